@@ -1,0 +1,30 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { root, run } from './run.mjs';
+
+/** Installs what package-lock.json names, unless it is there already: a fresh clone needs nothing but Node and npm. */
+export function ensureDependencies() {
+  if (installed()) return;
+  console.log('Installing dependencies (npm ci) ...');
+  const status = run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error']);
+  if (status !== 0) process.exit(status);
+}
+
+// npm records what it has installed beside it; a package at another version than the lock's means: install again.
+function installed() {
+  const record = join(root, 'node_modules/.package-lock.json');
+  if (!existsSync(record)) return false;
+  const want = packages(join(root, 'package-lock.json'));
+  const have = packages(record);
+  return Object.entries(want).every(
+    ([path, { version, optional }]) => path === '' || optional || have[path]?.version === version,
+  );
+}
+
+/**
+ * @param {string} file
+ * @returns {Record<string, { version?: string, optional?: boolean }>}
+ */
+function packages(file) {
+  return JSON.parse(readFileSync(file, 'utf8')).packages;
+}

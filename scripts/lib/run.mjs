@@ -1,0 +1,31 @@
+import { spawnSync } from 'node:child_process';
+
+export const root = new URL('../../', import.meta.url).pathname;
+
+/**
+ * Runs a command in the repository and shows its output. Returns its exit status (1 if a signal ended it).
+ * @param {string} command
+ * @param {string[]} args
+ * @param {NodeJS.ProcessEnv} [env] added to this process's environment
+ * @returns {number}
+ */
+export function run(command, args, env = {}) {
+  const { status, error } = spawnSync(command, args, {
+    cwd: root,
+    stdio: ['ignore', 'inherit', 'inherit'],
+    env: { ...process.env, ...env },
+  });
+  if (error) console.error(`${command}: ${error.message}`);
+  return status ?? 1;
+}
+
+/**
+ * Runs a command in silence and returns its standard output, or undefined if it failed or is not there.
+ * @param {string} command
+ * @param {string[]} args
+ * @returns {string | undefined}
+ */
+export function read(command, args) {
+  const { status, stdout } = spawnSync(command, args, { cwd: root, encoding: 'utf8' });
+  return status === 0 ? stdout : undefined;
+}
