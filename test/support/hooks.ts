@@ -1,0 +1,92 @@
+// Root hooks: one Redis and one Valkey for the whole run, and what no test may leave behind.
+import { Redis } from 'ioredis';
+import type { RootHookObject, Suite, Test } from 'mocha';
+import { runningServers, startServer } from './servers.js';
+
+/** The servers that the whole run shares. Each top-level suite finds them empty. */
+export const servers = {
+  redis: await startServer('redis'),
+  valkey: await startServer('valkey'),
+} as const;
+
+const clients = Object.values(servers).map(({ port }) => new Redis(port));
+
+let expectKeysWithoutTtl = false;
+
+/** For a test that writes keys without a TTL on purpose: called in the test, it holds for that test. */
+export function allowKeysWithoutTtl() {
+  expectKeysWithoutTtl = true;
+}
+
+// By promise: Mocha's own listener reports each a second time.
+const unhandled = new Map<Promise<unknown>, unknown>();
+process.on('unhandledRejection', (reason, promise) => unhandled.set(promise, reason));
+
+export const mochaHooks: RootHookObject = {
+  beforeAll() {
+    const root = this.test?.parent;
+    for (const suite of root?.suites ?? []) suite.afterAll('empty the servers', emptyServers);
+    for (const test of testsOf(root)) checkAfterwards(test);
+  },
+};
+
+/** Ends what the run shares. What keeps the process alive then is a leak. */
+export async function mochaGlobalTeardown() {
+  for (const client of clients) client.disconnect();
+  for (const server of Object.values(servers)) await server.stop();
+  checkRejections();
+  const left = [...runningServers.values()];
+  if (left.length > 0) throw new Error(`The tests have left servers running: ${left.join(', ')}`);
+  setTimeout(() => {
+    console.error(`The tests have left open: ${process.getActiveResourcesInfo().join(', ')}`);
+    process.on('exit', () => (process.exitCode = 1));
+    process.exit();
+  }, 10_000).unref();
+}
+
+function testsOf(suite: Suite | undefined): Test[] {
+  return suite ? [...suite.tests, ...suite.suites.flatMap(testsOf)] : [];
+}
+
+// Part of the test rather than a hook: a failed hook would end the whole run.
+function checkAfterwards(test: Test) {
+  const { fn } = test;
+  if (!fn) return;
+  if (fn.length > 0) throw new Error(`${test.fullTitle()}: return a promise instead of taking a callback.`);
+  test.fn = async function (this: Mocha.Context) {
+    expectKeysWithoutTtl = false;
+    await (fn as Mocha.AsyncFunc).call(this);
+    await removeKeysWithoutTtl();
+    checkRejections();
+  };
+}
+
+function checkRejections() {
+  const reasons = [...unhandled.values()];
+  unhandled.clear();
+  if (reasons.length > 0) throw new AggregateError(reasons, `Unhandled: ${reasons.map(String).join(', ')}`);
+}
+
+const removeScript = `
+  local found, cursor = {}, '0'
+  repeat
+    local page = redis.call('SCAN', cursor, 'COUNT', 1000)
+    cursor = page[1]
+    for _, key in ipairs(page[2]) do
+      if redis.call('PTTL', key) == -1 then found[#found + 1] = key end
+    end
+  until cursor == '0'
+  for _, key in ipairs(found) do redis.call('DEL', key) end
+  return found
+`;
+
+/** Reports them, unless the test expects them, and keeps them from the next test. */
+async function removeKeysWithoutTtl() {
+  const keys = (await Promise.all(clients.map((client) => client.eval(removeScript, 0)))).flat();
+  if (keys.length > 0 && !expectKeysWithoutTtl)
+    throw new Error(`Keys without a TTL: ${JSON.stringify(keys)}`);
+}
+
+async function emptyServers() {
+  for (const client of clients) await client.flushall();
+}

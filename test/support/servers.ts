@@ -1,0 +1,179 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createConnection, createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { findServer } from '../../scripts/servers.mjs';
+
+export type ServerKind = 'redis' | 'valkey';
+
+export interface ServerOptions {
+  /** More options for the command line; the last of two wins. */
+  args?: readonly string[];
+  /** A port to use again, for a restart. Default: a free one. */
+  port?: number;
+  /** A directory that outlives the server, for persistence. Default: its own, removed when it stops. */
+  dir?: string;
+}
+
+export interface TestServer {
+  readonly kind: ServerKind;
+  readonly port: number;
+  readonly url: string;
+  readonly pid: number;
+  /** Ends the server in order, and resolves when it is gone. Harmless when it is gone already. */
+  stop(): Promise<void>;
+  /** Sends a signal: SIGKILL to crash the server (resolves when it is gone), SIGSTOP to stall it, SIGCONT to wake it. */
+  kill(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): Promise<void>;
+}
+
+const startTimeout = 10_000;
+const stopTimeout = 5_000;
+
+/** Starts a server of its own on loopback, without persistence, and resolves when it answers. */
+export async function startServer(kind: ServerKind, options: ServerOptions = {}): Promise<TestServer> {
+  const program = findServer(kind);
+  const dir = options.dir ?? mkdtempSync(join(tmpdir(), `headgate-${kind}-`));
+  const removeDir = () => {
+    if (!options.dir) rmSync(dir, { recursive: true, force: true });
+  };
+  for (;;) {
+    const port = options.port ?? (await freePort());
+    const running = launch(program, port, dir, options.args ?? []);
+    const outcome = await running.answers();
+    if (outcome === 'up') return handle(kind, port, running, removeDir);
+    await running.end('SIGKILL');
+    // Between finding a free port and listening on it, another process may have taken it.
+    if (outcome === 'port taken' && options.port === undefined) continue;
+    removeDir();
+    throw new Error(`${program} did not start on port ${port} (${outcome}):\n${running.log()}`);
+  }
+}
+
+function handle(kind: ServerKind, port: number, running: Running, removeDir: () => void): TestServer {
+  return {
+    kind,
+    port,
+    url: `redis://127.0.0.1:${port}`,
+    pid: running.pid,
+    async stop() {
+      await running.end('SIGTERM');
+      removeDir();
+    },
+    async kill(signal) {
+      if (signal !== 'SIGKILL') return void running.signal(signal);
+      await running.end(signal);
+      removeDir();
+    },
+  };
+}
+
+type Running = ReturnType<typeof launch>;
+
+function launch(program: string, port: number, dir: string, args: readonly string[]) {
+  const defaults = ['--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', dir];
+  const child = spawn(program, ['--port', String(port), ...defaults, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => (output = (output + text).slice(-10_000)));
+  }
+  // Only its own log tells that it is this server which listens on the port.
+  const ready = new Promise<void>((resolve) => {
+    child.stdout.on('data', () => {
+      if (output.includes('Ready to accept connections')) resolve();
+    });
+  });
+  const gone = new Promise<void>((resolve) => {
+    child.once('exit', () => resolve());
+    child.once('error', (error) => {
+      output += error.message;
+      resolve();
+    });
+  });
+  watch(child);
+
+  return {
+    pid: child.pid ?? 0,
+    log: () => output,
+    signal: (signal: NodeJS.Signals) => child.kill(signal),
+    async answers(): Promise<'up' | 'port taken' | 'exited' | 'no answer'> {
+      let timer: NodeJS.Timeout | undefined;
+      const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, startTimeout)));
+      await Promise.race([ready, gone, late]);
+      clearTimeout(timer);
+      if (output.includes('Address already in use')) return 'port taken';
+      if (child.exitCode !== null) return 'exited';
+      return (await ping(port)) ? 'up' : 'no answer';
+    },
+    async end(signal: 'SIGTERM' | 'SIGKILL') {
+      child.kill('SIGCONT');
+      child.kill(signal);
+      const timer = setTimeout(() => child.kill('SIGKILL'), stopTimeout);
+      await gone;
+      clearTimeout(timer);
+    },
+  };
+}
+
+/** Whether a server answers, be it with a demand for a password. */
+function ping(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = createConnection(port, '127.0.0.1', () => socket.write('PING\r\n'));
+    socket.once('data', (reply) => {
+      socket.destroy();
+      resolve(/^\+PONG|^-NOAUTH/.test(reply.toString()));
+    });
+    socket.once('error', () => resolve(false));
+    socket.setTimeout(1_000, () => {
+      socket.destroy();
+      resolve(false);
+    });
+  });
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** The servers that run now: the hooks fail a run that leaves any behind. */
+export const runningServers = new Map<number, string>();
+
+let watchdog: ChildProcess | undefined;
+
+// A shell that kills what is left once this process is gone, however that came about: its standard input ends then.
+const watchdogScript = `
+  while read -r sign pid; do
+    case $sign in
+      +) pids="$pids $pid " ;;
+      -) pids=$(printf %s "$pids" | sed "s/ $pid / /") ;;
+    esac
+  done
+  [ -z "\${pids# }" ] || kill -9 $pids
+`;
+
+function watch(child: ChildProcess) {
+  const { pid } = child;
+  if (pid === undefined) return;
+  runningServers.set(pid, child.spawnargs.join(' '));
+  tellWatchdog('+', pid);
+  child.once('exit', () => {
+    runningServers.delete(pid);
+    tellWatchdog('-', pid);
+  });
+}
+
+function tellWatchdog(sign: '+' | '-', pid: number) {
+  if (!watchdog) {
+    watchdog = spawn('sh', ['-c', watchdogScript], { detached: true, stdio: ['pipe', 'ignore', 'ignore'] });
+    watchdog.unref();
+    (watchdog.stdin as unknown as { unref(): void }).unref();
+  }
+  watchdog.stdin?.write(`${sign} ${pid}\n`);
+}
