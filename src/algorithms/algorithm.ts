@@ -1,0 +1,50 @@
+/** Integers that an algorithm's Lua page and TypeScript page both receive, in the order in which Lua reads them. */
+export type Params = Readonly<Record<string, number>>;
+
+/** A policy's fields when an algorithm compiles them: `limit` and `window` are validated, the rest is as the user wrote it. */
+export interface Given {
+  readonly limit: number;
+  readonly window: number;
+  readonly [field: string]: unknown;
+}
+
+/**
+ * The state of one policy for every key of the memory store: a structure of arrays, a slot a key. Its methods are the
+ * functions of the Lua page beside it, with the same names in the same order. Slot 0 is never written: looking at it
+ * is looking at no state.
+ *
+ * `look` leaves the verdict in `wait`, `remaining` and `reset` (see `stores/store.ts`); `commit` follows a `look` that
+ * admitted, on the same slot or, if that was slot 0, on a fresh one, and updates `remaining` and `reset`.
+ */
+export abstract class Column<P = Params> {
+  wait = 0;
+  remaining = 0;
+  reset = 0;
+
+  /** Evaluates `cost`; writes nothing, except that state which the clock or the configuration made impossible heals if `writable`. */
+  abstract look(slot: number, p: P, cost: number, now: number, writable: boolean): void;
+  /** Charges what was looked at. */
+  abstract commit(slot: number, p: P, cost: number, now: number, lease: string): void;
+  /** Charges (`units` > 0, even beyond what is left) or gives back (`units` < 0); `mark`: see `Change`, 0 if none. */
+  abstract adjust(slot: number, p: P, units: number, mark: number, now: number): void;
+  /** Forgets a slot. */
+  abstract clear(slot: number): void;
+  /** Makes room for so many slots. */
+  abstract resize(slots: number): void;
+}
+
+/** What `algorithms/index.ts` lists. */
+export interface AlgorithmDefinition<P = Params> {
+  /** Names the state's layout in keys and changes with it, so that versions never read each other's state. */
+  readonly tag: string;
+  /** Divides and rounds a policy to integers. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+  compile(what: string, given: Given): P;
+  createColumn(): Column<P>;
+}
+
+/** A copy of `array` with room for `length` elements. */
+export function resized<T extends Float64Array | Uint32Array>(array: T, length: number): T {
+  const copy = new (array.constructor as new (length: number) => T)(length);
+  copy.set(array);
+  return copy;
+}

@@ -1,0 +1,71 @@
+-- Bans: repeated denials ban a key, longer each time.
+--
+-- State:   "denials counted banned length last", decimal: denials and the end of the window in which they count; the ban's
+--          end and its length; the length of the last ban by denials, from which the next one grows. The key expires
+--          when all of that is past.
+-- Params:  after (denials, 0: never), within (ms), first (ms), factor (thousandths), max (ms)
+-- Returns: look: ms until the ban ends or 0 (or nil, error), state; strike: ms of the ban that this denial starts or 0
+
+local ban = { params = 5 }
+
+local function ban_write(key, p, now, state)
+  -- Earlier bans are remembered for `max` after the last one's end.
+  local stop = math.max(state[2], state[3] + (state[5] > 0 and p[5] or 0))
+  if stop <= now then
+    redis.call('DEL', key)
+  else
+    redis.call('SET', key, string.format('%.0f %.0f %.0f %.0f %.0f', unpack(state)), 'PXAT', stop)
+  end
+end
+
+local function ban_read(key, p, now, writable)
+  local value = redis.pcall('GET', key)
+  if not value then return { 0, 0, 0, 0, 0 } end
+  if type(value) == 'table' then return nil, value.err end
+  local denials, counted, banned, length, last = string.match(value, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+  local stop = redis.call('PEXPIRETIME', key)
+  if not denials or stop <= now then
+    if writable and stop == -1 then redis.call('DEL', key) end
+    return { 0, 0, 0, 0, 0 }
+  end
+  local state = { tonumber(denials), tonumber(counted), tonumber(banned), tonumber(length), tonumber(last) }
+  if state[2] > now + p[2] or state[3] > now + state[4] then
+    -- The clock went back, or the span was shortened: no ban is longer than it was made.
+    state[2], state[3] = math.min(state[2], now + p[2]), math.min(state[3], now + state[4])
+    if writable then ban_write(key, p, now, state) end
+  end
+  if state[2] <= now then state[1], state[2] = 0, 0 end
+  if state[3] + p[5] <= now then state[5] = 0 end
+  return state
+end
+
+function ban.look(key, p, now, writable)
+  local state, err = ban_read(key, p, now, writable)
+  if not state then return nil, err end
+  return math.max(0, state[3] - now), state
+end
+
+function ban.strike(key, p, now, state)
+  if p[1] == 0 then return 0 end
+  if state[2] == 0 then state[2] = now + p[2] end
+  state[1] = state[1] + 1
+  local length = 0
+  if state[1] >= p[1] then
+    length = state[5] == 0 and p[3] or math.min(p[5], math.floor(state[5] * p[4] / 1000))
+    state[1], state[2], state[3], state[4], state[5] = 0, 0, now + length, length, length
+  end
+  ban_write(key, p, now, state)
+  return length
+end
+
+-- By hand: a ban of `length` ms that leaves the growth of bans by denials alone; 0 forgives everything.
+function ban.set(key, p, now, length)
+  local state, err = ban_read(key, p, now, true)
+  if not state then return err end
+  if length == 0 then
+    redis.call('DEL', key)
+  else
+    state[3], state[4] = now + length, length
+    ban_write(key, p, now, state)
+  end
+end

@@ -1,0 +1,77 @@
+import type { CompiledBan } from '../ban.js';
+
+interface BanState {
+  denials: number;
+  /** The end of the window in which the denials count. */
+  counted: number;
+  /** The ban's end, and its length. */
+  banned: number;
+  length: number;
+  /** The length of the last ban by denials, from which the next one grows. */
+  last: number;
+}
+
+/** Bans in the memory store: a state per slot, most slots without one. Beside `ban.lua`, with the same functions. */
+export class BanColumn {
+  #states: (BanState | undefined)[] = [undefined];
+
+  #read(slot: number, p: CompiledBan, now: number, writable: boolean): BanState {
+    const stored = this.#states[slot];
+    if (!stored || this.#stop(stored, p) <= now) return { denials: 0, counted: 0, banned: 0, length: 0, last: 0 };
+    const state = { ...stored };
+    if (state.counted > now + p.within || state.banned > now + state.length) {
+      // The clock went back, or the span was shortened: no ban is longer than it was made.
+      state.counted = Math.min(state.counted, now + p.within);
+      state.banned = Math.min(state.banned, now + state.length);
+      if (writable) this.#states[slot] = { ...state };
+    }
+    if (state.counted <= now) state.denials = state.counted = 0;
+    if (state.banned + p.max <= now) state.last = 0;
+    return state;
+  }
+
+  /** Earlier bans are remembered for `max` after the last one's end. */
+  #stop(state: BanState, p: CompiledBan): number {
+    return Math.max(state.counted, state.banned + (state.last > 0 ? p.max : 0));
+  }
+
+  /** The time until the ban ends, or 0. */
+  look(slot: number, p: CompiledBan, now: number, writable: boolean): number {
+    return Math.max(0, this.#read(slot, p, now, writable).banned - now);
+  }
+
+  /** Counts a denial; returns the length of the ban that it starts, or 0. */
+  strike(slot: number, p: CompiledBan, now: number): number {
+    if (p.after === 0) return 0;
+    const state = this.#read(slot, p, now, true);
+    if (state.counted === 0) state.counted = now + p.within;
+    state.denials++;
+    let length = 0;
+    if (state.denials >= p.after) {
+      length = state.last === 0 ? p.first : Math.min(p.max, Math.floor((state.last * p.factor) / 1000));
+      Object.assign(state, { denials: 0, counted: 0, banned: now + length, length, last: length });
+    }
+    this.#states[slot] = state;
+    return length;
+  }
+
+  /** By hand: a ban of `length` ms that leaves the growth of bans by denials alone; 0 forgives everything. */
+  set(slot: number, p: CompiledBan, now: number, length: number): void {
+    const state = this.#read(slot, p, now, true);
+    this.#states[slot] = length === 0 ? undefined : { ...state, banned: now + length, length };
+  }
+
+  /** When all that a slot's state says is past. */
+  until(slot: number, p: CompiledBan): number {
+    const state = this.#states[slot];
+    return state ? this.#stop(state, p) : 0;
+  }
+
+  clear(slot: number): void {
+    this.#states[slot] = undefined;
+  }
+
+  resize(slots: number): void {
+    this.#states.length = slots;
+  }
+}

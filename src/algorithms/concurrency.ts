@@ -1,0 +1,99 @@
+import { checkInteger } from '../validate.js';
+import { Column, type AlgorithmDefinition } from './algorithm.js';
+
+type ConcurrencyParams = {
+  readonly limit: number;
+  readonly lease: number;
+};
+
+interface Lease {
+  units: number;
+  stop: number;
+}
+
+/** Units held at a time, each until it is released or its lease ends. */
+export class ConcurrencyColumn extends Column<ConcurrencyParams> {
+  #leases: (Map<string, Lease> | undefined)[] = [undefined];
+  #held = 0;
+
+  /** Drops leases past their end; returns the end of the last. Sets `#held`. */
+  #read(slot: number, p: ConcurrencyParams, now: number, writable: boolean): number {
+    this.#held = 0;
+    const latest = now + p.lease;
+    let stop = 0;
+    for (const lease of this.#leases[slot]?.values() ?? []) {
+      if (lease.stop <= now) continue;
+      // The clock went back, or the lease was shortened: nobody holds a slot for longer than one lease.
+      if (writable && lease.stop > latest) lease.stop = latest;
+      this.#held += lease.units;
+      stop = Math.max(stop, Math.min(latest, lease.stop));
+    }
+    return stop;
+  }
+
+  look(slot: number, p: ConcurrencyParams, cost: number, now: number, writable: boolean): void {
+    const { limit } = p;
+    const stop = this.#read(slot, p, now, writable);
+    const held = this.#held;
+    this.wait = 0;
+    if (cost > limit) this.wait = -1;
+    else if (cost > 0 && held + cost > limit) this.wait = Math.min(stop, this.#endOf(slot, now, held + cost - limit)) - now;
+    this.remaining = held < limit ? limit - held : 0;
+    this.reset = stop === 0 ? 0 : stop - now;
+  }
+
+  /** When the n-th unit from now on is free by the end of its lease. */
+  #endOf(slot: number, now: number, n: number): number {
+    const leases = [...(this.#leases[slot]?.values() ?? [])].filter((lease) => lease.stop > now);
+    leases.sort((a, b) => a.stop - b.stop);
+    for (const lease of leases) {
+      n -= lease.units;
+      if (n <= 0) return lease.stop;
+    }
+    return Infinity;
+  }
+
+  commit(slot: number, p: ConcurrencyParams, cost: number, now: number, id: string): void {
+    const leases = (this.#leases[slot] ??= new Map());
+    for (const [other, lease] of leases) if (lease.stop <= now) leases.delete(other);
+    leases.set(id, { units: cost, stop: now + p.lease });
+    this.remaining = p.limit - this.#held - cost;
+    this.reset = p.lease;
+  }
+
+  /** Slots are given back by their lease, not by units. */
+  adjust(slot: number, p: ConcurrencyParams, _units: number, _mark: number, now: number): void {
+    const stop = this.#read(slot, p, now, true);
+    this.wait = 0;
+    this.remaining = Math.max(0, p.limit - this.#held);
+    this.reset = stop === 0 ? 0 : stop - now;
+  }
+
+  /** Gives back the slots of a lease; false if it has ended. */
+  release(slot: number, id: string, now: number): boolean {
+    const lease = this.#leases[slot]?.get(id);
+    return !!lease && this.#leases[slot]!.delete(id) && lease.stop > now;
+  }
+
+  /** Holds the slots of a lease for another full lease from now; false if it has ended. */
+  renew(slot: number, p: ConcurrencyParams, id: string, now: number): boolean {
+    const lease = this.#leases[slot]?.get(id);
+    if (!lease || lease.stop <= now) return false;
+    lease.stop = now + p.lease;
+    return true;
+  }
+
+  clear(slot: number): void {
+    this.#leases[slot] = undefined;
+  }
+
+  resize(slots: number): void {
+    this.#leases.length = slots;
+  }
+}
+
+export const concurrency: AlgorithmDefinition<ConcurrencyParams> = {
+  tag: 'c1',
+  compile: (what, { limit, window }) => ({ limit: checkInteger(`${what}.limit`, limit, 1, 1e5), lease: window }),
+  createColumn: () => new ConcurrencyColumn(),
+};

@@ -1,0 +1,81 @@
+-- GCRA: token bucket, leaky bucket and gcra are this one kernel. Worst case in any window: burst + limit.
+-- Source: ITU-T I.371, "virtual scheduling"; the interface of redis-cell.
+--
+-- State:   the theoretical arrival time (TAT): the key's expiry (ms) less the value (ticks, below one ms). So an
+--          idle key is gone at the moment it is full again.
+-- Params:  scale (ticks per ms), increment (ticks per unit), capacity, patience (max delay), ceiling (most debt), in ticks
+-- Returns: look: wait, remaining, reset, backlog (or nil, error); commit and adjust: remaining, reset
+
+local gcra = { params = 5 }
+
+local function gcra_write(key, p, now, backlog)
+  local scale = p[1]
+  local reset = math.ceil(backlog / scale)
+  redis.call('SET', key, reset * scale - backlog, 'PXAT', now + reset)
+  return reset
+end
+
+local function gcra_read(key, p, now, writable)
+  local value = redis.pcall('GET', key)
+  if not value then return 0 end
+  if type(value) == 'table' then return nil, value.err end
+  local scale = p[1]
+  local stop = redis.call('PEXPIRETIME', key)
+  if stop <= now then
+    if writable and stop == -1 then redis.call('DEL', key) end
+    return 0
+  end
+  local part = tonumber(value)
+  if not (part and part >= 0 and part < scale) then part = 0 end
+  local backlog = math.max(0, (stop - now) * scale - part)
+  if backlog > p[5] then
+    -- The clock went back, or the rate was raised: nobody waits longer than one window.
+    backlog = p[5]
+    if writable then gcra_write(key, p, now, backlog) end
+  end
+  return backlog
+end
+
+function gcra.look(key, p, cost, now, writable)
+  local scale, increment, capacity, patience = p[1], p[2], p[3], p[4]
+  local backlog, err = gcra_read(key, p, now, writable)
+  if not backlog then return nil, err end
+  local charge = cost * increment
+  local over = backlog + charge - capacity
+  local wait = 0
+  if cost > 0 and over > 0 then
+    if charge > capacity then
+      wait = -1
+    elseif over <= patience then
+      wait = -1 - math.ceil(over / scale)
+    else
+      wait = math.ceil((over - patience) / scale)
+    end
+  end
+  return wait, math.max(0, math.floor((capacity - backlog) / increment)), math.ceil(backlog / scale), backlog
+end
+
+function gcra.commit(key, p, cost, now, backlog)
+  backlog = backlog + cost * p[2]
+  local reset = gcra_write(key, p, now, backlog)
+  return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
+end
+
+function gcra.adjust(key, p, units, mark, now)
+  local backlog, err = gcra_read(key, p, now, true)
+  if not backlog then return nil, err end
+  if units > 0 then
+    backlog = math.min(backlog + units * p[2], p[5])
+  else
+    -- What has drained already cannot be given back: that quota is the key's again.
+    local back = -units * p[2]
+    if mark > 0 then back = math.max(0, math.min(back, (mark - now) * p[1])) end
+    backlog = math.max(0, backlog - back)
+  end
+  if backlog == 0 then
+    redis.call('DEL', key)
+    return math.floor(p[3] / p[2]), 0
+  end
+  local reset = gcra_write(key, p, now, backlog)
+  return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
+end

@@ -1,0 +1,131 @@
+import { toMilliseconds } from '../duration.js';
+import { invalidOption } from '../errors.js';
+import { checkInteger } from '../validate.js';
+import { Column, resized, type AlgorithmDefinition, type Given } from './algorithm.js';
+
+/** All but `scale` in ticks, of which there are `scale` in a millisecond. */
+type GcraParams = {
+  readonly scale: number;
+  /** One unit. */
+  readonly increment: number;
+  /** `burst` units: what can be spent at once. */
+  readonly capacity: number;
+  /** How much later than at once a request may be admitted (leaky bucket with maxDelay). */
+  readonly patience: number;
+  /** The most that state can mean: with more, a key would wait longer than one window. */
+  readonly ceiling: number;
+};
+
+/** The theoretical arrival time (TAT), as backlog: how far it lies ahead. Worst case in any window: burst + limit. */
+class GcraColumn extends Column<GcraParams> {
+  /** The TAT, rounded up to a millisecond ... */
+  #stop = new Float64Array(1);
+  /** ... less so many ticks. */
+  #part = new Uint32Array(1);
+  #backlog = 0;
+
+  #write(slot: number, p: GcraParams, now: number, backlog: number): number {
+    const reset = Math.ceil(backlog / p.scale);
+    this.#stop[slot] = now + reset;
+    this.#part[slot] = reset * p.scale - backlog;
+    return reset;
+  }
+
+  #read(slot: number, p: GcraParams, now: number, writable: boolean): number {
+    const { scale } = p;
+    const stop = this.#stop[slot]!;
+    if (stop <= now) return 0;
+    const part = this.#part[slot]!;
+    let backlog = Math.max(0, (stop - now) * scale - (part < scale ? part : 0));
+    if (backlog > p.ceiling) {
+      backlog = p.ceiling;
+      if (writable) this.#write(slot, p, now, backlog);
+    }
+    return backlog;
+  }
+
+  look(slot: number, p: GcraParams, cost: number, now: number, writable: boolean): void {
+    const { scale, increment, capacity, patience } = p;
+    const backlog = this.#read(slot, p, now, writable);
+    const charge = cost * increment;
+    const over = backlog + charge - capacity;
+    if (cost === 0 || over <= 0) this.wait = 0;
+    else if (charge > capacity) this.wait = -1;
+    else if (over <= patience) this.wait = -1 - Math.ceil(over / scale);
+    else this.wait = Math.ceil((over - patience) / scale);
+    this.remaining = Math.max(0, Math.floor((capacity - backlog) / increment));
+    this.reset = Math.ceil(backlog / scale);
+    this.#backlog = backlog;
+  }
+
+  commit(slot: number, p: GcraParams, cost: number, now: number): void {
+    const backlog = this.#backlog + cost * p.increment;
+    this.reset = this.#write(slot, p, now, backlog);
+    this.remaining = Math.max(0, Math.floor((p.capacity - backlog) / p.increment));
+  }
+
+  adjust(slot: number, p: GcraParams, units: number, mark: number, now: number): void {
+    let backlog = this.#read(slot, p, now, true);
+    if (units > 0) {
+      backlog = Math.min(backlog + units * p.increment, p.ceiling);
+    } else {
+      // What has drained already cannot be given back: that quota is the key's again.
+      let back = -units * p.increment;
+      if (mark > 0) back = Math.max(0, Math.min(back, (mark - now) * p.scale));
+      backlog = Math.max(0, backlog - back);
+    }
+    this.wait = 0;
+    this.reset = this.#write(slot, p, now, backlog);
+    this.remaining = Math.max(0, Math.floor((p.capacity - backlog) / p.increment));
+  }
+
+  clear(slot: number): void {
+    this.#stop[slot] = 0;
+  }
+
+  resize(slots: number): void {
+    this.#stop = resized(this.#stop, slots);
+    this.#part = resized(this.#part, slots);
+  }
+}
+
+function divisor(a: number, b: number): number {
+  return b === 0 ? a : divisor(b, a % b);
+}
+
+/** The finest tick: a nanosecond. */
+const FINEST = 1e6;
+
+/** State in ticks stays below 2^52, so that sums stay exact integers. */
+const MOST = 2 ** 52;
+
+/**
+ * Finds ticks in which one unit is a whole number: then no rate is rounded. A rate too fine for that (its limit shares
+ * too few factors with its window) is rounded down, by less than one part in `increment`: never more than was asked for.
+ */
+function compile(what: string, given: Given): GcraParams {
+  const { limit, window } = given;
+  const burst = given.burst === undefined ? limit : checkInteger(`${what}.burst`, given.burst, 1, 1e12);
+  const maxDelay = given.maxDelay === undefined ? 0 : toMilliseconds(`${what}.maxDelay`, given.maxDelay, 0);
+  const exact = limit / divisor(limit, window);
+  // The longest backlog in ms bounds how fine a tick can be.
+  const longest = Math.ceil((burst / limit) * window) + maxDelay + window;
+  const scale = exact <= FINEST && exact * longest <= MOST ? exact : Math.min(FINEST, Math.floor(MOST / longest));
+  const increment = Math.ceil((window * scale) / limit);
+  if (scale < 1 || (window * scale) / limit < 0.5) {
+    throw invalidOption(
+      `${what}.limit`,
+      limit,
+      'The rate or the burst is too large for this algorithm: count in larger units, or use sliding-window.',
+    );
+  }
+  const capacity = burst * increment;
+  const patience = maxDelay * scale;
+  return { scale, increment, capacity, patience, ceiling: capacity + patience + (limit - 1) * increment };
+}
+
+export const gcra: AlgorithmDefinition<GcraParams> = {
+  tag: 'g1',
+  compile,
+  createColumn: () => new GcraColumn(),
+};

@@ -1,0 +1,253 @@
+import { invalidOption } from '../errors.js';
+import { checkInteger } from '../validate.js';
+import { Column, resized, type AlgorithmDefinition, type Given } from './algorithm.js';
+
+type SlidingWindowParams = {
+  readonly limit: number;
+  /** The length of a sub-window, ms. */
+  readonly segment: number;
+  /** How many full ones make a window; one more is counted. */
+  readonly segments: number;
+  /** Bytes a counter. */
+  readonly width: number;
+};
+
+type Counters = Uint8Array | Uint16Array | Uint32Array | Float64Array;
+
+function createCounters(width: number, length: number): Counters {
+  if (width === 1) return new Uint8Array(length);
+  if (width === 2) return new Uint16Array(length);
+  return width === 4 ? new Uint32Array(length) : new Float64Array(length);
+}
+
+/** Counters of sub-windows, the oldest counted whole. Worst case in any window: limit. */
+class SlidingWindowColumn extends Column<SlidingWindowParams> {
+  /** The moment at which the newest segment no longer counts. */
+  #stop = new Float64Array(1);
+  /** By which params a slot was written: an index of `#layouts`. */
+  #layout = new Uint32Array(1);
+  #layouts: SlidingWindowParams[] = [];
+  /** Per slot the total, then the counters of all segments but the newest, newest first. */
+  #counts: Counters = new Uint8Array(0);
+  #width = 1;
+  #stride = 0;
+  #slots = 1;
+
+  /** What `#read` found: the counters of a slot, shifted to now. `#current`: as they are stored. */
+  #total = 0;
+  #newest = 0;
+  #older: number[] = [];
+  #end = 0;
+  #current = false;
+
+  #indexOf(p: SlidingWindowParams): number {
+    const layouts = this.#layouts;
+    for (let i = 0; i < layouts.length; i++) {
+      const layout = layouts[i]!;
+      if (layout === p || (layout.segment === p.segment && layout.segments === p.segments && layout.width === p.width)) {
+        return i;
+      }
+    }
+    this.#fit(Math.max(this.#width, p.width), Math.max(this.#stride, p.segments + 1), this.#slots);
+    return layouts.push(p) - 1;
+  }
+
+  /** Moves the counters to an array of another shape. */
+  #fit(width: number, stride: number, slots: number): void {
+    if (width === this.#width && stride === this.#stride && slots === this.#slots) return;
+    const counts = createCounters(width, stride * slots);
+    const kept = Math.min(slots, this.#slots);
+    if (stride === this.#stride) counts.set(this.#counts.subarray(0, kept * stride));
+    else {
+      for (let slot = 0; slot < kept; slot++) {
+        counts.set(this.#counts.subarray(slot * this.#stride, (slot + 1) * this.#stride), slot * stride);
+      }
+    }
+    this.#counts = counts;
+    this.#width = width;
+    this.#stride = stride;
+    this.#slots = slots;
+  }
+
+  #write(slot: number, p: SlidingWindowParams): void {
+    this.#layout[slot] = this.#indexOf(p);
+    this.#stop[slot] = this.#end;
+    const at = slot * this.#stride;
+    this.#counts[at] = this.#total;
+    for (let i = 1; i <= p.segments; i++) this.#counts[at + i] = this.#older[i] ?? 0;
+  }
+
+  /** The stored counters without the newest, into `#older[1..]` and `#newest`. */
+  #unpack(slot: number, segments: number): void {
+    const at = slot * this.#stride;
+    this.#newest = this.#counts[at]!;
+    for (let i = 1; i <= segments; i++) {
+      const count = this.#counts[at + i]!;
+      this.#older[i] = count;
+      this.#newest -= count;
+    }
+    this.#older.length = segments + 1;
+  }
+
+  #none(): void {
+    this.#total = this.#newest = this.#end = 0;
+    this.#older.length = 0;
+    this.#current = false;
+  }
+
+  #read(slot: number, p: SlidingWindowParams, now: number, writable: boolean): void {
+    const { limit, segment, segments } = p;
+    const life = (segments + 1) * segment;
+    let stop = this.#stop[slot]!;
+    if (stop <= now) return this.#none();
+    const index = this.#layout[slot]!;
+    const { segment: s, segments: n } = this.#layouts[index]!;
+    let heal = index !== this.#indexOf(p);
+    let start = stop - (n + 1) * s;
+    if (!heal && start <= now && now < start + segment) {
+      this.#total = this.#counts[slot * this.#stride]!;
+      this.#end = stop;
+      this.#current = true;
+      return;
+    }
+
+    // The newest segment is over, or the layout is another, or the clock went back: take the counters apart.
+    this.#unpack(slot, n);
+    const older = this.#older;
+    let newest = this.#newest;
+    if (start > now) {
+      start = now;
+      heal = true;
+    }
+    if (s !== segment) {
+      // The window was changed: what still counts by the old one moves to a segment that starts now.
+      for (let i = n - Math.floor((now - start) / s); i >= 1; i--) newest += older[i]!;
+      older.length = 0;
+      start = now;
+    }
+    // Shift them by the segments that have begun since, and count, newest first, no more than two quotas: the oldest of
+    // a larger debt (the limit was lowered) would leave before it mattered.
+    const passed = Math.floor((now - start) / segment);
+    const shifted: number[] = [];
+    let room = 2 * limit;
+    for (let i = 0; i <= segments; i++) {
+      const from = i - passed;
+      const count = Math.min(room, from === 0 ? newest : from < 0 ? 0 : (older[from] ?? 0));
+      shifted[i] = count;
+      room -= count;
+    }
+    if (room === 2 * limit) return this.#none();
+    stop = start + passed * segment + life;
+    this.#total = 2 * limit - room;
+    this.#newest = shifted[0]!;
+    this.#older = shifted;
+    this.#end = stop;
+    this.#current = false;
+    if (heal && writable) this.#write(slot, p);
+  }
+
+  /** The time until at most `allowed` units are left: segments leave from the oldest on. */
+  #until(p: SlidingWindowParams, now: number, allowed: number): number {
+    let total = this.#total;
+    for (let i = p.segments; i >= 1; i--) {
+      total -= this.#older[i] ?? 0;
+      if (total <= allowed) return this.#end - i * p.segment - now;
+    }
+    return this.#end - now;
+  }
+
+  look(slot: number, p: SlidingWindowParams, cost: number, now: number, writable: boolean): void {
+    const { limit } = p;
+    this.#read(slot, p, now, writable);
+    const total = this.#total;
+    this.remaining = total < limit ? limit - total : 0;
+    this.reset = total === 0 ? 0 : this.#current ? this.#end - now : this.#until(p, now, 0);
+    if (cost === 0 || total + cost <= limit) {
+      this.wait = 0;
+    } else if (cost > limit) {
+      this.wait = -1;
+    } else {
+      if (this.#current) this.#unpack(slot, p.segments);
+      this.wait = this.#until(p, now, limit - cost);
+    }
+  }
+
+  commit(slot: number, p: SlidingWindowParams, cost: number, now: number): void {
+    this.#total += cost;
+    if (this.#current) {
+      this.#counts[slot * this.#stride] = this.#total;
+    } else {
+      if (this.#end === 0) this.#end = now + (p.segments + 1) * p.segment;
+      this.#write(slot, p);
+    }
+    this.remaining = p.limit - this.#total;
+    this.reset = this.#end - now;
+  }
+
+  adjust(slot: number, p: SlidingWindowParams, units: number, mark: number, now: number): void {
+    const { limit, segment, segments } = p;
+    this.#read(slot, p, now, true);
+    if (this.#current) this.#unpack(slot, segments);
+    const older = this.#older;
+    if (units > 0) {
+      if (this.#end === 0) this.#end = now + (segments + 1) * segment;
+      this.#newest += Math.max(0, Math.min(units, 2 * limit - this.#total));
+    } else {
+      // Back to the segment that was charged; without a mark, from the oldest on, which frees least.
+      for (let i = segments; i >= 0; i--) {
+        if (mark !== 0 && mark !== this.#end - i * segment) continue;
+        const count = i === 0 ? this.#newest : (older[i] ?? 0);
+        const back = Math.min(count, -units);
+        units += back;
+        if (i === 0) this.#newest = count - back;
+        else older[i] = count - back;
+      }
+    }
+    this.#total = this.#newest;
+    for (let i = 1; i <= segments; i++) this.#total += older[i] ?? 0;
+    this.wait = 0;
+    if (this.#total === 0) {
+      this.#stop[slot] = 0;
+      this.remaining = limit;
+      this.reset = 0;
+    } else {
+      this.#write(slot, p);
+      this.remaining = Math.max(0, limit - this.#total);
+      this.reset = this.#until(p, now, 0);
+    }
+  }
+
+  clear(slot: number): void {
+    this.#stop[slot] = 0;
+  }
+
+  resize(slots: number): void {
+    this.#stop = resized(this.#stop, slots);
+    this.#layout = resized(this.#layout, slots);
+    this.#fit(this.#width, this.#stride, slots);
+  }
+}
+
+/** State counts up to two quotas (a debt of one): the fewest bytes that hold that. */
+function widthOf(limit: number): number {
+  if (limit < 2 ** 7) return 1;
+  if (limit < 2 ** 15) return 2;
+  return limit < 2 ** 31 ? 4 : 8;
+}
+
+/** Segments are rounded up to whole milliseconds: the window is never shorter than was asked for. */
+function compile(what: string, given: Given): SlidingWindowParams {
+  const { limit, window } = given;
+  const asked = given.segments === undefined ? 10 : checkInteger(`${what}.segments`, given.segments, 1, 100);
+  const segment = Math.ceil(window / asked);
+  if (segment >= 2 ** 32) {
+    throw invalidOption(`${what}.window`, window, 'Sub-windows of more than 49 days are not possible: raise `segments`.');
+  }
+  return { limit, segment, segments: Math.ceil(window / segment), width: widthOf(limit) };
+}
+
+export const slidingWindow: AlgorithmDefinition<SlidingWindowParams> = {
+  tag: 's1',
+  compile,
+  createColumn: () => new SlidingWindowColumn(),
+};

@@ -1,0 +1,44 @@
+import { toMilliseconds, type Duration } from './duration.js';
+import { invalidOption } from './errors.js';
+import { checkInteger, checkShape } from './validate.js';
+
+/** Bans a key after repeated denials, longer each time. `{}` only allows bans by hand (`limiter.ban`). */
+export interface BanOptions {
+  /** So many denials ... (1 to 1,000,000). Absent: denials don't ban. */
+  after?: number;
+  /** ... within this long (default `'10m'`) ... */
+  within?: Duration;
+  /** ... ban the key for this long the first time (default `'1h'`). */
+  for?: Duration;
+  /** Each further ban is so many times as long (1 to 100, three decimals; default 2) ... */
+  factor?: number;
+  /** ... but at most this long (default `'24h'`, or `for` if that is more). Earlier bans are forgotten as long after the last. */
+  max?: Duration;
+}
+
+/** Integers that both stores receive, in the order in which `algorithms/ban.lua` reads them. */
+export interface CompiledBan {
+  /** 0: denials don't ban. */
+  readonly after: number;
+  readonly within: number;
+  readonly first: number;
+  /** In thousandths, so that both sides multiply integers. */
+  readonly factor: number;
+  readonly max: number;
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
+export function compileBan(ban: BanOptions | undefined): CompiledBan | undefined {
+  if (ban === undefined) return undefined;
+  checkShape('ban', ban, ['after', 'within', 'for', 'factor', 'max']);
+  const after = ban.after === undefined ? 0 : checkInteger('ban.after', ban.after, 1, 1e6);
+  const within = toMilliseconds('ban.within', ban.within ?? '10m');
+  const first = toMilliseconds('ban.for', ban.for ?? '1h');
+  const max = toMilliseconds('ban.max', ban.max ?? Math.max(first, 24 * 60 * 60 * 1000));
+  const factor = ban.factor ?? 2;
+  if (typeof factor !== 'number' || !(factor >= 1 && factor <= 100)) {
+    throw invalidOption('ban.factor', factor, 'Write a number from 1 to 100.');
+  }
+  if (max < first) throw invalidOption('ban.max', ban.max, 'Write a duration of at least `for`.');
+  return Object.freeze({ after, within, first, factor: Math.round(factor * 1000), max });
+}

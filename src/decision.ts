@@ -1,0 +1,183 @@
+import { NEVER, type Query, type Reply, type Store } from './stores/store.js';
+import { checkCost } from './validate.js';
+
+/** Why a request was denied; or, where a shadow let it pass, would have been; or why it was not decided at all. */
+export type Reason =
+  | 'quota-exceeded'
+  | 'cost-exceeds-capacity'
+  | 'banned'
+  | 'deny-listed'
+  | 'allow-listed'
+  | 'store-error';
+
+/** What one policy says. */
+export interface Verdict {
+  readonly name: string;
+  readonly allowed: boolean;
+  readonly limit: number;
+  /** Whole units that could be spent now; floored, never negative. */
+  readonly remaining: number;
+  /** Time until this same cost would be admitted if nobody else spends, ms, rounded up; 0 if it was; undefined if never. */
+  readonly retryAfterMs: number | undefined;
+  /** Time until the policy is back at its full quota, ms, rounded up. */
+  readonly resetAfterMs: number;
+}
+
+/** The answer for one request. */
+export class Decision {
+  readonly allowed: boolean;
+  readonly key: string;
+  readonly cost: number;
+  /** The policy that decided: of those that deny, the one that denies longest; else the one with the least remaining. */
+  readonly policy: string | undefined;
+  readonly limit: number;
+  readonly remaining: number;
+  /** See {@link Verdict.retryAfterMs}; the longest of the policies that deny, or the ban's. */
+  readonly retryAfterMs: number | undefined;
+  readonly resetAfterMs: number;
+  /** Admitted, but not at once: the request's turn comes after so many ms (leaky bucket with `maxDelay`). Else 0. */
+  readonly delayMs: number;
+  /** Undefined for what was simply admitted. */
+  readonly reason: Reason | undefined;
+  /** The store could not be asked: the failure policy (`onStoreError`) answered. */
+  readonly degraded: boolean;
+  readonly policies: readonly Verdict[];
+
+  readonly #store: Store;
+  readonly #query: Query;
+  readonly #reply: Reply;
+  /** Units that are charged now: what `settle` compares with. */
+  #charged = 0;
+  #held = false;
+
+  /**
+   * @internal Made by limiters.
+   * @param override set where no policy was asked: a list decided, or the failure policy without a store
+   */
+  constructor(store: Store, query: Query, reply: Reply, shadow: boolean, override?: { allowed: boolean; reason: Reason }) {
+    this.#store = store;
+    this.#query = query;
+    this.#reply = reply;
+    this.key = query.key;
+    this.cost = query.cost;
+    this.degraded = reply.degraded !== undefined;
+
+    const { policies } = query.set;
+    const { verdicts } = reply;
+    const list: Verdict[] = [];
+    let decider = 0;
+    let denies = false;
+    let delay = 0;
+    for (let i = 0; 3 * i < verdicts.length; i++) {
+      const { name, limit, shadow: silent } = policies[i]!;
+      const wait = verdicts[3 * i]!;
+      const remaining = verdicts[3 * i + 1]!;
+      const allowed = wait === 0 || wait < NEVER;
+      list.push({
+        name,
+        allowed,
+        limit,
+        remaining,
+        retryAfterMs: allowed ? 0 : wait === NEVER ? undefined : wait,
+        resetAfterMs: verdicts[3 * i + 2]!,
+      });
+      if (silent) {
+        if (i === decider && i + 1 < policies.length) decider = i + 1;
+      } else if (!allowed) {
+        if (!denies || laterThan(wait, verdicts[3 * decider]!)) decider = i;
+        denies = true;
+      } else {
+        if (wait < NEVER && NEVER - wait > delay) delay = NEVER - wait;
+        if (!denies && remaining < verdicts[3 * decider + 1]!) decider = i;
+      }
+    }
+    this.policies = list;
+
+    const verdict = list[decider];
+    const policy = policies[decider];
+    this.policy = verdict?.name;
+    this.limit = policy?.limit ?? 0;
+    this.remaining = verdict?.remaining ?? 0;
+    this.resetAfterMs = verdict?.resetAfterMs ?? 0;
+    this.retryAfterMs = denies ? verdict?.retryAfterMs : 0;
+    this.reason = undefined;
+    let allowed = !denies;
+    if (override) {
+      allowed = override.allowed;
+      this.reason = override.reason;
+    } else if (reply.ban !== 0) {
+      allowed = false;
+      this.reason = 'banned';
+      this.retryAfterMs = Math.abs(reply.ban);
+      this.resetAfterMs = Math.max(this.resetAfterMs, this.retryAfterMs);
+    } else if (denies) {
+      this.reason = verdict?.retryAfterMs === undefined ? 'cost-exceeds-capacity' : 'quota-exceeded';
+    }
+    this.allowed = allowed || shadow;
+    this.delayMs = allowed ? delay : 0;
+    if (allowed && !query.peek && list.length > 0) {
+      this.#charged = query.cost;
+      this.#held = query.lease !== '' && query.cost > 0;
+    }
+  }
+
+  /**
+   * Makes the charge what the request really cost: gives back or charges the difference. What is charged beyond what is
+   * left drains the quota to zero and is carried as debt for at most one window. Of a denied request nothing was charged, and
+   * nothing is.
+   *
+   * @param actual whole units, 0 or more
+   * @throws HeadgateError `HEADGATE_INVALID_COST`, or what the store fails with
+   */
+  async settle(actual: number): Promise<void> {
+    checkCost(actual);
+    const units = actual - this.#charged;
+    if (units === 0 || (this.#charged === 0 && (!this.allowed || this.cost > 0 || this.#query.peek))) return;
+    this.#charged = actual;
+    await this.#store.adjust({
+      set: this.#query.set,
+      key: this.key,
+      units,
+      marks: units < 0 ? this.#marks() : undefined,
+      degraded: this.#reply.degraded,
+    });
+  }
+
+  /** Gives the whole cost back. Twice, of a denied request, or after the window is over: nothing happens. */
+  refund(): Promise<void> {
+    return this.settle(0);
+  }
+
+  /** Gives back the slots of concurrency policies; false if their lease had ended. Only the first call does anything. */
+  async release(): Promise<boolean> {
+    if (!this.#held) return false;
+    this.#held = false;
+    return this.#lease('release');
+  }
+
+  /** Holds the slots of concurrency policies for another full lease; false if their lease had ended. */
+  async renew(): Promise<boolean> {
+    return this.#held && this.#lease('renew');
+  }
+
+  /** `await using decision = await limiter.acquire(key)` releases at the end of the block. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release();
+  }
+
+  async #lease(action: 'release' | 'renew'): Promise<boolean> {
+    const { set, lease } = this.#query;
+    const { key, cost } = this;
+    return this.#store.lease({ set, key, cost, lease, action, degraded: this.#reply.degraded });
+  }
+
+  /** When each policy's charge leaves the account by itself; a policy that charged nothing has nothing to give back. */
+  #marks(): number[] {
+    return this.policies.map(({ allowed, resetAfterMs }) => (allowed ? this.#reply.now + resetAfterMs : 1));
+  }
+}
+
+/** Whether `wait` denies for longer than `other`; never is longest. */
+function laterThan(wait: number, other: number): boolean {
+  return other !== NEVER && (wait === NEVER || wait > other);
+}

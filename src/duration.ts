@@ -1,0 +1,27 @@
+import ms from 'ms';
+import { invalidOption } from './errors.js';
+
+/** A length of time: whole milliseconds, or a number with a unit: `'500ms'`, `'10s'`, `'15m'`, `'1h'`, `'30d'`. */
+export type Duration = number | string;
+
+/** The longest window, lease, ban or delay that can be configured: 366 days, in milliseconds. */
+export const MAX_DURATION = 366 * 24 * 60 * 60 * 1000;
+
+const TEXT = /^\d+(\.\d+)?\s*[a-z]+$/i;
+
+/**
+ * Converts a duration to whole milliseconds.
+ *
+ * @param option the option's name, for the message
+ * @param least the smallest value accepted, in milliseconds (default 1)
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION` unless it is a whole number of milliseconds from `least` to 366 days
+ */
+export function toMilliseconds(option: string, value: unknown, least = 1): number {
+  const fix = `Write whole milliseconds from ${least} to ${MAX_DURATION}, or a number with a unit: '500ms', '10s', '15m', '1h', '30d'.`;
+  let result: unknown = value;
+  if (typeof value === 'string') result = TEXT.test(value) ? ms(value as ms.StringValue) : NaN;
+  if (typeof result !== 'number' || !Number.isSafeInteger(result) || result < least || result > MAX_DURATION) {
+    throw invalidOption(option, value, fix);
+  }
+  return result;
+}

@@ -1,0 +1,259 @@
+import { randomBytes } from 'node:crypto';
+import { compileBan, type BanOptions } from './ban.js';
+import { Decision } from './decision.js';
+import { toMilliseconds, type Duration } from './duration.js';
+import { HeadgateError, invalidOption } from './errors.js';
+import { compilePolicies, POLICY_FIELDS, type CompiledPolicy, type Policy } from './policy.js';
+import { withFailurePolicy, type FailureOptions } from './stores/failure.js';
+import { memoryStore } from './stores/memory.js';
+import { claimName } from './stores/names.js';
+import type { MaybePromise, PolicySet, Query, Reply, Store, Subject } from './stores/store.js';
+import { checkBoolean, checkCost, checkFunction, checkKey, checkShape } from './validate.js';
+
+/** Options of every limiter, with or without HTTP. The policy stands inline (`limit`, `window`, ...) or in `policies`. */
+export interface CommonOptions extends FailureOptions {
+  /**
+   * The quota's scope: limiters of one name on one store share their quota, and must have equal policies. Any string of 1 to
+   * 256 characters. Default `'default'`, for one limiter per store.
+   */
+  name?: string;
+  /** Where state lives. Default: a memory store of its own. */
+  store?: Store;
+  ban?: BanOptions;
+  /** Decide and report, never deny. Default `false`. */
+  shadow?: boolean;
+}
+
+export interface LimiterOptions extends CommonOptions {
+  policies?: readonly Policy[];
+  /** Every decision, for logs and metrics. What it throws is reported as a process warning. */
+  onDecision?: (decision: Decision) => void;
+}
+
+/** What `createLimiter` takes: a policy inline, or `policies`. */
+export type CreateLimiterOptions = LimiterOptions | (Omit<LimiterOptions, 'policies'> & Policy);
+
+/** Names of the options that are not the policy's. */
+export const LIMITER_OPTIONS = [
+  'name',
+  'store',
+  'policies',
+  'ban',
+  'shadow',
+  'onStoreError',
+  'localShare',
+  'timeout',
+  'onDecision',
+] as const;
+
+/** Inline policy fields; `name` and `shadow` are the limiter's there. */
+export const INLINE_FIELDS = POLICY_FIELDS.filter((field) => field !== 'name' && field !== 'shadow');
+
+export interface ConsumeOptions {
+  /** Whole units, 0 (only look) to 1e12. Default 1. */
+  cost?: number;
+}
+
+const LEASE_PREFIX = randomBytes(9).toString('base64url');
+let leases = 0;
+
+function isPromise<T>(value: MaybePromise<T>): value is Promise<T> {
+  return typeof (value as Partial<Promise<T>>).then === 'function';
+}
+
+/** Decides who may go on. Made by {@link createLimiter}. */
+export class Limiter {
+  readonly name: string;
+  /** @internal */
+  readonly set: PolicySet;
+  readonly #store: Store;
+  readonly #shadow: boolean;
+  readonly #onDecision: ((decision: Decision) => void) | undefined;
+  readonly #release: () => void;
+  #closed = false;
+
+  /** @internal */
+  constructor(set: PolicySet, store: Store, shadow: boolean, onDecision: LimiterOptions['onDecision'], release: () => void) {
+    this.name = set.name;
+    this.set = set;
+    this.#store = store;
+    this.#shadow = shadow;
+    this.#onDecision = onDecision;
+    this.#release = release;
+  }
+
+  get policies(): readonly CompiledPolicy[] {
+    return this.set.policies;
+  }
+
+  /**
+   * Decides one request and charges its cost if every policy admits it.
+   *
+   * @param key who is limited: any string
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, before anything is charged; what the store fails
+   * with under `onStoreError: 'throw'`; `HEADGATE_CLOSED`
+   */
+  async consume(key: string, options?: ConsumeOptions): Promise<Decision> {
+    return this.decide(key, checkArguments(options));
+  }
+
+  /**
+   * `consume`, without a promise where the store answers at once (memory); throws where that rejects.
+   *
+   * @param set the policies to decide by, of {@link compile}; default the limiter's own
+   */
+  decide(key: string, cost = 1, set: PolicySet = this.set): MaybePromise<Decision> {
+    return this.#ask(key, cost, set, false);
+  }
+
+  /**
+   * What `consume` would answer, without charging or writing anything.
+   *
+   * @throws as `consume`
+   */
+  async peek(key: string, options?: ConsumeOptions): Promise<Decision> {
+    return this.#ask(key, checkArguments(options), this.set, true);
+  }
+
+  /**
+   * Gives units back, of whatever is charged now; never more than that. To give back what one request was charged, and only
+   * while its window lasts, use its `decision.refund()`.
+   *
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_CLOSED`, or what the store fails with
+   */
+  async refund(key: string, cost = 1): Promise<void> {
+    const subject = this.#subject(key);
+    checkCost(cost);
+    if (cost > 0) await this.#store.adjust({ ...subject, units: -cost, marks: undefined, degraded: undefined });
+  }
+
+  /**
+   * Forgets what was charged to a key, in this limiter's scope and nowhere else. A ban stays: see `unban`.
+   *
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_CLOSED`, or what the store fails with
+   */
+  async reset(key: string): Promise<void> {
+    await this.#store.reset(this.#subject(key));
+  }
+
+  /**
+   * Bans a key by hand. The limiter must have the option `ban` (`{}` is enough), or it would not ask for bans.
+   *
+   * @param duration ms or `'1h'`, up to 366 days
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_OPTION`, `HEADGATE_CLOSED`, or what the store fails with
+   */
+  async ban(key: string, duration: Duration): Promise<void> {
+    await this.#store.ban(this.#banSubject(key), toMilliseconds('duration', duration));
+  }
+
+  /** Ends a ban and forgets the denials and bans before it. @throws as `ban` */
+  async unban(key: string): Promise<void> {
+    await this.#store.ban(this.#banSubject(key), 0);
+  }
+
+  /**
+   * Policies for `decide`, compiled, in this limiter's scope: tiers.
+   *
+   * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
+   */
+  compile(policies: readonly Policy[]): PolicySet {
+    return { name: this.name, policies: compilePolicies('policies', policies), ban: this.set.ban };
+  }
+
+  /** Frees what the limiter made: its name, timers, its own memory store. The store that was passed in stays open. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#release();
+    await this.#store.close?.();
+  }
+
+  #subject(key: string): Subject {
+    if (this.#closed) throw new HeadgateError('HEADGATE_CLOSED', `The limiter ${JSON.stringify(this.name)} is closed.`);
+    return { set: this.set, key: checkKey(key) };
+  }
+
+  #banSubject(key: string): Subject {
+    if (!this.set.ban) throw invalidOption('ban', undefined, 'Make the limiter with the option `ban` ({} is enough).');
+    return this.#subject(key);
+  }
+
+  #ask(key: string, cost: number, set: PolicySet, peek: boolean): MaybePromise<Decision> {
+    this.#subject(key);
+    checkCost(cost);
+    const leased = !peek && cost > 0 && set.policies.some(({ kernel }) => kernel === 'concurrency');
+    const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
+    const query: Query = { set, key, cost, peek: peek || cost === 0, lease };
+    const reply = this.#store.decide(query);
+    return isPromise(reply) ? reply.then((value) => this.#conclude(query, value)) : this.#conclude(query, reply);
+  }
+
+  #conclude(query: Query, reply: Reply): Decision {
+    const decision =
+      reply.degraded === 'allow' || reply.degraded === 'deny'
+        ? new Decision(this.#store, query, reply, this.#shadow, { allowed: reply.degraded === 'allow', reason: 'store-error' })
+        : new Decision(this.#store, query, reply, this.#shadow);
+    if (this.#onDecision) {
+      try {
+        this.#onDecision(decision);
+      } catch (error) {
+        process.emitWarning(`onDecision threw: ${String(error)}`, 'HeadgateWarning');
+      }
+    }
+    return decision;
+  }
+}
+
+function checkArguments(options: ConsumeOptions | undefined): number {
+  if (options === undefined) return 1;
+  checkShape('options', options, ['cost']);
+  return options.cost ?? 1;
+}
+
+/** The policies among options: `policies`, or one inline. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export function policiesOf(options: object): readonly Policy[] {
+  const inline = Object.fromEntries(
+    INLINE_FIELDS.filter((field) => field in options).map((field) => [field, options[field as keyof typeof options]]),
+  );
+  const policies = (options as LimiterOptions).policies;
+  if (policies === undefined) return [inline as unknown as Policy];
+  const both = Object.keys(inline);
+  if (both.length > 0) {
+    throw invalidOption(both.join(', '), inline, 'Write one policy inline, or all of them in `policies`, not both.');
+  }
+  return policies;
+}
+
+/**
+ * Makes a limiter.
+ *
+ * @example
+ * const limiter = createLimiter({ name: 'api', store: redisStore(redis), limit: 100, window: '1m' })
+ * const { allowed, remaining, retryAfterMs } = await limiter.consume('user:42')
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`; `HEADGATE_NAME_REQUIRED` for a second limiter
+ * without a name on one store; `HEADGATE_POLICY_MISMATCH` for one of the same name with other policies
+ */
+export function createLimiter(options: CreateLimiterOptions): Limiter {
+  checkShape('createLimiter', options, [...LIMITER_OPTIONS, ...INLINE_FIELDS]);
+  const set: PolicySet = Object.freeze({
+    name: checkLimiterName(options.name),
+    policies: compilePolicies('policies' in options ? 'policies' : 'policy', policiesOf(options)),
+    ban: compileBan(options.ban),
+  });
+  const shadow = checkBoolean('shadow', options.shadow, false);
+  checkFunction('onDecision', options.onDecision);
+  const own = options.store === undefined;
+  const inner = options.store ?? memoryStore();
+  const store = withFailurePolicy(inner, options);
+  const release = own ? () => {} : claimName(inner, options.name, set);
+  return new Limiter(set, store, shadow, options.onDecision, release);
+}
+
+function checkLimiterName(name: unknown): string {
+  if (name === undefined) return 'default';
+  if (typeof name !== 'string' || name.length < 1 || name.length > 256) {
+    throw invalidOption('name', name, 'Write a string of 1 to 256 characters.');
+  }
+  return name;
+}

@@ -1,0 +1,167 @@
+import { algorithms, type Params, type Kernel } from './algorithms/index.js';
+import { toMilliseconds, type Duration } from './duration.js';
+import { invalidOption } from './errors.js';
+import { checkBoolean, checkChoice, checkInteger, checkShape } from './validate.js';
+
+interface PolicyBase {
+  /** Unique in its limiter: 1 to 64 printable ASCII characters (RFC 9651 string). Default: `'default'` for a sole policy. */
+  name?: string;
+  /** Units per window: a whole number of at least 1. */
+  limit: number;
+  /** Evaluate and report, never deny. Default `false`. */
+  shadow?: boolean;
+}
+
+/** At most `limit` units in a window that starts at a key's first request. Worst case in any window: 2 x limit. */
+export interface FixedWindowPolicy extends PolicyBase {
+  algorithm: 'fixed-window';
+  window: Duration;
+}
+
+/** The default: at most `limit` units in any window, in constant space, by counting `segments` sub-windows. */
+export interface SlidingWindowPolicy extends PolicyBase {
+  algorithm?: 'sliding-window';
+  window: Duration;
+  /** Sub-windows: 1 to 100, default 10. More frees units sooner (a unit is held at most window/segments too long). */
+  segments?: number;
+}
+
+/** At most `limit` units in any window, exactly, by remembering each admission (6 bytes a unit). `limit` up to 1,000,000. */
+export interface SlidingLogPolicy extends PolicyBase {
+  algorithm: 'sliding-log';
+  window: Duration;
+}
+
+/** The GCRA kernel under its common names: `limit` per `window`, spread evenly, with `burst` at once. */
+export interface TokenBucketPolicy extends PolicyBase {
+  algorithm: 'token-bucket' | 'gcra';
+  window: Duration;
+  /** The most units that can be spent at once. Default `limit`. redis-cell calls it `max_burst + 1`. */
+  burst?: number;
+}
+
+/** A leaky bucket: as a meter it is the token bucket; with `maxDelay` it holds requests for their turn. */
+export interface LeakyBucketPolicy extends PolicyBase {
+  algorithm: 'leaky-bucket';
+  window: Duration;
+  /** The most units that can be spent at once. Default `limit`. */
+  burst?: number;
+  /** Hold a request up to this long for its turn instead of denying it. Default 0: a meter. */
+  maxDelay?: Duration;
+}
+
+/** At most `limit` units at a time, each held until it is released or its lease ends. `limit` up to 100,000. */
+export interface ConcurrencyPolicy extends PolicyBase {
+  algorithm: 'concurrency';
+  /** A slot that is not given back is free again after this long. */
+  lease: Duration;
+}
+
+/** One named quota: plain data, so that it can come from JSON. */
+export type Policy =
+  | FixedWindowPolicy
+  | SlidingWindowPolicy
+  | SlidingLogPolicy
+  | TokenBucketPolicy
+  | LeakyBucketPolicy
+  | ConcurrencyPolicy;
+
+export type Algorithm = NonNullable<Policy['algorithm']>;
+
+/** The largest `limit` and `burst`. */
+export const MAX_LIMIT = 1e12;
+
+/** A validated policy, divided and rounded once, so that memory and Redis receive the same integers. */
+export interface CompiledPolicy {
+  readonly name: string;
+  readonly algorithm: Algorithm;
+  readonly limit: number;
+  /** The window, or a concurrency policy's lease, in milliseconds. */
+  readonly window: number;
+  readonly shadow: boolean;
+  /** Which of the algorithms' pages evaluates it. */
+  readonly kernel: Kernel;
+  /** The kernel's integers, in the order in which its Lua page reads them. */
+  readonly params: Params;
+  /** Tells the state of this policy from all others under one key. It has no limit or window: those may change live. */
+  readonly id: string;
+  /** What it was compiled from. */
+  readonly source: Policy;
+}
+
+const WINDOWED = ['name', 'algorithm', 'limit', 'window', 'shadow'];
+const BUCKET = [...WINDOWED, 'burst'];
+
+/** Which fields each algorithm takes, and the kernel that evaluates it. */
+const ALGORITHMS: Readonly<Record<Algorithm, { kernel: Kernel; fields: readonly string[] }>> = {
+  'sliding-window': { kernel: 'sliding-window', fields: [...WINDOWED, 'segments'] },
+  'fixed-window': { kernel: 'fixed-window', fields: WINDOWED },
+  'sliding-log': { kernel: 'sliding-log', fields: WINDOWED },
+  'token-bucket': { kernel: 'gcra', fields: BUCKET },
+  'leaky-bucket': { kernel: 'gcra', fields: [...BUCKET, 'maxDelay'] },
+  gcra: { kernel: 'gcra', fields: BUCKET },
+  concurrency: { kernel: 'concurrency', fields: ['name', 'algorithm', 'limit', 'lease', 'shadow'] },
+};
+
+/** Every field that a policy of some algorithm can have; an adapter's inline policy is picked out of its options by these. */
+export const POLICY_FIELDS = [...new Set(Object.values(ALGORITHMS).flatMap(({ fields }) => fields))];
+
+const NAME = /^[\x20-\x7e]{1,64}$/;
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless it can stand in a structured field (RFC 9651, section 3.3.3) */
+function checkName(option: string, name: unknown): string {
+  if (typeof name !== 'string' || !NAME.test(name)) {
+    throw invalidOption(option, name, 'Write 1 to 64 printable ASCII characters.');
+  }
+  return name;
+}
+
+/** Validates and compiles one policy. `what` is where it stands, for messages. */
+function compilePolicy(what: string, policy: Policy, fallbackName: string): CompiledPolicy {
+  const algorithm = checkChoice(
+    `${what}.algorithm`,
+    (policy as Partial<Policy> | null)?.algorithm ?? 'sliding-window',
+    Object.keys(ALGORITHMS) as Algorithm[],
+  );
+  const { kernel, fields } = ALGORITHMS[algorithm];
+  checkShape(what, policy, fields);
+  const given = policy as Policy & { window?: unknown; burst?: unknown; segments?: unknown; lease?: unknown };
+  const limit = checkInteger(`${what}.limit`, given.limit, 1, MAX_LIMIT);
+  const window =
+    'lease' in given || kernel === 'concurrency'
+      ? toMilliseconds(`${what}.lease`, given.lease)
+      : toMilliseconds(`${what}.window`, given.window);
+  const name = policy.name === undefined ? fallbackName : checkName(`${what}.name`, policy.name);
+  const { tag, compile } = algorithms[kernel];
+  return Object.freeze({
+    name,
+    algorithm,
+    limit,
+    window,
+    shadow: checkBoolean(`${what}.shadow`, policy.shadow, false),
+    kernel,
+    params: Object.freeze(compile(what, { ...given, limit, window })),
+    id: name === 'default' ? tag : `${tag}:${name}`,
+    source: policy,
+  });
+}
+
+/**
+ * Validates and compiles the policies of one limiter.
+ *
+ * @param what where they stand, for messages
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`: what is wrong, what was given, what to write
+ */
+export function compilePolicies(what: string, policies: readonly Policy[]): readonly CompiledPolicy[] {
+  if (!Array.isArray(policies) || policies.length === 0 || policies.length > 32) {
+    throw invalidOption(what, policies, 'Write an array of 1 to 32 policies: [{ limit: 100, window: "1m" }].');
+  }
+  const compiled = policies.map((policy: Policy, i) => {
+    const single = policies.length === 1;
+    return compilePolicy(single ? what : `${what}[${i}]`, policy, single ? 'default' : `policy-${i + 1}`);
+  });
+  const names = compiled.map(({ name }) => name);
+  const twice = names.find((name, i) => names.indexOf(name) !== i);
+  if (twice !== undefined) throw invalidOption(`${what}: name`, twice, 'Give each policy of a limiter its own name.');
+  return Object.freeze(compiled);
+}

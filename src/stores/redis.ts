@@ -1,0 +1,153 @@
+import { HeadgateError, invalidOption } from '../errors.js';
+import type { CompiledPolicy } from '../policy.js';
+import { checkFunction, checkShape } from '../validate.js';
+import { commandsOf, type Commands, type IoredisLike } from './clients.js';
+import { KeyMaker } from './keys.js';
+import { assemble, type Script } from './scripts.js';
+import type { Change, Clock, LeaseChange, PolicySet, Query, Reply, Store, Subject } from './store.js';
+
+export interface RedisStoreOptions {
+  /** What all keys begin with: 1 to 64 printable ASCII characters without braces. Default `'hg'`. */
+  prefix?: string;
+  /**
+   * For tests: decides by this clock instead of the server's. It must not be behind the server's clock, by which keys expire.
+   */
+  clock?: Clock;
+}
+
+/** What a policy set sends along, made once per set. */
+interface Plan {
+  readonly keys: KeyMaker;
+  readonly evaluate: Script;
+  readonly adjust: Script;
+  /** Count of policies, the policies, the ban. */
+  readonly evaluateArgs: readonly string[];
+  readonly adjustArgs: readonly string[];
+  readonly leases: boolean;
+  /** Integers in the reply to one query: the ban, and three per policy. */
+  readonly verdicts: number;
+}
+
+function policyArgs(policies: readonly CompiledPolicy[]): string[] {
+  return [
+    String(policies.length),
+    ...policies.flatMap(({ kernel, shadow, params }) => [
+      kernel,
+      shadow ? '1' : '0',
+      ...Object.values(params).map(String),
+    ]),
+  ];
+}
+
+function malformed(reply: unknown): HeadgateError {
+  return new HeadgateError('HEADGATE_MALFORMED_REPLY', `The store's reply is not a decision: ${JSON.stringify(reply)}`);
+}
+
+/** Keeps state in Redis or Valkey, decides in one EVALSHA. Use {@link redisStore}. */
+class RedisStore implements Store {
+  readonly #commands: Commands;
+  readonly #prefix: string;
+  readonly #clock: Clock | undefined;
+  readonly #plans = new WeakMap<PolicySet, Plan>();
+
+  constructor(commands: Commands, prefix: string, clock: Clock | undefined) {
+    this.#commands = commands;
+    this.#prefix = prefix;
+    this.#clock = clock;
+  }
+
+  #plan(set: PolicySet): Plan {
+    let plan = this.#plans.get(set);
+    if (!plan) {
+      const kernels = set.policies.map(({ kernel }) => kernel);
+      const args = policyArgs(set.policies);
+      plan = {
+        keys: new KeyMaker(this.#prefix, set),
+        evaluate: assemble('evaluate', kernels, set.ban !== undefined),
+        adjust: assemble('adjust', kernels, false),
+        evaluateArgs: set.ban ? [...args, ...Object.values(set.ban).map(String)] : args,
+        adjustArgs: args,
+        leases: kernels.includes('concurrency'),
+        verdicts: 3 * set.policies.length,
+      };
+      this.#plans.set(set, plan);
+    }
+    return plan;
+  }
+
+  /** EVALSHA; EVAL only if the server does not know the script, and so has not run it. Nothing else is ever sent again. */
+  async #run({ source, sha }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    const head = [this.#clock ? String(this.#clock()) : '', '0'];
+    try {
+      return await this.#commands.evalsha(sha, keys, [...head, ...args]);
+    } catch (error) {
+      if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error;
+      return await this.#commands.eval(source, keys, [...head, ...args]);
+    }
+  }
+
+  async decide(query: Query): Promise<Reply> {
+    const { set, key, cost, peek, lease } = query;
+    const plan = this.#plan(set);
+    const keys: string[] = [];
+    plan.keys.push(keys, key);
+    const args = [peek ? 'peek' : 'write', ...plan.evaluateArgs, String(cost)];
+    if (plan.leases) args.push(lease);
+    return parse(await this.#run(plan.evaluate, keys, args), set.ban !== undefined, plan.verdicts);
+  }
+
+  async adjust({ set, key, units, marks }: Change): Promise<Reply> {
+    const plan = this.#plan(set);
+    const keys = plan.keys.policies(key, [...set.policies.keys()]);
+    const args = [String(units), ...plan.adjustArgs, ...set.policies.map((_, i) => String(marks?.[i] ?? 0))];
+    return parse(await this.#run(plan.adjust, keys, args), false, plan.verdicts);
+  }
+
+  async lease({ set, key, lease, cost, action }: LeaseChange): Promise<boolean> {
+    const plan = this.#plan(set);
+    const chosen = [...set.policies.keys()].filter((i) => set.policies[i]!.kernel === 'concurrency');
+    const keys = plan.keys.policies(key, chosen);
+    const policies = policyArgs(chosen.map((i) => set.policies[i]!));
+    const script = assemble('lease', ['concurrency'], false);
+    return (await this.#run(script, keys, [action, lease, String(cost), ...policies])) === 1;
+  }
+
+  async reset({ set, key }: Subject): Promise<void> {
+    const keys = this.#plan(set).keys.policies(key, [...set.policies.keys()]);
+    await this.#run(assemble('reset', [], false), keys, ['0']);
+  }
+
+  async ban({ set, key }: Subject, duration: number): Promise<void> {
+    const keys = [this.#plan(set).keys.ban(key)];
+    const params = Object.values(set.ban!).map(String);
+    await this.#run(assemble('set-ban', [], true), keys, [String(duration), '0', ...params]);
+  }
+}
+
+/** Reads the script's reply to one query. @throws HeadgateError `HEADGATE_MALFORMED_REPLY`, `HEADGATE_STORE_ERROR` */
+function parse(reply: unknown, banning: boolean, verdicts: number): Reply {
+  if (!Array.isArray(reply)) throw malformed(reply);
+  const [now, first] = reply as unknown[];
+  if (typeof first === 'string') throw new HeadgateError('HEADGATE_STORE_ERROR', first);
+  if (!reply.every(Number.isSafeInteger)) throw malformed(reply);
+  const ban = banning ? (first as number) : 0;
+  const rest = (reply as number[]).slice(banning ? 2 : 1);
+  if (rest.length !== (ban > 0 ? 0 : verdicts)) throw malformed(reply);
+  return { now: now as number, ban, verdicts: rest };
+}
+
+/**
+ * A store in Redis 7.0 or later, or Valkey. The client stays yours: it is neither configured nor closed.
+ *
+ * @param client an ioredis `Redis` or `Cluster`
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
+ */
+export function redisStore(client: IoredisLike, options: RedisStoreOptions = {}): Store {
+  const commands = commandsOf(client);
+  checkShape('redisStore', options, ['prefix', 'clock']);
+  const prefix: unknown = options.prefix ?? 'hg';
+  if (typeof prefix !== 'string' || !/^[\x21-\x7a\x7c\x7e]{1,64}$/.test(prefix)) {
+    throw invalidOption('redisStore.prefix', prefix, 'Write 1 to 64 printable ASCII characters without braces.');
+  }
+  return new RedisStore(commands, prefix, checkFunction('redisStore.clock', options.clock));
+}

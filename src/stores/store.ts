@@ -1,0 +1,95 @@
+import type { CompiledBan } from '../ban.js';
+import type { CompiledPolicy } from '../policy.js';
+
+/** A value now, or a promise of it. The memory store answers now, so that no promise is on the request's path. */
+export type MaybePromise<T> = T | Promise<T>;
+
+/** Milliseconds since the Unix epoch, whole. */
+export type Clock = () => number;
+
+/** What one limiter enforces; compiled once and shared by all its queries, so that stores can key caches by identity. */
+export interface PolicySet {
+  /** The quota's scope: sets of one name on one store share their state. */
+  readonly name: string;
+  readonly policies: readonly CompiledPolicy[];
+  readonly ban: CompiledBan | undefined;
+}
+
+/** Whose state in which set; the part that all operations have in common. */
+export interface Subject {
+  readonly set: PolicySet;
+  /** Any string. */
+  readonly key: string;
+}
+
+/** One decision asked for. */
+export interface Query extends Subject {
+  /** Whole units, 0 or more. */
+  readonly cost: number;
+  /** Write nothing: answer what a query without it would. */
+  readonly peek: boolean;
+  /** Identifies the slots of a concurrency policy that this query acquires; unique. Empty if the set has none. */
+  readonly lease: string;
+}
+
+/**
+ * A verdict is three integers, `[wait, remaining, resetAfter]` in milliseconds and units:
+ * - `wait`: 0 admitted; > 0 denied, the same cost will be admitted after so long; `NEVER` cost exceeds capacity;
+ *   below `NEVER`: admitted, to be held for `NEVER - wait` ms (leaky bucket with maxDelay);
+ * - `remaining`: units that could be spent at once after this decision;
+ * - `resetAfter`: time until the policy is back at its full quota.
+ */
+export const NEVER = -1;
+
+/** What a store answers to a query. */
+export interface Reply {
+  /** The store's time of the decision, ms since the epoch. */
+  readonly now: number;
+  /** 0: not banned. > 0: banned for so long (no policy was evaluated). < 0: this denial started a ban of so long. */
+  readonly ban: number;
+  /** A verdict (three integers) per policy, in the set's order; empty if banned, or if no store could decide. */
+  readonly verdicts: readonly number[];
+  /** Set by the failure policy: the store could not be asked, and how the query was answered instead. */
+  readonly degraded?: 'local' | 'allow' | 'deny';
+}
+
+/** A change of what was charged. */
+export interface Change extends Subject {
+  /** > 0: charge, even beyond what is left. < 0: give back. */
+  readonly units: number;
+  /**
+   * Per policy, the moment (store's time, ms) at which the charge that is given back would have left the account by
+   * itself: after it there is nothing to give back. Undefined: no such charge is known, give back what is there.
+   */
+  readonly marks: readonly number[] | undefined;
+  /** How the query that is changed was answered: what the failure policy decided, only it can change. */
+  readonly degraded: Reply['degraded'];
+}
+
+/** What to do with the concurrency slots that a query acquired. */
+export interface LeaseChange extends Subject {
+  readonly lease: string;
+  readonly cost: number;
+  readonly action: 'release' | 'renew';
+  readonly degraded: Reply['degraded'];
+}
+
+/**
+ * The contract between limiter and store. A store holds state and decides; each method is one atomic step. Policies of
+ * one query are decided together: all charge, or none does. A store that fails throws or rejects; it never guesses.
+ * Stores can wrap stores (failure policy, local denials): they implement the same five methods.
+ */
+export interface Store {
+  /** Decides a query; charges only if every policy that is not a shadow admits. */
+  decide(query: Query): MaybePromise<Reply>;
+  /** Charges or gives back without asking. The verdicts tell what remains; `wait` is 0. */
+  adjust(change: Change): MaybePromise<Reply>;
+  /** Releases or renews concurrency slots; false if they were no longer held. Doing it twice is harmless. */
+  lease(change: LeaseChange): MaybePromise<boolean>;
+  /** Forgets what the policies of a set charged to one key. Bans stay. */
+  reset(subject: Subject): MaybePromise<void>;
+  /** Bans a key for `duration` ms; 0 ends the ban and forgets earlier ones. */
+  ban(subject: Subject, duration: number): MaybePromise<void>;
+  /** Frees what the store itself created (timers, not the user's client). */
+  close?(): MaybePromise<void>;
+}

@@ -1,0 +1,129 @@
+import { HeadgateError, invalidOption, show } from './errors.js';
+
+/** Names that other limiters use for what Headgate calls otherwise. */
+const ALIASES: Readonly<Record<string, string>> = {
+  windowMs: 'window',
+  timeWindow: 'window',
+  duration: 'window',
+  interval: 'window',
+  period: 'window',
+  ttl: 'window',
+  max: 'limit',
+  points: 'limit',
+  hits: 'limit',
+  requests: 'limit',
+  capacity: 'burst',
+  maxBurst: 'burst',
+  max_burst: 'burst',
+  keyPrefix: 'prefix',
+  keyGenerator: 'key',
+  key: 'keyGenerator',
+  weight: 'cost',
+  statusText: 'handler',
+  message: 'handler',
+  standardHeaders: 'headers',
+  legacyHeaders: "headers: ['legacy']",
+  allowlist: 'allowList',
+  whitelist: 'allowList',
+  denylist: 'denyList',
+  blacklist: 'denyList',
+  blockDuration: 'ban: { for }',
+  inMemoryBlockOnConsumed: 'ban',
+  insuranceLimiter: "onStoreError: 'local'",
+  passOnStoreError: "onStoreError: 'allow'",
+  skipOnError: "onStoreError: 'allow'",
+  handle: 'handler',
+  hook: 'hook',
+  redis: 'store: redisStore(redis)',
+  nameSpace: 'prefix',
+  type: 'algorithm',
+  strategy: 'algorithm',
+};
+
+/** The distance between two words, to find what a misspelt option was meant to be. */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const change = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next[j] = Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1);
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}
+
+/**
+ * Refuses anything but an object, and any property that is not known.
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION` (not an object), `HEADGATE_UNKNOWN_OPTION` (with what we call it)
+ */
+export function checkShape(what: string, value: unknown, known: readonly string[]): void {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw invalidOption(what, value, `Write an object with: ${known.join(', ')}.`);
+  }
+  for (const name of Object.keys(value)) {
+    if (known.includes(name)) continue;
+    const alias = ALIASES[name];
+    const near = known.find((word) => distance(word.toLowerCase(), name.toLowerCase()) <= 2);
+    const hint =
+      alias && known.includes(alias.split(':')[0] ?? '')
+        ? `Headgate calls it ${show(alias).slice(1, -1)}.`
+        : near
+          ? `Did you mean '${near}'?`
+          : `Known are: ${known.join(', ')}.`;
+    throw new HeadgateError('HEADGATE_UNKNOWN_OPTION', `${what}: '${name}' is not known. ${hint}`);
+  }
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless `value` is a whole number from `least` to `most` */
+export function checkInteger(option: string, value: unknown, least: number, most: number): number {
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < least || value > most) {
+    throw invalidOption(option, value, `Write a whole number from ${least} to ${most}.`);
+  }
+  return value;
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless `value` is one of `choices` */
+export function checkChoice<T extends string>(option: string, value: unknown, choices: readonly T[]): T {
+  if (!choices.includes(value as T)) {
+    throw invalidOption(option, value, `Write one of: ${choices.map((choice) => `'${choice}'`).join(', ')}.`);
+  }
+  return value as T;
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless `value` is a boolean or absent */
+export function checkBoolean(option: string, value: unknown, otherwise: boolean): boolean {
+  if (value === undefined) return otherwise;
+  if (typeof value !== 'boolean') throw invalidOption(option, value, 'Write true or false.');
+  return value;
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless `value` is a function or absent */
+export function checkFunction<T>(option: string, value: T): T {
+  if (value !== undefined && typeof value !== 'function') throw invalidOption(option, value, 'Write a function.');
+  return value;
+}
+
+/** The largest cost of one request. */
+const MAX_COST = 1e12;
+
+/** @throws HeadgateError `HEADGATE_INVALID_COST` unless it is a whole number from 0 (only look) to 1e12 */
+export function checkCost(cost: unknown): number {
+  if (typeof cost !== 'number' || !Number.isInteger(cost) || cost < 0 || cost > MAX_COST) {
+    throw new HeadgateError(
+      'HEADGATE_INVALID_COST',
+      `cost: ${show(cost)} is not valid. Pass a whole number from 0 (only look) to ${MAX_COST}.`,
+    );
+  }
+  return cost;
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_KEY` unless it is a string */
+export function checkKey(key: unknown): string {
+  if (typeof key !== 'string') {
+    throw new HeadgateError('HEADGATE_INVALID_KEY', `key: ${show(key)} is not a string. Pass who is limited, as any string.`);
+  }
+  return key;
+}
