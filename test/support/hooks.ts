@@ -32,16 +32,21 @@ export const mochaHooks: RootHookObject = {
 
 /** Ends what the run shares. What keeps the process alive then is a leak. */
 export async function mochaGlobalTeardown() {
+  exitAfter(10_000);
   for (const client of clients) client.disconnect();
   for (const server of Object.values(servers)) await server.stop();
   checkRejections();
   const left = [...runningServers.values()];
   if (left.length > 0) throw new Error(`The tests have left servers running: ${left.join(', ')}`);
-  setTimeout(() => {
+}
+
+function exitAfter(ms: number) {
+  const timer = setTimeout(() => {
     console.error(`The tests have left open: ${process.getActiveResourcesInfo().join(', ')}`);
     process.on('exit', () => (process.exitCode = 1));
     process.exit();
-  }, 10_000).unref();
+  }, ms);
+  timer.unref();
 }
 
 function testsOf(suite: Suite | undefined): Test[] {
