@@ -2,7 +2,16 @@
 //   build   writes the generated module
 //   check   lints the Lua as Redis will see it, and fails when the generated module is stale
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import luaparse from 'luaparse';
 import prettier from 'prettier';
@@ -10,8 +19,8 @@ import { aptInstall, canInstall } from './lib/apt.mjs';
 import { read, root } from './lib/run.mjs';
 
 /**
- * @typedef {{ name: string, file: string, source: string, stripped: string }} Chunk
- * @typedef {{ file: string, line: number, code: string, text: string }} Finding
+ * @typedef {{ name: string, file: string, stripped: string, lines: number[] }} Chunk `lines`: of the source, per line
+ * @typedef {{ range: [number, number], line: number }} Token
  */
 
 const generated = 'src/generated/lua.ts';
@@ -19,24 +28,24 @@ const headers = {
   'src/algorithms': ['State', 'Params', 'Returns'],
   'src/stores': ['KEYS', 'ARGV', 'Reply'],
 };
+/** What no script runs alone: the pages of the algorithms, and what every script begins with. */
+const shared = ['common'];
 
-const algorithms = readChunks('src/algorithms');
-const mains = readChunks('src/stores');
-const module = await render([...algorithms, ...mains]);
+const pages = readChunks('src/algorithms');
+const commands = readChunks('src/stores');
+const module = await render([...pages, ...commands]);
 
 if (process.argv[2] === 'build') {
   mkdirSync(dirname(join(root, generated)), { recursive: true });
   writeFileSync(join(root, generated), module);
 } else if (process.argv[2] === 'check') {
-  const findings = lint();
-  for (const { file, line, code, text } of findings) console.error(`${file}:${line}: ${text} (${code})`);
-  if (findings.length > 0) process.exit(1);
   if (!existsSync(join(root, generated)) || readFileSync(join(root, generated), 'utf8') !== module) {
-    console.error(`${generated} is stale: run npm run lua:build and commit it.`);
-    process.exit(1);
+    fail(`${generated} is stale: run npm run lua:build and commit it.`);
   }
+  const findings = lint(await assembled());
+  if (findings.length > 0) fail(findings.join('\n'));
 } else {
-  console.error('usage: node scripts/lua.mjs build|check');
+  console.error('usage: tsx scripts/lua.mjs build|check');
   process.exit(2);
 }
 
@@ -53,7 +62,7 @@ function readChunks(directory) {
     const header = source.slice(0, tokens[0]?.range[0]);
     const missing = headers[directory].filter((word) => !new RegExp(`\\b${word}\\b`).test(header));
     if (missing.length > 0) fail(`${file}: its opening comment must describe ${missing.join(', ')}.`);
-    return { name: name.slice(0, -'.lua'.length), file, source, stripped: strip(source, tokens) };
+    return { name: name.slice(0, -'.lua'.length), file, ...strip(source, tokens) };
   });
 }
 
@@ -78,18 +87,22 @@ function tokenize(file, source) {
 /**
  * The same tokens, without comments, blank lines and indentation. What is inside a token is never touched.
  * @param {string} source
- * @param {{ range: [number, number] }[]} tokens
+ * @param {Token[]} tokens
  */
 function strip(source, tokens) {
-  let out = '';
+  let stripped = '';
   let end = 0;
-  for (const { range } of tokens) {
+  /** @type {number[]} */
+  const lines = [];
+  for (const { range, line } of tokens) {
     const gap = source.slice(end, range[0]);
-    if (out !== '' && gap !== '') out += gap.includes('\n') ? '\n' : ' ';
-    out += source.slice(range[0], range[1]);
+    if (stripped !== '' && gap !== '') stripped += gap.includes('\n') ? '\n' : ' ';
+    const at = stripped.split('\n').length;
+    stripped += source.slice(range[0], range[1]);
     end = range[1];
+    lines[at] ??= line;
   }
-  return `${out}\n`;
+  return { stripped: `${stripped}\n`, lines };
 }
 
 /** @param {Chunk[]} chunks */
@@ -111,62 +124,82 @@ async function render(chunks) {
 }
 
 /**
- * A script is algorithms followed by a main chunk, so each main is linted behind all algorithms. An algorithm's
- * function may be unused in one script, not in all of them.
- * @returns {Finding[]}
+ * Each command as the Redis store assembles it: with every algorithm, and with each alone.
+ * @returns {Promise<string[]>}
  */
-function lint() {
-  const luacheck = findLuacheck();
-  const scripts = mains.map((main) => [...algorithms, main]);
-  for (const chunks of scripts) {
-    tokenize(chunks.map(({ file }) => file).join(' + '), chunks.map(({ stripped }) => stripped).join(''));
-  }
-  const perScript = scripts.map((chunks) => lintScript(luacheck, chunks));
-  /** @type {Map<string, { finding: Finding, count: number }>} */
-  const seen = new Map();
-  for (const finding of perScript.flat()) {
-    const id = JSON.stringify(finding);
-    seen.set(id, { finding, count: (seen.get(id)?.count ?? 0) + 1 });
-  }
-  const unused = 'W211';
-  return [...seen.values()]
-    .filter(({ finding, count }) => finding.code !== unused || !isShared(finding) || count === scripts.length)
-    .map(({ finding }) => finding);
-}
-
-/** @param {Finding} finding */
-function isShared({ file }) {
-  return algorithms.some((chunk) => chunk.file === file);
+async function assembled() {
+  const { assemble } = await import('../src/stores/scripts.js');
+  const { algorithms } = await import('../src/algorithms/index.js');
+  const kernels = /** @type {(keyof typeof algorithms)[]} */ (Object.keys(algorithms));
+  const names = commands.map(({ name }) => name).filter((name) => !shared.includes(name));
+  return /** @type {Parameters<typeof assemble>[0][]} */ (names).flatMap((name) => [
+    assemble(name, kernels, true).source,
+    ...kernels.map((kernel) => assemble(name, [kernel], false).source),
+  ]);
 }
 
 /**
- * @param {string} luacheck
- * @param {Chunk[]} chunks
- * @returns {Finding[]}
+ * What luacheck finds in the scripts, by the files that they come from. What is unused must be so in every script
+ * that has it.
+ * @param {string[]} scripts
+ * @returns {string[]}
  */
-function lintScript(luacheck, chunks) {
-  const input = chunks.map(({ source }) => source).join('');
-  const args = ['--formatter', 'plain', '--codes', '--ranges', '-'];
-  const { stdout, stderr, status } = spawnSync(luacheck, args, { cwd: root, input, encoding: 'utf8' });
-  if (stderr || status === null || status > 2) fail(`luacheck failed: ${stderr}`);
-  return [...stdout.matchAll(/^stdin:(\d+):\d+-\d+: \((\w+)\) (.*)$/gm)].map(([, line, code, text]) => ({
-    ...locate(chunks, Number(line)),
-    code: String(code),
-    text: String(text),
-  }));
+function lint(scripts) {
+  /** @type {Map<string, number>} */
+  const findings = new Map();
+  for (const { script, line, code, text } of luacheck(scripts)) {
+    const origin = locate(scripts[script] ?? '', line);
+    const unused = /^W[23]/.test(code);
+    if (!origin && unused) continue;
+    const place = origin ? `${origin.chunk.file}:${origin.line}` : `assembled script ${script}:${line}`;
+    const among =
+      unused && origin ? scripts.filter((source) => source.includes(origin.chunk.stripped)).length : 1;
+    const finding = `${place}: ${text} (${code})`;
+    findings.set(finding, (findings.get(finding) ?? among) - 1);
+  }
+  return [...findings].filter(([, missing]) => missing <= 0).map(([finding]) => finding);
+}
+
+/** @param {string[]} scripts */
+function luacheck(scripts) {
+  const command = findLuacheck();
+  const directory = mkdtempSync(join(tmpdir(), 'headgate-lua-'));
+  try {
+    const files = scripts.map((source, at) => {
+      tokenize(`assembled script ${at}`, source);
+      writeFileSync(join(directory, `${at}.lua`), source);
+      return `${at}.lua`;
+    });
+    const args = ['--config', join(root, '.luacheckrc'), '--formatter', 'plain', '--codes', ...files];
+    const { stdout, stderr, status } = spawnSync(command, args, { cwd: directory, encoding: 'utf8' });
+    if (stderr || status === null || status > 2) fail(`luacheck failed: ${stderr}`);
+    return [...stdout.matchAll(/^(\d+)\.lua:(\d+):\d+: \((\w+)\) (.*)$/gm)].map(
+      ([, script, line, code, text]) => ({
+        script: Number(script),
+        line: Number(line),
+        code: String(code),
+        text: String(text),
+      }),
+    );
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
 }
 
 /**
- * @param {Chunk[]} chunks
- * @param {number} line in the chunks put together
+ * Where a line of an assembled script comes from; undefined for what the store puts in between.
+ * @param {string} script
+ * @param {number} line
  */
-function locate(chunks, line) {
-  for (const { file, source } of chunks) {
-    const length = source.split('\n').length - 1;
-    if (line <= length) return { file, line };
-    line -= length;
+function locate(script, line) {
+  for (const chunk of [...pages, ...commands]) {
+    const at = script.indexOf(chunk.stripped);
+    if (at < 0) continue;
+    const first = script.slice(0, at).split('\n').length;
+    const own = line - first + 1;
+    if (own >= 1 && own < chunk.stripped.split('\n').length) return { chunk, line: chunk.lines[own] };
   }
-  throw new RangeError('a line beyond the script');
+  return undefined;
 }
 
 function findLuacheck() {

@@ -1,0 +1,34 @@
+// Compiles src/ twice, into dist/esm and dist/cjs, side by side; dist/ is replaced whole, so nothing stale stays.
+import { spawn } from 'node:child_process';
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { root } from './lib/run.mjs';
+
+const tsc = join(root, 'node_modules/typescript/bin/tsc');
+const dist = join(root, 'dist');
+const fresh = join(root, `dist.${process.pid}`);
+
+const results = await Promise.all([
+  compile('tsconfig.build.json', 'esm'),
+  compile('tsconfig.cjs.json', 'cjs'),
+]);
+if (results.every((status) => status === 0)) {
+  writeFileSync(join(fresh, 'cjs/package.json'), '{ "type": "commonjs" }\n');
+  rmSync(dist, { recursive: true, force: true });
+  renameSync(fresh, dist);
+} else {
+  rmSync(fresh, { recursive: true, force: true });
+  process.exitCode = 1;
+}
+
+/**
+ * @param {string} project
+ * @param {string} directory
+ * @returns {Promise<number | null>}
+ */
+function compile(project, directory) {
+  const args = [tsc, '--project', project, '--outDir', join(fresh, directory)];
+  return new Promise((resolve) => {
+    spawn(process.execPath, args, { cwd: root, stdio: 'inherit' }).once('close', resolve);
+  });
+}
