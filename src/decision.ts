@@ -3,12 +3,7 @@ import { checkCost } from './validate.js';
 
 /** Why a request was denied; or, where a shadow let it pass, would have been; or why it was not decided at all. */
 export type Reason =
-  | 'quota-exceeded'
-  | 'cost-exceeds-capacity'
-  | 'banned'
-  | 'deny-listed'
-  | 'allow-listed'
-  | 'store-error';
+  'quota-exceeded' | 'cost-exceeds-capacity' | 'banned' | 'deny-listed' | 'allow-listed' | 'store-error';
 
 /** What one policy says. */
 export interface Verdict {
@@ -54,7 +49,13 @@ export class Decision {
    * @internal Made by limiters.
    * @param override set where no policy was asked: a list decided, or the failure policy without a store
    */
-  constructor(store: Store, query: Query, reply: Reply, shadow: boolean, override?: { allowed: boolean; reason: Reason }) {
+  constructor(
+    store: Store,
+    query: Query,
+    reply: Reply,
+    shadow: boolean,
+    override?: { allowed: boolean; reason: Reason },
+  ) {
     this.#store = store;
     this.#query = query;
     this.#reply = reply;

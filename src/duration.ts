@@ -20,7 +20,12 @@ export function toMilliseconds(option: string, value: unknown, least = 1): numbe
   const fix = `Write whole milliseconds from ${least} to ${MAX_DURATION}, or a number with a unit: '500ms', '10s', '15m', '1h', '30d'.`;
   let result: unknown = value;
   if (typeof value === 'string') result = TEXT.test(value) ? ms(value as ms.StringValue) : NaN;
-  if (typeof result !== 'number' || !Number.isSafeInteger(result) || result < least || result > MAX_DURATION) {
+  if (
+    typeof result !== 'number' ||
+    !Number.isSafeInteger(result) ||
+    result < least ||
+    result > MAX_DURATION
+  ) {
     throw invalidOption(option, value, fix);
   }
   return result;

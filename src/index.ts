@@ -1,8 +1,24 @@
-export { createLimiter, type ConsumeOptions, type CreateLimiterOptions, type Limiter, type LimiterOptions } from './limiter.js';
+export {
+  createLimiter,
+  type ConsumeOptions,
+  type CreateLimiterOptions,
+  type Limiter,
+  type LimiterOptions,
+} from './limiter.js';
 export { memoryStore, type MemoryStoreOptions } from './stores/memory.js';
 export { HeadgateError, type ErrorCode } from './errors.js';
 export type { Decision, Reason, Verdict } from './decision.js';
 export type { Duration } from './duration.js';
 export type { BanOptions } from './ban.js';
 export type { Algorithm, Policy } from './policy.js';
-export type { Clock, Query, Reply, Change, LeaseChange, MaybePromise, PolicySet, Store, Subject } from './stores/store.js';
+export type {
+  Clock,
+  Query,
+  Reply,
+  Change,
+  LeaseChange,
+  MaybePromise,
+  PolicySet,
+  Store,
+  Subject,
+} from './stores/store.js';

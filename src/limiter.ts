@@ -4,7 +4,7 @@ import { Decision } from './decision.js';
 import { toMilliseconds, type Duration } from './duration.js';
 import { HeadgateError, invalidOption } from './errors.js';
 import { compilePolicies, POLICY_FIELDS, type CompiledPolicy, type Policy } from './policy.js';
-import { withFailurePolicy, type FailureOptions } from './stores/failure.js';
+import { checkTimeout, withFailurePolicy, type FailureOptions } from './stores/failure.js';
 import { memoryStore } from './stores/memory.js';
 import { claimName } from './stores/names.js';
 import type { MaybePromise, PolicySet, Query, Reply, Store, Subject } from './stores/store.js';
@@ -73,7 +73,13 @@ export class Limiter {
   #closed = false;
 
   /** @internal */
-  constructor(set: PolicySet, store: Store, shadow: boolean, onDecision: LimiterOptions['onDecision'], release: () => void) {
+  constructor(
+    set: PolicySet,
+    store: Store,
+    shadow: boolean,
+    onDecision: LimiterOptions['onDecision'],
+    release: () => void,
+  ) {
     this.name = set.name;
     this.set = set;
     this.#store = store;
@@ -124,7 +130,8 @@ export class Limiter {
   async refund(key: string, cost = 1): Promise<void> {
     const subject = this.#subject(key);
     checkCost(cost);
-    if (cost > 0) await this.#store.adjust({ ...subject, units: -cost, marks: undefined, degraded: undefined });
+    if (cost > 0)
+      await this.#store.adjust({ ...subject, units: -cost, marks: undefined, degraded: undefined });
   }
 
   /**
@@ -157,7 +164,7 @@ export class Limiter {
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
    */
   compile(policies: readonly Policy[]): PolicySet {
-    return { name: this.name, policies: compilePolicies('policies', policies), ban: this.set.ban };
+    return { ...this.set, policies: compilePolicies('policies', policies) };
   }
 
   /** Frees what the limiter made: its name, timers, its own memory store. The store that was passed in stays open. */
@@ -169,12 +176,14 @@ export class Limiter {
   }
 
   #subject(key: string): Subject {
-    if (this.#closed) throw new HeadgateError('HEADGATE_CLOSED', `The limiter ${JSON.stringify(this.name)} is closed.`);
+    if (this.#closed)
+      throw new HeadgateError('HEADGATE_CLOSED', `The limiter ${JSON.stringify(this.name)} is closed.`);
     return { set: this.set, key: checkKey(key) };
   }
 
   #banSubject(key: string): Subject {
-    if (!this.set.ban) throw invalidOption('ban', undefined, 'Make the limiter with the option `ban` ({} is enough).');
+    if (!this.set.ban)
+      throw invalidOption('ban', undefined, 'Make the limiter with the option `ban` ({} is enough).');
     return this.#subject(key);
   }
 
@@ -185,13 +194,18 @@ export class Limiter {
     const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
     const query: Query = { set, key, cost, peek: peek || cost === 0, lease };
     const reply = this.#store.decide(query);
-    return isPromise(reply) ? reply.then((value) => this.#conclude(query, value)) : this.#conclude(query, reply);
+    return isPromise(reply)
+      ? reply.then((value) => this.#conclude(query, value))
+      : this.#conclude(query, reply);
   }
 
   #conclude(query: Query, reply: Reply): Decision {
     const decision =
       reply.degraded === 'allow' || reply.degraded === 'deny'
-        ? new Decision(this.#store, query, reply, this.#shadow, { allowed: reply.degraded === 'allow', reason: 'store-error' })
+        ? new Decision(this.#store, query, reply, this.#shadow, {
+            allowed: reply.degraded === 'allow',
+            reason: 'store-error',
+          })
         : new Decision(this.#store, query, reply, this.#shadow);
     if (this.#onDecision) {
       try {
@@ -213,13 +227,20 @@ function checkArguments(options: ConsumeOptions | undefined): number {
 /** The policies among options: `policies`, or one inline. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function policiesOf(options: object): readonly Policy[] {
   const inline = Object.fromEntries(
-    INLINE_FIELDS.filter((field) => field in options).map((field) => [field, options[field as keyof typeof options]]),
+    INLINE_FIELDS.filter((field) => field in options).map((field) => [
+      field,
+      options[field as keyof typeof options],
+    ]),
   );
   const policies = (options as LimiterOptions).policies;
   if (policies === undefined) return [inline as unknown as Policy];
   const both = Object.keys(inline);
   if (both.length > 0) {
-    throw invalidOption(both.join(', '), inline, 'Write one policy inline, or all of them in `policies`, not both.');
+    throw invalidOption(
+      both.join(', '),
+      inline,
+      'Write one policy inline, or all of them in `policies`, not both.',
+    );
   }
   return policies;
 }
@@ -240,12 +261,13 @@ export function createLimiter(options: CreateLimiterOptions): Limiter {
     name: checkLimiterName(options.name),
     policies: compilePolicies('policies' in options ? 'policies' : 'policy', policiesOf(options)),
     ban: compileBan(options.ban),
+    timeout: checkTimeout(options.timeout),
   });
   const shadow = checkBoolean('shadow', options.shadow, false);
   checkFunction('onDecision', options.onDecision);
   const own = options.store === undefined;
   const inner = options.store ?? memoryStore();
-  const store = withFailurePolicy(inner, options);
+  const store = withFailurePolicy(inner, options, set.timeout);
   const release = own ? () => {} : claimName(inner, options.name, set);
   return new Limiter(set, store, shadow, options.onDecision, release);
 }

@@ -154,7 +154,11 @@ function compilePolicy(what: string, policy: Policy, fallbackName: string): Comp
  */
 export function compilePolicies(what: string, policies: readonly Policy[]): readonly CompiledPolicy[] {
   if (!Array.isArray(policies) || policies.length === 0 || policies.length > 32) {
-    throw invalidOption(what, policies, 'Write an array of 1 to 32 policies: [{ limit: 100, window: "1m" }].');
+    throw invalidOption(
+      what,
+      policies,
+      'Write an array of 1 to 32 policies: [{ limit: 100, window: "1m" }].',
+    );
   }
   const compiled = policies.map((policy: Policy, i) => {
     const single = policies.length === 1;
@@ -162,6 +166,7 @@ export function compilePolicies(what: string, policies: readonly Policy[]): read
   });
   const names = compiled.map(({ name }) => name);
   const twice = names.find((name, i) => names.indexOf(name) !== i);
-  if (twice !== undefined) throw invalidOption(`${what}: name`, twice, 'Give each policy of a limiter its own name.');
+  if (twice !== undefined)
+    throw invalidOption(`${what}: name`, twice, 'Give each policy of a limiter its own name.');
   return Object.freeze(compiled);
 }

@@ -102,7 +102,8 @@ export function checkBoolean(option: string, value: unknown, otherwise: boolean)
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless `value` is a function or absent */
 export function checkFunction<T>(option: string, value: T): T {
-  if (value !== undefined && typeof value !== 'function') throw invalidOption(option, value, 'Write a function.');
+  if (value !== undefined && typeof value !== 'function')
+    throw invalidOption(option, value, 'Write a function.');
   return value;
 }
 
@@ -123,7 +124,10 @@ export function checkCost(cost: unknown): number {
 /** @throws HeadgateError `HEADGATE_INVALID_KEY` unless it is a string */
 export function checkKey(key: unknown): string {
   if (typeof key !== 'string') {
-    throw new HeadgateError('HEADGATE_INVALID_KEY', `key: ${show(key)} is not a string. Pass who is limited, as any string.`);
+    throw new HeadgateError(
+      'HEADGATE_INVALID_KEY',
+      `key: ${show(key)} is not a string. Pass who is limited, as any string.`,
+    );
   }
   return key;
 }

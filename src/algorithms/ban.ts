@@ -17,7 +17,8 @@ export class BanColumn {
 
   #read(slot: number, p: CompiledBan, now: number, writable: boolean): BanState {
     const stored = this.#states[slot];
-    if (!stored || this.#stop(stored, p) <= now) return { denials: 0, counted: 0, banned: 0, length: 0, last: 0 };
+    if (!stored || this.#stop(stored, p) <= now)
+      return { denials: 0, counted: 0, banned: 0, length: 0, last: 0 };
     const state = { ...stored };
     if (state.counted > now + p.within || state.banned > now + state.length) {
       // The clock went back, or the span was shortened: no ban is longer than it was made.

@@ -37,7 +37,8 @@ export class ConcurrencyColumn extends Column<ConcurrencyParams> {
     const held = this.#held;
     this.wait = 0;
     if (cost > limit) this.wait = -1;
-    else if (cost > 0 && held + cost > limit) this.wait = Math.min(stop, this.#endOf(slot, now, held + cost - limit)) - now;
+    else if (cost > 0 && held + cost > limit)
+      this.wait = Math.min(stop, this.#endOf(slot, now, held + cost - limit)) - now;
     this.remaining = held < limit ? limit - held : 0;
     this.reset = stop === 0 ? 0 : stop - now;
   }
@@ -94,6 +95,9 @@ export class ConcurrencyColumn extends Column<ConcurrencyParams> {
 
 export const concurrency: AlgorithmDefinition<ConcurrencyParams> = {
   tag: 'c1',
-  compile: (what, { limit, window }) => ({ limit: checkInteger(`${what}.limit`, limit, 1, 1e5), lease: window }),
+  compile: (what, { limit, window }) => ({
+    limit: checkInteger(`${what}.limit`, limit, 1, 1e5),
+    lease: window,
+  }),
   createColumn: () => new ConcurrencyColumn(),
 };

@@ -76,6 +76,7 @@ class GcraColumn extends Column<GcraParams> {
     }
     this.wait = 0;
     this.reset = this.#write(slot, p, now, backlog);
+    if (backlog === 0) this.clear(slot);
     this.remaining = Math.max(0, Math.floor((p.capacity - backlog) / p.increment));
   }
 
@@ -110,7 +111,8 @@ function compile(what: string, given: Given): GcraParams {
   const exact = limit / divisor(limit, window);
   // The longest backlog in ms bounds how fine a tick can be.
   const longest = Math.ceil((burst / limit) * window) + maxDelay + window;
-  const scale = exact <= FINEST && exact * longest <= MOST ? exact : Math.min(FINEST, Math.floor(MOST / longest));
+  const scale =
+    exact <= FINEST && exact * longest <= MOST ? exact : Math.min(FINEST, Math.floor(MOST / longest));
   const increment = Math.ceil((window * scale) / limit);
   if (scale < 1 || (window * scale) / limit < 0.5) {
     throw invalidOption(

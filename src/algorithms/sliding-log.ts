@@ -12,6 +12,8 @@ interface Ring {
   next: number;
   live: number;
   newest: number;
+  /** When it expires, by the window under which it was written. */
+  stop: number;
   times: Float64Array;
 }
 
@@ -31,8 +33,9 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     }
     const times = Float64Array.from(all.slice(-p.limit));
     const live = times.length;
-    const rebuilt = { capacity: p.limit, next: live % p.limit, live, newest: times[live - 1] ?? 0, times };
     if (live === 0) return undefined;
+    const newest = times[live - 1]!;
+    const rebuilt = { capacity: p.limit, next: live % p.limit, live, newest, stop: newest + p.window, times };
     if (writable) this.#rings[slot] = rebuilt;
     return rebuilt;
   }
@@ -42,9 +45,9 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     let ring = this.#rings[slot];
     this.#ring = undefined;
     this.#live = 0;
-    if (ring && ring.newest + window <= now) return;
-    if (ring && (ring.capacity !== limit || ring.newest > now)) ring = this.#rebuild(slot, ring, p, now, writable);
-    if (!ring || ring.live === 0) return;
+    if (!ring || ring.stop <= now || ring.live === 0) return;
+    if (ring.capacity !== limit || ring.newest > now) ring = this.#rebuild(slot, ring, p, now, writable);
+    if (!ring || ring.newest + window <= now) return;
     let { live } = ring;
     // Move the tail past what has expired: a binary search, as the ring is in order of time and its newest still counts.
     if (this.#time(ring, live, 0) + window <= now) {
@@ -87,7 +90,8 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     const { limit, window } = p;
     let ring = this.#ring;
     if (!ring) {
-      ring = { capacity: limit, next: 0, live: 0, newest: now, times: new Float64Array(Math.min(limit, Math.max(cost, 4))) };
+      const times = new Float64Array(Math.min(limit, Math.max(cost, 4)));
+      ring = { capacity: limit, next: 0, live: 0, newest: now, stop: 0, times };
       this.#rings[slot] = ring;
     }
     const reach = Math.min(limit, ring.next + cost);
@@ -102,6 +106,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     ring.next = (ring.next + cost) % limit;
     ring.live = Math.min(limit, this.#live + cost);
     ring.newest = now;
+    ring.stop = now + window;
     this.#live = ring.live;
     this.remaining = limit - ring.live;
     this.reset = window;

@@ -44,7 +44,10 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     const layouts = this.#layouts;
     for (let i = 0; i < layouts.length; i++) {
       const layout = layouts[i]!;
-      if (layout === p || (layout.segment === p.segment && layout.segments === p.segments && layout.width === p.width)) {
+      if (
+        layout === p ||
+        (layout.segment === p.segment && layout.segments === p.segments && layout.width === p.width)
+      ) {
         return i;
       }
     }
@@ -207,7 +210,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     for (let i = 1; i <= segments; i++) this.#total += older[i] ?? 0;
     this.wait = 0;
     if (this.#total === 0) {
-      this.#stop[slot] = 0;
+      if (this.#end !== 0) this.#stop[slot] = 0;
       this.remaining = limit;
       this.reset = 0;
     } else {
@@ -241,7 +244,11 @@ function compile(what: string, given: Given): SlidingWindowParams {
   const asked = given.segments === undefined ? 10 : checkInteger(`${what}.segments`, given.segments, 1, 100);
   const segment = Math.ceil(window / asked);
   if (segment >= 2 ** 32) {
-    throw invalidOption(`${what}.window`, window, 'Sub-windows of more than 49 days are not possible: raise `segments`.');
+    throw invalidOption(
+      `${what}.window`,
+      window,
+      'Sub-windows of more than 49 days are not possible: raise `segments`.',
+    );
   }
   return { limit, segment, segments: Math.ceil(window / segment), width: widthOf(limit) };
 }

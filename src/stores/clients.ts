@@ -16,7 +16,11 @@ export interface Commands {
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` if it has not the methods of a client that Headgate knows */
 export function commandsOf(client: IoredisLike): Commands {
   if (typeof (client as Partial<IoredisLike> | null)?.evalsha !== 'function') {
-    throw invalidOption('redisStore: client', client, "Pass an ioredis client: new Redis(url) or new Cluster([...]).");
+    throw invalidOption(
+      'redisStore: client',
+      client,
+      'Pass an ioredis client: new Redis(url) or new Cluster([...]).',
+    );
   }
   return {
     evalsha: (sha, keys, args) => client.evalsha(sha, keys.length, ...keys, ...args),

@@ -17,11 +17,21 @@ export interface FailureOptions {
   timeout?: Duration;
 }
 
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export function checkTimeout(timeout: unknown): number {
+  const result = toMilliseconds('timeout', timeout ?? '100ms');
+  if (result > 60_000) throw invalidOption('timeout', timeout, "Write '1ms' to '1m'.");
+  return result;
+}
+
 /** Answers in time whatever the store does. A store that answers at once needs none of it and is returned as it is. */
-export function withFailurePolicy(store: Store, options: FailureOptions): Store {
-  const mode = checkChoice('onStoreError', options.onStoreError ?? 'local', ['local', 'allow', 'deny', 'throw']);
-  const timeout = toMilliseconds('timeout', options.timeout ?? '100ms');
-  if (timeout > 60_000) throw invalidOption('timeout', options.timeout, "Write '1ms' to '1m'.");
+export function withFailurePolicy(store: Store, options: FailureOptions, timeout: number): Store {
+  const mode = checkChoice('onStoreError', options.onStoreError ?? 'local', [
+    'local',
+    'allow',
+    'deny',
+    'throw',
+  ]);
   const share = options.localShare ?? 1;
   if (typeof share !== 'number' || !(share > 0 && share <= 1)) {
     throw invalidOption('localShare', share, 'Write a number above 0, up to 1.');
@@ -37,7 +47,12 @@ class FailurePolicy implements Store {
   readonly #local = memoryStore();
   readonly #localSets = new WeakMap<PolicySet, PolicySet>();
 
-  constructor(store: Store, mode: NonNullable<FailureOptions['onStoreError']>, share: number, timeout: number) {
+  constructor(
+    store: Store,
+    mode: NonNullable<FailureOptions['onStoreError']>,
+    share: number,
+    timeout: number,
+  ) {
     this.#store = store;
     this.#mode = mode;
     this.#share = share;
@@ -81,7 +96,9 @@ class FailurePolicy implements Store {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
-        reject(new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${this.#timeout} ms.`));
+        reject(
+          new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${this.#timeout} ms.`),
+        );
       }, this.#timeout);
     });
     try {
@@ -92,7 +109,8 @@ class FailurePolicy implements Store {
   }
 
   async adjust(change: Change): Promise<Reply> {
-    if (change.degraded === 'local') return this.#local.adjust({ ...change, set: this.#localSet(change.set) });
+    if (change.degraded === 'local')
+      return this.#local.adjust({ ...change, set: this.#localSet(change.set) });
     return this.#inTime(Promise.resolve(this.#store.adjust(change)));
   }
 

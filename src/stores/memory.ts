@@ -80,9 +80,10 @@ class Table {
     return slot;
   }
 
-  /** Remembers until when a slot matters. */
-  touch(slot: number, until: number, denied: number): void {
-    this.#until[slot] = Math.max(until, denied);
+  /** Remembers until when a slot matters to `columns` of the table's columns; what others (tiers) remember stays. */
+  touch(slot: number, columns: number, until: number, denied: number): void {
+    const whole = columns === this.#columns.size;
+    this.#until[slot] = Math.max(until, denied, whole ? 0 : this.#until[slot]!);
     this.#denied[slot] = denied;
   }
 
@@ -180,7 +181,8 @@ class MemoryStore implements Store {
         else struck = table.bans.strike(slot, ban!, now);
       } else if (admitted) {
         // No room to remember it: what is left is said as if it were remembered.
-        for (const column of columns) if (column.wait <= 0) column.remaining = Math.max(0, column.remaining - cost);
+        for (const column of columns)
+          if (column.wait <= 0) column.remaining = Math.max(0, column.remaining - cost);
       }
     }
 
@@ -194,15 +196,24 @@ class MemoryStore implements Store {
       // A key with nothing left is as good as denied.
       if ((wait > 0 || remaining === 0) && !policies[i]!.shadow && now + reset > denied) denied = now + reset;
     }
-    if (slot !== 0 && !peek) table.touch(slot, ban ? Math.max(until, table.bans.until(slot, ban)) : until, denied);
+    if (slot !== 0 && !peek)
+      table.touch(slot, columns.length, ban ? Math.max(until, table.bans.until(slot, ban)) : until, denied);
     return { now, ban: struck === 0 ? 0 : -struck, verdicts };
   }
 
-  #commit(columns: readonly Column[], set: PolicySet, slot: number, cost: number, now: number, lease: string): void {
+  #commit(
+    columns: readonly Column[],
+    set: PolicySet,
+    slot: number,
+    cost: number,
+    now: number,
+    lease: string,
+  ): void {
     for (let i = 0; i < columns.length; i++) {
       const column = columns[i]!;
       // A shadow that would deny charges nothing, as if it had.
-      if (column.wait === 0 || column.wait < -1) column.commit(slot, set.policies[i]!.params, cost, now, lease);
+      if (column.wait === 0 || column.wait < -1)
+        column.commit(slot, set.policies[i]!.params, cost, now, lease);
     }
   }
 
@@ -221,7 +232,13 @@ class MemoryStore implements Store {
       verdicts.push(0, column.remaining, column.reset);
       until = Math.max(until, now + column.reset);
     }
-    if (slot !== 0) table.touch(slot, set.ban ? Math.max(until, table.bans.until(slot, set.ban)) : until, 0);
+    if (slot !== 0)
+      table.touch(
+        slot,
+        columns.length,
+        set.ban ? Math.max(until, table.bans.until(slot, set.ban)) : until,
+        0,
+      );
     return { now, ban: 0, verdicts };
   }
 
@@ -233,7 +250,8 @@ class MemoryStore implements Store {
     columns.forEach((column, i) => {
       if (!(column instanceof ConcurrencyColumn) || slot === 0) return;
       const params = set.policies[i]!.params as { limit: number; lease: number };
-      const done = action === 'release' ? column.release(slot, lease, now) : column.renew(slot, params, lease, now);
+      const done =
+        action === 'release' ? column.release(slot, lease, now) : column.renew(slot, params, lease, now);
       held &&= done;
     });
     return held;
@@ -242,9 +260,7 @@ class MemoryStore implements Store {
   reset({ set, key }: Subject): void {
     const { table, columns } = this.#view(set);
     const slot = table.find(key);
-    if (slot === 0) return;
-    for (const column of columns) column.clear(slot);
-    if (!set.ban) table.remove(slot);
+    if (slot !== 0) for (const column of columns) column.clear(slot);
   }
 
   ban({ set, key }: Subject, duration: number): void {
@@ -253,7 +269,7 @@ class MemoryStore implements Store {
     const slot = table.find(key) || table.create(key, now);
     if (slot === 0) return;
     table.bans.set(slot, set.ban!, now, duration);
-    table.touch(slot, table.bans.until(slot, set.ban!), now + duration);
+    table.touch(slot, 0, table.bans.until(slot, set.ban!), now + duration);
   }
 }
 
@@ -264,6 +280,7 @@ class MemoryStore implements Store {
  */
 export function memoryStore(options: MemoryStoreOptions = {}): Store & { readonly size: number } {
   checkShape('memoryStore', options, ['clock', 'maxKeys']);
-  const maxKeys = options.maxKeys === undefined ? 1e6 : checkInteger('memoryStore.maxKeys', options.maxKeys, 100, 16e6);
+  const maxKeys =
+    options.maxKeys === undefined ? 1e6 : checkInteger('memoryStore.maxKeys', options.maxKeys, 100, 16e6);
   return new MemoryStore(checkFunction('memoryStore.clock', options.clock) ?? Date.now, maxKeys);
 }

@@ -15,7 +15,12 @@ const claims = new WeakMap<Store, Map<string, Claim>>();
  *
  * @throws HeadgateError `HEADGATE_NAME_REQUIRED`, `HEADGATE_POLICY_MISMATCH`
  */
-export function claimName(store: Store, name: string | undefined, set: PolicySet, dynamic = false): () => void {
+export function claimName(
+  store: Store,
+  name: string | undefined,
+  set: PolicySet,
+  dynamic = false,
+): () => void {
   let names = claims.get(store);
   if (!names) claims.set(store, (names = new Map()));
   const policies = set.policies.map(({ id, params, shadow }) => [id, params, shadow]);

@@ -40,7 +40,10 @@ function policyArgs(policies: readonly CompiledPolicy[]): string[] {
 }
 
 function malformed(reply: unknown): HeadgateError {
-  return new HeadgateError('HEADGATE_MALFORMED_REPLY', `The store's reply is not a decision: ${JSON.stringify(reply)}`);
+  return new HeadgateError(
+    'HEADGATE_MALFORMED_REPLY',
+    `The store's reply is not a decision: ${JSON.stringify(reply)}`,
+  );
 }
 
 /** Keeps state in Redis or Valkey, decides in one EVALSHA. Use {@link redisStore}. */
@@ -147,7 +150,11 @@ export function redisStore(client: IoredisLike, options: RedisStoreOptions = {})
   checkShape('redisStore', options, ['prefix', 'clock']);
   const prefix: unknown = options.prefix ?? 'hg';
   if (typeof prefix !== 'string' || !/^[\x21-\x7a\x7c\x7e]{1,64}$/.test(prefix)) {
-    throw invalidOption('redisStore.prefix', prefix, 'Write 1 to 64 printable ASCII characters without braces.');
+    throw invalidOption(
+      'redisStore.prefix',
+      prefix,
+      'Write 1 to 64 printable ASCII characters without braces.',
+    );
   }
   return new RedisStore(commands, prefix, checkFunction('redisStore.clock', options.clock));
 }

@@ -13,6 +13,8 @@ export interface PolicySet {
   readonly name: string;
   readonly policies: readonly CompiledPolicy[];
   readonly ban: CompiledBan | undefined;
+  /** How long an answer is awaited, ms. A store that can must not decide later: the caller has been answered otherwise. */
+  readonly timeout: number;
 }
 
 /** Whose state in which set; the part that all operations have in common. */
