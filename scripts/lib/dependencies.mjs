@@ -21,10 +21,10 @@ function installed() {
   );
 }
 
-/**
- * @param {string} file
- * @returns {Record<string, { version?: string, optional?: boolean }>}
- */
+/** @param {string} file */
 function packages(file) {
-  return JSON.parse(readFileSync(file, 'utf8')).packages;
+  const lock = /** @type {{ packages: Record<string, { version?: string, optional?: boolean }> }} */ (
+    JSON.parse(readFileSync(file, 'utf8'))
+  );
+  return lock.packages;
 }

@@ -23,7 +23,7 @@ const unhandled = new Map<Promise<unknown>, unknown>();
 process.on('unhandledRejection', (reason, promise) => unhandled.set(promise, reason));
 
 export const mochaHooks: RootHookObject = {
-  beforeAll() {
+  beforeAll(this: Mocha.Context) {
     const root = this.test?.parent;
     for (const suite of root?.suites ?? []) suite.afterAll('empty the servers', emptyServers);
     for (const test of testsOf(root)) checkAfterwards(test);

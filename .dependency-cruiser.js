@@ -1,0 +1,90 @@
+// Imports point one way: adapters -> http -> limiter -> stores -> algorithms.
+const adapters = '^src/(express|fastify|decorators|index)\\.ts$';
+const http = '^src/http/';
+const limiter = '^src/limiter\\.ts$';
+const stores = '^src/stores/';
+const algorithms = '^src/algorithms/';
+
+/**
+ * @param {string} name
+ * @param {string} from
+ * @param {string[]} above
+ * @returns {import('dependency-cruiser').IForbiddenRuleType}
+ */
+const noneAbove = (name, from, above) => ({
+  name: `${name}-import-nothing-above`,
+  severity: 'error',
+  from: { path: from },
+  to: { path: above },
+});
+
+/** @type {import('dependency-cruiser').IConfiguration} */
+export default {
+  forbidden: [
+    {
+      name: 'no-cycles',
+      comment: 'Of modules as they are loaded: types may refer to each other.',
+      severity: 'error',
+      from: {},
+      to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } },
+    },
+    noneAbove('algorithms', algorithms, [stores, limiter, http, adapters]),
+    noneAbove('stores', stores, [limiter, http, adapters]),
+    noneAbove('limiter', limiter, [http, adapters]),
+    noneAbove('http', http, [adapters]),
+    {
+      name: 'adapters-stand-alone',
+      severity: 'error',
+      from: { path: adapters },
+      to: { path: adapters },
+    },
+    {
+      name: 'frameworks-only-in-their-adapter',
+      severity: 'error',
+      from: { path: '^src/', pathNot: adapters },
+      to: { path: 'node_modules/(@types/)?(express|fastify)' },
+    },
+    {
+      name: 'express-or-fastify',
+      severity: 'error',
+      from: { path: '^src/express\\.ts$' },
+      to: { path: 'node_modules/fastify' },
+    },
+    {
+      name: 'fastify-or-express',
+      severity: 'error',
+      from: { path: '^src/fastify\\.ts$' },
+      to: { path: 'node_modules/(@types/)?express' },
+    },
+    {
+      name: 'redis-clients-by-shape',
+      severity: 'error',
+      from: { path: '^src/' },
+      to: { path: 'node_modules/(ioredis|redis|@redis|iovalkey)' },
+    },
+    {
+      name: 'redis-only-on-request',
+      comment: 'Who keeps state in memory does not load the Redis store and its scripts.',
+      severity: 'error',
+      from: { path: [adapters, http, limiter] },
+      to: { path: '^src/stores/redis\\.ts$|^src/generated/', reachable: true },
+    },
+    {
+      name: 'declared',
+      comment: 'What the package imports at run time, its users get: a dependency or a peer.',
+      severity: 'error',
+      from: { path: '^src/' },
+      to: {
+        dependencyTypes: ['npm-dev', 'npm-no-pkg', 'unknown', 'undetermined'],
+        dependencyTypesNot: ['type-only'],
+      },
+    },
+    { name: 'resolvable', severity: 'error', from: {}, to: { couldNotResolve: true } },
+  ],
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    tsConfig: { fileName: 'tsconfig.build.json' },
+    tsPreCompilationDeps: true,
+    enhancedResolveOptions: { conditionNames: ['import', 'require', 'node', 'default', 'types'] },
+  },
+};

@@ -1,0 +1,43 @@
+import js from '@eslint/js';
+import { defineConfig, globalIgnores } from 'eslint/config';
+import tseslint from 'typescript-eslint';
+
+export default defineConfig(
+  globalIgnores(['dist*/', 'coverage/', 'src/generated/', '**/legacy/']),
+  js.configs.recommended,
+  tseslint.configs.recommendedTypeChecked,
+  {
+    languageOptions: { parserOptions: { projectService: true } },
+    linterOptions: { reportUnusedDisableDirectives: 'error' },
+    rules: {
+      eqeqeq: 'error',
+      // TypeScript knows what is defined.
+      'no-undef': 'off',
+      '@typescript-eslint/consistent-type-imports': 'error',
+      '@typescript-eslint/no-floating-promises': 'error',
+      '@typescript-eslint/no-import-type-side-effects': 'error',
+      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
+      '@typescript-eslint/switch-exhaustiveness-check': 'error',
+    },
+  },
+  // A cast in plain JavaScript is a comment, which the rule does not see.
+  { files: ['**/*.{js,mjs,cjs}'], rules: { '@typescript-eslint/no-unsafe-assignment': 'off' } },
+  { files: ['**/*.cjs'], rules: { '@typescript-eslint/no-require-imports': 'off' } },
+  { files: ['src/**'], rules: { 'no-console': 'error' } },
+  {
+    files: ['test/**'],
+    rules: {
+      // expect(x).to.be.true
+      '@typescript-eslint/no-unused-expressions': 'off',
+      // A stub of something asynchronous often has nothing to wait for.
+      '@typescript-eslint/require-await': 'off',
+      'no-restricted-properties': [
+        'error',
+        { object: 'it', property: 'only', message: 'The others would not run.' },
+        { object: 'describe', property: 'only', message: 'The others would not run.' },
+        { object: 'it', property: 'skip', message: 'A test runs or is deleted.' },
+        { object: 'describe', property: 'skip', message: 'A test runs or is deleted.' },
+      ],
+    },
+  },
+);

@@ -1,0 +1,69 @@
+// Every gate; with --tests, the tests before them. Failures show their output. The last line counts gates and tests.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ensureDependencies } from './lib/dependencies.mjs';
+import { root, run } from './lib/run.mjs';
+
+const gates = ['types', 'lint', 'format:check', 'lua:check', 'imports', 'unused', 'package:check'];
+
+ensureDependencies();
+const count = { passed: 0, failed: 0 };
+if (process.argv.includes('--tests')) runTests();
+for (const name of gates) runGate(name);
+console.log(`${count.passed} passed, ${count.failed} failed`);
+process.exit(count.failed === 0 ? 0 : 1);
+
+/** @param {string} name */
+function runGate(name) {
+  const start = performance.now();
+  const { status, stdout, stderr } = spawnSync('npm', ['run', '--silent', name], {
+    cwd: root,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const seconds = ((performance.now() - start) / 1000).toFixed(1);
+  if (status !== 0) console.log(stdout + stderr);
+  report(status === 0, `${name} (${seconds} s)`);
+}
+
+function runTests() {
+  const directory = mkdtempSync(join(tmpdir(), 'headgate-check-'));
+  const file = join(directory, 'tests.json');
+  const status = run(process.execPath, [
+    'scripts/test.mjs',
+    ...['--reporter', 'scripts/lib/reporter.cjs', '--reporter-option', `output=${file}`],
+  ]);
+  const stats = readStats(file);
+  rmSync(directory, { recursive: true });
+  count.passed += stats.passes;
+  count.failed += stats.failures;
+  if (stats.pending > 0) report(false, `${stats.pending} skipped tests`);
+  // Besides failing tests: none ran, a broken hook or file, a leak.
+  if (stats.passes === 0 || (status !== 0 && stats.failures === 0))
+    report(false, `npm test (exit ${status})`);
+}
+
+/**
+ * @param {string} file
+ */
+function readStats(file) {
+  try {
+    const report = /** @type {{ stats: { passes: number, failures: number, pending: number } }} */ (
+      JSON.parse(readFileSync(file, 'utf8'))
+    );
+    return report.stats;
+  } catch {
+    return { passes: 0, failures: 0, pending: 0 };
+  }
+}
+
+/**
+ * @param {boolean} passed
+ * @param {string} what
+ */
+function report(passed, what) {
+  count[passed ? 'passed' : 'failed'] += 1;
+  console.log(`${passed ? 'ok  ' : 'FAIL'} ${what}`);
+}

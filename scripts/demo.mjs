@@ -1,0 +1,14 @@
+// npm run demo, on a fresh clone too: installs dependencies and runs scripts/demo/main.ts with the arguments given.
+import { spawn } from 'node:child_process';
+import { ensureDependencies } from './lib/dependencies.mjs';
+import { root } from './lib/run.mjs';
+
+ensureDependencies();
+const demo = spawn(process.execPath, ['--import', 'tsx', 'scripts/demo/main.ts', ...process.argv.slice(2)], {
+  cwd: root,
+  stdio: 'inherit',
+});
+// A Ctrl-C reaches both: the demo decides how it ends.
+process.on('SIGINT', () => {});
+process.on('SIGTERM', () => demo.kill('SIGTERM'));
+demo.once('exit', (code) => process.exit(code ?? 1));
