@@ -1,0 +1,120 @@
+import { execFile } from 'node:child_process';
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { expect } from 'chai';
+import { build } from 'esbuild';
+import { pack } from '../scripts/lib/pack.mjs';
+import { root } from '../scripts/lib/run.mjs';
+import { servers } from './support/hooks.js';
+
+const execute = promisify(execFile);
+const subpaths = [
+  'headgate',
+  'headgate/redis',
+  'headgate/express',
+  'headgate/fastify',
+  'headgate/decorators',
+];
+const installed = (name: string) => join(root, 'node_modules', name);
+
+describe('the packed package', function () {
+  this.timeout(120_000);
+
+  let directory: string;
+  let files: string[];
+  /** Where the tarball is installed, with nothing else. */
+  let bare: string;
+
+  before(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'headgate-package-'));
+    const packed = pack(directory);
+    files = packed.files;
+    bare = join(directory, 'bare');
+    mkdirSync(bare);
+    writeFileSync(join(bare, 'package.json'), '{ "private": true }');
+    await execute('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', packed.tarball], {
+      cwd: bare,
+    });
+  });
+
+  after(() => rmSync(directory, { recursive: true, force: true }));
+
+  it('holds what is needed to run, and nothing else', () => {
+    const documents = files.filter((file) => !file.startsWith('dist/'));
+    expect(documents).to.have.members(['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md']);
+    const compiled = files.filter((file) => file.startsWith('dist/'));
+    const other = compiled.filter((file) => !/^dist\/(esm|cjs)\/.*(\.js|\.d\.ts)$/.test(file));
+    expect(other).to.deep.equal(['dist/cjs/package.json']);
+  });
+
+  it('loads by import and by require without express, fastify and ioredis', async () => {
+    for (const name of ['express', 'fastify', 'ioredis']) {
+      expect(existsSync(join(bare, 'node_modules', name)), name).to.equal(false);
+    }
+    for (const load of ['import', 'require']) {
+      const script = `(async () => {
+        for (const path of ${JSON.stringify(subpaths)}) if (Object.keys(await ${load}(path)).length === 0) throw path;
+      })();`;
+      await execute(process.execPath, ['-e', script], { cwd: bare });
+    }
+  });
+
+  const consumers = [
+    { express: 'express', types: '@types/express', ioredis: 'ioredis' },
+    { express: 'express4', types: '@types/express4', ioredis: 'ioredis5' },
+  ];
+
+  for (const { express, types, ioredis } of consumers) {
+    it(`is used from TypeScript as ESM, as CommonJS and bundled, with ${express}, fastify and ${ioredis}`, async () => {
+      const consumer = join(directory, express);
+      cpSync(join(bare, 'node_modules'), join(consumer, 'node_modules'), { recursive: true });
+      const peers = {
+        express,
+        '@types/express': types,
+        fastify: 'fastify',
+        ioredis,
+        '@types/node': '@types/node',
+      };
+      for (const [name, source] of Object.entries(peers)) {
+        const link = join(consumer, 'node_modules', name);
+        mkdirSync(dirname(link), { recursive: true });
+        symlinkSync(installed(source), link);
+      }
+      for (const kind of ['mts', 'cts']) {
+        copyFileSync(join(root, 'test/package/consumer.ts'), join(consumer, `consumer.${kind}`));
+      }
+      const compilerOptions = { target: 'es2022', module: 'nodenext', strict: true, types: ['node'] };
+      writeFileSync(join(consumer, 'tsconfig.json'), JSON.stringify({ compilerOptions }));
+      await execute(process.execPath, [installed('typescript/bin/tsc'), '-p', consumer]).catch(showOutput);
+      for (const kind of ['mjs', 'cjs']) await works(join(consumer, `consumer.${kind}`));
+
+      // Far from the package's own files.
+      const outfile = join(directory, `${express}-bundle/consumer.cjs`);
+      const entry = join(consumer, 'consumer.mjs');
+      await build({ entryPoints: [entry], outfile, bundle: true, platform: 'node', logLevel: 'error' });
+      await works(outfile);
+    });
+  }
+
+  async function works(file: string) {
+    const env = { ...process.env, REDIS_URL: servers.redis.url };
+    const { stdout } = await execute(process.execPath, [file], { cwd: dirname(file), env });
+    expect(stdout).to.equal('works\n');
+  }
+});
+
+/** tsc reports on its standard output. */
+function showOutput(error: Error & { stdout?: string }): never {
+  throw new Error(`${error.message}\n${error.stdout}`, { cause: error });
+}
