@@ -6,7 +6,7 @@ import { root, run } from './run.mjs';
 export function ensureDependencies() {
   if (installed()) return;
   console.log('Installing dependencies (npm ci) ...');
-  const status = run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error']);
+  const status = run('npm', ['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error']);
   if (status !== 0) process.exit(status);
 }
 
