@@ -1,0 +1,111 @@
+import { invalidOption } from '../errors.js';
+import type { MaybePromise } from '../stores/store.js';
+import { parseAddress, type Address } from './address.js';
+
+/**
+ * Who is on a list: IP addresses (`'10.0.0.1'`, `'2001:db8::1'`), networks (`'10.0.0.0/8'`, `'2001:db8::/32'`) and keys (any
+ * other text); or a function of the request and its key. Addresses and networks match the client's address, in whatever
+ * form it comes, and never a key: a key can be of the client's own choosing.
+ */
+export type ListOption<Request> =
+  readonly string[] | ((request: Request, key?: string) => MaybePromise<boolean>);
+
+/** Whether a request is on the list: by its client's address, or by its key. */
+export type List<Request> = (
+  request: Request,
+  address: string | undefined,
+  key: string | undefined,
+) => MaybePromise<boolean>;
+
+/**
+ * Compiles an `allowList` or a `denyList`. A look costs the same whatever the number of entries: one in a set of keys, and
+ * one per prefix length that occurs.
+ *
+ * @param option the option's name, for messages
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`: not an array or a function, an empty entry, an address or network that is none
+ */
+export function compileList<Request>(option: string, list: ListOption<Request>): List<Request> {
+  if (typeof list === 'function') return (request, _address, key) => list(request, key);
+  if (!Array.isArray(list)) {
+    throw invalidOption(option, list, 'Write an array of IP addresses, networks and keys, or a function.');
+  }
+  const keys = new Set<string>();
+  const networks = new Networks();
+  (list as readonly unknown[]).forEach((entry, i) => {
+    const network = parseEntry(`${option}[${i}]`, entry);
+    if (typeof network === 'string') keys.add(network);
+    else networks.add(network);
+  });
+  return (_request, address, key) =>
+    (key !== undefined && keys.has(key)) || (address !== undefined && networks.has(address));
+}
+
+interface Network {
+  readonly address: Address;
+  readonly prefix: number;
+}
+
+const NETWORK = /^([^/]+)\/(\d{1,3})$/;
+
+/** What was meant as an address and is none: a key does not look like this. */
+const ADDRESS_LIKE = /^(\d+(\.\d+){3}(\/.*)?|\d+(\.\d+){1,2}\/.*|[\da-f:.]*::[\da-f:.]*(%.*)?(\/.*)?)$/i;
+
+/** An address, a network, or a key. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+function parseEntry(where: string, entry: unknown): Network | string {
+  const fix = 'Write an IP address, a network such as 10.0.0.0/8 or 2001:db8::/32, or a key.';
+  if (typeof entry !== 'string' || entry === '') throw invalidOption(where, entry, fix);
+  const trimmed = entry.trim();
+  const parts = NETWORK.exec(trimmed);
+  const address = parseAddress(parts?.[1] ?? trimmed);
+  if (address) {
+    const bits = address.kind() === 'ipv4' ? 32 : 128;
+    // The prefix of a mapped network counts the 96 bits before the IPv4 address.
+    const mapped = bits === 32 && trimmed.includes(':') ? 96 : 0;
+    const prefix = parts ? Number(parts[2]) - mapped : bits;
+    if (prefix >= 0 && prefix <= bits && trimmed === entry) return { address, prefix };
+  }
+  const [before = ''] = trimmed.split('/');
+  if (address ?? (ADDRESS_LIKE.test(trimmed) || parseAddress(before))) throw invalidOption(where, entry, fix);
+  return entry;
+}
+
+/** Networks of both families by prefix length: a look masks the address once per length that occurs. */
+class Networks {
+  readonly #ofFamily = {
+    ipv4: new Map<number, Set<string>>(),
+    ipv6: new Map<number, Set<string>>(),
+  };
+
+  add({ address, prefix }: Network): void {
+    const lengths = this.#ofFamily[address.kind()];
+    let found = lengths.get(prefix);
+    if (!found) lengths.set(prefix, (found = new Set()));
+    found.add(masked(bitsOf(address), prefix));
+  }
+
+  has(text: string): boolean {
+    if (this.#ofFamily.ipv4.size + this.#ofFamily.ipv6.size === 0) return false;
+    const address = parseAddress(text);
+    if (!address) return false;
+    const bits = bitsOf(address);
+    for (const [prefix, found] of this.#ofFamily[address.kind()]) {
+      if (found.has(masked(bits, prefix))) return true;
+    }
+    return false;
+  }
+}
+
+/** An address as a string of 16-bit units: two for IPv4, eight for IPv6. */
+function bitsOf(address: Address): string {
+  if ('parts' in address) return String.fromCharCode(...address.parts);
+  const [a = 0, b = 0, c = 0, d = 0] = address.octets;
+  return String.fromCharCode((a << 8) | b, (c << 8) | d);
+}
+
+/** The first `prefix` bits. */
+function masked(bits: string, prefix: number): string {
+  const whole = prefix >> 4;
+  const rest = prefix & 15;
+  const head = bits.slice(0, whole);
+  return rest === 0 ? head : head + String.fromCharCode(bits.charCodeAt(whole) & (0xffff << (16 - rest)));
+}
