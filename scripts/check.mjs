@@ -18,13 +18,13 @@ process.exit(count.failed === 0 ? 0 : 1);
 /** @param {string} name */
 function runGate(name) {
   const start = performance.now();
-  const { status, stdout, stderr } = spawnSync('npm', ['run', '--silent', name], {
+  const { status, stdout, stderr, error } = spawnSync('npm', ['run', '--silent', name], {
     cwd: root,
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const seconds = ((performance.now() - start) / 1000).toFixed(1);
-  if (status !== 0) console.log(stdout + stderr);
+  if (status !== 0) console.log(error?.message ?? stdout + stderr);
   report(status === 0, `${name} (${seconds} s)`);
 }
 
@@ -40,8 +40,8 @@ function runTests() {
   count.passed += stats.passes;
   count.failed += stats.failures;
   if (stats.pending > 0) report(false, `${stats.pending} skipped tests`);
-  // Besides failing tests: none ran, a broken hook or file, a leak.
-  if (stats.passes === 0 || (status !== 0 && stats.failures === 0))
+  // Not a failing test: none ran, a file that does not load, a leak.
+  if (stats.passes + stats.failures === 0 || (status !== 0 && stats.failures === 0))
     report(false, `npm test (exit ${status})`);
 }
 
