@@ -1,6 +1,5 @@
-import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
-import { root } from './run.mjs';
+import { read, run } from './run.mjs';
 
 /**
  * Builds and packs the package.
@@ -8,14 +7,11 @@ import { root } from './run.mjs';
  * @returns {{ tarball: string, files: string[] }} its path, and the paths that it holds
  */
 export function pack(directory) {
-  const output = execFileSync('npm', ['pack', '--json', '--silent', '--pack-destination', directory], {
-    cwd: root,
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  const reports = /** @type {[{ filename: string, files: { path: string }[] }]} */ (
-    JSON.parse(output.slice(output.indexOf('[\n')))
+  if (run(process.execPath, ['scripts/build.mjs']) !== 0) throw new Error('The build failed.');
+  const report = read('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', directory]);
+  if (report === undefined) throw new Error('npm pack failed.');
+  const [{ filename, files }] = /** @type {[{ filename: string, files: { path: string }[] }]} */ (
+    JSON.parse(report)
   );
-  const [{ filename, files }] = reports;
   return { tarball: join(directory, filename), files: files.map(({ path }) => path) };
 }
