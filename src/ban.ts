@@ -27,18 +27,25 @@ export interface CompiledBan {
   readonly max: number;
 }
 
+const DAY = 24 * 60 * 60 * 1000;
+
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
 export function compileBan(ban: BanOptions | undefined): CompiledBan | undefined {
   if (ban === undefined) return undefined;
   checkShape('ban', ban, ['after', 'within', 'for', 'factor', 'max']);
+  const { within = '10m', for: span = '1h', factor = 2 } = ban;
   const after = ban.after === undefined ? 0 : checkInteger('ban.after', ban.after, 1, 1e6);
-  const within = toMilliseconds('ban.within', ban.within ?? '10m');
-  const first = toMilliseconds('ban.for', ban.for ?? '1h');
-  const max = toMilliseconds('ban.max', ban.max ?? Math.max(first, 24 * 60 * 60 * 1000));
-  const factor = ban.factor ?? 2;
+  const first = toMilliseconds('ban.for', span);
+  const max = toMilliseconds('ban.max', ban.max === undefined ? Math.max(first, DAY) : ban.max);
   if (typeof factor !== 'number' || !(factor >= 1 && factor <= 100)) {
     throw invalidOption('ban.factor', factor, 'Write a number from 1 to 100.');
   }
   if (max < first) throw invalidOption('ban.max', ban.max, 'Write a duration of at least `for`.');
-  return Object.freeze({ after, within, first, factor: Math.round(factor * 1000), max });
+  return Object.freeze({
+    after,
+    within: toMilliseconds('ban.within', within),
+    first,
+    factor: Math.round(factor * 1000),
+    max,
+  });
 }

@@ -1,7 +1,7 @@
 import { algorithms, type Params, type Kernel } from './algorithms/index.js';
 import { toMilliseconds, type Duration } from './duration.js';
 import { invalidOption } from './errors.js';
-import { checkBoolean, checkChoice, checkInteger, checkShape } from './validate.js';
+import { checkBoolean, checkChoice, checkInteger, checkShape, MAX_UNITS } from './validate.js';
 
 interface PolicyBase {
   /** Unique in its limiter: 1 to 64 printable ASCII characters (RFC 9651 string). Default: `'default'` for a sole policy. */
@@ -68,9 +68,6 @@ export type Policy =
 
 export type Algorithm = NonNullable<Policy['algorithm']>;
 
-/** The largest `limit` and `burst`. */
-export const MAX_LIMIT = 1e12;
-
 /** A validated policy, divided and rounded once, so that memory and Redis receive the same integers. */
 export interface CompiledPolicy {
   readonly name: string;
@@ -118,19 +115,17 @@ function checkName(option: string, name: unknown): string {
 
 /** Validates and compiles one policy. `what` is where it stands, for messages. */
 function compilePolicy(what: string, policy: Policy, fallbackName: string): CompiledPolicy {
-  const algorithm = checkChoice(
-    `${what}.algorithm`,
-    (policy as Partial<Policy> | null)?.algorithm ?? 'sliding-window',
-    Object.keys(ALGORITHMS) as Algorithm[],
-  );
+  const named = (policy as Partial<Policy> | null)?.algorithm;
+  const algorithm =
+    named === undefined
+      ? 'sliding-window'
+      : checkChoice(`${what}.algorithm`, named, Object.keys(ALGORITHMS) as Algorithm[]);
   const { kernel, fields } = ALGORITHMS[algorithm];
   checkShape(what, policy, fields);
-  const given = policy as Policy & { window?: unknown; burst?: unknown; segments?: unknown; lease?: unknown };
-  const limit = checkInteger(`${what}.limit`, given.limit, 1, MAX_LIMIT);
-  const window =
-    'lease' in given || kernel === 'concurrency'
-      ? toMilliseconds(`${what}.lease`, given.lease)
-      : toMilliseconds(`${what}.window`, given.window);
+  const given: Readonly<Record<string, unknown>> = { ...policy };
+  const limit = checkInteger(`${what}.limit`, given.limit, 1, MAX_UNITS);
+  const span = kernel === 'concurrency' ? 'lease' : 'window';
+  const window = toMilliseconds(`${what}.${span}`, given[span]);
   const name = policy.name === undefined ? fallbackName : checkName(`${what}.name`, policy.name);
   const { tag, compile } = algorithms[kernel];
   return Object.freeze({
@@ -142,7 +137,7 @@ function compilePolicy(what: string, policy: Policy, fallbackName: string): Comp
     kernel,
     params: Object.freeze(compile(what, { ...given, limit, window })),
     id: name === 'default' ? tag : `${tag}:${name}`,
-    source: policy,
+    source: Object.freeze({ ...policy }),
   });
 }
 

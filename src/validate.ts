@@ -1,44 +1,63 @@
 import { HeadgateError, invalidOption, show } from './errors.js';
 
-/** Names that other limiters use for what Headgate calls otherwise. */
-const ALIASES: Readonly<Record<string, string>> = {
-  windowMs: 'window',
-  timeWindow: 'window',
-  duration: 'window',
-  interval: 'window',
-  period: 'window',
-  ttl: 'window',
-  max: 'limit',
-  points: 'limit',
-  hits: 'limit',
-  requests: 'limit',
-  capacity: 'burst',
-  maxBurst: 'burst',
-  max_burst: 'burst',
-  keyPrefix: 'prefix',
-  keyGenerator: 'key',
-  key: 'keyGenerator',
-  weight: 'cost',
-  statusText: 'handler',
-  message: 'handler',
-  standardHeaders: 'headers',
-  legacyHeaders: "headers: ['legacy']",
-  allowlist: 'allowList',
-  whitelist: 'allowList',
-  denylist: 'denyList',
-  blacklist: 'denyList',
-  blockDuration: 'ban: { for }',
-  inMemoryBlockOnConsumed: 'ban',
-  insuranceLimiter: "onStoreError: 'local'",
-  passOnStoreError: "onStoreError: 'allow'",
-  skipOnError: "onStoreError: 'allow'",
-  handle: 'handler',
-  hook: 'hook',
-  redis: 'store: redisStore(redis)',
-  nameSpace: 'prefix',
-  type: 'algorithm',
-  strategy: 'algorithm',
-};
+/** Names that other limiters use for what Headgate calls otherwise; the first of them that is known is meant. */
+const ALIASES = new Map(
+  Object.entries({
+    windowMs: ['window'],
+    timeWindow: ['window'],
+    duration: ['window', 'for'],
+    interval: ['window', 'within'],
+    period: ['window', 'within'],
+    ttl: ['window', 'lease'],
+    leaseMs: ['lease'],
+    max: ['limit', 'after'],
+    points: ['limit'],
+    hits: ['limit'],
+    requests: ['limit'],
+    tokens: ['limit'],
+    tokensPerInterval: ['limit'],
+    maxConcurrent: ['limit'],
+    capacity: ['burst'],
+    bucketSize: ['burst'],
+    maxBurst: ['burst'],
+    max_burst: ['burst'],
+    type: ['algorithm'],
+    strategy: ['algorithm'],
+    rules: ['policies'],
+    limits: ['policies', 'limit'],
+    throttlers: ['policies'],
+    keyPrefix: ['prefix', 'name'],
+    nameSpace: ['prefix', 'name'],
+    namespace: ['prefix', 'name'],
+    groupId: ['name'],
+    keyGenerator: ['key'],
+    key: ['keyGenerator'],
+    weight: ['cost'],
+    rate: ['cost', 'limit'],
+    message: ['handler'],
+    onLimitReached: ['handler', 'onDecision'],
+    onExceeded: ['onDecision'],
+    errorResponseBuilder: ['handler'],
+    requestPropertyName: ['onDecision'],
+    standardHeaders: ['headers'],
+    legacyHeaders: ["headers: ['legacy']"],
+    addHeaders: ['headers'],
+    whitelist: ['allowList'],
+    blacklist: ['denyList'],
+    dryRun: ['shadow'],
+    blockDuration: ['ban: { for }', 'for'],
+    inMemoryBlockOnConsumed: ['ban'],
+    insuranceLimiter: ["onStoreError: 'local'"],
+    passOnStoreError: ["onStoreError: 'allow'"],
+    skipOnError: ["onStoreError: 'allow'"],
+    redis: ['store: redisStore(redis)'],
+    client: ['store: redisStore(client)'],
+    storeClient: ['store: redisStore(client)'],
+    maxSize: ['maxKeys'],
+    cache: ['maxKeys'],
+    now: ['clock'],
+  }),
+);
 
 /** The distance between two words, to find what a misspelt option was meant to be. */
 function distance(a: string, b: string): number {
@@ -65,14 +84,13 @@ export function checkShape(what: string, value: unknown, known: readonly string[
   }
   for (const name of Object.keys(value)) {
     if (known.includes(name)) continue;
-    const alias = ALIASES[name];
+    const alias = ALIASES.get(name)?.find((word) => known.includes(word.split(':')[0]!));
     const near = known.find((word) => distance(word.toLowerCase(), name.toLowerCase()) <= 2);
-    const hint =
-      alias && known.includes(alias.split(':')[0] ?? '')
-        ? `Headgate calls it ${show(alias).slice(1, -1)}.`
-        : near
-          ? `Did you mean '${near}'?`
-          : `Known are: ${known.join(', ')}.`;
+    const hint = alias
+      ? `Headgate calls it \`${alias}\`.`
+      : near
+        ? `Did you mean \`${near}\`?`
+        : `Known are: ${known.join(', ')}.`;
     throw new HeadgateError('HEADGATE_UNKNOWN_OPTION', `${what}: '${name}' is not known. ${hint}`);
   }
 }
@@ -107,15 +125,15 @@ export function checkFunction<T>(option: string, value: T): T {
   return value;
 }
 
-/** The largest cost of one request. */
-const MAX_COST = 1e12;
+/** The largest limit, burst and cost. */
+export const MAX_UNITS = 1e12;
 
 /** @throws HeadgateError `HEADGATE_INVALID_COST` unless it is a whole number from 0 (only look) to 1e12 */
 export function checkCost(cost: unknown): number {
-  if (typeof cost !== 'number' || !Number.isInteger(cost) || cost < 0 || cost > MAX_COST) {
+  if (typeof cost !== 'number' || !Number.isInteger(cost) || cost < 0 || cost > MAX_UNITS) {
     throw new HeadgateError(
       'HEADGATE_INVALID_COST',
-      `cost: ${show(cost)} is not valid. Pass a whole number from 0 (only look) to ${MAX_COST}.`,
+      `cost: ${show(cost)} is not valid. Pass a whole number from 0 (only look) to ${MAX_UNITS}.`,
     );
   }
   return cost;

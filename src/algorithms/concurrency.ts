@@ -16,7 +16,7 @@ export class ConcurrencyColumn extends Column<ConcurrencyParams> {
   #leases: (Map<string, Lease> | undefined)[] = [undefined];
   #held = 0;
 
-  /** Drops leases past their end; returns the end of the last. Sets `#held`. */
+  /** Sets `#held`, the units that are held, and returns the end of the last lease. */
   #read(slot: number, p: ConcurrencyParams, now: number, writable: boolean): number {
     this.#held = 0;
     const latest = now + p.lease;
@@ -70,18 +70,22 @@ export class ConcurrencyColumn extends Column<ConcurrencyParams> {
     this.reset = stop === 0 ? 0 : stop - now;
   }
 
-  /** Gives back the slots of a lease; false if it has ended. */
-  release(slot: number, id: string, now: number): boolean {
+  #holds(slot: number, p: ConcurrencyParams, id: string, now: number): Lease | undefined {
+    this.#read(slot, p, now, true);
     const lease = this.#leases[slot]?.get(id);
-    return !!lease && this.#leases[slot]!.delete(id) && lease.stop > now;
+    return lease && lease.stop > now ? lease : undefined;
+  }
+
+  /** Gives back the slots of a lease; false if it has ended. */
+  release(slot: number, p: ConcurrencyParams, id: string, now: number): boolean {
+    return this.#holds(slot, p, id, now) !== undefined && this.#leases[slot]!.delete(id);
   }
 
   /** Holds the slots of a lease for another full lease from now; false if it has ended. */
   renew(slot: number, p: ConcurrencyParams, id: string, now: number): boolean {
-    const lease = this.#leases[slot]?.get(id);
-    if (!lease || lease.stop <= now) return false;
-    lease.stop = now + p.lease;
-    return true;
+    const lease = this.#holds(slot, p, id, now);
+    if (lease) lease.stop = now + p.lease;
+    return lease !== undefined;
   }
 
   clear(slot: number): void {

@@ -44,6 +44,22 @@ function fixed_window.commit(key, p, cost, now, used, stop)
   return p[1] - used - cost, stop - now
 end
 
+-- look and commit in one go, for what is common: a sound state and a cost within the limit. Returns wait, remaining, reset;
+-- or nothing, and has changed nothing: look must tell. `text` is the cost as it came: formatting numbers is slow.
+function fixed_window.charge(key, p, cost, now, text)
+  local limit, window = p[1], p[2]
+  if cost > limit then return end
+  local used = redis.pcall('INCRBY', key, text)
+  if type(used) == 'table' then return end
+  local stop = redis.call('PEXPIRETIME', key)
+  if stop <= now then
+    redis.call('SET', key, text, 'PXAT', now + window)
+    return 0, limit - cost, window
+  end
+  if used <= limit and used >= cost and stop <= now + window then return 0, limit - used, stop - now end
+  redis.call('DECRBY', key, text)
+end
+
 function fixed_window.adjust(key, p, units, mark, now)
   local limit = p[1]
   local used, stop = fixed_window_read(key, p, now, true)

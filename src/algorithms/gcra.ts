@@ -1,6 +1,6 @@
 import { toMilliseconds } from '../duration.js';
 import { invalidOption } from '../errors.js';
-import { checkInteger } from '../validate.js';
+import { checkInteger, MAX_UNITS } from '../validate.js';
 import { Column, resized, type AlgorithmDefinition, type Given } from './algorithm.js';
 
 /** All but `scale` in ticks, of which there are `scale` in a millisecond. */
@@ -94,27 +94,27 @@ function divisor(a: number, b: number): number {
   return b === 0 ? a : divisor(b, a % b);
 }
 
-/** The finest tick: a nanosecond. */
-const FINEST = 1e6;
+/** The finest tick: below it, a part of a millisecond fits in 32 bits. */
+const FINEST = 2 ** 31;
 
-/** State in ticks stays below 2^52, so that sums stay exact integers. */
-const MOST = 2 ** 52;
+/** State in ticks stays below 2^51, so that sums stay exact integers. */
+const MOST = 2 ** 51;
 
 /**
  * Finds ticks in which one unit is a whole number: then no rate is rounded. A rate too fine for that (its limit shares
- * too few factors with its window) is rounded down, by less than one part in `increment`: never more than was asked for.
+ * too few factors with its window) is rounded down, by less than 0.1 %: never more than was asked for.
  */
 function compile(what: string, given: Given): GcraParams {
   const { limit, window } = given;
-  const burst = given.burst === undefined ? limit : checkInteger(`${what}.burst`, given.burst, 1, 1e12);
+  const burst = given.burst === undefined ? limit : checkInteger(`${what}.burst`, given.burst, 1, MAX_UNITS);
   const maxDelay = given.maxDelay === undefined ? 0 : toMilliseconds(`${what}.maxDelay`, given.maxDelay, 0);
   const exact = limit / divisor(limit, window);
   // The longest backlog in ms bounds how fine a tick can be.
   const longest = Math.ceil((burst / limit) * window) + maxDelay + window;
-  const scale =
-    exact <= FINEST && exact * longest <= MOST ? exact : Math.min(FINEST, Math.floor(MOST / longest));
+  const fits = exact <= FINEST && exact * longest <= MOST;
+  const scale = fits ? exact : Math.min(FINEST, Math.floor(MOST / longest));
   const increment = Math.ceil((window * scale) / limit);
-  if (scale < 1 || (window * scale) / limit < 0.5) {
+  if (!fits && increment <= 1000) {
     throw invalidOption(
       `${what}.limit`,
       limit,
@@ -123,7 +123,7 @@ function compile(what: string, given: Given): GcraParams {
   }
   const capacity = burst * increment;
   const patience = maxDelay * scale;
-  return { scale, increment, capacity, patience, ceiling: capacity + patience + (limit - 1) * increment };
+  return { scale, increment, capacity, patience, ceiling: capacity + patience + window * scale - increment };
 }
 
 export const gcra: AlgorithmDefinition<GcraParams> = {

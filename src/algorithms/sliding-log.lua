@@ -55,7 +55,6 @@ local function sliding_log_read(key, p, now, writable)
   local limit, window = p[1], p[2]
   local header = redis.pcall('GETRANGE', key, 0, 19)
   if type(header) == 'table' then return nil, header.err end
-  if header == '' then return 0, 0, 0 end
   local stop = redis.call('PEXPIRETIME', key)
   if stop <= now or #header < 20 then
     if writable and stop == -1 then redis.call('DEL', key) end

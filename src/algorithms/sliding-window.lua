@@ -11,11 +11,18 @@ local sliding_window = { params = 4 }
 
 local SLIDING_WINDOW_FORMAT = { [1] = '>B', [2] = '>H', [4] = '>I4', [8] = '>I8' }
 
-local function sliding_window_pack(p, total, older)
-  local format = SLIDING_WINDOW_FORMAT[p[4]]
+-- Newest segments without a unit are left out, so that the state ends when its last unit leaves. Returns that moment.
+local function sliding_window_write(key, p, total, stop, older, newest)
+  local format, skip = SLIDING_WINDOW_FORMAT[p[4]], 0
+  while newest == 0 and skip < p[3] do
+    skip = skip + 1
+    newest = older[skip] or 0
+  end
   local parts = { struct.pack('>BI4', p[4], p[2]), struct.pack(format, total) }
-  for i = 1, p[3] do parts[i + 2] = struct.pack(format, older[i] or 0) end
-  return table.concat(parts)
+  for i = 1, p[3] do parts[i + 2] = struct.pack(format, older[i + skip] or 0) end
+  stop = stop - skip * p[2]
+  redis.call('SET', key, table.concat(parts), 'PXAT', stop)
+  return stop
 end
 
 -- The counters in `value`, without the newest: older[1] is the segment before it.
@@ -70,7 +77,7 @@ local function sliding_window_read(key, p, now, writable)
   total, newest, shifted[0] = 2 * limit - room, shifted[0], nil
   if total == 0 then return 0, 0, {}, 0 end
   stop = start + passed * segment + life
-  if heal and writable then redis.call('SET', key, sliding_window_pack(p, total, shifted), 'PXAT', stop) end
+  if heal and writable then sliding_window_write(key, p, total, stop, shifted, newest) end
   return total, stop, shifted, newest
 end
 
@@ -102,7 +109,7 @@ function sliding_window.commit(key, p, cost, now, total, stop, older)
     redis.call('SETRANGE', key, 5, struct.pack(SLIDING_WINDOW_FORMAT[p[4]], total))
   else
     if stop == 0 then stop = now + (p[3] + 1) * p[2] end
-    redis.call('SET', key, sliding_window_pack(p, total, older), 'PXAT', stop)
+    sliding_window_write(key, p, total, stop, older, cost)
   end
   return p[1] - total, stop - now
 end
@@ -136,6 +143,5 @@ function sliding_window.adjust(key, p, units, mark, now)
     if stop ~= 0 then redis.call('DEL', key) end
     return limit, 0
   end
-  redis.call('SET', key, sliding_window_pack(p, total, older), 'PXAT', stop)
-  return math.max(0, limit - total), sliding_window_until(p, now, total, stop, older, 0)
+  return math.max(0, limit - total), sliding_window_write(key, p, total, stop, older, newest) - now
 end

@@ -72,12 +72,16 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     this.#slots = slots;
   }
 
-  #write(slot: number, p: SlidingWindowParams): void {
+  /** Newest segments without a unit are left out, so that the state ends when its last unit leaves. Returns that moment. */
+  #write(slot: number, p: SlidingWindowParams, newest: number): number {
+    const older = this.#older;
+    let skip = 0;
+    while (newest === 0 && skip < p.segments) newest = older[++skip] ?? 0;
     this.#layout[slot] = this.#indexOf(p);
-    this.#stop[slot] = this.#end;
     const at = slot * this.#stride;
     this.#counts[at] = this.#total;
-    for (let i = 1; i <= p.segments; i++) this.#counts[at + i] = this.#older[i] ?? 0;
+    for (let i = 1; i <= p.segments; i++) this.#counts[at + i] = older[i + skip] ?? 0;
+    return (this.#stop[slot] = this.#end - skip * p.segment);
   }
 
   /** The stored counters without the newest, into `#older[1..]` and `#newest`. */
@@ -146,7 +150,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     this.#older = shifted;
     this.#end = stop;
     this.#current = false;
-    if (heal && writable) this.#write(slot, p);
+    if (heal && writable) this.#write(slot, p, this.#newest);
   }
 
   /** The time until at most `allowed` units are left: segments leave from the oldest on. */
@@ -181,7 +185,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
       this.#counts[slot * this.#stride] = this.#total;
     } else {
       if (this.#end === 0) this.#end = now + (p.segments + 1) * p.segment;
-      this.#write(slot, p);
+      this.#write(slot, p, cost);
     }
     this.remaining = p.limit - this.#total;
     this.reset = this.#end - now;
@@ -214,9 +218,8 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
       this.remaining = limit;
       this.reset = 0;
     } else {
-      this.#write(slot, p);
       this.remaining = Math.max(0, limit - this.#total);
-      this.reset = this.#until(p, now, 0);
+      this.reset = this.#write(slot, p, this.#newest) - now;
     }
   }
 

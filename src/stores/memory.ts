@@ -251,7 +251,9 @@ class MemoryStore implements Store {
       if (!(column instanceof ConcurrencyColumn) || slot === 0) return;
       const params = set.policies[i]!.params as { limit: number; lease: number };
       const done =
-        action === 'release' ? column.release(slot, lease, now) : column.renew(slot, params, lease, now);
+        action === 'release'
+          ? column.release(slot, params, lease, now)
+          : column.renew(slot, params, lease, now);
       held &&= done;
     });
     return held;
