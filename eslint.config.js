@@ -31,13 +31,6 @@ export default defineConfig(
       '@typescript-eslint/no-unused-expressions': 'off',
       // A stub of something asynchronous often has nothing to wait for.
       '@typescript-eslint/require-await': 'off',
-      'no-restricted-properties': [
-        'error',
-        { object: 'it', property: 'only', message: 'The others would not run.' },
-        { object: 'describe', property: 'only', message: 'The others would not run.' },
-        { object: 'it', property: 'skip', message: 'A test runs or is deleted.' },
-        { object: 'describe', property: 'skip', message: 'A test runs or is deleted.' },
-      ],
     },
   },
 );
