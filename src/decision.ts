@@ -1,9 +1,26 @@
-import { NEVER, type Query, type Reply, type Store } from './stores/store.js';
+import { NEVER, type PolicySet, type Query, type Reply, type Store } from './stores/store.js';
 import { checkCost } from './validate.js';
+
+/** Where a decision changes afterwards what it charged. */
+export type Account = Pick<Store, 'adjust' | 'lease'>;
+
+/** What decides in place of the policies. */
+export interface Override {
+  readonly allowed: boolean;
+  readonly reason: Reason;
+  /** Of a denial: absent if it is for good. */
+  readonly retryAfterMs?: number;
+}
 
 /** Why a request was denied; or, where a shadow let it pass, would have been; or why it was not decided at all. */
 export type Reason =
-  'quota-exceeded' | 'cost-exceeds-capacity' | 'banned' | 'deny-listed' | 'allow-listed' | 'store-error';
+  | 'quota-exceeded'
+  | 'cost-exceeds-capacity'
+  | 'banned'
+  | 'queue-full'
+  | 'deny-listed'
+  | 'allow-listed'
+  | 'store-error';
 
 /** What one policy says. */
 export interface Verdict {
@@ -38,25 +55,25 @@ export class Decision {
   readonly degraded: boolean;
   readonly policies: readonly Verdict[];
 
-  readonly #store: Store;
   readonly #query: Query;
   readonly #reply: Reply;
-  /** Units that are charged now: what `settle` compares with. */
+  /** Undefined if nothing was charged and nothing can be: a denial, a look, an answer without a store. */
+  readonly #account: Account | undefined;
   #charged = 0;
   #held = false;
 
   /**
    * @internal Made by limiters.
-   * @param override set where no policy was asked: a list decided, or the failure policy without a store
+   * @param account undefined for a look
+   * @param override set where not the policies decide: a list, the failure policy without a store, a full queue
    */
   constructor(
-    store: Store,
+    account: Account | undefined,
     query: Query,
     reply: Reply,
     shadow: boolean,
-    override?: { allowed: boolean; reason: Reason },
+    override?: Override,
   ) {
-    this.#store = store;
     this.#query = query;
     this.#reply = reply;
     this.key = query.key;
@@ -106,6 +123,7 @@ export class Decision {
     if (override) {
       allowed = override.allowed;
       this.reason = override.reason;
+      this.retryAfterMs = allowed ? 0 : override.retryAfterMs;
     } else if (reply.ban !== 0) {
       allowed = false;
       this.reason = 'banned';
@@ -115,28 +133,49 @@ export class Decision {
       this.reason = verdict?.retryAfterMs === undefined ? 'cost-exceeds-capacity' : 'quota-exceeded';
     }
     this.allowed = allowed || shadow;
-    this.delayMs = allowed ? delay : 0;
-    if (allowed && !query.peek && list.length > 0) {
-      this.#charged = query.cost;
-      this.#held = query.lease !== '' && query.cost > 0;
+    this.delayMs = allowed && !shadow ? delay : 0;
+    if (allowed && list.length > 0) {
+      this.#account = account;
+      if (account) this.#charged = query.cost;
+      this.#held = query.lease !== '';
     }
   }
 
+  /** Units that are charged for it now: its cost, or what `settle` made of it; 0 if it was denied. */
+  get charged(): number {
+    return this.#charged;
+  }
+
+  /** @internal */
+  get set(): PolicySet {
+    return this.#query.set;
+  }
+
+  /** @internal This request, denied after all because too many are held; the caller gives back what it was charged. */
+  queueFull(): Decision {
+    return new Decision(undefined, this.#query, this.#reply, false, {
+      allowed: false,
+      reason: 'queue-full',
+      retryAfterMs: this.delayMs,
+    });
+  }
+
   /**
-   * Makes the charge what the request really cost: gives back or charges the difference. What is charged beyond what is
-   * left drains the quota to zero and is carried as debt for at most one window. Of a denied request nothing was charged, and
-   * nothing is.
+   * Makes the charge what the request really cost: gives back or charges the difference, where it was charged; the last
+   * call counts. What is charged beyond what is left drains the quota to zero and is carried as debt for at most one window.
+   * What is given back after the window is over, or of a denied request, changes nothing. Slots of concurrency policies are
+   * not units: see `release`.
    *
-   * @param actual whole units, 0 or more
+   * @param actual whole units, 0 to 1e12
    * @throws HeadgateError `HEADGATE_INVALID_COST`, or what the store fails with
    */
   async settle(actual: number): Promise<void> {
     checkCost(actual);
     const units = actual - this.#charged;
-    if (units === 0 || (this.#charged === 0 && (!this.allowed || this.cost > 0 || this.#query.peek))) return;
+    if (units === 0 || !this.#account) return;
     this.#charged = actual;
-    await this.#store.adjust({
-      set: this.#query.set,
+    await this.#account.adjust({
+      set: this.set,
       key: this.key,
       units,
       marks: units < 0 ? this.#marks() : undefined,
@@ -144,7 +183,7 @@ export class Decision {
     });
   }
 
-  /** Gives the whole cost back. Twice, of a denied request, or after the window is over: nothing happens. */
+  /** Gives the whole charge back. Twice, of a denied request, or after the window is over: nothing happens. */
   refund(): Promise<void> {
     return this.settle(0);
   }
@@ -161,6 +200,16 @@ export class Decision {
     return this.#held && this.#lease('renew');
   }
 
+  /**
+   * Takes the request back, as if it had never been: `refund` and `release`.
+   *
+   * @throws what the store fails with; both were tried
+   */
+  async cancel(): Promise<void> {
+    const results = await Promise.allSettled([this.refund(), this.release()]);
+    for (const result of results) if (result.status === 'rejected') throw result.reason;
+  }
+
   /** `await using decision = await limiter.acquire(key)` releases at the end of the block. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
@@ -169,7 +218,7 @@ export class Decision {
   async #lease(action: 'release' | 'renew'): Promise<boolean> {
     const { set, lease } = this.#query;
     const { key, cost } = this;
-    return this.#store.lease({ set, key, cost, lease, action, degraded: this.#reply.degraded });
+    return this.#account!.lease({ set, key, cost, lease, action, degraded: this.#reply.degraded });
   }
 
   /** When each policy's charge leaves the account by itself; a policy that charged nothing has nothing to give back. */

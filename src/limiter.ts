@@ -1,14 +1,24 @@
 import { randomBytes } from 'node:crypto';
 import { compileBan, type BanOptions } from './ban.js';
-import { Decision } from './decision.js';
+import { Decision, type Override } from './decision.js';
 import { toMilliseconds, type Duration } from './duration.js';
 import { HeadgateError, invalidOption } from './errors.js';
 import { compilePolicies, POLICY_FIELDS, type CompiledPolicy, type Policy } from './policy.js';
+import { HoldQueue, unitTime } from './queue.js';
 import { checkTimeout, withFailurePolicy, type FailureOptions } from './stores/failure.js';
 import { memoryStore } from './stores/memory.js';
 import { claimName } from './stores/names.js';
 import type { MaybePromise, PolicySet, Query, Reply, Store, Subject } from './stores/store.js';
-import { checkBoolean, checkCost, checkFunction, checkKey, checkShape } from './validate.js';
+import { realTiming } from './timing.js';
+import {
+  checkBoolean,
+  checkCost,
+  checkFunction,
+  checkInteger,
+  checkKey,
+  checkShape,
+  checkSignal,
+} from './validate.js';
 
 /** Options of every limiter, with or without HTTP. The policy stands inline (`limit`, `window`, ...) or in `policies`. */
 export interface CommonOptions extends FailureOptions {
@@ -22,6 +32,11 @@ export interface CommonOptions extends FailureOptions {
   ban?: BanOptions;
   /** Decide and report, never deny. Default `false`. */
   shadow?: boolean;
+  /**
+   * The most requests that this limiter lets wait in this process, be it for their turn (`maxDelay`) or in `wait`: 1 to
+   * 1,000,000, default 10,000. Further ones are denied (`reason: 'queue-full'`).
+   */
+  maxWaiting?: number;
 }
 
 export interface LimiterOptions extends CommonOptions {
@@ -43,6 +58,7 @@ export const LIMITER_OPTIONS = [
   'onStoreError',
   'localShare',
   'timeout',
+  'maxWaiting',
   'onDecision',
 ] as const;
 
@@ -53,6 +69,18 @@ export interface ConsumeOptions {
   /** Whole units, 0 (only look) to 1e12. Default 1. */
   cost?: number;
 }
+
+export interface HoldOptions {
+  /** Gives up the request's turn. */
+  signal?: AbortSignal;
+}
+
+/** What the failure policy answers without a store. A denied caller may try again in a second. */
+const OVERRIDES: Readonly<Record<NonNullable<Reply['degraded']>, Override | undefined>> = {
+  local: undefined,
+  allow: { allowed: true, reason: 'store-error' },
+  deny: { allowed: false, reason: 'store-error', retryAfterMs: 1000 },
+};
 
 const LEASE_PREFIX = randomBytes(9).toString('base64url');
 let leases = 0;
@@ -67,9 +95,11 @@ export class Limiter {
   /** @internal */
   readonly set: PolicySet;
   readonly #store: Store;
-  readonly #shadow: boolean;
+  /** @internal */
+  readonly shadow: boolean;
   readonly #onDecision: ((decision: Decision) => void) | undefined;
   readonly #release: () => void;
+  readonly #held: HoldQueue;
   #closed = false;
 
   /** @internal */
@@ -77,15 +107,17 @@ export class Limiter {
     set: PolicySet,
     store: Store,
     shadow: boolean,
+    maxWaiting: number,
     onDecision: LimiterOptions['onDecision'],
     release: () => void,
   ) {
     this.name = set.name;
     this.set = set;
     this.#store = store;
-    this.#shadow = shadow;
+    this.shadow = shadow;
     this.#onDecision = onDecision;
     this.#release = release;
+    this.#held = new HoldQueue(maxWaiting, realTiming);
   }
 
   get policies(): readonly CompiledPolicy[] {
@@ -167,17 +199,56 @@ export class Limiter {
     return { ...this.set, policies: compilePolicies('policies', policies) };
   }
 
+  /** @internal A decision that no policy made: of a list. Nothing is asked or charged. */
+  listed(key: string, reason: 'allow-listed' | 'deny-listed'): Decision {
+    const query: Query = { ...this.#subject(key), cost: 0, peek: true, lease: '' };
+    const reply: Reply = { now: Date.now(), ban: 0, verdicts: [] };
+    return new Decision(this.#store, query, reply, this.shadow, {
+      allowed: reason === 'allow-listed',
+      reason,
+    });
+  }
+
+  /**
+   * Holds an admitted request until its turn (`delayMs`, of a leaky bucket with `maxDelay`): requests go on at the leak rate,
+   * in order. If the signal gives it up, its slot is free: those behind it move up, and the last slot goes back to the quota.
+   *
+   * @returns the decision, when its turn has come; a denied one with the reason `'queue-full'`, at once, if this limiter
+   * already holds `maxWaiting` requests: its charge is given back
+   * @throws HeadgateError `HEADGATE_ABORTED`, `HEADGATE_CLOSED`: its charge is given back; or what the store fails with
+   */
+  async hold(decision: Decision, options: HoldOptions = {}): Promise<Decision> {
+    checkShape('options', options, ['signal']);
+    checkSignal(options.signal);
+    if (this.#closed) throw this.#closedError();
+    if (decision.delayMs === 0 || decision.charged === 0) return decision;
+    const { key, cost, delayMs, set } = decision;
+    const turn = { key, cost, delayMs, unitMs: unitTime(set.policies) };
+    const outcome = await this.#held.hold(turn, options.signal);
+    if (outcome === 'turn') return decision;
+    await decision.cancel();
+    if (outcome === 'full') return this.#report(decision.queueFull());
+    if (outcome === 'closed') throw this.#closedError();
+    throw new HeadgateError('HEADGATE_ABORTED', 'The request was given up before its turn.', {
+      cause: options.signal?.reason,
+    });
+  }
+
   /** Frees what the limiter made: its name, timers, its own memory store. The store that was passed in stays open. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
     this.#release();
+    this.#held.close();
     await this.#store.close?.();
   }
 
+  #closedError(): HeadgateError {
+    return new HeadgateError('HEADGATE_CLOSED', `The limiter ${JSON.stringify(this.name)} is closed.`);
+  }
+
   #subject(key: string): Subject {
-    if (this.#closed)
-      throw new HeadgateError('HEADGATE_CLOSED', `The limiter ${JSON.stringify(this.name)} is closed.`);
+    if (this.#closed) throw this.#closedError();
     return { set: this.set, key: checkKey(key) };
   }
 
@@ -195,18 +266,16 @@ export class Limiter {
     const query: Query = { set, key, cost, peek: peek || cost === 0, lease };
     const reply = this.#store.decide(query);
     return isPromise(reply)
-      ? reply.then((value) => this.#conclude(query, value))
-      : this.#conclude(query, reply);
+      ? reply.then((value) => this.#conclude(query, value, peek))
+      : this.#conclude(query, reply, peek);
   }
 
-  #conclude(query: Query, reply: Reply): Decision {
-    const decision =
-      reply.degraded === 'allow' || reply.degraded === 'deny'
-        ? new Decision(this.#store, query, reply, this.#shadow, {
-            allowed: reply.degraded === 'allow',
-            reason: 'store-error',
-          })
-        : new Decision(this.#store, query, reply, this.#shadow);
+  #conclude(query: Query, reply: Reply, peek: boolean): Decision {
+    const account = peek ? undefined : this.#store;
+    return this.#report(new Decision(account, query, reply, this.shadow, OVERRIDES[reply.degraded!]));
+  }
+
+  #report(decision: Decision): Decision {
     if (this.#onDecision) {
       try {
         this.#onDecision(decision);
@@ -257,9 +326,28 @@ export function policiesOf(options: object): readonly Policy[] {
  */
 export function createLimiter(options: CreateLimiterOptions): Limiter {
   checkShape('createLimiter', options, [...LIMITER_OPTIONS, ...INLINE_FIELDS]);
+  return assembleLimiter(options);
+}
+
+/** What an adapter knows of its limiter besides the user's options. */
+export interface Assembly {
+  /** The name if the user gave none. */
+  defaultName?: string;
+  /** Policies come with each request, by `compile`: the limiter has none of its own. */
+  tiers?: boolean;
+}
+
+/** `createLimiter` for options that were checked. @throws as it */
+export function assembleLimiter(
+  options: CreateLimiterOptions,
+  { defaultName = 'default', tiers = false }: Assembly = {},
+): Limiter {
+  const policies = tiers
+    ? []
+    : compilePolicies('policies' in options ? 'policies' : 'policy', policiesOf(options));
   const set: PolicySet = Object.freeze({
-    name: checkLimiterName(options.name),
-    policies: compilePolicies('policies' in options ? 'policies' : 'policy', policiesOf(options)),
+    name: checkLimiterName(options.name) ?? defaultName,
+    policies,
     ban: compileBan(options.ban),
     timeout: checkTimeout(options.timeout),
   });
@@ -268,12 +356,14 @@ export function createLimiter(options: CreateLimiterOptions): Limiter {
   const own = options.store === undefined;
   const inner = options.store ?? memoryStore();
   const store = withFailurePolicy(inner, options, set.timeout);
-  const release = own ? () => {} : claimName(inner, options.name, set);
-  return new Limiter(set, store, shadow, options.onDecision, release);
+  const release = own ? () => {} : claimName(inner, options.name, set, tiers);
+  const maxWaiting =
+    options.maxWaiting === undefined ? 10_000 : checkInteger('maxWaiting', options.maxWaiting, 1, 1e6);
+  return new Limiter(set, store, shadow, maxWaiting, options.onDecision, release);
 }
 
-function checkLimiterName(name: unknown): string {
-  if (name === undefined) return 'default';
+function checkLimiterName(name: unknown): string | undefined {
+  if (name === undefined) return undefined;
   if (typeof name !== 'string' || name.length < 1 || name.length > 256) {
     throw invalidOption('name', name, 'Write a string of 1 to 256 characters.');
   }

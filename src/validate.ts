@@ -149,3 +149,13 @@ export function checkKey(key: unknown): string {
   }
   return key;
 }
+
+/** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` unless it is an AbortSignal or absent */
+export function checkSignal(signal: unknown): void {
+  if (signal !== undefined && !(signal instanceof AbortSignal)) {
+    throw new HeadgateError(
+      'HEADGATE_INVALID_ARGUMENT',
+      `signal: ${show(signal)} is not valid. Pass an AbortSignal.`,
+    );
+  }
+}
