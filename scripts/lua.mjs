@@ -28,8 +28,10 @@ const headers = {
   'src/algorithms': ['State', 'Params', 'Returns'],
   'src/stores': ['KEYS', 'ARGV', 'Reply'],
 };
-/** What no script runs alone: the pages of the algorithms, and what every script begins with. */
-const shared = ['common'];
+/** What no script runs alone: the pages of the algorithms, and what scripts begin with. */
+const shared = ['common', 'policies'];
+/** What is for one algorithm at a time. */
+const single = ['evaluate-single'];
 
 const pages = readChunks('src/algorithms');
 const commands = readChunks('src/stores');
@@ -133,7 +135,7 @@ async function assembled() {
   const kernels = /** @type {(keyof typeof algorithms)[]} */ (Object.keys(algorithms));
   const names = commands.map(({ name }) => name).filter((name) => !shared.includes(name));
   return /** @type {Parameters<typeof assemble>[0][]} */ (names).flatMap((name) => [
-    assemble(name, kernels, true).source,
+    ...(single.includes(name) ? [] : [assemble(name, kernels, true).source]),
     ...kernels.map((kernel) => assemble(name, [kernel], false).source),
   ]);
 }

@@ -44,8 +44,8 @@ function fixed_window.commit(key, p, cost, now, used, stop)
   return p[1] - used - cost, stop - now
 end
 
--- look and commit in one go, for what is common: a sound state and a cost within the limit. Returns wait, remaining, reset;
--- or nothing, and has changed nothing: look must tell. `text` is the cost as it came: formatting numbers is slow.
+-- look and commit in one go, charging first, for what is common: a sound state. Returns wait, remaining, reset; or nothing,
+-- and has changed nothing, where look must tell. `text` is the cost as it came: formatting numbers is slow.
 function fixed_window.charge(key, p, cost, now, text)
   local limit, window = p[1], p[2]
   if cost > limit then return end
@@ -56,7 +56,13 @@ function fixed_window.charge(key, p, cost, now, text)
     redis.call('SET', key, text, 'PXAT', now + window)
     return 0, limit - cost, window
   end
-  if used <= limit and used >= cost and stop <= now + window then return 0, limit - used, stop - now end
+  local reset = stop - now
+  if used >= cost and reset <= window then
+    if used <= limit then return 0, limit - used, reset end
+    redis.call('DECRBY', key, text)
+    local before = used - cost
+    return reset, before < limit and limit - before or 0, reset
+  end
   redis.call('DECRBY', key, text)
 end
 

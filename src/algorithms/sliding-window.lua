@@ -44,14 +44,14 @@ local function sliding_window_read(key, p, now, writable)
   local limit, segment, segments, width = p[1], p[2], p[3], p[4]
   local life = (segments + 1) * segment
   local stop = redis.call('PEXPIRETIME', key)
-  local w, s, total = 0, 0, 0
+  local w, s = 0, 0
   if #value > 5 then w, s = struct.unpack('>BI4', value) end
   local n = SLIDING_WINDOW_FORMAT[w] and (#value - 5) / w - 1 or 0
   if stop <= now or s == 0 or n < 1 or n > 100 or n % 1 ~= 0 then
     if writable and stop == -1 then redis.call('DEL', key) end
     return 0, 0, {}, 0
   end
-  total = struct.unpack(SLIDING_WINDOW_FORMAT[w], value, 6)
+  local total = struct.unpack(SLIDING_WINDOW_FORMAT[w], value, 6)
   local heal = s ~= segment or n ~= segments or w ~= width
   local start = stop - (n + 1) * s
   if not heal and start <= now and now < start + segment then return total, stop, nil, value end

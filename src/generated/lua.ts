@@ -1,6 +1,6 @@
 // Generated from the .lua files by npm run lua:build: edit those.
 export const lua = {
-  adjust: `local now, _, policies, at = headgate_open(true, 4)
+  adjust: `local policies, at = headgate_policies(4)
 local units = tonumber(ARGV[3])
 local reply = { now }
 for i, policy in ipairs(policies) do
@@ -66,46 +66,33 @@ ban_write(key, p, now, state)
 end
 end
 `,
-  common: `local function headgate_params(page, at)
-local params = {}
-for i = 1, page.params do params[i] = tonumber(ARGV[at + i - 1]) end
-return params, at + page.params
-end
-local function headgate_open(writable, at)
-local now = tonumber(ARGV[1])
+  common: `local now = tonumber(ARGV[1])
 if not now then
 local time = redis.call('TIME')
 now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
-if ARGV[2] ~= '0' and now > tonumber(ARGV[2]) then error({ err = 'HEADGATE_LATE the deadline of this call is over' }) end
-local policies = {}
-local count = tonumber(ARGV[at])
-at = at + 1
-for i = 1, count do
-local page, shadow = kernels[ARGV[at]], ARGV[at + 1] == '1'
-local policy
-policy, at = headgate_params(page, at + 2)
-policy.shadow, policy.look, policy.commit, policy.adjust = shadow, page.look, page.commit, page.adjust
-policies[i] = policy
-end
-return now, writable, policies, at
+if ARGV[2] ~= '0' and now > tonumber(ARGV[2]) then error({ err = string.format('HEADGATE_LATE %.0f', now) }) end
+local function headgate_params(page, at)
+local params = {}
+for i = 1, page.params do params[i] = tonumber(ARGV[at + i - 1]) end
+return params, at + page.params
 end
 `,
   concurrency: `local concurrency = { params = 2 }
 local function concurrency_read(key, p, now, writable)
 local lease = p[2]
-local held = redis.pcall('ZCOUNT', key, '(' .. now, '+inf')
-if type(held) == 'table' then return nil, held.err end
-if held == 0 then return 0, 0 end
 local stop = redis.call('PEXPIRETIME', key)
-if stop <= now then
+if stop == -2 then return 0, 0 end
+local held = redis.pcall('ZCOUNT', key, string.format('(%.0f', now), '+inf')
+if type(held) == 'table' then return nil, held.err end
+if stop <= now or held == 0 then
 if writable and stop == -1 then redis.call('DEL', key) end
 return 0, 0
 end
 if stop > now + lease then
 stop = now + lease
 if writable then
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', key, '(' .. stop, '+inf')) do
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', key, string.format('(%.0f', stop), '+inf')) do
 redis.call('ZADD', key, stop, member)
 end
 redis.call('PEXPIREAT', key, stop)
@@ -121,8 +108,9 @@ local wait = 0
 if cost > limit then
 wait = -1
 elseif cost > 0 and held + cost > limit then
-local ends = redis.call('ZRANGEBYSCORE', key, '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', held + cost - limit - 1, 1)
-wait = math.min(stop, tonumber(ends[2])) - now
+local from, nth = string.format('(%.0f', now), held + cost - limit - 1
+local last = redis.call('ZRANGEBYSCORE', key, from, '+inf', 'WITHSCORES', 'LIMIT', nth, 1)
+wait = math.min(stop, tonumber(last[2])) - now
 end
 return wait, held < limit and limit - held or 0, stop == 0 and 0 or stop - now, held, stop
 end
@@ -138,8 +126,33 @@ local held, stop = concurrency_read(key, p, now, true)
 if not held then return nil, stop end
 return math.max(0, p[1] - held), stop == 0 and 0 or stop - now
 end
+local function concurrency_holds(key, p, id, now)
+local held, err = concurrency_read(key, p, now, true)
+if not held then return nil, err end
+local stop = held > 0 and redis.call('ZSCORE', key, id .. ':1')
+return stop and tonumber(stop) > now and 1 or 0
+end
+function concurrency.release(key, p, id, units, now)
+local held, err = concurrency_holds(key, p, id, now)
+if held == 1 then
+for i = 1, units do redis.call('ZREM', key, id .. ':' .. i) end
+local last = redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')
+if last[2] then redis.call('PEXPIREAT', key, last[2]) end
+end
+return held, err
+end
+function concurrency.renew(key, p, id, units, now)
+local held, err = concurrency_holds(key, p, id, now)
+if held == 1 then
+local till = now + p[2]
+for i = 1, units do redis.call('ZADD', key, till, id .. ':' .. i) end
+redis.call('PEXPIREAT', key, till)
+end
+return held, err
+end
 `,
-  evaluate: `local now, writable, policies, at = headgate_open(ARGV[3] ~= 'peek', 4)
+  evaluate: `local writable = ARGV[3] ~= 'peek'
+local policies, at = headgate_policies(4)
 local banning, leasing
 local strikes = 0
 if ban then
@@ -204,6 +217,37 @@ end
 end
 return reply
 `,
+  'evaluate-single': `local params, at = headgate_params(kernel, 4)
+local writable = ARGV[3] ~= 'peek'
+local look, commit, charge = kernel.look, kernel.commit, writable and kernel.charge
+local reply = { now }
+local filled = 1
+local text, cost
+for request = 1, #KEYS do
+local key = KEYS[request]
+if ARGV[at] then
+text, cost = ARGV[at], tonumber(ARGV[at])
+at = at + 1
+end
+local wait, remaining, reset
+if charge and cost > 0 then wait, remaining, reset = charge(key, params, cost, now, text) end
+if not wait then
+local a, b, c
+wait, remaining, reset, a, b, c = look(key, params, cost, now, writable)
+if writable and cost > 0 and wait and (wait == 0 or wait < -1) then
+remaining, reset = commit(key, params, cost, now, a, b, c)
+end
+end
+if wait then
+reply[filled + 1], reply[filled + 2], reply[filled + 3] = wait, remaining, reset
+filled = filled + 3
+else
+reply[filled + 1] = remaining
+filled = filled + 1
+end
+end
+return reply
+`,
   'fixed-window': `local fixed_window = { params = 2 }
 local function fixed_window_read(key, p, now, writable)
 local value = redis.pcall('GET', key)
@@ -236,6 +280,25 @@ return p[1] - cost, p[2]
 end
 if type(redis.pcall('INCRBY', key, cost)) == 'table' then redis.call('SET', key, used + cost, 'PXAT', stop) end
 return p[1] - used - cost, stop - now
+end
+function fixed_window.charge(key, p, cost, now, text)
+local limit, window = p[1], p[2]
+if cost > limit then return end
+local used = redis.pcall('INCRBY', key, text)
+if type(used) == 'table' then return end
+local stop = redis.call('PEXPIRETIME', key)
+if stop <= now then
+redis.call('SET', key, text, 'PXAT', now + window)
+return 0, limit - cost, window
+end
+local reset = stop - now
+if used >= cost and reset <= window then
+if used <= limit then return 0, limit - used, reset end
+redis.call('DECRBY', key, text)
+local before = used - cost
+return reset, before < limit and limit - before or 0, reset
+end
+redis.call('DECRBY', key, text)
 end
 function fixed_window.adjust(key, p, units, mark, now)
 local limit = p[1]
@@ -318,30 +381,32 @@ local reset = gcra_write(key, p, now, backlog)
 return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
 end
 `,
-  lease: `local now, _, policies = headgate_open(true, 6)
-local lease, units = ARGV[4], tonumber(ARGV[5])
+  lease: `local policies = headgate_policies(6)
 local held = 1
-for i, key in ipairs(KEYS) do
-for unit = 1, units do
-local member = lease .. ':' .. unit
-local stop = redis.call('ZSCORE', key, member)
-if not stop or tonumber(stop) <= now then held = 0 end
-if stop and ARGV[3] == 'release' then
-redis.call('ZREM', key, member)
-elseif stop and tonumber(stop) > now then
-redis.call('ZADD', key, now + policies[i][2], member)
-end
-end
-local last = redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')
-if last[2] then redis.call('PEXPIREAT', key, last[2]) end
+for i, policy in ipairs(policies) do
+local still, err = concurrency[ARGV[3]](KEYS[i], policy, ARGV[4], tonumber(ARGV[5]), now)
+if not still then return redis.error_reply(err) end
+held = math.min(held, still)
 end
 return held
 `,
-  reset: `headgate_open(true, 3)
-return redis.call('DEL', unpack(KEYS))
+  policies: `local function headgate_policies(at)
+local policies = {}
+local count = tonumber(ARGV[at])
+at = at + 1
+for i = 1, count do
+local page, shadow = kernels[ARGV[at]], ARGV[at + 1] == '1'
+local policy
+policy, at = headgate_params(page, at + 2)
+policy.shadow, policy.look, policy.commit, policy.adjust = shadow, page.look, page.commit, page.adjust
+policies[i] = policy
+end
+return policies, at
+end
 `,
-  'set-ban': `local now, _, _, at = headgate_open(true, 4)
-local err = ban.set(KEYS[1], headgate_params(ban, at), now, tonumber(ARGV[3]))
+  reset: `return redis.call('DEL', unpack(KEYS))
+`,
+  'set-ban': `local err = ban.set(KEYS[1], headgate_params(ban, 4), now, tonumber(ARGV[3]))
 if err then return redis.error_reply(err) end
 return 1
 `,
@@ -385,7 +450,6 @@ local function sliding_log_read(key, p, now, writable)
 local limit, window = p[1], p[2]
 local header = redis.pcall('GETRANGE', key, 0, 19)
 if type(header) == 'table' then return nil, header.err end
-if header == '' then return 0, 0, 0 end
 local stop = redis.call('PEXPIRETIME', key)
 if stop <= now or #header < 20 then
 if writable and stop == -1 then redis.call('DEL', key) end
@@ -459,11 +523,17 @@ end
 `,
   'sliding-window': `local sliding_window = { params = 4 }
 local SLIDING_WINDOW_FORMAT = { [1] = '>B', [2] = '>H', [4] = '>I4', [8] = '>I8' }
-local function sliding_window_pack(p, total, older)
-local format = SLIDING_WINDOW_FORMAT[p[4]]
+local function sliding_window_write(key, p, total, stop, older, newest)
+local format, skip = SLIDING_WINDOW_FORMAT[p[4]], 0
+while newest == 0 and skip < p[3] do
+skip = skip + 1
+newest = older[skip] or 0
+end
 local parts = { struct.pack('>BI4', p[4], p[2]), struct.pack(format, total) }
-for i = 1, p[3] do parts[i + 2] = struct.pack(format, older[i] or 0) end
-return table.concat(parts)
+for i = 1, p[3] do parts[i + 2] = struct.pack(format, older[i + skip] or 0) end
+stop = stop - skip * p[2]
+redis.call('SET', key, table.concat(parts), 'PXAT', stop)
+return stop
 end
 local function sliding_window_older(value, width, segments)
 local format = SLIDING_WINDOW_FORMAT[width]
@@ -481,14 +551,14 @@ if type(value) == 'table' then return nil, value.err end
 local limit, segment, segments, width = p[1], p[2], p[3], p[4]
 local life = (segments + 1) * segment
 local stop = redis.call('PEXPIRETIME', key)
-local w, s, total = 0, 0, 0
+local w, s = 0, 0
 if #value > 5 then w, s = struct.unpack('>BI4', value) end
 local n = SLIDING_WINDOW_FORMAT[w] and (#value - 5) / w - 1 or 0
 if stop <= now or s == 0 or n < 1 or n > 100 or n % 1 ~= 0 then
 if writable and stop == -1 then redis.call('DEL', key) end
 return 0, 0, {}, 0
 end
-total = struct.unpack(SLIDING_WINDOW_FORMAT[w], value, 6)
+local total = struct.unpack(SLIDING_WINDOW_FORMAT[w], value, 6)
 local heal = s ~= segment or n ~= segments or w ~= width
 local start = stop - (n + 1) * s
 if not heal and start <= now and now < start + segment then return total, stop, nil, value end
@@ -509,7 +579,7 @@ end
 total, newest, shifted[0] = 2 * limit - room, shifted[0], nil
 if total == 0 then return 0, 0, {}, 0 end
 stop = start + passed * segment + life
-if heal and writable then redis.call('SET', key, sliding_window_pack(p, total, shifted), 'PXAT', stop) end
+if heal and writable then sliding_window_write(key, p, total, stop, shifted, newest) end
 return total, stop, shifted, newest
 end
 local function sliding_window_until(p, now, total, stop, older, allowed)
@@ -537,7 +607,7 @@ if not older then
 redis.call('SETRANGE', key, 5, struct.pack(SLIDING_WINDOW_FORMAT[p[4]], total))
 else
 if stop == 0 then stop = now + (p[3] + 1) * p[2] end
-redis.call('SET', key, sliding_window_pack(p, total, older), 'PXAT', stop)
+sliding_window_write(key, p, total, stop, older, cost)
 end
 return p[1] - total, stop - now
 end
@@ -569,8 +639,7 @@ if total == 0 then
 if stop ~= 0 then redis.call('DEL', key) end
 return limit, 0
 end
-redis.call('SET', key, sliding_window_pack(p, total, older), 'PXAT', stop)
-return math.max(0, limit - total), sliding_window_until(p, now, total, stop, older, 0)
+return math.max(0, limit - total), sliding_window_write(key, p, total, stop, older, newest) - now
 end
 `,
 } as const;

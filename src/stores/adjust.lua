@@ -4,7 +4,7 @@
 -- ARGV:  now, deadline, units (< 0: give back), count of policies; per policy: kernel, '0', its params; then per policy its mark
 -- Reply: now, then per policy: 0, remaining, resetAfter
 
-local now, _, policies, at = headgate_open(true, 4)
+local policies, at = headgate_policies(4)
 local units = tonumber(ARGV[3])
 local reply = { now }
 for i, policy in ipairs(policies) do

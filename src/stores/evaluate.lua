@@ -8,7 +8,8 @@
 -- Reply: now, then per request: an error's text; or, if the set has a ban, the ban (> 0: banned, and nothing more;
 --        < 0: banned by this denial for so long), and per policy wait, remaining, resetAfter
 
-local now, writable, policies, at = headgate_open(ARGV[3] ~= 'peek', 4)
+local writable = ARGV[3] ~= 'peek'
+local policies, at = headgate_policies(4)
 local banning, leasing
 local strikes = 0
 if ban then

@@ -63,14 +63,17 @@ class RedisStore implements Store {
     let plan = this.#plans.get(set);
     if (!plan) {
       const kernels = set.policies.map(({ kernel }) => kernel);
+      const leases = kernels.includes('concurrency');
+      const single = kernels.length === 1 && !set.ban && !leases;
       const args = policyArgs(set.policies);
+      const ban = Object.values(set.ban ?? {}).map(String);
       plan = {
         keys: new KeyMaker(this.#prefix, set),
-        evaluate: assemble('evaluate', kernels, set.ban !== undefined),
+        evaluate: assemble(single ? 'evaluate-single' : 'evaluate', kernels, set.ban !== undefined),
         adjust: assemble('adjust', kernels, false),
-        evaluateArgs: set.ban ? [...args, ...Object.values(set.ban).map(String)] : args,
+        evaluateArgs: single ? Object.values(set.policies[0]!.params).map(String) : [...args, ...ban],
         adjustArgs: args,
-        leases: kernels.includes('concurrency'),
+        leases,
         verdicts: 3 * set.policies.length,
       };
       this.#plans.set(set, plan);
@@ -117,13 +120,13 @@ class RedisStore implements Store {
 
   async reset({ set, key }: Subject): Promise<void> {
     const keys = this.#plan(set).keys.policies(key, [...set.policies.keys()]);
-    await this.#run(assemble('reset', [], false), keys, ['0']);
+    await this.#run(assemble('reset', [], false), keys, []);
   }
 
   async ban({ set, key }: Subject, duration: number): Promise<void> {
     const keys = [this.#plan(set).keys.ban(key)];
     const params = Object.values(set.ban!).map(String);
-    await this.#run(assemble('set-ban', [], true), keys, [String(duration), '0', ...params]);
+    await this.#run(assemble('set-ban', [], true), keys, [String(duration), ...params]);
   }
 }
 

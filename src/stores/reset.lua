@@ -1,8 +1,7 @@
 -- Forgets what was charged.
 --
 -- KEYS:  one per policy
--- ARGV:  now, deadline, 0
+-- ARGV:  now, deadline
 -- Reply: the number of keys that there were
 
-headgate_open(true, 3)
 return redis.call('DEL', unpack(KEYS))

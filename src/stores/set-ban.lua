@@ -1,10 +1,9 @@
 -- Bans a key by hand, or ends its ban.
 --
 -- KEYS:  the ban's key
--- ARGV:  now, deadline, the ban's length (ms; 0: end it and forgive), count of policies (0), the ban's params
+-- ARGV:  now, deadline, the ban's length (ms; 0: end it and forgive), its params
 -- Reply: 1
 
-local now, _, _, at = headgate_open(true, 4)
-local err = ban.set(KEYS[1], headgate_params(ban, at), now, tonumber(ARGV[3]))
+local err = ban.set(KEYS[1], headgate_params(ban, 4), now, tonumber(ARGV[3]))
 if err then return redis.error_reply(err) end
 return 1

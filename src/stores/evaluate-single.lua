@@ -1,0 +1,39 @@
+-- evaluate.lua for a set of one policy and no ban, by far the most common: the same decisions, without what several need.
+-- `kernel` is the policy's page. A shadow needs no care here: it too charges nothing where it would deny.
+--
+-- KEYS:  one per request
+-- ARGV:  now (ms; empty: the server's time), deadline (ms; 0: none), 'write' or 'peek', the policy's params;
+--        per request its cost, or one cost for all
+-- Reply: now, then per request: an error's text; or wait, remaining, resetAfter
+
+local params, at = headgate_params(kernel, 4)
+local writable = ARGV[3] ~= 'peek'
+local look, commit, charge = kernel.look, kernel.commit, writable and kernel.charge
+
+local reply = { now }
+local filled = 1
+local text, cost
+for request = 1, #KEYS do
+  local key = KEYS[request]
+  if ARGV[at] then
+    text, cost = ARGV[at], tonumber(ARGV[at])
+    at = at + 1
+  end
+  local wait, remaining, reset
+  if charge and cost > 0 then wait, remaining, reset = charge(key, params, cost, now, text) end
+  if not wait then
+    local a, b, c
+    wait, remaining, reset, a, b, c = look(key, params, cost, now, writable)
+    if writable and cost > 0 and wait and (wait == 0 or wait < -1) then
+      remaining, reset = commit(key, params, cost, now, a, b, c)
+    end
+  end
+  if wait then
+    reply[filled + 1], reply[filled + 2], reply[filled + 3] = wait, remaining, reset
+    filled = filled + 3
+  else
+    reply[filled + 1] = remaining
+    filled = filled + 1
+  end
+end
+return reply

@@ -1,0 +1,21 @@
+-- What a script of several policies has after common.lua: the algorithms' pages are in the table `kernels`.
+--
+-- KEYS:  of the script that follows
+-- ARGV:  as the script that follows says: somewhere the count of policies, then per policy its kernel, '1' if it is a
+--        shadow, its params
+-- Reply: none
+
+-- The policies whose count is ARGV[at], and where they end.
+local function headgate_policies(at)
+  local policies = {}
+  local count = tonumber(ARGV[at])
+  at = at + 1
+  for i = 1, count do
+    local page, shadow = kernels[ARGV[at]], ARGV[at + 1] == '1'
+    local policy
+    policy, at = headgate_params(page, at + 2)
+    policy.shadow, policy.look, policy.commit, policy.adjust = shadow, page.look, page.commit, page.adjust
+    policies[i] = policy
+  end
+  return policies, at
+end
