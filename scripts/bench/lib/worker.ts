@@ -1,0 +1,32 @@
+// A process of its own for one rig: loads it, then calls its methods as they are asked for.
+import type { Answer, Call } from './child.js';
+
+export const rigs = {
+  memory: () => import('../rigs/memory.js'),
+  redis: () => import('../rigs/redis.js'),
+};
+
+type Methods = Record<string, (...args: readonly unknown[]) => unknown>;
+
+let rig: Methods = {
+  async start(options) {
+    const { start } = await rigs[process.argv[2] as keyof typeof rigs]();
+    rig = (await start(options as never)) as unknown as Methods;
+  },
+};
+
+process.on('message', ({ method, args }: Call) => void answer(method, args));
+process.on('disconnect', () => process.exit());
+
+async function answer(method: string, args: readonly unknown[]) {
+  const reply = await run(method, args);
+  process.send?.(reply);
+}
+
+async function run(method: string, args: readonly unknown[]): Promise<Answer> {
+  try {
+    return { value: await rig[method]!(...args) };
+  } catch (error) {
+    return { error: error instanceof Error ? (error.stack ?? error.message) : String(error) };
+  }
+}

@@ -1,0 +1,88 @@
+// npm run bench [-- <part> ...] [--rounds=9] [--json=file] [--strict]
+// Prints a report in Markdown, and writes its figures to a file; progress goes to stderr.
+import { spawnSync } from 'node:child_process';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { SingleBar } from 'cli-progress';
+import { root } from '../lib/run.mjs';
+import { startRig, type Remote, type RigName } from './lib/child.js';
+import type { Bench, Section } from './lib/part.js';
+import { environment, markdown } from './lib/report.js';
+import { memory } from './parts/memory.js';
+import { redis } from './parts/redis.js';
+
+const parts = [memory, redis];
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    rounds: { type: 'string', default: '7' },
+    json: { type: 'string', default: 'bench.json' },
+    strict: { type: 'boolean', default: false },
+  },
+});
+const unknown = positionals.find((name) => !parts.some((part) => part.name === name));
+if (unknown !== undefined || !(Number(values.rounds) >= 1)) {
+  console.error(
+    `usage: npm run bench -- [${parts.map(({ name }) => name).join('|')} ...] [--rounds=7] [--json=file] [--strict]`,
+  );
+  process.exit(2);
+}
+
+const dist = join(root, `dist.${process.pid}`);
+process.on('exit', () => rmSync(dist, { recursive: true, force: true }));
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130));
+
+const running = new Set<Remote<RigName>>();
+const bench: Bench = {
+  rounds: Number(values.rounds),
+  async start(rig, options) {
+    const remote = await startRig(rig, { ...options, dist });
+    running.add(remote as Remote<RigName>);
+    return remote;
+  },
+  async interleave(what, subjects, measure) {
+    const results = new Map(
+      subjects.map((subject) => [subject, [] as Awaited<ReturnType<typeof measure>>[]]),
+    );
+    const bar = new SingleBar({ format: `{bar} {percentage}% ${what}`, stream: process.stderr });
+    bar.start(bench.rounds * subjects.length, 0);
+    for (let round = 0; round < bench.rounds; round++) {
+      for (const i of subjects.keys()) {
+        const subject = subjects[(round + i) % subjects.length]!;
+        results.get(subject)!.push(await measure(subject));
+        bar.increment();
+      }
+    }
+    bar.stop();
+    return results;
+  },
+};
+
+build();
+const sections: Section[] = [];
+for (const part of parts) {
+  if (positionals.length > 0 && !positionals.includes(part.name)) continue;
+  try {
+    sections.push(...(await part.run(bench)));
+  } finally {
+    await Promise.all([...running].map((rig) => rig.end()));
+    running.clear();
+  }
+}
+console.log(markdown(sections));
+writeFileSync(values.json, `${JSON.stringify({ ...environment(), sections }, null, 2)}\n`);
+const missed = sections.flatMap(({ bars = [] }) => bars).filter(({ pass }) => !pass);
+process.exit(values.strict && missed.length > 0 ? 1 : 0);
+
+/** What is measured is what is published: compiled, not transformed on the fly. */
+function build() {
+  const { status } = spawnSync(
+    process.execPath,
+    ['node_modules/typescript/bin/tsc', '--project', 'tsconfig.build.json', '--outDir', dist],
+    { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] },
+  );
+  // It compiles in spite of type errors; without output there is nothing to measure.
+  if (status !== 0) console.error('The build has type errors.');
+}

@@ -1,0 +1,123 @@
+// One limiter in memory, called as its own middleware calls it.
+import { createRequire } from 'node:module';
+import { MemoryStore } from 'express-rate-limit';
+import { RateLimiterMemory } from 'rate-limiter-flexible';
+import { headgate } from '../lib/headgate.js';
+import { Keys } from '../lib/keys.js';
+
+/** Nothing expires while it is measured. */
+const WINDOW = 3_600_000;
+
+/** Decisions between two looks at the clock; their keys are made before the first. */
+const BATCH = 1000;
+
+interface Limits {
+  readonly limit: number;
+  readonly keys: number;
+}
+
+type Ask = (key: string) => unknown;
+
+async function ours(
+  dist: string,
+  algorithm: 'sliding-window' | 'fixed-window' | 'gcra',
+  { limit }: Limits,
+): Promise<Ask> {
+  const { createLimiter } = await headgate(dist);
+  const limiter = createLimiter({ algorithm, limit, window: WINDOW });
+  return (key) => limiter.decide(key);
+}
+
+const subjects = {
+  'headgate sliding-window (default)': (dist: string, limits: Limits) => ours(dist, 'sliding-window', limits),
+  'headgate fixed-window': (dist: string, limits: Limits) => ours(dist, 'fixed-window', limits),
+  'headgate gcra': (dist: string, limits: Limits) => ours(dist, 'gcra', limits),
+  'rate-limiter-flexible': (_: string, { limit }: Limits): Ask => {
+    const limiter = new RateLimiterMemory({ points: limit, duration: WINDOW / 1000 });
+    return (key) => limiter.consume(key);
+  },
+  'express-rate-limit': (): Ask => {
+    const store = new MemoryStore();
+    store.init({ windowMs: WINDOW } as Parameters<MemoryStore['init']>[0]);
+    return (key) => store.increment(key);
+  },
+  '@fastify/rate-limit': (_: string, { limit, keys }: Limits): Ask => {
+    const LocalStore = createRequire(import.meta.url)(
+      '@fastify/rate-limit/store/LocalStore.js',
+    ) as LocalStoreClass;
+    // As large as the keys: it forgets none.
+    const store = new LocalStore(false, false, keys);
+    return (key) =>
+      new Promise((resolve, reject) => {
+        store.incr(key, (error, result) => (error ? reject(error) : resolve(result)), WINDOW, limit);
+      });
+  },
+};
+
+type LocalStoreClass = new (
+  continueExceeding: boolean,
+  exponentialBackoff: boolean,
+  cache: number,
+) => {
+  incr(
+    key: string,
+    done: (error: Error | null, result: unknown) => void,
+    window: number,
+    limit: number,
+  ): void;
+};
+
+export type MemorySubject = keyof typeof subjects;
+export const memorySubjects = Object.keys(subjects) as MemorySubject[];
+
+export async function start({ dist, subject, ...limits }: Limits & { dist: string; subject: MemorySubject }) {
+  const keys = new Keys(limits.keys);
+  const batch = new Array<string>(BATCH).fill('');
+  collect();
+  const before = bytes();
+  const ask = await subjects[subject](dist, limits);
+  /** The longest batch of the fill: what growing the table costs at worst, ms. */
+  let pause = 0;
+
+  async function decide(count: number): Promise<number> {
+    const begin = performance.now();
+    for (let i = 0; i < count; i++) {
+      const answer = ask(batch[i]!);
+      if (answer instanceof Promise) await answer;
+    }
+    return performance.now() - begin;
+  }
+
+  return {
+    /** One decision for each key; bytes that a key takes, on the heap and outside. */
+    async fill() {
+      for (let from = 0; from < keys.count; from += BATCH) {
+        const count = Math.min(BATCH, keys.count - from);
+        for (let i = 0; i < count; i++) batch[i] = keys.at(from + i);
+        pause = Math.max(pause, await decide(count));
+      }
+      batch.fill('');
+      collect();
+      return { bytes: (bytes() - before) / keys.count, pause };
+    },
+
+    /** Nanoseconds per decision. */
+    async round(decisions: number) {
+      let time = 0;
+      for (let done = 0; done < decisions; done += BATCH) {
+        for (let i = 0; i < BATCH; i++) batch[i] = keys.random();
+        time += await decide(BATCH);
+      }
+      return { ns: (time * 1e6) / decisions };
+    },
+  };
+}
+
+function collect() {
+  for (let i = 0; i < 3; i++) globalThis.gc?.();
+}
+
+function bytes(): number {
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}

@@ -1,0 +1,236 @@
+// One limiter on a Redis that other rigs use too, in turns; called as its own middleware calls it.
+import { createRequire } from 'node:module';
+import { Redis } from 'ioredis';
+import { RateLimiterRedis, type RateLimiterRes } from 'rate-limiter-flexible';
+import { RedisStore } from 'rate-limit-redis';
+import { createClient } from 'redis';
+import { headgate, headgateRedis } from '../lib/headgate.js';
+import { Keys } from '../lib/keys.js';
+import { quantile } from '../lib/stats.js';
+
+const WINDOW = 3_600_000;
+
+/** One decision in so many is timed: the clock would cost the fastest most. */
+const TIMED = 8;
+
+export interface RedisOptions {
+  readonly subject: RedisSubject;
+  readonly port: number;
+  readonly limit: number;
+  readonly keys: number;
+}
+
+/** A limiter under test; `allowed` reads its answers, a rejection that is no error is a denial. */
+interface Subject {
+  ask(key: string): unknown;
+  allowed(answer: never): boolean;
+  close(): unknown;
+}
+
+type Algorithm = 'sliding-window' | 'fixed-window' | 'gcra';
+
+async function ours(dist: string, algorithm: Algorithm, { port, limit }: RedisOptions): Promise<Subject> {
+  const [{ createLimiter }, { redisStore }] = await Promise.all([headgate(dist), headgateRedis(dist)]);
+  const redis = new Redis(port);
+  const limiter = createLimiter({
+    name: algorithm,
+    store: redisStore(redis),
+    // A stall of the machine must not change what is measured.
+    timeout: '10s',
+    onStoreError: 'throw',
+    algorithm,
+    limit,
+    window: WINDOW,
+  });
+  return {
+    ask: (key) => limiter.decide(key),
+    allowed: ({ allowed }: { allowed: boolean }) => allowed,
+    close: () => redis.quit(),
+  };
+}
+
+/** node-redis at its best: by default each command has a timeout, and an AbortSignal for it. */
+async function tunedClient(port: number) {
+  const client = createClient({ socket: { port }, commandOptions: { timeout: undefined } as object });
+  await client.connect();
+  return client;
+}
+
+type Send = (...args: string[]) => Promise<unknown>;
+
+async function expressRateLimit(send: Send, { limit }: RedisOptions, close: () => unknown): Promise<Subject> {
+  const store = new RedisStore({ sendCommand: send as never });
+  await store.init({ windowMs: WINDOW } as Parameters<RedisStore['init']>[0]);
+  return {
+    ask: (key) => store.increment(key),
+    allowed: ({ totalHits }: { totalHits: number }) => totalHits <= limit,
+    close,
+  };
+}
+
+type FastifyStoreClass = new (
+  continueExceeding: boolean,
+  exponentialBackoff: boolean,
+  redis: Redis,
+) => {
+  incr(
+    key: string,
+    done: (error: Error | null, result: unknown) => void,
+    window: number,
+    limit: number,
+  ): void;
+};
+
+const subjects = {
+  'headgate sliding-window (default)': (dist: string, options: RedisOptions) =>
+    ours(dist, 'sliding-window', options),
+  'headgate fixed-window': (dist: string, options: RedisOptions) => ours(dist, 'fixed-window', options),
+  'headgate gcra': (dist: string, options: RedisOptions) => ours(dist, 'gcra', options),
+  'rate-limiter-flexible': (_: string, { port, limit }: RedisOptions): Subject => {
+    const storeClient = new Redis(port);
+    const limiter = new RateLimiterRedis({ storeClient, points: limit, duration: WINDOW / 1000 });
+    return {
+      ask: (key) => limiter.consume(key),
+      allowed: (_: RateLimiterRes) => true,
+      close: () => storeClient.quit(),
+    };
+  },
+  'rate-limiter-flexible, tuned': async (_: string, { port, limit }: RedisOptions): Promise<Subject> => {
+    const storeClient = await tunedClient(port);
+    const limiter = new RateLimiterRedis({
+      storeClient,
+      useRedisPackage: true,
+      points: limit,
+      duration: WINDOW / 1000,
+      inMemoryBlockOnConsumed: limit,
+      keyPrefix: 'tuned',
+    });
+    return {
+      ask: (key) => limiter.consume(key),
+      allowed: (_: RateLimiterRes) => true,
+      close: () => storeClient.close(),
+    };
+  },
+  'express-rate-limit': (_: string, options: RedisOptions) => {
+    const redis = new Redis(options.port);
+    const send: Send = (command, ...args) => redis.call(command!, ...args);
+    return expressRateLimit(send, options, () => redis.quit());
+  },
+  'express-rate-limit, tuned': async (_: string, options: RedisOptions) => {
+    const client = await tunedClient(options.port);
+    return expressRateLimit(
+      (...args) => client.sendCommand(args),
+      options,
+      () => client.close(),
+    );
+  },
+  '@fastify/rate-limit': (_: string, { port, limit }: RedisOptions): Subject => {
+    const path = '@fastify/rate-limit/store/RedisStore.js';
+    const FastifyStore = createRequire(import.meta.url)(path) as FastifyStoreClass;
+    const redis = new Redis(port);
+    const store = new FastifyStore(false, false, redis);
+    return {
+      ask: (key) =>
+        new Promise((resolve, reject) => {
+          store.incr(key, (error, result) => (error ? reject(error) : resolve(result)), WINDOW, limit);
+        }),
+      allowed: ({ current }: { current: number }) => current <= limit,
+      close: () => redis.quit(),
+    };
+  },
+};
+
+export type RedisSubject = keyof typeof subjects;
+export const redisSubjects = Object.keys(subjects) as RedisSubject[];
+
+export async function start({ dist, ...options }: RedisOptions & { dist: string }) {
+  const subject = await subjects[options.subject](dist, options);
+  const server = new Redis(options.port);
+  const keys = new Keys(options.keys);
+
+  async function decide(key: string): Promise<boolean> {
+    try {
+      const answer = subject.ask(key);
+      return subject.allowed((answer instanceof Promise ? await answer : answer) as never);
+    } catch (denial) {
+      if (denial instanceof Error) throw denial;
+      return false;
+    }
+  }
+
+  /** Keeps so many decisions in flight for a while; returns how many there were, and microseconds of some. */
+  async function load(inFlight: number, ms: number, admitted: boolean) {
+    const times: number[] = [];
+    const end = performance.now() + ms;
+    let decisions = 0;
+    let over = false;
+    async function user() {
+      while (!over) {
+        const timed = decisions++ % TIMED === 0;
+        const begin = timed ? performance.now() : 0;
+        if ((await decide(keys.random())) !== admitted)
+          throw new Error(`${options.subject}: not as expected.`);
+        if (!timed) continue;
+        const now = performance.now();
+        times.push((now - begin) * 1000);
+        over ||= now >= end;
+      }
+    }
+    await Promise.all(Array.from({ length: inFlight }, user));
+    return { decisions, times: times.sort((a, b) => a - b) };
+  }
+
+  return {
+    /** Spends all of each key's quota, and asks again, so that who remembers denials does. */
+    async exhaust() {
+      for (let i = 0; i < keys.count; i += 100) {
+        for (let n = 0; n < options.limit + 2; n++) {
+          await Promise.all(Array.from({ length: 100 }, (_, j) => decide(keys.at(i + j))));
+        }
+      }
+    },
+
+    async round(inFlight: number, ms: number, admitted: boolean) {
+      await load(inFlight, ms / 5, admitted);
+      await server.config('RESETSTAT');
+      const redisBefore = await cpuOf(server);
+      const nodeBefore = process.cpuUsage();
+      const begin = performance.now();
+      const { decisions, times } = await load(inFlight, ms, admitted);
+      const elapsed = performance.now() - begin;
+      const { user, system } = process.cpuUsage(nodeBefore);
+      const redis = (await cpuOf(server)) - redisBefore;
+      return {
+        perSecond: (decisions / elapsed) * 1000,
+        p50: quantile(times, 0.5),
+        p99: quantile(times, 0.99),
+        node: (user + system) / decisions,
+        redis: redis / decisions,
+        script: (await scriptTime(server)) / decisions,
+      };
+    },
+
+    async close() {
+      await subject.close();
+      await server.quit();
+    },
+  };
+}
+
+/** Microseconds of CPU that the server has used. */
+async function cpuOf(server: Redis): Promise<number> {
+  const info = await server.info('cpu');
+  return [...info.matchAll(/^used_cpu_(?:sys|user):([\d.]+)/gm)].reduce(
+    (sum, [, s]) => sum + Number(s) * 1e6,
+    0,
+  );
+}
+
+/** Microseconds that scripts have taken since the last reset. */
+async function scriptTime(server: Redis): Promise<number> {
+  const info = await server.info('commandstats');
+  return [...info.matchAll(/^cmdstat_(?:evalsha|eval|fcall):.*?usec=(\d+)/gm)].reduce(
+    (sum, [, us]) => sum + Number(us),
+    0,
+  );
+}
