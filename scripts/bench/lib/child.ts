@@ -33,7 +33,7 @@ export async function startRig<N extends RigName>(
   });
   await ask(child, 'start', [options]);
   const remote = {
-    async end() {
+    end: async () => {
       if (child.exitCode !== null || child.signalCode !== null) return;
       const gone = once(child, 'exit');
       child.disconnect();

@@ -113,7 +113,7 @@ const subjects = {
   },
   'express-rate-limit': (_: string, options: RedisOptions) => {
     const redis = new Redis(options.port);
-    const send: Send = (command, ...args) => redis.call(command!, ...args);
+    const send: Send = (command, ...args) => redis.call(command, ...args);
     return expressRateLimit(send, options, () => redis.quit());
   },
   'express-rate-limit, tuned': async (_: string, options: RedisOptions) => {
