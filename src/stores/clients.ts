@@ -1,29 +1,42 @@
 import { invalidOption } from '../errors.js';
+import { IoredisCommands, type IoredisLike } from './clients/ioredis.js';
+import { NodeRedisCommands, type NodeRedisLike } from './clients/node-redis.js';
 
-/** What `redisStore` takes of an ioredis `Redis` or `Cluster` (5 or 6), or of iovalkey's. */
-export interface IoredisLike {
-  readonly status: string;
-  evalsha(sha: string, keyCount: number, ...args: string[]): Promise<unknown>;
-  eval(source: string, keyCount: number, ...args: string[]): Promise<unknown>;
-}
+/** The clients that `redisStore` takes: they are told apart by their methods. */
+export type RedisClient = IoredisLike | NodeRedisLike;
 
-/** The two commands that the store needs, whatever the client. */
+/** What the store needs of a client. Nothing here is sent before the client is ready, nor again after it has been written. */
 export interface Commands {
+  /** Whether commands can be sent at once. */
+  ready(): boolean;
+  /** Resolves when the client is ready, if it is about to be. @throws HeadgateError `HEADGATE_STORE_AWAY` if not */
+  connected(): Promise<void>;
+  /** `args[1]` is the call's deadline. */
   evalsha(sha: string, keys: readonly string[], args: readonly string[]): Promise<unknown>;
   eval(source: string, keys: readonly string[], args: readonly string[]): Promise<unknown>;
 }
 
+/** One per client, however many stores use it: it listens to the client's events. */
+const known = new WeakMap<RedisClient, Commands>();
+
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` if it has not the methods of a client that Headgate knows */
-export function commandsOf(client: IoredisLike): Commands {
-  if (typeof (client as Partial<IoredisLike> | null)?.evalsha !== 'function') {
-    throw invalidOption(
-      'redisStore: client',
-      client,
-      'Pass an ioredis client: new Redis(url) or new Cluster([...]).',
-    );
-  }
-  return {
-    evalsha: (sha, keys, args) => client.evalsha(sha, keys.length, ...keys, ...args),
-    eval: (source, keys, args) => client.eval(source, keys.length, ...keys, ...args),
-  };
+export function commandsOf(client: RedisClient): Commands {
+  const existing = typeof client === 'object' && client !== null ? known.get(client) : undefined;
+  if (existing) return existing;
+  const commands = recognise(client);
+  known.set(client, commands);
+  return commands;
+}
+
+function recognise(client: RedisClient): Commands {
+  const given = client as Partial<IoredisLike & NodeRedisLike> | null | undefined;
+  if (typeof given?.evalsha === 'function' && typeof given.status === 'string')
+    return new IoredisCommands(client as IoredisLike);
+  if (typeof given?.evalSha === 'function' && typeof given.isOpen === 'boolean')
+    return new NodeRedisCommands(client as NodeRedisLike);
+  throw invalidOption(
+    'redisStore: client',
+    client,
+    'Pass a client: new Redis(url) or new Cluster([...]) of ioredis or iovalkey, createClient() or createCluster() of redis.',
+  );
 }

@@ -1,7 +1,8 @@
 import { HeadgateError, invalidOption } from '../errors.js';
 import type { CompiledPolicy } from '../policy.js';
 import { checkFunction, checkShape } from '../validate.js';
-import { commandsOf, type Commands, type IoredisLike } from './clients.js';
+import { ScriptCalls } from './calls.js';
+import { commandsOf, type RedisClient } from './clients.js';
 import { KeyMaker } from './keys.js';
 import { assemble, type Script } from './scripts.js';
 import type { Change, Clock, LeaseChange, PolicySet, Query, Reply, Store, Subject } from './store.js';
@@ -48,15 +49,13 @@ function malformed(reply: unknown): HeadgateError {
 
 /** Keeps state in Redis or Valkey, decides in one EVALSHA. Use {@link redisStore}. */
 class RedisStore implements Store {
-  readonly #commands: Commands;
+  readonly #calls: ScriptCalls;
   readonly #prefix: string;
-  readonly #clock: Clock | undefined;
   readonly #plans = new WeakMap<PolicySet, Plan>();
 
-  constructor(commands: Commands, prefix: string, clock: Clock | undefined) {
-    this.#commands = commands;
+  constructor(calls: ScriptCalls, prefix: string) {
+    this.#calls = calls;
     this.#prefix = prefix;
-    this.#clock = clock;
   }
 
   #plan(set: PolicySet): Plan {
@@ -81,15 +80,14 @@ class RedisStore implements Store {
     return plan;
   }
 
-  /** EVALSHA; EVAL only if the server does not know the script, and so has not run it. Nothing else is ever sent again. */
-  async #run({ source, sha }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    const head = [this.#clock ? String(this.#clock()) : '', '0'];
-    try {
-      return await this.#commands.evalsha(sha, keys, [...head, ...args]);
-    } catch (error) {
-      if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error;
-      return await this.#commands.eval(source, keys, [...head, ...args]);
-    }
+  /** @param args the script's, after its time and deadline */
+  #run(
+    script: Script,
+    { timeout }: PolicySet,
+    keys: readonly string[],
+    args: readonly string[],
+  ): Promise<unknown> {
+    return this.#calls.run(script, keys, ['', '', ...args], performance.now() + timeout);
   }
 
   async decide(query: Query): Promise<Reply> {
@@ -99,14 +97,14 @@ class RedisStore implements Store {
     plan.keys.push(keys, key);
     const args = [peek ? 'peek' : 'write', ...plan.evaluateArgs, String(cost)];
     if (plan.leases) args.push(lease);
-    return parse(await this.#run(plan.evaluate, keys, args), set.ban !== undefined, plan.verdicts);
+    return parse(await this.#run(plan.evaluate, set, keys, args), set.ban !== undefined, plan.verdicts);
   }
 
   async adjust({ set, key, units, marks }: Change): Promise<Reply> {
     const plan = this.#plan(set);
     const keys = plan.keys.policies(key, [...set.policies.keys()]);
     const args = [String(units), ...plan.adjustArgs, ...set.policies.map((_, i) => String(marks?.[i] ?? 0))];
-    return parse(await this.#run(plan.adjust, keys, args), false, plan.verdicts);
+    return parse(await this.#run(plan.adjust, set, keys, args), false, plan.verdicts);
   }
 
   async lease({ set, key, lease, cost, action }: LeaseChange): Promise<boolean> {
@@ -115,18 +113,18 @@ class RedisStore implements Store {
     const keys = plan.keys.policies(key, chosen);
     const policies = policyArgs(chosen.map((i) => set.policies[i]!));
     const script = assemble('lease', ['concurrency'], false);
-    return (await this.#run(script, keys, [action, lease, String(cost), ...policies])) === 1;
+    return (await this.#run(script, set, keys, [action, lease, String(cost), ...policies])) === 1;
   }
 
   async reset({ set, key }: Subject): Promise<void> {
     const keys = this.#plan(set).keys.policies(key, [...set.policies.keys()]);
-    await this.#run(assemble('reset', [], false), keys, []);
+    await this.#run(assemble('reset', [], false), set, keys, []);
   }
 
   async ban({ set, key }: Subject, duration: number): Promise<void> {
     const keys = [this.#plan(set).keys.ban(key)];
     const params = Object.values(set.ban!).map(String);
-    await this.#run(assemble('set-ban', [], true), keys, [String(duration), ...params]);
+    await this.#run(assemble('set-ban', [], true), set, keys, [String(duration), ...params]);
   }
 }
 
@@ -145,10 +143,10 @@ function parse(reply: unknown, banning: boolean, verdicts: number): Reply {
 /**
  * A store in Redis 7.0 or later, or Valkey. The client stays yours: it is neither configured nor closed.
  *
- * @param client an ioredis `Redis` or `Cluster`
+ * @param client an ioredis or iovalkey `Redis` or `Cluster`, or what `createClient` or `createCluster` of the package `redis` made
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
-export function redisStore(client: IoredisLike, options: RedisStoreOptions = {}): Store {
+export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): Store {
   const commands = commandsOf(client);
   checkShape('redisStore', options, ['prefix', 'clock']);
   const prefix: unknown = options.prefix ?? 'hg';
@@ -159,5 +157,6 @@ export function redisStore(client: IoredisLike, options: RedisStoreOptions = {})
       'Write 1 to 64 printable ASCII characters without braces.',
     );
   }
-  return new RedisStore(commands, prefix, checkFunction('redisStore.clock', options.clock));
+  const clock = checkFunction('redisStore.clock', options.clock);
+  return new RedisStore(new ScriptCalls(commands, clock), prefix);
 }

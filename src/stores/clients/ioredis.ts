@@ -1,0 +1,140 @@
+import { HeadgateError } from '../../errors.js';
+import type { Commands } from '../clients.js';
+import { away, connection } from './away.js';
+
+/** What `redisStore` takes of an ioredis `Redis` or `Cluster` (5 or 6), or of iovalkey's. */
+export interface IoredisLike {
+  readonly status: string;
+  readonly options: object;
+  connect(): Promise<unknown>;
+  evalsha(sha: string, keyCount: number, ...args: string[]): Promise<unknown>;
+  eval(source: string, keyCount: number, ...args: string[]): Promise<unknown>;
+  on(event: string, listener: () => void): unknown;
+  once(event: string, listener: () => void): unknown;
+  removeListener(event: string, listener: () => void): unknown;
+}
+
+/** A command object of ioredis; it is put on the wire anew each time that ioredis writes it. */
+interface Command {
+  readonly args: unknown[];
+}
+
+interface Sender extends IoredisLike {
+  sendCommand(command: Command, stream?: unknown): unknown;
+}
+
+interface ClusterLike extends IoredisLike {
+  nodes(): readonly IoredisLike[];
+  on(event: string, listener: (node: IoredisLike) => void): unknown;
+}
+
+/** A call that the server has not answered. */
+interface Flight {
+  readonly command: Command;
+  readonly deadlineAt: number;
+  readonly fail: (error: Error) => void;
+  /** Whether its connection was lost: it may have run. */
+  lost: boolean;
+}
+
+/** A deadline that is over, in the store's time. */
+const OVER = '1';
+
+function isCluster(client: IoredisLike): client is ClusterLike {
+  return typeof (client as Partial<ClusterLike>).nodes === 'function';
+}
+
+/**
+ * ioredis writes commands again after a reconnect (`autoResendUnfulfilledCommands`; a Cluster after a failover), though the
+ * server may have run them. So when a connection is lost, the deadlines of what was under way on it are set back: the server
+ * refuses what comes then.
+ */
+export class IoredisCommands implements Commands {
+  readonly #client: IoredisLike;
+  readonly #cluster: boolean;
+  /** The client as its own methods see it: without autopipelining (it holds commands back), and each command passes `#take`. */
+  readonly #view: Sender;
+  readonly #flights = new Set<Flight>();
+  #taken: Command | undefined;
+  #connecting: Promise<void> | undefined;
+
+  constructor(client: IoredisLike) {
+    this.#client = client;
+    const sender = client as Sender;
+    this.#view = Object.create(client, {
+      options: { value: Object.create(client.options, { enableAutoPipelining: { value: false } }) as object },
+      sendCommand: {
+        value: (command: Command, stream?: unknown) => {
+          this.#taken = command;
+          return sender.sendCommand(command, stream);
+        },
+      },
+    }) as Sender;
+    this.#cluster = isCluster(client);
+    client.on('close', () => this.#lost());
+    if (isCluster(client)) {
+      const watch = (node: IoredisLike) => void node.on('close', () => this.#lost());
+      client.nodes().forEach(watch);
+      client.on('+node', watch);
+    }
+  }
+
+  ready(): boolean {
+    return this.#client.status === 'ready';
+  }
+
+  connected(): Promise<void> {
+    const { status } = this.#client;
+    // `lazyConnect`: the first command connects.
+    if (status === 'wait') this.#client.connect().catch(() => {});
+    else if (status !== 'connecting' && status !== 'connect')
+      return Promise.reject(away(`its status is "${status}"`));
+    return (this.#connecting ??= connection(this.#client, ['ready'], ['close', 'end']).finally(
+      () => (this.#connecting = undefined),
+    ));
+  }
+
+  evalsha(sha: string, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    return this.#track(this.#view.evalsha(sha, keys.length, ...keys, ...args), keys.length);
+  }
+
+  eval(source: string, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    return this.#track(this.#view.eval(source, keys.length, ...keys, ...args), keys.length);
+  }
+
+  #track(answer: Promise<unknown>, keyCount: number): Promise<unknown> {
+    const command = this.#taken!;
+    this.#taken = undefined;
+    return new Promise((resolve, reject) => {
+      const flight: Flight = { command, deadlineAt: keyCount + 3, fail: reject, lost: false };
+      this.#flights.add(flight);
+      answer.then(
+        (reply) => {
+          this.#flights.delete(flight);
+          resolve(reply);
+        },
+        (error: Error) => {
+          this.#flights.delete(flight);
+          // The server has refused what was sent again; what was sent first may have run.
+          reject(flight.lost ? connectionLost(error) : error);
+        },
+      );
+    });
+  }
+
+  #lost(): void {
+    for (const flight of this.#flights) {
+      flight.command.args[flight.deadlineAt] = OVER;
+      flight.lost = true;
+      // Of a cluster, other nodes may still answer.
+      if (!this.#cluster) flight.fail(connectionLost());
+    }
+    if (!this.#cluster) this.#flights.clear();
+  }
+}
+
+function connectionLost(cause?: Error): HeadgateError {
+  return new HeadgateError('HEADGATE_STORE_AWAY', 'The connection was lost while the store decided.', {
+    cause,
+  });
+}
