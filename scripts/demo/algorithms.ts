@@ -1,0 +1,108 @@
+import { HeadgateError, type Policy } from 'headgate';
+
+/** What a request may say in its query: all of it is optional. */
+export interface Wish {
+  limit?: string;
+  window?: string;
+  burst?: string;
+  /** How long the handler takes, ms: what the concurrency policy is about. */
+  hold?: string;
+  /** Who asks; default: the address. */
+  key?: string;
+}
+
+export interface Row {
+  /** The path it is served under, and its policy's name. */
+  name: string;
+  /** In a few words: what it is about. */
+  about: string;
+  /** Whether requests take long, by the policy or by what they do. */
+  holds?: boolean;
+  policies(wish: Wish): Policy[];
+}
+
+const LIMIT = 6;
+const WINDOW = '2s';
+
+/** `limit` and `window` as asked for; numbers come as text. */
+function given({ limit = String(LIMIT), window = WINDOW }: Wish): { limit: number; window: string } {
+  return { limit: Number(limit), window };
+}
+
+/** What the demo shows, each under its own path on both servers. */
+export const rows: readonly Row[] = [
+  {
+    name: 'fixed-window',
+    about: 'a counter; up to twice the limit around the window’s end',
+    policies: (wish) => [{ name: 'fixed-window', algorithm: 'fixed-window', ...given(wish) }],
+  },
+  {
+    name: 'sliding-window',
+    about: 'the default; never more than the limit in any window',
+    policies: (wish) => [{ name: 'sliding-window', algorithm: 'sliding-window', ...given(wish) }],
+  },
+  {
+    name: 'sliding-log',
+    about: 'exact: a unit is back when its own window is over',
+    policies: (wish) => [{ name: 'sliding-log', algorithm: 'sliding-log', ...given(wish) }],
+  },
+  {
+    name: 'token-bucket',
+    about: 'a burst, then the rate',
+    policies: (wish) => [
+      {
+        name: 'token-bucket',
+        algorithm: 'token-bucket',
+        ...given(wish),
+        ...(wish.burst === undefined ? {} : { burst: Number(wish.burst) }),
+      },
+    ],
+  },
+  {
+    name: 'gcra',
+    about: 'burst 1: evenly spaced',
+    policies: (wish) => [
+      { name: 'gcra', algorithm: 'gcra', ...given(wish), burst: Number(wish.burst ?? '1') },
+    ],
+  },
+  {
+    name: 'leaky-bucket',
+    about: 'maxDelay 1 s: held for their turn, then denied',
+    holds: true,
+    policies: (wish) => [
+      {
+        name: 'leaky-bucket',
+        algorithm: 'leaky-bucket',
+        ...given(wish),
+        burst: Number(wish.burst ?? '1'),
+        maxDelay: '1s',
+      },
+    ],
+  },
+  {
+    name: 'concurrency',
+    about: 'so many at a time; each request takes 400 ms here',
+    holds: true,
+    policies: ({ limit }) => [
+      { name: 'concurrency', algorithm: 'concurrency', limit: Number(limit ?? '2'), lease: '10s' },
+    ],
+  },
+  {
+    name: 'several',
+    about: 'a burst per second and a window together: all charge, or none does',
+    policies: (wish) => [
+      { name: 'second', algorithm: 'token-bucket', limit: 4, window: '1s' },
+      { name: 'window', algorithm: 'sliding-window', ...given(wish) },
+    ],
+  },
+];
+
+/** How long a request is worked on, ms. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
+export function holdOf(name: string, { hold = name === 'concurrency' ? '400' : '0' }: Wish): number {
+  const ms = Number(hold);
+  if (Number.isInteger(ms) && ms >= 0 && ms <= 5000) return ms;
+  throw new HeadgateError(
+    'HEADGATE_INVALID_ARGUMENT',
+    `hold: "${hold}" is not a whole number from 0 to 5000.`,
+  );
+}

@@ -1,0 +1,180 @@
+// Draws docs/plots/*.svg: the real algorithms on one trace, by a clock of its own, so that every run draws the same.
+// `tsx scripts/docs/plots.ts` writes them; a test calls `plots()` and compares.
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
+import { createLimiter, memoryStore, type Policy } from 'headgate';
+
+interface Outcome {
+  /** When the request came, ms. */
+  at: number;
+  allowed: boolean;
+  /** When it was let through: later than `at` if it was held. */
+  start: number;
+}
+
+/** Sends a request at each of `times` (ms) to a fresh limiter. */
+async function simulate(policy: Policy, times: readonly number[]): Promise<Outcome[]> {
+  let now = 0;
+  const epoch = Date.UTC(2026, 0, 1);
+  const limiter = createLimiter({ store: memoryStore({ clock: () => epoch + now }), policies: [policy] });
+  const outcomes: Outcome[] = [];
+  for (const at of times) {
+    now = at;
+    const { allowed, delayMs } = await limiter.consume('client');
+    outcomes.push({ at, allowed, start: at + delayMs });
+  }
+  await limiter.close();
+  return outcomes;
+}
+
+/** `count` times, `every` ms, from `from` on. */
+const series = (from: number, count: number, every: number): number[] =>
+  Array.from({ length: count }, (_, i) => from + i * every);
+
+const LIMIT = 10;
+const WINDOW = 10_000;
+const END = 40_000;
+
+/** One request, two bursts on both sides of the first window's end, twice the rate for a while, silence, a last burst. */
+const trace = [
+  0,
+  ...series(8_400, 14, 80),
+  ...series(10_100, 14, 80),
+  ...series(12_000, 38, 500),
+  ...series(37_000, 14, 80),
+];
+
+/** The most that was let through in any window. */
+function peak(starts: readonly number[]): number {
+  return Math.max(...starts.map((start) => starts.filter((s) => s > start - WINDOW && s <= start).length));
+}
+
+const STYLE = `<style>
+text { font: 12px system-ui, sans-serif; fill: #24292f } .dim { fill: #6e7781 } .name { font-weight: 600 }
+.in { fill: #1a7f37 } .out { fill: none; stroke: #cf222e } .line { fill: none; stroke: #0969da; stroke-width: 1.5 }
+.limit { stroke: #9a6700; stroke-dasharray: 4 3 } .axis { stroke: #d0d7de } .back { fill: #ffffff }
+.area { fill: #0969da; opacity: .1 }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6edf3 } .dim { fill: #8d96a0 } .in { fill: #3fb950 } .out { stroke: #f85149 } .line { stroke: #58a6ff }
+.limit { stroke: #d29922 } .axis { stroke: #30363d } .back { fill: #0d1117 } .area { fill: #58a6ff } }
+</style>`;
+
+const LEFT = 20;
+const WIDTH = 800;
+const x = (ms: number): string => (LEFT + (ms / END) * (WIDTH - 2 * LEFT)).toFixed(1);
+
+function svg(title: string, height: number, parts: readonly string[]): string {
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label="${title}">`,
+    STYLE,
+    `<rect class="back" width="${WIDTH}" height="${height}"/>`,
+    ...parts,
+    '</svg>',
+    '',
+  ].join('\n');
+}
+
+function timeAxis(y: number): string {
+  const ticks = series(0, 9, 5_000).map(
+    (ms) => `<text class="dim" x="${x(ms)}" y="${y}" text-anchor="middle">${ms / 1000} s</text>`,
+  );
+  return ticks.join('\n');
+}
+
+/** Requests as ticks, admitted above and denied below a line; over them the count let through in the last window. */
+function row(top: number, name: string, note: string, outcomes: readonly Outcome[]): string {
+  const starts = outcomes.filter(({ allowed }) => allowed).map(({ start }) => start);
+  const base = top + 86;
+  const y = (units: number): string => (base - (units / (2 * LIMIT)) * 62).toFixed(1);
+  const events = [...starts.map((at) => [at, 1] as const), ...starts.map((at) => [at + WINDOW, -1] as const)];
+  events.sort(([a, up], [b, down]) => a - b || up - down);
+  let units = 0;
+  let path = `M${x(0)} ${y(0)}`;
+  for (const [i, [at, change]] of events.entries()) {
+    if (at > END) break;
+    units += change;
+    if (events[i + 1]?.[0] !== at) path += `H${x(at)}V${y(units)}`;
+  }
+  path += `H${x(END)}`;
+  const marks = outcomes.map(({ at, allowed, start }) =>
+    allowed
+      ? `<rect class="in" x="${x(start)}" y="${base + 4}" width="1.6" height="9"/>`
+      : `<path class="out" d="M${x(at)} ${base + 16}v7"/>`,
+  );
+  return [
+    `<text class="name" x="${LEFT}" y="${top + 14}">${name}</text>`,
+    `<text class="dim" x="${WIDTH - LEFT}" y="${top + 14}" text-anchor="end">${note}, ${starts.length} of ` +
+      `${outcomes.length} admitted, at most ${peak(starts)} in any 10 s</text>`,
+    `<path class="area" d="${path}V${y(0)}Z"/>`,
+    `<path class="line" d="${path}"/>`,
+    `<path class="axis" d="M${x(0)} ${base}H${x(END)}"/>`,
+    `<path class="limit" d="M${x(0)} ${y(LIMIT)}H${x(END)}"/>`,
+    ...marks,
+  ].join('\n');
+}
+
+async function algorithms(): Promise<string> {
+  const shared = { limit: LIMIT, window: WINDOW };
+  const figures: [string, string, Policy][] = [
+    ['fixed-window', 'limit 10', { algorithm: 'fixed-window', ...shared }],
+    ['sliding-window', 'limit 10, 10 segments', { algorithm: 'sliding-window', ...shared }],
+    ['sliding-log', 'limit 10', { algorithm: 'sliding-log', ...shared }],
+    ['token-bucket', 'limit 10, burst 10', { algorithm: 'token-bucket', ...shared }],
+    ['token-bucket', 'limit 10, burst 3', { algorithm: 'token-bucket', ...shared, burst: 3 }],
+    [
+      'leaky-bucket',
+      'limit 10, burst 1, maxDelay 3 s',
+      { algorithm: 'leaky-bucket', ...shared, burst: 1, maxDelay: '3s' },
+    ],
+  ];
+  const height = 120;
+  const parts: string[] = [];
+  for (const [i, [name, note, policy]] of figures.entries())
+    parts.push(row(i * height, name, note, await simulate(policy, trace)));
+  const bottom = figures.length * height;
+  parts.push(timeAxis(bottom + 14));
+  return svg('What each algorithm admits of the same requests', bottom + 24, parts);
+}
+
+/** How many units a client that asks all the time gets, by the number of segments. */
+async function segments(): Promise<string> {
+  const demand = series(0, 400, 100);
+  const choices: [string, Policy][] = [
+    ...[2, 5, 10, 60].map((count): [string, Policy] => [
+      `sliding-window, ${count} segments`,
+      { limit: LIMIT, window: WINDOW, segments: count },
+    ]),
+    ['sliding-log', { algorithm: 'sliding-log', limit: LIMIT, window: WINDOW }],
+  ];
+  const parts: string[] = [];
+  const height = 34;
+  for (const [i, [name, policy]] of choices.entries()) {
+    const admitted = (await simulate(policy, demand)).filter(({ allowed }) => allowed);
+    const top = i * height;
+    const back = admitted[LIMIT]!.at - admitted[0]!.at;
+    parts.push(
+      `<text class="name" x="${LEFT}" y="${top + 14}">${name}</text>`,
+      `<text class="dim" x="${WIDTH - LEFT}" y="${top + 14}" text-anchor="end">the first unit is back after ` +
+        `${(back / 1000).toFixed(1)} s</text>`,
+      ...admitted.map(({ at }) => `<rect class="in" x="${x(at)}" y="${top + 19}" width="1.6" height="9"/>`),
+      `<path class="axis" d="M${x(0)} ${top + 30}H${x(END)}"/>`,
+    );
+  }
+  const bottom = choices.length * height;
+  return svg('How soon units are back, by the number of segments', bottom + 24, [
+    ...parts,
+    timeAxis(bottom + 14),
+  ]);
+}
+
+/** The plots by the name of their file. */
+export async function plots(): Promise<Record<string, string>> {
+  return { 'algorithms.svg': await algorithms(), 'segments.svg': await segments() };
+}
+
+const directory = new URL('../../docs/plots/', import.meta.url);
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  mkdirSync(directory, { recursive: true });
+  for (const [name, content] of Object.entries(await plots()))
+    writeFileSync(new URL(name, directory), content);
+}
