@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { compileBan, type BanOptions } from './ban.js';
-import { Decision, type Override } from './decision.js';
+import { Decision, type Account, type Override } from './decision.js';
 import { toMilliseconds, type Duration } from './duration.js';
 import { HeadgateError, invalidOption } from './errors.js';
 import { compilePolicies, POLICY_FIELDS, type CompiledPolicy, type Policy } from './policy.js';
@@ -10,6 +10,7 @@ import { memoryStore } from './stores/memory.js';
 import { claimName } from './stores/names.js';
 import type { MaybePromise, PolicySet, Query, Reply, Store, Subject } from './stores/store.js';
 import { realTiming } from './timing.js';
+import { capacityOf, denied, full, WaitingRoom } from './wait.js';
 import {
   checkBoolean,
   checkCost,
@@ -70,6 +71,13 @@ export interface ConsumeOptions {
   cost?: number;
 }
 
+export interface WaitOptions extends ConsumeOptions {
+  /** Give up after so long: ms or `'5s'`, up to 366 days. Default: never. */
+  timeout?: Duration;
+  /** Gives up. */
+  signal?: AbortSignal;
+}
+
 export interface HoldOptions {
   /** Gives up the request's turn. */
   signal?: AbortSignal;
@@ -100,6 +108,24 @@ export class Limiter {
   readonly #onDecision: ((decision: Decision) => void) | undefined;
   readonly #release: () => void;
   readonly #held: HoldQueue;
+  readonly #waiting: WaitingRoom;
+  /** What `wait` asks by: its denials are not the caller's doing, and don't ban. */
+  readonly #patientSet: PolicySet;
+  /** What a decision changes its charge by: those who wait for its key learn what it gives back. */
+  readonly #account: Account = {
+    adjust: async (change) => {
+      const reply = await this.#store.adjust(change);
+      if (change.units < 0) this.#waiting.wake(change.key);
+      return reply;
+    },
+    lease: async (change) => {
+      const held = await this.#store.lease(change);
+      if (change.action === 'release') this.#waiting.wake(change.key);
+      return held;
+    },
+  };
+  /** What must end before the store may be closed. */
+  readonly #pending = new Set<Promise<unknown>>();
   #closed = false;
 
   /** @internal */
@@ -118,6 +144,15 @@ export class Limiter {
     this.#onDecision = onDecision;
     this.#release = release;
     this.#held = new HoldQueue(maxWaiting, realTiming);
+    this.#patientSet = set.ban ? { ...set, ban: { ...set.ban, after: 0 } } : set;
+    this.#waiting = new WaitingRoom(maxWaiting, realTiming, {
+      decide: (key, cost) => this.#ask(key, cost, this.#patientSet, false),
+      hold: async (decision, signal) => {
+        const result = await this.#hold(decision, signal);
+        if (!result.allowed) throw full(decision.key, maxWaiting);
+        return result;
+      },
+    });
   }
 
   get policies(): readonly CompiledPolicy[] {
@@ -163,7 +198,7 @@ export class Limiter {
     const subject = this.#subject(key);
     checkCost(cost);
     if (cost > 0)
-      await this.#store.adjust({ ...subject, units: -cost, marks: undefined, degraded: undefined });
+      await this.#account.adjust({ ...subject, units: -cost, marks: undefined, degraded: undefined });
   }
 
   /**
@@ -173,6 +208,7 @@ export class Limiter {
    */
   async reset(key: string): Promise<void> {
     await this.#store.reset(this.#subject(key));
+    this.#waiting.wake(key);
   }
 
   /**
@@ -188,6 +224,7 @@ export class Limiter {
   /** Ends a ban and forgets the denials and bans before it. @throws as `ban` */
   async unban(key: string): Promise<void> {
     await this.#store.ban(this.#banSubject(key), 0);
+    this.#waiting.wake(key);
   }
 
   /**
@@ -210,6 +247,46 @@ export class Limiter {
   }
 
   /**
+   * Waits until a request is admitted, and charges it. Those who wait for one key in this process are served in the order in
+   * which they came, whatever their costs, and the store is asked for the first of them alone, when it can be admitted.
+   *
+   * @throws HeadgateError, and nothing is charged: `HEADGATE_WAIT_TIMEOUT` at the timeout, or as soon as it is known that the
+   * request cannot be admitted before it; `HEADGATE_ABORTED`; `HEADGATE_DENIED` for a cost that can never be admitted;
+   * `HEADGATE_QUEUE_FULL` if `maxWaiting` requests wait already; `HEADGATE_CLOSED`; else as `consume`
+   */
+  async wait(key: string, options: WaitOptions = {}): Promise<Decision> {
+    checkShape('options', options, ['cost', 'timeout', 'signal']);
+    checkSignal(options.signal);
+    this.#subject(key);
+    const cost = checkCost(options.cost ?? 1);
+    const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
+    if (this.set.policies.some((policy) => !policy.shadow && cost > capacityOf(policy))) {
+      const decision = await this.#ask(key, cost, this.#patientSet, false);
+      if (!decision.allowed) throw denied(decision);
+      return decision;
+    }
+    return this.#track(this.#waiting.wait(key, cost, timeout, options.signal));
+  }
+
+  /**
+   * Takes a slot of the limiter's concurrency policies (and charges its others), if there is one: `decision.release()` gives
+   * it back, `decision.renew()` holds it for another lease, and `await using` releases it at the end of a block. To wait for a
+   * slot, use {@link wait}.
+   *
+   * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no concurrency policy; else as `consume`
+   */
+  async acquire(key: string, options?: ConsumeOptions): Promise<Decision> {
+    if (!this.set.policies.some(({ kernel }) => kernel === 'concurrency')) {
+      throw invalidOption(
+        'algorithm',
+        undefined,
+        "Make the limiter with a policy of algorithm 'concurrency'.",
+      );
+    }
+    return this.consume(key, options);
+  }
+
+  /**
    * Holds an admitted request until its turn (`delayMs`, of a leaky bucket with `maxDelay`): requests go on at the leak rate,
    * in order. If the signal gives it up, its slot is free: those behind it move up, and the last slot goes back to the quota.
    *
@@ -221,17 +298,30 @@ export class Limiter {
     checkShape('options', options, ['signal']);
     checkSignal(options.signal);
     if (this.#closed) throw this.#closedError();
+    return this.#track(this.#hold(decision, options.signal));
+  }
+
+  async #hold(decision: Decision, signal: AbortSignal | undefined): Promise<Decision> {
     if (decision.delayMs === 0 || decision.charged === 0) return decision;
     const { key, cost, delayMs, set } = decision;
     const turn = { key, cost, delayMs, unitMs: unitTime(set.policies) };
-    const outcome = await this.#held.hold(turn, options.signal);
+    const outcome = await this.#held.hold(turn, signal);
     if (outcome === 'turn') return decision;
     await decision.cancel();
     if (outcome === 'full') return this.#report(decision.queueFull());
     if (outcome === 'closed') throw this.#closedError();
     throw new HeadgateError('HEADGATE_ABORTED', 'The request was given up before its turn.', {
-      cause: options.signal?.reason,
+      cause: signal?.reason,
     });
+  }
+
+  async #track<T>(promise: Promise<T>): Promise<T> {
+    this.#pending.add(promise);
+    try {
+      return await promise;
+    } finally {
+      this.#pending.delete(promise);
+    }
   }
 
   /** Frees what the limiter made: its name, timers, its own memory store. The store that was passed in stays open. */
@@ -240,6 +330,8 @@ export class Limiter {
     this.#closed = true;
     this.#release();
     this.#held.close();
+    this.#waiting.close(this.#closedError());
+    await Promise.allSettled(this.#pending);
     await this.#store.close?.();
   }
 
@@ -271,7 +363,7 @@ export class Limiter {
   }
 
   #conclude(query: Query, reply: Reply, peek: boolean): Decision {
-    const account = peek ? undefined : this.#store;
+    const account = peek ? undefined : this.#account;
     return this.#report(new Decision(account, query, reply, this.shadow, OVERRIDES[reply.degraded!]));
   }
 

@@ -1,0 +1,252 @@
+import type { Decision } from './decision.js';
+import { HeadgateError, show } from './errors.js';
+import type { CompiledPolicy } from './policy.js';
+import type { MaybePromise } from './stores/store.js';
+import type { Timing } from './timing.js';
+
+/** What waiting needs of a limiter. */
+export interface Host {
+  decide(key: string, cost: number): MaybePromise<Decision>;
+  /** Holds an admitted request until its turn. */
+  hold(decision: Decision, signal: AbortSignal | undefined): Promise<Decision>;
+}
+
+interface Waiter {
+  readonly cost: number;
+  /** When it gives up, by the room's clock. */
+  readonly deadline: number;
+  readonly signal: AbortSignal | undefined;
+  readonly resolve: (decision: Decision | Promise<Decision>) => void;
+  readonly reject: (error: unknown) => void;
+  /** Stops its timer, and listening to its signal. */
+  leave: () => void;
+  /** Why it has given up, if that was while the store was asked for it: what was charged is given back first. */
+  error: unknown;
+}
+
+/** Those who wait for one key, in the order in which they came. The store is asked for the first of them alone. */
+interface Line {
+  readonly key: string;
+  readonly waiters: Waiter[];
+  asking: boolean;
+  /** Something was given back while the store was asked: ask again at once. */
+  again: boolean;
+  last: Decision | undefined;
+  /** The next sleep where nobody can tell when to ask again, ms. */
+  poll: number;
+  stopTimer: () => void;
+}
+
+const FIRST_POLL = 10;
+const LAST_POLL = 1000;
+
+/** Where requests wait until they are admitted: first come, first served, by key, with one store call at a time per key. */
+export class WaitingRoom {
+  readonly #most: number;
+  readonly #timing: Timing;
+  readonly #host: Host;
+  readonly #lines = new Map<string, Line>();
+  #size = 0;
+
+  /** @param most how many wait at a time */
+  constructor(most: number, timing: Timing, host: Host) {
+    this.#most = most;
+    this.#timing = timing;
+    this.#host = host;
+  }
+
+  /** How many wait now. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /**
+   * @param timeout ms, or Infinity
+   * @throws HeadgateError `HEADGATE_QUEUE_FULL`, `HEADGATE_WAIT_TIMEOUT`, `HEADGATE_ABORTED`, `HEADGATE_DENIED`, whatever `close`
+   * is called with, or what the store fails with; in every case nothing stays charged
+   */
+  wait(key: string, cost: number, timeout: number, signal: AbortSignal | undefined): Promise<Decision> {
+    if (signal?.aborted) return Promise.reject(aborted(signal));
+    if (this.#size >= this.#most) return Promise.reject(full(key, this.#most));
+    let line = this.#lines.get(key);
+    if (!line) {
+      line = {
+        key,
+        waiters: [],
+        asking: false,
+        again: false,
+        last: undefined,
+        poll: FIRST_POLL,
+        stopTimer: () => {},
+      };
+      this.#lines.set(key, line);
+    }
+    return this.#join(line, cost, timeout, signal);
+  }
+
+  #join(line: Line, cost: number, timeout: number, signal: AbortSignal | undefined): Promise<Decision> {
+    return new Promise((resolve, reject) => {
+      const deadline = this.#timing.now() + timeout;
+      const waiter: Waiter = {
+        cost,
+        deadline,
+        signal,
+        resolve,
+        reject,
+        leave: () => {},
+        error: undefined,
+      };
+      const onAbort = (): void => this.#giveUp(line, waiter, aborted(signal!));
+      let stopTimer = (): void => {};
+      const watch = (): void => {
+        const left = deadline - this.#timing.now();
+        if (left > 0) stopTimer = this.#timing.after(left, watch);
+        else this.#giveUp(line, waiter, late(line.key, line.last));
+      };
+      waiter.leave = () => {
+        stopTimer();
+        signal?.removeEventListener('abort', onAbort);
+      };
+      this.#size++;
+      line.waiters.push(waiter);
+      if (timeout !== Infinity) watch();
+      signal?.addEventListener('abort', onAbort, { once: true });
+      if (line.waiters.length === 1) void this.#ask(line);
+    });
+  }
+
+  /** Something was given back to a key: whoever is first may be admitted now. */
+  wake(key: string): void {
+    const line = this.#lines.get(key);
+    if (!line) return;
+    line.again = true;
+    void this.#ask(line);
+  }
+
+  /** Ends every wait with an error. */
+  close(error: HeadgateError): void {
+    for (const line of this.#lines.values()) {
+      for (const waiter of [...line.waiters]) this.#giveUp(line, waiter, error);
+    }
+  }
+
+  #giveUp(line: Line, waiter: Waiter, error: unknown): void {
+    if (line.asking && line.waiters[0] === waiter) {
+      waiter.error ??= error;
+      return;
+    }
+    const first = line.waiters[0] === waiter;
+    this.#remove(line, waiter);
+    waiter.reject(error);
+    if (first) void this.#ask(line);
+  }
+
+  #remove(line: Line, waiter: Waiter): void {
+    line.waiters.splice(line.waiters.indexOf(waiter), 1);
+    line.poll = FIRST_POLL;
+    waiter.leave();
+    this.#size--;
+  }
+
+  /** Asks the store for the first in line, for as long as that admits or ends a wait. Never rejects. */
+  async #ask(line: Line): Promise<void> {
+    if (line.asking) return;
+    line.asking = true;
+    line.stopTimer();
+    for (;;) {
+      const waiter = line.waiters[0];
+      if (!waiter) break;
+      line.again = false;
+      try {
+        const decision = await this.#host.decide(line.key, waiter.cost);
+        const sleep = await this.#answer(line, waiter, decision);
+        if (sleep > 0 && !line.again) {
+          line.stopTimer = this.#timing.after(sleep, () => void this.#ask(line));
+          break;
+        }
+      } catch (error) {
+        this.#remove(line, waiter);
+        waiter.reject(waiter.error ?? error);
+      }
+    }
+    line.asking = false;
+    if (line.waiters.length === 0) this.#lines.delete(line.key);
+  }
+
+  /** Does what a decision means for the first in line; returns how long to sleep if that stays the first, else 0. */
+  async #answer(line: Line, waiter: Waiter, decision: Decision): Promise<number> {
+    if (!decision.allowed) line.last = decision;
+    const now = this.#timing.now();
+    if (decision.allowed && now + decision.delayMs > waiter.deadline)
+      waiter.error ??= late(line.key, decision);
+    if (waiter.error !== undefined) await decision.cancel();
+    if (waiter.error === undefined && !decision.allowed) {
+      const { known, sleep } = delays(decision, line.poll);
+      if (known === undefined) waiter.error = denied(decision);
+      else if (now + known >= waiter.deadline) waiter.error = late(line.key, decision);
+      else {
+        line.poll = Math.min(2 * line.poll, LAST_POLL);
+        return sleep;
+      }
+    }
+    this.#remove(line, waiter);
+    if (waiter.error !== undefined) waiter.reject(waiter.error);
+    else waiter.resolve(decision.delayMs > 0 ? this.#host.hold(decision, waiter.signal) : decision);
+    return 0;
+  }
+}
+
+/**
+ * How long a denial lasts at least (`known`), and how long to sleep before asking again. Nobody can tell when a slot of a
+ * concurrency policy is released or a store is back: there the sleeps grow. `known` is undefined for a cost above a capacity.
+ */
+function delays(decision: Decision, poll: number): { known: number | undefined; sleep: number } {
+  if (decision.retryAfterMs === undefined) return { known: undefined, sleep: 0 };
+  if (decision.reason === 'store-error') return { known: 0, sleep: poll };
+  const { policies } = decision.set;
+  let known = 0;
+  let slots = false;
+  decision.policies.forEach(({ allowed, retryAfterMs = 0 }, i) => {
+    const { kernel, shadow } = policies[i]!;
+    if (allowed || shadow) return;
+    if (kernel === 'concurrency') slots = true;
+    else known = Math.max(known, retryAfterMs);
+  });
+  if (decision.reason === 'banned') known = decision.retryAfterMs;
+  return { known, sleep: Math.max(known, slots ? Math.min(poll, decision.retryAfterMs) : 0, 1) };
+}
+
+/** The most that a policy can ever admit at once. */
+export function capacityOf({ kernel, limit, params }: CompiledPolicy): number {
+  return kernel === 'gcra' ? params.capacity! / params.increment! : limit;
+}
+
+function late(key: string, decision: Decision | undefined): HeadgateError {
+  const wait = decision?.retryAfterMs ? ` It could be in ${decision.retryAfterMs} ms at the earliest.` : '';
+  return new HeadgateError(
+    'HEADGATE_WAIT_TIMEOUT',
+    `${show(key)} was not admitted in time.${wait}`,
+    decision && { decision },
+  );
+}
+
+/** @internal The error for a request that can never be admitted. */
+export function denied(decision: Decision): HeadgateError {
+  return new HeadgateError(
+    'HEADGATE_DENIED',
+    `${show(decision.key)} is denied: ${decision.reason ?? 'not allowed'}.`,
+    { decision },
+  );
+}
+
+function aborted(signal: AbortSignal): HeadgateError {
+  return new HeadgateError('HEADGATE_ABORTED', 'The wait was aborted.', { cause: signal.reason });
+}
+
+/** @internal The error for one too many. */
+export function full(key: string, most: number): HeadgateError {
+  return new HeadgateError(
+    'HEADGATE_QUEUE_FULL',
+    `${show(key)} cannot wait: ${most} requests are waiting already (maxWaiting).`,
+  );
+}
