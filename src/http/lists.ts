@@ -53,7 +53,7 @@ const ADDRESS_LIKE = /^(\d+(\.\d+){3}(\/.*)?|\d+(\.\d+){1,2}\/.*|[\da-f:.]*::[\d
 /** An address, a network, or a key. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 function parseEntry(where: string, entry: unknown): Network | string {
   const fix = 'Write an IP address, a network such as 10.0.0.0/8 or 2001:db8::/32, or a key.';
-  if (typeof entry !== 'string' || entry === '') throw invalidOption(where, entry, fix);
+  if (typeof entry !== 'string' || entry.trim() === '') throw invalidOption(where, entry, fix);
   const trimmed = entry.trim();
   const parts = NETWORK.exec(trimmed);
   const address = parseAddress(parts?.[1] ?? trimmed);

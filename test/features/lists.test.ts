@@ -1,0 +1,183 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { HeadgateError } from 'headgate';
+import { compileList, type List } from '../../src/http/lists.js';
+
+/** Whether a client of this address, with this key, is on the list. */
+function listed(list: List<object>, address: string | undefined, key?: string) {
+  return list({}, address, key);
+}
+
+describe('allow and deny lists', () => {
+  describe('entries', () => {
+    const list = compileList<object>('allowList', [
+      '10.0.0.0/8',
+      '192.0.2.7',
+      '::ffff:198.51.100.0/120',
+      '2001:db8::/33',
+      '2001:0db8:ffff:0:0:0:0:0001',
+      'fe80::1%eth0',
+      'user:42',
+      'be:ef',
+      '12345',
+    ]);
+    const cases: [address: string | undefined, key: string | undefined, on: boolean][] = [
+      ['10.255.0.1', undefined, true],
+      ['11.0.0.1', undefined, false],
+      ['192.0.2.7', undefined, true],
+      ['192.0.2.8', undefined, false],
+      ['::ffff:10.1.2.3', undefined, true],
+      ['::ffff:a01:203', undefined, true],
+      ['::ffff:11.1.2.3', undefined, false],
+      ['198.51.100.9', undefined, true],
+      ['198.51.101.9', undefined, false],
+      ['2001:db8:7fff::9', undefined, true],
+      ['2001:DB8:7FFF::9', undefined, true],
+      ['2001:db8:8000::9', undefined, false],
+      ['2001:db8:ffff::1', undefined, true],
+      ['fe80::1%eth1', undefined, true],
+      [undefined, 'user:42', true],
+      [undefined, 'user:4', false],
+      [undefined, 'be:ef', true],
+      [undefined, '12345', true],
+      [undefined, undefined, false],
+      ['not an address', undefined, false],
+      ['unix:', undefined, false],
+    ];
+    for (const [address, key, on] of cases) {
+      it(`${address ?? 'no address'}, ${key ?? 'no key'}: ${on ? 'on' : 'off'}`, () => {
+        expect(listed(list, address, key)).to.equal(on);
+      });
+    }
+
+    it('never takes a key for an address: a client may choose its key', () => {
+      expect(listed(list, '11.0.0.1', '192.0.2.7')).to.be.false;
+      expect(listed(list, '11.0.0.1', '10.0.0.1')).to.be.false;
+      expect(listed(list, '11.0.0.1', '10.0.0.0/8')).to.be.false;
+    });
+  });
+
+  it('calls a function with the request and the key, and returns its answer as it is', async () => {
+    const request = { admin: true };
+    const sync = compileList<typeof request>('allowList', ({ admin }, key) => admin && key === 'k');
+    expect(sync(request, '10.0.0.1', 'k')).to.be.true;
+    expect(sync(request, '10.0.0.1', undefined)).to.be.false;
+    const async = compileList<typeof request>('allowList', async ({ admin }) => admin);
+    expect(await async(request, undefined, undefined)).to.be.true;
+  });
+
+  describe('refuses', () => {
+    const entries: unknown[] = [
+      ...[
+        '',
+        ' ',
+        '10.0.0.0/33',
+        '10.0.0.0/',
+        '10.0.0.0/x',
+        '10.0.0.0/-1',
+        '10.0/16',
+        '10.0.0.256',
+        '010.0.0.1',
+      ],
+      ...[
+        ' 10.0.0.1',
+        '10.0.0.0/8 ',
+        '2001:db8::/129',
+        '2001:db8::1/',
+        '1:2:3:4:5:6:7:8/x',
+        '1::2::3',
+        '::12345',
+      ],
+      ...['::ffff:10.0.0.0/95', 5, null, undefined, ['10.0.0.1'], {}],
+    ];
+    for (const entry of entries) {
+      it(`the entry ${JSON.stringify(entry) ?? 'undefined'}`, () => {
+        expect(() => compileList('denyList', ['ok', entry as string]))
+          .to.throw(HeadgateError, /^denyList\[1\]: .* Write an IP address, a network/)
+          .with.property('code', 'HEADGATE_INVALID_OPTION');
+      });
+    }
+
+    for (const list of ['10.0.0.1', new Set(['10.0.0.1']), 5, null]) {
+      it(`${typeof list === 'string' ? list : String(list)} in place of a list`, () => {
+        expect(() => compileList('denyList', list as never))
+          .to.throw(HeadgateError, /^denyList: /)
+          .with.property('code', 'HEADGATE_INVALID_OPTION');
+      });
+    }
+  });
+
+  it('agrees with comparing bit by bit, entry by entry', () => {
+    fc.assert(
+      fc.property(
+        fc.array(network, { maxLength: 12 }),
+        fc.array(bits, { minLength: 1, maxLength: 6 }),
+        (networks, addresses) => {
+          const list = compileList<object>('denyList', networks.map(writeNetwork));
+          // Neighbours of the networks' edges find what strangers miss.
+          const edges = networks.map(({ of, prefix }) => flip(of, Math.max(0, prefix - 1)));
+          for (const address of [...addresses, ...networks.map(({ of }) => of), ...edges]) {
+            const expected = networks.some(
+              ({ of, prefix }) =>
+                of.length === address.length && of.slice(0, prefix) === address.slice(0, prefix),
+            );
+            for (const text of writeAddress(address)) expect(listed(list, text), text).to.equal(expected);
+          }
+        },
+      ),
+      { numRuns: 500 },
+    );
+  });
+
+  it('looks as often among ten thousand entries as among ten', () => {
+    const looks = (count: number) => {
+      const entries = Array.from({ length: count }, (_, i) => `10.${i >> 8}.${i & 255}.0/24`);
+      const list = compileList<object>('denyList', [...entries, ...entries.map((_, i) => `key-${i}`)]);
+      const { has } = Set.prototype;
+      let calls = 0;
+      Set.prototype.has = function (value) {
+        calls++;
+        return has.call(this, value);
+      };
+      try {
+        expect(listed(list, '11.0.0.1', 'stranger')).to.be.false;
+      } finally {
+        Set.prototype.has = has;
+      }
+      return calls;
+    };
+    expect(looks(10_000)).to.equal(looks(10)).and.to.equal(2);
+  });
+});
+
+/** The bits of an address, as text: 32 or 128. */
+const bits = fc
+  .constantFrom(32, 128)
+  .chain((length) => fc.array(fc.constantFrom('0', '1'), { minLength: length, maxLength: length }))
+  .map((array) => array.join(''))
+  // 80 zeros and 16 ones begin a mapped address, which is an IPv4 one.
+  .filter((text) => !text.startsWith('0'.repeat(80)));
+
+const network = bits.chain((of) => fc.record({ of: fc.constant(of), prefix: fc.nat(of.length) }));
+
+function flip(text: string, at: number): string {
+  return text.slice(0, at) + (text[at] === '0' ? '1' : '0') + text.slice(at + 1);
+}
+
+function groups(text: string, size: number): number[] {
+  return Array.from({ length: text.length / size }, (_, i) =>
+    parseInt(text.slice(i * size, (i + 1) * size), 2),
+  );
+}
+
+/** The ways to write an address. */
+function writeAddress(address: string): string[] {
+  const hex = groups(address, 16).map((group) => group.toString(16));
+  if (address.length === 128) return [hex.join(':'), hex.map((group) => group.padStart(4, '0')).join(':')];
+  const dotted = groups(address, 8).join('.');
+  return [dotted, `::ffff:${dotted}`, `::ffff:${hex.join(':')}`, `0:0:0:0:0:FFFF:${hex.join(':')}`];
+}
+
+function writeNetwork({ of, prefix }: { of: string; prefix: number }): string {
+  return `${writeAddress(of)[0]}/${prefix}`;
+}
