@@ -8,6 +8,7 @@ export {
 export { memoryStore, type MemoryStoreOptions } from './stores/memory.js';
 export { HeadgateError, type ErrorCode } from './errors.js';
 export type { Decision, Reason, Verdict } from './decision.js';
+export type { Health } from './stores/breaker.js';
 export type { Duration } from './duration.js';
 export type { BanOptions } from './ban.js';
 export type { Algorithm, Policy } from './policy.js';

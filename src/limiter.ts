@@ -6,9 +6,18 @@ import { HeadgateError, invalidOption } from './errors.js';
 import { compilePolicies, POLICY_FIELDS, type CompiledPolicy, type Policy } from './policy.js';
 import { HoldQueue, unitTime } from './queue.js';
 import { checkTimeout, withFailurePolicy, type FailureOptions } from './stores/failure.js';
+import type { Health } from './stores/breaker.js';
 import { memoryStore } from './stores/memory.js';
 import { claimName } from './stores/names.js';
-import type { MaybePromise, PolicySet, Query, Reply, Store, Subject } from './stores/store.js';
+import {
+  isPromise,
+  type MaybePromise,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Store,
+  type Subject,
+} from './stores/store.js';
 import { realTiming } from './timing.js';
 import { capacityOf, denied, full, WaitingRoom } from './wait.js';
 import {
@@ -60,6 +69,7 @@ export const LIMITER_OPTIONS = [
   'localShare',
   'timeout',
   'maxWaiting',
+  'onHealth',
   'onDecision',
 ] as const;
 
@@ -90,12 +100,10 @@ const OVERRIDES: Readonly<Record<NonNullable<Reply['degraded']>, Override | unde
   deny: { allowed: false, reason: 'store-error', retryAfterMs: 1000 },
 };
 
+const UP: Health = { state: 'up', since: Date.now(), failures: 0, lastError: undefined };
+
 const LEASE_PREFIX = randomBytes(9).toString('base64url');
 let leases = 0;
-
-function isPromise<T>(value: MaybePromise<T>): value is Promise<T> {
-  return typeof (value as Partial<Promise<T>>).then === 'function';
-}
 
 /** Decides who may go on. Made by {@link createLimiter}. */
 export class Limiter {
@@ -153,6 +161,11 @@ export class Limiter {
         return result;
       },
     });
+  }
+
+  /** How the store is doing; always up if it is embedded. */
+  get health(): Health {
+    return this.#store.health ?? UP;
   }
 
   get policies(): readonly CompiledPolicy[] {

@@ -1,9 +1,22 @@
 import { toMilliseconds, type Duration } from '../duration.js';
 import { HeadgateError, invalidOption } from '../errors.js';
 import { compilePolicies, type Policy } from '../policy.js';
-import { checkChoice } from '../validate.js';
+import { checkChoice, checkFunction } from '../validate.js';
+import { breakerOf, type Breaker, type Health } from './breaker.js';
 import { memoryStore } from './memory.js';
-import type { Change, LeaseChange, MaybePromise, PolicySet, Query, Reply, Store, Subject } from './store.js';
+import {
+  isPromise,
+  NEVER,
+  type Change,
+  type LeaseChange,
+  type MaybePromise,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Store,
+  type Subject,
+} from './store.js';
+import { Timeouts } from './timeouts.js';
 
 export interface FailureOptions {
   /**
@@ -15,7 +28,11 @@ export interface FailureOptions {
   localShare?: number;
   /** How long the store may take: from `'1ms'` to `'1m'`, default `'100ms'`. */
   timeout?: Duration;
+  /** Called when the store is found down, and when it is up again. What it throws is reported as a process warning. */
+  onHealth?: (health: Health) => void;
 }
+
+type Mode = NonNullable<FailureOptions['onStoreError']>;
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function checkTimeout(timeout: unknown): number {
@@ -24,7 +41,11 @@ export function checkTimeout(timeout: unknown): number {
   return result;
 }
 
-/** Answers in time whatever the store does. A store that answers at once needs none of it and is returned as it is. */
+/**
+ * Answers in time whatever the store does. An embedded store needs none of it and is returned as it is.
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`
+ */
 export function withFailurePolicy(store: Store, options: FailureOptions, timeout: number): Store {
   const mode = checkChoice('onStoreError', options.onStoreError ?? 'local', [
     'local',
@@ -36,45 +57,138 @@ export function withFailurePolicy(store: Store, options: FailureOptions, timeout
   if (typeof share !== 'number' || !(share > 0 && share <= 1)) {
     throw invalidOption('localShare', share, 'Write a number above 0, up to 1.');
   }
-  return new FailurePolicy(store, mode, share, timeout);
+  const onHealth = checkFunction('onHealth', options.onHealth);
+  return store.embedded ? store : new FailurePolicy(store, mode, share, timeout, onHealth);
 }
+
+/** What decides while a store is away: one per store, so that limiters of one name share their quota there too. */
+const locals = new WeakMap<Store, Store>();
 
 class FailurePolicy implements Store {
   readonly #store: Store;
-  readonly #mode: NonNullable<FailureOptions['onStoreError']>;
+  readonly #mode: Mode;
   readonly #share: number;
   readonly #timeout: number;
-  readonly #local = memoryStore();
+  readonly #onHealth: FailureOptions['onHealth'];
+  readonly #breaker: Breaker;
+  readonly #timeouts: Timeouts;
   readonly #localSets = new WeakMap<PolicySet, PolicySet>();
 
   constructor(
     store: Store,
-    mode: NonNullable<FailureOptions['onStoreError']>,
+    mode: Mode,
     share: number,
     timeout: number,
+    onHealth: FailureOptions['onHealth'],
   ) {
     this.#store = store;
     this.#mode = mode;
     this.#share = share;
     this.#timeout = timeout;
+    this.#timeouts = new Timeouts(timeout);
+    this.#breaker = breakerOf(store);
+    this.#onHealth = onHealth;
+    if (onHealth) this.#breaker.listeners.add(onHealth);
+  }
+
+  get health(): Health {
+    return this.#breaker.health;
   }
 
   decide(query: Query): MaybePromise<Reply> {
-    let reply: MaybePromise<Reply>;
-    try {
-      reply = this.#store.decide(query);
-    } catch (error) {
-      return this.#instead(query, error);
-    }
-    if (!(reply instanceof Promise)) return reply;
-    return this.#inTime(reply).catch((error: unknown) => this.#instead(query, error));
+    return this.#ask(
+      () => this.#store.decide(query),
+      (error) => this.#instead(query, error),
+      (reply) => this.#undo(query, reply),
+    );
   }
 
-  #instead(query: Query, error: unknown): Reply {
-    if (this.#mode === 'throw') throw error;
+  /**
+   * Asks the store, or answers otherwise: at once if the store is down, later if it fails or is late.
+   *
+   * @param undo told of an answer that came too late
+   */
+  #ask<T>(
+    call: () => MaybePromise<T>,
+    instead: (error: () => HeadgateError) => T,
+    undo?: (answer: T) => void,
+  ): MaybePromise<T> {
+    const breaker = this.#breaker;
+    let answer: MaybePromise<T>;
+    const trying = breaker.down;
+    if (trying && !breaker.mayTry()) return instead(() => this.#downError());
+    try {
+      answer = call();
+    } catch (error) {
+      answer = Promise.reject(error as Error);
+    }
+    if (!isPromise(answer)) {
+      // Decided without asking the store.
+      if (trying) {
+        breaker.tried();
+        breaker.answered(true);
+      }
+      return answer;
+    }
+    return new Promise<T>((resolve, reject) => {
+      const fail = (error: HeadgateError): void => {
+        if (trying) breaker.tried();
+        if (isOfRequest(error)) breaker.success();
+        else breaker.failure(error);
+        try {
+          resolve(instead(() => error));
+        } catch (thrown) {
+          reject(thrown as Error);
+        }
+      };
+      const awaited = this.#timeouts.add(() => fail(this.#lateError()));
+      answer.then(
+        (value) => {
+          const inTime = this.#timeouts.settle(awaited);
+          if (trying) breaker.answered(!inTime);
+          if (!inTime) {
+            undo?.(value);
+            return;
+          }
+          if (trying) breaker.tried();
+          breaker.success();
+          resolve(value);
+        },
+        (error: unknown) => {
+          const inTime = this.#timeouts.settle(awaited);
+          if (trying) breaker.answered(!inTime);
+          if (inTime) fail(coded(error));
+        },
+      );
+    });
+  }
+
+  #instead(query: Query, error: () => HeadgateError): Reply {
+    if (this.#mode === 'throw') throw error();
     if (this.#mode !== 'local') return { now: Date.now(), ban: 0, verdicts: [], degraded: this.#mode };
     const reply = this.#local.decide({ ...query, set: this.#localSet(query.set) }) as Reply;
     return { ...reply, degraded: 'local' };
+  }
+
+  /** The store has admitted what was answered otherwise meanwhile: gives back what nobody has, or was told to have. */
+  #undo(query: Query, { now, ban, verdicts }: Reply): void {
+    const { set, key, cost, peek, lease } = query;
+    const admits = (i: number): boolean => verdicts[3 * i] === 0 || verdicts[3 * i]! < NEVER;
+    const admitted = ban === 0 && set.policies.every(({ shadow }, i) => shadow || admits(i));
+    if (peek || cost === 0 || !admitted) return;
+    const ignore = (): void => {};
+    if (lease !== '')
+      this.lease({ set, key, cost, lease, action: 'release', degraded: undefined }).catch(ignore);
+    // The others have let the request pass: it counts.
+    if (this.#mode !== 'deny' && this.#mode !== 'throw') return;
+    const marks = set.policies.map((_, i) => (admits(i) ? now + verdicts[3 * i + 2]! : 1));
+    this.adjust({ set, key, units: -cost, marks, degraded: undefined }).catch(ignore);
+  }
+
+  get #local(): Store {
+    let local = locals.get(this.#store);
+    if (!local) locals.set(this.#store, (local = memoryStore()));
+    return local;
   }
 
   /** The set with this process' share of each limit. */
@@ -92,38 +206,54 @@ class FailurePolicy implements Store {
     return local;
   }
 
-  async #inTime<T>(answer: Promise<T>): Promise<T> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        reject(
-          new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${this.#timeout} ms.`),
-        );
-      }, this.#timeout);
-    });
-    try {
-      return await Promise.race([answer, late]);
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
   async adjust(change: Change): Promise<Reply> {
     if (change.degraded === 'local')
       return this.#local.adjust({ ...change, set: this.#localSet(change.set) });
-    return this.#inTime(Promise.resolve(this.#store.adjust(change)));
+    return this.#ask(() => this.#store.adjust(change), rethrow);
   }
 
   async lease(change: LeaseChange): Promise<boolean> {
     if (change.degraded === 'local') return this.#local.lease({ ...change, set: this.#localSet(change.set) });
-    return this.#inTime(Promise.resolve(this.#store.lease(change)));
+    return this.#ask(() => this.#store.lease(change), rethrow);
   }
 
   async reset(subject: Subject): Promise<void> {
-    await this.#inTime(Promise.resolve(this.#store.reset(subject)));
+    return this.#ask(() => this.#store.reset(subject), rethrow);
   }
 
   async ban(subject: Subject, duration: number): Promise<void> {
-    await this.#inTime(Promise.resolve(this.#store.ban(subject, duration)));
+    return this.#ask(() => this.#store.ban(subject, duration), rethrow);
   }
+
+  /** Resolves once every decision under way has its answer. The store stays open. */
+  async close(): Promise<void> {
+    await this.#timeouts.idle();
+    if (this.#onHealth) this.#breaker.listeners.delete(this.#onHealth);
+  }
+
+  #lateError(): HeadgateError {
+    return new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${this.#timeout} ms.`);
+  }
+
+  #downError(): HeadgateError {
+    const { since, lastError } = this.#breaker.health;
+    const message = `The store is down since ${new Date(since).toISOString()}: ${lastError?.message}`;
+    return new HeadgateError('HEADGATE_STORE_AWAY', message, { cause: lastError });
+  }
+}
+
+function rethrow(error: () => HeadgateError): never {
+  throw error();
+}
+
+function coded(error: unknown): HeadgateError {
+  if (error instanceof HeadgateError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  return new HeadgateError('HEADGATE_STORE_ERROR', `The store failed: ${message}`, { cause: error });
+}
+
+/** Whether only this request is the trouble: the store has answered, and is up. */
+function isOfRequest({ code, message, cause }: HeadgateError): boolean {
+  if (code === 'HEADGATE_MALFORMED_REPLY') return true;
+  return (cause instanceof Error ? cause.message : message).startsWith('WRONGTYPE');
 }

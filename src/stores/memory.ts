@@ -125,6 +125,7 @@ interface View {
 
 /** Keeps state in this process. Bounded; no timers; answers synchronously. Use {@link memoryStore}. */
 class MemoryStore implements Store {
+  readonly embedded = true;
   readonly #clock: Clock;
   readonly #maxKeys: number;
   readonly #tables = new Map<string, Table>();

@@ -1,8 +1,13 @@
 import type { CompiledBan } from '../ban.js';
 import type { CompiledPolicy } from '../policy.js';
+import type { Health } from './breaker.js';
 
 /** A value now, or a promise of it. The memory store answers now, so that no promise is on the request's path. */
 export type MaybePromise<T> = T | Promise<T>;
+
+export function isPromise<T>(value: MaybePromise<T>): value is Promise<T> {
+  return typeof (value as Partial<Promise<T>> | undefined)?.then === 'function';
+}
 
 /** Milliseconds since the Unix epoch, whole. */
 export type Clock = () => number;
@@ -78,10 +83,15 @@ export interface LeaseChange extends Subject {
 
 /**
  * The contract between limiter and store. A store holds state and decides; each method is one atomic step. Policies of
- * one query are decided together: all charge, or none does. A store that fails throws or rejects; it never guesses.
+ * one query are decided together: all charge, or none does. A store that fails throws or rejects; it never guesses, and a
+ * call that was not answered within the set's timeout is not carried out later.
  * Stores can wrap stores (failure policy, local denials): they implement the same five methods.
  */
 export interface Store {
+  /** It decides in this process, at once, and is never away: it needs no failure policy. */
+  readonly embedded?: boolean;
+  /** Set by the failure policy. */
+  readonly health?: Health;
   /** Decides a query; charges only if every policy that is not a shadow admits. */
   decide(query: Query): MaybePromise<Reply>;
   /** Charges or gives back without asking. The verdicts tell what remains; `wait` is 0. */

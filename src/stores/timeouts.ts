@@ -1,0 +1,73 @@
+/** Something that is awaited. */
+export interface Awaited {
+  readonly due: number;
+  /** Undefined once it has come, or is given up. */
+  expire: (() => void) | undefined;
+  next: Awaited | undefined;
+}
+
+/** Gives up on what has not come after a fixed time. One timer for all: they expire in the order in which they were added. */
+export class Timeouts {
+  readonly #ms: number;
+  #head: Awaited | undefined;
+  #tail: Awaited | undefined;
+  /** Undefined when there is none, and once it has fired. */
+  #timer: NodeJS.Timeout | undefined;
+  #armed = false;
+  #pending = 0;
+  #idle: (() => void)[] = [];
+
+  constructor(ms: number) {
+    this.#ms = ms;
+  }
+
+  /** @param expire is called when the time is over, unless `settle` was */
+  add(expire: () => void): Awaited {
+    const awaited: Awaited = { due: performance.now() + this.#ms, expire, next: undefined };
+    if (this.#tail) this.#tail.next = awaited;
+    else this.#head = awaited;
+    this.#tail = awaited;
+    // The process stays for an answer, not for the timer of one that has come.
+    if (this.#pending++ === 0) this.#timer?.ref();
+    if (!this.#armed) this.#arm(this.#ms);
+    return awaited;
+  }
+
+  /** It has come. False if it was given up before. */
+  settle(awaited: Awaited): boolean {
+    if (!awaited.expire) return false;
+    awaited.expire = undefined;
+    while (this.#head && !this.#head.expire) this.#head = this.#head.next;
+    if (!this.#head) this.#tail = undefined;
+    if (--this.#pending === 0) {
+      this.#timer?.unref();
+      for (const resolve of this.#idle.splice(0)) resolve();
+    }
+    return true;
+  }
+
+  /** Resolves when nothing is awaited. */
+  async idle(): Promise<void> {
+    if (this.#pending > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+  }
+
+  #arm(ms: number): void {
+    this.#armed = true;
+    this.#timer = setTimeout(this.#wake, Math.ceil(ms));
+  }
+
+  // A process that was busy finds its timers before its sockets: answers that have arrived meanwhile come first.
+  readonly #wake = (): void => {
+    this.#timer = undefined;
+    const now = performance.now();
+    setImmediate(() => {
+      this.#armed = false;
+      for (let head = this.#head; head && head.due <= now; head = this.#head) {
+        const { expire } = head;
+        this.settle(head);
+        expire!();
+      }
+      if (this.#head && !this.#armed) this.#arm(this.#head.due - performance.now());
+    });
+  };
+}
