@@ -1,0 +1,244 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { createLimiter, type Decision } from 'headgate';
+import { HoldQueue, type HoldOutcome, unitTime } from '../../src/queue.js';
+import { limiterOn, memory, stores, TestClock } from '../support/stores.js';
+import { TestTiming } from '../support/timing.js';
+
+const policy = { algorithm: 'leaky-bucket', limit: 10, window: '1s', burst: 1, maxDelay: '1s' } as const;
+
+/** A limiter and a queue in one test's time, and what happened to whom, when. */
+function setup(most = 100) {
+  const timing = new TestTiming();
+  const limiter = limiterOn(memory(timing.clock), policy);
+  const queue = new HoldQueue(most, timing);
+  const log: [name: string, outcome: HoldOutcome, at: number][] = [];
+  const start = (name: string, { key = 'k', cost = 1, signal }: Partial<Arrival> = {}) => {
+    const decision = limiter.decide(key, cost) as Decision;
+    const turn = { key, cost, delayMs: decision.delayMs, unitMs: unitTime(limiter.policies) };
+    void queue.hold(turn, signal).then(async (outcome) => {
+      log.push([name, outcome, timing.now()]);
+      if (outcome !== 'turn') await decision.refund();
+    });
+    return decision;
+  };
+  return { timing, limiter, queue, log, start };
+}
+
+interface Arrival {
+  key: string;
+  cost: number;
+  signal: AbortSignal;
+}
+
+describe('holding requests for their turn', () => {
+  it('lets them go one by one at the leak rate, in order', async () => {
+    const { timing, log, start, queue } = setup();
+    for (const name of ['a', 'b', 'c', 'd']) expect(start(name).allowed).to.be.true;
+    await timing.advance(1000);
+    expect(log).to.deep.equal([
+      ['a', 'turn', 0],
+      ['b', 'turn', 100],
+      ['c', 'turn', 200],
+      ['d', 'turn', 300],
+    ]);
+    expect(queue.size).to.equal(0);
+    expect(timing.timers).to.equal(0);
+  });
+
+  it('holds nobody longer than maxDelay: the next is denied', () => {
+    const { start } = setup();
+    const decisions = Array.from({ length: 12 }, (_, i) => start(String(i)));
+    expect(decisions.map(({ allowed }) => allowed)).to.deep.equal([...Array<boolean>(11).fill(true), false]);
+    expect(decisions[10]).to.include({ delayMs: 1000, remaining: 0 });
+    expect(decisions[11]).to.include({ delayMs: 0, retryAfterMs: 100, reason: 'quota-exceeded' });
+  });
+
+  it('moves those behind up when one leaves, and the next newcomer takes the last slot', async () => {
+    const { timing, log, start } = setup();
+    const leave = new AbortController();
+    start('a');
+    start('b', { signal: leave.signal });
+    start('c');
+    start('d');
+    await timing.advance(50);
+    leave.abort();
+    await timing.advance(0);
+    expect(start('e').delayMs).to.equal(250);
+    await timing.advance(1000);
+    expect(log).to.deep.equal([
+      ['a', 'turn', 0],
+      ['b', 'cancelled', 50],
+      ['c', 'turn', 100],
+      ['d', 'turn', 200],
+      ['e', 'turn', 300],
+    ]);
+    expect(timing.timers).to.equal(0);
+  });
+
+  it('has a line and a timer per key', async () => {
+    const { timing, log, start } = setup();
+    for (const key of ['x', 'y']) for (const n of [1, 2, 3]) start(`${key}${n}`, { key });
+    await timing.advance(0);
+    expect(timing.timers).to.equal(2);
+    await timing.advance(200);
+    expect(log.map(([name]) => name).sort()).to.deep.equal(['x1', 'x2', 'x3', 'y1', 'y2', 'y3']);
+  });
+
+  it('holds no more than it may, and gives back what the others were charged', async () => {
+    const { timing, log, start, queue, limiter } = setup(2);
+    for (const name of ['a', 'b', 'c', 'd', 'e']) start(name);
+    await timing.advance(0);
+    expect(queue.size).to.equal(2);
+    expect(log.slice(1)).to.deep.equal([
+      ['d', 'full', 0],
+      ['e', 'full', 0],
+    ]);
+    expect((await limiter.peek('k')).resetAfterMs).to.equal(300);
+  });
+
+  it('ends all when it is closed, and does not start with an aborted signal', async () => {
+    const { timing, log, start, queue, limiter } = setup();
+    start('a');
+    start('b');
+    start('c', { signal: AbortSignal.abort() });
+    await timing.advance(0);
+    queue.close();
+    await timing.advance(0);
+    expect(log.slice(1)).to.deep.equal([
+      ['c', 'cancelled', 0],
+      ['b', 'closed', 0],
+    ]);
+    expect(timing.timers).to.equal(0);
+    expect((await limiter.peek('k')).resetAfterMs).to.equal(100);
+  });
+
+  it('keeps order and spacing whoever comes and leaves, and whatever they cost', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(
+          fc.record({
+            after: fc.constantFrom(0, 0, 10, 90, 300),
+            cost: fc.integer({ min: 1, max: 3 }),
+            leaves: fc.option(fc.constantFrom(0, 40, 150, 500)),
+          }),
+          { minLength: 1, maxLength: 25 },
+        ),
+        async (arrivals) => {
+          const timing = new TestTiming();
+          const limiter = limiterOn(memory(timing.clock), { ...policy, burst: 3, maxDelay: '2s' });
+          const queue = new HoldQueue(100, timing);
+          const gone: { i: number; at: number; cost: number }[] = [];
+          for (const [i, { after, cost, leaves }] of arrivals.entries()) {
+            await timing.advance(after);
+            const decision = limiter.decide('k', cost) as Decision;
+            if (!decision.allowed) continue;
+            const latest = timing.now() + decision.delayMs;
+            const leave = new AbortController();
+            if (leaves !== null) timing.after(leaves, () => leave.abort());
+            const turn = { key: 'k', cost, delayMs: decision.delayMs, unitMs: 100 };
+            void queue.hold(turn, leave.signal).then(async (outcome) => {
+              if (outcome === 'turn') {
+                gone.push({ i, at: timing.now(), cost });
+                expect(timing.now()).to.be.at.most(latest);
+              } else await decision.refund();
+            });
+          }
+          await timing.advance(10_000);
+          expect(timing.timers).to.equal(0);
+          expect(queue.size).to.equal(0);
+          // In order; and never more than the bucket leaks, beyond its burst.
+          expect(gone.map(({ i }) => i)).to.deep.equal(gone.map(({ i }) => i).sort((a, b) => a - b));
+          let level = 0;
+          let last = 0;
+          for (const { at, cost } of gone) {
+            level = Math.max(0, level - (at - last) / 100) + cost;
+            last = at;
+            expect(level).to.be.at.most(3 + 1e-6);
+          }
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+});
+
+for (const [name, createStore] of Object.entries(stores)) {
+  describe(`limiter.hold on ${name}`, () => {
+    const slow = { algorithm: 'leaky-bucket', limit: 1, window: '1h', burst: 1, maxDelay: '30d' } as const;
+
+    it('resolves to the decision at its turn', async () => {
+      const limiter = limiterOn(createStore(), { ...policy, limit: 50 });
+      const decisions = await Promise.all(
+        [1, 2, 3].map(async () => limiter.hold(await limiter.consume('k'))),
+      );
+      expect(decisions.map(({ allowed, delayMs }) => [allowed, delayMs > 0])).to.deep.equal([
+        [true, false],
+        [true, true],
+        [true, true],
+      ]);
+      await limiter.close();
+    });
+
+    it('gives the slot back when the signal says so', async () => {
+      const limiter = limiterOn(createStore(new TestClock().read), slow);
+      await limiter.consume('k');
+      const leave = new AbortController();
+      const held = limiter.hold(await limiter.consume('k'), { signal: leave.signal });
+      leave.abort(new Error('gone'));
+      const error: unknown = await held.catch((reason: unknown) => reason);
+      expect(error)
+        .to.include({ code: 'HEADGATE_ABORTED' })
+        .and.have.nested.property('cause.message', 'gone');
+      expect((await limiter.peek('k')).resetAfterMs).to.equal(3_600_000);
+      await limiter.close();
+    });
+
+    it('denies one too many, and charges it nothing', async () => {
+      const reported: Decision[] = [];
+      const limiter = limiterOn(createStore(new TestClock().read), {
+        ...slow,
+        maxWaiting: 1,
+        onDecision: (decision) => void reported.push(decision),
+      });
+      await limiter.consume('k');
+      const first = limiter.hold(await limiter.consume('k'));
+      const second = await limiter.hold(await limiter.consume('k'));
+      expect(second).to.include({
+        allowed: false,
+        reason: 'queue-full',
+        charged: 0,
+        retryAfterMs: 7_200_000,
+      });
+      expect(reported.at(-1)).to.equal(second);
+      expect((await limiter.peek('k')).resetAfterMs).to.equal(7_200_000);
+      const closing = limiter.close();
+      expect(await first.catch((reason: unknown) => reason)).to.include({ code: 'HEADGATE_CLOSED' });
+      await closing;
+    });
+  });
+}
+
+describe('limiter.hold', () => {
+  it('does not hold what is not delayed, was denied, was only looked at, or is shadowed', async () => {
+    const limiter = createLimiter({ ...policy, window: '1h' });
+    const admitted = await limiter.consume('k');
+    expect(await limiter.hold(admitted)).to.equal(admitted);
+    const looked = await limiter.peek('k');
+    expect(await limiter.hold(looked)).to.equal(looked);
+    const denied = await limiter.consume('k', { cost: 1 });
+    expect(denied.allowed).to.be.false;
+    expect(await limiter.hold(denied)).to.equal(denied);
+    const shadow = createLimiter({ ...policy, shadow: true });
+    await shadow.consume('k');
+    expect(await shadow.consume('k')).to.include({ allowed: true, delayMs: 0 });
+  });
+
+  it('refuses what is no signal, and options that it does not know', async () => {
+    const limiter = createLimiter(policy);
+    const decision = await limiter.consume('k');
+    const refusal = (options: object) => limiter.hold(decision, options).catch((error: unknown) => error);
+    expect(await refusal({ signal: {} })).to.include({ code: 'HEADGATE_INVALID_ARGUMENT' });
+    expect(await refusal({ abort: 1 })).to.include({ code: 'HEADGATE_UNKNOWN_OPTION' });
+  });
+});
