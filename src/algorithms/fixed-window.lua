@@ -76,6 +76,10 @@ function fixed_window.adjust(key, p, units, mark, now)
   elseif stop ~= 0 and (mark == 0 or mark == stop) then
     used = math.max(0, used + units)
   end
-  if stop ~= 0 then redis.call('SET', key, used, 'PXAT', stop) end
-  return math.max(0, limit - used), stop == 0 and 0 or stop - now
+  if used == 0 then
+    if stop ~= 0 then redis.call('DEL', key) end
+    return limit, 0
+  end
+  redis.call('SET', key, used, 'PXAT', stop)
+  return math.max(0, limit - used), stop - now
 end
