@@ -1,0 +1,281 @@
+import type {
+  FastifyInstance,
+  FastifyPluginCallback,
+  FastifyReply,
+  FastifyRequest,
+  onRequestHookHandler,
+  RouteOptions,
+} from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import type { Decision } from './decision.js';
+import { invalidOption } from './errors.js';
+import { Flow, type Framework, type Next } from './http/flow.js';
+import {
+  bringsLimiter,
+  compileOptions,
+  hasQuota,
+  HTTP_OPTIONS,
+  withDefaults,
+  type CompiledOptions,
+  type HttpOptions,
+} from './http/options.js';
+import type { Assembly, Limiter } from './limiter.js';
+import { checkBoolean, checkChoice, checkShape } from './validate.js';
+
+export type { HeaderDialect } from './http/headers.js';
+
+const HOOKS = ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as const;
+
+/** When a request is limited: as early as possible, or when what the key needs is known (`preHandler` for the body). */
+export type RateLimitHook = (typeof HOOKS)[number];
+
+/** What a route's `config.rateLimit` and `fastify.rateLimit` take. What is missing is as the plugin has it. */
+export type RateLimitOptions = HttpOptions<FastifyRequest, FastifyReply> & {
+  /** Default `'onRequest'`. */
+  hook?: RateLimitHook;
+};
+
+/** What the plugin takes: its own quota, and the defaults of its routes'. */
+export type RateLimitPluginOptions = RateLimitOptions & {
+  /** Limit every route of this context that has no `config.rateLimit` of its own, and its 404s. Default `true`. */
+  global?: boolean;
+};
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The decision of the last limiter that this request has passed. */
+    rateLimit?: Decision;
+  }
+  interface FastifyContextConfig {
+    /** Limiters of this route, in place of the plugin's own; `false`: none. */
+    rateLimit?: RouteLimits | false;
+  }
+  interface FastifyInstance {
+    /** A hook that limits; without options, by the plugin's own quota. */
+    rateLimit(options?: RateLimitOptions): onRequestHookHandler;
+  }
+}
+
+type RouteLimits = RateLimitOptions | readonly RateLimitOptions[];
+type FastifyFlow = Flow<FastifyRequest, FastifyReply>;
+
+const framework: Framework<FastifyRequest, FastifyReply> = {
+  ip: (request) => request.ip,
+  raw: (reply) => reply.raw,
+  getHeader: (reply, name) => reply.getHeader(name),
+  setHeader: (reply, name, value) => void reply.header(name, value),
+  setStatus: (reply, status) => void reply.code(status),
+  // With a serializer of ours, Fastify leaves the type as it is.
+  send: (reply, status, body) => {
+    reply.code(status).header('Content-Type', 'application/problem+json').serializer(asItIs).send(body);
+  },
+};
+
+function asItIs(body: unknown): string {
+  return body as string;
+}
+
+/** The innermost plugin of a context: routes belong to it. */
+const PLUGIN = Symbol('headgate.plugin');
+
+/** A route's limiters that run in the plugin's hook; absent if it was declared before the plugin was loaded. */
+const FLOWS = Symbol('headgate.flows');
+
+/** What Fastify makes of a route's `config`. */
+interface RouteConfig {
+  rateLimit?: RouteLimits | false;
+  [FLOWS]?: readonly FastifyFlow[];
+}
+
+interface Route {
+  readonly method: string | string[];
+  readonly url: string;
+  readonly constraints?: object;
+}
+
+/** A limiter of a route, and when it runs. */
+interface RouteFlow {
+  readonly hook: RateLimitHook;
+  readonly flow: FastifyFlow;
+}
+
+/** What one registration limits, and how. */
+class Plugin {
+  readonly hook: RateLimitHook;
+  /** Limits by the plugin's own quota; undefined if it was given none. */
+  readonly own: FastifyFlow | undefined;
+  readonly #options: RateLimitOptions;
+  readonly #limiter: Limiter | undefined;
+  readonly #flows: FastifyFlow[] = [];
+  /** By name, so that HEAD and GET of a route have one quota. */
+  readonly #routes = new Map<string, { settings: RouteLimits; flows: readonly RouteFlow[] }>();
+
+  constructor(options: RateLimitOptions, global: boolean) {
+    this.#options = options;
+    this.hook = checkHook(options.hook) ?? 'onRequest';
+    if (global || hasQuota(options)) {
+      const compiled = compileOptions(options, { defaultName: 'global' });
+      this.#limiter = compiled.limiter;
+      this.own = this.#add(compiled);
+    }
+  }
+
+  /** Limits by these options, and by the plugin's in what they leave out. Without a word on the quota, it is the plugin's own. */
+  flow(what: string, options: RateLimitOptions, assembly?: Assembly): RouteFlow {
+    checkShape(what, options, [...HTTP_OPTIONS, 'hook']);
+    const hook = checkHook(options.hook) ?? this.hook;
+    const shared = bringsLimiter(options) ? undefined : this.#limiter;
+    const compiled = compileOptions(withDefaults(options, this.#options), assembly, shared);
+    return { hook, flow: this.#add(compiled) };
+  }
+
+  /** The limiters of a route. */
+  flowsOf(route: Route, settings: RouteLimits): readonly RouteFlow[] {
+    const name = nameOf(route);
+    const known = this.#routes.get(name);
+    if (known?.settings === settings) return known.flows;
+    const flows = [settings].flat().map((options: RateLimitOptions, i) => {
+      const defaultName = i === 0 ? name : `${name} #${i + 1}`;
+      return this.flow(`config.rateLimit of ${name}`, options, { defaultName });
+    });
+    this.#routes.set(name, { settings, flows });
+    return flows;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#flows.map((flow) => flow.close()));
+  }
+
+  #add(compiled: CompiledOptions<FastifyRequest, FastifyReply>): FastifyFlow {
+    const flow = new Flow(framework, compiled);
+    this.#flows.push(flow);
+    return flow;
+  }
+}
+
+function checkHook(hook: unknown): RateLimitHook | undefined {
+  return hook === undefined ? undefined : checkChoice('hook', hook, HOOKS);
+}
+
+/** A route's default name: its path, with what tells it from other routes of that path. HEAD is GET's. */
+function nameOf({ method, url, constraints = {} }: Route): string {
+  const methods = new Set([method].flat().map((name) => (name === 'HEAD' ? 'GET' : name)));
+  const verbs = [...methods].sort().join(',');
+  const differences = Object.entries(constraints).map(([name, value]) => ` ${name}=${String(value)}`);
+  return (verbs === 'GET' ? '' : `${verbs} `) + (url || '/') + differences.join('');
+}
+
+type Hook = (request: FastifyRequest, reply: FastifyReply, done: Next) => void;
+
+/** `preParsing` passes the payload, too. */
+function hookFor(name: RateLimitHook, hook: Hook): onRequestHookHandler {
+  if (name !== 'preParsing') return hook as onRequestHookHandler;
+  const parsing = function (
+    this: unknown,
+    request: FastifyRequest,
+    reply: FastifyReply,
+    _: unknown,
+    done: Next,
+  ): void {
+    hook.call(this, request, reply, done);
+  };
+  return parsing as unknown as onRequestHookHandler;
+}
+
+/** One limiter after the other. */
+function run(
+  flows: readonly FastifyFlow[],
+  request: FastifyRequest,
+  reply: FastifyReply,
+  done: Next,
+  i = 0,
+): void {
+  if (i === flows.length) return done();
+  flows[i]!.handle(request, reply, (error) =>
+    error ? done(error) : run(flows, request, reply, done, i + 1),
+  );
+}
+
+/** Of a route that was declared before the plugin was loaded, its limiters: its hooks cannot be added to any more. */
+function lateFlows(plugin: Plugin, route: Route, settings: RouteLimits): FastifyFlow[] {
+  return plugin.flowsOf(route, settings).map(({ hook, flow }) => {
+    if (hook === plugin.hook) return flow;
+    throw invalidOption(
+      'hook',
+      hook,
+      `The route ${nameOf(route)} was declared before the plugin was loaded: write \`await fastify.register(rateLimitPlugin, ...)\` first.`,
+    );
+  });
+}
+
+const register: FastifyPluginCallback<RateLimitPluginOptions> = (fastify, options, done) => {
+  checkShape('rateLimitPlugin', options, [...HTTP_OPTIONS, 'hook', 'global']);
+  const { global: given, ...rest } = options;
+  const global = checkBoolean('global', given, true);
+  const plugin = new Plugin(rest, global);
+
+  if (!fastify.hasRequestDecorator('rateLimit')) fastify.decorateRequest('rateLimit', undefined);
+  if (!Object.hasOwn(fastify, PLUGIN)) {
+    fastify.decorate(PLUGIN, plugin);
+    fastify.decorate('rateLimit', (limits?: RateLimitOptions) => {
+      const flow = limits === undefined ? plugin.own : plugin.flow('fastify.rateLimit', limits).flow;
+      if (!flow)
+        throw invalidOption('fastify.rateLimit', limits, 'The plugin has no quota of its own: pass one.');
+      return hookFor('onRequest', (request, reply, next) => flow.handle(request, reply, next));
+    });
+  }
+
+  fastify.addHook('onRoute', function (route) {
+    const { config } = route as { config?: RouteConfig };
+    const settings = config?.rateLimit;
+    if (settings === undefined || settings === false || innermost(this) !== plugin) return;
+    const flows = plugin.flowsOf(route as Route, settings);
+    for (const { hook, flow } of flows) {
+      if (hook !== plugin.hook)
+        addHook(route, hook, (request, reply, next) => flow.handle(request, reply, next));
+    }
+    const now = flows.filter(({ hook }) => hook === plugin.hook).map(({ flow }) => flow);
+    (route as { config?: RouteConfig }).config = { ...config, [FLOWS]: now };
+  });
+
+  // In the order of registration among the context's other hooks, and for 404s, too.
+  const limit: Hook = function (this: FastifyInstance, request, reply, next) {
+    const config = request.routeOptions.config as RouteConfig & Route;
+    const { rateLimit: settings, [FLOWS]: flows } = config;
+    if (settings === undefined) return global ? plugin.own!.handle(request, reply, next) : next();
+    if (settings === false || innermost(this) !== plugin) return next();
+    if (flows)
+      return flows.length === 1 ? flows[0]!.handle(request, reply, next) : run(flows, request, reply, next);
+    config[FLOWS] = lateFlows(plugin, config, settings);
+    run(config[FLOWS], request, reply, next);
+  };
+  fastify.addHook(plugin.hook as 'onRequest', hookFor(plugin.hook, limit));
+  fastify.addHook('onClose', () => plugin.close());
+  done();
+};
+
+function innermost(fastify: FastifyInstance): Plugin | undefined {
+  return (fastify as { [PLUGIN]?: Plugin })[PLUGIN];
+}
+
+/** After those that the route has. */
+function addHook(route: RouteOptions, name: RateLimitHook, hook: Hook): void {
+  const hooks = route as unknown as Record<string, unknown>;
+  hooks[name] = [...[hooks[name] ?? []].flat(), hookFor(name, hook)];
+}
+
+/**
+ * The plugin for Fastify 5. It limits the context that it is registered in: its routes, whether they were declared before or after,
+ * its child contexts, and its 404s. A route's `config.rateLimit` takes the place of the plugin's quota.
+ *
+ * @example
+ * await fastify.register(rateLimitPlugin, { store, limit: 100, window: '1m' })
+ * fastify.get('/search', { config: { rateLimit: { limit: 5, window: '10s' } } }, search)
+ * fastify.get('/health', { config: { rateLimit: false } }, health)
+ *
+ * @throws HeadgateError as `createLimiter`; a request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`,
+ * `HEADGATE_INVALID_COST`, what a callback throws, or what the store fails with under `onStoreError: 'throw'`
+ */
+export const rateLimitPlugin = fastifyPlugin(register, { fastify: '5.x', name: 'headgate' });
+
+export default rateLimitPlugin;

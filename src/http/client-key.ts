@@ -1,0 +1,63 @@
+import { isIPv4 } from 'node:net';
+import { HeadgateError, show } from '../errors.js';
+import { parseAddress, type Address } from './address.js';
+
+/** Of an IPv6 address so many bits are the key: what a provider gives one customer at most. */
+export const DEFAULT_SUBNET = 56;
+
+/** How many IPv6 keys are remembered: parsing takes microseconds. */
+const REMEMBERED = 1000;
+
+const MAPPED = '::ffff:';
+
+/** @throws HeadgateError `HEADGATE_NO_CLIENT_IP` */
+export type ClientKey = (ip: string | undefined) => string;
+
+/**
+ * Makes keys of client addresses: an IPv4 address as it is, also where it comes mapped into IPv6; of an IPv6 address its
+ * network, without the zone, in canonical form: a client has a whole network to change addresses in.
+ *
+ * @param subnet the network's prefix length: 1 to 128
+ */
+export function clientKeys(subnet: number): ClientKey {
+  const known = new Map<string, string>();
+  return (ip) => {
+    if (ip !== undefined && isIPv4(ip)) return ip;
+    if (typeof ip !== 'string') throw noClientIp(ip);
+    let key = known.get(ip);
+    if (key === undefined) {
+      key = keyOf(ip, subnet);
+      if (known.size === REMEMBERED) known.clear();
+      known.set(ip, key);
+    }
+    return key;
+  };
+}
+
+function keyOf(ip: string, subnet: number): string {
+  const mapped = ip.startsWith(MAPPED) ? ip.slice(MAPPED.length) : '';
+  if (isIPv4(mapped)) return mapped;
+  const address = parseAddress(ip);
+  if (!address) throw noClientIp(ip);
+  return network(address, subnet);
+}
+
+function network(address: Address, subnet: number): string {
+  if (!('parts' in address)) return address.toString();
+  address.parts = address.parts.map((part, i) => {
+    const bits = Math.min(16, Math.max(0, subnet - 16 * i));
+    return part & (0xffff << (16 - bits)) & 0xffff;
+  });
+  delete address.zoneId;
+  return subnet === 128 ? address.toRFC5952String() : `${address.toRFC5952String()}/${subnet}`;
+}
+
+function noClientIp(ip: unknown): HeadgateError {
+  return new HeadgateError(
+    'HEADGATE_NO_CLIENT_IP',
+    `The client's IP address is ${show(ip)}. Without it there is no key to limit by (one for everybody would let each lock out ` +
+      'all others). Behind a proxy, set the framework\'s "trust proxy" to that proxy and no further; if the server listens on ' +
+      'a Unix socket, or the proxy sends something else than addresses, write a `keyGenerator`. It is also undefined once the ' +
+      'client has disconnected.',
+  );
+}

@@ -1,0 +1,285 @@
+import type { ServerResponse } from 'node:http';
+import type { Decision } from '../decision.js';
+import { HoldQueue, unitTime } from '../queue.js';
+import type { MaybePromise, PolicySet } from '../stores/store.js';
+import { realTiming } from '../timing.js';
+import { retryAfterSeconds, type HeaderTarget } from './headers.js';
+import { checkGeneratedKey, isPromise, type CompiledOptions } from './options.js';
+import { problemOf, statusOf } from './problem.js';
+
+/** What an adapter knows of its framework. */
+export interface Framework<Req, Res> extends HeaderTarget<Res> {
+  /** The client's address, as far as the framework trusts what it was told of it. */
+  ip(req: Req): string | undefined;
+  raw(res: Res): ServerResponse;
+  setStatus(res: Res, status: number): void;
+  /** Answers with a body of type application/problem+json; it is ASCII. */
+  send(res: Res, status: number, body: string): void;
+}
+
+/** Goes on with the request, or fails it. */
+export type Next = (error?: unknown) => void;
+
+/** The limiters that have decided on a request, the latest first. */
+interface Trail<Req extends object, Res> {
+  readonly flow: Flow<Req, Res>;
+  readonly decision: Decision;
+  readonly before: Trail<Req, Res> | undefined;
+}
+
+const TRAIL = Symbol('headgate.trail');
+
+interface Limited<Req extends object, Res> {
+  rateLimit?: Decision | undefined;
+  [TRAIL]?: Trail<Req, Res>;
+}
+
+/** What happens to a request, whatever the framework. Without a promise as long as nothing on its way needs one. */
+export class Flow<Req extends object, Res> {
+  readonly #framework: Framework<Req, Res>;
+  readonly #options: CompiledOptions<Req, Res>;
+  readonly #queue: HoldQueue;
+  readonly #refunds: boolean;
+
+  constructor(framework: Framework<Req, Res>, options: CompiledOptions<Req, Res>) {
+    this.#framework = framework;
+    this.#options = options;
+    this.#queue = new HoldQueue(options.maxHeld, realTiming);
+    this.#refunds = options.refundSuccess || options.refundFailure;
+  }
+
+  handle(req: Req, res: Res, next: Next): void {
+    let decision: MaybePromise<Decision | undefined>;
+    try {
+      decision = this.#decide(req);
+    } catch (error) {
+      return next(error);
+    }
+    if (isPromise(decision)) decision.then((made) => this.#proceed(made, req, res, next), next);
+    else this.#proceed(decision, req, res, next);
+  }
+
+  /** Ends every hold, and the limiter if it was made for this flow. */
+  async close(): Promise<void> {
+    this.#queue.close();
+    if (this.#options.ownsLimiter) await this.#options.limiter.close();
+  }
+
+  // From the request to a decision; undefined: not limited. One step after the other, each sync or async.
+
+  #decide(req: Req): MaybePromise<Decision | undefined> {
+    if (this.#hasDecided(req)) return undefined;
+    const { skip } = this.#options;
+    const skipped = skip !== undefined && skip(req);
+    return isPromise(skipped)
+      ? skipped.then((is) => this.#afterSkip(req, is))
+      : this.#afterSkip(req, skipped);
+  }
+
+  /** Mounted twice, a limiter still charges a request once. */
+  #hasDecided(req: Req): boolean {
+    for (let trail = (req as Limited<Req, Res>)[TRAIL]; trail; trail = trail.before) {
+      if (trail.flow === this) return true;
+    }
+    return false;
+  }
+
+  #afterSkip(req: Req, skipped: boolean): MaybePromise<Decision | undefined> {
+    if (skipped) return undefined;
+    const { key, clientKey } = this.#options;
+    const made = key ? key(req) : clientKey(this.#framework.ip(req));
+    return isPromise(made) ? made.then((value) => this.#afterKey(req, value)) : this.#afterKey(req, made);
+  }
+
+  #afterKey(req: Req, key: string | undefined): MaybePromise<Decision | undefined> {
+    checkGeneratedKey(key);
+    const { denyList, allowList } = this.#options;
+    if (!denyList && !allowList) return this.#afterLists(req, key, undefined);
+    const listed = this.#lookUp(req, key);
+    return isPromise(listed)
+      ? listed.then((reason) => this.#afterLists(req, key, reason))
+      : this.#afterLists(req, key, listed);
+  }
+
+  #lookUp(req: Req, key: string | undefined): MaybePromise<'deny-listed' | 'allow-listed' | undefined> {
+    const { denyList, allowList } = this.#options;
+    const address = this.#framework.ip(req);
+    const denied = denyList ? denyList(req, address, key) : false;
+    if (isPromise(denied)) {
+      return denied.then(async (is) => {
+        if (is) return 'deny-listed';
+        return (await allowList?.(req, address, key)) ? 'allow-listed' : undefined;
+      });
+    }
+    if (denied) return 'deny-listed';
+    const allowed = allowList ? allowList(req, address, key) : false;
+    if (isPromise(allowed)) return allowed.then((is) => (is ? 'allow-listed' : undefined));
+    return allowed ? 'allow-listed' : undefined;
+  }
+
+  #afterLists(
+    req: Req,
+    key: string | undefined,
+    listed: 'deny-listed' | 'allow-listed' | undefined,
+  ): MaybePromise<Decision | undefined> {
+    const { limiter, set, tiers } = this.#options;
+    if (listed) return limiter.listed(key ?? this.#framework.ip(req) ?? '', listed);
+    if (key === undefined) return undefined;
+    if (set) return this.#afterPolicies(req, key, set);
+    const tier = tiers!(req);
+    return isPromise(tier)
+      ? tier.then((compiled) => this.#afterPolicies(req, key, compiled))
+      : this.#afterPolicies(req, key, tier);
+  }
+
+  #afterPolicies(req: Req, key: string, set: PolicySet): MaybePromise<Decision> {
+    const { limiter, cost, costOf } = this.#options;
+    if (!costOf) return limiter.decide(key, cost, set);
+    const computed = costOf(req);
+    return isPromise(computed)
+      ? computed.then((units) => limiter.decide(key, units, set))
+      : limiter.decide(key, computed, set);
+  }
+
+  // From the decision to the answer.
+
+  #proceed(decision: Decision | undefined, req: Req, res: Res, next: Next): void {
+    if (decision === undefined) return next();
+    let admitted: MaybePromise<boolean>;
+    try {
+      admitted = decision.delayMs > 0 ? this.#hold(decision, req, res) : this.#conclude(decision, req, res);
+    } catch (error) {
+      return next(error);
+    }
+    if (isPromise(admitted)) {
+      admitted.then((is) => {
+        if (is) next();
+      }, next);
+    } else if (admitted) {
+      next();
+    }
+  }
+
+  /** Waits for the request's turn (leaky bucket with `maxDelay`), unless its client leaves. */
+  async #hold(decision: Decision, req: Req, res: Res): Promise<boolean> {
+    const response = this.#framework.raw(res);
+    const { key, cost, delayMs, set } = decision;
+    const gone = new AbortController();
+    const leave = (): void => gone.abort();
+    if (response.closed) leave();
+    response.once('close', leave);
+    const turn = { key, cost, delayMs, unitMs: unitTime(set.policies) };
+    const outcome = await this.#queue.hold(turn, gone.signal);
+    response.off('close', leave);
+    if (outcome === 'turn') return this.#conclude(decision, req, res);
+    decision.cancel().catch(ignore);
+    if (outcome === 'full') return this.#conclude(decision.queueFull(), req, res);
+    return false;
+  }
+
+  /** Tells everyone of the decision; true if the request goes on. */
+  #conclude(decision: Decision, req: Req, res: Res): MaybePromise<boolean> {
+    const { limiter, onDecision, writeHeaders } = this.#options;
+    const limited = req as Limited<Req, Res>;
+    const before = limited[TRAIL];
+    limited.rateLimit = decision;
+    limited[TRAIL] = { flow: this, decision, before };
+    if (onDecision) report(onDecision, decision, req);
+    const response = this.#framework.raw(res);
+    if (!response.headersSent && !limiter.shadow) {
+      writeHeaders(this.#framework, res, decision, before !== undefined);
+    }
+    if (!decision.allowed) {
+      // A denied request charges nothing, whatever limiters it has passed before.
+      for (let trail = before; trail; trail = trail.before) trail.decision.cancel().catch(ignore);
+      return this.#deny(decision, req, res, response);
+    }
+    if (this.#refunds || leaseOf(decision.set) > 0) this.#follow(decision, req, res, response);
+    return true;
+  }
+
+  #deny(decision: Decision, req: Req, res: Res, response: ServerResponse): MaybePromise<boolean> {
+    if (response.headersSent) return false;
+    const { handler, statusCode } = this.#options;
+    const status = statusOf(decision, statusCode);
+    if (decision.reason !== 'deny-listed') {
+      this.#framework.setHeader(res, 'Retry-After', String(retryAfterSeconds(decision)));
+    }
+    this.#framework.setHeader(res, 'Cache-Control', 'no-store');
+    if (!handler) {
+      this.#framework.send(res, status, problemOf(decision, status));
+      return false;
+    }
+    this.#framework.setStatus(res, status);
+    const answered = handler(req, res, decision);
+    return isPromise(answered) ? answered.then(() => false) : false;
+  }
+
+  /** Waits for the end of the response: then slots are given back, and costs if they are not to count. */
+  #follow(decision: Decision, req: Req, res: Res, response: ServerResponse): void {
+    const lease = leaseOf(decision.set);
+    const timer = lease > 0 ? renewing(decision, lease) : undefined;
+    let ended = false;
+    const end = (): void => {
+      if (ended) return;
+      ended = true;
+      clearInterval(timer);
+      decision.release().catch(ignore);
+      if (this.#refunds) this.#settle(decision, req, res, response).catch(warn('requestWasSuccessful'));
+    };
+    if (response.closed) return end();
+    response.once('finish', end);
+    response.once('close', end);
+  }
+
+  async #settle(decision: Decision, req: Req, res: Res, response: ServerResponse): Promise<void> {
+    const { refundSuccess, refundFailure, wasSuccessful } = this.#options;
+    const success =
+      response.writableFinished &&
+      (wasSuccessful ? await wasSuccessful(req, res) : response.statusCode < 400);
+    if (success ? refundSuccess : refundFailure) await decision.refund().catch(ignore);
+  }
+}
+
+/** The shortest lease of a set's concurrency policies, ms; 0 if it has none. */
+function leaseOf({ policies }: PolicySet): number {
+  let least = 0;
+  for (const { kernel, window } of policies) {
+    if (kernel === 'concurrency' && (least === 0 || window < least)) least = window;
+  }
+  return least;
+}
+
+/** Node fires a longer timer at once. */
+const LONGEST_TIMER = 2 ** 31 - 1;
+
+/** Keeps the slots of a response that takes longer than their lease. */
+function renewing(decision: Decision, lease: number): NodeJS.Timeout {
+  const renew = (): void => {
+    decision.renew().then((held) => {
+      if (!held) clearInterval(timer);
+    }, ignore);
+  };
+  const timer = setInterval(renew, Math.min(Math.ceil(lease / 3), LONGEST_TIMER)).unref();
+  return timer;
+}
+
+function report<Req>(
+  onDecision: (decision: Decision, req: Req) => unknown,
+  decision: Decision,
+  req: Req,
+): void {
+  try {
+    const result = onDecision(decision, req);
+    if (isPromise(result)) result.catch(warn('onDecision'));
+  } catch (error) {
+    warn('onDecision')(error);
+  }
+}
+
+function warn(option: string): (error: unknown) => void {
+  return (error) => process.emitWarning(`${option} threw: ${String(error)}`, 'HeadgateWarning');
+}
+
+/** What cannot be given back because the store is away leaves the account by itself. */
+function ignore(): void {}

@@ -1,0 +1,252 @@
+import type { Decision } from '../decision.js';
+import { HeadgateError, invalidOption, show } from '../errors.js';
+import {
+  assembleLimiter,
+  INLINE_FIELDS,
+  Limiter,
+  LIMITER_OPTIONS,
+  type Assembly,
+  type CommonOptions,
+  type CreateLimiterOptions,
+} from '../limiter.js';
+import type { Policy } from '../policy.js';
+import type { MaybePromise, PolicySet } from '../stores/store.js';
+import { checkBoolean, checkFunction, checkInteger } from '../validate.js';
+import { clientKeys, DEFAULT_SUBNET, type ClientKey } from './client-key.js';
+import { compileHeaders, type HeaderDialect, type WriteHeaders } from './headers.js';
+import { compileList, type List, type ListOption } from './lists.js';
+
+/** Tiers: the policies of a request. */
+export type PoliciesOf<Req> = (request: Req) => MaybePromise<readonly Policy[]>;
+
+/** What all HTTP adapters take besides the policy. */
+export interface RequestOptions<Req, Res> extends CommonOptions {
+  /**
+   * The policies; or a function of the request (tiers), sync or async. State stays with a policy's name and algorithm, so that
+   * a client who changes tiers keeps what was charged.
+   */
+  policies?: readonly Policy[] | PoliciesOf<Req>;
+  /** A limiter made by `createLimiter`, in place of a policy and of everything else that makes one. */
+  limiter?: Limiter;
+  /**
+   * Who is limited: any string; `undefined` does not limit this request. Sync or async. Default: the client's address as the
+   * framework knows it, an IPv6 address by its network (`ipv6Subnet`).
+   */
+  keyGenerator?: (request: Req) => MaybePromise<string | undefined>;
+  /** The prefix length by which IPv6 addresses are one client, for the default key: 1 to 128, default 56. */
+  ipv6Subnet?: number;
+  /** Whole units, 0 (only look) to 1e12: a number, or a sync or async function of the request. Default 1. */
+  cost?: number | ((request: Req) => MaybePromise<number>);
+  /** Requests that are not limited at all. Sync or async. */
+  skip?: (request: Req) => MaybePromise<boolean>;
+  /** Who is never limited. */
+  allowList?: ListOption<Req>;
+  /** Who is always denied, with 403. It has precedence over the `allowList`. */
+  denyList?: ListOption<Req>;
+  /** The fields that tell the client its quota. Default `['draft-6', 'draft-11']`. `Retry-After` is always sent. */
+  headers?: HeaderDialect | readonly HeaderDialect[] | false;
+  /** The status of a denial: 400 to 599, default 429. (What a list denies is 403, what the store's failure denies is 503.) */
+  statusCode?: number;
+  /** Answers denied requests instead. Status and headers are set already. */
+  handler?: (request: Req, response: Res, decision: Decision) => unknown;
+  /** Give the cost back once the response was a success. Default `false`. */
+  skipSuccessfulRequests?: boolean;
+  /** Give the cost back once the response was a failure, or was never completed. Default `false`. */
+  skipFailedRequests?: boolean;
+  /** What counts as a success of a completed response. Sync or async. Default: a status below 400. */
+  requestWasSuccessful?: (request: Req, response: Res) => MaybePromise<boolean>;
+  /** How many requests are held at a time (leaky bucket with `maxDelay`); further ones get 503. Default 1,000. */
+  maxHeld?: number;
+  /** Every decision, for logs and metrics. What it throws is reported as a process warning. */
+  onDecision?: (decision: Decision, request: Req) => void;
+}
+
+/** The options of an HTTP adapter: a policy inline, or `policies`, or a `limiter`. */
+export type HttpOptions<Req, Res> =
+  RequestOptions<Req, Res> | (Omit<RequestOptions<Req, Res>, 'policies' | 'limiter'> & Policy);
+
+/** Options that make a limiter: what `createLimiter` takes, but for `onDecision`, which adapters call with the request. */
+const OF_LIMITER: readonly string[] = [
+  ...LIMITER_OPTIONS.filter((option) => option !== 'onDecision'),
+  ...INLINE_FIELDS,
+];
+
+/** Options that say what the quota is. */
+const OF_QUOTA: readonly string[] = ['limiter', 'policies', ...INLINE_FIELDS];
+
+/** All options that adapters have in common, for `checkShape`. */
+export const HTTP_OPTIONS: readonly string[] = [
+  ...OF_LIMITER,
+  'limiter',
+  'keyGenerator',
+  'ipv6Subnet',
+  'cost',
+  'skip',
+  'allowList',
+  'denyList',
+  'headers',
+  'statusCode',
+  'handler',
+  'skipSuccessfulRequests',
+  'skipFailedRequests',
+  'requestWasSuccessful',
+  'maxHeld',
+  'onDecision',
+];
+
+/** Whether the options say what the quota is. */
+export function hasQuota(options: object): boolean {
+  return OF_QUOTA.some((option) => option in options);
+}
+
+/** Whether the options make a limiter, or bring one. */
+export function bringsLimiter(options: object): boolean {
+  return 'limiter' in options || OF_LIMITER.some((option) => option in options);
+}
+
+/** `options`, and what they leave out as `defaults` have it; the name, and what does not fit to their quota, excepted. */
+export function withDefaults<T extends object>(options: T, defaults: object): T {
+  const without = new Set(['name']);
+  if (hasQuota(options)) for (const option of OF_QUOTA) without.add(option);
+  if ('limiter' in options) for (const option of OF_LIMITER) without.add(option);
+  return {
+    ...Object.fromEntries(Object.entries(defaults).filter(([option]) => !without.has(option))),
+    ...options,
+  };
+}
+
+/** Options, validated, with all defaults. */
+export interface CompiledOptions<Req, Res> {
+  readonly limiter: Limiter;
+  /** Whether the limiter was made for these options, and so is to be closed with them. */
+  readonly ownsLimiter: boolean;
+  /** The policies to decide by; undefined if they come with each request. */
+  readonly set: PolicySet | undefined;
+  readonly tiers: ((request: Req) => MaybePromise<PolicySet>) | undefined;
+  readonly skip: ((request: Req) => MaybePromise<boolean>) | undefined;
+  readonly key: ((request: Req) => MaybePromise<string | undefined>) | undefined;
+  readonly clientKey: ClientKey;
+  readonly cost: number;
+  readonly costOf: ((request: Req) => MaybePromise<number>) | undefined;
+  readonly allowList: List<Req> | undefined;
+  readonly denyList: List<Req> | undefined;
+  readonly writeHeaders: WriteHeaders;
+  readonly statusCode: number;
+  readonly handler: ((request: Req, response: Res, decision: Decision) => unknown) | undefined;
+  readonly refundSuccess: boolean;
+  readonly refundFailure: boolean;
+  readonly wasSuccessful: ((request: Req, response: Res) => MaybePromise<boolean>) | undefined;
+  readonly maxHeld: number;
+  readonly onDecision: ((decision: Decision, request: Req) => void) | undefined;
+}
+
+/**
+ * Validates options whose names were checked (`checkShape` with `HTTP_OPTIONS`), and makes their limiter.
+ *
+ * @param shared a limiter to use in place of an own one
+ * @throws HeadgateError as `createLimiter`
+ */
+export function compileOptions<Req, Res>(
+  options: HttpOptions<Req, Res>,
+  assembly: Assembly = {},
+  shared?: Limiter,
+): CompiledOptions<Req, Res> {
+  const { cost, headers, statusCode, ipv6Subnet, maxHeld, allowList, denyList } = options;
+  const policiesOf = tiersIn(options);
+  const compiled = {
+    skip: checkFunction('skip', options.skip),
+    key: checkFunction('keyGenerator', options.keyGenerator),
+    clientKey: clientKeys(
+      ipv6Subnet === undefined ? DEFAULT_SUBNET : checkInteger('ipv6Subnet', ipv6Subnet, 1, 128),
+    ),
+    cost: cost === undefined || typeof cost === 'function' ? 1 : checkInteger('cost', cost, 0, 1e12),
+    costOf: typeof cost === 'function' ? cost : undefined,
+    allowList: allowList === undefined ? undefined : compileList('allowList', allowList),
+    denyList: denyList === undefined ? undefined : compileList('denyList', denyList),
+    writeHeaders: compileHeaders(headers),
+    statusCode: statusCode === undefined ? 429 : checkInteger('statusCode', statusCode, 400, 599),
+    handler: checkFunction('handler', options.handler),
+    refundSuccess: checkBoolean('skipSuccessfulRequests', options.skipSuccessfulRequests, false),
+    refundFailure: checkBoolean('skipFailedRequests', options.skipFailedRequests, false),
+    wasSuccessful: checkFunction('requestWasSuccessful', options.requestWasSuccessful),
+    maxHeld: maxHeld === undefined ? 1000 : checkInteger('maxHeld', maxHeld, 0, 1e6),
+    onDecision: checkFunction('onDecision', options.onDecision),
+  };
+  // Last: it claims its name.
+  const given = shared ?? givenLimiter(options);
+  const limiter = given ?? ownLimiter(options, assembly);
+  return {
+    ...compiled,
+    limiter,
+    ownsLimiter: given === undefined,
+    set: policiesOf ? undefined : limiter.set,
+    tiers: policiesOf && compileTiers(limiter, policiesOf),
+  };
+}
+
+/** `policies`, if it is a function of the request. */
+function tiersIn<Req, Res>(options: HttpOptions<Req, Res>): PoliciesOf<Req> | undefined {
+  const { policies } = options as RequestOptions<Req, Res>;
+  return typeof policies === 'function' ? policies : undefined;
+}
+
+function givenLimiter(options: object): Limiter | undefined {
+  const { limiter } = options as { limiter?: unknown };
+  if (limiter === undefined) return undefined;
+  if (!(limiter instanceof Limiter))
+    throw invalidOption('limiter', limiter, 'Pass what createLimiter returned.');
+  const others = OF_LIMITER.filter((option) => option in options);
+  if (others.length > 0) {
+    throw invalidOption(
+      others.join(', '),
+      'beside `limiter`',
+      'Pass these to createLimiter, or leave `limiter` away.',
+    );
+  }
+  return limiter;
+}
+
+function ownLimiter<Req, Res>(options: HttpOptions<Req, Res>, assembly: Assembly): Limiter {
+  const own = Object.fromEntries(
+    Object.entries(options).filter(([option]) => OF_LIMITER.includes(option)),
+  ) as unknown as CreateLimiterOptions;
+  return assembleLimiter(own, { ...assembly, tiers: tiersIn(options) !== undefined });
+}
+
+/** How many different answers of a `policies` function are remembered. */
+const REMEMBERED = 1000;
+
+function compileTiers<Req>(
+  limiter: Limiter,
+  policiesOf: PoliciesOf<Req>,
+): (request: Req) => MaybePromise<PolicySet> {
+  const known = new Map<string, PolicySet>();
+  const compile = (policies: readonly Policy[]): PolicySet => {
+    // By content: an array that was changed in place is a changed limit.
+    const text = JSON.stringify(policies);
+    let set = known.get(text);
+    if (!set) {
+      set = limiter.compile(policies);
+      if (known.size === REMEMBERED) known.clear();
+      known.set(text, set);
+    }
+    return set;
+  };
+  return (request) => {
+    const policies = policiesOf(request);
+    return isPromise(policies) ? policies.then(compile) : compile(policies);
+  };
+}
+
+export function isPromise<T>(value: MaybePromise<T>): value is Promise<T> {
+  return typeof (value as Partial<Promise<T>> | null | undefined)?.then === 'function';
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_KEY` */
+export function checkGeneratedKey(key: unknown): string | undefined {
+  if (key === undefined || typeof key === 'string') return key;
+  throw new HeadgateError(
+    'HEADGATE_INVALID_KEY',
+    `keyGenerator: ${show(key)} is not a key. Return a string, or undefined not to limit the request.`,
+  );
+}

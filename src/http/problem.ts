@@ -1,0 +1,44 @@
+import type { Decision } from '../decision.js';
+import { textsOf } from './headers.js';
+
+/** The status of a denial. `quota`: what the user chose for an exceeded quota. */
+export function statusOf(decision: Decision, quota: number): number {
+  if (decision.reason === 'deny-listed') return 403;
+  return isOurs(decision) ? 503 : quota;
+}
+
+/** Not the client's doing: the store is away, or too many requests are held. */
+function isOurs({ reason }: Decision): boolean {
+  return reason === 'store-error' || reason === 'queue-full';
+}
+
+const REGISTRY = 'https://iana.org/assignments/http-problem-types';
+
+/** The body of a denial: problem details (RFC 9457) with the types that the RateLimit draft registers. */
+export function problemOf(decision: Decision, status: number): string {
+  if (decision.reason === 'deny-listed')
+    return `{"type":"about:blank","title":"Forbidden","status":${status}}`;
+  if (isOurs(decision)) return head('temporary-reduced-capacity', 'Temporary Reduced Capacity', status) + '}';
+  const start =
+    decision.reason === 'banned'
+      ? head('abnormal-usage-detected', 'Abnormal Usage Detected', status)
+      : head('quota-exceeded', 'Quota Exceeded', status);
+  const detail =
+    decision.reason === 'cost-exceeds-capacity'
+      ? ',"detail":"The request costs more than the policy ever admits at once."'
+      : '';
+  return `${start}${detail},"violated-policies":[${violated(decision)}]}`;
+}
+
+function head(type: string, title: string, status: number): string {
+  return `{"type":"${REGISTRY}#${type}","title":"${title}","status":${status}`;
+}
+
+function violated(decision: Decision): string {
+  const { enforced, names } = textsOf(decision.set);
+  let list = '';
+  for (const i of enforced) {
+    if (decision.policies[i]?.allowed === false) list += list === '' ? names[i]! : `,${names[i]}`;
+  }
+  return list;
+}
