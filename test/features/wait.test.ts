@@ -1,0 +1,483 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import {
+  createLimiter,
+  type CreateLimiterOptions,
+  type Decision,
+  type HeadgateError,
+  type Limiter,
+  type Store,
+} from 'headgate';
+import { WaitingRoom } from '../../src/wait.js';
+import { limiterOn, memory, stores } from '../support/stores.js';
+import { TestTiming } from '../support/timing.js';
+
+interface Wish {
+  key?: string;
+  cost?: number;
+  timeout?: number;
+  signal?: AbortSignal;
+}
+
+/** A limiter and a waiting room in one test's time, and what happened to whom, when. */
+function setup(options: CreateLimiterOptions, most = 100) {
+  const timing = new TestTiming();
+  const limiter = limiterOn(memory(timing.clock), options);
+  let calls = 0;
+  const open = new Set<string>();
+  const room = new WaitingRoom(most, timing, {
+    decide: async (key, cost) => {
+      calls++;
+      expect(open).to.not.include(key);
+      open.add(key);
+      await Promise.resolve();
+      open.delete(key);
+      return limiter.decide(key, cost);
+    },
+    hold: async (decision) => decision,
+  });
+  const log: [name: string, outcome: string, at: number][] = [];
+  const start = (name: string, { key = 'k', cost = 1, timeout = Infinity, signal }: Wish = {}) => {
+    void room.wait(key, cost, timeout, signal).then(
+      () => log.push([name, 'admitted', timing.now()]),
+      (error: HeadgateError) => log.push([name, error.code, timing.now()]),
+    );
+  };
+  return { timing, limiter, room, log, start, calls: () => calls };
+}
+
+const perSecond = { algorithm: 'token-bucket', limit: 10, window: '1s', burst: 2 } as const;
+
+describe('waiting, in the test’s time', () => {
+  it('admits in the order of arrival, as soon as the quota allows, with a call or two for each', async () => {
+    const { timing, log, start, calls, room } = setup(perSecond);
+    for (const name of ['a', 'b', 'c', 'd', 'e']) start(name);
+    await timing.advance(1000);
+    expect(log).to.deep.equal([
+      ['a', 'admitted', 0],
+      ['b', 'admitted', 0],
+      ['c', 'admitted', 100],
+      ['d', 'admitted', 200],
+      ['e', 'admitted', 300],
+    ]);
+    expect(calls()).to.equal(5 + 3);
+    expect(room.size).to.equal(0);
+    expect(timing.timers).to.equal(0);
+  });
+
+  it('lets no smaller cost overtake', async () => {
+    const { timing, log, start } = setup({ limit: 10, window: '10s', algorithm: 'fixed-window' });
+    start('first', { cost: 8 });
+    start('large', { cost: 8 });
+    start('small', { cost: 1 });
+    await timing.advance(9_999);
+    expect(log).to.deep.equal([['first', 'admitted', 0]]);
+    await timing.advance(1);
+    expect(log.slice(1)).to.deep.equal([
+      ['large', 'admitted', 10_000],
+      ['small', 'admitted', 10_000],
+    ]);
+  });
+
+  it('keeps the lines of keys apart', async () => {
+    const { timing, log, start } = setup({ ...perSecond, burst: 1 });
+    for (const key of ['x', 'x', 'y']) start(key, { key });
+    await timing.advance(50);
+    expect(log.map(([name]) => name)).to.deep.equal(['x', 'y']);
+  });
+
+  it('gives up at once if the quota comes too late, and lets the next have its turn', async () => {
+    const { timing, log, start, limiter, room } = setup({
+      limit: 10,
+      window: '10s',
+      algorithm: 'fixed-window',
+    });
+    start('first', { cost: 8 });
+    start('late', { cost: 8, timeout: 9_000 });
+    start('small', { cost: 2 });
+    await timing.advance(0);
+    expect(log).to.deep.equal([
+      ['first', 'admitted', 0],
+      ['late', 'HEADGATE_WAIT_TIMEOUT', 0],
+      ['small', 'admitted', 0],
+    ]);
+    const error: unknown = await room.wait('k', 8, 100, undefined).catch((reason: unknown) => reason);
+    expect(error).to.have.nested.property('decision.retryAfterMs', 10_000);
+    expect((await limiter.peek('k')).remaining).to.equal(0);
+    expect(timing.timers).to.equal(0);
+  });
+
+  it('gives up at the timeout behind others, with the last decision', async () => {
+    const { timing, log, start } = setup({ ...perSecond, limit: 1, burst: 1 });
+    start('a');
+    start('b');
+    start('c', { timeout: 500 });
+    await timing.advance(5_000);
+    expect(log).to.deep.equal([
+      ['a', 'admitted', 0],
+      ['c', 'HEADGATE_WAIT_TIMEOUT', 500],
+      ['b', 'admitted', 1000],
+    ]);
+    expect(timing.timers).to.equal(0);
+  });
+
+  it('leaves at an abort, first or not, and asks for who comes next', async () => {
+    const { timing, log, start, calls } = setup({ ...perSecond, limit: 1, burst: 1 });
+    const [first, second] = [new AbortController(), new AbortController()];
+    start('a');
+    start('b', { signal: first.signal });
+    start('c', { signal: second.signal });
+    start('d');
+    await timing.advance(400);
+    second.abort();
+    first.abort();
+    await timing.advance(600);
+    expect(log).to.deep.equal([
+      ['a', 'admitted', 0],
+      ['c', 'HEADGATE_ABORTED', 400],
+      ['b', 'HEADGATE_ABORTED', 400],
+      ['d', 'admitted', 1000],
+    ]);
+    expect(calls()).to.equal(4);
+  });
+
+  it('does not begin with an aborted signal, nor beyond its bound', async () => {
+    const { timing, log, start, calls } = setup({ ...perSecond, burst: 1 }, 2);
+    start('aborted', { signal: AbortSignal.abort() });
+    await timing.advance(0);
+    expect(calls()).to.equal(0);
+    for (const name of ['a', 'b', 'c', 'd']) start(name);
+    await timing.advance(1000);
+    expect(log.map(([name, outcome]) => `${name} ${outcome}`)).to.deep.equal([
+      'aborted HEADGATE_ABORTED',
+      'c HEADGATE_QUEUE_FULL',
+      'd HEADGATE_QUEUE_FULL',
+      'a admitted',
+      'b admitted',
+    ]);
+  });
+
+  it('sleeps through a ban, or gives up if it is longer', async () => {
+    const { timing, log, start, limiter, calls } = setup({ ...perSecond, ban: {} });
+    await limiter.ban('k', '1h');
+    start('patient');
+    await timing.advance(3_599_999);
+    expect(log).to.deep.equal([]);
+    expect(calls()).to.equal(1);
+    await timing.advance(1);
+    expect(log).to.deep.equal([['patient', 'admitted', 3_600_000]]);
+    await limiter.ban('k', '1h');
+    start('hasty', { timeout: 1000 });
+    await timing.advance(0);
+    expect(log[1]).to.deep.equal(['hasty', 'HEADGATE_WAIT_TIMEOUT', 3_600_000]);
+  });
+
+  it('asks for a slot more and more rarely while nobody tells that one is free, and at once when somebody does', async () => {
+    const { timing, log, start, limiter, calls, room } = setup({
+      algorithm: 'concurrency',
+      limit: 1,
+      lease: '1h',
+    });
+    const held = await limiter.consume('k');
+    start('a');
+    await timing.advance(60_000);
+    // 10, 20, 40, ... 640 ms, then every second.
+    expect(calls()).to.be.within(60, 68);
+    await timing.advance(300);
+    await held.release();
+    room.wake('k');
+    await timing.advance(0);
+    expect(log).to.deep.equal([['a', 'admitted', 60_300]]);
+    expect(timing.timers).to.equal(0);
+  });
+
+  it('gives up a slot only at the timeout, whenever its lease would end', async () => {
+    const { timing, log, start, limiter } = setup({ algorithm: 'concurrency', limit: 1, lease: '1h' });
+    await limiter.consume('k');
+    start('a', { timeout: 5_000 });
+    await timing.advance(10_000);
+    expect(log).to.deep.equal([['a', 'HEADGATE_WAIT_TIMEOUT', 5_000]]);
+  });
+
+  it('waits longer than a timer can: 24.8 days', async () => {
+    const day = 24 * 3_600_000;
+    const { timing, log, start } = setup({ algorithm: 'fixed-window', limit: 1, window: '30d' });
+    start('a');
+    start('b');
+    await timing.advance(31 * day);
+    expect(log[1]).to.deep.equal(['b', 'admitted', 30 * day]);
+  });
+
+  it('admits first come, first served, charges only the admitted, and leaves nothing behind', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(
+          fc.record({
+            after: fc.constantFrom(0, 0, 0, 30, 200, 1000),
+            cost: fc.integer({ min: 1, max: 5 }),
+            timeout: fc.constantFrom(Infinity, Infinity, 50, 400, 2_000),
+            aborts: fc.option(fc.constantFrom(0, 10, 300)),
+          }),
+          { minLength: 1, maxLength: 20 },
+        ),
+        async (wishes) => {
+          const { timing, log, start, limiter, room } = setup({
+            algorithm: 'sliding-log',
+            limit: 5,
+            window: '1s',
+          });
+          const due: number[] = [];
+          const admitted: { at: number; cost: number }[] = [];
+          for (const [i, { after, cost, timeout, aborts }] of wishes.entries()) {
+            await timing.advance(after);
+            due.push(timing.now() + timeout);
+            const abort = new AbortController();
+            if (aborts !== null) timing.after(aborts, () => abort.abort());
+            start(String(i), { cost, timeout, signal: abort.signal });
+          }
+          await timing.advance(60_000);
+          expect(log).to.have.length(wishes.length);
+          const order = log.filter(([, outcome]) => outcome === 'admitted').map(([name]) => Number(name));
+          expect(order).to.deep.equal([...order].sort((a, b) => a - b));
+          for (const [name, outcome, at] of log) {
+            expect(at).to.be.at.most(due[Number(name)]!);
+            if (outcome === 'admitted') admitted.push({ at, cost: wishes[Number(name)]!.cost });
+          }
+          for (const { at } of admitted) {
+            const window = admitted.filter((other) => other.at > at - 1000 && other.at <= at);
+            expect(window.reduce((sum, { cost }) => sum + cost, 0)).to.be.at.most(5);
+          }
+          expect(room.size).to.equal(0);
+          expect(timing.timers).to.equal(0);
+          expect((await limiter.peek('k')).remaining).to.equal(5);
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+});
+
+/** A store whose answers to `decide` wait for the test. */
+function slowStore(inner: Store) {
+  const gates: (() => void)[] = [];
+  const store: Store = {
+    decide: async (query) => {
+      const reply = await inner.decide(query);
+      await new Promise<void>((resolve) => gates.push(resolve));
+      return reply;
+    },
+    adjust: (change) => inner.adjust(change),
+    lease: (change) => inner.lease(change),
+    reset: (subject) => inner.reset(subject),
+    ban: (subject, duration) => inner.ban(subject, duration),
+  };
+  const answer = async () => {
+    while (gates.length === 0) await new Promise(setImmediate);
+    gates.shift()!();
+  };
+  return { store, answer };
+}
+
+const codeOf = (promise: Promise<unknown>) =>
+  promise.then(
+    () => 'admitted',
+    (error: HeadgateError) => error.code,
+  );
+
+for (const [name, createStore] of Object.entries(stores)) {
+  describe(`limiter.wait on ${name}`, () => {
+    const quota = { algorithm: 'fixed-window', limit: 10, window: '1h' } as const;
+
+    it('resolves to a decision that is charged, in order', async () => {
+      const limiter = limiterOn(createStore(), {
+        algorithm: 'token-bucket',
+        limit: 100,
+        window: '1s',
+        burst: 1,
+      });
+      const order: number[] = [];
+      const decisions = await Promise.all(
+        [1, 2, 3, 4].map(async (n) => {
+          const decision = await limiter.wait('k');
+          order.push(n);
+          return decision;
+        }),
+      );
+      expect(order).to.deep.equal([1, 2, 3, 4]);
+      for (const decision of decisions) expect(decision).to.include({ allowed: true, charged: 1 });
+    });
+
+    it('charges nothing when it is aborted while the store is asked', async () => {
+      const inner = createStore();
+      const { store, answer } = slowStore(inner);
+      const limiter = limiterOn(store, { ...quota, name: 'x' });
+      const abort = new AbortController();
+      const code = codeOf(limiter.wait('k', { cost: 4, signal: abort.signal }));
+      abort.abort();
+      await answer();
+      expect(await code).to.equal('HEADGATE_ABORTED');
+      const look = limiter.peek('k');
+      await answer();
+      expect((await look).remaining).to.equal(10);
+    });
+
+    it('charges nothing, and holds no slot, when the timeout or the end of the limiter comes first', async () => {
+      const inner = createStore();
+      const { store, answer } = slowStore(inner);
+      const policies = [
+        { ...quota, name: 'quota' },
+        { algorithm: 'concurrency', limit: 1, lease: '1h', name: 'slots' },
+      ] as const;
+      const limiter = limiterOn(store, { policies, name: 'x' });
+      const late = codeOf(limiter.wait('k', { timeout: 1 }));
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      await answer();
+      expect(await late).to.equal('HEADGATE_WAIT_TIMEOUT');
+      const closed = codeOf(limiter.wait('k'));
+      const behind = codeOf(limiter.wait('k'));
+      const closing = limiter.close();
+      await answer();
+      await closing;
+      expect(await closed).to.equal('HEADGATE_CLOSED');
+      expect(await behind).to.equal('HEADGATE_CLOSED');
+      expect(await codeOf(limiter.wait('k'))).to.equal('HEADGATE_CLOSED');
+      const after = await limiterOn(inner, { policies, name: 'x' }).peek('k');
+      expect(after.policies.map(({ remaining }) => remaining)).to.deep.equal([10, 1]);
+    });
+
+    it('rejects at once what can never be admitted', async () => {
+      const limiter = limiterOn(createStore(), { ...quota, algorithm: 'token-bucket', burst: 5 });
+      await limiter.consume('k', { cost: 5 });
+      const waiting = limiter.wait('k');
+      const error: unknown = await limiter.wait('k', { cost: 6 }).catch((reason: unknown) => reason);
+      expect(error).to.include({ code: 'HEADGATE_DENIED' });
+      expect(error).to.have.nested.property('decision.reason', 'cost-exceeds-capacity');
+      const closing = codeOf(waiting);
+      await limiter.close();
+      expect(await closing).to.equal('HEADGATE_CLOSED');
+    });
+
+    it('goes on as soon as this process gives something back', async () => {
+      const ways: ((limiter: Limiter, held: Decision) => Promise<unknown>)[] = [
+        (_, held) => held.refund(),
+        (_, held) => held.settle(3),
+        (limiter) => limiter.refund('k', 5),
+        (limiter) => limiter.reset('k'),
+      ];
+      for (const way of ways) {
+        const limiter = limiterOn(createStore(), quota);
+        const held = await limiter.consume('k', { cost: 10 });
+        const waiting = limiter.wait('k', { cost: 4 });
+        await limiter.peek('k');
+        await way(limiter, held);
+        expect((await waiting).allowed).to.be.true;
+      }
+      const banned = limiterOn(createStore(), { ...quota, ban: {} });
+      await banned.ban('k', '1h');
+      const waiting = banned.wait('k');
+      await banned.peek('k');
+      await banned.unban('k');
+      expect((await waiting).allowed).to.be.true;
+    });
+
+    it('is a semaphore with a concurrency policy', async () => {
+      const limiter = limiterOn(createStore(), { algorithm: 'concurrency', limit: 2, lease: '1h' });
+      let running = 0;
+      let most = 0;
+      await Promise.all(
+        Array.from({ length: 12 }, async () => {
+          await using _slot = await limiter.wait('k');
+          most = Math.max(most, ++running);
+          for (let i = 0; i < 3; i++) await limiter.peek('k');
+          await new Promise(setImmediate);
+          running--;
+        }),
+      );
+      expect(most).to.equal(2);
+      expect((await limiter.peek('k')).remaining).to.equal(2);
+    });
+
+    it('does not ban whom it makes wait', async () => {
+      const limiter = limiterOn(createStore(), {
+        ...{ algorithm: 'token-bucket', limit: 100, window: '1s', burst: 1 },
+        ban: { after: 1 },
+      });
+      await limiter.wait('k');
+      await limiter.wait('k');
+      expect((await limiter.peek('k')).reason).to.not.equal('banned');
+    });
+
+    it('holds an admitted request until its turn, and gives its slot back if that is too late or unwanted', async () => {
+      const limiter = limiterOn(createStore(), {
+        ...{ algorithm: 'leaky-bucket', limit: 1, window: '1h', burst: 1, maxDelay: '1d' },
+      });
+      await limiter.wait('k');
+      expect(await codeOf(limiter.wait('k', { timeout: 100 }))).to.equal('HEADGATE_WAIT_TIMEOUT');
+      const abort = new AbortController();
+      const code = codeOf(limiter.wait('k', { signal: abort.signal }));
+      while ((await limiter.peek('k')).resetAfterMs <= 3_600_000) await new Promise(setImmediate);
+      abort.abort();
+      expect(await code).to.equal('HEADGATE_ABORTED');
+      expect((await limiter.peek('k')).resetAfterMs).to.be.at.most(3_600_000);
+      await limiter.close();
+    });
+  });
+}
+
+describe('limiter.wait', () => {
+  const limiter = createLimiter({ limit: 1, window: '1h' });
+
+  for (const [options, code] of [
+    [{ cost: -1 }, 'HEADGATE_INVALID_COST'],
+    [{ cost: 1.5 }, 'HEADGATE_INVALID_COST'],
+    [{ timeout: 0 }, 'HEADGATE_INVALID_OPTION'],
+    [{ timeout: 'soon' }, 'HEADGATE_INVALID_OPTION'],
+    [{ signal: {} }, 'HEADGATE_INVALID_ARGUMENT'],
+    [{ timeoutMs: 5 }, 'HEADGATE_UNKNOWN_OPTION'],
+  ] as const) {
+    it(`refuses ${JSON.stringify(options)}`, async () => {
+      expect(await codeOf(limiter.wait('refused', options as object))).to.equal(code);
+      expect((await limiter.peek('refused')).remaining).to.equal(1);
+    });
+  }
+
+  it('refuses a key that is no string', async () => {
+    expect(await codeOf(limiter.wait(undefined as never))).to.equal('HEADGATE_INVALID_KEY');
+  });
+
+  it('is bounded by maxWaiting', async () => {
+    const small = createLimiter({ limit: 1, window: '1h', maxWaiting: 1 });
+    await small.consume('k');
+    const first = codeOf(small.wait('k'));
+    expect(await codeOf(small.wait('other'))).to.equal('HEADGATE_QUEUE_FULL');
+    await small.close();
+    expect(await first).to.equal('HEADGATE_CLOSED');
+  });
+
+  it('rejects with what the store fails with, under onStoreError: throw, and asks for the next', async () => {
+    let calls = 0;
+    const broken: Store = {
+      ...slowStore(memory()).store,
+      decide: () => Promise.reject(new Error(`down ${++calls}`)),
+    };
+    const failing = createLimiter({ store: broken, limit: 1, window: '1h', onStoreError: 'throw' });
+    const errors = await Promise.allSettled([failing.wait('k'), failing.wait('k')]);
+    const messages = errors.map((result) => String((result as PromiseRejectedResult).reason));
+    expect(messages[0]).to.include('down 1');
+    expect(messages[1]).to.include('down 2');
+  });
+
+  it('asks a store that is away more and more rarely, under onStoreError: deny', async () => {
+    let calls = 0;
+    const broken: Store = {
+      ...slowStore(memory()).store,
+      decide: () => {
+        calls++;
+        return Promise.reject(new Error('down'));
+      },
+    };
+    const failing = createLimiter({ store: broken, limit: 1, window: '1h', onStoreError: 'deny' });
+    expect(await codeOf(failing.wait('k', { timeout: 200 }))).to.equal('HEADGATE_WAIT_TIMEOUT');
+    expect(calls).to.be.within(2, 6);
+  });
+});
