@@ -48,7 +48,7 @@ export class Breaker {
     };
   }
 
-  /** Whether this call may try a store that is down: one at a time. Who may calls `tried`, and `answered`. */
+  /** Whether this call may try a store that is down: one at a time. Who may tells what came of it. */
   mayTry(): boolean {
     if (this.#trying || this.#unanswered >= MOST_UNANSWERED || performance.now() < this.#nextTry)
       return false;
@@ -57,16 +57,22 @@ export class Breaker {
     return true;
   }
 
-  /** The caller no longer waits for the try. */
+  /** The try has failed, or its caller waits no longer. */
   tried(): void {
     this.#trying = false;
     this.#nextTry = performance.now() + TRY_AFTER * (1 + Math.random());
   }
 
-  /** The try's call is over; `late` if nobody waited for it any more. A store that answers at all is tried again at once. */
-  answered(late: boolean): void {
+  /** The try's call is over. A store that answers at all, if late, is tried again at once. */
+  answered(inTime: boolean): void {
     this.#unanswered--;
-    if (late) this.#nextTry = 0;
+    if (inTime) this.#trying = false;
+    else this.#nextTry = 0;
+  }
+
+  /** The call was decided without asking the store. */
+  skipped(): void {
+    this.answered(true);
   }
 
   success(): void {

@@ -68,7 +68,6 @@ class FailurePolicy implements Store {
   readonly #store: Store;
   readonly #mode: Mode;
   readonly #share: number;
-  readonly #timeout: number;
   readonly #onHealth: FailureOptions['onHealth'];
   readonly #breaker: Breaker;
   readonly #timeouts: Timeouts;
@@ -84,7 +83,6 @@ class FailurePolicy implements Store {
     this.#store = store;
     this.#mode = mode;
     this.#share = share;
-    this.#timeout = timeout;
     this.#timeouts = new Timeouts(timeout);
     this.#breaker = breakerOf(store);
     this.#onHealth = onHealth;
@@ -96,67 +94,69 @@ class FailurePolicy implements Store {
   }
 
   decide(query: Query): MaybePromise<Reply> {
-    return this.#ask(
-      () => this.#store.decide(query),
-      (error) => this.#instead(query, error),
-      (reply) => this.#undo(query, reply),
-    );
+    const breaker = this.#breaker;
+    const trying = breaker.down;
+    if (trying && !breaker.mayTry()) return this.#instead(query, () => this.#downError());
+    let answer: MaybePromise<Reply>;
+    try {
+      answer = this.#store.decide(query);
+    } catch (error) {
+      answer = Promise.reject(error as Error);
+    }
+    if (isPromise(answer)) return this.#inTime(answer, trying, query);
+    if (trying) breaker.skipped();
+    return answer;
   }
 
-  /**
-   * Asks the store, or answers otherwise: at once if the store is down, later if it fails or is late.
-   *
-   * @param undo told of an answer that came too late
-   */
-  #ask<T>(
-    call: () => MaybePromise<T>,
-    instead: (error: () => HeadgateError) => T,
-    undo?: (answer: T) => void,
-  ): MaybePromise<T> {
+  /** What is not a decision has no answer but the store's. */
+  #ask<T>(call: () => MaybePromise<T>): MaybePromise<T> {
     const breaker = this.#breaker;
-    let answer: MaybePromise<T>;
     const trying = breaker.down;
-    if (trying && !breaker.mayTry()) return instead(() => this.#downError());
+    if (trying && !breaker.mayTry()) throw this.#downError();
+    let answer: MaybePromise<T>;
     try {
       answer = call();
     } catch (error) {
       answer = Promise.reject(error as Error);
     }
-    if (!isPromise(answer)) {
-      // Decided without asking the store.
-      if (trying) {
-        breaker.tried();
-        breaker.answered(true);
-      }
-      return answer;
-    }
+    if (isPromise(answer)) return this.#inTime(answer, trying, undefined);
+    if (trying) breaker.skipped();
+    return answer;
+  }
+
+  /** The store's answer; or, if it fails or is late, what a query is answered instead. */
+  #inTime<T>(answer: Promise<T>, trying: boolean, query: Query | undefined): Promise<T> {
+    const breaker = this.#breaker;
     return new Promise<T>((resolve, reject) => {
       const fail = (error: HeadgateError): void => {
         if (trying) breaker.tried();
         if (isOfRequest(error)) breaker.success();
         else breaker.failure(error);
+        if (!query) {
+          reject(error);
+          return;
+        }
         try {
-          resolve(instead(() => error));
+          resolve(this.#instead(query, () => error) as T);
         } catch (thrown) {
           reject(thrown as Error);
         }
       };
-      const awaited = this.#timeouts.add(() => fail(this.#lateError()));
+      const awaited = this.#timeouts.add(fail);
       answer.then(
         (value) => {
           const inTime = this.#timeouts.settle(awaited);
-          if (trying) breaker.answered(!inTime);
-          if (!inTime) {
-            undo?.(value);
-            return;
+          if (trying) breaker.answered(inTime);
+          if (inTime) {
+            breaker.success();
+            resolve(value);
+          } else if (query) {
+            this.#undo(query, value as Reply);
           }
-          if (trying) breaker.tried();
-          breaker.success();
-          resolve(value);
         },
         (error: unknown) => {
           const inTime = this.#timeouts.settle(awaited);
-          if (trying) breaker.answered(!inTime);
+          if (trying) breaker.answered(inTime);
           if (inTime) fail(coded(error));
         },
       );
@@ -209,20 +209,20 @@ class FailurePolicy implements Store {
   async adjust(change: Change): Promise<Reply> {
     if (change.degraded === 'local')
       return this.#local.adjust({ ...change, set: this.#localSet(change.set) });
-    return this.#ask(() => this.#store.adjust(change), rethrow);
+    return this.#ask(() => this.#store.adjust(change));
   }
 
   async lease(change: LeaseChange): Promise<boolean> {
     if (change.degraded === 'local') return this.#local.lease({ ...change, set: this.#localSet(change.set) });
-    return this.#ask(() => this.#store.lease(change), rethrow);
+    return this.#ask(() => this.#store.lease(change));
   }
 
   async reset(subject: Subject): Promise<void> {
-    return this.#ask(() => this.#store.reset(subject), rethrow);
+    return this.#ask(() => this.#store.reset(subject));
   }
 
   async ban(subject: Subject, duration: number): Promise<void> {
-    return this.#ask(() => this.#store.ban(subject, duration), rethrow);
+    return this.#ask(() => this.#store.ban(subject, duration));
   }
 
   /** Resolves once every decision under way has its answer. The store stays open. */
@@ -231,19 +231,11 @@ class FailurePolicy implements Store {
     if (this.#onHealth) this.#breaker.listeners.delete(this.#onHealth);
   }
 
-  #lateError(): HeadgateError {
-    return new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${this.#timeout} ms.`);
-  }
-
   #downError(): HeadgateError {
     const { since, lastError } = this.#breaker.health;
     const message = `The store is down since ${new Date(since).toISOString()}: ${lastError?.message}`;
     return new HeadgateError('HEADGATE_STORE_AWAY', message, { cause: lastError });
   }
-}
-
-function rethrow(error: () => HeadgateError): never {
-  throw error();
 }
 
 function coded(error: unknown): HeadgateError {

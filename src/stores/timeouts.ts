@@ -1,8 +1,12 @@
+import { HeadgateError } from '../errors.js';
+
+type Expire = (error: HeadgateError) => void;
+
 /** Something that is awaited. */
 export interface Awaited {
   readonly due: number;
   /** Undefined once it has come, or is given up. */
-  expire: (() => void) | undefined;
+  expire: Expire | undefined;
   next: Awaited | undefined;
 }
 
@@ -21,8 +25,8 @@ export class Timeouts {
     this.#ms = ms;
   }
 
-  /** @param expire is called when the time is over, unless `settle` was */
-  add(expire: () => void): Awaited {
+  /** @param expire is called with `HEADGATE_STORE_TIMEOUT` when the time is over, unless `settle` was */
+  add(expire: Expire): Awaited {
     const awaited: Awaited = { due: performance.now() + this.#ms, expire, next: undefined };
     if (this.#tail) this.#tail.next = awaited;
     else this.#head = awaited;
@@ -65,7 +69,7 @@ export class Timeouts {
       for (let head = this.#head; head && head.due <= now; head = this.#head) {
         const { expire } = head;
         this.settle(head);
-        expire!();
+        expire!(new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${this.#ms} ms.`));
       }
       if (this.#head && !this.#armed) this.#arm(this.#head.due - performance.now());
     });
