@@ -2,9 +2,12 @@ export {
   createLimiter,
   type ConsumeOptions,
   type CreateLimiterOptions,
+  type HoldOptions,
   type Limiter,
   type LimiterOptions,
+  type WaitOptions,
 } from './limiter.js';
+export { consumeAll, type Dimension, type JointDecision } from './all.js';
 export { memoryStore, type MemoryStoreOptions } from './stores/memory.js';
 export { HeadgateError, type ErrorCode } from './errors.js';
 export type { Decision, Reason, Verdict } from './decision.js';

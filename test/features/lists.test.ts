@@ -99,7 +99,7 @@ describe('allow and deny lists', () => {
     }
 
     for (const list of ['10.0.0.1', new Set(['10.0.0.1']), 5, null]) {
-      it(`${typeof list === 'string' ? list : String(list)} in place of a list`, () => {
+      it(`${Object.prototype.toString.call(list)} in place of a list`, () => {
         expect(() => compileList('denyList', list as never))
           .to.throw(HeadgateError, /^denyList: /)
           .with.property('code', 'HEADGATE_INVALID_OPTION');
@@ -133,16 +133,18 @@ describe('allow and deny lists', () => {
     const looks = (count: number) => {
       const entries = Array.from({ length: count }, (_, i) => `10.${i >> 8}.${i & 255}.0/24`);
       const list = compileList<object>('denyList', [...entries, ...entries.map((_, i) => `key-${i}`)]);
-      const { has } = Set.prototype;
+      const has = Object.getOwnPropertyDescriptor(Set.prototype, 'has') as {
+        value: (item: unknown) => boolean;
+      };
       let calls = 0;
-      Set.prototype.has = function (value) {
+      Set.prototype.has = function (item) {
         calls++;
-        return has.call(this, value);
+        return has.value.call(this, item);
       };
       try {
         expect(listed(list, '11.0.0.1', 'stranger')).to.be.false;
       } finally {
-        Set.prototype.has = has;
+        Object.defineProperty(Set.prototype, 'has', has);
       }
       return calls;
     };

@@ -1,0 +1,107 @@
+import type { Decision } from './decision.js';
+import { invalidOption } from './errors.js';
+import { Limiter } from './limiter.js';
+import { checkCost, checkKey, checkShape } from './validate.js';
+
+/** One dimension of a request: per address, per account, per route. */
+export interface Dimension {
+  limiter: Limiter;
+  key: string;
+  /** Whole units, 0 (only look) to 1e12. Default 1. */
+  cost?: number;
+}
+
+/** What several limiters say to one request. Made by {@link consumeAll}. */
+export class JointDecision {
+  /** Every one admitted. */
+  readonly allowed: boolean;
+  /** The one that decided: that which denied, or of those that admitted the one with the least left of its limit. */
+  readonly decision: Decision;
+  /** Of those that were asked, in order: the first denial ends it. */
+  readonly decisions: readonly Decision[];
+
+  /** @internal */
+  constructor(decisions: readonly [Decision, ...Decision[]]) {
+    this.decisions = decisions;
+    const last = decisions[decisions.length - 1]!;
+    this.allowed = last.allowed;
+    this.decision = last.allowed ? decisions.reduce((a, b) => (share(b) < share(a) ? b : a)) : last;
+  }
+
+  /** Gives all charges back. @throws what a store fails with; all were tried */
+  refund(): Promise<void> {
+    return all(this.decisions, (decision) => decision.refund());
+  }
+
+  /** Gives back the slots of concurrency policies. @throws as `refund` */
+  release(): Promise<void> {
+    return all(this.decisions, (decision) => decision.release());
+  }
+
+  /** Takes the request back, as if it had never been: `refund` and `release`. @throws as `refund` */
+  cancel(): Promise<void> {
+    return all(this.decisions, (decision) => decision.cancel());
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release();
+  }
+}
+
+/**
+ * Decides one request by several limiters, each with its own key: it is admitted if all admit it, and else charged by none.
+ * They are asked in order, up to the first that denies; then those before it give their charge back.
+ *
+ * Each limiter's decision is atomic. The whole is not: until the charges are given back, a simultaneous request may be
+ * denied because of them. Policies on one key belong in one limiter, which decides them in one store call.
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST` before
+ * anything is charged; else as `limiter.consume`, after what was charged is given back
+ */
+export async function consumeAll(dimensions: readonly Dimension[]): Promise<JointDecision> {
+  check(dimensions);
+  const decisions: Decision[] = [];
+  try {
+    for (const { limiter, key, cost } of dimensions) {
+      const decision = await limiter.decide(key, cost);
+      decisions.push(decision);
+      if (!decision.allowed) break;
+    }
+  } catch (error) {
+    await giveBack(decisions);
+    throw error;
+  }
+  const joint = new JointDecision(decisions as [Decision, ...Decision[]]);
+  if (!joint.allowed) await giveBack(decisions);
+  return joint;
+}
+
+/** A store that fails now changes neither the answer nor the error: what it keeps is gone by the window's end. */
+async function giveBack(decisions: readonly Decision[]): Promise<void> {
+  await all(decisions, (decision) => decision.cancel()).catch(() => {});
+}
+
+async function all<T>(items: readonly T[], act: (item: T) => Promise<unknown>): Promise<void> {
+  const results = await Promise.allSettled(items.map(act));
+  for (const result of results) if (result.status === 'rejected') throw result.reason;
+}
+
+/** How much of its limit is left. */
+function share({ remaining, limit }: Decision): number {
+  return limit === 0 ? 1 : remaining / limit;
+}
+
+function check(dimensions: readonly Dimension[]): void {
+  if (!Array.isArray(dimensions) || dimensions.length === 0) {
+    throw invalidOption('dimensions', dimensions, 'Write an array: [{ limiter, key, cost }, ...].');
+  }
+  dimensions.forEach((dimension: Dimension, i) => {
+    checkShape(`dimensions[${i}]`, dimension, ['limiter', 'key', 'cost']);
+    const { limiter, key, cost } = dimension;
+    if (!(limiter instanceof Limiter)) {
+      throw invalidOption(`dimensions[${i}].limiter`, limiter, 'Write what createLimiter returns.');
+    }
+    checkKey(key);
+    checkCost(cost ?? 1);
+  });
+}
