@@ -1,8 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Decision } from '../decision.js';
-import { HoldQueue, unitTime } from '../queue.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
-import { realTiming } from '../timing.js';
 import { retryAfterSeconds, type HeaderTarget } from './headers.js';
 import { checkGeneratedKey, isPromise, type CompiledOptions } from './options.js';
 import { problemOf, statusOf } from './problem.js';
@@ -38,13 +36,11 @@ interface Limited<Req extends object, Res> {
 export class Flow<Req extends object, Res> {
   readonly #framework: Framework<Req, Res>;
   readonly #options: CompiledOptions<Req, Res>;
-  readonly #queue: HoldQueue;
   readonly #refunds: boolean;
 
   constructor(framework: Framework<Req, Res>, options: CompiledOptions<Req, Res>) {
     this.#framework = framework;
     this.#options = options;
-    this.#queue = new HoldQueue(options.maxHeld, realTiming);
     this.#refunds = options.refundSuccess || options.refundFailure;
   }
 
@@ -59,9 +55,8 @@ export class Flow<Req extends object, Res> {
     else this.#proceed(decision, req, res, next);
   }
 
-  /** Ends every hold, and the limiter if it was made for this flow. */
+  /** Closes the limiter if it was made for this flow. */
   async close(): Promise<void> {
-    this.#queue.close();
     if (this.#options.ownsLimiter) await this.#options.limiter.close();
   }
 
@@ -147,6 +142,7 @@ export class Flow<Req extends object, Res> {
     if (decision === undefined) return next();
     let admitted: MaybePromise<boolean>;
     try {
+      if (decision.allowed && (this.#refunds || leaseOf(decision.set) > 0)) this.#follow(decision, req, res);
       admitted = decision.delayMs > 0 ? this.#hold(decision, req, res) : this.#conclude(decision, req, res);
     } catch (error) {
       return next(error);
@@ -160,21 +156,22 @@ export class Flow<Req extends object, Res> {
     }
   }
 
-  /** Waits for the request's turn (leaky bucket with `maxDelay`), unless its client leaves. */
+  /** Waits for the request's turn (leaky bucket with `maxDelay`), unless its client leaves: then its slot is given back. */
   async #hold(decision: Decision, req: Req, res: Res): Promise<boolean> {
     const response = this.#framework.raw(res);
-    const { key, cost, delayMs, set } = decision;
     const gone = new AbortController();
     const leave = (): void => gone.abort();
     if (response.closed) leave();
     response.once('close', leave);
-    const turn = { key, cost, delayMs, unitMs: unitTime(set.policies) };
-    const outcome = await this.#queue.hold(turn, gone.signal);
-    response.off('close', leave);
-    if (outcome === 'turn') return this.#conclude(decision, req, res);
-    decision.cancel().catch(ignore);
-    if (outcome === 'full') return this.#conclude(decision.queueFull(), req, res);
-    return false;
+    try {
+      const held = await this.#options.limiter.hold(decision, { signal: gone.signal });
+      return await this.#conclude(held, req, res);
+    } catch (error) {
+      if (gone.signal.aborted) return false;
+      throw error;
+    } finally {
+      response.off('close', leave);
+    }
   }
 
   /** Tells everyone of the decision; true if the request goes on. */
@@ -189,13 +186,10 @@ export class Flow<Req extends object, Res> {
     if (!response.headersSent && !limiter.shadow) {
       writeHeaders(this.#framework, res, decision, before !== undefined);
     }
-    if (!decision.allowed) {
-      // A denied request charges nothing, whatever limiters it has passed before.
-      for (let trail = before; trail; trail = trail.before) trail.decision.cancel().catch(ignore);
-      return this.#deny(decision, req, res, response);
-    }
-    if (this.#refunds || leaseOf(decision.set) > 0) this.#follow(decision, req, res, response);
-    return true;
+    if (decision.allowed) return true;
+    // A denied request charges nothing, whatever limiters it has passed before.
+    for (let trail = before; trail; trail = trail.before) trail.decision.cancel().catch(ignore);
+    return this.#deny(decision, req, res, response);
   }
 
   #deny(decision: Decision, req: Req, res: Res, response: ServerResponse): MaybePromise<boolean> {
@@ -216,27 +210,28 @@ export class Flow<Req extends object, Res> {
   }
 
   /** Waits for the end of the response: then slots are given back, and costs if they are not to count. */
-  #follow(decision: Decision, req: Req, res: Res, response: ServerResponse): void {
+  #follow(decision: Decision, req: Req, res: Res): void {
+    const response = this.#framework.raw(res);
     const lease = leaseOf(decision.set);
     const timer = lease > 0 ? renewing(decision, lease) : undefined;
     let ended = false;
-    const end = (): void => {
+    const end = (completed: boolean): void => {
       if (ended) return;
       ended = true;
       clearInterval(timer);
       decision.release().catch(ignore);
-      if (this.#refunds) this.#settle(decision, req, res, response).catch(warn('requestWasSuccessful'));
+      if (this.#refunds) this.#settle(decision, req, res, completed).catch(warn('requestWasSuccessful'));
     };
-    if (response.closed) return end();
-    response.once('finish', end);
-    response.once('close', end);
+    if (response.closed) return end(false);
+    response.once('finish', () => end(true));
+    response.once('close', () => end(false));
   }
 
-  async #settle(decision: Decision, req: Req, res: Res, response: ServerResponse): Promise<void> {
+  async #settle(decision: Decision, req: Req, res: Res, completed: boolean): Promise<void> {
     const { refundSuccess, refundFailure, wasSuccessful } = this.#options;
     const success =
-      response.writableFinished &&
-      (wasSuccessful ? await wasSuccessful(req, res) : response.statusCode < 400);
+      completed &&
+      (wasSuccessful ? await wasSuccessful(req, res) : this.#framework.raw(res).statusCode < 400);
     if (success ? refundSuccess : refundFailure) await decision.refund().catch(ignore);
   }
 }

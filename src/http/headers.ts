@@ -127,23 +127,32 @@ function seconds(ms: number): number {
   return Math.ceil(ms / 1000);
 }
 
-/** Seconds after which a denied client may come again; also where no policy can say. */
-export function retryAfterSeconds(decision: Decision): number {
+/** How long a denied client is to stay away, ms; an answer also where no policy has one. */
+function waitMs(decision: Decision): number {
   if (decision.reason === 'cost-exceeds-capacity') {
     // There is no such time. A client that tries for ever does so once a window.
-    const { policies } = decision.set;
-    return seconds(policies.find(({ name }) => name === decision.policy)?.window ?? 1000);
+    return decision.set.policies.find(({ name }) => name === decision.policy)?.window ?? 1;
   }
-  return Math.max(1, seconds(decision.retryAfterMs ?? 0));
+  return decision.retryAfterMs || 1;
 }
 
-/** The seconds until the whole quota is back; of a denial, until the request is admitted: some clients wait that long. */
+/** `Retry-After`: never too early. */
+export function retryAfterSeconds(decision: Decision): number {
+  return seconds(waitMs(decision));
+}
+
+/** Time until the whole quota is back, ms; of a denial, until the request is admitted: some clients wait that long. */
+function resetMs(decision: Decision): number {
+  return decision.reason === undefined ? decision.resetAfterMs : waitMs(decision);
+}
+
 function secondsToReset(decision: Decision): number {
-  return decision.reason === undefined ? seconds(decision.resetAfterMs) : retryAfterSeconds(decision);
+  return seconds(resetMs(decision));
 }
 
+/** In seconds since 1970. */
 function dateOfReset(decision: Decision): number {
-  return Math.ceil(Date.now() / 1000) + secondsToReset(decision);
+  return seconds(Date.now() + resetMs(decision));
 }
 
 /**

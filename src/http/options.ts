@@ -55,8 +55,6 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
   skipFailedRequests?: boolean;
   /** What counts as a success of a completed response. Sync or async. Default: a status below 400. */
   requestWasSuccessful?: (request: Req, response: Res) => MaybePromise<boolean>;
-  /** How many requests are held at a time (leaky bucket with `maxDelay`); further ones get 503. Default 1,000. */
-  maxHeld?: number;
   /** Every decision, for logs and metrics. What it throws is reported as a process warning. */
   onDecision?: (decision: Decision, request: Req) => void;
 }
@@ -90,7 +88,6 @@ export const HTTP_OPTIONS: readonly string[] = [
   'skipSuccessfulRequests',
   'skipFailedRequests',
   'requestWasSuccessful',
-  'maxHeld',
   'onDecision',
 ];
 
@@ -136,7 +133,6 @@ export interface CompiledOptions<Req, Res> {
   readonly refundSuccess: boolean;
   readonly refundFailure: boolean;
   readonly wasSuccessful: ((request: Req, response: Res) => MaybePromise<boolean>) | undefined;
-  readonly maxHeld: number;
   readonly onDecision: ((decision: Decision, request: Req) => void) | undefined;
 }
 
@@ -151,7 +147,7 @@ export function compileOptions<Req, Res>(
   assembly: Assembly = {},
   shared?: Limiter,
 ): CompiledOptions<Req, Res> {
-  const { cost, headers, statusCode, ipv6Subnet, maxHeld, allowList, denyList } = options;
+  const { cost, headers, statusCode, ipv6Subnet, allowList, denyList } = options;
   const policiesOf = tiersIn(options);
   const compiled = {
     skip: checkFunction('skip', options.skip),
@@ -169,7 +165,6 @@ export function compileOptions<Req, Res>(
     refundSuccess: checkBoolean('skipSuccessfulRequests', options.skipSuccessfulRequests, false),
     refundFailure: checkBoolean('skipFailedRequests', options.skipFailedRequests, false),
     wasSuccessful: checkFunction('requestWasSuccessful', options.requestWasSuccessful),
-    maxHeld: maxHeld === undefined ? 1000 : checkInteger('maxHeld', maxHeld, 0, 1e6),
     onDecision: checkFunction('onDecision', options.onDecision),
   };
   // Last: it claims its name.
