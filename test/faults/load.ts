@@ -1,0 +1,112 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { createLimiter, HeadgateError, type Limiter, type Store } from 'headgate';
+
+export const MODES = ['local', 'allow', 'deny', 'throw'] as const;
+export type Mode = (typeof MODES)[number];
+
+/** What is limited under load: the hot key reaches its limit, all others are asked for once. */
+export const LIMIT = 40;
+export const LOCAL_SHARE = 0.5;
+export const TIMEOUT = 100;
+
+const EVERY_MS = 5;
+
+export interface Answer {
+  readonly key: string;
+  /** When it was asked, by `performance.now()`, and how long the answer took. */
+  readonly at: number;
+  readonly ms: number;
+  readonly allowed: boolean;
+  readonly degraded: boolean;
+  /** Of an answer that was an error. */
+  readonly code: string | undefined;
+}
+
+/** A limiter of one mode that is asked every few milliseconds, whatever becomes of the answers. */
+export class Load {
+  readonly mode: Mode;
+  readonly limiter: Limiter;
+  readonly answers: Answer[] = [];
+  readonly #pending = new Set<Promise<void>>();
+  #timer: NodeJS.Timeout | undefined;
+  #asked = 0;
+
+  constructor(mode: Mode, store: Store, onHealth?: () => void) {
+    this.mode = mode;
+    this.limiter = createLimiter({
+      name: mode,
+      store,
+      algorithm: 'fixed-window',
+      limit: LIMIT,
+      window: '10m',
+      timeout: TIMEOUT,
+      onStoreError: mode,
+      localShare: LOCAL_SHARE,
+      ...(onHealth && { onHealth }),
+    });
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => {
+      this.#ask('hot');
+      this.#ask(`once-${this.#asked++}`);
+    }, EVERY_MS);
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    await Promise.all(this.#pending);
+    await this.limiter.close();
+  }
+
+  get degraded(): Answer[] {
+    return this.answers.filter(({ degraded }) => degraded);
+  }
+
+  /** Whether the last answers were all the store's. */
+  isBack(): boolean {
+    return this.answers.length > 20 && this.answers.slice(-10).every(({ degraded }) => !degraded);
+  }
+
+  #ask(key: string): void {
+    const at = performance.now();
+    const note = (allowed: boolean, degraded: boolean, code?: string): void => {
+      this.answers.push({ key, at, ms: performance.now() - at, allowed, degraded, code });
+    };
+    const asked = this.limiter.consume(key).then(
+      ({ allowed, degraded }) => note(allowed, degraded),
+      (error: unknown) => note(false, true, error instanceof HeadgateError ? error.code : String(error)),
+    );
+    this.#pending.add(asked);
+    void asked.then(() => this.#pending.delete(asked));
+  }
+}
+
+/** How late this process itself was, ms: what a slow machine adds to every answer. */
+export function eventLoopDelay(): { stop(): number } {
+  const histogram = monitorEventLoopDelay({ resolution: 5 });
+  histogram.enable();
+  return {
+    stop() {
+      histogram.disable();
+      return histogram.max / 1e6;
+    },
+  };
+}
+
+export function percentile(values: readonly number[], p: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor((p / 100) * sorted.length))] ?? 0;
+}
+
+export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Resolves with the time that it took, ms. */
+export async function until(condition: () => boolean | Promise<boolean>, within = 10_000): Promise<number> {
+  const start = performance.now();
+  while (!(await condition())) {
+    if (performance.now() - start > within) throw new Error(`It did not come about within ${within} ms.`);
+    await sleep(2);
+  }
+  return performance.now() - start;
+}

@@ -1,0 +1,63 @@
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+
+/** Stands between client and server, and breaks connections as networks do. */
+export class Proxy {
+  readonly #target: number;
+  readonly #sockets = new Set<Socket>();
+  #server: Server | undefined;
+  #cutNext = false;
+  port = 0;
+  /** Replies that were cut. */
+  cuts = 0;
+
+  constructor(target: number) {
+    this.#target = target;
+  }
+
+  /** Listens, on the same port as before. */
+  async open(): Promise<void> {
+    this.#server = createServer((client) => this.#join(client)).listen(this.port, '127.0.0.1');
+    await once(this.#server, 'listening');
+    this.port = (this.#server.address() as AddressInfo).port;
+  }
+
+  /** Ends all connections and refuses new ones. */
+  async close(): Promise<void> {
+    const closed = this.#server && once(this.#server, 'close');
+    this.#server?.close();
+    for (const socket of this.#sockets) socket.destroy();
+    await closed;
+  }
+
+  /** Cuts the next reply in the middle, and the connection with it. */
+  cutNextReply(): void {
+    this.#cutNext = true;
+  }
+
+  #join(client: Socket): void {
+    const server = connect(this.#target, '127.0.0.1');
+    for (const [from, to] of [
+      [client, server],
+      [server, client],
+    ] as const) {
+      this.#sockets.add(from);
+      from.on('error', () => {});
+      from.on('close', () => {
+        this.#sockets.delete(from);
+        to.destroy();
+      });
+    }
+    client.on('data', (data) => server.write(data));
+    server.on('data', (data) => {
+      if (!this.#cutNext) {
+        client.write(data);
+        return;
+      }
+      this.#cutNext = false;
+      this.cuts++;
+      client.end(data.subarray(0, data.length / 2));
+      server.destroy();
+    });
+  }
+}

@@ -1,0 +1,26 @@
+/** What one fault did, to be read by people: HEADGATE_REPORT=1 prints the table at the end. */
+interface Line {
+  readonly fault: string;
+  readonly decisions: number;
+  readonly degraded: number;
+  readonly doubled: number;
+  readonly lost: number;
+  readonly p99: number;
+  readonly backAfter: number;
+  readonly lateBy: number;
+}
+
+const lines: Line[] = [];
+
+export function noteFault(line: Line): void {
+  lines.push({
+    ...line,
+    p99: Math.round(line.p99),
+    backAfter: Math.round(line.backAfter),
+    lateBy: Math.round(line.lateBy),
+  });
+}
+
+after(() => {
+  if (process.env['HEADGATE_REPORT'] && lines.length > 0) console.table(lines);
+});
