@@ -224,23 +224,31 @@ class MemoryStore implements Store {
     let slot = table.find(key);
     if (slot === 0 && units > 0) slot = table.create(key, now);
     const verdicts: number[] = [];
-    let until = 0;
     for (let i = 0; i < columns.length; i++) {
       const column = columns[i]!;
       const { params } = set.policies[i]!;
       if (slot === 0) column.look(0, params, 0, now, false);
       else column.adjust(slot, params, units, marks?.[i] ?? 0, now);
       verdicts.push(0, column.remaining, column.reset);
-      until = Math.max(until, now + column.reset);
     }
-    if (slot !== 0)
-      table.touch(
-        slot,
-        columns.length,
-        set.ban ? Math.max(until, table.bans.until(slot, set.ban)) : until,
-        0,
-      );
+    this.#touch(set, slot, now);
     return { now, ban: 0, verdicts };
+  }
+
+  /** After a change of what was charged: until when the slot matters now. */
+  #touch(set: PolicySet, slot: number, now: number): void {
+    if (slot === 0) return;
+    const { table, columns } = this.#view(set);
+    let until = set.ban ? table.bans.until(slot, set.ban) : 0;
+    let denied = set.ban ? now + table.bans.look(slot, set.ban, now, false) : 0;
+    for (let i = 0; i < columns.length; i++) {
+      const column = columns[i]!;
+      const { params, shadow } = set.policies[i]!;
+      column.look(slot, params, 0, now, false);
+      until = Math.max(until, now + column.reset);
+      if (column.remaining === 0 && !shadow) denied = Math.max(denied, now + column.reset);
+    }
+    table.touch(slot, columns.length, until, denied);
   }
 
   lease({ set, key, lease, action }: LeaseChange): boolean {
@@ -257,6 +265,7 @@ class MemoryStore implements Store {
           : column.renew(slot, params, lease, now);
       held &&= done;
     });
+    this.#touch(set, slot, now);
     return held;
   }
 

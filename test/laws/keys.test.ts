@@ -1,0 +1,258 @@
+// Law 9. Any string is a key; different keys never share state; Redis keys are bounded and share one slot.
+import { expect } from 'chai';
+import fc from 'fast-check';
+import type { Policy } from 'headgate';
+import { compilePolicies } from '../../src/policy.js';
+import { KeyMaker } from '../../src/stores/keys.js';
+import { algorithms } from '../support/policies.js';
+import { runs } from '../support/random.js';
+import { clients, limiterOn, stores } from '../support/stores.js';
+
+const long = 'x'.repeat(10_240);
+
+/** What has broken others, each beside what it could be mistaken for. */
+const NASTY = [
+  ...[
+    '',
+    ' ',
+    '%',
+    '%20',
+    '%2520',
+    '%25',
+    '%#',
+    '%#x',
+    '{',
+    '}',
+    '%7b',
+    '%7d',
+    '{}',
+    '}{',
+    '{a}',
+    'a}',
+    '}a',
+    '{{a}}',
+  ],
+  ...[
+    ':',
+    '::',
+    'a:',
+    ':a',
+    'a:b',
+    'a%3ab',
+    'default:a',
+    'a}f1',
+    'a}f1:p',
+    '*',
+    'user:1',
+    'user:1:9',
+    'user:*',
+    '?',
+    '[a]',
+  ],
+  ...[
+    '\0',
+    'a\0',
+    '\0a',
+    '\0\0',
+    '\n',
+    '\r\n',
+    '\t',
+    '\x7f',
+    '%00',
+    '%7f',
+    '\\',
+    '"',
+    "'",
+    'a b',
+    'a  b',
+    'a%20b',
+  ],
+  ...[
+    'é',
+    'e\u0301',
+    'É',
+    'ß',
+    '👍',
+    '👍🏽',
+    '😀😀',
+    '\ud83d',
+    '\ude00',
+    '\ud83d\ud83d',
+    '\ufffd',
+    '%ufffd',
+    '\u2028',
+    '\ufeff',
+  ],
+  ...[
+    long,
+    `${long}y`,
+    `y${long}`,
+    'x'.repeat(128),
+    'x'.repeat(129),
+    'x'.repeat(127),
+    '%'.repeat(50),
+    '{'.repeat(129),
+  ],
+  ...[
+    'constructor',
+    '__proto__',
+    'toString',
+    'hasOwnProperty',
+    '0',
+    '-0',
+    '1',
+    '01',
+    '1e0',
+    'NaN',
+    'null',
+    'undefined',
+  ],
+];
+
+const anyKey = fc.oneof(
+  fc.constantFrom(...NASTY),
+  fc.string({ unit: 'binary', maxLength: 200 }),
+  fc.string({
+    unit: fc.constantFrom('{', '}', ':', '%', '#', '\0', 'a', '2', '5', '\ud83d', '\ude00', 'é'),
+    maxLength: 150,
+  }),
+);
+
+const policies: readonly Policy[] = algorithms.map((algorithm) =>
+  algorithm === 'concurrency'
+    ? { name: algorithm, algorithm, limit: 1, lease: '1h' }
+    : ({ name: algorithm, algorithm, limit: 1, window: '1h' } as Policy),
+);
+
+for (const [name, createStore] of Object.entries(stores)) {
+  describe(`law 9, keys, on ${name}`, () => {
+    it('each of many awkward keys has its own quota', async () => {
+      const limiter = limiterOn(createStore(), { policies });
+      for (const key of NASTY)
+        expect((await limiter.consume(key)).allowed, JSON.stringify(key.slice(0, 40))).to.be.true;
+      for (const key of NASTY)
+        expect((await limiter.consume(key)).allowed, JSON.stringify(key.slice(0, 40))).to.be.false;
+    });
+
+    it('spending, resetting and banning one key leaves the others alone', () =>
+      fc.assert(
+        fc.asyncProperty(fc.uniqueArray(anyKey, { minLength: 2, maxLength: 6 }), async ([one, ...others]) => {
+          const limiter = limiterOn(createStore(), { limit: 2, window: '1h', ban: {} });
+          for (const key of others) await limiter.consume(key);
+          await limiter.consume(one!);
+          await limiter.consume(one!);
+          for (const key of others) expect((await limiter.peek(key)).remaining).to.equal(1);
+          await limiter.reset(one!);
+          await limiter.ban(one!, '1h');
+          for (const key of others)
+            expect(await limiter.peek(key)).to.include({ allowed: true, remaining: 1 });
+          expect((await limiter.peek(one!)).allowed).to.be.false;
+        }),
+        runs(name, 100, 10),
+      ));
+
+    it('limiters of different names do not share, whatever the names and keys', () =>
+      fc.assert(
+        fc.asyncProperty(
+          fc.uniqueArray(anyKey, { minLength: 2, maxLength: 4 }),
+          anyKey,
+          async (names, key) => {
+            const store = createStore();
+            const limiters = names
+              .map((each) => each.slice(0, 256))
+              .filter((each, i, all) => each !== '' && all.indexOf(each) === i)
+              .map((each) => limiterOn(store, { name: each, limit: 1, window: '1h' }));
+            for (const limiter of limiters) expect((await limiter.consume(key)).allowed).to.be.true;
+            // A name and a key that look like another name and key.
+            for (const limiter of limiters) expect((await limiter.consume(`${key}:`)).allowed).to.be.true;
+          },
+        ),
+        runs(name, 50, 5),
+      ));
+  });
+}
+
+describe('law 9, keys: Redis keys', () => {
+  const policyNames = fc.string({ unit: 'grapheme-ascii', minLength: 1, maxLength: 64 });
+  const made = fc
+    .record({
+      name: anyKey.map((each) => each.slice(0, 256)),
+      key: anyKey,
+      names: fc.uniqueArray(policyNames, { minLength: 1, maxLength: 4 }),
+      ban: fc.boolean(),
+    })
+    .map(({ name, key, names, ban }) => {
+      const named = names.map((each) => ({ name: each, limit: 1, window: 1_000 }));
+      const set = {
+        name,
+        policies: compilePolicies('policies', named),
+        ban: ban ? { after: 0, within: 1, first: 1, factor: 1, max: 1 } : undefined,
+        timeout: 100,
+      };
+      const keys: string[] = [];
+      new KeyMaker('hg', set).push(keys, key);
+      return { name, key, keys };
+    });
+
+  it('are well-formed, bounded, different, and in one slot', () =>
+    fc.assert(
+      fc.property(made, ({ keys }) => {
+        for (const key of keys) {
+          expect(key.isWellFormed()).to.be.true;
+          expect(Buffer.byteLength(key)).to.be.at.most(700);
+        }
+        expect(new Set(keys).size).to.equal(keys.length);
+        expect(new Set(keys.map(slotOf)).size).to.equal(1);
+      }),
+      runs('memory', 1_000, 0),
+    ));
+
+  it('are different for different names and keys', () =>
+    fc.assert(
+      fc.property(made, made, (a, b) => {
+        if (a.name === b.name && a.key === b.key) return;
+        expect(a.keys.filter((key) => b.keys.includes(key))).to.deep.equal([]);
+      }),
+      runs('memory', 1_000, 0),
+    ));
+
+  it('spread over the slots', () => {
+    const slots = new Set<number>();
+    const set = {
+      name: 'x',
+      policies: compilePolicies('p', [{ limit: 1, window: 1 }]),
+      ban: undefined,
+      timeout: 1,
+    };
+    const maker = new KeyMaker('hg', set);
+    for (let i = 0; i < 1_000; i++) {
+      const keys: string[] = [];
+      maker.push(keys, `user:${i}`);
+      slots.add(slotOf(keys[0]!));
+    }
+    expect(slots.size).to.be.above(900);
+  });
+
+  it('take a key of 10 kB in little room', async () => {
+    const { redis } = clients;
+    const before = new Set(await redis.keys('*'));
+    await limiterOn(stores.redis(), { limit: 1, window: '1h' }).consume(long);
+    const added = (await redis.keys('*')).filter((key) => !before.has(key));
+    expect(added).to.have.length(1);
+    expect(added[0]!.length).to.be.below(100);
+  });
+});
+
+/** As Redis Cluster computes it: CRC16 (XMODEM) of the first non-empty {tag}, else of the whole key. */
+function slotOf(key: string): number {
+  const open = key.indexOf('{');
+  const close = key.indexOf('}', open + 1);
+  const hashed = open >= 0 && close > open + 1 ? key.slice(open + 1, close) : key;
+  let crc = 0;
+  for (const byte of Buffer.from(hashed)) {
+    crc ^= byte << 8;
+    for (let bit = 0; bit < 8; bit++)
+      crc = crc & 0x8000 ? ((crc << 1) ^ 0x1021) & 0xffff : (crc << 1) & 0xffff;
+  }
+  return crc % 16_384;
+}

@@ -1,0 +1,220 @@
+// Law 5. Every Redis key has a TTL after every operation; one without heals; expired state decides as no state.
+import { expect } from 'chai';
+import fc from 'fast-check';
+import type { Redis } from 'ioredis';
+import type { Decision, Limiter, Policy, Store } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { allowKeysWithoutTtl } from '../support/hooks.js';
+import { algorithms, policyOf } from '../support/policies.js';
+import { runs } from '../support/random.js';
+import { clients, freshPrefix, limiterOn, stores, TestClock } from '../support/stores.js';
+
+const operation = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ consume: fc.constantFrom(1, 1, 2, 5) }) },
+  fc.record({ refund: fc.constantFrom(1, 5, 1_000) }),
+  fc.record({ settle: fc.nat(), to: fc.constantFrom(0, 1, 7, 1_000) }),
+  fc.record({ release: fc.nat() }),
+  fc.record({ renew: fc.nat() }),
+  fc.constantFrom('reset' as const, 'ban' as const, 'unban' as const),
+);
+type Operation = typeof operation extends fc.Arbitrary<infer T> ? T : never;
+
+const steps = fc.array(fc.tuple(fc.constantFrom(0, 1, 500, 2_000, 61_000), operation), {
+  minLength: 5,
+  maxLength: 30,
+});
+
+const oneOfEach = fc
+  .tuple(...algorithms.map((algorithm) => policyOf(algorithm)))
+  .map((policies) => policies.map((policy, i) => ({ ...policy, name: `p${i}`, shadow: i > 1 })));
+
+const ban = { after: 3, within: 10_000, for: 5_000, factor: 2, max: 20_000 };
+
+async function perform(limiter: Limiter, operation: Operation, admitted: Decision[]): Promise<void> {
+  if (operation === 'reset') return limiter.reset('key');
+  if (operation === 'ban') return limiter.ban('key', 3_000);
+  if (operation === 'unban') return limiter.unban('key');
+  if ('refund' in operation) return limiter.refund('key', operation.refund);
+  if ('consume' in operation) {
+    const decision = await limiter.consume('key', { cost: operation.consume });
+    if (decision.allowed) admitted.push(decision);
+    return;
+  }
+  const past = (i: number) => admitted[i % admitted.length];
+  if ('settle' in operation) await past(operation.settle)?.settle(operation.to);
+  else if ('release' in operation) await past(operation.release)?.release();
+  else await past(operation.renew)?.renew();
+}
+
+for (const name of ['redis', 'valkey'] as const) {
+  const client = clients[name];
+
+  describe(`law 5, life, on ${name}`, () => {
+    it('every key has a TTL after every operation', () =>
+      fc.assert(
+        fc.asyncProperty(oneOfEach, steps, async (policies, operations) => {
+          const { clock, limiter, keys } = open(client, { policies, ban });
+          const admitted: Decision[] = [];
+          for (const [wait, each] of operations) {
+            clock.now += wait;
+            await perform(limiter, each, admitted);
+            for (const key of await keys()) expect(await client.pexpiretime(key), key).to.be.above(0);
+          }
+        }),
+        runs(name, 0, 20),
+      ));
+
+    for (const algorithm of algorithms) {
+      it(`${algorithm}: the TTL is the time until the full quota is back`, () =>
+        fc.assert(
+          fc.asyncProperty(policyOf(algorithm), steps, async (policy, operations) => {
+            const { clock, limiter, keys } = open(client, { policies: [policy], ban });
+            const admitted: Decision[] = [];
+            for (const [wait, each] of operations) {
+              clock.now += wait;
+              await limiter.unban('key');
+              await perform(limiter, each, admitted);
+              await limiter.unban('key');
+              const [key] = await keys();
+              const { resetAfterMs } = await limiter.peek('key');
+              const left = key ? (await client.pexpiretime(key)) - clock.now : 0;
+              expect(Math.max(0, left)).to.equal(resetAfterMs);
+            }
+          }),
+          runs(name, 0, 8),
+        ));
+    }
+
+    it('keys without a TTL are no state, and heal', () =>
+      fc.assert(
+        fc.asyncProperty(oneOfEach, steps, async (policies, operations) => {
+          allowKeysWithoutTtl();
+          const { clock, limiter, keys } = open(client, { policies, ban });
+          const fresh = open(client, { policies, ban }, clock).limiter;
+          const admitted: Decision[] = [];
+          for (const [wait, each] of operations) {
+            clock.now += wait;
+            await perform(limiter, each, admitted);
+          }
+          for (const key of await keys()) await client.persist(key);
+          expect(facts(await limiter.peek('key'))).to.deep.equal(facts(await fresh.peek('key')));
+          expect(facts(await limiter.consume('key'))).to.deep.equal(facts(await fresh.consume('key')));
+          for (const key of await keys()) expect(await client.pexpiretime(key), key).to.be.above(0);
+        }),
+        runs(name, 0, 20),
+      ));
+
+    it('keys without a TTL heal by a denial and by a refund', async () => {
+      allowKeysWithoutTtl();
+      for (const algorithm of algorithms) {
+        const [policy] = fc.sample(policyOf(algorithm, { limits: [5], windows: [60_000] }), 1) as [Policy];
+        const tight = { name: 'tight', algorithm: 'fixed-window', limit: 1, window: '1h' } as const;
+        for (const heal of ['consume', 'refund'] as const) {
+          const { limiter, keys } = open(client, { policies: [{ ...policy, name: 'p' }, tight] });
+          await limiter.consume('key');
+          const [key] = (await keys()).filter((each) => each.endsWith(':p'));
+          await client.persist(key!);
+          if (heal === 'consume') expect(await limiter.consume('key')).to.include({ allowed: false });
+          else await limiter.refund('key', 1);
+          expect(await client.exists(key!), `${algorithm}: ${heal}`).to.equal(0);
+        }
+      }
+    });
+
+    it('what is not our state is no state: damaged values are replaced', () =>
+      fc.assert(
+        fc.asyncProperty(
+          oneOfEach,
+          fc.oneof(
+            fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes)),
+            fc
+              .constantFrom('-1', 'nan', 'inf', '1e30', '99999999999999999999', '5.5')
+              .map((text) => Buffer.from(text)),
+          ),
+          fc.boolean(),
+          async (policies, garbage, truncate) => {
+            const { clock, limiter, keys } = open(client, { policies, ban });
+            await limiter.consume('key', { cost: 1 });
+            for (const key of await keys()) {
+              const value = await client.getBuffer(key).catch(() => undefined);
+              if (!value) continue;
+              const damaged = truncate ? value.subarray(0, garbage.length % value.length) : garbage;
+              await client.set(key, damaged, 'PXAT', clock.now + 1_000);
+            }
+            for (let i = 0; i < 3; i++) {
+              const { allowed, policies: verdicts } = await limiter.consume('key');
+              if (i === 0 && truncate) expect(allowed).to.be.a('boolean');
+              for (const { remaining, limit, resetAfterMs } of verdicts) {
+                expect(remaining).to.be.within(0, Math.max(limit, 300));
+                expect(resetAfterMs).to.be.within(0, 400 * 3_600_000);
+              }
+            }
+            for (const key of await keys()) expect(await client.pexpiretime(key), key).to.be.above(0);
+          },
+        ),
+        runs(name, 0, 40),
+      ));
+
+    it('a key of another type is an error, which names it', async () => {
+      for (const algorithm of algorithms) {
+        const [policy] = fc.sample(policyOf(algorithm), 1) as [Policy];
+        const { limiter, keys } = open(client, { policies: [policy] });
+        await limiter.consume('key');
+        const [key] = await keys();
+        await client.del(key!);
+        await client.hset(key!, 'field', 1);
+        await client.pexpire(key!, 60_000);
+        const error = await limiter.consume('key').then(
+          () => undefined,
+          (reason: unknown) => reason as Error,
+        );
+        expect(error, algorithm).to.include({ code: 'HEADGATE_STORE_ERROR' });
+        expect(error!.message).to.include('WRONGTYPE');
+      }
+    });
+  });
+}
+
+for (const [name, createStore] of Object.entries(stores)) {
+  describe(`law 5, life, on ${name}`, () => {
+    it('expired state decides exactly as no state', () =>
+      fc.assert(
+        fc.asyncProperty(oneOfEach, steps, steps, async (policies, before, after) => {
+          const clock = new TestClock();
+          const used = limiterOn(createStore(clock.read), { policies, ban });
+          const admitted: Decision[] = [];
+          for (const [wait, each] of before) {
+            clock.now += wait;
+            await perform(used, each, admitted);
+          }
+          // Until no ban hides the policies; then to the ms at which the last is back to its full quota and bans are forgotten.
+          clock.now += ban.max;
+          const { policies: verdicts } = await used.peek('key', { cost: 0 });
+          clock.now += Math.max(ban.max + ban.within, ...verdicts.map(({ resetAfterMs }) => resetAfterMs));
+          const fresh = limiterOn(createStore(clock.read), { policies, ban });
+          for (const [wait, each] of after) {
+            if (typeof each === 'string' || !('consume' in each)) continue;
+            clock.now += wait;
+            const cost = each.consume;
+            expect(facts(await used.consume('key', { cost }))).to.deep.equal(
+              facts(await fresh.consume('key', { cost })),
+            );
+          }
+        }),
+        runs(name, 60, 6),
+      ));
+  });
+}
+
+const facts = ({ allowed, reason, retryAfterMs, policies }: Decision) => ({
+  allowed,
+  reason,
+  retryAfterMs,
+  policies,
+});
+
+function open(client: Redis, options: Parameters<typeof limiterOn>[1], clock = new TestClock()) {
+  const prefix = freshPrefix();
+  const store: Store = redisStore(client, { prefix, clock: clock.read });
+  return { clock, limiter: limiterOn(store, options), keys: () => client.keys(`${prefix}:*`) };
+}

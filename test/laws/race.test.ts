@@ -1,0 +1,87 @@
+// Law 7. N simultaneous requests against limit L admit exactly min(N, L), each told its own remaining.
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import fc from 'fast-check';
+import type { Algorithm, CreateLimiterOptions } from 'headgate';
+import { servers } from '../support/hooks.js';
+import { algorithms } from '../support/policies.js';
+import { runs } from '../support/random.js';
+import { freshPrefix, limiterOn, stores } from '../support/stores.js';
+
+/** What a racing process is told. */
+export interface Heat {
+  readonly options: CreateLimiterOptions;
+  readonly key: string;
+  readonly requests: number;
+}
+
+/** So long that no unit comes back meanwhile. */
+const policyFor = (algorithm: Algorithm, limit: number) =>
+  (algorithm === 'concurrency'
+    ? { algorithm, limit, lease: '30d' }
+    : { algorithm, limit, window: '30d' }) as CreateLimiterOptions;
+
+const countdown = (limit: number, requests: number) =>
+  Array.from({ length: Math.min(limit, requests) }, (_, i) => limit - 1 - i);
+
+for (const [name, createStore] of Object.entries(stores)) {
+  describe(`law 7, race, in one process, on ${name}`, () => {
+    for (const algorithm of algorithms) {
+      it(algorithm, () =>
+        fc.assert(
+          fc.asyncProperty(
+            fc.integer({ min: 1, max: 40 }),
+            fc.integer({ min: 1, max: 80 }),
+            async (limit, requests) => {
+              const limiter = limiterOn(createStore(), policyFor(algorithm, limit));
+              const decisions = await Promise.all(
+                Array.from({ length: requests }, () => limiter.consume('key')),
+              );
+              const admitted = decisions.filter(({ allowed }) => allowed).map(({ remaining }) => remaining);
+              expect(admitted.sort((a, b) => b - a)).to.deep.equal(countdown(limit, requests));
+            },
+          ),
+          runs(name, 20, 5),
+        ),
+      );
+    }
+  });
+}
+
+for (const name of ['redis', 'valkey'] as const) {
+  describe(`law 7, race, between processes, on ${name}`, function () {
+    const racers: ChildProcess[] = [];
+
+    before(async () => {
+      const args = [String(servers[name].port), freshPrefix()];
+      const script = join(import.meta.dirname, '../support/race-child.ts');
+      for (let i = 0; i < 3; i++) racers.push(fork(script, args, { execArgv: ['--import', 'tsx'] }));
+      await Promise.all(racers.map((racer) => once(racer, 'message')));
+    });
+
+    after(async () => {
+      await Promise.all(
+        racers.map(async (racer) => {
+          racer.disconnect();
+          await once(racer, 'exit');
+        }),
+      );
+    });
+
+    for (const algorithm of algorithms) {
+      it(algorithm, async () => {
+        const heat: Heat = {
+          options: { name: algorithm, ...policyFor(algorithm, 100) } as CreateLimiterOptions,
+          key: 'key',
+          requests: 60,
+        };
+        const answers = racers.map((racer) => once(racer, 'message'));
+        for (const racer of racers) racer.send(heat);
+        const admitted = (await Promise.all(answers)).flatMap(([remaining]) => remaining as number[]);
+        expect(admitted.sort((a, b) => b - a)).to.deep.equal(countdown(100, 180));
+      });
+    }
+  });
+}
