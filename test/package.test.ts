@@ -24,7 +24,7 @@ const subpaths = Object.keys(manifest.exports).filter((path) => path !== './pack
 const installed = (name: string) => join(root, 'node_modules', name);
 
 describe('the packed package', function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
 
   let directory: string;
   let files: string[];
