@@ -153,23 +153,24 @@ end
 `,
   evaluate: `local writable = ARGV[3] ~= 'peek'
 local policies, at = headgate_policies(4)
-local banning, leasing
+local banning
 local strikes = 0
 if ban then
 banning, at = headgate_params(ban, at)
 strikes = 1
 end
-if concurrency then leasing = 1 else leasing = 0 end
 local count = #policies
 local stride = count + strikes
+local requests = #KEYS / stride
+local leases = concurrency and #ARGV - requests
+local costs = (leases or #ARGV) - at + 1
 local reply = { now }
 local filled = 1
 local wait, remaining, reset, a, b, c = {}, {}, {}, {}, {}, {}
-for request = 0, #KEYS / stride - 1 do
+for request = 0, requests - 1 do
 local base = request * stride + strikes
-local cost = tonumber(ARGV[at])
-local lease = leasing == 1 and ARGV[at + 1] or nil
-at = at + 1 + leasing
+local cost = tonumber(ARGV[costs == 1 and at or at + request])
+local lease = leases and ARGV[leases + request + 1]
 local err, banned, state
 if ban then
 banned, state = ban.look(KEYS[base], banning, now, writable)
@@ -220,7 +221,7 @@ return reply
   'evaluate-single': `local params, at = headgate_params(kernel, 4)
 local writable = ARGV[3] ~= 'peek'
 local look, commit, charge = kernel.look, kernel.commit, writable and kernel.charge
-local reply = { now }
+local reply = { now, 0, 0, 0 }
 local filled = 1
 local text, cost
 for request = 1, #KEYS do
@@ -310,8 +311,12 @@ used = math.max(used, math.min(used + units, 2 * limit))
 elseif stop ~= 0 and (mark == 0 or mark == stop) then
 used = math.max(0, used + units)
 end
-if stop ~= 0 then redis.call('SET', key, used, 'PXAT', stop) end
-return math.max(0, limit - used), stop == 0 and 0 or stop - now
+if used == 0 then
+if stop ~= 0 then redis.call('DEL', key) end
+return limit, 0
+end
+redis.call('SET', key, used, 'PXAT', stop)
+return math.max(0, limit - used), stop - now
 end
 `,
   gcra: `local gcra = { params = 5 }

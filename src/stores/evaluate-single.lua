@@ -10,7 +10,7 @@ local params, at = headgate_params(kernel, 4)
 local writable = ARGV[3] ~= 'peek'
 local look, commit, charge = kernel.look, kernel.commit, writable and kernel.charge
 
-local reply = { now }
+local reply = { now, 0, 0, 0 }
 local filled = 1
 local text, cost
 for request = 1, #KEYS do

@@ -4,30 +4,31 @@
 -- KEYS:  per request: the ban's key if the set has a ban, then one per policy
 -- ARGV:  now (ms; empty: the server's time), deadline (ms; 0: none), 'write' or 'peek', count of policies;
 --        per policy: kernel, '1' if it is a shadow, its params; the ban's params if the set has a ban;
---        per request: cost, and its lease if the set has a concurrency policy
+--        per request its cost, or one cost for all; per request its lease if the set has a concurrency policy
 -- Reply: now, then per request: an error's text; or, if the set has a ban, the ban (> 0: banned, and nothing more;
 --        < 0: banned by this denial for so long), and per policy wait, remaining, resetAfter
 
 local writable = ARGV[3] ~= 'peek'
 local policies, at = headgate_policies(4)
-local banning, leasing
+local banning
 local strikes = 0
 if ban then
   banning, at = headgate_params(ban, at)
   strikes = 1
 end
-if concurrency then leasing = 1 else leasing = 0 end
 local count = #policies
 local stride = count + strikes
+local requests = #KEYS / stride
+local leases = concurrency and #ARGV - requests
+local costs = (leases or #ARGV) - at + 1
 
 local reply = { now }
 local filled = 1
 local wait, remaining, reset, a, b, c = {}, {}, {}, {}, {}, {}
-for request = 0, #KEYS / stride - 1 do
+for request = 0, requests - 1 do
   local base = request * stride + strikes
-  local cost = tonumber(ARGV[at])
-  local lease = leasing == 1 and ARGV[at + 1] or nil
-  at = at + 1 + leasing
+  local cost = tonumber(ARGV[costs == 1 and at or at + request])
+  local lease = leases and ARGV[leases + request + 1]
   local err, banned, state
   if ban then
     banned, state = ban.look(KEYS[base], banning, now, writable)

@@ -1,6 +1,7 @@
 import { HeadgateError, invalidOption } from '../errors.js';
 import type { CompiledPolicy } from '../policy.js';
 import { checkFunction, checkShape } from '../validate.js';
+import { Batcher, type Batch } from './batch.js';
 import { ScriptCalls } from './calls.js';
 import { commandsOf, type RedisClient } from './clients.js';
 import { KeyMaker } from './keys.js';
@@ -52,6 +53,7 @@ class RedisStore implements Store {
   readonly #calls: ScriptCalls;
   readonly #prefix: string;
   readonly #plans = new WeakMap<PolicySet, Plan>();
+  readonly #batcher = new Batcher((batch) => this.#send(batch));
 
   constructor(calls: ScriptCalls, prefix: string) {
     this.#calls = calls;
@@ -80,34 +82,54 @@ class RedisStore implements Store {
     return plan;
   }
 
-  /** @param args the script's, after its time and deadline */
+  /** @param args the script's, after its time and deadline; `asked` when its caller began to wait, by `performance.now()` */
   #run(
     script: Script,
     { timeout }: PolicySet,
     keys: readonly string[],
-    args: readonly string[],
+    args: string[],
+    asked = performance.now(),
   ): Promise<unknown> {
-    return this.#calls.run(script, keys, ['', '', ...args], performance.now() + timeout);
+    return this.#calls.run(script, keys, ['', '', ...args], asked + timeout);
   }
 
-  async decide(query: Query): Promise<Reply> {
-    const { set, key, cost, peek, lease } = query;
+  decide(query: Query): Promise<Reply> {
+    return this.#batcher.ask(query);
+  }
+
+  async #send({ set, peek, queries, asked }: Batch): Promise<readonly (Reply | Error)[]> {
     const plan = this.#plan(set);
     const keys: string[] = [];
-    plan.keys.push(keys, key);
-    const args = [peek ? 'peek' : 'write', ...plan.evaluateArgs, String(cost)];
-    if (plan.leases) args.push(lease);
-    return parse(await this.#run(plan.evaluate, set, keys, args), set.ban !== undefined, plan.verdicts);
+    const args = [peek ? 'peek' : 'write', ...plan.evaluateArgs];
+    const { cost } = queries[0]!;
+    const equal = queries.every((query) => query.cost === cost);
+    if (equal) args.push(String(cost));
+    for (const query of queries) {
+      plan.keys.push(keys, query.key);
+      if (!equal) args.push(String(query.cost));
+    }
+    if (plan.leases) for (const query of queries) args.push(query.lease);
+    return decode(
+      await this.#run(plan.evaluate, set, keys, args, asked),
+      queries.length,
+      set.ban !== undefined,
+      plan.verdicts,
+    );
   }
 
   async adjust({ set, key, units, marks }: Change): Promise<Reply> {
     const plan = this.#plan(set);
     const keys = plan.keys.policies(key, [...set.policies.keys()]);
     const args = [String(units), ...plan.adjustArgs, ...set.policies.map((_, i) => String(marks?.[i] ?? 0))];
-    return parse(await this.#run(plan.adjust, set, keys, args), false, plan.verdicts);
+    this.#batcher.flush(set);
+    const reply = await this.#run(plan.adjust, set, keys, args);
+    const [answer] = decode(reply, 1, false, plan.verdicts);
+    if (answer instanceof Error) throw answer;
+    return answer!;
   }
 
   async lease({ set, key, lease, cost, action }: LeaseChange): Promise<boolean> {
+    this.#batcher.flush(set);
     const plan = this.#plan(set);
     const chosen = [...set.policies.keys()].filter((i) => set.policies[i]!.kernel === 'concurrency');
     const keys = plan.keys.policies(key, chosen);
@@ -117,27 +139,46 @@ class RedisStore implements Store {
   }
 
   async reset({ set, key }: Subject): Promise<void> {
+    this.#batcher.flush(set);
     const keys = this.#plan(set).keys.policies(key, [...set.policies.keys()]);
     await this.#run(assemble('reset', [], false), set, keys, []);
   }
 
   async ban({ set, key }: Subject, duration: number): Promise<void> {
+    this.#batcher.flush(set);
     const keys = [this.#plan(set).keys.ban(key)];
     const params = Object.values(set.ban!).map(String);
     await this.#run(assemble('set-ban', [], true), set, keys, [String(duration), ...params]);
   }
 }
 
-/** Reads the script's reply to one query. @throws HeadgateError `HEADGATE_MALFORMED_REPLY`, `HEADGATE_STORE_ERROR` */
-function parse(reply: unknown, banning: boolean, verdicts: number): Reply {
+/** The integers of a reply in [from, to). @throws HeadgateError `HEADGATE_MALFORMED_REPLY` */
+function integers(reply: readonly unknown[], from: number, to: number): number[] {
+  const found = reply.slice(from, to);
+  if (found.length !== to - from || !found.every(Number.isSafeInteger)) throw malformed(reply);
+  return found as number[];
+}
+
+/** The answers to the queries of one call: what one fails with does not concern the others. @throws as `integers` */
+function decode(reply: unknown, queries: number, banning: boolean, verdicts: number): (Reply | Error)[] {
   if (!Array.isArray(reply)) throw malformed(reply);
-  const [now, first] = reply as unknown[];
-  if (typeof first === 'string') throw new HeadgateError('HEADGATE_STORE_ERROR', first);
-  if (!reply.every(Number.isSafeInteger)) throw malformed(reply);
-  const ban = banning ? (first as number) : 0;
-  const rest = (reply as number[]).slice(banning ? 2 : 1);
-  if (rest.length !== (ban > 0 ? 0 : verdicts)) throw malformed(reply);
-  return { now: now as number, ban, verdicts: rest };
+  const [now] = integers(reply, 0, 1);
+  const answers: (Reply | Error)[] = [];
+  let at = 1;
+  for (let i = 0; i < queries; i++) {
+    const first: unknown = reply[at];
+    if (typeof first === 'string') {
+      answers.push(new HeadgateError('HEADGATE_STORE_ERROR', first));
+      at++;
+      continue;
+    }
+    const ban = banning ? integers(reply, at, ++at)[0]! : 0;
+    const end = ban > 0 ? at : at + verdicts;
+    answers.push({ now: now!, ban, verdicts: integers(reply, at, end) });
+    at = end;
+  }
+  if (at !== reply.length) throw malformed(reply);
+  return answers;
 }
 
 /**
