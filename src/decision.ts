@@ -4,6 +4,12 @@ import { checkCost } from './validate.js';
 /** Where a decision changes afterwards what it charged. */
 export type Account = Pick<Store, 'adjust' | 'lease'>;
 
+/** Units charged, and per policy when they leave the account by themselves. */
+interface Charge {
+  readonly units: number;
+  readonly marks: readonly number[];
+}
+
 /** What decides in place of the policies. */
 export interface Override {
   readonly allowed: boolean;
@@ -60,6 +66,10 @@ export class Decision {
   /** Undefined if nothing was charged and nothing can be: a denial, a look, an answer without a store. */
   readonly #account: Account | undefined;
   #charged = 0;
+  /** What it was charged on top of its cost, latest last; each is given back where it was charged. */
+  #extras: Charge[] | undefined;
+  /** Changes go one after the other. */
+  #changing: Promise<void> | undefined;
   #held = false;
 
   /**
@@ -162,9 +172,9 @@ export class Decision {
 
   /**
    * Makes the charge what the request really cost: gives back or charges the difference, where it was charged; the last
-   * call counts. What is charged beyond what is left drains the quota to zero and is carried as debt for at most one window.
-   * What is given back after the window is over, or of a denied request, changes nothing. Slots of concurrency policies are
-   * not units: see `release`.
+   * call counts. What is charged beyond what is left drains the quota to zero and is carried as debt for at most one window;
+   * a charge that drained it is not given back. Nor is one whose window is over, and a denied request is charged nothing.
+   * Slots of concurrency policies are not units: see `release`.
    *
    * @param actual whole units, 0 to 1e12
    * @throws HeadgateError `HEADGATE_INVALID_COST`, or what the store fails with
@@ -174,13 +184,9 @@ export class Decision {
     const units = actual - this.#charged;
     if (units === 0 || !this.#account) return;
     this.#charged = actual;
-    await this.#account.adjust({
-      set: this.set,
-      key: this.key,
-      units,
-      marks: units < 0 ? this.#marks() : undefined,
-      degraded: this.#reply.degraded,
-    });
+    const change = () => (units > 0 ? this.#charge(units) : this.#giveBack(-units));
+    this.#changing = this.#changing ? this.#changing.then(change, change) : change();
+    await this.#changing;
   }
 
   /** Gives the whole charge back. Twice, of a denied request, or after the window is over: nothing happens. */
@@ -221,11 +227,45 @@ export class Decision {
     return this.#account!.lease({ set, key, cost, lease, action, degraded: this.#reply.degraded });
   }
 
+  async #charge(units: number): Promise<void> {
+    // Until its answer is there, or if there is none, nobody knows what was charged where.
+    const extra = { units, marks: this.policies.map(() => GONE) };
+    (this.#extras ??= []).push(extra);
+    const { now, verdicts } = await this.#adjust(units, undefined);
+    // How much of a charge that drained the quota was carried as debt is not known either.
+    extra.marks = extra.marks.map((_, i) => (verdicts[3 * i + 1]! > 0 ? now + verdicts[3 * i + 2]! : GONE));
+  }
+
+  async #giveBack(units: number): Promise<void> {
+    while (units > 0) {
+      const extra = this.#extras?.pop();
+      const back = extra ? Math.min(units, extra.units) : units;
+      if (extra && extra.units > back) this.#extras!.push({ ...extra, units: extra.units - back });
+      units -= back;
+      const marks = extra?.marks ?? this.#marks();
+      if (marks.some((mark) => mark !== GONE)) await this.#adjust(-back, marks);
+    }
+  }
+
+  async #adjust(units: number, marks: readonly number[] | undefined): Promise<Reply> {
+    return this.#account!.adjust({
+      set: this.set,
+      key: this.key,
+      units,
+      marks,
+      degraded: this.#reply.degraded,
+    });
+  }
+
   /** When each policy's charge leaves the account by itself; a policy that charged nothing has nothing to give back. */
   #marks(): number[] {
-    return this.policies.map(({ allowed, resetAfterMs }) => (allowed ? this.#reply.now + resetAfterMs : 1));
+    const { now } = this.#reply;
+    return this.policies.map(({ allowed, resetAfterMs }) => (allowed ? now + resetAfterMs : GONE));
   }
 }
+
+/** A mark in the past: nothing to give back. */
+const GONE = 1;
 
 /** Whether `wait` denies for longer than `other`; never is longest. */
 function laterThan(wait: number, other: number): boolean {

@@ -1,0 +1,267 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { createLimiter, type Decision, type Policy, type Store } from 'headgate';
+import { algorithms, burstOf, overhangOf, policyOf, windowOf } from '../support/policies.js';
+import { runs } from '../support/random.js';
+import { limiterOn, memory, stores, TestClock } from '../support/stores.js';
+
+const quotas = algorithms.filter((algorithm) => algorithm !== 'concurrency');
+
+const step = fc.record({
+  wait: fc.constantFrom(0, 0, 0.01, 0.1, 0.5, 1, 1.2),
+  act: fc.constantFrom('consume', 'consume', 'consume', 'settle', 'refund', 'twice', 'give'),
+  cost: fc.constantFrom(0, 1, 1, 2, 5, 100, 1_000_000),
+  which: fc.nat(30),
+});
+
+for (const [name, createStore] of Object.entries(stores)) {
+  describe(`settle and refund on ${name}`, () => {
+    for (const algorithm of quotas) {
+      const setup = (fields: object = {}) => {
+        const clock = new TestClock();
+        const policy = { algorithm, limit: 10, window: '1m', ...fields } as Policy;
+        const limiter = limiterOn(createStore(clock.read), policy);
+        const remaining = async () => (await limiter.peek('k')).remaining;
+        return { clock, limiter, remaining };
+      };
+
+      describe(algorithm, () => {
+        it('gives back what was too much, and charges what was too little', async () => {
+          const { limiter, remaining } = setup();
+          const decision = await limiter.consume('k', { cost: 5 });
+          await decision.settle(2);
+          expect(await remaining()).to.equal(8);
+          expect(decision.charged).to.equal(2);
+          await decision.settle(7);
+          expect(await remaining()).to.equal(3);
+          await decision.settle(7);
+          expect(await remaining()).to.equal(3);
+          await decision.refund();
+          expect(await remaining()).to.equal(10);
+        });
+
+        it('charges a cost that is known only afterwards', async () => {
+          const { limiter, remaining } = setup();
+          const decision = await limiter.consume('k', { cost: 0 });
+          expect(await remaining()).to.equal(10);
+          await decision.settle(4);
+          expect(await remaining()).to.equal(6);
+        });
+
+        it('drains to zero, and carries a debt of no more than one window', async () => {
+          const { clock, limiter } = setup();
+          const decision = await limiter.consume('k');
+          await decision.settle(1_000_000);
+          const { remaining, retryAfterMs } = await limiter.peek('k', { cost: 1 });
+          expect(remaining).to.equal(0);
+          expect(retryAfterMs).to.be.within(1, 66_000);
+          clock.now += retryAfterMs!;
+          expect((await limiter.peek('k')).allowed).to.be.true;
+        });
+
+        it('gives back where it was charged what was charged later', async () => {
+          const { clock, limiter, remaining } = setup();
+          const decision = await limiter.consume('k', { cost: 2 });
+          clock.now += decision.resetAfterMs;
+          await decision.settle(5);
+          expect(await remaining()).to.equal(7);
+          await decision.refund();
+          expect(await remaining()).to.equal(10);
+        });
+
+        it('forgives nobody else when a charge that drained the quota is taken back', async () => {
+          const { limiter, remaining } = setup();
+          await limiter.consume('k', { cost: 4 });
+          const decision = await limiter.consume('k');
+          await decision.settle(1_000_000);
+          await decision.settle(0);
+          expect(await remaining()).to.be.at.most(6);
+        });
+
+        it('refunds once, however often it is asked to', async () => {
+          const { limiter, remaining } = setup();
+          await limiter.consume('k', { cost: 3 });
+          const decision = await limiter.consume('k', { cost: 2 });
+          await Promise.all([decision.refund(), decision.refund(), decision.settle(0)]);
+          expect(await remaining()).to.equal(7);
+        });
+
+        it('refunds and settles nothing of a denied request, or of a look', async () => {
+          const { limiter, remaining } = setup();
+          await limiter.consume('k', { cost: 9 });
+          const denied = await limiter.consume('k', { cost: 2 });
+          expect(denied).to.include({ allowed: false, charged: 0 });
+          await denied.refund();
+          await denied.settle(5);
+          const looked = await limiter.peek('k');
+          await looked.refund();
+          await looked.settle(5);
+          expect(await remaining()).to.equal(1);
+        });
+
+        it('refunds nothing once the charge has left the account by itself', async () => {
+          const { clock, limiter, remaining } = setup();
+          const decision = await limiter.consume('k', { cost: 6 });
+          clock.now += decision.resetAfterMs;
+          await limiter.consume('k', { cost: 5 });
+          await decision.refund();
+          expect(await remaining()).to.equal(5);
+          const idle = await limiter.consume('idle', { cost: 6 });
+          clock.now += idle.resetAfterMs + 120_000;
+          await idle.refund();
+          expect((await limiter.peek('idle')).remaining).to.equal(10);
+        });
+
+        it('gives back by hand, never more than is charged', async () => {
+          const { limiter, remaining } = setup();
+          await limiter.consume('k', { cost: 6 });
+          await limiter.refund('k', 2);
+          expect(await remaining()).to.equal(6);
+          await limiter.refund('k', 1_000_000);
+          expect(await remaining()).to.equal(10);
+          await limiter.refund('stranger', 5);
+          expect((await limiter.peek('stranger')).remaining).to.equal(10);
+        });
+
+        it('never raises the quota above its capacity, below zero, or beyond one window, and never counts less than what is charged', () =>
+          fc.assert(
+            fc.asyncProperty(
+              policyOf(algorithm, { windows: [1_000, 1_500, 60_000] }),
+              fc.array(step, { minLength: 1, maxLength: 30 }),
+              async (policy, steps) => {
+                const clock = new TestClock();
+                const limiter = limiterOn(createStore(clock.read), policy);
+                const window = windowOf(policy) + overhangOf(policy);
+                const decisions: Decision[] = [];
+                for (const { wait, act, cost, which } of steps) {
+                  clock.now += Math.round(wait * windowOf(policy));
+                  const decision = decisions[which % decisions.length];
+                  if (act === 'consume') decisions.push(await limiter.consume('k', { cost }));
+                  else if (act === 'settle') await decision?.settle(cost);
+                  else if (act === 'refund') await decision?.refund();
+                  else if (act === 'twice') await Promise.all([decision?.refund(), decision?.refund()]);
+                  else await limiter.refund('k', cost);
+                  const { remaining, retryAfterMs, resetAfterMs } = await limiter.peek('k');
+                  expect(remaining).to.be.within(0, burstOf(policy));
+                  expect(retryAfterMs).to.be.at.most(window);
+                  expect(resetAfterMs).to.be.at.least(0);
+                }
+              },
+            ),
+            runs(name, 150, 8),
+          ));
+      });
+    }
+
+    it('settles every policy, and leaves slots to release', async () => {
+      const limiter = limiterOn(createStore(new TestClock().read), {
+        policies: [
+          { name: 'minute', limit: 10, window: '1m' },
+          { name: 'hour', algorithm: 'token-bucket', limit: 100, window: '1h' },
+          { name: 'slots', algorithm: 'concurrency', limit: 4, lease: '1m' },
+        ],
+      });
+      const left = async () => (await limiter.peek('k')).policies.map(({ remaining }) => remaining);
+      const decision = await limiter.consume('k', { cost: 3 });
+      await decision.settle(5);
+      expect(await left()).to.deep.equal([5, 95, 1]);
+      await decision.refund();
+      expect(await left()).to.deep.equal([10, 100, 1]);
+      await decision.cancel();
+      expect(await left()).to.deep.equal([10, 100, 4]);
+      await decision.cancel();
+      expect(await left()).to.deep.equal([10, 100, 4]);
+    });
+
+    it('gives a shadow back only what it was charged', async () => {
+      const limiter = limiterOn(createStore(new TestClock().read), {
+        policies: [
+          { name: 'real', limit: 10, window: '1m' },
+          { name: 'tried', limit: 2, window: '1m', shadow: true },
+        ],
+      });
+      await limiter.consume('k', { cost: 2 });
+      const decision = await limiter.consume('k', { cost: 2 });
+      expect(decision.policies[1]).to.include({ allowed: false, remaining: 0 });
+      await decision.refund();
+      const { policies } = await limiter.peek('k');
+      expect(policies.map(({ remaining }) => remaining)).to.deep.equal([8, 0]);
+    });
+  });
+}
+
+describe('settle and refund', () => {
+  const failing = (inner: Store): { store: Store; down: boolean } => {
+    const state = {
+      down: false,
+      store: {
+        decide: async (query) => {
+          if (state.down) throw new Error('down');
+          return inner.decide(query);
+        },
+        adjust: async (change) => {
+          if (state.down) throw new Error('down');
+          return inner.adjust(change);
+        },
+        lease: (change) => inner.lease(change),
+        reset: (subject) => inner.reset(subject),
+        ban: (subject, duration) => inner.ban(subject, duration),
+      } satisfies Store,
+    };
+    return state;
+  };
+
+  it('changes a degraded decision where it was charged', async () => {
+    const inner = memory();
+    const state = failing(inner);
+    const limiter = createLimiter({ store: state.store, name: 'x', limit: 10, window: '1h' });
+    await limiter.consume('k', { cost: 2 });
+    state.down = true;
+    const local = await limiter.consume('k', { cost: 7 });
+    expect(local).to.include({ allowed: true, degraded: true, remaining: 3 });
+    await local.settle(4);
+    expect(await limiter.consume('k', { cost: 0 })).to.include({ degraded: true, remaining: 6 });
+    state.down = false;
+    await local.refund();
+    const stored = limiterOn(inner, { name: 'x', limit: 10, window: '1h' });
+    expect((await stored.peek('k')).remaining).to.equal(8);
+  });
+
+  it('gives back no charge that may not have been made', async () => {
+    const inner = memory();
+    const state = failing(inner);
+    const options = { name: 'x', limit: 10, window: '1h', onStoreError: 'throw' } as const;
+    const limiter = createLimiter({ store: state.store, ...options });
+    await limiter.consume('k', { cost: 4 });
+    const decision = await limiter.consume('k');
+    state.down = true;
+    expect(await decision.settle(5).catch(() => 'failed')).to.equal('failed');
+    state.down = false;
+    await decision.refund();
+    expect((await limiterOn(inner, options).peek('k')).remaining).to.equal(6);
+  });
+
+  it('charges nothing for what was admitted without any store', async () => {
+    const state = failing(memory());
+    state.down = true;
+    const limiter = createLimiter({ store: state.store, limit: 10, window: '1h', onStoreError: 'allow' });
+    const decision = await limiter.consume('k', { cost: 7 });
+    expect(decision).to.include({ allowed: true, reason: 'store-error', charged: 0 });
+    await decision.settle(9);
+    await decision.cancel();
+  });
+
+  for (const cost of [-1, 1.5, NaN, Infinity, '3', undefined, 1e13]) {
+    it(`refuses ${String(cost)}, and changes nothing`, async () => {
+      const limiter = createLimiter({ limit: 10, window: '1h' });
+      const decision = await limiter.consume('k', { cost: 2 });
+      const refused: unknown = await decision.settle(cost as number).catch((error: unknown) => error);
+      expect(refused).to.include({ code: 'HEADGATE_INVALID_COST' });
+      if (cost !== undefined) {
+        const byHand: unknown = await limiter.refund('k', cost as number).catch((error: unknown) => error);
+        expect(byHand).to.include({ code: 'HEADGATE_INVALID_COST' });
+      }
+      expect((await limiter.peek('k')).remaining).to.equal(8);
+    });
+  }
+});
