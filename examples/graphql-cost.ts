@@ -4,6 +4,7 @@
 import express from 'express';
 import { buildSchema, graphql, Kind, parse, type FieldNode, type SelectionSetNode } from 'graphql';
 import { createLimiter } from 'headgate';
+import { clientKey, denial } from 'headgate/http';
 
 const schema = buildSchema(`
   type Author { name: String! books(first: Int = 10): [Book!]! }
@@ -42,12 +43,15 @@ app.post('/graphql', async (req, res) => {
     res.status(400).json({ errors: [{ message: (error as Error).message }] });
     return;
   }
-  const { allowed, remaining, retryAfterMs } = await limiter.consume(req.ip ?? '', { cost });
-  const extensions = { cost: { requested: cost, remaining } };
-  if (!allowed) {
-    if (retryAfterMs !== undefined) res.set('Retry-After', String(Math.ceil(retryAfterMs / 1000)));
-    const message = retryAfterMs === undefined ? 'Ask for less' : 'Too many requests';
-    res.status(429).json({ errors: [{ message, extensions: { code: 'RATE_LIMITED' } }], extensions });
+  const decision = await limiter.consume(clientKey(req.ip), { cost });
+  const extensions = { cost: { requested: cost, remaining: decision.remaining } };
+  if (!decision.allowed) {
+    const { status, headers } = denial(decision);
+    const message = decision.reason === 'cost-exceeds-capacity' ? 'Ask for less' : 'Too many requests';
+    res
+      .status(status)
+      .set({ ...headers, 'Content-Type': 'application/json' })
+      .json({ errors: [{ message, extensions: { code: 'RATE_LIMITED' } }], extensions });
     return;
   }
   res.json({ ...(await graphql({ schema, source: query, rootValue })), extensions });

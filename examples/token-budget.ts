@@ -3,6 +3,7 @@
 //   npx tsx examples/token-budget.ts
 import express from 'express';
 import { createLimiter } from 'headgate';
+import { denial } from 'headgate/http';
 
 const budget = createLimiter({
   name: 'tokens',
@@ -27,9 +28,8 @@ app.post('/complete', async (req, res) => {
     cost: Math.ceil(prompt.length / 4) + maxTokens,
   });
   if (!decision.allowed) {
-    if (decision.retryAfterMs !== undefined)
-      res.set('Retry-After', String(Math.ceil(decision.retryAfterMs / 1000)));
-    res.status(429).json({ error: decision.reason, policy: decision.policy, remaining: decision.remaining });
+    const { status, headers, body } = denial(decision);
+    res.status(status).set(headers).send(body);
     return;
   }
   try {

@@ -1,0 +1,83 @@
+import type { Decision } from './decision.js';
+import { clientKeys, DEFAULT_SUBNET } from './http/client-key.js';
+import {
+  compileHeaders,
+  retryAfterSeconds,
+  type HeaderDialect,
+  type HeaderTarget,
+  type WriteHeaders,
+} from './http/headers.js';
+import { problemOf, statusOf } from './http/problem.js';
+import { checkInteger } from './validate.js';
+
+export type { HeaderDialect } from './http/headers.js';
+
+type Fields = Record<string, string>;
+
+const fieldsTarget: HeaderTarget<Fields> = {
+  getHeader: (fields, name) => fields[name],
+  setHeader: (fields, name, value) => void (fields[name] = value),
+};
+
+const writers = new Map<string, WriteHeaders>();
+
+/**
+ * The header fields that tell a client its quota, for a framework without an adapter. Without `Retry-After`: see {@link denial}.
+ *
+ * @param dialects as the adapters' option `headers`; default `['draft-6', 'draft-11']`
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`
+ */
+export function rateLimitHeaders(
+  decision: Decision,
+  dialects?: HeaderDialect | readonly HeaderDialect[] | false,
+): Record<string, string> {
+  const id = String(dialects);
+  let write = writers.get(id);
+  if (!write) writers.set(id, (write = compileHeaders(dialects)));
+  const fields: Fields = {};
+  write(fieldsTarget, fields, decision, false);
+  return fields;
+}
+
+/** An HTTP answer, whatever the framework. */
+export interface Answer {
+  status: number;
+  headers: Record<string, string>;
+  /** Problem details (RFC 9457): JSON, in ASCII. */
+  body: string;
+}
+
+/**
+ * The answer to a denied request, for a framework without an adapter: 429, 503 if the store is the reason, 403 for a deny list;
+ * with the quota's fields, `Retry-After`, and problem details.
+ *
+ * @param dialects as for {@link rateLimitHeaders}
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`
+ */
+export function denial(
+  decision: Decision,
+  dialects?: HeaderDialect | readonly HeaderDialect[] | false,
+): Answer {
+  const status = statusOf(decision, 429);
+  const headers = rateLimitHeaders(decision, dialects);
+  if (decision.reason !== 'deny-listed') headers['Retry-After'] = String(retryAfterSeconds(decision));
+  headers['Cache-Control'] = 'no-store';
+  headers['Content-Type'] = 'application/problem+json';
+  return { status, headers, body: problemOf(decision, status) };
+}
+
+const clientKeysBySubnet = new Map<number, ReturnType<typeof clientKeys>>();
+
+/**
+ * The adapters' default key: a client's address, canonical, an IPv6 address by its network.
+ *
+ * @param ip the address as the framework knows it; from a proxy only one that is trusted
+ * @param ipv6Subnet the prefix length by which IPv6 addresses are one client: 1 to 128, default 56
+ * @throws HeadgateError `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_OPTION`
+ */
+export function clientKey(ip: string | undefined, ipv6Subnet = DEFAULT_SUBNET): string {
+  let keys = clientKeysBySubnet.get(ipv6Subnet);
+  if (!keys)
+    clientKeysBySubnet.set(ipv6Subnet, (keys = clientKeys(checkInteger('ipv6Subnet', ipv6Subnet, 1, 128))));
+  return keys(ip);
+}
