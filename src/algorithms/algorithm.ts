@@ -27,6 +27,8 @@ export abstract class Column<P = Params> {
   abstract commit(slot: number, p: P, cost: number, now: number, lease: string): void;
   /** Charges (`units` > 0, even beyond what is left) or gives back (`units` < 0); `mark`: see `Change`, 0 if none. */
   abstract adjust(slot: number, p: P, units: number, mark: number, now: number): void;
+  /** The moment from which a slot decides as no state does; 0 if it has none. */
+  abstract until(slot: number): number;
   /** Forgets a slot. */
   abstract clear(slot: number): void;
   /** Makes room for so many slots. */
@@ -43,7 +45,7 @@ export interface AlgorithmDefinition<P = Params> {
 }
 
 /** A copy of `array` with room for `length` elements. */
-export function resized<T extends Float64Array | Uint32Array>(array: T, length: number): T {
+export function resized<T extends Float64Array | Uint32Array | Int32Array>(array: T, length: number): T {
   const copy = new (array.constructor as new (length: number) => T)(length);
   copy.set(array);
   return copy;

@@ -11,12 +11,12 @@ interface BanState {
   last: number;
 }
 
-/** Bans in the memory store: a state per slot, most slots without one. Beside `ban.lua`, with the same functions. */
+/** Bans in the memory store, of the few slots that have any. Beside `ban.lua`, with the same functions. */
 export class BanColumn {
-  #states: (BanState | undefined)[] = [undefined];
+  readonly #states = new Map<number, BanState>();
 
   #read(slot: number, p: CompiledBan, now: number, writable: boolean): BanState {
-    const stored = this.#states[slot];
+    const stored = this.#states.get(slot);
     if (!stored || this.#stop(stored, p) <= now)
       return { denials: 0, counted: 0, banned: 0, length: 0, last: 0 };
     const state = { ...stored };
@@ -24,7 +24,7 @@ export class BanColumn {
       // The clock went back, or the span was shortened: no ban is longer than it was made.
       state.counted = Math.min(state.counted, now + p.within);
       state.banned = Math.min(state.banned, now + state.length);
-      if (writable) this.#states[slot] = { ...state };
+      if (writable) this.#states.set(slot, { ...state });
     }
     if (state.counted <= now) state.denials = state.counted = 0;
     if (state.banned + p.max <= now) state.last = 0;
@@ -52,27 +52,29 @@ export class BanColumn {
       length = state.last === 0 ? p.first : Math.min(p.max, Math.floor((state.last * p.factor) / 1000));
       Object.assign(state, { denials: 0, counted: 0, banned: now + length, length, last: length });
     }
-    this.#states[slot] = state;
+    this.#states.set(slot, state);
     return length;
   }
 
   /** By hand: a ban of `length` ms that leaves the growth of bans by denials alone; 0 forgives everything. */
   set(slot: number, p: CompiledBan, now: number, length: number): void {
     const state = this.#read(slot, p, now, true);
-    this.#states[slot] = length === 0 ? undefined : { ...state, banned: now + length, length };
+    if (length === 0) this.#states.delete(slot);
+    else this.#states.set(slot, { ...state, banned: now + length, length });
+  }
+
+  /** When a slot's last ban ends; 0 if it has had none. */
+  end(slot: number): number {
+    return this.#states.get(slot)?.banned ?? 0;
   }
 
   /** When all that a slot's state says is past. */
   until(slot: number, p: CompiledBan): number {
-    const state = this.#states[slot];
+    const state = this.#states.get(slot);
     return state ? this.#stop(state, p) : 0;
   }
 
   clear(slot: number): void {
-    this.#states[slot] = undefined;
-  }
-
-  resize(slots: number): void {
-    this.#states.length = slots;
+    this.#states.delete(slot);
   }
 }

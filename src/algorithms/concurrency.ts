@@ -88,6 +88,12 @@ export class ConcurrencyColumn extends Column<ConcurrencyParams> {
     return lease !== undefined;
   }
 
+  until(slot: number): number {
+    let until = 0;
+    for (const { stop } of this.#leases[slot]?.values() ?? []) until = Math.max(until, stop);
+    return until;
+  }
+
   clear(slot: number): void {
     this.#leases[slot] = undefined;
   }

@@ -58,6 +58,10 @@ class FixedWindowColumn extends Column<FixedWindowParams> {
     this.reset = stop === 0 ? 0 : stop - now;
   }
 
+  until(slot: number): number {
+    return this.#stop[slot]!;
+  }
+
   clear(slot: number): void {
     this.#stop[slot] = 0;
   }

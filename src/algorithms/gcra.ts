@@ -80,6 +80,10 @@ class GcraColumn extends Column<GcraParams> {
     this.remaining = Math.max(0, Math.floor((p.capacity - backlog) / p.increment));
   }
 
+  until(slot: number): number {
+    return this.#stop[slot]!;
+  }
+
   clear(slot: number): void {
     this.#stop[slot] = 0;
   }

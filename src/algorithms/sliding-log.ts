@@ -128,6 +128,10 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     this.reset = ring && this.#live > 0 ? ring.newest + window - now : 0;
   }
 
+  until(slot: number): number {
+    return this.#rings[slot]?.stop ?? 0;
+  }
+
   clear(slot: number): void {
     this.#rings[slot] = undefined;
   }

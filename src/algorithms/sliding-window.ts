@@ -223,6 +223,10 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     }
   }
 
+  until(slot: number): number {
+    return this.#stop[slot]!;
+  }
+
   clear(slot: number): void {
     this.#stop[slot] = 0;
   }
