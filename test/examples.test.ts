@@ -1,0 +1,289 @@
+// Every example runs as its users run it, and does what its first lines say.
+import { spawn } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import { createServer as createPort, type AddressInfo } from 'node:net';
+import { expect } from 'chai';
+import { WebSocket } from 'ws';
+import { servers } from './support/hooks.js';
+
+const examples = new URL('../examples/', import.meta.url);
+
+/** A running example. */
+interface Example {
+  url: string;
+  output(): string;
+  /** Resolves with its exit status. */
+  ended: Promise<number | null>;
+}
+
+const running: (() => Promise<unknown>)[] = [];
+
+/** Starts an example on a free port. */
+async function run(name: string, env: NodeJS.ProcessEnv = {}): Promise<Example> {
+  const port = await freePort();
+  const args = name.includes('/')
+    ? ['--tsconfig', new URL(`${name}/../tsconfig.json`, examples).pathname]
+    : [];
+  const tsx = new URL('../node_modules/tsx/dist/cli.mjs', import.meta.url).pathname;
+  const child = spawn(process.execPath, [tsx, ...args, new URL(`${name}.ts`, examples).pathname], {
+    env: { ...process.env, PORT: String(port), ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => (output += text));
+  const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
+  running.push(() => {
+    child.kill('SIGTERM');
+    return ended;
+  });
+  return { url: `http://127.0.0.1:${port}`, output: () => output, ended };
+}
+
+/** Starts an example and waits until it listens. */
+async function serve(name: string, env?: NodeJS.ProcessEnv): Promise<Example> {
+  const example = await run(name, env);
+  const port = new URL(example.url).port;
+  let ended = false;
+  void example.ended.then(() => (ended = true));
+  while (!example.output().includes(`:${port}`)) {
+    if (ended) throw new Error(`${name} has ended: ${example.output()}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  return example;
+}
+
+async function freePort(): Promise<number> {
+  const server = createPort().listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** The statuses of so many requests, one after the other. */
+async function statuses(count: number, url: string, init?: RequestInit): Promise<number[]> {
+  const found: number[] = [];
+  for (let i = 0; i < count; i++) found.push((await fetch(url, init)).status);
+  return found;
+}
+
+/** `count` times `status`. */
+const times = (count: number, status: number): number[] => Array<number>(count).fill(status);
+
+const post = (body: object, headers: Record<string, string> = {}): RequestInit => ({
+  method: 'POST',
+  headers: { 'Content-Type': 'application/json', ...headers },
+  body: JSON.stringify(body),
+});
+
+interface Body {
+  [name: string]: unknown;
+}
+
+const json = async (response: Response): Promise<Body> => (await response.json()) as Body;
+
+describe('examples', () => {
+  afterEach(async () => {
+    for (const stop of running.splice(0)) await stop();
+  });
+
+  for (const kind of ['redis', 'valkey'] as const) {
+    for (const name of ['express-redis', 'fastify-redis']) {
+      it(`${name}: two processes share a quota in ${kind}`, async () => {
+        const env = { REDIS_URL: `redis://127.0.0.1:${servers[kind].port}` };
+        const [one, other] = await Promise.all([serve(name, env), serve(name, env)]);
+        expect(await statuses(3, one.url)).to.deep.equal(times(3, 200));
+        expect(await statuses(3, other.url)).to.deep.equal([200, 200, 429]);
+        const denied = await fetch(one.url);
+        expect(denied.status).to.equal(429);
+        expect(denied.headers.get('RateLimit-Policy')).to.match(/;q=5;w=60$/);
+        expect(Number(denied.headers.get('Retry-After'))).to.be.within(1, 66);
+      });
+    }
+  }
+
+  it('per-route', async () => {
+    const { url } = await serve('per-route');
+    expect(await statuses(6, `${url}/search`)).to.deep.equal([...times(5, 200), 429]);
+    expect(await statuses(2, url)).to.deep.equal([200, 200]);
+    const exports = await Promise.all([fetch(`${url}/export`), fetch(`${url}/export`)]);
+    expect(exports.map(({ status }) => status)).to.have.members([200, 429]);
+    const health = await fetch(`${url}/health`);
+    expect(health.status).to.equal(200);
+    expect(health.headers.has('RateLimit')).to.equal(false);
+  });
+
+  it('tiers', async () => {
+    const { url } = await serve('tiers');
+    const as = (key: string): RequestInit => ({ headers: { 'X-API-Key': key } });
+    expect(await statuses(3, url)).to.deep.equal([200, 200, 429]);
+    expect(await statuses(1, url, as('unknown'))).to.deep.equal([429]);
+    expect(await statuses(6, url, as('key-of-bob'))).to.deep.equal([...times(5, 200), 429]);
+    expect(await statuses(8, url, as('key-of-ada'))).to.deep.equal(times(8, 200));
+    expect((await fetch(url, as('key-of-ada'))).headers.get('RateLimit-Policy')).to.contain(
+      '"pro";q=1000;w=60',
+    );
+  });
+
+  it('several-policies', async () => {
+    const { url } = await serve('several-policies');
+    const first = await fetch(`${url}?items=3`);
+    expect(first.status).to.equal(200);
+    expect(first.headers.get('RateLimit')).to.match(/^"burst";r=2;t=\d+, "hour";r=17;t=\d+$/);
+    const denied = await fetch(`${url}?items=5`);
+    expect(denied.status).to.equal(429);
+    expect(await json(denied)).to.deep.include({ 'violated-policies': ['burst'] });
+    // The denial charged neither.
+    expect((await fetch(`${url}?items=1`)).headers.get('RateLimit')).to.contain('"hour";r=16');
+  });
+
+  it('without-http', async () => {
+    const { ended, output } = await run('without-http');
+    expect(await ended).to.equal(0);
+    expect(output().trim().split('\n')).to.deep.equal([
+      'ada report: done, 2 remaining',
+      'ada broken: failed, given back',
+      'ada import: done, 0 remaining',
+      'ada report: denied (quota-exceeded), again in 66 s',
+      'ada huge: denied (cost-exceeds-capacity), again never',
+      'bob report: done, 2 remaining',
+      'ada has 0 remaining',
+      'ada report: done, 2 remaining',
+    ]);
+  });
+
+  it('login-lockout', async () => {
+    const { url } = await serve('login-lockout');
+    const attempt = (email: string, password: string) => post({ email, password });
+    const login = `${url}/login`;
+    expect(await statuses(5, login, attempt('ada@example.org', 'correct horse'))).to.deep.equal(
+      times(5, 200),
+    );
+    expect(await statuses(5, login, attempt('ada@example.org', 'guess'))).to.deep.equal([
+      401, 401, 401, 429, 429,
+    ]);
+    const banned = await fetch(login, attempt('ADA@example.org', 'correct horse'));
+    expect(banned.status).to.equal(429);
+    expect(await json(banned))
+      .to.have.property('type')
+      .that.contains('abnormal-usage-detected');
+    expect(Number(banned.headers.get('Retry-After'))).to.be.within(3500, 3600);
+    expect(await statuses(1, login, attempt('bob@example.org', 'correct horse'))).to.deep.equal([200]);
+  });
+
+  it('token-budget', async () => {
+    const { url } = await serve('token-budget');
+    const complete = (maxTokens: number) => fetch(`${url}/complete`, post({ prompt: 'Hello', maxTokens }));
+    // 902 reserved, 10 used: room for the next.
+    for (let i = 0; i < 3; i++) expect(await json(await complete(900))).to.have.property('used', 10);
+    const tooMuch = await complete(2000);
+    expect(tooMuch.status).to.equal(429);
+    expect(await json(tooMuch)).to.have.property('detail');
+  });
+
+  it('graphql-cost', async () => {
+    const { url } = await serve('graphql-cost');
+    const ask = async (query: string) => json(await fetch(`${url}/graphql`, post({ query })));
+    expect(await ask('{ books(first: 3) { title author { name } } }')).to.deep.equal({
+      data: { books: [{ title: 'Notes', author: { name: 'Ada' } }] },
+      extensions: { cost: { requested: 10, remaining: 90 } },
+    });
+    expect(await ask('{ books(first: 100) { title } }')).to.have.nested.property(
+      'errors[0].message',
+      'Ask for less',
+    );
+    expect(await ask('{ books(first: 85) { title } }')).to.have.nested.property(
+      'extensions.cost.remaining',
+      4,
+    );
+    expect(await ask('{ books { title } }')).to.have.nested.property(
+      'errors[0].message',
+      'Too many requests',
+    );
+    expect(await ask('{ nonsense'))
+      .to.have.nested.property('errors[0].message')
+      .that.contains('Syntax Error');
+  });
+
+  it('websocket', async () => {
+    const { url } = await serve('websocket');
+    const socket = new WebSocket(`${url.replace('http', 'ws')}/?user=ada`);
+    const answers: Body[] = [];
+    socket.on('message', (data: Buffer) => answers.push(JSON.parse(data.toString()) as Body));
+    await new Promise((resolve) => socket.once('open', resolve));
+    const closed = new Promise<number>((resolve) => socket.once('close', resolve));
+    for (let i = 0; i < 100; i++) socket.send(`message ${i}`);
+    expect(await closed).to.equal(1008);
+    expect(answers.slice(0, 5).map(({ echo }) => echo)).to.deep.equal(
+      [0, 1, 2, 3, 4].map((i) => `message ${i}`),
+    );
+    expect(answers.filter(({ denied }) => denied === 'quota-exceeded')).to.not.have.length(0);
+  });
+
+  it('webhooks: spaced, none lost', async () => {
+    let arrived = 0;
+    const receiver: Server = createServer((_req, res) => {
+      arrived += 1;
+      res.end();
+    });
+    await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve));
+    const { port } = receiver.address() as AddressInfo;
+    const { ended, output } = await run('webhooks', { WEBHOOK_URL: `http://127.0.0.1:${port}/hook` });
+    const status = await ended;
+    await new Promise((resolve) => receiver.close(resolve));
+    expect(status, output()).to.equal(0);
+    expect(arrived).to.equal(6);
+    // The sixth had its turn five intervals of 200 ms after the first.
+    const after = output()
+      .match(/(?<=after )\d+/g)
+      ?.map(Number);
+    expect(Math.max(...(after ?? []))).to.be.at.least(1000);
+  });
+
+  for (const name of ['koa', 'hono', 'node-http']) {
+    it(name, async () => {
+      const { url } = await serve(name);
+      expect(await statuses(5, url)).to.deep.equal(times(5, 200));
+      const denied = await fetch(url);
+      expect(denied.status).to.equal(429);
+      expect(denied.headers.get('Content-Type')).to.equal('application/problem+json');
+      expect(denied.headers.get('Retry-After')).to.match(/^\d+$/);
+      expect(denied.headers.get('RateLimit')).to.match(/^"default";r=0;t=\d+$/);
+      expect(await json(denied)).to.deep.include({ status: 429, 'violated-policies': ['default'] });
+    });
+  }
+
+  it('nestjs', async () => {
+    const { url } = await serve('nestjs/main');
+    expect(await statuses(3, `${url}/search`)).to.deep.equal([200, 200, 429]);
+    expect(await statuses(2, url)).to.deep.equal([200, 200]);
+    const health = await fetch(`${url}/health`);
+    expect(health.headers.has('RateLimit')).to.equal(false);
+  });
+});
+
+describe('examples: the list', () => {
+  it('has every file', () => {
+    const files = readdirSync(examples).filter((file) => file.endsWith('.ts') || file === 'nestjs');
+    const tested = [
+      'express-redis.ts',
+      'fastify-redis.ts',
+      'graphql-cost.ts',
+      'hono.ts',
+      'koa.ts',
+      'login-lockout.ts',
+      'nestjs',
+      'node-http.ts',
+      'per-route.ts',
+      'several-policies.ts',
+      'tiers.ts',
+      'token-budget.ts',
+      'webhooks.ts',
+      'websocket.ts',
+      'without-http.ts',
+    ];
+    expect(files.filter((file) => !file.startsWith('decorators'))).to.have.members(tested);
+  });
+});
