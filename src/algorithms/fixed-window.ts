@@ -50,9 +50,11 @@ class FixedWindowColumn extends Column<FixedWindowParams> {
     } else if (stop !== 0 && (mark === 0 || mark === stop)) {
       used = Math.max(0, used + units);
     }
-    if (used === 0) stop = 0;
-    this.#used[slot] = used;
-    this.#stop[slot] = stop;
+    if (stop !== 0) {
+      if (used === 0) stop = 0;
+      this.#used[slot] = used;
+      this.#stop[slot] = stop;
+    }
     this.wait = 0;
     this.remaining = Math.max(0, p.limit - used);
     this.reset = stop === 0 ? 0 : stop - now;
