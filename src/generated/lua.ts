@@ -243,6 +243,7 @@ if wait then
 reply[filled + 1], reply[filled + 2], reply[filled + 3] = wait, remaining, reset
 filled = filled + 3
 else
+if filled == 1 then reply = { now } end
 reply[filled + 1] = remaining
 filled = filled + 1
 end

@@ -32,6 +32,8 @@ for request = 1, #KEYS do
     reply[filled + 1], reply[filled + 2], reply[filled + 3] = wait, remaining, reset
     filled = filled + 3
   else
+    -- An error is one element: what was allocated for a verdict must not follow it.
+    if filled == 1 then reply = { now } end
     reply[filled + 1] = remaining
     filled = filled + 1
   end
