@@ -33,6 +33,7 @@ interface OpenBatch extends Batch {
  */
 export class Batcher {
   readonly #send: Send;
+  readonly #alone: boolean;
   readonly #open = new Map<PolicySet, OpenBatch>();
   /** Decisions that are gathered or on the wire. */
   #pending = 0;
@@ -40,8 +41,10 @@ export class Batcher {
   #crowded = false;
   #scheduled = false;
 
-  constructor(send: Send) {
+  /** @param alone sends each decision by itself: the keys of two may be in two slots */
+  constructor(send: Send, alone: boolean) {
     this.#send = send;
+    this.#alone = alone;
   }
 
   ask(query: Query): Promise<Reply> {
@@ -58,7 +61,7 @@ export class Batcher {
 
   #add(query: Query, waiter: Waiter): void {
     const { set, peek } = query;
-    if (++this.#pending > FEW) this.#crowded = true;
+    if (++this.#pending > FEW && !this.#alone) this.#crowded = true;
     let batch = this.#open.get(set);
     if (batch && batch.peek !== peek) {
       this.#dispatch(batch);

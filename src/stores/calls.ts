@@ -7,17 +7,23 @@ import type { Clock } from './store.js';
 /** What a late call is refused with; it has changed nothing. */
 const LATE = /^HEADGATE_LATE (\d+)/;
 
+/** ms */
+const TRY_AGAIN_AFTER = 5;
+
 /**
  * Runs scripts such that each call takes effect at most once, and only while its caller waits for it. A call is sent again
- * only when the server said that it has not run it: it does not know the script, or thinks that the call is late.
+ * only when the server said that it has not run it: it does not know the script, thinks that the call is late, or moves its slot.
  */
 export class ScriptCalls {
+  /** Whether the keys of one call must be in one slot. */
+  readonly cluster: boolean;
   readonly #commands: Commands;
   readonly #clock: Clock | undefined;
   readonly #time = new StoreTime();
 
   /** @param clock decides instead of the server's, for tests: then calls have no deadline */
   constructor(commands: Commands, clock: Clock | undefined) {
+    this.cluster = commands.cluster;
     this.#commands = commands;
     this.#clock = clock;
   }
@@ -51,6 +57,11 @@ export class ScriptCalls {
         const message = error instanceof Error ? error.message : '';
         if (text === undefined && message.startsWith('NOSCRIPT')) {
           text = source;
+          continue;
+        }
+        if (message.startsWith('TRYAGAIN')) {
+          // A slot is being moved, and with it the keys of this call.
+          await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_AFTER));
           continue;
         }
         const now = LATE.exec(message)?.[1];

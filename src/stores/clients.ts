@@ -7,6 +7,8 @@ export type RedisClient = IoredisLike | NodeRedisLike;
 
 /** What the store needs of a client. Nothing here is sent before the client is ready, nor again after it has been written. */
 export interface Commands {
+  /** Whether the keys of one call must be in one slot. */
+  readonly cluster: boolean;
   /** Whether commands can be sent at once. */
   ready(): boolean;
   /** Resolves when the client is ready, if it is about to be. @throws HeadgateError `HEADGATE_STORE_AWAY` if not */

@@ -53,10 +53,11 @@ class RedisStore implements Store {
   readonly #calls: ScriptCalls;
   readonly #prefix: string;
   readonly #plans = new WeakMap<PolicySet, Plan>();
-  readonly #batcher = new Batcher((batch) => this.#send(batch));
+  readonly #batcher: Batcher;
 
   constructor(calls: ScriptCalls, prefix: string) {
     this.#calls = calls;
+    this.#batcher = new Batcher((batch) => this.#send(batch), calls.cluster);
     this.#prefix = prefix;
   }
 

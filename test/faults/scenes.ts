@@ -6,15 +6,19 @@ import { Redis } from 'ioredis';
 import { freePort, startServer, type ServerKind, type TestServer } from '../support/servers.js';
 import { Proxy } from './proxy.js';
 
-export interface Scene {
-  /** Where the clients connect. */
-  readonly port: number;
+export interface Breakable {
   /** Whether what was counted before is lost. */
   readonly forgets?: true;
   /** Whether callers may not notice. */
   readonly mayGoUnnoticed?: true;
   break(): Promise<void>;
+  /** Resolves when a server could decide again. */
   mend(): Promise<void>;
+}
+
+export interface Scene extends Breakable {
+  /** Where the clients connect. */
+  readonly port: number;
   end(): Promise<void>;
 }
 

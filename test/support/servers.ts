@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createConnection, createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -11,6 +11,8 @@ export type ServerKind = 'redis' | 'valkey';
 export interface ServerOptions {
   /** More options for the command line; the last of two wins. */
   args?: readonly string[];
+  /** The text of a configuration file, where there must be one. */
+  config?: string;
   /** A port to use again, for a restart. Default: a free one. */
   port?: number;
   /** A directory that outlives the server, for persistence. Default: its own, removed when it stops. */
@@ -40,7 +42,7 @@ export async function startServer(kind: ServerKind, options: ServerOptions = {})
   };
   for (;;) {
     const port = options.port ?? (await freePort());
-    const running = launch(program, port, dir, options.args ?? []);
+    const running = launch(program, port, dir, options);
     const outcome = await running.answers();
     if (outcome === 'up') return handle(kind, port, running, removeDir);
     await running.end('SIGKILL');
@@ -71,9 +73,12 @@ function handle(kind: ServerKind, port: number, running: Running, removeDir: () 
 
 type Running = ReturnType<typeof launch>;
 
-function launch(program: string, port: number, dir: string, args: readonly string[]) {
+function launch(program: string, port: number, dir: string, { args = [], config }: ServerOptions) {
+  const file = join(dir, 'server.conf');
+  if (config !== undefined) writeFileSync(file, config);
   const defaults = ['--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', dir];
-  const child = spawn(program, ['--port', String(port), ...defaults, ...args], {
+  const first = config === undefined ? [] : [file];
+  const child = spawn(program, [...first, '--port', String(port), ...defaults, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let output = '';
@@ -83,7 +88,7 @@ function launch(program: string, port: number, dir: string, args: readonly strin
   // Only its own log tells that it is this server which listens on the port.
   const ready = new Promise<void>((resolve) => {
     child.stdout.on('data', () => {
-      if (output.includes('Ready to accept connections')) resolve();
+      if (/Ready to accept connections|Sentinel ID is/.test(output)) resolve();
     });
   });
   const gone = new Promise<void>((resolve) => {

@@ -50,8 +50,8 @@ function isCluster(client: IoredisLike): client is ClusterLike {
  * refuses what comes then.
  */
 export class IoredisCommands implements Commands {
+  readonly cluster: boolean;
   readonly #client: IoredisLike;
-  readonly #cluster: boolean;
   /** The client as its own methods see it: without autopipelining (it holds commands back), and each command passes `#take`. */
   readonly #view: Sender;
   readonly #flights = new Set<Flight>();
@@ -70,7 +70,7 @@ export class IoredisCommands implements Commands {
         },
       },
     }) as Sender;
-    this.#cluster = isCluster(client);
+    this.cluster = isCluster(client);
     client.on('close', () => this.#lost());
     if (isCluster(client)) {
       const watch = (node: IoredisLike) => void node.on('close', () => this.#lost());
@@ -127,9 +127,9 @@ export class IoredisCommands implements Commands {
       flight.command.args[flight.deadlineAt] = OVER;
       flight.lost = true;
       // Of a cluster, other nodes may still answer.
-      if (!this.#cluster) flight.fail(connectionLost());
+      if (!this.cluster) flight.fail(connectionLost());
     }
-    if (!this.#cluster) this.#flights.clear();
+    if (!this.cluster) this.#flights.clear();
   }
 }
 

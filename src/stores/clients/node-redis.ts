@@ -24,20 +24,20 @@ interface WithOptions {
 
 /** node-redis never writes a command twice; what it could not write it writes later, and the deadline makes that harmless. */
 export class NodeRedisCommands implements Commands {
+  readonly cluster: boolean;
   readonly #client: NodeRedisLike & WithOptions;
   /** The same client and connection, with options for these commands. */
   readonly #view: NodeRedisLike;
-  readonly #cluster: boolean;
   #reconnecting = false;
   #connecting: Promise<void> | undefined;
 
   constructor(client: NodeRedisLike) {
     this.#client = client;
-    this.#cluster = 'slots' in client;
+    this.cluster = 'slots' in client;
     const { withCommandOptions } = this.#client;
     // Its own timeout costs as much as the command; the store has one. A cluster keeps it: it bounds what waits for a node.
     this.#view =
-      withCommandOptions && !this.#cluster
+      withCommandOptions && !this.cluster
         ? withCommandOptions.call(client, { timeout: undefined, typeMapping: undefined })
         : client;
     client.on('reconnecting', () => (this.#reconnecting = true));
@@ -53,7 +53,7 @@ export class NodeRedisCommands implements Commands {
     if (this.#reconnecting) return Promise.reject(away('it is reconnecting'));
     return (this.#connecting ??= connection(
       this.#client,
-      [this.#cluster ? 'connect' : 'ready'],
+      [this.cluster ? 'connect' : 'ready'],
       ['reconnecting', 'end'],
     ).finally(() => (this.#connecting = undefined)));
   }

@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict';
+import { Cluster } from 'ioredis';
+import { Cluster as Cluster5 } from 'ioredis5';
+import { Cluster as ValkeyCluster } from 'iovalkey';
+import { createCluster } from 'redis';
+import { createLimiter, type Policy } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import type { RedisClient } from '../../src/stores/clients.js';
+import { freshPrefix } from '../support/stores.js';
+import { TestCluster } from './failover.js';
+import { MODES } from './load.js';
+import { check, play } from './play.js';
+
+interface ClusterClient {
+  readonly client: RedisClient;
+  end(): void;
+}
+
+const nodes = ({ ports }: TestCluster) => ports.map((port) => ({ host: '127.0.0.1', port }));
+
+const recommended = { clusterRetryStrategy: () => 100, slotsRefreshTimeout: 500 };
+
+function ioredis(client: Cluster | Cluster5 | ValkeyCluster): ClusterClient {
+  client.on('error', () => {});
+  return { client: client as RedisClient, end: () => client.disconnect() };
+}
+
+const clients: Record<string, (cluster: TestCluster) => Promise<ClusterClient>> = {
+  'ioredis 6': async (cluster) => ioredis(new Cluster(nodes(cluster), recommended)),
+  'ioredis 5': async (cluster) => ioredis(new Cluster5(nodes(cluster), recommended)),
+  iovalkey: async (cluster) => ioredis(new ValkeyCluster(nodes(cluster), recommended)),
+  async 'node-redis'(cluster) {
+    const client = createCluster({
+      rootNodes: nodes(cluster).map(({ host, port }) => ({ url: `redis://${host}:${port}` })),
+      defaults: { socket: { reconnectStrategy: () => 100 } },
+      topologyRefreshOnReconnectionAttemptStrategy: 300,
+    });
+    client.on('error', () => {});
+    await client.connect();
+    return { client: client as unknown as RedisClient, end: () => client.destroy() };
+  },
+};
+
+const severalPolicies: readonly Policy[] = [
+  { name: 'burst', algorithm: 'token-bucket', limit: 5, window: '1m', burst: 2 },
+  { name: 'hour', algorithm: 'sliding-window', limit: 100, window: '1h' },
+  { name: 'day', algorithm: 'fixed-window', limit: 1000, window: '1d' },
+];
+
+describe('a cluster of six nodes', function () {
+  this.timeout(60_000);
+  let cluster: TestCluster;
+  before(async () => (cluster = await TestCluster.start('redis')));
+  after(() => cluster.stop());
+
+  for (const [name, connect] of Object.entries(clients)) {
+    it(`thousands of keys over cold script caches, several policies a key, by ${name}`, async () => {
+      for (const admin of cluster.admins) await admin.script('FLUSH');
+      const { client, end } = await connect(cluster);
+      const limiter = createLimiter({
+        store: redisStore(client, { prefix: freshPrefix() }),
+        policies: severalPolicies,
+        ban: { after: 100, within: '1m', for: '1m' },
+        onStoreError: 'throw',
+        timeout: '10s',
+      });
+      const keys = Array.from({ length: 3000 }, (_, i) => `user-${i}-}{${i}`);
+      const admitted = await Promise.all(keys.map((key) => limiter.consume(key)));
+      assert.ok(admitted.every(({ allowed, remaining }) => allowed && remaining === 1));
+      await Promise.all(keys.map((key) => limiter.consume(key)));
+      const denied = await Promise.all(keys.map((key) => limiter.consume(key)));
+      assert.ok(denied.every(({ allowed, policy }) => !allowed && policy === 'burst'));
+      await limiter.reset(keys[0]!);
+      assert.ok((await limiter.consume(keys[0]!)).allowed);
+      await limiter.close();
+      end();
+    });
+
+    it(`a slot is moved while its keys are decided, by ${name}`, async () => {
+      const { client, end } = await connect(cluster);
+      const limiter = createLimiter({
+        store: redisStore(client, { prefix: freshPrefix() }),
+        policies: severalPolicies,
+        onStoreError: 'throw',
+        timeout: '10s',
+      });
+      const key = 'moving';
+      await limiter.consume(key);
+      const stored = (
+        await Promise.all(cluster.admins.slice(0, 3).map((admin) => admin.keys('*moving*')))
+      ).flat();
+      const slot = Number(await cluster.admins[0]!.cluster('KEYSLOT', stored[0]!));
+      let moved = false;
+      let decided = 0;
+      let left = 0;
+      const deciding = Array.from({ length: 8 }, async () => {
+        while (!moved) {
+          const decision = await limiter.consume(key);
+          assert.ok(!decision.degraded);
+          decided++;
+          if (decision.allowed) left++;
+        }
+      });
+      const all = Promise.all(deciding);
+      await Promise.all([all, cluster.moveSlot(slot, 20).finally(() => (moved = true))]);
+      assert.ok(decided > 10);
+      assert.ok(left <= 2, `${left} more were admitted than the bucket had`);
+      await limiter.close();
+      end();
+    });
+  }
+});
+
+describe('a cluster that loses a primary, under load', function () {
+  this.timeout(60_000);
+  let cluster: TestCluster;
+  before(async () => (cluster = await TestCluster.start('redis')));
+  after(() => cluster.stop());
+
+  // Each loses another one: what has taken over stays.
+  for (const [i, name] of ['ioredis 6', 'ioredis 5', 'node-redis'].entries()) {
+    it(`loses at most what was not replicated, by ${name}`, async () => {
+      const { client, end } = await clients[name]!(cluster);
+      try {
+        const stores = MODES.map(() => redisStore(client, { prefix: freshPrefix() }));
+        const scene = {
+          forgets: true,
+          break: () => cluster.kill(i),
+          mend: () => cluster.failedOver(i),
+        } as const;
+        const outcome = await play(scene, stores, () => 0);
+        await check(`a primary of a cluster killed (${name})`, scene, stores, outcome);
+      } finally {
+        end();
+      }
+    });
+  }
+});

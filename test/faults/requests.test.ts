@@ -1,0 +1,144 @@
+// Faults that concern single requests: the store is up, and stays up for all others.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { Redis } from 'ioredis';
+import { createLimiter, HeadgateError, type Policy } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { lua } from '../../src/generated/lua.js';
+import { servers } from '../support/hooks.js';
+import { startServer } from '../support/servers.js';
+import { freshPrefix } from '../support/stores.js';
+
+const everyPolicy: readonly Policy[] = [
+  { name: 'fixed', algorithm: 'fixed-window', limit: 5, window: '1m' },
+  { name: 'sliding', algorithm: 'sliding-window', limit: 5, window: '1m' },
+  { name: 'log', algorithm: 'sliding-log', limit: 5, window: '1m' },
+  { name: 'bucket', algorithm: 'token-bucket', limit: 5, window: '1m' },
+  { name: 'slots', algorithm: 'concurrency', limit: 5, lease: '1m' },
+];
+
+async function codeOf(promise: Promise<unknown>): Promise<string> {
+  const error = await promise.then(
+    () => assert.fail('it did not reject'),
+    (reason: unknown) => reason,
+  );
+  assert.ok(error instanceof HeadgateError, String(error));
+  return error.code;
+}
+
+describe('faults of single requests', () => {
+  let client: Redis;
+  before(() => (client = new Redis(servers.redis.port)));
+  after(() => client.disconnect());
+
+  it('a value of another type under a key fails that key alone, and never the breaker', async () => {
+    const prefix = freshPrefix();
+    const store = redisStore(client, { prefix });
+    for (const [i, policy] of everyPolicy.entries()) {
+      const limiter = createLimiter({
+        name: `n${i}`,
+        store,
+        policies: [policy],
+        onStoreError: 'throw',
+        timeout: '10s',
+      });
+      await limiter.consume('probe');
+      const sample = (await client.keys(`${prefix}:{n${i}:probe*`))[0]!;
+      const key = sample.replace('probe', 'bad');
+      await client.hset(key, 'a', 'b');
+      await client.expire(key, 100);
+      for (let n = 0; n < 20; n++) {
+        assert.equal(await codeOf(limiter.consume('bad')), 'HEADGATE_STORE_ERROR', policy.algorithm);
+        const { allowed, degraded } = await limiter.peek('good');
+        assert.ok(allowed && !degraded);
+      }
+      assert.equal(await codeOf(limiter.peek('bad')), 'HEADGATE_STORE_ERROR');
+      assert.equal(limiter.health.state, 'up');
+      await limiter.reset('bad');
+      assert.ok((await limiter.consume('bad')).allowed, 'reset clears it');
+      await limiter.close();
+    }
+  });
+
+  it('one bad key among several policies charges none', async () => {
+    const prefix = freshPrefix();
+    const limiter = createLimiter({
+      store: redisStore(client, { prefix }),
+      policies: everyPolicy,
+      onStoreError: 'throw',
+      timeout: '10s',
+    });
+    await limiter.consume('probe');
+    const sample = (await client.keys(`${prefix}:{default:probe*log*`))[0]!;
+    const bad = sample.replace('probe', 'bad');
+    await client.hset(bad, 'a', 'b');
+    await client.expire(bad, 100);
+    assert.equal(await codeOf(limiter.consume('bad')), 'HEADGATE_STORE_ERROR');
+    await client.del(bad);
+    const { policies } = await limiter.peek('bad');
+    assert.deepEqual(
+      policies.map(({ remaining }) => remaining),
+      [5, 5, 5, 5, 5],
+    );
+    await limiter.close();
+  });
+});
+
+describe('the permissions that docs/failure.md lists', () => {
+  const documented = /ACL SETUSER headgate on >password ~hg:\*([^`]+)```/
+    .exec(readFileSync('docs/failure.md', 'utf8'))![1]!
+    .trim()
+    .split(/\s+/);
+
+  it('are those that the scripts use', () => {
+    const used = new Set(
+      Object.values(lua).flatMap((page) =>
+        [...page.matchAll(/redis\.p?call\('([A-Z]+)'/g)].map((match) => `+${match[1]!.toLowerCase()}`),
+      ),
+    );
+    const ofTheClient = ['+eval', '+evalsha', '+hello', '+info', '+ping'];
+    assert.deepEqual([...documented].sort(), [...used, ...ofTheClient].sort());
+  });
+
+  for (const kind of ['redis', 'valkey'] as const) {
+    it(`are enough on ${kind}, for every operation`, async () => {
+      const server = await startServer(kind);
+      const admin = new Redis(server.port);
+      await admin.call('ACL', 'SETUSER', 'headgate', 'on', '>password', '~hg:*', ...documented);
+      const user = new Redis(server.port, { username: 'headgate', password: 'password' });
+      const limiter = createLimiter({
+        store: redisStore(user),
+        policies: everyPolicy,
+        ban: { after: 3, within: '1m', for: '1m' },
+        onStoreError: 'throw',
+        timeout: '10s',
+      });
+      const decision = await limiter.consume('a', { cost: 2 });
+      await decision.settle(1);
+      await decision.settle(3);
+      await decision.renew();
+      await decision.release();
+      for (let i = 0; i < 8; i++) await limiter.consume('a');
+      await limiter.ban('b', '1m');
+      await limiter.peek('b');
+      await limiter.unban('b');
+      await limiter.refund('a', 2);
+      await limiter.reset('a');
+      await limiter.close();
+
+      // Without one of them: a failure of the store, told as such.
+      await admin.call('ACL', 'SETUSER', 'headgate', '-evalsha');
+      const denied = createLimiter({
+        store: redisStore(user),
+        limit: 1,
+        window: '1m',
+        onStoreError: 'throw',
+      });
+      assert.equal(await codeOf(denied.consume('a')), 'HEADGATE_STORE_ERROR');
+      await denied.close();
+      user.disconnect();
+      admin.disconnect();
+      await server.stop();
+    });
+  }
+});
