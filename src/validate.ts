@@ -125,6 +125,19 @@ export function checkFunction<T>(option: string, value: T): T {
   return value;
 }
 
+const STORE_METHODS = ['decide', 'adjust', 'lease', 'reset', 'ban'];
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless `store` has the methods of a store */
+export function checkStore<T>(store: T): T {
+  const given = Object(store) as Record<string, unknown>;
+  if (STORE_METHODS.every((method) => typeof given[method] === 'function')) return store;
+  throw invalidOption(
+    'store',
+    store,
+    `Pass memoryStore(), redisStore(client), or an object with the methods of a store: ${STORE_METHODS.join(', ')}.`,
+  );
+}
+
 /** The largest limit, burst and cost. */
 export const MAX_UNITS = 1e12;
 

@@ -4,6 +4,7 @@ import { compilePolicies, type Policy } from '../policy.js';
 import { checkChoice, checkFunction } from '../validate.js';
 import { breakerOf, type Breaker, type Health } from './breaker.js';
 import { memoryStore } from './memory.js';
+import { flawOf } from './reply.js';
 import {
   isPromise,
   NEVER,
@@ -36,7 +37,7 @@ type Mode = NonNullable<FailureOptions['onStoreError']>;
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function checkTimeout(timeout: unknown): number {
-  const result = toMilliseconds('timeout', timeout ?? '100ms');
+  const result = toMilliseconds('timeout', timeout === undefined ? '100ms' : timeout);
   if (result > 60_000) throw invalidOption('timeout', timeout, "Write '1ms' to '1m'.");
   return result;
 }
@@ -47,13 +48,8 @@ export function checkTimeout(timeout: unknown): number {
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */
 export function withFailurePolicy(store: Store, options: FailureOptions, timeout: number): Store {
-  const mode = checkChoice('onStoreError', options.onStoreError ?? 'local', [
-    'local',
-    'allow',
-    'deny',
-    'throw',
-  ]);
-  const share = options.localShare ?? 1;
+  const { onStoreError = 'local', localShare: share = 1 } = options;
+  const mode = checkChoice('onStoreError', onStoreError, ['local', 'allow', 'deny', 'throw']);
   if (typeof share !== 'number' || !(share > 0 && share <= 1)) {
     throw invalidOption('localShare', share, 'Write a number above 0, up to 1.');
   }
@@ -103,13 +99,16 @@ class FailurePolicy implements Store {
     } catch (error) {
       answer = Promise.reject(error as Error);
     }
-    if (isPromise(answer)) return this.#inTime(answer, trying, query);
-    if (trying) breaker.skipped();
-    return answer;
+    if (!isPromise(answer)) {
+      const flaw = flawOf(answer, query.set);
+      if (trying) breaker.skipped();
+      return flaw ? this.#instead(query, () => flaw) : answer;
+    }
+    return this.#inTime(answer, trying, query, query.set);
   }
 
-  /** What is not a decision has no answer but the store's. */
-  #ask<T>(call: () => MaybePromise<T>): MaybePromise<T> {
+  /** What is not a decision has no answer but the store's. @param set of a change: its answer is a reply */
+  #ask<T>(call: () => MaybePromise<T>, set?: PolicySet): MaybePromise<T> {
     const breaker = this.#breaker;
     const trying = breaker.down;
     if (trying && !breaker.mayTry()) throw this.#downError();
@@ -119,13 +118,20 @@ class FailurePolicy implements Store {
     } catch (error) {
       answer = Promise.reject(error as Error);
     }
-    if (isPromise(answer)) return this.#inTime(answer, trying, undefined);
+    if (isPromise(answer)) return this.#inTime(answer, trying, undefined, set);
+    const flaw = set && flawOf(answer, set);
     if (trying) breaker.skipped();
+    if (flaw) throw flaw;
     return answer;
   }
 
   /** The store's answer; or, if it fails or is late, what a query is answered instead. */
-  #inTime<T>(answer: Promise<T>, trying: boolean, query: Query | undefined): Promise<T> {
+  #inTime<T>(
+    answer: Promise<T>,
+    trying: boolean,
+    query: Query | undefined,
+    set: PolicySet | undefined,
+  ): Promise<T> {
     const breaker = this.#breaker;
     return new Promise<T>((resolve, reject) => {
       const fail = (error: HeadgateError): void => {
@@ -146,8 +152,11 @@ class FailurePolicy implements Store {
       answer.then(
         (value) => {
           const inTime = this.#timeouts.settle(awaited);
+          const flaw = set && flawOf(value, set);
           if (trying) breaker.answered(inTime);
-          if (inTime) {
+          if (flaw) {
+            if (inTime) fail(flaw);
+          } else if (inTime) {
             breaker.success();
             resolve(value);
           } else if (query) {
@@ -209,7 +218,7 @@ class FailurePolicy implements Store {
   async adjust(change: Change): Promise<Reply> {
     if (change.degraded === 'local')
       return this.#local.adjust({ ...change, set: this.#localSet(change.set) });
-    return this.#ask(() => this.#store.adjust(change));
+    return this.#ask(() => this.#store.adjust(change), change.set);
   }
 
   async lease(change: LeaseChange): Promise<boolean> {

@@ -1,0 +1,31 @@
+import { HeadgateError, show } from '../errors.js';
+import { MAX_UNITS } from '../validate.js';
+import type { PolicySet, Reply } from './store.js';
+
+export function malformedReply(reply: unknown): HeadgateError {
+  return new HeadgateError(
+    'HEADGATE_MALFORMED_REPLY',
+    `The store's reply is not a decision: ${show(reply)}.`,
+  );
+}
+
+/** What is wrong with a store's reply, if anything: a store is not trusted to have answered what was asked. */
+export function flawOf(reply: unknown, set: PolicySet): HeadgateError | undefined {
+  return isReply(reply as Partial<Reply> | null | undefined, set) ? undefined : malformedReply(reply);
+}
+
+function isReply(reply: Partial<Reply> | null | undefined, { policies, ban: banning }: PolicySet): boolean {
+  const { now, ban, verdicts, degraded } = reply ?? {};
+  if (!Number.isSafeInteger(now) || now! < 0 || !Number.isSafeInteger(ban) || !Array.isArray(verdicts))
+    return false;
+  if (ban !== 0 && !banning) return false;
+  if (ban! > 0 || degraded === 'allow' || degraded === 'deny') return verdicts.length === 0;
+  if (verdicts.length !== 3 * policies.length) return false;
+  for (let i = 0; i < verdicts.length; i += 3) {
+    const remaining = verdicts[i + 1] as number;
+    const reset = verdicts[i + 2] as number;
+    if (!Number.isSafeInteger(verdicts[i]) || !Number.isSafeInteger(reset) || reset < 0) return false;
+    if (!Number.isSafeInteger(remaining) || remaining < 0 || remaining > MAX_UNITS) return false;
+  }
+  return true;
+}
