@@ -1,3 +1,4 @@
+import type { CompiledPolicy } from './policy.js';
 import { NEVER, type PolicySet, type Query, type Reply, type Store } from './stores/store.js';
 import { checkCost } from './validate.js';
 
@@ -92,24 +93,18 @@ export class Decision {
 
     const { policies } = query.set;
     const { verdicts } = reply;
-    const list: Verdict[] = [];
+    // An array literal has just the room it needs; most limiters have one policy.
+    const list =
+      policies.length === 1 && verdicts.length > 0
+        ? [verdictOf(policies[0]!, verdicts, 0)]
+        : policies.slice(0, verdicts.length / 3).map((policy, i) => verdictOf(policy, verdicts, i));
     let decider = 0;
     let denies = false;
     let delay = 0;
-    for (let i = 0; 3 * i < verdicts.length; i++) {
-      const { name, limit, shadow: silent } = policies[i]!;
+    for (let i = 0; i < list.length; i++) {
       const wait = verdicts[3 * i]!;
-      const remaining = verdicts[3 * i + 1]!;
-      const allowed = wait === 0 || wait < NEVER;
-      list.push({
-        name,
-        allowed,
-        limit,
-        remaining,
-        retryAfterMs: allowed ? 0 : wait === NEVER ? undefined : wait,
-        resetAfterMs: verdicts[3 * i + 2]!,
-      });
-      if (silent) {
+      const { allowed, remaining } = list[i]!;
+      if (policies[i]!.shadow) {
         if (i === decider && i + 1 < policies.length) decider = i + 1;
       } else if (!allowed) {
         if (!denies || laterThan(wait, verdicts[3 * decider]!)) decider = i;
@@ -262,6 +257,20 @@ export class Decision {
     const { now } = this.#reply;
     return this.policies.map(({ allowed, resetAfterMs }) => (allowed ? now + resetAfterMs : GONE));
   }
+}
+
+/** The i-th verdict of a reply. */
+function verdictOf({ name, limit }: CompiledPolicy, verdicts: readonly number[], i: number): Verdict {
+  const wait = verdicts[3 * i]!;
+  const allowed = wait === 0 || wait < NEVER;
+  return {
+    name,
+    allowed,
+    limit,
+    remaining: verdicts[3 * i + 1]!,
+    retryAfterMs: allowed ? 0 : wait === NEVER ? undefined : wait,
+    resetAfterMs: verdicts[3 * i + 2]!,
+  };
 }
 
 /** A mark in the past: nothing to give back. */

@@ -163,5 +163,5 @@ export function compilePolicies(what: string, policies: readonly Policy[]): read
   const twice = names.find((name, i) => names.indexOf(name) !== i);
   if (twice !== undefined)
     throw invalidOption(`${what}: name`, twice, 'Give each policy of a limiter its own name.');
-  return Object.freeze(compiled);
+  return compiled;
 }
