@@ -5,6 +5,7 @@ import { Batcher, type Batch } from './batch.js';
 import { ScriptCalls } from './calls.js';
 import { commandsOf, type RedisClient } from './clients.js';
 import { KeyMaker } from './keys.js';
+import { malformedReply } from './reply.js';
 import { assemble, type Script } from './scripts.js';
 import type { Change, Clock, LeaseChange, PolicySet, Query, Reply, Store, Subject } from './store.js';
 
@@ -39,13 +40,6 @@ function policyArgs(policies: readonly CompiledPolicy[]): string[] {
       ...Object.values(params).map(String),
     ]),
   ];
-}
-
-function malformed(reply: unknown): HeadgateError {
-  return new HeadgateError(
-    'HEADGATE_MALFORMED_REPLY',
-    `The store's reply is not a decision: ${JSON.stringify(reply)}`,
-  );
 }
 
 /** Keeps state in Redis or Valkey, decides in one EVALSHA. Use {@link redisStore}. */
@@ -156,13 +150,13 @@ class RedisStore implements Store {
 /** The integers of a reply in [from, to). @throws HeadgateError `HEADGATE_MALFORMED_REPLY` */
 function integers(reply: readonly unknown[], from: number, to: number): number[] {
   const found = reply.slice(from, to);
-  if (found.length !== to - from || !found.every(Number.isSafeInteger)) throw malformed(reply);
+  if (found.length !== to - from || !found.every(Number.isSafeInteger)) throw malformedReply(reply);
   return found as number[];
 }
 
 /** The answers to the queries of one call: what one fails with does not concern the others. @throws as `integers` */
 function decode(reply: unknown, queries: number, banning: boolean, verdicts: number): (Reply | Error)[] {
-  if (!Array.isArray(reply)) throw malformed(reply);
+  if (!Array.isArray(reply)) throw malformedReply(reply);
   const [now] = integers(reply, 0, 1);
   const answers: (Reply | Error)[] = [];
   let at = 1;
@@ -178,7 +172,7 @@ function decode(reply: unknown, queries: number, banning: boolean, verdicts: num
     answers.push({ now: now!, ban, verdicts: integers(reply, at, end) });
     at = end;
   }
-  if (at !== reply.length) throw malformed(reply);
+  if (at !== reply.length) throw malformedReply(reply);
   return answers;
 }
 
@@ -191,7 +185,7 @@ function decode(reply: unknown, queries: number, banning: boolean, verdicts: num
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): Store {
   const commands = commandsOf(client);
   checkShape('redisStore', options, ['prefix', 'clock']);
-  const prefix: unknown = options.prefix ?? 'hg';
+  const { prefix = 'hg' } = options as { prefix?: unknown };
   if (typeof prefix !== 'string' || !/^[\x21-\x7a\x7c\x7e]{1,64}$/.test(prefix)) {
     throw invalidOption(
       'redisStore.prefix',

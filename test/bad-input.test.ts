@@ -1,0 +1,474 @@
+// Every option out of range, of the wrong type or misspelt is refused with a code, its name, its value and the fix.
+import { expect } from 'chai';
+import { Redis } from 'ioredis';
+import { createLimiter, HeadgateError, memoryStore, type CreateLimiterOptions, type Store } from 'headgate';
+import { redisStore } from 'headgate/redis';
+
+const limit = 5;
+const window = '1m';
+/** Never connects. */
+const client = new Redis({ lazyConnect: true });
+
+const make = (options: unknown) => () => createLimiter(options as CreateLimiterOptions);
+const inline = (options: object) => make({ limit, window, ...options });
+const inList = (policy: unknown) => make({ policies: [policy, { name: 'other', limit, window }] });
+
+/** Each is wrong for a whole number that must be at least 1. */
+const NOT_COUNTS = [
+  0,
+  -1,
+  1.5,
+  NaN,
+  Infinity,
+  -Infinity,
+  2 ** 60,
+  '5',
+  '',
+  null,
+  true,
+  [],
+  {},
+  5n,
+  () => 5,
+  Symbol('5'),
+];
+const NOT_DURATIONS = [
+  ...[0, -1, 1.5, NaN, Infinity, 367 * 24 * 3_600_000, 2 ** 60, null, true, [], {}, 5n, () => 5],
+  ...[
+    '',
+    ' ',
+    '5',
+    '-5s',
+    '5 parsecs',
+    '5ss',
+    's',
+    '0s',
+    '0.5ms',
+    '1.0001s',
+    '400d',
+    '1e3s',
+    '5s5s',
+    '٣s',
+    `${'9'.repeat(200)}s`,
+  ],
+];
+const NOT_BOOLEANS = [0, 1, 'true', '', null, NaN, [], {}];
+const NOT_FUNCTIONS = [0, 1, 'f', null, true, {}, []];
+const NOT_NAMES = ['', 'é', 'a\nb', '\0', 'x'.repeat(65), 5, null, true, [], {}];
+
+interface Row {
+  /** The option as the message names it. */
+  readonly option: string;
+  readonly with: (value: never) => () => unknown;
+  readonly wrong: readonly unknown[];
+  /** Part of the fix. */
+  readonly fix: string;
+}
+
+const rows: readonly Row[] = [
+  {
+    option: 'policy.limit',
+    with: (value) => make({ limit: value, window }),
+    wrong: [...NOT_COUNTS, undefined],
+    fix: 'whole number from 1',
+  },
+  {
+    option: 'policy.window',
+    with: (value) => make({ limit, window: value }),
+    wrong: [...NOT_DURATIONS, undefined],
+    fix: "'10s'",
+  },
+  {
+    option: 'policy.segments',
+    with: (value) => inline({ segments: value }),
+    wrong: [...NOT_COUNTS, 101],
+    fix: 'from 1 to 100',
+  },
+  {
+    option: 'policy.algorithm',
+    with: (value) => inline({ algorithm: value }),
+    wrong: ['', 'fixed', 'Fixed-Window', 'constructor', 5, null, {}, true],
+    fix: "'sliding-window'",
+  },
+  {
+    option: 'policy.burst',
+    with: (value) => inline({ algorithm: 'gcra', burst: value }),
+    wrong: NOT_COUNTS,
+    fix: 'whole number from 1',
+  },
+  {
+    option: 'policy.burst',
+    with: (value) => inline({ algorithm: 'token-bucket', burst: value }),
+    wrong: NOT_COUNTS,
+    fix: 'whole number from 1',
+  },
+  {
+    option: 'policy.maxDelay',
+    with: (value) => inline({ algorithm: 'leaky-bucket', maxDelay: value }),
+    wrong: NOT_DURATIONS.filter((each) => each !== 0 && each !== '0s'),
+    fix: 'from 0',
+  },
+  {
+    option: 'policy.lease',
+    with: (value) => make({ limit, algorithm: 'concurrency', lease: value }),
+    wrong: [...NOT_DURATIONS, undefined],
+    fix: "'10s'",
+  },
+  {
+    option: 'policy.limit',
+    with: (value) => make({ limit: value, algorithm: 'concurrency', lease: window }),
+    wrong: [1e5 + 1],
+    fix: 'to 100000',
+  },
+  {
+    option: 'policy.limit',
+    with: (value) => make({ limit: value, algorithm: 'sliding-log', window }),
+    wrong: [1e6 + 1],
+    fix: 'to 1000000',
+  },
+  {
+    option: 'policy.limit',
+    with: (value) => make({ limit: value, algorithm: 'gcra', window: 1_000 }),
+    wrong: [999_999_999_989],
+    fix: 'larger units',
+  },
+  {
+    option: 'policy.window',
+    with: (value) => make({ limit, window: value, segments: 1 }),
+    wrong: ['50d'],
+    fix: 'segments',
+  },
+  {
+    option: 'policies',
+    with: (value) => make({ policies: value }),
+    wrong: [[], {}, 5, 'x', null, true, Array.from({ length: 33 }, () => ({ limit, window }))],
+    fix: 'array of 1 to 32',
+  },
+  {
+    option: 'policies',
+    with: (value) => make({ policies: [value] }),
+    wrong: [null, 5, 'x', undefined, [], true],
+    fix: 'object',
+  },
+  {
+    option: 'policies[0].name',
+    with: (value) => inList({ name: value, limit, window }),
+    wrong: NOT_NAMES,
+    fix: 'printable ASCII',
+  },
+  {
+    option: 'policies[0].limit',
+    with: (value) => inList({ limit: value, window }),
+    wrong: NOT_COUNTS,
+    fix: 'whole number',
+  },
+  {
+    option: 'policies[0].shadow',
+    with: (value) => inList({ limit, window, shadow: value }),
+    wrong: NOT_BOOLEANS,
+    fix: 'true or false',
+  },
+  {
+    option: 'name',
+    with: (value) => inList({ name: value, limit, window }),
+    wrong: ['other'],
+    fix: 'own name',
+  },
+  {
+    option: 'name',
+    with: (value) => inline({ name: value }),
+    wrong: ['', 5, null, true, [], {}, 'x'.repeat(257)],
+    fix: '1 to 256 characters',
+  },
+  { option: 'shadow', with: (value) => inline({ shadow: value }), wrong: NOT_BOOLEANS, fix: 'true or false' },
+  {
+    option: 'timeout',
+    with: (value) => inline({ timeout: value }),
+    wrong: [...NOT_DURATIONS, 60_001, '2m'],
+    fix: '1',
+  },
+  {
+    option: 'onStoreError',
+    with: (value) => inline({ onStoreError: value }),
+    wrong: ['', 'open', 'Allow', 5, null, true, {}],
+    fix: "'local'",
+  },
+  {
+    option: 'localShare',
+    with: (value) => inline({ localShare: value }),
+    wrong: [0, -0.5, 1.01, NaN, Infinity, '1', null, true],
+    fix: 'above 0, up to 1',
+  },
+  {
+    option: 'onDecision',
+    with: (value) => inline({ onDecision: value }),
+    wrong: NOT_FUNCTIONS,
+    fix: 'function',
+  },
+  { option: 'onHealth', with: (value) => inline({ onHealth: value }), wrong: NOT_FUNCTIONS, fix: 'function' },
+  { option: 'ban', with: (value) => inline({ ban: value }), wrong: [null, 5, '1h', true, []], fix: 'object' },
+  {
+    option: 'ban.after',
+    with: (value) => inline({ ban: { after: value } }),
+    wrong: [...NOT_COUNTS, 1e6 + 1],
+    fix: 'whole number',
+  },
+  {
+    option: 'ban.within',
+    with: (value) => inline({ ban: { within: value } }),
+    wrong: NOT_DURATIONS,
+    fix: "'10s'",
+  },
+  { option: 'ban.for', with: (value) => inline({ ban: { for: value } }), wrong: NOT_DURATIONS, fix: "'10s'" },
+  {
+    option: 'ban.max',
+    with: (value) => inline({ ban: { max: value } }),
+    wrong: [...NOT_DURATIONS, '59m'],
+    fix: 'Write',
+  },
+  {
+    option: 'ban.factor',
+    with: (value) => inline({ ban: { factor: value } }),
+    wrong: [0, 0.99, 101, NaN, Infinity, '2', null, true],
+    fix: 'from 1 to 100',
+  },
+  {
+    option: 'store',
+    with: (value) => inline({ store: value }),
+    wrong: [null, 5, 'redis', true, {}, [], { decide: () => {} }],
+    fix: 'redisStore',
+  },
+  {
+    option: 'memoryStore.maxKeys',
+    with: (value) => () => memoryStore({ maxKeys: value }),
+    wrong: [...NOT_COUNTS, 99, 16e6 + 1],
+    fix: 'from 100',
+  },
+  {
+    option: 'memoryStore.clock',
+    with: (value) => () => memoryStore({ clock: value }),
+    wrong: NOT_FUNCTIONS,
+    fix: 'function',
+  },
+  {
+    option: 'memoryStore',
+    with: (value) => () => memoryStore(value),
+    wrong: [null, 5, 'x', true, []],
+    fix: 'object',
+  },
+  {
+    option: 'redisStore.prefix',
+    with: (value) => () => redisStore(client, { prefix: value }),
+    wrong: ['', 'a b', '{', 'a}', 'é', '\0', 'x'.repeat(65), 5, null, true, {}],
+    fix: 'without braces',
+  },
+  {
+    option: 'redisStore.clock',
+    with: (value) => () => redisStore(client, { clock: value }),
+    wrong: NOT_FUNCTIONS,
+    fix: 'function',
+  },
+  {
+    option: 'redisStore',
+    with: (value) => () => redisStore(client, value),
+    wrong: [null, 5, 'x', true, []],
+    fix: 'object',
+  },
+  {
+    option: 'redisStore: client',
+    with: (value) => () => redisStore(value),
+    wrong: [undefined, null, 5, 'redis://localhost', {}, [], true],
+    fix: 'ioredis',
+  },
+  {
+    option: 'createLimiter',
+    with: (value) => make(value),
+    wrong: [undefined, null, 5, 'x', true, []],
+    fix: 'object',
+  },
+];
+
+function errorOf(call: () => unknown): HeadgateError {
+  try {
+    call();
+  } catch (error) {
+    expect(error).to.be.instanceOf(HeadgateError);
+    return error as HeadgateError;
+  }
+  throw new Error('Nothing was thrown');
+}
+
+const asText = (value: unknown) =>
+  typeof value === 'bigint' ? `${value}n` : typeof value === 'function' ? 'a function' : String(value);
+
+describe('bad input', () => {
+  for (const { option, with: make, wrong, fix } of rows) {
+    it(`${option}: ${wrong.length} wrong values (${fix})`, () => {
+      for (const value of wrong) {
+        const label = typeof value === 'string' ? JSON.stringify(value.slice(0, 20)) : asText(value);
+        let error: HeadgateError;
+        try {
+          error = errorOf(make(value as never));
+        } catch (reason) {
+          throw new Error(`${option} = ${label}: ${(reason as Error).message}`);
+        }
+        expect(error.code, label).to.equal('HEADGATE_INVALID_OPTION');
+        expect(error.message, label).to.include(`${option}: `).and.to.include(fix);
+        if (typeof value === 'number' || typeof value === 'bigint')
+          expect(error.message).to.include(asText(value));
+      }
+    });
+  }
+
+  for (const [call, name, hint] of [
+    [inline({ windowMs: 1_000 }), 'windowMs', 'Headgate calls it `window`'],
+    [inline({ max: 5 }), 'max', 'Headgate calls it `limit`'],
+    [inline({ points: 5 }), 'points', 'Headgate calls it `limit`'],
+    [inline({ hits: 5 }), 'hits', 'Headgate calls it `limit`'],
+    [inline({ duration: 5 }), 'duration', 'Headgate calls it `window`'],
+    [inline({ timeWindow: 5 }), 'timeWindow', 'Headgate calls it `window`'],
+    [inline({ maxBurst: 5 }), 'maxBurst', 'Headgate calls it `burst`'],
+    [inline({ blockDuration: 5 }), 'blockDuration', 'Headgate calls it `ban: { for }`'],
+    [inline({ insuranceLimiter: 5 }), 'insuranceLimiter', "Headgate calls it `onStoreError: 'local'`"],
+    [inline({ passOnStoreError: true }), 'passOnStoreError', "Headgate calls it `onStoreError: 'allow'`"],
+    [inline({ skipOnError: true }), 'skipOnError', "Headgate calls it `onStoreError: 'allow'`"],
+    [inline({ redis: client }), 'redis', 'Headgate calls it `store: redisStore(redis)`'],
+    [inline({ keyPrefix: 'x' }), 'keyPrefix', 'Headgate calls it `name`'],
+    [() => redisStore(client, { keyPrefix: 'x' } as never), 'keyPrefix', 'Headgate calls it `prefix`'],
+    [() => memoryStore({ max: 5 } as never), 'max', 'Known are: clock, maxKeys'],
+    [inline({ windows: 5 }), 'windows', 'Did you mean `window`'],
+    [inline({ Limit: 5 }), 'Limit', 'Did you mean `limit`'],
+    [inline({ polices: [] }), 'polices', 'Did you mean `policies`'],
+    [inline({ onstoreerror: 'allow' }), 'onstoreerror', 'Did you mean `onStoreError`'],
+    [inline({ ban: { duration: '1h' } }), 'duration', 'Headgate calls it `for`'],
+    [inline({ ban: { maximum: '1h' } }), 'maximum', 'Known are: after, within, for, factor, max'],
+    [inline({ burst: 5 }), 'burst', 'Known are: name, algorithm, limit, window, shadow, segments'],
+    [inline({ algorithm: 'fixed-window', segments: 5 }), 'segments', 'Known are'],
+    [inline({ algorithm: 'gcra', maxDelay: 5 }), 'maxDelay', 'Known are'],
+    [inline({ algorithm: 'concurrency', lease: 5 }), 'window', 'Known are: name, algorithm, limit, lease'],
+    [inList({ limit, windowMs: 5 }), 'windowMs', 'Headgate calls it `window`'],
+    [inline({ constructor: 5 }), 'constructor', 'Known are'],
+    [inline({ toString: 5 }), 'toString', 'Known are'],
+    [inline({ hasOwnProperty: 5 }), 'hasOwnProperty', 'Known are'],
+    [inline({ '': 5 }), '', 'Known are'],
+  ] as const) {
+    it(`unknown option '${name}': ${hint}`, () => {
+      const error = errorOf(call);
+      expect(error.code).to.equal('HEADGATE_UNKNOWN_OPTION');
+      expect(error.message).to.include(`'${name}'`).and.to.include(hint);
+    });
+  }
+
+  it('a policy inline beside policies', () => {
+    const error = errorOf(make({ limit, policies: [{ limit, window }] }));
+    expect(error.code).to.equal('HEADGATE_INVALID_OPTION');
+    expect(error.message).to.include('limit').and.to.include('not both');
+  });
+
+  it('what a user may write is accepted', () => {
+    for (const options of [
+      { limit: 1, window: 1 },
+      { limit: 1e12, window: '366d' },
+      { limit, window: '1.5h' },
+      { limit, window: '15 m' },
+      { limit, window: '500ms', segments: undefined, name: undefined, ban: undefined, shadow: undefined },
+      { limit, window, algorithm: 'leaky-bucket', maxDelay: 0 },
+      { limit, window, algorithm: 'leaky-bucket', maxDelay: '0s' },
+      { limit: 999_999_937, window: '1s', algorithm: 'gcra' },
+      { limit: 1, window: '30d', algorithm: 'gcra', burst: 100_000 },
+      { policies: JSON.parse('[{ "limit": 5, "window": "1m" }, { "limit": 5, "window": 60000 }]') as [] },
+      { limit, window, ban: { after: 1, within: 1, for: 1, factor: 1, max: 1 } },
+    ])
+      make(options)();
+  });
+
+  it('a frozen or later changed policy stays as it was compiled', async () => {
+    const policy = { limit: 1, window: '1h' };
+    const limiter = createLimiter({ policies: [policy] });
+    policy.limit = 100;
+    await limiter.consume('key');
+    expect((await limiter.consume('key')).allowed).to.be.false;
+  });
+});
+
+describe('bad arguments', () => {
+  const asked: string[] = [];
+  const spied = (method: string) => () => {
+    asked.push(method);
+    throw new Error('The store must not be asked');
+  };
+  const store = Object.fromEntries(
+    ['decide', 'adjust', 'lease', 'reset', 'ban'].map((method) => [method, spied(method)]),
+  ) as unknown as Store;
+  const limiter = createLimiter({ limit, window, ban: {}, store, onStoreError: 'throw' });
+
+  async function expectRefused(code: string, value: unknown, call: () => Promise<unknown>) {
+    const label = typeof value === 'symbol' ? 'symbol' : asText(value);
+    const error = await call().then(
+      () => undefined,
+      (reason: unknown) => reason as HeadgateError,
+    );
+    expect(error, label).to.be.instanceOf(HeadgateError);
+    expect(error!.code, label).to.equal(code);
+    expect(asked, `${label} reached the store`).to.deep.equal([]);
+  }
+
+  it('a cost that is not a whole number of at least 0 is refused before anything is charged', async () => {
+    for (const cost of [
+      -1,
+      0.5,
+      NaN,
+      Infinity,
+      -Infinity,
+      2 ** 60,
+      1e12 + 1,
+      '1',
+      '',
+      null,
+      true,
+      [],
+      {},
+      5n,
+    ]) {
+      await expectRefused('HEADGATE_INVALID_COST', cost, () =>
+        limiter.consume('key', { cost: cost as number }),
+      );
+      await expectRefused('HEADGATE_INVALID_COST', cost, () => limiter.peek('key', { cost: cost as number }));
+      await expectRefused('HEADGATE_INVALID_COST', cost, () => limiter.refund('key', cost as number));
+    }
+  });
+
+  it('a key that is not a string is refused', async () => {
+    for (const key of [undefined, null, 5, NaN, true, [], {}, 5n, Symbol('key'), () => 'key']) {
+      for (const method of ['consume', 'peek', 'refund', 'reset', 'unban'] as const)
+        await expectRefused('HEADGATE_INVALID_KEY', key, () => limiter[method](key as string));
+      await expectRefused('HEADGATE_INVALID_KEY', key, () => limiter.ban(key as string, 5));
+    }
+  });
+
+  it("a ban's duration", async () => {
+    for (const duration of [...NOT_DURATIONS, undefined])
+      await expectRefused('HEADGATE_INVALID_OPTION', duration, () => limiter.ban('key', duration as number));
+  });
+
+  it('options of a call', async () => {
+    for (const options of [5, 'x', null, true, []])
+      await expectRefused('HEADGATE_INVALID_OPTION', options, () => limiter.consume('key', options as never));
+    await expectRefused('HEADGATE_UNKNOWN_OPTION', 'points', () =>
+      limiter.consume('key', { points: 1 } as never),
+    );
+  });
+
+  it('what a decision really cost', async () => {
+    const decision = await createLimiter({ limit, window }).consume('key');
+    for (const cost of [-1, 0.5, NaN, '1', undefined])
+      await expectRefused('HEADGATE_INVALID_COST', cost, () => decision.settle(cost as number));
+  });
+
+  it('a ban on a limiter without bans, and a limiter that is closed', async () => {
+    const without = createLimiter({ limit, window });
+    await expectRefused('HEADGATE_INVALID_OPTION', 'ban', () => without.ban('key', 5));
+    await without.close();
+    await expectRefused('HEADGATE_CLOSED', 'closed', () => without.consume('key'));
+  });
+});

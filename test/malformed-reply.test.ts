@@ -1,0 +1,126 @@
+// A malformed reply of a store is a store error, not a decision.
+import { expect } from 'chai';
+import { Redis } from 'ioredis';
+import { createLimiter, HeadgateError, type CreateLimiterOptions, type Reply, type Store } from 'headgate';
+import { redisStore } from 'headgate/redis';
+
+const now = Date.now();
+const sound: Reply = { now, ban: 0, verdicts: [0, 4, 1_000] };
+
+const JUNK: readonly unknown[] = [
+  ...[undefined, null, 0, 1, '', 'OK', true, [], {}, [now, 0, 4, 1_000], new Date(), () => {}],
+  ...[undefined, null, 'now', NaN, Infinity, -1, 1.5, 2 ** 60].map((value) => ({ ...sound, now: value })),
+  ...[undefined, null, '0', NaN, 0.5, 2 ** 60].map((ban) => ({ ...sound, ban })),
+  // Banned: but the limiter has no bans, or policies were asked all the same.
+  ...[1_000, -1_000].map((ban) => ({ ...sound, ban })),
+  ...[undefined, null, '0,4,1000', {}, new Set([0, 4, 1_000])].map((verdicts) => ({ ...sound, verdicts })),
+  ...[[], [0], [0, 4], [0, 4, 1_000, 0], [0, 4, 1_000, 0, 4, 1_000], [[0, 4, 1_000]]].map((verdicts) => ({
+    ...sound,
+    verdicts,
+  })),
+  ...[NaN, Infinity, -Infinity, 0.5, '0', null, undefined, true, 2 ** 60, -(2 ** 63), 0n].flatMap((bad) => [
+    { ...sound, verdicts: [bad, 4, 1_000] },
+    { ...sound, verdicts: [0, bad, 1_000] },
+    { ...sound, verdicts: [0, 4, bad] },
+  ]),
+  { ...sound, verdicts: [0, -1, 1_000] },
+  { ...sound, verdicts: [0, 1e13, 1_000] },
+  { ...sound, verdicts: [0, 4, -1] },
+];
+
+const answering = (reply: unknown): Store => ({
+  decide: () => reply as Reply,
+  adjust: () => reply as Reply,
+  lease: () => true,
+  reset: () => {},
+  ban: () => {},
+});
+
+const later = (reply: unknown) => answering(Promise.resolve(reply));
+
+const limiterOn = (store: Store, options: Partial<CreateLimiterOptions> = {}) =>
+  createLimiter({
+    limit: 5,
+    window: 1_000,
+    onStoreError: 'throw',
+    ...options,
+    store,
+  } as CreateLimiterOptions);
+
+async function codeOf(call: Promise<unknown>): Promise<string | undefined> {
+  try {
+    await call;
+    return undefined;
+  } catch (error) {
+    expect(error).to.be.instanceOf(HeadgateError);
+    return (error as HeadgateError).code;
+  }
+}
+
+describe('a malformed reply', () => {
+  it('is a store error, with a code, whether it comes at once or later', async () => {
+    for (const reply of JUNK) {
+      for (const store of [answering(reply), later(reply)]) {
+        expect(await codeOf(limiterOn(store).consume('key')), String(JSON.stringify(reply, show))).to.equal(
+          'HEADGATE_MALFORMED_REPLY',
+        );
+      }
+    }
+  });
+
+  it('is answered by onStoreError, like any failure of the store', async () => {
+    for (const reply of JUNK) {
+      for (const [onStoreError, allowed] of [
+        ['allow', true],
+        ['deny', false],
+        ['local', true],
+      ] as const) {
+        const decision = await limiterOn(later(reply), { onStoreError }).consume('key');
+        expect(decision).to.include({ allowed, degraded: true });
+      }
+    }
+  });
+
+  it('to a charge that is changed is an error too', async () => {
+    for (const reply of JUNK) {
+      const store: Store = { ...later(sound), adjust: async () => reply as Reply };
+      expect(await codeOf(limiterOn(store).refund('key')), String(JSON.stringify(reply, show))).to.equal(
+        'HEADGATE_MALFORMED_REPLY',
+      );
+    }
+  });
+
+  it('is told from a sound one', async () => {
+    for (const verdicts of [
+      [0, 4, 1_000],
+      [0, 0, 0],
+      [1_000, 0, 1_000],
+      [-1, 4, 0],
+      [-1_001, 0, 5_000],
+      [0, 1e12, 2 ** 50],
+    ]) {
+      expect(await codeOf(limiterOn(later({ ...sound, verdicts })).consume('key'))).to.equal(undefined);
+    }
+    const banned = { now, ban: 1_000, verdicts: [] };
+    expect(await limiterOn(later(banned), { ban: {} }).consume('key')).to.include({ reason: 'banned' });
+  });
+
+  it('of Redis, to one call or to many at once', async () => {
+    const replies: readonly unknown[] = [
+      ...[null, 'OK', 1, [], [now], [now, 0], [now, 0, 4], [now, 0, 4, 1_000, 0], [String(now), 0, 4, 1_000]],
+      ...[[now, 0, 4.5, 1_000], [now, null, 4, 1_000], [[now, 0, 4, 1_000]], [now, '0', '4', '1000']],
+    ];
+    for (const reply of replies) {
+      const client = Object.assign(new Redis({ lazyConnect: true }), {
+        status: 'ready' as const,
+        evalsha: async () => reply,
+      });
+      const limiter = limiterOn(redisStore(client));
+      const calls = [1, 2, 3].map((i) => codeOf(limiter.consume(`key ${i}`)));
+      for (const code of await Promise.all(calls))
+        expect(code, JSON.stringify(reply)).to.be.oneOf(['HEADGATE_MALFORMED_REPLY', 'HEADGATE_STORE_ERROR']);
+    }
+  });
+});
+
+const show = (_: string, value: unknown) => (typeof value === 'bigint' ? `${value}n` : value);
