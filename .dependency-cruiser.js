@@ -1,5 +1,5 @@
 // Imports point one way: adapters -> http -> limiter -> stores -> algorithms.
-const adapters = '^src/(express|fastify|decorators|index|http)\\.ts$';
+const adapters = '^src/(express|fastify|decorators|index|http|opentelemetry)\\.ts$';
 const http = '^src/http/';
 const limiter = '^src/limiter\\.ts$';
 const stores = '^src/stores/';

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { compileBan, type BanOptions } from './ban.js';
+import { decisionChannel, storeChannel, type DecisionMessage, type StoreMessage } from './channels.js';
 import { Decision, type Account, type Override } from './decision.js';
 import { toMilliseconds, type Duration } from './duration.js';
 import { HeadgateError, invalidOption } from './errors.js';
@@ -19,7 +20,7 @@ import {
   type Subject,
 } from './stores/store.js';
 import { realTiming } from './timing.js';
-import { capacityOf, denied, full, WaitingRoom } from './wait.js';
+import { capacityOf, deniedError, fullError, WaitingRoom } from './wait.js';
 import {
   checkBoolean,
   checkCost,
@@ -28,6 +29,7 @@ import {
   checkKey,
   checkShape,
   checkSignal,
+  checkStore,
 } from './validate.js';
 
 /** Options of every limiter, with or without HTTP. The policy stands inline (`limit`, `window`, ...) or in `policies`. */
@@ -157,7 +159,7 @@ export class Limiter {
       decide: (key, cost) => this.#ask(key, cost, this.#patientSet, false),
       hold: async (decision, signal) => {
         const result = await this.#hold(decision, signal);
-        if (!result.allowed) throw full(decision.key, maxWaiting);
+        if (!result.allowed) throw fullError(decision.key, maxWaiting);
         return result;
       },
     });
@@ -271,11 +273,11 @@ export class Limiter {
     checkShape('options', options, ['cost', 'timeout', 'signal']);
     checkSignal(options.signal);
     this.#subject(key);
-    const cost = checkCost(options.cost ?? 1);
+    const cost = checkCost(options.cost === undefined ? 1 : options.cost);
     const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
     if (this.set.policies.some((policy) => !policy.shadow && cost > capacityOf(policy))) {
       const decision = await this.#ask(key, cost, this.#patientSet, false);
-      if (!decision.allowed) throw denied(decision);
+      if (!decision.allowed) throw deniedError(decision);
       return decision;
     }
     return this.#track(this.#waiting.wait(key, cost, timeout, options.signal));
@@ -371,9 +373,27 @@ export class Limiter {
     const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
     const query: Query = { set, key, cost, peek: peek || cost === 0, lease };
     const reply = this.#store.decide(query);
-    return isPromise(reply)
-      ? reply.then((value) => this.#conclude(query, value, peek))
-      : this.#conclude(query, reply, peek);
+    if (!isPromise(reply)) return this.#conclude(query, reply, peek);
+    if (storeChannel.hasSubscribers) this.#observe(reply);
+    return reply.then((value) => this.#conclude(query, value, peek));
+  }
+
+  /** Tells those who listen how long the store took. */
+  #observe(reply: Promise<Reply>): void {
+    const asked = performance.now();
+    const publish = (degraded: boolean, error?: unknown): void => {
+      const message: StoreMessage = {
+        limiter: this.name,
+        durationMs: performance.now() - asked,
+        degraded,
+        ...(error !== undefined && { error }),
+      };
+      storeChannel.publish(message);
+    };
+    reply.then(
+      ({ degraded }) => publish(degraded !== undefined),
+      (error: unknown) => publish(false, error),
+    );
   }
 
   #conclude(query: Query, reply: Reply, peek: boolean): Decision {
@@ -384,6 +404,10 @@ export class Limiter {
   }
 
   #report(decision: Decision): Decision {
+    if (decisionChannel.hasSubscribers) {
+      const message: DecisionMessage = { limiter: this.name, shadow: this.shadow, decision };
+      decisionChannel.publish(message);
+    }
     if (this.#onDecision) {
       try {
         this.#onDecision(decision);
@@ -404,7 +428,7 @@ function holdsSlots({ policies }: PolicySet): boolean {
 function checkArguments(options: ConsumeOptions | undefined): number {
   if (options === undefined) return 1;
   checkShape('options', options, ['cost']);
-  return options.cost ?? 1;
+  return options.cost === undefined ? 1 : options.cost;
 }
 
 /** The policies among options: `policies`, or one inline. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
@@ -468,7 +492,7 @@ export function assembleLimiter(
   const shadow = checkBoolean('shadow', options.shadow, false);
   checkFunction('onDecision', options.onDecision);
   const own = options.store === undefined;
-  const inner = options.store ?? memoryStore();
+  const inner = options.store === undefined ? memoryStore() : checkStore(options.store);
   const store = withFailurePolicy(inner, options, set.timeout);
   const release = own ? () => {} : claimName(inner, options.name, set, tiers);
   const maxWaiting =

@@ -12,7 +12,7 @@ const examples = new URL('../examples/', import.meta.url);
 /** A running example. */
 interface Example {
   url: string;
-  output(): string;
+  output: () => string;
   /** Resolves with its exit status. */
   ended: Promise<number | null>;
 }
@@ -125,6 +125,14 @@ describe('examples', () => {
     expect((await fetch(url, as('key-of-ada'))).headers.get('RateLimit-Policy')).to.contain(
       '"pro";q=1000;w=60',
     );
+  });
+
+  it('prometheus', async () => {
+    const { url } = await serve('prometheus');
+    expect(await statuses(7, url)).to.deep.equal(times(7, 200));
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    expect(metrics).to.match(/headgate_decisions_total\{.*limiter="api",outcome="allowed".*\} 7/);
+    expect(metrics).to.match(/headgate_shadow_denials_total\{.*policy="burst".*\} 2/);
   });
 
   it('several-policies', async () => {
@@ -277,6 +285,7 @@ describe('examples: the list', () => {
       'nestjs',
       'node-http.ts',
       'per-route.ts',
+      'prometheus.ts',
       'several-policies.ts',
       'tiers.ts',
       'token-budget.ts',

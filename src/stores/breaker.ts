@@ -1,3 +1,4 @@
+import { healthChannel, type HealthMessage } from '../channels.js';
 import type { HeadgateError } from '../errors.js';
 import type { Store } from './store.js';
 
@@ -25,6 +26,7 @@ const MOST_UNANSWERED = 16;
 
 /** Learns from calls whether a store is up. All limiters of a store share it. */
 export class Breaker {
+  readonly #store: Store;
   #down = false;
   #since = Date.now();
   #failures = 0;
@@ -34,6 +36,10 @@ export class Breaker {
   #nextTry = 0;
   #unanswered = 0;
   readonly listeners = new Set<(health: Health) => void>();
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
 
   get down(): boolean {
     return this.#down;
@@ -94,6 +100,10 @@ export class Breaker {
   #turn(down: boolean): void {
     this.#down = down;
     this.#since = Date.now();
+    if (healthChannel.hasSubscribers) {
+      const message: HealthMessage = { store: this.#store, health: this.health };
+      healthChannel.publish(message);
+    }
     for (const listener of this.listeners) {
       try {
         listener(this.health);
@@ -109,6 +119,6 @@ const breakers = new WeakMap<Store, Breaker>();
 /** The breaker of a store. */
 export function breakerOf(store: Store): Breaker {
   let breaker = breakers.get(store);
-  if (!breaker) breakers.set(store, (breaker = new Breaker()));
+  if (!breaker) breakers.set(store, (breaker = new Breaker(store)));
   return breaker;
 }

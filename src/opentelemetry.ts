@@ -1,0 +1,123 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { metrics, type Attributes, type Meter } from '@opentelemetry/api';
+import type { DecisionMessage, HealthMessage, StoreMessage } from './channels.js';
+import { invalidOption } from './errors.js';
+import { checkShape } from './validate.js';
+
+export interface InstrumentOptions {
+  /** Default: the global meter provider's meter `headgate`. */
+  meter?: Meter;
+  /** Admitted with at most this share of the limit left, a decision is near its limit: above 0, below 1. Default 0.2. */
+  nearLimit?: number;
+}
+
+/** Above this many different names of limiters and policies, further ones are counted as `other`: tiers may make names up. */
+const MOST_NAMES = 200;
+
+/** At most so many different strings go out; never a key. */
+class Names {
+  readonly #known = new Set<string>();
+
+  bounded(name: string): string {
+    if (this.#known.has(name)) return name;
+    if (this.#known.size >= MOST_NAMES) return 'other';
+    this.#known.add(name);
+    return name;
+  }
+}
+
+/**
+ * Reports every limiter of this process to OpenTelemetry, until the returned function is called. Metrics:
+ *
+ * - `headgate.decisions` (counter): by `limiter`, `outcome` (`allowed`, `denied`, `shadow-denied`), `reason`, `policy` (the
+ *   one that decided), `degraded`;
+ * - `headgate.near_limit` (counter): admitted with little left, by `limiter` and `policy`; its share of the decisions warns early;
+ * - `headgate.shadow.denials` (counter): what a shadow policy would have denied, by `limiter` and `policy`;
+ * - `headgate.store.duration` (histogram, ms): until the answer, by `limiter`, `degraded` and `failed`;
+ * - `headgate.degraded.time` (counter, s): how long stores have been down.
+ *
+ * Attributes never hold a key, and at most 200 different names.
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
+ */
+export function instrument(options: InstrumentOptions = {}): () => void {
+  checkShape('instrument', options, ['meter', 'nearLimit']);
+  const nearLimit = options.nearLimit ?? 0.2;
+  if (typeof nearLimit !== 'number' || !(nearLimit > 0 && nearLimit < 1)) {
+    throw invalidOption('nearLimit', nearLimit, 'Write a number above 0 and below 1.');
+  }
+  const meter = options.meter ?? metrics.getMeter('headgate');
+  const decisions = meter.createCounter('headgate.decisions', { description: 'Decisions of rate limiters' });
+  const near = meter.createCounter('headgate.near_limit', { description: 'Admitted with little quota left' });
+  const shadows = meter.createCounter('headgate.shadow.denials', {
+    description: 'What shadow policies would have denied',
+  });
+  const duration = meter.createHistogram('headgate.store.duration', {
+    description: "Time until the store's answer",
+    unit: 'ms',
+    advice: { explicitBucketBoundaries: [0.25, 0.5, 1, 2, 5, 10, 25, 50, 100, 250, 1000] },
+  });
+  const degraded = meter.createObservableCounter('headgate.degraded.time', {
+    description: 'How long stores have been down',
+    unit: 's',
+  });
+
+  const names = new Names();
+  const onDecision = (message: unknown): void => {
+    const { limiter, shadow, decision } = message as DecisionMessage;
+    const { allowed, reason, policy } = decision;
+    const would = shadow && reason !== undefined && reason !== 'allow-listed';
+    const at: Attributes = { limiter: names.bounded(limiter) };
+    decisions.add(1, {
+      ...at,
+      outcome: would ? 'shadow-denied' : allowed ? 'allowed' : 'denied',
+      ...(reason && { reason }),
+      ...(policy !== undefined && { policy: names.bounded(policy) }),
+      degraded: decision.degraded,
+    });
+    for (const verdict of decision.policies) {
+      const of = { ...at, policy: names.bounded(verdict.name) };
+      if (!verdict.allowed && allowed && !would) shadows.add(1, of);
+      if (verdict.allowed && verdict.remaining <= verdict.limit * nearLimit) near.add(1, of);
+    }
+  };
+  const onStore = (message: unknown): void => {
+    const { limiter, durationMs, degraded: instead, error } = message as StoreMessage;
+    duration.record(durationMs, {
+      limiter: names.bounded(limiter),
+      degraded: instead,
+      failed: error !== undefined,
+    });
+  };
+
+  let downSeconds = 0;
+  const downSince = new Map<object, number>();
+  const settle = (): void => {
+    const now = performance.now();
+    for (const [store, since] of downSince) {
+      downSeconds += (now - since) / 1000;
+      downSince.set(store, now);
+    }
+  };
+  const onHealth = (message: unknown): void => {
+    const { store, health } = message as HealthMessage;
+    settle();
+    if (health.state === 'down') downSince.set(store, performance.now());
+    else downSince.delete(store);
+  };
+  const observe: Parameters<typeof degraded.addCallback>[0] = (result) => {
+    settle();
+    result.observe(downSeconds);
+  };
+
+  subscribe('headgate:decision', onDecision);
+  subscribe('headgate:store', onStore);
+  subscribe('headgate:health', onHealth);
+  degraded.addCallback(observe);
+  return () => {
+    unsubscribe('headgate:decision', onDecision);
+    unsubscribe('headgate:store', onStore);
+    unsubscribe('headgate:health', onHealth);
+    degraded.removeCallback(observe);
+  };
+}
