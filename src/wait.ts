@@ -67,7 +67,7 @@ export class WaitingRoom {
    */
   wait(key: string, cost: number, timeout: number, signal: AbortSignal | undefined): Promise<Decision> {
     if (signal?.aborted) return Promise.reject(aborted(signal));
-    if (this.#size >= this.#most) return Promise.reject(full(key, this.#most));
+    if (this.#size >= this.#most) return Promise.reject(fullError(key, this.#most));
     let line = this.#lines.get(key);
     if (!line) {
       line = {
@@ -182,7 +182,7 @@ export class WaitingRoom {
     if (waiter.error !== undefined) await decision.cancel();
     if (waiter.error === undefined && !decision.allowed) {
       const { known, sleep } = delays(decision, line.poll);
-      if (known === undefined) waiter.error = denied(decision);
+      if (known === undefined) waiter.error = deniedError(decision);
       else if (now + known >= waiter.deadline) waiter.error = late(line.key, decision);
       else {
         line.poll = Math.min(2 * line.poll, LAST_POLL);
@@ -230,13 +230,11 @@ function late(key: string, decision: Decision | undefined): HeadgateError {
   );
 }
 
-/** @internal The error for a request that can never be admitted. */
-export function denied(decision: Decision): HeadgateError {
-  return new HeadgateError(
-    'HEADGATE_DENIED',
-    `${show(decision.key)} is denied: ${decision.reason ?? 'not allowed'}.`,
-    { decision },
-  );
+/** @internal The error for a denial that nobody looks at. */
+export function deniedError(decision: Decision): HeadgateError {
+  const { key, reason, retryAfterMs } = decision;
+  const again = retryAfterMs === undefined ? '' : ` It may be admitted in ${retryAfterMs} ms.`;
+  return new HeadgateError('HEADGATE_DENIED', `${show(key)} is denied: ${reason}.${again}`, { decision });
 }
 
 function aborted(signal: AbortSignal): HeadgateError {
@@ -244,7 +242,7 @@ function aborted(signal: AbortSignal): HeadgateError {
 }
 
 /** @internal The error for one too many. */
-export function full(key: string, most: number): HeadgateError {
+export function fullError(key: string, most: number): HeadgateError {
   return new HeadgateError(
     'HEADGATE_QUEUE_FULL',
     `${show(key)} cannot wait: ${most} requests are waiting already (maxWaiting).`,

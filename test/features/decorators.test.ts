@@ -1,0 +1,560 @@
+import { expect } from 'chai';
+import { createLimiter, memoryStore, type HeadgateError } from 'headgate';
+import { rateLimited, RateLimited } from 'headgate/decorators';
+import { limiterOn, stores } from '../support/stores.js';
+
+const one = { algorithm: 'fixed-window', limit: 1, window: '1h' } as const;
+const two = { ...one, limit: 2 } as const;
+
+/** What became of a call: its result, or the code of its error. */
+const outcome = (promise: Promise<unknown>) =>
+  promise.catch((error: HeadgateError) => error.code ?? String(error));
+
+describe('rateLimited', () => {
+  it('calls the function while its limiter admits, and rejects with the decision after', async () => {
+    const add = rateLimited((a: number, b: number) => a + b, two);
+    expect(await add(1, 2)).to.equal(3);
+    expect(await add(3, 4)).to.equal(7);
+    const error: unknown = await add(5, 6).catch((reason: unknown) => reason);
+    expect(error).to.include({ code: 'HEADGATE_DENIED' });
+    expect(error).to.have.nested.property('decision.reason', 'quota-exceeded');
+  });
+
+  it('takes key and cost from the arguments, sync or async, and passes `this` on', async () => {
+    const service = {
+      prefix: 'user:',
+      find: rateLimited(
+        async function (this: { prefix: string }, id: string, units: number) {
+          return `${this.prefix}${id} ${units}`;
+        },
+        {
+          ...two,
+          key: async function (id) {
+            return this.prefix + id;
+          },
+          cost: (_id, units) => units,
+        },
+      ),
+    };
+    expect(await service.find('ada', 2)).to.equal('user:ada 2');
+    expect(await outcome(service.find('ada', 1))).to.equal('HEADGATE_DENIED');
+    expect(await service.find('bob', 1)).to.equal('user:bob 1');
+    expect((await service.find.limiter.peek('user:bob')).remaining).to.equal(1);
+  });
+
+  it('does not limit a call without a key', async () => {
+    const fn = rateLimited((id?: string) => id ?? 'nobody', { ...one, key: (id) => id });
+    for (const id of [undefined, undefined, 'ada']) expect(await fn(id)).to.equal(id ?? 'nobody');
+    expect(await outcome(fn('ada'))).to.equal('HEADGATE_DENIED');
+  });
+
+  it('goes to the fallback, with the arguments only if they are asked for', async () => {
+    const calls: unknown[][] = [];
+    const fallback = (...args: unknown[]) => {
+      calls.push(args);
+      return 'busy';
+    };
+    const without = rateLimited((id: string) => id, { ...one, fallback });
+    const withArgs = rateLimited((id: string) => id, { ...one, fallback, passArgs: true });
+    for (const fn of [without, withArgs]) {
+      expect(await fn('first')).to.equal('first');
+      expect(await fn('second')).to.equal('busy');
+    }
+    expect(calls).to.deep.equal([[], ['second']]);
+  });
+
+  it('goes to a method by its name', async () => {
+    const service = {
+      name: 'ada',
+      find: rateLimited((id: number) => `found ${id}`, { ...one, fallback: 'busy', passArgs: true }),
+      busy(id: number) {
+        return `${this.name} is busy ${id}`;
+      },
+    };
+    expect(await service.find(1)).to.equal('found 1');
+    expect(await service.find(2)).to.equal('ada is busy 2');
+    expect(await outcome(service.find.call({}, 3))).to.equal('HEADGATE_INVALID_OPTION');
+  });
+
+  it('passes errors of the function, the key and the cost on, thrown or rejected', async () => {
+    const fail = () => {
+      throw new Error('broken');
+    };
+    const options = { ...one, limit: 9, fallback: () => 'not for this' } as const;
+    expect(await outcome(rateLimited(fail, options)())).to.equal('Error: broken');
+    expect(await outcome(rateLimited(async () => fail(), options)())).to.equal('Error: broken');
+    expect(await outcome(rateLimited(() => 1, { ...options, key: fail })())).to.equal('Error: broken');
+    expect(await outcome(rateLimited(() => 1, { ...options, cost: fail })())).to.equal('Error: broken');
+    const odd = rateLimited(() => 1, { ...options, cost: () => -1 });
+    expect(await outcome(odd())).to.equal('HEADGATE_INVALID_COST');
+    expect(await outcome(rateLimited(() => 1, { ...options, key: () => 5 as never })())).to.equal(
+      'HEADGATE_INVALID_KEY',
+    );
+    expect((await odd.limiter.peek('all')).remaining).to.equal(9);
+  });
+
+  it('waits to be admitted, and is denied when that takes too long', async () => {
+    const policy = { algorithm: 'token-bucket', limit: 100, window: '1s', burst: 1 } as const;
+    const patient = rateLimited((n: number) => n, { ...policy, wait: true });
+    expect(await Promise.all([1, 2, 3].map((n) => patient(n)))).to.deep.equal([1, 2, 3]);
+    const hasty = rateLimited((n: number) => n, { ...one, wait: { timeout: '10ms' } });
+    expect(await hasty(1)).to.equal(1);
+    expect(await outcome(hasty(2))).to.equal('HEADGATE_WAIT_TIMEOUT');
+    const soft = rateLimited((n: number) => n, { ...one, wait: { timeout: 10 }, fallback: () => 0 });
+    expect([await soft(1), await soft(2)]).to.deep.equal([1, 0]);
+  });
+
+  it('holds a call of a leaky bucket until its turn', async () => {
+    const fn = rateLimited(() => performance.now(), {
+      ...{ algorithm: 'leaky-bucket', limit: 50, window: '1s', burst: 1, maxDelay: '1s' },
+    });
+    const times = await Promise.all([fn(), fn(), fn()]);
+    expect(times).to.deep.equal([...times].sort((a, b) => a - b));
+    expect(times[2] - times[0]).to.be.above(30);
+  });
+
+  it('holds a slot until the function is done, however it ends', async () => {
+    const options = { algorithm: 'concurrency', limit: 1, lease: '1h' } as const;
+    let finish = (): void => {};
+    const fn = rateLimited(
+      (fails: boolean) =>
+        new Promise<string>((resolve, reject) => {
+          finish = () => (fails ? reject(new Error('failed')) : resolve('done'));
+        }),
+      options,
+    );
+    for (const fails of [false, true]) {
+      const first = outcome(fn(fails));
+      while ((await fn.limiter.peek('all')).remaining > 0) await new Promise(setImmediate);
+      expect(await outcome(fn(false))).to.equal('HEADGATE_DENIED');
+      finish();
+      expect(await first).to.equal(fails ? 'Error: failed' : 'done');
+      expect((await fn.limiter.peek('all')).remaining).to.equal(1);
+    }
+  });
+
+  it('looks like the function: name, length, properties', () => {
+    const find = (_a: string, _b: number) => 1;
+    const limitedFind = rateLimited(Object.assign(find, { help: 'finds' }), one);
+    expect(limitedFind).to.include({ name: 'find', length: 2, help: 'finds' });
+    expect(limitedFind.limiter.name).to.equal('find');
+    expect(rateLimited(limitedFind, { ...one, name: 'outer' }).limiter.name).to.equal('outer');
+  });
+
+  it('shares a limiter that it is given', async () => {
+    const limiter = createLimiter(two);
+    const [f, g] = [rateLimited(() => 'f', { limiter }), rateLimited(() => 'g', { limiter })];
+    expect([await f(), await g(), await outcome(f()), await outcome(g())]).to.deep.equal([
+      ...['f', 'g', 'HEADGATE_DENIED', 'HEADGATE_DENIED'],
+    ]);
+  });
+
+  for (const [name, createStore] of Object.entries(stores)) {
+    it(`decides the same on ${name}`, async () => {
+      const limiter = limiterOn(createStore(), two);
+      const fn = rateLimited((n: number) => n, { limiter, key: (n) => String(n % 2) });
+      const outcomes = [];
+      for (let n = 1; n <= 6; n++) outcomes.push(await outcome(fn(n)));
+      expect(outcomes).to.deep.equal([1, 2, 3, 4, 'HEADGATE_DENIED', 'HEADGATE_DENIED']);
+    });
+  }
+
+  describe('refuses', () => {
+    const limiter = createLimiter(one);
+    const cases: [name: string, options: object, code: string][] = [
+      ['no policy', {}, 'HEADGATE_INVALID_OPTION'],
+      ['a limiter that is none', { limiter: {} }, 'HEADGATE_INVALID_OPTION'],
+      ['a limiter and a policy', { limiter, limit: 5 }, 'HEADGATE_INVALID_OPTION'],
+      ['a key that is no function', { ...one, key: 'ada' }, 'HEADGATE_INVALID_OPTION'],
+      ['a negative cost', { ...one, cost: -1 }, 'HEADGATE_INVALID_COST'],
+      ['a fallback that is neither', { ...one, fallback: 5 }, 'HEADGATE_INVALID_OPTION'],
+      ['passArgs without a fallback', { ...one, passArgs: true }, 'HEADGATE_INVALID_OPTION'],
+      ['passArgs that is no boolean', { ...one, fallback: 'x', passArgs: 1 }, 'HEADGATE_INVALID_OPTION'],
+      ['wait that is neither', { ...one, wait: '1s' }, 'HEADGATE_INVALID_OPTION'],
+      ['a timeout that is none', { ...one, wait: { timeout: 'soon' } }, 'HEADGATE_INVALID_OPTION'],
+      ['unknown options of wait', { ...one, wait: { ms: 5 } }, 'HEADGATE_UNKNOWN_OPTION'],
+      ['unknown options', { ...one, keyGenerator: () => 'x' }, 'HEADGATE_UNKNOWN_OPTION'],
+    ];
+    for (const [name, options, code] of cases) {
+      it(name, () => {
+        expect(() => rateLimited(() => 1, options as typeof one))
+          .to.throw()
+          .with.property('code', code);
+        expect(() => RateLimited(options as typeof one))
+          .to.throw()
+          .with.property('code', code);
+      });
+    }
+
+    it('what is no function', () => {
+      expect(() => rateLimited('fn' as never, one))
+        .to.throw()
+        .with.property('code', 'HEADGATE_INVALID_OPTION');
+    });
+  });
+});
+
+describe('@RateLimited, standard', () => {
+  it('limits a method, by `this` and the arguments', async () => {
+    class Users {
+      readonly tenant: string;
+
+      constructor(tenant: string) {
+        this.tenant = tenant;
+      }
+
+      @RateLimited({
+        ...two,
+        key(this: Users, id: string) {
+          return `${this.tenant}:${id}`;
+        },
+      })
+      async find(id: string, detail = 0) {
+        return `${this.tenant} ${id} ${detail}`;
+      }
+    }
+    const [a, b] = [new Users('a'), new Users('b')];
+    expect([await a.find('1'), await a.find('1', 7), await b.find('1')]).to.deep.equal([
+      'a 1 0',
+      'a 1 7',
+      'b 1 0',
+    ]);
+    expect(await outcome(a.find('1'))).to.equal('HEADGATE_DENIED');
+    expect(await outcome(b.find('1'))).to.equal('b 1 0');
+  });
+
+  it('limits static, inherited and private methods', async () => {
+    class Base {
+      @RateLimited(one)
+      static async make() {
+        return this.name;
+      }
+
+      @RateLimited(one)
+      async run() {
+        return this.constructor.name;
+      }
+
+      @RateLimited(one)
+      async #inner() {
+        return 'inner';
+      }
+
+      inner() {
+        return this.#inner();
+      }
+    }
+    class Derived extends Base {
+      override async run() {
+        return `derived ${await super.run()}`;
+      }
+    }
+    expect([await Base.make(), await outcome(Derived.make())]).to.deep.equal(['Base', 'HEADGATE_DENIED']);
+    expect(await new Derived().run()).to.equal('derived Derived');
+    expect(await outcome(new Base().run())).to.equal('HEADGATE_DENIED');
+    expect([await new Base().inner(), await outcome(new Base().inner())]).to.deep.equal([
+      'inner',
+      'HEADGATE_DENIED',
+    ]);
+  });
+
+  it('goes to a method by its name, own, inherited or overridden', async () => {
+    class Base {
+      async busy(id: string) {
+        return `busy ${id}`;
+      }
+    }
+    class Users extends Base {
+      @RateLimited({ ...one, fallback: 'busy', passArgs: true })
+      async find(id: string) {
+        return `found ${id}`;
+      }
+    }
+    class Quiet extends Users {
+      override async busy() {
+        return 'shh';
+      }
+    }
+    expect([
+      await new Users().find('1'),
+      await new Users().find('2'),
+      await new Quiet().find('3'),
+    ]).to.deep.equal([...['found 1', 'busy 2', 'shh']]);
+  });
+
+  it('limits all methods of a class, each by itself; a method’s own wins; what is inherited stays', async () => {
+    class Base {
+      async inherited() {
+        return 'inherited';
+      }
+    }
+    @RateLimited({ ...one, fallback: 'busy' })
+    class Users extends Base {
+      label = 'users';
+      static handler = () => 'handler';
+
+      get size() {
+        return 3;
+      }
+
+      async find() {
+        return this.label;
+      }
+
+      async list() {
+        return 'list';
+      }
+
+      @RateLimited(two)
+      async own() {
+        return 'own';
+      }
+
+      static async make() {
+        return new Users();
+      }
+
+      async busy() {
+        return 'busy';
+      }
+    }
+    const users = await Users.make();
+    expect(await outcome(Users.make())).to.equal('HEADGATE_DENIED');
+    expect(users).to.be.instanceOf(Users).and.include({ size: 3, constructor: Users });
+    expect(Users.handler()).to.equal('handler');
+    type Name = 'find' | 'list' | 'own' | 'inherited' | 'busy';
+    const twice = async (name: Name) => [await outcome(users[name]()), await outcome(users[name]())];
+    expect(await twice('find')).to.deep.equal(['users', 'busy']);
+    expect(await twice('list')).to.deep.equal(['list', 'busy']);
+    expect(await twice('own')).to.deep.equal(['own', 'own']);
+    expect(await twice('own')).to.deep.equal(['HEADGATE_DENIED', 'HEADGATE_DENIED']);
+    expect(await twice('inherited')).to.deep.equal(['inherited', 'inherited']);
+    expect(await twice('busy')).to.deep.equal(['busy', 'busy']);
+  });
+
+  it('shares a quota among methods with a common name, or limiter', async () => {
+    const limiter = createLimiter(one);
+    class Users {
+      @RateLimited({ limiter })
+      async a() {
+        return 'a';
+      }
+
+      @RateLimited({ limiter })
+      async b() {
+        return 'b';
+      }
+    }
+    @RateLimited({ ...one, name: 'group' })
+    class Group {
+      async a() {
+        return 'a';
+      }
+
+      async b() {
+        return 'b';
+      }
+    }
+    for (const of of [new Users(), new Group()]) {
+      expect([await of.a(), await outcome(of.b())]).to.deep.equal(['a', 'HEADGATE_DENIED']);
+    }
+  });
+
+  it('refuses two methods that would share a quota on one store by accident', () => {
+    const store = memoryStore();
+    const define = () => {
+      class A {
+        @RateLimited({ ...one, store })
+        async find() {}
+      }
+      return A;
+    };
+    define();
+    expect(define).to.throw().with.property('code', 'HEADGATE_NAME_REQUIRED');
+  });
+
+  it('refuses a fallback that is not there, and what is no method', () => {
+    class Users {
+      @RateLimited({ ...one, fallback: 'nowhere' })
+      async find() {}
+    }
+    expect(() => new Users())
+      .to.throw(/fallback: "nowhere"/)
+      .with.property('code', 'HEADGATE_INVALID_OPTION');
+    const defineClass = () => {
+      @RateLimited({ ...one, fallback: 'nowhere' })
+      class Others {
+        async find() {}
+      }
+      return Others;
+    };
+    expect(defineClass).to.throw().with.property('code', 'HEADGATE_INVALID_OPTION');
+    const defineGetter = () => {
+      class Getter {
+        // @ts-expect-error -- a getter is no method
+        @RateLimited(one)
+        get size() {
+          return 1;
+        }
+      }
+      return Getter;
+    };
+    expect(defineGetter)
+      .to.throw(/getter/)
+      .with.property('code', 'HEADGATE_INVALID_ARGUMENT');
+  });
+});
+
+// As TypeScript calls them under `experimentalDecorators`; examples/legacy is compiled so.
+describe('@RateLimited, legacy', () => {
+  function decorateMethod(target: object, name: string, decorator: unknown) {
+    const descriptor = Object.getOwnPropertyDescriptor(target, name)!;
+    (decorator as MethodDecorator)(target, name, descriptor);
+    Object.defineProperty(target, name, descriptor);
+  }
+
+  it('limits methods and static methods', async () => {
+    class Users {
+      async find(id: string) {
+        return `found ${id}`;
+      }
+
+      static async make() {
+        return 'made';
+      }
+
+      async busy(id: string) {
+        return `busy ${id}`;
+      }
+    }
+    const options = { ...one, fallback: 'busy', passArgs: true } as const;
+    decorateMethod(Users.prototype, 'find', RateLimited({ ...options, key: (id: string) => id }));
+    decorateMethod(Users, 'make', RateLimited(one));
+    const users = new Users();
+    expect([await users.find('1'), await users.find('1'), await users.find('2')]).to.deep.equal([
+      ...['found 1', 'busy 1', 'found 2'],
+    ]);
+    expect([await Users.make(), await outcome(Users.make())]).to.deep.equal(['made', 'HEADGATE_DENIED']);
+    expect(() => decorateMethod(Users.prototype, 'busy', RateLimited({ ...one, fallback: 'nowhere' })))
+      .to.throw()
+      .with.property('code', 'HEADGATE_INVALID_OPTION');
+  });
+
+  it('limits a class, except for methods of their own', async () => {
+    class Users {
+      async find() {
+        return 'found';
+      }
+
+      async own() {
+        return 'own';
+      }
+    }
+    decorateMethod(Users.prototype, 'own', RateLimited(two));
+    RateLimited(one)(Users);
+    const users = new Users();
+    expect([await users.find(), await outcome(users.find())]).to.deep.equal(['found', 'HEADGATE_DENIED']);
+    expect([await users.own(), await users.own(), await outcome(users.own())]).to.deep.equal([
+      ...['own', 'own', 'HEADGATE_DENIED'],
+    ]);
+  });
+
+  it('keeps the metadata of a method, for frameworks', async () => {
+    await import('reflect-metadata');
+    class Users {
+      async find() {}
+    }
+    const method = () => Object.getOwnPropertyDescriptor(Users.prototype, 'find')!.value as object;
+    const original = method();
+    Reflect.defineMetadata('path', '/users', original);
+    RateLimited(one)(Users);
+    expect(method()).to.not.equal(original);
+    expect(Reflect.getMetadata('path', method())).to.equal('/users');
+  });
+
+  it('refuses a property', () => {
+    expect(() => (RateLimited(one) as PropertyDecorator)({}, 'x'))
+      .to.throw(/property/)
+      .with.property('code', 'HEADGATE_INVALID_ARGUMENT');
+  });
+});
+
+type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+
+describe('types of limited functions', () => {
+  const same = <A, B>(equal: Equal<A, B>) => expect(equal).to.be.true;
+
+  it('are those of the function, with a promise of its result', () => {
+    const _sync = rateLimited((id: string, n?: number) => id.length + (n ?? 0), one);
+    same<Parameters<typeof _sync>, [id: string, n?: number]>(true);
+    same<ReturnType<typeof _sync>, Promise<number>>(true);
+    const _async = rateLimited(async (id: string) => [id], {
+      ...one,
+      key: (id) => id.trim(),
+      cost: (id) => id.length,
+    });
+    same<typeof _async extends (id: string) => Promise<string[]> ? true : false, true>(true);
+    const _method = rateLimited(function (this: { tenant: string }, n: number) {
+      return this.tenant.repeat(n);
+    }, one);
+    same<ThisParameterType<typeof _method>, { tenant: string }>(true);
+  });
+
+  it('have the fallback’s result as well', () => {
+    const _fn = rateLimited((id: string) => id, { ...one, fallback: async () => null });
+    same<ReturnType<typeof _fn>, Promise<string | null>>(true);
+    rateLimited((id: string) => id, { ...one, fallback: (id) => id.length, passArgs: true });
+    // @ts-expect-error -- without passArgs it gets no arguments
+    rateLimited((id: string) => id, { ...one, fallback: (id: string) => id.length });
+  });
+
+  it('refuse a key of other arguments', () => {
+    // @ts-expect-error -- id is a string
+    rateLimited((id: string) => id, { ...one, key: (id: number) => String(id) });
+    class Users {
+      @RateLimited({ ...one, key: (id: string) => id })
+      async more(id: string, n: number) {
+        return id.repeat(n);
+      }
+
+      // @ts-expect-error -- id is a number
+      @RateLimited({ ...one, key: (id: string) => id })
+      async find(id: number) {
+        return id;
+      }
+
+      // @ts-expect-error -- there is no argument to take the key from
+      @RateLimited({ ...one, key: (id: string) => id })
+      async all() {
+        return [];
+      }
+    }
+    same<Parameters<Users['more']>, [id: string, n: number]>(true);
+  });
+
+  it('refuse methods that do not return a promise', () => {
+    class Users {
+      // @ts-expect-error -- it would return one
+      @RateLimited(one)
+      find() {
+        return 1;
+      }
+    }
+    // @ts-expect-error -- it would return one
+    @RateLimited(one)
+    class Others {
+      find() {
+        return 1;
+      }
+    }
+    @RateLimited(one)
+    class Fine {
+      size = 1;
+
+      async find() {
+        return this.size;
+      }
+    }
+    expect([Users, Others, Fine]).to.have.length(3);
+  });
+});
