@@ -5,6 +5,7 @@ export interface Wish {
   limit?: string;
   window?: string;
   burst?: string;
+  cost?: string;
   /** How long the handler takes, ms: what the concurrency policy is about. */
   hold?: string;
   /** Who asks; default: the address. */

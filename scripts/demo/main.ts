@@ -49,15 +49,19 @@ async function main(): Promise<void> {
 }
 
 /** In Redis if there is a URL, or else in memory. */
-async function openStore(url: string | undefined): Promise<{ store: Store; where: string; close(): void }> {
+async function openStore(
+  url: string | undefined,
+): Promise<{ store: Store; where: string; close: () => void }> {
   if (!url) return { store: memoryStore(), where: 'in memory', close: () => {} };
-  const redis = new Redis(url, { lazyConnect: true, retryStrategy: null });
+  const redis = new Redis(url, { lazyConnect: true });
+  let problem: Error | undefined;
+  redis.on('error', (error: Error) => (problem = error));
   try {
     await redis.connect();
   } catch (error) {
-    process.stderr.write(
-      `REDIS_URL=${url}: ${(error as Error).message}. Start a Redis there, or unset REDIS_URL.\n`,
-    );
+    redis.disconnect();
+    const { message } = problem ?? (error as Error);
+    process.stderr.write(`REDIS_URL=${url}: ${message}. Start a Redis there, or unset REDIS_URL.\n`);
     process.exit(1);
   }
   return {

@@ -45,6 +45,7 @@ function optionsOf(row: Row, store: Store) {
     name: row.name,
     store,
     policies: (request: { query: unknown }) => row.policies(request.query as Wish),
+    cost: (request: { query: unknown }) => Number((request.query as Wish).cost ?? 1),
     // Only a demo takes anyone's word for who they are.
     keyGenerator: (request: { query: unknown; ip?: string | undefined }) =>
       (request.query as Wish).key ?? request.ip,

@@ -37,6 +37,13 @@ interface Track {
   firstDenied?: Answer;
 }
 
+/** The first requests of a process are slow: let them not be those that are shown. */
+async function warmUp(servers: readonly DemoServer[]): Promise<void> {
+  for (const { url } of servers) {
+    for (const { name } of rows) await (await fetch(`${url}/${name}?key=warm-up&hold=0`)).text();
+  }
+}
+
 /** Sends the trace to every algorithm, in turn to both servers, and shows the answers as they come. */
 export async function show(servers: readonly DemoServer[], key: string): Promise<void> {
   const tracks = rows.map(({ name }): Track => ({
@@ -47,6 +54,7 @@ export async function show(servers: readonly DemoServer[], key: string): Promise
   const sent = Array<number>(COLUMNS).fill(0);
   for (const at of trace) sent[at / COLUMN]! += 1;
 
+  await warmUp(servers);
   const start = performance.now();
   const column = () => Math.floor((performance.now() - start) / COLUMN);
   const answers: Promise<void>[] = [];
@@ -63,7 +71,7 @@ export async function show(servers: readonly DemoServer[], key: string): Promise
   }
   const done = Promise.all(answers);
   done.catch(() => {}); // Awaited below; a failure must not be unhandled until then.
-  if (process.stdout.isTTY) {
+  if (process.stdout.isTTY && process.stdout.columns > WIDTH) {
     let lines = 0;
     do {
       if (lines > 0) process.stdout.moveCursor(0, -lines);
@@ -93,6 +101,7 @@ async function ask(server: DemoServer, track: Track, key: string, column: () => 
 
 const BARS = ' ▁▂▃▄▅▆▇█';
 const NAME = 16;
+const WIDTH = NAME + 9 + COLUMNS + 4;
 
 /** A count per column as a bar, up to eight; `now` is where time has got to. */
 function bars(counts: readonly number[], now: number): string {
@@ -125,25 +134,39 @@ function draw(tracks: readonly Track[], sent: readonly number[], now: number): s
 
 const sum = (counts: readonly number[]): number => counts.reduce((a, b) => a + b, 0);
 
-/** What the first request and the first denied one were told. */
+/** What the first request and the first denied one were told; and one denial in full. */
 function headers(tracks: readonly Track[]): string {
   const table = new Table({
-    head: ['', 'RateLimit-Policy', 'first request', 'first denied', 'Retry-After'],
+    head: ['', 'RateLimit-Policy', 'RateLimit, first', 'RateLimit, denied', 'Retry-After'],
     style: { head: [], border: [], compact: true },
-    chars: { mid: '', 'left-mid': '', 'mid-mid': '', 'right-mid': '' },
   });
-  const limit = (answer: Answer | undefined) => lined(answer?.headers.get('ratelimit'));
   for (const { name, firstAdmitted, firstDenied } of tracks) {
+    // An item a line; that an item has the name of its row goes without saying.
+    const items = (list: string | null | undefined) =>
+      (list ?? '').replaceAll(`"${name}";`, '').replaceAll(', ', '\n');
     table.push([
       pc.bold(name),
-      lined(firstAdmitted?.headers.get('ratelimit-policy')),
-      limit(firstAdmitted),
-      limit(firstDenied),
+      items(firstAdmitted?.headers.get('ratelimit-policy')),
+      pc.green(items(firstAdmitted?.headers.get('ratelimit'))),
+      pc.red(items(firstDenied?.headers.get('ratelimit'))),
       firstDenied?.headers.get('retry-after') ?? '',
     ]);
   }
-  return `\n${pc.bold('What they were told')} (RateLimit: r = remaining, t = seconds)\n${table.toString()}\n`;
+  const [example] = tracks.filter(({ name }) => name === 'several');
+  return `
+${pc.bold('What they were told')} (q: quota, w: window in seconds, r: remaining, t: seconds)
+${table.toString()}
+
+${pc.bold('A denial in full')}
+${example?.firstDenied ? inFull(example.firstDenied) : ''}
+`;
 }
 
-/** A list of items, an item a line. */
-const lined = (list: string | null | undefined): string => (list ?? '').replaceAll(', ', '\n');
+const SHOWN = /^(ratelimit.*|retry-after|cache-control|content-type)$/;
+
+function inFull({ status, headers, body }: Answer): string {
+  const fields = [...headers]
+    .filter(([name]) => SHOWN.test(name))
+    .map(([name, value]) => `${name}: ${value}`);
+  return [`HTTP/1.1 ${status}`, ...fields, '', body].map((line) => `  ${line}`).join('\n');
+}

@@ -2,7 +2,7 @@
 
 /** @typedef {{ framework: string, url: string, lanes: Record<string, string> }} ServerInfo */
 /** @typedef {{ name: string, about: string }} RowInfo */
-/** @typedef {{ sent: number, answered: number | undefined, allowed: boolean | undefined, framework: string, level: number }} Mark */
+/** @typedef {{ sent: number, answered: number, allowed: boolean | undefined, framework: string, level: number }} Mark */
 
 /** @type {{ where: string, servers: ServerInfo[], rows: RowInfo[] }} */
 const demo = await (await fetch('/demo.json')).json();
@@ -31,6 +31,7 @@ const input = (id) => find(document, `#${id}`, HTMLInputElement);
 class Row {
   /** @type {Mark[]} */
   marks = [];
+  #looking = false;
   admitted = 0;
   denied = 0;
 
@@ -79,43 +80,63 @@ class Row {
     this.text('.denied', String(this.denied));
   }
 
+  /**
+   * @param {ServerInfo} server
+   * @param {Record<string, string>} [more] of the query
+   */
+  async #ask(server, more = {}) {
+    const ofClient = client;
+    const url = `${more.hold ? server.url : (server.lanes[this.name] ?? server.url)}/${this.name}`;
+    const asked = new URLSearchParams({ ...query(this.name), ...more });
+    // Without a cache: for it the browser would hold equal requests until the first is answered.
+    const response = await fetch(`${url}?${asked}`, { cache: 'no-store' });
+    const body = await response.text();
+    if (response.status === 400) throw new Error(body);
+    return ofClient === client ? response : undefined;
+  }
+
   /** @param {ServerInfo} server */
   async send(server) {
     const now = performance.now();
     this.marks = this.marks.filter(({ sent }) => now - sent < SPAN + 5_000);
-    const level = this.marks.filter(
-      ({ sent, answered = now }) => answered > now - NEAR || sent > now - NEAR,
-    ).length;
     /** @type {Mark} */
-    const mark = { sent: now, answered: undefined, allowed: undefined, framework: server.framework, level };
+    const mark = { sent: now, answered: now, allowed: undefined, framework: server.framework, level: 0 };
     this.marks.push(mark);
-    const ofClient = client;
-    const response = await fetch(`${server.lanes[this.name] ?? server.url}/${this.name}?${query(this.name)}`);
-    const body = await response.text();
+    const response = await this.#ask(server);
+    if (!response) return;
     mark.answered = performance.now();
     mark.allowed = response.ok;
-    if (ofClient !== client) return;
-    if (response.status === 400) throw new Error(body);
+    mark.level = this.#freeLevel(mark);
     if (response.ok) this.admitted += 1;
     else this.denied += 1;
     this.count();
-    this.show(server, response);
+    const { headers } = response;
+    const shown = ['ratelimit-policy', 'ratelimit', 'retry-after']
+      .filter((name) => headers.has(name))
+      .map((name) => `${name}: ${headers.get(name)}`);
+    this.answer.textContent = [`${server.framework}: ${response.status}`, ...shown].join('\n');
+    this.answer.className = `answer ${response.ok ? 'in' : 'out'}`;
+    this.#left(headers);
+  }
+
+  /** Asks what remains, at no cost: it changes also while nothing is sent. */
+  async look() {
+    const [server] = demo.servers;
+    if (this.#looking || !server) return;
+    this.#looking = true;
+    try {
+      const response = await this.#ask(server, { cost: '0', hold: '0' });
+      if (response) this.#left(response.headers);
+    } finally {
+      this.#looking = false;
+    }
   }
 
   /**
-   * @param {ServerInfo} server
-   * @param {Response} response
+   * The tightest of the policies: what could be spent now.
+   * @param {Headers} headers
    */
-  show({ framework }, { status, ok, headers }) {
-    const shown = ['ratelimit-policy', 'ratelimit', 'retry-after', 'content-type']
-      .map((name) => [name, headers.get(name)])
-      .filter(([name, value]) => value !== null && (name !== 'content-type' || !ok));
-    this.answer.textContent = [
-      `${framework}: ${status}`,
-      ...shown.map(([name, value]) => `${name}: ${value}`),
-    ].join('\n');
-    this.answer.className = `answer ${ok ? 'in' : 'out'}`;
-    // The tightest of the policies: what could be spent now.
+  #left(headers) {
     const left = [...(headers.get('ratelimit') ?? '').matchAll(/;r=(\d+)/g)].map(([, r]) => Number(r));
     const quota = [...(headers.get('ratelimit-policy') ?? '').matchAll(/;q=(\d+)/g)].map(([, q]) =>
       Number(q),
@@ -125,6 +146,18 @@ class Row {
     this.text('.remaining', String(left[tightest]));
     this.meter.max = quota[tightest] ?? 1;
     this.meter.value = left[tightest] ?? 0;
+  }
+
+  /** @param {Mark} mark */
+  #freeLevel(mark) {
+    const taken = this.marks
+      .filter(({ allowed, sent, answered }) => {
+        return allowed === mark.allowed && answered > mark.sent - NEAR && sent < mark.answered + NEAR;
+      })
+      .map(({ level }) => level);
+    let level = 1;
+    while (taken.includes(level)) level += 1;
+    return level;
   }
 
   /**
@@ -149,10 +182,10 @@ class Row {
       context.fillRect(x(at), middle - 2, 1, 5);
     for (const { sent, answered, allowed, framework, level } of this.marks) {
       const left = x(sent);
-      const length = Math.max(4, x(answered ?? now) - left);
+      const length = Math.max(4, x(allowed === undefined ? now : answered) - left);
       const levels = Math.floor((allowed === false ? height - middle : middle) / step);
-      const row = level % Math.max(1, levels);
-      const top = allowed === false ? middle + 3 + row * step : middle - step - row * step;
+      const row = Math.min(Math.max(level, 1), levels);
+      const top = allowed === false ? middle - 2 + row * step : middle + 1 - row * step;
       context.fillStyle = allowed === undefined ? colours.line : allowed ? colours.in : colours.out;
       context.beginPath();
       if (framework === 'Express') context.roundRect(left, top, length, 4, 2);
@@ -165,7 +198,7 @@ class Row {
 const rows = demo.rows.map((info, index) => new Row(info, index));
 find(document, '#where', HTMLElement).textContent =
   `${demo.servers.map(({ framework, url }) => `${framework} ${url}`).join(' and ')}, quotas ${demo.where}, shared by both. ` +
-  'Round marks: Express; square: Fastify.';
+  'Marks: above the line admitted, below it denied, round by Express, square by Fastify, a tick a second.';
 
 let colours = readColours();
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
@@ -187,23 +220,43 @@ function readColours() {
 /** Who is limited: each client has its own quotas. */
 let client = crypto.randomUUID();
 
-/** @param {string} name */
+/**
+ * @param {string} name
+ * @returns {Record<string, string>}
+ */
 function query(name) {
-  const wish = new URLSearchParams({ key: client });
-  const add = (/** @type {string} */ field, /** @type {string} */ value) => value && wish.set(field, value);
-  if (name === 'concurrency') add('limit', input('slots').value);
-  else {
-    add('limit', input('limit').value);
-    add('window', find(document, '#window', HTMLSelectElement).value);
-    add('burst', input('burst').value);
-  }
-  return wish;
+  const own =
+    name === 'concurrency'
+      ? { limit: input('slots').value }
+      : {
+          limit: input('limit').value,
+          window: find(document, '#window', HTMLSelectElement).value,
+          burst: input('burst').value,
+        };
+  const all = Object.entries({ key: client, ...own, cost: input('cost').value });
+  return Object.fromEntries(all.filter(([, value]) => value !== ''));
 }
 
 let turn = 0;
 let total = 0;
 
+/** Requests that are not answered yet; with so many, no more are sent: the machine is busy. */
+let waiting = 0;
+const MOST_WAITING = 200;
+
+/** @param {Promise<void>} asked */
+function watch(asked) {
+  waiting += 1;
+  asked
+    .then(
+      () => problem(''),
+      (error) => problem(error),
+    )
+    .finally(() => (waiting -= 1));
+}
+
 function send() {
+  if (waiting > MOST_WAITING) return;
   const to = find(document, 'input[name=to]:checked', HTMLInputElement).value;
   const server =
     to === 'both'
@@ -212,12 +265,7 @@ function send() {
   if (!server) return;
   total += 1;
   wake();
-  for (const row of rows)
-    if (row.on.checked)
-      row.send(server).then(
-        () => problem(''),
-        (error) => problem(error),
-      );
+  for (const row of rows) if (row.on.checked) watch(row.send(server));
 }
 
 /** @param {unknown} error */
@@ -337,6 +385,11 @@ function frame(now) {
     setTimeout(() => requestAnimationFrame(frame), 1_000);
   else requestAnimationFrame(frame);
 }
+
+setInterval(() => {
+  if (performance.now() - awake > SPAN) return;
+  for (const row of rows) if (row.on.checked) watch(row.look());
+}, 500);
 
 // For those who hear it: what happened, once it is quiet.
 setInterval(() => {
