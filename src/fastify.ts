@@ -229,7 +229,7 @@ const register: FastifyPluginCallback<RateLimitPluginOptions> = (fastify, option
     const { config } = route as { config?: RouteConfig };
     const settings = config?.rateLimit;
     if (settings === undefined || settings === false || innermost(this) !== plugin) return;
-    const flows = plugin.flowsOf(route as Route, settings);
+    const flows = plugin.flowsOf(route, settings);
     for (const { hook, flow } of flows) {
       if (hook !== plugin.hook)
         addHook(route, hook, (request, reply, next) => flow.handle(request, reply, next));

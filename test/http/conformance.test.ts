@@ -38,13 +38,10 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
 
   /** Limiters of the test's store; its failures are the test's, however slow this machine is. */
   async function serve(limiters: TestOptions | TestOptions[], rest: Omit<Scenario, 'limiters'> = {}) {
-    const complete = [limiters].flat().map((options, i) => {
-      const own = 'limiter' in options ? {} : { store, name: `limiter-${i}`, timeout: '1m' };
-      return { onStoreError: 'throw', ...own, ...options } as TestOptions;
+    const complete = [limiters].flat().map((options: TestOptions, i): TestOptions => {
+      if ('limiter' in options) return options;
+      return { store, name: `limiter-${i}`, timeout: '1m', onStoreError: 'throw', ...options };
     });
-    if (complete.some((options) => 'limiter' in options)) {
-      for (const options of complete) delete (options as { onStoreError?: unknown }).onStoreError;
-    }
     served = await serveScenario({ limiters: complete, ...rest });
     return served;
   }
@@ -123,7 +120,7 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
         'content-length': String(answer.text.length),
       });
       expect(answer.headers).not.to.have.any.keys('ratelimit', 'ratelimit-policy', 'etag');
-      expect(JSON.parse(answer.text)).to.deep.equal({
+      expect(problem(answer)).to.deep.equal({
         type: `${HANDLED}quota-exceeded`,
         title: 'Quota Exceeded',
         status: 429,
@@ -137,7 +134,7 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
       expect(answer.status).to.equal(429);
       expect(answer.headers['retry-after']).to.equal('60');
       expect(answer.headers['ratelimit']).to.equal('"minute";r=5;t=60');
-      expect(JSON.parse(answer.text)).to.have.property('detail');
+      expect(problem(answer)).to.have.property('detail');
     });
 
     it('to HEAD the same without a body', async () => {
@@ -150,24 +147,25 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
     });
 
     it('nothing once headers are sent, and lets nobody pass', async () => {
-      let passed = 0;
+      const log: string[] = [];
       await serve(
-        { policies: [minute(1)] },
+        {
+          policies: [minute(1)],
+          onDecision: ({ allowed }) => void log.push(allowed ? 'admitted' : 'denied'),
+        },
         {
           before: (response) =>
             void response.writeHead(202, { 'content-length': 5, connection: 'close' }).write('early'),
-          answer: () => {
-            passed++;
-            return {};
-          },
+          answer: () => (log.push('passed'), {}),
         },
       );
-      for (const _ of [1, 2]) {
+      for (const last of ['passed', 'denied']) {
         const { status, text, headers } = await get();
         expect({ status, text }).to.deep.equal({ status: 202, text: 'early' });
         expect(headers).not.to.have.any.keys('ratelimit', 'retry-after');
+        await until(() => log.at(-1) === last);
       }
-      expect(passed).to.equal(1);
+      expect(log).to.deep.equal(['admitted', 'passed', 'denied']);
     });
   });
 
@@ -301,7 +299,7 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
       await get();
       const answer = await get();
       expect(answer.status).to.equal(420);
-      expect(JSON.parse(answer.text)).to.include({ status: 420 });
+      expect(problem(answer)).to.include({ status: 420 });
     });
 
     it('handler answers instead, with status and headers set', async () => {
@@ -324,7 +322,7 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
     it('onDecision is told of every decision and its request; what it throws breaks nothing', async () => {
       const seen: [boolean, string, string][] = [];
       const warnings: string[] = [];
-      const { emitWarning } = process;
+      const emitWarning = process.emitWarning.bind(process);
       process.emitWarning = (warning: string | Error) => void warnings.push(String(warning));
       await serve({
         policies: [minute(1)],
@@ -428,12 +426,12 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
         for (let n = 0; n < 5; n++) {
           const denied = await as('ada');
           expect(denied.status).to.equal(429);
-          expect(JSON.parse(denied.text)['violated-policies']).to.deep.equal(['account']);
+          expect(problem(denied)['violated-policies']).to.deep.equal(['account']);
         }
         expect((await as('bob')).status).to.equal(200);
         expect((await as('cy')).status).to.equal(200);
         const exhausted = await as('dee');
-        expect(JSON.parse(exhausted.text)['violated-policies']).to.deep.equal(['address']);
+        expect(problem(exhausted)['violated-policies']).to.deep.equal(['address']);
         clock.now += 60_000;
         // What `address` denied, `account` was not charged for.
         expect((await as('dee')).status).to.equal(200);
@@ -463,7 +461,7 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
       for (const from of ['192.0.2.1', '::ffff:192.0.2.9', '2001:db8:bad::1']) {
         const answer = await get({ from });
         expect(answer.status).to.equal(403);
-        expect(JSON.parse(answer.text)).to.deep.equal({
+        expect(problem(answer)).to.deep.equal({
           type: 'about:blank',
           title: 'Forbidden',
           status: 403,
@@ -506,7 +504,7 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
         const banned = await get();
         expect(banned.status).to.equal(429);
         expect(banned.headers).to.include({ 'retry-after': '3600', ratelimit: '"minute";r=0;t=3600' });
-        expect(JSON.parse(banned.text)).to.deep.equal({
+        expect(problem(banned)).to.deep.equal({
           type: `${HANDLED}abnormal-usage-detected`,
           title: 'Abnormal Usage Detected',
           status: 429,
@@ -700,7 +698,7 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
       const full = await get();
       expect(full.status).to.equal(503);
       expect(full.headers).to.include({ 'retry-after': '120', 'cache-control': 'no-store' });
-      expect(JSON.parse(full.text)).to.include({ type: `${HANDLED}temporary-reduced-capacity`, status: 503 });
+      expect(problem(full)).to.include({ type: `${HANDLED}temporary-reduced-capacity`, status: 503 });
       expect((await limiter.peek('127.0.0.1')).resetAfterMs).to.equal(120_000);
       leave.abort();
       await held;
@@ -725,7 +723,7 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
         expect(answer.status).to.equal(status);
         if (status === 503) {
           expect(answer.headers).to.include({ 'retry-after': '1', 'cache-control': 'no-store' });
-          expect(JSON.parse(answer.text)).to.deep.equal({
+          expect(problem(answer)).to.deep.equal({
             type: `${HANDLED}temporary-reduced-capacity`,
             title: 'Temporary Reduced Capacity',
             status: 503,
@@ -767,12 +765,16 @@ function pick(headers: Answer['headers'], names: RegExp) {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => names.test(name)));
 }
 
+function problem({ text }: Answer) {
+  return JSON.parse(text) as Record<string, unknown>;
+}
+
 function remainingOf({ headers }: Answer): number {
   return Number(headers['ratelimit-remaining']);
 }
 
 /** What has been started but not waited for, arrives. */
-async function until(holds: () => Promise<boolean>): Promise<void> {
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await holds())) await sleep(1);
 }
 
