@@ -1,0 +1,246 @@
+// The failure policy around a store that does as the test says.
+import assert from 'node:assert/strict';
+import {
+  createLimiter,
+  HeadgateError,
+  type Health,
+  type Policy,
+  type Query,
+  type Reply,
+  type Store,
+} from 'headgate';
+import { MODES, sleep, until } from './load.js';
+
+const FOREVER = new Promise<never>(() => {});
+
+/** Answers with what `answer` returns; keeps what it was told. */
+class TestStore implements Store {
+  asked = 0;
+  readonly told: string[] = [];
+  answer: (query: Query) => Promise<Reply> = admit;
+
+  decide(query: Query): Promise<Reply> {
+    this.asked++;
+    return this.answer(query);
+  }
+
+  async adjust({ key, units }: { key: string; units: number }): Promise<Reply> {
+    this.told.push(`adjust ${key} ${units}`);
+    return { now: 1000, ban: 0, verdicts: [0, 1, 1] };
+  }
+
+  async lease({ key, action }: { key: string; action: string }): Promise<boolean> {
+    this.told.push(`${action} ${key}`);
+    return true;
+  }
+
+  async reset(): Promise<void> {}
+  async ban(): Promise<void> {}
+}
+
+async function admit({ set }: Query): Promise<Reply> {
+  return { now: 1000, ban: 0, verdicts: set.policies.flatMap(() => [0, 5, 1000]) };
+}
+
+const fail = (): Promise<never> => Promise.reject(new Error('the network is on fire'));
+
+const POLICY: Policy = { name: 'p', algorithm: 'fixed-window', limit: 10, window: '1m' };
+
+async function bringDown(limiter: { consume(key: string): Promise<unknown>; health: Health }): Promise<void> {
+  await until(async () => {
+    await limiter.consume('x').catch(() => {});
+    return limiter.health.state === 'down';
+  });
+}
+
+describe('the failure policy', () => {
+  for (const mode of MODES) {
+    it(`${mode}: answers in time, wraps what the store fails with, and comes back`, async () => {
+      const store = new TestStore();
+      const limiter = createLimiter({ store, policies: [POLICY], onStoreError: mode, timeout: 20 });
+      for (const [answer, code] of [
+        [fail, 'HEADGATE_STORE_ERROR'],
+        [() => FOREVER, 'HEADGATE_STORE_TIMEOUT'],
+        [
+          () => {
+            throw new Error('not even a promise');
+          },
+          'HEADGATE_STORE_ERROR',
+        ],
+      ] as const) {
+        store.answer = answer;
+        const asked = limiter.consume('a');
+        if (mode === 'throw') {
+          await assert.rejects(
+            asked,
+            (error) =>
+              error instanceof HeadgateError &&
+              error.code === code &&
+              (code === 'HEADGATE_STORE_TIMEOUT' || error.cause instanceof Error),
+          );
+        } else {
+          const decision = await asked;
+          assert.equal(decision.degraded, true);
+          assert.equal(decision.allowed, mode !== 'deny');
+          assert.equal(decision.reason, mode === 'local' ? undefined : 'store-error');
+        }
+      }
+      store.answer = admit;
+      assert.equal((await limiter.consume('a')).degraded, false);
+      await limiter.close();
+    });
+  }
+
+  it('stops waiting for a store that is down, tries it one call at a time, and tells of both changes', async () => {
+    const store = new TestStore();
+    const changes: string[] = [];
+    const limiter = createLimiter({
+      store,
+      policies: [POLICY],
+      onStoreError: 'allow',
+      timeout: 20,
+      onHealth: ({ state, lastError }) => changes.push(`${state} ${lastError?.code}`),
+    });
+    assert.equal(limiter.health.state, 'up');
+    store.answer = () => FOREVER;
+    await bringDown(limiter);
+    const asked = store.asked;
+    const start = performance.now();
+    for (let i = 0; performance.now() - start < 500; i++) {
+      await Promise.all(Array.from({ length: 50 }, () => limiter.consume('a')));
+      await sleep(1);
+    }
+    assert.ok(store.asked - asked <= 6, `it was tried ${store.asked - asked} times in half a second`);
+    assert.ok(limiter.health.failures >= 5 && limiter.health.lastError instanceof HeadgateError);
+    store.answer = admit;
+    await until(async () => !(await limiter.consume('a')).degraded, 1000);
+    assert.deepEqual(limiter.health.failures, 0);
+    assert.deepEqual(changes, ['down HEADGATE_STORE_TIMEOUT', 'up undefined']);
+    await limiter.close();
+  });
+
+  it('does not pile up calls on a store that never answers', async () => {
+    const store = new TestStore();
+    const limiter = createLimiter({ store, policies: [POLICY], onStoreError: 'allow', timeout: 1 });
+    store.answer = () => FOREVER;
+    await bringDown(limiter);
+    const asked = store.asked;
+    const start = performance.now();
+    while (performance.now() - start < 4000 && store.asked - asked < 16) {
+      await limiter.consume('a');
+      await sleep(5);
+    }
+    await sleep(300);
+    for (let i = 0; i < 100; i++) await limiter.consume('a');
+    assert.equal(store.asked - asked, 16);
+    await limiter.close();
+  });
+
+  it('tries a stalled store again as soon as it answers a call of before', async () => {
+    const store = new TestStore();
+    const limiter = createLimiter({ store, policies: [POLICY], onStoreError: 'allow', timeout: 5 });
+    let resume!: () => void;
+    const resumed = new Promise<void>((resolve) => (resume = resolve));
+    store.answer = async (query) => {
+      await resumed;
+      return admit(query);
+    };
+    await bringDown(limiter);
+    await until(async () => {
+      const { asked } = store;
+      await limiter.consume('a');
+      return store.asked > asked;
+    });
+    resume();
+    await sleep(1);
+    assert.equal((await limiter.consume('a')).degraded, false);
+    await limiter.close();
+  });
+
+  for (const mode of MODES) {
+    it(`${mode}: a late admission is given back if the request was turned away, its slots in any case`, async () => {
+      const store = new TestStore();
+      const policies: Policy[] = [POLICY, { name: 'slots', algorithm: 'concurrency', limit: 5, lease: '1m' }];
+      const limiter = createLimiter({ store, policies, onStoreError: mode, timeout: 5 });
+      let answer!: () => void;
+      const answered = new Promise<void>((resolve) => (answer = resolve));
+      store.answer = async (query) => {
+        await answered;
+        return admit(query);
+      };
+      await limiter.consume('late', { cost: 3 }).catch(() => {});
+      await limiter.peek('look').catch(() => {});
+      answer();
+      await sleep(1);
+      const turnedAway = mode === 'deny' || mode === 'throw';
+      assert.deepEqual(store.told.sort(), turnedAway ? ['adjust late -3', 'release late'] : ['release late']);
+      await limiter.close();
+    });
+  }
+
+  it('local: each process has its share, limiters of one name together; and gives back what it charged', async () => {
+    const store = new TestStore();
+    store.answer = fail;
+    const options = { name: 'group', store, policies: [POLICY], localShare: 0.5 };
+    const [one, two] = [createLimiter(options), createLimiter(options)];
+    let admitted = 0;
+    for (let i = 0; i < 10; i++) {
+      for (const limiter of [one, two]) if ((await limiter.consume('k')).allowed) admitted++;
+    }
+    assert.equal(admitted, 5);
+    const other = await two.consume('other', { cost: 5 });
+    assert.equal((await one.consume('other')).allowed, false);
+    await other.refund();
+    assert.equal((await one.consume('other')).allowed, true);
+    assert.deepEqual(store.told, [], 'what was charged here is not given back there');
+    await one.close();
+    await two.close();
+  });
+
+  it('a listener that throws is reported, and harms nothing', async () => {
+    const warnings: Error[] = [];
+    const listen = (warning: Error) => void warnings.push(warning);
+    process.on('warning', listen);
+    const store = new TestStore();
+    store.answer = fail;
+    const limiter = createLimiter({
+      store,
+      policies: [POLICY],
+      onHealth: () => {
+        throw new Error('oh');
+      },
+    });
+    await bringDown(limiter);
+    assert.equal((await limiter.consume('a')).degraded, true);
+    await sleep(1);
+    process.off('warning', listen);
+    assert.deepEqual(
+      warnings.map(({ name, message }) => [name, message]),
+      [['HeadgateWarning', 'onHealth threw: Error: oh']],
+    );
+    await limiter.close();
+  });
+
+  it('close: what is under way has its answer, what comes later is refused', async () => {
+    const store = new TestStore();
+    const limiter = createLimiter({ store, policies: [POLICY], timeout: 30 });
+    store.answer = () => FOREVER;
+    const pending = Array.from({ length: 100 }, (_, i) => limiter.consume(`k${i}`));
+    let closed = false;
+    const closing = limiter.close().then(() => (closed = true));
+    await assert.rejects(limiter.consume('a'), { code: 'HEADGATE_CLOSED' });
+    const answers = await Promise.all(pending);
+    assert.ok(answers.every(({ degraded }) => degraded));
+    await closing;
+    assert.ok(closed);
+  });
+
+  it('an embedded store is always up', async () => {
+    const limiter = createLimiter({ limit: 1, window: '1s' });
+    assert.deepEqual(
+      { ...limiter.health, since: 0 },
+      { state: 'up', since: 0, failures: 0, lastError: undefined },
+    );
+    await limiter.close();
+  });
+});
