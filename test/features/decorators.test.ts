@@ -486,7 +486,7 @@ describe('types of limited functions', () => {
 
   it('are those of the function, with a promise of its result', () => {
     const _sync = rateLimited((id: string, n?: number) => id.length + (n ?? 0), one);
-    same<Parameters<typeof _sync>, [id: string, n?: number]>(true);
+    same<Parameters<typeof _sync>, Parameters<(id: string, n?: number) => void>>(true);
     same<ReturnType<typeof _sync>, Promise<number>>(true);
     const _async = rateLimited(async (id: string) => [id], {
       ...one,
