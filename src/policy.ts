@@ -127,7 +127,8 @@ function compilePolicy(what: string, policy: Policy, fallbackName: string): Comp
   const span = kernel === 'concurrency' ? 'lease' : 'window';
   const window = toMilliseconds(`${what}.${span}`, given[span]);
   const name = policy.name === undefined ? fallbackName : checkName(`${what}.name`, policy.name);
-  const { tag, compile } = algorithms[kernel];
+  const definition = algorithms[kernel];
+  const { tag } = definition;
   return Object.freeze({
     name,
     algorithm,
@@ -135,7 +136,7 @@ function compilePolicy(what: string, policy: Policy, fallbackName: string): Comp
     window,
     shadow: checkBoolean(`${what}.shadow`, policy.shadow, false),
     kernel,
-    params: Object.freeze(compile(what, { ...given, limit, window })),
+    params: Object.freeze(definition.compile(what, { ...given, limit, window })),
     id: name === 'default' ? tag : `${tag}:${name}`,
     source: Object.freeze({ ...policy }),
   });

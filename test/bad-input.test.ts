@@ -310,7 +310,7 @@ describe('bad input', () => {
         try {
           error = errorOf(make(value as never));
         } catch (reason) {
-          throw new Error(`${option} = ${label}: ${(reason as Error).message}`);
+          throw new Error(`${option} = ${label}: ${(reason as Error).message}`, { cause: reason });
         }
         expect(error.code, label).to.equal('HEADGATE_INVALID_OPTION');
         expect(error.message, label).to.include(`${option}: `).and.to.include(fix);

@@ -45,7 +45,7 @@ const limiterOn = (store: Store, options: Partial<CreateLimiterOptions> = {}) =>
     onStoreError: 'throw',
     ...options,
     store,
-  } as CreateLimiterOptions);
+  });
 
 async function codeOf(call: Promise<unknown>): Promise<string | undefined> {
   try {

@@ -1,6 +1,6 @@
 // The tables in test/vectors, on every store.
 import { expect } from 'chai';
-import type { CreateLimiterOptions, Decision, Limiter, Store } from 'headgate';
+import type { Decision, Limiter, Store } from 'headgate';
 import { limiterOn, START, stores, TestClock } from './support/stores.js';
 import { concurrency } from './vectors/concurrency.js';
 import { fixedWindow } from './vectors/fixed-window.js';
@@ -21,7 +21,7 @@ for (const [name, createStore] of Object.entries(stores)) {
 
     for (const [algorithm, vectors] of Object.entries(tables)) {
       for (const { title, policy, rows } of vectors) {
-        it(`${algorithm}: ${title}`, () => play(limiterOn(store, policy as CreateLimiterOptions), rows));
+        it(`${algorithm}: ${title}`, () => play(limiterOn(store, policy), rows));
       }
     }
 

@@ -71,7 +71,7 @@ describe('law 1, bound: never much less than the limit either', () => {
         fc.asyncProperty(policyOf(algorithm), async (random) => {
           const { burst: _, ...policy } = random as Policy & { burst?: number };
           const clock = new TestClock();
-          const limiter = limiterOn(stores.memory(clock.read), policy as never);
+          const limiter = limiterOn(stores.memory(clock.read), policy);
           const end = START + 20 * (windowOf(policy) + overhangOf(policy));
           let units = 0;
           while (clock.now < end) {
@@ -90,7 +90,7 @@ describe('law 1, bound: never much less than the limit either', () => {
 /** Plays a client's steps; returns what was admitted for good, at the time of its effect. */
 async function play(createStore: CreateStore, policy: Policy, steps: readonly Step[]): Promise<Admission[]> {
   const clock = new TestClock();
-  const limiter = limiterOn(createStore(clock.read), policy as never);
+  const limiter = limiterOn(createStore(clock.read), policy);
   const window = windowOf(policy);
   const admissions: Admission[] = [];
   let retryAfter = 0;

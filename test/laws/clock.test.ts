@@ -28,7 +28,7 @@ for (const [name, createStore] of Object.entries(stores)) {
         fc.assert(
           fc.asyncProperty(policyOf(algorithm), spending, async (policy, steps) => {
             const clock = new TestClock();
-            const limiter = limiterOn(createStore(clock.read), policy as never);
+            const limiter = limiterOn(createStore(clock.read), policy);
             for (const { wait, cost, owe } of steps) {
               clock.now += wait;
               const decision = await limiter.consume('key', { cost });
@@ -74,7 +74,7 @@ for (const name of ['redis', 'valkey'] as const) {
       const decide = async (skew: number) => {
         const limiter = limiterOn(redisStore(clients[name], { prefix }), {
           name: 'shared',
-          policies: policies as never,
+          policies: policies,
         });
         Date.now = () => now() + skew;
         try {

@@ -121,7 +121,7 @@ const anyKey = fc.oneof(
 const policies: readonly Policy[] = algorithms.map((algorithm) =>
   algorithm === 'concurrency'
     ? { name: algorithm, algorithm, limit: 1, lease: '1h' }
-    : ({ name: algorithm, algorithm, limit: 1, window: '1h' } as Policy),
+    : { name: algorithm, algorithm, limit: 1, window: '1h' },
 );
 
 for (const [name, createStore] of Object.entries(stores)) {

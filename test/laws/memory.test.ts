@@ -19,7 +19,7 @@ describe('law 11, memory', () => {
       fc.assert(
         fc.asyncProperty(policyOf(algorithm, { limits: [1, 2, 5], windows: [60_000] }), async (policy) => {
           const { clock, store } = open();
-          const limiter = limiterOn(store, policy as never);
+          const limiter = limiterOn(store, policy);
           let denied = await limiter.consume('abuser', { cost: 1 });
           while (denied.allowed) denied = await limiter.consume('abuser', { cost: 1 });
           const end = clock.now + denied.retryAfterMs!;

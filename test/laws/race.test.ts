@@ -73,7 +73,7 @@ for (const name of ['redis', 'valkey'] as const) {
     for (const algorithm of algorithms) {
       it(algorithm, async () => {
         const heat: Heat = {
-          options: { name: algorithm, ...policyFor(algorithm, 100) } as CreateLimiterOptions,
+          options: { name: algorithm, ...policyFor(algorithm, 100) },
           key: 'key',
           requests: 60,
         };

@@ -131,7 +131,7 @@ async function spend(
   spent: readonly { wait: number; cost: number; then: string }[],
 ): Promise<{ clock: TestClock; limiter: Limiter }> {
   const clock = new TestClock();
-  const limiter = limiterOn(createStore(clock.read), policy as never);
+  const limiter = limiterOn(createStore(clock.read), policy);
   for (const { wait, cost, then } of spent) {
     clock.now += wait;
     const decision = await limiter.consume('key', { cost });

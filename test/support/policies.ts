@@ -58,7 +58,7 @@ export function overhangOf(policy: Policy): number {
 
 /** The published worst case: units admitted in any window of the policy's length. */
 export function boundOf(policy: Policy): number {
-  switch (policy.algorithm) {
+  switch (policy.algorithm ?? 'sliding-window') {
     case 'fixed-window':
       return 2 * policy.limit;
     case 'token-bucket':
@@ -68,7 +68,6 @@ export function boundOf(policy: Policy): number {
     case 'sliding-window':
     case 'sliding-log':
     case 'concurrency':
-    default:
       return policy.limit;
   }
 }

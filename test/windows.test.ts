@@ -1,0 +1,80 @@
+// Windows below a second and beyond 24.8 days (a timer's longest), and expiry by real time.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import type { Algorithm } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { algorithms } from './support/policies.js';
+import { clients, freshPrefix, limiterOn, stores, TestClock } from './support/stores.js';
+
+const DAY = 24 * 3_600_000;
+
+const policy = (algorithm: Algorithm, limit: number, window: number | string) =>
+  (algorithm === 'concurrency' ? { algorithm, limit, lease: window } : { algorithm, limit, window }) as never;
+
+for (const [name, createStore] of Object.entries(stores)) {
+  describe(`windows on ${name}`, () => {
+    for (const algorithm of algorithms) {
+      for (const [window, ms] of [
+        ['1ms', 1],
+        ['7ms', 7],
+        ['250ms', 250],
+        ['1.9s', 1_900],
+        ['25d', 25 * DAY],
+        ['30d', 30 * DAY],
+        ['366d', 366 * DAY],
+      ] as const) {
+        it(`${algorithm}: ${window}`, async () => {
+          const clock = new TestClock();
+          const limiter = limiterOn(createStore(clock.read), policy(algorithm, 2, window));
+          expect(await limiter.consume('key', { cost: 2 })).to.include({ allowed: true });
+          const { allowed, retryAfterMs, resetAfterMs } = await limiter.consume('key', { cost: 2 });
+          expect(allowed).to.be.false;
+          expect(retryAfterMs).to.be.within(ms, Math.ceil(1.1 * ms) + 1);
+          expect(resetAfterMs).to.equal(retryAfterMs);
+          clock.now += retryAfterMs! - 1;
+          expect((await limiter.consume('key', { cost: 2 })).allowed).to.be.false;
+          clock.now += 1;
+          expect((await limiter.consume('key', { cost: 2 })).allowed).to.be.true;
+        });
+      }
+    }
+
+    it('by real time: what was spent is back after retryAfter, not before', async () => {
+      const limiters = algorithms.map((algorithm) =>
+        limiterOn(createStore(), { name: algorithm, ...(policy(algorithm, 2, 300) as object) }),
+      );
+      const consume = () => Promise.all(limiters.map((limiter) => limiter.consume('key', { cost: 2 })));
+      const wait = (decisions: { retryAfterMs: number | undefined }[]) =>
+        Math.max(...decisions.map(({ retryAfterMs }) => retryAfterMs!));
+      for (const { allowed } of await consume()) expect(allowed).to.be.true;
+      const denied = await consume();
+      for (const [i, { allowed, retryAfterMs }] of denied.entries()) {
+        expect(allowed, algorithms[i]).to.be.false;
+        expect(retryAfterMs, algorithms[i]).to.be.within(1, 331);
+      }
+      await sleep(wait(denied) + 1);
+      for (const [i, { allowed }] of (await consume()).entries()) expect(allowed, algorithms[i]).to.be.true;
+    });
+  });
+}
+
+for (const name of ['redis', 'valkey'] as const) {
+  it(`${name} forgets keys by itself when they are as good as none`, async () => {
+    const prefix = freshPrefix();
+    const store = redisStore(clients[name], { prefix });
+    const policies = algorithms.map((algorithm) => ({
+      name: algorithm,
+      ...(policy(algorithm, 2, 150) as object),
+    }));
+    const limiter = limiterOn(store, {
+      policies: policies as never,
+      ban: { after: 1, within: 50, for: 100, max: 100 },
+    });
+    const { resetAfterMs } = await limiter.consume('key', { cost: 2 });
+    await limiter.consume('key');
+    expect(await clients[name].keys(`${prefix}:*`)).to.have.length(policies.length + 1);
+    // The ban's 100 ms, and as long again until it is forgotten.
+    await sleep(Math.max(resetAfterMs, 200) + 5);
+    expect(await clients[name].keys(`${prefix}:*`)).to.deep.equal([]);
+  });
+}
