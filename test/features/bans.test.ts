@@ -1,0 +1,218 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { createLimiter, type BanOptions, type HeadgateError } from 'headgate';
+import { runs } from '../support/random.js';
+import { limiterOn, stores, TestClock } from '../support/stores.js';
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** What the documentation says of bans, without a store. */
+class Model {
+  #denials = 0;
+  #spanEnd = 0;
+  #bannedUntil = 0;
+  #last = 0;
+  readonly #ban: { after: number; within: number; for: number; factor: number; max: number };
+
+  constructor(ban: { after: number; within: number; for: number; factor: number; max: number }) {
+    this.#ban = ban;
+  }
+
+  left(now: number): number {
+    return Math.max(0, this.#bannedUntil - now);
+  }
+
+  /** Counts a denial; returns how long it bans. */
+  deny(now: number): number {
+    const { after, within, for: first, factor, max } = this.#ban;
+    if (this.#spanEnd <= now) {
+      this.#denials = 0;
+      this.#spanEnd = now + within;
+    }
+    if (++this.#denials < after) return 0;
+    const fresh = this.#last === 0 || now >= this.#bannedUntil + max;
+    this.#last = fresh ? first : Math.min(max, Math.floor(this.#last * factor));
+    this.#bannedUntil = now + this.#last;
+    this.#denials = this.#spanEnd = 0;
+    return this.#last;
+  }
+
+  byHand(now: number, duration: number): void {
+    this.#bannedUntil = now + duration;
+    if (duration === 0) this.#denials = this.#spanEnd = this.#bannedUntil = this.#last = 0;
+  }
+}
+
+const policy = { algorithm: 'fixed-window', limit: 1, window: '30d' } as const;
+
+for (const [name, createStore] of Object.entries(stores)) {
+  describe(`bans on ${name}`, () => {
+    function setup(ban: BanOptions) {
+      const clock = new TestClock();
+      const limiter = limiterOn(createStore(clock.read), { ...policy, ban });
+      /** Denials in a row; of the last, how long it bans. */
+      const deny = async (times = 1) => {
+        let last = await limiter.consume('k', { cost: 2 });
+        for (let i = 1; i < times; i++) last = await limiter.consume('k', { cost: 2 });
+        return last.reason === 'banned' ? last.retryAfterMs : 0;
+      };
+      return { clock, limiter, deny };
+    }
+
+    it('ban a key at the denial that is one too many within the span', async () => {
+      const { clock, limiter, deny } = setup({ after: 3, within: '10m', for: '1h' });
+      expect(await deny(2)).to.equal(0);
+      clock.now += 10 * MINUTE;
+      expect(await deny(2)).to.equal(0);
+      expect(await deny()).to.equal(HOUR);
+      clock.now += HOUR - 1;
+      expect(await limiter.consume('k')).to.include({ allowed: false, reason: 'banned', retryAfterMs: 1 });
+      clock.now += 1;
+      expect((await limiter.consume('k')).allowed).to.be.true;
+    });
+
+    it('keep what is banned from the policies, and others out of it', async () => {
+      const { clock, limiter } = setup({});
+      await limiter.ban('k', '1h');
+      for (let i = 0; i < 3; i++) {
+        const decision = await limiter.consume('k');
+        expect(decision).to.include({ allowed: false, reason: 'banned', policy: undefined });
+        expect(decision.policies).to.deep.equal([]);
+      }
+      expect((await limiter.consume('other')).allowed).to.be.true;
+      clock.now += HOUR;
+      expect((await limiter.consume('k')).allowed).to.be.true;
+    });
+
+    it('grow by the factor up to the maximum, and are forgotten as long after', async () => {
+      const { clock, deny } = setup({ after: 1, for: '1h', factor: 3, max: '5h' });
+      for (const hours of [1, 3, 5, 5]) {
+        expect(await deny()).to.equal(hours * HOUR);
+        clock.now += hours * HOUR;
+      }
+      clock.now += 5 * HOUR - 1;
+      expect(await deny()).to.equal(5 * HOUR);
+      clock.now += 5 * HOUR + 5 * HOUR;
+      expect(await deny()).to.equal(HOUR);
+    });
+
+    it('show in a peek, which counts for nothing', async () => {
+      const { limiter, deny } = setup({ after: 2, for: '1h' });
+      for (let i = 0; i < 5; i++) await limiter.peek('k', { cost: 2 });
+      expect(await deny()).to.equal(0);
+      expect((await limiter.peek('k')).reason).to.be.undefined;
+      expect(await deny()).to.equal(HOUR);
+      expect(await limiter.peek('k')).to.include({ allowed: false, reason: 'banned', retryAfterMs: HOUR });
+    });
+
+    it('come and go by hand; a reset leaves them alone', async () => {
+      const { limiter, deny } = setup({ after: 2, for: '1h' });
+      expect(await deny()).to.equal(0);
+      await limiter.ban('k', '2h');
+      await limiter.reset('k');
+      expect(await limiter.peek('k')).to.include({ reason: 'banned', retryAfterMs: 2 * HOUR });
+      await limiter.unban('k');
+      expect((await limiter.consume('k')).allowed).to.be.true;
+      // The denial before it is forgotten as well.
+      expect(await deny()).to.equal(0);
+      expect(await deny()).to.equal(HOUR);
+    });
+
+    it('do as the model does', () =>
+      fc.assert(
+        fc.asyncProperty(
+          fc.record({
+            after: fc.integer({ min: 1, max: 4 }),
+            within: fc.constantFrom(MINUTE, 10 * MINUTE, DAY),
+            for: fc.constantFrom(MINUTE, HOUR),
+            factor: fc.constantFrom(1, 1.5, 2, 10),
+            max: fc.constantFrom(HOUR, 3 * HOUR + 7, DAY),
+          }),
+          fc.array(
+            fc.record({
+              wait: fc.constantFrom(
+                0,
+                0,
+                1,
+                20_000,
+                MINUTE,
+                10 * MINUTE,
+                HOUR,
+                4 * HOUR,
+                DAY,
+                'end' as const,
+              ),
+              act: fc.oneof(
+                { weight: 8, arbitrary: fc.constant('deny' as const) },
+                { weight: 1, arbitrary: fc.constant('peek' as const) },
+                { weight: 1, arbitrary: fc.constantFrom(0, MINUTE, 2 * HOUR) },
+              ),
+            }),
+            { minLength: 1, maxLength: 40 },
+          ),
+          async (ban, steps) => {
+            const { clock, limiter } = setup(ban);
+            const model = new Model(ban);
+            await limiter.consume('k');
+            for (const { wait, act } of steps) {
+              clock.now += wait === 'end' ? model.left(clock.now) : wait;
+              const left = model.left(clock.now);
+              if (typeof act === 'number') {
+                model.byHand(clock.now, act);
+                await (act === 0 ? limiter.unban('k') : limiter.ban('k', act));
+                continue;
+              }
+              const decision = await (act === 'peek'
+                ? limiter.peek('k', { cost: 2 })
+                : limiter.consume('k', { cost: 2 }));
+              const expected = left > 0 ? left : act === 'deny' ? model.deny(clock.now) : 0;
+              expect(decision.allowed).to.be.false;
+              if (expected > 0) expect(decision).to.include({ reason: 'banned', retryAfterMs: expected });
+              else expect(decision.reason).to.equal('cost-exceeds-capacity');
+            }
+          },
+        ),
+        runs(name, 300, 15),
+      ));
+  });
+}
+
+describe('bans', () => {
+  const refusal = (promise: Promise<unknown>) =>
+    promise.then(
+      () => 'done',
+      (error: HeadgateError) => error.code,
+    );
+
+  it('need the option, a key and a duration', async () => {
+    const without = createLimiter(policy);
+    expect(await refusal(without.ban('k', '1h'))).to.equal('HEADGATE_INVALID_OPTION');
+    expect(await refusal(without.unban('k'))).to.equal('HEADGATE_INVALID_OPTION');
+    const limiter = createLimiter({ ...policy, ban: {} });
+    expect(await refusal(limiter.ban(5 as never, '1h'))).to.equal('HEADGATE_INVALID_KEY');
+    for (const duration of [0, -1, 1.5, 'soon', '400d', undefined]) {
+      expect(await refusal(limiter.ban('k', duration as never))).to.equal('HEADGATE_INVALID_OPTION');
+    }
+    expect((await limiter.peek('k')).allowed).to.be.true;
+  });
+
+  for (const ban of [
+    { after: 0 },
+    { after: 1.5 },
+    { within: 0 },
+    { for: 'long' },
+    { factor: 0.5 },
+    { factor: NaN },
+    { for: '2h', max: '1h' },
+    5,
+    null,
+  ]) {
+    it(`refuse ${JSON.stringify(ban)}`, () => {
+      expect(() => createLimiter({ ...policy, ban: ban as BanOptions }))
+        .to.throw()
+        .with.property('code', 'HEADGATE_INVALID_OPTION');
+    });
+  }
+});
