@@ -24,7 +24,8 @@ local function ban_read(key, p, now, writable)
   if type(value) == 'table' then return nil, value.err end
   local denials, counted, banned, length, last = string.match(value, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
   local stop = redis.call('PEXPIRETIME', key)
-  if not denials or stop <= now then
+  -- No ban is longer than 366 days: what says so is not ours.
+  if not denials or stop <= now or tonumber(length) > 366 * 86400000 then
     if writable and stop == -1 then redis.call('DEL', key) end
     return { 0, 0, 0, 0, 0 }
   end

@@ -47,13 +47,13 @@ end
 -- look and commit in one go, charging first, for what is common: a sound state. Returns wait, remaining, reset; or nothing,
 -- and has changed nothing, where look must tell. `text` is the cost as it came: formatting numbers is slow.
 function fixed_window.charge(key, p, cost, now, text)
-  local limit, window = p[1], p[2]
+  local limit, window, fresh = p[1], p[2], now + p[2]
   if cost > limit then return end
   local used = redis.pcall('INCRBY', key, text)
   if type(used) == 'table' then return end
   local stop = redis.call('PEXPIRETIME', key)
   if stop <= now then
-    redis.call('SET', key, text, 'PXAT', now + window)
+    redis.call('SET', key, text, 'PXAT', fresh)
     return 0, limit - cost, window
   end
   local reset = stop - now

@@ -25,7 +25,7 @@ if not value then return { 0, 0, 0, 0, 0 } end
 if type(value) == 'table' then return nil, value.err end
 local denials, counted, banned, length, last = string.match(value, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
 local stop = redis.call('PEXPIRETIME', key)
-if not denials or stop <= now then
+if not denials or stop <= now or tonumber(length) > 366 * 86400000 then
 if writable and stop == -1 then redis.call('DEL', key) end
 return { 0, 0, 0, 0, 0 }
 end
@@ -284,13 +284,13 @@ if type(redis.pcall('INCRBY', key, cost)) == 'table' then redis.call('SET', key,
 return p[1] - used - cost, stop - now
 end
 function fixed_window.charge(key, p, cost, now, text)
-local limit, window = p[1], p[2]
+local limit, window, fresh = p[1], p[2], now + p[2]
 if cost > limit then return end
 local used = redis.pcall('INCRBY', key, text)
 if type(used) == 'table' then return end
 local stop = redis.call('PEXPIRETIME', key)
 if stop <= now then
-redis.call('SET', key, text, 'PXAT', now + window)
+redis.call('SET', key, text, 'PXAT', fresh)
 return 0, limit - cost, window
 end
 local reset = stop - now
