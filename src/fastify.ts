@@ -1,6 +1,6 @@
 import type {
   FastifyInstance,
-  FastifyPluginCallback,
+  FastifyPluginAsync,
   FastifyReply,
   FastifyRequest,
   onRequestHookHandler,
@@ -134,9 +134,12 @@ class Plugin {
     const name = nameOf(route);
     const known = this.#routes.get(name);
     if (known?.settings === settings) return known.flows;
-    const flows = [settings].flat().map((options: RateLimitOptions, i) => {
+    const what = `config.rateLimit of ${name}`;
+    const list = [settings].flat();
+    if (list.length === 0) throw invalidOption(what, settings, 'Write options, a list of them, or false.');
+    const flows = list.map((options: RateLimitOptions, i) => {
       const defaultName = i === 0 ? name : `${name} #${i + 1}`;
-      return this.flow(`config.rateLimit of ${name}`, options, { defaultName });
+      return this.flow(what, options, { defaultName });
     });
     this.#routes.set(name, { settings, flows });
     return flows;
@@ -208,7 +211,8 @@ function lateFlows(plugin: Plugin, route: Route, settings: RouteLimits): Fastify
   });
 }
 
-const register: FastifyPluginCallback<RateLimitPluginOptions> = (fastify, options, done) => {
+// eslint-disable-next-line @typescript-eslint/require-await -- what an async plugin throws, ends the registration
+const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, options) => {
   checkShape('rateLimitPlugin', options, [...HTTP_OPTIONS, 'hook', 'global']);
   const { global: given, ...rest } = options;
   const global = checkBoolean('global', given, true);
@@ -251,7 +255,6 @@ const register: FastifyPluginCallback<RateLimitPluginOptions> = (fastify, option
   };
   fastify.addHook(plugin.hook as 'onRequest', hookFor(plugin.hook, limit));
   fastify.addHook('onClose', () => plugin.close());
-  done();
 };
 
 function innermost(fastify: FastifyInstance): Plugin | undefined {

@@ -1,0 +1,134 @@
+// What only Express has: stacks of middleware, routers.
+import { expect } from 'chai';
+import express5 from 'express';
+import express4 from 'express4';
+import { memoryStore, type HeadgateError } from 'headgate';
+import rateLimitDefault, { rateLimit } from 'headgate/express';
+import request from 'supertest';
+
+const window = '1m';
+
+for (const [version, express] of Object.entries({ 4: express4 as unknown as typeof express5, 5: express5 })) {
+  describe(`the middleware on Express ${version}`, () => {
+    const ok: express5.RequestHandler = (_req, res) => void res.send('ok');
+
+    async function statuses(n: number, app: express5.Express, url = '/') {
+      const result: number[] = [];
+      for (let i = 0; i < n; i++) result.push((await request(app).get(url)).status);
+      return result;
+    }
+
+    it('limits an application, a router, a route', async () => {
+      const app = express();
+      app.use(rateLimit({ limit: 6, window }));
+      const router = express.Router();
+      router.use(rateLimit({ limit: 4, window }));
+      router.get('/route', rateLimit({ limit: 2, window }), ok);
+      router.get('/', ok);
+      app.use('/router', router);
+      app.get('/', ok);
+      expect(await statuses(3, app, '/router/route')).to.deep.equal([200, 200, 429]);
+      expect(await statuses(3, app, '/router')).to.deep.equal([200, 200, 429]);
+      expect(await statuses(3, app)).to.deep.equal([200, 200, 429]);
+    });
+
+    it('charges a request once, however often the same middleware is on its way', async () => {
+      const app = express();
+      const limit = rateLimit({ limit: 2, window });
+      app.use(limit);
+      app.use('/', limit);
+      app.get('/', limit, ok);
+      expect(await statuses(3, app)).to.deep.equal([200, 200, 429]);
+    });
+
+    it('calls next in the same turn of the event loop with the memory store, also after sync callbacks', async () => {
+      const app = express();
+      const order: string[] = [];
+      const limit = rateLimit({
+        policies: () => [{ limit: 1, window }],
+        keyGenerator: (req) => req.ip,
+        cost: () => 1,
+        skip: () => false,
+        allowList: () => false,
+        denyList: [],
+        skipFailedRequests: true,
+      });
+      app.use((req, res, next) => {
+        limit(req, res, () => {
+          order.push('limited');
+          next();
+        });
+        order.push('returned');
+      });
+      app.get('/', ok);
+      await request(app).get('/');
+      expect(order).to.deep.equal(['limited', 'returned']);
+    });
+
+    it('sends what other middleware has set with a denial, too, and keeps the request from the rest', async () => {
+      const app = express();
+      let passed = 0;
+      app.use((_req, res, next) => {
+        res.setHeader('Access-Control-Allow-Origin', '*');
+        next();
+      });
+      app.use(rateLimit({ limit: 1, window }));
+      app.use((_req, _res, next) => {
+        passed++;
+        next();
+      });
+      app.get('/', ok);
+      await request(app).get('/');
+      const denied = await request(app).get('/');
+      expect(denied.status).to.equal(429);
+      expect(denied.headers).to.include({ 'access-control-allow-origin': '*' });
+      expect(denied.body).to.include({ title: 'Quota Exceeded' });
+      expect(passed).to.equal(1);
+    });
+
+    it('leaves req.rateLimit undefined where it does not limit', async () => {
+      const app = express();
+      app.use(rateLimit({ limit: 1, window, keyGenerator: () => undefined }));
+      app.get('/', (req, res) => void res.json({ decision: req.rateLimit ?? 'none' }));
+      expect((await request(app).get('/')).body).to.deep.equal({ decision: 'none' });
+    });
+  });
+}
+
+describe('two Express limiters on one store', () => {
+  const code = (action: () => unknown) => {
+    try {
+      action();
+    } catch (error) {
+      return (error as HeadgateError).code;
+    }
+    return 'no error';
+  };
+
+  it('without names are refused', () => {
+    const store = memoryStore();
+    rateLimit({ store, limit: 1, window });
+    expect(code(() => rateLimit({ store, limit: 1, window }))).to.equal('HEADGATE_NAME_REQUIRED');
+    expect(code(() => rateLimit({ store, policies: () => [] }))).to.equal('HEADGATE_NAME_REQUIRED');
+    expect(code(() => rateLimit({ store, name: 'search', limit: 1, window }))).to.equal('no error');
+  });
+
+  it('of one name share their quota, and must agree on it', async () => {
+    const store = memoryStore();
+    const app = express5();
+    app.get('/a', rateLimit({ store, name: 'group', limit: 2, window }), (_req, res) => void res.send());
+    app.get('/b', rateLimit({ store, name: 'group', limit: 2, window }), (_req, res) => void res.send());
+    expect((await request(app).get('/a')).status).to.equal(200);
+    expect((await request(app).get('/b')).status).to.equal(200);
+    expect((await request(app).get('/a')).status).to.equal(429);
+    const other = () => rateLimit({ store, name: 'group', limit: 3, window });
+    expect(code(other)).to.equal('HEADGATE_POLICY_MISMATCH');
+    // Tiers are known only with each request: they don't agree with what is fixed.
+    const tiers = () => rateLimit({ store, name: 'group', policies: () => [{ limit: 2, window }] });
+    expect(code(tiers)).to.equal('HEADGATE_POLICY_MISMATCH');
+  });
+
+  it('is the default export, too', () => {
+    expect(rateLimitDefault).to.equal(rateLimit);
+  });
+});

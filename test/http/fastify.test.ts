@@ -1,0 +1,469 @@
+// What only Fastify has: contexts, route options, hooks, the 404 handler.
+import { expect } from 'chai';
+import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify';
+import { createLimiter, memoryStore, type HeadgateError, type Store } from 'headgate';
+import rateLimitDefault, { rateLimitPlugin, type RateLimitOptions } from 'headgate/fastify';
+
+const window = '1m';
+const ok = () => 'ok';
+
+describe('the Fastify plugin', () => {
+  let app: FastifyInstance;
+  let store: Store;
+
+  beforeEach(() => {
+    app = Fastify();
+    store = memoryStore();
+  });
+  afterEach(() => app.close());
+
+  async function statuses(n: number, request: InjectOptions | string, to = app) {
+    const result: number[] = [];
+    for (let i = 0; i < n; i++) result.push((await to.inject(request)).statusCode);
+    return result;
+  }
+
+  const post = (url: string): InjectOptions => ({ method: 'POST', url });
+
+  async function coded(action: () => unknown): Promise<string> {
+    try {
+      await action();
+    } catch (error) {
+      return (error as HeadgateError).code;
+    }
+    return 'no error';
+  }
+
+  it('is the default export, too', () => {
+    expect(rateLimitDefault).to.equal(rateLimitPlugin);
+  });
+
+  describe('global', () => {
+    it('limits all routes together, and 404s', async () => {
+      await app.register(rateLimitPlugin, { limit: 3, window });
+      app.get('/a', ok);
+      app.get('/b', ok);
+      expect(await statuses(1, '/a')).to.deep.equal([200]);
+      expect(await statuses(1, '/b')).to.deep.equal([200]);
+      expect(await statuses(2, '/nowhere')).to.deep.equal([404, 429]);
+    });
+
+    it('limits routes that were declared before the plugin was loaded', async () => {
+      app.get('/early', ok);
+      void app.register(rateLimitPlugin, { limit: 1, window });
+      app.get('/still-early', ok);
+      app.get('/own', { config: { rateLimit: { limit: 2, window } } }, ok);
+      app.get('/free', { config: { rateLimit: false } }, ok);
+      expect(await statuses(1, '/early')).to.deep.equal([200]);
+      expect(await statuses(1, '/still-early')).to.deep.equal([429]);
+      expect(await statuses(3, '/own')).to.deep.equal([200, 200, 429]);
+      expect(await statuses(3, '/free')).to.deep.equal([200, 200, 200]);
+    });
+
+    it('off: limits only routes with limits of their own', async () => {
+      await app.register(rateLimitPlugin, { global: false });
+      app.get('/', ok);
+      app.get('/own', { config: { rateLimit: { limit: 1, window } } }, ok);
+      expect(await statuses(2, '/')).to.deep.equal([200, 200]);
+      expect(await statuses(2, '/own')).to.deep.equal([200, 429]);
+      expect(await statuses(2, '/nowhere')).to.deep.equal([404, 404]);
+    });
+
+    it('off, with a quota: it is for the routes that ask for it', async () => {
+      await app.register(rateLimitPlugin, { global: false, limit: 2, window });
+      app.get('/', ok);
+      app.get('/a', { config: { rateLimit: {} } }, ok);
+      app.get('/b', { config: { rateLimit: {} } }, ok);
+      expect(await statuses(3, '/')).to.deep.equal([200, 200, 200]);
+      expect(await statuses(2, '/a')).to.deep.equal([200, 200]);
+      expect(await statuses(1, '/b')).to.deep.equal([429]);
+    });
+
+    it('charges a request once that ends in the 404 handler', async () => {
+      await app.register(rateLimitPlugin, { limit: 2, window, hook: 'preHandler' });
+      app.get('/', (_request, reply) => void reply.callNotFound());
+      expect(await statuses(3, '/')).to.deep.equal([404, 404, 429]);
+    });
+
+    it('runs in the order of registration among other hooks', async () => {
+      app.addHook('onRequest', (request, _reply, done) => {
+        request.headers['x-user'] = 'from a hook';
+        done();
+      });
+      await app.register(rateLimitPlugin, {
+        limit: 1,
+        window,
+        keyGenerator: ({ headers }) => headers['x-user'] as string,
+      });
+      app.get('/', (request) => request.rateLimit?.key);
+      expect((await app.inject('/')).body).to.equal('from a hook');
+    });
+  });
+
+  describe("a route's config.rateLimit", () => {
+    it("takes the place of the plugin's quota", async () => {
+      await app.register(rateLimitPlugin, { limit: 1, window });
+      app.get('/', ok);
+      app.get('/own', { config: { rateLimit: { limit: 3, window } } }, ok);
+      expect(await statuses(4, '/own')).to.deep.equal([200, 200, 200, 429]);
+      expect(await statuses(2, '/')).to.deep.equal([200, 429]);
+    });
+
+    it('false: is not limited', async () => {
+      await app.register(rateLimitPlugin, { limit: 1, window });
+      app.get('/', { config: { rateLimit: false } }, (request) => ({
+        decision: request.rateLimit ?? 'none',
+      }));
+      expect(await statuses(2, '/')).to.deep.equal([200, 200]);
+      expect((await app.inject('/')).json()).to.deep.equal({ decision: 'none' });
+    });
+
+    it('a list: all of them hold, and what one denies, none charges', async () => {
+      await app.register(rateLimitPlugin, { global: false, store });
+      const rateLimit: RateLimitOptions[] = [
+        { limit: 3, window },
+        { limit: 1, window, keyGenerator: ({ headers }) => headers['x-user'] as string },
+      ];
+      app.get('/', { config: { rateLimit } }, ok);
+      const as = (user: string): InjectOptions => ({ url: '/', headers: { 'x-user': user } });
+      expect(await statuses(4, as('a'))).to.deep.equal([200, 429, 429, 429]);
+      expect(await statuses(1, as('b'))).to.deep.equal([200]);
+      const answer = await app.inject(as('c'));
+      expect(answer.statusCode).to.equal(200);
+      expect(answer.headers['ratelimit-policy']).to.equal('"/";q=3;w=60, "/ #2";q=1;w=60');
+      expect(await statuses(1, as('d'))).to.deep.equal([429]);
+    });
+
+    it("without a quota: the plugin's own, at another cost", async () => {
+      await app.register(rateLimitPlugin, { limit: 5, window });
+      app.get('/', ok);
+      app.get('/costly', { config: { rateLimit: { cost: 3 } } }, ok);
+      expect(await statuses(2, '/costly')).to.deep.equal([200, 429]);
+      expect(await statuses(3, '/')).to.deep.equal([200, 200, 429]);
+    });
+
+    it("without a quota: the plugin's tiers, too", async () => {
+      await app.register(rateLimitPlugin, {
+        global: false,
+        policies: ({ headers }) => [{ limit: headers['x-pro'] ? 3 : 1, window }],
+      });
+      app.get('/', { config: { rateLimit: {} } }, ok);
+      expect(await statuses(2, '/')).to.deep.equal([200, 429]);
+      expect(await statuses(3, { url: '/', headers: { 'x-pro': '1' } })).to.deep.equal([200, 200, 429]);
+    });
+
+    it("has the plugin's options where it has none", async () => {
+      await app.register(rateLimitPlugin, {
+        store,
+        limit: 100,
+        window,
+        statusCode: 420,
+        headers: 'draft-7',
+        keyGenerator: ({ headers }) => headers['x-user'] as string,
+        hook: 'preHandler',
+      });
+      app.get('/', { config: { rateLimit: { limit: 1, window } } }, (request) => request.rateLimit?.key);
+      app.get('/other', { config: { rateLimit: { limit: 1, window, statusCode: 430 } } }, ok);
+      const request = { url: '/', headers: { 'x-user': 'ada' } };
+      const answer = await app.inject(request);
+      expect(answer.body).to.equal('ada');
+      expect(answer.headers).to.include({ ratelimit: 'limit=1, remaining=0, reset=66' });
+      expect(await statuses(1, request)).to.deep.equal([420]);
+      expect(await statuses(2, { ...request, url: '/other' })).to.deep.equal([200, 430]);
+    });
+
+    it('with a limiter of createLimiter', async () => {
+      const limiter = createLimiter({ name: 'own', store, limit: 1, window });
+      await app.register(rateLimitPlugin, { global: false, store, timeout: '1s', ban: { after: 9 } });
+      app.get('/', { config: { rateLimit: { limiter } } }, ok);
+      expect(await statuses(2, '/')).to.deep.equal([200, 429]);
+      await limiter.reset('127.0.0.1');
+      expect(await statuses(1, '/')).to.deep.equal([200]);
+      await app.close();
+      // The plugin closes what it made, and this it did not.
+      expect((await limiter.peek('127.0.0.1')).remaining).to.equal(0);
+    });
+  });
+
+  describe('names', () => {
+    it('are the paths: routes on one store have quotas of their own', async () => {
+      const strict = { limit: 1, window };
+      await app.register(rateLimitPlugin, { global: false, store });
+      app.get('/a', { config: { rateLimit: strict } }, ok);
+      app.get('/b', { config: { rateLimit: strict } }, ok);
+      app.get('/users/:id', { config: { rateLimit: strict } }, ok);
+      for (const url of ['/a', '/b', '/users/1']) expect(await statuses(2, url)).to.deep.equal([200, 429]);
+      // A route's quota is for all of its parameters.
+      expect(await statuses(1, '/users/2')).to.deep.equal([429]);
+    });
+
+    it('tell methods of a path apart, but for HEAD, which is GET', async () => {
+      const strict = { limit: 1, window };
+      await app.register(rateLimitPlugin, { global: false, store });
+      app.get('/x', { config: { rateLimit: strict } }, ok);
+      app.post('/x', { config: { rateLimit: strict } }, ok);
+      app.route({ method: ['PUT', 'PATCH'], url: '/x', config: { rateLimit: strict }, handler: ok });
+      const head: InjectOptions = { method: 'HEAD', url: '/x' };
+      expect(await statuses(1, head)).to.deep.equal([200]);
+      expect(await statuses(1, '/x')).to.deep.equal([429]);
+      expect(await statuses(1, head)).to.deep.equal([429]);
+      const { headers } = await app.inject(post('/x'));
+      expect(headers['ratelimit-policy']).to.equal('"POST /x";q=1;w=60');
+      expect(await statuses(1, post('/x'))).to.deep.equal([429]);
+      expect(await statuses(1, { method: 'PUT', url: '/x' })).to.deep.equal([200]);
+      expect(await statuses(1, { method: 'PATCH', url: '/x' })).to.deep.equal([429]);
+    });
+
+    it('tell constraints of a path apart', async () => {
+      const strict = { limit: 1, window };
+      await app.register(rateLimitPlugin, { global: false, store });
+      app.get('/v', { constraints: { version: '1.0.0' }, config: { rateLimit: strict } }, ok);
+      app.get('/v', { constraints: { version: '2.0.0' }, config: { rateLimit: strict } }, ok);
+      const version = (v: string): InjectOptions => ({ url: '/v', headers: { 'accept-version': v } });
+      expect(await statuses(2, version('1.x'))).to.deep.equal([200, 429]);
+      expect(await statuses(2, version('2.x'))).to.deep.equal([200, 429]);
+    });
+
+    it('include the prefix, with and without its slash', async () => {
+      await app.register(rateLimitPlugin, { global: false, store });
+      await app.register(
+        async (child) => {
+          child.get('/', { config: { rateLimit: { limit: 2, window } } }, ok);
+        },
+        { prefix: '/api' },
+      );
+      const { headers } = await app.inject('/api');
+      expect(headers['ratelimit-policy']).to.equal('"/api";q=2;w=60');
+      expect(await statuses(2, '/api/')).to.deep.equal([200, 429]);
+    });
+
+    it('that are given make a group', async () => {
+      const group = { name: 'search', limit: 2, window };
+      await app.register(rateLimitPlugin, { global: false, store });
+      app.get('/a', { config: { rateLimit: { ...group } } }, ok);
+      app.post('/b', { config: { rateLimit: { ...group } } }, ok);
+      const other = { ...group, limit: 3 };
+      expect(await coded(() => app.get('/c', { config: { rateLimit: other } }, ok))).to.equal(
+        'HEADGATE_POLICY_MISMATCH',
+      );
+      expect(await statuses(1, '/a')).to.deep.equal([200]);
+      expect(await statuses(2, post('/b'))).to.deep.equal([200, 429]);
+    });
+
+    it('are free again when the application is closed', async () => {
+      await app.register(rateLimitPlugin, { store, limit: 1, window });
+      await app.close();
+      app = Fastify();
+      await app.register(rateLimitPlugin, { store, limit: 2, window });
+    });
+  });
+
+  describe('contexts', () => {
+    it('a child is limited alone', async () => {
+      await app.register(async (child) => {
+        await child.register(rateLimitPlugin, { limit: 1, window });
+        child.get('/child', ok);
+      });
+      app.get('/', ok);
+      expect(await statuses(2, '/child')).to.deep.equal([200, 429]);
+      expect(await statuses(2, '/')).to.deep.equal([200, 200]);
+      expect(await statuses(2, '/nowhere')).to.deep.equal([404, 404]);
+    });
+
+    it('nested registrations both hold, and what one denies, neither charges', async () => {
+      await app.register(rateLimitPlugin, { limit: 3, window });
+      await app.register(async (child) => {
+        await child.register(rateLimitPlugin, { name: 'inner', limit: 1, window });
+        child.get('/child', ok);
+      });
+      app.get('/', ok);
+      expect(await statuses(4, '/child')).to.deep.equal([200, 429, 429, 429]);
+      expect(await statuses(3, '/')).to.deep.equal([200, 200, 429]);
+    });
+
+    it("a route's own limits are made by the innermost plugin, once", async () => {
+      await app.register(rateLimitPlugin, { limit: 1, window, statusCode: 420 });
+      await app.register(async (child) => {
+        await child.register(rateLimitPlugin, { name: 'inner', limit: 1, window, statusCode: 430 });
+        child.get('/own', { config: { rateLimit: { limit: 2, window } } }, ok);
+        child.get('/free', { config: { rateLimit: false } }, ok);
+      });
+      expect(await statuses(3, '/own')).to.deep.equal([200, 200, 430]);
+      expect(await statuses(2, '/free')).to.deep.equal([200, 200]);
+    });
+
+    it('two plugins on one store are told apart by name, or refused', async () => {
+      await app.register(rateLimitPlugin, { store, limit: 5, window });
+      const nested = (options: RateLimitOptions) =>
+        app.register(async (child) => {
+          await child.register(rateLimitPlugin, options);
+          child.get('/child', ok);
+        });
+      await nested({ store, name: 'child', limit: 1, window });
+      expect(await statuses(2, '/child')).to.deep.equal([200, 429]);
+
+      const other = Fastify();
+      void other.register(rateLimitPlugin, { store, limit: 5, window });
+      expect(await coded(() => other.ready())).to.equal('HEADGATE_NAME_REQUIRED');
+      await other.close();
+    });
+
+    it('twice in one context: both hold', async () => {
+      await app.register(rateLimitPlugin, { name: 'a', store, limit: 3, window });
+      await app.register(rateLimitPlugin, { name: 'b', store, limit: 2, window });
+      app.get('/', ok);
+      expect((await app.inject('/')).headers['ratelimit-policy']).to.equal('"a";q=3;w=60, "b";q=2;w=60');
+      expect(await statuses(2, '/')).to.deep.equal([200, 429]);
+    });
+  });
+
+  describe('hook', () => {
+    for (const hook of ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as const) {
+      it(`${hook} of the plugin`, async () => {
+        await app.register(rateLimitPlugin, { limit: 1, window, hook });
+        const bodies: string[] = [];
+        app.post('/', (request) => bodies.push(JSON.stringify(request.body)));
+        const request = { ...post('/'), payload: { a: 1 } };
+        expect(await statuses(2, request)).to.deep.equal([200, 429]);
+        expect(bodies).to.deep.equal(['{"a":1}']);
+      });
+
+      it(`${hook} of a route`, async () => {
+        await app.register(rateLimitPlugin, { global: false });
+        const order: string[] = [];
+        app.post(
+          '/',
+          {
+            config: { rateLimit: { limit: 1, window, hook, onDecision: () => void order.push('limited') } },
+            [hook]: (...args: [unknown, unknown, ...unknown[]]) => {
+              order.push('own');
+              (args.at(-1) as () => void)();
+            },
+          },
+          ok,
+        );
+        expect(await statuses(2, { ...post('/'), payload: { a: 1 } })).to.deep.equal([200, 429]);
+        const expected =
+          hook === 'onRequest' ? ['limited', 'own', 'limited'] : ['own', 'limited', 'own', 'limited'];
+        expect(order).to.deep.equal(expected);
+      });
+    }
+
+    it('preHandler knows the body', async () => {
+      await app.register(rateLimitPlugin, { global: false });
+      const rateLimit: RateLimitOptions = {
+        limit: 1,
+        window,
+        hook: 'preHandler',
+        keyGenerator: ({ body }) => (body as { email: string }).email,
+      };
+      app.post('/login', { config: { rateLimit } }, ok);
+      const as = (email: string) => ({ ...post('/login'), payload: { email } });
+      expect(await statuses(2, as('a'))).to.deep.equal([200, 429]);
+      expect(await statuses(1, as('b'))).to.deep.equal([200]);
+    });
+
+    it('other than the plugin has fails a route that was declared too early, and says so', async () => {
+      app.setErrorHandler((error: HeadgateError, _request, reply) => reply.code(500).send(error));
+      void app.register(rateLimitPlugin, { limit: 9, window });
+      app.get('/', { config: { rateLimit: { limit: 1, window, hook: 'preHandler' } } }, ok);
+      const { code, message } = (await app.inject('/')).json<HeadgateError>();
+      expect(code).to.equal('HEADGATE_INVALID_OPTION');
+      expect(message).to.include('await fastify.register');
+    });
+  });
+
+  describe('fastify.rateLimit', () => {
+    it('is a hook', async () => {
+      await app.register(rateLimitPlugin, { global: false });
+      app.get('/', { onRequest: app.rateLimit({ limit: 1, window }) }, ok);
+      expect(await statuses(2, '/')).to.deep.equal([200, 429]);
+    });
+
+    it("is stacked on the plugin's quota", async () => {
+      await app.register(rateLimitPlugin, { limit: 3, window });
+      app.get('/', { preHandler: app.rateLimit({ name: 'strict', limit: 1, window }) }, ok);
+      expect((await app.inject('/')).headers['ratelimit-policy']).to.equal(
+        '"global";q=3;w=60, "strict";q=1;w=60',
+      );
+      expect(await statuses(1, '/')).to.deep.equal([429]);
+    });
+
+    it('without options limits by the quota of the plugin: a 404 handler', async () => {
+      await app.register(rateLimitPlugin, { global: false, limit: 2, window });
+      app.setNotFoundHandler(
+        { preHandler: app.rateLimit() },
+        (_request, reply) => void reply.code(404).send('no'),
+      );
+      app.get('/', ok);
+      expect(await statuses(3, '/nowhere')).to.deep.equal([404, 404, 429]);
+      expect(await statuses(1, '/')).to.deep.equal([200]);
+    });
+
+    it('without options and without a quota is refused', async () => {
+      await app.register(rateLimitPlugin, { global: false });
+      expect(await coded(() => app.rateLimit())).to.equal('HEADGATE_INVALID_OPTION');
+    });
+
+    it("needs names on one store, as the plugin's others do", async () => {
+      await app.register(rateLimitPlugin, { global: false, store });
+      app.rateLimit({ limit: 1, window });
+      expect(await coded(() => app.rateLimit({ limit: 1, window }))).to.equal('HEADGATE_NAME_REQUIRED');
+    });
+  });
+
+  describe('errors', () => {
+    it('in options end the registration', async () => {
+      void app.register(rateLimitPlugin, { limit: 0, window });
+      expect(await coded(() => app.ready())).to.equal('HEADGATE_INVALID_OPTION');
+    });
+
+    it('in a route end its declaration', async () => {
+      await app.register(rateLimitPlugin, { global: false });
+      const declare = (rateLimit: unknown) => () =>
+        app.get('/', { config: { rateLimit: rateLimit as RateLimitOptions } }, ok);
+      expect(await coded(declare({ limit: 1 }))).to.equal('HEADGATE_INVALID_OPTION');
+      expect(await coded(declare({ limit: 1, window, max: 2 }))).to.equal('HEADGATE_UNKNOWN_OPTION');
+      expect(await coded(declare({ limit: 1, window, global: true }))).to.equal('HEADGATE_UNKNOWN_OPTION');
+      expect(await coded(declare(true))).to.equal('HEADGATE_INVALID_OPTION');
+      expect(await coded(declare([]))).to.equal('HEADGATE_INVALID_OPTION');
+    });
+
+    it('of a quota that is missing', async () => {
+      void app.register(rateLimitPlugin);
+      expect(await coded(() => app.ready())).to.equal('HEADGATE_INVALID_OPTION');
+    });
+  });
+
+  it('answers in the same turn of the event loop with the memory store', async () => {
+    await app.register(rateLimitPlugin, { global: false });
+    const limit = app.rateLimit({ limit: 5, window }) as (...args: unknown[]) => void;
+    const order: string[] = [];
+    app.addHook('onRequest', (request, reply, done) => {
+      limit(request, reply, () => {
+        order.push('limited');
+        done();
+      });
+      order.push('returned');
+    });
+    app.get('/', ok);
+    await app.inject('/');
+    expect(order).to.deep.equal(['limited', 'returned']);
+  });
+
+  it('lets the onSend hooks of the context see denials', async () => {
+    await app.register(rateLimitPlugin, { limit: 1, window });
+    app.addHook('onSend', (_request, reply, _payload, done) => {
+      void reply.header('access-control-allow-origin', '*');
+      done();
+    });
+    app.get('/', ok);
+    await app.inject('/');
+    const denied = await app.inject('/');
+    expect(denied.statusCode).to.equal(429);
+    expect(denied.headers).to.include({
+      'access-control-allow-origin': '*',
+      'content-type': 'application/problem+json',
+    });
+  });
+});
