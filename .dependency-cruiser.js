@@ -76,7 +76,7 @@ export default {
       from: { path: '^src/' },
       to: {
         dependencyTypes: ['npm-dev', 'npm-no-pkg', 'unknown', 'undetermined'],
-        dependencyTypesNot: ['type-only'],
+        dependencyTypesNot: ['type-only', 'npm-peer'],
       },
     },
     { name: 'resolvable', severity: 'error', from: {}, to: { couldNotResolve: true } },
