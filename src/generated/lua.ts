@@ -72,11 +72,6 @@ local time = redis.call('TIME')
 now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
 if ARGV[2] ~= '0' and now > tonumber(ARGV[2]) then error({ err = string.format('HEADGATE_LATE %.0f', now) }) end
-local function headgate_params(page, at)
-local params = {}
-for i = 1, page.params do params[i] = tonumber(ARGV[at + i - 1]) end
-return params, at + page.params
-end
 `,
   concurrency: `local concurrency = { params = 2 }
 local function concurrency_read(key, p, now, writable)
@@ -218,10 +213,11 @@ end
 end
 return reply
 `,
-  'evaluate-single': `local params, at = headgate_params(kernel, 4)
+  'evaluate-single': `local params = {}
+for i = 1, page_params do params[i] = tonumber(ARGV[3 + i]) end
+local at = 4 + page_params
 local writable = ARGV[3] ~= 'peek'
-local look, commit, charge = kernel.look, kernel.commit, writable and kernel.charge
-local reply = { now, 0, 0, 0 }
+local reply = { now, nil, nil, nil }
 local filled = 1
 local text, cost
 for request = 1, #KEYS do
@@ -231,19 +227,18 @@ text, cost = ARGV[at], tonumber(ARGV[at])
 at = at + 1
 end
 local wait, remaining, reset
-if charge and cost > 0 then wait, remaining, reset = charge(key, params, cost, now, text) end
+if page_charge and writable and cost > 0 then wait, remaining, reset = page_charge(key, params, cost, now, text) end
 if not wait then
 local a, b, c
-wait, remaining, reset, a, b, c = look(key, params, cost, now, writable)
+wait, remaining, reset, a, b, c = page_look(key, params, cost, now, writable)
 if writable and cost > 0 and wait and (wait == 0 or wait < -1) then
-remaining, reset = commit(key, params, cost, now, a, b, c)
+remaining, reset = page_commit(key, params, cost, now, a, b, c)
 end
 end
 if wait then
 reply[filled + 1], reply[filled + 2], reply[filled + 3] = wait, remaining, reset
 filled = filled + 3
 else
-if filled == 1 then reply = { now } end
 reply[filled + 1] = remaining
 filled = filled + 1
 end
@@ -396,7 +391,12 @@ held = math.min(held, still)
 end
 return held
 `,
-  policies: `local function headgate_policies(at)
+  policies: `local function headgate_params(page, at)
+local params = {}
+for i = 1, page.params do params[i] = tonumber(ARGV[at + i - 1]) end
+return params, at + page.params
+end
+local function headgate_policies(at)
 local policies = {}
 local count = tonumber(ARGV[at])
 at = at + 1

@@ -6,9 +6,6 @@ const FEW = 8;
 /** The most decisions of one call. With more, this process and the store would take turns instead of working at once. */
 const MOST = 32;
 
-/** Sends queries as one call. Resolves with a reply for each, or with the error that it alone failed with. */
-export type Send = (batch: Batch) => Promise<readonly (Reply | Error)[]>;
-
 /** Queries of one policy set, all peeks or none, in the order in which they were asked. */
 export interface Batch {
   readonly set: PolicySet;
@@ -16,6 +13,20 @@ export interface Batch {
   readonly queries: Query[];
   /** When the first was asked, by `performance.now()`. */
   readonly asked: number;
+}
+
+/** How the store takes batches. */
+export interface Carrier {
+  /** Keys live in many slots: a batch may have but one. */
+  readonly cluster: boolean;
+  /** Whether this error says that a batch may have but one key, and that nothing of it was run. */
+  refusesKeys(error: unknown): boolean;
+  /** Sends a batch as one call, and resolves with what came back. */
+  send(batch: Batch): Promise<unknown>;
+  /** What came back for each query, or the error that it alone failed with. Throws if it is no reply to this batch. */
+  decode(batch: Batch, reply: unknown): readonly (Reply | Error)[];
+  /** Puts what `send` sends on the wire in as few writes as it can. */
+  together(send: () => void): void;
 }
 
 interface Waiter {
@@ -32,8 +43,7 @@ interface OpenBatch extends Batch {
  * never held back, and queries of one set are sent in the order in which they were asked.
  */
 export class Batcher {
-  readonly #send: Send;
-  readonly #alone: boolean;
+  readonly #carrier: Carrier;
   readonly #open = new Map<PolicySet, OpenBatch>();
   /** Decisions that are gathered or on the wire. */
   #pending = 0;
@@ -41,10 +51,8 @@ export class Batcher {
   #crowded = false;
   #scheduled = false;
 
-  /** @param alone sends each decision by itself: the keys of two may be in two slots */
-  constructor(send: Send, alone: boolean) {
-    this.#send = send;
-    this.#alone = alone;
+  constructor(carrier: Carrier) {
+    this.#carrier = carrier;
   }
 
   ask(query: Query): Promise<Reply> {
@@ -61,7 +69,7 @@ export class Batcher {
 
   #add(query: Query, waiter: Waiter): void {
     const { set, peek } = query;
-    if (++this.#pending > FEW && !this.#alone) this.#crowded = true;
+    if (++this.#pending > FEW) this.#crowded = true;
     let batch = this.#open.get(set);
     if (batch && batch.peek !== peek) {
       this.#dispatch(batch);
@@ -89,20 +97,40 @@ export class Batcher {
   }
 
   #dispatch(batch: OpenBatch): void {
-    const { set, waiters } = batch;
-    this.#open.delete(set);
-    this.#send(batch).then(
-      (replies) => {
+    this.#open.delete(batch.set);
+    if (batch.queries.length === 1 || !this.#carrier.cluster) this.#send(batch);
+    else this.#carrier.together(() => byKey(batch).forEach((part) => this.#send(part)));
+  }
+
+  #send(batch: OpenBatch): void {
+    const { waiters } = batch;
+    const fail = (error: unknown): void => {
+      for (const { reject } of waiters) reject(error);
+    };
+    this.#carrier.send(batch).then(
+      (reply) => {
         this.#finished(waiters.length);
-        replies.forEach((reply, i) => {
-          const { resolve, reject } = waiters[i]!;
-          if (reply instanceof Error) reject(reply);
-          else resolve(reply);
-        });
+        let answers: readonly (Reply | Error)[];
+        try {
+          answers = this.#carrier.decode(batch, reply);
+        } catch (error) {
+          fail(error);
+          return;
+        }
+        for (let i = 0; i < waiters.length; i++) {
+          const answer = answers[i]!;
+          if (answer instanceof Error) waiters[i]!.reject(answer);
+          else waiters[i]!.resolve(answer);
+        }
       },
       (error: unknown) => {
+        const parts = this.#carrier.refusesKeys(error) ? byKey(batch) : [];
+        if (parts.length > 1) {
+          for (const part of parts) this.#send(part);
+          return;
+        }
         this.#finished(waiters.length);
-        for (const { reject } of waiters) reject(error);
+        fail(error);
       },
     );
   }
@@ -116,4 +144,16 @@ export class Batcher {
   readonly #settleDown = (): void => {
     if (this.#pending <= FEW) this.#crowded = false;
   };
+}
+
+/** A batch for each key, in the order of their first queries. */
+function byKey({ set, peek, asked, queries, waiters }: OpenBatch): OpenBatch[] {
+  const parts = new Map<string, OpenBatch>();
+  queries.forEach((query, i) => {
+    let part = parts.get(query.key);
+    if (!part) parts.set(query.key, (part = { set, peek, asked, queries: [], waiters: [] }));
+    part.queries.push(query);
+    part.waiters.push(waiters[i]!);
+  });
+  return [...parts.values()];
 }

@@ -15,15 +15,12 @@ const TRY_AGAIN_AFTER = 5;
  * only when the server said that it has not run it: it does not know the script, thinks that the call is late, or moves its slot.
  */
 export class ScriptCalls {
-  /** Whether the keys of one call must be in one slot. */
-  readonly cluster: boolean;
   readonly #commands: Commands;
   readonly #clock: Clock | undefined;
   readonly #time = new StoreTime();
 
   /** @param clock decides instead of the server's, for tests: then calls have no deadline */
   constructor(commands: Commands, clock: Clock | undefined) {
-    this.cluster = commands.cluster;
     this.#commands = commands;
     this.#clock = clock;
   }

@@ -9,6 +9,8 @@ export type RedisClient = IoredisLike | NodeRedisLike;
 export interface Commands {
   /** Whether the keys of one call must be in one slot. */
   readonly cluster: boolean;
+  /** Puts what `send` sends on the wire in as few writes as it can. */
+  together(send: () => void): void;
   /** Whether commands can be sent at once. */
   ready(): boolean;
   /** Resolves when the client is ready, if it is about to be. @throws HeadgateError `HEADGATE_STORE_AWAY` if not */

@@ -11,10 +11,3 @@ if not now then
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
 if ARGV[2] ~= '0' and now > tonumber(ARGV[2]) then error({ err = string.format('HEADGATE_LATE %.0f', now) }) end
-
--- The numbers of a page from ARGV[at] on, and where they end.
-local function headgate_params(page, at)
-  local params = {}
-  for i = 1, page.params do params[i] = tonumber(ARGV[at + i - 1]) end
-  return params, at + page.params
-end

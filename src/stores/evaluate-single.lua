@@ -1,16 +1,19 @@
 -- evaluate.lua for a set of one policy and no ban, by far the most common: the same decisions, without what several need.
--- `kernel` is the policy's page. A shadow needs no care here: it too charges nothing where it would deny.
+-- The functions of the policy's page are the locals `page_look`, `page_commit` and, if it has one, `page_charge`; the count
+-- of its params is `page_params`. A shadow needs no care here: it too charges nothing where it would deny.
 --
 -- KEYS:  one per request
 -- ARGV:  now (ms; empty: the server's time), deadline (ms; 0: none), 'write' or 'peek', the policy's params;
 --        per request its cost, or one cost for all
 -- Reply: now, then per request: an error's text; or wait, remaining, resetAfter
 
-local params, at = headgate_params(kernel, 4)
+local params = {}
+for i = 1, page_params do params[i] = tonumber(ARGV[3 + i]) end
+local at = 4 + page_params
 local writable = ARGV[3] ~= 'peek'
-local look, commit, charge = kernel.look, kernel.commit, writable and kernel.charge
 
-local reply = { now, 0, 0, 0 }
+-- With room for one verdict.
+local reply = { now, nil, nil, nil }
 local filled = 1
 local text, cost
 for request = 1, #KEYS do
@@ -20,20 +23,18 @@ for request = 1, #KEYS do
     at = at + 1
   end
   local wait, remaining, reset
-  if charge and cost > 0 then wait, remaining, reset = charge(key, params, cost, now, text) end
+  if page_charge and writable and cost > 0 then wait, remaining, reset = page_charge(key, params, cost, now, text) end
   if not wait then
     local a, b, c
-    wait, remaining, reset, a, b, c = look(key, params, cost, now, writable)
+    wait, remaining, reset, a, b, c = page_look(key, params, cost, now, writable)
     if writable and cost > 0 and wait and (wait == 0 or wait < -1) then
-      remaining, reset = commit(key, params, cost, now, a, b, c)
+      remaining, reset = page_commit(key, params, cost, now, a, b, c)
     end
   end
   if wait then
     reply[filled + 1], reply[filled + 2], reply[filled + 3] = wait, remaining, reset
     filled = filled + 3
   else
-    -- An error is one element: what was allocated for a verdict must not follow it.
-    if filled == 1 then reply = { now } end
     reply[filled + 1] = remaining
     filled = filled + 1
   end

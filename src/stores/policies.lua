@@ -1,9 +1,16 @@
--- What a script of several policies has after common.lua: the algorithms' pages are in the table `kernels`.
+-- What scripts for any policies have after common.lua: the algorithms' pages are in the table `kernels`.
 --
 -- KEYS:  of the script that follows
 -- ARGV:  as the script that follows says: somewhere the count of policies, then per policy its kernel, '1' if it is a
 --        shadow, its params
 -- Reply: none
+
+-- The numbers of a page from ARGV[at] on, and where they end.
+local function headgate_params(page, at)
+  local params = {}
+  for i = 1, page.params do params[i] = tonumber(ARGV[at + i - 1]) end
+  return params, at + page.params
+end
 
 -- The policies whose count is ARGV[at], and where they end.
 local function headgate_policies(at)

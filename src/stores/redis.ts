@@ -3,7 +3,7 @@ import type { CompiledPolicy } from '../policy.js';
 import { checkFunction, checkShape } from '../validate.js';
 import { Batcher, type Batch } from './batch.js';
 import { ScriptCalls } from './calls.js';
-import { commandsOf, type RedisClient } from './clients.js';
+import { commandsOf, type Commands, type RedisClient } from './clients.js';
 import { KeyMaker } from './keys.js';
 import { malformedReply } from './reply.js';
 import { assemble, type Script } from './scripts.js';
@@ -17,6 +17,9 @@ export interface RedisStoreOptions {
    */
   clock?: Clock;
 }
+
+/** Each script's first arguments: its time and its deadline, filled in when the call is sent. */
+const HEAD = ['', ''];
 
 /** What a policy set sends along, made once per set. */
 interface Plan {
@@ -49,10 +52,22 @@ class RedisStore implements Store {
   readonly #plans = new WeakMap<PolicySet, Plan>();
   readonly #batcher: Batcher;
 
-  constructor(calls: ScriptCalls, prefix: string) {
-    this.#calls = calls;
-    this.#batcher = new Batcher((batch) => this.#send(batch), calls.cluster);
+  constructor(commands: Commands, clock: Clock | undefined, prefix: string) {
+    this.#calls = new ScriptCalls(commands, clock);
     this.#prefix = prefix;
+    let { cluster } = commands;
+    this.#batcher = new Batcher({
+      get cluster() {
+        return cluster;
+      },
+      // There are clusters behind one address. The server has looked at the keys before it ran anything.
+      refusesKeys: (error) =>
+        error instanceof Error && error.message.startsWith('CROSSSLOT') && (cluster = true),
+      send: (batch) => this.#send(batch),
+      decode: ({ set, queries }, reply) =>
+        decode(reply, queries.length, set.ban !== undefined, this.#plan(set).verdicts),
+      together: (send) => commands.together(send),
+    });
   }
 
   #plan(set: PolicySet): Plan {
@@ -77,7 +92,7 @@ class RedisStore implements Store {
     return plan;
   }
 
-  /** @param args the script's, after its time and deadline; `asked` when its caller began to wait, by `performance.now()` */
+  /** @param asked when the caller began to wait, by `performance.now()` */
   #run(
     script: Script,
     { timeout }: PolicySet,
@@ -85,17 +100,17 @@ class RedisStore implements Store {
     args: string[],
     asked = performance.now(),
   ): Promise<unknown> {
-    return this.#calls.run(script, keys, ['', '', ...args], asked + timeout);
+    return this.#calls.run(script, keys, args, asked + timeout);
   }
 
   decide(query: Query): Promise<Reply> {
     return this.#batcher.ask(query);
   }
 
-  async #send({ set, peek, queries, asked }: Batch): Promise<readonly (Reply | Error)[]> {
+  #send({ set, peek, queries, asked }: Batch): Promise<unknown> {
     const plan = this.#plan(set);
     const keys: string[] = [];
-    const args = [peek ? 'peek' : 'write', ...plan.evaluateArgs];
+    const args = [...HEAD, peek ? 'peek' : 'write', ...plan.evaluateArgs];
     const { cost } = queries[0]!;
     const equal = queries.every((query) => query.cost === cost);
     if (equal) args.push(String(cost));
@@ -104,18 +119,18 @@ class RedisStore implements Store {
       if (!equal) args.push(String(query.cost));
     }
     if (plan.leases) for (const query of queries) args.push(query.lease);
-    return decode(
-      await this.#run(plan.evaluate, set, keys, args, asked),
-      queries.length,
-      set.ban !== undefined,
-      plan.verdicts,
-    );
+    return this.#run(plan.evaluate, set, keys, args, asked);
   }
 
   async adjust({ set, key, units, marks }: Change): Promise<Reply> {
     const plan = this.#plan(set);
     const keys = plan.keys.policies(key, [...set.policies.keys()]);
-    const args = [String(units), ...plan.adjustArgs, ...set.policies.map((_, i) => String(marks?.[i] ?? 0))];
+    const args = [
+      ...HEAD,
+      String(units),
+      ...plan.adjustArgs,
+      ...set.policies.map((_, i) => String(marks?.[i] ?? 0)),
+    ];
     this.#batcher.flush(set);
     const reply = await this.#run(plan.adjust, set, keys, args);
     const [answer] = decode(reply, 1, false, plan.verdicts);
@@ -130,23 +145,24 @@ class RedisStore implements Store {
     const keys = plan.keys.policies(key, chosen);
     const policies = policyArgs(chosen.map((i) => set.policies[i]!));
     const script = assemble('lease', ['concurrency'], false);
-    return (await this.#run(script, set, keys, [action, lease, String(cost), ...policies])) === 1;
+    return (await this.#run(script, set, keys, [...HEAD, action, lease, String(cost), ...policies])) === 1;
   }
 
   async reset({ set, key }: Subject): Promise<void> {
     this.#batcher.flush(set);
     const keys = this.#plan(set).keys.policies(key, [...set.policies.keys()]);
-    await this.#run(assemble('reset', [], false), set, keys, []);
+    await this.#run(assemble('reset', [], false), set, keys, [...HEAD]);
   }
 
   async ban({ set, key }: Subject, duration: number): Promise<void> {
     this.#batcher.flush(set);
     const keys = [this.#plan(set).keys.ban(key)];
     const params = Object.values(set.ban!).map(String);
-    await this.#run(assemble('set-ban', [], true), set, keys, [String(duration), ...params]);
+    await this.#run(assemble('set-ban', [], true), set, keys, [...HEAD, String(duration), ...params]);
   }
 }
 
+<<<<<<< HEAD
 /** The integers of a reply in [from, to). @throws HeadgateError `HEADGATE_MALFORMED_REPLY` */
 function integers(reply: readonly unknown[], from: number, to: number): number[] {
   const found = reply.slice(from, to);
@@ -158,6 +174,16 @@ function integers(reply: readonly unknown[], from: number, to: number): number[]
 function decode(reply: unknown, queries: number, banning: boolean, verdicts: number): (Reply | Error)[] {
   if (!Array.isArray(reply)) throw malformedReply(reply);
   const [now] = integers(reply, 0, 1);
+=======
+/**
+ * The answers to the queries of one call: what one fails with does not concern the others. Who asked checks each.
+ *
+ * @throws HeadgateError `HEADGATE_MALFORMED_REPLY` if they are not as many as the queries
+ */
+function decode(reply: unknown, queries: number, banning: boolean, verdicts: number): (Reply | Error)[] {
+  if (!Array.isArray(reply)) throw malformedReply(reply);
+  const [now] = reply as number[];
+>>>>>>> 7f524b8 (wip)
   const answers: (Reply | Error)[] = [];
   let at = 1;
   for (let i = 0; i < queries; i++) {
@@ -167,9 +193,9 @@ function decode(reply: unknown, queries: number, banning: boolean, verdicts: num
       at++;
       continue;
     }
-    const ban = banning ? integers(reply, at, ++at)[0]! : 0;
+    const ban = banning ? (reply[at++] as number) : 0;
     const end = ban > 0 ? at : at + verdicts;
-    answers.push({ now: now!, ban, verdicts: integers(reply, at, end) });
+    answers.push({ now: now!, ban, verdicts: reply.slice(at, end) as number[] });
     at = end;
   }
   if (at !== reply.length) throw malformedReply(reply);
@@ -194,5 +220,5 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
     );
   }
   const clock = checkFunction('redisStore.clock', options.clock);
-  return new RedisStore(new ScriptCalls(commands, clock), prefix);
+  return new RedisStore(commands, clock, prefix);
 }

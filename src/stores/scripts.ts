@@ -28,15 +28,33 @@ function pageOf(name: ScriptName, kernel: Kernel): string {
   return cut < 0 ? page : page.slice(0, cut);
 }
 
-/** What stands between the pages and the script itself. */
-function link(name: ScriptName, kernels: readonly Kernel[], ban: boolean): string[] {
-  if (name === 'evaluate-single') return [`local kernel = ${localOf(kernels[0]!)}`, lua.common];
+/**
+ * The only page of a script, with its functions as locals: for one call, making a table costs more than it helps. All of it
+ * is text of `src/algorithms`: `local gcra = { params = 5 }`, `function gcra.look(...)`.
+ */
+function solePage(kernel: Kernel): string {
+  return pageOf('evaluate-single', kernel)
+    .replace(
+      /^local \w+ = \{ params = (\d+) \}$/m,
+      'local page_look, page_commit, page_charge\nlocal page_params = $1',
+    )
+    .replace(/^function \w+\.(\w+)\(/gm, 'function page_$1(');
+}
+
+/** What stands before the script itself. */
+function preamble(name: ScriptName, kernels: readonly Kernel[], ban: boolean): string[] {
+  if (name === 'evaluate-single') return [solePage(kernels[0]!), lua.common];
   // Redis refuses to read a global that does not exist: what is absent is a local without a value.
   const absent = [...(kernels.includes('concurrency') ? [] : ['concurrency']), ...(ban ? [] : ['ban'])];
-  const locals = absent.length > 0 ? [`local ${absent.join(', ')}`] : [];
-  if (name === 'reset' || name === 'set-ban') return [...locals, lua.common];
   const table = kernels.map((kernel) => `['${kernel}'] = ${localOf(kernel)}`);
-  return [...locals, `local kernels = { ${table.join(', ')} }`, lua.common, lua.policies];
+  return [
+    ...kernels.map((kernel) => pageOf(name, kernel)),
+    ...(ban ? [lua.ban] : []),
+    ...(absent.length > 0 ? [`local ${absent.join(', ')}`] : []),
+    `local kernels = { ${table.join(', ')} }`,
+    lua.common,
+    lua.policies,
+  ];
 }
 
 /**
@@ -48,12 +66,7 @@ export function assemble(name: ScriptName, kernels: readonly Kernel[], ban: bool
   const id = [name, ...pages, ban].join();
   let script = scripts.get(id);
   if (!script) {
-    const source = [
-      ...pages.map((page) => pageOf(name, page)),
-      ...(ban ? [lua.ban] : []),
-      ...link(name, pages, ban),
-      lua[name],
-    ].join('\n');
+    const source = [...preamble(name, pages, ban), lua[name]].join('\n');
     script = { source, sha: createHash('sha1').update(source).digest('hex') };
     scripts.set(id, script);
   }

@@ -1,3 +1,4 @@
+import type { Writable } from 'node:stream';
 import { HeadgateError } from '../../errors.js';
 import type { Commands } from '../clients.js';
 import { away, connection } from './away.js';
@@ -6,12 +7,18 @@ import { away, connection } from './away.js';
 export interface IoredisLike {
   readonly status: string;
   readonly options: object;
+  readonly stream?: Writable | null;
   connect(): Promise<unknown>;
   evalsha(sha: string, keyCount: number, ...args: string[]): Promise<unknown>;
   eval(source: string, keyCount: number, ...args: string[]): Promise<unknown>;
   on(event: string, listener: () => void): unknown;
   once(event: string, listener: () => void): unknown;
   removeListener(event: string, listener: () => void): unknown;
+}
+
+interface IoredisOptions {
+  readonly stringNumbers?: boolean;
+  readonly redisOptions?: IoredisOptions;
 }
 
 /** A command object of ioredis; it is put on the wire anew each time that ioredis writes it. */
@@ -54,6 +61,8 @@ export class IoredisCommands implements Commands {
   readonly #client: IoredisLike;
   /** The client as its own methods see it: without autopipelining (it holds commands back), and each command passes `#take`. */
   readonly #view: Sender;
+  /** The client was told to hand out numbers as text. */
+  readonly #texts: boolean;
   readonly #flights = new Set<Flight>();
   #taken: Command | undefined;
   #connecting: Promise<void> | undefined;
@@ -71,11 +80,24 @@ export class IoredisCommands implements Commands {
       },
     }) as Sender;
     this.cluster = isCluster(client);
+    const { stringNumbers, redisOptions } = client.options as IoredisOptions;
+    this.#texts = stringNumbers ?? redisOptions?.stringNumbers ?? false;
     client.on('close', () => this.#lost());
     if (isCluster(client)) {
       const watch = (node: IoredisLike) => void node.on('close', () => this.#lost());
       client.nodes().forEach(watch);
       client.on('+node', watch);
+    }
+  }
+
+  together(send: () => void): void {
+    const nodes = isCluster(this.#client) ? this.#client.nodes() : [this.#client];
+    const streams = nodes.flatMap(({ stream }) => stream ?? []);
+    for (const stream of streams) stream.cork();
+    try {
+      send();
+    } finally {
+      for (const stream of streams) stream.uncork();
     }
   }
 
@@ -111,7 +133,7 @@ export class IoredisCommands implements Commands {
       answer.then(
         (reply) => {
           this.#flights.delete(flight);
-          resolve(reply);
+          resolve(this.#texts ? numbersOf(reply) : reply);
         },
         (error: Error) => {
           this.#flights.delete(flight);
@@ -137,4 +159,9 @@ function connectionLost(cause?: Error): HeadgateError {
   return new HeadgateError('HEADGATE_STORE_AWAY', 'The connection was lost while the store decided.', {
     cause,
   });
+}
+
+function numbersOf(reply: unknown): unknown {
+  if (Array.isArray(reply)) return reply.map(numbersOf);
+  return typeof reply === 'string' && /^-?\d+$/.test(reply) ? Number(reply) : reply;
 }

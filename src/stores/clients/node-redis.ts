@@ -44,6 +44,11 @@ export class NodeRedisCommands implements Commands {
     client.on('ready', () => (this.#reconnecting = false));
   }
 
+  // The client itself writes at the end of a turn what was sent in it.
+  together(send: () => void): void {
+    send();
+  }
+
   ready(): boolean {
     return this.#client.isReady ?? this.#client.isOpen;
   }

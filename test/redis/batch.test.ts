@@ -1,0 +1,253 @@
+// Decisions that are asked for together travel together, and are the same as if each had travelled alone.
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { Redis, type Cluster } from 'ioredis';
+import { Redis as Redis5 } from 'ioredis5';
+import type { BanOptions, CreateLimiterOptions, Decision, Limiter, Policy } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { startCluster, type TestCluster } from '../support/cluster.js';
+import { servers } from '../support/hooks.js';
+import { algorithms, policyOf } from '../support/policies.js';
+import { runs } from '../support/random.js';
+import { clients, freshPrefix, limiterOn, redis, START, TestClock } from '../support/stores.js';
+
+/** What a decision says, without what it is made of. */
+const say = (decision: Decision): object => JSON.parse(JSON.stringify(decision)) as object;
+
+const together = <T>(count: number, ask: (i: number) => Promise<T>): Promise<T[]> =>
+  Promise.all(Array.from({ length: count }, (_, i) => ask(i)));
+
+interface Ask {
+  readonly key: string;
+  readonly cost: number;
+  readonly peek: boolean;
+  readonly set: number;
+}
+
+const asks = fc.array(
+  fc.record<Ask>({
+    key: fc.constantFrom('a', 'b', 'c{}', ''),
+    cost: fc.constantFrom(0, 1, 1, 1, 2, 5),
+    peek: fc.boolean(),
+    set: fc.nat(1),
+  }),
+  { minLength: 1, maxLength: 90 },
+);
+
+const bans: fc.Arbitrary<BanOptions | undefined> = fc.constantFrom(undefined, undefined, {
+  after: 2,
+  within: '10s',
+  for: '3s',
+});
+
+const policies = fc
+  .array(
+    fc.constantFrom(...algorithms).chain((algorithm) => policyOf(algorithm)),
+    { minLength: 1, maxLength: 3 },
+  )
+  .map((list): Policy[] => list.map((policy, i) => ({ ...policy, name: `p${i}`, shadow: i === 2 })));
+
+describe('batches', () => {
+  it('decide as single calls do: random sets, keys, costs and bans, and each key many times in a batch', () =>
+    fc.assert(
+      fc.asyncProperty(
+        fc.tuple(policies, policies),
+        bans,
+        fc.array(fc.tuple(asks, fc.constantFrom(0, 1, 500, 30_000)), { minLength: 1, maxLength: 4 }),
+        async (sets, ban, turns) => {
+          const clock = new TestClock();
+          const make = (): Limiter[] => {
+            const store = redis(clock.read);
+            return sets.map((set, i) =>
+              limiterOn(store, { name: `set${i}`, policies: set, ...(ban ? { ban } : {}) }),
+            );
+          };
+          const [batched, single] = [make(), make()];
+          const answer = (limiters: Limiter[], { set, key, cost, peek }: Ask) =>
+            peek ? limiters[set]!.peek(key, { cost }) : limiters[set]!.consume(key, { cost });
+          clock.now = START;
+          for (const [turn, pause] of turns) {
+            const expected: object[] = [];
+            for (const ask of turn) expected.push(say(await answer(single, ask)));
+            const actual = await Promise.all(turn.map((ask) => answer(batched, ask)));
+            expect(actual.map(say)).to.deep.equal(expected);
+            clock.now += pause;
+          }
+        },
+      ),
+      runs('redis', 0, 30),
+    ));
+
+  it('keep the order of decisions, looks, refunds, resets and bans that are not waited for', async () => {
+    const limiter = limiterOn(redis(), { limit: 40, window: '1h', ban: {} });
+    const remaining: number[] = [];
+    const note = ({ remaining: left }: Decision) => void remaining.push(left);
+    await Promise.all([
+      together(20, () => limiter.consume('key').then(note)),
+      limiter.peek('key').then(note),
+      limiter.consume('key').then(note),
+      limiter.refund('key', 11),
+      limiter.consume('key').then(note),
+      limiter.reset('key'),
+      limiter.consume('key').then(note),
+      limiter.ban('key', '1h'),
+      limiter.consume('key').then(({ reason }) => expect(reason).to.equal('banned')),
+    ]);
+    const countdown = Array.from({ length: 20 }, (_, i) => 39 - i);
+    expect(remaining).to.deep.equal([...countdown, 20, 19, 29, 39]);
+  });
+
+  it('leave the neighbours of a request alone that fails by itself', async () => {
+    const prefix = freshPrefix();
+    const limiter = limiterOn(redisStore(clients.redis, { prefix }), { limit: 3, window: '1h' });
+    await limiter.consume('bad');
+    const [key] = await clients.redis.keys(`${prefix}:*`);
+    await clients.redis.multi().del(key!).hset(key!, 'field', 1).expire(key!, 60).exec();
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 60 }, (_, i) => limiter.consume(i % 3 === 1 ? 'bad' : `good${i % 20}`)),
+    );
+    outcomes.forEach((outcome, i) => {
+      if (i % 3 === 1) expect(outcome).to.have.nested.property('reason.code', 'HEADGATE_STORE_ERROR');
+      else expect(outcome).to.have.property('status', 'fulfilled');
+    });
+  });
+});
+
+describe('calls', () => {
+  const clientsOf = { 'ioredis 6': Redis, 'ioredis 5': Redis5 as unknown as typeof Redis };
+  for (const [name, Client] of Object.entries(clientsOf)) {
+    describe(name, () => {
+      let client: Redis;
+      before(() => (client = new Client(servers.redis.port)));
+      after(() => client.disconnect());
+
+      const calls = async (): Promise<Record<string, number>> => {
+        const stats = await clients.redis.info('commandstats');
+        const found = stats.matchAll(/^cmdstat_(eval|evalsha):calls=(\d+)/gm);
+        return Object.fromEntries([...found].map(([, command, count]) => [String(command), Number(count)]));
+      };
+
+      const make = (options: Partial<CreateLimiterOptions> = {}): Limiter =>
+        limiterOn(redisStore(client, { prefix: freshPrefix() }), {
+          limit: 1e6,
+          window: '1h',
+          ...options,
+        });
+
+      it('are one EVALSHA a decision, whatever the number of policies', async () => {
+        const policies = algorithms.map(
+          (algorithm): Policy =>
+            ({
+              name: algorithm,
+              algorithm,
+              limit: 1000,
+              [algorithm === 'concurrency' ? 'lease' : 'window']: '1h',
+            }) as unknown as Policy,
+        );
+        const limiter = limiterOn(redisStore(client, { prefix: freshPrefix() }), {
+          policies,
+          ban: { after: 3 },
+        });
+        await limiter.consume('first');
+        await clients.redis.config('RESETSTAT');
+        for (let i = 0; i < 10; i++) await limiter.consume(`key${i}`);
+        expect(await calls()).to.deep.equal({ evalsha: 10 });
+      });
+
+      it('carry what is asked at once: up to eight alone, the rest by at most 32', async () => {
+        const limiter = make();
+        await limiter.consume('first');
+        await clients.redis.config('RESETSTAT');
+        await together(8, (i) => limiter.consume(`key${i}`));
+        expect(await calls()).to.deep.equal({ evalsha: 8 });
+        await clients.redis.config('RESETSTAT');
+        await together(8 + 64, (i) => limiter.consume(`key${i}`));
+        expect(await calls()).to.deep.equal({ evalsha: 8 + 2 });
+      });
+
+      it('of two sets are two', async () => {
+        const store = redisStore(client, { prefix: freshPrefix() });
+        const one = limiterOn(store, { name: 'one', limit: 100, window: '1h' });
+        const two = limiterOn(store, { name: 'two', algorithm: 'gcra', limit: 100, window: '1h' });
+        await Promise.all([one.consume('first'), two.consume('first')]);
+        await clients.redis.config('RESETSTAT');
+        const decisions = await together(8 + 60, (i) => (i % 2 ? two : one).consume('key'));
+        expect(await calls()).to.deep.equal({ evalsha: 8 + 2 });
+        expect(decisions.map(({ remaining }) => remaining)).to.deep.equal(
+          decisions.map((_, i) => 99 - Math.floor(i / 2)),
+        );
+      });
+
+      it('that the server does not know run once, in batches too', async () => {
+        const limiter = make();
+        await limiter.consume('key');
+        await clients.redis.script('FLUSH');
+        const decisions = await together(200, () => limiter.consume('key'));
+        expect(decisions.map(({ remaining }) => remaining).sort((a, b) => b - a)).to.deep.equal(
+          decisions.map((_, i) => 1e6 - 2 - i),
+        );
+      });
+    });
+  }
+
+  it('of one decision alone are on the wire when consume returns', async () => {
+    const sent: string[] = [];
+    class Watched extends Redis {
+      override sendCommand(...args: Parameters<Redis['sendCommand']>): unknown {
+        sent.push(args[0].name);
+        return super.sendCommand(...args);
+      }
+    }
+    const client = new Watched(servers.redis.port);
+    await client.ping();
+    sent.length = 0;
+    const decision = limiterOn(redisStore(client), { limit: 5, window: '1h' }).consume('key');
+    expect(sent).to.deep.equal(['evalsha']);
+    await decision;
+    client.disconnect();
+  });
+
+  it('of a client with a key prefix and numbers as strings are understood', async () => {
+    const client = new Redis(servers.redis.port, { keyPrefix: 'app:', stringNumbers: true });
+    const limiter = limiterOn(redisStore(client, { prefix: freshPrefix() }), { limit: 100, window: '1h' });
+    const decisions = await together(50, () => limiter.consume('key'));
+    expect(decisions.at(-1)!.remaining).to.equal(50);
+    client.disconnect();
+  });
+});
+
+describe('a cluster', function () {
+  let cluster: TestCluster;
+  let client: Cluster;
+  before(async () => {
+    cluster = await startCluster('redis');
+    client = await cluster.connect();
+  });
+  after(async () => {
+    client.disconnect();
+    await cluster.stop();
+  });
+
+  it('is asked key by key, and decides the same', async () => {
+    const limiter = limiterOn(redisStore(client), { limit: 15, window: '1h' });
+    const decisions = await together(400, (i) => limiter.consume(`key${i % 20}`));
+    for (let key = 0; key < 20; key++) {
+      const admitted = decisions.filter((decision) => decision.key === `key${key}` && decision.allowed);
+      expect(admitted.map(({ remaining }) => remaining)).to.deep.equal(
+        Array.from({ length: 15 }, (_, i) => 14 - i),
+      );
+    }
+  });
+
+  it('behind one address is found out by its first refusal', async () => {
+    const alone = await startCluster('redis', 1);
+    const plain = new Redis(alone.servers[0]!.port);
+    const limiter = limiterOn(redisStore(plain), { limit: 15, window: '1h' });
+    for (let round = 1; round <= 3; round++) {
+      const decisions = await together(100, (i) => limiter.consume(`key${i % 50}`));
+      for (const { remaining } of decisions.slice(50)) expect(remaining).to.equal(15 - 2 * round);
+    }
+    plain.disconnect();
+    await alone.stop();
+  });
+});
