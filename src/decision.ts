@@ -85,61 +85,36 @@ export class Decision {
     shadow: boolean,
     override?: Override,
   ) {
+    const { policies } = query.set;
+    const list = verdictsOf(policies, reply.verdicts);
+    const decider = deciderOf(policies, list);
+    const verdict = list[decider];
+    const denies = verdict !== undefined && !verdict.allowed && !policies[decider]!.shadow;
+    const allowed = override ? override.allowed : !denies && reply.ban === 0;
+
     this.#query = query;
     this.#reply = reply;
+    this.allowed = allowed || shadow;
     this.key = query.key;
     this.cost = query.cost;
-    this.degraded = reply.degraded !== undefined;
-
-    const { policies } = query.set;
-    const { verdicts } = reply;
-    // An array literal has just the room it needs; most limiters have one policy.
-    const list =
-      policies.length === 1 && verdicts.length > 0
-        ? [verdictOf(policies[0]!, verdicts, 0)]
-        : policies.slice(0, verdicts.length / 3).map((policy, i) => verdictOf(policy, verdicts, i));
-    let decider = 0;
-    let denies = false;
-    let delay = 0;
-    for (let i = 0; i < list.length; i++) {
-      const wait = verdicts[3 * i]!;
-      const { allowed, remaining } = list[i]!;
-      if (policies[i]!.shadow) {
-        if (i === decider && i + 1 < policies.length) decider = i + 1;
-      } else if (!allowed) {
-        if (!denies || laterThan(wait, verdicts[3 * decider]!)) decider = i;
-        denies = true;
-      } else {
-        if (wait < NEVER && NEVER - wait > delay) delay = NEVER - wait;
-        if (!denies && remaining < verdicts[3 * decider + 1]!) decider = i;
-      }
-    }
-    this.policies = list;
-
-    const verdict = list[decider];
-    const policy = policies[decider];
     this.policy = verdict?.name;
-    this.limit = policy?.limit ?? 0;
-    this.remaining = verdict?.remaining ?? 0;
-    this.resetAfterMs = verdict?.resetAfterMs ?? 0;
-    this.retryAfterMs = denies ? verdict?.retryAfterMs : 0;
-    this.reason = undefined;
-    let allowed = !denies;
+    this.limit = policies[decider]!.limit;
+    this.remaining = verdict ? verdict.remaining : 0;
+    this.retryAfterMs = denies ? verdict.retryAfterMs : 0;
+    this.resetAfterMs = verdict ? verdict.resetAfterMs : 0;
+    this.delayMs = allowed && !shadow ? delayOf(policies, reply.verdicts) : 0;
+    this.reason = denies ? reasonOf(verdict) : undefined;
+    this.degraded = reply.degraded !== undefined;
+    this.policies = list;
     if (override) {
-      allowed = override.allowed;
       this.reason = override.reason;
       this.retryAfterMs = allowed ? 0 : override.retryAfterMs;
     } else if (reply.ban !== 0) {
-      allowed = false;
       this.reason = 'banned';
       this.retryAfterMs = Math.abs(reply.ban);
       this.resetAfterMs = Math.max(this.resetAfterMs, this.retryAfterMs);
-    } else if (denies) {
-      this.reason = verdict?.retryAfterMs === undefined ? 'cost-exceeds-capacity' : 'quota-exceeded';
     }
-    this.allowed = allowed || shadow;
-    this.delayMs = allowed && !shadow ? delay : 0;
-    if (allowed && list.length > 0) {
+    if (allowed && verdict) {
       this.#account = account;
       if (account) this.#charged = query.cost;
       this.#held = query.lease !== '';
@@ -259,6 +234,13 @@ export class Decision {
   }
 }
 
+function verdictsOf(policies: readonly CompiledPolicy[], verdicts: readonly number[]): Verdict[] {
+  // An array literal has just the room it needs, and most limiters have one policy.
+  return policies.length === 1 && verdicts.length > 0
+    ? [verdictOf(policies[0]!, verdicts, 0)]
+    : policies.slice(0, verdicts.length / 3).map((policy, i) => verdictOf(policy, verdicts, i));
+}
+
 /** The i-th verdict of a reply. */
 function verdictOf({ name, limit }: CompiledPolicy, verdicts: readonly number[], i: number): Verdict {
   const wait = verdicts[3 * i]!;
@@ -273,10 +255,35 @@ function verdictOf({ name, limit }: CompiledPolicy, verdicts: readonly number[],
   };
 }
 
+/** Which policy decides. Shadows don't, unless there are no others. */
+function deciderOf(policies: readonly CompiledPolicy[], list: readonly Verdict[]): number {
+  let decider = 0;
+  for (let i = 1; i < list.length; i++) {
+    if (policies[decider]!.shadow || (!policies[i]!.shadow && outweighs(list[i]!, list[decider]!)))
+      decider = i;
+  }
+  return decider;
+}
+
+/** Whether a verdict decides rather than another: it denies, or denies longer; or both admit, and it has less left. */
+function outweighs(verdict: Verdict, other: Verdict): boolean {
+  if (verdict.allowed !== other.allowed) return other.allowed;
+  if (verdict.allowed) return verdict.remaining < other.remaining;
+  return (verdict.retryAfterMs ?? Infinity) > (other.retryAfterMs ?? Infinity);
+}
+
+function reasonOf(denial: Verdict): Reason {
+  return denial.retryAfterMs === undefined ? 'cost-exceeds-capacity' : 'quota-exceeded';
+}
+
+/** The longest that a policy holds the request. */
+function delayOf(policies: readonly CompiledPolicy[], verdicts: readonly number[]): number {
+  let delay = 0;
+  for (let i = 0; 3 * i < verdicts.length; i++) {
+    if (!policies[i]!.shadow) delay = Math.max(delay, NEVER - verdicts[3 * i]!);
+  }
+  return delay;
+}
+
 /** A mark in the past: nothing to give back. */
 const GONE = 1;
-
-/** Whether `wait` denies for longer than `other`; never is longest. */
-function laterThan(wait: number, other: number): boolean {
-  return other !== NEVER && (wait === NEVER || wait > other);
-}

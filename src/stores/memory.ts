@@ -216,9 +216,15 @@ function deniedUntil(columns: readonly Column[], { policies }: PolicySet, now: n
 function verdictsOf(columns: readonly Column[]): number[] {
   if (columns.length === 1) {
     const { wait, remaining, reset } = columns[0]!;
-    return [wait, remaining, reset];
+    return [small(wait), small(remaining), small(reset)];
   }
-  return columns.flatMap(({ wait, remaining, reset }) => [wait, remaining, reset]);
+  return columns.flatMap(({ wait, remaining, reset }) => [small(wait), small(remaining), small(reset)]);
+}
+
+/** The same number. V8 keeps integers of 32 bits in place, but what comes of fractions in an object each. */
+function small(value: number): number {
+  const integer = value | 0;
+  return integer === value ? integer : value;
 }
 
 /**
