@@ -162,19 +162,6 @@ class RedisStore implements Store {
   }
 }
 
-<<<<<<< HEAD
-/** The integers of a reply in [from, to). @throws HeadgateError `HEADGATE_MALFORMED_REPLY` */
-function integers(reply: readonly unknown[], from: number, to: number): number[] {
-  const found = reply.slice(from, to);
-  if (found.length !== to - from || !found.every(Number.isSafeInteger)) throw malformedReply(reply);
-  return found as number[];
-}
-
-/** The answers to the queries of one call: what one fails with does not concern the others. @throws as `integers` */
-function decode(reply: unknown, queries: number, banning: boolean, verdicts: number): (Reply | Error)[] {
-  if (!Array.isArray(reply)) throw malformedReply(reply);
-  const [now] = integers(reply, 0, 1);
-=======
 /**
  * The answers to the queries of one call: what one fails with does not concern the others. Who asked checks each.
  *
@@ -183,7 +170,6 @@ function decode(reply: unknown, queries: number, banning: boolean, verdicts: num
 function decode(reply: unknown, queries: number, banning: boolean, verdicts: number): (Reply | Error)[] {
   if (!Array.isArray(reply)) throw malformedReply(reply);
   const [now] = reply as number[];
->>>>>>> 7f524b8 (wip)
   const answers: (Reply | Error)[] = [];
   let at = 1;
   for (let i = 0; i < queries; i++) {
