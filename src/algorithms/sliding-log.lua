@@ -50,7 +50,8 @@ local function sliding_log_rebuild(key, p, now, writable, capacity, next, live)
   return next, #times, newest, times
 end
 
--- Returns next, live, newest, and the times if they had to be taken apart. No live units: as good as no state.
+-- Returns next, live, when all units have ended, newest, and the times if they had to be taken apart. No live units: as good as no
+-- state. All units end with the key at the latest: it was written under a shorter window if that is before their time.
 local function sliding_log_read(key, p, now, writable)
   local limit, window = p[1], p[2]
   local header = redis.pcall('GETRANGE', key, 0, 19)
@@ -64,6 +65,7 @@ local function sliding_log_read(key, p, now, writable)
   local times
   if capacity ~= limit or newest > now or next >= limit or live > limit then
     next, live, newest, times = sliding_log_rebuild(key, p, now, writable, capacity, next, live)
+    stop = newest + window
   end
   if live == 0 or newest + window <= now then return 0, 0, 0 end
   local function counts(i)
@@ -79,12 +81,12 @@ local function sliding_log_read(key, p, now, writable)
     end
     live = live - first
   end
-  return next, live, newest, times
+  return next, live, math.min(stop, newest + window), newest, times
 end
 
 function sliding_log.look(key, p, cost, now, writable)
   local limit, window = p[1], p[2]
-  local next, live, newest, times = sliding_log_read(key, p, now, writable)
+  local next, live, stop, _, times = sliding_log_read(key, p, now, writable)
   if not next then return nil, live end
   local wait = 0
   if cost > limit then
@@ -93,9 +95,9 @@ function sliding_log.look(key, p, cost, now, writable)
     -- So many of the oldest must leave; the last of them says when.
     local leaving = live + cost - limit
     local time = times and times[#times - live + leaving] or sliding_log_time(key, limit, next - live + leaving - 1)
-    wait = time + window - now
+    wait = math.min(stop, time + window) - now
   end
-  return wait, limit - live, live == 0 and 0 or newest + window - now, next, live
+  return wait, limit - live, live == 0 and 0 or stop - now, next, live
 end
 
 function sliding_log.commit(key, p, cost, now, next, live)
@@ -116,8 +118,8 @@ function sliding_log.commit(key, p, cost, now, next, live)
 end
 
 function sliding_log.adjust(key, p, units, mark, now)
-  local limit, window = p[1], p[2]
-  local next, live, newest = sliding_log_read(key, p, now, true)
+  local limit = p[1]
+  local next, live, stop, newest = sliding_log_read(key, p, now, true)
   if not next then return nil, live end
   -- A debt takes the place of the oldest units: the ring is full, and nobody waits longer than one window.
   if units > 0 then return sliding_log.commit(key, p, math.min(units, limit), now, next, live) end
@@ -130,5 +132,5 @@ function sliding_log.adjust(key, p, units, mark, now)
       redis.call('SETRANGE', key, 0, sliding_log_header(p, next, live, newest))
     end
   end
-  return limit - live, live == 0 and 0 or newest + window - now
+  return limit - live, live == 0 and 0 or stop - now
 end

@@ -23,6 +23,8 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
   /** What `#read` found: nothing if it is undefined or has no live unit; `#live` leaves expired units out. */
   #ring: Ring | undefined;
   #live = 0;
+  /** All units end with the ring at the latest: it was written under a shorter window if that is before their time. */
+  #stop = 0;
 
   /** The ring was written under another limit, or the clock went back. No unit lies in the future; the newest are kept. */
   #rebuild(slot: number, ring: Ring, p: SlidingLogParams, now: number, writable: boolean): Ring | undefined {
@@ -62,6 +64,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     }
     this.#ring = ring;
     this.#live = live;
+    this.#stop = Math.min(ring.stop, ring.newest + window);
   }
 
   /** The time of the i-th oldest of `live` units. */
@@ -80,10 +83,10 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     } else if (ring && cost > 0 && live + cost > limit) {
       // So many of the oldest must leave; the last of them says when.
       const leaving = live + cost - limit;
-      this.wait = this.#time(ring, live, leaving - 1) + window - now;
+      this.wait = Math.min(this.#stop, this.#time(ring, live, leaving - 1) + window) - now;
     }
     this.remaining = limit - live;
-    this.reset = ring ? ring.newest + window - now : 0;
+    this.reset = ring ? this.#stop - now : 0;
   }
 
   commit(slot: number, p: SlidingLogParams, cost: number, now: number): void {
@@ -113,7 +116,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
   }
 
   adjust(slot: number, p: SlidingLogParams, units: number, mark: number, now: number): void {
-    const { limit, window } = p;
+    const { limit } = p;
     this.#read(slot, p, now, true);
     this.wait = 0;
     // A debt takes the place of the oldest units: the ring is full, and nobody waits longer than one window.
@@ -125,7 +128,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
       if (ring.live === 0) this.#rings[slot] = undefined;
     }
     this.remaining = limit - this.#live;
-    this.reset = ring && this.#live > 0 ? ring.newest + window - now : 0;
+    this.reset = ring && this.#live > 0 ? this.#stop - now : 0;
   }
 
   until(slot: number): number {

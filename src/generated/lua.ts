@@ -465,6 +465,7 @@ local capacity, next, live, newest = struct.unpack('>I4I4I4I8', header)
 local times
 if capacity ~= limit or newest > now or next >= limit or live > limit then
 next, live, newest, times = sliding_log_rebuild(key, p, now, writable, capacity, next, live)
+stop = newest + window
 end
 if live == 0 or newest + window <= now then return 0, 0, 0 end
 local function counts(i)
@@ -479,11 +480,11 @@ if counts(middle) then last = middle else first = middle + 1 end
 end
 live = live - first
 end
-return next, live, newest, times
+return next, live, math.min(stop, newest + window), newest, times
 end
 function sliding_log.look(key, p, cost, now, writable)
 local limit, window = p[1], p[2]
-local next, live, newest, times = sliding_log_read(key, p, now, writable)
+local next, live, stop, _, times = sliding_log_read(key, p, now, writable)
 if not next then return nil, live end
 local wait = 0
 if cost > limit then
@@ -491,9 +492,9 @@ wait = -1
 elseif cost > 0 and live + cost > limit then
 local leaving = live + cost - limit
 local time = times and times[#times - live + leaving] or sliding_log_time(key, limit, next - live + leaving - 1)
-wait = time + window - now
+wait = math.min(stop, time + window) - now
 end
-return wait, limit - live, live == 0 and 0 or newest + window - now, next, live
+return wait, limit - live, live == 0 and 0 or stop - now, next, live
 end
 function sliding_log.commit(key, p, cost, now, next, live)
 local limit, window = p[1], p[2]
@@ -512,8 +513,8 @@ redis.call('PEXPIREAT', key, now + window)
 return limit - live, window
 end
 function sliding_log.adjust(key, p, units, mark, now)
-local limit, window = p[1], p[2]
-local next, live, newest = sliding_log_read(key, p, now, true)
+local limit = p[1]
+local next, live, stop, newest = sliding_log_read(key, p, now, true)
 if not next then return nil, live end
 if units > 0 then return sliding_log.commit(key, p, math.min(units, limit), now, next, live) end
 if live > 0 and (mark == 0 or mark > now) then
@@ -524,7 +525,7 @@ else
 redis.call('SETRANGE', key, 0, sliding_log_header(p, next, live, newest))
 end
 end
-return limit - live, live == 0 and 0 or newest + window - now
+return limit - live, live == 0 and 0 or stop - now
 end
 `,
   'sliding-window': `local sliding_window = { params = 4 }
