@@ -1,0 +1,192 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { createLimiter, type Decision, type HeadgateError } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { servers } from '../support/hooks.js';
+import { runs } from '../support/random.js';
+import { clients, freshPrefix, limiterOn, stores, TestClock } from '../support/stores.js';
+
+const LEASE = 30_000;
+
+for (const [name, createStore] of Object.entries(stores)) {
+  describe(`concurrency on ${name}`, () => {
+    const slots = (limit: number) => ({ algorithm: 'concurrency', limit, lease: LEASE }) as const;
+
+    it('holds a slot from acquire to release, and gives it back once', async () => {
+      const limiter = limiterOn(createStore(new TestClock().read), slots(2));
+      const [a, b, c] = [await limiter.acquire('k'), await limiter.acquire('k'), await limiter.acquire('k')];
+      expect([a, b, c].map(({ allowed, remaining }) => [allowed, remaining])).to.deep.equal([
+        [true, 1],
+        [true, 0],
+        [false, 0],
+      ]);
+      expect(c.retryAfterMs).to.equal(LEASE);
+      expect(await c.release()).to.be.false;
+      expect(await Promise.all([a.release(), a.release()])).to.have.members([true, false]);
+      expect((await limiter.peek('k')).remaining).to.equal(1);
+      expect((await limiter.peek('other')).remaining).to.equal(2);
+    });
+
+    it('takes as many slots as it costs', async () => {
+      const limiter = limiterOn(createStore(new TestClock().read), slots(5));
+      const held = await limiter.acquire('k', { cost: 3 });
+      expect((await limiter.acquire('k', { cost: 3 })).allowed).to.be.false;
+      expect(await limiter.acquire('k', { cost: 6 })).to.include({ reason: 'cost-exceeds-capacity' });
+      await held.release();
+      expect((await limiter.acquire('k', { cost: 5 })).allowed).to.be.true;
+    });
+
+    it('renews a lease, and says when it is too late', async () => {
+      const clock = new TestClock();
+      const limiter = limiterOn(createStore(clock.read), slots(1));
+      const held = await limiter.acquire('k');
+      clock.now += LEASE - 1;
+      expect(await held.renew()).to.be.true;
+      clock.now += LEASE - 1;
+      expect((await limiter.acquire('k')).allowed).to.be.false;
+      clock.now += 1;
+      const next = await limiter.acquire('k');
+      expect(next.allowed).to.be.true;
+      expect(await held.renew()).to.be.false;
+      expect(await held.release()).to.be.false;
+      // Whose lease has ended takes nothing from who came after.
+      expect((await limiter.peek('k')).remaining).to.equal(0);
+      expect(await next.release()).to.be.true;
+      expect(await next.renew()).to.be.false;
+    });
+
+    it('releases at the end of a block, also by an error', async () => {
+      const limiter = limiterOn(createStore(new TestClock().read), slots(1));
+      const work = async () => {
+        await using slot = await limiter.acquire('k');
+        expect(slot.allowed).to.be.true;
+        throw new Error('failed');
+      };
+      for (let i = 0; i < 2; i++)
+        expect(await work().catch((error: Error) => error.message)).to.equal('failed');
+      expect((await limiter.peek('k')).remaining).to.equal(1);
+    });
+
+    it('is decided together with quotas: a denial by either takes neither', async () => {
+      const limiter = limiterOn(createStore(new TestClock().read), {
+        policies: [
+          { ...slots(2), name: 'slots' },
+          { name: 'quota', algorithm: 'fixed-window', limit: 3, window: '1h' },
+        ],
+      });
+      const left = async () => (await limiter.peek('k')).policies.map(({ remaining }) => remaining);
+      const [a, b] = [await limiter.acquire('k'), await limiter.acquire('k')];
+      expect(await limiter.acquire('k')).to.include({ allowed: false, policy: 'slots' });
+      expect(await left()).to.deep.equal([0, 1]);
+      await a.release();
+      const c = await limiter.acquire('k');
+      await b.release();
+      expect(await limiter.acquire('k')).to.include({ allowed: false, policy: 'quota' });
+      expect(await left()).to.deep.equal([1, 0]);
+      await c.cancel();
+      expect(await left()).to.deep.equal([2, 1]);
+    });
+
+    it('never has more than its limit, whoever acquires, releases, renews, crashes or expires', () =>
+      fc.assert(
+        fc.asyncProperty(
+          fc.integer({ min: 1, max: 5 }),
+          fc.array(
+            fc.record({
+              wait: fc.constantFrom(0, 0, 0, 1, 10_000, 15_000, LEASE - 1, LEASE),
+              act: fc.constantFrom('acquire', 'acquire', 'acquire', 'release', 'renew', 'refund'),
+              cost: fc.constantFrom(1, 1, 1, 2, 3),
+              which: fc.nat(20),
+            }),
+            { minLength: 1, maxLength: 40 },
+          ),
+          async (limit, steps) => {
+            const clock = new TestClock();
+            const limiter = limiterOn(createStore(clock.read), slots(limit));
+            // Who holds what until when. A crash is a slot that is never released.
+            let held: { decision: Decision; cost: number; until: number }[] = [];
+            const used = () => held.reduce((sum, { cost }) => sum + cost, 0);
+            for (const { wait, act, cost, which } of steps) {
+              clock.now += wait;
+              held = held.filter(({ until }) => until > clock.now);
+              const one = held[which % held.length];
+              if (act === 'acquire') {
+                const decision = await limiter.acquire('k', { cost });
+                expect(decision.allowed).to.equal(used() + cost <= limit);
+                if (decision.allowed) held.push({ decision, cost, until: clock.now + LEASE });
+              } else if (act === 'release' && one) {
+                expect(await one.decision.release()).to.be.true;
+                held = held.filter((other) => other !== one);
+              } else if (act === 'renew' && one) {
+                expect(await one.decision.renew()).to.be.true;
+                one.until = clock.now + LEASE;
+              } else await one?.decision.refund();
+              expect(used()).to.be.at.most(limit);
+              expect((await limiter.peek('k')).remaining).to.equal(limit - used());
+            }
+          },
+        ),
+        runs(name, 300, 15),
+      ));
+  });
+}
+
+for (const kind of ['redis', 'valkey'] as const) {
+  describe(`a killed process on ${kind}`, () => {
+    it('has its slots taken from it after their lease', async () => {
+      const prefix = freshPrefix();
+      const args = [servers[kind].url, prefix];
+      const child = fork(new URL('../support/hold-child.ts', import.meta.url), args, {
+        execArgv: ['--import', 'tsx'],
+      });
+      expect((await once(child, 'message'))[0]).to.equal('held');
+      const limiter = limiterOn(redisStore(clients[kind], { prefix }), {
+        ...{ name: 'slots', algorithm: 'concurrency', limit: 2, lease: 1500 },
+      });
+      const before = await limiter.acquire('k');
+      expect(before.allowed).to.be.false;
+      const gone = once(child, 'exit');
+      child.kill('SIGKILL');
+      await gone;
+      // It sleeps for as long as the store says, and asks again.
+      expect((await limiter.wait('k', { cost: 2, timeout: '10s' })).allowed).to.be.true;
+    });
+  });
+}
+
+describe('acquire', () => {
+  const codeOf = (promise: Promise<unknown>) => promise.catch((error: HeadgateError) => error.code);
+
+  it('needs a concurrency policy', async () => {
+    const limiter = createLimiter({ limit: 5, window: '1h' });
+    expect(await codeOf(limiter.acquire('k'))).to.equal('HEADGATE_INVALID_OPTION');
+    expect((await limiter.peek('k')).remaining).to.equal(5);
+  });
+
+  it('refuses what consume refuses', async () => {
+    const limiter = createLimiter({ algorithm: 'concurrency', limit: 5, lease: '1m' });
+    expect(await codeOf(limiter.acquire(7 as never))).to.equal('HEADGATE_INVALID_KEY');
+    expect(await codeOf(limiter.acquire('k', { cost: -1 }))).to.equal('HEADGATE_INVALID_COST');
+    expect(await codeOf(limiter.acquire('k', { units: 1 } as object))).to.equal('HEADGATE_UNKNOWN_OPTION');
+    expect((await limiter.peek('k')).remaining).to.equal(5);
+  });
+
+  for (const fields of [
+    { lease: undefined },
+    { lease: 0 },
+    { lease: 'long' },
+    { limit: 0 },
+    { limit: 100_001 },
+    { window: '1m' },
+  ]) {
+    it(`refuses a policy with ${JSON.stringify(fields)}`, () => {
+      const policy = { algorithm: 'concurrency', limit: 5, lease: '1m', ...fields };
+      expect(() => createLimiter(policy as never))
+        .to.throw()
+        .with.property('code')
+        .that.matches(/HEADGATE_(INVALID|UNKNOWN)_OPTION/);
+    });
+  }
+});

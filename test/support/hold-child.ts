@@ -1,0 +1,16 @@
+// A process that takes two slots, says so, and never gives them back. Arguments: the server's URL, the prefix.
+import { Redis } from 'ioredis';
+import { createLimiter } from '../../src/index.js';
+import { redisStore } from '../../src/stores/redis.js';
+
+const [url = '', prefix = ''] = process.argv.slice(2);
+const limiter = createLimiter({
+  ...{ name: 'slots', algorithm: 'concurrency', limit: 2, lease: 1500 },
+  store: redisStore(new Redis(url), { prefix }),
+  timeout: '10s',
+  onStoreError: 'throw',
+});
+const held = [await limiter.acquire('k'), await limiter.acquire('k')];
+process.send!(held.every(({ allowed }) => allowed) ? 'held' : 'denied');
+// A parent that ends takes it along.
+process.on('disconnect', () => process.exit());
