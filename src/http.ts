@@ -11,6 +11,8 @@ import { problemOf, statusOf } from './http/problem.js';
 import { checkInteger } from './validate.js';
 
 export type { HeaderDialect } from './http/headers.js';
+export type { ListOption } from './http/lists.js';
+export type { HttpOptions, PoliciesOf, RequestOptions } from './http/options.js';
 
 type Fields = Record<string, string>;
 

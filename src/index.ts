@@ -1,5 +1,6 @@
 export {
   createLimiter,
+  type CommonOptions,
   type ConsumeOptions,
   type CreateLimiterOptions,
   type HoldOptions,
@@ -11,10 +12,22 @@ export { consumeAll, type Dimension, type JointDecision } from './all.js';
 export { memoryStore, type MemoryStoreOptions } from './stores/memory.js';
 export { HeadgateError, type ErrorCode } from './errors.js';
 export type { Decision, Reason, Verdict } from './decision.js';
+export type { Kernel, Params } from './algorithms/index.js';
+export type { FailureOptions } from './stores/failure.js';
 export type { Health } from './stores/breaker.js';
 export type { Duration } from './duration.js';
-export type { BanOptions } from './ban.js';
-export type { Algorithm, Policy } from './policy.js';
+export type { BanOptions, CompiledBan } from './ban.js';
+export type {
+  Algorithm,
+  CompiledPolicy,
+  ConcurrencyPolicy,
+  FixedWindowPolicy,
+  LeakyBucketPolicy,
+  Policy,
+  SlidingLogPolicy,
+  SlidingWindowPolicy,
+  TokenBucketPolicy,
+} from './policy.js';
 export type {
   Clock,
   Query,

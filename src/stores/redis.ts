@@ -9,6 +9,8 @@ import { malformedReply } from './reply.js';
 import { assemble, type Script } from './scripts.js';
 import type { Change, Clock, LeaseChange, PolicySet, Query, Reply, Store, Subject } from './store.js';
 
+export type { RedisClient } from './clients.js';
+
 export interface RedisStoreOptions {
   /** What all keys begin with: 1 to 64 printable ASCII characters without braces. Default `'hg'`. */
   prefix?: string;

@@ -1,0 +1,182 @@
+// What is written is true: code compiles, links lead somewhere, plots are fresh, nothing is left out.
+import { spawn, spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { dirname, join } from 'node:path';
+import { expect } from 'chai';
+import ts from 'typescript';
+import { plots } from '../scripts/docs/plots.js';
+import { HTTP_OPTIONS } from '../src/http/options.js';
+
+const root = new URL('../', import.meta.url).pathname;
+const read = (path: string): string => readFileSync(join(root, path), 'utf8');
+
+const pages = [
+  ...readdirSync(root).filter((file) => file.endsWith('.md')),
+  ...readdirSync(join(root, 'docs')).flatMap((file) => (file.endsWith('.md') ? [`docs/${file}`] : [])),
+];
+
+/** Code blocks of a page, with the line that each begins at. */
+function blocks(page: string): { line: number; code: string }[] {
+  return [...read(page).matchAll(/^```ts\n(.*?)^```$/gms)].map(({ 1: code, index }) => ({
+    line: read(page).slice(0, index).split('\n').length,
+    code: code!,
+  }));
+}
+
+describe('docs', () => {
+  /** What fragments may take for given. Whole programs import what they use, which hides these. */
+  const given = `
+    import type { Redis as RedisClient } from 'ioredis';
+    declare global {
+      const app: import('express').Express;
+      const fastify: import('fastify').FastifyInstance;
+      const redis: RedisClient;
+      const Redis: typeof import('ioredis').Redis;
+      const Cluster: typeof import('ioredis').Cluster;
+      const createClient: typeof import('redis').createClient;
+      const url: string;
+      const key: string;
+      const store: import('headgate').Store;
+      const limiter: import('headgate').Limiter;
+      const decision: import('headgate').Decision;
+      const log: { warn(...args: unknown[]): void; info(...args: unknown[]): void };
+      const handler: import('express').RequestHandler;
+      const signal: AbortSignal;
+      const createLimiter: typeof import('headgate').createLimiter;
+      const consumeAll: typeof import('headgate').consumeAll;
+      const memoryStore: typeof import('headgate').memoryStore;
+      const redisStore: typeof import('headgate/redis').redisStore;
+      const rateLimit: typeof import('headgate/express').rateLimit;
+      const rateLimitPlugin: typeof import('headgate/fastify').rateLimitPlugin;
+      const rateLimited: typeof import('headgate/decorators').rateLimited;
+      const RateLimited: typeof import('headgate/decorators').RateLimited;
+    }`;
+
+  it('their code compiles', () => {
+    const files = new Map([[join(root, 'test/docs-given.d.ts'), given]]);
+    for (const page of pages) {
+      for (const { line, code } of blocks(page)) {
+        files.set(join(root, dirname(page), `${page.replaceAll('/', '-')}-line-${line}.ts`), code);
+      }
+    }
+    const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), (file) => ts.sys.readFile(file)) as {
+      config: { compilerOptions: object };
+    };
+    const { options } = ts.convertCompilerOptionsFromJson(
+      {
+        ...config.compilerOptions,
+        moduleDetection: 'force',
+        noUnusedLocals: false,
+        noUnusedParameters: false,
+        allowJs: false,
+      },
+      root,
+    );
+    const host = ts.createCompilerHost(options);
+    const { getSourceFile, fileExists, readFile } = host;
+    host.getSourceFile = (name, target, ...rest) => {
+      const code = files.get(name);
+      return code === undefined
+        ? getSourceFile(name, target, ...rest)
+        : ts.createSourceFile(name, code, target);
+    };
+    host.fileExists = (name) => files.has(name) || fileExists(name);
+    host.readFile = (name) => files.get(name) ?? readFile(name);
+    const program = ts.createProgram([...files.keys()], options, host);
+    const errors = [...files.keys()]
+      .flatMap((name) => {
+        const file = program.getSourceFile(name);
+        return [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)];
+      })
+      .map(({ file, start, messageText }) => {
+        const { line } = file!.getLineAndCharacterOfPosition(start ?? 0);
+        return `${file!.fileName.slice(root.length)}, line ${line + 1} of it: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`;
+      });
+    expect(errors).to.deep.equal([]);
+    expect(files.size).to.be.greaterThan(10);
+  }).timeout(120_000);
+
+  for (const framework of ['express', 'fastify']) {
+    it(`the README’s first ${framework} program runs`, async () => {
+      const port = await freePort();
+      const { code } = blocks('README.md').find((block) => block.code.includes(`from '${framework}'`))!;
+      expect(code).to.contain('3000');
+      const child = spawn(
+        process.execPath,
+        ['--import', 'tsx', '--input-type=module', '--eval', code.replace('3000', String(port))],
+        { cwd: root, stdio: ['ignore', 'ignore', 'pipe'] },
+      );
+      let output = '';
+      child.stderr.setEncoding('utf8').on('data', (text: string) => (output += text));
+      try {
+        let response: Response | undefined;
+        while (!response) {
+          if (child.exitCode !== null) throw new Error(output);
+          response = await fetch(`http://127.0.0.1:${port}/`).catch(() => undefined);
+        }
+        expect(await response.json()).to.deep.equal({ remaining: 99 });
+        expect(response.headers.get('RateLimit-Policy')).to.match(/^"\w+";q=100;w=60$/);
+      } finally {
+        child.kill();
+        await new Promise((resolve) => child.once('close', resolve));
+      }
+    });
+  }
+
+  it('links lead somewhere', () => {
+    const args = ['--no-config', '--no-stdout', '--frail', '--use', 'remark-validate-links=repository:false'];
+    const { status, stderr } = spawnSync('node_modules/.bin/remark', [...args, ...pages], {
+      cwd: root,
+      encoding: 'utf8',
+    });
+    expect(status, stderr).to.equal(0);
+  }).timeout(60_000);
+
+  it('plots are fresh', async () => {
+    for (const [name, content] of Object.entries(await plots())) {
+      expect(
+        read(`docs/plots/${name}`) === content,
+        `docs/plots/${name} is stale: npm run docs:plots`,
+      ).to.equal(true);
+    }
+  });
+
+  it('every error code has its section, and no other', () => {
+    const [, union] = /export type ErrorCode =([^;]*);/.exec(read('src/errors.ts'))!;
+    const codes = [...union!.matchAll(/'(\w+)'/g)].map(([, code]) => code);
+    const sections = [...read('docs/errors.md').matchAll(/^### (\w+)$/gm)].map(([, code]) => code);
+    expect(sections).to.have.members(codes);
+    expect(codes).to.have.length.greaterThan(10);
+  });
+
+  it('every option is in the README', () => {
+    const readme = read('README.md');
+    expect(HTTP_OPTIONS.filter((option) => !new RegExp(`\`${option}\\b`).test(readme))).to.deep.equal([]);
+  });
+
+  it('every example is among the recipes, and every page in the index', () => {
+    const recipes = read('docs/recipes.md');
+    const examples = readdirSync(join(root, 'examples')).map((name) => `(../examples/${name}`);
+    expect(examples.filter((link) => !recipes.includes(link))).to.deep.equal([]);
+    const index = read('docs/README.md');
+    const listed = pages.filter((page) => page.startsWith('docs/') && page !== 'docs/README.md');
+    expect(listed.filter((page) => !index.includes(`(${page.slice('docs/'.length)})`))).to.deep.equal([]);
+  });
+
+  it('the API reference can be made: every link in a docstring leads somewhere, every type is public', () => {
+    const { status, stdout, stderr } = spawnSync('node_modules/.bin/typedoc', ['--emit', 'none'], {
+      cwd: root,
+      encoding: 'utf8',
+    });
+    expect(status, stdout + stderr).to.equal(0);
+  }).timeout(120_000);
+});
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
