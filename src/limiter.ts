@@ -494,9 +494,10 @@ export function assembleLimiter(
   const own = options.store === undefined;
   const inner = options.store === undefined ? memoryStore() : checkStore(options.store);
   const store = withFailurePolicy(inner, options, set.timeout);
-  const release = own ? () => {} : claimName(inner, options.name, set, tiers);
   const maxWaiting =
     options.maxWaiting === undefined ? 10_000 : checkInteger('maxWaiting', options.maxWaiting, 1, 1e6);
+  // Last: options that are refused claim nothing.
+  const release = own ? () => {} : claimName(inner, options.name, set, tiers);
   return new Limiter(set, store, shadow, maxWaiting, options.onDecision, release);
 }
 

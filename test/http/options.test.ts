@@ -1,0 +1,135 @@
+// What is wrong in options is said when the limiter is made: which option, what was given, what to write instead.
+import { expect } from 'chai';
+import Fastify from 'fastify';
+import { createLimiter, memoryStore, type HeadgateError } from 'headgate';
+import { rateLimit } from 'headgate/express';
+import { rateLimitPlugin, type RateLimitPluginOptions } from 'headgate/fastify';
+
+const fine = { limit: 5, window: '1m' };
+
+/** Options, the option that the error names, and what else it says. */
+const wrong: [options: object, option: string, says?: RegExp][] = [
+  [{}, 'limit'],
+  [{ limit: 5 }, 'window'],
+  [{ ...fine, limit: NaN }, 'limit', /NaN/],
+  [{ ...fine, limit: '5' }, 'limit', /"5"/],
+  [{ ...fine, window: 'soon' }, 'window', /"soon".*'10s'/],
+  [{ ...fine, policies: [fine] }, 'limit, window', /not both/],
+  [{ policies: [] }, 'policies'],
+  [{ policies: [fine, { ...fine, limit: -1 }] }, 'policies[1].limit', /-1/],
+  [{ policies: 'strict' }, 'policies'],
+  [{ ...fine, name: '' }, 'name'],
+  [{ ...fine, name: 5 }, 'name'],
+  [{ ...fine, keyGenerator: 'ip' }, 'keyGenerator', /"ip".*function/],
+  [{ ...fine, ipv6Subnet: 0 }, 'ipv6Subnet', /1 to 128/],
+  [{ ...fine, ipv6Subnet: 129 }, 'ipv6Subnet'],
+  [{ ...fine, ipv6Subnet: 55.5 }, 'ipv6Subnet'],
+  [{ ...fine, ipv6Subnet: false }, 'ipv6Subnet'],
+  [{ ...fine, cost: -1 }, 'cost', /-1/],
+  [{ ...fine, cost: 1.5 }, 'cost'],
+  [{ ...fine, cost: Infinity }, 'cost'],
+  [{ ...fine, cost: '1' }, 'cost'],
+  [{ ...fine, skip: true }, 'skip'],
+  [{ ...fine, allowList: '10.0.0.1' }, 'allowList'],
+  [{ ...fine, allowList: '' }, 'allowList'],
+  [{ ...fine, denyList: ['10.0.0.0/33'] }, 'denyList[0]', /10\.0\.0\.0\/33/],
+  [{ ...fine, denyList: null }, 'denyList'],
+  [{ ...fine, headers: true }, 'headers', /true.*'draft-6'/],
+  [{ ...fine, headers: 'draft-8' }, 'headers', /"draft-8"/],
+  [{ ...fine, headers: ['draft-6', 'draft-12'] }, 'headers'],
+  [{ ...fine, headers: [] }, 'headers', /false/],
+  [{ ...fine, statusCode: 200 }, 'statusCode', /400 to 599/],
+  [{ ...fine, statusCode: '429' }, 'statusCode'],
+  [{ ...fine, handler: 'Too many requests' }, 'handler'],
+  [{ ...fine, skipSuccessfulRequests: 1 }, 'skipSuccessfulRequests'],
+  [{ ...fine, skipFailedRequests: 'yes' }, 'skipFailedRequests'],
+  [{ ...fine, requestWasSuccessful: 200 }, 'requestWasSuccessful'],
+  [{ ...fine, onDecision: console }, 'onDecision'],
+  [{ ...fine, maxWaiting: 0 }, 'maxWaiting'],
+  [{ ...fine, shadow: 'yes' }, 'shadow'],
+  [{ ...fine, ban: true }, 'ban'],
+  [{ ...fine, ban: { after: 0 } }, 'ban.after'],
+  [{ ...fine, onStoreError: 'ignore' }, 'onStoreError', /'local'/],
+  [{ ...fine, timeout: '2m' }, 'timeout'],
+  [{ ...fine, localShare: 2 }, 'localShare'],
+  [{ limiter: {} }, 'limiter', /createLimiter/],
+  [{ limiter: createLimiter({ limit: 1, window: '1s' }), ...fine }, 'limit, window', /limiter/],
+  [{ limiter: createLimiter({ limit: 1, window: '1s' }), store: memoryStore() }, 'store', /limiter/],
+];
+
+/** Options that are not known, and what the error says. */
+const unknown: [options: object, says: RegExp][] = [
+  [{ max: 5, window: '1m' }, /'max'.*limit/],
+  [{ limit: 5, windowMs: 60_000 }, /'windowMs'.*window/],
+  [{ limit: 5, timeWindow: '1m' }, /'timeWindow'.*window/],
+  [{ ...fine, standardHeaders: true }, /'standardHeaders'.*headers/],
+  [{ ...fine, message: 'no' }, /'message'.*handler/],
+  [{ ...fine, passOnStoreError: true }, /'passOnStoreError'.*onStoreError: 'allow'/],
+  [{ ...fine, whitelist: [] }, /'whitelist'.*allowList/],
+  [{ ...fine, keygenerator: () => '' }, /'keygenerator'.*keyGenerator/],
+  [{ ...fine, statuscode: 420 }, /'statuscode'.*statusCode/],
+  [{ limit: 5, windw: '1m' }, /'windw'.*window/],
+];
+
+function thrownBy(action: () => unknown): HeadgateError {
+  try {
+    action();
+  } catch (error) {
+    return error as HeadgateError;
+  }
+  throw new Error('It has not thrown.');
+}
+
+async function rejectionOf(options: object): Promise<HeadgateError> {
+  const app = Fastify();
+  void app.register(rateLimitPlugin, options as RateLimitPluginOptions);
+  const error = await app.ready().then(
+    () => undefined,
+    (reason: HeadgateError) => reason,
+  );
+  await app.close();
+  return error!;
+}
+
+const make: Readonly<Record<string, (options: object) => HeadgateError | Promise<HeadgateError>>> = {
+  Express: (options) => thrownBy(() => rateLimit(options as typeof fine)),
+  Fastify: rejectionOf,
+};
+
+for (const [adapter, errorOf] of Object.entries(make)) {
+  describe(`bad options on ${adapter}`, () => {
+    for (const [options, option, says = /./] of wrong) {
+      it(`${option}: ${JSON.stringify(options)}`, async () => {
+        const { code, message } = await errorOf(options);
+        expect(code).to.equal('HEADGATE_INVALID_OPTION');
+        expect(message).to.match(
+          new RegExp(`^(policy\\.)?${option.replace(/[[\].]/g, '\\$&')}: .*(Write|Pass|Make) `),
+        );
+        expect(message).to.match(says);
+      });
+    }
+    for (const [options, says] of unknown) {
+      it(`${Object.keys(options).join(', ')}: not known`, async () => {
+        const { code, message } = await errorOf(options);
+        expect(code).to.equal('HEADGATE_UNKNOWN_OPTION');
+        expect(message).to.match(says);
+      });
+    }
+
+    it('no options at all', async () => {
+      for (const options of [null, 5, 'x', []]) {
+        if (adapter === 'Express') {
+          expect((await errorOf(options as never)).code).to.equal('HEADGATE_INVALID_OPTION');
+        }
+      }
+    });
+  });
+}
+
+it('a limiter that could not be made has claimed no name', () => {
+  const store = memoryStore();
+  for (const bad of [{ cost: -1 }, { headers: 'draft-1' }, { statusCode: 1 }, { maxWaiting: 0 }]) {
+    thrownBy(() => rateLimit({ ...fine, ...bad, store } as unknown as typeof fine));
+  }
+  rateLimit({ ...fine, store });
+});
