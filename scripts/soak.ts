@@ -1,0 +1,61 @@
+// npm run soak: what takes too long for npm test. Prints what it counts, and exits with 1 if a promise was broken.
+//   npm run soak [memory] [faults] [fuzz]     default: all
+import { spawnSync } from 'node:child_process';
+import { flood } from '../test/faults/flood.js';
+
+const MEGABYTE = 2 ** 20;
+const chosen = process.argv.slice(2);
+const runs = (part: string): boolean => chosen.length === 0 || chosen.includes(part);
+let broken = 0;
+
+function promise(kept: boolean, what: string): void {
+  console.log(`${kept ? 'ok  ' : 'FAIL'} ${what}`);
+  if (!kept) broken++;
+}
+
+function mocha(environment: Record<string, string>, ...args: string[]): boolean {
+  const { status } = spawnSync(
+    process.execPath,
+    ['node_modules/mocha/bin/mocha.js', '--timeout', '600000', ...args],
+    {
+      stdio: 'inherit',
+      env: { ...process.env, ...environment },
+    },
+  );
+  return status === 0;
+}
+
+if (runs('memory')) {
+  const { decisions, heaps, keys, stillDenied, stillBanned, longestPause, perSecond } = await flood(
+    10_000_000,
+    1_000_000,
+  );
+  const megabytes = heaps.map((bytes) => Math.round(bytes / MEGABYTE));
+  console.log(
+    `${decisions} decisions over ever new keys, ${Math.round(perSecond)} a second; ${keys} keys kept; ` +
+      `heap ${megabytes.join(', ')} MB at the quarters; longest pause ${longestPause.toFixed(1)} ms`,
+  );
+  promise(stillDenied && stillBanned, 'the denied key and the banned key are not freed');
+  promise(heaps.at(-1)! < heaps[0]! * 1.05 + MEGABYTE, 'the heap is flat');
+}
+
+if (runs('faults')) {
+  for (let round = 1; round <= 5; round++) {
+    const kept = mocha({ HEADGATE_REPORT: '1' }, 'test/faults/{server,sentinel,cluster,resend}.test.ts');
+    promise(kept, `faults, round ${round}`);
+  }
+}
+
+if (runs('fuzz')) {
+  const files = [
+    'test/faults/fuzz.test.ts',
+    'test/compatibility/compatibility.test.ts',
+    'test/identity.test.ts',
+  ];
+  promise(
+    mocha({ HEADGATE_RUNS: '100' }, ...files),
+    'random bytes, and random traces, a hundred times as many',
+  );
+}
+
+process.exitCode = broken === 0 ? 0 : 1;
