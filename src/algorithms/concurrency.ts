@@ -55,7 +55,7 @@ export class ConcurrencyColumn extends Column<ConcurrencyParams> {
   }
 
   commit(slot: number, p: ConcurrencyParams, cost: number, now: number, id: string): void {
-    const leases = (this.#leases[slot] ??= new Map());
+    const leases = (this.#leases[slot] ??= new Map<string, Lease>());
     for (const [other, lease] of leases) if (lease.stop <= now) leases.delete(other);
     leases.set(id, { units: cost, stop: now + p.lease });
     this.remaining = p.limit - this.#held - cost;

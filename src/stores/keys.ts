@@ -11,7 +11,7 @@ const PLAIN = /^[\x21-\x24\x26-\x7a\x7c\x7e]{0,128}$/;
  * control characters are percent-encoded; what is long or not well-formed Unicode is hashed (SHA-256), marked by `%#`,
  * which no encoding yields.
  */
-export function escapeKey(key: string): string {
+function escapeKey(key: string): string {
   if (PLAIN.test(key)) return key;
   const encoded = key.replace(
     // eslint-disable-next-line no-control-regex -- control characters are what this is about

@@ -57,15 +57,19 @@ export const slidingWindow: readonly Vectors[] = [
       [12, 1, 'yes', 0, 12],
     ],
   },
-  {
-    title: 'counters of 1, 2, 4 and 8 bytes',
-    policy: { ...policy, limit: 3_000_000_000 },
+  // Counters of 1, 2, 4 and 8 bytes, each with the largest debt that it must hold.
+  ...[127, 128, 200, 32_767, 32_768, 50_000, 2 ** 31 - 1, 2 ** 31, 3e9].map((limit): Vectors => ({
+    title: `a debt at limit ${limit}`,
+    policy: { ...policy, limit },
     rows: [
-      [0, 100, 'yes', 2_999_999_900, 11_000],
-      [0, 2_999_999_900, 'yes', 0, 11_000],
-      [1_000, 1, { after: 10_000 }, 0, 10_000],
+      [0, 1, 'yes', limit - 1, 11_000],
+      [0, { settle: 0, to: limit }],
+      [0, 1, { after: 11_000 }, 0, 11_000],
+      [1_000, { settle: 0, to: 3 * limit }],
+      [10_999, 1, { after: 1_001 }, 0, 1_001],
+      [12_000, limit, 'yes', 0, 11_000],
     ],
-  },
+  })),
   {
     title: 'refunds go back to the segment that was charged',
     policy,
