@@ -4,6 +4,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { expect } from 'chai';
+import { createLimiter, memoryStore, type Policy } from 'headgate';
+import { denial } from 'headgate/http';
 import ts from 'typescript';
 import { plots } from '../scripts/docs/plots.js';
 import { HTTP_OPTIONS } from '../src/http/options.js';
@@ -123,6 +125,22 @@ describe('docs', () => {
       }
     });
   }
+
+  it('the README’s answer is what its policies answer', async () => {
+    const policies: Policy[] = [
+      { name: 'burst', algorithm: 'token-bucket', limit: 1, window: '10s', burst: 3 },
+      { name: 'day', algorithm: 'sliding-window', limit: 100, window: '1d' },
+    ];
+    const now = Date.UTC(2026, 0, 1);
+    const limiter = createLimiter({ store: memoryStore({ clock: () => now }), policies });
+    for (let i = 0; i < 3; i++) await limiter.consume('client');
+    const { status, headers } = denial(await limiter.consume('client'), 'draft-11');
+    const [, shown] = /^```\n(HTTP.*?)^```$/ms.exec(read('README.md'))!;
+    const answered = Object.entries(headers).filter(([name]) => name !== 'Cache-Control');
+    const lines = answered.map(([name, value]) => `${name}: ${value}`);
+    expect(shown!.trim().split('\n')).to.deep.equal([`HTTP/1.1 ${status} Too Many Requests`, ...lines]);
+    await limiter.close();
+  });
 
   it('links lead somewhere', () => {
     const args = ['--no-config', '--no-stdout', '--frail', '--use', 'remark-validate-links=repository:false'];
