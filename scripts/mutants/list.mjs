@@ -12,7 +12,7 @@ export const mutants = {
       'if cost > 0 and used + cost >= limit then wait',
       '>= for >',
     ],
-    ["redis.call('SET', key, text, 'PXAT', now + window)", "redis.call('SET', key, text)", 'no TTL'],
+    ["redis.call('SET', key, text, 'PXAT', fresh)", "redis.call('SET', key, text)", 'no TTL'],
     [
       "redis.call('SET', key, cost, 'PXAT', now + p[2])",
       "redis.call('SET', key, cost, 'PXAT', now + p[2] + 1)",
@@ -322,7 +322,11 @@ export const mutants = {
   'src/stores/evaluate-single.lua': [
     ["local writable = ARGV[3] ~= 'peek'", 'local writable = true', 'a peek charges'],
     ['(wait == 0 or wait < -1) then', 'wait == 0 then', 'what is held is not charged'],
-    ['if filled == 1 then reply = { now } end', '', 'an error followed by a verdict'],
+    [
+      'local reply = { now, nil, nil, nil }',
+      'local reply = { now, 0, 0, 0 }',
+      'an error followed by a verdict',
+    ],
     ['    at = at + 1\n', '', 'a batch charges its first cost only'],
   ],
   'src/stores/adjust.lua': [
