@@ -21,6 +21,9 @@ const { values } = parseArgs({
   options: { once: { type: 'boolean' }, 'no-show': { type: 'boolean' }, help: { type: 'boolean' } },
 });
 
+// `npm run demo | head` has seen enough.
+process.stdout.on('error', () => process.exit());
+
 if (values.help) process.stdout.write(USAGE);
 else await main();
 
