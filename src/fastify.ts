@@ -10,6 +10,7 @@ import fastifyPlugin from 'fastify-plugin';
 import type { Decision } from './decision.js';
 import { invalidOption } from './errors.js';
 import { Flow, type Framework, type Next } from './http/flow.js';
+import { FIELDS } from './http/headers.js';
 import {
   bringsLimiter,
   compileOptions,
@@ -59,11 +60,14 @@ declare module 'fastify' {
 type RouteLimits = RateLimitOptions | readonly RateLimitOptions[];
 type FastifyFlow = Flow<FastifyRequest, FastifyReply>;
 
+/** Fastify writes names in lower case; those of every response need not be converted each time. */
+const LOWER_CASE = Object.fromEntries(FIELDS.map((name) => [name, name.toLowerCase()]));
+
 const framework: Framework<FastifyRequest, FastifyReply> = {
   ip: (request) => request.ip,
   raw: (reply) => reply.raw,
   getHeader: (reply, name) => reply.getHeader(name),
-  setHeader: (reply, name, value) => void reply.header(name, value),
+  setHeader: (reply, name, value) => void reply.header(LOWER_CASE[name] ?? name, value),
   setStatus: (reply, status) => void reply.code(status),
   // With a serializer of ours, Fastify leaves the type as it is.
   send: (reply, status, body) => {

@@ -27,6 +27,11 @@ export type WriteHeaders = <Res>(
   stacked: boolean,
 ) => void;
 
+/** All fields that tell a quota. */
+export const FIELDS: readonly string[] = ['RateLimit', 'X-RateLimit'].flatMap((prefix) =>
+  ['', '-Limit', '-Remaining', '-Reset', '-Policy'].map((suffix) => prefix + suffix),
+);
+
 /** Newest first: where two define one field, the newer has it. */
 const DIALECTS = ['draft-11', 'draft-7', 'draft-6', 'legacy'] as const satisfies HeaderDialect[];
 
