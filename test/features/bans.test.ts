@@ -32,14 +32,19 @@ class Model {
       this.#spanEnd = now + within;
     }
     if (++this.#denials < after) return 0;
-    const fresh = this.#last === 0 || now >= this.#bannedUntil + max;
-    this.#last = fresh ? first : Math.min(max, Math.floor(this.#last * factor));
+    this.#forget(now);
+    this.#last = this.#last === 0 ? first : Math.min(max, Math.floor(this.#last * factor));
     this.#bannedUntil = now + this.#last;
     this.#denials = this.#spanEnd = 0;
     return this.#last;
   }
 
+  #forget(now: number): void {
+    if (now >= this.#bannedUntil + this.#ban.max) this.#last = 0;
+  }
+
   byHand(now: number, duration: number): void {
+    this.#forget(now);
     this.#bannedUntil = now + duration;
     if (duration === 0) this.#denials = this.#spanEnd = this.#bannedUntil = this.#last = 0;
   }
@@ -174,7 +179,20 @@ for (const [name, createStore] of Object.entries(stores)) {
             }
           },
         ),
-        runs(name, 300, 15),
+        {
+          ...runs(name, 300, 15),
+          examples: [
+            [
+              // A ban by hand does not remember what was forgotten before it.
+              { after: 1, within: MINUTE, for: MINUTE, factor: 2, max: HOUR },
+              [
+                { wait: 0, act: 'deny' },
+                { wait: DAY, act: MINUTE },
+                { wait: MINUTE, act: 'deny' },
+              ],
+            ] as never,
+          ],
+        },
       ));
   });
 }

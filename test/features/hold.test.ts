@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { createLimiter, type Decision } from 'headgate';
 import { HoldQueue, type HoldOutcome, unitTime } from '../../src/queue.js';
+import { runs } from '../support/random.js';
 import { limiterOn, memory, stores, TestClock } from '../support/stores.js';
 import { TestTiming } from '../support/timing.js';
 
@@ -158,7 +159,7 @@ describe('holding requests for their turn', () => {
           }
         },
       ),
-      { numRuns: 300 },
+      runs('memory', 300, 0),
     );
   });
 });

@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { HeadgateError } from 'headgate';
 import { compileList, type List } from '../../src/http/lists.js';
+import { runs } from '../support/random.js';
 
 /** Whether a client of this address, with this key, is on the list. */
 function listed(list: List<object>, address: string | undefined, key?: string) {
@@ -125,7 +126,7 @@ describe('allow and deny lists', () => {
           }
         },
       ),
-      { numRuns: 500 },
+      runs('memory', 500, 0),
     );
   });
 

@@ -9,6 +9,7 @@ import {
   type Store,
 } from 'headgate';
 import { WaitingRoom } from '../../src/wait.js';
+import { runs } from '../support/random.js';
 import { limiterOn, memory, stores } from '../support/stores.js';
 import { TestTiming } from '../support/timing.js';
 
@@ -252,7 +253,7 @@ describe('waiting, in the test’s time', () => {
           expect((await limiter.peek('k')).remaining).to.equal(5);
         },
       ),
-      { numRuns: 300 },
+      runs('memory', 300, 0),
     );
   });
 });
