@@ -164,5 +164,6 @@ export function compilePolicies(what: string, policies: readonly Policy[]): read
   const twice = names.find((name, i) => names.indexOf(name) !== i);
   if (twice !== undefined)
     throw invalidOption(`${what}: name`, twice, 'Give each policy of a limiter its own name.');
+  // Not frozen: V8 is slow at reading the elements of a frozen array.
   return compiled;
 }

@@ -7,23 +7,23 @@ type FixedWindowParams = {
 
 /** A counter and the end of its window. Worst case in any window: 2 x limit. */
 class FixedWindowColumn extends Column<FixedWindowParams> {
-  #used = new Float64Array(1);
-  #stop = new Float64Array(1);
+  /** Pairs, so that a slot's state lies together: the window's end, and what it has used. */
+  #state = new Float64Array(2);
 
   /** Sets `#used` and returns `stop`, 0 if there is no window. */
   #read(slot: number, p: FixedWindowParams, now: number, writable: boolean): number {
-    let stop = this.#stop[slot]!;
+    let stop = this.#state[2 * slot]!;
     if (stop <= now) return 0;
     if (stop > now + p.window) {
       stop = now + p.window;
-      if (writable) this.#stop[slot] = stop;
+      if (writable) this.#state[2 * slot] = stop;
     }
     return stop;
   }
 
   look(slot: number, p: FixedWindowParams, cost: number, now: number, writable: boolean): void {
     const stop = this.#read(slot, p, now, writable);
-    const used = stop === 0 ? 0 : this.#used[slot]!;
+    const used = stop === 0 ? 0 : this.#state[2 * slot + 1]!;
     this.wait = cost === 0 || used + cost <= p.limit ? 0 : cost > p.limit ? -1 : stop - now;
     this.remaining = Math.max(0, p.limit - used);
     this.reset = stop === 0 ? 0 : stop - now;
@@ -31,18 +31,18 @@ class FixedWindowColumn extends Column<FixedWindowParams> {
 
   commit(slot: number, p: FixedWindowParams, cost: number, now: number): void {
     if (this.reset === 0) {
-      this.#used[slot] = cost;
-      this.#stop[slot] = now + p.window;
+      this.#state[2 * slot + 1] = cost;
+      this.#state[2 * slot] = now + p.window;
       this.reset = p.window;
     } else {
-      this.#used[slot]! += cost;
+      this.#state[2 * slot + 1]! += cost;
     }
     this.remaining -= cost;
   }
 
   adjust(slot: number, p: FixedWindowParams, units: number, mark: number, now: number): void {
     let stop = this.#read(slot, p, now, true);
-    let used = stop === 0 ? 0 : this.#used[slot]!;
+    let used = stop === 0 ? 0 : this.#state[2 * slot + 1]!;
     if (units > 0) {
       if (stop === 0) stop = now + p.window;
       // A debt beyond one more full quota would change nothing: the window's end forgives it.
@@ -52,8 +52,8 @@ class FixedWindowColumn extends Column<FixedWindowParams> {
     }
     if (stop !== 0) {
       if (used === 0) stop = 0;
-      this.#used[slot] = used;
-      this.#stop[slot] = stop;
+      this.#state[2 * slot + 1] = used;
+      this.#state[2 * slot] = stop;
     }
     this.wait = 0;
     this.remaining = Math.max(0, p.limit - used);
@@ -61,16 +61,15 @@ class FixedWindowColumn extends Column<FixedWindowParams> {
   }
 
   until(slot: number): number {
-    return this.#stop[slot]!;
+    return this.#state[2 * slot]!;
   }
 
   clear(slot: number): void {
-    this.#stop[slot] = 0;
+    this.#state[2 * slot] = 0;
   }
 
   resize(slots: number): void {
-    this.#used = resized(this.#used, slots);
-    this.#stop = resized(this.#stop, slots);
+    this.#state = resized(this.#state, 2 * slots);
   }
 }
 

@@ -18,24 +18,22 @@ type GcraParams = {
 
 /** The theoretical arrival time (TAT), as backlog: how far it lies ahead. Worst case in any window: burst + limit. */
 class GcraColumn extends Column<GcraParams> {
-  /** The TAT, rounded up to a millisecond ... */
-  #stop = new Float64Array(1);
-  /** ... less so many ticks. */
-  #part = new Uint32Array(1);
+  /** Pairs, so that a slot's state lies together: the TAT, rounded up to a millisecond, less so many ticks. */
+  #state = new Float64Array(2);
   #backlog = 0;
 
   #write(slot: number, p: GcraParams, now: number, backlog: number): number {
     const reset = Math.ceil(backlog / p.scale);
-    this.#stop[slot] = now + reset;
-    this.#part[slot] = reset * p.scale - backlog;
+    this.#state[2 * slot] = now + reset;
+    this.#state[2 * slot + 1] = reset * p.scale - backlog;
     return reset;
   }
 
   #read(slot: number, p: GcraParams, now: number, writable: boolean): number {
     const { scale } = p;
-    const stop = this.#stop[slot]!;
+    const stop = this.#state[2 * slot]!;
     if (stop <= now) return 0;
-    const part = this.#part[slot]!;
+    const part = this.#state[2 * slot + 1]!;
     let backlog = Math.max(0, (stop - now) * scale - (part < scale ? part : 0));
     if (backlog > p.ceiling) {
       backlog = p.ceiling;
@@ -81,16 +79,15 @@ class GcraColumn extends Column<GcraParams> {
   }
 
   until(slot: number): number {
-    return this.#stop[slot]!;
+    return this.#state[2 * slot]!;
   }
 
   clear(slot: number): void {
-    this.#stop[slot] = 0;
+    this.#state[2 * slot] = 0;
   }
 
   resize(slots: number): void {
-    this.#stop = resized(this.#stop, slots);
-    this.#part = resized(this.#part, slots);
+    this.#state = resized(this.#state, 2 * slots);
   }
 }
 

@@ -1,6 +1,6 @@
 import { invalidOption } from '../errors.js';
 import { checkInteger } from '../validate.js';
-import { Column, resized, type AlgorithmDefinition, type Given } from './algorithm.js';
+import { Column, type AlgorithmDefinition, type Given } from './algorithm.js';
 
 type SlidingWindowParams = {
   readonly limit: number;
@@ -14,23 +14,26 @@ type SlidingWindowParams = {
 
 type Counters = Uint8Array | Uint16Array | Uint32Array | Float64Array;
 
-function createCounters(width: number, length: number): Counters {
-  if (width === 1) return new Uint8Array(length);
-  if (width === 2) return new Uint16Array(length);
-  return width === 4 ? new Uint32Array(length) : new Float64Array(length);
+function countersOf(buffer: ArrayBuffer, width: number): Counters {
+  if (width === 1) return new Uint8Array(buffer);
+  if (width === 2) return new Uint16Array(buffer);
+  return width === 4 ? new Uint32Array(buffer) : new Float64Array(buffer);
 }
 
 /** Counters of sub-windows, the oldest counted whole. Worst case in any window: limit. */
 class SlidingWindowColumn extends Column<SlidingWindowParams> {
-  /** The moment at which the newest segment no longer counts. */
-  #stop = new Float64Array(1);
-  /** By which params a slot was written: an index of `#layouts`. */
-  #layout = new Uint32Array(1);
+  /** By which params a slot can be written: it has an index of these. */
   #layouts: SlidingWindowParams[] = [];
-  /** Per slot the total, then the counters of all segments but the newest, newest first. */
-  #counts: Counters = new Uint8Array(0);
+  /**
+   * A slot's state lies together: the moment at which the newest segment no longer counts (8 bytes); then, `#width` bytes each,
+   * its layout, the total, and the counters of all segments but the newest, newest first.
+   */
+  #stops = new Float64Array(2);
+  #counts: Counters = new Uint8Array(this.#stops.buffer);
   #width = 1;
-  #stride = 0;
+  /** How many segments there is room for, and the bytes of a slot. */
+  #segments = 0;
+  #bytes = 16;
   #slots = 1;
 
   /** What `#read` found: the counters of a slot, shifted to now. `#current`: as they are stored. */
@@ -51,25 +54,37 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
         return i;
       }
     }
-    this.#fit(Math.max(this.#width, p.width), Math.max(this.#stride, p.segments + 1), this.#slots);
+    const width = Math.max(this.#width, p.width, widthOf(layouts.length));
+    this.#fit(width, Math.max(this.#segments, p.segments), this.#slots);
     return layouts.push(p) - 1;
   }
 
-  /** Moves the counters to an array of another shape. */
-  #fit(width: number, stride: number, slots: number): void {
-    if (width === this.#width && stride === this.#stride && slots === this.#slots) return;
-    const counts = createCounters(width, stride * slots);
-    const kept = Math.min(slots, this.#slots);
-    if (stride === this.#stride) counts.set(this.#counts.subarray(0, kept * stride));
-    else {
-      for (let slot = 0; slot < kept; slot++) {
-        counts.set(this.#counts.subarray(slot * this.#stride, (slot + 1) * this.#stride), slot * stride);
-      }
+  /** Moves the slots to a buffer of another shape. */
+  #fit(width: number, segments: number, slots: number): void {
+    if (width === this.#width && segments === this.#segments && slots === this.#slots) return;
+    const bytes = 8 * Math.ceil((8 + width * (2 + segments)) / 8);
+    const stops = new Float64Array((bytes / 8) * slots);
+    const counts = countersOf(stops.buffer, width);
+    for (let slot = 0; slot < Math.min(slots, this.#slots); slot++) {
+      stops[(slot * bytes) / 8] = this.#stops[this.#stopAt(slot)]!;
+      const from = this.#countsAt(slot);
+      counts.set(this.#counts.subarray(from, from + 2 + this.#segments), (slot * bytes + 8) / width);
     }
+    this.#stops = stops;
     this.#counts = counts;
     this.#width = width;
-    this.#stride = stride;
+    this.#segments = segments;
+    this.#bytes = bytes;
     this.#slots = slots;
+  }
+
+  #stopAt(slot: number): number {
+    return (slot * this.#bytes) / 8;
+  }
+
+  /** Where a slot's layout is; its counters follow. */
+  #countsAt(slot: number): number {
+    return (slot * this.#bytes + 8) / this.#width;
   }
 
   /** Newest segments without a unit are left out, so that the state ends when its last unit leaves. Returns that moment. */
@@ -77,16 +92,17 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     const older = this.#older;
     let skip = 0;
     while (newest === 0 && skip < p.segments) newest = older[++skip] ?? 0;
-    this.#layout[slot] = this.#indexOf(p);
-    const at = slot * this.#stride;
-    this.#counts[at] = this.#total;
-    for (let i = 1; i <= p.segments; i++) this.#counts[at + i] = older[i + skip] ?? 0;
-    return (this.#stop[slot] = this.#end - skip * p.segment);
+    const layout = this.#indexOf(p);
+    const at = this.#countsAt(slot);
+    this.#counts[at] = layout;
+    this.#counts[at + 1] = this.#total;
+    for (let i = 1; i <= p.segments; i++) this.#counts[at + 1 + i] = older[i + skip] ?? 0;
+    return (this.#stops[this.#stopAt(slot)] = this.#end - skip * p.segment);
   }
 
   /** The stored counters without the newest, into `#older[1..]` and `#newest`. */
   #unpack(slot: number, segments: number): void {
-    const at = slot * this.#stride;
+    const at = this.#countsAt(slot) + 1;
     this.#newest = this.#counts[at]!;
     for (let i = 1; i <= segments; i++) {
       const count = this.#counts[at + i]!;
@@ -105,14 +121,14 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   #read(slot: number, p: SlidingWindowParams, now: number, writable: boolean): void {
     const { limit, segment, segments } = p;
     const life = (segments + 1) * segment;
-    let stop = this.#stop[slot]!;
+    let stop = this.#stops[this.#stopAt(slot)]!;
     if (stop <= now) return this.#none();
-    const index = this.#layout[slot]!;
+    const index = this.#counts[this.#countsAt(slot)]!;
     const { segment: s, segments: n } = this.#layouts[index]!;
     let heal = index !== this.#indexOf(p);
     let start = stop - (n + 1) * s;
     if (!heal && start <= now && now < start + segment) {
-      this.#total = this.#counts[slot * this.#stride]!;
+      this.#total = this.#counts[this.#countsAt(slot) + 1]!;
       this.#end = stop;
       this.#current = true;
       return;
@@ -182,7 +198,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   commit(slot: number, p: SlidingWindowParams, cost: number, now: number): void {
     this.#total += cost;
     if (this.#current) {
-      this.#counts[slot * this.#stride] = this.#total;
+      this.#counts[this.#countsAt(slot) + 1] = this.#total;
     } else {
       if (this.#end === 0) this.#end = now + (p.segments + 1) * p.segment;
       this.#write(slot, p, cost);
@@ -214,7 +230,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     for (let i = 1; i <= segments; i++) this.#total += older[i] ?? 0;
     this.wait = 0;
     if (this.#total === 0) {
-      if (this.#end !== 0) this.#stop[slot] = 0;
+      if (this.#end !== 0) this.clear(slot);
       this.remaining = limit;
       this.reset = 0;
     } else {
@@ -224,17 +240,15 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   }
 
   until(slot: number): number {
-    return this.#stop[slot]!;
+    return this.#stops[this.#stopAt(slot)]!;
   }
 
   clear(slot: number): void {
-    this.#stop[slot] = 0;
+    this.#stops[this.#stopAt(slot)] = 0;
   }
 
   resize(slots: number): void {
-    this.#stop = resized(this.#stop, slots);
-    this.#layout = resized(this.#layout, slots);
-    this.#fit(this.#width, this.#stride, slots);
+    this.#fit(this.#width, this.#segments, slots);
   }
 }
 

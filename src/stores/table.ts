@@ -6,7 +6,7 @@ import type { CompiledPolicy } from '../policy.js';
 import { fingerprint, takeFingerprint } from './fingerprint.js';
 
 /** Slots come in chunks, so that a growing table never moves what it holds. Only the first begins smaller. */
-export const CHUNK_BITS = 13;
+export const CHUNK_BITS = 15;
 const CHUNK = 2 ** CHUNK_BITS;
 const FIRST_SLOTS = 64;
 
