@@ -262,14 +262,6 @@ describe('examples', () => {
     });
   }
 
-  it('prometheus', async () => {
-    const { url } = await serve('prometheus');
-    expect(await statuses(7, url)).to.deep.equal(times(7, 200));
-    const metrics = await (await fetch(`${url}/metrics`)).text();
-    expect(metrics).to.match(/^headgate_decisions_total\{.*limiter="api".*outcome="allowed".*\} 7$/m);
-    expect(metrics).to.match(/^headgate_shadow_denials_total\{.*policy="burst".*\} 2$/m);
-  });
-
   it('nestjs', async () => {
     const { url } = await serve('nestjs/main');
     expect(await statuses(3, `${url}/search`)).to.deep.equal([200, 200, 429]);
