@@ -97,7 +97,7 @@ class FailurePolicy implements Store {
     try {
       answer = this.#store.decide(query);
     } catch (error) {
-      answer = Promise.reject(error as Error);
+      answer = Promise.reject(coded(error));
     }
     if (!isPromise(answer)) {
       const flaw = flawOf(answer, query.set);
@@ -116,7 +116,7 @@ class FailurePolicy implements Store {
     try {
       answer = call();
     } catch (error) {
-      answer = Promise.reject(error as Error);
+      answer = Promise.reject(coded(error));
     }
     if (isPromise(answer)) return this.#inTime(answer, trying, undefined, set);
     const flaw = set && flawOf(answer, set);
@@ -145,7 +145,7 @@ class FailurePolicy implements Store {
         try {
           resolve(this.#instead(query, () => error) as T);
         } catch (thrown) {
-          reject(thrown as Error);
+          reject(coded(thrown));
         }
       };
       const awaited = this.#timeouts.add(fail);

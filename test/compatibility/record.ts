@@ -41,7 +41,7 @@ async function entries(client: Redis): Promise<Entry[]> {
     keys.map(async (key) => {
       const expires = Number(await client.call('PEXPIRETIME', key));
       return (await client.type(key)) === 'zset'
-        ? { key, zset: ((await client.zrange(key, '0', '-1', 'WITHSCORES')) as string[]).flat(), expires }
+        ? { key, zset: (await client.zrange(key, '0', '-1', 'WITHSCORES')).flat(), expires }
         : { key, string: (await client.getBuffer(key))!.toString('base64'), expires };
     }),
   );

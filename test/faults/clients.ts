@@ -25,7 +25,7 @@ interface Queues {
 function ioredis(client: Redis | Redis5 | Valkey): TestClient {
   client.on('error', () => {});
   return {
-    client: client as RedisClient,
+    client: client,
     queued() {
       const queues = client as unknown as Queues;
       return queues.commandQueue.length + queues.offlineQueue.length;
@@ -43,6 +43,6 @@ export const clientKinds = {
     const client = createClient({ socket });
     client.on('error', () => {});
     client.connect().catch(() => {});
-    return { client: client as unknown as RedisClient, queued: () => 0, end: () => client.destroy() };
+    return { client: client, queued: () => 0, end: () => client.destroy() };
   },
 };

@@ -6,6 +6,7 @@ import { createCluster } from 'redis';
 import { createLimiter, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import type { RedisClient } from '../../src/stores/clients.js';
+import { describeStore } from '../conformance/store.js';
 import { freshPrefix } from '../support/stores.js';
 import { TestCluster } from './failover.js';
 import { MODES } from './load.js';
@@ -22,7 +23,7 @@ const recommended = { clusterRetryStrategy: () => 100, slotsRefreshTimeout: 500 
 
 function ioredis(client: Cluster | Cluster5 | ValkeyCluster): ClusterClient {
   client.on('error', () => {});
-  return { client: client as RedisClient, end: () => client.disconnect() };
+  return { client: client, end: () => client.disconnect() };
 }
 
 const clients: Record<string, (cluster: TestCluster) => Promise<ClusterClient>> = {
@@ -74,6 +75,15 @@ describe('a cluster of six nodes', function () {
       assert.ok((await limiter.consume(keys[0]!)).allowed);
       await limiter.close();
       end();
+    });
+
+    describe(`by ${name}`, () => {
+      let made: ClusterClient;
+      before(async () => (made = await connect(cluster)));
+      after(() => made.end());
+      describeStore(`a cluster by ${name}`, (clock) =>
+        redisStore(made.client, { clock, prefix: freshPrefix() }),
+      );
     });
 
     it(`a slot is moved while its keys are decided, by ${name}`, async () => {

@@ -129,7 +129,7 @@ export class TestCluster {
     await this.admins[to]!.cluster('SETSLOT', slot, 'IMPORTING', ids[from]!);
     await this.admins[from]!.cluster('SETSLOT', slot, 'MIGRATING', ids[to]!);
     for (;;) {
-      const keys = (await this.admins[from]!.cluster('GETKEYSINSLOT', slot, 1)) as string[];
+      const keys = await this.admins[from]!.cluster('GETKEYSINSLOT', slot, 1);
       if (keys.length === 0) break;
       await sleep(pause);
       await this.admins[from]!.call('MIGRATE', '127.0.0.1', this.ports[to]!, keys[0]!, '0', '1000');

@@ -24,8 +24,8 @@ export async function flood(decisions: number, maxKeys: number): Promise<Flooded
     window: '1h',
     ban: { after: 3, within: '1h', for: '1h' },
   });
-  for (let i = 0; i < 3; i++) limiter.decide('denied');
-  for (let i = 0; i < 6; i++) limiter.decide('banned');
+  for (let i = 0; i < 3; i++) void limiter.decide('denied');
+  for (let i = 0; i < 6; i++) void limiter.decide('banned');
   const delay = monitorEventLoopDelay({ resolution: 1 });
   const heaps: number[] = [];
   let busy = 0;
@@ -37,7 +37,7 @@ export async function flood(decisions: number, maxKeys: number): Promise<Flooded
     const stop = made + quarter;
     while (made < stop) {
       // As requests come: some in a turn of the event loop.
-      for (let i = 0; i < 100; i++) limiter.decide(`attacker-${made++}`);
+      for (let i = 0; i < 100; i++) void limiter.decide(`attacker-${made++}`);
       await new Promise((resolve) => setImmediate(resolve));
     }
     busy += performance.now() - start;

@@ -57,7 +57,7 @@ async function charges(load: Load, store: Store): Promise<Map<string, number>> {
   const { set } = load.limiter;
   const keys = load.answers.map(({ key }) => key).filter((key) => key !== 'hot');
   const asked = { set: { ...set, timeout: 10_000 }, cost: 1, peek: true, lease: '' };
-  const replies = await Promise.all(keys.map((key) => store.decide({ ...asked, key })));
+  const replies = await Promise.all(keys.map(async (key) => store.decide({ ...asked, key })));
   return new Map(keys.map((key, i) => [key, LIMIT - replies[i]!.verdicts[1]!]));
 }
 

@@ -102,9 +102,9 @@ describe('calls whose connection is cut in mid-reply, though there is time, are 
           clusterNodeRetryStrategy,
           clusterRetryStrategy: () => 50,
           natMap: { [`127.0.0.1:${node.port}`]: address },
-        } as never);
+        });
         client.on('error', () => {});
-        await cutReplies(client as RedisClient, proxy);
+        await cutReplies(client, proxy);
         client.disconnect();
         await proxy.close();
       });
