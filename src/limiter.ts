@@ -432,7 +432,7 @@ function checkArguments(options: ConsumeOptions | undefined): number {
 }
 
 /** The policies among options: `policies`, or one inline. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-export function policiesOf(options: object): readonly Policy[] {
+function policiesOf(options: object): readonly Policy[] {
   const inline = Object.fromEntries(
     INLINE_FIELDS.filter((field) => field in options).map((field) => [
       field,
