@@ -1,0 +1,80 @@
+// Law 11 at its full size: a store at its cap under a flood of fresh keys.
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { expect } from 'chai';
+import { createLimiter, memoryStore } from 'headgate';
+import { takeFingerprint, fingerprint } from '../src/stores/fingerprint.js';
+
+const MAX_KEYS = 100_000;
+const FLOOD = 400_000;
+const TURN = 1_000;
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
+
+function heap(): number {
+  collect();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
+
+describe('the memory store', () => {
+  it('at its cap, a flood of fresh keys frees no denied or banned key, and neither memory nor the table grows', async function () {
+    this.timeout(60_000);
+    const store = memoryStore({ maxKeys: MAX_KEYS });
+    const limiter = createLimiter({ store, limit: 2, window: '1h', ban: { after: 2, for: '1h' } });
+    const denied = Array.from({ length: 500 }, (_, i) => `denied ${i}`);
+    const banned = Array.from({ length: 500 }, (_, i) => `banned ${i}`);
+    for (const key of denied) for (let i = 0; i < 3; i++) await limiter.consume(key);
+    for (const key of banned) for (let i = 0; i < 4; i++) await limiter.consume(key);
+
+    let longest = 0;
+    const flood = async (name: string) => {
+      for (let i = 0; i < FLOOD; i += TURN) {
+        const start = performance.now();
+        for (let j = i; j < i + TURN; j++) void limiter.decide(`${name} ${j}`);
+        longest = Math.max(longest, performance.now() - start);
+        await new Promise(setImmediate);
+      }
+    };
+    await flood('fresh');
+    expect(store.size).to.equal(MAX_KEYS);
+    const before = heap();
+    await flood('fresher');
+    expect(store.size).to.equal(MAX_KEYS);
+    // 400,000 keys that were kept would be some 20 MB.
+    expect(heap() - before).to.be.below(5e6);
+    for (const key of denied) expect((await limiter.peek(key)).allowed).to.be.false;
+    for (const key of banned) expect((await limiter.peek(key)).reason).to.equal('banned');
+    console.log(`      longest turn of ${TURN} decisions: ${longest.toFixed(1)} ms`);
+  });
+
+  it('finds every key again while the table grows, and after others have left', async () => {
+    let now = 1e12;
+    const store = memoryStore({ clock: () => now });
+    const limiter = createLimiter({ store, algorithm: 'fixed-window', limit: 10, window: 1000 });
+    const remaining = async (key: string) => (await limiter.consume(key)).remaining;
+    const count = 70_000;
+    for (let i = 0; i < count; i++) expect(await remaining(`key ${i}`)).to.equal(9);
+    expect(store.size).to.equal(count);
+    for (let i = 0; i < count; i++) expect(await remaining(`key ${i}`)).to.equal(8);
+    now += 1000;
+    for (let i = 0; i < count; i += 7) expect(await remaining(`key ${i}`)).to.equal(9);
+    for (let i = 0; i < count; i++) expect(await remaining(`new ${i}`)).to.equal(9);
+    expect(store.size).to.be.below(1.5 * count);
+    for (let i = 0; i < count; i += 7) expect(await remaining(`key ${i}`)).to.equal(8);
+    for (let i = 0; i < count; i++) expect(await remaining(`new ${i}`)).to.equal(8);
+  });
+
+  it('gives keys that differ in length, order, NUL, surrogates or far inside different fingerprints', () => {
+    const long = 'x'.repeat(10_000);
+    const keys = ['', '\0', '\0\0', 'ab', 'ba', 'a', 'a\0', '\ud800', '\ud801', '\udc00', '\ufffd', '😀'];
+    keys.push('y'.repeat(63), 'y'.repeat(64), 'y'.repeat(65), long, `${long}x`, `${long.slice(1)}y`);
+    keys.push(`${long}\ud800`, `${long}\ud801`, `${long}\ufffd`);
+    const prints = keys.map((key) => {
+      takeFingerprint(key);
+      return fingerprint.join();
+    });
+    expect(new Set(prints).size).to.equal(keys.length);
+  });
+});
