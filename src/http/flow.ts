@@ -161,7 +161,7 @@ export class Flow<Req extends object, Res> {
     const response = this.#framework.raw(res);
     const gone = new AbortController();
     const leave = (): void => gone.abort();
-    if (response.closed) leave();
+    if (isOver(response)) leave();
     response.once('close', leave);
     try {
       const held = await this.#options.limiter.hold(decision, { signal: gone.signal });
@@ -222,7 +222,7 @@ export class Flow<Req extends object, Res> {
       decision.release().catch(ignore);
       if (this.#refunds) this.#settle(decision, req, res, completed).catch(warn('requestWasSuccessful'));
     };
-    if (response.closed) return end(false);
+    if (isOver(response)) return end(false);
     response.once('finish', () => end(true));
     response.once('close', () => end(false));
   }
@@ -234,6 +234,11 @@ export class Flow<Req extends object, Res> {
       (wasSuccessful ? await wasSuccessful(req, res) : this.#framework.raw(res).statusCode < 400);
     if (success ? refundSuccess : refundFailure) await decision.refund().catch(ignore);
   }
+}
+
+/** Whether it ended before anyone listened: its client left while a store or a callback was asked. HTTP/2 tells by the stream. */
+function isOver(response: ServerResponse & { stream?: { destroyed: boolean } }): boolean {
+  return response.closed || response.destroyed || response.stream?.destroyed === true;
 }
 
 /** The shortest lease of a set's concurrency policies, ms; 0 if it has none. */

@@ -623,6 +623,37 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
       body.destroy();
     });
 
+    it('gives the slot of a client back that left before the decision', async () => {
+      const inner = store;
+      let decide = () => {};
+      const decided = new Promise<void>((resolve) => (decide = resolve));
+      let asked = false;
+      const slow: Store = {
+        decide: async (query) => {
+          asked = true;
+          await decided;
+          return inner.decide(query);
+        },
+        adjust: (change) => inner.adjust(change),
+        lease: (change) => inner.lease(change),
+        reset: (subject) => inner.reset(subject),
+        ban: (subject, duration) => inner.ban(subject, duration),
+      };
+      let left = false;
+      await serve(
+        { policies: [slot], store: slow },
+        { before: (response) => void response.once('close', () => (left = true)) },
+      );
+      const leave = new AbortController();
+      const gone = get({ signal: leave.signal }).catch(() => {});
+      await until(() => asked);
+      leave.abort();
+      await gone;
+      await until(() => left);
+      decide();
+      await until(async () => (await get()).status === 200);
+    });
+
     it('gives it back exactly once', async () => {
       await serve({ policies: [{ ...slot, limit: 2 }] });
       for (let i = 0; i < 5; i++) expect((await get()).status).to.equal(200);

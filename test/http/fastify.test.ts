@@ -1,4 +1,7 @@
 // What only Fastify has: contexts, route options, hooks, the 404 handler.
+import { once } from 'node:events';
+import { connect, constants, type IncomingHttpHeaders } from 'node:http2';
+import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify';
 import { createLimiter, memoryStore, type HeadgateError, type Store } from 'headgate';
@@ -449,6 +452,43 @@ describe('the Fastify plugin', () => {
     app.get('/', ok);
     await app.inject('/');
     expect(order).to.deep.equal(['limited', 'returned']);
+  });
+
+  it('gives the slot of an HTTP/2 client back that left before the decision', async () => {
+    let decide = () => {};
+    const decided = new Promise<void>((resolve) => (decide = resolve));
+    let left = false;
+    const h2 = Fastify({ http2: true });
+    h2.addHook('onRequest', (_request, reply, done) => {
+      reply.raw.once('close', () => (left = true));
+      done();
+    });
+    await h2.register(rateLimitPlugin, {
+      algorithm: 'concurrency',
+      limit: 1,
+      lease: '1h',
+      skip: ({ url }) => (url === '/slow' ? decided.then(() => false) : false),
+    });
+    h2.get('/slow', ok);
+    h2.get('/', ok);
+    const client = connect(await h2.listen({ port: 0, host: '127.0.0.1' }));
+    const gone = client.request({ ':path': '/slow' }).on('error', () => {});
+    gone.end();
+    await once(gone, 'ready');
+    await new Promise((resolve) => client.ping(resolve));
+    gone.close(constants.NGHTTP2_CANCEL);
+    while (!left) await setImmediate();
+    decide();
+    const status = async () => {
+      const stream = client.request({ ':path': '/' });
+      const [headers] = (await once(stream, 'response')) as [IncomingHttpHeaders];
+      stream.resume().end();
+      await once(stream, 'close');
+      return headers[':status'] as unknown as number;
+    };
+    while ((await status()) !== 200);
+    client.close();
+    await h2.close();
   });
 
   it('lets the onSend hooks of the context see denials', async () => {
