@@ -21,8 +21,8 @@ export function claimName(
   set: PolicySet,
   dynamic = false,
 ): () => void {
-  let names = claims.get(store);
-  if (!names) claims.set(store, (names = new Map()));
+  const names = claims.get(store) ?? new Map<string, Claim>();
+  claims.set(store, names);
   const policies = set.policies.map(({ id, params, shadow }) => [id, params, shadow]);
   const signature = dynamic ? 'dynamic' : JSON.stringify([policies, set.ban]);
   const claim = names.get(set.name);
