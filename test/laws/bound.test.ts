@@ -1,7 +1,8 @@
 // Law 1. What is admitted in any true window never exceeds the algorithm's published worst case.
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { Policy } from 'headgate';
+import type { HeadgateError, Policy } from 'headgate';
+import { compilePolicies, type CompiledPolicy } from '../../src/policy.js';
 import { worstWindow, type Admission } from '../support/oracle.js';
 import { algorithms, boundOf, burstOf, overhangOf, policyOf, windowOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
@@ -85,6 +86,35 @@ describe('law 1, bound: never much less than the limit either', () => {
         runs('memory', 50, 0),
       ));
   }
+});
+
+describe('law 1, bound: buckets', () => {
+  it('no rate is rounded up, nor down by more than 0.1 %', () =>
+    fc.assert(
+      fc.property(
+        fc.double({ min: 0, max: 12, noNaN: true }).map((power) => Math.floor(10 ** power)),
+        fc.double({ min: 0, max: 10.4, noNaN: true }).map((power) => Math.floor(10 ** power)),
+        fc.option(fc.integer({ min: 1, max: 1_000_000 }), { nil: undefined }),
+        (limit, window, burst) => {
+          let params;
+          try {
+            [{ params }] = compilePolicies('policies', [
+              { algorithm: 'gcra', limit, window, ...(burst && { burst }) },
+            ]) as [CompiledPolicy];
+          } catch (error) {
+            // Too fine a rate, or too large a burst, is refused.
+            expect((error as HeadgateError).code).to.equal('HEADGATE_INVALID_OPTION');
+            return;
+          }
+          const [scale, increment, capacity, , ceiling] = Object.values(params).map((each) => BigInt(each));
+          const [charged, asked] = [increment! * BigInt(limit), BigInt(window) * scale!];
+          expect(charged >= asked, 'rounded up').to.be.true;
+          expect(1000n * (charged - asked) < asked, 'rounded down too far').to.be.true;
+          expect(capacity! + ceiling! <= 2n ** 53n, 'sums are exact').to.be.true;
+        },
+      ),
+      runs('memory', 500, 0),
+    ));
 });
 
 /** Plays a client's steps; returns what was admitted for good, at the time of its effect. */

@@ -34,4 +34,17 @@ export const regressions: readonly { title: string; trace: Trace }[] = [
       ],
     },
   },
+  {
+    title: 'sliding-window: the window is changed while the oldest segment is partly expired',
+    trace: {
+      tiers: [[{ limit: 10, window: 10_000 }], [{ limit: 10, window: 20_000 }]],
+      ban: undefined,
+      steps: [
+        [0, 0, 'a', decide(1)],
+        [10_000, 0, 'a', decide(1)],
+        [500, 1, 'a', decide(0)],
+        [0, 1, 'a', decide(8)],
+      ],
+    },
+  },
 ];
