@@ -9,10 +9,15 @@ import { root } from '../lib/run.mjs';
 import { startRig, type Remote, type RigName } from './lib/child.js';
 import type { Bench, Section } from './lib/part.js';
 import { environment, markdown } from './lib/report.js';
+import { bytes } from './parts/bytes.js';
+import { cluster } from './parts/cluster.js';
+import { http } from './parts/http.js';
+import { log } from './parts/log.js';
 import { memory } from './parts/memory.js';
 import { redis } from './parts/redis.js';
+import { scaling } from './parts/scaling.js';
 
-const parts = [memory, redis];
+const parts = [memory, redis, cluster, bytes, http, scaling, log];
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -39,7 +44,7 @@ const bench: Bench = {
   rounds: Number(values.rounds),
   async start(rig, options) {
     const remote = await startRig(rig, { ...options, dist });
-    running.add(remote as Remote<RigName>);
+    running.add(remote);
     return remote;
   },
   async interleave(what, subjects, measure) {

@@ -4,6 +4,7 @@ import type { Answer, Call } from './child.js';
 export const rigs = {
   memory: () => import('../rigs/memory.js'),
   redis: () => import('../rigs/redis.js'),
+  http: () => import('../rigs/http.js'),
 };
 
 type Methods = Record<string, (...args: readonly unknown[]) => unknown>;

@@ -6,7 +6,7 @@ import { summarize } from '../lib/stats.js';
 const sizes = [
   { keys: 1, limit: 1e9, decisions: 300_000 },
   { keys: 10_000, limit: 1e6, decisions: 300_000 },
-  { keys: 1_000_000, limit: 1000, decisions: 300_000 },
+  { keys: 1_000_000, limit: 100, decisions: 300_000 },
 ];
 
 const ours = memorySubjects.filter((subject) => subject.startsWith('headgate'));

@@ -1,5 +1,5 @@
 import { startServer } from '../../../test/support/servers.js';
-import { redisSubjects, type RedisSubject } from '../rigs/redis.js';
+import { redisSubjects as all, type RedisSubject } from '../rigs/redis.js';
 import { ratioBar, type Bar, type Bench, type Part, type Section } from '../lib/part.js';
 import { fixed, rate, spread } from '../lib/report.js';
 import { summarize, type Sample } from '../lib/stats.js';
@@ -8,6 +8,7 @@ const KEYS = 10_000;
 const FIXED = 'headgate fixed-window';
 const DEFAULT = 'headgate sliding-window (default)';
 
+const redisSubjects = all.filter((subject) => !/ log|-log| in a /.test(subject));
 const tuned = redisSubjects.filter((subject) => subject.endsWith('tuned'));
 const stock = redisSubjects.filter(
   (subject) => !subject.startsWith('headgate') && !subject.endsWith('tuned'),

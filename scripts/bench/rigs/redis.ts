@@ -1,6 +1,6 @@
 // One limiter on a Redis that other rigs use too, in turns; called as its own middleware calls it.
 import { createRequire } from 'node:module';
-import { Redis } from 'ioredis';
+import { Cluster, Redis } from 'ioredis';
 import { RateLimiterRedis, type RateLimiterRes } from 'rate-limiter-flexible';
 import { RedisStore } from 'rate-limit-redis';
 import { createClient } from 'redis';
@@ -18,6 +18,10 @@ export interface RedisOptions {
   readonly port: number;
   readonly limit: number;
   readonly keys: number;
+  /** The port is one of a cluster's. */
+  readonly cluster?: boolean;
+  /** How many policies decide, all alike. */
+  readonly policies?: number;
 }
 
 /** A limiter under test; `allowed` reads its answers, a rejection that is no error is a denial. */
@@ -27,20 +31,28 @@ interface Subject {
   close(): unknown;
 }
 
-type Algorithm = 'sliding-window' | 'fixed-window' | 'gcra';
+type Algorithm = 'sliding-window' | 'fixed-window' | 'gcra' | 'sliding-log';
 
-async function ours(dist: string, algorithm: Algorithm, { port, limit }: RedisOptions): Promise<Subject> {
+function connect({ port, cluster }: RedisOptions): Redis | Cluster {
+  return cluster ? new Cluster([{ host: '127.0.0.1', port }]) : new Redis(port);
+}
+
+async function ours(dist: string, algorithm: Algorithm, options: RedisOptions): Promise<Subject> {
   const [{ createLimiter }, { redisStore }] = await Promise.all([headgate(dist), headgateRedis(dist)]);
-  const redis = new Redis(port);
+  const redis = connect(options);
+  const count = options.policies ?? 1;
   const limiter = createLimiter({
-    name: algorithm,
+    name: 'api',
     store: redisStore(redis),
     // A stall of the machine must not change what is measured.
     timeout: '10s',
     onStoreError: 'throw',
-    algorithm,
-    limit,
-    window: WINDOW,
+    policies: Array.from({ length: count }, (_, i) => ({
+      ...(count > 1 && { name: `policy ${i}` }),
+      algorithm,
+      limit: options.limit,
+      window: WINDOW,
+    })),
   });
   return {
     ask: (key) => limiter.decide(key),
@@ -48,6 +60,17 @@ async function ours(dist: string, algorithm: Algorithm, { port, limit }: RedisOp
     close: () => redis.quit(),
   };
 }
+
+const ZSET = `
+  local time = redis.call('TIME')
+  local now = time[1] * 1000000 + time[2]
+  redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[2] * 1000)
+  local count = redis.call('ZCARD', KEYS[1])
+  if count >= tonumber(ARGV[1]) then return { 0, count } end
+  redis.call('ZADD', KEYS[1], now, now)
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  return { 1, count + 1 }
+`;
 
 /** node-redis at its best: by default each command has a timeout, and an AbortSignal for it. */
 async function tunedClient(port: number) {
@@ -86,8 +109,20 @@ const subjects = {
     ours(dist, 'sliding-window', options),
   'headgate fixed-window': (dist: string, options: RedisOptions) => ours(dist, 'fixed-window', options),
   'headgate gcra': (dist: string, options: RedisOptions) => ours(dist, 'gcra', options),
-  'rate-limiter-flexible': (_: string, { port, limit }: RedisOptions): Subject => {
-    const storeClient = new Redis(port);
+  'headgate sliding-log': (dist: string, options: RedisOptions) => ours(dist, 'sliding-log', options),
+  'a log in a sorted set': (_: string, { port, limit }: RedisOptions): Subject => {
+    const redis = new Redis(port);
+    redis.defineCommand('logInSet', { numberOfKeys: 1, lua: ZSET });
+    const { logInSet } = redis as unknown as Record<'logInSet', (...args: unknown[]) => unknown>;
+    return {
+      ask: (key) => logInSet.call(redis, `set:${key}`, limit, WINDOW),
+      allowed: ([admitted]: [number]) => admitted === 1,
+      close: () => redis.quit(),
+    };
+  },
+  'rate-limiter-flexible': (_: string, options: RedisOptions): Subject => {
+    const { limit } = options;
+    const storeClient = connect(options);
     const limiter = new RateLimiterRedis({ storeClient, points: limit, duration: WINDOW / 1000 });
     return {
       ask: (key) => limiter.consume(key),
@@ -124,11 +159,12 @@ const subjects = {
       () => client.close(),
     );
   },
-  '@fastify/rate-limit': (_: string, { port, limit }: RedisOptions): Subject => {
+  '@fastify/rate-limit': (_: string, options: RedisOptions): Subject => {
+    const { limit } = options;
     const path = '@fastify/rate-limit/store/RedisStore.js';
     const FastifyStore = createRequire(import.meta.url)(path) as FastifyStoreClass;
-    const redis = new Redis(port);
-    const store = new FastifyStore(false, false, redis);
+    const redis = connect(options);
+    const store = new FastifyStore(false, false, redis as Redis);
     return {
       ask: (key) =>
         new Promise((resolve, reject) => {
@@ -190,6 +226,25 @@ export async function start({ dist, ...options }: RedisOptions & { dist: string 
       }
     },
 
+    /** One decision (or more) for each key; bytes of a key by MEMORY USAGE, and of the server's memory by all of them. */
+    async fill(times = 1) {
+      await server.flushall();
+      await decide(keys.at(0));
+      const before = await memoryOf(server);
+      for (let n = 0; n < times; n++) {
+        for (let i = 0; i < keys.count; i += 100) {
+          const length = Math.min(100, keys.count - i);
+          await Promise.all(Array.from({ length }, (_, j) => decide(keys.at(i + j))));
+        }
+      }
+      let usage = 0;
+      const sample = 200;
+      for (let i = 0; i < sample; i++) {
+        usage += Number(await server.memory('USAGE', (await server.randomkey())!)) / sample;
+      }
+      return { usage, total: ((await memoryOf(server)) - before) / keys.count };
+    },
+
     async round(inFlight: number, ms: number, admitted: boolean) {
       await load(inFlight, ms / 5, admitted);
       await server.config('RESETSTAT');
@@ -233,4 +288,8 @@ async function scriptTime(server: Redis): Promise<number> {
     (sum, [, us]) => sum + Number(us),
     0,
   );
+}
+
+async function memoryOf(server: Redis): Promise<number> {
+  return Number(/^used_memory:(\d+)/m.exec(await server.info('memory'))?.[1]);
 }

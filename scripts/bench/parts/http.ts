@@ -1,0 +1,78 @@
+import autocannon from 'autocannon';
+import { startServer } from '../../../test/support/servers.js';
+import type { Bar, Part, Section } from '../lib/part.js';
+import { fixed, rate, spread } from '../lib/report.js';
+import { summarize } from '../lib/stats.js';
+import type { HttpRigOptions } from '../rigs/http.js';
+
+const limiters = {
+  express: ['none', 'headgate', 'express-rate-limit', 'rate-limiter-flexible'],
+  fastify: ['none', 'headgate', '@fastify/rate-limit', 'rate-limiter-flexible'],
+} as const satisfies Record<HttpRigOptions['framework'], readonly HttpRigOptions['limiter'][]>;
+
+/** What a limiter adds to a request's CPU: hello world, 64 connections from one address. */
+export const http: Part = {
+  name: 'http',
+  async run(bench) {
+    const server = await startServer('redis');
+    const sections: Section[] = [];
+    try {
+      for (const framework of ['express', 'fastify'] as const) {
+        for (const redisPort of [undefined, server.port]) {
+          for (const limit of [1e9, 1]) {
+            const rigs = await Promise.all(
+              limiters[framework].map(async (limiter) => ({
+                limiter,
+                rig: await bench.start('http', { framework, limiter, redisPort, limit }),
+              })),
+            );
+            const store = redisPort === undefined ? 'in memory' : 'on Redis';
+            const outcome = limit === 1 ? 'denied' : 'admitted';
+            const what = `${framework}, ${store}, ${outcome}`;
+            const rounds = await bench.interleave(what, rigs, async ({ rig }) => {
+              const before = await rig.cpu();
+              const url = `http://127.0.0.1:${await rig.port()}/`;
+              const { requests } = await autocannon({ url, connections: 64, duration: 1 });
+              return { perSecond: requests.average, cpu: ((await rig.cpu()) - before) / requests.total };
+            });
+            await Promise.all(rigs.map(({ rig }) => rig.end()));
+            sections.push(section(what, redisPort === undefined, [...rounds]));
+          }
+        }
+      }
+      return sections;
+    } finally {
+      await server.stop();
+    }
+  },
+};
+
+type Rounds = [{ limiter: HttpRigOptions['limiter'] }, Record<'perSecond' | 'cpu', number>[]][];
+
+function section(what: string, memory: boolean, rounds: Rounds): Section {
+  const results = rounds.map(([{ limiter }, values]) => ({ limiter, ...summarize(values) }));
+  const none = results.find(({ limiter }) => limiter === 'none')!.cpu.median;
+  const extra = ({ cpu }: { cpu: { median: number } }) => cpu.median - none;
+  const ours = extra(results.find(({ limiter }) => limiter === 'headgate')!);
+  const peers = results.filter(({ limiter }) => limiter !== 'none' && limiter !== 'headgate');
+  const least = Math.min(...peers.map(extra));
+  // What a limiter adds can be less than nothing: a denial is a shorter answer.
+  const most = memory ? least : Math.max(least / 2, 0);
+  const bar: Bar = {
+    bar: memory ? 'extra CPU below every peer' : 'extra CPU at most half of the leanest peer',
+    measured: `${fixed(ours, 1)} us of ${fixed(most, 1)}`,
+    pass: ours <= most,
+  };
+  return {
+    title: `HTTP, ${what}`,
+    columns: ['', 'requests/s', 'CPU us a request', 'extra us'],
+    rows: results.map((result) => [
+      result.limiter,
+      spread(result.perSecond, rate),
+      spread(result.cpu, 1),
+      fixed(extra(result), 1),
+    ]),
+    bars: [bar],
+    data: results,
+  };
+}

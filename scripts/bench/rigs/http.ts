@@ -1,0 +1,105 @@
+// A server that says hello, behind one limiter or none; the load comes from another process.
+import type { AddressInfo } from 'node:net';
+import fastifyRateLimit from '@fastify/rate-limit';
+import express, { type RequestHandler } from 'express';
+import { rateLimit } from 'express-rate-limit';
+import fastify, { type FastifyInstance } from 'fastify';
+import { Redis } from 'ioredis';
+import { RedisStore } from 'rate-limit-redis';
+import { RateLimiterMemory, RateLimiterRedis } from 'rate-limiter-flexible';
+import { headgateExpress, headgateFastify, headgateRedis } from '../lib/headgate.js';
+
+const WINDOW = 3_600_000;
+
+export interface HttpRigOptions {
+  readonly framework: 'express' | 'fastify';
+  readonly limiter:
+    'none' | 'headgate' | 'rate-limiter-flexible' | 'express-rate-limit' | '@fastify/rate-limit';
+  /** Absent: in memory. */
+  readonly redisPort: number | undefined;
+  readonly limit: number;
+}
+
+type Options = HttpRigOptions & { dist: string };
+
+async function ours({ dist, redisPort, limit }: Options, name: string) {
+  const common = { name, algorithm: 'fixed-window', limit, window: WINDOW } as const;
+  if (redisPort === undefined) return common;
+  const { redisStore } = await headgateRedis(dist);
+  return { ...common, store: redisStore(new Redis(redisPort)), timeout: '10s' } as const;
+}
+
+function flexible({ redisPort, limit }: Options, keyPrefix: string) {
+  const options = { points: limit, duration: WINDOW / 1000, keyPrefix };
+  return redisPort === undefined
+    ? new RateLimiterMemory(options)
+    : new RateLimiterRedis({ ...options, storeClient: new Redis(redisPort) });
+}
+
+async function middleware(options: Options): Promise<RequestHandler | undefined> {
+  const { limiter, redisPort, limit, dist } = options;
+  if (limiter === 'headgate') return (await headgateExpress(dist)).rateLimit(await ours(options, 'express'));
+  if (limiter === 'rate-limiter-flexible') {
+    const flex = flexible(options, 'express');
+    return (req, res, next) => {
+      flex.consume(req.ip!).then(
+        () => next(),
+        () => res.status(429).send('Too Many Requests'),
+      );
+    };
+  }
+  if (limiter !== 'express-rate-limit') return undefined;
+  const redis = redisPort === undefined ? undefined : new Redis(redisPort);
+  const store =
+    redis && new RedisStore({ sendCommand: ((...args: [string]) => redis.call(...args)) as never });
+  return rateLimit({ limit, windowMs: WINDOW, standardHeaders: 'draft-8', ...(store && { store }) });
+}
+
+async function protect(app: FastifyInstance, options: Options): Promise<void> {
+  const { limiter, redisPort, limit, dist } = options;
+  if (limiter === 'headgate') {
+    await app.register((await headgateFastify(dist)).rateLimitPlugin, await ours(options, 'fastify'));
+  } else if (limiter === 'rate-limiter-flexible') {
+    const flex = flexible(options, 'fastify');
+    app.addHook('onRequest', async (req, reply) => {
+      try {
+        await flex.consume(req.ip);
+      } catch {
+        return reply.code(429).send('Too Many Requests');
+      }
+    });
+  } else if (limiter === '@fastify/rate-limit') {
+    const redis = redisPort === undefined ? {} : { redis: new Redis(redisPort) };
+    await app.register(fastifyRateLimit, { max: limit, timeWindow: WINDOW, ...redis });
+  }
+}
+
+export async function start(options: Options) {
+  const port = options.framework === 'express' ? await startExpress(options) : await startFastify(options);
+  return {
+    port: () => port,
+    /** Microseconds of CPU so far. */
+    cpu() {
+      const { user, system } = process.cpuUsage();
+      return user + system;
+    },
+  };
+}
+
+async function startExpress(options: Options): Promise<number> {
+  const app = express();
+  const limiter = await middleware(options);
+  if (limiter) app.use(limiter);
+  app.get('/', (_req, res) => void res.json({ hello: 'world' }));
+  return new Promise((resolve) => {
+    const server = app.listen(0, '127.0.0.1', () => resolve((server.address() as AddressInfo).port));
+  });
+}
+
+async function startFastify(options: Options): Promise<number> {
+  const app = fastify();
+  await protect(app, options);
+  app.get('/', () => ({ hello: 'world' }));
+  await app.listen({ port: 0, host: '127.0.0.1' });
+  return (app.server.address() as AddressInfo).port;
+}
