@@ -50,6 +50,17 @@ export const concurrency: readonly Vectors[] = [
     ],
   },
   {
+    title: 'a lease of several units is renewed and released whole',
+    policy,
+    rows: [
+      [0, 2, 'yes', 0, 30_000],
+      [20_000, { renew: 0, held: true }],
+      [30_000, { peek: 1 }, { after: 20_000 }, 0, 20_000],
+      [30_000, { release: 0, held: true }],
+      [30_000, { peek: 2 }, 'yes', 2, 0],
+    ],
+  },
+  {
     title: 'units are given back by their lease, not by a refund',
     policy,
     rows: [

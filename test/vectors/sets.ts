@@ -50,4 +50,17 @@ export const sets: readonly SetVectors[] = [
       [33_000_000, 1, false, 'banned', 3_600_000, [0]],
     ],
   },
+  {
+    title: 'a ban is forgotten on time, though denials are counted still',
+    policies: [{ algorithm: 'fixed-window', limit: 1, window: '1m' }],
+    ban: { after: 2, within: '10m', for: '1h', factor: 2, max: '3h' },
+    rows: [
+      [0, 1, true, undefined, 0, [0]],
+      [0, 1, false, 'quota-exceeded', 60_000, [0]],
+      [0, 1, false, 'banned', 3_600_000, [0]],
+      [14_390_000, 1, true, undefined, 0, [0]],
+      [14_390_000, 1, false, 'quota-exceeded', 60_000, [0]],
+      [14_400_000, 1, false, 'banned', 3_600_000, [0]],
+    ],
+  },
 ];
