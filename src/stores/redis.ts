@@ -1,19 +1,37 @@
+import { toMilliseconds, type Duration } from '../duration.js';
 import { HeadgateError, invalidOption } from '../errors.js';
 import type { CompiledPolicy } from '../policy.js';
 import { checkFunction, checkShape } from '../validate.js';
 import { Batcher, type Batch } from './batch.js';
 import { ScriptCalls } from './calls.js';
 import { commandsOf, type Commands, type RedisClient } from './clients.js';
+import { Denials } from './denials.js';
 import { KeyMaker } from './keys.js';
 import { malformedReply } from './reply.js';
 import { assemble, type Script } from './scripts.js';
-import type { Change, Clock, LeaseChange, PolicySet, Query, Reply, Store, Subject } from './store.js';
+import type {
+  Change,
+  Clock,
+  LeaseChange,
+  MaybePromise,
+  PolicySet,
+  Query,
+  Reply,
+  Store,
+  Subject,
+} from './store.js';
 
 export type { RedisClient } from './clients.js';
 
 export interface RedisStoreOptions {
   /** What all keys begin with: 1 to 64 printable ASCII characters without braces. Default `'hg'`. */
   prefix?: string;
+  /**
+   * How long a denial may be repeated without asking the server again: from `'1ms'` on, or `false`; default `'1s'`, `false` with
+   * a `clock`. It ends when the server would admit, and at once when this store gives back, resets or unbans; what other
+   * processes give back meanwhile is seen after at most so long. See docs/redis.md.
+   */
+  localDenials?: Duration | false;
   /**
    * For tests: decides by this clock instead of the server's. It must not be behind the server's clock, by which keys expire.
    */
@@ -54,9 +72,17 @@ class RedisStore implements Store {
   readonly #plans = new WeakMap<PolicySet, Plan>();
   readonly #batcher: Batcher;
 
-  constructor(commands: Commands, clock: Clock | undefined, prefix: string) {
+  readonly #denials: Denials | undefined;
+
+  constructor(
+    commands: Commands,
+    clock: Clock | undefined,
+    prefix: string,
+    localDenials: number | undefined,
+  ) {
     this.#calls = new ScriptCalls(commands, clock);
     this.#prefix = prefix;
+    this.#denials = localDenials === undefined ? undefined : new Denials(localDenials);
     let { cluster } = commands;
     this.#batcher = new Batcher({
       get cluster() {
@@ -66,8 +92,7 @@ class RedisStore implements Store {
       refusesKeys: (error) =>
         error instanceof Error && error.message.startsWith('CROSSSLOT') && (cluster = true),
       send: (batch) => this.#send(batch),
-      decode: ({ set, queries }, reply) =>
-        decode(reply, queries.length, set.ban !== undefined, this.#plan(set).verdicts),
+      decode: (batch, reply) => this.#decode(batch, reply),
       together: (send) => commands.together(send),
     });
   }
@@ -105,8 +130,31 @@ class RedisStore implements Store {
     return this.#calls.run(script, keys, args, asked + timeout);
   }
 
-  decide(query: Query): Promise<Reply> {
-    return this.#batcher.ask(query);
+  decide(query: Query): MaybePromise<Reply> {
+    return this.#denials?.recall(query) ?? this.#batcher.ask(query);
+  }
+
+  #decode(batch: Batch, reply: unknown): readonly (Reply | Error)[] {
+    const { set, queries, asked } = batch;
+    const answers = decode(reply, queries.length, set.ban !== undefined, this.#plan(set).verdicts);
+    if (this.#denials) {
+      for (let i = 0; i < queries.length; i++) {
+        const answer = answers[i]!;
+        if (!(answer instanceof Error)) this.#denials.learn(queries[i]!, answer, asked);
+      }
+    }
+    return answers;
+  }
+
+  /** Runs what may end a denial: after the decisions asked before it, and with none remembered from before it. */
+  async #change<T>(subject: Subject, run: () => Promise<T>): Promise<T> {
+    this.#batcher.flush(subject.set);
+    this.#denials?.forget(subject);
+    try {
+      return await run();
+    } finally {
+      this.#denials?.forget(subject);
+    }
   }
 
   #send({ set, peek, queries, asked }: Batch): Promise<unknown> {
@@ -124,43 +172,50 @@ class RedisStore implements Store {
     return this.#run(plan.evaluate, set, keys, args, asked);
   }
 
-  async adjust({ set, key, units, marks }: Change): Promise<Reply> {
-    const plan = this.#plan(set);
-    const keys = plan.keys.policies(key, [...set.policies.keys()]);
-    const args = [
-      ...HEAD,
-      String(units),
-      ...plan.adjustArgs,
-      ...set.policies.map((_, i) => String(marks?.[i] ?? 0)),
-    ];
-    this.#batcher.flush(set);
-    const reply = await this.#run(plan.adjust, set, keys, args);
-    const [answer] = decode(reply, 1, false, plan.verdicts);
-    if (answer instanceof Error) throw answer;
-    return answer!;
+  adjust(change: Change): Promise<Reply> {
+    return this.#change(change, async () => {
+      const { set, key, units, marks } = change;
+      const plan = this.#plan(set);
+      const keys = plan.keys.policies(key, [...set.policies.keys()]);
+      const args = [
+        ...HEAD,
+        String(units),
+        ...plan.adjustArgs,
+        ...set.policies.map((_, i) => String(marks?.[i] ?? 0)),
+      ];
+      const reply = await this.#run(plan.adjust, set, keys, args);
+      const [answer] = decode(reply, 1, false, plan.verdicts);
+      if (answer instanceof Error) throw answer;
+      return answer!;
+    });
   }
 
-  async lease({ set, key, lease, cost, action }: LeaseChange): Promise<boolean> {
-    this.#batcher.flush(set);
-    const plan = this.#plan(set);
-    const chosen = [...set.policies.keys()].filter((i) => set.policies[i]!.kernel === 'concurrency');
-    const keys = plan.keys.policies(key, chosen);
-    const policies = policyArgs(chosen.map((i) => set.policies[i]!));
-    const script = assemble('lease', ['concurrency'], false);
-    return (await this.#run(script, set, keys, [...HEAD, action, lease, String(cost), ...policies])) === 1;
+  lease(change: LeaseChange): Promise<boolean> {
+    return this.#change(change, async () => {
+      const { set, key, lease, cost, action } = change;
+      const chosen = [...set.policies.keys()].filter((i) => set.policies[i]!.kernel === 'concurrency');
+      const keys = this.#plan(set).keys.policies(key, chosen);
+      const policies = policyArgs(chosen.map((i) => set.policies[i]!));
+      const args = [...HEAD, action, lease, String(cost), ...policies];
+      return (await this.#run(assemble('lease', ['concurrency'], false), set, keys, args)) === 1;
+    });
   }
 
-  async reset({ set, key }: Subject): Promise<void> {
-    this.#batcher.flush(set);
-    const keys = this.#plan(set).keys.policies(key, [...set.policies.keys()]);
-    await this.#run(assemble('reset', [], false), set, keys, [...HEAD]);
+  reset(subject: Subject): Promise<void> {
+    return this.#change(subject, async () => {
+      const { set, key } = subject;
+      const keys = this.#plan(set).keys.policies(key, [...set.policies.keys()]);
+      await this.#run(assemble('reset', [], false), set, keys, [...HEAD]);
+    });
   }
 
-  async ban({ set, key }: Subject, duration: number): Promise<void> {
-    this.#batcher.flush(set);
-    const keys = [this.#plan(set).keys.ban(key)];
-    const params = Object.values(set.ban!).map(String);
-    await this.#run(assemble('set-ban', [], true), set, keys, [...HEAD, String(duration), ...params]);
+  ban(subject: Subject, duration: number): Promise<void> {
+    return this.#change(subject, async () => {
+      const { set, key } = subject;
+      const params = Object.values(set.ban!).map(String);
+      const args = [...HEAD, String(duration), ...params];
+      await this.#run(assemble('set-ban', [], true), set, [this.#plan(set).keys.ban(key)], args);
+    });
   }
 }
 
@@ -198,7 +253,7 @@ function decode(reply: unknown, queries: number, banning: boolean, verdicts: num
  */
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): Store {
   const commands = commandsOf(client);
-  checkShape('redisStore', options, ['prefix', 'clock']);
+  checkShape('redisStore', options, ['prefix', 'localDenials', 'clock']);
   const { prefix = 'hg' } = options as { prefix?: unknown };
   if (typeof prefix !== 'string' || !/^[\x21-\x7a\x7c\x7e]{1,64}$/.test(prefix)) {
     throw invalidOption(
@@ -208,5 +263,8 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
     );
   }
   const clock = checkFunction('redisStore.clock', options.clock);
-  return new RedisStore(commands, clock, prefix);
+  const { localDenials = clock ? false : '1s' } = options;
+  const longest =
+    localDenials === false ? undefined : toMilliseconds('redisStore.localDenials', localDenials);
+  return new RedisStore(commands, clock, prefix, longest);
 }

@@ -1,0 +1,175 @@
+import type { PolicySet, Query, Reply, Subject } from './store.js';
+
+/** Denials that are remembered, and changes, each per limiter name. */
+const MOST = 10_000;
+
+/** A store's clock counts whole milliseconds: it may admit up to one earlier than it said. */
+const TICK = 1;
+
+/** What the store has denied, and for how long. Times are those of the memory's clock. */
+interface Denial {
+  readonly policies: string;
+  readonly cost: number;
+  readonly reply: Reply;
+  /** When the reply came: the wait that it tells began no later. */
+  readonly received: number;
+  readonly until: number;
+}
+
+/** That the store may have another state of a key than what was asked before tells. */
+interface KeyChange {
+  readonly at: number;
+  /** A decision by these policies brought it about: theirs are right still. */
+  readonly by: string | undefined;
+}
+
+/** What is known of the keys of one limiter name. */
+interface Scope {
+  /** The first policies; and whether there have been others, that share state with them (tiers). */
+  readonly policies: string;
+  several: boolean;
+  readonly denials: Map<string, Denial>;
+  /** The last change of each key, oldest first. */
+  readonly changes: Map<string, KeyChange>;
+  /** The last change that had to be forgotten: what was asked before it may be older than a change. */
+  forgotten: number;
+}
+
+/** A policy set: those with equal policies, under one name, are alike. */
+interface View {
+  readonly scope: Scope;
+  readonly policies: string;
+}
+
+/**
+ * Remembers denials, so that a key which is being denied costs no call. A question is answered from memory only if it is the
+ * very one that was denied, of the same policies and cost, and only until the store might admit it: counted from when it was
+ * asked, by a monotonic clock. What is given back, reset, banned or unbanned through this process ends the memory at once;
+ * what other processes give back, within `longest` ms.
+ */
+export class Denials {
+  readonly #longest: number;
+  readonly #clock: () => number;
+  readonly #scopes = new Map<string, Scope>();
+  readonly #views = new WeakMap<PolicySet, View>();
+  #lastSet: PolicySet | undefined;
+  #lastView: View | undefined;
+
+  /** @param clock monotonic, ms; for tests */
+  constructor(longest: number, clock = () => performance.now()) {
+    this.#longest = longest;
+    this.#clock = clock;
+  }
+
+  #view(set: PolicySet): View {
+    if (set === this.#lastSet) return this.#lastView!;
+    let view = this.#views.get(set);
+    if (!view) {
+      const policies = JSON.stringify([
+        set.policies.map(({ id, shadow, params }) => [id, shadow, params]),
+        set.ban,
+      ]);
+      let scope = this.#scopes.get(set.name);
+      if (!scope) {
+        scope = { policies, several: false, denials: new Map(), changes: new Map(), forgotten: -Infinity };
+        this.#scopes.set(set.name, scope);
+      }
+      scope.several ||= scope.policies !== policies;
+      view = { scope, policies };
+      this.#views.set(set, view);
+    }
+    this.#lastSet = set;
+    this.#lastView = view;
+    return view;
+  }
+
+  /** The answer to a query, if the store is known to deny it now. */
+  recall({ set, key, cost, peek }: Query): Reply | undefined {
+    const { scope, policies } = this.#view(set);
+    const denial = scope.denials.get(key);
+    if (!denial || peek) return undefined;
+    // A ban denies any cost. Of another cost than this one the store alone knows when it is admitted.
+    if (denial.policies === policies && denial.cost !== cost && denial.reply.ban === 0) return undefined;
+    const now = this.#clock();
+    // Other policies may rewrite the state that they share with these: what these said is no longer known to hold.
+    if (now >= denial.until || denial.policies !== policies) {
+      scope.denials.delete(key);
+      return undefined;
+    }
+    return later(denial.reply, Math.floor(now - denial.received));
+  }
+
+  /** Takes note of what the store answered to a query that was asked at `asked`. */
+  learn({ set, key, cost, peek }: Query, reply: Reply, asked: number): void {
+    if (peek) return;
+    const { scope, policies } = this.#view(set);
+    const change = scope.changes.get(key);
+    if (scope.several) {
+      if (scope.denials.get(key)?.policies !== policies) scope.denials.delete(key);
+      const alone = !change || change.by === policies || change.at < asked;
+      this.#note(scope, key, alone ? policies : undefined);
+    }
+    const wait = denialOf(set, reply);
+    if (wait === 0) {
+      // Another cost was admitted: the one that was denied has to wait longer now.
+      if (scope.denials.size > 0) scope.denials.delete(key);
+      return;
+    }
+    if (change ? asked <= change.at && change.by !== policies : asked <= scope.forgotten) return;
+    const until = asked + Math.min(this.#longest, wait - TICK);
+    const received = this.#clock();
+    if (until <= received) return;
+    // The oldest goes: it has been of use, and what is denied still comes back with the next answer.
+    if (scope.denials.size >= MOST && !scope.denials.has(key)) scope.denials.delete(first(scope.denials));
+    const noted = reply.ban === 0 ? reply : { now: reply.now, ban: Math.abs(reply.ban), verdicts: [] };
+    scope.denials.set(key, { policies, cost, reply: noted, received, until });
+  }
+
+  /** Forgets a key's denial. To be called before the store is told of a change, and after it has answered or failed. */
+  forget({ set, key }: Subject): void {
+    const { scope } = this.#view(set);
+    scope.denials.delete(key);
+    this.#note(scope, key, undefined);
+  }
+
+  #note(scope: Scope, key: string, by: string | undefined): void {
+    const { changes } = scope;
+    changes.delete(key);
+    changes.set(key, { at: this.#clock(), by });
+    if (changes.size <= MOST) return;
+    const oldest = first(changes);
+    scope.forgotten = changes.get(oldest)!.at;
+    changes.delete(oldest);
+  }
+}
+
+function first(map: ReadonlyMap<string, unknown>): string {
+  return map.keys().next().value!;
+}
+
+/** For how long a reply denies whatever others do, ms; 0 if it does not, or if the store must hear of each denial. */
+function denialOf({ policies, ban }: PolicySet, reply: Reply): number {
+  if (reply.ban !== 0) return Math.abs(reply.ban);
+  let longest = 0;
+  for (let i = 0; i < policies.length; i++) {
+    const wait = reply.verdicts[3 * i]!;
+    // A slot may be released at any moment.
+    if (policies[i]!.kernel === 'concurrency') return 0;
+    if (policies[i]!.shadow) continue;
+    if (wait === -1) longest = Infinity;
+    else if (wait > longest) longest = wait;
+  }
+  // Denials that count towards a ban are counted by the store.
+  return longest > 0 && ban !== undefined && ban.after > 0 ? 0 : longest;
+}
+
+/** What a denial says `passed` ms later. */
+function later({ now, ban, verdicts }: Reply, passed: number): Reply {
+  if (passed <= 0) return { now, ban, verdicts };
+  const counted = verdicts.slice();
+  for (let i = 0; i < counted.length; i += 3) {
+    if (counted[i]! > 0) counted[i] = Math.max(0, counted[i]! - passed);
+    counted[i + 2] = Math.max(0, counted[i + 2]! - passed);
+  }
+  return { now: now + passed, ban: ban === 0 ? 0 : ban - passed, verdicts: counted };
+}

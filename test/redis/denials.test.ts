@@ -1,0 +1,263 @@
+// Law 10. What is denied from memory, the store would deny; and never for longer than is said.
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { memoryStore, type BanOptions, type Decision, type Policy, type Query, type Reply } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { compileBan } from '../../src/ban.js';
+import { compilePolicies } from '../../src/policy.js';
+import { Denials } from '../../src/stores/denials.js';
+import type { PolicySet } from '../../src/stores/store.js';
+import { algorithms, policyOf } from '../support/policies.js';
+import { runs } from '../support/random.js';
+import { clients, freshPrefix, limiterOn, START } from '../support/stores.js';
+
+const setOf = (policies: readonly Policy[], ban?: BanOptions): PolicySet => ({
+  name: 'scope',
+  policies: compilePolicies('policies', policies),
+  ban: compileBan(ban),
+  timeout: 100,
+});
+
+const admits = ({ policies }: PolicySet, { ban, verdicts }: Reply): boolean =>
+  ban === 0 && policies.every(({ shadow }, i) => shadow || verdicts[3 * i] === 0 || verdicts[3 * i]! < -1);
+
+/** The longest wait of the policies that deny; of a ban its rest. -1: never. */
+function waitOf({ policies }: PolicySet, { ban, verdicts }: Reply): number {
+  if (ban !== 0) return Math.abs(ban);
+  const waits = policies.map(({ shadow }, i) => (shadow ? 0 : verdicts[3 * i]!));
+  return waits.includes(-1) ? -1 : Math.max(...waits);
+}
+
+/** A step of a random trace. Pauses are in ms, with fractions: the store's clock counts whole ones. */
+interface Step {
+  readonly action: 'consume' | 'refund' | 'charge' | 'reset' | 'ban' | 'unban';
+  readonly key: string;
+  readonly cost: number;
+  readonly set: number;
+  readonly before: number;
+  readonly there: number;
+  readonly back: number;
+}
+
+const pause = fc.oneof(
+  { weight: 5, arbitrary: fc.constantFrom(0, 0.3, 1, 9.5) },
+  { weight: 1, arbitrary: fc.double({ min: 0, max: 3_000, noNaN: true }) },
+);
+const trip = fc.constantFrom(0, 0.2, 0.9, 5.5);
+const steps = fc.array(
+  fc.record<Step>({
+    action: fc.oneof(
+      { weight: 12, arbitrary: fc.constant('consume' as const) },
+      { weight: 1, arbitrary: fc.constantFrom('refund', 'charge', 'reset', 'ban', 'unban') },
+    ),
+    key: fc.constantFrom('a', 'b'),
+    cost: fc.constantFrom(1, 1, 1, 1, 1, 2, 5),
+    set: fc.nat(1),
+    before: pause,
+    there: trip,
+    back: trip,
+  }),
+  { minLength: 20, maxLength: 60 },
+);
+const policies = fc
+  .array(
+    fc.constantFrom(...algorithms).chain((algorithm) => policyOf(algorithm)),
+    { minLength: 1, maxLength: 3 },
+  )
+  .map((list) => list.map((policy, i): Policy => ({ ...policy, name: `p${i}`, shadow: i === 1 })));
+const bans = fc.constantFrom<BanOptions>({}, { after: 3, within: '10s', for: '3s' });
+
+describe('local denials', () => {
+  it('deny what the store denies, and for no shorter and not much longer than it would', () => {
+    let recalled = 0;
+    fc.assert(
+      fc.property(
+        policies,
+        fc.integer({ min: 1, max: 9 }),
+        bans,
+        steps,
+        fc.constantFrom(1, 1000, 1e9),
+        (one, limit, ban, trace, longest) => {
+          // Tiers: other limits on the same state.
+          const two = one.map((policy): Policy => ({ ...policy, limit }));
+          const sets = [setOf(one, ban), setOf(two, ban)];
+          let time = 0;
+          const store = memoryStore({ clock: () => Math.floor(START + 0.7 + time) });
+          const denials = new Denials(longest, () => time);
+          for (const { action, key, cost, set: index, before, there, back } of trace) {
+            time += before;
+            const set = sets[index]!;
+            const subject = { set, key };
+            if (action === 'consume') {
+              const query: Query = { ...subject, cost, peek: false, lease: String(time) };
+              const answer = denials.recall(query);
+              if (answer) {
+                recalled++;
+                const truth = store.decide({ ...query, peek: true, lease: '' }) as Reply;
+                expect(admits(set, truth), 'the store would admit').to.equal(false);
+                expect(admits(set, answer), 'the memory admits').to.equal(false);
+                const [told, due] = [waitOf(set, answer), waitOf(set, truth)];
+                expect(told, 'sent back too early').to.be.at.least(due);
+                // As late as its reply came.
+                expect(told - due, 'sent back too late').to.be.at.most(due === -1 ? 0 : 8);
+              } else {
+                const asked = time;
+                time += there;
+                const reply = store.decide(query) as Reply;
+                time += back;
+                denials.learn(query, reply, asked);
+              }
+            } else {
+              denials.forget(subject);
+              if (action === 'refund' || action === 'charge') {
+                const units = action === 'refund' ? -cost : cost;
+                void store.adjust({ ...subject, units, marks: undefined, degraded: undefined });
+              } else if (action === 'reset') void store.reset(subject);
+              else void store.ban(subject, action === 'ban' ? 5_000 : 0);
+              denials.forget(subject);
+            }
+          }
+        },
+      ),
+      runs('memory', 1_000, 0),
+    );
+    expect(recalled).to.be.above(1_000);
+  });
+
+  describe('know', () => {
+    const set = setOf([{ limit: 1, window: '1m' }]);
+    const query: Query = { set, key: 'key', cost: 1, peek: false, lease: '' };
+    const denied: Reply = { now: START, ban: 0, verdicts: [5_000, 0, 60_000] };
+    let time: number;
+    let denials: Denials;
+    beforeEach(() => {
+      time = 1_000;
+      denials = new Denials(60_000, () => time);
+    });
+
+    it('that a denial which was asked for before a refund is old, however late it comes', () => {
+      denials.forget(query);
+      time++;
+      denials.forget(query);
+      denials.learn(query, denied, time - 1);
+      expect(denials.recall(query)).to.equal(undefined);
+      denials.learn(query, denied, time + 1);
+      expect(denials.recall(query)).to.deep.equal(denied);
+    });
+
+    it('when to ask again: a millisecond early, counted from when the question was sent', () => {
+      denials.learn(query, denied, time - 10);
+      time += 4_988.9;
+      expect(denials.recall(query)).to.deep.equal({ now: START + 4988, ban: 0, verdicts: [12, 0, 55_012] });
+      time += 0.1;
+      expect(denials.recall(query)).to.equal(undefined);
+    });
+
+    it('that another cost, another set and a look are other questions', () => {
+      denials.learn(query, denied, time);
+      expect(denials.recall({ ...query, cost: 2 })).to.equal(undefined);
+      const other = setOf([{ limit: 2, window: '1m' }]);
+      expect(denials.recall({ ...query, peek: true })).to.equal(undefined);
+      expect(denials.recall({ ...query, key: 'other' })).to.equal(undefined);
+      expect(denials.recall({ ...query, set: { ...set } })).to.deep.equal(denied);
+      expect(denials.recall({ ...query, set: other })).to.equal(undefined);
+      // Other policies may have rewritten the state.
+      expect(denials.recall(query)).to.equal(undefined);
+    });
+
+    it('no more than so many keys: the oldest denial is forgotten, a change never', () => {
+      for (let i = 0; i <= 10_000; i++) denials.learn({ ...query, key: `key${i}` }, denied, time);
+      expect(denials.recall({ ...query, key: 'key0' })).to.equal(undefined);
+      expect(denials.recall({ ...query, key: 'key1' })).to.deep.equal(denied);
+      for (let i = 0; i <= 10_000; i++) denials.forget({ set, key: `key${i}` });
+      denials.learn({ ...query, key: 'key0' }, denied, time);
+      denials.learn({ ...query, key: 'never changed' }, denied, time);
+      expect(denials.recall({ ...query, key: 'key0' })).to.equal(undefined);
+      expect(denials.recall({ ...query, key: 'never changed' })).to.equal(undefined);
+    });
+  });
+
+  describe('on redis', () => {
+    const calls = async (): Promise<number> => {
+      const stats = await clients.redis.info('commandstats');
+      return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(stats)?.[1] ?? 0);
+    };
+    const callsOf = async (work: () => Promise<unknown>): Promise<number> => {
+      await clients.redis.config('RESETSTAT');
+      await work();
+      return calls();
+    };
+    const allowed = ({ allowed }: Decision): boolean => allowed;
+
+    it('cost no call, and end with a refund, a reset, a smaller cost or a raised limit', async () => {
+      const limiter = limiterOn(redisStore(clients.redis, { prefix: freshPrefix() }), {
+        limit: 3,
+        window: '1h',
+      });
+      const first = await limiter.consume('key', { cost: 2 });
+      expect(allowed(await limiter.consume('key', { cost: 2 }))).to.equal(false);
+      expect(
+        await callsOf(async () => {
+          for (let i = 0; i < 100; i++) {
+            const decision = await limiter.consume('key', { cost: 2 });
+            expect(decision).to.include({ allowed: false, reason: 'quota-exceeded', remaining: 1 });
+            expect(decision.retryAfterMs).to.be.within(3_500_000, 3_960_000);
+          }
+        }),
+      ).to.equal(0);
+      await first.refund();
+      expect(allowed(await limiter.consume('key', { cost: 2 }))).to.equal(true);
+      expect(allowed(await limiter.consume('key', { cost: 2 }))).to.equal(false);
+      expect(allowed(await limiter.consume('key', { cost: 1 }))).to.equal(true);
+      expect(allowed(await limiter.consume('key', { cost: 2 }))).to.equal(false);
+      const raised = limiter.compile([{ limit: 5, window: '1h' }]);
+      expect(allowed(await limiter.decide('key', 2, raised))).to.equal(true);
+      expect(allowed(await limiter.consume('key', { cost: 2 }))).to.equal(false);
+      await limiter.reset('key');
+      expect(allowed(await limiter.consume('key', { cost: 2 }))).to.equal(true);
+    });
+
+    it('leave to the store the denials that it counts, and know the ban that they start', async () => {
+      const store = redisStore(clients.redis, { prefix: freshPrefix() });
+      const limiter = limiterOn(store, { limit: 1, window: '1h', ban: { after: 3, for: '2h' } });
+      await limiter.consume('key');
+      const denials = async (): Promise<void> => {
+        for (let i = 1; i <= 3; i++) expect(allowed(await limiter.consume('key'))).to.equal(false);
+      };
+      expect(await callsOf(denials)).to.equal(3);
+      expect(await callsOf(denials)).to.equal(0);
+      const banned = await limiter.consume('key', { cost: 7 });
+      expect(banned.reason).to.equal('banned');
+      expect(banned.retryAfterMs).to.be.within(7_100_000, 7_200_000);
+      await limiter.unban('key');
+      expect((await limiter.consume('key')).reason).to.equal('quota-exceeded');
+    });
+
+    it('leave to the store the slots that may be released at any moment', async () => {
+      const store = redisStore(clients.redis, { prefix: freshPrefix() });
+      const limiter = limiterOn(store, { algorithm: 'concurrency', limit: 1, lease: '1h' });
+      await limiter.consume('key');
+      expect(await callsOf(() => limiter.consume('key'))).to.equal(1);
+    });
+
+    it('see what another process gives back after `localDenials`', async () => {
+      const prefix = freshPrefix();
+      const [here, elsewhere] = [0, 1].map(() =>
+        limiterOn(redisStore(clients.redis, { prefix, localDenials: '60ms' }), { limit: 1, window: '1h' }),
+      );
+      await here!.consume('key');
+      expect(allowed(await here!.consume('key'))).to.equal(false);
+      const since = performance.now();
+      await elsewhere!.reset('key');
+      while (!allowed(await here!.consume('key'))) expect(performance.now() - since).to.be.below(1_000);
+    });
+
+    it('are asked for anew each time with `localDenials: false`', async () => {
+      const store = redisStore(clients.redis, { prefix: freshPrefix(), localDenials: false });
+      const limiter = limiterOn(store, { limit: 1, window: '1h' });
+      await limiter.consume('key');
+      expect(await callsOf(() => limiter.consume('key'))).to.equal(1);
+      expect(await callsOf(() => limiter.consume('key'))).to.equal(1);
+    });
+  });
+});
