@@ -34,6 +34,8 @@ export interface Scenario {
   readonly answer?: (request: TestRequest) => TestAnswer | Promise<TestAnswer>;
   /** Before the limiters. */
   readonly before?: (response: ServerResponse) => void;
+  /** Is told of each request that failed. */
+  readonly failed?: (error: HeadgateError) => void;
 }
 
 interface TestAnswer {
@@ -52,7 +54,7 @@ export type Serve = (scenario: Scenario) => Promise<Served>;
 
 const serveExpress =
   (express: typeof express5): Serve =>
-  async ({ limiters, answer, before }) => {
+  async ({ limiters, answer, before, failed }) => {
     const app = express();
     app.set('trust proxy', 'loopback');
     const start: RequestHandler = (_req, res, next) => {
@@ -66,6 +68,7 @@ const serveExpress =
       else body.pipe(res.status(status));
     };
     const fail: ErrorRequestHandler = (error: HeadgateError, _req, res, _next) => {
+      failed?.(error);
       res.status(500).send(error.code ?? error.message);
     };
     app.all('/', start, ...limiters.map((options) => rateLimit(options)), end);
@@ -79,16 +82,17 @@ const serveExpress =
     });
   };
 
-const serveFastify: Serve = async ({ limiters, answer, before }) => {
+const serveFastify: Serve = async ({ limiters, answer, before, failed }) => {
   const app = Fastify({ trustProxy: 'loopback', forceCloseConnections: true });
   app.addHook('onRequest', (_request, reply, done) => {
     before?.(reply.raw);
     done();
   });
   await app.register(rateLimitPlugin, { global: false });
-  app.setErrorHandler((error: HeadgateError, _request, reply) =>
-    reply.code(500).send(error.code ?? error.message),
-  );
+  app.setErrorHandler((error: HeadgateError, _request, reply) => {
+    failed?.(error);
+    return reply.code(500).send(error.code ?? error.message);
+  });
   app.all('/', { config: { rateLimit: limiters } }, async (request, reply) => {
     const { status = 200, body = 'ok' } = (await answer?.(request)) ?? {};
     if (reply.raw.headersSent) {

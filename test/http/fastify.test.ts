@@ -467,7 +467,7 @@ describe('the Fastify plugin', () => {
       algorithm: 'concurrency',
       limit: 1,
       lease: '1h',
-      skip: ({ url }) => (url === '/slow' ? decided.then(() => false) : false),
+      cost: ({ url }) => (url === '/slow' ? decided.then(() => 1) : 1),
     });
     h2.get('/slow', ok);
     h2.get('/', ok);
