@@ -41,14 +41,21 @@ const queue = [...chosen];
 await Promise.all(Array.from({ length: Math.min(availableParallelism(), queue.length) }, worker));
 
 outcomes.sort((a, b) => chosen.indexOf(a.mutant) - chosen.indexOf(b.mutant));
-console.log('\n| file | mutant | killed by |\n|---|---|---|');
-for (const { mutant, killer } of outcomes) {
-  const cells = [mutant.file.replace('src/', ''), mutant.what, killer ?? '**nothing**'];
-  console.log(`| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`);
+console.log('\n| file | mutant: killed by |\n|---|---|');
+for (const file of new Set(chosen.map((mutant) => mutant.file))) {
+  const cells = outcomes
+    .filter(({ mutant }) => mutant.file === file)
+    .map(({ mutant, killer }) => `${mutant.what}: ${killer ? suiteOf(killer) : '**nothing**'}`);
+  console.log(`| \`${file.replace('src/', '')}\` | ${cells.join('<br>')} |`);
 }
 const survivors = outcomes.filter(({ killer }) => killer === undefined);
 console.log(`\n${outcomes.length - survivors.length} killed, ${survivors.length} survived`);
 process.exit(survivors.length === 0 ? 0 : 1);
+
+/** @param {string} title of a test */
+function suiteOf(title) {
+  return /^(vectors|law \d+|windows|bad input)/.exec(title)?.[0] ?? 'conformance';
+}
 
 async function worker() {
   const tree = mkdtempSync(join(tmpdir(), 'headgate-mutants-'));
