@@ -1,15 +1,18 @@
 // A server that says hello, behind one limiter or none; the load comes from another process.
+import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
-import fastifyRateLimit from '@fastify/rate-limit';
 import express, { type RequestHandler } from 'express';
 import { rateLimit } from 'express-rate-limit';
-import fastify, { type FastifyInstance } from 'fastify';
+import fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify';
 import { Redis } from 'ioredis';
 import { RedisStore } from 'rate-limit-redis';
 import { RateLimiterMemory, RateLimiterRedis } from 'rate-limiter-flexible';
 import { headgateExpress, headgateFastify, headgateRedis } from '../lib/headgate.js';
 
 const WINDOW = 3_600_000;
+
+// Without its types: they extend Fastify's by the same names as ours.
+const fastifyRateLimit = createRequire(import.meta.url)('@fastify/rate-limit') as FastifyPluginAsync<object>;
 
 export interface HttpRigOptions {
   readonly framework: 'express' | 'fastify';
