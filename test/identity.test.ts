@@ -179,5 +179,41 @@ describe('law 4, identity', function () {
   it('mixed algorithms: random traces on a clock that jumps', () =>
     fc.assert(fc.asyncProperty(traceOf(algorithms, true), expectIdentity), runs('all', 0, 80)));
 
+  it('asked all at once: the same as one after the other', () =>
+    fc.assert(
+      fc.asyncProperty(
+        fc.oneof(
+          fc
+            .constantFrom(...algorithms)
+            .chain((algorithm) => policyOf(algorithm, { limits }).map((each) => [each])),
+          policiesOf(algorithms),
+        ),
+        bans,
+        fc.array(fc.tuple(fc.constantFrom('a', 'b', 'c{}', ''), fc.constantFrom(1, 1, 2, 5)), {
+          minLength: 20,
+          maxLength: 70,
+        }),
+        async (policies, ban, requests) => {
+          const clock = new TestClock();
+          const set = {
+            name: 'identity',
+            policies: compilePolicies('policies', policies),
+            ban: compileBan(ban),
+            timeout: 60_000,
+          };
+          const ask = async (store: Store) => {
+            const replies = requests.map(async ([key, cost], i) =>
+              store.decide({ set, key, cost, peek: false, lease: `l${i}` }),
+            );
+            return (await Promise.all(replies)).map(({ ban: banned, verdicts }) => [banned, ...verdicts]);
+          };
+          const expected = await ask(memory(clock.read));
+          expect(await ask(redis(clock.read)), 'Redis').to.deep.equal(expected);
+          expect(await ask(valkey(clock.read)), 'Valkey').to.deep.equal(expected);
+        },
+      ),
+      runs('all', 0, 40),
+    ));
+
   for (const { title, trace } of regressions) it(title, () => expectIdentity(trace));
 });

@@ -164,12 +164,14 @@ for (const name of ['redis', 'valkey'] as const) {
         await client.del(key!);
         await client.hset(key!, 'field', 1);
         await client.pexpire(key!, 60_000);
-        const error = await limiter.consume('key').then(
-          () => undefined,
-          (reason: unknown) => reason as Error,
-        );
-        expect(error, algorithm).to.include({ code: 'HEADGATE_STORE_ERROR' });
-        expect(error!.message).to.include('WRONGTYPE');
+        for (const call of [() => limiter.consume('key'), () => limiter.refund('key')]) {
+          const error = await call().then(
+            () => undefined,
+            (reason: unknown) => reason as Error,
+          );
+          expect(error, algorithm).to.include({ code: 'HEADGATE_STORE_ERROR' });
+          expect(error!.message).to.include('WRONGTYPE');
+        }
       }
     });
   });
