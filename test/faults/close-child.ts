@@ -9,6 +9,7 @@ const limiter = createLimiter({ store: redisStore(client), limit: 1000, window: 
 const outcomes: Record<string, number> = {};
 const note = (outcome: string) => void (outcomes[outcome] = (outcomes[outcome] ?? 0) + 1);
 const pending: Promise<void>[] = [];
+let running = false;
 const traffic = setInterval(() => {
   for (let i = 0; i < 20; i++) {
     pending.push(
@@ -18,8 +19,10 @@ const traffic = setInterval(() => {
       ),
     );
   }
+  if (running || pending.length <= 100 || !outcomes['decided']) return;
+  running = true;
+  process.send!('running');
 }, 1);
-process.send!('running');
 process.once('message', () => {
   const asked = pending.length;
   void limiter.close().then(async () => {

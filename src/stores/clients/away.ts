@@ -5,8 +5,8 @@ interface Emitter {
   removeListener(event: string, listener: () => void): unknown;
 }
 
-/** How long to wait for a client that tells nothing, ms. Callers wait for their own timeout only. */
-const LONGEST = 1000;
+/** How long to wait for a client that tells nothing, ms: the longest `timeout` of a caller. Callers wait for their own only. */
+const LONGEST = 60_000;
 
 export function away(why: string): HeadgateError {
   return new HeadgateError('HEADGATE_STORE_AWAY', `The store's client is not connected: ${why}.`);
