@@ -12,7 +12,9 @@ import { headgateExpress, headgateFastify, headgateRedis } from '../lib/headgate
 const WINDOW = 3_600_000;
 
 // Without its types: they extend Fastify's by the same names as ours.
-const fastifyRateLimit = createRequire(import.meta.url)('@fastify/rate-limit') as FastifyPluginAsync<object>;
+const fastifyRateLimit = createRequire(import.meta.url)('@fastify/rate-limit') as FastifyPluginAsync<
+  Record<string, unknown>
+>;
 
 export interface HttpRigOptions {
   readonly framework: 'express' | 'fastify';
