@@ -151,6 +151,19 @@ for (const [name, createStore] of Object.entries(stores)) {
         runs(name, 100, 10),
       ));
 
+    it('a name and a key do not pose as another name and key', async () => {
+      const store = createStore();
+      for (const [scope, key] of [
+        ['a', 'b:c'],
+        ['a:b', 'c'],
+        ['a%3ab', 'c'],
+        ['a', 'b%3ac'],
+      ] as const) {
+        const limiter = limiterOn(store, { name: scope, limit: 1, window: '1h' });
+        expect((await limiter.consume(key)).allowed, `${scope}, ${key}`).to.be.true;
+      }
+    });
+
     it('limiters of different names do not share, whatever the names and keys', () =>
       fc.assert(
         fc.asyncProperty(
