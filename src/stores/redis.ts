@@ -8,6 +8,7 @@ import { commandsOf, type Commands, type RedisClient } from './clients.js';
 import { Denials } from './denials.js';
 import { KeyMaker } from './keys.js';
 import { malformedReply } from './reply.js';
+import { checkLease, Slices, type LeaseOptions } from './slices.js';
 import { assemble, type Script } from './scripts.js';
 import type {
   Change,
@@ -23,6 +24,8 @@ import type {
 
 export type { RedisClient } from './clients.js';
 
+export type { LeaseOptions } from './slices.js';
+
 export interface RedisStoreOptions {
   /** What all keys begin with: 1 to 64 printable ASCII characters without braces. Default `'hg'`. */
   prefix?: string;
@@ -32,6 +35,8 @@ export interface RedisStoreOptions {
    * processes give back meanwhile is seen after at most so long. See docs/redis.md.
    */
   localDenials?: Duration | false;
+  /** Decide on hot keys from slices of their quota that are taken in advance. Off by default. See docs/redis.md. */
+  lease?: LeaseOptions;
   /**
    * For tests: decides by this clock instead of the server's. It must not be behind the server's clock, by which keys expire.
    */
@@ -253,7 +258,7 @@ function decode(reply: unknown, queries: number, banning: boolean, verdicts: num
  */
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): Store {
   const commands = commandsOf(client);
-  checkShape('redisStore', options, ['prefix', 'localDenials', 'clock']);
+  checkShape('redisStore', options, ['prefix', 'localDenials', 'lease', 'clock']);
   const { prefix = 'hg' } = options as { prefix?: unknown };
   if (typeof prefix !== 'string' || !/^[\x21-\x7a\x7c\x7e]{1,64}$/.test(prefix)) {
     throw invalidOption(
@@ -266,5 +271,6 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   const { localDenials = clock ? false : '1s' } = options;
   const longest =
     localDenials === false ? undefined : toMilliseconds('redisStore.localDenials', localDenials);
-  return new RedisStore(commands, clock, prefix, longest);
+  const store = new RedisStore(commands, clock, prefix, longest);
+  return options.lease === undefined ? store : new Slices(store, checkLease(options.lease));
 }

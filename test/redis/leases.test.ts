@@ -1,0 +1,147 @@
+// Law 10. Hot keys decided from slices: what several processes admit together stays within the documented bound.
+import { expect } from 'chai';
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import type { CreateLimiterOptions, Decision, Limiter } from 'headgate';
+import { redisStore, type LeaseOptions } from 'headgate/redis';
+import { servers } from '../support/hooks.js';
+import { clients, freshPrefix, limiterOn } from '../support/stores.js';
+
+/** What an asking process is told. */
+export interface Heat {
+  readonly options: CreateLimiterOptions;
+  readonly lease: LeaseOptions;
+  readonly duration: number;
+}
+
+const PROCESSES = 3;
+
+describe('leases, between processes', function () {
+  const prefix = freshPrefix();
+  const children: ChildProcess[] = [];
+  before(async () => {
+    const script = join(import.meta.dirname, '../support/lease-child.ts');
+    const args = [String(servers.redis.port), prefix];
+    for (let i = 0; i < PROCESSES; i++) children.push(fork(script, args, { execArgv: ['--import', 'tsx'] }));
+    await Promise.all(children.map((child) => once(child, 'message')));
+  });
+  after(() => Promise.all(children.map((child) => (child.disconnect(), once(child, 'exit')))));
+
+  /** Admissions by millisecond, of all processes together. */
+  async function play(heat: Heat): Promise<Map<number, number>> {
+    const answers = Promise.all(children.map((child) => once(child, 'message')));
+    for (const child of children) child.send(heat);
+    const all = new Map<number, number>();
+    for (const [admitted] of (await answers) as [Record<string, number>][])
+      for (const [at, count] of Object.entries(admitted))
+        all.set(Number(at), (all.get(Number(at)) ?? 0) + count);
+    return all;
+  }
+
+  const sum = (counts: Iterable<number>): number => [...counts].reduce((total, count) => total + count, 0);
+
+  it('a fixed window admits its limit, no more, and what is not used comes back', async () => {
+    const options: CreateLimiterOptions = {
+      name: 'fixed',
+      algorithm: 'fixed-window',
+      limit: 20_000,
+      window: '1h',
+    };
+    const admitted = sum((await play({ options, lease: { size: 500 }, duration: 1_500 })).values());
+    const limiter = limiterOn(redisStore(clients.redis, { prefix }), options);
+    const { remaining } = await limiter.peek('hot');
+    expect(admitted + remaining).to.equal(20_000);
+  });
+
+  it('a sliding window admits at most its limit and what the processes hold, in any window', async () => {
+    const size = 200;
+    const options: CreateLimiterOptions = { name: 'sliding', limit: 4_000, window: 500 };
+    const admitted = await play({ options, lease: { size, hold: '50ms' }, duration: 2_000 });
+    const times = [...admitted.keys()].sort((a, b) => a - b);
+    for (const start of times) {
+      // Whole milliseconds inside the window.
+      const inWindow = times.filter((at) => at >= start && at < start + 499);
+      expect(sum(inWindow.map((at) => admitted.get(at)!))).to.be.at.most(4_000 + PROCESSES * size);
+    }
+    expect(sum(admitted.values())).to.be.above(4_000);
+  });
+});
+
+describe('leases', () => {
+  const fixed: CreateLimiterOptions = { algorithm: 'fixed-window', limit: 100_000, window: '1h' };
+  const stores: { close?: () => unknown }[] = [];
+  after(() => Promise.all(stores.map((store) => store.close?.())));
+
+  function make(options: CreateLimiterOptions = fixed, lease: LeaseOptions = { hold: '10s' }): Limiter {
+    const store = redisStore(clients.redis, { prefix: freshPrefix(), lease });
+    stores.push(store);
+    return limiterOn(store, options);
+  }
+
+  /** How many calls reached the server. */
+  async function callsOf(work: () => Promise<unknown>): Promise<number> {
+    await clients.redis.config('RESETSTAT');
+    await work();
+    return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(await clients.redis.info('commandstats'))?.[1] ?? 0);
+  }
+
+  async function consume(limiter: Limiter, times: number): Promise<Decision[]> {
+    const decisions: Decision[] = [];
+    for (let i = 0; i < times; i++) {
+      decisions.push(await limiter.consume('hot'));
+      if (i % 50 === 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+    return decisions;
+  }
+
+  it('decide on a hot key without a call for most decisions, and count each once', async () => {
+    const limiter = make();
+    const calls = await callsOf(() => consume(limiter, 5_000));
+    expect(calls).to.be.below(500);
+    await stores.at(-1)!.close!();
+    expect((await limiter.peek('hot')).remaining).to.equal(95_000);
+  });
+
+  it('give back what one decision was charged, from a slice or not', async () => {
+    const limiter = make();
+    const decisions = await consume(limiter, 100);
+    for (const decision of decisions) await decision.refund();
+    await stores.at(-1)!.close!();
+    expect((await limiter.peek('hot')).remaining).to.equal(100_000);
+  });
+
+  it('give everything back when it was held long enough', async () => {
+    const limiter = make(fixed, { hold: '20ms' });
+    await consume(limiter, 200);
+    while ((await limiter.peek('hot')).remaining !== 99_800)
+      await new Promise((resolve) => setImmediate(resolve));
+  });
+
+  it('are forgotten by a reset', async () => {
+    const limiter = make();
+    await consume(limiter, 100);
+    await limiter.reset('hot');
+    expect((await limiter.consume('hot')).remaining).to.equal(99_999);
+  });
+
+  const unfit: Record<string, CreateLimiterOptions> = {
+    'a ban': { ...fixed, ban: { after: 3 } },
+    concurrency: { algorithm: 'concurrency', limit: 1_000, lease: '1h' },
+    'a shadow': { policies: [{ algorithm: 'fixed-window', limit: 1_000, window: '1h', shadow: true }] },
+    'a delay': { algorithm: 'leaky-bucket', limit: 1_000, window: '1s', maxDelay: '1s' },
+    'a limit below 20': { limit: 19, window: '1h' },
+  };
+  for (const [what, options] of Object.entries(unfit)) {
+    it(`leave limiters with ${what} to the store`, async () => {
+      const limiter = make(options);
+      await limiter.consume('first');
+      expect(await callsOf(() => consume(limiter, 18))).to.equal(18);
+    });
+  }
+
+  it('refuse options that make no sense', () => {
+    for (const lease of [{ size: 1 }, { size: 1.5 }, { hold: '11s' }, { hold: 0 }, { units: 5 }, 5])
+      expect(() => redisStore(clients.redis, { lease: lease as LeaseOptions })).to.throw(/redisStore\.lease/);
+  });
+});
