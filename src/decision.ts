@@ -98,7 +98,8 @@ export class Decision {
     this.key = query.key;
     this.cost = query.cost;
     this.policy = verdict?.name;
-    this.limit = policies[decider]!.limit;
+    // Of a list, no policy need have been asked: tiers.
+    this.limit = policies[decider]?.limit ?? 0;
     this.remaining = verdict ? verdict.remaining : 0;
     this.retryAfterMs = denies ? verdict.retryAfterMs : 0;
     this.resetAfterMs = verdict ? verdict.resetAfterMs : 0;

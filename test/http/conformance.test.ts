@@ -513,6 +513,19 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
       });
     }
 
+    it('decide where policies come with each request, too', async () => {
+      await serve({
+        policies: () => [minute(1)],
+        keyGenerator: byHeader('x-user'),
+        allowList: ['friend'],
+        denyList: ['foe'],
+      });
+      const as = (user: string) => ({ headers: { 'x-user': user } });
+      expect(await statuses(2, as('friend'))).to.deep.equal([200, 200]);
+      expect(await statuses(1, as('foe'))).to.deep.equal([403]);
+      expect(await statuses(2, as('other'))).to.deep.equal([200, 429]);
+    });
+
     it('ban after repeated denials', async () => {
       await serve({ policies: [minute(1)], ban: { after: 2, within: '10m', for: '1h' } });
       expect(await statuses(2)).to.deep.equal([200, 429]);
