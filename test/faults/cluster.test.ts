@@ -95,6 +95,7 @@ describe('a cluster of six nodes', function () {
         timeout: '10s',
       });
       const key = 'moving';
+      const began = performance.now();
       await limiter.consume(key);
       const stored = (
         await Promise.all(cluster.admins.slice(0, 3).map((admin) => admin.keys('*moving*')))
@@ -114,7 +115,9 @@ describe('a cluster of six nodes', function () {
       const all = Promise.all(deciding);
       await Promise.all([all, cluster.moveSlot(slot, 20).finally(() => (moved = true))]);
       assert.ok(decided > 10);
-      assert.ok(left <= 2, `${left} more were admitted than the bucket had`);
+      // One is left of the bucket's two, and it gains one each 12 s.
+      const gained = Math.ceil((performance.now() - began) / 12_000);
+      assert.ok(left <= 1 + gained, `${left} more were admitted, of 1 and ${gained} gained`);
       await limiter.close();
       end();
     });

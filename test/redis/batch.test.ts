@@ -80,6 +80,11 @@ describe('batches', () => {
 
   it('keep the order of decisions, looks, refunds, resets and bans that are not waited for', async () => {
     const limiter = limiterOn(redis(), { limit: 40, window: '1h', ban: {} });
+    // A script that the server does not know yet is sent twice, and overtaken: let it know them all.
+    await limiter.consume('first');
+    await limiter.refund('first', 1);
+    await limiter.reset('first');
+    await limiter.ban('first', '1h');
     const remaining: number[] = [];
     const note = ({ remaining: left }: Decision) => void remaining.push(left);
     await Promise.all([
