@@ -10,7 +10,9 @@ const sizes = [
 ];
 
 const ours = memorySubjects.filter((subject) => subject.startsWith('headgate'));
-const peers = memorySubjects.filter((subject) => !subject.startsWith('headgate'));
+/** Whole middleware, where the others are called for a count or a decision alone. */
+const middleware = memorySubjects.filter((subject) => subject.startsWith('middleware'));
+const peers = memorySubjects.filter((subject) => !ours.includes(subject) && !middleware.includes(subject));
 
 /** Decisions in memory, and what a key takes. */
 export const memory: Part = {
@@ -64,7 +66,7 @@ export const memory: Part = {
           'ratio',
           ...(million ? ['bytes a key', 'longest pause while filling, ms'] : []),
         ],
-        rows: memorySubjects.map((subject) => [
+        rows: [...ours, ...peers].map((subject) => [
           subject,
           spread(results.get(subject)!, 0),
           fixed(ns(fastest) / ns(subject), 2),
@@ -72,6 +74,19 @@ export const memory: Part = {
         ]),
         bars,
         data: { keys, limit, ns: Object.fromEntries(results), memory: Object.fromEntries(bytes) },
+      });
+      const [own, peer] = middleware as [MemorySubject, MemorySubject];
+      sections.push({
+        title: `In memory, ${count(keys)} ${keys === 1 ? 'key' : 'keys'}, whole Express middleware`,
+        note: 'From the request to the next middleware: key, decision, header fields of draft 6.',
+        columns: ['', 'ns per request', 'ratio'],
+        rows: middleware.map((subject) => [
+          subject,
+          spread(results.get(subject)!, 0),
+          fixed(ns(peer) / ns(subject), 2),
+        ]),
+        bars: [ratioBar('faster than the peer', ns(peer), ns(own), 1)],
+        data: { keys, limit, ns: Object.fromEntries(middleware.map((subject) => [subject, ns(subject)])) },
       });
     }
     return sections;

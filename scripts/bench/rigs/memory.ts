@@ -1,8 +1,8 @@
 // One limiter in memory, called as its own middleware calls it.
 import { createRequire } from 'node:module';
-import { MemoryStore } from 'express-rate-limit';
+import { MemoryStore, rateLimit as peerRateLimit } from 'express-rate-limit';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
-import { headgate } from '../lib/headgate.js';
+import { headgate, headgateExpress } from '../lib/headgate.js';
 import { Keys } from '../lib/keys.js';
 
 /** Nothing expires while it is measured. */
@@ -28,6 +28,30 @@ async function ours(
   return (key) => limiter.decide(key);
 }
 
+/** What Express' requests and responses are to a middleware that admits. */
+class Response {
+  readonly headersSent = false;
+  readonly #headers = new Map<string, unknown>();
+  setHeader(name: string, value: unknown): void {
+    this.#headers.set(name, value);
+  }
+  getHeader(name: string): unknown {
+    return this.#headers.get(name);
+  }
+}
+
+type Middleware = (request: never, response: never, next: (error?: unknown) => void) => unknown;
+
+/** All that happens between a request and the next middleware: key, decision, header fields. */
+const called = (middleware: Middleware): Ask => {
+  return (key) =>
+    new Promise<void>((resolve, reject) => {
+      const next = (error?: unknown): void => (error ? reject(error as Error) : resolve());
+      void middleware({ key, ip: key, headers: {} } as never, new Response() as never, next);
+    });
+};
+const keyGenerator = (request: unknown): string => (request as { key: string }).key;
+
 const subjects = {
   'headgate sliding-window (default)': (dist: string, limits: Limits) => ours(dist, 'sliding-window', limits),
   'headgate fixed-window': (dist: string, limits: Limits) => ours(dist, 'fixed-window', limits),
@@ -40,6 +64,14 @@ const subjects = {
     const store = new MemoryStore();
     store.init({ windowMs: WINDOW } as Parameters<MemoryStore['init']>[0]);
     return (key) => store.increment(key);
+  },
+  'middleware of headgate (default)': async (dist: string, { limit }: Limits): Promise<Ask> => {
+    const { rateLimit } = await headgateExpress(dist);
+    return called(rateLimit({ limit, window: WINDOW, headers: 'draft-6', keyGenerator }));
+  },
+  'middleware of express-rate-limit': (_: string, { limit }: Limits): Ask => {
+    const quiet = { standardHeaders: 'draft-6', legacyHeaders: false, validate: false } as const;
+    return called(peerRateLimit({ limit, windowMs: WINDOW, ...quiet, keyGenerator }));
   },
   '@fastify/rate-limit': (_: string, { limit, keys }: Limits): Ask => {
     const LocalStore = createRequire(import.meta.url)(
