@@ -46,7 +46,7 @@ type Middleware = (request: never, response: never, next: (error?: unknown) => v
 const called = (middleware: Middleware): Ask => {
   return (key) =>
     new Promise<void>((resolve, reject) => {
-      const next = (error?: unknown): void => (error ? reject(error as Error) : resolve());
+      const next = (error?: unknown): void => (error instanceof Error ? reject(error) : resolve());
       void middleware({ key, ip: key, headers: {} } as never, new Response() as never, next);
     });
 };
