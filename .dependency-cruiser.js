@@ -1,5 +1,7 @@
 // Imports point one way: adapters -> http -> limiter -> stores -> algorithms.
 const adapters = '^src/(express|fastify|decorators|index|http|opentelemetry)\\.ts$';
+/** The command line: a program of its own, bundled with what it uses. */
+const cli = '^src/cli/';
 const http = '^src/http/';
 const limiter = '^src/limiter\\.ts$';
 const stores = '^src/stores/';
@@ -32,6 +34,12 @@ export default {
     noneAbove('stores', stores, [limiter, http, adapters]),
     noneAbove('limiter', limiter, [http, adapters]),
     noneAbove('http', http, [adapters]),
+    {
+      name: 'nothing-imports-the-command-line',
+      severity: 'error',
+      from: { path: '^src/', pathNot: cli },
+      to: { path: cli },
+    },
     {
       name: 'adapters-stand-alone',
       severity: 'error',
@@ -71,9 +79,11 @@ export default {
     },
     {
       name: 'declared',
-      comment: 'What the package imports at run time, its users get: a dependency or a peer.',
+      comment:
+        'What the package imports at run time, its users get: a dependency or a peer. The command line is bundled: it ships ' +
+        'what it uses.',
       severity: 'error',
-      from: { path: '^src/' },
+      from: { path: '^src/', pathNot: cli },
       to: {
         dependencyTypes: ['npm-dev', 'npm-no-pkg', 'unknown', 'undetermined'],
         dependencyTypesNot: ['type-only', 'npm-peer'],

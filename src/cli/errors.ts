@@ -1,0 +1,67 @@
+import { HeadgateError } from '../errors.js';
+
+/** What a script sees of an outcome. `docs/cli.md` lists them. */
+export const EXIT = {
+  ok: 0,
+  /** It was tried and it failed. */
+  failed: 1,
+  /** It was not tried: the command line is wrong. */
+  usage: 2,
+  /** `peek`: a request would be denied. */
+  denied: 3,
+  /** There is no server, or it does not answer in time. */
+  unreachable: 4,
+} as const;
+
+export type CliErrorCode = 'USAGE' | 'FAILED' | 'UNREACHABLE';
+
+const EXIT_OF: Readonly<Record<CliErrorCode, number>> = {
+  USAGE: EXIT.usage,
+  FAILED: EXIT.failed,
+  UNREACHABLE: EXIT.unreachable,
+};
+
+/** An error for the one who typed the command: its message says what to do. */
+export class CliError extends Error {
+  override readonly name = 'CliError';
+  readonly code: CliErrorCode;
+
+  constructor(code: CliErrorCode, message: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.code = code;
+  }
+}
+
+/** The command line is wrong. The message says what was given and what to write instead. */
+export function usageError(message: string): CliError {
+  return new CliError('USAGE', message);
+}
+
+/** Something was tried and failed. */
+export function failure(message: string, cause?: unknown): CliError {
+  return new CliError('FAILED', message, cause);
+}
+
+/** What a user is told of an error, and with what the process exits. */
+export interface Report {
+  readonly code: string;
+  readonly message: string;
+  readonly exitCode: number;
+}
+
+export function reportOf(error: unknown): Report {
+  if (error instanceof CliError) {
+    return { code: error.code, message: error.message, exitCode: EXIT_OF[error.code] };
+  }
+  if (error instanceof HeadgateError) {
+    return { code: error.code, message: error.message, exitCode: exitCodeOf(error) };
+  }
+  const message = error instanceof Error ? error.message : String(error);
+  return { code: 'FAILED', message, exitCode: EXIT.failed };
+}
+
+function exitCodeOf({ code }: HeadgateError): number {
+  if (code.startsWith('HEADGATE_INVALID_') || code === 'HEADGATE_UNKNOWN_OPTION') return EXIT.usage;
+  if (code === 'HEADGATE_STORE_AWAY' || code === 'HEADGATE_STORE_TIMEOUT') return EXIT.unreachable;
+  return EXIT.failed;
+}

@@ -1,0 +1,57 @@
+import { once } from 'node:events';
+import type { Readable, Writable } from 'node:stream';
+import pc from 'picocolors';
+
+/** What a command reads and writes; tests pass their own. */
+export interface Streams {
+  readonly stdin: Readable;
+  readonly stdout: Writable & { readonly isTTY?: boolean; readonly columns?: number };
+  readonly stderr: Writable & { readonly isTTY?: boolean };
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Relative paths, and packages, are looked for from here. */
+  readonly cwd: string;
+}
+
+/** The streams, and how to write to them. */
+export interface Io extends Streams {
+  /** `--json`: write JSON, for programs. */
+  readonly json: boolean;
+  /** Whether people watch the output as it comes. */
+  readonly isTTY: boolean;
+  /** Columns of the terminal; 80 if there is none. */
+  readonly width: number;
+  /** For standard output; without effect where colours are not wanted. */
+  readonly colors: Colors;
+  /** What the process will exit with, unless there is an error. */
+  exitCode: number;
+}
+
+export type Colors = ReturnType<typeof pc.createColors>;
+
+export function createIo(streams: Streams, json: boolean): Io {
+  const { stdout, env } = streams;
+  const isTTY = stdout.isTTY ?? false;
+  return {
+    ...streams,
+    json,
+    isTTY,
+    width: stdout.columns ?? 80,
+    colors: pc.createColors(!env.NO_COLOR && (Boolean(env.FORCE_COLOR) || isTTY)),
+    exitCode: 0,
+  };
+}
+
+/** Writes to standard output, no faster than it is read. */
+export async function write({ stdout }: Io, text: string): Promise<void> {
+  if (!stdout.write(text)) await once(stdout, 'drain');
+}
+
+/** Writes one JSON document, on several lines. */
+export function writeJson(io: Io, value: unknown): Promise<void> {
+  return write(io, `${JSON.stringify(value, null, 2)}\n`);
+}
+
+/** Writes one line of JSON Lines. */
+export function writeJsonLine(io: Io, value: unknown): Promise<void> {
+  return write(io, `${JSON.stringify(value)}\n`);
+}
