@@ -1,5 +1,7 @@
 // Imports point one way: adapters -> http -> limiter -> stores -> algorithms.
-const adapters = '^src/(express|fastify|decorators|index|http|opentelemetry)\\.ts$';
+const adapters = '^src/(express|fastify|decorators|index|http|opentelemetry|compat/[^/]+)\\.ts$';
+/** What an adapter under compat/ consists of, besides its entry. */
+const parts = '^src/compat/[^/]+/';
 /** The command line: a program of its own, bundled with what it uses. */
 const cli = '^src/cli/';
 const http = '^src/http/';
@@ -30,10 +32,11 @@ export default {
       from: {},
       to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } },
     },
-    noneAbove('algorithms', algorithms, [stores, limiter, http, adapters]),
-    noneAbove('stores', stores, [limiter, http, adapters]),
-    noneAbove('limiter', limiter, [http, adapters]),
-    noneAbove('http', http, [adapters]),
+    noneAbove('algorithms', algorithms, [stores, limiter, http, adapters, parts]),
+    noneAbove('stores', stores, [limiter, http, adapters, parts]),
+    noneAbove('limiter', limiter, [http, adapters, parts]),
+    noneAbove('http', http, [adapters, parts]),
+    noneAbove('parts-of-adapters', parts, [adapters]),
     {
       name: 'nothing-imports-the-command-line',
       severity: 'error',
@@ -49,7 +52,7 @@ export default {
     {
       name: 'frameworks-only-in-their-adapter',
       severity: 'error',
-      from: { path: '^src/', pathNot: adapters },
+      from: { path: '^src/', pathNot: [adapters, parts] },
       to: { path: 'node_modules/(@types/)?(express|fastify)' },
     },
     {
@@ -74,7 +77,7 @@ export default {
       name: 'redis-only-on-request',
       comment: 'Who keeps state in memory does not load the Redis store and its scripts.',
       severity: 'error',
-      from: { path: [adapters, http, limiter] },
+      from: { path: [adapters, parts, http, limiter] },
       to: { path: '^src/stores/redis\\.ts$|^src/generated/', reachable: true },
     },
     {

@@ -1,6 +1,6 @@
 // Compiles src/ twice, into dist/esm and dist/cjs, side by side; dist/ is replaced whole, so nothing stale stays.
 import { spawn } from 'node:child_process';
-import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from './lib/run.mjs';
 
@@ -14,6 +14,7 @@ const results = await Promise.all([
 ]);
 if (results.every((status) => status === 0)) {
   writeFileSync(join(fresh, 'cjs/package.json'), '{ "type": "commonjs" }\n');
+  callable(join(fresh, 'cjs/compat'));
   rmSync(dist, { recursive: true, force: true });
   renameSync(fresh, dist);
 } else {
@@ -31,4 +32,16 @@ function compile(project, directory) {
   return new Promise((resolve) => {
     spawn(process.execPath, args, { cwd: root, stdio: 'inherit' }).once('close', resolve);
   });
+}
+
+/**
+ * What these stand in for is called as `require` returns it.
+ *
+ * @param {string} directory
+ */
+function callable(directory) {
+  if (!existsSync(directory)) return;
+  for (const file of readdirSync(directory).filter((name) => name.endsWith('.js'))) {
+    appendFileSync(join(directory, file), 'module.exports = Object.assign(exports.default, exports);\n');
+  }
 }
