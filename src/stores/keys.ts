@@ -22,6 +22,13 @@ function escapeKey(key: string): string {
   return `%#${createHash('sha256').update(Buffer.from(key, 'utf16le')).digest('base64url')}`;
 }
 
+function escapeName(name: string): string {
+  return escapeKey(name).replaceAll(':', '%3a');
+}
+
+/** The tag of bans. */
+export const BAN_TAG = 'b1';
+
 /**
  * The Redis keys of a query: `prefix:{name:key}tag`, one per policy and one for the ban, in one cluster slot. The tag names
  * the layout and the policy, so that neither versions nor policies read each other's state.
@@ -32,9 +39,9 @@ export class KeyMaker {
   readonly #ban: string | undefined;
 
   constructor(prefix: string, set: PolicySet) {
-    this.#head = `${prefix}:{${escapeKey(set.name).replaceAll(':', '%3a')}:`;
+    this.#head = `${prefix}:{${escapeName(set.name)}:`;
     this.#tails = set.policies.map(({ id }) => `}${id}`);
-    this.#ban = set.ban && '}b1';
+    this.#ban = set.ban && `}${BAN_TAG}`;
   }
 
   /** Appends the keys of all policies, after that of the ban if the set has one. */
@@ -54,4 +61,55 @@ export class KeyMaker {
     const head = this.#head + escapeKey(key);
     return chosen.map((i) => head + this.#tails[i]!);
   }
+}
+
+/** What a Redis key of ours says about the state that it holds. */
+export interface StateKey {
+  /** The limiter's name, and whose state it is; hashed names and keys cannot be read back. */
+  readonly name: string | Hash;
+  readonly key: string | Hash;
+  /** All of the Redis key before the tag: what the state of one key in one scope has in common. */
+  readonly head: string;
+  /** Tag and policy name, as in `CompiledPolicy.id`; or {@link BAN_TAG}. */
+  readonly id: string;
+}
+
+/** What is left of a string that was too long to be part of a Redis key. */
+export interface Hash {
+  /** SHA-256 of its UTF-16 code units, base64url. */
+  readonly hash: string;
+}
+
+const STATE_KEY = /^\{([^{}:]*):([^{}]*)\}([a-z]\d+(?::[\x20-\x7e]+)?)$/;
+
+/** Reads a Redis key back; undefined for what `KeyMaker` does not make. */
+export function parseStateKey(prefix: string, redisKey: string): StateKey | undefined {
+  if (!redisKey.startsWith(`${prefix}:`)) return undefined;
+  const [, name, key, id] = STATE_KEY.exec(redisKey.slice(prefix.length + 1)) ?? [];
+  if (name === undefined || key === undefined || id === undefined) return undefined;
+  const state: StateKey = {
+    name: readBack(name),
+    key: readBack(key),
+    head: redisKey.slice(0, -id.length - 1),
+    id,
+  };
+  const ours = isMadeBy(escapeName, state.name, name) && isMadeBy(escapeKey, state.key, key);
+  return ours ? state : undefined;
+}
+
+function readBack(escaped: string): string | Hash {
+  if (escaped.startsWith('%#')) return { hash: escaped.slice(2) };
+  return escaped.replace(/%([0-9a-f]{2})/g, (_, code: string) => String.fromCharCode(parseInt(code, 16)));
+}
+
+function isMadeBy(escape: (text: string) => string, read: string | Hash, escaped: string): boolean {
+  return typeof read === 'string' ? escape(read) === escaped : /^[\w-]{43}$/.test(read.hash);
+}
+
+/** A pattern for SCAN that matches the state of one scope, or of one key in it; of all by default. */
+export function statePattern(prefix: string, name?: string, key?: string, id = '*'): string {
+  const literal = (text: string): string => text.replace(/[*?[\]\\^]/g, '\\$&');
+  if (name === undefined) return `${literal(prefix)}:{*}${id}`;
+  const scope = `${literal(prefix)}:{${literal(escapeName(name))}:`;
+  return `${scope}${key === undefined ? '*' : literal(escapeKey(key))}}${id}`;
 }

@@ -1,13 +1,11 @@
 import { toMilliseconds, type Duration } from '../duration.js';
-import { HeadgateError, invalidOption } from '../errors.js';
-import type { CompiledPolicy } from '../policy.js';
+import { invalidOption } from '../errors.js';
 import { checkFunction, checkShape } from '../validate.js';
 import { Batcher, type Batch } from './batch.js';
 import { ScriptCalls } from './calls.js';
 import { commandsOf, type Commands, type RedisClient } from './clients.js';
 import { Denials } from './denials.js';
 import { KeyMaker } from './keys.js';
-import { malformedReply } from './reply.js';
 import { checkLease, Slices, type LeaseOptions } from './slices.js';
 import { assemble, type Script } from './scripts.js';
 import type {
@@ -21,6 +19,7 @@ import type {
   Store,
   Subject,
 } from './store.js';
+import { decode, policyArgs } from './wire.js';
 
 export type { RedisClient } from './clients.js';
 
@@ -57,17 +56,6 @@ interface Plan {
   readonly leases: boolean;
   /** Integers in the reply to one query: the ban, and three per policy. */
   readonly verdicts: number;
-}
-
-function policyArgs(policies: readonly CompiledPolicy[]): string[] {
-  return [
-    String(policies.length),
-    ...policies.flatMap(({ kernel, shadow, params }) => [
-      kernel,
-      shadow ? '1' : '0',
-      ...Object.values(params).map(String),
-    ]),
-  ];
 }
 
 /** Keeps state in Redis or Valkey, decides in one EVALSHA. Use {@link redisStore}. */
@@ -222,32 +210,6 @@ class RedisStore implements Store {
       await this.#run(assemble('set-ban', [], true), set, [this.#plan(set).keys.ban(key)], args);
     });
   }
-}
-
-/**
- * The answers to the queries of one call: what one fails with does not concern the others. Who asked checks each.
- *
- * @throws HeadgateError `HEADGATE_MALFORMED_REPLY` if they are not as many as the queries
- */
-function decode(reply: unknown, queries: number, banning: boolean, verdicts: number): (Reply | Error)[] {
-  if (!Array.isArray(reply)) throw malformedReply(reply);
-  const [now] = reply as number[];
-  const answers: (Reply | Error)[] = [];
-  let at = 1;
-  for (let i = 0; i < queries; i++) {
-    const first: unknown = reply[at];
-    if (typeof first === 'string') {
-      answers.push(new HeadgateError('HEADGATE_STORE_ERROR', first));
-      at++;
-      continue;
-    }
-    const ban = banning ? (reply[at++] as number) : 0;
-    const end = ban > 0 ? at : at + verdicts;
-    answers.push({ now: now!, ban, verdicts: reply.slice(at, end) as number[] });
-    at = end;
-  }
-  if (at !== reply.length) throw malformedReply(reply);
-  return answers;
 }
 
 /**
