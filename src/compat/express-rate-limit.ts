@@ -1,0 +1,168 @@
+import type { NextFunction, Request, Response } from 'express';
+import { isPromise } from '../stores/store.js';
+import { writeHeaders, writeRetryAfter, type Told } from './express-rate-limit/headers.js';
+import {
+  checkLimit,
+  configure,
+  counterOf,
+  isHeadgateStore,
+  optionsOf,
+  type Config,
+} from './express-rate-limit/options.js';
+import type {
+  AugmentedRequest,
+  Counted,
+  Options,
+  RateLimitInfo,
+  RateLimitRequestHandler,
+  Store,
+  ValueDeterminingMiddleware,
+} from './express-rate-limit/types.js';
+
+export { ipKeyGenerator } from './express-rate-limit/ip-key-generator.js';
+export { MemoryStore } from './express-rate-limit/memory-store.js';
+export type * from './express-rate-limit/types.js';
+export type { Validations } from './express-rate-limit/validations.js';
+
+/** @deprecated there too */
+export const SECOND = 1000;
+/** @deprecated there too */
+export const MINUTE = 60 * SECOND;
+/** @deprecated there too */
+export const HOUR = 60 * MINUTE;
+/** @deprecated there too */
+export const DAY = 24 * HOUR;
+
+/**
+ * express-rate-limit 8's middleware, on Headgate: its options, defaults, header fields, request property and stores. What
+ * differs is listed in docs/migrating.md.
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`; `HEADGATE_NAME_REQUIRED` or `HEADGATE_POLICY_MISMATCH` where limiters share a
+ * store of Headgate
+ */
+export function rateLimit(passedOptions: Partial<Options> = {}): RateLimitRequestHandler {
+  const config = configure(passedOptions);
+  const { validations } = config;
+  const counter = counterOf(config);
+  const options = optionsOf(config);
+  // Of a store of Headgate: limiters that share it have a name each.
+  const store = isHeadgateStore(config.store) ? { localKeys: true } : config.store;
+
+  /** Whether the request goes on. */
+  const admit = async (request: Request, response: Response, next: NextFunction): Promise<boolean> => {
+    const outcome = outcomeOf(response, config);
+    if (await config.skip(request, response)) return true;
+    const key = await config.keyGenerator(request, response);
+    const limit = await valueOf(config.limit, request, response);
+    const units = checkLimit(limit);
+    let counted: Counted;
+    try {
+      counted = await counter.count(key, units);
+    } catch (error) {
+      if (!config.passOnStoreError) throw error;
+      config.logger.error(
+        error,
+        'express-rate-limit: error from store, allowing request without rate-limiting.',
+      );
+      return true;
+    }
+    validations.positiveHits(counted.used);
+    validations.singleCount(request, store as Store, key);
+    validations.limit(limit);
+    const info = infoOf(counted, key, limit, units);
+    (request as AugmentedRequest)[config.requestPropertyName] = info;
+    const told = await tell(info, counted, request, response, config);
+    if (outcome) void undoLater(outcome, counted, request, response, config);
+    if (!counted.denied) return true;
+    writeRetryAfter(response, told, await valueOf(config.retryAfter, request, response));
+    await config.handler(request, response, next, options);
+    return false;
+  };
+
+  const middleware = async (request: Request, response: Response, next: NextFunction): Promise<void> => {
+    let admitted;
+    try {
+      admitted = await admit(request, response, next);
+    } catch (error) {
+      next(error);
+      return;
+    }
+    if (admitted) next();
+  };
+  return Object.assign(middleware, {
+    resetKey: (key: string) => {
+      const done = counter.resetKey(key);
+      // Not everyone waits for it.
+      if (isPromise(done)) done.catch(() => {});
+      return done;
+    },
+    getKey: (key: string) => {
+      if (!counter.get) throw new Error('The current store does not support the get/getKey method');
+      return counter.get(key);
+    },
+  });
+}
+
+function valueOf<T>(
+  value: T | ValueDeterminingMiddleware<T>,
+  request: Request,
+  response: Response,
+): T | Promise<T> {
+  return typeof value === 'function' ? (value as ValueDeterminingMiddleware<T>)(request, response) : value;
+}
+
+function infoOf({ used, resetTime }: Counted, key: string, limit: number, units: number): RateLimitInfo {
+  const info = { limit, used, remaining: Math.max(units - used, 0), resetTime, key };
+  // What version 6 called it.
+  return Object.defineProperty(info, 'current', { value: used });
+}
+
+/** Writes the header fields. */
+async function tell(
+  info: RateLimitInfo,
+  { denied }: Counted,
+  request: Request,
+  response: Response,
+  { windowMs, identifier, legacyHeaders, standardHeaders, validations }: Config,
+): Promise<Told> {
+  if (standardHeaders) validations.headersDraftVersion(standardHeaders);
+  const timed = standardHeaders === 'draft-7' || standardHeaders === 'draft-8';
+  if (timed) validations.headersResetTime(info.resetTime);
+  const name = standardHeaders === 'draft-8' ? await valueOf(identifier, request, response) : '';
+  const told = { info, windowMs, denied, name };
+  writeHeaders(response, told, legacyHeaders, standardHeaders);
+  return told;
+}
+
+/** How the response ends: true if it was sent whole; undefined if nobody wants to know. */
+function outcomeOf(
+  response: Response,
+  { skipFailedRequests, skipSuccessfulRequests }: Config,
+): Promise<boolean> | undefined {
+  if (!skipFailedRequests && !skipSuccessfulRequests) return undefined;
+  return new Promise((resolve) => {
+    response.once('finish', () => resolve(true));
+    response.once('close', () => resolve(false));
+    if (skipFailedRequests) response.once('error', () => resolve(false));
+  });
+}
+
+/** Takes a request back that turns out not to count. Never rejects. */
+async function undoLater(
+  outcome: Promise<boolean>,
+  counted: Counted,
+  request: Request,
+  response: Response,
+  { skipFailedRequests, skipSuccessfulRequests, requestWasSuccessful, logger }: Config,
+): Promise<void> {
+  let doing = 'in requestWasSuccessful callback';
+  try {
+    const successful = (await outcome) && (await requestWasSuccessful(request, response));
+    doing = 'from store during decrement';
+    if (successful ? skipSuccessfulRequests : skipFailedRequests) await counted.undo();
+  } catch (error) {
+    logger.error(error, `express-rate-limit: error ${doing}.`);
+  }
+}
+
+export default rateLimit;

@@ -1,0 +1,67 @@
+import { isPromise } from '../../stores/store.js';
+import { Timeouts } from '../../stores/timeouts.js';
+import type { ClientRateLimitInfo, Counted, Counter, LegacyStore, Store } from './types.js';
+
+/** Counts by a store made for express-rate-limit. */
+export class ForeignCounter implements Counter {
+  readonly get: Counter['get'];
+  readonly #store: Store;
+  readonly #timeouts: Timeouts;
+
+  constructor(store: Store, timeout: number) {
+    this.#store = store;
+    this.#timeouts = new Timeouts(timeout);
+    this.get = store.get?.bind(store);
+  }
+
+  async count(key: string, limit: number): Promise<Counted> {
+    const store = this.#store;
+    const answer = store.increment(key);
+    // A store may hand out its live record: the others' requests change it.
+    const { totalHits, resetTime } = isPromise(answer) ? await this.#inTime(answer) : answer;
+    const end = resetTime?.getTime();
+    return {
+      used: totalHits,
+      denied: totalHits > limit,
+      resetTime: resetTime && new Date(resetTime),
+      undo: () => {
+        if (end === undefined || Date.now() < end) return store.decrement(key);
+      },
+    };
+  }
+
+  resetKey(key: string) {
+    return this.#store.resetKey(key);
+  }
+
+  #inTime<T>(answer: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const awaited = this.#timeouts.add(reject);
+      answer.then(
+        (value) => {
+          if (this.#timeouts.settle(awaited)) resolve(value);
+        },
+        (error: Error) => {
+          if (this.#timeouts.settle(awaited)) reject(error);
+        },
+      );
+    });
+  }
+}
+
+/** A store of today's interface. */
+export function modernized(store: Store | LegacyStore): Store {
+  if (!('incr' in store) || 'increment' in store) return store as Store;
+  return {
+    increment: (key) =>
+      new Promise<ClientRateLimitInfo>((resolve, reject) => {
+        store.incr(key, (error, totalHits, resetTime) => {
+          if (error) reject(error);
+          else resolve({ totalHits, resetTime });
+        });
+      }),
+    decrement: (key) => store.decrement(key),
+    resetKey: (key) => store.resetKey(key),
+    ...(store.resetAll && { resetAll: () => store.resetAll!() }),
+  };
+}

@@ -1,0 +1,57 @@
+import { memoryStore } from '../../stores/memory.js';
+import { Quota } from './quota.js';
+import type { ClientRateLimitInfo, Counted, Options, Store } from './types.js';
+
+/** Keeps the count of each client in this process: Headgate's memory store behind express-rate-limit's interface. */
+export class MemoryStore implements Store {
+  windowMs = 60_000;
+  readonly localKeys = true;
+  #quota: Quota | undefined;
+
+  init({ windowMs }: Pick<Options, 'windowMs'>): void {
+    if (windowMs !== this.windowMs) this.#quota = undefined;
+    this.windowMs = windowMs;
+    this.#open();
+  }
+
+  get(key: string): Promise<ClientRateLimitInfo | undefined> {
+    return this.#open().get(key);
+  }
+
+  increment(key: string): Promise<ClientRateLimitInfo> {
+    return this.#open().increment(key);
+  }
+
+  decrement(key: string): Promise<void> {
+    return this.#open().decrement(key);
+  }
+
+  resetKey(key: string): Promise<void> {
+    return this.#open().resetKey(key);
+  }
+
+  resetAll(): Promise<void> {
+    this.#quota = undefined;
+    return Promise.resolve();
+  }
+
+  /** There is no timer to stop: it forgets everything. */
+  shutdown(): void {
+    this.#quota = undefined;
+  }
+
+  /** @internal */
+  count(key: string, limit: number): Promise<Counted> {
+    return this.#open().count(key, limit);
+  }
+
+  #open(): Quota {
+    if (!this.#quota) {
+      // A window's end is told as the very same time in all its requests.
+      let now = 0;
+      const store = memoryStore({ clock: () => (now = Date.now()) });
+      this.#quota = new Quota({ store, windowMs: this.windowMs }, () => now);
+    }
+    return this.#quota;
+  }
+}

@@ -1,0 +1,183 @@
+import { isIPv6 } from 'node:net';
+import type { Request } from 'express';
+import { toMilliseconds } from '../../duration.js';
+import { invalidOption } from '../../errors.js';
+import type { Store as HeadgateStore } from '../../stores/store.js';
+import { checkStore } from '../../validate.js';
+import { ForeignCounter, modernized } from './foreign.js';
+import { ipKeyGenerator } from './ip-key-generator.js';
+import { MemoryStore } from './memory-store.js';
+import { Quota } from './quota.js';
+import type {
+  AugmentedRequest,
+  Counter,
+  DraftHeadersVersion,
+  Logger,
+  Options,
+  Store,
+  ValueDeterminingMiddleware,
+} from './types.js';
+import { getValidations, type Validations } from './validations.js';
+
+/** Options with all defaults. */
+export interface Config extends Omit<Options, 'standardHeaders'> {
+  readonly standardHeaders: DraftHeadersVersion | false;
+  readonly validations: Validations;
+}
+
+/* eslint-disable no-console -- where misconfigurations are told by default */
+const consoleLogger: Logger = {
+  warn: (...args) => console.warn(...args.reverse()),
+  error: (...args) => console.error(...args.reverse()),
+};
+/* eslint-enable no-console */
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export function configure(passed: Partial<Options>): Config {
+  const given = Object.fromEntries(
+    Object.entries(passed).filter(([, value]) => value !== undefined),
+  ) as Partial<Options>;
+  const logger = given.logger ?? consoleLogger;
+  const validations = getValidations(given.validate ?? true, logger);
+  checkOptions(given, validations);
+  const config: Config = {
+    windowMs: 60_000,
+    limit: given.max ?? 5,
+    message: 'Too many requests, please try again later.',
+    statusCode: 429,
+    legacyHeaders: given.headers ?? true,
+    identifier: (request) => nameOf(request, config),
+    requestPropertyName: 'rateLimit',
+    skipFailedRequests: false,
+    skipSuccessfulRequests: false,
+    requestWasSuccessful: (_request, response) => response.statusCode < 400,
+    skip: () => false,
+    keyGenerator: async (request, response) => {
+      validations.ip(request.ip);
+      validations.trustProxy(request);
+      validations.xForwardedForHeader(request);
+      validations.forwardedHeader(request);
+      const ip = request.ip!;
+      const { ipv6Subnet } = config;
+      if (!isIPv6(ip) || typeof ipv6Subnet !== 'function') {
+        return ipKeyGenerator(ip, ipv6Subnet as number | false);
+      }
+      const subnet = await ipv6Subnet(request, response);
+      validations.ipv6Subnet(subnet);
+      return ipKeyGenerator(ip, subnet);
+    },
+    ipv6Subnet: 56,
+    handler: async (request, response) => {
+      response.status(config.statusCode);
+      const message: unknown = config.message;
+      const body: unknown =
+        typeof message === 'function'
+          ? await (message as ValueDeterminingMiddleware<unknown>)(request, response)
+          : message;
+      if (!response.headersSent) response.send(body);
+    },
+    passOnStoreError: false,
+    store: new MemoryStore(),
+    validate: validations.enabled,
+    ...given,
+    standardHeaders: draftOf(given.standardHeaders),
+    validations,
+    logger,
+  };
+  if (typeof config.limit !== 'function') checkLimit(config.limit);
+  return config;
+}
+
+function checkOptions(given: Partial<Options>, validations: Validations): void {
+  const { draft_polli_ratelimit_headers, onLimitReached } = given as Record<string, unknown>;
+  const { ipv6Subnet, keyGenerator } = given;
+  validations.validationsConfig();
+  validations.knownOptions(given);
+  validations.draftPolliHeaders(draft_polli_ratelimit_headers);
+  validations.onLimitReached(onLimitReached);
+  if (ipv6Subnet !== undefined && typeof ipv6Subnet !== 'function') validations.ipv6Subnet(ipv6Subnet);
+  validations.keyGeneratorIpFallback(keyGenerator);
+  validations.ipv6SubnetOrKeyGenerator(given);
+}
+
+function draftOf(standardHeaders: Options['standardHeaders'] | undefined): DraftHeadersVersion | false {
+  return standardHeaders === true ? 'draft-6' : (standardHeaders ?? false);
+}
+
+/**
+ * A limit that a program gave: a number, or one as text, as it comes from the environment.
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`
+ */
+export function checkLimit(limit: unknown): number {
+  const units = typeof limit === 'string' && limit.trim() !== '' ? Number(limit) : limit;
+  if (typeof units !== 'number' || Number.isNaN(units)) {
+    throw invalidOption('limit', limit, 'Write a number of requests, or a function that returns one.');
+  }
+  return units;
+}
+
+const UNITS = [
+  [86_400_000, 'day', 's'],
+  [3_600_000, 'hr', 's'],
+  [60_000, 'min', ''],
+  [0, 'sec', ''],
+] as const;
+
+/** A policy's name: `5-in-2hrs`. */
+function nameOf(request: Request, { requestPropertyName, windowMs }: Config): string {
+  const { limit } = (request as AugmentedRequest)[requestPropertyName]!;
+  const [ms, unit, plural] = UNITS.find(([least]) => windowMs >= least)!;
+  const count = windowMs / (ms || 1000);
+  return `${limit}-in-${count}${unit}${count > 1 ? plural : ''}`;
+}
+
+/** What counts, for the `store` option. @throws HeadgateError `HEADGATE_INVALID_OPTION` and those of a limiter's name */
+export function counterOf(config: Config): Counter {
+  const { store, windowMs, name, timeout, validations } = config;
+  if (isHeadgateStore(store)) {
+    validations.creationStack({});
+    return new Quota({ store: checkStore(store), windowMs, name, timeout });
+  }
+  const modern = modernized(store);
+  checkForeignStore(modern);
+  validations.creationStack(modern);
+  validations.unsharedStore(modern);
+  if (modern instanceof MemoryStore) {
+    modern.init(config);
+    return modern;
+  }
+  initialize(modern, config);
+  return new ForeignCounter(modern, toMilliseconds('timeout', timeout ?? '1s'));
+}
+
+export function isHeadgateStore(store: Options['store']): store is HeadgateStore {
+  return 'decide' in store;
+}
+
+function checkForeignStore(store: Store): void {
+  const { increment, decrement, resetKey, resetAll = increment, init = increment } = store;
+  if ([increment, decrement, resetKey, resetAll, init].every((method) => typeof method === 'function'))
+    return;
+  throw invalidOption(
+    'store',
+    store,
+    'Pass a store of Headgate, or one made for express-rate-limit: with increment, decrement and resetKey.',
+  );
+}
+
+/** A store that fails to begin may do better later. */
+function initialize(store: Store, config: Config): void {
+  const report = (error: unknown): void =>
+    config.logger.error(error, 'express-rate-limit: error during store initialization.');
+  try {
+    Promise.resolve(store.init?.(optionsOf(config))).catch(report);
+  } catch (error) {
+    report(error);
+  }
+}
+
+/** What stores and handlers are told of the options. */
+export function optionsOf({ validations, ...options }: Config): Options {
+  return { ...options, validate: validations.enabled };
+}

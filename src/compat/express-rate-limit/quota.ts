@@ -1,0 +1,137 @@
+import type { Decision } from '../../decision.js';
+import { toMilliseconds, type Duration } from '../../duration.js';
+import { createLimiter, type Limiter } from '../../limiter.js';
+import type { PolicySet, Store } from '../../stores/store.js';
+import { MAX_UNITS } from '../../validate.js';
+import type { ClientRateLimitInfo, Counted, Counter } from './types.js';
+
+/** How many limits are compiled, and how many keys' denials are counted, at a time. */
+const REMEMBERED = 10_000;
+
+interface Scope {
+  readonly store: Store;
+  readonly windowMs: number;
+  readonly name?: string | undefined;
+  readonly timeout?: Duration | undefined;
+}
+
+/** Counts by a limiter of Headgate's: a fixed window, whose limit comes with each request. */
+export class Quota implements Counter {
+  readonly #limiter: Limiter;
+  readonly #window: number;
+  readonly #sets = new Map<number, PolicySet>();
+  readonly #denials = new Denials();
+  readonly #now: () => number;
+
+  /** @param now the store's clock, as it was at the latest decision */
+  constructor({ store, windowMs, name, timeout }: Scope, now = Date.now) {
+    this.#now = now;
+    this.#window = toMilliseconds('windowMs', Math.ceil(windowMs));
+    // The largest limit: what its state has counted can be read whatever the limit of a request was.
+    this.#limiter = createLimiter({
+      store,
+      ...this.#policy(MAX_UNITS),
+      ...(name !== undefined && { name }),
+      ...(timeout !== undefined && { timeout }),
+      onStoreError: 'throw',
+    });
+  }
+
+  async count(key: string, limit: number): Promise<Counted> {
+    const units = Math.min(Math.floor(limit), MAX_UNITS);
+    if (units < 1) return this.#deny(key, 0, Date.now() + this.#window);
+    const decision = await this.#limiter.decide(String(key), 1, this.#set(units));
+    const end = this.#end(decision);
+    if (!decision.allowed) return this.#deny(key, units, end);
+    return {
+      used: units - decision.remaining,
+      denied: false,
+      resetTime: new Date(end),
+      undo: () => decision.refund(),
+    };
+  }
+
+  async get(key: string): Promise<ClientRateLimitInfo | undefined> {
+    const decision = await this.#limiter.peek(String(key));
+    if (decision.resetAfterMs === 0) return undefined;
+    const end = this.#end(decision);
+    const totalHits = MAX_UNITS - decision.remaining + this.#denials.of(key);
+    return { totalHits, resetTime: new Date(end) };
+  }
+
+  async increment(key: string): Promise<ClientRateLimitInfo> {
+    const { used, resetTime } = await this.count(key, MAX_UNITS);
+    return { totalHits: used, resetTime };
+  }
+
+  decrement(key: string): Promise<void> {
+    return this.#limiter.refund(String(key));
+  }
+
+  resetKey(key: string): Promise<void> {
+    this.#denials.forget(key);
+    return this.#limiter.reset(String(key));
+  }
+
+  /** A denied request is charged nothing; it is told as used all the same, as it would be there. */
+  #deny(key: string, limit: number, end: number): Counted {
+    const denied = this.#denials.add(key, end);
+    return {
+      used: limit + denied.count,
+      denied: true,
+      resetTime: new Date(limit > 0 ? end : denied.end),
+      undo: () => void denied.count--,
+    };
+  }
+
+  #end({ resetAfterMs }: Decision): number {
+    return this.#now() + resetAfterMs;
+  }
+
+  #set(limit: number): PolicySet {
+    let set = this.#sets.get(limit);
+    if (!set) {
+      if (this.#sets.size === REMEMBERED) this.#sets.clear();
+      this.#sets.set(limit, (set = this.#limiter.compile([this.#policy(limit)])));
+    }
+    return set;
+  }
+
+  #policy(limit: number) {
+    return { algorithm: 'fixed-window', limit, window: this.#window } as const;
+  }
+}
+
+interface DeniedKey {
+  readonly end: number;
+  count: number;
+}
+
+/** How often each key was denied in its window, by this process. For show: nothing is decided by it. */
+class Denials {
+  readonly #keys = new Map<string, DeniedKey>();
+
+  /** @param end of the window in which it is denied */
+  add(key: string, end: number): DeniedKey {
+    let denied = this.#find(key);
+    if (!denied) {
+      if (this.#keys.size === REMEMBERED) this.#keys.clear();
+      this.#keys.set(key, (denied = { end, count: 0 }));
+    }
+    denied.count++;
+    return denied;
+  }
+
+  of(key: string): number {
+    return this.#find(key)?.count ?? 0;
+  }
+
+  forget(key: string): void {
+    this.#keys.delete(key);
+  }
+
+  #find(key: string): DeniedKey | undefined {
+    const denied = this.#keys.get(key);
+    return denied && Date.now() < denied.end ? denied : undefined;
+  }
+}

@@ -1,0 +1,154 @@
+import type { NextFunction, Request, RequestHandler, Response } from 'express';
+import type { Duration } from '../../duration.js';
+import type { MaybePromise, Store as HeadgateStore } from '../../stores/store.js';
+import type { Validations } from './validations.js';
+
+// Names and shapes are express-rate-limit's: programs that import its types compile with these.
+
+/** A value that depends on the request, now or later. */
+export type ValueDeterminingMiddleware<T> = (request: Request, response: Response) => T | Promise<T>;
+
+/** Answers a denied request. */
+export type RateLimitExceededEventHandler = (
+  request: Request,
+  response: Response,
+  next: NextFunction,
+  optionsUsed: Options,
+) => unknown;
+
+/** Used by versions before 7; the option is gone, there and here. */
+export type RateLimitReachedEventHandler = (
+  request: Request,
+  response: Response,
+  optionsUsed: Options,
+) => void;
+
+export type LoggerFn = (error: unknown, message?: string) => void;
+
+export type Logger = { error: LoggerFn; warn: LoggerFn };
+
+/** What is known of one client. */
+export type ClientRateLimitInfo = { totalHits: number; resetTime: Date | undefined };
+
+export type IncrementResponse = ClientRateLimitInfo;
+
+export type IncrementCallback = (
+  error: Error | undefined,
+  totalHits: number,
+  resetTime: Date | undefined,
+) => void;
+
+/** The store interface of express-rate-limit; the `store` option takes those of Headgate as well. */
+export type Store = {
+  /** Called once, when the limiter is made. */
+  init?: (options: Options) => void | Promise<void>;
+  get?: (key: string) => Promise<ClientRateLimitInfo | undefined> | ClientRateLimitInfo | undefined;
+  increment: (key: string) => Promise<IncrementResponse> | IncrementResponse;
+  decrement: (key: string) => Promise<void> | void;
+  resetKey: (key: string) => Promise<void> | void;
+  resetAll?: () => Promise<void> | void;
+  shutdown?: () => Promise<void> | void;
+  /** Its keys are of this instance alone. */
+  localKeys?: boolean;
+  prefix?: string;
+};
+
+/** The store interface of version 5 and before. */
+export type LegacyStore = {
+  incr: (key: string, callback: IncrementCallback) => void;
+  decrement: (key: string) => void;
+  resetKey: (key: string) => void;
+  resetAll?: () => void;
+};
+
+export type DraftHeadersVersion = 'draft-6' | 'draft-7' | 'draft-8';
+
+/** Which validations are on. */
+export type EnabledValidations = {
+  [key in keyof Omit<Validations, 'enabled' | 'disable'> | 'default']?: boolean;
+};
+
+/** The options of express-rate-limit; the last two are Headgate's. */
+export type Options = {
+  /** Default 60,000 ms. */
+  windowMs: number;
+  /** Requests per window and client; 0 denies all. Default 5. */
+  limit: number | ValueDeterminingMiddleware<number>;
+  /** The body of a denial: what `response.send` takes, or a function that returns it. */
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- handlers take it apart
+  message: any;
+  /** Default 429. */
+  statusCode: number;
+  /** `X-RateLimit-*`. Default `true`. */
+  legacyHeaders: boolean;
+  /** `RateLimit*`: of a draft; `true` is `'draft-6'`. Default `false`. */
+  standardHeaders: boolean | DraftHeadersVersion;
+  /** The policy's name in draft 8. Default `'{limit}-in-{window}'`. */
+  identifier: string | ValueDeterminingMiddleware<string>;
+  /** What `Retry-After` says, in seconds; it changes nothing else. Default: the time until the window's end. */
+  retryAfter?: number | ValueDeterminingMiddleware<number>;
+  /** Where the request tells what is left. Default `'rateLimit'`. */
+  requestPropertyName: string;
+  skipFailedRequests: boolean;
+  skipSuccessfulRequests: boolean;
+  /** Default: the client's address, an IPv6 address by its network. */
+  keyGenerator: ValueDeterminingMiddleware<string>;
+  /** The prefix length by which IPv6 addresses are one client, 1 to 128; or `false`. Default 56. */
+  ipv6Subnet: number | ValueDeterminingMiddleware<number> | false;
+  handler: RateLimitExceededEventHandler;
+  skip: ValueDeterminingMiddleware<boolean>;
+  /** Default: a status below 400. */
+  requestWasSuccessful: ValueDeterminingMiddleware<boolean>;
+  /** Default: a {@link MemoryStore} of its own. */
+  store: Store | LegacyStore | HeadgateStore;
+  /** Which misconfigurations are looked for, and logged once. Default: all. */
+  validate: boolean | EnabledValidations;
+  /** @deprecated the name of `legacyHeaders` before version 6 */
+  headers?: boolean;
+  /** @deprecated the name of `limit` before version 7 */
+  max?: number | ValueDeterminingMiddleware<number>;
+  /** If the store fails: let the request pass, instead of failing it. Default `false`. */
+  passOnStoreError: boolean;
+  /** Default: the console. */
+  logger: Logger;
+  /** Headgate's: the quota's scope. Limiters that share one Headgate store need a name each. */
+  name?: string;
+  /** Headgate's: how long the store may take. Default `'100ms'` for a store of Headgate's, `'1s'` for others. */
+  timeout?: Duration;
+};
+
+/** What a request tells of its quota. */
+export type RateLimitInfo = {
+  limit: number;
+  used: number;
+  remaining: number;
+  resetTime: Date | undefined;
+  key: string;
+};
+
+export type AugmentedRequest = Request & { [key: string]: RateLimitInfo };
+
+/** The middleware. */
+export type RateLimitRequestHandler = RequestHandler & {
+  /** Forgets what a client has used. */
+  resetKey: (key: string) => void;
+  getKey: (key: string) => Promise<ClientRateLimitInfo | undefined> | ClientRateLimitInfo | undefined;
+};
+
+/** What one request was counted as. */
+export interface Counted {
+  /** Requests of this window, this one and denied ones included. */
+  readonly used: number;
+  readonly denied: boolean;
+  readonly resetTime: Date | undefined;
+  /** Takes it back: the request is not to count. */
+  undo(): MaybePromise<void>;
+}
+
+/** What counts requests. */
+export interface Counter {
+  count(key: string, limit: number): MaybePromise<Counted>;
+  resetKey(key: string): MaybePromise<void>;
+  /** Undefined if the store cannot tell. */
+  readonly get: ((key: string) => MaybePromise<ClientRateLimitInfo | undefined>) | undefined;
+}

@@ -1,0 +1,156 @@
+import type { Decision } from '../../decision.js';
+import { assembleLimiter, type Limiter } from '../../limiter.js';
+import type { PolicySet, Store } from '../../stores/store.js';
+import { MAX_UNITS } from '../../validate.js';
+import { HeadgateError } from '../../errors.js';
+import type { Count, FastifyRateLimitStore } from './types.js';
+
+/** What a request is counted by; functions of the request were asked. */
+export interface Quota {
+  readonly max: number;
+  /** Milliseconds. */
+  readonly timeWindow: number;
+  /** -1: none. */
+  readonly ban: number;
+}
+
+/** One count per key, be it on a limiter or in a store of the user's own. */
+export abstract class Counter {
+  /** Requests that were counted: each is counted once, whatever hooks it passes. */
+  readonly seen = new WeakSet<object>();
+
+  abstract incr(key: string, quota: Quota): Promise<Count>;
+  abstract read(key: string, quota: Quota): Promise<Count>;
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+}
+
+/** Counts in a store of the user's own. */
+export class StoreCounter extends Counter {
+  readonly #store: FastifyRateLimitStore;
+
+  constructor(store: FastifyRateLimitStore) {
+    super();
+    this.#store = store;
+  }
+
+  incr(key: string, quota: Quota): Promise<Count> {
+    return this.#ask('incr', key, quota);
+  }
+
+  read(key: string, quota: Quota): Promise<Count> {
+    return this.#ask('read', key, quota);
+  }
+
+  #ask(method: 'incr' | 'read', key: string, { timeWindow, max }: Quota): Promise<Count> {
+    return new Promise((resolve, reject) => {
+      const done = (error: Error | null, result?: Count): void => (error ? reject(error) : resolve(result!));
+      this.#store[method]!(key, done, timeWindow, max);
+    });
+  }
+
+  /** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
+  checkReadable(): void {
+    if (typeof this.#store.read === 'function') return;
+    throw new HeadgateError(
+      'HEADGATE_INVALID_ARGUMENT',
+      'The configured rate-limit store does not implement a `read` method, which is required to use `{ increment: false }`',
+    );
+  }
+}
+
+/** What a request does that is denied. `renew`: the window begins again. `double`: what is left of it doubles, at least. */
+export type Hold = 'renew' | 'double';
+
+/** How many different policies are remembered. */
+const REMEMBERED = 1000;
+
+/** The longest ban: 366 days. */
+const LONGEST = 366 * 24 * 60 * 60 * 1000;
+
+/**
+ * Counts by a fixed window, which charges what it admits and nothing else. So that the first denials are told from those after
+ * them (`ban`), or from none (`read`), it admits as many more; who asks compares with `max`.
+ */
+export class LimiterCounter extends Counter {
+  /** Whether it is asked what it counts, besides being asked to count. */
+  readable = false;
+  readonly #limiter: Limiter;
+  readonly #hold: Hold | undefined;
+  /** With a hold: denials, until they ban. */
+  readonly #denials: Limiter | undefined;
+  readonly #sets = new Map<string, PolicySet>();
+
+  constructor(name: string, store: Store, hold: Hold | undefined) {
+    super();
+    const options = { store, onStoreError: 'throw', timeout: '1s', ...(hold && { ban: {} }) } as const;
+    this.#hold = hold;
+    this.#limiter = assembleLimiter({ ...options, name }, { tiers: true });
+    this.#denials = hold && assembleLimiter({ ...options, name: `${name} denials` }, { tiers: true });
+  }
+
+  async incr(key: string, quota: Quota): Promise<Count> {
+    const decision = await this.#decide(key, quota, 1);
+    if (!this.#hold) return this.#count(decision, quota);
+    if (decision.allowed && decision.limit - decision.remaining <= quota.max) return this.#count(decision, quota);
+    const left = decision.reason === 'banned' ? decision.retryAfterMs! : 0;
+    const ttl = this.#hold === 'renew' ? quota.timeWindow : doubled(left, quota.timeWindow);
+    const [banned] = await Promise.all([this.#strike(key, quota, ttl), this.#limiter.ban(key, ttl)]);
+    return { current: over(quota, banned), ttl };
+  }
+
+  async read(key: string, quota: Quota): Promise<Count> {
+    const decision = await this.#decide(key, quota, 0);
+    if (decision.reason !== 'banned') return this.#count(decision, quota);
+    const { reason } = await this.#denials!.decide(key, 0, this.#set(this.#denials!, 1, quota.timeWindow));
+    return { current: over(quota, reason === 'banned'), ttl: decision.retryAfterMs! };
+  }
+
+  override async close(): Promise<void> {
+    await Promise.all([this.#limiter.close(), this.#denials?.close()]);
+  }
+
+  async #decide(key: string, { max, ban, timeWindow }: Quota, cost: number): Promise<Decision> {
+    const more = this.#hold ? 0 : Math.max(0, ban) + (this.readable ? 1 : 0);
+    const limit = Math.min(MAX_UNITS, Math.max(1, Math.floor(max) + more));
+    return this.#limiter.decide(key, cost, this.#set(this.#limiter, limit, timeWindow));
+  }
+
+  #count(decision: Decision, quota: Quota): Count {
+    const { allowed, limit, remaining, resetAfterMs } = decision;
+    return { current: allowed ? limit - remaining : over(quota, true), ttl: resetAfterMs };
+  }
+
+  /** Counts a denial within one window; true if there were more than `ban`. Then it stays so while the hold lasts. */
+  async #strike(key: string, { ban, timeWindow }: Quota, ttl: number): Promise<boolean> {
+    if (ban <= 0) return ban === 0;
+    const denials = this.#denials!;
+    const { allowed } = await denials.decide(key, 1, this.#set(denials, Math.min(MAX_UNITS, ban), timeWindow));
+    if (!allowed) await denials.ban(key, ttl);
+    return !allowed;
+  }
+
+  #set(limiter: Limiter, limit: number, window: number): PolicySet {
+    const id = `${limiter.name} ${limit} ${window}`;
+    let set = this.#sets.get(id);
+    if (!set) {
+      set = limiter.compile([{ algorithm: 'fixed-window', limit, window }]);
+      if (this.#sets.size === REMEMBERED) this.#sets.clear();
+      this.#sets.set(id, set);
+    }
+    return set;
+  }
+}
+
+/** The count of a denied request: as low as it can be. */
+function over({ max, ban }: Quota, banned: boolean): number {
+  return max + 1 + (banned ? Math.max(0, ban) : 0);
+}
+
+/** Of 1, 2, 4, 8 ... windows, the shortest that is at least twice what is left; with nothing left, one. */
+function doubled(left: number, window: number): number {
+  let length = window;
+  while (left > 0 && length < LONGEST && length / 2 < Math.max(left, window)) length *= 2;
+  return Math.min(length, LONGEST);
+}

@@ -1,0 +1,19 @@
+import { isIPv6 } from 'node:net';
+import { clientKeys, type ClientKey } from '../../http/client-key.js';
+
+export const DEFAULT_SUBNET = 64;
+
+const bySubnet = new Map<number, ClientKey>();
+
+/**
+ * A client's address as a key: IPv4 as it is, also where it comes mapped into IPv6; of IPv6 its network's first address.
+ *
+ * @param ipv6Subnet the network's prefix length
+ * @throws HeadgateError `HEADGATE_NO_CLIENT_IP` if there is no address
+ */
+export function normalizeIP(ip: string, ipv6Subnet = DEFAULT_SUBNET): string {
+  if (typeof ip === 'string' && !isIPv6(ip)) return ip.toLowerCase();
+  let keys = bySubnet.get(ipv6Subnet);
+  if (!keys) bySubnet.set(ipv6Subnet, (keys = clientKeys(ipv6Subnet)));
+  return keys(ip).replace(/\/\d+$/, '');
+}

@@ -1,0 +1,111 @@
+import type { FastifyRequest } from 'fastify';
+import { toMilliseconds } from '../../duration.js';
+import { HeadgateError, invalidOption } from '../../errors.js';
+import { checkChoice } from '../../validate.js';
+import { DEFAULT_SUBNET, normalizeIP } from './normalize-ip.js';
+import type { errorResponseBuilderContext, RateLimitHook, RateLimitPluginOptions } from './types.js';
+
+type Callback = (req: FastifyRequest, key: string) => unknown;
+
+/** The options of one limit with all defaults; a store of one's own gets them, too. */
+export interface Params {
+  readonly max: number | Callback;
+  readonly timeWindow: number | Callback;
+  readonly ban: number;
+  readonly hook: RateLimitHook;
+  readonly cache: number | undefined;
+  readonly groupId: string | undefined;
+  readonly allowList: readonly unknown[] | Callback | null;
+  readonly keyGenerator: (req: FastifyRequest) => unknown;
+  /** Whether the key is the client's address. */
+  readonly keyIsAddress: boolean;
+  readonly ipv6Subnet: number;
+  readonly continueExceeding: boolean;
+  readonly exponentialBackoff: boolean;
+  readonly skipOnError: boolean;
+  readonly enableDraftSpec: boolean;
+  readonly addHeaders: Readonly<Record<string, boolean | undefined>>;
+  readonly addHeadersOnExceeding: Readonly<Record<string, boolean | undefined>>;
+  readonly onExceeding: Callback;
+  readonly onExceeded: Callback;
+  readonly onBanReach: Callback;
+  readonly errorResponseBuilder: (req: FastifyRequest, context: errorResponseBuilderContext) => object;
+}
+
+const HOOKS = ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as const;
+
+const DIGITS = /^\d+$/;
+
+/**
+ * Options as users write them. As with @fastify/rate-limit, an unknown one is ignored, and a value of a wrong type is as none,
+ * but where that would limit nothing or by another window than was meant.
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION` for a `timeWindow`, a `hook` or a `groupId` that is none
+ */
+export function compileParams(options: RateLimitPluginOptions): Params {
+  const ipv6Subnet = subnetOf(options.ipv6Subnet);
+  const given = functionIn(options.keyGenerator);
+  return {
+    max: isCount(options.max) ? Math.trunc(options.max) : (functionIn(options.max) ?? 1000),
+    timeWindow: windowOf(options.timeWindow),
+    ban: isCount(options.ban) ? Math.trunc(options.ban) : -1,
+    hook: checkChoice('hook', options.hook ?? 'onRequest', HOOKS),
+    cache: options.cache,
+    groupId: groupOf(options.groupId),
+    allowList: options.allowList ?? null,
+    keyGenerator: given ?? ((req) => normalizeIP(req.ip, ipv6Subnet)),
+    keyIsAddress: given === undefined,
+    ipv6Subnet,
+    continueExceeding: options.continueExceeding === true,
+    exponentialBackoff: options.exponentialBackoff === true,
+    skipOnError: options.skipOnError === true,
+    enableDraftSpec: options.enableDraftSpec === true,
+    addHeaders: { ...options.addHeaders },
+    addHeadersOnExceeding: { ...options.addHeadersOnExceeding },
+    onExceeding: functionIn(options.onExceeding) ?? nothing,
+    onExceeded: functionIn(options.onExceeded) ?? nothing,
+    onBanReach: functionIn(options.onBanReach) ?? nothing,
+    errorResponseBuilder: functionIn(options.errorResponseBuilder) ?? defaultError,
+  };
+}
+
+function functionIn<T>(value: T): Extract<T, (...args: never[]) => unknown> | undefined {
+  return typeof value === 'function' ? (value as Extract<T, (...args: never[]) => unknown>) : undefined;
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isFinite(value) && (value as number) >= 0;
+}
+
+function subnetOf(bits: unknown): number {
+  return isCount(bits) && bits <= 128 ? Math.trunc(bits) : DEFAULT_SUBNET;
+}
+
+function windowOf(value: RateLimitPluginOptions['timeWindow']): Params['timeWindow'] {
+  if (typeof value === 'function') return value;
+  return typeof value === 'string' || isCount(value) ? toWindow(value) : 60_000;
+}
+
+/** A `timeWindow`, also what a function returned. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export function toWindow(value: unknown): number {
+  if (typeof value === 'number') return toMilliseconds('timeWindow', Math.trunc(value));
+  const bare = typeof value === 'string' && DIGITS.test(value);
+  return toMilliseconds('timeWindow', bare ? Number(value) : value);
+}
+
+/** A `max` that a function returned. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export function toMax(value: unknown): number {
+  if (typeof value === 'number' && !Number.isNaN(value)) return value;
+  throw invalidOption('max', value, 'Return a number.');
+}
+
+function groupOf(groupId: unknown): string | undefined {
+  if (groupId === undefined || typeof groupId === 'string') return groupId;
+  throw new HeadgateError('HEADGATE_INVALID_OPTION', 'groupId must be a string');
+}
+
+function nothing(): void {}
+
+function defaultError(_req: FastifyRequest, { statusCode, after }: errorResponseBuilderContext): Error {
+  return Object.assign(new Error(`Rate limit exceeded, retry in ${after}`), { statusCode });
+}
