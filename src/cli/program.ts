@@ -1,10 +1,15 @@
+import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
-import manifest from '../../package.json' with { type: 'json' };
+import * as ban from './commands/ban.js';
+import * as list from './commands/list.js';
+import * as peek from './commands/peek.js';
+import * as reset from './commands/reset.js';
+import * as unban from './commands/unban.js';
 import { EXIT, reportOf } from './errors.js';
 import { createIo, type Io, type Streams } from './io.js';
 
-/** Each adds its command to the program. */
-const commands: readonly ((program: Command, io: Io) => void)[] = [];
+/** In the order of the help. */
+const commands: readonly { register(program: Command, io: Io): void }[] = [list, peek, reset, ban, unban];
 
 /**
  * Runs one command line.
@@ -14,11 +19,12 @@ const commands: readonly ((program: Command, io: Io) => void)[] = [];
  */
 export async function run(args: readonly string[], streams: Streams): Promise<number> {
   const io = createIo(streams, asksForJson(args));
+  const program = createProgram(io);
   try {
-    await createProgram(io).parseAsync(args, { from: 'user' });
+    await program.parseAsync(args, { from: 'user' });
     return io.exitCode;
   } catch (error) {
-    return fail(io, error);
+    return error instanceof CommanderError ? misread(error, program, args, io) : fail(error, io);
   }
 }
 
@@ -30,27 +36,45 @@ function asksForJson(args: readonly string[]): boolean {
 function createProgram(io: Io): Command {
   const program = new Command('headgate')
     .description('Looks at, and changes, the state that limiters keep in Redis or Valkey.')
-    .version(manifest.version, '-V, --version', 'print the version')
+    .version(version(), '-V, --version', 'print the version')
     .option('--json', 'write JSON, errors too')
     .helpOption('-h, --help', 'print this help')
+    .helpCommand('help [command]', 'print the help of a command')
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({
       writeOut: (text) => void io.stdout.write(text),
-      // Errors are written by `fail`, all in one way.
+      // Errors are written by `run`, all in one way.
       writeErr: () => {},
     })
     .exitOverride();
-  for (const register of commands) register(program, io);
+  for (const { register } of commands) register(program, io);
   return program;
 }
 
-function fail(io: Io, error: unknown): number {
-  // Help and version have been written.
-  if (error instanceof CommanderError && error.exitCode === 0) return EXIT.ok;
-  const { code, message, exitCode } =
-    error instanceof CommanderError
-      ? { code: 'USAGE', message: error.message.replace(/^error: /, ''), exitCode: EXIT.usage }
-      : reportOf(error);
-  io.stderr.write(io.json ? `${JSON.stringify({ code, message })}\n` : `headgate: ${message}\n`);
+/** It stands at the same place as seen from the source and from the bundle. */
+function version(): string {
+  const manifest = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  return (JSON.parse(manifest) as { version: string }).version;
+}
+
+/** Help and version end a run like an error does. */
+function misread(error: CommanderError, program: Command, args: readonly string[], io: Io): number {
+  if (error.exitCode === 0) return EXIT.ok;
+  const command = program.commands.find((known) => args.includes(known.name()));
+  const help = `headgate ${command ? `${command.name()} ` : ''}--help`;
+  const message =
+    error.code === 'commander.help'
+      ? `which command? ${program.commands.map((known) => known.name()).join(', ')}.`
+      : error.message.replace(/^error: /, '');
+  return tell({ code: 'USAGE', message: `${message}\nSee: ${help}` }, EXIT.usage, io);
+}
+
+function fail(error: unknown, io: Io): number {
+  const { code, message, exitCode } = reportOf(error);
+  return tell({ code, message }, exitCode, io);
+}
+
+function tell(report: { code: string; message: string }, exitCode: number, io: Io): number {
+  io.stderr.write(io.json ? `${JSON.stringify(report)}\n` : `headgate: ${report.message}\n`);
   return exitCode;
 }

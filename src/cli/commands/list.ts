@@ -1,0 +1,161 @@
+import type { Command } from 'commander';
+import type { Hash } from '../../stores/keys.js';
+import { usageError } from '../errors.js';
+import { columns, duration, printable } from '../format.js';
+import { write, writeJsonLine, type Io } from '../io.js';
+import { addLimitsOptions, addNameOption, nameOf, readLimits, type LimitsOptions } from '../limits.js';
+import { Finder, type Find, type Wanted } from '../redis/finds.js';
+import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
+
+interface Options extends RedisOptions, LimitsOptions {
+  readonly limited?: boolean;
+  readonly banned?: boolean;
+  readonly all?: boolean;
+  readonly limit?: string;
+}
+
+/** People read no more than this; `--limit` says otherwise. */
+const ENOUGH = 1000;
+
+export function register(program: Command, io: Io): void {
+  const command = program
+    .command('list')
+    .summary('who is banned or limited now')
+    .description(
+      'Lists who is banned or limited now, by scope. Redis holds what was spent, not the limits: without --policy or --policies ' +
+        'it lists who is banned, and the keys that hold state. It goes through the keys by SCAN, in small steps.',
+    );
+  addLimitsOptions(addNameOption(command))
+    .option('--limited', 'only those whose next request would be denied by a policy')
+    .option('--banned', 'only those who are banned')
+    .option('--all', 'also those whose next request would be admitted')
+    .option('--limit <n>', `stop after so many; 0: never (default: ${ENOUGH}, with --json 0)`)
+    .action(async (options: Options) => list(options, io));
+  addRedisOptions(command);
+}
+
+async function list(options: Options, io: Io): Promise<void> {
+  const wanted = wantedOf(options, io);
+  const most = limitOf(options.limit, io);
+  await withRedis(options, io, async (session) => {
+    const finder = new Finder(session, wanted);
+    const finds: Find[] = [];
+    let count = 0;
+    let more = false;
+    for await (const find of finder.finds()) {
+      if (count === most) {
+        more = true;
+        break;
+      }
+      count++;
+      if (io.json) await writeJsonLine(io, jsonOf(find));
+      else finds.push(find);
+    }
+    if (io.json) return;
+    for (const [name, ofScope] of byScope(finds)) await write(io, text(name, ofScope, io));
+    await write(io, summary(finds, wanted, finder.looked, more));
+  });
+}
+
+function wantedOf(options: Options, io: Io): Wanted {
+  const { name, limited = false, banned = false, all = false } = options;
+  if (name !== undefined) nameOf(options);
+  const limits = readLimits(options, io);
+  if (limited && limits.size === 0) {
+    throw usageError(
+      "--limited: by which limits? Redis holds what was spent, not the limits. Write them too: --name api --policy '100/1m', or " +
+        '--policies limits.json.',
+    );
+  }
+  const either = limited || banned;
+  return {
+    name,
+    limits,
+    banned: banned || all || !either,
+    limited: limited || all || (!either && limits.size > 0),
+    admitted: all,
+    states: all || (!either && limits.size === 0),
+  };
+}
+
+function limitOf(text: string | undefined, io: Io): number {
+  if (text === undefined) return io.json ? Infinity : ENOUGH;
+  if (!/^\d{1,9}$/.test(text)) throw usageError('--limit: write a whole number; 0 lists all.');
+  return Number(text) || Infinity;
+}
+
+/** `name` and `key`, or `nameHash` and `keyHash` of what is known by its hash only; then what was found. */
+function jsonOf({ kind, name, key, ...rest }: Find): object {
+  return { kind, ...textOrHash('name', name), ...textOrHash('key', key), ...rest };
+}
+
+function textOrHash(field: string, value: string | Hash): object {
+  return typeof value === 'string' ? { [field]: value } : { [`${field}Hash`]: value.hash };
+}
+
+function byScope(finds: readonly Find[]): Map<string, Find[]> {
+  const scopes = new Map<string, Find[]>();
+  for (const find of finds) {
+    const name = show(find.name);
+    const ofScope = scopes.get(name);
+    if (ofScope) ofScope.push(find);
+    else scopes.set(name, [find]);
+  }
+  return scopes;
+}
+
+function show(text: string | Hash): string {
+  return typeof text === 'string' ? printable(text) : `sha256:${text.hash}`;
+}
+
+function text(name: string, finds: readonly Find[], io: Io): string {
+  const rows = finds.map((find) => [show(find.key), ...describe(find, io)]);
+  return `${io.colors.bold(name)}\n${columns(io, ['key', 'state', 'policy', 'for'], rows)}\n`;
+}
+
+function describe(find: Find, { colors }: Io): [state: string, policy: string, time: string] {
+  switch (find.kind) {
+    case 'banned':
+      return [colors.red('banned'), '-', duration(find.bannedForMs)];
+    case 'limited':
+      return [colors.yellow('limited'), find.policy ?? '-', time(find.retryAfterMs, 'ever')];
+    case 'admitted':
+      return [
+        'admitted',
+        find.policies.map(({ name, remaining }) => `${name}: ${remaining} left`).join(', '),
+        '-',
+      ];
+    case 'state':
+      return [stateName(find.algorithm), find.policy ?? '-', time(find.expiresInMs, 'ever')];
+    case 'unreadable':
+      return [colors.red(`unreadable: ${printable(find.message)}`), '-', '-'];
+  }
+}
+
+function stateName(algorithm: string | null): string {
+  if (algorithm === 'ban') return 'denials counted';
+  return algorithm ?? 'of another version';
+}
+
+function time(ms: number | null, otherwise: string): string {
+  return ms === null ? otherwise : duration(ms);
+}
+
+function summary(finds: readonly Find[], wanted: Wanted, looked: number, more: boolean): string {
+  const count = (kind: Find['kind']): number => finds.filter((find) => find.kind === kind).length;
+  const parts = [
+    ...(wanted.banned ? [`${count('banned')} banned`] : []),
+    ...(wanted.limited ? [`${count('limited')} limited`] : []),
+    ...(wanted.admitted && wanted.limits.size > 0 ? [`${count('admitted')} admitted`] : []),
+    ...(wanted.states ? [`${count('state')} other states`] : []),
+    ...(count('unreadable') > 0 ? [`${count('unreadable')} unreadable`] : []),
+  ];
+  const lines = [`${parts.join(', ')}; ${looked} keys of Headgate were looked at.`];
+  if (more) lines.push(`There are more: --limit 0 lists all, --name one scope.`);
+  if (wanted.states && wanted.limits.size === 0 && count('state') > 0) {
+    lines.push(
+      "Who of them is limited depends on the limits: add --name and --policy '100/1m', or --policies limits.json.",
+    );
+  }
+  return `${lines.join('\n')}\n`;
+}

@@ -1,0 +1,45 @@
+import Table from 'cli-table3';
+import type { Io } from './io.js';
+
+const UNITS: readonly [string, number][] = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1000],
+];
+
+/** A length of time for people: its two largest units, rounded up. */
+export function duration(ms: number): string {
+  if (ms < 1000) return `${ms}ms`;
+  const largest = UNITS.findIndex(([, unit]) => ms >= unit);
+  const [first, second] = UNITS.slice(largest, largest + 2);
+  const step = (second ?? first!)[1];
+  const rounded = Math.ceil(ms / step) * step;
+  // Rounding may have filled the larger one.
+  if (largest > 0 && rounded >= UNITS[largest - 1]![1]) return `1${UNITS[largest - 1]![0]}`;
+  const whole = Math.floor(rounded / first![1]);
+  const rest = (rounded % first![1]) / step;
+  return `${whole}${first![0]}${second && rest > 0 ? ` ${rest}${second[0]}` : ''}`;
+}
+
+/** A text that users chose, safe to write to a terminal, on one line, at most `longest` characters. */
+export function printable(text: string, longest = 60): string {
+  const safe = text
+    .toWellFormed()
+    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0)!.toString(16)}}`);
+  const characters = [...safe];
+  return characters.length > longest ? `${characters.slice(0, longest - 1).join('')}…` : safe;
+}
+
+/** Columns without borders, so that lines can be cut and searched; with a line feed at the end. */
+export function columns({ colors }: Io, head: readonly string[], rows: readonly string[][]): string {
+  const nothing = ['top', 'top-mid', 'top-left', 'top-right', 'bottom', 'bottom-mid', 'bottom-left'];
+  const more = ['bottom-right', 'left', 'left-mid', 'mid', 'mid-mid', 'right', 'right-mid', 'middle'];
+  const table = new Table({
+    chars: Object.fromEntries([...nothing, ...more].map((place) => [place, ''])),
+    style: { 'padding-left': 0, 'padding-right': 2, head: [], border: [], compact: true },
+  });
+  table.push(head.map((title) => colors.dim(title)));
+  for (const row of rows) table.push([...row]);
+  return `${table.toString().replace(/ +$/gm, '')}\n`;
+}

@@ -1,0 +1,202 @@
+import { compileBan } from '../../ban.js';
+import { Decision } from '../../decision.js';
+import { compilePolicies } from '../../policy.js';
+import { BAN_TAG, escapeName, statePattern, type Hash } from '../../stores/keys.js';
+import type { PolicySet, Reply } from '../../stores/store.js';
+import type { Limits } from '../limits.js';
+import { verdictsOf, type PolicyVerdict } from '../verdicts.js';
+import { kernelOf, policyNameOf } from './layouts.js';
+import { Looker } from './look.js';
+import { scan, type FoundKey } from './scan.js';
+import type { Session } from './session.js';
+
+/** One thing that the server holds about one key in one scope. */
+export type Find = { readonly name: string | Hash; readonly key: string | Hash } & (
+  | { readonly kind: 'banned'; readonly bannedForMs: number }
+  | {
+      /** A request of cost 1 would be denied, or admitted. */
+      readonly kind: 'limited' | 'admitted';
+      readonly policy: string | null;
+      readonly retryAfterMs: number | null;
+      readonly policies: readonly PolicyVerdict[];
+    }
+  | {
+      /** State that no given policy reads; null: it does not expire, or the layout is of another version. */
+      readonly kind: 'state';
+      readonly policy: string | null;
+      readonly algorithm: string | null;
+      readonly expiresInMs: number | null;
+    }
+  | { readonly kind: 'unreadable'; readonly message: string }
+);
+
+/** What is looked for. */
+export interface Wanted {
+  /** In one scope only. */
+  readonly name: string | undefined;
+  readonly limits: ReadonlyMap<string, Limits>;
+  readonly banned: boolean;
+  readonly limited: boolean;
+  /** Keys whose next request would be admitted. */
+  readonly admitted: boolean;
+  /** State that none of the limits reads. */
+  readonly states: boolean;
+}
+
+interface Scope {
+  readonly name: string;
+  readonly set: PolicySet;
+  readonly shadow: boolean;
+}
+
+/** Finds who is banned, limited or known to a server, in the order in which SCAN comes upon them, each once. */
+export class Finder {
+  readonly #session: Session;
+  readonly #wanted: Wanted;
+  readonly #looker: Looker;
+  /** By their names in Redis keys. */
+  readonly #scopes: ReadonlyMap<string, Scope>;
+  readonly #found = new Set<string>();
+  /** Keys of ours that were looked at. */
+  looked = 0;
+
+  constructor(session: Session, wanted: Wanted) {
+    this.#session = session;
+    this.#wanted = wanted;
+    this.#looker = new Looker(session);
+    const { timeout } = session.target;
+    this.#scopes = new Map(
+      [...wanted.limits].map(([name, { policies, shadow }]) => {
+        const set = { name, policies: compilePolicies('--policies', policies), ban: undefined, timeout };
+        return [escapeName(name), { name, set, shadow }];
+      }),
+    );
+  }
+
+  async *finds(): AsyncGenerator<Find> {
+    const { banned, limited, admitted, states, name } = this.#wanted;
+    const onlyBans = banned && !limited && !admitted && !states;
+    const pattern = statePattern(this.#session.prefix, name, undefined, onlyBans ? BAN_TAG : '*');
+    for await (const page of scan(this.#session, pattern)) {
+      this.looked += page.length;
+      yield* await this.#examine(page);
+    }
+  }
+
+  async #examine(page: readonly FoundKey[]): Promise<Find[]> {
+    const named = page.map((key) => ({ ...key, name: this.#nameOf(key) }));
+    const bans = named.filter(({ id }) => id === BAN_TAG);
+    const judged = new Map<Scope, FoundKey[]>();
+    const states: FoundKey[] = [];
+    for (const key of named) {
+      if (key.id === BAN_TAG) continue;
+      const scope = this.#scopes.get(key.scope);
+      if (!scope?.set.policies.some(({ id }) => id === key.id)) states.push(key);
+      else {
+        const keys = judged.get(scope);
+        if (keys) keys.push(key);
+        else judged.set(scope, [key]);
+      }
+    }
+    const finds = [
+      this.#bans(bans),
+      ...[...judged].map(([scope, keys]) => this.#verdicts(scope, keys)),
+      this.#states(states),
+    ];
+    return (await Promise.all(finds)).flat();
+  }
+
+  /** The name is in the key, or known because it was asked for. */
+  #nameOf({ name, scope }: FoundKey): string | Hash {
+    const { name: asked } = this.#wanted;
+    return asked !== undefined && escapeName(asked) === scope
+      ? asked
+      : (this.#scopes.get(scope)?.name ?? name);
+  }
+
+  /** True the first time. */
+  #isNew(what: string): boolean {
+    return this.#found.size < this.#found.add(what).size;
+  }
+
+  async #bans(keys: readonly FoundKey[]): Promise<Find[]> {
+    const { banned, states } = this.#wanted;
+    if (!banned && !states) return [];
+    const set: PolicySet = {
+      name: '',
+      policies: [],
+      ban: compileBan({}),
+      timeout: this.#session.target.timeout,
+    };
+    const replies = await this.#lookAt(set, keys);
+    const others: FoundKey[] = [];
+    const finds = keys.flatMap((key, i): Find[] => {
+      const reply = replies[i]!;
+      if (reply instanceof Error) return this.#unreadable(key, reply);
+      if (reply.ban === 0) others.push(key);
+      else if (banned && this.#isNew(key.redisKey)) {
+        return [{ kind: 'banned', ...whose(key), bannedForMs: reply.ban }];
+      }
+      return [];
+    });
+    return [...finds, ...(await this.#states(others))];
+  }
+
+  async #verdicts({ set, shadow }: Scope, keys: readonly FoundKey[]): Promise<Find[]> {
+    const { limited, admitted } = this.#wanted;
+    if (!limited && !admitted) return [];
+    const whole = [...new Map(keys.map((key) => [key.head, key])).values()];
+    const replies = await this.#lookAt(set, whole);
+    return whole.flatMap((key, i): Find[] => {
+      const reply = replies[i]!;
+      if (reply instanceof Error) return this.#unreadable(key, reply);
+      const decision = new Decision(
+        undefined,
+        { set, key: '', cost: 1, peek: true, lease: '' },
+        reply,
+        shadow,
+      );
+      const kind = decision.allowed ? 'admitted' : 'limited';
+      if (!(kind === 'limited' ? limited : admitted) || !this.#isNew(`${kind} ${key.head}`)) return [];
+      const policy = decision.policy ?? null;
+      const retryAfterMs = decision.retryAfterMs ?? null;
+      return [{ kind, ...whose(key), policy, retryAfterMs, policies: verdictsOf(decision) }];
+    });
+  }
+
+  async #states(keys: readonly FoundKey[]): Promise<Find[]> {
+    if (!this.#wanted.states) return [];
+    const { connection } = this.#session;
+    const times = await this.#session.ask(Promise.all(keys.map(({ redisKey }) => connection.pttl(redisKey))));
+    return keys.flatMap((key, i): Find[] => {
+      const expiresInMs = Number(times[i]);
+      // It is gone since.
+      if (expiresInMs === -2 || !this.#isNew(key.redisKey)) return [];
+      const isBan = key.id === BAN_TAG;
+      return [
+        {
+          kind: 'state',
+          ...whose(key),
+          policy: isBan ? null : policyNameOf(key.id),
+          algorithm: isBan ? 'ban' : (kernelOf(key.id) ?? null),
+          expiresInMs: expiresInMs < 0 ? null : expiresInMs,
+        },
+      ];
+    });
+  }
+
+  #lookAt(set: PolicySet, keys: readonly FoundKey[]): Promise<(Reply | Error)[]> {
+    return this.#looker.look(
+      set,
+      keys.map(({ head }) => head),
+    );
+  }
+
+  #unreadable(key: FoundKey, { message }: Error): Find[] {
+    return this.#isNew(key.redisKey) ? [{ kind: 'unreadable', ...whose(key), message }] : [];
+  }
+}
+
+function whose({ name, key }: FoundKey): Pick<Find, 'name' | 'key'> {
+  return { name, key };
+}

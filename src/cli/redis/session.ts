@@ -1,0 +1,113 @@
+import type { Command } from 'commander';
+import type { BanOptions } from '../../ban.js';
+import { toMilliseconds } from '../../duration.js';
+import { assembleLimiter, type Limiter } from '../../limiter.js';
+import type { Policy } from '../../policy.js';
+import { redisStore } from '../../stores/redis.js';
+import { usageError } from '../errors.js';
+import type { Io } from '../io.js';
+import { parseAddress } from './address.js';
+import { connect, explain, type Connection, type Target } from './connection.js';
+import { within } from './within.js';
+
+/** What the commands that talk to Redis have in common. */
+export interface RedisOptions {
+  readonly redis?: string;
+  readonly cluster?: boolean;
+  readonly sentinel?: string;
+  readonly prefix: string;
+  readonly timeout: string;
+}
+
+export function addRedisOptions(command: Command): Command {
+  return command
+    .option(
+      '--redis <url>',
+      'redis://[user:password@]host[:port][/database], rediss:// for TLS (env: REDIS_URL)',
+    )
+    .option('--cluster', 'the server is a node of a cluster')
+    .option('--sentinel <name>', 'the server is a sentinel, which knows the primary by this name')
+    .option('--prefix <text>', "what the store's keys begin with", 'hg')
+    .option('--timeout <time>', 'how long to wait for an answer', '5s');
+}
+
+/**
+ * Hand-made bans know nothing of the service's own `ban` option. With the longest spans they cut nothing short of what the
+ * service remembers of denials and earlier bans; it goes by its own spans.
+ */
+const LENIENT: BanOptions = { within: '366d', max: '366d' };
+
+/** A connection, and the limiters on it. */
+export class Session {
+  readonly connection: Connection;
+  readonly prefix: string;
+  readonly target: Target;
+
+  constructor(connection: Connection, prefix: string, target: Target) {
+    this.connection = connection;
+    this.prefix = prefix;
+    this.target = target;
+  }
+
+  /** A limiter of a scope. */
+  limiter(name: string, policies: readonly Policy[], shadow = false): Limiter {
+    return assembleLimiter({ ...this.#common(name), policies, shadow });
+  }
+
+  /** A limiter of a scope whose policies nobody knows: it bans, unbans and looks for bans. */
+  banning(name: string): Limiter {
+    return assembleLimiter({ ...this.#common(name), ban: LENIENT }, { tiers: true });
+  }
+
+  /** Waits for an answer that no limiter waits for. */
+  ask<T>(answer: Promise<T>): Promise<T> {
+    return within(this.target, answer);
+  }
+
+  // A store each: limiters of one name and different policies may be on one server here.
+  #common(name: string) {
+    const store = redisStore(this.connection.client, { prefix: this.prefix, localDenials: false });
+    return { name, store, onStoreError: 'throw', timeout: this.target.timeout } as const;
+  }
+}
+
+/**
+ * Connects, and disconnects when `use` is done.
+ *
+ * @throws CliError of the connection; what `use` throws, put in words that help
+ */
+export async function withRedis(
+  options: RedisOptions,
+  io: Io,
+  use: (session: Session) => Promise<void>,
+): Promise<void> {
+  const target = targetOf(options, io);
+  checkPrefix(options.prefix);
+  let connection: Connection | undefined;
+  try {
+    connection = await connect(target, io.cwd);
+    await use(new Session(connection, options.prefix, target));
+  } catch (error) {
+    throw explain(error, target);
+  } finally {
+    connection?.close();
+  }
+}
+
+function targetOf({ redis, cluster = false, sentinel, timeout }: RedisOptions, { env }: Io): Target {
+  const url = redis ?? env.REDIS_URL;
+  if (url === undefined || url === '') {
+    throw usageError('--redis: which server? Write --redis redis://127.0.0.1:6379, or set REDIS_URL.');
+  }
+  const ms = toMilliseconds('--timeout', timeout);
+  if (ms > 60_000) throw usageError("--timeout: write '1ms' to '1m'.");
+  return { address: parseAddress(url), cluster, sentinel, timeout: ms };
+}
+
+function checkPrefix(prefix: string): void {
+  if (!/^[\x21-\x7a\x7c\x7e]{1,64}$/.test(prefix)) {
+    throw usageError(
+      '--prefix: write 1 to 64 printable ASCII characters without braces, as in redisStore({ prefix }).',
+    );
+  }
+}

@@ -1,0 +1,27 @@
+import type { Decision, Verdict } from '../decision.js';
+import type { Algorithm } from '../policy.js';
+
+/** A verdict, with what its policy says; for JSON: what is absent is null. */
+export interface PolicyVerdict extends Omit<Verdict, 'retryAfterMs'> {
+  readonly algorithm: Algorithm;
+  readonly windowMs: number;
+  readonly shadow: boolean;
+  readonly retryAfterMs: number | null;
+}
+
+export function verdictsOf({ policies, set }: Decision): PolicyVerdict[] {
+  return policies.map((verdict, i) => {
+    const { algorithm, window, shadow } = set.policies[i]!;
+    return {
+      name: verdict.name,
+      algorithm,
+      limit: verdict.limit,
+      windowMs: window,
+      shadow,
+      allowed: verdict.allowed,
+      remaining: verdict.remaining,
+      retryAfterMs: verdict.retryAfterMs ?? null,
+      resetAfterMs: verdict.resetAfterMs,
+    };
+  });
+}
