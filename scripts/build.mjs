@@ -1,7 +1,8 @@
-// Compiles src/ twice, into dist/esm and dist/cjs, side by side; dist/ is replaced whole, so nothing stale stays.
+// Compiles src/ twice, into dist/esm and dist/cjs, side by side, and bundles the command line into dist/cli; dist/ is replaced whole, so nothing stale stays.
 import { spawn } from 'node:child_process';
 import { appendFileSync, existsSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { bundleCli } from './lib/bundle.mjs';
 import { root } from './lib/run.mjs';
 
 const tsc = join(root, 'node_modules/typescript/bin/tsc');
@@ -15,6 +16,7 @@ const results = await Promise.all([
 if (results.every((status) => status === 0)) {
   writeFileSync(join(fresh, 'cjs/package.json'), '{ "type": "commonjs" }\n');
   callable(join(fresh, 'cjs/compat'));
+  await bundleCli(join(fresh, 'cli'));
   rmSync(dist, { recursive: true, force: true });
   renameSync(fresh, dist);
 } else {

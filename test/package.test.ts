@@ -5,6 +5,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readFileSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -52,7 +53,11 @@ describe('the packed package', function () {
     expect(documents).to.have.members(['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md']);
     const compiled = files.filter((file) => file.startsWith('dist/'));
     const other = compiled.filter((file) => !/^dist\/(esm|cjs)\/.*(\.js|\.d\.ts)$/.test(file));
-    expect(other).to.deep.equal(['dist/cjs/package.json']);
+    expect(other).to.have.members([
+      'dist/cjs/package.json',
+      'dist/cli/headgate.js',
+      'dist/cli/THIRD-PARTY-LICENSES.txt',
+    ]);
   });
 
   it('loads by import and by require without express, fastify and ioredis', async () => {
@@ -61,6 +66,37 @@ describe('the packed package', function () {
     }
     const loadable = subpaths.filter((path) => !needingTheirPeer.includes(path));
     await load(bare, loadable);
+  });
+
+  it('runs from the command line, with the client that is installed where it is run', async () => {
+    const headgate = (cwd: string, ...args: string[]) =>
+      execute('npx', ['--no-install', 'headgate', ...args], { cwd });
+    expect((await headgate(bare, '--version')).stdout).to.equal(`${manifest.version}\n`);
+    expect((await headgate(bare, '--help')).stdout).to.match(/^Usage: headgate .*peek.*unban/s);
+
+    const ban = ['ban', 'someone', '1h', '--name', 'api', '--redis', servers.redis.url, '--json'];
+    const without = (await headgate(bare, ...ban).catch((error: unknown) => error)) as {
+      code: number;
+      stderr: string;
+    };
+    expect(without.code).to.equal(1);
+    expect(without.stderr).to.contain('npx -p headgate -p ioredis');
+
+    const service = join(directory, 'service');
+    cpSync(join(bare, 'node_modules'), join(service, 'node_modules'), { recursive: true });
+    symlinkSync(installed('ioredis'), join(service, 'node_modules/ioredis'));
+    expect(JSON.parse((await headgate(service, ...ban)).stdout)).to.include({ name: 'api', key: 'someone' });
+  });
+
+  it('ships the licence of each library that its command line contains', () => {
+    const directory = join(bare, 'node_modules/headgate/dist/cli');
+    const licences = readFileSync(join(directory, 'THIRD-PARTY-LICENSES.txt'), 'utf8');
+    const bundle = readFileSync(join(directory, 'headgate.js'), 'utf8');
+    const contained = [...bundle.matchAll(/^\/\/ node_modules\/((?:@[^/]+\/)?[^/]+)\//gm)].map(
+      ([, name]) => name!,
+    );
+    expect(contained).to.include('commander');
+    for (const name of new Set(contained)) expect(licences).to.match(new RegExp(`^${name} \\d`, 'm'));
   });
 
   const consumers = [

@@ -22,7 +22,8 @@ function escapeKey(key: string): string {
   return `%#${createHash('sha256').update(Buffer.from(key, 'utf16le')).digest('base64url')}`;
 }
 
-function escapeName(name: string): string {
+/** A limiter's name, as it stands in a key. */
+export function escapeName(name: string): string {
   return escapeKey(name).replaceAll(':', '%3a');
 }
 
@@ -65,6 +66,8 @@ export class KeyMaker {
 
 /** What a Redis key of ours says about the state that it holds. */
 export interface StateKey {
+  /** The limiter's name as it stands in the key; see {@link escapeName}. */
+  readonly scope: string;
   /** The limiter's name, and whose state it is; hashed names and keys cannot be read back. */
   readonly name: string | Hash;
   readonly key: string | Hash;
@@ -88,6 +91,7 @@ export function parseStateKey(prefix: string, redisKey: string): StateKey | unde
   const [, name, key, id] = STATE_KEY.exec(redisKey.slice(prefix.length + 1)) ?? [];
   if (name === undefined || key === undefined || id === undefined) return undefined;
   const state: StateKey = {
+    scope: name,
     name: readBack(name),
     key: readBack(key),
     head: redisKey.slice(0, -id.length - 1),

@@ -109,8 +109,14 @@ function show(text: string | Hash): string {
 }
 
 function text(name: string, finds: readonly Find[], io: Io): string {
-  const rows = finds.map((find) => [show(find.key), ...describe(find, io)]);
-  return `${io.colors.bold(name)}\n${columns(io, ['key', 'state', 'policy', 'for'], rows)}\n`;
+  const rows = [...finds].sort(inOrder).map((find) => [show(find.key), ...describe(find, io)]);
+  return `${io.colors.bold(name)}\n${columns(io, ['key', 'state', 'policy', 'time left'], rows)}\n`;
+}
+
+const KINDS: readonly Find['kind'][] = ['banned', 'limited', 'admitted', 'state', 'unreadable'];
+
+function inOrder(a: Find, b: Find): number {
+  return KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || show(a.key).localeCompare(show(b.key), 'en');
 }
 
 function describe(find: Find, { colors }: Io): [state: string, policy: string, time: string] {
@@ -118,7 +124,7 @@ function describe(find: Find, { colors }: Io): [state: string, policy: string, t
     case 'banned':
       return [colors.red('banned'), '-', duration(find.bannedForMs)];
     case 'limited':
-      return [colors.yellow('limited'), find.policy ?? '-', time(find.retryAfterMs, 'ever')];
+      return [colors.yellow('limited'), find.policy ?? '-', time(find.retryAfterMs)];
     case 'admitted':
       return [
         'admitted',
@@ -126,7 +132,7 @@ function describe(find: Find, { colors }: Io): [state: string, policy: string, t
         '-',
       ];
     case 'state':
-      return [stateName(find.algorithm), find.policy ?? '-', time(find.expiresInMs, 'ever')];
+      return [stateName(find.algorithm), find.policy ?? '-', time(find.expiresInMs)];
     case 'unreadable':
       return [colors.red(`unreadable: ${printable(find.message)}`), '-', '-'];
   }
@@ -137,8 +143,8 @@ function stateName(algorithm: string | null): string {
   return algorithm ?? 'of another version';
 }
 
-function time(ms: number | null, otherwise: string): string {
-  return ms === null ? otherwise : duration(ms);
+function time(ms: number | null): string {
+  return ms === null ? 'no end' : duration(ms);
 }
 
 function summary(finds: readonly Find[], wanted: Wanted, looked: number, more: boolean): string {
@@ -147,11 +153,11 @@ function summary(finds: readonly Find[], wanted: Wanted, looked: number, more: b
     ...(wanted.banned ? [`${count('banned')} banned`] : []),
     ...(wanted.limited ? [`${count('limited')} limited`] : []),
     ...(wanted.admitted && wanted.limits.size > 0 ? [`${count('admitted')} admitted`] : []),
-    ...(wanted.states ? [`${count('state')} other states`] : []),
+    ...(wanted.states ? [`${count('state')} ${wanted.limits.size > 0 ? 'other states' : 'states'}`] : []),
     ...(count('unreadable') > 0 ? [`${count('unreadable')} unreadable`] : []),
   ];
   const lines = [`${parts.join(', ')}; ${looked} keys of Headgate were looked at.`];
-  if (more) lines.push(`There are more: --limit 0 lists all, --name one scope.`);
+  if (more) lines.push('There are more: --limit 0 lists all, --name one scope.');
   if (wanted.states && wanted.limits.size === 0 && count('state') > 0) {
     lines.push(
       "Who of them is limited depends on the limits: add --name and --policy '100/1m', or --policies limits.json.",

@@ -1,0 +1,55 @@
+// The command line is one file that needs nothing installed: the libraries in it ship, and so do their licences.
+import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { build } from 'esbuild';
+import { root } from './run.mjs';
+
+/**
+ * Bundles the command line.
+ *
+ * @param {string} directory where it goes
+ */
+export async function bundleCli(directory) {
+  const outfile = join(directory, 'headgate.js');
+  const { metafile } = await build({
+    absWorkingDir: root,
+    entryPoints: ['src/cli/main.ts'],
+    outfile,
+    bundle: true,
+    metafile: true,
+    platform: 'node',
+    format: 'esm',
+    target: 'node20',
+    legalComments: 'inline',
+    logLevel: 'warning',
+    // CommonJS libraries in an ES module.
+    banner: {
+      js: "import { createRequire as bundleRequire } from 'node:module';\nconst require = bundleRequire(import.meta.url);",
+    },
+  });
+  chmodSync(outfile, 0o755);
+  const packages = new Set(Object.keys(metafile.inputs).flatMap((input) => packageOf(input) ?? []));
+  const licences = [...packages].sort().map(licenceOf);
+  writeFileSync(join(directory, 'THIRD-PARTY-LICENSES.txt'), licences.join('\n'));
+}
+
+/**
+ * @param {string} input a file's path from the root
+ * @returns {string | undefined} the directory of the package that it is from
+ */
+function packageOf(input) {
+  return /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(input)?.[0];
+}
+
+/**
+ * @param {string} directory
+ * @returns {string}
+ */
+function licenceOf(directory) {
+  const path = join(root, directory);
+  const { name, version, license } = JSON.parse(readFileSync(join(path, 'package.json'), 'utf8'));
+  const file = readdirSync(path).find((entry) => /^licen[cs]e([-.]|$)/i.test(entry));
+  if (!file) throw new Error(`${directory} has no licence file: the command line may not ship it.`);
+  const text = readFileSync(join(path, file), 'utf8').trim();
+  return `${'='.repeat(80)}\n${name} ${version} (${license})\n\n${text}\n`;
+}
