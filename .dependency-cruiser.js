@@ -75,9 +75,11 @@ export default {
     },
     {
       name: 'redis-only-on-request',
-      comment: 'Who keeps state in memory does not load the Redis store and its scripts.',
+      comment:
+        'Who keeps state in memory does not load the Redis store and its scripts. That of @fastify/rate-limit takes a ' +
+        'client as an option of the plugin, and so has the store at hand.',
       severity: 'error',
-      from: { path: [adapters, parts, http, limiter] },
+      from: { path: [adapters, parts, http, limiter], pathNot: '^src/compat/fastify-rate-limit' },
       to: { path: '^src/stores/redis\\.ts$|^src/generated/', reachable: true },
     },
     {

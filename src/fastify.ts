@@ -20,6 +20,7 @@ import {
   type CompiledOptions,
   type HttpOptions,
 } from './http/options.js';
+import { routeName, type Route } from './http/route-name.js';
 import type { Assembly, Limiter } from './limiter.js';
 import { checkBoolean, checkChoice, checkShape } from './validate.js';
 
@@ -47,9 +48,13 @@ declare module 'fastify' {
     /** The decision of the last limiter that this request has passed. */
     rateLimit?: Decision;
   }
+  /** What a route's `config.rateLimit` can be, a property per adapter. */
+  interface RouteRateLimits {
+    headgate: RouteLimits;
+  }
   interface FastifyContextConfig {
     /** Limiters of this route, in place of the plugin's own; `false`: none. */
-    rateLimit?: RouteLimits | false;
+    rateLimit?: RouteRateLimits[keyof RouteRateLimits] | false;
   }
   interface FastifyInstance {
     /** A hook that limits; without options, by the plugin's own quota. */
@@ -91,12 +96,6 @@ interface RouteConfig {
   [FLOWS]?: readonly FastifyFlow[];
 }
 
-interface Route {
-  readonly method: string | string[];
-  readonly url: string;
-  readonly constraints?: object;
-}
-
 /** A limiter of a route, and when it runs. */
 interface RouteFlow {
   readonly hook: RateLimitHook;
@@ -135,7 +134,7 @@ class Plugin {
 
   /** The limiters of a route. */
   flowsOf(route: Route, settings: RouteLimits): readonly RouteFlow[] {
-    const name = nameOf(route);
+    const name = routeName(route);
     const known = this.#routes.get(name);
     if (known?.settings === settings) return known.flows;
     const what = `config.rateLimit of ${name}`;
@@ -162,14 +161,6 @@ class Plugin {
 
 function checkHook(hook: unknown): RateLimitHook | undefined {
   return hook === undefined ? undefined : checkChoice('hook', hook, HOOKS);
-}
-
-/** A route's default name: its path, with what tells it from other routes of that path. HEAD is GET's. */
-function nameOf({ method, url, constraints = {} }: Route): string {
-  const methods = new Set([method].flat().map((name) => (name === 'HEAD' ? 'GET' : name)));
-  const verbs = [...methods].sort().join(',');
-  const differences = Object.entries(constraints).map(([name, value]) => ` ${name}=${String(value)}`);
-  return (verbs === 'GET' ? '' : `${verbs} `) + (url || '/') + differences.join('');
 }
 
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: Next) => void;
@@ -210,7 +201,7 @@ function lateFlows(plugin: Plugin, route: Route, settings: RouteLimits): Fastify
     throw invalidOption(
       'hook',
       hook,
-      `The route ${nameOf(route)} was declared before the plugin was loaded: write \`await fastify.register(rateLimitPlugin, ...)\` first.`,
+      `The route ${routeName(route)} was declared before the plugin was loaded: write \`await fastify.register(rateLimitPlugin, ...)\` first.`,
     );
   });
 }
@@ -225,7 +216,8 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
   if (!fastify.hasRequestDecorator('rateLimit')) fastify.decorateRequest('rateLimit', undefined);
   if (!Object.hasOwn(fastify, PLUGIN)) {
     fastify.decorate(PLUGIN, plugin);
-    fastify.decorate('rateLimit', (limits?: RateLimitOptions) => {
+    // A string: where another adapter declares it too, it has two types.
+    fastify.decorate('rateLimit' as string, (limits?: RateLimitOptions) => {
       const flow = limits === undefined ? plugin.own : plugin.flow('fastify.rateLimit', limits).flow;
       if (!flow)
         throw invalidOption('fastify.rateLimit', limits, 'The plugin has no quota of its own: pass one.');

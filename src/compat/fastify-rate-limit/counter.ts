@@ -1,8 +1,8 @@
 import type { Decision } from '../../decision.js';
+import { HeadgateError } from '../../errors.js';
 import { assembleLimiter, type Limiter } from '../../limiter.js';
 import type { PolicySet, Store } from '../../stores/store.js';
 import { MAX_UNITS } from '../../validate.js';
-import { HeadgateError } from '../../errors.js';
 import type { Count, FastifyRateLimitStore } from './types.js';
 
 /** What a request is counted by; functions of the request were asked. */
@@ -19,8 +19,14 @@ export abstract class Counter {
   /** Requests that were counted: each is counted once, whatever hooks it passes. */
   readonly seen = new WeakSet<object>();
 
+  /** Whether it is asked what it counts, besides being asked to count. */
+  readable = false;
+
   abstract incr(key: string, quota: Quota): Promise<Count>;
+  /** `incr` without counting. */
   abstract read(key: string, quota: Quota): Promise<Count>;
+  /** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if it cannot be read */
+  checkReadable(): void {}
   close(): Promise<void> {
     return Promise.resolve();
   }
@@ -50,8 +56,7 @@ export class StoreCounter extends Counter {
     });
   }
 
-  /** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
-  checkReadable(): void {
+  override checkReadable(): void {
     if (typeof this.#store.read === 'function') return;
     throw new HeadgateError(
       'HEADGATE_INVALID_ARGUMENT',
@@ -74,8 +79,6 @@ const LONGEST = 366 * 24 * 60 * 60 * 1000;
  * them (`ban`), or from none (`read`), it admits as many more; who asks compares with `max`.
  */
 export class LimiterCounter extends Counter {
-  /** Whether it is asked what it counts, besides being asked to count. */
-  readable = false;
   readonly #limiter: Limiter;
   readonly #hold: Hold | undefined;
   /** With a hold: denials, until they ban. */
@@ -93,7 +96,8 @@ export class LimiterCounter extends Counter {
   async incr(key: string, quota: Quota): Promise<Count> {
     const decision = await this.#decide(key, quota, 1);
     if (!this.#hold) return this.#count(decision, quota);
-    if (decision.allowed && decision.limit - decision.remaining <= quota.max) return this.#count(decision, quota);
+    if (decision.allowed && decision.limit - decision.remaining <= quota.max)
+      return this.#count(decision, quota);
     const left = decision.reason === 'banned' ? decision.retryAfterMs! : 0;
     const ttl = this.#hold === 'renew' ? quota.timeWindow : doubled(left, quota.timeWindow);
     const [banned] = await Promise.all([this.#strike(key, quota, ttl), this.#limiter.ban(key, ttl)]);
@@ -126,7 +130,11 @@ export class LimiterCounter extends Counter {
   async #strike(key: string, { ban, timeWindow }: Quota, ttl: number): Promise<boolean> {
     if (ban <= 0) return ban === 0;
     const denials = this.#denials!;
-    const { allowed } = await denials.decide(key, 1, this.#set(denials, Math.min(MAX_UNITS, ban), timeWindow));
+    const { allowed } = await denials.decide(
+      key,
+      1,
+      this.#set(denials, Math.min(MAX_UNITS, ban), timeWindow),
+    );
     if (!allowed) await denials.ban(key, ttl);
     return !allowed;
   }

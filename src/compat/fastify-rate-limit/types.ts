@@ -2,6 +2,7 @@ import type { FastifyRequest, RouteOptions } from 'fastify';
 import type { RedisClient } from '../../stores/redis.js';
 
 /** What a store of one's own is constructed with: all options, with their defaults, and `timeWindow` in milliseconds. */
+// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- what a store takes is its own affair
 export interface FastifyRateLimitOptions {}
 
 /** What `errorResponseBuilder` is told. */

@@ -1,0 +1,185 @@
+import type { FastifyPluginAsync, FastifyRequest, preHandlerAsyncHookHandler, RouteOptions } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import { HeadgateError } from '../errors.js';
+import { routeName } from '../http/route-name.js';
+import { memoryStore } from '../stores/memory.js';
+import { redisStore } from '../stores/redis.js';
+import type { Store } from '../stores/store.js';
+import { LimiterCounter, StoreCounter, type Counter, type Hold } from './fastify-rate-limit/counter.js';
+import { Limit } from './fastify-rate-limit/limit.js';
+import { compileParams, type Params } from './fastify-rate-limit/params.js';
+import type {
+  CreateRateLimitOptions,
+  FastifyRateLimitStore,
+  RateLimitOptions,
+  RateLimitPluginOptions,
+  RateLimitResult,
+} from './fastify-rate-limit/types.js';
+
+export { normalizeIP } from './fastify-rate-limit/normalize-ip.js';
+export type {
+  CreateRateLimitOptions,
+  errorResponseBuilderContext,
+  FastifyRateLimitOptions,
+  FastifyRateLimitStore,
+  FastifyRateLimitStoreCtor,
+  RateLimitHook,
+  RateLimitOptions,
+  RateLimitPluginOptions,
+} from './fastify-rate-limit/types.js';
+
+declare module 'fastify' {
+  interface RouteRateLimits {
+    compat: RateLimitOptions;
+  }
+  interface FastifyContextConfig {
+    rateLimit?: RouteRateLimits[keyof RouteRateLimits] | false;
+  }
+  interface FastifyInstance {
+    /** A function that counts a request, or only looks, and tells; what to do then is up to you. */
+    createRateLimit(
+      options?: CreateRateLimitOptions,
+    ): (req: FastifyRequest, callOptions?: { increment?: boolean }) => Promise<RateLimitResult>;
+    /** A hook that limits; without options, by the plugin's own limit. */
+    rateLimit(options?: RateLimitOptions): preHandlerAsyncHookHandler;
+  }
+}
+
+/** The options of a route, of a decorator's call, or the plugin's own. */
+type Settings = RateLimitOptions | CreateRateLimitOptions;
+
+/** One registration: its own limit, and what all its limits have in common. */
+class Plugin {
+  readonly own: Limit;
+  readonly #options: RateLimitPluginOptions;
+  /** Where limiters keep their state, if not each in a memory store of its own. */
+  readonly #redis: Store | undefined;
+  /** The user's own store, whose children count for routes. */
+  readonly #store: FastifyRateLimitStore | undefined;
+  readonly #prefix: string;
+  /** By name, so that HEAD and GET of a route have one count. */
+  readonly #routes = new Map<string, { settings: Settings; limit: Limit }>();
+  readonly #groups = new Map<string, Counter>();
+  readonly #counters: Counter[] = [];
+  #unnamed = 0;
+
+  constructor(options: RateLimitPluginOptions, prefix: string) {
+    const { redis, nameSpace = 'fastify-rate-limit-', store: Store } = options;
+    const params = compileParams(options);
+    this.#options = options;
+    this.#prefix = prefix;
+    // Not to remember denials here: who empties Redis, in tests for one, expects every count to be gone.
+    if (redis && !Store) this.#redis = redisStore(redis, { prefix: nameSpace, localDenials: false });
+    if (Store) this.#store = new Store({ ...params });
+    const make = (): Counter =>
+      this.#store ? new StoreCounter(this.#store) : this.#limiterCounter('global', params);
+    this.own = new Limit(params, this.#counter(params, make));
+  }
+
+  /** The limit of a route. */
+  ofRoute(route: RouteOptions & { path: string }, settings: Settings): Limit {
+    const name = routeName(route);
+    const known = this.#routes.get(name);
+    if (known?.settings === settings) return known.limit;
+    const limit = this.#limit(name, settings, route);
+    this.#routes.set(name, { settings, limit });
+    return limit;
+  }
+
+  /** The limit of a decorator's call. */
+  ofCall(settings: Settings | undefined): Limit {
+    if (typeof settings !== 'object') return this.own;
+    // Processes of one program make them in the same order.
+    return this.#limit(`${this.#prefix}#${++this.#unnamed}`, settings, {});
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#counters.map((counter) => counter.close()));
+  }
+
+  #limit(name: string, settings: Settings, routeInfo: object): Limit {
+    const { store: Store } = settings;
+    const params = compileParams({ ...this.#options, ...settings });
+    const make = (): Counter => {
+      if (Store) return new StoreCounter(new Store({ ...params, routeInfo }));
+      if (!this.#store) return this.#limiterCounter(name, params);
+      const info = { ...params, routeInfo } as unknown as Parameters<FastifyRateLimitStore['child']>[0];
+      return new StoreCounter(this.#store.child(info));
+    };
+    return new Limit(params, this.#counter(params, make));
+  }
+
+  /** A counter; that of the group if it is of one. */
+  #counter({ groupId }: Params, make: () => Counter): Counter {
+    let counter = groupId === undefined ? undefined : this.#groups.get(groupId);
+    if (counter) return counter;
+    counter = make();
+    this.#counters.push(counter);
+    if (groupId !== undefined) this.#groups.set(groupId, counter);
+    return counter;
+  }
+
+  #limiterCounter(name: string, params: Params): Counter {
+    const { groupId, cache } = params;
+    const store = this.#redis ?? inMemory(cache);
+    return new LimiterCounter(groupId === undefined ? name : `group ${groupId}`, store, holdOf(params));
+  }
+}
+
+function inMemory(cache: number | undefined): Store {
+  // Asked each time: tests set the clock.
+  const clock = (): number => Date.now();
+  return memoryStore(cache === undefined ? { clock } : { clock, maxKeys: Math.max(100, cache) });
+}
+
+function holdOf({ continueExceeding, exponentialBackoff }: Params): Hold | undefined {
+  if (continueExceeding) return 'renew';
+  return exponentialBackoff ? 'double' : undefined;
+}
+
+// eslint-disable-next-line @typescript-eslint/require-await -- what an async plugin throws, ends the registration
+const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, options) => {
+  const plugin = new Plugin(options, fastify.prefix);
+  const global = options.global !== false;
+
+  if (!fastify.hasDecorator('createRateLimit')) {
+    fastify.decorate('createRateLimit', (settings?: CreateRateLimitOptions) => {
+      const limit = plugin.ofCall(settings).readable();
+      return (req: FastifyRequest, call?: { increment?: boolean }) => limit.check(req, call?.increment);
+    });
+  }
+  if (!fastify.hasDecorator('rateLimit')) {
+    fastify.decorate('rateLimit' as string, (settings?: RateLimitOptions) => plugin.ofCall(settings).handle);
+  }
+
+  fastify.addHook('onRoute', (route) => {
+    const settings: unknown = route.config?.rateLimit;
+    if (settings === undefined || settings === null) {
+      if (global) addHook(route, plugin.own);
+    } else if (typeof settings === 'object') {
+      addHook(route, plugin.ofRoute(route, settings));
+    } else if (settings !== false) {
+      throw new HeadgateError('HEADGATE_INVALID_OPTION', 'Unknown value for route rate-limit configuration');
+    }
+  });
+  fastify.addHook('onClose', () => plugin.close());
+};
+
+/** After those that the route has. */
+function addHook(route: RouteOptions, { hook, handle }: Limit): void {
+  const hooks = route as unknown as Record<string, unknown>;
+  hooks[hook] = [...[hooks[hook] ?? []].flat(), handle];
+}
+
+/**
+ * @fastify/rate-limit 11 on Headgate: its options, headers, hooks and answers, so that only the import changes. What is
+ * different is listed in `docs/migrating.md`.
+ *
+ * @example
+ * await fastify.register(fastifyRateLimit, { max: 100, timeWindow: '1 minute', redis })
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`
+ */
+export const fastifyRateLimit = fastifyPlugin(register, { fastify: '5.x', name: '@fastify/rate-limit' });
+
+export default fastifyRateLimit;
