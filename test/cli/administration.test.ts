@@ -1,0 +1,208 @@
+// peek, reset, ban and unban do to a limiter's state what the limiter itself does.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import type { Limiter, Policy } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { servers } from '../support/hooks.js';
+import { clients, freshPrefix, limiterOn } from '../support/stores.js';
+import { headgate, json } from './cli.js';
+
+const POLICIES: readonly Policy[] = [
+  { name: 'burst', algorithm: 'token-bucket', limit: 2, window: '1h', burst: 3 },
+  { name: 'day', algorithm: 'fixed-window', limit: 10, window: '1d' },
+];
+const AS_TEXT = ['--policy', 'burst=token-bucket 2/1h burst 3', '--policy', 'day=fixed-window 10/1d'];
+
+const KEYS = [
+  'user:42',
+  '',
+  '*',
+  'a*b?[c]\\',
+  '{a}:{b}',
+  ' spaced out ',
+  '-v',
+  'new\nline',
+  '日本',
+  'k'.repeat(10_000),
+];
+
+for (const kind of ['redis', 'valkey'] as const) {
+  describe(`headgate on ${kind}`, () => {
+    const client = clients[kind];
+    let where: string[];
+    let limiter: Limiter;
+    /** Of the same store, with the limits of the first and another name. */
+    let other: Limiter;
+
+    beforeEach(() => {
+      const prefix = freshPrefix();
+      where = ['--redis', servers[kind].url, '--prefix', prefix, '--name', 'the api'];
+      const store = redisStore(client, { prefix, localDenials: false });
+      const options = { ban: { after: 2, for: '1h' }, policies: POLICIES };
+      limiter = limiterOn(store, { ...options, name: 'the api' });
+      other = limiterOn(store, { ...options, name: 'other' });
+    });
+
+    afterEach(() => Promise.all([limiter.close(), other.close()]));
+
+    const peek = async (key: string, ...more: string[]) =>
+      (await json('peek', ...where, ...AS_TEXT, ...more, '--', key)) as Record<string, unknown>;
+
+    for (const key of KEYS) {
+      const name = JSON.stringify(key.length > 20 ? `${key.slice(0, 20)}…` : key);
+
+      it(`peek tells of ${name} what the limiter tells`, async () => {
+        for (const cost of [1, 1, 2]) await limiter.consume(key, { cost });
+        const expected = await limiter.peek(key);
+        const found = await peek(key);
+        expect(found).to.include({ name: 'the api', key, cost: 1, allowed: true, bannedForMs: 0 });
+        const verdicts = found.policies as Record<string, unknown>[];
+        for (const [i, verdict] of expected.policies.entries()) {
+          const { name, allowed, limit, remaining } = verdict;
+          expect(verdicts[i]).to.include({ name, allowed, limit, remaining });
+          expect(verdicts[i]?.resetAfterMs).to.be.within(verdict.resetAfterMs - 2000, verdict.resetAfterMs);
+        }
+      });
+
+      it(`reset, ban and unban change ${name} and nobody else`, async () => {
+        const neighbours = [`${key}x`, 'abc', key.slice(0, -1)];
+        const all = [key, ...neighbours].flatMap((who) => [[limiter, who] as const, [other, who] as const]);
+        for (const [each, who] of all) await each.consume(who);
+        const others = all.filter(([each, who]) => each !== limiter || who !== key);
+        const spent = async () =>
+          (await Promise.all(others.map(([each, who]) => each.peek(who)))).map(({ remaining }) => remaining);
+        const before = await spent();
+
+        for (const policies of [AS_TEXT, []]) {
+          expect((await limiter.consume(key)).remaining).to.be.below(3);
+          const reset = (await json('reset', ...where, ...policies, '--', key)) as { policies: string[] };
+          expect(reset.policies).to.have.members(['burst', 'day']);
+          expect((await limiter.peek(key)).remaining).to.equal(3);
+          expect((await limiter.peek(key)).policies[1]?.remaining).to.equal(10);
+        }
+
+        await json('ban', ...where, '--', key, '2h');
+        const banned = await limiter.consume(key);
+        expect(banned.reason).to.equal('banned');
+        expect(banned.retryAfterMs).to.be.within(7_100_000, 7_200_000);
+        expect(await json('unban', ...where, '--', key)).to.deep.equal({
+          name: 'the api',
+          key,
+          wasBanned: true,
+        });
+        expect((await limiter.consume(key)).allowed).to.equal(true);
+        expect(await spent()).to.deep.equal(before);
+      });
+    }
+
+    it('peek exits with 3 if the request would be denied, and says when to come back', async () => {
+      await limiter.consume('a', { cost: 3 });
+      const denied = await headgate(['peek', 'a', ...where, ...AS_TEXT]);
+      expect(denied).to.include({ code: 3, stderr: '' });
+      expect(denied.stdout).to.match(/^a in the api, a request of cost 1: denied \(quota-exceeded\)\n/);
+      expect(denied.stdout).to.match(/^burst +token-bucket +2 per 1h +0 +(30m|29m 59s) +1h 30m$/m);
+      expect(denied.stdout).to.match(/^day +fixed-window +10 per 1d +7 +- +(1d|23h 60m)$/m);
+      expect((await headgate(['peek', 'a', ...where, ...AS_TEXT, '--cost', '0'])).code).to.equal(0);
+      const never = await peek('a', '--cost', '4');
+      expect(never).to.include({ allowed: false, reason: 'cost-exceeds-capacity', retryAfterMs: null });
+    });
+
+    it('peek tells the ban, and what the policies would say without it', async () => {
+      await limiter.consume('a', { cost: 2 });
+      await limiter.ban('a', '1h');
+      const found = await peek('a');
+      expect(found).to.include({ allowed: false, reason: 'banned' });
+      expect(found.bannedForMs).to.be.within(3_500_000, 3_600_000);
+      expect(found.policies).to.have.nested.property('[0].remaining', 1);
+      const { code, stdout } = await headgate(['peek', 'a', ...where, ...AS_TEXT]);
+      expect(code).to.equal(3);
+      expect(stdout).to.contain('\nbanned for ');
+    });
+
+    it('peek writes nothing', async () => {
+      await limiter.consume('a');
+      const dump = async () =>
+        Promise.all((await client.keys(`${where[3]}:*`)).sort().map((key) => client.dump(key)));
+      const before = await dump();
+      await peek('a');
+      await peek('nobody');
+      expect(await dump()).to.deep.equal(before);
+    });
+
+    it('a shadow denies nobody', async () => {
+      await limiter.consume('a', { cost: 3 });
+      const shadowed = AS_TEXT.map((text) => (text.startsWith('burst') ? `${text} shadow` : text));
+      const { code, stdout } = await headgate(['peek', 'a', ...where, ...shadowed]);
+      expect(code).to.equal(0);
+      expect(stdout).to.match(/^burst \(shadow\) +token-bucket/m);
+    });
+
+    it('a ban by hand cuts nothing short of what the limiter remembers', async () => {
+      const strict = limiterOn(redisStore(client, { prefix: where[3]!, localDenials: false }), {
+        name: 'strict',
+        policies: POLICIES,
+        ban: { after: 1, within: '30d', for: '1h', factor: 3, max: '60d' },
+      });
+      await strict.consume('a', { cost: 4 });
+      expect((await strict.peek('a')).retryAfterMs).to.be.within(3_500_000, 3_600_000);
+      const strictly = where.with(-1, 'strict');
+      await json('ban', 'a', '1', ...strictly);
+      while ((await strict.peek('a')).reason === 'banned');
+      // The next ban by denials grows from the one before, which was not made by hand.
+      const next = await strict.consume('a', { cost: 4 });
+      expect((await strict.peek('a')).retryAfterMs).to.be.within(10_700_000, 10_800_000);
+      expect(next.allowed).to.equal(false);
+      await strict.close();
+    });
+
+    it('unban forgets the denials that were counted', async () => {
+      await limiter.consume('a', { cost: 4 });
+      const outcome = await headgate(['unban', 'a', ...where]);
+      expect(outcome).to.include({ code: 0, stderr: '' });
+      expect(outcome.stdout).to.match(/^a was not banned in the api/);
+      await limiter.consume('a', { cost: 4 });
+      expect((await limiter.peek('a')).allowed).to.equal(true);
+    });
+
+    it('tells people in a line what was done', async () => {
+      await limiter.consume('a');
+      const said = async (...args: string[]) => (await headgate([...args, ...where])).stdout;
+      expect(await said('ban', 'a', '90m')).to.match(
+        /^a is banned in the api for 1h 30m, until 20\d\d-.*Z\.\n$/,
+      );
+      expect(await said('unban', 'a')).to.equal('a is no longer banned in the api.\n');
+      expect(await said('reset', 'a')).to.match(
+        /^What was charged to a in the api is forgotten: (burst, day|day, burst)\.\n$/,
+      );
+      expect(await said('reset', 'a')).to.equal('Nothing was charged to a in the api.\n');
+    });
+
+    it('reset leaves a ban alone', async () => {
+      await limiter.ban('a', '1h');
+      await json('reset', 'a', ...where);
+      expect((await limiter.peek('a')).reason).to.equal('banned');
+    });
+
+    it('takes policies from a file: an array, or limiters by name', async () => {
+      const directory = mkdtempSync(join(tmpdir(), 'headgate-cli-'));
+      try {
+        await limiter.consume('a', { cost: 2 });
+        const contents = [
+          POLICIES,
+          { 'the api': POLICIES, login: { limit: 5, window: '1m', ban: { after: 3 } } },
+        ];
+        for (const content of contents) {
+          writeFileSync(join(directory, 'limits.json'), JSON.stringify(content));
+          const args = ['peek', 'a', ...where, '--policies', 'limits.json', '--json'];
+          const { code, stdout } = await headgate(args, { cwd: directory, env: {} });
+          expect(code, stdout).to.equal(0);
+          expect(JSON.parse(stdout)).to.have.nested.property('policies[0].remaining', 1);
+        }
+      } finally {
+        rmSync(directory, { recursive: true });
+      }
+    });
+  });
+}

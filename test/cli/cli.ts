@@ -1,0 +1,42 @@
+// Runs command lines in this process, with streams of their own.
+import { PassThrough, Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { run } from '../../src/cli/program.js';
+import type { Streams } from '../../src/cli/io.js';
+import { root } from '../../scripts/lib/run.mjs';
+
+export interface Outcome {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** What `headgate ...args` writes and exits with. */
+export async function headgate(args: readonly string[], given: Partial<Streams> = {}): Promise<Outcome> {
+  const stdout = new PassThrough();
+  const stderr = new PassThrough();
+  const written = Promise.all([text(stdout), text(stderr)]);
+  const streams: Streams = { stdin: Readable.from([]), stdout, stderr, env: {}, cwd: root, ...given };
+  const code = await run(args, streams);
+  stdout.end();
+  stderr.end();
+  const [out, err] = await written;
+  return { code, stdout: out, stderr: err };
+}
+
+/** The JSON that a command line writes; an error if it fails. */
+export async function json(...args: string[]): Promise<unknown> {
+  const { code, stdout, stderr } = await headgate(['--json', ...args]);
+  if (code !== 0 && code !== 3) throw new Error(`${code}: ${stderr}`);
+  return JSON.parse(stdout) as unknown;
+}
+
+/** The JSON lines that a command line writes; an error if it fails. */
+export async function jsonLines(...args: string[]): Promise<Record<string, unknown>[]> {
+  const { code, stdout, stderr } = await headgate(['--json', ...args]);
+  if (code !== 0) throw new Error(`${code}: ${stderr}`);
+  return stdout
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+}
