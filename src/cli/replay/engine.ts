@@ -1,0 +1,47 @@
+import { createLimiter, type Limiter } from '../../limiter.js';
+import type { Decision } from '../../decision.js';
+import type { Policy } from '../../policy.js';
+import { isPromise, type MaybePromise, type Store } from '../../stores/store.js';
+import { memoryStore } from '../../stores/memory.js';
+import { usageError } from '../errors.js';
+
+/** The memory store's most. */
+const MAX_KEYS = 16_000_000;
+
+/** The real limiter on the real memory store, in the log's time. */
+export class Engine {
+  readonly limiter: Limiter;
+  readonly #store: Store;
+  #now = 0;
+
+  /** @throws CliError `USAGE` for policies that a log says nothing about */
+  constructor(policies: readonly Policy[]) {
+    const slots = policies.find(({ algorithm }) => algorithm === 'concurrency');
+    if (slots) {
+      throw usageError(
+        'A concurrency policy cannot be replayed: an access log says when requests came, not how long each was being served. ' +
+          'Replay the others.',
+      );
+    }
+    this.#store = memoryStore({ clock: () => this.#now, maxKeys: MAX_KEYS });
+    this.limiter = createLimiter({ name: 'replay', store: this.#store, policies });
+  }
+
+  /** Decides a request that came at `time`; no time is before the last. */
+  decide(key: string, time: number): Decision {
+    this.#now = time;
+    return now(this.limiter.decide(key));
+  }
+
+  /** The bare verdicts of the same: three integers a policy. */
+  verdicts(key: string, time: number): readonly number[] {
+    this.#now = time;
+    const reply = this.#store.decide({ set: this.limiter.set, key, cost: 1, peek: false, lease: '' });
+    return now(reply).verdicts;
+  }
+}
+
+function now<T>(value: MaybePromise<T>): T {
+  if (isPromise(value)) throw new TypeError('The memory store answers at once.');
+  return value;
+}

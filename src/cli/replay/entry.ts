@@ -1,0 +1,10 @@
+/** One request of a log. */
+export interface Entry {
+  /** ms since the epoch. */
+  time: number;
+  /** Who is limited. */
+  readonly key: string;
+}
+
+/** What a line is: a request; nothing to replay (another kind of line, filtered out, no key); or unreadable, and why. */
+export type Parsed = Entry | 'skipped' | { readonly problem: string };

@@ -1,0 +1,25 @@
+/** `1234567` as `1,234,567`. */
+export const count = (n: number): string => n.toLocaleString('en-US');
+
+/** A part of a whole in percent, never rounded to none or all. */
+export function share(part: number, whole: number): string {
+  if (part === 0 || whole === 0) return '0 %';
+  if (part === whole) return '100 %';
+  const percent = (100 * part) / whole;
+  if (percent < 0.01) return '< 0.01 %';
+  const text = percent.toPrecision(percent < 1 ? 1 : percent < 99 ? 2 : 4);
+  return percent > 99.99 ? '> 99.99 %' : `${Number(text)} %`;
+}
+
+/** `2026-10-05 06:00:00`, of UTC; with milliseconds if there are any. */
+export function moment(time: number | undefined): string {
+  if (time === undefined) return '-';
+  return new Date(time)
+    .toISOString()
+    .replace('T', ' ')
+    .replace('Z', '')
+    .replace(/\.000$/, '');
+}
+
+/** `1 client`, `2 clients`. */
+export const many = (n: number, thing: string): string => `${count(n)} ${thing}${n === 1 ? '' : 's'}`;

@@ -1,0 +1,53 @@
+import type { LogSummary } from './log-file.js';
+import type { ReplayResult } from './replay.js';
+import type { Suggestions } from './suggest.js';
+
+const iso = (time: number | undefined): string | null =>
+  time === undefined ? null : new Date(time).toISOString();
+
+/** What a replay found, for programs. Times are ISO 8601. */
+export function replayJson(result: ReplayResult, logs: readonly LogSummary[]): object {
+  const { first, last, policies, top, timeline, ...counts } = result;
+  return {
+    ...counts,
+    first: iso(first),
+    last: iso(last),
+    policies: policies.map((each) => ({ ...each, first: iso(each.first), last: iso(each.last) })),
+    top: top.map((client) => ({
+      ...client,
+      first: iso(client.first),
+      last: iso(client.last),
+      streakAt: iso(client.streakAt),
+    })),
+    timeline: {
+      widthMs: timeline.width,
+      intervals: timeline.intervals.map((interval) => ({ ...interval, start: iso(interval.start) })),
+    },
+    logs: logs.map(logJson),
+  };
+}
+
+/** What was found, for programs; `deniedRequests` is null if the log could not be read twice. */
+export function suggestJson(
+  { keep, each, together }: Suggestions,
+  found: { requests: number; clients: number; first: number; last: number },
+  logs: readonly LogSummary[],
+): object {
+  return {
+    keep,
+    ...found,
+    first: iso(found.first),
+    last: iso(found.last),
+    windows: each.map(({ window, alternatives }) => ({
+      windowMs: window,
+      alternatives: alternatives.map((alternative) => ({
+        ...alternative,
+        deniedRequests: alternative.deniedRequests ?? null,
+      })),
+    })),
+    together: { ...together, deniedRequests: together.deniedRequests ?? null },
+    logs: logs.map(logJson),
+  };
+}
+
+const logJson = ({ warning, ...log }: LogSummary): object => ({ ...log, warning: warning ?? null });

@@ -1,0 +1,65 @@
+import { failure } from '../errors.js';
+
+/** What one `Map` can hold is a little more. */
+const MOST_KEYS = 16_000_000;
+
+/** Numbers the keys as they come, and makes room in the columns of what is known of each. */
+export class Keys {
+  readonly #numbers = new Map<string, number>();
+  readonly #columns: Column[] = [];
+  #room = 1024;
+
+  get size(): number {
+    return this.#numbers.size;
+  }
+
+  /** The key's number, from 0. */
+  numberOf(key: string): number {
+    return this.#numbers.get(key) ?? this.#add(key);
+  }
+
+  /** The keys, in the order of their numbers. */
+  names(): IterableIterator<string> {
+    return this.#numbers.keys();
+  }
+
+  /** A number for each key, 0 at first. */
+  column(kind: ColumnKind): Column {
+    const column = new Column(kind, this.#room);
+    this.#columns.push(column);
+    return column;
+  }
+
+  #add(key: string): number {
+    const number = this.#numbers.size;
+    if (number === MOST_KEYS) {
+      throw failure(
+        `More than ${MOST_KEYS.toLocaleString('en')} different keys. Replay a part of the log (--match), or choose a coarser --key.`,
+      );
+    }
+    if (number === this.#room) {
+      this.#room *= 2;
+      for (const column of this.#columns) column.resize(this.#room);
+    }
+    // A copy: what was cut out of a text keeps all of the text in memory.
+    this.#numbers.set(Buffer.from(key).toString(), number);
+    return number;
+  }
+}
+
+export type ColumnKind = 'count' | 'time';
+
+/** A number a key: a count (up to 2^32) or a time. */
+export class Column {
+  values: Uint32Array | Float64Array;
+
+  constructor(kind: ColumnKind, room: number) {
+    this.values = kind === 'count' ? new Uint32Array(room) : new Float64Array(room);
+  }
+
+  resize(room: number): void {
+    const values = this.values instanceof Uint32Array ? new Uint32Array(room) : new Float64Array(room);
+    values.set(this.values);
+    this.values = values;
+  }
+}

@@ -1,0 +1,232 @@
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+import { failure } from '../errors.js';
+import type { Entry } from './entry.js';
+import type { ParseLine } from './line.js';
+import { Reorder } from './reorder.js';
+
+/** A line of more bytes is no request; it is not kept in memory either. */
+const LONGEST_LINE = 2 ** 20;
+const CHUNK = 2 ** 18;
+const NEWLINE = 10;
+const SAMPLES = 5;
+const SAMPLE_LENGTH = 120;
+
+/** A line that could not be read. */
+export interface Malformed {
+  readonly line: number;
+  readonly text: string;
+  readonly problem: string;
+}
+
+/** A log as it was found. */
+export interface LogSummary {
+  readonly name: string;
+  readonly lines: number;
+  readonly requests: number;
+  /** Lines that were read but are not replayed: not of a request, filtered out, or without a key. */
+  readonly skipped: number;
+  readonly malformed: number;
+  /** The first of them. */
+  readonly samples: readonly Malformed[];
+  /** Requests that stood too late in the log for their time. */
+  readonly late: number;
+  /** What is wrong with the file as a whole. */
+  readonly warning: string | undefined;
+}
+
+/** One log: a file, plain or gzip, or standard input. */
+export class LogFile {
+  readonly name: string;
+  readonly #source: string | Readable;
+  readonly #parse: ParseLine;
+  /** Bytes of the file that were read, still packed. */
+  bytesRead = 0;
+  #lines = 0;
+  #requests = 0;
+  #skipped = 0;
+  #malformed = 0;
+  #samples: Malformed[] = [];
+  #late = 0;
+  #warning: string | undefined;
+
+  /** @param source a file's path, or a stream */
+  constructor(name: string, source: string | Readable, parse: ParseLine) {
+    this.name = name;
+    this.#source = source;
+    this.#parse = parse;
+  }
+
+  get summary(): LogSummary {
+    return {
+      name: this.name,
+      lines: this.#lines,
+      requests: this.#requests,
+      skipped: this.#skipped,
+      malformed: this.#malformed,
+      samples: this.#samples,
+      late: this.#late,
+      warning: this.#warning,
+    };
+  }
+
+  /** The time of its first request, so that rotated files are read in their order; undefined if it is not known before. */
+  async firstTime(): Promise<number | undefined> {
+    if (typeof this.#source !== 'string') return undefined;
+    const probe = new LogFile(this.name, this.#source, this.#parse);
+    for await (const [first] of probe.#batches()) if (first) return first.time;
+    return undefined;
+  }
+
+  /** The file's size, for the progress; 0 if it has none. */
+  async size(): Promise<number> {
+    return typeof this.#source === 'string' ? (await stat(this.#source)).size : 0;
+  }
+
+  /** Its requests in order of time, many at a time. */
+  async *requests(): AsyncGenerator<readonly Entry[]> {
+    const reorder = new Reorder();
+    for await (const batch of this.#batches()) {
+      const ready: Entry[] = [];
+      for (const entry of batch) {
+        const next = reorder.push(entry);
+        if (next) ready.push(next);
+      }
+      this.#late = reorder.late;
+      yield ready;
+    }
+    const rest: Entry[] = [];
+    for (let entry = reorder.shift(); entry; entry = reorder.shift()) rest.push(entry);
+    yield rest;
+  }
+
+  /** Its requests as they stand there. */
+  async *#batches(): AsyncGenerator<readonly Entry[]> {
+    for await (const text of wholeLines(this.#content())) {
+      const entries: Entry[] = [];
+      for (let start = 0; start < text.length;) {
+        let end = text.indexOf('\n', start);
+        if (end === -1) end = text.length;
+        this.#take(text.slice(start, text[end - 1] === '\r' ? end - 1 : end), entries);
+        start = end + 1;
+      }
+      yield entries;
+    }
+  }
+
+  #take(line: string, entries: Entry[]): void {
+    this.#lines += 1;
+    if (line === '') {
+      this.#skipped += 1;
+      return;
+    }
+    const parsed =
+      line.length > LONGEST_LINE ? { problem: 'it has more than a million characters' } : this.#parse(line);
+    if (parsed === 'skipped') {
+      this.#skipped += 1;
+    } else if ('problem' in parsed) {
+      this.#malformed += 1;
+      if (this.#samples.length < SAMPLES) {
+        const text = Buffer.from(line.slice(0, SAMPLE_LENGTH)).toString();
+        this.#samples.push({ line: this.#lines, text, problem: parsed.problem });
+      }
+    } else {
+      this.#requests += 1;
+      entries.push(parsed);
+    }
+  }
+
+  /** Its bytes, unpacked. What was read of a gzip file that ends too early counts. */
+  async *#content(): AsyncGenerator<Buffer> {
+    const source = this.#source;
+    const file = typeof source === 'string' ? createReadStream(source, { highWaterMark: CHUNK }) : source;
+    let packed: Readable | undefined;
+    try {
+      const chunks = this.#counted(file);
+      const first = await chunks.next();
+      if (first.done) return;
+      const isGzip = first.value[0] === 0x1f && first.value[1] === 0x8b;
+      if (!isGzip) {
+        yield first.value;
+        yield* chunks;
+        return;
+      }
+      const gunzip = createGunzip({ chunkSize: CHUNK });
+      packed = gunzip;
+      const feeding = feed(gunzip, first.value, chunks);
+      feeding.catch((error: Error) => gunzip.destroy(error));
+      try {
+        for await (const chunk of gunzip) yield chunk as Buffer;
+      } catch (error) {
+        if (!(error as NodeJS.ErrnoException).code?.startsWith('Z_')) throw error;
+        this.#warning = `its gzip data is damaged or ends too early (${(error as Error).message}): what could be unpacked counts`;
+      }
+    } catch (error) {
+      throw readFailure(this.name, error as NodeJS.ErrnoException);
+    } finally {
+      packed?.destroy();
+      file.destroy();
+    }
+  }
+
+  async *#counted(file: Readable): AsyncGenerator<Buffer> {
+    for await (const chunk of file as AsyncIterable<Buffer | string>) {
+      const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
+      this.bytesRead += bytes.length;
+      if (bytes.length > 0) yield bytes;
+    }
+  }
+}
+
+/** Writes to `gunzip` no faster than it unpacks. */
+async function feed(
+  gunzip: ReturnType<typeof createGunzip>,
+  first: Buffer,
+  rest: AsyncIterable<Buffer>,
+): Promise<void> {
+  const written = (chunk: Buffer) => new Promise<void>((resolve) => gunzip.write(chunk, () => resolve()));
+  await written(first);
+  for await (const chunk of rest) {
+    if (gunzip.destroyed) return;
+    await written(chunk);
+  }
+  gunzip.end();
+}
+
+/** Texts of whole lines: no character is cut in two, and no line. Of a line that is too long only the begin is kept. */
+async function* wholeLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> {
+  let begun: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of chunks) {
+    const end = chunk.lastIndexOf(NEWLINE) + 1;
+    if (end > 0) {
+      yield Buffer.concat([...begun, chunk.subarray(0, end)]).toString();
+      begun = [];
+      length = 0;
+    }
+    if (length <= 2 * LONGEST_LINE) {
+      begun.push(chunk.subarray(end));
+      length += chunk.length - end;
+    }
+  }
+  if (length > 0) yield Buffer.concat(begun).toString();
+}
+
+function readFailure(name: string, error: NodeJS.ErrnoException): Error {
+  const say = (what: string) => failure(`${name}: ${what}`, error);
+  switch (error.code) {
+    case 'ENOENT':
+      return say('there is no such file. Write the path of an access log, or - for standard input.');
+    case 'EISDIR':
+      return say(`it is a directory. Write the files in it: ${name.replace(/\/$/, '')}/*.`);
+    case 'EACCES':
+    case 'EPERM':
+      return say(
+        'you may not read it. Try it as a user who may, or pipe it in: sudo cat ... | headgate replay - ...',
+      );
+    default:
+      return error.code ? say(`it cannot be read (${error.message}).`) : error;
+  }
+}

@@ -1,0 +1,138 @@
+import { resolve } from 'node:path';
+import { failure, usageError } from '../errors.js';
+import type { Io } from '../io.js';
+import type { Entry } from './entry.js';
+import type { ParseLine } from './line.js';
+import { LogFile, type LogSummary } from './log-file.js';
+
+/** What stands for standard input. */
+export const STDIN = '-';
+
+/** Several logs as one trace. */
+export class Logs {
+  readonly files: readonly LogFile[];
+  /** Whether they can be read again. */
+  readonly rereadable: boolean;
+
+  constructor(files: readonly LogFile[], rereadable: boolean) {
+    this.files = files;
+    this.rereadable = rereadable;
+  }
+
+  get bytesRead(): number {
+    return this.files.reduce((sum, { bytesRead }) => sum + bytesRead, 0);
+  }
+
+  get summaries(): readonly LogSummary[] {
+    return this.files.map(({ summary }) => summary);
+  }
+
+  /** Bytes to read, for the progress; 0 if it is not known. */
+  async size(): Promise<number> {
+    const sizes = await Promise.all(this.files.map((file) => file.size().catch(() => 0)));
+    return sizes.includes(0) ? 0 : sizes.reduce((sum, size) => sum + size, 0);
+  }
+
+  /** All requests in order of time. Files that follow each other (rotated ones) are open one at a time, in whatever order they are given. */
+  async *requests(): AsyncGenerator<readonly Entry[]> {
+    if (this.files.length === 1) yield* this.files[0]!.requests();
+    else yield* merge(this.files);
+  }
+
+  /** @throws CliError `FAILED` if there is nothing to replay: what was found instead, and what to do */
+  checkFound(): void {
+    const all = this.summaries;
+    if (all.some(({ requests }) => requests > 0)) return;
+    const names = all.map(({ name }) => name).join(', ');
+    const sum = (field: 'lines' | 'skipped' | 'malformed') =>
+      all.reduce((total, each) => total + each[field], 0);
+    if (sum('lines') === 0) throw failure(`${names}: there is no line in it.`);
+    const [sample] = all.flatMap(({ samples }) => samples);
+    if (!sample) {
+      throw failure(
+        `${names}: none of ${sum('lines')} lines is a request with a key. Look at --match, --key and --key-field.`,
+      );
+    }
+    throw failure(
+      `${names}: none of ${sum('lines')} lines could be read as a request. Line ${sample.line}: ${sample.problem}: ` +
+        `${JSON.stringify(sample.text)}. Logs are read in the Common and the Combined Log Format (nginx, Apache), and as lines of JSON.`,
+    );
+  }
+}
+
+/** @throws CliError `USAGE` */
+export function openLogs(names: readonly string[], io: Pick<Io, 'stdin' | 'cwd'>, parse: ParseLine): Logs {
+  const twice = names.find((name, i) => names.indexOf(name) !== i);
+  if (twice !== undefined) throw usageError(`${twice} is given twice: its requests would count twice.`);
+  const files = names.map((name) =>
+    name === STDIN
+      ? new LogFile('standard input', io.stdin, parse)
+      : new LogFile(name, resolve(io.cwd, name), parse),
+  );
+  return new Logs(files, !names.includes(STDIN));
+}
+
+/** An open log: what was read of it and is not taken yet. */
+interface Head {
+  readonly batches: AsyncGenerator<readonly Entry[]>;
+  batch: readonly Entry[];
+  at: number;
+}
+
+const BATCH = 4096;
+
+async function* merge(files: readonly LogFile[]): AsyncGenerator<readonly Entry[]> {
+  const waiting = await Promise.all(
+    files.map(async (file) => ({ file, time: (await file.firstTime()) ?? 0 })),
+  );
+  waiting.sort((a, b) => a.time - b.time);
+  let heads: Head[] = [];
+  let out: Entry[] = [];
+  try {
+    for (;;) {
+      const head = earliest(heads);
+      const next = waiting[0];
+      if (next && (!head || next.time <= timeOf(head))) {
+        waiting.shift();
+        heads = await refilled([...heads, { batches: next.file.requests(), batch: [], at: 0 }]);
+        continue;
+      }
+      if (!head) break;
+      out.push(head.batch[head.at++]!);
+      if (head.at === head.batch.length) heads = await refilled(heads);
+      if (out.length === BATCH) {
+        yield out;
+        out = [];
+      }
+    }
+    yield out;
+  } finally {
+    for (const { batches } of heads) await batches.return(undefined);
+  }
+}
+
+const timeOf = ({ batch, at }: Head): number => batch[at]!.time;
+
+/** Those that have a next request. */
+async function refilled(heads: Head[]): Promise<Head[]> {
+  const live: Head[] = [];
+  for (const head of heads) {
+    let done: boolean | undefined = false;
+    while (head.at === head.batch.length && !done) {
+      const next = await head.batches.next();
+      done = next.done;
+      head.batch = next.value ?? [];
+      head.at = 0;
+    }
+    if (!done) live.push(head);
+  }
+  return live;
+}
+
+function earliest(heads: readonly Head[]): Head | undefined {
+  let found: Head | undefined;
+  for (const head of heads) {
+    if (!found || timeOf(head) < timeOf(found)) found = head;
+  }
+  return found;
+}

@@ -1,0 +1,122 @@
+import { capacityOf } from '../../wait.js';
+import { Engine } from './engine.js';
+import { Keys, type Column } from './keys.js';
+import type { Shape } from './shapes.js';
+
+/** A limiter decides by so many policies at most. */
+const MOST_POLICIES = 32;
+
+/** Replays a log under limits that nobody reaches, and keeps the most that each client used of each: 4 bytes a shape. */
+export class Measure {
+  readonly #groups: { engine: Engine; capacities: readonly number[]; peaks: readonly Column[] }[] = [];
+  readonly #keys = new Keys();
+  requests = 0;
+  first = 0;
+  last = 0;
+
+  constructor(shapes: readonly Shape[]) {
+    for (let i = 0; i < shapes.length; i += MOST_POLICIES) {
+      const probes = shapes
+        .slice(i, i + MOST_POLICIES)
+        .map(({ probe }, j) => ({ ...probe, name: `${i + j}` }));
+      const engine = new Engine(probes);
+      this.#groups.push({
+        engine,
+        capacities: engine.limiter.policies.map(capacityOf),
+        peaks: probes.map(() => this.#keys.column('count')),
+      });
+    }
+  }
+
+  get clients(): number {
+    return this.#keys.size;
+  }
+
+  add(key: string, time: number): void {
+    const client = this.#keys.numberOf(key);
+    if (this.requests === 0) this.first = time;
+    this.last = time;
+    this.requests += 1;
+    for (const { engine, capacities, peaks } of this.#groups) {
+      const verdicts = engine.verdicts(key, time);
+      for (let i = 0; i < capacities.length; i++) {
+        const used = capacities[i]! - verdicts[3 * i + 1]!;
+        const { values } = peaks[i]!;
+        if (used > values[client]!) values[client] = used;
+      }
+    }
+  }
+
+  /** The keys of clients. */
+  namesOf(clients: (client: number) => boolean): Set<string> {
+    let client = 0;
+    const names = new Set<string>();
+    for (const name of this.#keys.names()) if (clients(client++)) names.add(name);
+    return names;
+  }
+
+  /** The most that each client used of each shape, in the shapes' order. */
+  peaks(): Peaks[] {
+    const { size } = this.#keys;
+    return this.#groups.flatMap(({ peaks }) => peaks.map(({ values }) => new Peaks(values.slice(0, size))));
+  }
+}
+
+/** The most that each client used, by its number. */
+export class Peaks {
+  readonly values: Uint32Array | Float64Array;
+  readonly #sorted: Uint32Array | Float64Array;
+
+  constructor(values: Uint32Array | Float64Array) {
+    this.values = values;
+    this.#sorted = values.slice().sort();
+  }
+
+  /** The smallest limit that at most so many clients would exceed. */
+  limitFor(excluded: number): number {
+    return Math.max(1, this.#sorted[this.#sorted.length - 1 - excluded] ?? 1);
+  }
+
+  /** How many clients use more than a limit. */
+  exceeding(limit: number): number {
+    let low = 0;
+    let high = this.#sorted.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.#sorted[middle]! <= limit) low = middle + 1;
+      else high = middle;
+    }
+    return this.#sorted.length - low;
+  }
+}
+
+/** How many of `clients` need not be kept for `keep` percent to be. */
+export function excludable(clients: number, keep: number): number {
+  // 99.9 % of 1000 are 999, however 0.1 is rounded.
+  return Math.max(0, Math.min(clients - 1, Math.floor((clients * (100 - keep)) / 100 + 1e-9)));
+}
+
+/**
+ * Limits for several policies together: the tightest, by the same share of clients in each, under which at most `excluded` clients
+ * exceed any of them.
+ */
+export function jointLimits(peaks: readonly Peaks[], excluded: number): number[] {
+  let low = 0;
+  let high = excluded;
+  const limitsAt = (k: number) => peaks.map((each) => each.limitFor(k));
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (exceedingAny(peaks, limitsAt(middle)) <= excluded) low = middle;
+    else high = middle - 1;
+  }
+  return limitsAt(low);
+}
+
+export function exceedingAny(peaks: readonly Peaks[], limits: readonly number[]): number {
+  const clients = peaks[0]?.values.length ?? 0;
+  let count = 0;
+  for (let client = 0; client < clients; client++) {
+    if (peaks.some(({ values }, i) => values[client]! > limits[i]!)) count += 1;
+  }
+  return count;
+}

@@ -1,0 +1,32 @@
+import { printable } from '../format.js';
+import { count, many, share } from './format.js';
+import type { LogSummary } from './log-file.js';
+import { REORDER } from './reorder.js';
+
+/** What a reader of the figures should know of the logs, a line each. */
+export function logNotes(logs: readonly LogSummary[], first: number, last: number): string[] {
+  const notes: string[] = [];
+  for (const { name, lines, requests, skipped, malformed, samples, late, warning } of logs) {
+    const parts = [many(lines, 'line'), many(requests, 'request')];
+    if (skipped > 0) parts.push(`${count(skipped)} skipped (no request, no key, or not matched)`);
+    parts.push(
+      malformed > 0 ? `${count(malformed)} malformed (${share(malformed, lines)})` : 'none malformed',
+    );
+    notes.push(`${printable(name)}: ${parts.join(', ')}`);
+    for (const { line, problem, text } of samples) {
+      notes.push(`  line ${count(line)}: ${printable(problem, 160)}: ${printable(text, 70)}`);
+    }
+    if (late > 0) {
+      notes.push(
+        `  ${many(late, 'line')} came more than ${count(REORDER)} lines late; taken at the time of the line before`,
+      );
+    }
+    if (warning !== undefined) notes.push(`  ${warning}`);
+  }
+  if (last > first && first % 1000 === 0 && last % 1000 === 0) {
+    notes.push(
+      'The log has whole seconds: all requests of one second count as one burst. Of windows below 10 s, expect less than this.',
+    );
+  }
+  return notes;
+}

@@ -1,0 +1,48 @@
+import type { Command } from 'commander';
+import { usageError } from '../errors.js';
+import type { Io } from '../io.js';
+import { lineParser } from './line.js';
+import { openLogs, type Logs } from './logs.js';
+import { parseMatch } from './match.js';
+
+/** Options of everything that reads logs. */
+export interface LogOptions {
+  readonly key: string;
+  readonly keyField?: string;
+  readonly timeField?: string;
+  readonly match?: readonly string[];
+}
+
+export const LOGS_HELP =
+  'Logs may be in the Common or the Combined Log Format (nginx, Apache) or lines of JSON (pino, Caddy, nginx, Traefik, ...), also mixed; ' +
+  'plain or gzip; rotated files in any order. A line that cannot be read is counted and shown.';
+
+export function addLogOptions(command: Command): Command {
+  return command
+    .argument('<log...>', 'access logs; - is standard input')
+    .option(
+      '--key <parts>',
+      "what is limited: ip, user, path, method, or a field of JSON lines; several together: 'ip path'",
+      'ip',
+    )
+    .option('--key-field <field>', 'JSON: the field of the client, as in req.headers.x-api-key')
+    .option('--time-field <field>', 'JSON: the field of the time')
+    .option(
+      '--match <filter...>',
+      "only some requests: by path, method, status: '/api', POST, 5xx, '!/health'",
+    );
+}
+
+/** Opens the logs. @throws CliError `USAGE` */
+export function readLogs(names: readonly string[], options: LogOptions, io: Io): Logs {
+  const key = options.key.split(/[\s,]+/).filter((part) => part !== '');
+  if (key.length === 0)
+    throw usageError("--key: what is limited? Write for example 'ip', 'user' or 'ip path'.");
+  const parse = lineParser({
+    key,
+    keyField: options.keyField,
+    timeField: options.timeField,
+    match: parseMatch(options.match ?? []),
+  });
+  return openLogs(names, io, parse);
+}

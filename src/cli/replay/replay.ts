@@ -1,0 +1,250 @@
+import type { Policy } from '../../policy.js';
+import { capacityOf } from '../../wait.js';
+import { Engine } from './engine.js';
+import { Keys } from './keys.js';
+import { Timeline } from './timeline.js';
+
+/** What a policy did to a log. */
+export interface PolicyResult {
+  readonly name: string;
+  readonly policy: Policy;
+  /** Requests that it denied, or as a shadow would have. */
+  readonly denied: number;
+  readonly clients: number;
+  /** ms since the epoch; undefined if it denied none. */
+  readonly first: number | undefined;
+  readonly last: number | undefined;
+  /** How many clients used at most so much of what can be spent at once: tenths, the last of them full or beyond. */
+  readonly use: readonly number[];
+}
+
+/** What became of a client that was denied. */
+export interface ClientResult {
+  readonly key: string;
+  readonly requests: number;
+  readonly denied: number;
+  readonly first: number;
+  readonly last: number;
+  /** The most denials in a row, and when they began. */
+  readonly streak: number;
+  readonly streakAt: number;
+  /** Names of the policies that denied it. */
+  readonly policies: readonly string[];
+}
+
+export interface Interval {
+  readonly start: number;
+  readonly admitted: number;
+  readonly denied: number;
+  /** Denied by each policy. */
+  readonly policies: readonly number[];
+}
+
+export interface ReplayResult {
+  readonly requests: number;
+  readonly admitted: number;
+  readonly denied: number;
+  /** Admitted, but held for their turn (leaky bucket with maxDelay). */
+  readonly held: number;
+  readonly longestHold: number;
+  readonly clients: number;
+  readonly deniedClients: number;
+  readonly first: number;
+  readonly last: number;
+  readonly policies: readonly PolicyResult[];
+  /** Those denied most often. */
+  readonly top: readonly ClientResult[];
+  readonly timeline: { readonly width: number; readonly intervals: readonly Interval[] };
+}
+
+/** Tenths of the capacity, and one for those who were denied. */
+const USES = 11;
+
+/** Sends the requests of a log to a limiter and counts. Of each client it keeps some 50 bytes, and 4 more a policy. */
+export class Replay {
+  readonly #engine: Engine;
+  readonly #sources: readonly Policy[];
+  readonly #capacities: readonly number[];
+  readonly #keys = new Keys();
+  readonly #requests = this.#keys.column('count');
+  readonly #denied = this.#keys.column('count');
+  /** A bit a policy. */
+  readonly #by = this.#keys.column('count');
+  readonly #first = this.#keys.column('time');
+  readonly #last = this.#keys.column('time');
+  readonly #run = this.#keys.column('count');
+  readonly #runAt = this.#keys.column('time');
+  readonly #streak = this.#keys.column('count');
+  readonly #streakAt = this.#keys.column('time');
+  /** The most that was used, a column a policy. */
+  readonly #peaks;
+  readonly #timeline: Timeline;
+  readonly #perPolicy: { denied: number; first: number | undefined; last: number | undefined }[];
+  #admitted = 0;
+  #deniedSum = 0;
+  #held = 0;
+  #longestHold = 0;
+  #start = 0;
+  #end = 0;
+
+  constructor(policies: readonly Policy[]) {
+    this.#engine = new Engine(policies);
+    this.#sources = policies;
+    const compiled = this.#engine.limiter.policies;
+    this.#capacities = compiled.map(capacityOf);
+    this.#peaks = compiled.map(() => this.#keys.column('count'));
+    this.#perPolicy = compiled.map(() => ({ denied: 0, first: undefined, last: undefined }));
+    this.#timeline = new Timeline(2 + compiled.length);
+  }
+
+  /** The next request; returns whether it is admitted. */
+  add(key: string, time: number): boolean {
+    const decision = this.#engine.decide(key, time);
+    const client = this.#keys.numberOf(key);
+    if (this.#admitted + this.#deniedSum === 0) this.#start = time;
+    this.#end = time;
+    this.#requests.values[client]! += 1;
+    const counts = this.#timeline.at(time);
+    const { policies, allowed } = decision;
+    for (let i = 0; i < policies.length; i++) {
+      const verdict = policies[i]!;
+      if (!verdict.allowed) {
+        this.#denyBy(i, client, time);
+        counts[2 + i]! += 1;
+      }
+      const used = this.#capacities[i]! - verdict.remaining;
+      const { values } = this.#peaks[i]!;
+      if (used > values[client]!) values[client] = used;
+    }
+    if (allowed) {
+      this.#admitted += 1;
+      counts[0]! += 1;
+      this.#run.values[client] = 0;
+      if (decision.delayMs > 0) this.#hold(decision.delayMs);
+    } else {
+      this.#deniedSum += 1;
+      counts[1]! += 1;
+      this.#deny(client, time);
+    }
+    return allowed;
+  }
+
+  #denyBy(policy: number, client: number, time: number): void {
+    const result = this.#perPolicy[policy]!;
+    result.denied += 1;
+    result.first ??= time;
+    result.last = time;
+    this.#by.values[client] = (this.#by.values[client]! | (1 << policy)) >>> 0;
+  }
+
+  #deny(client: number, time: number): void {
+    if (this.#denied.values[client]! === 0) this.#first.values[client] = time;
+    this.#denied.values[client]! += 1;
+    this.#last.values[client] = time;
+    const run = (this.#run.values[client]! += 1);
+    if (run === 1) this.#runAt.values[client] = time;
+    if (run > this.#streak.values[client]!) {
+      this.#streak.values[client] = run;
+      this.#streakAt.values[client] = this.#runAt.values[client]!;
+    }
+  }
+
+  #hold(delay: number): void {
+    this.#held += 1;
+    this.#longestHold = Math.max(this.#longestHold, delay);
+  }
+
+  /** @param top how many of the clients that were denied are named */
+  result(top: number): ReplayResult {
+    const { policies } = this.#engine.limiter;
+    const size = this.#keys.size;
+    let deniedClients = 0;
+    for (let i = 0; i < size; i++) if (this.#denied.values[i]! > 0) deniedClients += 1;
+    return {
+      requests: this.#admitted + this.#deniedSum,
+      admitted: this.#admitted,
+      denied: this.#deniedSum,
+      held: this.#held,
+      longestHold: this.#longestHold,
+      clients: size,
+      deniedClients,
+      first: this.#start,
+      last: this.#end,
+      policies: policies.map(({ name }, i) => ({
+        name,
+        policy: this.#sources[i]!,
+        clients: this.#count(i),
+        ...this.#perPolicy[i]!,
+        use: this.#use(i),
+      })),
+      top: this.#top(top),
+      timeline: {
+        width: this.#timeline.width,
+        intervals: [...this.#timeline.intervals()].map(([start, [admitted, denied, ...by]]) => ({
+          start,
+          admitted: admitted!,
+          denied: denied!,
+          policies: by,
+        })),
+      },
+    };
+  }
+
+  /** Clients that a policy denied. */
+  #count(policy: number): number {
+    let count = 0;
+    for (let i = 0; i < this.#keys.size; i++) if (this.#deniedBy(i, policy)) count += 1;
+    return count;
+  }
+
+  #deniedBy(client: number, policy: number): boolean {
+    return ((this.#by.values[client]! >>> policy) & 1) === 1;
+  }
+
+  #use(policy: number): number[] {
+    const use = new Array<number>(USES).fill(0);
+    const { values } = this.#peaks[policy]!;
+    for (let i = 0; i < this.#keys.size; i++) {
+      const tenth = Math.ceil((10 * values[i]!) / this.#capacities[policy]!) - 1;
+      use[this.#deniedBy(i, policy) ? USES - 1 : Math.min(9, Math.max(0, tenth))]! += 1;
+    }
+    return use;
+  }
+
+  #top(count: number): ClientResult[] {
+    const denied = this.#denied.values;
+    const chosen = largest(this.#keys.size, count, (i) => denied[i]!).filter((i) => denied[i]! > 0);
+    const names = new Map<number, string>();
+    const wanted = new Set(chosen);
+    let number = 0;
+    for (const name of this.#keys.names()) {
+      if (wanted.has(number)) names.set(number, name);
+      number += 1;
+    }
+    return chosen.map((i) => ({
+      key: names.get(i)!,
+      requests: this.#requests.values[i]!,
+      denied: denied[i]!,
+      first: this.#first.values[i]!,
+      last: this.#last.values[i]!,
+      streak: this.#streak.values[i]!,
+      streakAt: this.#streakAt.values[i]!,
+      policies: this.#engine.limiter.policies.filter((_, j) => this.#deniedBy(i, j)).map(({ name }) => name),
+    }));
+  }
+}
+
+/** The numbers below `size` with the largest values, the largest first. */
+function largest(size: number, count: number, valueOf: (i: number) => number): number[] {
+  let best: number[] = [];
+  let least = 0;
+  for (let i = 0; i < size; i++) {
+    if (valueOf(i) <= least) continue;
+    best.push(i);
+    if (best.length >= 2 * count + 64) {
+      best = best.sort((a, b) => valueOf(b) - valueOf(a)).slice(0, count);
+      if (best.length > 0) least = valueOf(best[best.length - 1]!);
+    }
+  }
+  return best.sort((a, b) => valueOf(b) - valueOf(a)).slice(0, count);
+}

@@ -1,0 +1,204 @@
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { access, constants, stat, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { dirname, resolve } from 'node:path';
+import { failure, usageError } from '../errors.js';
+import { duration, printable } from '../format.js';
+import type { Io } from '../io.js';
+import { policyText } from '../policy-text.js';
+import { count, many, moment, share } from './format.js';
+import type { LogSummary } from './log-file.js';
+import { logNotes } from './notes.js';
+import type { ReplayResult } from './replay.js';
+
+const require = createRequire(import.meta.url);
+
+/** A file of the page: beside the bundle, where the build puts it, or from the source, where it is. */
+function asset(name: string, module?: string): string {
+  const beside = new URL(`./page/${name}`, import.meta.url);
+  return readFileSync(existsSync(beside) || !module ? beside : require.resolve(module), 'utf8');
+}
+
+/** Whether a report can be written there, said before the work is done. @throws CliError */
+export async function checkReportPath(path: string, logs: readonly string[], { cwd }: Io): Promise<string> {
+  const file = resolve(cwd, path);
+  if (logs.some((log) => resolve(cwd, log) === file)) {
+    throw usageError(
+      `--report: ${path} is a log that is read. Write the name of a new file: --report report.html.`,
+    );
+  }
+  const found = await stat(file).catch(() => undefined);
+  if (found?.isDirectory()) {
+    throw usageError(
+      `--report: ${path} is a directory. Write the name of a file in it: --report ${path}/report.html.`,
+    );
+  }
+  try {
+    await access(found ? file : dirname(file), constants.W_OK);
+  } catch (error) {
+    throw failure(
+      `--report: ${path} cannot be written: ${(error as Error).message}. Choose another place.`,
+      error,
+    );
+  }
+  return file;
+}
+
+/** Writes the page. @throws CliError `FAILED` */
+export async function writeReport(
+  file: string,
+  result: ReplayResult,
+  logs: readonly LogSummary[],
+): Promise<void> {
+  try {
+    await writeFile(file, reportPage(result, logs));
+  } catch (error) {
+    throw failure(
+      `--report: ${file} cannot be written: ${(error as Error).message}. Choose another place.`,
+      error,
+    );
+  }
+}
+
+/** Text of a log is anybody's: it is never markup. */
+export const escape = (text: string): string => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+
+/** What a replay found, as one page of HTML that needs nothing else, nor the network. */
+export function reportPage(result: ReplayResult, logs: readonly LogSummary[]): string {
+  const scripts = [asset('uPlot.iife.min.js', 'uplot/dist/uPlot.iife.min.js'), asset('page.js')];
+  const hashes = scripts.map((script) => `'sha256-${createHash('sha256').update(script).digest('base64')}'`);
+  const { requests, admitted, denied, clients, deniedClients, first, last, timeline } = result;
+  const title = `Headgate replay: ${logs.map(({ name }) => printable(name)).join(', ')}`;
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src ${hashes.join(' ')}">
+<link rel="icon" href="data:,">
+<title>${escape(title)}</title>
+<style>${asset('uPlot.min.css', 'uplot/dist/uPlot.min.css')}${asset('page.css')}</style>
+</head>
+<body>
+<h1>${escape(title)}</h1>
+<p class="quiet">${moment(first)} to ${moment(last)} UTC, ${duration(Math.max(1, last - first))}</p>
+<div class="figures">
+${figure(count(requests), 'requests')}
+${figure(count(admitted), 'admitted')}
+${figure(`${count(denied)} <small>(${escape(share(denied, requests))})</small>`, 'denied', denied > 0)}
+${figure(count(clients), 'clients')}
+${figure(`${count(deniedClients)} <small>(${escape(share(deniedClients, clients))})</small>`, 'clients denied', deniedClients > 0)}
+</div>
+<h2>Policies</h2>
+${policyTable(result)}
+<h2>Requests</h2>
+<p class="quiet">Per ${duration(timeline.width)}; drag to zoom, double-click to go back.</p>
+<div id="requests"></div>
+<h2>Denied by each policy</h2>
+<p class="quiet">A request that two policies deny is in both.</p>
+<div id="denied"></div>
+<h2>How much of a limit the clients used</h2>
+<p class="quiet">The most that a client used at any time, of what can be spent at once.</p>
+${result.policies.map(useBars).join('\n')}
+<h2>Clients denied most</h2>
+${topTable(result)}
+<h2>Logs</h2>
+<ul>${logNotes(logs, first, last)
+    .map((note) => `<li>${escape(note.trim())}</li>`)
+    .join('')}</ul>
+<p class="quiet">Made with <code>headgate replay</code>.</p>
+<script type="application/json" id="data">${jsonInHtml(plotsOf(result))}</script>
+${scripts.map((script) => `<script>${script}</script>`).join('\n')}
+</body>
+</html>
+`;
+}
+
+function figure(value: string, label: string, bad = false): string {
+  return `<div><b${bad ? ' class="out"' : ''}>${value}</b>${label}</div>`;
+}
+
+/** A cell: text, or a number when it begins with a digit. */
+const cell = (tag: 'td' | 'th', text: string): string =>
+  `<${tag}${/^[<\d]/.test(text) ? ' class="number"' : ''}>${escape(text)}</${tag}>`;
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (tag: 'td' | 'th', cells: readonly string[]) =>
+    `<tr>${cells.map((text) => cell(tag, text)).join('')}</tr>`;
+  return `<div class="scroll"><table><thead>${line('th', head)}</thead><tbody>
+${rows.map((row) => line('td', row)).join('\n')}
+</tbody></table></div>`;
+}
+
+function policyTable({ policies, requests, clients }: ReplayResult): string {
+  return table(
+    ['policy', 'limit', 'denied', 'of requests', 'clients', 'of clients', 'first (UTC)', 'last (UTC)'],
+    policies.map(({ name, policy, denied, clients: affected, first, last }) => [
+      policy.shadow ? `${name} (would have)` : name,
+      policyText({ ...policy, name: undefined } as unknown as typeof policy),
+      count(denied),
+      share(denied, requests),
+      count(affected),
+      share(affected, clients),
+      moment(first),
+      moment(last),
+    ]),
+  );
+}
+
+function topTable({ top, deniedClients }: ReplayResult): string {
+  if (top.length === 0) return '<p>Nobody was denied.</p>';
+  const rows = top.map((client) => [
+    printable(client.key, 200),
+    count(client.requests),
+    count(client.denied),
+    share(client.denied, client.requests),
+    moment(client.first),
+    moment(client.last),
+    `${count(client.streak)} from ${moment(client.streakAt)}`,
+    client.policies.join(', '),
+  ]);
+  const more = deniedClients - top.length;
+  const head = ['client', 'requests', 'denied', 'share', 'first (UTC)', 'last (UTC)', 'longest streak', 'by'];
+  return `${table(head, rows)}${more > 0 ? `<p class="quiet">... and ${many(more, 'more client')}.</p>` : ''}`;
+}
+
+function useBars({ name, use }: ReplayResult['policies'][number]): string {
+  const most = Math.max(...use);
+  const bars = use.map((clients, i) => {
+    const label = i === use.length - 1 ? 'denied' : `${10 * i} to ${10 * (i + 1)} %`;
+    return `<span>${label}</span><meter min="0" max="${most}" value="${clients}"></meter><span>${count(clients)}</span>`;
+  });
+  return `<h3>${escape(name)}</h3><div class="bars">${bars.join('\n')}</div>`;
+}
+
+/** Colours of the policies: variables of the page's style. */
+const COLORS = 6;
+
+function plotsOf({ timeline, policies }: ReplayResult): object {
+  const { intervals } = timeline;
+  return {
+    times: intervals.map(({ start }) => start / 1000),
+    plots: [
+      {
+        id: 'requests',
+        series: [
+          { name: 'admitted', color: '--in', values: intervals.map(({ admitted }) => admitted) },
+          { name: 'denied', color: '--out', values: intervals.map(({ denied }) => denied) },
+        ],
+      },
+      {
+        id: 'denied',
+        series: policies.map(({ name }, i) => ({
+          name,
+          color: `--p${i % COLORS}`,
+          values: intervals.map((interval) => interval.policies[i]),
+        })),
+      },
+    ],
+  };
+}
+
+/** No text ends the script that it stands in. */
+const jsonInHtml = (value: unknown): string => JSON.stringify(value).replaceAll('<', '\\u003c');

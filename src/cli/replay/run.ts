@@ -1,0 +1,43 @@
+import { SingleBar } from 'cli-progress';
+import type { Io } from '../io.js';
+import type { Logs } from './logs.js';
+
+/** Goes through all requests, with a progress bar where somebody watches. @throws CliError `FAILED` if there are none */
+export async function forEachRequest(
+  logs: Logs,
+  io: Io,
+  title: string,
+  take: (key: string, time: number) => void,
+): Promise<void> {
+  const bar = await startBar(logs, io, title);
+  let requests = 0;
+  try {
+    for await (const batch of logs.requests()) {
+      for (const { key, time } of batch) take(key, time);
+      requests += batch.length;
+      bar?.update(logs.bytesRead, { requests: requests.toLocaleString('en-US') });
+    }
+  } finally {
+    bar?.stop();
+  }
+  logs.checkFound();
+}
+
+async function startBar(logs: Logs, io: Io, title: string): Promise<SingleBar | undefined> {
+  if (!io.stderr.isTTY) return undefined;
+  const total = await logs.size();
+  const known = total > 0;
+  const bar = new SingleBar({
+    format: `${title}  ${known ? '{bar} {percentage} %  ' : ''}{requests} requests  {duration_formatted}`,
+    stream: io.stderr as NodeJS.WriteStream,
+    barCompleteChar: '█',
+    barIncompleteChar: '░',
+    barsize: 30,
+    clearOnComplete: true,
+    hideCursor: false,
+    gracefulExit: false,
+    linewrap: false,
+  });
+  bar.start(known ? total : 1, 0, { requests: '0' });
+  return bar;
+}

@@ -1,0 +1,91 @@
+import { toMilliseconds } from '../../duration.js';
+import type { Algorithm, Policy } from '../../policy.js';
+import { usageError } from '../errors.js';
+
+/** A policy whose limit, or burst, is to be found. */
+export interface Shape {
+  /** Shapes of one group are alternatives: the same window, at different rates. */
+  readonly group: string;
+  readonly window: number;
+  /** Rate of a bucket, of which the burst is to be found; else the limit itself is to be found. */
+  readonly rate: number | undefined;
+  /** So much that nobody reaches it: it measures what is used. */
+  readonly probe: Policy;
+  /** The policy with what was found. */
+  of(units: number): Policy;
+}
+
+export type MeasuredAlgorithm = Exclude<Algorithm, 'concurrency'>;
+
+/** What is measured unless windows are given. */
+export const WINDOWS = ['1s', '10s', '1m', '10m', '1h'];
+const BUCKET_WINDOWS = ['1s', '1m'];
+
+/** Rates that are tried for a bucket of which none is given. */
+const RATES = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
+
+/** Nobody reaches it; and counters of 4 bytes hold it. */
+const PLENTY = 2 ** 30;
+const MOST_LOGGED = 1_000_000;
+/** A bucket's arithmetic is exact below it. */
+const MOST_TICKS = 2 ** 51;
+
+export const isBucket = (algorithm: Algorithm | undefined): boolean =>
+  algorithm === 'token-bucket' || algorithm === 'leaky-bucket' || algorithm === 'gcra';
+
+/** The shapes of an algorithm for windows. */
+export function shapesOf(algorithm: MeasuredAlgorithm, windows: readonly string[] | undefined): Shape[] {
+  if (!isBucket(algorithm)) {
+    return (windows ?? WINDOWS).map((window) => shapeOf({ algorithm, limit: 1, window } as Policy));
+  }
+  return (windows ?? BUCKET_WINDOWS).flatMap((window) =>
+    RATES.map((limit) => shapeOf({ algorithm, limit, window } as Policy)),
+  );
+}
+
+/**
+ * The shape of a policy: of a bucket its rate is kept and its burst is to be found; of all others the limit.
+ *
+ * @throws CliError `USAGE` for a concurrency policy
+ */
+export function shapeOf(policy: Policy): Shape {
+  if (policy.algorithm === 'concurrency') {
+    throw usageError(
+      'For a concurrency policy nothing can be suggested: an access log does not say how long each request was being served.',
+    );
+  }
+  const { shadow: _, ...rest } = policy;
+  const window = toMilliseconds('window', policy.window);
+  const group = `${policy.algorithm ?? 'sliding-window'}/${window}`;
+  if (isBucket(policy.algorithm)) {
+    const bucket = { ...rest } as Policy & { burst?: number; maxDelay?: unknown };
+    delete bucket.maxDelay;
+    const rate = policy.limit;
+    return {
+      group,
+      window,
+      rate,
+      probe: { ...bucket, burst: plentyOfBurst(rate, window) } as Policy,
+      of: (burst) => ({ ...bucket, burst }) as Policy,
+    };
+  }
+  const plenty = policy.algorithm === 'sliding-log' ? MOST_LOGGED : PLENTY;
+  return {
+    group,
+    window,
+    rate: undefined,
+    probe: { ...rest, limit: plenty },
+    of: (limit) => ({ ...rest, limit }),
+  };
+}
+
+/** The largest burst, up to a million, that is counted in the same ticks as a small one. */
+function plentyOfBurst(rate: number, window: number): number {
+  const ticks = rate / divisor(rate, window);
+  const longest = MOST_TICKS / ticks - window;
+  return Math.max(1, Math.min(MOST_LOGGED, Math.floor((longest * rate) / window) - 1));
+}
+
+function divisor(a: number, b: number): number {
+  return b === 0 ? a : divisor(b, a % b);
+}

@@ -1,0 +1,150 @@
+import plot from 'simple-ascii-chart';
+import { columns, duration, printable } from '../format.js';
+import type { Io } from '../io.js';
+import { policyText } from '../policy-text.js';
+import { count, many, moment, share } from './format.js';
+import type { LogSummary } from './log-file.js';
+import { logNotes } from './notes.js';
+import type { ReplayResult } from './replay.js';
+
+/** What a replay found, for a terminal. */
+export function replayText(result: ReplayResult, logs: readonly LogSummary[], io: Io): string {
+  const { bold, red, green, dim } = io.colors;
+  const { requests, denied, clients, deniedClients, first, last } = result;
+  const verdict =
+    denied === 0 ? green('none denied') : red(`${count(denied)} denied (${share(denied, requests)})`);
+  const of = denied === 0 ? '' : `, of ${many(deniedClients, 'client')} (${share(deniedClients, clients)})`;
+  const span = `${moment(first)} to ${moment(last)} UTC, ${duration(Math.max(1, last - first))}`;
+  const parts = [
+    `${bold(many(requests, 'request'))} of ${bold(many(clients, 'client'))}, ${span}: ${bold(verdict)}${of}`,
+    policyTable(result, io),
+    charts(result, io),
+    topTable(result, io),
+    logNotes(logs, first, last)
+      .map((note) => dim(note))
+      .join('\n'),
+  ];
+  return `${parts.filter((part) => part !== '').join('\n\n')}\n`;
+}
+
+function policyTable({ policies, requests, clients, held, longestHold }: ReplayResult, io: Io): string {
+  const head = [
+    'policy',
+    'limit',
+    'denied',
+    'of requests',
+    'clients',
+    'of clients',
+    'first (UTC)',
+    'last (UTC)',
+  ];
+  const rows = policies.map((each) => {
+    const { name: _, ...policy } = each.policy;
+    return [
+      each.policy.shadow ? `${each.name} (would have)` : each.name,
+      policyText(policy),
+      count(each.denied),
+      share(each.denied, requests),
+      count(each.clients),
+      share(each.clients, clients),
+      moment(each.first),
+      moment(each.last),
+    ];
+  });
+  const note =
+    held > 0 ? `\n${many(held, 'request')} held for their turn, at most ${duration(longestHold)}` : '';
+  return `${columns(io, head, rows).trimEnd()}${note}`;
+}
+
+function topTable({ top, deniedClients }: ReplayResult, io: Io): string {
+  if (top.length === 0) return '';
+  const head = ['denied most', 'requests', 'denied', '', 'first (UTC)', 'last (UTC)', 'longest streak', 'by'];
+  const rows = top.map((client) => [
+    printable(client.key, 44),
+    count(client.requests),
+    count(client.denied),
+    share(client.denied, client.requests),
+    moment(client.first),
+    moment(client.last),
+    `${count(client.streak)} from ${moment(client.streakAt).slice(11)}`,
+    client.policies.join(', '),
+  ]);
+  const more = deniedClients - top.length;
+  return `${columns(io, head, rows).trimEnd()}${more > 0 ? `\n... and ${many(more, 'more client')}: --top` : ''}`;
+}
+
+const HEIGHT = 7;
+
+function charts(result: ReplayResult, io: Io): string {
+  const { intervals, width } = result.timeline;
+  if (intervals.length < 2) return '';
+  const room = Math.max(20, Math.min(100, io.width - 14));
+  const { values, per } = condensed(result, room);
+  const unit = duration(per * width);
+  const drawn = [
+    area(
+      `requests per ${unit}`,
+      values.map(({ all }) => all),
+      'ansiGreen',
+      result,
+      io,
+    ),
+  ];
+  if (result.denied > 0) {
+    drawn.push(
+      area(
+        `denied per ${unit}`,
+        values.map(({ denied }) => denied),
+        'ansiRed',
+        result,
+        io,
+      ),
+    );
+  }
+  return drawn.join('\n\n');
+}
+
+/** Adds neighbouring intervals up until they fit. */
+function condensed(
+  { timeline }: ReplayResult,
+  room: number,
+): { values: { all: number; denied: number }[]; per: number } {
+  const per = Math.ceil(timeline.intervals.length / room);
+  const values: { all: number; denied: number }[] = [];
+  timeline.intervals.forEach(({ admitted, denied }, i) => {
+    const at = Math.floor(i / per);
+    const value = (values[at] ??= { all: 0, denied: 0 });
+    value.all += admitted + denied;
+    value.denied += denied;
+  });
+  return { values, per };
+}
+
+function area(
+  title: string,
+  values: readonly number[],
+  color: 'ansiGreen' | 'ansiRed',
+  { first, last }: ReplayResult,
+  { colors }: Io,
+): string {
+  const top = Math.max(...values);
+  const end = values.length - 1;
+  const time = (x: number): string => {
+    const at = moment(first + ((last - first) * x) / end);
+    return last - first > 86_400_000 ? at.slice(5, 16) : at.slice(11, 19);
+  };
+  const chart = plot(
+    values.map((value, x) => [x, value] as [number, number]),
+    {
+      width: values.length,
+      height: HEIGHT,
+      fillArea: true,
+      yRange: [0, Math.max(1, top)],
+      customXAxisTicks: [0, Math.round(end / 2), end],
+      ...(colors.isColorSupported && { color }),
+      formatter: (value, { axis }) => (axis === 'x' ? time(value) : count(Math.round(value))),
+    },
+  );
+  const lines = chart.split('\n').filter((line) => line.trim() !== '');
+  return [`${title} (at most ${count(top)})`, ...lines.map((line) => line.trimEnd())].join('\n');
+}

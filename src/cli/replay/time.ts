@@ -1,0 +1,70 @@
+/** A time in a log: ISO 8601, that of the Common Log Format, or a number since the epoch. */
+
+const MONTHS = 'JanFebMarAprMayJunJulAugSepOctNovDec';
+const CLF = /^(\d{2})\/([A-Za-z]{3})\/(\d{4}):(\d{2}):(\d{2}):(\d{2})(\.\d+)? ([+-])(\d{2})(\d{2})$/;
+const ISO = /^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?)?\s?(Z|[+-]\d{2}:?\d{2})?$/i;
+
+/** Nothing before it is the time of a request, nor anything after. */
+const EARLIEST = Date.UTC(1990, 0);
+const LATEST = Date.UTC(2100, 0);
+
+/** Numbers are taken for seconds, milliseconds, microseconds or nanoseconds, by their size: these are of the years 1973 to 5138. */
+const UNITS: readonly (readonly [below: number, perMillisecond: number])[] = [
+  [1e11, 0.001],
+  [1e14, 1],
+  [1e17, 1e3],
+  [Infinity, 1e6],
+];
+
+let lastText = '';
+let lastTime: number | undefined;
+
+/** Milliseconds since the epoch; undefined if it cannot be read. A time without a zone is UTC. */
+export function parseTime(value: unknown): number | undefined {
+  if (typeof value === 'number') return plausible(fromNumber(value));
+  if (typeof value !== 'string') return undefined;
+  // Neighbouring lines often have the same.
+  if (value === lastText) return lastTime;
+  lastTime = plausible(fromText(value));
+  lastText = value;
+  return lastTime;
+}
+
+function fromNumber(value: number): number {
+  const [, perMillisecond] = UNITS.find(([below]) => value < below)!;
+  return Math.round(value / perMillisecond);
+}
+
+function fromText(text: string): number {
+  const clf = CLF.exec(text);
+  if (clf) return fromClf(clf);
+  if (/^\d+(\.\d+)?$/.test(text)) return fromNumber(Number(text));
+  const iso = ISO.exec(text);
+  if (!iso) return NaN;
+  const zoned = iso[1] === undefined && text.length > 10 ? `${text}Z` : text;
+  return Math.floor(Date.parse(zoned.replace(' ', 'T').replace(',', '.').replace(/\s/, '')));
+}
+
+function fromClf([
+  ,
+  day,
+  name,
+  year,
+  hour,
+  minute,
+  second,
+  fraction,
+  sign,
+  zoneHours,
+  zoneMinutes,
+]: readonly string[]): number {
+  const month = MONTHS.indexOf(name!) / 3;
+  if (!Number.isInteger(month) || month < 0) return NaN;
+  const zone = (Number(zoneHours) * 60 + Number(zoneMinutes)) * (sign === '-' ? -1 : 1);
+  const time = Date.UTC(+year!, month, +day!, +hour!, +minute! - zone, +second!);
+  return time + Math.floor(Number(fraction ?? 0) * 1000);
+}
+
+function plausible(time: number): number | undefined {
+  return time >= EARLIEST && time < LATEST ? time : undefined;
+}

@@ -1,0 +1,65 @@
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** Widths that read well; each divides the next. */
+const WIDTHS = [
+  ...[SECOND, 5 * SECOND, 15 * SECOND, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, DAY],
+  ...[10 * DAY, 100 * DAY, 1000 * DAY, 10_000 * DAY, 100_000 * DAY],
+];
+
+/** More intervals than that are merged. */
+const MOST = 1000;
+
+/** Counts over time, in a bounded number of intervals: as time goes on they become wider. */
+export class Timeline {
+  readonly #series: number;
+  #step = 0;
+  /** Of the first interval, in widths since the epoch. */
+  #first = 0;
+  /** An array of counts an interval, `series` of them. */
+  #counts: number[][] = [];
+
+  /** @param series how many counts an interval has */
+  constructor(series: number) {
+    this.#series = series;
+  }
+
+  /** The length of an interval, ms. */
+  get width(): number {
+    return WIDTHS[this.#step]!;
+  }
+
+  /** The counts at a moment, to be added to. */
+  at(time: number): number[] {
+    if (this.#counts.length === 0) this.#first = Math.floor(time / this.width);
+    let interval = Math.floor(time / this.width) - this.#first;
+    while (interval >= MOST) {
+      this.#widen();
+      interval = Math.floor(time / this.width) - this.#first;
+    }
+    while (this.#counts.length <= interval) this.#counts.push(this.#empty());
+    return this.#counts[interval]!;
+  }
+
+  /** When each interval begins, and its counts. */
+  *intervals(): Generator<readonly [start: number, counts: readonly number[]]> {
+    for (const [i, counts] of this.#counts.entries()) yield [(this.#first + i) * this.width, counts];
+  }
+
+  #widen(): void {
+    const old = { width: this.width, first: this.#first, counts: this.#counts };
+    this.#step += 1;
+    this.#first = Math.floor((old.first * old.width) / this.width);
+    this.#counts = [];
+    for (const [i, counts] of old.counts.entries()) {
+      const sum = this.at((old.first + i) * old.width);
+      for (let j = 0; j < this.#series; j++) sum[j]! += counts[j]!;
+    }
+  }
+
+  #empty(): number[] {
+    return new Array<number>(this.#series).fill(0);
+  }
+}
