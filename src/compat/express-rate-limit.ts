@@ -12,8 +12,8 @@ import {
 import type {
   AugmentedRequest,
   Counted,
-  Options,
   RateLimitInfo,
+  RateLimitOptions,
   RateLimitRequestHandler,
   Store,
   ValueDeterminingMiddleware,
@@ -40,7 +40,7 @@ export const DAY = 24 * HOUR;
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`; `HEADGATE_NAME_REQUIRED` or `HEADGATE_POLICY_MISMATCH` where limiters share a
  * store of Headgate
  */
-export function rateLimit(passedOptions: Partial<Options> = {}): RateLimitRequestHandler {
+export function rateLimit(passedOptions: RateLimitOptions = {}): RateLimitRequestHandler {
   const config = configure(passedOptions);
   const { validations } = config;
   const counter = counterOf(config);

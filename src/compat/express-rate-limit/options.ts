@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net';
 import type { Request } from 'express';
-import { toMilliseconds } from '../../duration.js';
+import { toMilliseconds, type Duration } from '../../duration.js';
 import { invalidOption } from '../../errors.js';
 import type { Store as HeadgateStore } from '../../stores/store.js';
 import { checkStore } from '../../validate.js';
@@ -14,13 +14,17 @@ import type {
   DraftHeadersVersion,
   Logger,
   Options,
+  RateLimitOptions,
   Store,
   ValueDeterminingMiddleware,
 } from './types.js';
 import { getValidations, type Validations } from './validations.js';
 
 /** Options with all defaults. */
-export interface Config extends Omit<Options, 'standardHeaders'> {
+export interface Config extends Omit<Options, 'store' | 'standardHeaders'> {
+  readonly store: NonNullable<RateLimitOptions['store']>;
+  readonly name?: string;
+  readonly timeout?: Duration;
   readonly standardHeaders: DraftHeadersVersion | false;
   readonly validations: Validations;
 }
@@ -33,10 +37,10 @@ const consoleLogger: Logger = {
 /* eslint-enable no-console */
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-export function configure(passed: Partial<Options>): Config {
+export function configure(passed: RateLimitOptions): Config {
   const given = Object.fromEntries(
     Object.entries(passed).filter(([, value]) => value !== undefined),
-  ) as Partial<Options>;
+  ) as RateLimitOptions;
   const logger = given.logger ?? consoleLogger;
   const validations = getValidations(given.validate ?? true, logger);
   checkOptions(given, validations);
@@ -88,7 +92,7 @@ export function configure(passed: Partial<Options>): Config {
   return config;
 }
 
-function checkOptions(given: Partial<Options>, validations: Validations): void {
+function checkOptions(given: RateLimitOptions, validations: Validations): void {
   const { draft_polli_ratelimit_headers, onLimitReached } = given as Record<string, unknown>;
   const { ipv6Subnet, keyGenerator } = given;
   validations.validationsConfig();
@@ -151,7 +155,7 @@ export function counterOf(config: Config): Counter {
   return new ForeignCounter(modern, toMilliseconds('timeout', timeout ?? '1s'));
 }
 
-export function isHeadgateStore(store: Options['store']): store is HeadgateStore {
+export function isHeadgateStore(store: Config['store']): store is HeadgateStore {
   return 'decide' in store;
 }
 
@@ -168,16 +172,18 @@ function checkForeignStore(store: Store): void {
 
 /** A store that fails to begin may do better later. */
 function initialize(store: Store, config: Config): void {
-  const report = (error: unknown): void =>
-    config.logger.error(error, 'express-rate-limit: error during store initialization.');
+  const report =
+    (what: string) =>
+    (error: unknown): void =>
+      config.logger.error(error, `express-rate-limit: ${what} during store initialization.`);
   try {
-    Promise.resolve(store.init?.(optionsOf(config))).catch(report);
+    Promise.resolve(store.init?.(optionsOf(config))).catch(report('async error'));
   } catch (error) {
-    report(error);
+    report('error')(error);
   }
 }
 
 /** What stores and handlers are told of the options. */
 export function optionsOf({ validations, ...options }: Config): Options {
-  return { ...options, validate: validations.enabled };
+  return { ...options, validate: validations.enabled } as Options;
 }

@@ -38,7 +38,7 @@ export type IncrementCallback = (
   resetTime: Date | undefined,
 ) => void;
 
-/** The store interface of express-rate-limit; the `store` option takes those of Headgate as well. */
+/** The store interface of express-rate-limit. */
 export type Store = {
   /** Called once, when the limiter is made. */
   init?: (options: Options) => void | Promise<void>;
@@ -68,7 +68,7 @@ export type EnabledValidations = {
   [key in keyof Omit<Validations, 'enabled' | 'disable'> | 'default']?: boolean;
 };
 
-/** The options of express-rate-limit; the last two are Headgate's. */
+/** The options of express-rate-limit. */
 export type Options = {
   /** Default 60,000 ms. */
   windowMs: number;
@@ -100,7 +100,7 @@ export type Options = {
   /** Default: a status below 400. */
   requestWasSuccessful: ValueDeterminingMiddleware<boolean>;
   /** Default: a {@link MemoryStore} of its own. */
-  store: Store | LegacyStore | HeadgateStore;
+  store: Store | LegacyStore;
   /** Which misconfigurations are looked for, and logged once. Default: all. */
   validate: boolean | EnabledValidations;
   /** @deprecated the name of `legacyHeaders` before version 6 */
@@ -111,9 +111,15 @@ export type Options = {
   passOnStoreError: boolean;
   /** Default: the console. */
   logger: Logger;
-  /** Headgate's: the quota's scope. Limiters that share one Headgate store need a name each. */
+};
+
+/** What {@link rateLimit} takes: the options of express-rate-limit, and three things of Headgate's. */
+export type RateLimitOptions = Partial<Omit<Options, 'store'>> & {
+  /** Default: a {@link MemoryStore} of its own. */
+  store?: Options['store'] | HeadgateStore;
+  /** The quota's scope. Limiters that share one store of Headgate need a name each. */
   name?: string;
-  /** Headgate's: how long the store may take. Default `'100ms'` for a store of Headgate's, `'1s'` for others. */
+  /** How long the store may take. Default `'100ms'` for a store of Headgate, `'1s'` for others. */
   timeout?: Duration;
 };
 

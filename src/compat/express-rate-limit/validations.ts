@@ -200,7 +200,7 @@ const checks = {
     }
   },
 
-  ipv6SubnetOrKeyGenerator(options: Partial<Options>) {
+  ipv6SubnetOrKeyGenerator(options: Pick<Partial<Options>, 'ipv6Subnet' | 'keyGenerator'>) {
     if (options.ipv6Subnet !== undefined && options.keyGenerator) {
       throw new ValidationError(
         'ERR_ERL_IPV6SUBNET_OR_KEYGENERATOR',

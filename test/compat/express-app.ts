@@ -1,0 +1,70 @@
+// An application with a limiter, of express-rate-limit or of what stands in for it: what its clients and it get to see.
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import express5, { type ErrorRequestHandler, type Request, type RequestHandler } from 'express';
+import express4 from 'express4';
+import * as theirs from 'express-rate-limit';
+import * as ours from 'headgate/compat/express-rate-limit';
+import { ask, type Answer, type Ask } from '../http/client.js';
+
+/** The two have one face. */
+export type Library = typeof ours;
+
+export const libraries = { theirs: theirs as unknown as Library, ours };
+
+export const expresses = { 'Express 4': express4 as unknown as typeof express5, 'Express 5': express5 };
+
+export interface Served {
+  readonly url: string;
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+/** `/` answers 200, `/error` 400. A failed request is answered with 500 and the error's message. */
+export async function serve(
+  limiters: readonly RequestHandler[],
+  { express = express5, trustProxy = 'loopback', seen }: AppOptions = {},
+): Promise<Served> {
+  const app = express();
+  app.set('trust proxy', trustProxy);
+  const watch: RequestHandler = (req, res, next) => {
+    res.once('finish', () => seen?.(req));
+    next();
+  };
+  const fail: ErrorRequestHandler = (error: Error, _req, res, _next) => {
+    res.status(500).send(error.message);
+  };
+  app.use(watch, ...limiters);
+  app.all('/', (_req, res) => void res.send('Hi there!'));
+  app.get('/error', (_req, res) => void res.sendStatus(400));
+  app.use(fail);
+  const server = app.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    port,
+    url: `http://127.0.0.1:${port}`,
+    close: async () => {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+export interface AppOptions {
+  readonly express?: typeof express5;
+  readonly trustProxy?: unknown;
+  /** Is told of each request, when it was answered. */
+  readonly seen?: (request: Request) => void;
+}
+
+/** Requests to an application, one after the other. */
+export async function statuses(
+  served: Served,
+  requests: readonly (Ask & { path?: string })[],
+): Promise<number[]> {
+  const answers: Answer[] = [];
+  for (const request of requests) answers.push(await ask(served.url + (request.path ?? '/'), request));
+  return answers.map(({ status }) => status);
+}
