@@ -1,9 +1,12 @@
 import type {
+  ContextConfigDefault,
   FastifyInstance,
   FastifyPluginAsync,
   FastifyReply,
   FastifyRequest,
+  FastifySchema,
   onRequestHookHandler,
+  RouteGenericInterface,
   RouteOptions,
 } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
@@ -56,9 +59,20 @@ declare module 'fastify' {
     /** Limiters of this route, in place of the plugin's own; `false`: none. */
     rateLimit?: RouteRateLimits[keyof RouteRateLimits] | false;
   }
-  interface FastifyInstance {
+  interface FastifyInstance<RawServer, RawRequest, RawReply, Logger, TypeProvider> {
     /** A hook that limits; without options, by the plugin's own quota. */
-    rateLimit(options?: RateLimitOptions): onRequestHookHandler;
+    rateLimit(
+      options?: RateLimitOptions,
+    ): onRequestHookHandler<
+      RawServer,
+      RawRequest,
+      RawReply,
+      RouteGenericInterface,
+      ContextConfigDefault,
+      FastifySchema,
+      TypeProvider,
+      Logger
+    >;
   }
 }
 

@@ -1,4 +1,12 @@
-import type { FastifyPluginAsync, FastifyRequest, preHandlerAsyncHookHandler, RouteOptions } from 'fastify';
+import type {
+  ContextConfigDefault,
+  FastifyPluginAsync,
+  FastifyRequest,
+  FastifySchema,
+  preHandlerAsyncHookHandler,
+  RouteGenericInterface,
+  RouteOptions,
+} from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { HeadgateError } from '../errors.js';
 import { routeName } from '../http/route-name.js';
@@ -7,6 +15,7 @@ import { redisStore } from '../stores/redis.js';
 import type { Store } from '../stores/store.js';
 import { LimiterCounter, StoreCounter, type Counter, type Hold } from './fastify-rate-limit/counter.js';
 import { Limit } from './fastify-rate-limit/limit.js';
+import { normalizeIP } from './fastify-rate-limit/normalize-ip.js';
 import { compileParams, type Params } from './fastify-rate-limit/params.js';
 import type {
   CreateRateLimitOptions,
@@ -16,7 +25,7 @@ import type {
   RateLimitResult,
 } from './fastify-rate-limit/types.js';
 
-export { normalizeIP } from './fastify-rate-limit/normalize-ip.js';
+export { normalizeIP };
 export type {
   CreateRateLimitOptions,
   errorResponseBuilderContext,
@@ -35,14 +44,39 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     rateLimit?: RouteRateLimits[keyof RouteRateLimits] | false;
   }
-  interface FastifyInstance {
+  interface FastifyInstance<RawServer, RawRequest, RawReply, Logger, TypeProvider> {
     /** A function that counts a request, or only looks, and tells; what to do then is up to you. */
     createRateLimit(
       options?: CreateRateLimitOptions,
     ): (req: FastifyRequest, callOptions?: { increment?: boolean }) => Promise<RateLimitResult>;
     /** A hook that limits; without options, by the plugin's own limit. */
-    rateLimit(options?: RateLimitOptions): preHandlerAsyncHookHandler;
+    rateLimit<
+      RouteGeneric extends RouteGenericInterface = RouteGenericInterface,
+      ContextConfig = ContextConfigDefault,
+      SchemaCompiler extends FastifySchema = FastifySchema,
+    >(
+      options?: RateLimitOptions,
+    ): preHandlerAsyncHookHandler<
+      RawServer,
+      RawRequest,
+      RawReply,
+      RouteGeneric,
+      ContextConfig,
+      SchemaCompiler,
+      TypeProvider,
+      Logger
+    >;
   }
+}
+
+/** How often an application has registered the plugin, as often in each of its processes. */
+const registrations = new WeakMap<object, number>();
+
+/** Sets the names of further registrations apart, so that on one Redis each counts for itself. */
+function scopeOf(server: object): string {
+  const count = (registrations.get(server) ?? 0) + 1;
+  registrations.set(server, count);
+  return count === 1 ? '' : `${count}: `;
 }
 
 /** The options of a route, of a decorator's call, or the plugin's own. */
@@ -56,18 +90,20 @@ class Plugin {
   readonly #redis: Store | undefined;
   /** The user's own store, whose children count for routes. */
   readonly #store: FastifyRateLimitStore | undefined;
-  readonly #prefix: string;
+  /** What its limiters' names begin with. */
+  readonly #scope: string;
   /** By name, so that HEAD and GET of a route have one count. */
   readonly #routes = new Map<string, { settings: Settings; limit: Limit }>();
   readonly #groups = new Map<string, Counter>();
   readonly #counters: Counter[] = [];
+  /** How many were made by calls: processes of one program make them in the same order. */
   #unnamed = 0;
 
-  constructor(options: RateLimitPluginOptions, prefix: string) {
+  constructor(options: RateLimitPluginOptions, scope: string) {
     const { redis, nameSpace = 'fastify-rate-limit-', store: Store } = options;
     const params = compileParams(options);
     this.#options = options;
-    this.#prefix = prefix;
+    this.#scope = scope;
     // Not to remember denials here: who empties Redis, in tests for one, expects every count to be gone.
     if (redis && !Store) this.#redis = redisStore(redis, { prefix: nameSpace, localDenials: false });
     if (Store) this.#store = new Store({ ...params });
@@ -89,8 +125,7 @@ class Plugin {
   /** The limit of a decorator's call. */
   ofCall(settings: Settings | undefined): Limit {
     if (typeof settings !== 'object') return this.own;
-    // Processes of one program make them in the same order.
-    return this.#limit(`${this.#prefix}#${++this.#unnamed}`, settings, {});
+    return this.#limit(`#${++this.#unnamed}`, settings, {});
   }
 
   async close(): Promise<void> {
@@ -122,7 +157,8 @@ class Plugin {
   #limiterCounter(name: string, params: Params): Counter {
     const { groupId, cache } = params;
     const store = this.#redis ?? inMemory(cache);
-    return new LimiterCounter(groupId === undefined ? name : `group ${groupId}`, store, holdOf(params));
+    const scoped = this.#scope + (groupId === undefined ? name : `group ${groupId}`);
+    return new LimiterCounter(scoped, store, holdOf(params));
   }
 }
 
@@ -139,7 +175,7 @@ function holdOf({ continueExceeding, exponentialBackoff }: Params): Hold | undef
 
 // eslint-disable-next-line @typescript-eslint/require-await -- what an async plugin throws, ends the registration
 const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, options) => {
-  const plugin = new Plugin(options, fastify.prefix);
+  const plugin = new Plugin(options, scopeOf(fastify.server));
   const global = options.global !== false;
 
   if (!fastify.hasDecorator('createRateLimit')) {
@@ -180,6 +216,9 @@ function addHook(route: RouteOptions, { hook, handle }: Limit): void {
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */
-export const fastifyRateLimit = fastifyPlugin(register, { fastify: '5.x', name: '@fastify/rate-limit' });
+export const fastifyRateLimit = Object.assign(
+  fastifyPlugin(register, { fastify: '5.x', name: '@fastify/rate-limit' }),
+  { normalizeIP },
+);
 
 export default fastifyRateLimit;
