@@ -1,22 +1,14 @@
+import { Charge, type Account } from './charge.js';
 import type { CompiledPolicy } from './policy.js';
-import { NEVER, type PolicySet, type Query, type Reply, type Store } from './stores/store.js';
+import { NEVER, type PolicySet, type Query, type Reply } from './stores/store.js';
 import { checkCost } from './validate.js';
-
-/** Where a decision changes afterwards what it charged. */
-export type Account = Pick<Store, 'adjust' | 'lease'>;
-
-/** Units charged, and per policy when they leave the account by themselves. */
-interface Charge {
-  readonly units: number;
-  readonly marks: readonly number[];
-}
 
 /** What decides in place of the policies. */
 export interface Override {
   readonly allowed: boolean;
   readonly reason: Reason;
-  /** Of a denial: absent if it is for good. */
-  readonly retryAfterMs?: number;
+  /** Undefined if it is denied for good. */
+  readonly retryAfterMs: number | undefined;
 }
 
 /** Why a request was denied; or, where a shadow let it pass, would have been; or why it was not decided at all. */
@@ -44,87 +36,65 @@ export interface Verdict {
 
 /** The answer for one request. */
 export class Decision {
-  readonly allowed: boolean;
-  readonly key: string;
-  readonly cost: number;
+  declare readonly allowed: boolean;
+  declare readonly key: string;
+  declare readonly cost: number;
   /** The policy that decided: of those that deny, the one that denies longest; else the one with the least remaining. */
-  readonly policy: string | undefined;
-  readonly limit: number;
-  readonly remaining: number;
+  declare readonly policy: string | undefined;
+  declare readonly limit: number;
+  declare readonly remaining: number;
   /** See {@link Verdict.retryAfterMs}; the longest of the policies that deny, or the ban's. */
-  readonly retryAfterMs: number | undefined;
-  readonly resetAfterMs: number;
+  declare readonly retryAfterMs: number | undefined;
+  declare readonly resetAfterMs: number;
   /** Admitted, but not at once: the request's turn comes after so many ms (leaky bucket with `maxDelay`). Else 0. */
-  readonly delayMs: number;
+  declare readonly delayMs: number;
   /** Undefined for what was simply admitted. */
-  readonly reason: Reason | undefined;
+  declare readonly reason: Reason | undefined;
   /** The store could not be asked: the failure policy (`onStoreError`) answered. */
-  readonly degraded: boolean;
-  readonly policies: readonly Verdict[];
+  declare readonly degraded: boolean;
+  declare readonly policies: readonly Verdict[];
 
   readonly #query: Query;
   readonly #reply: Reply;
   /** Undefined if nothing was charged and nothing can be: a denial, a look, an answer without a store. */
   readonly #account: Account | undefined;
-  #charged = 0;
-  /** What it was charged on top of its cost, latest last; each is given back where it was charged. */
-  #extras: Charge[] | undefined;
-  /** Changes go one after the other. */
-  #changing: Promise<void> | undefined;
-  #held = false;
+  /** Made when it is first asked for: most decisions are never changed. */
+  #made: Charge | undefined;
 
-  /**
-   * @internal Made by limiters.
-   * @param account undefined for a look
-   * @param override set where not the policies decide: a list, the failure policy without a store, a full queue
-   */
+  /** @internal Made by {@link conclude}. Only assigns, so that V8 makes decisions in place. */
   constructor(
     account: Account | undefined,
     query: Query,
     reply: Reply,
-    shadow: boolean,
-    override?: Override,
+    policies: readonly Verdict[],
+    { allowed, verdict, limit, retryAfterMs, resetAfterMs, delayMs, reason }: Outcome,
   ) {
-    const { policies } = query.set;
-    const list = verdictsOf(policies, reply.verdicts);
-    const decider = deciderOf(policies, list);
-    const verdict = list[decider];
-    const denies = verdict !== undefined && !verdict.allowed && !policies[decider]!.shadow;
-    const allowed = override ? override.allowed : !denies && reply.ban === 0;
-
-    this.#query = query;
-    this.#reply = reply;
-    this.allowed = allowed || shadow;
+    this.allowed = allowed;
     this.key = query.key;
     this.cost = query.cost;
     this.policy = verdict?.name;
-    // Of a list, no policy need have been asked: tiers.
-    this.limit = policies[decider]?.limit ?? 0;
+    this.limit = limit;
     this.remaining = verdict ? verdict.remaining : 0;
-    this.retryAfterMs = denies ? verdict.retryAfterMs : 0;
-    this.resetAfterMs = verdict ? verdict.resetAfterMs : 0;
-    this.delayMs = allowed && !shadow ? delayOf(policies, reply.verdicts) : 0;
-    this.reason = denies ? reasonOf(verdict) : undefined;
+    this.retryAfterMs = retryAfterMs;
+    this.resetAfterMs = resetAfterMs;
+    this.delayMs = delayMs;
+    this.reason = reason;
     this.degraded = reply.degraded !== undefined;
-    this.policies = list;
-    if (override) {
-      this.reason = override.reason;
-      this.retryAfterMs = allowed ? 0 : override.retryAfterMs;
-    } else if (reply.ban !== 0) {
-      this.reason = 'banned';
-      this.retryAfterMs = Math.abs(reply.ban);
-      this.resetAfterMs = Math.max(this.resetAfterMs, this.retryAfterMs);
-    }
-    if (allowed && verdict) {
-      this.#account = account;
-      if (account) this.#charged = query.cost;
-      this.#held = query.lease !== '';
-    }
+    this.policies = policies;
+    this.#query = query;
+    this.#reply = reply;
+    this.#account = account;
+    this.#made = undefined;
+  }
+
+  #charge(): Charge | undefined {
+    if (this.#account) this.#made ??= new Charge(this.#account, this.#query, this.#reply, this.policies);
+    return this.#made;
   }
 
   /** Units that are charged for it now: its cost, or what `settle` made of it; 0 if it was denied. */
   get charged(): number {
-    return this.#charged;
+    return this.#charge()?.units ?? 0;
   }
 
   /** @internal */
@@ -134,7 +104,7 @@ export class Decision {
 
   /** @internal This request, denied after all because too many are held; the caller gives back what it was charged. */
   queueFull(): Decision {
-    return new Decision(undefined, this.#query, this.#reply, false, {
+    return conclude(undefined, this.#query, this.#reply, false, {
       allowed: false,
       reason: 'queue-full',
       retryAfterMs: this.delayMs,
@@ -152,12 +122,7 @@ export class Decision {
    */
   async settle(actual: number): Promise<void> {
     checkCost(actual);
-    const units = actual - this.#charged;
-    if (units === 0 || !this.#account) return;
-    this.#charged = actual;
-    const change = () => (units > 0 ? this.#charge(units) : this.#giveBack(-units));
-    this.#changing = this.#changing ? this.#changing.then(change, change) : change();
-    await this.#changing;
+    await this.#charge()?.settle(actual);
   }
 
   /** Gives the whole charge back. Twice, of a denied request, or after the window is over: nothing happens. */
@@ -167,14 +132,12 @@ export class Decision {
 
   /** Gives back the slots of concurrency policies; false if their lease had ended. Only the first call does anything. */
   async release(): Promise<boolean> {
-    if (!this.#held) return false;
-    this.#held = false;
-    return this.#lease('release');
+    return (await this.#charge()?.release()) ?? false;
   }
 
   /** Holds the slots of concurrency policies for another full lease; false if their lease had ended. */
   async renew(): Promise<boolean> {
-    return this.#held && this.#lease('renew');
+    return (await this.#charge()?.renew()) ?? false;
   }
 
   /**
@@ -191,48 +154,50 @@ export class Decision {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
   }
+}
 
-  async #lease(action: 'release' | 'renew'): Promise<boolean> {
-    const { set, lease } = this.#query;
-    const { key, cost } = this;
-    return this.#account!.lease({ set, key, cost, lease, action, degraded: this.#reply.degraded });
-  }
+/** What a decision is made of, besides who asked and what each policy says. */
+interface Outcome {
+  readonly allowed: boolean;
+  /** Of the policy that decided. */
+  readonly verdict: Verdict | undefined;
+  readonly limit: number;
+  readonly retryAfterMs: number | undefined;
+  readonly resetAfterMs: number;
+  readonly delayMs: number;
+  readonly reason: Reason | undefined;
+}
 
-  async #charge(units: number): Promise<void> {
-    // Until its answer is there, or if there is none, nobody knows what was charged where.
-    const extra = { units, marks: this.policies.map(() => GONE) };
-    (this.#extras ??= []).push(extra);
-    const { now, verdicts } = await this.#adjust(units, undefined);
-    // How much of a charge that drained the quota was carried as debt is not known either.
-    extra.marks = extra.marks.map((_, i) => (verdicts[3 * i + 1]! > 0 ? now + verdicts[3 * i + 2]! : GONE));
-  }
-
-  async #giveBack(units: number): Promise<void> {
-    while (units > 0) {
-      const extra = this.#extras?.pop();
-      const back = extra ? Math.min(units, extra.units) : units;
-      if (extra && extra.units > back) this.#extras!.push({ ...extra, units: extra.units - back });
-      units -= back;
-      const marks = extra?.marks ?? this.#marks();
-      if (marks.some((mark) => mark !== GONE)) await this.#adjust(-back, marks);
-    }
-  }
-
-  async #adjust(units: number, marks: readonly number[] | undefined): Promise<Reply> {
-    return this.#account!.adjust({
-      set: this.set,
-      key: this.key,
-      units,
-      marks,
-      degraded: this.#reply.degraded,
-    });
-  }
-
-  /** When each policy's charge leaves the account by itself; a policy that charged nothing has nothing to give back. */
-  #marks(): number[] {
-    const { now } = this.#reply;
-    return this.policies.map(({ allowed, resetAfterMs }) => (allowed ? now + resetAfterMs : GONE));
-  }
+/**
+ * Makes the decision of a store's reply.
+ *
+ * @param account undefined for a look
+ * @param override set where not the policies decide: a list, the failure policy without a store, a full queue
+ */
+export function conclude(
+  account: Account | undefined,
+  query: Query,
+  reply: Reply,
+  shadow: boolean,
+  override?: Override,
+): Decision {
+  const { policies } = query.set;
+  const list = verdictsOf(policies, reply.verdicts);
+  const decider = list.length > 1 ? deciderOf(policies, list) : 0;
+  const verdict = list[decider];
+  const denies = verdict !== undefined && !verdict.allowed && !policies[decider]!.shadow;
+  const other = override ?? (reply.ban === 0 ? undefined : banOf(reply));
+  const allowed = other ? other.allowed : !denies;
+  return new Decision(allowed && verdict ? account : undefined, query, reply, list, {
+    allowed: allowed || shadow,
+    verdict,
+    // Of a list, no policy need have been asked: tiers.
+    limit: policies[decider]?.limit ?? 0,
+    retryAfterMs: other ? other.retryAfterMs : denies ? verdict.retryAfterMs : 0,
+    resetAfterMs: Math.max(verdict ? verdict.resetAfterMs : 0, Math.abs(reply.ban)),
+    delayMs: allowed && !shadow ? delayOf(policies, reply.verdicts) : 0,
+    reason: other ? other.reason : denies ? reasonOf(verdict) : undefined,
+  });
 }
 
 function verdictsOf(policies: readonly CompiledPolicy[], verdicts: readonly number[]): Verdict[] {
@@ -273,6 +238,10 @@ function outweighs(verdict: Verdict, other: Verdict): boolean {
   return (verdict.retryAfterMs ?? Infinity) > (other.retryAfterMs ?? Infinity);
 }
 
+function banOf({ ban }: Reply): Override {
+  return { allowed: false, reason: 'banned', retryAfterMs: Math.abs(ban) };
+}
+
 function reasonOf(denial: Verdict): Reason {
   return denial.retryAfterMs === undefined ? 'cost-exceeds-capacity' : 'quota-exceeded';
 }
@@ -285,6 +254,3 @@ function delayOf(policies: readonly CompiledPolicy[], verdicts: readonly number[
   }
   return delay;
 }
-
-/** A mark in the past: nothing to give back. */
-const GONE = 1;

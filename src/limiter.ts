@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { compileBan, type BanOptions } from './ban.js';
 import { decisionChannel, storeChannel, type DecisionMessage, type StoreMessage } from './channels.js';
-import { Decision, type Account, type Override } from './decision.js';
+import type { Account } from './charge.js';
+import { conclude, type Decision, type Override } from './decision.js';
 import { toMilliseconds, type Duration } from './duration.js';
 import { HeadgateError, invalidOption } from './errors.js';
 import { compilePolicies, POLICY_FIELDS, type CompiledPolicy, type Policy } from './policy.js';
@@ -98,7 +99,7 @@ export interface HoldOptions {
 /** What the failure policy answers without a store. A denied caller may try again in a second. */
 const OVERRIDES: Readonly<Record<NonNullable<Reply['degraded']>, Override | undefined>> = {
   local: undefined,
-  allow: { allowed: true, reason: 'store-error' },
+  allow: { allowed: true, reason: 'store-error', retryAfterMs: 0 },
   deny: { allowed: false, reason: 'store-error', retryAfterMs: 1000 },
 };
 
@@ -255,10 +256,9 @@ export class Limiter {
   listed(key: string, reason: 'allow-listed' | 'deny-listed'): Decision {
     const query: Query = { ...this.#subject(key), cost: 0, peek: true, lease: '' };
     const reply: Reply = { now: Date.now(), ban: 0, verdicts: [] };
-    return new Decision(this.#store, query, reply, this.shadow, {
-      allowed: reason === 'allow-listed',
-      reason,
-    });
+    const allowed = reason === 'allow-listed';
+    const retryAfterMs = allowed ? 0 : undefined;
+    return conclude(this.#store, query, reply, this.shadow, { allowed, reason, retryAfterMs });
   }
 
   /**
@@ -400,7 +400,7 @@ export class Limiter {
     const account = peek ? undefined : this.#account;
     // By a name that is there: V8 is slow at looking up what is not.
     const override = reply.degraded === undefined ? undefined : OVERRIDES[reply.degraded];
-    return this.#report(new Decision(account, query, reply, this.shadow, override));
+    return this.#report(conclude(account, query, reply, this.shadow, override));
   }
 
   #report(decision: Decision): Decision {
@@ -421,7 +421,7 @@ export class Limiter {
 
 /** Whether a policy of the set is one of slots. */
 function holdsSlots({ policies }: PolicySet): boolean {
-  for (const { kernel } of policies) if (kernel === 'concurrency') return true;
+  for (let i = 0; i < policies.length; i++) if (policies[i]!.kernel === 'concurrency') return true;
   return false;
 }
 

@@ -69,7 +69,27 @@ describe('the memory store', () => {
   it('gives keys that differ in length, order, NUL, surrogates or far inside different fingerprints', () => {
     const long = 'x'.repeat(10_000);
     const keys = ['', '\0', '\0\0', 'ab', 'ba', 'a', 'a\0', '\ud800', '\ud801', '\udc00', '\ufffd', '😀'];
-    keys.push('y'.repeat(63), 'y'.repeat(64), 'y'.repeat(65), long, `${long}x`, `${long.slice(1)}y`);
+    // What is wide is taken by its bytes, which must not be mistaken for characters, nor their hash.
+    keys.push(
+      '\u0100',
+      '\u0001',
+      '\u0000\u0001',
+      '\u0001\u0000',
+      'a\u0100',
+      'ÿÿ',
+      '\uffff',
+      'ж'.repeat(63),
+      'ж'.repeat(64),
+    );
+    keys.push(
+      'y'.repeat(125),
+      'y'.repeat(126),
+      'y'.repeat(127),
+      'y'.repeat(128),
+      long,
+      `${long}x`,
+      `${long.slice(1)}y`,
+    );
     keys.push(`${long}\ud800`, `${long}\ud801`, `${long}\ufffd`);
     const prints = keys.map((key) => {
       takeFingerprint(key);

@@ -31,10 +31,13 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   #stops = new Float64Array(2);
   #counts: Counters = new Uint8Array(this.#stops.buffer);
   #width = 1;
-  /** How many segments there is room for, and the bytes of a slot. */
+  /** How many segments there is room for. */
   #segments = 0;
-  #bytes = 16;
   #slots = 1;
+  /** The elements of a slot in `#stops`, in `#counts`, and those before its counts. */
+  #stopsEach = 2;
+  #countsEach = 16;
+  #countsFrom = 8;
 
   /** What `#read` found: the counters of a slot, shifted to now. `#current`: as they are stored. */
   #total = 0;
@@ -74,17 +77,19 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     this.#counts = counts;
     this.#width = width;
     this.#segments = segments;
-    this.#bytes = bytes;
+    this.#stopsEach = bytes / 8;
+    this.#countsEach = bytes / width;
+    this.#countsFrom = 8 / width;
     this.#slots = slots;
   }
 
   #stopAt(slot: number): number {
-    return (slot * this.#bytes) / 8;
+    return slot * this.#stopsEach;
   }
 
   /** Where a slot's layout is; its counters follow. */
   #countsAt(slot: number): number {
-    return (slot * this.#bytes + 8) / this.#width;
+    return slot * this.#countsEach + this.#countsFrom;
   }
 
   /** Newest segments without a unit are left out, so that the state ends when its last unit leaves. Returns that moment. */

@@ -2,44 +2,67 @@ import { createHash, randomInt } from 'node:crypto';
 
 const PRIME = 2 ** 31 - 1;
 
-/** Longer keys are hashed first (SHA-256). With so many terms of less than 2^47 a sum is an exact integer. */
-const LONGEST = 63;
+/** Each term is less than 2^47, and so the sum of this many is an exact integer. */
+const TERMS = 64;
 
-/** Random, of this process: four for the length, then four for each character. */
-const factors = Float64Array.from({ length: 4 * (LONGEST + 1) }, () => randomInt(PRIME));
+/** The first term is the tag, each other one a pair of characters. */
+const LONGEST = 2 * (TERMS - 1);
+
+/** Tags are the text's length, and tell what it is made of. */
+const WIDE = 128;
+const HASHED = 255;
+
+/** Random, of this process. */
+const factors = Float64Array.from({ length: TERMS + 3 }, () => randomInt(PRIME));
 
 /** The fingerprint that was taken last: four integers from 0 to 2^31 - 2. */
 export const fingerprint = new Int32Array(4);
 
 /**
- * Takes 124 bits that stand for a key. Each of the four integers is the sum of the key's length and characters, each times
- * its own secret random factor, modulo a prime. Two different keys, whoever chose them, agree in one of these sums with a
- * probability of 1/PRIME (Carter and Wegman: universal hashing), and in all four with 2^-124: less than one in 10^18 that a
- * million keys and a billion others ever meet. It takes less time than looking a string up in a Map.
+ * Takes 124 bits that stand for a key. Each of the four integers is a sum modulo a prime: of the key's length and its pairs of
+ * characters, each times a secret random factor; the next integer takes the next factor for each (a Toeplitz matrix). Two
+ * different keys, whoever chose them, agree in one sum with a probability of 1/PRIME (Carter and Wegman: universal hashing),
+ * and in all four with 2^-124, as the last pair in which they differ meets a factor that no sum before has met with it: less
+ * than one in 10^18 that a million keys and a billion others ever meet.
  */
 export function takeFingerprint(key: string): void {
-  let text = key;
-  let { length } = key;
-  if (length > LONGEST) {
-    // The bytes of UTF-16, so that lone surrogates stay different. A length of its own keeps them apart from short keys.
-    text = createHash('sha256').update(Buffer.from(key, 'utf16le')).digest('binary');
-    length = LONGEST + 1;
-  }
-  let a = factors[0]! * length;
-  let b = factors[1]! * length;
-  let c = factors[2]! * length;
-  let d = factors[3]! * length;
-  for (let i = 0, at = 4; i < text.length; i++, at += 4) {
-    const unit = text.charCodeAt(i);
-    a += factors[at]! * unit;
-    b += factors[at + 1]! * unit;
-    c += factors[at + 2]! * unit;
-    d += factors[at + 3]! * unit;
+  if (key.length <= LONGEST && add(key, key.length)) return;
+  // The bytes of UTF-16, so that lone surrogates stay different.
+  const bytes = Buffer.from(key, 'utf16le');
+  if (bytes.length <= LONGEST) add(bytes.toString('latin1'), WIDE + bytes.length);
+  else add(createHash('sha256').update(bytes).digest('binary'), HASHED);
+}
+
+/** False, and it is no fingerprint, if there are characters of more than 8 bits. */
+function add(text: string, tag: number): boolean {
+  let first = factors[0]!;
+  let second = factors[1]!;
+  let third = factors[2]!;
+  let fourth = factors[3]!;
+  let a = first * tag;
+  let b = second * tag;
+  let c = third * tag;
+  let d = fourth * tag;
+  let bits = 0;
+  for (let i = 0, at = 4; i < text.length; i += 2, at++) {
+    const low = text.charCodeAt(i);
+    const high = i + 1 < text.length ? text.charCodeAt(i + 1) : 0;
+    const pair = (high << 8) + low;
+    bits |= low | high;
+    first = second;
+    second = third;
+    third = fourth;
+    fourth = factors[at]!;
+    a += first * pair;
+    b += second * pair;
+    c += third * pair;
+    d += fourth * pair;
   }
   fingerprint[0] = modulo(a);
   fingerprint[1] = modulo(b);
   fingerprint[2] = modulo(c);
   fingerprint[3] = modulo(d);
+  return bits < 256;
 }
 
 /** `sum % PRIME`, but quick: 2^31 is 1 modulo this prime. */

@@ -12,7 +12,9 @@ const sizes = [
 const ours = memorySubjects.filter((subject) => subject.startsWith('headgate'));
 /** Whole middleware, where the others are called for a count or a decision alone. */
 const middleware = memorySubjects.filter((subject) => subject.startsWith('middleware'));
-const peers = memorySubjects.filter((subject) => !ours.includes(subject) && !middleware.includes(subject));
+const others = memorySubjects.filter((subject) => !ours.includes(subject) && !middleware.includes(subject));
+/** Those that decide. */
+const peers = others.filter((subject) => !subject.endsWith('alone'));
 
 /** Decisions in memory, and what a key takes. */
 export const memory: Part = {
@@ -66,7 +68,7 @@ export const memory: Part = {
           'ratio',
           ...(million ? ['bytes a key', 'longest pause while filling, ms'] : []),
         ],
-        rows: [...ours, ...peers].map((subject) => [
+        rows: [...ours, ...others].map((subject) => [
           subject,
           spread(results.get(subject)!, 0),
           fixed(ns(fastest) / ns(subject), 2),

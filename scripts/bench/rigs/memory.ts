@@ -52,6 +52,13 @@ const called = (middleware: Middleware): Ask => {
 };
 const keyGenerator = (request: unknown): string => (request as { key: string }).key;
 
+/** A count is not a decision: its middleware makes one of it, with a few lines that it does not export. */
+function counter(): MemoryStore {
+  const store = new MemoryStore();
+  store.init({ windowMs: WINDOW } as Parameters<MemoryStore['init']>[0]);
+  return store;
+}
+
 const subjects = {
   'headgate sliding-window (default)': (dist: string, limits: Limits) => ours(dist, 'sliding-window', limits),
   'headgate fixed-window': (dist: string, limits: Limits) => ours(dist, 'fixed-window', limits),
@@ -60,9 +67,16 @@ const subjects = {
     const limiter = new RateLimiterMemory({ points: limit, duration: WINDOW / 1000 });
     return (key) => limiter.consume(key);
   },
-  'express-rate-limit': (): Ask => {
-    const store = new MemoryStore();
-    store.init({ windowMs: WINDOW } as Parameters<MemoryStore['init']>[0]);
+  'express-rate-limit': (_: string, { limit }: Limits): Ask => {
+    const store = counter();
+    return async (key) => {
+      const { totalHits, resetTime } = await store.increment(key);
+      const remaining = Math.max(limit - totalHits, 0);
+      return { allowed: totalHits <= limit, limit, used: totalHits, remaining, resetTime, key };
+    };
+  },
+  'express-rate-limit, its count alone': (): Ask => {
+    const store = counter();
     return (key) => store.increment(key);
   },
   'middleware of headgate (default)': async (dist: string, { limit }: Limits): Promise<Ask> => {
@@ -79,24 +93,34 @@ const subjects = {
     ) as LocalStoreClass;
     // As large as the keys: it forgets none.
     const store = new LocalStore(false, false, keys);
-    return (key) =>
-      new Promise((resolve, reject) => {
+    return async (key) => {
+      const { current, ttl } = await new Promise<Count>((resolve, reject) => {
         store.incr(key, (error, result) => (error ? reject(error) : resolve(result)), WINDOW, limit);
       });
+      const remaining = Math.max(0, limit - current);
+      return {
+        key,
+        max: limit,
+        remaining,
+        ttl,
+        ttlInSeconds: Math.ceil(ttl / 1000),
+        isExceeded: current > limit,
+      };
+    };
   },
 };
+
+interface Count {
+  readonly current: number;
+  readonly ttl: number;
+}
 
 type LocalStoreClass = new (
   continueExceeding: boolean,
   exponentialBackoff: boolean,
   cache: number,
 ) => {
-  incr(
-    key: string,
-    done: (error: Error | null, result: unknown) => void,
-    window: number,
-    limit: number,
-  ): void;
+  incr(key: string, done: (error: Error | null, result: Count) => void, window: number, limit: number): void;
 };
 
 export type MemorySubject = keyof typeof subjects;
