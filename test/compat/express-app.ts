@@ -5,7 +5,6 @@ import express5, { type ErrorRequestHandler, type Request, type RequestHandler }
 import express4 from 'express4';
 import * as theirs from 'express-rate-limit';
 import * as ours from 'headgate/compat/express-rate-limit';
-import { ask, type Answer, type Ask } from '../http/client.js';
 
 /** The two have one face. */
 export type Library = typeof ours;
@@ -57,14 +56,4 @@ export interface AppOptions {
   readonly trustProxy?: unknown;
   /** Is told of each request, when it was answered. */
   readonly seen?: (request: Request) => void;
-}
-
-/** Requests to an application, one after the other. */
-export async function statuses(
-  served: Served,
-  requests: readonly (Ask & { path?: string })[],
-): Promise<number[]> {
-  const answers: Answer[] = [];
-  for (const request of requests) answers.push(await ask(served.url + (request.path ?? '/'), request));
-  return answers.map(({ status }) => status);
 }

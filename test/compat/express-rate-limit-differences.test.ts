@@ -1,0 +1,276 @@
+// Where the stand-in for express-rate-limit does otherwise on purpose (docs/migrating.md lists these); and its stores.
+import { mock } from 'node:test';
+import { expect } from 'chai';
+import type { Request, RequestHandler } from 'express';
+import type { Options as TheirOptions } from 'express-rate-limit';
+import { HeadgateError, memoryStore, type Store as HeadgateStore } from 'headgate';
+import rateLimit, {
+  MemoryStore,
+  rateLimit as named,
+  type RateLimitInfo,
+  type RateLimitOptions,
+  type Store,
+} from 'headgate/compat/express-rate-limit';
+import { redisStore } from 'headgate/redis';
+import { RedisStore, type RedisReply } from 'rate-limit-redis';
+import { ask, pipelined, type Answer } from '../http/client.js';
+import { clients, freshPrefix } from '../support/stores.js';
+import { serve, type AppOptions } from './express-app.js';
+
+const silent = { warn: () => {}, error: () => {} };
+
+/** What comes back while the limiters are on a route. */
+async function served<T>(
+  limiters: readonly RequestHandler[],
+  use: (url: string, port: number) => Promise<T>,
+  options?: AppOptions,
+): Promise<T> {
+  const app = await serve(limiters, options);
+  try {
+    return await use(`${app.url}/`, app.port);
+  } finally {
+    await app.close();
+  }
+}
+
+async function answers(limiters: readonly RequestHandler[], n: number): Promise<Answer[]> {
+  return served(limiters, async (url) => {
+    const all: Answer[] = [];
+    for (let i = 0; i < n; i++) all.push(await ask(url));
+    return all;
+  });
+}
+
+const statuses = (all: readonly Answer[]): number[] => all.map(({ status }) => status);
+
+/** A store that never answers. */
+const stalledStore: Store = {
+  increment: () => new Promise(() => {}),
+  decrement: () => {},
+  resetKey: () => {},
+};
+
+/** A store of Headgate that fails. */
+const failingStore: HeadgateStore = {
+  decide: () => Promise.reject(new Error('away')),
+  adjust: () => Promise.reject(new Error('away')),
+  lease: () => Promise.reject(new Error('away')),
+  reset: () => Promise.reject(new Error('away')),
+  ban: () => Promise.reject(new Error('away')),
+};
+
+describe('compat/express-rate-limit', () => {
+  it('is the default export, and a named one', () => {
+    expect(rateLimit).to.equal(named);
+  });
+
+  it('takes options and stores that are typed as express-rate-limit’s', async () => {
+    const options: Partial<TheirOptions> = { limit: 1, keyGenerator: () => 'all' };
+    expect(statuses(await answers([rateLimit(options)], 2))).to.deep.equal([200, 429]);
+  });
+
+  describe('does otherwise', () => {
+    it('of requests at the same time, as many are admitted as the limit says, each told its own number', async () => {
+      const used: number[] = [];
+      const seen = (req: Request) =>
+        used.push((req as unknown as { rateLimit: RateLimitInfo }).rateLimit.used);
+      const all = await served([rateLimit({ limit: 5 })], (_, port) => pipelined(port, 10), { seen });
+      expect(statuses(all).sort()).to.deep.equal([
+        ...Array<number>(5).fill(200),
+        ...Array<number>(5).fill(429),
+      ]);
+      expect(used.sort((a, b) => a - b)).to.deep.equal([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    });
+
+    it('a denied request is charged nothing: with a higher limit there is room', async () => {
+      let limit = 2;
+      const limiter = rateLimit({ limit: () => limit });
+      const [denied, admitted] = await served([limiter], async (url) => {
+        for (let i = 0; i < 6; i++) await ask(url);
+        const before = await ask(url);
+        limit = 3;
+        return [before, await ask(url)];
+      });
+      expect([denied.status, admitted.status]).to.deep.equal([429, 200]);
+      expect(admitted.headers['x-ratelimit-remaining']).to.equal('0');
+    });
+
+    it('Retry-After is on every denial', async () => {
+      const limiter = rateLimit({ limit: 1, windowMs: 60_000, legacyHeaders: false });
+      const [first, second] = await answers([limiter], 2);
+      expect(first!.headers['retry-after']).to.equal(undefined);
+      expect(second!.headers['retry-after']).to.match(/^(60|59)$/);
+    });
+
+    it('limiters on one route keep the tightest in fields for one quota, and all in lists', async () => {
+      const options = { standardHeaders: true, windowMs: 60_000 } as const;
+      const [{ headers }] = (await answers(
+        [rateLimit({ ...options, limit: 2 }), rateLimit({ ...options, limit: 9 })],
+        1,
+      )) as [Answer];
+      expect(headers).to.include({
+        'x-ratelimit-limit': '2',
+        'x-ratelimit-remaining': '1',
+        'ratelimit-limit': '2',
+        'ratelimit-remaining': '1',
+        'ratelimit-policy': '2;w=60, 9;w=60',
+      });
+      const draft7 = { ...options, standardHeaders: 'draft-7' } as const;
+      const [other] = (await answers(
+        [rateLimit({ ...draft7, limit: 9 }), rateLimit({ ...draft7, limit: 2 })],
+        1,
+      )) as [Answer];
+      expect(other.headers['ratelimit']).to.match(/^limit=2, remaining=1, reset=/);
+      expect(other.headers['ratelimit-policy']).to.equal('9;w=60, 2;w=60');
+    });
+
+    it('who denies has the last word in the fields', async () => {
+      const open = rateLimit({ limit: 1, skipSuccessfulRequests: true, skipFailedRequests: true });
+      const strict = rateLimit({ limit: 0, logger: silent });
+      const [{ headers }] = (await answers([open, strict], 1)) as [Answer];
+      expect(headers).to.include({ 'x-ratelimit-limit': '0', 'x-ratelimit-remaining': '0' });
+    });
+
+    it('windows may be longer than a timer, and have to be windows', async () => {
+      const windowMs = 30 * 24 * 60 * 60 * 1000;
+      expect(statuses(await answers([rateLimit({ limit: 1, windowMs })], 2))).to.deep.equal([200, 429]);
+      for (const wrong of [0, -1, NaN, Infinity, '1h' as unknown as number]) {
+        expect(() => rateLimit({ windowMs: wrong }))
+          .to.throw(HeadgateError, 'windowMs')
+          .with.property('code', 'HEADGATE_INVALID_OPTION');
+      }
+    });
+
+    it('refuses limits, stores and loggers that are none', async () => {
+      const wrong = [
+        { limit: NaN },
+        { limit: 'many' },
+        { limit: null },
+        { store: {} },
+        { logger: console.log },
+      ];
+      for (const options of wrong as unknown as RateLimitOptions[]) {
+        expect(() => rateLimit(options))
+          .to.throw(HeadgateError, Object.keys(options)[0])
+          .with.property('code', 'HEADGATE_INVALID_OPTION');
+      }
+      const [answer] = await answers([rateLimit({ limit: (() => undefined) as never })], 1);
+      expect(answer!.status).to.equal(500);
+      expect(answer!.text).to.contain('limit');
+    });
+
+    it('a store that does not answer fails the request, or lets it pass', async () => {
+      const options = { store: stalledStore, timeout: '20ms', validate: false, logger: silent } as const;
+      const [failed] = await answers([rateLimit(options)], 1);
+      expect(failed!.status).to.equal(500);
+      expect(failed!.text).to.contain('20 ms');
+      expect(statuses(await answers([rateLimit({ ...options, passOnStoreError: true })], 2))).to.deep.equal([
+        200, 200,
+      ]);
+    });
+
+    it('nothing is written to a response that has begun', async () => {
+      const begin: RequestHandler = (_req, res, next) => {
+        res.write('begun');
+        next();
+      };
+      const limiter = rateLimit({
+        limit: 0,
+        standardHeaders: 'draft-8',
+        logger: silent,
+        handler: (_req, res) => res.end(),
+      });
+      const [answer] = await answers([begin, limiter], 1);
+      expect(answer!.status).to.equal(200);
+      expect(answer!.text).to.equal('begun');
+      expect(Object.keys(answer!.headers).filter((name) => /ratelimit|retry/.test(name))).to.deep.equal([]);
+    });
+
+    it('a memory store holds no timer and gives no live record', async () => {
+      const store = new MemoryStore();
+      const setInterval = mock.method(globalThis, 'setInterval');
+      store.init({ windowMs: 60_000 });
+      setInterval.mock.restore();
+      expect(setInterval.mock.callCount()).to.equal(0);
+      const first = await store.increment('key');
+      await store.increment('key');
+      expect(first.totalHits).to.equal(1);
+      store.shutdown();
+      expect(await store.get('key')).to.equal(undefined);
+    });
+  });
+
+  describe('on a store of Headgate', () => {
+    it('in memory', async () => {
+      const store = memoryStore();
+      const limiter = rateLimit({ limit: 2, store });
+      const all = await answers([limiter], 3);
+      expect(statuses(all)).to.deep.equal([200, 200, 429]);
+      expect(store.size).to.equal(1);
+    });
+
+    for (const [server, client] of Object.entries(clients)) {
+      it(`${server}: one quota for all processes`, async () => {
+        const prefix = freshPrefix();
+        // Each with a store of its own, as in another process.
+        const limiter = () =>
+          rateLimit({ limit: 3, store: redisStore(client, { prefix }), keyGenerator: () => 'key' });
+        const [one, other] = [limiter(), limiter()];
+        expect(statuses(await answers([one], 2))).to.deep.equal([200, 200]);
+        const all = await answers([other], 3);
+        expect(statuses(all)).to.deep.equal([200, 429, 429]);
+        expect(all.map(({ headers }) => headers['x-ratelimit-remaining'])).to.deep.equal(['0', '0', '0']);
+        expect(await one.getKey('key')).to.include({ totalHits: 3 });
+        await (one.resetKey('key') as unknown as Promise<void>);
+        expect(await other.getKey('none')).to.equal(undefined);
+        expect(statuses(await answers([one], 1))).to.deep.equal([200]);
+      });
+    }
+
+    it('several limiters on one store need a name each, and may share a quota', async () => {
+      const store = redisStore(clients.redis, { prefix: freshPrefix() });
+      const keyGenerator = () => 'key';
+      const login = rateLimit({ name: 'login', store, limit: 1, keyGenerator });
+      const search = rateLimit({ name: 'search', store, limit: 1, keyGenerator });
+      const again = rateLimit({ name: 'login', store, limit: 1, keyGenerator });
+      expect(statuses(await answers([login, search], 1))).to.deep.equal([200]);
+      expect(statuses(await answers([again], 1))).to.deep.equal([429]);
+      rateLimit({ store, name: 'default' });
+      expect(() => rateLimit({ store }))
+        .to.throw(HeadgateError, 'name')
+        .with.property('code', 'HEADGATE_NAME_REQUIRED');
+    });
+
+    it('costs are given back there', async () => {
+      const store = redisStore(clients.redis, { prefix: freshPrefix() });
+      const limiter = rateLimit({ limit: 1, store, skipSuccessfulRequests: true });
+      expect(statuses(await answers([limiter], 3))).to.deep.equal([200, 200, 200]);
+    });
+
+    it('that fails, the request fails, or passes', async () => {
+      const logged: unknown[] = [];
+      const logger = { ...silent, error: (_error: unknown, message?: string) => void logged.push(message) };
+      const options = { store: failingStore, logger };
+      expect(statuses(await answers([rateLimit({ name: 'one', ...options })], 1))).to.deep.equal([500]);
+      const passing = rateLimit({ name: 'two', ...options, passOnStoreError: true });
+      expect(statuses(await answers([passing], 2))).to.deep.equal([200, 200]);
+      expect(logged).to.have.length(2);
+      expect(logged[0]).to.contain('allowing request');
+      // Nobody waits for it; nothing is left unhandled.
+      passing.resetKey('key');
+    });
+  });
+
+  it('counts by rate-limit-redis’s store', async () => {
+    const sendCommand = (command: string, ...args: string[]) =>
+      clients.redis.call(command, ...args) as Promise<RedisReply>;
+    const store = new RedisStore({ sendCommand, prefix: freshPrefix() });
+    const limiter = rateLimit({ limit: 2, store, standardHeaders: 'draft-7', keyGenerator: () => 'key' });
+    const all = await answers([limiter], 4);
+    expect(statuses(all)).to.deep.equal([200, 200, 429, 429]);
+    expect(all[0]!.headers['ratelimit']).to.match(/^limit=2, remaining=1, reset=(60|59)$/);
+    expect(await limiter.getKey('key')).to.include({ totalHits: 4 });
+    await (limiter.resetKey('key') as unknown as Promise<void>);
+    expect(statuses(await answers([limiter], 1))).to.deep.equal([200]);
+  });
+});
