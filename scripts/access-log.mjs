@@ -1,5 +1,5 @@
 // Writes an access log in the Combined Log Format to try `headgate replay` and `suggest` on, always the same:
-// `node scripts/access-log.mjs 1000000 > access.log`. Most clients are quiet, some are busy, a few are robots that hammer.
+// `node scripts/access-log.mjs 1000000 > access.log`. Most clients open a page now and then, some poll, a robot hammers at /login.
 import { once } from 'node:events';
 
 const lines = Number(process.argv[2] ?? 100_000);
@@ -10,7 +10,7 @@ if (!Number.isInteger(lines) || lines < 1) {
 process.stdout.on('error', () => process.exit());
 
 const START = Date.UTC(2026, 9, 5, 6);
-const PATHS = ['/', '/api/items', '/api/items/7', '/api/search?q=shoes', '/login', '/cart', '/assets/app.js'];
+const PATHS = ['/', '/api/items', '/api/items/7', '/api/search?q=shoes', '/cart', '/assets/app.js'];
 const AGENT =
   'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36';
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
@@ -25,6 +25,9 @@ function random() {
 }
 
 /** @param {number} n */
+const below = (n) => Math.floor(n * random());
+
+/** @param {number} n */
 const two = (n) => String(n).padStart(2, '0');
 
 /** @param {number} time */
@@ -34,25 +37,40 @@ function clf(time) {
   return `${day}:${two(d.getUTCHours())}:${two(d.getUTCMinutes())}:${two(d.getUTCSeconds())} +0000`;
 }
 
-const clients = Math.max(20, Math.round(lines / 50));
 /** @param {number} n */
-const address = (n) =>
-  n % 9 === 0
-    ? `2001:db8:${(n >> 8).toString(16)}:${(n & 255).toString(16)}00::1`
-    : `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`;
+function address(n) {
+  if (n % 9 > 0) return `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`;
+  return `2001:db8:${(n >> 8).toString(16)}:${(n & 255).toString(16)}00::1`;
+}
 
+const clients = Math.max(20, Math.round(lines / 50));
 let time = START;
+let written = 0;
 let out = '';
-for (let i = 0; i < lines; i++) {
-  // More by day than by night; 20 minutes in which a robot hammers.
+
+/**
+ * @param {number} client
+ * @param {string} request
+ * @param {number} at
+ */
+function write(client, request, at) {
+  const rest = `HTTP/1.1" 200 ${below(5000)} "https://shop.example/" "${AGENT}"`;
+  out += `${address(client)} - - [${clf(at)}] "${request} ${rest}\n`;
+  written += 1;
+}
+
+while (written < lines) {
+  // More by day than by night; every six hours a robot comes for 20 minutes.
   const hour = (time - START) / 3_600_000;
-  const robot = hour % 6 > 3 && hour % 6 < 3.33 && random() < 0.3;
-  time += (-Math.log(1 - random()) * 85) / (1 + Math.sin((hour * Math.PI) / 12) / 2) / (robot ? 2 : 1);
-  const client = robot ? 1 : Math.floor(clients * random() ** 3) + 2;
-  const path = robot ? '/login' : PATHS[Math.floor(PATHS.length * random())];
-  // A response that took its time is written late.
-  const late = random() < 0.01 ? 3000 * random() : 0;
-  out += `${address(client)} - - [${clf(time - late)}] "${robot ? 'POST' : 'GET'} ${path} HTTP/1.1" 200 ${Math.floor(5000 * random())} "-" "${AGENT}"\n`;
+  const robot = hour % 6 > 3 && hour % 6 < 3.33 && random() < 0.6;
+  time += (-Math.log(1 - random()) * 350) / (1 + Math.sin((hour * Math.PI) / 12) / 2) / (robot ? 2 : 1);
+  const client = below(clients * random() ** 2) + 2;
+  if (robot) write(1, 'POST /login', time);
+  else if (client % 50 === 0) write(client, 'GET /api/poll', time);
+  // A page, and what it needs. What takes long is written late, but with the time at which it came.
+  else
+    for (let i = below(9); i >= 0 && written < lines; i--)
+      write(client, `GET ${PATHS[below(PATHS.length)]}`, time - below(3000));
   if (out.length > 1e6) {
     if (!process.stdout.write(out)) await once(process.stdout, 'drain');
     out = '';

@@ -5,12 +5,21 @@ import * as list from './commands/list.js';
 import * as peek from './commands/peek.js';
 import * as replay from './commands/replay.js';
 import * as reset from './commands/reset.js';
+import * as suggest from './commands/suggest.js';
 import * as unban from './commands/unban.js';
 import { EXIT, reportOf } from './errors.js';
 import { createIo, type Io, type Streams } from './io.js';
 
 /** In the order of the help. */
-const commands: readonly { register(program: Command, io: Io): void }[] = [list, peek, reset, ban, unban, replay];
+const commands: readonly { register(program: Command, io: Io): void }[] = [
+  list,
+  peek,
+  reset,
+  ban,
+  unban,
+  replay,
+  suggest,
+];
 
 /**
  * Runs one command line.

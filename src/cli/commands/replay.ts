@@ -3,7 +3,7 @@ import { usageError } from '../errors.js';
 import { write, writeJson, type Io } from '../io.js';
 import { parsePolicies, POLICY_GRAMMAR } from '../policy-text.js';
 import { replayJson } from '../replay/json.js';
-import { addLogOptions, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
+import { addLogOptions, collect, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
 import { Replay } from '../replay/replay.js';
 import { checkReportPath, writeReport } from '../replay/report.js';
 import { forEachRequest } from '../replay/run.js';
@@ -35,8 +35,6 @@ export function register(program: Command, io: Io): void {
     )
     .action(async (names: string[], options: Options) => replay(names, options, io));
 }
-
-const collect = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];
 
 async function replay(names: readonly string[], options: Options, io: Io): Promise<void> {
   if (!options.policy) {

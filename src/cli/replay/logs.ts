@@ -117,14 +117,13 @@ const timeOf = ({ batch, at }: Head): number => batch[at]!.time;
 async function refilled(heads: Head[]): Promise<Head[]> {
   const live: Head[] = [];
   for (const head of heads) {
-    let done: boolean | undefined = false;
-    while (head.at === head.batch.length && !done) {
+    while (head.at === head.batch.length) {
       const next = await head.batches.next();
-      done = next.done;
-      head.batch = next.value ?? [];
+      if (next.done) break;
+      head.batch = next.value;
       head.at = 0;
     }
-    if (!done) live.push(head);
+    if (head.at < head.batch.length) live.push(head);
   }
   return live;
 }

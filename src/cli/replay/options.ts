@@ -13,6 +13,12 @@ export interface LogOptions {
   readonly match?: readonly string[];
 }
 
+/** For options that may be given again. */
+export const collect = (value: string, before: readonly string[] = []): readonly string[] => [
+  ...before,
+  value,
+];
+
 export const LOGS_HELP =
   'Logs may be in the Common or the Combined Log Format (nginx, Apache) or lines of JSON (pino, Caddy, nginx, Traefik, ...), also mixed; ' +
   'plain or gzip; rotated files in any order. A line that cannot be read is counted and shown.';
@@ -28,8 +34,9 @@ export function addLogOptions(command: Command): Command {
     .option('--key-field <field>', 'JSON: the field of the client, as in req.headers.x-api-key')
     .option('--time-field <field>', 'JSON: the field of the time')
     .option(
-      '--match <filter...>',
-      "only some requests: by path, method, status: '/api', POST, 5xx, '!/health'",
+      '--match <filter>',
+      "only some requests, by path, method and status: '/api POST', '5xx', '!/health'; again for more",
+      collect,
     );
 }
 

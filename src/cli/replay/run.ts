@@ -29,7 +29,7 @@ async function startBar(logs: Logs, io: Io, title: string): Promise<SingleBar | 
   const known = total > 0;
   const bar = new SingleBar({
     format: `${title}  ${known ? '{bar} {percentage} %  ' : ''}{requests} requests  {duration_formatted}`,
-    stream: io.stderr as NodeJS.WriteStream,
+    stream: io.stderr,
     barCompleteChar: '█',
     barIncompleteChar: '░',
     barsize: 30,

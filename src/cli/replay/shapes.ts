@@ -15,10 +15,20 @@ export interface Shape {
   of(units: number): Policy;
 }
 
-export type MeasuredAlgorithm = Exclude<Algorithm, 'concurrency'>;
+/** Of which limits can be found: a log does not say how long a request was being served. */
+export const MEASURED = [
+  'sliding-window',
+  'fixed-window',
+  'sliding-log',
+  'token-bucket',
+  'leaky-bucket',
+  'gcra',
+] as const;
+
+export type MeasuredAlgorithm = (typeof MEASURED)[number];
 
 /** What is measured unless windows are given. */
-export const WINDOWS = ['1s', '10s', '1m', '10m', '1h'];
+const WINDOWS = ['1s', '10s', '1m', '10m', '1h'];
 const BUCKET_WINDOWS = ['1s', '1m'];
 
 /** Rates that are tried for a bucket of which none is given. */
@@ -30,16 +40,16 @@ const MOST_LOGGED = 1_000_000;
 /** A bucket's arithmetic is exact below it. */
 const MOST_TICKS = 2 ** 51;
 
-export const isBucket = (algorithm: Algorithm | undefined): boolean =>
+const isBucket = (algorithm: Algorithm | undefined): boolean =>
   algorithm === 'token-bucket' || algorithm === 'leaky-bucket' || algorithm === 'gcra';
 
 /** The shapes of an algorithm for windows. */
 export function shapesOf(algorithm: MeasuredAlgorithm, windows: readonly string[] | undefined): Shape[] {
   if (!isBucket(algorithm)) {
-    return (windows ?? WINDOWS).map((window) => shapeOf({ algorithm, limit: 1, window } as Policy));
+    return (windows ?? WINDOWS).map((window) => shapeOf({ algorithm, limit: 1, window }));
   }
   return (windows ?? BUCKET_WINDOWS).flatMap((window) =>
-    RATES.map((limit) => shapeOf({ algorithm, limit, window } as Policy)),
+    RATES.map((limit) => shapeOf({ algorithm, limit, window })),
   );
 }
 

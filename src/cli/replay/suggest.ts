@@ -16,8 +16,6 @@ export interface Alternative {
 /** What was found for one shape: the same policy by what share of the clients it keeps. */
 export interface Suggestion {
   readonly window: number;
-  readonly keep: number;
-  readonly chosen: Alternative;
   readonly alternatives: readonly Alternative[];
 }
 
@@ -36,28 +34,34 @@ export interface Suggestions {
 
 const ALWAYS = [99, 99.9, 100];
 
-/** Finds the limits under which `keep` percent of the clients are never denied. */
-export function suggest(measure: Measure, shapes: readonly Shape[], keep: number): Suggestions {
+/**
+ * Finds the limits under which `keep` percent of the clients are never denied.
+ *
+ * @param shapes those that were measured
+ * @param longest of no longer windows, ms: a log says little of windows that are longer than itself
+ */
+export function suggest(
+  measure: Measure,
+  shapes: readonly Shape[],
+  keep: number,
+  longest: number = Infinity,
+): Suggestions {
   const excluded = excludable(measure.clients, keep);
   const all = measure.peaks();
-  const chosen = onePerGroup(shapes, all, excluded);
+  const chosen = onePerGroup(shapes, all, excluded).filter((i) => shapes[i]!.window <= longest);
   const keeps = [...new Set([...ALWAYS, keep])].sort((a, b) => a - b);
   const each = chosen.map((i) => {
     const alternatives = keeps.map((share) => {
       const units = all[i]!.limitFor(excludable(measure.clients, share));
+      const deniedClients = all[i]!.exceeding(units);
       return {
         keep: share,
         policy: shapes[i]!.of(units),
-        deniedClients: all[i]!.exceeding(units),
-        deniedRequests: share === 100 ? 0 : undefined,
+        deniedClients,
+        deniedRequests: deniedClients === 0 ? 0 : undefined,
       };
     });
-    return {
-      window: shapes[i]!.window,
-      keep,
-      chosen: alternatives.find((alternative) => alternative.keep === keep)!,
-      alternatives,
-    };
+    return { window: shapes[i]!.window, alternatives };
   });
   const tightest = chosen.map((i) => all[i]!.limitFor(excludable(measure.clients, keeps[0]!)));
   const affected = measure.namesOf((client) => chosen.some((i, j) => all[i]!.values[client]! > tightest[j]!));
@@ -91,7 +95,7 @@ function together(
   const found = chosen.map((i, j) => ({ shape: shapes[i]!, peaks: peaks[j]!, units: limits[j]! }));
   const needed = withoutRedundant(found);
   return {
-    policies: needed.map(({ shape, units }) => ({ name: nameOf(shape.window), ...shape.of(units) })),
+    policies: named(needed.map(({ shape, units }) => ({ window: shape.window, policy: shape.of(units) }))),
     deniedClients: exceedingAny(
       needed.map((each) => each.peaks),
       needed.map(({ units }) => units),
@@ -124,42 +128,61 @@ const UNITS: readonly (readonly [ms: number, unit: string])[] = [
   [1, 'ms'],
 ];
 
+/** Names those that have none by their window, and by more where that is not enough. */
+function named(all: readonly { window: number; policy: Policy }[]): Policy[] {
+  const names = new Set(all.map(({ policy }) => policy.name));
+  return all.map(({ window, policy }) => {
+    if (policy.name !== undefined) return policy;
+    const plain = nameOf(window);
+    let name = plain;
+    for (let n = 2; names.has(name); n++) name = `${plain}-${n}`;
+    names.add(name);
+    return { name, ...policy };
+  });
+}
+
 /** `60000` as `1m`. */
-export function nameOf(ms: number): string {
+function nameOf(ms: number): string {
   const [size, unit] = UNITS.find(([size]) => ms % size === 0)!;
   return `${ms / size}${unit}`;
 }
 
-/** Replays the log under what was found, and counts what would be denied: of the clients that are, the others' is known. */
+/** A limiter decides by so many policies at most. */
+const MOST_POLICIES = 32;
+
+/** Replays the log under what was found, and counts what would be denied: of the clients that are, of others it is known. */
 export class Check {
   readonly #suggestions: Suggestions;
   /** Shadows, so that each is on its own. */
-  readonly #alone: Replay;
-  readonly #alternatives: readonly Alternative[];
+  readonly #alone: { replay: Replay; alternatives: readonly Alternative[] }[] = [];
   readonly #together: Replay;
 
   constructor(suggestions: Suggestions) {
     this.#suggestions = suggestions;
-    this.#alternatives = suggestions.each
+    const open = suggestions.each
       .flatMap(({ alternatives }) => alternatives)
-      .filter(({ keep }) => keep !== 100)
-      .slice(0, 32);
-    const shadows = this.#alternatives.map(({ policy }, i) => ({ ...policy, name: `${i}`, shadow: true }));
-    this.#alone = new Replay(shadows);
+      .filter(({ deniedClients }) => deniedClients > 0);
+    for (let i = 0; i < open.length; i += MOST_POLICIES) {
+      const alternatives = open.slice(i, i + MOST_POLICIES);
+      const shadows = alternatives.map(({ policy }, j) => ({ ...policy, name: `${j}`, shadow: true }));
+      this.#alone.push({ replay: new Replay(shadows), alternatives });
+    }
     this.#together = new Replay(suggestions.together.policies);
   }
 
   add(key: string, time: number): void {
     if (!this.#suggestions.affected.has(key)) return;
-    this.#alone.add(key, time);
+    for (const { replay } of this.#alone) replay.add(key, time);
     this.#together.add(key, time);
   }
 
   /** Writes down how many requests each would have denied. */
   finish(): void {
-    this.#alone.result(0).policies.forEach(({ denied }, i) => {
-      this.#alternatives[i]!.deniedRequests = denied;
-    });
+    for (const { replay, alternatives } of this.#alone) {
+      replay.result(0).policies.forEach(({ denied }, i) => {
+        alternatives[i]!.deniedRequests = denied;
+      });
+    }
     this.#suggestions.together.deniedRequests = this.#together.result(0).denied;
   }
 }

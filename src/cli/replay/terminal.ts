@@ -140,6 +140,7 @@ function area(
       height: HEIGHT,
       fillArea: true,
       yRange: [0, Math.max(1, top)],
+      customYAxisTicks: [0, Math.max(1, top)],
       customXAxisTicks: [0, Math.round(end / 2), end],
       ...(colors.isColorSupported && { color }),
       formatter: (value, { axis }) => (axis === 'x' ? time(value) : count(Math.round(value))),

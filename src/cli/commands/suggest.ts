@@ -1,0 +1,111 @@
+import type { Command } from 'commander';
+import { toMilliseconds } from '../../duration.js';
+import { usageError } from '../errors.js';
+import { write, writeJson, type Io } from '../io.js';
+import { parsePolicies } from '../policy-text.js';
+import { suggestJson } from '../replay/json.js';
+import { Measure } from '../replay/measure.js';
+import { addLogOptions, collect, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
+import { forEachRequest } from '../replay/run.js';
+import { MEASURED, shapeOf, shapesOf, type Shape } from '../replay/shapes.js';
+import { Check, suggest as suggestFrom } from '../replay/suggest.js';
+import { suggestText } from '../replay/suggest-text.js';
+
+interface Options extends LogOptions {
+  readonly keep: string;
+  readonly algorithm: string;
+  readonly window?: readonly string[];
+  readonly policy?: readonly string[];
+}
+
+/** As many policies as a limiter has at most. */
+const MOST_WINDOWS = 32;
+
+export function register(program: Command, io: Io): void {
+  const command = program
+    .command('suggest')
+    .summary('limits under which nearly all clients never notice, from an access log')
+    .description(
+      'Measures in access logs, by the real algorithms, how much each client uses at most, and proposes the smallest limits ' +
+        `under which the given share of the clients is never denied. ${LOGS_HELP}`,
+    );
+  addLogOptions(command)
+    .option('--keep <percent>', 'the share of the clients that is never denied', '99.9')
+    .option('--window <times>', 'the windows (default: 1s,10s,1m,10m,1h, none longer than the log)', collect)
+    .option('--algorithm <name>', MEASURED.join(', '), 'sliding-window')
+    .option(
+      '--policy <policy>',
+      "the kind of policy, again for each: '1/1m segments 60'; of buckets the rate is kept and the burst found: 'token-bucket 20/1s'",
+      collect,
+    )
+    .addHelpText('after', '\nExample:\n  headgate suggest --keep 99.9 access.log access.log.1.gz')
+    .action(async (names: string[], options: Options) => suggest(names, options, io));
+}
+
+async function suggest(names: readonly string[], options: Options, io: Io): Promise<void> {
+  const keep = keepOf(options.keep);
+  const shapes = shapesFor(options);
+  const logs = readLogs(names, options, io);
+  const measure = new Measure(shapes);
+  await forEachRequest(logs, io, 'measuring', (key, time) => measure.add(key, time));
+  const { requests, clients, first, last } = measure;
+  const found = { requests, clients, first, last };
+  const asked = options.window !== undefined || options.policy !== undefined;
+  const suggestions = suggestFrom(measure, shapes, keep, asked ? Infinity : Math.max(1000, last - first));
+  if (logs.rereadable) {
+    const check = new Check(suggestions);
+    await forEachRequest(readLogs(names, options, io), io, 'checking', (key, time) => check.add(key, time));
+    check.finish();
+  }
+  await (io.json
+    ? writeJson(io, suggestJson(suggestions, found, logs.summaries))
+    : write(io, suggestText(suggestions, found, logs.summaries, replayCommand(names, options), io)));
+}
+
+function keepOf(text: string): number {
+  const keep = /^\d{1,3}(\.\d+)?\s?%?$/.test(text) ? parseFloat(text) : NaN;
+  if (!(keep > 0 && keep <= 100)) {
+    throw usageError(
+      `--keep: ${JSON.stringify(text)} is not a share of clients. Write percent, up to 100: --keep 99.9.`,
+    );
+  }
+  return keep;
+}
+
+function shapesFor({ policy, window, algorithm }: Options): readonly Shape[] {
+  if (policy) {
+    if (window)
+      throw usageError(
+        '--policy has its own window: write --policy again for each window, or --window alone.',
+      );
+    return parsePolicies(policy).map(shapeOf);
+  }
+  const known = MEASURED.find((name) => name === algorithm);
+  if (!known) {
+    throw usageError(`--algorithm: ${JSON.stringify(algorithm)} is not one of ${MEASURED.join(', ')}.`);
+  }
+  const windows = window?.flatMap((text) => text.split(/[\s,]+/)).filter((text) => text !== '');
+  if (
+    windows &&
+    (windows.length === 0 || windows.length > MOST_WINDOWS || new Set(windows).size < windows.length)
+  ) {
+    throw usageError(`--window: write 1 to ${MOST_WINDOWS} different windows: --window 1s,1m,1h.`);
+  }
+  for (const text of windows ?? []) toMilliseconds('--window', text);
+  return shapesOf(known, windows);
+}
+
+/** The beginning of a command that replays the same requests. */
+function replayCommand(names: readonly string[], options: LogOptions): string {
+  const { key, keyField, timeField, match = [] } = options;
+  const words = ['headgate', 'replay', ...names.map(quoted)];
+  if (key !== 'ip') words.push('--key', quoted(key));
+  if (keyField !== undefined) words.push('--key-field', quoted(keyField));
+  if (timeField !== undefined) words.push('--time-field', quoted(timeField));
+  for (const filter of match) words.push('--match', quoted(filter));
+  return words.join(' ');
+}
+
+/** A word as a shell takes it. */
+const quoted = (word: string): string =>
+  /^[\w./:-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
