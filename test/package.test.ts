@@ -99,6 +99,16 @@ describe('the packed package', function () {
     for (const name of new Set(contained)) expect(licences).to.match(new RegExp(`^${name} \\d`, 'm'));
   });
 
+  it('what stands in for another limiter is called as require returns it', async () => {
+    const standIns = subpaths.filter((path) => path.startsWith('./compat/'));
+    expect(standIns).to.have.length.greaterThan(0);
+    const script = `for (const path of ${JSON.stringify(standIns)}) {
+      const found = require('headgate' + path.slice(1));
+      if (typeof found !== 'function' || found.default !== found) throw new Error(path);
+    }`;
+    await execute(process.execPath, ['-e', script], { cwd: bare });
+  });
+
   const consumers = [
     { express: 'express', types: '@types/express', ioredis: 'ioredis' },
     { express: 'express4', types: '@types/express4', ioredis: 'ioredis5' },

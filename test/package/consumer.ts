@@ -5,6 +5,11 @@ import type { AddressInfo } from 'node:net';
 import express from 'express';
 import fastify from 'fastify';
 import { createLimiter, HeadgateError, memoryStore, type Decision, type Policy } from 'headgate';
+import standInDefault, {
+  rateLimit as standIn,
+  type AugmentedRequest,
+  type Options,
+} from 'headgate/compat/express-rate-limit';
 import expressDefault, { rateLimit } from 'headgate/express';
 import fastifyDefault, { rateLimitPlugin } from 'headgate/fastify';
 import { redisStore } from 'headgate/redis';
@@ -43,6 +48,21 @@ async function limitsExpress(redis: Redis) {
   server.close();
 }
 
+async function limitsExpressByItsOldOptions() {
+  assert.equal(standInDefault, standIn);
+  const options: Partial<Options> = { windowMs: 1800 * 1000, limit: 2, requestPropertyName: 'quota' };
+  const app = express();
+  app.use(standIn(options));
+  app.get('/', (req, res) => {
+    res.json({ remaining: (req as unknown as AugmentedRequest)['quota']?.remaining });
+  });
+  const server = app.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  await answers(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+  server.closeAllConnections();
+  server.close();
+}
+
 async function limitsFastify(redis: Redis) {
   assert.equal(fastifyDefault, rateLimitPlugin);
   const app = fastify();
@@ -72,6 +92,7 @@ async function main() {
   const redis = new Redis(process.env['REDIS_URL'] ?? '');
   await decidesInMemory();
   await limitsExpress(redis);
+  await limitsExpressByItsOldOptions();
   await limitsFastify(redis);
   await redis.quit();
   console.log('works');
