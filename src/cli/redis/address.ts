@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { usageError } from '../errors.js';
 
 /** A server, as a URL says it. */
@@ -59,4 +60,9 @@ function decode(part: string): string | undefined {
 /** For messages: without user and password. */
 export function showAddress({ host, port, tls }: Address): string {
   return `${tls ? 'rediss' : 'redis'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+/** What a TLS handshake asks for: a name, no number. */
+export function serverName({ host }: Address): { servername?: string } {
+  return isIP(host) === 0 ? { servername: host } : {};
 }

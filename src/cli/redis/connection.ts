@@ -1,8 +1,8 @@
 import type { RedisClient } from '../../stores/clients.js';
 import { CliError, failure, usageError } from '../errors.js';
 import { showAddress, type Address } from './address.js';
-import { openIoredis } from './ioredis.js';
-import { openNodeRedis } from './node-redis.js';
+import { ioredis } from './ioredis.js';
+import { nodeRedis } from './node-redis.js';
 import { loadPackage } from './packages.js';
 import { within } from './within.js';
 
@@ -21,6 +21,12 @@ export interface Connection {
   pttl(key: string): Promise<number>;
   del(key: string): Promise<unknown>;
   close(): void;
+}
+
+/** What makes connections with one client package, which it is given as it was loaded. */
+export interface Opener {
+  open(module: unknown, target: Target): Promise<Connection>;
+  openCluster(module: unknown, target: Target): Promise<Connection>;
 }
 
 /** How to connect. */
@@ -49,30 +55,39 @@ export async function connect(target: Target, cwd: string): Promise<Connection> 
     );
   }
   const { name, module } = loadPackage(cwd, sentinel === undefined ? undefined : ['ioredis', 'iovalkey']);
-  const open = name === 'redis' ? openNodeRedis : openIoredis;
-  const connection = await open(module, target);
+  const { open, openCluster } = name === 'redis' ? nodeRedis : ioredis;
+  const server = await open(module, target);
   try {
-    if (!cluster) await within(target, refuseClusterNode(connection));
-    return connection;
+    const enabled = await within(target, isClusterNode(server));
+    if (!cluster && enabled === true) throw needsCluster();
+    if (cluster && enabled === false) {
+      throw usageError('--cluster: this server is not a node of a cluster. Leave --cluster out.');
+    }
+    if (!cluster) return server;
   } catch (error) {
-    connection.close();
+    server.close();
+    throw error;
+  }
+  // What is the matter with one server is told better than why a cluster has none that answers.
+  server.close();
+  return openCluster(module, target);
+}
+
+/** Undefined: it does not say. A node of a cluster shows, and takes, a part of the keys only. */
+async function isClusterNode(server: Connection): Promise<boolean | undefined> {
+  const [node] = await server.nodes();
+  try {
+    const info = String(await node!.send(['INFO', 'cluster']));
+    const [, enabled] = /cluster_enabled:([01])/.exec(info) ?? [];
+    return enabled === undefined ? undefined : enabled === '1';
+  } catch (error) {
+    // Not every user may ask, and not every proxy answers.
+    if (/NOPERM|unknown command/i.test(String(error))) return undefined;
     throw error;
   }
 }
 
-/** A node of a cluster shows, and takes, a part of the keys only. */
-async function refuseClusterNode(connection: Connection): Promise<void> {
-  const [node] = await connection.nodes();
-  let info: unknown;
-  try {
-    info = await node?.send(['INFO', 'cluster']);
-  } catch {
-    // Not everybody may, and not every proxy can: then commands will tell.
-  }
-  if (/cluster_enabled:1/.test(String(info))) throw notACluster();
-}
-
-function notACluster(): CliError {
+function needsCluster(): CliError {
   return usageError('--redis: this server is a node of a cluster. Add --cluster.');
 }
 
@@ -90,7 +105,6 @@ const REMEDIES: readonly [RegExp, string][] = [
   ],
   [/DB index|invalid DB/i, 'The server has no database of that number.'],
   [/READONLY/, 'The server is a replica: name its primary.'],
-  [/cluster support disabled|cluster slots/i, 'The server is not a cluster: leave --cluster out.'],
   [/Unknown Redis command called from script/i, 'Headgate needs Redis 7.0 or later, or Valkey.'],
 ];
 
@@ -98,9 +112,10 @@ const REMEDIES: readonly [RegExp, string][] = [
 export function explain(error: unknown, { address }: Target): unknown {
   if (!(error instanceof Error) || error instanceof CliError) return error;
   const text = textsOf(error).join(': ');
-  if (/^MOVED|^CROSSSLOT/.test(error.message)) return notACluster();
+  if (/^MOVED|^CROSSSLOT/.test(error.message)) return needsCluster();
   const remedy = REMEDIES.find(([symptom]) => symptom.test(text))?.[1];
-  if (remedy !== undefined) return failure(`${showAddress(address)}: ${error.message}. ${remedy}`, error);
+  if (remedy !== undefined)
+    return failure(`${showAddress(address)}: ${error.message.replace(/\.$/, '')}. ${remedy}`, error);
   if (!NETWORK.test(text)) return error;
   const message = `${showAddress(address)} cannot be reached: ${text}. Is the URL right, and the server up?`;
   return new CliError('UNREACHABLE', message, error);

@@ -1,7 +1,7 @@
 import type { RedisClient } from '../../stores/clients.js';
 import { failure } from '../errors.js';
-import type { Address } from './address.js';
-import type { Connection, Node, Target } from './connection.js';
+import { serverName, type Address } from './address.js';
+import type { Connection, Node, Opener, Target } from './connection.js';
 import { within } from './within.js';
 
 /** What is used of an ioredis or iovalkey client. */
@@ -24,58 +24,80 @@ interface Module {
 }
 
 /** Connects once: a command line that fails is run again by whoever typed it. */
-export async function openIoredis(module: unknown, target: Target): Promise<Connection> {
+export const ioredis: Opener = {
+  async open(module, target) {
+    const { Redis } = load(module);
+    const client = await connected(new Redis(serverOptions(target)), target);
+    try {
+      await within(target, logIn(client, target.address));
+      return connectionOf(client, () => [nodeOf(client)]);
+    } catch (error) {
+      client.disconnect();
+      throw error;
+    }
+  },
+
+  async openCluster(module, target) {
+    const { Cluster } = load(module);
+    const { host, port } = target.address;
+    const client = await connected(new Cluster([{ host, port }], clusterOptions(target)), target);
+    return connectionOf(client, () => client.nodes('master').map(nodeOf));
+  },
+};
+
+function load(module: unknown): Required<Module> {
   const { Redis, Cluster } = module as Module;
   if (!Redis || !Cluster) throw failure('The installed ioredis is too old. Install version 5 or later.');
-  if (target.cluster) {
-    const client = await connected(new Cluster([endpoint(target.address)], clusterOptions(target)), target);
-    return connectionOf(client, () => client.nodes('master').map(nodeOf));
-  }
-  const client = await connected(new Redis(options(target)), target);
-  return connectionOf(client, () => [nodeOf(client)]);
-}
-
-function endpoint({ host, port }: Address): { host: string; port: number } {
-  return { host, port };
+  return { Redis, Cluster };
 }
 
 /** Of each connection, be it alone or in a cluster. */
 function common({ address, timeout }: Target): object {
-  const { host, username, password, tls } = address;
   return {
-    username,
-    password,
     connectTimeout: timeout,
-    ...(tls && { tls: { servername: host } }),
+    ...(address.tls && { tls: {} }),
+    // With 3, ioredis 6 logs in itself.
+    protocol: 2,
+    enableReadyCheck: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
   };
 }
 
-function options(target: Target): object {
+function serverOptions(target: Target): object {
   const { address, sentinel } = target;
+  const { host, port } = address;
   return {
     ...common(target),
-    db: address.database,
+    ...(address.tls && { tls: serverName(address) }),
     lazyConnect: true,
     retryStrategy: () => null,
     ...(sentinel === undefined
-      ? endpoint(address)
-      : { sentinels: [endpoint(address)], name: sentinel, sentinelRetryStrategy: () => null }),
+      ? { host, port }
+      : { sentinels: [{ host, port }], name: sentinel, sentinelRetryStrategy: () => null }),
   };
 }
 
 function clusterOptions(target: Target): object {
+  const { username, password, tls } = target.address;
   return {
     lazyConnect: true,
     clusterRetryStrategy: () => null,
     slotsRefreshTimeout: target.timeout,
-    redisOptions: common(target),
+    redisOptions: { ...common(target), username, password },
     // Certificates are for names: those that the cluster tells must reach the TLS handshake.
-    ...(target.address.tls && {
+    ...(tls && {
       dnsLookup: (name: string, done: (error: null, address: string) => void) => done(null, name),
     }),
   };
+}
+
+/** By hand: ioredis itself goes on, in database 0, where the server refuses this. */
+async function logIn(client: Client, { username, password, database }: Address): Promise<void> {
+  if (username !== undefined || password !== undefined) {
+    await client.call('AUTH', username ?? 'default', password ?? '');
+  }
+  if (database !== 0) await client.call('SELECT', String(database));
 }
 
 /** @throws the error that kept it from connecting, not the one that says that it is not connected */

@@ -1,5 +1,6 @@
 import type { RedisClient } from '../../stores/clients.js';
-import type { Connection, Node, Target } from './connection.js';
+import { serverName } from './address.js';
+import type { Connection, Node, Opener, Target } from './connection.js';
 import { within } from './within.js';
 
 /** What is used of a client of the package `redis`. */
@@ -28,26 +29,34 @@ interface Module {
 }
 
 /** Connects once: a command line that fails is run again by whoever typed it. */
-export async function openNodeRedis(module: unknown, target: Target): Promise<Connection> {
-  const { createClient, createCluster } = module as Module;
-  const { host, port, username, password, database, tls } = target.address;
-  const socket = {
-    connectTimeout: target.timeout,
-    reconnectStrategy: false,
-    ...(tls && { tls, servername: host }),
-  };
-  const login = { username, password };
-  const first = { socket: { ...socket, host, port } };
-  if (target.cluster) {
-    const client = createCluster({ rootNodes: [first], defaults: { ...login, socket } });
+export const nodeRedis: Opener = {
+  async open(module, target) {
+    const { host, port, username, password, database, tls } = target.address;
+    const client = (module as Module).createClient({
+      username,
+      password,
+      database,
+      socket: { ...socketOptions(target), host, port, ...(tls && serverName(target.address)) },
+    });
+    await connected(client, target);
+    return connectionOf(client, () => Promise.resolve([nodeOf(client)]));
+  },
+
+  async openCluster(module, target) {
+    const { host, port, username, password } = target.address;
+    const client = (module as Module).createCluster({
+      rootNodes: [{ socket: { host, port } }],
+      defaults: { username, password, socket: socketOptions(target) },
+    });
     await connected(client, target);
     return connectionOf(client, () =>
       Promise.all(client.masters.map(async (master) => nodeOf(await client.nodeClient(master)))),
     );
-  }
-  const client = createClient({ ...login, ...first, database });
-  await connected(client, target);
-  return connectionOf(client, () => Promise.resolve([nodeOf(client)]));
+  },
+};
+
+function socketOptions({ address: { tls }, timeout }: Target): object {
+  return { connectTimeout: timeout, reconnectStrategy: false, ...(tls && { tls }) };
 }
 
 async function connected(client: Client, target: Target): Promise<void> {
