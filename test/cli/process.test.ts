@@ -1,0 +1,79 @@
+// The command line as a process: pipes, colours, its end.
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { expect } from 'chai';
+import { redisStore } from 'headgate/redis';
+import { root } from '../../scripts/lib/run.mjs';
+import { servers } from '../support/hooks.js';
+import { startServer } from '../support/servers.js';
+import { clients, freshPrefix, limiterOn } from '../support/stores.js';
+import { headgate } from './cli.js';
+
+const execute = promisify(execFile);
+const program = `"${process.execPath}" --import tsx "${join(root, 'src/cli/main.ts')}"`;
+
+/** Runs a line of shell in which `headgate` is the command line. */
+async function shell(line: string, env: Record<string, string> = {}) {
+  const all = { ...process.env, REDIS_URL: servers.redis.url, ...env };
+  return execute('bash', ['-c', `set -o pipefail; headgate() { ${program} "$@"; }; ${line}`], {
+    cwd: root,
+    env: all,
+  });
+}
+
+describe('the process', function () {
+  this.timeout(60_000);
+  const prefix = freshPrefix();
+
+  before(async () => {
+    const limiter = limiterOn(redisStore(clients.redis, { prefix }), { name: 'api', limit: 1, window: '1h' });
+    await Promise.all(Array.from({ length: 3000 }, (_, i) => limiter.consume(`user:${i}`)));
+    await limiter.close();
+  });
+
+  it('ends quietly when its reader has had enough', async () => {
+    const { stdout, stderr } = await shell(`headgate list --json --prefix ${prefix} | head -n 2`);
+    expect(stdout.trim().split('\n')).to.have.length(2);
+    expect(stderr).to.equal('');
+  });
+
+  it('writes all of it to a pipe, and its exit code tells the outcome', async () => {
+    const peek = `headgate peek user:1 --name api --policy 1/1h --prefix ${prefix}`;
+    const { stdout } = await shell(
+      `headgate list --json --prefix ${prefix} | wc -l; ${peek} >/dev/null; echo $?; headgate pek 2>/dev/null; echo $?`,
+    );
+    expect(stdout.split(/\s+/)).to.deep.equal(['3000', '3', '2', '']);
+  });
+
+  it('has no colours unless somebody sees them', async () => {
+    const list = `headgate list --prefix ${prefix} --limit 1`;
+    expect((await shell(list, { FORCE_COLOR: '' })).stdout).to.not.contain('\u001b');
+    expect((await shell(list, { FORCE_COLOR: '1' })).stdout).to.contain('\u001b');
+    expect((await shell(list, { FORCE_COLOR: '1', NO_COLOR: '1' })).stdout).to.not.contain('\u001b');
+  });
+});
+
+describe('--sentinel', function () {
+  this.timeout(30_000);
+
+  it('asks a sentinel for the primary', async () => {
+    const primary = await startServer('redis');
+    const config = `sentinel monitor main 127.0.0.1 ${primary.port} 1`;
+    const sentinel = await startServer('redis', { config, args: ['--sentinel'] });
+    try {
+      const where = ['--name', 'n', '--redis', sentinel.url, '--sentinel'];
+      expect(await headgate(['ban', 'a', '1m', ...where, 'main'])).to.include({ code: 0, stderr: '' });
+      const found = await headgate(['list', '--redis', primary.url]);
+      expect(found.stdout).to.match(/^a +banned/m);
+      const { code, stderr } = await headgate(['ban', 'a', '1m', ...where, 'other', '--timeout', '1s']);
+      expect(stderr).to.match(
+        /^headgate: redis:\/\/127.0.0.1:\d+ cannot be reached: All sentinels are unreachable/,
+      );
+      expect(code).to.equal(4);
+    } finally {
+      await sentinel.stop();
+      await primary.stop();
+    }
+  });
+});
