@@ -108,7 +108,7 @@ class Plugin {
     if (redis && !Store) this.#redis = redisStore(redis, { prefix: nameSpace, localDenials: false });
     if (Store) this.#store = new Store({ ...params });
     const make = (): Counter =>
-      this.#store ? new StoreCounter(this.#store) : this.#limiterCounter('global', params);
+      this.#store ? new StoreCounter(this.#store, params.groupId) : this.#limiterCounter('global', params);
     this.own = new Limit(params, this.#counter(params, make));
   }
 
@@ -136,10 +136,10 @@ class Plugin {
     const { store: Store } = settings;
     const params = compileParams({ ...this.#options, ...settings });
     const make = (): Counter => {
-      if (Store) return new StoreCounter(new Store({ ...params, routeInfo }));
+      if (Store) return new StoreCounter(new Store({ ...params, routeInfo }), params.groupId);
       if (!this.#store) return this.#limiterCounter(name, params);
       const info = { ...params, routeInfo } as unknown as Parameters<FastifyRateLimitStore['child']>[0];
-      return new StoreCounter(this.#store.child(info));
+      return new StoreCounter(this.#store.child(info), params.groupId);
     };
     return new Limit(params, this.#counter(params, make));
   }
@@ -181,7 +181,8 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
   if (!fastify.hasDecorator('createRateLimit')) {
     fastify.decorate('createRateLimit', (settings?: CreateRateLimitOptions) => {
       const limit = plugin.ofCall(settings).readable();
-      return (req: FastifyRequest, call?: { increment?: boolean }) => limit.check(req, call?.increment);
+      return (req: FastifyRequest, call?: { increment?: boolean }) =>
+        limit.check(req, call?.increment !== false);
     });
   }
   if (!fastify.hasDecorator('rateLimit')) {

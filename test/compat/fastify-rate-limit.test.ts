@@ -443,6 +443,28 @@ const rows: readonly Row[] = [
     },
     steps: [...times(2, '/a'), '/b'],
   },
+  {
+    title: 'a store that is its own child tells groups by the key',
+    options: (log) => ({
+      keyGenerator: () => 7,
+      store: untyped<FastifyRateLimitStoreCtor>(
+        class extends CustomStore {
+          override incr(...args: Parameters<FastifyRateLimitStore['incr']>) {
+            log.push(args[0]);
+            super.incr(...args);
+          }
+          override child() {
+            return this;
+          }
+        },
+      ),
+    }),
+    routes: (app) => {
+      app.get('/', ok);
+      app.get('/a', { config: { rateLimit: { groupId: 'a' } } }, ok);
+    },
+    steps: ['/', '/a'],
+  },
   { title: 'a store that fails', options: { max: 99, store }, steps: ['/'] },
   {
     title: 'a store that fails, skipOnError',

@@ -5,6 +5,9 @@ import type { PolicySet, Store } from '../../stores/store.js';
 import { MAX_UNITS } from '../../validate.js';
 import type { Count, FastifyRateLimitStore } from './types.js';
 
+/** What a `keyGenerator` returns. */
+export type Key = string | number;
+
 /** What a request is counted by; functions of the request were asked. */
 export interface Quota {
   readonly max: number;
@@ -22,9 +25,9 @@ export abstract class Counter {
   /** Whether it is asked what it counts, besides being asked to count. */
   readable = false;
 
-  abstract incr(key: string, quota: Quota): Promise<Count>;
+  abstract incr(key: Key, quota: Quota): Promise<Count>;
   /** `incr` without counting. */
-  abstract read(key: string, quota: Quota): Promise<Count>;
+  abstract read(key: Key, quota: Quota): Promise<Count>;
   /** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if it cannot be read */
   checkReadable(): void {}
   close(): Promise<void> {
@@ -32,27 +35,31 @@ export abstract class Counter {
   }
 }
 
-/** Counts in a store of the user's own. */
+/** Counts in a store of the user's own. It tells groups by the key: its children may be itself. */
 export class StoreCounter extends Counter {
   readonly #store: FastifyRateLimitStore;
+  readonly #groupId: string | undefined;
 
-  constructor(store: FastifyRateLimitStore) {
+  constructor(store: FastifyRateLimitStore, groupId: string | undefined) {
     super();
     this.#store = store;
+    this.#groupId = groupId;
   }
 
-  incr(key: string, quota: Quota): Promise<Count> {
+  incr(key: Key, quota: Quota): Promise<Count> {
     return this.#ask('incr', key, quota);
   }
 
-  read(key: string, quota: Quota): Promise<Count> {
+  read(key: Key, quota: Quota): Promise<Count> {
     return this.#ask('read', key, quota);
   }
 
-  #ask(method: 'incr' | 'read', key: string, { timeWindow, max }: Quota): Promise<Count> {
+  #ask(method: 'incr' | 'read', key: Key, { timeWindow, max }: Quota): Promise<Count> {
     return new Promise((resolve, reject) => {
       const done = (error: Error | null, result?: Count): void => (error ? reject(error) : resolve(result!));
-      this.#store[method]!(key, done, timeWindow, max);
+      // As it comes, a number too.
+      const grouped = this.#groupId ? `${key}${this.#groupId}` : (key as string);
+      this.#store[method]!(grouped, done, timeWindow, max);
     });
   }
 
@@ -93,7 +100,8 @@ export class LimiterCounter extends Counter {
     this.#denials = hold && assembleLimiter({ ...options, name: `${name} denials` }, { tiers: true });
   }
 
-  async incr(key: string, quota: Quota): Promise<Count> {
+  async incr(given: Key, quota: Quota): Promise<Count> {
+    const key = String(given);
     const decision = await this.#decide(key, quota, 1);
     if (!this.#hold) return this.#count(decision, quota);
     if (decision.allowed && decision.limit - decision.remaining <= quota.max)
@@ -104,7 +112,8 @@ export class LimiterCounter extends Counter {
     return { current: over(quota, banned), ttl };
   }
 
-  async read(key: string, quota: Quota): Promise<Count> {
+  async read(given: Key, quota: Quota): Promise<Count> {
+    const key = String(given);
     const decision = await this.#decide(key, quota, 0);
     if (decision.reason !== 'banned') return this.#count(decision, quota);
     const { reason } = await this.#denials!.decide(key, 0, this.#set(this.#denials!, 1, quota.timeWindow));

@@ -52,7 +52,7 @@ export class Limit {
     let ttl = 0;
     try {
       const quota = { max, timeWindow, ban };
-      const count = await this.#counter[increment ? 'incr' : 'read'](String(key), quota);
+      const count = await this.#counter[increment ? 'incr' : 'read'](key, quota);
       ({ current, ttl } = count);
     } catch (error) {
       if (!skipOnError) throw original(error);
