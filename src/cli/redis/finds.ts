@@ -1,5 +1,5 @@
 import { compileBan } from '../../ban.js';
-import { Decision } from '../../decision.js';
+import { conclude } from '../../decision.js';
 import { compilePolicies } from '../../policy.js';
 import { BAN_TAG, escapeName, statePattern, type Hash } from '../../stores/keys.js';
 import type { PolicySet, Reply } from '../../stores/store.js';
@@ -73,13 +73,15 @@ export class Finder {
     );
   }
 
-  async *finds(): AsyncGenerator<Find> {
+  /** @param progress is told after each step how many keys have been looked at */
+  async *finds(progress: (looked: number) => void): AsyncGenerator<Find> {
     const { banned, limited, admitted, states, name } = this.#wanted;
     const onlyBans = banned && !limited && !admitted && !states;
     const pattern = statePattern(this.#session.prefix, name, undefined, onlyBans ? BAN_TAG : '*');
     for await (const page of scan(this.#session, pattern)) {
       this.looked += page.length;
       yield* await this.#examine(page);
+      progress(this.looked);
     }
   }
 
@@ -150,12 +152,7 @@ export class Finder {
     return whole.flatMap((key, i): Find[] => {
       const reply = replies[i]!;
       if (reply instanceof Error) return this.#unreadable(key, reply);
-      const decision = new Decision(
-        undefined,
-        { set, key: '', cost: 1, peek: true, lease: '' },
-        reply,
-        shadow,
-      );
+      const decision = conclude(undefined, { set, key: '', cost: 1, peek: true, lease: '' }, reply, shadow);
       const kind = decision.allowed ? 'admitted' : 'limited';
       if (!(kind === 'limited' ? limited : admitted) || !this.#isNew(`${kind} ${key.head}`)) return [];
       const policy = decision.policy ?? null;
