@@ -1,8 +1,16 @@
 // The command line is one file that needs nothing installed: the libraries in it ship, and so do their licences.
-import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { chmodSync, cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { build } from 'esbuild';
 import { root } from './run.mjs';
+
+/** What a report's page is made of, beside the bundle. */
+const page = [
+  'node_modules/uplot/dist/uPlot.iife.min.js',
+  'node_modules/uplot/dist/uPlot.min.css',
+  'src/cli/replay/page/page.js',
+  'src/cli/replay/page/page.css',
+];
 
 /**
  * Bundles the command line.
@@ -28,7 +36,10 @@ export async function bundleCli(directory) {
     },
   });
   chmodSync(outfile, 0o755);
-  const packages = new Set(Object.keys(metafile.inputs).flatMap((input) => packageOf(input) ?? []));
+  for (const file of page) cpSync(join(root, file), join(directory, 'page', basename(file)));
+  const packages = new Set(
+    [...Object.keys(metafile.inputs), ...page].flatMap((input) => packageOf(input) ?? []),
+  );
   const licences = [...packages].sort().map(licenceOf);
   writeFileSync(join(directory, 'THIRD-PARTY-LICENSES.txt'), licences.join('\n'));
 }

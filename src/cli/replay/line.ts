@@ -65,7 +65,7 @@ export function lineParser({ key, timeField, keyField, match }: LineOptions): Pa
     const name = keyOf(request);
     if (name === undefined) {
       const { address } = request;
-      if (address !== undefined && key.includes('ip') && client(request) === undefined) {
+      if (address !== undefined && keyField === undefined && key.includes('ip') && !client(request)) {
         return {
           problem: `its client ${JSON.stringify(address.slice(0, 50))} is neither an address nor a host's name`,
         };

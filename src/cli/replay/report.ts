@@ -12,12 +12,12 @@ import type { LogSummary } from './log-file.js';
 import { logNotes } from './notes.js';
 import type { ReplayResult } from './replay.js';
 
-const require = createRequire(import.meta.url);
+const packages = createRequire(import.meta.url);
 
 /** A file of the page: beside the bundle, where the build puts it, or from the source, where it is. */
 function asset(name: string, module?: string): string {
   const beside = new URL(`./page/${name}`, import.meta.url);
-  return readFileSync(existsSync(beside) || !module ? beside : require.resolve(module), 'utf8');
+  return readFileSync(existsSync(beside) || !module ? beside : packages.resolve(module), 'utf8');
 }
 
 /** Whether a report can be written there, said before the work is done. @throws CliError */
@@ -109,7 +109,8 @@ ${topTable(result)}
     .join('')}</ul>
 <p class="quiet">Made with <code>headgate replay</code>.</p>
 <script type="application/json" id="data">${jsonInHtml(plotsOf(result))}</script>
-${scripts.map((script) => `<script>${script}</script>`).join('\n')}
+<script>${scripts[0]}</script>
+<script type="module">${scripts[1]}</script>
 </body>
 </html>
 `;
@@ -119,13 +120,14 @@ function figure(value: string, label: string, bad = false): string {
   return `<div><b${bad ? ' class="out"' : ''}>${value}</b>${label}</div>`;
 }
 
-/** A cell: text, or a number when it begins with a digit. */
-const cell = (tag: 'td' | 'th', text: string): string =>
-  `<${tag}${/^[<\d]/.test(text) ? ' class="number"' : ''}>${escape(text)}</${tag}>`;
-
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const line = (tag: 'td' | 'th', cells: readonly string[]) =>
-    `<tr>${cells.map((text) => cell(tag, text)).join('')}</tr>`;
+  const numeric = head.map((_, i) => rows.every((row) => /^([<>] )?[\d,]+(\.\d+)?( %)?$/.test(row[i]!)));
+  const line = (tag: 'td' | 'th', cells: readonly string[]) => {
+    const all = cells.map(
+      (text, i) => `<${tag}${numeric[i] ? ' class="number"' : ''}>${escape(text)}</${tag}>`,
+    );
+    return `<tr>${all.join('')}</tr>`;
+  };
   return `<div class="scroll"><table><thead>${line('th', head)}</thead><tbody>
 ${rows.map((row) => line('td', row)).join('\n')}
 </tbody></table></div>`;

@@ -31,7 +31,7 @@ export function parseTime(value: unknown): number | undefined {
 }
 
 function fromNumber(value: number): number {
-  const [, perMillisecond] = UNITS.find(([below]) => value < below)!;
+  const [, perMillisecond] = UNITS.find(([below]) => value < below) ?? [0, NaN];
   return Math.round(value / perMillisecond);
 }
 

@@ -20,6 +20,18 @@ const axis = {
   ticks: { stroke: () => color('--line'), width: 1 },
 };
 
+/**
+ * Ticks of the time's axis: days, or the time of day.
+ * @param {number[]} ticks
+ * @param {number} step
+ */
+function timeLabels(ticks, step) {
+  return ticks.map((tick) => {
+    const [date = '', time = ''] = new Date(tick * 1000).toISOString().split('T');
+    return step >= 86_400 ? date : time.slice(0, step < 60 ? 8 : 5);
+  });
+}
+
 const charts = data.plots.map(({ id, series }) => {
   const element = /** @type {HTMLElement} */ (document.getElementById(id));
   const chart = new uPlot(
@@ -28,7 +40,10 @@ const charts = data.plots.map(({ id, series }) => {
       tzDate: (time) => uPlot.tzDate(new Date(time * 1000), 'Etc/UTC'),
       cursor: { sync: { key: 'report' } },
       scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.05)] } },
-      axes: [axis, { ...axis, size: 70 }],
+      axes: [
+        { ...axis, space: 70, values: (_, ticks, __, ___, step) => timeLabels(ticks, step) },
+        { ...axis, size: 70 },
+      ],
       series: [
         { label: 'UTC', value: '{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}' },
         ...series.map((each) => ({

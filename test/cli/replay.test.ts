@@ -1,0 +1,475 @@
+import { readFileSync, existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { PassThrough, Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { gzipSync } from 'node:zlib';
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { createLimiter, type Policy } from 'headgate';
+import { chromium, type Browser } from 'playwright-core';
+import { findBrowser } from '../../scripts/browser.mjs';
+import { parsePolicies } from '../../src/cli/policy-text.js';
+import { Replay, type ReplayResult } from '../../src/cli/replay/replay.js';
+import { Reorder } from '../../src/cli/replay/reorder.js';
+import { Timeline } from '../../src/cli/replay/timeline.js';
+import { policyOf } from '../support/policies.js';
+import { runs } from '../support/random.js';
+import { limiterOn, memory, redis, START, TestClock } from '../support/stores.js';
+import { headgate } from './cli.js';
+import { combinedLine, jsonLine, LogDirectory, trace, type LoggedRequest } from './logs.js';
+
+interface Json extends Omit<ReplayResult, 'first' | 'last'> {
+  first: string;
+  logs: {
+    name: string;
+    lines: number;
+    requests: number;
+    skipped: number;
+    malformed: number;
+    late: number;
+    warning: string | null;
+  }[];
+}
+
+describe('headgate replay', () => {
+  let logs: LogDirectory;
+  beforeEach(() => (logs = new LogDirectory()));
+  afterEach(() => logs.remove());
+
+  const replay = (args: readonly string[], stdin: Buffer | string = '') =>
+    headgate(['replay', ...args], { cwd: logs.path, stdin: Readable.from([Buffer.from(stdin)]) });
+
+  async function replayJson(args: readonly string[], stdin?: Buffer | string): Promise<Json> {
+    const { code, stdout, stderr } = await replay(['--json', ...args], stdin);
+    expect(code, stderr).to.equal(0);
+    return JSON.parse(stdout) as Json;
+  }
+
+  describe('decisions', () => {
+    /** What a limiter in front of the same requests answers. */
+    async function expected(
+      requests: readonly LoggedRequest[],
+      policies: readonly Policy[],
+      create: typeof memory,
+    ) {
+      const clock = new TestClock();
+      const limiter = limiterOn(create(clock.read), { policies });
+      const answers = [];
+      for (const { time, ip } of requests) {
+        clock.now = time;
+        const decision = await limiter.consume(ip);
+        answers.push([decision.allowed, ...decision.policies.map(({ allowed }) => allowed)]);
+      }
+      await limiter.close();
+      return answers;
+    }
+
+    /** Their sums, as a replay tells them. */
+    function sums(answers: readonly (readonly boolean[])[]) {
+      const denied = (i: number) => answers.filter((answer) => !answer[i]).length;
+      return { denied: denied(0), policies: answers[0]!.slice(1).map((_, i) => denied(i + 1)) };
+    }
+
+    const sets = [
+      ['5/10s'],
+      ['fixed-window 5/1m', 'sliding-log 3/1s'],
+      ['burst=token-bucket 2/1s burst 4', 'minute=20/1m segments 60', 'watch=2/1m shadow'],
+      ['leaky-bucket 1/1s burst 2 max-delay 3s'],
+    ];
+    for (const texts of sets) {
+      it(`of a log equal those of a limiter on memory and on Redis: ${texts.join(', ')}`, async () => {
+        const requests = trace(texts.length, 1500, START);
+        const policies = parsePolicies(texts);
+        const inMemory = await expected(requests, policies, memory);
+        expect(await expected(requests, policies, redis)).to.deep.equal(inMemory);
+        expect(sums(inMemory).denied, 'the trace is worth replaying').to.be.within(20, 1480);
+
+        const file = logs.write('access.log', requests.map(jsonLine));
+        const found = await replayJson([file, ...texts.flatMap((policy) => ['--policy', policy])]);
+        expect(found.denied).to.equal(sums(inMemory).denied);
+        expect(found.policies.map(({ denied }) => denied)).to.deep.equal(sums(inMemory).policies);
+        expect(found.admitted + found.denied).to.equal(requests.length);
+
+        const run = new Replay(policies);
+        expect(requests.map(({ ip, time }) => run.add(ip, time))).to.deep.equal(
+          inMemory.map(([allowed]) => allowed),
+        );
+      });
+    }
+
+    it('of random policies equal those of a limiter', () =>
+      fc.assert(
+        fc.asyncProperty(
+          fc.constantFrom(
+            'fixed-window',
+            'sliding-window',
+            'sliding-log',
+            'token-bucket',
+            'leaky-bucket',
+            'gcra',
+          ),
+          fc.nat(),
+          async (algorithm, seed) => {
+            const [policy] = fc.sample(policyOf(algorithm), { numRuns: 1, seed });
+            const requests = trace(seed, 200);
+            const run = new Replay([policy!]);
+            const answers = requests.map(({ ip, time }) => run.add(ip, time));
+            expect(answers).to.deep.equal(
+              (await expected(requests, [policy!], memory)).map(([allowed]) => allowed),
+            );
+          },
+        ),
+        runs('memory', 50, 0),
+      ));
+  });
+
+  describe('results', () => {
+    const at = (second: number) => Date.UTC(2026, 9, 5) + 1000 * second;
+
+    it('who, when, how often, by which policy', async () => {
+      const requests = [
+        ...[0, 1, 2, 3, 60, 61, 62, 63, 64].map((second) => ({ time: at(second), ip: '10.0.0.1' })),
+        ...[10, 20, 30, 40, 50].map((second) => ({ time: at(second), ip: '10.0.0.2' })),
+        { time: at(5), ip: '10.0.0.3' },
+      ].sort((a, b) => a.time - b.time);
+      const file = logs.write('access.log', requests.map(jsonLine));
+      const found = await replayJson([file, '--policy', 'few=fixed-window 3/1m', '--policy', 'many=100/1m']);
+      expect(found).to.deep.include({ requests: 15, denied: 5, admitted: 10, clients: 3, deniedClients: 2 });
+      expect(found.policies[0]).to.deep.include({ name: 'few', denied: 5, clients: 2 });
+      expect(found.policies[0]!.first).to.equal('2026-10-05T00:00:03.000Z');
+      expect(found.policies[0]!.last).to.equal('2026-10-05T00:01:04.000Z');
+      expect(found.policies[0]!.use).to.deep.equal([0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 2]);
+      expect(found.policies[1]).to.deep.include({ name: 'many', denied: 0, clients: 0, first: null });
+      expect(found.policies[1]!.use).to.deep.equal([3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+      expect(found.top).to.deep.equal([
+        {
+          key: '10.0.0.1',
+          requests: 9,
+          denied: 3,
+          first: '2026-10-05T00:00:03.000Z',
+          last: '2026-10-05T00:01:04.000Z',
+          streak: 2,
+          streakAt: '2026-10-05T00:01:03.000Z',
+          policies: ['few'],
+        },
+        {
+          key: '10.0.0.2',
+          requests: 5,
+          denied: 2,
+          first: '2026-10-05T00:00:40.000Z',
+          last: '2026-10-05T00:00:50.000Z',
+          streak: 2,
+          streakAt: '2026-10-05T00:00:40.000Z',
+          policies: ['few'],
+        },
+      ]);
+      const { intervals } = found.timeline;
+      expect(intervals.reduce((sum, { admitted }) => sum + admitted, 0)).to.equal(10);
+      expect(intervals.reduce((sum, { denied }) => sum + denied, 0)).to.equal(5);
+
+      const { stdout } = await replay([file, '--policy', 'few=fixed-window 3/1m', '--top', '1']);
+      expect(stdout).to.match(
+        /^15 requests of 3 clients, 2026-10-05 00:00:00 to .* UTC, 1m 4s: 5 denied \(33 %\), of 2 clients \(67 %\)$/m,
+      );
+      expect(stdout).to.match(
+        /^few +fixed-window 3\/1m +5 +33 % +2 +67 % +2026-10-05 00:00:03 +2026-10-05 00:01:04$/m,
+      );
+      expect(stdout).to.match(/^10\.0\.0\.1 +9 +3 +33 % .* 2 from 00:01:03 +few$/m);
+      expect(stdout).to.contain('and 1 more client').and.to.contain('█');
+      expect(stdout).to.not.contain('\u001b');
+    });
+
+    it('nobody denied is said too', async () => {
+      const file = logs.write('access.log', [jsonLine({ time: at(0), ip: '10.0.0.1' })]);
+      const { code, stdout } = await replay([file, '--policy', '100/1m']);
+      expect(code).to.equal(0);
+      expect(stdout).to.contain('1 request of 1 client').and.to.contain('none denied');
+    });
+
+    it('names from a log do not drive the terminal', async () => {
+      const line = JSON.stringify({ time: at(0), user: '\u001b[2J\u202eevil' });
+      const file = logs.write('access.log', [line, line, '\u001b]0;title\u0007']);
+      const { stdout } = await replay([file, '--key', 'user', '--policy', '1/1m']);
+      expect(stdout).to.contain('\\u{1b}[2J\\u{202e}evil').and.to.contain('\\u{1b}]0;title\\u{7}');
+      for (const c of ['\u001b', '\u0007', '\u202e']) expect(stdout).to.not.contain(c);
+    });
+  });
+
+  describe('what is read', () => {
+    const requests = trace(7, 400);
+    const lines = requests.map(combinedLine);
+    const policy = ['--policy', '5/10s'];
+    let whole: Json;
+    beforeEach(async () => {
+      whole = await replayJson([logs.write('whole.log', lines), ...policy]);
+      expect(whole.denied).to.be.greaterThan(0);
+    });
+    const same = ({ logs: _, ...found }: Json) => found;
+
+    it('gzip, whatever its name is, also in several parts, and from standard input', async () => {
+      const packed = gzipSync(`${lines.join('\n')}\n`);
+      const parts = Buffer.concat(
+        [lines.slice(0, 100), lines.slice(100)].map((part) => gzipSync(`${part.join('\n')}\n`)),
+      );
+      logs.write('a.log', packed);
+      logs.write('b.log.gz', parts);
+      logs.write('not.gz', lines);
+      for (const file of ['a.log', 'b.log.gz', 'not.gz']) {
+        expect(same(await replayJson([file, ...policy])), file).to.deep.equal(same(whole));
+      }
+      for (const stdin of [packed, parts, lines.join('\n'), lines.join('\r\n')]) {
+        const found = await replayJson(['-', ...policy], stdin);
+        expect(same(found)).to.deep.equal(same(whole));
+        expect(found.logs).to.have.length(1).and.to.have.nested.property('[0].name', 'standard input');
+      }
+    });
+
+    it('what there is of a gzip file that is cut off', async () => {
+      const packed = gzipSync(`${lines.join('\n')}\n`);
+      logs.write('cut.gz', packed.subarray(0, packed.length - 200));
+      const found = await replayJson(['cut.gz', ...policy]);
+      expect(found.requests).to.be.within(1, 400);
+      expect(found.logs[0]!.warning).to.contain('ends too early');
+    });
+
+    it('rotated files, in any order; logs of several servers; both with standard input', async () => {
+      logs.gzip('access.log.2.gz', lines.slice(0, 150));
+      logs.write('access.log.1', lines.slice(150, 300));
+      logs.write('access.log', lines.slice(300));
+      const found = await replayJson(['access.log', 'access.log.1', 'access.log.2.gz', ...policy]);
+      expect(same(found)).to.deep.equal(same(whole));
+      expect(found.logs.map(({ requests }) => requests)).to.deep.equal([100, 150, 150]);
+
+      // Within a second, who came first is not known of two logs.
+      const perSecond = requests
+        .map(({ ip }, i) => ({ ip, time: Date.UTC(2026, 9, 5) + 1000 * i }))
+        .map(combinedLine);
+      const one = await replayJson([logs.write('one.log', perSecond), ...policy]);
+      logs.write(
+        'odd.log',
+        perSecond.filter((_, i) => i % 2 === 1),
+      );
+      const even = perSecond.filter((_, i) => i % 2 === 0).join('\n');
+      expect(same(await replayJson(['odd.log', '-', ...policy], even))).to.deep.equal(same(one));
+    });
+
+    it('lines that were written late', async () => {
+      const times = requests.map((request, i) => ({ ...request, time: Date.UTC(2026, 9, 5) + 700 * i }));
+      const ordered = await replayJson([logs.write('ordered.log', times.map(jsonLine)), ...policy]);
+      const late = times.map((request, i) => ({ request, done: i + (i % 7 === 0 ? 30 : 0) }));
+      late.sort((a, b) => a.done - b.done);
+      const found = await replayJson([
+        logs.write(
+          'late.log',
+          late.map(({ request }) => jsonLine(request)),
+        ),
+        ...policy,
+      ]);
+      expect(same(found)).to.deep.equal(same(ordered));
+      expect(found.logs[0]!.late).to.equal(0);
+    });
+
+    it('malformed lines are counted and shown, never fatal', async () => {
+      const odd = ['garbage', '{"time":', '', '192.0.2.1 - - [05/Oct/2026:13:55:36 +0000] "GET'];
+      logs.write('odd.log', [...odd, ...lines, 'x'.repeat(3_000_000), 'more', 'and more']);
+      const found = await replayJson(['odd.log', ...policy]);
+      expect(same(found)).to.deep.equal(same(whole));
+      expect(found.logs[0]).to.deep.include({ lines: 407, requests: 400, malformed: 6, skipped: 1 });
+      const { stdout } = await replay(['odd.log', ...policy]);
+      expect(stdout).to.contain('407 lines, 400 requests, 1 skipped').and.to.contain('6 malformed (1.5 %)');
+      expect(stdout).to.contain(
+        'line 1: it is not in the Common or Combined Log Format, and not JSON: garbage',
+      );
+      expect(stdout).to.contain('line 405: it has more than a million characters: xxx');
+      expect(stdout).to.not.contain('and more');
+    });
+
+    it('a part of it, by other keys', async () => {
+      const time = Date.UTC(2026, 9, 5);
+      const file = logs.write(
+        'access.log',
+        [0, 1, 2, 3, 4, 5].map((i) =>
+          JSON.stringify({
+            time: time + i,
+            ip: `10.0.0.${i}`,
+            user: 'u',
+            path: i < 4 ? '/api' : '/x',
+            status: 200,
+          }),
+        ),
+      );
+      const found = await replayJson([file, '--key', 'user path', '--match', '/api', '--policy', '3/1m']);
+      expect(found).to.deep.include({ requests: 4, clients: 1, denied: 1 });
+      expect(found.top[0]!.key).to.equal('u /api');
+      expect(found.logs[0]!.skipped).to.equal(2);
+    });
+  });
+
+  describe('says what to do', () => {
+    const line = jsonLine({ time: Date.UTC(2026, 9, 5), ip: '10.0.0.1' });
+    const cases: [title: string, args: readonly string[], code: number, ...says: string[]][] = [
+      ['no policy', ['a.log'], 2, "--policy '100/1m'", 'headgate suggest'],
+      ['a policy that is wrong', ['a.log', '--policy', '100'], 2, '"100" is not a quota', "'100/1m'"],
+      ['a policy of slots', ['a.log', '--policy', 'concurrency 5/1m'], 2, 'cannot be replayed'],
+      ['no log', ['--policy', '1/1m'], 2, 'log'],
+      ['no such file', ['none.log', '--policy', '1/1m'], 1, 'none.log: there is no such file'],
+      ['a directory', ['.', '--policy', '1/1m'], 1, 'it is a directory'],
+      ['twice', ['a.log', 'a.log', '--policy', '1/1m'], 2, 'given twice'],
+      ['an empty file', ['empty.log', '--policy', '1/1m'], 1, 'empty.log: there is no line in it'],
+      [
+        'nothing that can be read',
+        ['odd.log', '--policy', '1/1m'],
+        1,
+        'none of 2 lines',
+        'Line 1',
+        'Combined Log Format',
+      ],
+      ['nothing with a key', ['a.log', '--key', 'user', '--policy', '1/1m'], 1, 'none of 1 lines', '--key'],
+      ['no key', ['a.log', '--key', ' ', '--policy', '1/1m'], 2, '--key: what is limited?'],
+      ['a filter', ['a.log', '--match', '??', '--policy', '1/1m'], 2, '--match: "??"'],
+      ['how many', ['a.log', '--top', 'all', '--policy', '1/1m'], 2, '--top'],
+      [
+        'the report in a log',
+        ['a.log', '--report', './a.log', '--policy', '1/1m'],
+        2,
+        'is a log that is read',
+      ],
+      ['the report nowhere', ['a.log', '--report', 'no/r.html', '--policy', '1/1m'], 1, 'cannot be written'],
+      ['the report a directory', ['a.log', '--report', '.', '--policy', '1/1m'], 2, 'is a directory'],
+    ];
+    for (const [title, args, code, ...says] of cases) {
+      it(title, async () => {
+        logs.write('a.log', [line]);
+        logs.write('empty.log', '');
+        logs.write('odd.log', ['odd', 'lines']);
+        const found = await replay(args);
+        expect(found.code, found.stderr).to.equal(code);
+        expect(found.stdout).to.equal('');
+        for (const words of says) expect(found.stderr).to.contain(words);
+        expect(found.stderr).to.not.match(/\n {4}at /);
+        expect(existsSync(join(logs.path, 'no'))).to.be.false;
+        expect(readFileSync(join(logs.path, 'a.log'), 'utf8')).to.equal(`${line}\n`);
+      });
+    }
+  });
+
+  it('shows how far it is, where somebody watches', async () => {
+    const file = logs.write('access.log', trace(1, 5000).map(jsonLine));
+    const stderr = Object.assign(new PassThrough(), {
+      isTTY: true,
+      columns: 100,
+      cursorTo() {},
+      clearLine() {},
+    });
+    const written = text(stderr);
+    const { code } = await headgate(['replay', file, '--policy', '5/1s'], { cwd: logs.path, stderr });
+    stderr.end();
+    expect(code).to.equal(0);
+    expect(await written)
+      .to.contain('replaying')
+      .and.to.contain('requests');
+  });
+
+  describe('--report', () => {
+    let browser: Browser;
+    before(async function () {
+      this.timeout(60_000);
+      browser = await chromium.launch({ executablePath: findBrowser(), args: ['--no-sandbox'] });
+    });
+    after(() => browser?.close());
+
+    for (const colorScheme of ['light', 'dark'] as const) {
+      it(`is one page that draws, needs no network and runs nothing of the log, ${colorScheme}`, async () => {
+        const evil = '</script><script>document.title="evil"</script><img src=x onerror=alert(1)>&amp;"\'';
+        const requests = trace(3, 600).map(({ time, ip }) =>
+          JSON.stringify({ time, user: ip.endsWith('.1') ? evil : ip }),
+        );
+        const file = logs.write(`${'<b>'}.log`, [...requests, `<script>alert(2)</script>`]);
+        const args = [
+          file,
+          '--key',
+          'user',
+          '--policy',
+          '<i>=5/10s',
+          '--policy',
+          'second=3/1s',
+          '--report',
+          'r.html',
+        ];
+        const { code, stdout, stderr } = await replay(args);
+        expect(code, stderr).to.equal(0);
+        expect(stdout).to.contain('r.html');
+
+        const page = await browser.newPage({ colorScheme });
+        const problems: string[] = [];
+        const requested: string[] = [];
+        page.on('pageerror', ({ message }) => problems.push(message));
+        page.on('console', (message) => problems.push(message.text()));
+        page.on('dialog', (dialog) => problems.push(dialog.message()));
+        page.on('request', (request) => requested.push(request.url()));
+        const url = `file://${logs.path}/r.html`;
+        await page.goto(url);
+        expect(await page.title()).to.equal('Headgate replay: <b>.log');
+        const content = await page.locator('body').innerText();
+        expect(content).to.contain(evil).and.to.contain('<script>alert(2)</script>').and.to.contain('<i>');
+        expect(await page.locator('.uplot canvas').count()).to.equal(2);
+        expect(await page.locator('img').count()).to.equal(0);
+        const drawn = await page.evaluate<number>(`(() => {
+          const canvas = document.querySelector('#requests canvas');
+          const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+          return data.filter((_, i) => i % 4 === 3 && data[i] > 0).length;
+        })()`);
+        expect(drawn).to.be.greaterThan(500);
+        await page.setViewportSize({ width: 400, height: 700 });
+        expect(problems).to.deep.equal([]);
+        expect(requested.filter((each) => each !== url && !each.startsWith('data:'))).to.deep.equal([]);
+        await page.close();
+      });
+    }
+  });
+});
+
+describe('the parts of a replay', () => {
+  it('puts lines in order that come late, however much', () =>
+    fc.assert(
+      fc.property(
+        fc.array(fc.nat({ max: 1000 }), { maxLength: 200 }),
+        fc.integer({ min: 0, max: 50 }),
+        (times, capacity) => {
+          const reorder = new Reorder(capacity);
+          const out = [];
+          for (const time of times) {
+            const next = reorder.push({ time, key: '' });
+            if (next) out.push(next.time);
+          }
+          for (let next = reorder.shift(); next; next = reorder.shift()) out.push(next.time);
+          expect(out)
+            .to.deep.equal([...out].sort((a, b) => a - b))
+            .and.to.have.length(times.length);
+          if (times.length <= capacity) expect(out).to.deep.equal([...times].sort((a, b) => a - b));
+          if (reorder.late === 0) expect([...out].sort()).to.deep.equal([...times].sort());
+        },
+      ),
+    ));
+
+  it('counts over time in a bounded number of intervals, and loses none', () => {
+    const timeline = new Timeline(2);
+    let sum = 0;
+    for (let i = 0, time = Date.UTC(2026, 0); i < 3000; i++, time += i * i * 50) {
+      timeline.at(time)[i % 2]! += 1;
+      sum += 1;
+      if (i % 500 === 0) expect([...timeline.intervals()]).to.have.length.lessThan(1001);
+    }
+    const intervals = [...timeline.intervals()];
+    expect(intervals.reduce((total, [, [a, b]]) => total + a! + b!, 0)).to.equal(sum);
+    expect(intervals[0]![0]).to.be.at.most(Date.UTC(2026, 0));
+  });
+
+  it('a limiter is what replays', async () => {
+    const run = new Replay([{ limit: 2, window: '1m' }]);
+    const limiter = createLimiter({ limit: 2, window: '1m' });
+    const now = Date.now();
+    for (const _ of [1, 2, 3]) expect(run.add('a', now)).to.equal((await limiter.consume('a')).allowed);
+    await limiter.close();
+  });
+});
