@@ -40,9 +40,10 @@ async function list(options: Options, io: Io): Promise<void> {
   await withRedis(options, io, async (session) => {
     const finder = new Finder(session, wanted);
     const finds: Find[] = [];
+    const progress = progressOn(io);
     let count = 0;
     let more = false;
-    for await (const find of finder.finds()) {
+    for await (const find of finder.finds(progress)) {
       if (count === most) {
         more = true;
         break;
@@ -51,9 +52,19 @@ async function list(options: Options, io: Io): Promise<void> {
       if (io.json) await writeJsonLine(io, jsonOf(find));
       else finds.push(find);
     }
+    progress.end();
     if (io.json) return;
     for (const [name, ofScope] of byScope(finds)) await write(io, text(name, ofScope, io));
     await write(io, summary(finds, wanted, finder.looked, more));
+  });
+}
+
+/** Tells people who wait that it goes on; nobody else. */
+function progressOn({ json, stderr }: Io): { (looked: number): void; end(): void } {
+  if (json || !stderr.isTTY) return Object.assign(() => {}, { end: () => {} });
+  const clear = '\r\u001b[K';
+  return Object.assign((looked: number) => void stderr.write(`${clear}${looked} keys`), {
+    end: () => void stderr.write(clear),
   });
 }
 

@@ -105,6 +105,7 @@ const REMEDIES: readonly [RegExp, string][] = [
   ],
   [/DB index|invalid DB/i, 'The server has no database of that number.'],
   [/READONLY/, 'The server is a replica: name its primary.'],
+  [/self-signed|unable to (get|verify)/, 'Name a file with its authority in NODE_EXTRA_CA_CERTS.'],
   [/Unknown Redis command called from script/i, 'Headgate needs Redis 7.0 or later, or Valkey.'],
 ];
 
@@ -114,11 +115,11 @@ export function explain(error: unknown, { address }: Target): unknown {
   const text = textsOf(error).join(': ');
   if (/^MOVED|^CROSSSLOT/.test(error.message)) return needsCluster();
   const remedy = REMEDIES.find(([symptom]) => symptom.test(text))?.[1];
-  if (remedy !== undefined)
-    return failure(`${showAddress(address)}: ${error.message.replace(/\.$/, '')}. ${remedy}`, error);
+  const said = (message: string): string => `${showAddress(address)} ${message.replace(/\.$/, '')}`;
+  if (remedy !== undefined) return failure(`${said(`answers: ${error.message}`)}. ${remedy}`, error);
   if (!NETWORK.test(text)) return error;
-  const message = `${showAddress(address)} cannot be reached: ${text}. Is the URL right, and the server up?`;
-  return new CliError('UNREACHABLE', message, error);
+  const question = 'Is the URL right (rediss:// for TLS), and the server up?';
+  return new CliError('UNREACHABLE', `${said(`cannot be reached: ${text}`)}. ${question}`, error);
 }
 
 /** The messages of an error and of what led to it, each once. */
