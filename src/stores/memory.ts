@@ -218,7 +218,10 @@ function verdictsOf(columns: readonly Column[]): number[] {
     const { wait, remaining, reset } = columns[0]!;
     return [small(wait), small(remaining), small(reset)];
   }
-  return columns.flatMap(({ wait, remaining, reset }) => [small(wait), small(remaining), small(reset)]);
+  const verdicts: number[] = [];
+  for (const { wait, remaining, reset } of columns)
+    verdicts.push(small(wait), small(remaining), small(reset));
+  return verdicts;
 }
 
 /** The same number. V8 keeps integers of 32 bits in place, but what comes of fractions in an object each. */

@@ -6,7 +6,7 @@ import type { ParseLine } from './line.js';
 import { LogFile, type LogSummary } from './log-file.js';
 
 /** What stands for standard input. */
-export const STDIN = '-';
+const STDIN = '-';
 
 /** Several logs as one trace. */
 export class Logs {

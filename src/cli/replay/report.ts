@@ -62,10 +62,10 @@ export async function writeReport(
 }
 
 /** Text of a log is anybody's: it is never markup. */
-export const escape = (text: string): string => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+const escape = (text: string): string => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 
 /** What a replay found, as one page of HTML that needs nothing else, nor the network. */
-export function reportPage(result: ReplayResult, logs: readonly LogSummary[]): string {
+function reportPage(result: ReplayResult, logs: readonly LogSummary[]): string {
   const scripts = [asset('uPlot.iife.min.js', 'uplot/dist/uPlot.iife.min.js'), asset('page.js')];
   const hashes = scripts.map((script) => `'sha256-${createHash('sha256').update(script).digest('base64')}'`);
   const { requests, admitted, denied, clients, deniedClients, first, last, timeline } = result;

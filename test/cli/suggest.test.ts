@@ -1,0 +1,256 @@
+import { Readable } from 'node:stream';
+import { runInNewContext } from 'node:vm';
+import { expect } from 'chai';
+import fc from 'fast-check';
+import type { Policy } from 'headgate';
+import { parsePolicies } from '../../src/cli/policy-text.js';
+import { excludable, Measure } from '../../src/cli/replay/measure.js';
+import { Replay } from '../../src/cli/replay/replay.js';
+import { MEASURED, shapeOf, shapesOf } from '../../src/cli/replay/shapes.js';
+import { Check, suggest } from '../../src/cli/replay/suggest.js';
+import { policyOf } from '../support/policies.js';
+import { runs } from '../support/random.js';
+import { headgate } from './cli.js';
+import { jsonLine, LogDirectory, trace, type LoggedRequest } from './logs.js';
+
+function measured(requests: readonly LoggedRequest[], policies: readonly Policy[]) {
+  const shapes = policies.map(shapeOf);
+  const measure = new Measure(shapes);
+  for (const { ip, time } of requests) measure.add(ip, time);
+  return { shapes, measure };
+}
+
+/** How many clients and requests policies deny. */
+function denied(requests: readonly LoggedRequest[], ...policies: readonly Policy[]) {
+  const run = new Replay(policies);
+  for (const { ip, time } of requests) run.add(ip, time);
+  const { deniedClients, denied: deniedRequests } = run.result(0);
+  return { deniedClients, deniedRequests };
+}
+
+/** The next tighter policy; undefined if there is none. */
+function tighter(policy: Policy): Policy | undefined {
+  const burst = 'burst' in policy ? policy.burst : undefined;
+  if (burst !== undefined) return burst > 1 ? ({ ...policy, burst: burst - 1 } as Policy) : undefined;
+  return policy.limit > 1 ? { ...policy, limit: policy.limit - 1 } : undefined;
+}
+
+const windows = [1000, 1500, 10_000, 60_000, 3_600_000];
+
+describe('suggested limits', () => {
+  for (const algorithm of MEASURED) {
+    it(`${algorithm}: keep the share of clients, and one less does not`, () =>
+      fc.assert(
+        fc.property(
+          policyOf(algorithm, { windows }),
+          fc.nat({ max: 1e6 }),
+          fc.constantFrom(50, 90, 99, 100),
+          (policy, seed, keep) => {
+            const requests = trace(seed, 300);
+            const { shapes, measure } = measured(requests, [policy]);
+            const [found] = suggest(measure, shapes, keep).each;
+            const chosen = found!.alternatives.find((alternative) => alternative.keep === keep)!;
+            const most = excludable(measure.clients, keep);
+            const { deniedClients } = denied(requests, chosen.policy);
+            expect(deniedClients).to.be.at.most(most).and.to.equal(chosen.deniedClients);
+            const less = tighter(chosen.policy);
+            if (less) expect(denied(requests, less).deniedClients).to.be.greaterThan(most);
+          },
+        ),
+        runs('memory', 60, 0),
+      ));
+  }
+
+  it('several together keep it too, and what they deny is counted', () =>
+    fc.assert(
+      fc.property(
+        fc.array(
+          fc.constantFrom(...MEASURED).chain((algorithm) => policyOf(algorithm, { windows })),
+          { minLength: 1, maxLength: 4 },
+        ),
+        fc.nat({ max: 1e6 }),
+        fc.constantFrom(50, 80, 90, 95, 100),
+        (policies, seed, keep) => {
+          const requests = trace(seed, 300);
+          const { shapes, measure } = measured(requests, policies);
+          const suggestions = suggest(measure, shapes, keep);
+          const check = new Check(suggestions);
+          for (const { ip, time } of requests) check.add(ip, time);
+          check.finish();
+          const { together, each } = suggestions;
+          expect(denied(requests, ...together.policies)).to.deep.equal({
+            deniedClients: together.deniedClients,
+            deniedRequests: together.deniedRequests,
+          });
+          expect(together.deniedClients).to.be.at.most(excludable(measure.clients, keep));
+          for (const { policy, deniedClients, deniedRequests } of each.flatMap(
+            ({ alternatives }) => alternatives,
+          )) {
+            expect(denied(requests, policy)).to.deep.equal({ deniedClients, deniedRequests });
+          }
+        },
+      ),
+      runs('memory', 60, 0),
+    ));
+
+  it('what another implies is left out', () => {
+    // Ten at once, never again within the hour: the longest window says it all.
+    const requests = Array.from({ length: 10 }, (_, i) => ({
+      time: Date.UTC(2026, 9, 5) + i,
+      ip: '10.0.0.1',
+    }));
+    const { shapes, measure } = measured(requests, parsePolicies(['1/1s', '1/1m', '1/1h']));
+    const { together, each } = suggest(measure, shapes, 100);
+    expect(each.map(({ alternatives }) => alternatives[0]!.policy.limit)).to.deep.equal([10, 10, 10]);
+    expect(together.policies).to.deep.equal([{ name: '1h', limit: 10, window: '1h' }]);
+    // One a second, for ever: the shortest does.
+    const steady = Array.from({ length: 100 }, (_, i) => ({ time: 1e12 + i * 1000, ip: '10.0.0.1' }));
+    const log = measured(steady, parsePolicies(['sliding-log 1/1s', 'sliding-log 1/10s']));
+    expect(suggest(log.measure, log.shapes, 100).together.policies.map(({ limit }) => limit)).to.deep.equal([
+      1,
+    ]);
+  });
+
+  it('of buckets: the lowest rate whose burst is no more than a window', () => {
+    const shapes = shapesOf('token-bucket', ['1s']);
+    const measure = new Measure(shapes);
+    // Six at once, each second.
+    for (let i = 0; i < 600; i++) measure.add('a', 1e12 + 1000 * Math.floor(i / 6));
+    const { each } = suggest(measure, shapes, 99);
+    expect(each).to.have.length(1);
+    expect(each[0]!.alternatives[0]!.policy).to.deep.equal({
+      algorithm: 'token-bucket',
+      limit: 10,
+      window: '1s',
+      burst: 6,
+    });
+  });
+
+  it('shares of clients are rounded in their favour, whatever a binary fraction is', () => {
+    const cases = [
+      [1000, 99.9, 1],
+      [1000, 99.8, 2],
+      [999, 99.9, 0],
+      [10, 100, 0],
+      [10, 1e-9, 9],
+      [1, 50, 0],
+      [3000, 99.9, 3],
+    ];
+    for (const [clients, keep, most] of cases)
+      expect(excludable(clients!, keep!), `${clients}, ${keep}`).to.equal(most);
+  });
+});
+
+describe('headgate suggest', () => {
+  let logs: LogDirectory;
+  beforeEach(() => (logs = new LogDirectory()));
+  afterEach(() => logs.remove());
+  const run = (args: readonly string[], stdin = '') =>
+    headgate(args, { cwd: logs.path, stdin: Readable.from([Buffer.from(stdin)]) });
+
+  const requests = trace(11, 4000);
+  const lines = requests.map(jsonLine);
+
+  it('prints policies to paste, and a command that checks them', async () => {
+    logs.gzip('my log.gz', lines);
+    const { code, stdout } = await run(['suggest', '--keep', '90', 'my log.gz']);
+    expect(code).to.equal(0);
+    const found =
+      /All together, for 90 % of the clients: (\d+) clients? \(.*\) would be denied ([\d,]+) requests/.exec(
+        stdout,
+      );
+    expect(Number(found?.[1]), stdout).to.be.within(1, 2);
+    for (const kept of ['90 %', '99 %', '99.9 %', '100 %']) expect(stdout).to.contain(`\n${kept} `);
+
+    const array = /^policies: (\[[^]*?^\])$/m.exec(stdout)![1]!;
+    const policies = runInNewContext(array) as Policy[];
+    const command = /^ {2}headgate (replay .*)$/m.exec(stdout)![1]!;
+    const words = [...command.matchAll(/'([^']*)'|\S+/g)].map(([word, quoted]) => quoted ?? word);
+    expect(words).to.include('my log.gz');
+    const checked = await run([...words, '--json']);
+    const result = JSON.parse(checked.stdout) as { deniedClients: number; denied: number };
+    expect(result.deniedClients).to.equal(Number(found![1]));
+    expect(result.denied.toLocaleString('en-US')).to.equal(found![2]);
+    expect(denied(requests, ...policies)).to.deep.equal({
+      deniedClients: result.deniedClients,
+      deniedRequests: result.denied,
+    });
+  });
+
+  it('keeps the options that say what a request is', async () => {
+    logs.write('a.log', lines);
+    const args = ['--key', 'ip', '--key-field', 'ip', '--time-field', 'time', '--match', "!/it's", 'a.log'];
+    const { stdout } = await run(['suggest', ...args]);
+    expect(stdout).to.contain(
+      `headgate replay a.log --key-field ip --time-field time --match '!/it'\\''s' --policy '1s=`,
+    );
+  });
+
+  it('for programs', async () => {
+    logs.write('a.log', lines);
+    const { stdout } = await run([
+      'suggest',
+      '--json',
+      '--window',
+      '1s,1m',
+      '--algorithm',
+      'fixed-window',
+      'a.log',
+    ]);
+    const found = JSON.parse(stdout) as {
+      windows: {
+        windowMs: number;
+        alternatives: { keep: number; policy: Policy; deniedRequests: number }[];
+      }[];
+      together: { policies: Policy[] };
+    };
+    expect(found).to.deep.include({ keep: 99.9, requests: 4000, clients: 20 });
+    expect(found.windows.map(({ windowMs }) => windowMs)).to.deep.equal([1000, 60_000]);
+    expect(found.windows[0]!.alternatives.map(({ keep }) => keep)).to.deep.equal([99, 99.9, 100]);
+    expect(found.windows[0]!.alternatives[0]!.policy.algorithm).to.equal('fixed-window');
+    expect(found.together.policies[0]).to.deep.include({ algorithm: 'fixed-window', window: '1s' });
+  });
+
+  it('of standard input: clients are known, requests are not', async () => {
+    const { code, stdout } = await run(['suggest', '--keep', '90', '-'], lines.join('\n'));
+    expect(code).to.equal(0);
+    expect(stdout)
+      .to.contain('standard input cannot be read twice')
+      .and.to.match(/^90 % .* \?$/m);
+    const { stdout: json } = await run(['suggest', '--keep', '90', '--json', '-'], lines.join('\n'));
+    const { together } = JSON.parse(json) as { together: { deniedClients: number; deniedRequests: null } };
+    expect(together.deniedRequests).to.equal(null);
+    expect(together.deniedClients).to.be.greaterThan(0);
+  });
+
+  it('of a short log no longer windows, unless they are asked for', async () => {
+    logs.write('a.log', lines.slice(0, 20));
+    expect((await run(['suggest', 'a.log'])).stdout)
+      .to.contain('/1s')
+      .and.to.not.contain('/1h');
+    expect((await run(['suggest', '--window', '1h', 'a.log'])).stdout).to.contain('/1h');
+  });
+
+  const wrong: [args: readonly string[], code: number, ...says: string[]][] = [
+    [['--keep', '0', 'a.log'], 2, '--keep: "0" is not a share', '--keep 99.9'],
+    [['--keep', '101', 'a.log'], 2, '--keep: "101"'],
+    [['--keep', 'most', 'a.log'], 2, '--keep: "most"'],
+    [['--window', '1x', 'a.log'], 2, '--window', '1x', "'15m'"],
+    [['--window', '1s,1s', 'a.log'], 2, '--window: write 1 to 32 different windows'],
+    [['--window', ',', 'a.log'], 2, '--window: write 1 to 32'],
+    [['--window', '1s', '--policy', '1/1s', 'a.log'], 2, '--policy has its own window'],
+    [['--algorithm', 'bucket', 'a.log'], 2, '--algorithm: "bucket" is not one of sliding-window'],
+    [['--policy', 'concurrency 1/1s', 'a.log'], 2, 'nothing can be suggested'],
+    [['--policy', '100', 'a.log'], 2, '"100" is not a quota'],
+    [['b.log'], 1, 'b.log: there is no such file'],
+    [[], 2, 'log'],
+  ];
+  for (const [args, code, ...says] of wrong) {
+    it(`refuses ${args.join(' ') || 'nothing'}`, async () => {
+      logs.write('a.log', lines);
+      const found = await run(['suggest', ...args]);
+      expect(found.code, found.stderr).to.equal(code);
+      for (const words of says) expect(found.stderr).to.contain(words);
+    });
+  }
+});
