@@ -1,5 +1,6 @@
 import type { NextFunction, Request, Response } from 'express';
 import { isPromise } from '../stores/store.js';
+import type { Counted } from './express-rate-limit/counter.js';
 import { writeHeaders, writeRetryAfter, type Told } from './express-rate-limit/headers.js';
 import {
   checkLimit,
@@ -11,7 +12,6 @@ import {
 } from './express-rate-limit/options.js';
 import type {
   AugmentedRequest,
-  Counted,
   RateLimitInfo,
   RateLimitOptions,
   RateLimitRequestHandler,

@@ -1,6 +1,7 @@
 import { isPromise } from '../../stores/store.js';
 import { Timeouts } from '../../stores/timeouts.js';
-import type { ClientRateLimitInfo, Counted, Counter, LegacyStore, Store } from './types.js';
+import type { Counted, Counter } from './counter.js';
+import type { ClientRateLimitInfo, LegacyStore, Store } from './types.js';
 
 /** Counts by a store made for express-rate-limit. */
 export class ForeignCounter implements Counter {

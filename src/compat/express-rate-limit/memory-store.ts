@@ -1,6 +1,7 @@
 import { memoryStore } from '../../stores/memory.js';
+import type { Counted } from './counter.js';
 import { Quota } from './quota.js';
-import type { ClientRateLimitInfo, Counted, Options, Store } from './types.js';
+import type { ClientRateLimitInfo, Options, Store } from './types.js';
 
 /** Keeps the count of each client in this process: Headgate's memory store behind express-rate-limit's interface. */
 export class MemoryStore implements Store {

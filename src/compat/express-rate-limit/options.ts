@@ -4,13 +4,13 @@ import { toMilliseconds, type Duration } from '../../duration.js';
 import { invalidOption } from '../../errors.js';
 import type { Store as HeadgateStore } from '../../stores/store.js';
 import { checkStore } from '../../validate.js';
+import type { Counter } from './counter.js';
 import { ForeignCounter, modernized } from './foreign.js';
 import { ipKeyGenerator } from './ip-key-generator.js';
 import { MemoryStore } from './memory-store.js';
 import { Quota } from './quota.js';
 import type {
   AugmentedRequest,
-  Counter,
   DraftHeadersVersion,
   Logger,
   Options,

@@ -1,9 +1,10 @@
 import type { Decision } from '../../decision.js';
 import { toMilliseconds, type Duration } from '../../duration.js';
 import { createLimiter, type Limiter } from '../../limiter.js';
-import type { PolicySet, Store } from '../../stores/store.js';
+import { isPromise, type MaybePromise, type PolicySet, type Store } from '../../stores/store.js';
 import { MAX_UNITS } from '../../validate.js';
-import type { ClientRateLimitInfo, Counted, Counter } from './types.js';
+import type { Counted, Counter } from './counter.js';
+import type { ClientRateLimitInfo } from './types.js';
 
 /** How many limits are compiled, and how many keys' denials are counted, at a time. */
 const REMEMBERED = 10_000;
@@ -13,6 +14,11 @@ interface Scope {
   readonly windowMs: number;
   readonly name?: string | undefined;
   readonly timeout?: Duration | undefined;
+}
+
+interface Asked {
+  readonly decision: Decision;
+  readonly end: number;
 }
 
 /** Counts by a limiter of Headgate's: a fixed window, whose limit comes with each request. */
@@ -40,8 +46,7 @@ export class Quota implements Counter {
   async count(key: string, limit: number): Promise<Counted> {
     const units = Math.min(Math.floor(limit), MAX_UNITS);
     if (units < 1) return this.#deny(key, 0, Date.now() + this.#window);
-    const decision = await this.#limiter.decide(String(key), 1, this.#set(units));
-    const end = this.#end(decision);
+    const { decision, end } = await this.#ask(key, 1, this.#set(units));
     if (!decision.allowed) return this.#deny(key, units, end);
     return {
       used: units - decision.remaining,
@@ -52,9 +57,8 @@ export class Quota implements Counter {
   }
 
   async get(key: string): Promise<ClientRateLimitInfo | undefined> {
-    const decision = await this.#limiter.peek(String(key));
+    const { decision, end } = await this.#ask(key, 0);
     if (decision.resetAfterMs === 0) return undefined;
-    const end = this.#end(decision);
     const totalHits = MAX_UNITS - decision.remaining + this.#denials.of(key);
     return { totalHits, resetTime: new Date(end) };
   }
@@ -84,8 +88,11 @@ export class Quota implements Counter {
     };
   }
 
-  #end({ resetAfterMs }: Decision): number {
-    return this.#now() + resetAfterMs;
+  /** A decision, and when its window ends. Memory decides at once: nobody else does between it and `now`. */
+  #ask(key: string, cost: number, set?: PolicySet): MaybePromise<Asked> {
+    const answer = this.#limiter.decide(String(key), cost, set);
+    const timed = (decision: Decision): Asked => ({ decision, end: this.#now() + decision.resetAfterMs });
+    return isPromise(answer) ? answer.then(timed) : timed(answer);
   }
 
   #set(limit: number): PolicySet {

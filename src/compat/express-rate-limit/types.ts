@@ -1,6 +1,6 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { Duration } from '../../duration.js';
-import type { MaybePromise, Store as HeadgateStore } from '../../stores/store.js';
+import type { Store as HeadgateStore } from '../../stores/store.js';
 import type { Validations } from './validations.js';
 
 // Names and shapes are express-rate-limit's: programs that import its types compile with these.
@@ -140,21 +140,3 @@ export type RateLimitRequestHandler = RequestHandler & {
   resetKey: (key: string) => void;
   getKey: (key: string) => Promise<ClientRateLimitInfo | undefined> | ClientRateLimitInfo | undefined;
 };
-
-/** What one request was counted as. */
-export interface Counted {
-  /** Requests of this window, this one and denied ones included. */
-  readonly used: number;
-  readonly denied: boolean;
-  readonly resetTime: Date | undefined;
-  /** Takes it back: the request is not to count. */
-  undo(): MaybePromise<void>;
-}
-
-/** What counts requests. */
-export interface Counter {
-  count(key: string, limit: number): MaybePromise<Counted>;
-  resetKey(key: string): MaybePromise<void>;
-  /** Undefined if the store cannot tell. */
-  readonly get: ((key: string) => MaybePromise<ClientRateLimitInfo | undefined>) | undefined;
-}

@@ -1,0 +1,20 @@
+import type { MaybePromise } from '../../stores/store.js';
+import type { ClientRateLimitInfo } from './types.js';
+
+/** What one request was counted as. */
+export interface Counted {
+  /** Requests of this window, this one and denied ones included. */
+  readonly used: number;
+  readonly denied: boolean;
+  readonly resetTime: Date | undefined;
+  /** Takes it back: the request is not to count. */
+  undo(): MaybePromise<void>;
+}
+
+/** What counts requests. */
+export interface Counter {
+  count(key: string, limit: number): MaybePromise<Counted>;
+  resetKey(key: string): MaybePromise<void>;
+  /** Undefined if the store cannot tell. */
+  readonly get: ((key: string) => MaybePromise<ClientRateLimitInfo | undefined>) | undefined;
+}
