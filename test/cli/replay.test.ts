@@ -179,6 +179,15 @@ describe('headgate replay', () => {
       expect(stdout).to.not.contain('\u001b');
     });
 
+    it('one client that is most likely a proxy is named', async () => {
+      const requests = Array.from({ length: 1000 }, (_, i) => ({
+        time: at(i),
+        ip: `10.0.0.${i % 3 === 0 ? i % 200 : 1}`,
+      }));
+      const { stdout } = await replay([logs.write('access.log', requests.map(jsonLine)), '--policy', '9/1m']);
+      expect(stdout).to.contain('10.0.0.1 sent 67 % of the requests. If that is your proxy');
+    });
+
     it('nobody denied is said too', async () => {
       const file = logs.write('access.log', [jsonLine({ time: at(0), ip: '10.0.0.1' })]);
       const { code, stdout } = await replay([file, '--policy', '100/1m']);

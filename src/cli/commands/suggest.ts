@@ -48,8 +48,8 @@ async function suggest(names: readonly string[], options: Options, io: Io): Prom
   const logs = readLogs(names, options, io);
   const measure = new Measure(shapes);
   await forEachRequest(logs, io, 'measuring', (key, time) => measure.add(key, time));
-  const { requests, clients, first, last } = measure;
-  const found = { requests, clients, first, last };
+  const { requests, clients, busiest, first, last } = measure;
+  const found = { requests, clients, busiest, first, last };
   const asked = options.window !== undefined || options.policy !== undefined;
   const suggestions = suggestFrom(measure, shapes, keep, asked ? Infinity : Math.max(1000, last - first));
   if (logs.rereadable) {

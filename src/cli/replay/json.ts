@@ -1,4 +1,5 @@
 import type { LogSummary } from './log-file.js';
+import type { Found } from './notes.js';
 import type { ReplayResult } from './replay.js';
 import type { Suggestions } from './suggest.js';
 
@@ -7,9 +8,10 @@ const iso = (time: number | undefined): string | null =>
 
 /** What a replay found, for programs. Times are ISO 8601. */
 export function replayJson(result: ReplayResult, logs: readonly LogSummary[]): object {
-  const { first, last, policies, top, timeline, ...counts } = result;
+  const { first, last, busiest, policies, top, timeline, ...counts } = result;
   return {
     ...counts,
+    busiest: busiestJson(busiest),
     first: iso(first),
     last: iso(last),
     policies: policies.map((each) => ({ ...each, first: iso(each.first), last: iso(each.last) })),
@@ -30,12 +32,13 @@ export function replayJson(result: ReplayResult, logs: readonly LogSummary[]): o
 /** What was found, for programs; `deniedRequests` is null if the log could not be read twice. */
 export function suggestJson(
   { keep, each, together }: Suggestions,
-  found: { requests: number; clients: number; first: number; last: number },
+  { busiest, ...found }: Found,
   logs: readonly LogSummary[],
 ): object {
   return {
     keep,
     ...found,
+    busiest: busiestJson(busiest),
     first: iso(found.first),
     last: iso(found.last),
     windows: each.map(({ window, alternatives }) => ({
@@ -51,3 +54,5 @@ export function suggestJson(
 }
 
 const logJson = ({ warning, ...log }: LogSummary): object => ({ ...log, warning: warning ?? null });
+
+const busiestJson = ({ key, value }: Found['busiest']): object => ({ key, requests: value });

@@ -18,9 +18,22 @@ export class Keys {
     return this.#numbers.get(key) ?? this.#add(key);
   }
 
-  /** The keys, in the order of their numbers. */
-  names(): IterableIterator<string> {
-    return this.#numbers.keys();
+  /** The keys of those whose numbers are asked for, by number. */
+  namesOf(wanted: (number: number) => boolean): Map<number, string> {
+    const names = new Map<number, string>();
+    let number = 0;
+    for (const name of this.#numbers.keys()) {
+      if (wanted(number)) names.set(number, name);
+      number += 1;
+    }
+    return names;
+  }
+
+  /** The key with the largest number in a column. */
+  largest(column: Column): { key: string; value: number } {
+    let largest = 0;
+    for (let i = 1; i < this.size; i++) if (column.values[i]! > column.values[largest]!) largest = i;
+    return { key: this.namesOf((i) => i === largest).get(largest) ?? '', value: column.values[largest]! };
   }
 
   /** A number for each key, 0 at first. */

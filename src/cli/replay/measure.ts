@@ -10,6 +10,7 @@ const MOST_POLICIES = 32;
 export class Measure {
   readonly #groups: { engine: Engine; capacities: readonly number[]; peaks: readonly Column[] }[] = [];
   readonly #keys = new Keys();
+  readonly #sent = this.#keys.column('count');
   requests = 0;
   first = 0;
   last = 0;
@@ -37,6 +38,7 @@ export class Measure {
     if (this.requests === 0) this.first = time;
     this.last = time;
     this.requests += 1;
+    this.#sent.values[client]! += 1;
     for (const { engine, capacities, peaks } of this.#groups) {
       const verdicts = engine.verdicts(key, time);
       for (let i = 0; i < capacities.length; i++) {
@@ -48,11 +50,13 @@ export class Measure {
   }
 
   /** The keys of clients. */
-  namesOf(clients: (client: number) => boolean): Set<string> {
-    let client = 0;
-    const names = new Set<string>();
-    for (const name of this.#keys.names()) if (clients(client++)) names.add(name);
-    return names;
+  namesOf(wanted: (client: number) => boolean): Set<string> {
+    return new Set(this.#keys.namesOf(wanted).values());
+  }
+
+  /** Who sent the most requests. */
+  get busiest(): { key: string; value: number } {
+    return this.#keys.largest(this.#sent);
   }
 
   /** The most that each client used of each shape, in the shapes' order. */

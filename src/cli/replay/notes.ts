@@ -3,8 +3,20 @@ import { count, many, share } from './format.js';
 import type { LogSummary } from './log-file.js';
 import { REORDER } from './reorder.js';
 
+/** What was found in the logs, of whatever policies. */
+export interface Found {
+  readonly requests: number;
+  readonly clients: number;
+  readonly busiest: { readonly key: string; readonly value: number };
+  readonly first: number;
+  readonly last: number;
+}
+
+/** A log of fewer requests is one to try things on. */
+const FEW = 1000;
+
 /** What a reader of the figures should know of the logs, a line each. */
-export function logNotes(logs: readonly LogSummary[], first: number, last: number): string[] {
+export function logNotes(logs: readonly LogSummary[], { requests, busiest, first, last }: Found): string[] {
   const notes: string[] = [];
   for (const { name, lines, requests, skipped, malformed, samples, late, warning } of logs) {
     const parts = [many(lines, 'line'), many(requests, 'request')];
@@ -26,6 +38,12 @@ export function logNotes(logs: readonly LogSummary[], first: number, last: numbe
   if (last > first && first % 1000 === 0 && last % 1000 === 0) {
     notes.push(
       'The log has whole seconds: all requests of one second count as one burst. Of windows below 10 s, expect less than this.',
+    );
+  }
+  if (requests >= FEW && busiest.value > requests / 2) {
+    notes.push(
+      `${printable(busiest.key)} sent ${share(busiest.value, requests)} of the requests. If that is your proxy, let it log its ` +
+        "clients' addresses, or limit by another --key.",
     );
   }
   return notes;

@@ -49,6 +49,8 @@ export interface ReplayResult {
   readonly longestHold: number;
   readonly clients: number;
   readonly deniedClients: number;
+  /** Who sent the most requests. */
+  readonly busiest: { readonly key: string; readonly value: number };
   readonly first: number;
   readonly last: number;
   readonly policies: readonly PolicyResult[];
@@ -168,6 +170,7 @@ export class Replay {
       longestHold: this.#longestHold,
       clients: size,
       deniedClients,
+      busiest: this.#keys.largest(this.#requests),
       first: this.#start,
       last: this.#end,
       policies: policies.map(({ name }, i) => ({
@@ -214,13 +217,8 @@ export class Replay {
   #top(count: number): ClientResult[] {
     const denied = this.#denied.values;
     const chosen = largest(this.#keys.size, count, (i) => denied[i]!).filter((i) => denied[i]! > 0);
-    const names = new Map<number, string>();
     const wanted = new Set(chosen);
-    let number = 0;
-    for (const name of this.#keys.names()) {
-      if (wanted.has(number)) names.set(number, name);
-      number += 1;
-    }
+    const names = this.#keys.namesOf((i) => wanted.has(i));
     return chosen.map((i) => ({
       key: names.get(i)!,
       requests: this.#requests.values[i]!,

@@ -104,7 +104,7 @@ ${result.policies.map(useBars).join('\n')}
 <h2>Clients denied most</h2>
 ${topTable(result)}
 <h2>Logs</h2>
-<ul>${logNotes(logs, first, last)
+<ul>${logNotes(logs, result)
     .map((note) => `<li>${escape(note.trim())}</li>`)
     .join('')}</ul>
 <p class="quiet">Made with <code>headgate replay</code>.</p>

@@ -4,16 +4,8 @@ import type { Policy } from '../../policy.js';
 import { policyText } from '../policy-text.js';
 import { count, many, moment, share } from './format.js';
 import type { LogSummary } from './log-file.js';
-import { logNotes } from './notes.js';
+import { logNotes, type Found } from './notes.js';
 import type { Alternative, Suggestions } from './suggest.js';
-
-/** What was measured. */
-export interface Found {
-  readonly requests: number;
-  readonly clients: number;
-  readonly first: number;
-  readonly last: number;
-}
 
 /** What was found, for a terminal. */
 export function suggestText(
@@ -34,7 +26,7 @@ export function suggestText(
     `${bold(`All together, for ${keep} % of the clients`)}: ${deniedText(together, found)}`,
     bold(arrayOf(together.policies)),
     `To check it:\n  ${command} ${together.policies.map((policy) => `--policy '${policyText(policy)}'`).join(' ')}`,
-    logNotes(logs, first, last)
+    logNotes(logs, found)
       .map((note) => dim(note))
       .join('\n'),
   ];

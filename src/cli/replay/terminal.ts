@@ -20,7 +20,7 @@ export function replayText(result: ReplayResult, logs: readonly LogSummary[], io
     policyTable(result, io),
     charts(result, io),
     topTable(result, io),
-    logNotes(logs, first, last)
+    logNotes(logs, result)
       .map((note) => dim(note))
       .join('\n'),
   ];
