@@ -57,7 +57,8 @@ export function rateLimit(passedOptions: RateLimitOptions = {}): RateLimitReques
     const units = checkLimit(limit);
     let counted: Counted;
     try {
-      counted = await counter.count(key, units);
+      const answer = counter.count(key, units);
+      counted = isPromise(answer) ? await answer : answer;
     } catch (error) {
       if (!config.passOnStoreError) throw error;
       config.logger.error(
@@ -71,7 +72,10 @@ export function rateLimit(passedOptions: RateLimitOptions = {}): RateLimitReques
     validations.limit(limit);
     const info = infoOf(counted, key, limit, units);
     (request as AugmentedRequest)[config.requestPropertyName] = info;
-    const told = await tell(info, counted, request, response, config);
+    const name =
+      config.standardHeaders === 'draft-8' ? await valueOf(config.identifier, request, response) : '';
+    const told: Told = { info, denied: counted.denied, name, windowMs: config.windowMs };
+    tell(response, told, config);
     if (outcome) void undoLater(outcome, counted, request, response, config);
     if (!counted.denied) return true;
     writeRetryAfter(response, told, await valueOf(config.retryAfter, request, response));
@@ -118,20 +122,12 @@ function infoOf({ used, resetTime }: Counted, key: string, limit: number, units:
 }
 
 /** Writes the header fields. */
-async function tell(
-  info: RateLimitInfo,
-  { denied }: Counted,
-  request: Request,
-  response: Response,
-  { windowMs, identifier, legacyHeaders, standardHeaders, validations }: Config,
-): Promise<Told> {
+function tell(response: Response, told: Told, { legacyHeaders, standardHeaders, validations }: Config): void {
   if (standardHeaders) validations.headersDraftVersion(standardHeaders);
-  const timed = standardHeaders === 'draft-7' || standardHeaders === 'draft-8';
-  if (timed) validations.headersResetTime(info.resetTime);
-  const name = standardHeaders === 'draft-8' ? await valueOf(identifier, request, response) : '';
-  const told = { info, windowMs, denied, name };
+  if (standardHeaders === 'draft-7' || standardHeaders === 'draft-8') {
+    validations.headersResetTime(told.info.resetTime);
+  }
   writeHeaders(response, told, legacyHeaders, standardHeaders);
-  return told;
 }
 
 /** How the response ends: true if it was sent whole; undefined if nobody wants to know. */

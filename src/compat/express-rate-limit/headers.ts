@@ -11,8 +11,8 @@ export interface Told {
   readonly name: string;
 }
 
-/** Responses on which a limiter has written before. */
-const written = new WeakSet<Response>();
+/** On responses that a limiter has written on before. */
+const WRITTEN = Symbol('headgate.written');
 
 /** Writes `X-RateLimit-*` and the fields of a draft. Fields with room for one quota keep the tightest, lists hold all. */
 export function writeHeaders(
@@ -22,8 +22,9 @@ export function writeHeaders(
   draft: DraftHeadersVersion | false,
 ): void {
   if (response.headersSent) return;
-  const stacked = written.has(response);
-  written.add(response);
+  const marked = response as { [WRITTEN]?: boolean };
+  const stacked = marked[WRITTEN] === true;
+  marked[WRITTEN] = true;
   const tighterBefore = (remaining: unknown): boolean =>
     stacked && !told.denied && remaining !== undefined && Number(remaining) <= told.info.remaining;
   if (legacy && !tighterBefore(response.getHeader('X-RateLimit-Remaining'))) legacyFields(response, told);

@@ -1,4 +1,5 @@
 import { memoryStore } from '../../stores/memory.js';
+import type { MaybePromise } from '../../stores/store.js';
 import type { Counted } from './counter.js';
 import { Quota } from './quota.js';
 import type { ClientRateLimitInfo, Options, Store } from './types.js';
@@ -42,7 +43,7 @@ export class MemoryStore implements Store {
   }
 
   /** @internal */
-  count(key: string, limit: number): Promise<Counted> {
+  count(key: string, limit: number): MaybePromise<Counted> {
     return this.#open().count(key, limit);
   }
 

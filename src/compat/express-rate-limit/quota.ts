@@ -43,10 +43,16 @@ export class Quota implements Counter {
     });
   }
 
-  async count(key: string, limit: number): Promise<Counted> {
+  count(key: string, limit: number): MaybePromise<Counted> {
     const units = Math.min(Math.floor(limit), MAX_UNITS);
     if (units < 1) return this.#deny(key, 0, Date.now() + this.#window);
-    const { decision, end } = await this.#ask(key, 1, this.#set(units));
+    const asked = this.#ask(key, 1, this.#set(units));
+    return isPromise(asked)
+      ? asked.then((done) => this.#counted(key, units, done))
+      : this.#counted(key, units, asked);
+  }
+
+  #counted(key: string, units: number, { decision, end }: Asked): Counted {
     if (!decision.allowed) return this.#deny(key, units, end);
     return {
       used: units - decision.remaining,
