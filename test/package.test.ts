@@ -57,6 +57,7 @@ describe('the packed package', function () {
       'dist/cjs/package.json',
       'dist/cli/headgate.js',
       'dist/cli/THIRD-PARTY-LICENSES.txt',
+      ...['page.css', 'page.js', 'uPlot.iife.min.js', 'uPlot.min.css'].map((file) => `dist/cli/page/${file}`),
     ]);
   });
 
