@@ -27,14 +27,17 @@ import type {
 
 export { normalizeIP };
 export type {
+  Count,
   CreateRateLimitOptions,
   errorResponseBuilderContext,
   FastifyRateLimitOptions,
   FastifyRateLimitStore,
   FastifyRateLimitStoreCtor,
+  QuotaField,
   RateLimitHook,
   RateLimitOptions,
   RateLimitPluginOptions,
+  RateLimitResult,
 } from './fastify-rate-limit/types.js';
 
 declare module 'fastify' {

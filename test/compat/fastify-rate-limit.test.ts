@@ -583,16 +583,19 @@ describe('headgate/compat/fastify-rate-limit', () => {
       expect((await play(keys, fastifyRateLimit)).log[0]).to.deep.equal(['exceeding', '/a', '127.0.0.1']);
     });
 
-    it('every limit of a request counts', async () => {
-      await differ(
-        {
-          options: { max: 100 },
-          routes: (app) => app.get('/', { preHandler: app.rateLimit({ max: 1 }) }, ok),
-          steps: times(3),
-        },
-        [200, 200, 200],
-        [200, 429, 429],
-      );
+    it('every limit of a request counts, and its headers tell of the tightest', async () => {
+      const row = (global: number, own: number): Row => ({
+        title: '',
+        options: { max: global },
+        routes: (app) => app.get('/', { preHandler: app.rateLimit({ max: own }) }, ok),
+        steps: times(3),
+      });
+      await differ(row(100, 1), [200, 200, 200], [200, 429, 429]);
+      for (const own of [3, 100]) {
+        const { answers } = await play(row(103 - own, own), fastifyRateLimit);
+        expect(answers.map(({ headers }) => headers['x-ratelimit-limit'])).to.deep.equal(['3', '3', '3']);
+        expect(answers.map(({ headers }) => headers['x-ratelimit-remaining'])).to.deep.equal(['2', '1', '0']);
+      }
     });
 
     it('a client that is limited is not forgotten for others', async () => {

@@ -10,6 +10,11 @@ import standInDefault, {
   type AugmentedRequest,
   type Options,
 } from 'headgate/compat/express-rate-limit';
+import fastifyStandIn, {
+  normalizeIP,
+  type FastifyRateLimitStore,
+  type RateLimitPluginOptions,
+} from 'headgate/compat/fastify-rate-limit';
 import expressDefault, { rateLimit } from 'headgate/express';
 import fastifyDefault, { rateLimitPlugin } from 'headgate/fastify';
 import { redisStore } from 'headgate/redis';
@@ -77,6 +82,38 @@ async function limitsFastify(redis: Redis) {
   await app.close();
 }
 
+async function limitsFastifyByItsOldOptions(redis: Redis) {
+  const app = fastify();
+  const options: RateLimitPluginOptions = {
+    global: false,
+    redis,
+    nameSpace: `stand-in-${process.pid}-`,
+    keyGenerator: (request) => normalizeIP(request.ip),
+  };
+  await app.register(fastifyStandIn, options);
+  const config = { rateLimit: { max: 2, timeWindow: '30 minutes' } };
+  app.get('/', { config }, (_request, reply) => ({
+    remaining: Number(reply.getHeader('x-ratelimit-remaining')),
+  }));
+  app.get('/free', { config: { rateLimit: false }, preHandler: app.rateLimit() }, () => ({}));
+  app.get('/checked', async (request) => {
+    const result = await app.createRateLimit({ max: 2 })(request, { increment: false });
+    return result.isAllowed ? 'not limited' : result.remaining;
+  });
+  await answers(await app.listen({ port: 0, host: '127.0.0.1' }));
+  await app.close();
+}
+
+/** As @fastify/rate-limit has it. */
+export class CountingStore implements FastifyRateLimitStore {
+  incr(_key: string, done: (error: Error | null, result?: { current: number; ttl: number }) => void) {
+    done(null, { current: 1, ttl: 1000 });
+  }
+  child() {
+    return this;
+  }
+}
+
 async function answers(url: string) {
   for (const remaining of [1, 0]) {
     const response = await fetch(url);
@@ -94,6 +131,7 @@ async function main() {
   await limitsExpress(redis);
   await limitsExpressByItsOldOptions();
   await limitsFastify(redis);
+  await limitsFastifyByItsOldOptions(redis);
   await redis.quit();
   console.log('works');
 }

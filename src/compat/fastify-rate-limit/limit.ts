@@ -82,9 +82,12 @@ export class Limit {
     const { limit, remaining: left, reset } = this.#labels;
 
     if (!isExceeded) {
-      if (addHeadersOnExceeding[limit] ?? true) reply.header(limit, max);
-      if (addHeadersOnExceeding[left] ?? true) reply.header(left, remaining);
-      if (addHeadersOnExceeding[reset] ?? true) reply.header(reset, ttlInSeconds);
+      // Of several limits, the tightest.
+      if (!(Number(reply.getHeader(left)) < remaining)) {
+        if (addHeadersOnExceeding[limit] ?? true) reply.header(limit, max);
+        if (addHeadersOnExceeding[left] ?? true) reply.header(left, remaining);
+        if (addHeadersOnExceeding[reset] ?? true) reply.header(reset, ttlInSeconds);
+      }
       onExceeding(req, key);
       return;
     }

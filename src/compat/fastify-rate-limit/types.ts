@@ -44,19 +44,8 @@ export interface FastifyRateLimitStore {
   child(routeOptions: RouteOptions & { path: string; prefix: string }): FastifyRateLimitStore;
 }
 
-interface DefaultAddHeaders {
-  'x-ratelimit-limit'?: boolean;
-  'x-ratelimit-remaining'?: boolean;
-  'x-ratelimit-reset'?: boolean;
-  'retry-after'?: boolean;
-}
-
-interface DraftSpecAddHeaders {
-  'ratelimit-limit'?: boolean;
-  'ratelimit-remaining'?: boolean;
-  'ratelimit-reset'?: boolean;
-  'retry-after'?: boolean;
-}
+/** Fields with `enableDraftSpec`, and without. */
+export type QuotaField = `${'' | 'x-'}ratelimit-${'limit' | 'remaining' | 'reset'}`;
 
 export interface CreateRateLimitOptions {
   store?: FastifyRateLimitStoreCtor;
@@ -91,8 +80,10 @@ export interface RateLimitOptions extends CreateRateLimitOptions {
   groupId?: string;
   errorResponseBuilder?: (req: FastifyRequest, context: errorResponseBuilderContext) => object;
   enableDraftSpec?: boolean;
-  addHeaders?: DefaultAddHeaders | DraftSpecAddHeaders;
-  addHeadersOnExceeding?: Omit<DefaultAddHeaders | DraftSpecAddHeaders, 'retry-after'>;
+  /** Of a denied request; `false` leaves a field out. */
+  addHeaders?: { [field in QuotaField | 'retry-after']?: boolean };
+  /** Of an admitted one. */
+  addHeadersOnExceeding?: { [field in QuotaField]?: boolean };
   onExceeding?: (req: FastifyRequest, key: string) => void;
   onExceeded?: (req: FastifyRequest, key: string) => void;
   onBanReach?: (req: FastifyRequest, key: string) => void;
