@@ -62,7 +62,7 @@ function write(client, request, at) {
 while (written < lines) {
   // More by day than by night; every six hours a robot comes for 20 minutes.
   const hour = (time - START) / 3_600_000;
-  const robot = hour % 6 > 3 && hour % 6 < 3.33 && random() < 0.6;
+  const robot = hour % 6 > 1 && hour % 6 < 1.33 && random() < 0.6;
   time += (-Math.log(1 - random()) * 350) / (1 + Math.sin((hour * Math.PI) / 12) / 2) / (robot ? 2 : 1);
   const client = below(clients * random() ** 2) + 2;
   if (robot) write(1, 'POST /login', time);

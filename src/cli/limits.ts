@@ -64,6 +64,20 @@ export function readLimits(options: LimitsOptions, io: Io): ReadonlyMap<string, 
   return limits;
 }
 
+/** The limits of one limiter; it needs no name if there is one only. @throws CliError `USAGE` */
+export function readOneLimits(options: LimitsOptions, io: Io): Limits | undefined {
+  const { name, policy, policies: file } = options;
+  // Policies by themselves are a limiter's, whatever it is called.
+  const alone = policy !== undefined || (file !== undefined && Array.isArray(readJson(file, io)));
+  const limits = readLimits(alone ? { ...options, name: 'default' } : options, io);
+  if (alone || limits.size < 2) return [...limits.values()][0];
+  if (name === undefined) {
+    const known = [...limits.keys()].map((each) => JSON.stringify(each)).join(', ');
+    throw usageError(`--policies ${file}: of which limiter? Write --name with one of ${known}.`);
+  }
+  return limits.get(name);
+}
+
 function readJson(file: string, { cwd }: Io): unknown {
   let text: string;
   try {

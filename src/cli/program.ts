@@ -45,7 +45,9 @@ function asksForJson(args: readonly string[]): boolean {
 
 function createProgram(io: Io): Command {
   const program = new Command('headgate')
-    .description('Looks at, and changes, the state that limiters keep in Redis or Valkey.')
+    .description(
+      'Looks at, and changes, the state that limiters keep in Redis or Valkey; finds limits in access logs.',
+    )
     .version(version(), '-V, --version', 'print the version')
     .option('--json', 'write JSON, errors too')
     .helpOption('-h, --help', 'print this help')

@@ -188,6 +188,31 @@ describe('headgate replay', () => {
       expect(stdout).to.contain('10.0.0.1 sent 67 % of the requests. If that is your proxy');
     });
 
+    it('by the policies of a file, of one limiter', async () => {
+      const requests = [0, 1, 2, 3].map((second) => ({ time: at(second), ip: '10.0.0.1' }));
+      const file = logs.write('access.log', requests.map(jsonLine));
+      logs.write('one.json', '[{ "limit": 3, "window": "1m" }]');
+      logs.write(
+        'all.json',
+        '{ "api": [{ "limit": 3, "window": "1m" }], "login": { "limit": 1, "window": "1m" } }',
+      );
+      expect(await replayJson([file, '--policies', 'one.json'])).to.have.property('denied', 1);
+      expect(await replayJson([file, '--policies', 'all.json', '--name', 'login'])).to.have.property(
+        'denied',
+        3,
+      );
+      const { code, stderr } = await replay([file, '--policies', 'all.json']);
+      expect(code).to.equal(2);
+      expect(stderr).to.contain('of which limiter? Write --name with one of "api", "login"');
+    });
+
+    it('policies of slots are left out, and that is said', async () => {
+      const file = logs.write('access.log', [jsonLine({ time: at(0), ip: '10.0.0.1' })]);
+      const args = [file, '--policy', 'slots=concurrency 5/1m', '--policy', 'rate=5/1m'];
+      expect((await replay(args)).stdout).to.contain('slots=concurrency 5/1m is not replayed');
+      expect(await replayJson(args)).to.have.deep.property('notReplayed', ['slots=concurrency 5/1m']);
+    });
+
     it('nobody denied is said too', async () => {
       const file = logs.write('access.log', [jsonLine({ time: at(0), ip: '10.0.0.1' })]);
       const { code, stdout } = await replay([file, '--policy', '100/1m']);

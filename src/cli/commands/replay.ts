@@ -1,16 +1,17 @@
 import type { Command } from 'commander';
+import type { Policy } from '../../policy.js';
 import { usageError } from '../errors.js';
 import { write, writeJson, type Io } from '../io.js';
-import { parsePolicies, POLICY_GRAMMAR } from '../policy-text.js';
+import { addLimitsOptions, readOneLimits, type LimitsOptions } from '../limits.js';
+import { policyText } from '../policy-text.js';
 import { replayJson } from '../replay/json.js';
-import { addLogOptions, collect, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
+import { addLogOptions, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
 import { Replay } from '../replay/replay.js';
 import { checkReportPath, writeReport } from '../replay/report.js';
 import { forEachRequest } from '../replay/run.js';
 import { replayText } from '../replay/terminal.js';
 
-interface Options extends LogOptions {
-  readonly policy?: readonly string[];
+interface Options extends LogOptions, LimitsOptions {
   readonly top: string;
   readonly report?: string;
 }
@@ -25,8 +26,8 @@ export function register(program: Command, io: Io): void {
       'Replays access logs through the real policies, in the time of the logs, and tells who would have been denied, when, how ' +
         `often and by which policy. ${LOGS_HELP}`,
     );
-  addLogOptions(command)
-    .option('--policy <policy>', `a policy, again for each: ${POLICY_GRAMMAR}`, collect)
+  addLimitsOptions(addLogOptions(command))
+    .option('--name <limiter>', 'which limiter of --policies, if it has several')
     .option('--top <n>', 'how many of the clients that were denied are named', '10')
     .option('--report <file>', 'write a page with plots, which needs no network')
     .addHelpText(
@@ -37,22 +38,31 @@ export function register(program: Command, io: Io): void {
 }
 
 async function replay(names: readonly string[], options: Options, io: Io): Promise<void> {
-  if (!options.policy) {
+  const limits = readOneLimits(options, io);
+  if (!limits) {
     throw usageError(
       "replay: by which policies? Write for example --policy '100/1m'; `headgate suggest` proposes some.",
     );
   }
-  const run = new Replay(parsePolicies(options.policy));
+  const { replayed, left } = split(limits.policies);
+  const run = new Replay(replayed);
   const top = topOf(options.top);
   const report = options.report === undefined ? undefined : await checkReportPath(options.report, names, io);
   const logs = readLogs(names, options, io);
   await forEachRequest(logs, io, 'replaying', (key, time) => run.add(key, time));
   const result = run.result(top);
-  if (report !== undefined) await writeReport(report, result, logs.summaries);
+  if (report !== undefined) await writeReport(report, result, logs.summaries, left);
   await (io.json
-    ? writeJson(io, replayJson(result, logs.summaries))
-    : write(io, replayText(result, logs.summaries, io)));
+    ? writeJson(io, replayJson(result, logs.summaries, left))
+    : write(io, replayText(result, logs.summaries, left, io)));
   if (report !== undefined && !io.json) await write(io, `\nThe report is in ${options.report}\n`);
+}
+
+/** Policies of slots are left out of those that are replayed, unless there are no others. */
+function split(policies: readonly Policy[]): { replayed: readonly Policy[]; left: readonly string[] } {
+  const replayed = policies.filter(({ algorithm }) => algorithm !== 'concurrency');
+  if (replayed.length === 0) return { replayed: policies, left: [] };
+  return { replayed, left: policies.filter((policy) => !replayed.includes(policy)).map(policyText) };
 }
 
 function topOf(text: string): number {

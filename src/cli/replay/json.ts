@@ -7,7 +7,11 @@ const iso = (time: number | undefined): string | null =>
   time === undefined ? null : new Date(time).toISOString();
 
 /** What a replay found, for programs. Times are ISO 8601. */
-export function replayJson(result: ReplayResult, logs: readonly LogSummary[]): object {
+export function replayJson(
+  result: ReplayResult,
+  logs: readonly LogSummary[],
+  left: readonly string[],
+): object {
   const { first, last, busiest, policies, top, timeline, ...counts } = result;
   return {
     ...counts,
@@ -21,6 +25,7 @@ export function replayJson(result: ReplayResult, logs: readonly LogSummary[]): o
       last: iso(client.last),
       streakAt: iso(client.streakAt),
     })),
+    notReplayed: left,
     timeline: {
       widthMs: timeline.width,
       intervals: timeline.intervals.map((interval) => ({ ...interval, start: iso(interval.start) })),

@@ -12,6 +12,10 @@ export interface Found {
   readonly last: number;
 }
 
+/** Said of a policy that is not replayed. */
+export const leftNote = (policy: string): string =>
+  `${printable(policy)} is not replayed: an access log does not say how long each request was being served`;
+
 /** A log of fewer requests is one to try things on. */
 const FEW = 1000;
 
@@ -37,7 +41,7 @@ export function logNotes(logs: readonly LogSummary[], { requests, busiest, first
   }
   if (last > first && first % 1000 === 0 && last % 1000 === 0) {
     notes.push(
-      'The log has whole seconds: all requests of one second count as one burst. Of windows below 10 s, expect less than this.',
+      'The log has whole seconds: windows of a few seconds look fuller than they were, as all requests of a second come at once.',
     );
   }
   if (requests >= FEW && busiest.value > requests / 2) {

@@ -9,7 +9,7 @@ import type { Io } from '../io.js';
 import { policyText } from '../policy-text.js';
 import { count, many, moment, share } from './format.js';
 import type { LogSummary } from './log-file.js';
-import { logNotes } from './notes.js';
+import { leftNote, logNotes } from './notes.js';
 import type { ReplayResult } from './replay.js';
 
 const packages = createRequire(import.meta.url);
@@ -50,9 +50,10 @@ export async function writeReport(
   file: string,
   result: ReplayResult,
   logs: readonly LogSummary[],
+  left: readonly string[],
 ): Promise<void> {
   try {
-    await writeFile(file, reportPage(result, logs));
+    await writeFile(file, reportPage(result, logs, left));
   } catch (error) {
     throw failure(
       `--report: ${file} cannot be written: ${(error as Error).message}. Choose another place.`,
@@ -65,7 +66,7 @@ export async function writeReport(
 const escape = (text: string): string => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 
 /** What a replay found, as one page of HTML that needs nothing else, nor the network. */
-function reportPage(result: ReplayResult, logs: readonly LogSummary[]): string {
+function reportPage(result: ReplayResult, logs: readonly LogSummary[], left: readonly string[]): string {
   const scripts = [asset('uPlot.iife.min.js', 'uplot/dist/uPlot.iife.min.js'), asset('page.js')];
   const hashes = scripts.map((script) => `'sha256-${createHash('sha256').update(script).digest('base64')}'`);
   const { requests, admitted, denied, clients, deniedClients, first, last, timeline } = result;
@@ -104,7 +105,7 @@ ${result.policies.map(useBars).join('\n')}
 <h2>Clients denied most</h2>
 ${topTable(result)}
 <h2>Logs</h2>
-<ul>${logNotes(logs, result)
+<ul>${[...left.map(leftNote), ...logNotes(logs, result)]
     .map((note) => `<li>${escape(note.trim())}</li>`)
     .join('')}</ul>
 <p class="quiet">Made with <code>headgate replay</code>.</p>

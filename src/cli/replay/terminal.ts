@@ -4,11 +4,16 @@ import type { Io } from '../io.js';
 import { policyText } from '../policy-text.js';
 import { count, many, moment, share } from './format.js';
 import type { LogSummary } from './log-file.js';
-import { logNotes } from './notes.js';
+import { leftNote, logNotes } from './notes.js';
 import type { ReplayResult } from './replay.js';
 
 /** What a replay found, for a terminal. */
-export function replayText(result: ReplayResult, logs: readonly LogSummary[], io: Io): string {
+export function replayText(
+  result: ReplayResult,
+  logs: readonly LogSummary[],
+  left: readonly string[],
+  io: Io,
+): string {
   const { bold, red, green, dim } = io.colors;
   const { requests, denied, clients, deniedClients, first, last } = result;
   const verdict =
@@ -20,9 +25,7 @@ export function replayText(result: ReplayResult, logs: readonly LogSummary[], io
     policyTable(result, io),
     charts(result, io),
     topTable(result, io),
-    logNotes(logs, result)
-      .map((note) => dim(note))
-      .join('\n'),
+    [...left.map(leftNote), ...logNotes(logs, result)].map((note) => dim(note)).join('\n'),
   ];
   return `${parts.filter((part) => part !== '').join('\n\n')}\n`;
 }
