@@ -3,6 +3,7 @@ import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { createRequire } from 'node:module';
 import { mock } from 'node:test';
 import { expect } from 'chai';
+import fc from 'fast-check';
 import Fastify, { type FastifyInstance, type FastifyServerOptions, type InjectOptions } from 'fastify';
 import fastifyRateLimit, {
   normalizeIP,
@@ -513,6 +514,48 @@ describe('headgate/compat/fastify-rate-limit', () => {
         expect(await play(row, fastifyRateLimit)).to.deep.equal(await play(row, theirs));
       });
     }
+  });
+
+  it('answers alike in memory, whatever comes', async () => {
+    const steps = fc.array(
+      fc.oneof(
+        fc.constantFrom(1, 300, 999, 1000),
+        fc.record({ url: fc.constantFrom('/', '/own', '/check', '/peek'), user: fc.constantFrom('a', 'b') }),
+      ),
+      { maxLength: 25 },
+    );
+    const options = fc.record({
+      max: fc.integer({ min: 0, max: 3 }),
+      ban: fc.integer({ min: -1, max: 2 }),
+      continueExceeding: fc.boolean(),
+      timeWindow: fc.constant(1000),
+    });
+    // With both, `ban` is for one window: see below.
+    const comparable = options.filter(({ ban, continueExceeding }) => ban < 1 || !continueExceeding);
+    const property = fc.asyncProperty(comparable, steps, async (chosen, trace) => {
+      const row: Row = {
+        title: '',
+        options: (log) => ({
+          ...chosen,
+          ...logged(log),
+          keyGenerator: (req) => req.headers['user'] as string,
+        }),
+        routes: (app) => {
+          const check = app.createRateLimit();
+          app.get('/', ok);
+          app.get('/own', { config: { rateLimit: { max: 1 } } }, ok);
+          app.get('/check', { config: { rateLimit: false } }, (req) => check(req));
+          app.get('/peek', { config: { rateLimit: false } }, (req) => check(req, { increment: false }));
+        },
+        steps: trace.map((step) =>
+          typeof step === 'number' ? step : { url: step.url, headers: { user: step.user } },
+        ),
+      };
+      mock.timers.reset();
+      mock.timers.enable({ apis: ['Date'], now: 1e12 });
+      expect(await play(row, fastifyRateLimit)).to.deep.equal(await play(row, theirs));
+    });
+    await fc.assert(property, { numRuns: 150 });
   });
 
   describe('on Redis answers alike:', () => {
