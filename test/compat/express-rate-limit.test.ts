@@ -340,6 +340,18 @@ const cases: Record<string, Case> = {
     },
     steps: times(3),
   },
+  'a memory store that a program has extended': {
+    options: ({ MemoryStore }, notes) => {
+      class Noting extends MemoryStore {
+        override increment(key: string) {
+          notes.push(key);
+          return super.increment(key);
+        }
+      }
+      return { limit: 2, store: new Noting() };
+    },
+    steps: times(4),
+  },
   'a store of a program': {
     options: () => ({ limit: 2, store: new OwnStore(true), standardHeaders: 'draft-6' }),
     steps: [...times(4), (limiter) => limiter.getKey('127.0.0.1')],

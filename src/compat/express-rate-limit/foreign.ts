@@ -1,5 +1,5 @@
+import { HeadgateError } from '../../errors.js';
 import { isPromise } from '../../stores/store.js';
-import { Timeouts } from '../../stores/timeouts.js';
 import type { Counted, Counter } from './counter.js';
 import type { ClientRateLimitInfo, LegacyStore, Store } from './types.js';
 
@@ -7,11 +7,12 @@ import type { ClientRateLimitInfo, LegacyStore, Store } from './types.js';
 export class ForeignCounter implements Counter {
   readonly get: Counter['get'];
   readonly #store: Store;
-  readonly #timeouts: Timeouts;
+  readonly #timeout: number;
 
+  /** @param timeout how long the store may take, ms */
   constructor(store: Store, timeout: number) {
     this.#store = store;
-    this.#timeouts = new Timeouts(timeout);
+    this.#timeout = timeout;
     this.get = store.get?.bind(store);
   }
 
@@ -37,15 +38,13 @@ export class ForeignCounter implements Counter {
 
   #inTime<T>(answer: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const awaited = this.#timeouts.add(reject);
-      answer.then(
-        (value) => {
-          if (this.#timeouts.settle(awaited)) resolve(value);
-        },
-        (error: Error) => {
-          if (this.#timeouts.settle(awaited)) reject(error);
-        },
-      );
+      const late = (): void =>
+        reject(
+          new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${this.#timeout} ms.`),
+        );
+      // A process that was busy finds its timers before its sockets: an answer that has arrived meanwhile comes first.
+      const timer = setTimeout(() => setImmediate(late), this.#timeout);
+      answer.then(resolve, reject).finally(() => clearTimeout(timer));
     });
   }
 }

@@ -42,8 +42,10 @@ export class MemoryStore implements Store {
     this.#quota = undefined;
   }
 
-  /** @internal */
-  count(key: string, limit: number): MaybePromise<Counted> {
+  /** @internal Undefined where a program has put something else in place of a method: then that counts. */
+  count(key: string, limit: number): MaybePromise<Counted> | undefined {
+    const { increment, decrement } = MemoryStore.prototype;
+    if (this.increment !== increment || this.decrement !== decrement) return undefined;
     return this.#open().count(key, limit);
   }
 

@@ -147,12 +147,17 @@ export function counterOf(config: Config): Counter {
   checkForeignStore(modern);
   validations.creationStack(modern);
   validations.unsharedStore(modern);
-  if (modern instanceof MemoryStore) {
-    modern.init(config);
-    return modern;
+  const foreign = new ForeignCounter(modern, toMilliseconds('timeout', timeout ?? '1s'));
+  if (!(modern instanceof MemoryStore)) {
+    initialize(modern, config);
+    return foreign;
   }
-  initialize(modern, config);
-  return new ForeignCounter(modern, toMilliseconds('timeout', timeout ?? '1s'));
+  modern.init(config);
+  return {
+    count: (key, limit) => modern.count(key, limit) ?? foreign.count(key, limit),
+    resetKey: (key) => modern.resetKey(key),
+    get: (key) => modern.get(key),
+  };
 }
 
 export function isHeadgateStore(store: Config['store']): store is HeadgateStore {
