@@ -1,3 +1,4 @@
+import type { Done } from './clients.js';
 import type { PolicySet, Query, Reply } from './store.js';
 
 /** With no more decisions than this under way each is sent at once: waiting for others would cost more than it saves. */
@@ -21,8 +22,8 @@ export interface Carrier {
   readonly cluster: boolean;
   /** Whether this error says that a batch may have but one key, and that nothing of it was run. */
   refusesKeys(error: unknown): boolean;
-  /** Sends a batch as one call, and resolves with what came back. */
-  send(batch: Batch): Promise<unknown>;
+  /** Sends a batch as one call. */
+  send(batch: Batch, done: Done): void;
   /** What came back for each query, or the error that it alone failed with. Throws if it is no reply to this batch. */
   decode(batch: Batch, reply: unknown): readonly (Reply | Error)[];
   /** Puts what `send` sends on the wire in as few writes as it can. */
@@ -103,36 +104,37 @@ export class Batcher {
   }
 
   #send(batch: OpenBatch): void {
+    this.#carrier.send(batch, (error, reply) => {
+      if (error === undefined) this.#answer(batch, reply);
+      else this.#fail(batch, error);
+    });
+  }
+
+  #answer(batch: OpenBatch, reply: unknown): void {
     const { waiters } = batch;
-    const fail = (error: unknown): void => {
-      for (const { reject } of waiters) reject(error);
-    };
-    this.#carrier.send(batch).then(
-      (reply) => {
-        this.#finished(waiters.length);
-        let answers: readonly (Reply | Error)[];
-        try {
-          answers = this.#carrier.decode(batch, reply);
-        } catch (error) {
-          fail(error);
-          return;
-        }
-        for (let i = 0; i < waiters.length; i++) {
-          const answer = answers[i]!;
-          if (answer instanceof Error) waiters[i]!.reject(answer);
-          else waiters[i]!.resolve(answer);
-        }
-      },
-      (error: unknown) => {
-        const parts = this.#carrier.refusesKeys(error) ? byKey(batch) : [];
-        if (parts.length > 1) {
-          for (const part of parts) this.#send(part);
-          return;
-        }
-        this.#finished(waiters.length);
-        fail(error);
-      },
-    );
+    let answers: readonly (Reply | Error)[];
+    try {
+      answers = this.#carrier.decode(batch, reply);
+    } catch (error) {
+      this.#fail(batch, error);
+      return;
+    }
+    this.#finished(waiters.length);
+    for (let i = 0; i < waiters.length; i++) {
+      const answer = answers[i]!;
+      if (answer instanceof Error) waiters[i]!.reject(answer);
+      else waiters[i]!.resolve(answer);
+    }
+  }
+
+  #fail(batch: OpenBatch, error: unknown): void {
+    const parts = this.#carrier.refusesKeys(error) ? byKey(batch) : [];
+    if (parts.length > 1) {
+      for (const part of parts) this.#send(part);
+      return;
+    }
+    this.#finished(batch.waiters.length);
+    for (const { reject } of batch.waiters) reject(error);
   }
 
   #finished(decisions: number): void {

@@ -1,5 +1,5 @@
 import { HeadgateError } from '../errors.js';
-import type { Commands } from './clients.js';
+import type { Commands, Done } from './clients.js';
 import { StoreTime } from './deadline.js';
 import type { Script } from './scripts.js';
 import type { Clock } from './store.js';
@@ -9,6 +9,16 @@ const LATE = /^HEADGATE_LATE (\d+)/;
 
 /** ms */
 const TRY_AGAIN_AFTER = 5;
+
+/** A script call. */
+export interface Call {
+  readonly script: Script;
+  readonly keys: readonly string[];
+  /** The script's arguments; the first two, its time and its deadline, are filled in when it is sent. */
+  readonly args: string[];
+  /** When its caller no longer waits, by `performance.now()`. */
+  readonly until: number;
+}
 
 /**
  * Runs scripts such that each call takes effect at most once, and only while its caller waits for it. A call is sent again
@@ -25,49 +35,70 @@ export class ScriptCalls {
     this.#clock = clock;
   }
 
-  /**
-   * @param args the script's arguments; the first two, its time and its deadline, are filled in here
-   * @param until when the caller no longer waits, by `performance.now()`
-   * @throws HeadgateError `HEADGATE_STORE_AWAY`, `HEADGATE_STORE_TIMEOUT`; else what the client rejects with
-   */
-  async run(
-    { source, sha }: Script,
-    keys: readonly string[],
-    args: string[],
-    until: number,
-  ): Promise<unknown> {
-    if (!this.#commands.ready()) await this.#commands.connected();
-    let text: string | undefined;
-    for (let refusals = 0; ;) {
-      const sent = performance.now();
-      if (sent >= until) throw late();
-      args[0] = this.#clock ? String(this.#clock()) : '';
-      args[1] = this.#clock ? '0' : this.#time.at(until);
-      try {
-        const reply = await (text === undefined
-          ? this.#commands.evalsha(sha, keys, args)
-          : this.#commands.eval(text, keys, args));
-        const now: unknown = Array.isArray(reply) ? reply[0] : undefined;
-        if (typeof now === 'number') this.#time.learn(now, sent, performance.now());
-        return reply;
-      } catch (error) {
-        const message = error instanceof Error ? error.message : '';
-        if (text === undefined && message.startsWith('NOSCRIPT')) {
-          text = source;
-          continue;
-        }
-        if (message.startsWith('TRYAGAIN')) {
-          // A slot is being moved, and with it the keys of this call.
-          await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_AFTER));
-          continue;
-        }
-        const now = LATE.exec(message)?.[1];
-        if (now === undefined) throw error;
-        // The first call, or the store's clock was set forth: now its time is known.
-        this.#time.learn(Number(now), sent, performance.now());
-        if (++refusals > 1) throw late();
-      }
+  /** @throws HeadgateError `HEADGATE_STORE_AWAY`, `HEADGATE_STORE_TIMEOUT`; else what the client rejects with */
+  run(script: Script, keys: readonly string[], args: string[], until: number): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      this.send({ script, keys, args, until }, (error, reply) => {
+        if (error === undefined) resolve(reply);
+        else reject(error);
+      });
+    });
+  }
+
+  /** As `run`, without a promise: most calls are sent at once, and answered. */
+  send(call: Call, done: Done): void {
+    if (this.#commands.ready()) this.#attempt(call, done, false, 0);
+    else this.#commands.connected().then(() => this.#attempt(call, done, false, 0), done);
+  }
+
+  /** @param refusals how often the server has found it late */
+  #attempt(call: Call, done: Done, asText: boolean, refusals: number): void {
+    const { script, keys, args, until } = call;
+    const sent = performance.now();
+    if (sent >= until) {
+      done(late());
+      return;
     }
+    args[0] = this.#clock ? String(this.#clock()) : '';
+    args[1] = this.#clock ? '0' : this.#time.at(until);
+    const answered: Done = (error, reply) => {
+      if (error !== undefined) {
+        this.#refused(call, done, asText, refusals, sent, error);
+        return;
+      }
+      const now: unknown = Array.isArray(reply) ? reply[0] : undefined;
+      if (typeof now === 'number') this.#time.learn(now, sent, performance.now());
+      done(undefined, reply);
+    };
+    try {
+      if (asText) this.#commands.eval(script.source, keys, args, answered);
+      else this.#commands.evalsha(script.sha, keys, args, answered);
+    } catch (error) {
+      done(error);
+    }
+  }
+
+  /** Sends a call again that the server has not run; ends it with any other error. */
+  #refused(call: Call, done: Done, asText: boolean, refusals: number, sent: number, error: unknown): void {
+    const message = error instanceof Error ? error.message : '';
+    if (!asText && message.startsWith('NOSCRIPT')) {
+      this.#attempt(call, done, true, refusals);
+      return;
+    }
+    if (message.startsWith('TRYAGAIN')) {
+      // A slot is being moved, and with it the keys of this call.
+      setTimeout(() => this.#attempt(call, done, asText, refusals), TRY_AGAIN_AFTER);
+      return;
+    }
+    const now = LATE.exec(message)?.[1];
+    if (now === undefined) {
+      done(error);
+      return;
+    }
+    // The first call, or the store's clock was set forth: now its time is known.
+    this.#time.learn(Number(now), sent, performance.now());
+    if (refusals > 0) done(late());
+    else this.#attempt(call, done, asText, refusals + 1);
   }
 }
 

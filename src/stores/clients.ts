@@ -5,6 +5,9 @@ import { NodeRedisCommands, type NodeRedisLike } from './clients/node-redis.js';
 /** The clients that `redisStore` takes: they are told apart by their methods. */
 export type RedisClient = IoredisLike | NodeRedisLike;
 
+/** Takes what came of a call, once: its reply, or an error and nothing else. */
+export type Done = (error: unknown, reply?: unknown) => void;
+
 /** What the store needs of a client. Nothing here is sent before the client is ready, nor again after it has been written. */
 export interface Commands {
   /** Whether the keys of one call must be in one slot. */
@@ -16,8 +19,8 @@ export interface Commands {
   /** Resolves when the client is ready, if it is about to be. @throws HeadgateError `HEADGATE_STORE_AWAY` if not */
   connected(): Promise<void>;
   /** `args[1]` is the call's deadline. */
-  evalsha(sha: string, keys: readonly string[], args: readonly string[]): Promise<unknown>;
-  eval(source: string, keys: readonly string[], args: readonly string[]): Promise<unknown>;
+  evalsha(sha: string, keys: readonly string[], args: readonly string[], done: Done): void;
+  eval(source: string, keys: readonly string[], args: readonly string[], done: Done): void;
 }
 
 /** One per client, however many stores use it: it listens to the client's events. */

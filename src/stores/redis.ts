@@ -3,7 +3,7 @@ import { invalidOption } from '../errors.js';
 import { checkFunction, checkShape } from '../validate.js';
 import { Batcher, type Batch } from './batch.js';
 import { ScriptCalls } from './calls.js';
-import { commandsOf, type Commands, type RedisClient } from './clients.js';
+import { commandsOf, type Commands, type Done, type RedisClient } from './clients.js';
 import { Denials } from './denials.js';
 import { KeyMaker } from './keys.js';
 import { checkLease, Slices, type LeaseOptions } from './slices.js';
@@ -84,7 +84,7 @@ class RedisStore implements Store {
       // There are clusters behind one address. The server has looked at the keys before it ran anything.
       refusesKeys: (error) =>
         error instanceof Error && error.message.startsWith('CROSSSLOT') && (cluster = true),
-      send: (batch) => this.#send(batch),
+      send: (batch, done) => this.#send(batch, done),
       decode: (batch, reply) => this.#decode(batch, reply),
       together: (send) => commands.together(send),
     });
@@ -112,15 +112,8 @@ class RedisStore implements Store {
     return plan;
   }
 
-  /** @param asked when the caller began to wait, by `performance.now()` */
-  #run(
-    script: Script,
-    { timeout }: PolicySet,
-    keys: readonly string[],
-    args: string[],
-    asked = performance.now(),
-  ): Promise<unknown> {
-    return this.#calls.run(script, keys, args, asked + timeout);
+  #run(script: Script, { timeout }: PolicySet, keys: readonly string[], args: string[]): Promise<unknown> {
+    return this.#calls.run(script, keys, args, performance.now() + timeout);
   }
 
   decide(query: Query): MaybePromise<Reply> {
@@ -150,7 +143,7 @@ class RedisStore implements Store {
     }
   }
 
-  #send({ set, peek, queries, asked }: Batch): Promise<unknown> {
+  #send({ set, peek, queries, asked }: Batch, done: Done): void {
     const plan = this.#plan(set);
     const keys: string[] = [];
     const args = [...HEAD, peek ? 'peek' : 'write', ...plan.evaluateArgs];
@@ -162,7 +155,7 @@ class RedisStore implements Store {
       if (!equal) args.push(String(query.cost));
     }
     if (plan.leases) for (const query of queries) args.push(query.lease);
-    return this.#run(plan.evaluate, set, keys, args, asked);
+    this.#calls.send({ script: plan.evaluate, keys, args, until: asked + set.timeout }, done);
   }
 
   adjust(change: Change): Promise<Reply> {

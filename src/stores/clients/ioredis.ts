@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream';
 import { HeadgateError } from '../../errors.js';
-import type { Commands } from '../clients.js';
+import type { Commands, Done } from '../clients.js';
 import { away, connection } from './away.js';
 
 /** What `redisStore` takes of an ioredis `Redis` or `Cluster` (5 or 6), or of iovalkey's. */
@@ -39,7 +39,7 @@ interface ClusterLike extends IoredisLike {
 interface Flight {
   readonly command: Command;
   readonly deadlineAt: number;
-  readonly fail: (error: Error) => void;
+  readonly done: Done;
   /** Whether its connection was lost: it may have run. */
   lost: boolean;
 }
@@ -116,42 +116,39 @@ export class IoredisCommands implements Commands {
     ));
   }
 
-  evalsha(sha: string, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    return this.#track(this.#view.evalsha(sha, keys.length, ...keys, ...args), keys.length);
+  evalsha(sha: string, keys: readonly string[], args: readonly string[], done: Done): void {
+    this.#track(this.#view.evalsha(sha, keys.length, ...keys, ...args), keys.length, done);
   }
 
-  eval(source: string, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    return this.#track(this.#view.eval(source, keys.length, ...keys, ...args), keys.length);
+  eval(source: string, keys: readonly string[], args: readonly string[], done: Done): void {
+    this.#track(this.#view.eval(source, keys.length, ...keys, ...args), keys.length, done);
   }
 
-  #track(answer: Promise<unknown>, keyCount: number): Promise<unknown> {
-    const command = this.#taken!;
+  #track(answer: Promise<unknown>, keyCount: number, done: Done): void {
+    const flight: Flight = { command: this.#taken!, deadlineAt: keyCount + 3, done, lost: false };
     this.#taken = undefined;
-    return new Promise((resolve, reject) => {
-      const flight: Flight = { command, deadlineAt: keyCount + 3, fail: reject, lost: false };
-      this.#flights.add(flight);
-      answer.then(
-        (reply) => {
-          this.#flights.delete(flight);
-          resolve(this.#texts ? numbersOf(reply) : reply);
-        },
-        (error: Error) => {
-          this.#flights.delete(flight);
-          // The server has refused what was sent again; what was sent first may have run.
-          reject(flight.lost ? connectionLost(error) : error);
-        },
-      );
-    });
+    this.#flights.add(flight);
+    answer.then(
+      (reply) => {
+        // One whose connection was lost has been ended.
+        if (this.#flights.delete(flight)) flight.done(undefined, this.#texts ? numbersOf(reply) : reply);
+      },
+      (error: Error) => {
+        // The server has refused what was sent again; what was sent first may have run.
+        if (this.#flights.delete(flight)) flight.done(flight.lost ? connectionLost(error) : error);
+      },
+    );
   }
 
   #lost(): void {
-    for (const flight of this.#flights) {
+    const flights = [...this.#flights];
+    // Of a cluster, other nodes may still answer.
+    if (!this.cluster) this.#flights.clear();
+    for (const flight of flights) {
       flight.command.args[flight.deadlineAt] = OVER;
       flight.lost = true;
-      // Of a cluster, other nodes may still answer.
-      if (!this.cluster) flight.fail(connectionLost());
+      if (!this.cluster) flight.done(connectionLost());
     }
-    if (!this.cluster) this.#flights.clear();
   }
 }
 

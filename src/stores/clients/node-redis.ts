@@ -1,4 +1,4 @@
-import type { Commands } from '../clients.js';
+import type { Commands, Done } from '../clients.js';
 import { away, connection } from './away.js';
 
 interface EvalOptions {
@@ -63,11 +63,13 @@ export class NodeRedisCommands implements Commands {
     ).finally(() => (this.#connecting = undefined)));
   }
 
-  evalsha(sha: string, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    return this.#view.evalSha(sha, { keys: keys as string[], arguments: args as string[] });
+  evalsha(sha: string, keys: readonly string[], args: readonly string[], done: Done): void {
+    const answer = this.#view.evalSha(sha, { keys: keys as string[], arguments: args as string[] });
+    answer.then((reply) => done(undefined, reply), done);
   }
 
-  eval(source: string, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    return this.#view.eval(source, { keys: keys as string[], arguments: args as string[] });
+  eval(source: string, keys: readonly string[], args: readonly string[], done: Done): void {
+    const answer = this.#view.eval(source, { keys: keys as string[], arguments: args as string[] });
+    answer.then((reply) => done(undefined, reply), done);
   }
 }
