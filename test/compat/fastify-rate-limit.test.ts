@@ -445,6 +445,15 @@ const rows: readonly Row[] = [
     steps: [...times(2, '/a'), '/b'],
   },
   {
+    title: 'no group: an empty groupId',
+    options: { timeWindow: 10_000 },
+    routes: (app) => {
+      app.get('/a', { config: { rateLimit: { max: 1, groupId: '' } } }, ok);
+      app.get('/b', { config: { rateLimit: { max: 1, groupId: '' } } }, ok);
+    },
+    steps: ['/a', '/b', '/a'],
+  },
+  {
     title: 'a store that is its own child tells groups by the key',
     options: (log) => ({
       keyGenerator: () => 7,
@@ -669,6 +678,23 @@ describe('headgate/compat/fastify-rate-limit', () => {
         expect(answers[4]!.headers['retry-after']).to.equal('8');
       }
       await differ(after(1100), [...denied, 200], [...denied, 429]);
+      const { answers } = await play(
+        {
+          title: '',
+          options: { ...options, global: false },
+          routes: manual(),
+          steps: [...times(5), 1000, '/peek', 6999, '/peek', 1, '/peek'],
+        },
+        fastifyRateLimit,
+      );
+      const peeks = answers
+        .slice(5)
+        .map(({ body }) => JSON.parse(body) as { ttl: number; isExceeded: boolean });
+      expect(peeks.map(({ ttl, isExceeded }) => [ttl, isExceeded])).to.deep.equal([
+        [7, true],
+        [1, true],
+        [0, false],
+      ]);
       expect(await statuses(fastifyRateLimit, after(7999))).to.deep.equal([...denied, 429]);
       expect(await statuses(fastifyRateLimit, after(8000))).to.deep.equal([...denied, 200]);
     });

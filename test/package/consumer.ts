@@ -96,8 +96,9 @@ async function limitsFastifyByItsOldOptions(redis: Redis) {
     remaining: Number(reply.getHeader('x-ratelimit-remaining')),
   }));
   app.get('/free', { config: { rateLimit: false }, preHandler: app.rateLimit() }, () => ({}));
+  const check = app.createRateLimit({ max: 2 });
   app.get('/checked', async (request) => {
-    const result = await app.createRateLimit({ max: 2 })(request, { increment: false });
+    const result = await check(request, { increment: false });
     return result.isAllowed ? 'not limited' : result.remaining;
   });
   await answers(await app.listen({ port: 0, host: '127.0.0.1' }));

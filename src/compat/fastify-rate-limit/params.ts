@@ -100,7 +100,7 @@ export function toMax(value: unknown): number {
 }
 
 function groupOf(groupId: unknown): string | undefined {
-  if (groupId === undefined || typeof groupId === 'string') return groupId;
+  if (groupId === undefined || typeof groupId === 'string') return groupId || undefined;
   throw new HeadgateError('HEADGATE_INVALID_OPTION', 'groupId must be a string');
 }
 
