@@ -34,9 +34,10 @@ async function startBar(logs: Logs, io: Io, title: string): Promise<SingleBar | 
     barIncompleteChar: '░',
     barsize: 30,
     clearOnComplete: true,
-    hideCursor: false,
     gracefulExit: false,
-    linewrap: false,
+    // Ctrl-C ends the process at once: nothing may have to be set back.
+    linewrap: true,
+    hideCursor: false,
   });
   bar.start(known ? total : 1, 0, { requests: '0' });
   return bar;
