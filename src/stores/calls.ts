@@ -74,13 +74,13 @@ export class ScriptCalls {
       if (asText) this.#commands.eval(script.source, keys, args, answered);
       else this.#commands.evalsha(script.sha, keys, args, answered);
     } catch (error) {
-      done(error);
+      done(error as Error);
     }
   }
 
   /** Sends a call again that the server has not run; ends it with any other error. */
-  #refused(call: Call, done: Done, asText: boolean, refusals: number, sent: number, error: unknown): void {
-    const message = error instanceof Error ? error.message : '';
+  #refused(call: Call, done: Done, asText: boolean, refusals: number, sent: number, error: Error): void {
+    const { message } = error;
     if (!asText && message.startsWith('NOSCRIPT')) {
       this.#attempt(call, done, true, refusals);
       return;

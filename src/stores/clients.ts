@@ -6,7 +6,7 @@ import { NodeRedisCommands, type NodeRedisLike } from './clients/node-redis.js';
 export type RedisClient = IoredisLike | NodeRedisLike;
 
 /** Takes what came of a call, once: its reply, or an error and nothing else. */
-export type Done = (error: unknown, reply?: unknown) => void;
+export type Done = (error: Error | undefined, reply?: unknown) => void;
 
 /** What the store needs of a client. Nothing here is sent before the client is ready, nor again after it has been written. */
 export interface Commands {
