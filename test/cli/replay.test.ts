@@ -274,6 +274,13 @@ describe('headgate replay', () => {
       expect(same(found)).to.deep.equal(same(whole));
       expect(found.logs.map(({ requests }) => requests)).to.deep.equal([100, 150, 150]);
 
+      // Requests that were under way when the log was rotated.
+      const late = requests.map(jsonLine);
+      const exact = await replayJson([logs.write('exact.log', late), ...policy]);
+      logs.write('early.log', [...late.slice(0, 150), ...late.slice(152, 155)]);
+      logs.write('later.log', [...late.slice(155, 170), ...late.slice(150, 152), ...late.slice(170)]);
+      expect(same(await replayJson(['later.log', 'early.log', ...policy]))).to.deep.equal(same(exact));
+
       // Within a second, who came first is not known of two logs.
       const perSecond = requests
         .map(({ ip }, i) => ({ ip, time: Date.UTC(2026, 9, 5) + 1000 * i }))

@@ -126,6 +126,13 @@ describe('suggested limits', () => {
     });
   });
 
+  it('who wants more than can be counted is not said to be kept', () => {
+    const requests = Array.from({ length: 75_000 }, () => ({ time: 1e12, ip: '10.0.0.1' }));
+    const { shapes, measure } = measured(requests, parsePolicies(['gcra 1/366d']));
+    const { each } = suggest(measure, shapes, 100);
+    expect(each[0]!.alternatives.at(-1)).to.deep.include({ keep: 100, deniedClients: 1 });
+  });
+
   it('shares of clients are rounded in their favour, whatever a binary fraction is', () => {
     const cases = [
       [1000, 99.9, 1],

@@ -80,6 +80,8 @@ interface Head {
 }
 
 const BATCH = 4096;
+/** A file is opened so long before the time of its first line: lines that were written late stand behind it. */
+const MARGIN = 60_000;
 
 async function* merge(files: readonly LogFile[]): AsyncGenerator<readonly Entry[]> {
   const waiting = await Promise.all(
@@ -88,17 +90,20 @@ async function* merge(files: readonly LogFile[]): AsyncGenerator<readonly Entry[
   waiting.sort((a, b) => a.time - b.time);
   let heads: Head[] = [];
   let out: Entry[] = [];
+  let now = 0;
   try {
     for (;;) {
       const head = earliest(heads);
       const next = waiting[0];
-      if (next && (!head || next.time <= timeOf(head))) {
+      if (next && (!head || next.time - MARGIN <= timeOf(head))) {
         waiting.shift();
         heads = await refilled([...heads, { batches: next.file.requests(), batch: [], at: 0 }]);
         continue;
       }
       if (!head) break;
-      out.push(head.batch[head.at++]!);
+      const entry = head.batch[head.at++]!;
+      entry.time = now = Math.max(now, entry.time);
+      out.push(entry);
       if (head.at === head.batch.length) heads = await refilled(heads);
       if (out.length === BATCH) {
         yield out;

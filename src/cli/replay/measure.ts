@@ -42,7 +42,8 @@ export class Measure {
     for (const { engine, capacities, peaks } of this.#groups) {
       const verdicts = engine.verdicts(key, time);
       for (let i = 0; i < capacities.length; i++) {
-        const used = capacities[i]! - verdicts[3 * i + 1]!;
+        // Nobody should be denied; who is wants more than can be measured.
+        const used = capacities[i]! - verdicts[3 * i + 1]! + (verdicts[3 * i] === 0 ? 0 : 1);
         const { values } = peaks[i]!;
         if (used > values[client]!) values[client] = used;
       }
@@ -62,7 +63,9 @@ export class Measure {
   /** The most that each client used of each shape, in the shapes' order. */
   peaks(): Peaks[] {
     const { size } = this.#keys;
-    return this.#groups.flatMap(({ peaks }) => peaks.map(({ values }) => new Peaks(values.slice(0, size))));
+    return this.#groups.flatMap(({ capacities, peaks }) =>
+      peaks.map(({ values }, i) => new Peaks(values.slice(0, size), capacities[i]!)),
+    );
   }
 }
 
@@ -70,15 +73,18 @@ export class Measure {
 export class Peaks {
   readonly values: Uint32Array | Float64Array;
   readonly #sorted: Uint32Array | Float64Array;
+  readonly #most: number;
 
-  constructor(values: Uint32Array | Float64Array) {
+  /** @param most the largest limit that can be suggested */
+  constructor(values: Uint32Array | Float64Array, most: number) {
     this.values = values;
+    this.#most = most;
     this.#sorted = values.slice().sort();
   }
 
-  /** The smallest limit that at most so many clients would exceed. */
+  /** The smallest limit that at most so many clients would exceed, if it can be. */
   limitFor(excluded: number): number {
-    return Math.max(1, this.#sorted[this.#sorted.length - 1 - excluded] ?? 1);
+    return Math.min(this.#most, Math.max(1, this.#sorted[this.#sorted.length - 1 - excluded] ?? 1));
   }
 
   /** How many clients use more than a limit. */
