@@ -166,10 +166,15 @@ function denialOf({ policies, ban }: PolicySet, reply: Reply): number {
 /** What a denial says `passed` ms later. */
 function later({ now, ban, verdicts }: Reply, passed: number): Reply {
   if (passed <= 0) return { now, ban, verdicts };
-  const counted = verdicts.slice();
-  for (let i = 0; i < counted.length; i += 3) {
-    if (counted[i]! > 0) counted[i] = Math.max(0, counted[i]! - passed);
-    counted[i + 2] = Math.max(0, counted[i + 2]! - passed);
+  return { now: now + passed, ban: ban === 0 ? 0 : ban - passed, verdicts: counted(verdicts, passed) };
+}
+
+function counted(verdicts: readonly number[], passed: number): number[] {
+  // A copy of unknown length takes V8 longer than the rest of a remembered denial.
+  const copy = verdicts.length === 3 ? [verdicts[0]!, verdicts[1]!, verdicts[2]!] : verdicts.slice();
+  for (let i = 0; i < copy.length; i += 3) {
+    if (copy[i]! > 0) copy[i] = Math.max(0, copy[i]! - passed);
+    copy[i + 2] = Math.max(0, copy[i + 2]! - passed);
   }
-  return { now: now + passed, ban: ban === 0 ? 0 : ban - passed, verdicts: counted };
+  return copy;
 }

@@ -13,6 +13,9 @@ const WINDOW = 3_600_000;
 /** One decision in so many is timed: the clock would cost the fastest most. */
 const TIMED = 8;
 
+/** After so many decisions each user gives way to the event loop. */
+const AT_ONCE = 1000;
+
 export interface RedisOptions {
   readonly subject: RedisSubject;
   readonly port: number;
@@ -184,10 +187,16 @@ export async function start({ dist, ...options }: RedisOptions & { dist: string 
   const server = new Redis(options.port);
   const keys = new Keys(options.keys);
 
-  async function decide(key: string): Promise<boolean> {
+  const { ask, allowed } = subject;
+
+  function decide(key: string): boolean | Promise<boolean> {
+    const answer = ask(key);
+    return answer instanceof Promise ? awaited(answer) : allowed(answer as never);
+  }
+
+  async function awaited(answer: Promise<unknown>): Promise<boolean> {
     try {
-      const answer = subject.ask(key);
-      return subject.allowed((answer instanceof Promise ? await answer : answer) as never);
+      return allowed((await answer) as never);
     } catch (denial) {
       if (denial instanceof Error) throw denial;
       return false;
@@ -204,8 +213,11 @@ export async function start({ dist, ...options }: RedisOptions & { dist: string 
       while (!over) {
         const timed = decisions++ % TIMED === 0;
         const begin = timed ? performance.now() : 0;
-        if ((await decide(keys.random())) !== admitted)
+        const made = decide(keys.random());
+        if ((made instanceof Promise ? await made : made) !== admitted)
           throw new Error(`${options.subject}: not as expected.`);
+        // What is answered at once would leave the others no turn.
+        if (decisions % AT_ONCE === 0) await new Promise(setImmediate);
         if (!timed) continue;
         const now = performance.now();
         times.push((now - begin) * 1000);
@@ -221,7 +233,7 @@ export async function start({ dist, ...options }: RedisOptions & { dist: string 
     async exhaust() {
       for (let i = 0; i < keys.count; i += 100) {
         for (let n = 0; n < options.limit + 2; n++) {
-          await Promise.all(Array.from({ length: 100 }, (_, j) => decide(keys.at(i + j))));
+          await Promise.all(Array.from({ length: 100 }, async (_, j) => decide(keys.at(i + j))));
         }
       }
     },
@@ -234,7 +246,7 @@ export async function start({ dist, ...options }: RedisOptions & { dist: string 
       for (let n = 0; n < times; n++) {
         for (let i = 0; i < keys.count; i += 100) {
           const length = Math.min(100, keys.count - i);
-          await Promise.all(Array.from({ length }, (_, j) => decide(keys.at(i + j))));
+          await Promise.all(Array.from({ length }, async (_, j) => decide(keys.at(i + j))));
         }
       }
       let usage = 0;
