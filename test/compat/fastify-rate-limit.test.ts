@@ -2,6 +2,7 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { createRequire } from 'node:module';
 import { mock } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import Fastify, { type FastifyInstance, type FastifyServerOptions, type InjectOptions } from 'fastify';
@@ -15,6 +16,8 @@ import fastifyRateLimit, {
 } from 'headgate/compat/fastify-rate-limit';
 import { Redis } from 'ioredis';
 import { allowKeysWithoutTtl, servers } from '../support/hooks.js';
+import { runs } from '../support/random.js';
+import { startServer } from '../support/servers.js';
 
 type Plugin = typeof fastifyRateLimit;
 
@@ -564,7 +567,7 @@ describe('headgate/compat/fastify-rate-limit', () => {
       mock.timers.enable({ apis: ['Date'], now: 1e12 });
       expect(await play(row, fastifyRateLimit)).to.deep.equal(await play(row, theirs));
     });
-    await fc.assert(property, { numRuns: 150 });
+    await fc.assert(property, runs('memory', 150, 0));
   });
 
   describe('on Redis answers alike:', () => {
@@ -934,6 +937,24 @@ describe('headgate/compat/fastify-rate-limit', () => {
         if (skipOnError) expect(ours).to.deep.equal(peers);
         else expect(ours.answers.map(({ statusCode }) => statusCode)).to.deep.equal([500, 500]);
       }
+    });
+
+    it('limits again when it is back', async () => {
+      const server = await startServer('redis');
+      const client = new Redis(server.port, { retryStrategy: () => 20 });
+      client.on('error', () => {});
+      const app = Fastify();
+      await app.register(fastifyRateLimit, { redis: client, max: 1, timeWindow: 60_000, skipOnError: true });
+      app.get('/', ok);
+      const status = async () => (await app.inject('/')).statusCode;
+      expect([await status(), await status()]).to.deep.equal([200, 429]);
+      await server.kill('SIGKILL');
+      expect([await status(), await status()]).to.deep.equal([200, 200]);
+      const again = await startServer('redis', { port: server.port });
+      while ((await status()) !== 429) await setImmediate();
+      await app.close();
+      client.disconnect();
+      await again.stop();
     });
 
     it('answers within a second when it does not', async () => {
