@@ -8,4 +8,6 @@ stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(error.code === 'EPIPE' ? 0 : 1);
 });
 
-process.exitCode = await run(process.argv.slice(2), { stdin, stdout, stderr, env, cwd: process.cwd() });
+const code = await run(process.argv.slice(2), { stdin, stdout, stderr, env, cwd: process.cwd() });
+// Once all is written: a client may hold on for a while to a server that is gone.
+stdout.write('', () => stderr.write('', () => process.exit(code)));

@@ -266,6 +266,29 @@ for (const client of ['ioredis', 'iovalkey', 'redis']) {
       expect(code).to.equal(4);
     });
 
+    it('a server that no longer answers scripts: 4, in time', async () => {
+      const paused = await startServer('redis');
+      const redis = at(paused.port);
+      const admin = new Redis(paused.port);
+      try {
+        expect((await ban(redis)).code).to.equal(0);
+        await admin.call('CLIENT', 'PAUSE', '60000', 'WRITE');
+        const peek = ['peek', 'a', '--name', 'n', ...POLICY, '--redis', redis, '--timeout', '300ms'];
+        for (const { code, stderr } of [
+          await list(redis, '--timeout', '300ms'),
+          await ban(redis, '--timeout', '300ms'),
+          await headgate(peek, { cwd }),
+        ]) {
+          expect(stderr).to.match(/300 ms/);
+          expect(code).to.equal(4);
+        }
+      } finally {
+        await admin.call('CLIENT', 'UNPAUSE');
+        admin.disconnect();
+        await paused.stop();
+      }
+    });
+
     it('a cluster: all its nodes are listed, and any key is changed', async () => {
       const [{ port }] = cluster.servers as [TestServer];
       const keys = Array.from({ length: 30 }, (_, i) => `user:${i}`);

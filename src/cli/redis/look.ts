@@ -14,15 +14,15 @@ const TOGETHER = 50;
  * so also at those whose own key is not known, but only its hash.
  */
 export class Looker {
+  readonly #session: Session;
   readonly #calls: ScriptCalls;
   readonly #together: number;
-  readonly #timeout: number;
 
-  constructor({ connection, target }: Session) {
-    const commands = commandsOf(connection.client);
+  constructor(session: Session) {
+    const commands = commandsOf(session.connection.client);
+    this.#session = session;
     this.#calls = new ScriptCalls(commands, undefined);
     this.#together = commands.cluster ? 1 : TOGETHER;
-    this.#timeout = target.timeout;
   }
 
   /** @returns per head what the store answers, or why it cannot */
@@ -41,7 +41,8 @@ export class Looker {
     const args = ['', '', 'peek', ...policyArgs(policies), ...Object.values(ban ?? {}).map(String), '1'];
     if (kernels.includes('concurrency')) args.push(...heads.map(() => ''));
     const script = assemble('evaluate', kernels, ban !== undefined);
-    const reply = await this.#calls.run(script, keys, args, performance.now() + this.#timeout);
+    const until = performance.now() + this.#session.target.timeout;
+    const reply = await this.#session.ask(this.#calls.run(script, keys, args, until));
     return decode(reply, heads.length, ban !== undefined, 3 * policies.length);
   }
 }
