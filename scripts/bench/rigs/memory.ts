@@ -1,4 +1,5 @@
 // One limiter in memory, called as its own middleware calls it.
+import { subscribe } from 'node:diagnostics_channel';
 import { createRequire } from 'node:module';
 import { MemoryStore, rateLimit as peerRateLimit } from 'express-rate-limit';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
@@ -63,6 +64,10 @@ const subjects = {
   'headgate sliding-window (default)': (dist: string, limits: Limits) => ours(dist, 'sliding-window', limits),
   'headgate fixed-window': (dist: string, limits: Limits) => ours(dist, 'fixed-window', limits),
   'headgate gcra': (dist: string, limits: Limits) => ours(dist, 'gcra', limits),
+  'headgate sliding-window, listened to': (dist: string, limits: Limits) => {
+    subscribe('headgate:decision', () => {});
+    return ours(dist, 'sliding-window', limits);
+  },
   'rate-limiter-flexible': (_: string, { limit }: Limits): Ask => {
     const limiter = new RateLimiterMemory({ points: limit, duration: WINDOW / 1000 });
     return (key) => limiter.consume(key);
