@@ -30,5 +30,8 @@ export function register(program: Command, io: Io): void {
       });
     },
   );
-  addRedisOptions(command);
+  addRedisOptions(command).addHelpText(
+    'after',
+    '\nExample:\n  headgate ban 203.0.113.7 2h --name api --redis redis://127.0.0.1:6379',
+  );
 }

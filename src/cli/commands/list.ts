@@ -30,6 +30,10 @@ export function register(program: Command, io: Io): void {
     .option('--banned', 'only those who are banned')
     .option('--all', 'also those whose next request would be admitted')
     .option('--limit <n>', `stop after so many; 0: never (default: ${ENOUGH}, with --json 0)`)
+    .addHelpText(
+      'after',
+      "\nExample:\n  headgate list --redis redis://127.0.0.1:6379 --name api --policy '100/1m'",
+    )
     .action(async (options: Options) => list(options, io));
   addRedisOptions(command);
 }

@@ -21,6 +21,10 @@ export function register(program: Command, io: Io): void {
     .argument('<key>', 'who is limited');
   addLimitsOptions(addNameOption(command))
     .option('--cost <units>', 'what the request would cost', '1')
+    .addHelpText(
+      'after',
+      "\nExample:\n  headgate peek user:42 --name api --policy '100/1m' --redis redis://127.0.0.1:6379",
+    )
     .action(async (key: string, options: Options) => peek(key, options, io));
   addRedisOptions(command);
 }

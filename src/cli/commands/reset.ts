@@ -35,7 +35,10 @@ export function register(program: Command, io: Io): void {
       });
     },
   );
-  addRedisOptions(command);
+  addRedisOptions(command).addHelpText(
+    'after',
+    '\nExample:\n  headgate reset user:42 --name api --redis redis://127.0.0.1:6379',
+  );
 }
 
 function text(name: string, key: string, policies: readonly string[]): string {

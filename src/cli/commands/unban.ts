@@ -23,5 +23,8 @@ export function register(program: Command, io: Io): void {
       await (io.json ? writeJson(io, { name, key, wasBanned }) : write(io, text));
     });
   });
-  addRedisOptions(command);
+  addRedisOptions(command).addHelpText(
+    'after',
+    '\nExample:\n  headgate unban 203.0.113.7 --name api --redis redis://127.0.0.1:6379',
+  );
 }
