@@ -78,6 +78,33 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(keysOf(all, 'admitted')).to.deep.equal(['fine']);
     });
 
+    it('judges every algorithm as the limiter does, also several together', async () => {
+      const policies: readonly Policy[] = [
+        { name: 'fixed', algorithm: 'fixed-window', limit: 2, window: '1h' },
+        { name: 'log', algorithm: 'sliding-log', limit: 2, window: '1h' },
+        { name: 'sliding', limit: 2, window: '1h' },
+        { name: 'leaky', algorithm: 'leaky-bucket', limit: 2, window: '1h' },
+        { name: 'slots', algorithm: 'concurrency', limit: 2, lease: '1h' },
+      ];
+      for (const chosen of [...policies.map((policy) => [policy]), policies]) {
+        const name = chosen.map((policy) => policy.name).join('+');
+        const store = redisStore(client, { prefix: where[3]!, localDenials: false });
+        const limiter = limiterOn(store, { name, policies: chosen });
+        await limiter.consume('once');
+        await repeat(3, () => limiter.consume('thrice'));
+        const given = chosen.flatMap((policy) => ['--policy', JSON.stringify(policy)]);
+        const lines = await list('--name', name, ...given, '--all');
+        expect(keysOf(lines, 'limited'), name).to.deep.equal(['thrice']);
+        expect(keysOf(lines, 'admitted'), name).to.deep.equal(['once']);
+        const verdicts = lines.find(({ key }) => key === 'once')?.policies as { remaining: number }[];
+        expect(verdicts.map(({ remaining }) => remaining)).to.deep.equal(chosen.map(() => 1));
+        const [first] = chosen;
+        const peek = ['peek', 'thrice', '--name', name, ...where, '--policy', JSON.stringify(first)];
+        expect((await headgate(peek)).code).to.equal(3);
+        await limiter.close();
+      }
+    });
+
     it('without the limits: who is banned, and the keys that hold state', async () => {
       await repeat(4, () => api.consume('counted'));
       await repeat(6, () => api.consume('banned'));
