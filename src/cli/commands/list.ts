@@ -44,19 +44,22 @@ async function list(options: Options, io: Io): Promise<void> {
   await withRedis(options, io, async (session) => {
     const finder = new Finder(session, wanted);
     const finds: Find[] = [];
-    const progress = progressOn(io);
+    const progress = new Progress(io);
     let count = 0;
     let more = false;
-    for await (const find of finder.finds(progress)) {
-      if (count === most) {
-        more = true;
-        break;
+    try {
+      for await (const find of finder.finds((looked) => progress.update(looked))) {
+        if (count === most) {
+          more = true;
+          break;
+        }
+        count++;
+        if (io.json) await writeJsonLine(io, jsonOf(find));
+        else finds.push(find);
       }
-      count++;
-      if (io.json) await writeJsonLine(io, jsonOf(find));
-      else finds.push(find);
+    } finally {
+      progress.clear();
     }
-    progress.end();
     if (io.json) return;
     for (const [name, ofScope] of byScope(finds)) await write(io, text(name, ofScope, io));
     await write(io, summary(finds, wanted, finder.looked, more));
@@ -64,12 +67,26 @@ async function list(options: Options, io: Io): Promise<void> {
 }
 
 /** Tells people who wait that it goes on; nobody else. */
-function progressOn({ json, stderr }: Io): { (looked: number): void; end(): void } {
-  if (json || !stderr.isTTY) return Object.assign(() => {}, { end: () => {} });
-  const clear = '\r\u001b[K';
-  return Object.assign((looked: number) => void stderr.write(`${clear}${looked} keys`), {
-    end: () => void stderr.write(clear),
-  });
+class Progress {
+  readonly #io: Io;
+  readonly #shown: boolean;
+
+  constructor(io: Io) {
+    this.#io = io;
+    this.#shown = !io.json && (io.stderr.isTTY ?? false);
+  }
+
+  update(looked: number): void {
+    this.#write(`${looked} keys`);
+  }
+
+  clear(): void {
+    this.#write('');
+  }
+
+  #write(text: string): void {
+    if (this.#shown) this.#io.stderr.write(`\r\u001b[K${text}`);
+  }
 }
 
 function wantedOf(options: Options, io: Io): Wanted {
