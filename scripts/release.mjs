@@ -93,7 +93,8 @@ function checkClean() {
 
 function manifest() {
   const text = readFileSync('package.json', 'utf8');
-  return /** @type {{ version: string, repository?: unknown }} */ (JSON.parse(text));
+  const parsed = /** @type {{ version: string, repository?: unknown }} */ (JSON.parse(text));
+  return parsed;
 }
 
 /**

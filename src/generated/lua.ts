@@ -1,7 +1,7 @@
 // Generated from the .lua files by npm run lua:build: edit those.
 export const lua = {
-  adjust: `local policies, at = headgate_policies(4)
-local units = tonumber(ARGV[3])
+  adjust: `local policies, at = headgate_policies(3)
+local units = tonumber(ARGV[2])
 local reply = { now }
 for i, policy in ipairs(policies) do
 local remaining, reset = policy.adjust(KEYS[i], policy, units, tonumber(ARGV[at + i - 1]), now)
@@ -66,12 +66,13 @@ ban_write(key, p, now, state)
 end
 end
 `,
-  common: `local now = tonumber(ARGV[1])
-if not now then
+  common: `local deadline = tonumber(ARGV[1])
+local now = -deadline
+if deadline >= 0 then
 local time = redis.call('TIME')
 now = time[1] * 1000 + math.floor(time[2] / 1000)
+if now > deadline then error({ err = string.format('HEADGATE_LATE %.0f', now) }) end
 end
-if ARGV[2] ~= '0' and now > tonumber(ARGV[2]) then error({ err = string.format('HEADGATE_LATE %.0f', now) }) end
 `,
   concurrency: `local concurrency = { params = 2 }
 local function concurrency_read(key, p, now, writable)
@@ -146,8 +147,7 @@ end
 return held, err
 end
 `,
-  evaluate: `local writable = ARGV[3] ~= 'peek'
-local policies, at = headgate_policies(4)
+  evaluate: `local policies, at = headgate_policies(2)
 local banning
 local strikes = 0
 if ban then
@@ -159,12 +159,16 @@ local stride = count + strikes
 local requests = #KEYS / stride
 local leases = concurrency and #ARGV - requests
 local costs = (leases or #ARGV) - at + 1
+local cost, writable = 1, true
 local reply = { now }
 local filled = 1
 local wait, remaining, reset, a, b, c = {}, {}, {}, {}, {}, {}
 for request = 0, requests - 1 do
 local base = request * stride + strikes
-local cost = tonumber(ARGV[costs == 1 and at or at + request])
+if costs > request then
+cost = tonumber(ARGV[at + request])
+if cost < 0 then cost, writable = -1 - cost, false end
+end
 local lease = leases and ARGV[leases + request + 1]
 local err, banned, state
 if ban then
@@ -214,16 +218,16 @@ end
 return reply
 `,
   'evaluate-single': `local params = {}
-for i = 1, page_params do params[i] = tonumber(ARGV[3 + i]) end
-local at = 4 + page_params
-local writable = ARGV[3] ~= 'peek'
+for i = 1, page_params do params[i] = tonumber(ARGV[1 + i]) end
+local at = 2 + page_params
 local reply = { now, nil, nil, nil }
 local filled = 1
-local text, cost
+local text, cost, writable = '1', 1, true
 for request = 1, #KEYS do
 local key = KEYS[request]
 if ARGV[at] then
 text, cost = ARGV[at], tonumber(ARGV[at])
+if cost < 0 then cost, writable = -1 - cost, false end
 at = at + 1
 end
 local wait, remaining, reset
@@ -382,10 +386,10 @@ local reset = gcra_write(key, p, now, backlog)
 return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
 end
 `,
-  lease: `local policies = headgate_policies(6)
+  lease: `local policies = headgate_policies(5)
 local held = 1
 for i, policy in ipairs(policies) do
-local still, err = concurrency[ARGV[3]](KEYS[i], policy, ARGV[4], tonumber(ARGV[5]), now)
+local still, err = concurrency[ARGV[2]](KEYS[i], policy, ARGV[3], tonumber(ARGV[4]), now)
 if not still then return redis.error_reply(err) end
 held = math.min(held, still)
 end
@@ -412,7 +416,7 @@ end
 `,
   reset: `return redis.call('DEL', unpack(KEYS))
 `,
-  'set-ban': `local err = ban.set(KEYS[1], headgate_params(ban, 4), now, tonumber(ARGV[3]))
+  'set-ban': `local err = ban.set(KEYS[1], headgate_params(ban, 3), now, tonumber(ARGV[2]))
 if err then return redis.error_reply(err) end
 return 1
 `,

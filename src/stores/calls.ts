@@ -14,7 +14,7 @@ const TRY_AGAIN_AFTER = 5;
 export interface Call {
   readonly script: Script;
   readonly keys: readonly string[];
-  /** The script's arguments; the first two, its time and its deadline, are filled in when it is sent. */
+  /** The script's arguments; the first, its deadline, is filled in when it is sent. */
   readonly args: string[];
   /** When its caller no longer waits, by `performance.now()`. */
   readonly until: number;
@@ -59,8 +59,7 @@ export class ScriptCalls {
       done(late());
       return;
     }
-    args[0] = this.#clock ? String(this.#clock()) : '';
-    args[1] = this.#clock ? '0' : this.#time.at(until);
+    args[0] = this.#clock ? String(-this.#clock()) : this.#time.at(until);
     const answered: Done = (error, reply) => {
       if (error !== undefined) {
         this.#refused(call, done, asText, refusals, sent, error);

@@ -18,7 +18,7 @@ export interface Commands {
   ready(): boolean;
   /** Resolves when the client is ready, if it is about to be. @throws HeadgateError `HEADGATE_STORE_AWAY` if not */
   connected(): Promise<void>;
-  /** `args[1]` is the call's deadline. */
+  /** `args[0]` is the call's deadline. */
   evalsha(sha: string, keys: readonly string[], args: readonly string[], done: Done): void;
   eval(source: string, keys: readonly string[], args: readonly string[], done: Done): void;
 }

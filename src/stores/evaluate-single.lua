@@ -3,23 +3,23 @@
 -- of its params is `page_params`. A shadow needs no care here: it too charges nothing where it would deny.
 --
 -- KEYS:  one per request
--- ARGV:  now (ms; empty: the server's time), deadline (ms; 0: none), 'write' or 'peek', the policy's params;
---        per request its cost, or one cost for all
+-- ARGV:  deadline (see common.lua), the policy's params; per request its cost, or one for all, or none if all cost 1;
+--        to look without writing, a cost c is sent as -1 - c
 -- Reply: now, then per request: an error's text; or wait, remaining, resetAfter
 
 local params = {}
-for i = 1, page_params do params[i] = tonumber(ARGV[3 + i]) end
-local at = 4 + page_params
-local writable = ARGV[3] ~= 'peek'
+for i = 1, page_params do params[i] = tonumber(ARGV[1 + i]) end
+local at = 2 + page_params
 
 -- With room for one verdict.
 local reply = { now, nil, nil, nil }
 local filled = 1
-local text, cost
+local text, cost, writable = '1', 1, true
 for request = 1, #KEYS do
   local key = KEYS[request]
   if ARGV[at] then
     text, cost = ARGV[at], tonumber(ARGV[at])
+    if cost < 0 then cost, writable = -1 - cost, false end
     at = at + 1
   end
   local wait, remaining, reset

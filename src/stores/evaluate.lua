@@ -2,14 +2,14 @@
 -- All requests of a call share one set of policies, so that its numbers are read once.
 --
 -- KEYS:  per request: the ban's key if the set has a ban, then one per policy
--- ARGV:  now (ms; empty: the server's time), deadline (ms; 0: none), 'write' or 'peek', count of policies;
+-- ARGV:  deadline (see common.lua), count of policies;
 --        per policy: kernel, '1' if it is a shadow, its params; the ban's params if the set has a ban;
---        per request its cost, or one cost for all; per request its lease if the set has a concurrency policy
+--        per request its cost, or one for all, or none if all cost 1 (to look without writing, a cost c is sent as -1 - c);
+--        per request its lease if the set has a concurrency policy
 -- Reply: now, then per request: an error's text; or, if the set has a ban, the ban (> 0: banned, and nothing more;
 --        < 0: banned by this denial for so long), and per policy wait, remaining, resetAfter
 
-local writable = ARGV[3] ~= 'peek'
-local policies, at = headgate_policies(4)
+local policies, at = headgate_policies(2)
 local banning
 local strikes = 0
 if ban then
@@ -22,12 +22,16 @@ local requests = #KEYS / stride
 local leases = concurrency and #ARGV - requests
 local costs = (leases or #ARGV) - at + 1
 
+local cost, writable = 1, true
 local reply = { now }
 local filled = 1
 local wait, remaining, reset, a, b, c = {}, {}, {}, {}, {}, {}
 for request = 0, requests - 1 do
   local base = request * stride + strikes
-  local cost = tonumber(ARGV[costs == 1 and at or at + request])
+  if costs > request then
+    cost = tonumber(ARGV[at + request])
+    if cost < 0 then cost, writable = -1 - cost, false end
+  end
   local lease = leases and ARGV[leases + request + 1]
   local err, banned, state
   if ban then

@@ -19,7 +19,7 @@ import type {
   Store,
   Subject,
 } from './store.js';
-import { decode, policyArgs } from './wire.js';
+import { costArg, decode, policyArgs } from './wire.js';
 
 export type { RedisClient } from './clients.js';
 
@@ -42,15 +42,15 @@ export interface RedisStoreOptions {
   clock?: Clock;
 }
 
-/** Each script's first arguments: its time and its deadline, filled in when the call is sent. */
-const HEAD = ['', ''];
+/** Each script's first argument: its deadline, filled in when the call is sent. */
+const DEADLINE = '';
 
 /** What a policy set sends along, made once per set. */
 interface Plan {
   readonly keys: KeyMaker;
   readonly evaluate: Script;
   readonly adjust: Script;
-  /** Count of policies, the policies, the ban. */
+  /** The deadline, count of policies, the policies, the ban. */
   readonly evaluateArgs: readonly string[];
   readonly adjustArgs: readonly string[];
   readonly leases: boolean;
@@ -102,7 +102,9 @@ class RedisStore implements Store {
         keys: new KeyMaker(this.#prefix, set),
         evaluate: assemble(single ? 'evaluate-single' : 'evaluate', kernels, set.ban !== undefined),
         adjust: assemble('adjust', kernels, false),
-        evaluateArgs: single ? Object.values(set.policies[0]!.params).map(String) : [...args, ...ban],
+        evaluateArgs: single
+          ? [DEADLINE, ...Object.values(set.policies[0]!.params).map(String)]
+          : [DEADLINE, ...args, ...ban],
         adjustArgs: args,
         leases,
         verdicts: 3 * set.policies.length,
@@ -146,14 +148,9 @@ class RedisStore implements Store {
   #send({ set, peek, queries, asked }: Batch, done: Done): void {
     const plan = this.#plan(set);
     const keys: string[] = [];
-    const args = [...HEAD, peek ? 'peek' : 'write', ...plan.evaluateArgs];
-    const { cost } = queries[0]!;
-    const equal = queries.every((query) => query.cost === cost);
-    if (equal) args.push(String(cost));
-    for (const query of queries) {
-      plan.keys.push(keys, query.key);
-      if (!equal) args.push(String(query.cost));
-    }
+    for (const { key } of queries) plan.keys.push(keys, key);
+    const args = plan.evaluateArgs.slice();
+    pushCosts(args, queries, peek);
     if (plan.leases) for (const query of queries) args.push(query.lease);
     this.#calls.send({ script: plan.evaluate, keys, args, until: asked + set.timeout }, done);
   }
@@ -164,7 +161,7 @@ class RedisStore implements Store {
       const plan = this.#plan(set);
       const keys = plan.keys.policies(key, [...set.policies.keys()]);
       const args = [
-        ...HEAD,
+        DEADLINE,
         String(units),
         ...plan.adjustArgs,
         ...set.policies.map((_, i) => String(marks?.[i] ?? 0)),
@@ -182,7 +179,7 @@ class RedisStore implements Store {
       const chosen = [...set.policies.keys()].filter((i) => set.policies[i]!.kernel === 'concurrency');
       const keys = this.#plan(set).keys.policies(key, chosen);
       const policies = policyArgs(chosen.map((i) => set.policies[i]!));
-      const args = [...HEAD, action, lease, String(cost), ...policies];
+      const args = [DEADLINE, action, lease, String(cost), ...policies];
       return (await this.#run(assemble('lease', ['concurrency'], false), set, keys, args)) === 1;
     });
   }
@@ -191,7 +188,7 @@ class RedisStore implements Store {
     return this.#change(subject, async () => {
       const { set, key } = subject;
       const keys = this.#plan(set).keys.policies(key, [...set.policies.keys()]);
-      await this.#run(assemble('reset', [], false), set, keys, [...HEAD]);
+      await this.#run(assemble('reset', [], false), set, keys, [DEADLINE]);
     });
   }
 
@@ -199,10 +196,18 @@ class RedisStore implements Store {
     return this.#change(subject, async () => {
       const { set, key } = subject;
       const params = Object.values(set.ban!).map(String);
-      const args = [...HEAD, String(duration), ...params];
+      const args = [DEADLINE, String(duration), ...params];
       await this.#run(assemble('set-ban', [], true), set, [this.#plan(set).keys.ban(key)], args);
     });
   }
+}
+
+/** None if all cost 1, and one if they are equal. */
+function pushCosts(args: string[], queries: readonly Query[], peek: boolean): void {
+  const { cost } = queries[0]!;
+  const equal = queries.length === 1 || queries.every((query) => query.cost === cost);
+  if (!equal) for (const query of queries) args.push(costArg(query.cost, peek));
+  else if (cost !== 1 || peek) args.push(costArg(cost, peek));
 }
 
 /**

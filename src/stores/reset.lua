@@ -1,7 +1,7 @@
 -- Forgets what was charged.
 --
 -- KEYS:  one per policy
--- ARGV:  now, deadline
+-- ARGV:  deadline (see common.lua)
 -- Reply: the number of keys that there were
 
 return redis.call('DEL', unpack(KEYS))

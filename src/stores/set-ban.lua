@@ -1,9 +1,9 @@
 -- Bans a key by hand, or ends its ban.
 --
 -- KEYS:  the ban's key
--- ARGV:  now, deadline, the ban's length (ms; 0: end it and forgive), its params
+-- ARGV:  deadline (see common.lua), the ban's length (ms; 0: end it and forgive), its params
 -- Reply: 1
 
-local err = ban.set(KEYS[1], headgate_params(ban, 4), now, tonumber(ARGV[3]))
+local err = ban.set(KEYS[1], headgate_params(ban, 3), now, tonumber(ARGV[2]))
 if err then return redis.error_reply(err) end
 return 1

@@ -15,6 +15,11 @@ export function policyArgs(policies: readonly CompiledPolicy[]): string[] {
   ];
 }
 
+/** A cost, as `evaluate.lua` reads it. */
+export function costArg(cost: number, peek: boolean): string {
+  return String(peek ? -1 - cost : cost);
+}
+
 /**
  * The answers to the queries of one call: what one fails with does not concern the others. Who asked checks each.
  *

@@ -135,18 +135,17 @@ async function kept(client: Redis, key: string, length: number, bytes: Buffer): 
 describe('random bytes as script arguments', () => {
   it('are an error or an answer, and leave no key without TTL', async () => {
     const client = new Redis(servers.redis.port);
+    const deadline = String(Date.now() + 600_000);
     const sets: [script: ReturnType<typeof assemble>, args: string[]][] = [
-      [assemble('evaluate-single', ['fixed-window'], false), ['', '0', 'write', '5', '60000', '1']],
+      [assemble('evaluate-single', ['fixed-window'], false), [deadline, '5', '60000', '2']],
       [
         assemble('adjust', ['gcra'], false),
-        ['', '0', '-1', '1', 'gcra', '0', '1', '1000', '5000', '0', '10000', '0'],
+        [deadline, '-1', '1', 'gcra', '0', '1', '1000', '5000', '0', '10000', '0'],
       ],
       [
         assemble('evaluate', ['sliding-window'], true),
         [
-          '',
-          '0',
-          'write',
+          deadline,
           '1',
           'sliding-window',
           '0',

@@ -3,7 +3,7 @@ import { ScriptCalls } from '../../stores/calls.js';
 import { assemble } from '../../stores/scripts.js';
 import { BAN_TAG } from '../../stores/keys.js';
 import type { PolicySet, Reply } from '../../stores/store.js';
-import { decode, policyArgs } from '../../stores/wire.js';
+import { costArg, decode, policyArgs } from '../../stores/wire.js';
 import type { Session } from './session.js';
 
 /** How many keys are looked at in one script call: it runs for well under a millisecond. */
@@ -38,7 +38,7 @@ export class Looker {
     const kernels = policies.map(({ kernel }) => kernel);
     const ids = [...(ban ? [BAN_TAG] : []), ...policies.map(({ id }) => id)];
     const keys = heads.flatMap((head) => ids.map((id) => `${head}}${id}`));
-    const args = ['', '', 'peek', ...policyArgs(policies), ...Object.values(ban ?? {}).map(String), '1'];
+    const args = ['', ...policyArgs(policies), ...Object.values(ban ?? {}).map(String), costArg(1, true)];
     if (kernels.includes('concurrency')) args.push(...heads.map(() => ''));
     const script = assemble('evaluate', kernels, ban !== undefined);
     const until = performance.now() + this.#session.target.timeout;

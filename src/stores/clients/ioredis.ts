@@ -40,6 +40,8 @@ interface Flight {
   readonly command: Command;
   readonly deadlineAt: number;
   readonly done: Done;
+  /** Its index among those under way. */
+  at: number;
   /** Whether its connection was lost: it may have run. */
   lost: boolean;
 }
@@ -63,7 +65,8 @@ export class IoredisCommands implements Commands {
   readonly #view: Sender;
   /** The client was told to hand out numbers as text. */
   readonly #texts: boolean;
-  readonly #flights = new Set<Flight>();
+  /** In no order. */
+  readonly #flights: Flight[] = [];
   #taken: Command | undefined;
   #connecting: Promise<void> | undefined;
 
@@ -125,26 +128,41 @@ export class IoredisCommands implements Commands {
   }
 
   #track(answer: Promise<unknown>, keyCount: number, done: Done): void {
-    const flight: Flight = { command: this.#taken!, deadlineAt: keyCount + 3, done, lost: false };
+    const flight: Flight = {
+      command: this.#taken!,
+      deadlineAt: keyCount + 2,
+      done,
+      at: this.#flights.length,
+      lost: false,
+    };
     this.#taken = undefined;
-    this.#flights.add(flight);
+    this.#flights.push(flight);
     answer.then(
       (reply) => {
-        // One whose connection was lost has been ended.
-        if (this.#flights.delete(flight)) flight.done(undefined, this.#texts ? numbersOf(reply) : reply);
+        if (this.#landed(flight)) done(undefined, this.#texts ? numbersOf(reply) : reply);
       },
       (error: Error) => {
         // The server has refused what was sent again; what was sent first may have run.
-        if (this.#flights.delete(flight)) flight.done(flight.lost ? connectionLost(error) : error);
+        if (this.#landed(flight)) done(flight.lost ? connectionLost(error) : error);
       },
     );
   }
 
+  /** False if it has been ended already: its connection was lost. */
+  #landed(flight: Flight): boolean {
+    if (this.#flights[flight.at] !== flight) return false;
+    const last = this.#flights.pop()!;
+    if (last !== flight) {
+      this.#flights[flight.at] = last;
+      last.at = flight.at;
+    }
+    return true;
+  }
+
   #lost(): void {
-    const flights = [...this.#flights];
     // Of a cluster, other nodes may still answer.
-    if (!this.cluster) this.#flights.clear();
-    for (const flight of flights) {
+    const lost = this.cluster ? this.#flights : this.#flights.splice(0);
+    for (const flight of lost) {
       flight.command.args[flight.deadlineAt] = OVER;
       flight.lost = true;
       if (!this.cluster) flight.done(connectionLost());
