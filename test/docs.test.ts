@@ -181,14 +181,6 @@ describe('docs', () => {
     const listed = pages.filter((page) => page.startsWith('docs/') && page !== 'docs/README.md');
     expect(listed.filter((page) => !index.includes(`(${page.slice('docs/'.length)})`))).to.deep.equal([]);
   });
-
-  it('the API reference can be made: every link in a docstring leads somewhere, every type is public', () => {
-    const { status, stdout, stderr } = spawnSync('node_modules/.bin/typedoc', ['--emit', 'none'], {
-      cwd: root,
-      encoding: 'utf8',
-    });
-    expect(status, stdout + stderr).to.equal(0);
-  }).timeout(120_000);
 });
 
 async function freePort(): Promise<number> {
