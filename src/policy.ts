@@ -90,7 +90,7 @@ const WINDOWED = ['name', 'algorithm', 'limit', 'window', 'shadow'];
 const BUCKET = [...WINDOWED, 'burst'];
 
 /** Which fields each algorithm takes, and the kernel that evaluates it. */
-const ALGORITHMS: Readonly<Record<Algorithm, { kernel: Kernel; fields: readonly string[] }>> = {
+const KINDS: Readonly<Record<Algorithm, { kernel: Kernel; fields: readonly string[] }>> = {
   'sliding-window': { kernel: 'sliding-window', fields: [...WINDOWED, 'segments'] },
   'fixed-window': { kernel: 'fixed-window', fields: WINDOWED },
   'sliding-log': { kernel: 'sliding-log', fields: WINDOWED },
@@ -100,8 +100,10 @@ const ALGORITHMS: Readonly<Record<Algorithm, { kernel: Kernel; fields: readonly 
   concurrency: { kernel: 'concurrency', fields: ['name', 'algorithm', 'limit', 'lease', 'shadow'] },
 };
 
+export const ALGORITHMS = Object.keys(KINDS) as readonly Algorithm[];
+
 /** Every field that a policy of some algorithm can have; an adapter's inline policy is picked out of its options by these. */
-export const POLICY_FIELDS = [...new Set(Object.values(ALGORITHMS).flatMap(({ fields }) => fields))];
+export const POLICY_FIELDS = [...new Set(Object.values(KINDS).flatMap(({ fields }) => fields))];
 
 const NAME = /^[\x20-\x7e]{1,64}$/;
 
@@ -117,10 +119,8 @@ function checkName(option: string, name: unknown): string {
 function compilePolicy(what: string, policy: Policy, fallbackName: string): CompiledPolicy {
   const named = (policy as Partial<Policy> | null)?.algorithm;
   const algorithm =
-    named === undefined
-      ? 'sliding-window'
-      : checkChoice(`${what}.algorithm`, named, Object.keys(ALGORITHMS) as Algorithm[]);
-  const { kernel, fields } = ALGORITHMS[algorithm];
+    named === undefined ? 'sliding-window' : checkChoice(`${what}.algorithm`, named, ALGORITHMS);
+  const { kernel, fields } = KINDS[algorithm];
   checkShape(what, policy, fields);
   const given: Readonly<Record<string, unknown>> = { ...policy };
   const limit = checkInteger(`${what}.limit`, given.limit, 1, MAX_UNITS);

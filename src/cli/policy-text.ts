@@ -1,16 +1,6 @@
 import { toMilliseconds } from '../duration.js';
-import { compilePolicies, type Algorithm, type Policy } from '../policy.js';
+import { ALGORITHMS, compilePolicies, type Algorithm, type Policy } from '../policy.js';
 import { usageError, type CliError } from './errors.js';
-
-const ALGORITHMS: readonly Algorithm[] = [
-  'sliding-window',
-  'fixed-window',
-  'sliding-log',
-  'token-bucket',
-  'leaky-bucket',
-  'gcra',
-  'concurrency',
-];
 
 /** What the grammar is said to be, in help and errors. */
 export const POLICY_GRAMMAR =

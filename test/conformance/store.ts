@@ -1,6 +1,7 @@
 // What every store must do. A store's test is one call: describeStore('my store', (clock) => myStore({ clock }));
 import { expect } from 'chai';
 import { createLimiter, type Algorithm, type Clock, type Store } from 'headgate';
+import { algorithms } from '../support/policies.js';
 
 /**
  * Describes the suite of a store, in Mocha.
@@ -25,7 +26,7 @@ export function describeStore(name: string, createStore: (clock: Clock) => Store
         ? { algorithm, limit, lease: 60_000 }
         : { algorithm, limit, window: 60_000 };
 
-    for (const algorithm of ALGORITHMS) {
+    for (const algorithm of algorithms) {
       describe(algorithm, () => {
         it('admits the limit, then denies until retryAfter', async () => {
           const subject = limiter(policy(algorithm));
@@ -82,7 +83,7 @@ export function describeStore(name: string, createStore: (clock: Clock) => Store
     }
 
     it('decides several policies together: all charge, or none does', async () => {
-      const policies = ALGORITHMS.map((each, i) => ({ name: each, ...policy(each, 5 - (i % 2)) }));
+      const policies = algorithms.map((each, i) => ({ name: each, ...policy(each, 5 - (i % 2)) }));
       const subject = limiter({ policies });
       await subject.consume('key', { cost: 3 });
       const denied = await subject.consume('key', { cost: 2 });
@@ -202,16 +203,6 @@ export function describeStore(name: string, createStore: (clock: Clock) => Store
     });
   });
 }
-
-const ALGORITHMS: readonly Algorithm[] = [
-  'fixed-window',
-  'sliding-window',
-  'sliding-log',
-  'token-bucket',
-  'leaky-bucket',
-  'gcra',
-  'concurrency',
-];
 
 const AWKWARD = [
   ...[

@@ -29,11 +29,15 @@ export const http: Part = {
             const store = redisPort === undefined ? 'in memory' : 'on Redis';
             const outcome = limit === 1 ? 'denied' : 'admitted';
             const what = `${framework}, ${store}, ${outcome}`;
-            const rounds = await bench.interleave(what, rigs, async ({ rig }) => {
-              const before = await rig.cpu();
+            const load = async ({ rig }: (typeof rigs)[number]) => {
               const url = `http://127.0.0.1:${await rig.port()}/`;
-              const { requests } = await autocannon({ url, connections: 64, duration: 1 });
-              return { perSecond: requests.average, cpu: ((await rig.cpu()) - before) / requests.total };
+              return autocannon({ url, connections: 64, duration: 1 });
+            };
+            for (const rig of rigs) await load(rig);
+            const rounds = await bench.interleave(what, rigs, async (each) => {
+              const before = await each.rig.cpu();
+              const { requests } = await load(each);
+              return { perSecond: requests.average, cpu: ((await each.rig.cpu()) - before) / requests.total };
             });
             await Promise.all(rigs.map(({ rig }) => rig.end()));
             sections.push(section(what, redisPort === undefined, [...rounds]));

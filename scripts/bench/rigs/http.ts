@@ -6,7 +6,7 @@ import { rateLimit } from 'express-rate-limit';
 import fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify';
 import { Redis } from 'ioredis';
 import { RedisStore } from 'rate-limit-redis';
-import { RateLimiterMemory, RateLimiterRedis } from 'rate-limiter-flexible';
+import { RateLimiterMemory, RateLimiterRedis, type RateLimiterRes } from 'rate-limiter-flexible';
 import { headgateExpress, headgateFastify, headgateRedis } from '../lib/headgate.js';
 
 const WINDOW = 3_600_000;
@@ -41,6 +41,16 @@ function flexible({ redisPort, limit }: Options, keyPrefix: string) {
     : new RateLimiterRedis({ ...options, storeClient: new Redis(redisPort) });
 }
 
+/** The fields that its README sets. */
+function flexibleHeaders({ msBeforeNext, remainingPoints }: RateLimiterRes, limit: number) {
+  return {
+    'Retry-After': msBeforeNext / 1000,
+    'X-RateLimit-Limit': limit,
+    'X-RateLimit-Remaining': remainingPoints,
+    'X-RateLimit-Reset': Math.ceil((Date.now() + msBeforeNext) / 1000),
+  };
+}
+
 async function middleware(options: Options): Promise<RequestHandler | undefined> {
   const { limiter, redisPort, limit, dist } = options;
   if (limiter === 'headgate') return (await headgateExpress(dist)).rateLimit(await ours(options, 'express'));
@@ -48,8 +58,15 @@ async function middleware(options: Options): Promise<RequestHandler | undefined>
     const flex = flexible(options, 'express');
     return (req, res, next) => {
       flex.consume(req.ip!).then(
-        () => next(),
-        () => res.status(429).send('Too Many Requests'),
+        (made) => {
+          res.set(flexibleHeaders(made, limit) as object);
+          next();
+        },
+        (denial: RateLimiterRes) =>
+          res
+            .set(flexibleHeaders(denial, limit) as object)
+            .status(429)
+            .send('Too Many Requests'),
       );
     };
   }
@@ -68,8 +85,9 @@ async function protect(app: FastifyInstance, options: Options): Promise<void> {
     const flex = flexible(options, 'fastify');
     app.addHook('onRequest', async (req, reply) => {
       try {
-        await flex.consume(req.ip);
-      } catch {
+        reply.headers(flexibleHeaders(await flex.consume(req.ip), limit));
+      } catch (denial) {
+        reply.headers(flexibleHeaders(denial as RateLimiterRes, limit));
         return reply.code(429).send('Too Many Requests');
       }
     });

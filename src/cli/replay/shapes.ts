@@ -1,5 +1,5 @@
 import { toMilliseconds } from '../../duration.js';
-import type { Algorithm, Policy } from '../../policy.js';
+import { ALGORITHMS, type Algorithm, type Policy } from '../../policy.js';
 import { usageError } from '../errors.js';
 
 /** A policy whose limit, or burst, is to be found. */
@@ -16,16 +16,8 @@ export interface Shape {
 }
 
 /** Of which limits can be found: a log does not say how long a request was being served. */
-export const MEASURED = [
-  'sliding-window',
-  'fixed-window',
-  'sliding-log',
-  'token-bucket',
-  'leaky-bucket',
-  'gcra',
-] as const;
-
-export type MeasuredAlgorithm = (typeof MEASURED)[number];
+export type MeasuredAlgorithm = Exclude<Algorithm, 'concurrency'>;
+export const MEASURED = ALGORITHMS.filter((name): name is MeasuredAlgorithm => name !== 'concurrency');
 
 /** What is measured unless windows are given. */
 const WINDOWS = ['1s', '10s', '1m', '10m', '1h'];
