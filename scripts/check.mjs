@@ -6,7 +6,16 @@ import { join } from 'node:path';
 import { ensureDependencies } from './lib/dependencies.mjs';
 import { root, run } from './lib/run.mjs';
 
-const gates = ['types', 'lint', 'format:check', 'lua:check', 'imports', 'unused', 'docs:api:check', 'package:check'];
+const gates = [
+  'types',
+  'lint',
+  'format:check',
+  'lua:check',
+  'imports',
+  'unused',
+  'docs:api:check',
+  'package:check',
+];
 
 ensureDependencies();
 const count = { passed: 0, failed: 0 };

@@ -4,7 +4,6 @@ import type { PolicySet } from './store.js';
 /** Longer keys are hashed: a Redis key's length is bounded whatever the user's key is. */
 const LONGEST = 128;
 
-
 /**
  * Makes any string safe within a hash tag, such that two different strings never become one: braces, percent signs and
  * control characters are percent-encoded; what is long or not well-formed Unicode is hashed (SHA-256), marked by `%#`,
