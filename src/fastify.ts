@@ -12,7 +12,7 @@ import type {
 import fastifyPlugin from 'fastify-plugin';
 import type { Decision } from './decision.js';
 import { invalidOption } from './errors.js';
-import { Flow, type Framework, type Next } from './http/flow.js';
+import { Flow, TRAIL, type Framework, type Next } from './http/flow.js';
 import { FIELDS } from './http/headers.js';
 import {
   bringsLimiter,
@@ -227,7 +227,9 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
   const global = checkBoolean('global', given, true);
   const plugin = new Plugin(rest, global);
 
-  if (!fastify.hasRequestDecorator('rateLimit')) fastify.decorateRequest('rateLimit', undefined);
+  for (const property of ['rateLimit', TRAIL] as const) {
+    if (!fastify.hasRequestDecorator(property)) fastify.decorateRequest(property, undefined);
+  }
   if (!Object.hasOwn(fastify, PLUGIN)) {
     fastify.decorate(PLUGIN, plugin);
     // A string: where another adapter declares it too, it has two types.
