@@ -55,6 +55,7 @@ export const scaling: Part = {
             ...base,
             subject: 'headgate sliding-log',
             limit,
+            scope: `log of ${limit}`,
             keys: 5_000_000 / limit,
           })),
         ),

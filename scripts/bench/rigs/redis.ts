@@ -23,6 +23,8 @@ export interface RedisOptions {
   readonly keys: number;
   /** The port is one of a cluster's. */
   readonly cluster?: boolean;
+  /** Of Headgate's limiter, where others of another limit are on the same server. */
+  readonly scope?: string;
   /** How many policies decide, all alike. */
   readonly policies?: number;
 }
@@ -45,7 +47,7 @@ async function ours(dist: string, algorithm: Algorithm, options: RedisOptions): 
   const redis = connect(options);
   const count = options.policies ?? 1;
   const limiter = createLimiter({
-    name: 'api',
+    name: options.scope ?? 'api',
     store: redisStore(redis),
     // A stall of the machine must not change what is measured.
     timeout: '10s',
