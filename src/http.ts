@@ -1,5 +1,5 @@
 import type { Decision } from './decision.js';
-import { clientKeys, DEFAULT_SUBNET } from './http/client-key.js';
+import { clientKeyOf, DEFAULT_SUBNET } from './http/client-key.js';
 import {
   compileHeaders,
   retryAfterSeconds,
@@ -68,8 +68,6 @@ export function denial(
   return { status, headers, body: problemOf(decision, status) };
 }
 
-const clientKeysBySubnet = new Map<number, ReturnType<typeof clientKeys>>();
-
 /**
  * The adapters' default key: a client's address, canonical, an IPv6 address by its network.
  *
@@ -78,8 +76,5 @@ const clientKeysBySubnet = new Map<number, ReturnType<typeof clientKeys>>();
  * @throws HeadgateError `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_OPTION`
  */
 export function clientKey(ip: string | undefined, ipv6Subnet = DEFAULT_SUBNET): string {
-  let keys = clientKeysBySubnet.get(ipv6Subnet);
-  if (!keys)
-    clientKeysBySubnet.set(ipv6Subnet, (keys = clientKeys(checkInteger('ipv6Subnet', ipv6Subnet, 1, 128))));
-  return keys(ip);
+  return clientKeyOf(ip, checkInteger('ipv6Subnet', ipv6Subnet, 1, 128));
 }

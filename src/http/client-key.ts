@@ -34,6 +34,15 @@ export function clientKeys(subnet: number): ClientKey {
   };
 }
 
+const keysBySubnet = new Map<number, ClientKey>();
+
+/** The key of one address, by {@link clientKeys}, where the subnet comes with it. */
+export function clientKeyOf(ip: string | undefined, subnet: number): string {
+  let keys = keysBySubnet.get(subnet);
+  if (!keys) keysBySubnet.set(subnet, (keys = clientKeys(subnet)));
+  return keys(ip);
+}
+
 function keyOf(ip: string, subnet: number): string {
   const mapped = ip.startsWith(MAPPED) ? ip.slice(MAPPED.length) : '';
   if (isIPv4(mapped)) return mapped;

@@ -1,3 +1,6 @@
+import { printable } from '../format.js';
+import type { ClientResult } from './replay.js';
+
 /** `1234567` as `1,234,567`. */
 export const count = (n: number): string => n.toLocaleString('en-US');
 
@@ -23,3 +26,22 @@ export function moment(time: number | undefined): string {
 
 /** `1 client`, `2 clients`. */
 export const many = (n: number, thing: string): string => `${count(n)} ${thing}${n === 1 ? '' : 's'}`;
+
+/**
+ * A row of the table of who was denied most.
+ *
+ * @param longest how many characters of the key are shown
+ * @param since how the begin of the longest streak is told
+ */
+export function cellsOf(client: ClientResult, longest: number, since: (time: number) => string): string[] {
+  return [
+    printable(client.key, longest),
+    count(client.requests),
+    count(client.denied),
+    share(client.denied, client.requests),
+    moment(client.first),
+    moment(client.last),
+    `${count(client.streak)} from ${since(client.streakAt)}`,
+    client.policies.join(', '),
+  ];
+}

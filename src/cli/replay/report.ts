@@ -7,7 +7,7 @@ import { failure, usageError } from '../errors.js';
 import { duration, printable } from '../format.js';
 import type { Io } from '../io.js';
 import { policyText } from '../policy-text.js';
-import { count, many, moment, share } from './format.js';
+import { cellsOf, count, many, moment, share } from './format.js';
 import type { LogSummary } from './log-file.js';
 import { leftNote, logNotes } from './notes.js';
 import type { ReplayResult } from './replay.js';
@@ -152,16 +152,7 @@ function policyTable({ policies, requests, clients }: ReplayResult): string {
 
 function topTable({ top, deniedClients }: ReplayResult): string {
   if (top.length === 0) return '<p>Nobody was denied.</p>';
-  const rows = top.map((client) => [
-    printable(client.key, 200),
-    count(client.requests),
-    count(client.denied),
-    share(client.denied, client.requests),
-    moment(client.first),
-    moment(client.last),
-    `${count(client.streak)} from ${moment(client.streakAt)}`,
-    client.policies.join(', '),
-  ]);
+  const rows = top.map((client) => cellsOf(client, 200, moment));
   const more = deniedClients - top.length;
   const head = ['client', 'requests', 'denied', 'share', 'first (UTC)', 'last (UTC)', 'longest streak', 'by'];
   return `${table(head, rows)}${more > 0 ? `<p class="quiet">... and ${many(more, 'more client')}.</p>` : ''}`;

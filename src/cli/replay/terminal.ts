@@ -1,8 +1,8 @@
 import plot from 'simple-ascii-chart';
-import { columns, duration, printable } from '../format.js';
+import { columns, duration } from '../format.js';
 import type { Io } from '../io.js';
 import { policyText } from '../policy-text.js';
-import { count, many, moment, share } from './format.js';
+import { cellsOf, count, many, moment, share } from './format.js';
 import type { LogSummary } from './log-file.js';
 import { leftNote, logNotes } from './notes.js';
 import type { ReplayResult } from './replay.js';
@@ -62,16 +62,7 @@ function policyTable({ policies, requests, clients, held, longestHold }: ReplayR
 function topTable({ top, deniedClients }: ReplayResult, io: Io): string {
   if (top.length === 0) return '';
   const head = ['denied most', 'requests', 'denied', '', 'first (UTC)', 'last (UTC)', 'longest streak', 'by'];
-  const rows = top.map((client) => [
-    printable(client.key, 44),
-    count(client.requests),
-    count(client.denied),
-    share(client.denied, client.requests),
-    moment(client.first),
-    moment(client.last),
-    `${count(client.streak)} from ${moment(client.streakAt).slice(11)}`,
-    client.policies.join(', '),
-  ]);
+  const rows = top.map((client) => cellsOf(client, 44, (time) => moment(time).slice(11)));
   const more = deniedClients - top.length;
   return `${columns(io, head, rows).trimEnd()}${more > 0 ? `\n... and ${many(more, 'more client')}: --top` : ''}`;
 }

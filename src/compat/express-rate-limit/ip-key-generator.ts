@@ -1,10 +1,8 @@
 import { isIPv6 } from 'node:net';
-import { clientKeys, DEFAULT_SUBNET, type ClientKey } from '../../http/client-key.js';
+import { clientKeyOf, DEFAULT_SUBNET } from '../../http/client-key.js';
 import { checkInteger } from '../../validate.js';
 
 const COMPATIBLE = /^::(\d+\.\d+\.\d+\.\d+)$/;
-
-const bySubnet = new Map<number, ClientKey>();
 
 /**
  * The default key: an IPv4 address as it is, also where it comes inside IPv6; of an IPv6 address its network.
@@ -17,9 +15,7 @@ export function ipKeyGenerator(ip: string, ipv6Subnet: number | false = DEFAULT_
   const compatible = COMPATIBLE.exec(ip);
   if (compatible) return compatible[1]!;
   const subnet = ipv6Subnet === false ? 128 : checkInteger('ipv6Subnet', ipv6Subnet, 1, 128);
-  let keys = bySubnet.get(subnet);
-  if (!keys) bySubnet.set(subnet, (keys = clientKeys(subnet)));
-  const key = keys(ip);
+  const key = clientKeyOf(ip, subnet);
   if (!isIPv6(key)) return key;
   return ipv6Subnet === false ? ip : `${key}/128`;
 }

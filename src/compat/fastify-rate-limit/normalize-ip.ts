@@ -1,9 +1,7 @@
 import { isIPv6 } from 'node:net';
-import { clientKeys, type ClientKey } from '../../http/client-key.js';
+import { clientKeyOf } from '../../http/client-key.js';
 
 export const DEFAULT_SUBNET = 64;
-
-const bySubnet = new Map<number, ClientKey>();
 
 /**
  * A client's address as a key: IPv4 as it is, also where it comes mapped into IPv6; of IPv6 its network's first address.
@@ -13,7 +11,5 @@ const bySubnet = new Map<number, ClientKey>();
  */
 export function normalizeIP(ip: string, ipv6Subnet = DEFAULT_SUBNET): string {
   if (typeof ip === 'string' && !isIPv6(ip)) return ip.toLowerCase();
-  let keys = bySubnet.get(ipv6Subnet);
-  if (!keys) bySubnet.set(ipv6Subnet, (keys = clientKeys(ipv6Subnet)));
-  return keys(ip).replace(/\/\d+$/, '');
+  return clientKeyOf(ip, ipv6Subnet).replace(/\/\d+$/, '');
 }
