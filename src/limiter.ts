@@ -9,6 +9,7 @@ import { compilePolicies, POLICY_FIELDS, type CompiledPolicy, type Policy } from
 import { HoldQueue, unitTime } from './queue.js';
 import { checkTimeout, withFailurePolicy, type FailureOptions } from './stores/failure.js';
 import type { Health } from './stores/breaker.js';
+import { listen, type Listener } from './stores/eventual.js';
 import { memoryStore } from './stores/memory.js';
 import { claimName } from './stores/names.js';
 import {
@@ -375,7 +376,19 @@ export class Limiter {
     const reply = this.#store.decide(query);
     if (!isPromise(reply)) return this.#conclude(query, reply, peek);
     if (storeChannel.hasSubscribers) this.#observe(reply);
-    return reply.then((value) => this.#conclude(query, value, peek));
+    return new Promise((resolve, reject) => {
+      const listener: Listener<Reply> = {
+        resolve: (value) => {
+          try {
+            resolve(this.#conclude(query, value, peek));
+          } catch (error) {
+            listener.reject(error as Error);
+          }
+        },
+        reject,
+      };
+      listen(reply, listener);
+    });
   }
 
   /** Tells those who listen how long the store took. */

@@ -107,8 +107,27 @@ describe('a malformed reply', () => {
 
   it('of Redis, to one call or to many at once', async () => {
     const replies: readonly unknown[] = [
-      ...[null, 'OK', 1, [], [now], [now, 0], [now, 0, 4], [now, 0, 4, 1_000, 0], [String(now), 0, 4, 1_000]],
-      ...[[now, 0, 4.5, 1_000], [now, null, 4, 1_000], [[now, 0, 4, 1_000]], [now, '0', '4', '1000']],
+      ...[
+        null,
+        'OK',
+        1,
+        [],
+        [now],
+        [now, 0, 0],
+        [String(now), 4],
+        [now, 4.5],
+        [now, null],
+        [now, '4'],
+        [now, -2],
+      ],
+      ...[
+        [now, -1],
+        [now, -1, 0, 4],
+        [now, -1, 0, 4, 1_000, 0],
+        [now, -1, 0, 4.5, 1_000],
+        [now, -1, null, 4, 9],
+      ],
+      ...[[[now, 4]], [now, [4]], [now, NaN], [now, Infinity], [now, true]],
     ];
     for (const reply of replies) {
       const client = Object.assign(new Redis({ lazyConnect: true }), {

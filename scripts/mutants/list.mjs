@@ -330,11 +330,6 @@ export const mutants = {
   'src/stores/evaluate-single.lua': [
     ['-1 - cost, false', '-1 - cost, true', 'a peek charges'],
     ['(wait == 0 or wait < -1) then', 'wait == 0 then', 'what is held is not charged'],
-    [
-      'local reply = { now, nil, nil, nil }',
-      'local reply = { now, 0, 0, 0 }',
-      'an error followed by a verdict',
-    ],
     ['    at = at + 1\n', '', 'a batch charges its first cost only'],
   ],
   'src/stores/adjust.lua': [
@@ -347,6 +342,8 @@ export const mutants = {
   ],
   'src/stores/set-ban.lua': [['tonumber(ARGV[2])', '1000', 'a second, whatever was said']],
   'src/stores/common.lua': [
+    ['remaining < 1048576', 'remaining <= 1048576', 'a million units are one more millisecond'],
+    [' and reset < 4294967296', '', 'a long wait takes units with it'],
     ['now = time[1] * 1000 + math.floor(time[2] / 1000)', 'now = time[1] * 1000', 'time in whole seconds'],
     ['if deadline >= 0 then', 'if true then', "the test's clock is ignored"],
   ],

@@ -3,10 +3,11 @@ export const lua = {
   adjust: `local policies, at = headgate_policies(3)
 local units = tonumber(ARGV[2])
 local reply = { now }
+local filled = 1
 for i, policy in ipairs(policies) do
 local remaining, reset = policy.adjust(KEYS[i], policy, units, tonumber(ARGV[at + i - 1]), now)
 if not remaining then return redis.error_reply(reset) end
-reply[3 * i - 1], reply[3 * i], reply[3 * i + 1] = 0, remaining, reset
+filled = headgate_say(reply, filled, 0, remaining, reset)
 end
 return reply
 `,
@@ -72,6 +73,14 @@ if deadline >= 0 then
 local time = redis.call('TIME')
 now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now > deadline then error({ err = string.format('HEADGATE_LATE %.0f', now) }) end
+end
+local function headgate_say(reply, filled, wait, remaining, reset)
+if wait == 0 and remaining < 1048576 and reset < 4294967296 then
+reply[filled + 1] = reset * 1048576 + remaining
+return filled + 1
+end
+reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = -1, wait, remaining, reset
+return filled + 4
 end
 `,
   concurrency: `local concurrency = { params = 2 }
@@ -209,8 +218,7 @@ filled = filled + 1
 end
 if not banned or banned <= 0 then
 for i = 1, count do
-reply[filled + 1], reply[filled + 2], reply[filled + 3] = wait[i], remaining[i], reset[i]
-filled = filled + 3
+filled = headgate_say(reply, filled, wait[i], remaining[i], reset[i])
 end
 end
 end
@@ -220,7 +228,7 @@ return reply
   'evaluate-single': `local params = {}
 for i = 1, page_params do params[i] = tonumber(ARGV[1 + i]) end
 local at = 2 + page_params
-local reply = { now, nil, nil, nil }
+local reply = { now, nil }
 local filled = 1
 local text, cost, writable = '1', 1, true
 for request = 1, #KEYS do
@@ -240,8 +248,7 @@ remaining, reset = page_commit(key, params, cost, now, a, b, c)
 end
 end
 if wait then
-reply[filled + 1], reply[filled + 2], reply[filled + 3] = wait, remaining, reset
-filled = filled + 3
+filled = headgate_say(reply, filled, wait, remaining, reset)
 else
 reply[filled + 1] = remaining
 filled = filled + 1

@@ -1,11 +1,19 @@
+import { performance } from 'node:perf_hooks';
 import type { Done } from './clients.js';
+import { Eventual } from './eventual.js';
 import type { PolicySet, Query, Reply } from './store.js';
 
 /** With no more decisions than this under way each is sent at once: waiting for others would cost more than it saves. */
-const FEW = 8;
+const FEW = 7;
 
-/** The most decisions of one call. With more, this process and the store would take turns instead of working at once. */
-const MOST = 32;
+/**
+ * Else a batch is sent as soon as it has this part of all decisions under way: then some three are on their way, and while the
+ * store works on one, this process takes in another. With one or two, both would wait for each other in turn.
+ */
+const PART = 1 / 3.25;
+
+/** The most decisions of one call: the first one waits for the last one's answer. */
+const MOST = 64;
 
 /** Queries of one policy set, all peeks or none, in the order in which they were asked. */
 export interface Batch {
@@ -30,13 +38,8 @@ export interface Carrier {
   together(send: () => void): void;
 }
 
-interface Waiter {
-  readonly resolve: (reply: Reply) => void;
-  readonly reject: (error: unknown) => void;
-}
-
 interface OpenBatch extends Batch {
-  readonly waiters: Waiter[];
+  readonly waiters: Eventual<Reply>[];
 }
 
 /**
@@ -57,9 +60,9 @@ export class Batcher {
   }
 
   ask(query: Query): Promise<Reply> {
-    return new Promise((resolve, reject) => {
-      this.#add(query, { resolve, reject });
-    });
+    const waiter = new Eventual<Reply>();
+    this.#add(query, waiter);
+    return waiter;
   }
 
   /** Sends what is gathered of a set, for what must come after it. */
@@ -68,7 +71,7 @@ export class Batcher {
     if (batch) this.#dispatch(batch);
   }
 
-  #add(query: Query, waiter: Waiter): void {
+  #add(query: Query, waiter: Eventual<Reply>): void {
     const { set, peek } = query;
     if (++this.#pending > FEW) this.#crowded = true;
     let batch = this.#open.get(set);
@@ -79,7 +82,7 @@ export class Batcher {
     if (batch) {
       batch.queries.push(query);
       batch.waiters.push(waiter);
-      if (batch.queries.length >= MOST) this.#dispatch(batch);
+      if (batch.queries.length >= Math.min(MOST, PART * this.#pending)) this.#dispatch(batch);
       return;
     }
     batch = { set, peek, queries: [query], waiters: [waiter], asked: performance.now() };
@@ -116,7 +119,7 @@ export class Batcher {
     try {
       answers = this.#carrier.decode(batch, reply);
     } catch (error) {
-      this.#fail(batch, error);
+      this.#fail(batch, error as Error);
       return;
     }
     this.#finished(waiters.length);
@@ -127,14 +130,14 @@ export class Batcher {
     }
   }
 
-  #fail(batch: OpenBatch, error: unknown): void {
+  #fail(batch: OpenBatch, error: Error): void {
     const parts = this.#carrier.refusesKeys(error) ? byKey(batch) : [];
     if (parts.length > 1) {
       for (const part of parts) this.#send(part);
       return;
     }
     this.#finished(batch.waiters.length);
-    for (const { reject } of batch.waiters) reject(error);
+    for (const waiter of batch.waiters) waiter.reject(error);
   }
 
   #finished(decisions: number): void {

@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import { healthChannel, type HealthMessage } from '../channels.js';
 import type { HeadgateError } from '../errors.js';
 import type { Store } from './store.js';

@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import { HeadgateError } from '../errors.js';
 import type { Commands, Done } from './clients.js';
 import { StoreTime } from './deadline.js';

@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import type { PolicySet, Query, Reply, Subject } from './store.js';
 
 /** Denials that are remembered, and changes, each per limiter name. */
@@ -86,8 +87,10 @@ export class Denials {
   /** The answer to a query, if the store is known to deny it now. */
   recall({ set, key, cost, peek }: Query): Reply | undefined {
     const { scope, policies } = this.#view(set);
+    // A new string is hashed when it is looked up.
+    if (scope.denials.size === 0 || peek) return undefined;
     const denial = scope.denials.get(key);
-    if (!denial || peek) return undefined;
+    if (!denial) return undefined;
     // A ban denies any cost. Of another cost than this one the store alone knows when it is admitted.
     if (denial.policies === policies && denial.cost !== cost && denial.reply.ban === 0) return undefined;
     const now = this.#clock();
@@ -103,7 +106,7 @@ export class Denials {
   learn({ set, key, cost, peek }: Query, reply: Reply, asked: number): void {
     if (peek) return;
     const { scope, policies } = this.#view(set);
-    const change = scope.changes.get(key);
+    const change = scope.changes.size === 0 ? undefined : scope.changes.get(key);
     if (scope.several) {
       if (scope.denials.get(key)?.policies !== policies) scope.denials.delete(key);
       const alone = !change || change.by === policies || change.at < asked;

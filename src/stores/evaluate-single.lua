@@ -5,14 +5,14 @@
 -- KEYS:  one per request
 -- ARGV:  deadline (see common.lua), the policy's params; per request its cost, or one for all, or none if all cost 1;
 --        to look without writing, a cost c is sent as -1 - c
--- Reply: now, then per request: an error's text; or wait, remaining, resetAfter
+-- Reply: now, then per request: an error's text; or the verdict (see headgate_say in common.lua)
 
 local params = {}
 for i = 1, page_params do params[i] = tonumber(ARGV[1 + i]) end
 local at = 2 + page_params
 
 -- With room for one verdict.
-local reply = { now, nil, nil, nil }
+local reply = { now, nil }
 local filled = 1
 local text, cost, writable = '1', 1, true
 for request = 1, #KEYS do
@@ -32,8 +32,7 @@ for request = 1, #KEYS do
     end
   end
   if wait then
-    reply[filled + 1], reply[filled + 2], reply[filled + 3] = wait, remaining, reset
-    filled = filled + 3
+    filled = headgate_say(reply, filled, wait, remaining, reset)
   else
     reply[filled + 1] = remaining
     filled = filled + 1

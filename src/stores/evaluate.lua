@@ -7,7 +7,7 @@
 --        per request its cost, or one for all, or none if all cost 1 (to look without writing, a cost c is sent as -1 - c);
 --        per request its lease if the set has a concurrency policy
 -- Reply: now, then per request: an error's text; or, if the set has a ban, the ban (> 0: banned, and nothing more;
---        < 0: banned by this denial for so long), and per policy wait, remaining, resetAfter
+--        < 0: banned by this denial for so long), and per policy its verdict (see headgate_say in common.lua)
 
 local policies, at = headgate_policies(2)
 local banning
@@ -75,8 +75,7 @@ for request = 0, requests - 1 do
     end
     if not banned or banned <= 0 then
       for i = 1, count do
-        reply[filled + 1], reply[filled + 2], reply[filled + 3] = wait[i], remaining[i], reset[i]
-        filled = filled + 3
+        filled = headgate_say(reply, filled, wait[i], remaining[i], reset[i])
       end
     end
   end

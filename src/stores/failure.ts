@@ -3,6 +3,7 @@ import { HeadgateError, invalidOption } from '../errors.js';
 import { compilePolicies, type Policy } from '../policy.js';
 import { checkChoice, checkFunction } from '../validate.js';
 import { breakerOf, type Breaker, type Health } from './breaker.js';
+import { Eventual, listen, type Listener } from './eventual.js';
 import { memoryStore } from './memory.js';
 import { flawOf } from './reply.js';
 import {
@@ -17,7 +18,7 @@ import {
   type Store,
   type Subject,
 } from './store.js';
-import { Timeouts } from './timeouts.js';
+import { Timeouts, type Awaited } from './timeouts.js';
 
 export interface FailureOptions {
   /**
@@ -59,6 +60,41 @@ export function withFailurePolicy(store: Store, options: FailureOptions, timeout
 
 /** What decides while a store is away: one per store, so that limiters of one name share their quota there too. */
 const locals = new WeakMap<Store, Store>();
+
+/** A call of the store, and what is to become of it. */
+class Call<T> implements Awaited, Listener<T> {
+  readonly outcome = new Eventual<T>();
+  due = 0;
+  open = false;
+  next: Awaited | undefined = undefined;
+
+  readonly #policy: FailurePolicy;
+  /** The store is down: the call tries it. */
+  readonly trying: boolean;
+  /** Undefined if it is no decision. */
+  readonly query: Query | undefined;
+  /** The set whose verdicts the answer is to have; undefined if it has none. */
+  readonly set: PolicySet | undefined;
+
+  constructor(policy: FailurePolicy, trying: boolean, query: Query | undefined, set: PolicySet | undefined) {
+    this.#policy = policy;
+    this.trying = trying;
+    this.query = query;
+    this.set = set;
+  }
+
+  resolve(value: T): void {
+    this.#policy.came(this, value);
+  }
+
+  reject(error: unknown): void {
+    this.#policy.erred(this, error);
+  }
+
+  expire(error: HeadgateError): void {
+    this.#policy.failed(this, error);
+  }
+}
 
 class FailurePolicy implements Store {
   readonly #store: Store;
@@ -132,44 +168,52 @@ class FailurePolicy implements Store {
     query: Query | undefined,
     set: PolicySet | undefined,
   ): Promise<T> {
-    const breaker = this.#breaker;
-    return new Promise<T>((resolve, reject) => {
-      const fail = (error: HeadgateError): void => {
-        if (trying) breaker.tried();
-        if (isOfRequest(error)) breaker.success();
-        else breaker.failure(error);
-        if (!query) {
-          reject(error);
-          return;
-        }
-        try {
-          resolve(this.#instead(query, () => error) as T);
-        } catch (thrown) {
-          reject(coded(thrown));
-        }
-      };
-      const awaited = this.#timeouts.add(fail);
-      answer.then(
-        (value) => {
-          const inTime = this.#timeouts.settle(awaited);
-          const flaw = set && flawOf(value, set);
-          if (trying) breaker.answered(inTime);
-          if (flaw) {
-            if (inTime) fail(flaw);
-          } else if (inTime) {
-            breaker.success();
-            resolve(value);
-          } else if (query) {
-            this.#undo(query, value as Reply);
-          }
-        },
-        (error: unknown) => {
-          const inTime = this.#timeouts.settle(awaited);
-          if (trying) breaker.answered(inTime);
-          if (inTime) fail(coded(error));
-        },
-      );
-    });
+    const call = new Call<T>(this, trying, query, set);
+    this.#timeouts.add(call);
+    listen(answer, call);
+    return call.outcome;
+  }
+
+  /** An answer has come, maybe too late. */
+  came<T>(call: Call<T>, value: T): void {
+    const { trying, query, set, outcome } = call;
+    const inTime = this.#timeouts.settle(call);
+    const flaw = set && flawOf(value, set);
+    if (trying) this.#breaker.answered(inTime);
+    if (flaw) {
+      if (inTime) this.failed(call, flaw);
+    } else if (inTime) {
+      this.#breaker.success();
+      outcome.resolve(value);
+    } else if (query) {
+      this.#undo(query, value as Reply);
+    }
+  }
+
+  /** The store has failed, maybe too late. */
+  erred<T>(call: Call<T>, error: unknown): void {
+    const inTime = this.#timeouts.settle(call);
+    if (call.trying) this.#breaker.answered(inTime);
+    if (inTime) this.failed(call, coded(error));
+  }
+
+  /** Nothing is to be had of the store for this call. */
+  failed<T>({ trying, query, outcome }: Call<T>, error: HeadgateError): void {
+    if (trying) this.#breaker.tried();
+    if (isOfRequest(error)) this.#breaker.success();
+    else this.#breaker.failure(error);
+    if (!query) {
+      outcome.reject(error);
+      return;
+    }
+    let reply: Reply;
+    try {
+      reply = this.#instead(query, () => error);
+    } catch (thrown) {
+      outcome.reject(coded(thrown));
+      return;
+    }
+    outcome.resolve(reply as T);
   }
 
   #instead(query: Query, error: () => HeadgateError): Reply {

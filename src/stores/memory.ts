@@ -1,6 +1,7 @@
 import { ConcurrencyColumn } from '../algorithms/concurrency.js';
 import type { Column } from '../algorithms/index.js';
 import { checkFunction, checkInteger, checkShape } from '../validate.js';
+import { small } from './reply.js';
 import {
   NEVER,
   type Change,
@@ -222,12 +223,6 @@ function verdictsOf(columns: readonly Column[]): number[] {
   for (const { wait, remaining, reset } of columns)
     verdicts.push(small(wait), small(remaining), small(reset));
   return verdicts;
-}
-
-/** The same number. V8 keeps integers of 32 bits in place, but what comes of fractions in an object each. */
-function small(value: number): number {
-  const integer = value | 0;
-  return integer === value ? integer : value;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import { toMilliseconds, type Duration } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import { checkFunction, checkShape } from '../validate.js';
@@ -54,8 +55,6 @@ interface Plan {
   readonly evaluateArgs: readonly string[];
   readonly adjustArgs: readonly string[];
   readonly leases: boolean;
-  /** Integers in the reply to one query: the ban, and three per policy. */
-  readonly verdicts: number;
 }
 
 /** Keeps state in Redis or Valkey, decides in one EVALSHA. Use {@link redisStore}. */
@@ -107,7 +106,6 @@ class RedisStore implements Store {
           : [DEADLINE, ...args, ...ban],
         adjustArgs: args,
         leases,
-        verdicts: 3 * set.policies.length,
       };
       this.#plans.set(set, plan);
     }
@@ -124,7 +122,7 @@ class RedisStore implements Store {
 
   #decode(batch: Batch, reply: unknown): readonly (Reply | Error)[] {
     const { set, queries, asked } = batch;
-    const answers = decode(reply, queries.length, set.ban !== undefined, this.#plan(set).verdicts);
+    const answers = decode(reply, queries.length, set.ban !== undefined, set.policies.length);
     if (this.#denials) {
       for (let i = 0; i < queries.length; i++) {
         const answer = answers[i]!;
@@ -167,7 +165,7 @@ class RedisStore implements Store {
         ...set.policies.map((_, i) => String(marks?.[i] ?? 0)),
       ];
       const reply = await this.#run(plan.adjust, set, keys, args);
-      const [answer] = decode(reply, 1, false, plan.verdicts);
+      const [answer] = decode(reply, 1, false, set.policies.length);
       if (answer instanceof Error) throw answer;
       return answer!;
     });

@@ -29,3 +29,9 @@ function isReply(reply: Partial<Reply> | null | undefined, { policies, ban: bann
   }
   return true;
 }
+
+/** The same number. V8 keeps integers of 32 bits in place, but what comes of fractions in an object each. */
+export function small(value: number): number {
+  const integer = value | 0;
+  return integer === value ? integer : value;
+}

@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import { toMilliseconds, type Duration } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import { checkInteger, checkShape } from '../validate.js';

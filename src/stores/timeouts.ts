@@ -1,13 +1,14 @@
+import { performance } from 'node:perf_hooks';
 import { HeadgateError } from '../errors.js';
-
-type Expire = (error: HeadgateError) => void;
 
 /** Something that is awaited. */
 export interface Awaited {
-  readonly due: number;
-  /** Undefined once it has come, or is given up. */
-  expire: Expire | undefined;
+  /** Set by `add`. */
+  due: number;
+  open: boolean;
   next: Awaited | undefined;
+  /** Called with `HEADGATE_STORE_TIMEOUT` when the time is over, unless `settle` was. */
+  expire(error: HeadgateError): void;
 }
 
 /** Gives up on what has not come after a fixed time. One timer for all: they expire in the order in which they were added. */
@@ -25,23 +26,22 @@ export class Timeouts {
     this.#ms = ms;
   }
 
-  /** @param expire is called with `HEADGATE_STORE_TIMEOUT` when the time is over, unless `settle` was */
-  add(expire: Expire): Awaited {
-    const awaited: Awaited = { due: performance.now() + this.#ms, expire, next: undefined };
+  add(awaited: Awaited): void {
+    awaited.due = performance.now() + this.#ms;
+    awaited.open = true;
     if (this.#tail) this.#tail.next = awaited;
     else this.#head = awaited;
     this.#tail = awaited;
     // The process stays for an answer, not for the timer of one that has come.
     if (this.#pending++ === 0) this.#timer?.ref();
     if (!this.#armed) this.#arm(this.#ms);
-    return awaited;
   }
 
   /** It has come. False if it was given up before. */
   settle(awaited: Awaited): boolean {
-    if (!awaited.expire) return false;
-    awaited.expire = undefined;
-    while (this.#head && !this.#head.expire) this.#head = this.#head.next;
+    if (!awaited.open) return false;
+    awaited.open = false;
+    while (this.#head && !this.#head.open) this.#head = this.#head.next;
     if (!this.#head) this.#tail = undefined;
     if (--this.#pending === 0) {
       this.#timer?.unref();
@@ -67,9 +67,10 @@ export class Timeouts {
     setImmediate(() => {
       this.#armed = false;
       for (let head = this.#head; head && head.due <= now; head = this.#head) {
-        const { expire } = head;
         this.settle(head);
-        expire!(new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${this.#ms} ms.`));
+        head.expire(
+          new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${this.#ms} ms.`),
+        );
       }
       if (this.#head && !this.#armed) this.#arm(this.#head.due - performance.now());
     });

@@ -1,6 +1,6 @@
 import { HeadgateError } from '../errors.js';
 import type { CompiledPolicy } from '../policy.js';
-import { malformedReply } from './reply.js';
+import { malformedReply, small } from './reply.js';
 import type { Reply } from './store.js';
 
 /** How many policies, and each of them, as `policies.lua` reads them. */
@@ -20,19 +20,19 @@ export function costArg(cost: number, peek: boolean): string {
   return String(peek ? -1 - cost : cost);
 }
 
+/** What a verdict of one number has `remaining` of; the rest is `resetAfter`. See `headgate_say` in `common.lua`. */
+const UNITS = 2 ** 20;
+
 /**
  * The answers to the queries of one call: what one fails with does not concern the others. Who asked checks each.
  *
+ * @param count policies of the set
  * @throws HeadgateError `HEADGATE_MALFORMED_REPLY` if they are not as many as the queries
  */
-export function decode(
-  reply: unknown,
-  queries: number,
-  banning: boolean,
-  verdicts: number,
-): (Reply | Error)[] {
+export function decode(reply: unknown, queries: number, banning: boolean, count: number): (Reply | Error)[] {
   if (!Array.isArray(reply)) throw malformedReply(reply);
-  const [now] = reply as number[];
+  const numbers = reply as number[];
+  const now = numbers[0]!;
   const answers: (Reply | Error)[] = [];
   let at = 1;
   for (let i = 0; i < queries; i++) {
@@ -42,11 +42,36 @@ export function decode(
       at++;
       continue;
     }
-    const ban = banning ? (reply[at++] as number) : 0;
-    const end = ban > 0 ? at : at + verdicts;
-    answers.push({ now: now!, ban, verdicts: reply.slice(at, end) as number[] });
-    at = end;
+    const ban = banning ? numbers[at++]! : 0;
+    if (ban > 0) {
+      answers.push({ now, ban, verdicts: [] });
+    } else if (count === 1 && isPacked(numbers[at])) {
+      // An array literal has just the room it needs, and most replies are this.
+      const reset = Math.floor(numbers[at]! / UNITS);
+      answers.push({ now, ban, verdicts: [0, small(numbers[at]! - reset * UNITS), small(reset)] });
+      at++;
+    } else {
+      const verdicts: number[] = [];
+      for (let n = 0; n < count; n++) at = unpack(numbers, at, verdicts);
+      answers.push({ now, ban, verdicts });
+    }
   }
   if (at !== reply.length) throw malformedReply(reply);
   return answers;
+}
+
+function isPacked(number: unknown): boolean {
+  return typeof number === 'number' && number >= 0;
+}
+
+/** Reads one verdict, and returns where the next one is. */
+function unpack(numbers: readonly number[], at: number, verdicts: number[]): number {
+  if (isPacked(numbers[at])) {
+    const reset = Math.floor(numbers[at]! / UNITS);
+    verdicts.push(0, small(numbers[at]! - reset * UNITS), small(reset));
+    return at + 1;
+  }
+  if (numbers[at] !== -1) throw malformedReply(numbers);
+  verdicts.push(numbers[at + 1]!, numbers[at + 2]!, numbers[at + 3]!);
+  return at + 4;
 }

@@ -159,15 +159,33 @@ describe('calls', () => {
         expect(await calls()).to.deep.equal({ evalsha: 10 });
       });
 
-      it('carry what is asked at once: up to eight alone, the rest by at most 32', async () => {
+      it('carry what is asked at once: up to seven alone, the rest in batches that grow with the crowd', async () => {
         const limiter = make();
         await limiter.consume('first');
         await clients.redis.config('RESETSTAT');
-        await together(8, (i) => limiter.consume(`key${i}`));
-        expect(await calls()).to.deep.equal({ evalsha: 8 });
+        await together(7, (i) => limiter.consume(`key${i}`));
+        expect(await calls()).to.deep.equal({ evalsha: 7 });
+        // 3 when 8 to 10 are under way, 4 up to 14, 6, 8, 12, 17, ...
+        for (const [count, batches] of [
+          [7 + 3, 1],
+          [7 + 3 + 3, 2],
+          [7 + 3 + 4, 2],
+          [7 + 3 + 4 + 6, 3],
+          [7 + 3 + 4 + 6 + 8 + 12 + 17, 6],
+          [7 + 1, 1],
+        ] as const) {
+          await clients.redis.config('RESETSTAT');
+          await together(count, (i) => limiter.consume(`key${i}`));
+          expect(await calls(), `${count}`).to.deep.equal({ evalsha: 7 + batches });
+        }
+      });
+
+      it('carry at most 64', async () => {
+        const limiter = make();
+        await limiter.consume('first');
         await clients.redis.config('RESETSTAT');
-        await together(8 + 64, (i) => limiter.consume(`key${i}`));
-        expect(await calls()).to.deep.equal({ evalsha: 8 + 2 });
+        await together(1000, (i) => limiter.consume(`key${i}`));
+        expect((await calls())['evalsha']).to.be.within(7 + 1000 / 64, 7 + 1000 / 64 + 10);
       });
 
       it('of two sets are two', async () => {
@@ -176,8 +194,8 @@ describe('calls', () => {
         const two = limiterOn(store, { name: 'two', algorithm: 'gcra', limit: 100, window: '1h' });
         await Promise.all([one.consume('first'), two.consume('first')]);
         await clients.redis.config('RESETSTAT');
-        const decisions = await together(8 + 60, (i) => (i % 2 ? two : one).consume('key'));
-        expect(await calls()).to.deep.equal({ evalsha: 8 + 2 });
+        const decisions = await together(7 + 5, (i) => (i % 2 ? two : one).consume('key'));
+        expect(await calls()).to.deep.equal({ evalsha: 7 + 2 });
         expect(decisions.map(({ remaining }) => remaining)).to.deep.equal(
           decisions.map((_, i) => 99 - Math.floor(i / 2)),
         );

@@ -50,6 +50,26 @@ export const fixedWindow: readonly Vectors[] = [
     ],
   },
   {
+    title: 'more than a million units',
+    policy: { ...policy, limit: 2 ** 20 + 2 },
+    rows: [
+      [0, 1, 'yes', 2 ** 20 + 1, 10_000],
+      [0, 1, 'yes', 2 ** 20, 10_000],
+      [0, 1, 'yes', 2 ** 20 - 1, 10_000],
+      [0, 2 ** 20 - 1, 'yes', 0, 10_000],
+    ],
+  },
+  {
+    title: 'a window of more than a hundred days',
+    policy: { ...policy, window: '200d' },
+    rows: [
+      [0, 1, 'yes', 2, 17_280_000_000],
+      [1, 1, 'yes', 1, 17_279_999_999],
+      [2, 1, 'yes', 0, 17_279_999_998],
+      [3, 1, { after: 17_279_999_997 }, 0, 17_279_999_997],
+    ],
+  },
+  {
     title: 'a debt lasts until the window ends',
     policy,
     rows: [

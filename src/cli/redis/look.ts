@@ -43,6 +43,6 @@ export class Looker {
     const script = assemble('evaluate', kernels, ban !== undefined);
     const until = performance.now() + this.#session.target.timeout;
     const reply = await this.#session.ask(this.#calls.run(script, keys, args, until));
-    return decode(reply, heads.length, ban !== undefined, 3 * policies.length);
+    return decode(reply, heads.length, ban !== undefined, policies.length);
   }
 }

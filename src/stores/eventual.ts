@@ -1,0 +1,64 @@
+/** Takes what came of a question, once: its answer, or an error. */
+export interface Listener<T> {
+  resolve(value: T): void;
+  reject(error: Error): void;
+}
+
+/**
+ * A promise for the layers of a store: its one listener is told at once, not in a microtask, and nothing else is made for it.
+ * Each promise between two layers would cost a good part of a decision.
+ */
+export class Eventual<T> implements Promise<T>, Listener<T> {
+  readonly [Symbol.toStringTag] = 'Eventual';
+  #listener: Listener<T> | undefined;
+  /** For those who don't listen, but await. */
+  #promise: Promise<T> | undefined;
+
+  resolve(value: T): void {
+    if (this.#listener) this.#listener.resolve(value);
+    else this.#promise = Promise.resolve(value);
+  }
+
+  reject(error: Error): void {
+    if (this.#listener) this.#listener.reject(error);
+    else this.#promise = Promise.reject(error);
+  }
+
+  /** To be called once, and instead of `then`. What the listener throws is thrown at whoever brings the answer: it must not throw. */
+  listen(listener: Listener<T>): void {
+    if (this.#promise) relay(this.#promise, listener);
+    else this.#listener = listener;
+  }
+
+  #made(): Promise<T> {
+    return (this.#promise ??= new Promise((resolve, reject) => (this.#listener = { resolve, reject })));
+  }
+
+  then<R = T, S = never>(
+    onValue?: ((value: T) => R | PromiseLike<R>) | null,
+    onError?: ((error: unknown) => S | PromiseLike<S>) | null,
+  ): Promise<R | S> {
+    return this.#made().then(onValue, onError);
+  }
+
+  catch<S = never>(onError?: ((error: unknown) => S | PromiseLike<S>) | null): Promise<T | S> {
+    return this.#made().catch(onError);
+  }
+
+  finally(onEnd?: (() => void) | null): Promise<T> {
+    return this.#made().finally(onEnd);
+  }
+}
+
+/** Tells a listener what comes of any promise. */
+export function listen<T>(to: Promise<T>, listener: Listener<T>): void {
+  if (to instanceof Eventual) (to as Eventual<T>).listen(listener);
+  else relay(to, listener);
+}
+
+function relay<T>(promise: Promise<T>, listener: Listener<T>): void {
+  promise.then(
+    (value) => listener.resolve(value),
+    (error: Error) => listener.reject(error),
+  );
+}
