@@ -13,7 +13,7 @@ import { ensureServers } from './servers.mjs';
 const stages = [
   ['vectors'],
   ['laws/life', 'laws/clock', 'laws/charge', 'identity', 'laws/keys'],
-  ['stores', 'windows', 'bad-input', 'laws/bound', 'laws/retry'],
+  ['stores', 'windows', 'features/live-change', 'bad-input', 'laws/bound', 'laws/retry'],
 ].map((names) => names.map((name) => `test/${name}.test.ts`));
 
 /**

@@ -39,6 +39,30 @@ for (const [name, createStore] of Object.entries(stores)) {
       }
     }
 
+    it("by the store's own time: weeks and months", async () => {
+      for (const algorithm of algorithms) {
+        for (const days of [10, 20, 25, 30, 366]) {
+          const limiter = limiterOn(createStore(), policy(algorithm, 3, `${days}d`));
+          for (const remaining of [2, 1, 0]) {
+            const decision = await limiter.consume('key');
+            expect(decision.remaining, `${algorithm} ${days}d`).to.equal(remaining);
+            const whole = /bucket|gcra/.test(algorithm) ? (3 - remaining) / 3 : 1;
+            expect(decision.resetAfterMs).to.be.within(whole * days * DAY - 10_000, 1.1 * days * DAY + 1);
+          }
+          const { allowed, retryAfterMs } = await limiter.consume('key', { cost: 3 });
+          expect(allowed).to.be.false;
+          expect(retryAfterMs).to.be.within(days * DAY - 10_000, 1.1 * days * DAY + 1);
+        }
+      }
+    });
+
+    it("by the store's own time: millions of units", async () => {
+      const limiter = limiterOn(createStore(), policy('fixed-window', 2 ** 23, '1h'));
+      for (const remaining of [6_388_608, 4_388_608, 2_388_608, 388_608])
+        expect(await limiter.consume('key', { cost: 2_000_000 })).to.include({ allowed: true, remaining });
+      expect((await limiter.consume('key', { cost: 2_000_000 })).allowed).to.be.false;
+    });
+
     it('by real time: what was spent is back after retryAfter, not before', async () => {
       const limiters = algorithms.map((algorithm) =>
         limiterOn(createStore(), { name: algorithm, ...(policy(algorithm, 2, 300) as object) }),

@@ -1,16 +1,29 @@
 -- Fixed window: a counter whose window starts at a key's first request. Worst case in any window: 2 x limit.
 --
--- State:   an integer, the units charged; the key's expiry is the window's end.
+-- State:   an integer; the key's expiry is the window's end. From 0 on: the units charged. Below 0, which is usual: the units less
+--          2^22 times the window's end (ms, modulo 2^31), so that one INCRBY charges, and tells both.
 -- Params:  limit, window (ms)
 -- Returns: look: wait, remaining, reset, used, stop (or nil, error); commit and adjust: remaining, reset
 
 local fixed_window = { params = 2 }
+
+-- Whether units, of which a debt may be twice the limit and a charge once, stay below 2^22, and the window is no more than half of
+-- 2^31 ms, so that what has ended is told from what has not.
+local function fixed_window_packs(p, used)
+  return p[1] < 1048576 and p[2] < 1073741824 and used < 2097152
+end
+
+local function fixed_window_write(key, p, used, stop)
+  local value = fixed_window_packs(p, used) and used - stop % 2147483648 * 4194304 or used
+  redis.call('SET', key, value, 'PXAT', stop)
+end
 
 local function fixed_window_read(key, p, now, writable)
   local value = redis.pcall('GET', key)
   if not value then return 0, 0 end
   if type(value) == 'table' then return nil, value.err end
   local used = tonumber(value)
+  if used and used < 0 and used > -2 ^ 53 then used = used % 4194304 end
   local stop = redis.call('PEXPIRETIME', key)
   if stop <= now or not (used and used >= 0 and used < 2 ^ 53) then
     -- A key without a TTL has no window: it is no state.
@@ -20,7 +33,7 @@ local function fixed_window_read(key, p, now, writable)
   if stop > now + p[2] then
     -- The clock went back, or the window was shortened: nobody waits longer than one window.
     stop = now + p[2]
-    if writable then redis.call('PEXPIREAT', key, stop) end
+    if writable then fixed_window_write(key, p, used, stop) end
   end
   return used, stop
 end
@@ -36,32 +49,40 @@ end
 
 function fixed_window.commit(key, p, cost, now, used, stop)
   if stop == 0 then
-    redis.call('SET', key, cost, 'PXAT', now + p[2])
+    fixed_window_write(key, p, cost, now + p[2])
     return p[1] - cost, p[2]
   end
-  -- INCRBY refuses some texts that tonumber takes; SET then raises what is not about the text (OOM).
-  if type(redis.pcall('INCRBY', key, cost)) == 'table' then redis.call('SET', key, used + cost, 'PXAT', stop) end
+  -- INCRBY would take a state from below 0 past its units; it refuses some texts that tonumber takes; SET then raises what is
+  -- not about the text (OOM).
+  local charged = used + cost < 2097152 and redis.pcall('INCRBY', key, cost)
+  if type(charged) ~= 'number' then fixed_window_write(key, p, used + cost, stop) end
   return p[1] - used - cost, stop - now
 end
 
 -- look and commit in one go, charging first, for what is common: a sound state. Returns wait, remaining, reset; or nothing,
--- and has changed nothing, where look must tell. `text` is the cost as it came: formatting numbers is slow.
-function fixed_window.charge(key, p, cost, now, text)
-  local limit, window, fresh = p[1], p[2], now + p[2]
-  if cost > limit then return end
-  local used = redis.pcall('INCRBY', key, text)
-  if type(used) == 'table' then return end
-  local stop = redis.call('PEXPIRETIME', key)
-  if stop <= now then
-    redis.call('SET', key, text, 'PXAT', fresh)
+-- and has changed nothing, where look must tell. `text` is the cost as it came: formatting numbers is slow. `tested`: `now` is not
+-- the server's time, by which keys expire.
+function fixed_window.charge(key, p, cost, now, text, tested)
+  local limit, window = p[1], p[2]
+  if cost > limit or not fixed_window_packs(p, 0) then return end
+  local value = redis.pcall('INCRBY', key, text)
+  if value == cost then
+    -- There was no key.
+    fixed_window_write(key, p, cost, now + window)
     return 0, limit - cost, window
   end
-  local reset = stop - now
-  if used >= cost and reset <= window then
-    if used <= limit then return 0, limit - used, reset end
-    redis.call('DECRBY', key, text)
-    local before = used - cost
-    return reset, before < limit and limit - before or 0, reset
+  if type(value) == 'table' then return end
+  if value < 0 then
+    local used = value % 4194304
+    local reset = ((used - value) / 4194304 - now) % 2147483648
+    -- A key that is there when its window is long over would seem to be in it.
+    if tested and redis.call('PEXPIRETIME', key) ~= now + reset then reset = 0 end
+    if reset > 0 and reset <= window then
+      if used <= limit then return 0, limit - used, reset end
+      redis.call('DECRBY', key, text)
+      local before = used - cost
+      return reset, before < limit and limit - before or 0, reset
+    end
   end
   redis.call('DECRBY', key, text)
 end
@@ -80,6 +101,6 @@ function fixed_window.adjust(key, p, units, mark, now)
     if stop ~= 0 then redis.call('DEL', key) end
     return limit, 0
   end
-  redis.call('SET', key, used, 'PXAT', stop)
+  fixed_window_write(key, p, used, stop)
   return math.max(0, limit - used), stop - now
 end

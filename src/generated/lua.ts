@@ -231,6 +231,7 @@ local at = 2 + page_params
 local reply = { now, nil }
 local filled = 1
 local text, cost, writable = '1', 1, true
+local tested = deadline < 0
 for request = 1, #KEYS do
 local key = KEYS[request]
 if ARGV[at] then
@@ -239,7 +240,7 @@ if cost < 0 then cost, writable = -1 - cost, false end
 at = at + 1
 end
 local wait, remaining, reset
-if page_charge and writable and cost > 0 then wait, remaining, reset = page_charge(key, params, cost, now, text) end
+if page_charge and writable and cost > 0 then wait, remaining, reset = page_charge(key, params, cost, now, text, tested) end
 if not wait then
 local a, b, c
 wait, remaining, reset, a, b, c = page_look(key, params, cost, now, writable)
@@ -257,11 +258,19 @@ end
 return reply
 `,
   'fixed-window': `local fixed_window = { params = 2 }
+local function fixed_window_packs(p, used)
+return p[1] < 1048576 and p[2] < 1073741824 and used < 2097152
+end
+local function fixed_window_write(key, p, used, stop)
+local value = fixed_window_packs(p, used) and used - stop % 2147483648 * 4194304 or used
+redis.call('SET', key, value, 'PXAT', stop)
+end
 local function fixed_window_read(key, p, now, writable)
 local value = redis.pcall('GET', key)
 if not value then return 0, 0 end
 if type(value) == 'table' then return nil, value.err end
 local used = tonumber(value)
+if used and used < 0 and used > -2 ^ 53 then used = used % 4194304 end
 local stop = redis.call('PEXPIRETIME', key)
 if stop <= now or not (used and used >= 0 and used < 2 ^ 53) then
 if writable and stop == -1 then redis.call('DEL', key) end
@@ -269,7 +278,7 @@ return 0, 0
 end
 if stop > now + p[2] then
 stop = now + p[2]
-if writable then redis.call('PEXPIREAT', key, stop) end
+if writable then fixed_window_write(key, p, used, stop) end
 end
 return used, stop
 end
@@ -283,28 +292,32 @@ return wait, used < limit and limit - used or 0, stop == 0 and 0 or stop - now, 
 end
 function fixed_window.commit(key, p, cost, now, used, stop)
 if stop == 0 then
-redis.call('SET', key, cost, 'PXAT', now + p[2])
+fixed_window_write(key, p, cost, now + p[2])
 return p[1] - cost, p[2]
 end
-if type(redis.pcall('INCRBY', key, cost)) == 'table' then redis.call('SET', key, used + cost, 'PXAT', stop) end
+local charged = used + cost < 2097152 and redis.pcall('INCRBY', key, cost)
+if type(charged) ~= 'number' then fixed_window_write(key, p, used + cost, stop) end
 return p[1] - used - cost, stop - now
 end
-function fixed_window.charge(key, p, cost, now, text)
-local limit, window, fresh = p[1], p[2], now + p[2]
-if cost > limit then return end
-local used = redis.pcall('INCRBY', key, text)
-if type(used) == 'table' then return end
-local stop = redis.call('PEXPIRETIME', key)
-if stop <= now then
-redis.call('SET', key, text, 'PXAT', fresh)
+function fixed_window.charge(key, p, cost, now, text, tested)
+local limit, window = p[1], p[2]
+if cost > limit or not fixed_window_packs(p, 0) then return end
+local value = redis.pcall('INCRBY', key, text)
+if value == cost then
+fixed_window_write(key, p, cost, now + window)
 return 0, limit - cost, window
 end
-local reset = stop - now
-if used >= cost and reset <= window then
+if type(value) == 'table' then return end
+if value < 0 then
+local used = value % 4194304
+local reset = ((used - value) / 4194304 - now) % 2147483648
+if tested and redis.call('PEXPIRETIME', key) ~= now + reset then reset = 0 end
+if reset > 0 and reset <= window then
 if used <= limit then return 0, limit - used, reset end
 redis.call('DECRBY', key, text)
 local before = used - cost
 return reset, before < limit and limit - before or 0, reset
+end
 end
 redis.call('DECRBY', key, text)
 end
@@ -322,7 +335,7 @@ if used == 0 then
 if stop ~= 0 then redis.call('DEL', key) end
 return limit, 0
 end
-redis.call('SET', key, used, 'PXAT', stop)
+fixed_window_write(key, p, used, stop)
 return math.max(0, limit - used), stop - now
 end
 `,

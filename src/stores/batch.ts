@@ -7,10 +7,13 @@ import type { PolicySet, Query, Reply } from './store.js';
 const FEW = 7;
 
 /**
- * Else a batch is sent as soon as it has this part of all decisions under way: then some three are on their way, and while the
- * store works on one, this process takes in another. With one or two, both would wait for each other in turn.
+ * Else a batch is sent as soon as it has this part of all decisions under way. Of some, so that three batches are on their way:
+ * while the store works on one, this process takes in another, where with one or two both would wait for each other in turn.
+ * Of many, two keep both busy, and cost the store less.
  */
-const PART = 1 / 3.25;
+const PART_OF_SOME = 1 / 3.25;
+const PART_OF_MANY = 1 / 2;
+const MANY = 40;
 
 /** The most decisions of one call: the first one waits for the last one's answer. */
 const MOST = 64;
@@ -82,7 +85,8 @@ export class Batcher {
     if (batch) {
       batch.queries.push(query);
       batch.waiters.push(waiter);
-      if (batch.queries.length >= Math.min(MOST, PART * this.#pending)) this.#dispatch(batch);
+      const part = this.#pending > MANY ? PART_OF_MANY : PART_OF_SOME;
+      if (batch.queries.length >= Math.min(MOST, part * this.#pending)) this.#dispatch(batch);
       return;
     }
     batch = { set, peek, queries: [query], waiters: [waiter], asked: performance.now() };

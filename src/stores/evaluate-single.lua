@@ -15,6 +15,7 @@ local at = 2 + page_params
 local reply = { now, nil }
 local filled = 1
 local text, cost, writable = '1', 1, true
+local tested = deadline < 0
 for request = 1, #KEYS do
   local key = KEYS[request]
   if ARGV[at] then
@@ -23,7 +24,7 @@ for request = 1, #KEYS do
     at = at + 1
   end
   local wait, remaining, reset
-  if page_charge and writable and cost > 0 then wait, remaining, reset = page_charge(key, params, cost, now, text) end
+  if page_charge and writable and cost > 0 then wait, remaining, reset = page_charge(key, params, cost, now, text, tested) end
   if not wait then
     local a, b, c
     wait, remaining, reset, a, b, c = page_look(key, params, cost, now, writable)

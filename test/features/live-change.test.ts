@@ -44,6 +44,17 @@ async function change(
 
 for (const [name, createStore] of Object.entries(stores)) {
   describe(`changing a limit live, on ${name}`, () => {
+    it('fixed-window: from less than a million units to millions, and back', async () => {
+      const small = { algorithm: 'fixed-window', limit: 1_000_000, window: '1h' } as const;
+      const limiter = limiterOn(createStore(new TestClock().read), small);
+      const [low, high] = [small, { ...small, limit: 10_000_000 }].map((one) => limiter.compile([one]));
+      expect(await limiter.decide('k', 900_000, low)).to.include({ allowed: true, remaining: 100_000 });
+      for (const remaining of [8_100_000, 7_100_000, 6_100_000, 5_100_000, 4_100_000])
+        expect(await limiter.decide('k', 1_000_000, high)).to.include({ allowed: true, remaining });
+      const denied = { allowed: false, remaining: 0, retryAfterMs: 3_600_000 };
+      expect(await limiter.decide('k', 1, low)).to.include(denied);
+    });
+
     for (const algorithm of algorithms) {
       it(`${algorithm}: whatever it becomes, a unit is free within one new window`, () =>
         fc.assert(

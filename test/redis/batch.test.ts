@@ -165,14 +165,14 @@ describe('calls', () => {
         await clients.redis.config('RESETSTAT');
         await together(7, (i) => limiter.consume(`key${i}`));
         expect(await calls()).to.deep.equal({ evalsha: 7 });
-        // 3 when 8 to 10 are under way, 4 up to 14, 6, 8, 12, 17, ...
+        // 4 of 11 under way, 5 of 16, 8 of 24, 11 of 35; half of more than 40.
         for (const [count, batches] of [
-          [7 + 3, 1],
-          [7 + 3 + 3, 2],
-          [7 + 3 + 4, 2],
-          [7 + 3 + 4 + 6, 3],
-          [7 + 3 + 4 + 6 + 8 + 12 + 17, 6],
           [7 + 1, 1],
+          [7 + 4, 1],
+          [7 + 4 + 1, 2],
+          [7 + 4 + 5, 2],
+          [7 + 4 + 5 + 8, 3],
+          [7 + 4 + 5 + 8 + 11 + 35, 5],
         ] as const) {
           await clients.redis.config('RESETSTAT');
           await together(count, (i) => limiter.consume(`key${i}`));
