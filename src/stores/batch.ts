@@ -15,6 +15,12 @@ const PART_OF_SOME = 1 / 3.25;
 const PART_OF_MANY = 1 / 2;
 const MANY = 40;
 
+/**
+ * But if they come further apart than this, ms, this process is busy with more than deciding, as between two requests: then what it
+ * saves is calls, each of which costs it a write, and a batch is all that is asked for in one turn.
+ */
+const APART = 0.004;
+
 /** The most decisions of one call: the first one waits for the last one's answer. */
 const MOST = 64;
 
@@ -43,6 +49,8 @@ export interface Carrier {
 
 interface OpenBatch extends Batch {
   readonly waiters: Eventual<Reply>[];
+  /** Its decisions have come in quick succession so far. */
+  burst: boolean;
 }
 
 /**
@@ -86,10 +94,11 @@ export class Batcher {
       batch.queries.push(query);
       batch.waiters.push(waiter);
       const part = this.#pending > MANY ? PART_OF_MANY : PART_OF_SOME;
-      if (batch.queries.length >= Math.min(MOST, part * this.#pending)) this.#dispatch(batch);
+      const { length } = batch.queries;
+      if (length >= MOST || (length >= part * this.#pending && inBurst(batch))) this.#dispatch(batch);
       return;
     }
-    batch = { set, peek, queries: [query], waiters: [waiter], asked: performance.now() };
+    batch = { set, peek, queries: [query], waiters: [waiter], asked: performance.now(), burst: true };
     if (!this.#crowded) {
       this.#dispatch(batch);
       return;
@@ -155,12 +164,18 @@ export class Batcher {
   };
 }
 
+/** Whether its decisions are asked for in quick succession. Once they are not, it is not asked again. */
+function inBurst(batch: OpenBatch): boolean {
+  batch.burst &&= performance.now() - batch.asked < APART * batch.queries.length;
+  return batch.burst;
+}
+
 /** A batch for each key, in the order of their first queries. */
 function byKey({ set, peek, asked, queries, waiters }: OpenBatch): OpenBatch[] {
   const parts = new Map<string, OpenBatch>();
   queries.forEach((query, i) => {
     let part = parts.get(query.key);
-    if (!part) parts.set(query.key, (part = { set, peek, asked, queries: [], waiters: [] }));
+    if (!part) parts.set(query.key, (part = { set, peek, asked, queries: [], waiters: [], burst: true }));
     part.queries.push(query);
     part.waiters.push(waiters[i]!);
   });

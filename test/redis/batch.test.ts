@@ -1,4 +1,5 @@
 // Decisions that are asked for together travel together, and are the same as if each had travelled alone.
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { Redis, type Cluster } from 'ioredis';
@@ -159,33 +160,51 @@ describe('calls', () => {
         expect(await calls()).to.deep.equal({ evalsha: 10 });
       });
 
-      it('carry what is asked at once: up to seven alone, the rest in batches that grow with the crowd', async () => {
-        const limiter = make();
-        await limiter.consume('first');
-        await clients.redis.config('RESETSTAT');
-        await together(7, (i) => limiter.consume(`key${i}`));
-        expect(await calls()).to.deep.equal({ evalsha: 7 });
-        // 4 of 11 under way, 5 of 16, 8 of 24, 11 of 35; half of more than 40.
-        for (const [count, batches] of [
-          [7 + 1, 1],
-          [7 + 4, 1],
-          [7 + 4 + 1, 2],
-          [7 + 4 + 5, 2],
-          [7 + 4 + 5 + 8, 3],
-          [7 + 4 + 5 + 8 + 11 + 35, 5],
-        ] as const) {
-          await clients.redis.config('RESETSTAT');
-          await together(count, (i) => limiter.consume(`key${i}`));
-          expect(await calls(), `${count}`).to.deep.equal({ evalsha: 7 + batches });
-        }
-      });
+      describe('carry what is asked at once', () => {
+        let limiter: Limiter;
+        beforeEach(async () => {
+          limiter = make();
+          await limiter.consume('first');
+        });
 
-      it('carry at most 64', async () => {
-        const limiter = make();
-        await limiter.consume('first');
-        await clients.redis.config('RESETSTAT');
-        await together(1000, (i) => limiter.consume(`key${i}`));
-        expect((await calls())['evalsha']).to.be.within(7 + 1000 / 64, 7 + 1000 / 64 + 10);
+        /** How many calls so many decisions make, that are asked for so many ms apart. */
+        async function callsOf(count: number, apart: number): Promise<number> {
+          await clients.redis.config('RESETSTAT');
+          let now = performance.now();
+          const clock = mock.method(performance, 'now', () => (now += apart));
+          const asked = Array.from({ length: count }, (_, i) => limiter.consume(`key${i}`));
+          clock.mock.restore();
+          await Promise.all(asked);
+          return (await calls())['evalsha']!;
+        }
+
+        it('up to seven alone', async () => {
+          expect(await callsOf(7, 0)).to.equal(7);
+          expect(await callsOf(7, 1)).to.equal(7);
+        });
+
+        it('in quick succession: a part of all that are under way', async () => {
+          // 4 of 11 under way, 5 of 16, 8 of 24, 11 of 35; half of more than 40.
+          for (const [count, batches] of [
+            [7 + 1, 1],
+            [7 + 4, 1],
+            [7 + 4 + 1, 2],
+            [7 + 4 + 5, 2],
+            [7 + 4 + 5 + 8, 3],
+            [7 + 4 + 5 + 8 + 11 + 35, 5],
+          ] as const) {
+            expect(await callsOf(count, 0), `${count}`).to.equal(7 + batches);
+          }
+        });
+
+        it('else all of one turn together', async () => {
+          for (const count of [1, 4, 40, 64]) expect(await callsOf(7 + count, 0.01)).to.equal(7 + 1);
+        });
+
+        it('64 at most', async () => {
+          expect(await callsOf(7 + 65, 0.01)).to.equal(7 + 2);
+          expect(await callsOf(7 + 4 + 5 + 8 + 11 + 35 + 64 + 64, 0)).to.equal(7 + 7);
+        });
       });
 
       it('of two sets are two', async () => {
