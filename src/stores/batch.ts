@@ -16,10 +16,11 @@ const PART_OF_MANY = 1 / 2;
 const MANY = 40;
 
 /**
- * But if they come further apart than this, ms, this process is busy with more than deciding, as between two requests: then what it
+ * But if many come further apart than this, ms, this process is busy with more than deciding, as between two requests: then what it
  * saves is calls, each of which costs it a write, and a batch is all that is asked for in one turn.
  */
 const APART = 0.004;
+const ENOUGH = 16;
 
 /** The most decisions of one call: the first one waits for the last one's answer. */
 const MOST = 64;
@@ -93,9 +94,7 @@ export class Batcher {
     if (batch) {
       batch.queries.push(query);
       batch.waiters.push(waiter);
-      const part = this.#pending > MANY ? PART_OF_MANY : PART_OF_SOME;
-      const { length } = batch.queries;
-      if (length >= MOST || (length >= part * this.#pending && inBurst(batch))) this.#dispatch(batch);
+      if (this.#isComplete(batch)) this.#dispatch(batch);
       return;
     }
     batch = { set, peek, queries: [query], waiters: [waiter], asked: performance.now(), burst: true };
@@ -111,6 +110,15 @@ export class Batcher {
       this.#scheduled = false;
       for (const open of this.#open.values()) this.#dispatch(open);
     });
+  }
+
+  #isComplete(batch: OpenBatch): boolean {
+    const { length } = batch.queries;
+    if (length >= MOST) return true;
+    // There each key is a call of its own, and those of a turn share a write.
+    if (this.#carrier.cluster) return false;
+    const part = this.#pending > MANY ? PART_OF_MANY : PART_OF_SOME;
+    return length >= part * this.#pending && (this.#pending <= ENOUGH || inBurst(batch));
   }
 
   #dispatch(batch: OpenBatch): void {

@@ -197,12 +197,20 @@ describe('calls', () => {
           }
         });
 
-        it('else all of one turn together', async () => {
-          for (const count of [1, 4, 40, 64]) expect(await callsOf(7 + count, 0.01)).to.equal(7 + 1);
+        it('else all of one turn together, from 16 under way on', async () => {
+          for (const [count, batches] of [
+            [7 + 4, 1],
+            [7 + 4 + 5, 2],
+            [7 + 4 + 5 + 1, 3],
+            [7 + 4 + 5 + 40, 3],
+            [7 + 4 + 5 + 64, 3],
+          ] as const) {
+            expect(await callsOf(count, 0.01), `${count}`).to.equal(7 + batches);
+          }
         });
 
         it('64 at most', async () => {
-          expect(await callsOf(7 + 65, 0.01)).to.equal(7 + 2);
+          expect(await callsOf(7 + 4 + 5 + 65, 0.01)).to.equal(7 + 4);
           expect(await callsOf(7 + 4 + 5 + 8 + 11 + 35 + 64 + 64, 0)).to.equal(7 + 7);
         });
       });
