@@ -16,11 +16,12 @@ const PART_OF_MANY = 1 / 2;
 const MANY = 40;
 
 /**
- * But if many come further apart than this, ms, this process is busy with more than deciding, as between two requests: then what it
- * saves is calls, each of which costs it a write, and a batch is all that is asked for in one turn.
+ * But if they come further apart than this, ms, this process is busy with more than deciding, as between two requests: then what it
+ * saves is calls, each of which costs it a write, and a batch is all that is asked for in one turn. With no more than `FEW_CALLS`
+ * under way they are so few calls that they are not worth a wait.
  */
 const APART = 0.004;
-const ENOUGH = 16;
+const FEW_CALLS = 16;
 
 /** The most decisions of one call: the first one waits for the last one's answer. */
 const MOST = 64;
@@ -115,10 +116,10 @@ export class Batcher {
   #isComplete(batch: OpenBatch): boolean {
     const { length } = batch.queries;
     if (length >= MOST) return true;
-    // There each key is a call of its own, and those of a turn share a write.
+    // In a cluster each key is a call of its own, and those of a turn share a write.
     if (this.#carrier.cluster) return false;
     const part = this.#pending > MANY ? PART_OF_MANY : PART_OF_SOME;
-    return length >= part * this.#pending && (this.#pending <= ENOUGH || inBurst(batch));
+    return length >= part * this.#pending && (this.#pending <= FEW_CALLS || inBurst(batch));
   }
 
   #dispatch(batch: OpenBatch): void {

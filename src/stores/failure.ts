@@ -66,6 +66,7 @@ class Call<T> implements Awaited, Listener<T> {
   readonly outcome = new Eventual<T>();
   due = 0;
   open = false;
+  previous: Awaited | undefined = undefined;
   next: Awaited | undefined = undefined;
 
   readonly #policy: FailurePolicy;

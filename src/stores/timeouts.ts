@@ -6,6 +6,8 @@ export interface Awaited {
   /** Set by `add`. */
   due: number;
   open: boolean;
+  /** Its neighbours among what is awaited. */
+  previous: Awaited | undefined;
   next: Awaited | undefined;
   /** Called with `HEADGATE_STORE_TIMEOUT` when the time is over, unless `settle` was. */
   expire(error: HeadgateError): void;
@@ -29,6 +31,7 @@ export class Timeouts {
   add(awaited: Awaited): void {
     awaited.due = performance.now() + this.#ms;
     awaited.open = true;
+    awaited.previous = this.#tail;
     if (this.#tail) this.#tail.next = awaited;
     else this.#head = awaited;
     this.#tail = awaited;
@@ -41,8 +44,13 @@ export class Timeouts {
   settle(awaited: Awaited): boolean {
     if (!awaited.open) return false;
     awaited.open = false;
-    while (this.#head && !this.#head.open) this.#head = this.#head.next;
-    if (!this.#head) this.#tail = undefined;
+    // At once, so that nothing is kept for as long as an older one stalls.
+    const { previous, next } = awaited;
+    if (previous) previous.next = next;
+    else this.#head = next;
+    if (next) next.previous = previous;
+    else this.#tail = previous;
+    awaited.previous = awaited.next = undefined;
     if (--this.#pending === 0) {
       this.#timer?.unref();
       for (const resolve of this.#idle.splice(0)) resolve();

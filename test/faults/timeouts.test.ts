@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { Timeouts, type Awaited } from '../../src/stores/timeouts.js';
+import { runs } from '../support/random.js';
+
+const MS = 20;
+
+describe('timeouts', () => {
+  it('expire what was not settled, and nothing else, in the order in which it was added', () =>
+    fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.option(fc.nat(1000), { nil: undefined }), { maxLength: 30 }),
+        async (plan) => {
+          const timeouts = new Timeouts(MS);
+          const expired: number[] = [];
+          const calls = plan.map((_, i): Awaited & { i: number } => ({
+            i,
+            due: 0,
+            open: false,
+            previous: undefined,
+            next: undefined,
+            expire: ({ code }) => {
+              assert.equal(code, 'HEADGATE_STORE_TIMEOUT');
+              expired.push(i);
+            },
+          }));
+          for (const call of calls) timeouts.add(call);
+          // In the order of their numbers; what has none stalls.
+          const settled = calls
+            .filter(({ i }) => plan[i] !== undefined)
+            .sort((a, b) => plan[a.i]! - plan[b.i]!);
+          for (const call of settled) {
+            assert.equal(timeouts.settle(call), true);
+            assert.equal(timeouts.settle(call), false);
+            // Nothing of it is kept for those that stall.
+            assert.ok(!call.previous && !call.next && !calls.some((other) => other.next === call));
+          }
+          await timeouts.idle();
+          const stalled = calls.filter(({ i }) => plan[i] === undefined);
+          assert.deepEqual(
+            expired,
+            stalled.map(({ i }) => i),
+          );
+          for (const call of stalled) assert.equal(timeouts.settle(call), false);
+        },
+      ),
+      runs('memory', 40, 40),
+    ));
+});
