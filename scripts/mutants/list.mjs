@@ -29,9 +29,9 @@ export const mutants = {
       'a window that is over still counts',
     ],
     ['if reset > 0 and reset <= window then', 'if reset > 0 then', 'a window that was shortened is not cut'],
-    ['p[1] < 1048576 and', '', 'units of a large limit end the window'],
-    ['p[2] < 1073741824 and', '', 'a long window is over at once'],
-    ['used + cost < 2097152 and redis', 'redis', 'units of a limit that was raised end the window'],
+    ['p[1] < 2 ^ 20 and', '', 'units of a large limit end the window'],
+    ['p[2] < 2 ^ 30 and', '', 'a long window is over at once'],
+    ['used + cost < 2 ^ 21 and redis', 'redis', 'units of a limit that was raised end the window'],
     ['  if stop <= now or not (used', '  if stop < now or not (used', '< for <= at the end of the window'],
     ["if writable and stop == -1 then redis.call('DEL', key) end", '', 'a key without TTL does not heal'],
     [
@@ -360,8 +360,8 @@ export const mutants = {
   ],
   'src/stores/set-ban.lua': [['tonumber(ARGV[2])', '1000', 'a second, whatever was said']],
   'src/stores/common.lua': [
-    ['remaining < 1048576', 'remaining <= 1048576', 'a million units are one more millisecond'],
-    [' and reset < 4294967296', '', 'a long wait takes units with it'],
+    ['remaining < 2 ^ 20', 'remaining <= 2 ^ 20', 'a million units are one more millisecond'],
+    [' and reset < 2 ^ 32', '', 'a long wait takes units with it'],
     ['now = time[1] * 1000 + math.floor(time[2] / 1000)', 'now = time[1] * 1000', 'time in whole seconds'],
     ['if deadline >= 0 then', 'if true then', "the test's clock is ignored"],
   ],

@@ -10,11 +10,11 @@ local fixed_window = { params = 2 }
 -- Whether units, of which a debt may be twice the limit and a charge once, stay below 2^22, and the window is no more than half of
 -- 2^31 ms, so that what has ended is told from what has not.
 local function fixed_window_packs(p, used)
-  return p[1] < 1048576 and p[2] < 1073741824 and used < 2097152
+  return p[1] < 2 ^ 20 and p[2] < 2 ^ 30 and used < 2 ^ 21
 end
 
 local function fixed_window_write(key, p, used, stop)
-  local value = fixed_window_packs(p, used) and used - stop % 2147483648 * 4194304 or used
+  local value = fixed_window_packs(p, used) and used - stop % 2 ^ 31 * 2 ^ 22 or used
   redis.call('SET', key, value, 'PXAT', stop)
 end
 
@@ -23,7 +23,7 @@ local function fixed_window_read(key, p, now, writable)
   if not value then return 0, 0 end
   if type(value) == 'table' then return nil, value.err end
   local used = tonumber(value)
-  if used and used < 0 and used > -2 ^ 53 then used = used % 4194304 end
+  if used and used < 0 and used > -2 ^ 53 then used = used % 2 ^ 22 end
   local stop = redis.call('PEXPIRETIME', key)
   if stop <= now or not (used and used >= 0 and used < 2 ^ 53) then
     -- A key without a TTL has no window: it is no state.
@@ -54,7 +54,7 @@ function fixed_window.commit(key, p, cost, now, used, stop)
   end
   -- INCRBY would take a state from below 0 past its units; it refuses some texts that tonumber takes; SET then raises what is
   -- not about the text (OOM).
-  local charged = used + cost < 2097152 and redis.pcall('INCRBY', key, cost)
+  local charged = used + cost < 2 ^ 21 and redis.pcall('INCRBY', key, cost)
   if type(charged) ~= 'number' then fixed_window_write(key, p, used + cost, stop) end
   return p[1] - used - cost, stop - now
 end
@@ -73,8 +73,8 @@ function fixed_window.charge(key, p, cost, now, text, tested)
   end
   if type(value) == 'table' then return end
   if value < 0 then
-    local used = value % 4194304
-    local reset = ((used - value) / 4194304 - now) % 2147483648
+    local used = value % 2 ^ 22
+    local reset = ((used - value) / 2 ^ 22 - now) % 2 ^ 31
     -- A key that is there when its window is long over would seem to be in it.
     if tested and redis.call('PEXPIRETIME', key) ~= now + reset then reset = 0 end
     if reset > 0 and reset <= window then

@@ -75,8 +75,8 @@ now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now > deadline then error({ err = string.format('HEADGATE_LATE %.0f', now) }) end
 end
 local function headgate_say(reply, filled, wait, remaining, reset)
-if wait == 0 and remaining < 1048576 and reset < 4294967296 then
-reply[filled + 1] = reset * 1048576 + remaining
+if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
+reply[filled + 1] = reset * 2 ^ 20 + remaining
 return filled + 1
 end
 reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = -1, wait, remaining, reset
@@ -259,10 +259,10 @@ return reply
 `,
   'fixed-window': `local fixed_window = { params = 2 }
 local function fixed_window_packs(p, used)
-return p[1] < 1048576 and p[2] < 1073741824 and used < 2097152
+return p[1] < 2 ^ 20 and p[2] < 2 ^ 30 and used < 2 ^ 21
 end
 local function fixed_window_write(key, p, used, stop)
-local value = fixed_window_packs(p, used) and used - stop % 2147483648 * 4194304 or used
+local value = fixed_window_packs(p, used) and used - stop % 2 ^ 31 * 2 ^ 22 or used
 redis.call('SET', key, value, 'PXAT', stop)
 end
 local function fixed_window_read(key, p, now, writable)
@@ -270,7 +270,7 @@ local value = redis.pcall('GET', key)
 if not value then return 0, 0 end
 if type(value) == 'table' then return nil, value.err end
 local used = tonumber(value)
-if used and used < 0 and used > -2 ^ 53 then used = used % 4194304 end
+if used and used < 0 and used > -2 ^ 53 then used = used % 2 ^ 22 end
 local stop = redis.call('PEXPIRETIME', key)
 if stop <= now or not (used and used >= 0 and used < 2 ^ 53) then
 if writable and stop == -1 then redis.call('DEL', key) end
@@ -295,7 +295,7 @@ if stop == 0 then
 fixed_window_write(key, p, cost, now + p[2])
 return p[1] - cost, p[2]
 end
-local charged = used + cost < 2097152 and redis.pcall('INCRBY', key, cost)
+local charged = used + cost < 2 ^ 21 and redis.pcall('INCRBY', key, cost)
 if type(charged) ~= 'number' then fixed_window_write(key, p, used + cost, stop) end
 return p[1] - used - cost, stop - now
 end
@@ -309,8 +309,8 @@ return 0, limit - cost, window
 end
 if type(value) == 'table' then return end
 if value < 0 then
-local used = value % 4194304
-local reset = ((used - value) / 4194304 - now) % 2147483648
+local used = value % 2 ^ 22
+local reset = ((used - value) / 2 ^ 22 - now) % 2 ^ 31
 if tested and redis.call('PEXPIRETIME', key) ~= now + reset then reset = 0 end
 if reset > 0 and reset <= window then
 if used <= limit then return 0, limit - used, reset end

@@ -16,8 +16,8 @@ end
 -- One policy's verdict, appended to a reply that is filled so far; returns how far it is filled then. Clients read numbers slowly:
 -- what most are told, an admission of usual size, is one: resetAfter * 2^20 + remaining. All else is -1, wait, remaining, resetAfter.
 local function headgate_say(reply, filled, wait, remaining, reset)
-  if wait == 0 and remaining < 1048576 and reset < 4294967296 then
-    reply[filled + 1] = reset * 1048576 + remaining
+  if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
+    reply[filled + 1] = reset * 2 ^ 20 + remaining
     return filled + 1
   end
   reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = -1, wait, remaining, reset

@@ -9,10 +9,13 @@ export interface Listener<T> {
  * Each promise between two layers would cost a good part of a decision.
  */
 export class Eventual<T> implements Promise<T>, Listener<T> {
-  readonly [Symbol.toStringTag] = 'Eventual';
   #listener: Listener<T> | undefined;
   /** For those who don't listen, but await. */
   #promise: Promise<T> | undefined;
+
+  get [Symbol.toStringTag](): string {
+    return 'Eventual';
+  }
 
   resolve(value: T): void {
     if (this.#listener) this.#listener.resolve(value);

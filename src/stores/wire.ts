@@ -46,13 +46,11 @@ export function decode(reply: unknown, queries: number, banning: boolean, count:
     if (ban > 0) {
       answers.push({ now, ban, verdicts: [] });
     } else if (count === 1 && isPacked(numbers[at])) {
-      // An array literal has just the room it needs, and most replies are this.
-      const reset = Math.floor(numbers[at]! / UNITS);
-      answers.push({ now, ban, verdicts: [0, small(numbers[at]! - reset * UNITS), small(reset)] });
-      at++;
+      // Most replies are this: an array of just the room it needs.
+      answers.push({ now, ban, verdicts: unpacked(numbers[at++]!) });
     } else {
       const verdicts: number[] = [];
-      for (let n = 0; n < count; n++) at = unpack(numbers, at, verdicts);
+      for (let n = 0; n < count; n++) at = read(numbers, at, verdicts);
       answers.push({ now, ban, verdicts });
     }
   }
@@ -64,11 +62,16 @@ function isPacked(number: unknown): boolean {
   return typeof number === 'number' && number >= 0;
 }
 
+/** The verdict of one number: an admission. */
+function unpacked(packed: number): [wait: number, remaining: number, reset: number] {
+  const reset = Math.floor(packed / UNITS);
+  return [0, small(packed - reset * UNITS), small(reset)];
+}
+
 /** Reads one verdict, and returns where the next one is. */
-function unpack(numbers: readonly number[], at: number, verdicts: number[]): number {
+function read(numbers: readonly number[], at: number, verdicts: number[]): number {
   if (isPacked(numbers[at])) {
-    const reset = Math.floor(numbers[at]! / UNITS);
-    verdicts.push(0, small(numbers[at]! - reset * UNITS), small(reset));
+    verdicts.push(...unpacked(numbers[at]!));
     return at + 1;
   }
   if (numbers[at] !== -1) throw malformedReply(numbers);
