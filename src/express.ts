@@ -1,6 +1,8 @@
-import type { Request, RequestHandler, Response } from 'express';
+import { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Application, Request, RequestHandler, Response } from 'express';
 import type { Decision } from './decision.js';
-import { Flow, type Framework } from './http/flow.js';
+import { Flow, type Framework, type Trail } from './http/flow.js';
 import { compileOptions, HTTP_OPTIONS, type HttpOptions } from './http/options.js';
 import { checkShape } from './validate.js';
 
@@ -19,8 +21,71 @@ declare global {
   }
 }
 
+// Express gives each request a hidden class of its own, to which V8 takes 2 µs to add a property, and for which its inline caches are
+// filled in vain. So nothing is added to a request, and what all requests share is looked up on their prototype, once.
+
+/** What each request has passed. */
+const trails = new WeakMap<object, Trail<Request, Response>>();
+
+/** `req.rateLimit`, on the prototype that all requests of Express share. */
+const rateLimitProperty = {
+  configurable: true,
+  enumerable: true,
+  get(this: object): Decision | undefined {
+    return trails.get(this)?.decision;
+  },
+  /** As if it was no accessor. */
+  set(this: object, value: unknown): void {
+    const description = { value, configurable: true, enumerable: true, writable: true };
+    Object.defineProperty(this, 'rateLimit', description);
+  },
+};
+
+/** What requests with one prototype have in common. */
+interface Kind {
+  readonly prototype: object;
+  /** Their `rateLimit` is the one above. */
+  readonly tells: boolean;
+  /** Their `ip` is Express' own: the socket's address unless the app trusts a proxy. */
+  readonly knowsIp: boolean;
+}
+
+/** An app's requests are of one kind, and most servers have one app. */
+let lastKind: Kind | undefined;
+
+function kindOf(req: Request): Kind {
+  const prototype = Object.getPrototypeOf(req) as object;
+  if (prototype !== lastKind?.prototype) lastKind = makeKind(prototype);
+  return lastKind;
+}
+
+function makeKind(prototype: object): Kind {
+  // An app's own prototype, those of apps that it is mounted in, and Express'. Tests bring requests that have none of them.
+  const chain: object[] = [];
+  let link: object | null = prototype;
+  for (; link && link !== IncomingMessage.prototype; link = Object.getPrototypeOf(link) as object | null)
+    chain.push(link);
+  const shared = chain.at(-1);
+  if (!link || !shared) return { prototype, tells: false, knowsIp: false };
+  if (!('rateLimit' in prototype)) Object.defineProperty(shared, 'rateLimit', rateLimitProperty);
+  const getter = (name: string): unknown =>
+    chain.map((each) => Object.getOwnPropertyDescriptor(each, name)).find(Boolean)?.get;
+  return {
+    prototype,
+    tells: getter('rateLimit') === rateLimitProperty.get,
+    knowsIp: String(getter('ip')).includes('trust proxy fn'),
+  };
+}
+
+function ipOf(req: Request): string | undefined {
+  if (!kindOf(req).knowsIp || Object.hasOwn(req, 'ip')) return req.ip;
+  const app = Reflect.get(req, 'app') as Application;
+  if (app.get('trust proxy') !== false) return req.ip;
+  return (Reflect.get(req, 'socket') as Socket).remoteAddress;
+}
+
 const framework: Framework<Request, Response> = {
-  ip: (req) => req.ip,
+  ip: ipOf,
   raw: (res) => res,
   getHeader: (res, name) => res.getHeader(name),
   setHeader: (res, name, value) => void res.setHeader(name, value),
@@ -29,6 +94,11 @@ const framework: Framework<Request, Response> = {
   send: (res, status, body) => {
     res.writeHead(status, { 'Content-Type': 'application/problem+json', 'Content-Length': body.length });
     res.end(body);
+  },
+  trail: (req) => trails.get(req),
+  keep: (req, trail) => {
+    trails.set(req, trail);
+    if (!kindOf(req).tells || Object.hasOwn(req, 'rateLimit')) req.rateLimit = trail.decision;
   },
 };
 

@@ -6,31 +6,27 @@ import { checkGeneratedKey, isPromise, type CompiledOptions } from './options.js
 import { problemOf, statusOf } from './problem.js';
 
 /** What an adapter knows of its framework. */
-export interface Framework<Req, Res> extends HeaderTarget<Res> {
+export interface Framework<Req extends object, Res> extends HeaderTarget<Res> {
   /** The client's address, as far as the framework trusts what it was told of it. */
   ip(req: Req): string | undefined;
   raw(res: Res): ServerResponse;
   setStatus(res: Res, status: number): void;
   /** Answers with a body of type application/problem+json; it is ASCII. */
   send(res: Res, status: number, body: string): void;
+  /** The limiters that have decided on a request. */
+  trail(req: Req): Trail<Req, Res> | undefined;
+  /** Keeps the trail with its request, and shows the latest decision as `rateLimit` on it. */
+  keep(req: Req, trail: Trail<Req, Res>): void;
 }
 
 /** Goes on with the request, or fails it. */
 export type Next = (error?: unknown) => void;
 
 /** The limiters that have decided on a request, the latest first. */
-interface Trail<Req extends object, Res> {
+export interface Trail<Req extends object, Res> {
   readonly flow: Flow<Req, Res>;
   readonly decision: Decision;
   readonly before: Trail<Req, Res> | undefined;
-}
-
-/** Where a request keeps its trail. A framework that can is told of it beforehand: V8 is slow at adding a property. */
-export const TRAIL = Symbol('headgate.trail');
-
-interface Limited<Req extends object, Res> {
-  rateLimit?: Decision | undefined;
-  [TRAIL]?: Trail<Req, Res>;
 }
 
 /** What happens to a request, whatever the framework. Without a promise as long as nothing on its way needs one. */
@@ -74,7 +70,7 @@ export class Flow<Req extends object, Res> {
 
   /** Mounted twice, a limiter still charges a request once. */
   #hasDecided(req: Req): boolean {
-    for (let trail = (req as Limited<Req, Res>)[TRAIL]; trail; trail = trail.before) {
+    for (let trail = this.#framework.trail(req); trail; trail = trail.before) {
       if (trail.flow === this) return true;
     }
     return false;
@@ -178,19 +174,19 @@ export class Flow<Req extends object, Res> {
   /** Tells everyone of the decision; true if the request goes on. */
   #conclude(decision: Decision, req: Req, res: Res): MaybePromise<boolean> {
     const { limiter, onDecision, writeHeaders } = this.#options;
-    const limited = req as Limited<Req, Res>;
-    const before = limited[TRAIL];
-    limited.rateLimit = decision;
-    limited[TRAIL] = { flow: this, decision, before };
+    const before = this.#framework.trail(req);
+    this.#framework.keep(req, { flow: this, decision, before });
     if (onDecision) report(onDecision, decision, req);
-    const response = this.#framework.raw(res);
-    if (!response.headersSent && !limiter.shadow) {
-      writeHeaders(this.#framework, res, decision, before !== undefined);
+    try {
+      if (!limiter.shadow) writeHeaders(this.#framework, res, decision, before !== undefined);
+    } catch (error) {
+      // Not asked before: that would be one more thing for V8 to look up on Express' responses.
+      if (!this.#framework.raw(res).headersSent) throw error;
     }
     if (decision.allowed) return true;
     // A denied request charges nothing, whatever limiters it has passed before.
     for (let trail = before; trail; trail = trail.before) trail.decision.cancel().catch(ignore);
-    return this.#deny(decision, req, res, response);
+    return this.#deny(decision, req, res, this.#framework.raw(res));
   }
 
   #deny(decision: Decision, req: Req, res: Res, response: ServerResponse): MaybePromise<boolean> {

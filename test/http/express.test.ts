@@ -92,6 +92,106 @@ for (const [version, express] of Object.entries({ 4: express4 as unknown as type
       app.get('/', (req, res) => void res.json({ decision: req.rateLimit ?? 'none' }));
       expect((await request(app).get('/')).body).to.deep.equal({ decision: 'none' });
     });
+
+    it('shows the last decision as req.rateLimit, also after the app that it was made in', async () => {
+      const app = express();
+      const inner = express();
+      app.use(rateLimit({ name: 'outer', limit: 5, window }));
+      inner.use(rateLimit({ name: 'inner', limit: 3, window }));
+      app.use('/inner', inner);
+      app.use((req, res) => void res.json({ limit: req.rateLimit?.limit }));
+      expect((await request(app).get('/inner')).body).to.deep.equal({ limit: 3 });
+      expect((await request(app).get('/')).body).to.deep.equal({ limit: 5 });
+    });
+
+    it('takes the place of what others have set as req.rateLimit, and others take its place', async () => {
+      const app = express();
+      const set: (value: string) => express5.RequestHandler = (value) => (req, _res, next) => {
+        (req as { rateLimit?: unknown }).rateLimit = value;
+        next();
+      };
+      const show: express5.RequestHandler = (req, res) =>
+        void res.json(Object.entries(req).find(([name]) => name === 'rateLimit')?.[1] ?? req.rateLimit);
+      const limit = rateLimit({ limit: 100, window });
+      app.get('/before', set('before'), limit, show);
+      app.get('/after', limit, set('after'), show);
+      for (let i = 0; i < 2; i++) {
+        expect((await request(app).get('/before')).body).to.include({ limit: 100 });
+        expect((await request(app).get('/after')).body).to.equal('after');
+      }
+    });
+
+    it('limits a request that is not of Express, too', () => {
+      const limit = rateLimit({ limit: 1, window });
+      const req = { ip: '192.0.2.1', headers: {} } as express5.Request;
+      const res = { setHeader: () => {}, getHeader: () => undefined } as unknown as express5.Response;
+      limit(req, res, (error) => expect(error).to.equal(undefined));
+      expect(req.rateLimit).to.include({ allowed: true, key: '192.0.2.1' });
+    });
+
+    it('goes on without header fields if the response has begun', async () => {
+      const app = express();
+      app.use((_req, res, next) => {
+        res.writeHead(200);
+        next();
+      });
+      app.use(rateLimit({ limit: 1, window }));
+      app.use((_req, res) => void res.end('ok'));
+      const response = await request(app).get('/');
+      expect(response.text).to.equal('ok');
+      expect(response.headers).not.to.have.any.keys('ratelimit', 'ratelimit-limit');
+    });
+
+    describe('by req.ip', () => {
+      const forwarded = async (app: express5.Express) => {
+        app.use(rateLimit({ limit: 100, window }));
+        app.get('/', (req, res) => void res.json([req.rateLimit?.key, req.ip]));
+        const response = await request(app).get('/').set('X-Forwarded-For', '192.0.2.1, 192.0.2.2');
+        return response.body as string[];
+      };
+
+      for (const [trusted, expected] of [
+        [undefined, /^(::ffff:)?127\.0\.0\.1$/],
+        [false, /^(::ffff:)?127\.0\.0\.1$/],
+        [true, /^192\.0\.2\.1$/],
+        [1, /^192\.0\.2\.2$/],
+        ['loopback', /^192\.0\.2\.2$/],
+        [(address: string) => address !== '192.0.2.1', /^192\.0\.2\.1$/],
+      ] as const) {
+        it(`with trust proxy ${String(trusted)}`, async () => {
+          const app = express();
+          if (trusted !== undefined) app.set('trust proxy', trusted);
+          const [key, ip] = await forwarded(app);
+          expect(ip).to.match(expected);
+          expect(key).to.equal(ip?.replace('::ffff:', ''));
+        });
+      }
+
+      it('with what the app that it is mounted in trusts', async () => {
+        const app = express();
+        app.set('trust proxy', true);
+        const inner = express();
+        app.use(inner);
+        expect(await forwarded(inner).then(() => request(app).get('/').set('X-Forwarded-For', '192.0.2.1')))
+          .to.have.property('body')
+          .that.deep.equals(['192.0.2.1', '192.0.2.1']);
+      });
+
+      it('as a middleware has defined it on the request', async () => {
+        const app = express();
+        app.use((req, _res, next) => {
+          Object.defineProperty(req, 'ip', { value: '192.0.2.3' });
+          next();
+        });
+        expect(await forwarded(app)).to.deep.equal(['192.0.2.3', '192.0.2.3']);
+      });
+
+      it('as the app has defined it for all its requests', async () => {
+        const app = express();
+        Object.defineProperty(app.request, 'ip', { get: () => '192.0.2.4' });
+        expect(await forwarded(app)).to.deep.equal(['192.0.2.4', '192.0.2.4']);
+      });
+    });
   });
 }
 
