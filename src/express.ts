@@ -1,6 +1,5 @@
 import { IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
-import type { Application, Request, RequestHandler, Response } from 'express';
+import type { Request, RequestHandler, Response } from 'express';
 import type { Decision } from './decision.js';
 import { Flow, type Framework, type Trail } from './http/flow.js';
 import { compileOptions, HTTP_OPTIONS, type HttpOptions } from './http/options.js';
@@ -24,8 +23,14 @@ declare global {
 // Express gives each request a hidden class of its own, to which V8 takes 2 µs to add a property, and for which its inline caches are
 // filled in vain. So nothing is added to a request, and what all requests share is looked up on their prototype, once.
 
-/** What each request has passed. */
+/** What each request has passed; of one that is not Express', a property. */
 const trails = new WeakMap<object, Trail<Request, Response>>();
+
+const TRAIL = Symbol('headgate.trail');
+
+interface Limited extends Request {
+  [TRAIL]?: Trail<Request, Response>;
+}
 
 /** `req.rateLimit`, on the prototype that all requests of Express share. */
 const rateLimitProperty = {
@@ -44,7 +49,7 @@ const rateLimitProperty = {
 /** What requests with one prototype have in common. */
 interface Kind {
   readonly prototype: object;
-  /** Their `rateLimit` is the one above. */
+  /** They have an entry in `trails`, and their `rateLimit` is the one above. */
   readonly tells: boolean;
   /** Their `ip` is Express' own: the socket's address unless the app trusts a proxy. */
   readonly knowsIp: boolean;
@@ -79,9 +84,9 @@ function makeKind(prototype: object): Kind {
 
 function ipOf(req: Request): string | undefined {
   if (!kindOf(req).knowsIp || Object.hasOwn(req, 'ip')) return req.ip;
-  const app = Reflect.get(req, 'app') as Application;
+  const app = Reflect.get(req, 'app');
   if (app.get('trust proxy') !== false) return req.ip;
-  return (Reflect.get(req, 'socket') as Socket).remoteAddress;
+  return Reflect.get(req, 'socket').remoteAddress;
 }
 
 const framework: Framework<Request, Response> = {
@@ -95,10 +100,12 @@ const framework: Framework<Request, Response> = {
     res.writeHead(status, { 'Content-Type': 'application/problem+json', 'Content-Length': body.length });
     res.end(body);
   },
-  trail: (req) => trails.get(req),
-  keep: (req, trail) => {
-    trails.set(req, trail);
-    if (!kindOf(req).tells || Object.hasOwn(req, 'rateLimit')) req.rateLimit = trail.decision;
+  trail: (req) => (kindOf(req).tells ? trails.get(req) : (req as Limited)[TRAIL]),
+  keep: (req: Limited, trail) => {
+    const { tells } = kindOf(req);
+    if (tells) trails.set(req, trail);
+    else req[TRAIL] = trail;
+    if (!tells || Object.hasOwn(req, 'rateLimit')) req.rateLimit = trail.decision;
   },
 };
 

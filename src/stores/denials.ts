@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks';
+import { DeniedKeys } from './denied-keys.js';
 import type { PolicySet, Query, Reply, Subject } from './store.js';
 
 /** Denials that are remembered, and changes, each per limiter name. */
@@ -6,16 +7,6 @@ const MOST = 10_000;
 
 /** A store's clock counts whole milliseconds: it may admit up to one earlier than it said. */
 const TICK = 1;
-
-/** What the store has denied, and for how long. Times are those of the memory's clock. */
-interface Denial {
-  readonly policies: string;
-  readonly cost: number;
-  readonly reply: Reply;
-  /** When the reply came: the wait that it tells began no later. */
-  readonly received: number;
-  readonly until: number;
-}
 
 /** That the store may have another state of a key than what was asked before tells. */
 interface KeyChange {
@@ -29,7 +20,7 @@ interface Scope {
   /** The first policies; and whether there have been others, that share state with them (tiers). */
   readonly policies: string;
   several: boolean;
-  readonly denials: Map<string, Denial>;
+  readonly denied: DeniedKeys;
   /** The last change of each key, oldest first. */
   readonly changes: Map<string, KeyChange>;
   /** The last change that had to be forgotten: what was asked before it may be older than a change. */
@@ -72,7 +63,8 @@ export class Denials {
       ]);
       let scope = this.#scopes.get(set.name);
       if (!scope) {
-        scope = { policies, several: false, denials: new Map(), changes: new Map(), forgotten: -Infinity };
+        const denied = new DeniedKeys(policies, MOST);
+        scope = { policies, several: false, denied, changes: new Map(), forgotten: -Infinity };
         this.#scopes.set(set.name, scope);
       }
       scope.several ||= scope.policies !== policies;
@@ -87,51 +79,51 @@ export class Denials {
   /** The answer to a query, if the store is known to deny it now. */
   recall({ set, key, cost, peek }: Query): Reply | undefined {
     const { scope, policies } = this.#view(set);
-    // A new string is hashed when it is looked up.
-    if (scope.denials.size === 0 || peek) return undefined;
-    const denial = scope.denials.get(key);
-    if (!denial) return undefined;
-    // A ban denies any cost. Of another cost than this one the store alone knows when it is admitted.
-    if (denial.policies === policies && denial.cost !== cost && denial.reply.ban === 0) return undefined;
+    const { denied } = scope;
+    const slot = peek ? 0 : denied.find(key);
+    if (slot === 0) return undefined;
+    const alike = denied.policiesOf(slot) === policies;
+    // Of another cost than this one the store alone knows when it is admitted.
+    if (alike && !denied.denies(slot, cost)) return undefined;
     const now = this.#clock();
     // Other policies may rewrite the state that they share with these: what these said is no longer known to hold.
-    if (now >= denial.until || denial.policies !== policies) {
-      scope.denials.delete(key);
+    if (!alike || now >= denied.until(slot)) {
+      denied.delete(slot);
       return undefined;
     }
-    return later(denial.reply, Math.floor(now - denial.received));
+    return denied.reply(slot, now);
   }
 
   /** Takes note of what the store answered to a query that was asked at `asked`. */
   learn({ set, key, cost, peek }: Query, reply: Reply, asked: number): void {
     if (peek) return;
     const { scope, policies } = this.#view(set);
+    const { denied } = scope;
     const change = scope.changes.size === 0 ? undefined : scope.changes.get(key);
     if (scope.several) {
-      if (scope.denials.get(key)?.policies !== policies) scope.denials.delete(key);
+      const slot = denied.find(key);
+      if (slot !== 0 && denied.policiesOf(slot) !== policies) denied.delete(slot);
       const alone = !change || change.by === policies || change.at < asked;
       this.#note(scope, key, alone ? policies : undefined);
     }
     const wait = denialOf(set, reply);
     if (wait === 0) {
       // Another cost was admitted: the one that was denied has to wait longer now.
-      if (scope.denials.size > 0) scope.denials.delete(key);
+      denied.delete(denied.find(key));
       return;
     }
     if (change ? asked <= change.at && change.by !== policies : asked <= scope.forgotten) return;
     const until = asked + Math.min(this.#longest, wait - TICK);
     const received = this.#clock();
     if (until <= received) return;
-    // The oldest goes: it has been of use, and what is denied still comes back with the next answer.
-    if (scope.denials.size >= MOST && !scope.denials.has(key)) scope.denials.delete(first(scope.denials));
     const noted = reply.ban === 0 ? reply : { now: reply.now, ban: Math.abs(reply.ban), verdicts: [] };
-    scope.denials.set(key, { policies, cost, reply: noted, received, until });
+    denied.set(key, { policies, cost, reply: noted, received, until });
   }
 
   /** Forgets a key's denial. To be called before the store is told of a change, and after it has answered or failed. */
   forget({ set, key }: Subject): void {
     const { scope } = this.#view(set);
-    scope.denials.delete(key);
+    scope.denied.delete(scope.denied.find(key));
     this.#note(scope, key, undefined);
   }
 
@@ -164,20 +156,4 @@ function denialOf({ policies, ban }: PolicySet, reply: Reply): number {
   }
   // Denials that count towards a ban are counted by the store.
   return longest > 0 && ban !== undefined && ban.after > 0 ? 0 : longest;
-}
-
-/** What a denial says `passed` ms later. */
-function later({ now, ban, verdicts }: Reply, passed: number): Reply {
-  if (passed <= 0) return { now, ban, verdicts };
-  return { now: now + passed, ban: ban === 0 ? 0 : ban - passed, verdicts: counted(verdicts, passed) };
-}
-
-function counted(verdicts: readonly number[], passed: number): number[] {
-  // A copy of unknown length takes V8 longer than the rest of a remembered denial.
-  const copy = verdicts.length === 3 ? [verdicts[0]!, verdicts[1]!, verdicts[2]!] : verdicts.slice();
-  for (let i = 0; i < copy.length; i += 3) {
-    if (copy[i]! > 0) copy[i] = Math.max(0, copy[i]! - passed);
-    copy[i + 2] = Math.max(0, copy[i + 2]! - passed);
-  }
-  return copy;
 }

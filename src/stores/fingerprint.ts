@@ -12,6 +12,8 @@ const LONGEST = 2 * (TERMS - 1);
 const WIDE = 128;
 const HASHED = 255;
 
+const HASH_BYTES = 32;
+
 /** Random, of this process. */
 const factors = Float64Array.from({ length: TERMS + 3 }, () => randomInt(PRIME));
 
@@ -26,15 +28,22 @@ export const fingerprint = new Int32Array(4);
  * than one in 10^18 that a million keys and a billion others ever meet.
  */
 export function takeFingerprint(key: string): void {
-  if (key.length <= LONGEST && add(key, key.length)) return;
+  const { length } = key;
+  if (length <= LONGEST && add(key, length, length)) return;
   // The bytes of UTF-16, so that lone surrogates stay different.
   const bytes = Buffer.from(key, 'utf16le');
-  if (bytes.length <= LONGEST) add(bytes.toString('latin1'), WIDE + bytes.length);
-  else add(createHash('sha256').update(bytes).digest('binary'), HASHED);
+  if (bytes.length <= LONGEST) add(bytes.toString('latin1'), bytes.length, WIDE + bytes.length);
+  else add(createHash('sha256').update(bytes).digest('binary'), HASH_BYTES, HASHED);
 }
 
+/** V8 has a hidden class for each of the many ways to store a string, and looks up a method anew for each. */
+const charCodeAt = Function.prototype.call.bind(String.prototype.charCodeAt) as (
+  text: string,
+  i: number,
+) => number;
+
 /** False, and it is no fingerprint, if there are characters of more than 8 bits. */
-function add(text: string, tag: number): boolean {
+function add(text: string, length: number, tag: number): boolean {
   let first = factors[0]!;
   let second = factors[1]!;
   let third = factors[2]!;
@@ -44,9 +53,9 @@ function add(text: string, tag: number): boolean {
   let c = third * tag;
   let d = fourth * tag;
   let bits = 0;
-  for (let i = 0, at = 4; i < text.length; i += 2, at++) {
-    const low = text.charCodeAt(i);
-    const high = i + 1 < text.length ? text.charCodeAt(i + 1) : 0;
+  for (let i = 0, at = 4; i < length; i += 2, at++) {
+    const low = charCodeAt(text, i);
+    const high = i + 1 < length ? charCodeAt(text, i + 1) : 0;
     const pair = (high << 8) + low;
     bits |= low | high;
     first = second;

@@ -1,6 +1,6 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import type { rigs } from './worker.js';
 
 type Rigs = typeof rigs;
@@ -27,8 +27,8 @@ export async function startRig<N extends RigName>(
   name: N,
   options: RigOptions<N> & { dist: string },
 ): Promise<Remote<N>> {
-  const child = fork(fileURLToPath(new URL('./worker.ts', import.meta.url)), [name], {
-    execArgv: ['--import', 'tsx', '--expose-gc', '--max-old-space-size=8192'],
+  const child = fork(join(options.dist, 'worker.js'), [name], {
+    execArgv: ['--expose-gc', '--max-old-space-size=8192'],
     env: { ...process.env, NODE_ENV: 'production' },
   });
   await ask(child, 'start', [options]);

@@ -1,0 +1,97 @@
+// What was denied is found again as it was said, in a record or elsewhere, whatever came and went.
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { DeniedKeys, type Denial } from '../src/stores/denied-keys.js';
+import { runs } from './support/random.js';
+
+const BIG = 2 ** 31;
+
+const whole = (max: number) => fc.oneof(fc.nat(max), fc.constantFrom(0, 1, BIG - 1, BIG, 1e12));
+const verdict = fc.tuple(fc.oneof(fc.constant(-1), whole(1000)), whole(1000), whole(1000));
+const denials = fc.record({
+  policies: fc.constantFrom('these', 'these', 'those'),
+  cost: whole(3),
+  reply: fc.record({
+    now: fc.constantFrom(0, 1_800_000_000_000),
+    ban: fc.constantFrom(0, 0, 0, 5000),
+    verdicts: fc.array(verdict, { minLength: 0, maxLength: 2 }).map((list) => list.flat()),
+  }),
+});
+
+const steps = fc.array(
+  fc.record({
+    action: fc.constantFrom('set', 'set', 'set', 'delete', 'look'),
+    key: fc.nat(120).map((n) => `key ${n}`),
+    denial: denials,
+    pause: fc.constantFrom(0, 0, 0.5, 3),
+    life: fc.constantFrom(1, 20, 1e6),
+  }),
+  { minLength: 50, maxLength: 400 },
+);
+
+describe('denied keys', () => {
+  it('say what was denied until it is forgotten', () => {
+    fc.assert(
+      fc.property(steps, fc.constantFrom(1, 5, 64, 100, 1000), (list, most) => {
+        const denied = new DeniedKeys('these', most);
+        const model = new Map<string, Denial>();
+        let time = 0.25;
+        for (const { action, key, denial, pause, life } of list) {
+          time += pause;
+          if (action === 'set') {
+            const noted = { ...denial, received: time, until: time + life };
+            denied.set(key, noted);
+            model.set(key, noted);
+          } else if (action === 'delete') {
+            denied.delete(denied.find(key));
+            model.delete(key);
+          }
+          for (const known of [key, ...model.keys()]) {
+            const slot = denied.find(known);
+            const expected = model.get(known);
+            if (slot === 0) continue;
+            expect(expected, known).not.to.equal(undefined);
+            expect(denied.policiesOf(slot)).to.equal(expected!.policies);
+            expect(denied.until(slot)).to.equal(expected!.until);
+            for (const cost of [expected!.cost, expected!.cost + 1])
+              expect(denied.denies(slot, cost)).to.equal(cost === expected!.cost || expected!.reply.ban > 0);
+            expect(denied.reply(slot, time)).to.deep.equal(
+              after(expected!, Math.floor(time - expected!.received)),
+            );
+          }
+          if (action === 'set') expect(denied.find(key), 'what was said last').to.be.above(0);
+          expect(denied.size).to.be.at.most(Math.min(most, model.size));
+        }
+      }),
+      runs('memory', 300, 0),
+    );
+  });
+
+  it('forget the oldest first, and none as long as there is room', () => {
+    for (const most of [1, 64, 65, 1000]) {
+      const denied = new DeniedKeys('these', most);
+      const reply = { now: 0, ban: 0, verdicts: [5, 0, 5] };
+      const count = 3 * most;
+      for (let i = 0; i < count; i++) {
+        denied.set(`key ${i}`, { policies: 'these', cost: 1, reply, received: i, until: Infinity });
+        expect(denied.size).to.equal(Math.min(i + 1, most));
+      }
+      for (let i = 0; i < count; i++) expect(denied.find(`key ${i}`) > 0).to.equal(i >= count - most);
+    }
+  });
+
+  it('take the place of what is over before they take more memory', () => {
+    const denied = new DeniedKeys('these', 1000);
+    const reply = { now: 0, ban: 0, verdicts: [5, 0, 5] };
+    for (let i = 0; i < 5000; i++) {
+      denied.set(`key ${i}`, { policies: 'these', cost: 1, reply, received: i, until: i + 32 });
+    }
+    expect(denied.size).to.be.at.most(64);
+  });
+});
+
+/** What a denial says so many ms later. */
+function after({ reply: { now, ban, verdicts } }: Denial, ms: number) {
+  const rest = (time: number, i: number) => (i % 3 === 1 || time === -1 ? time : Math.max(0, time - ms));
+  return { now: now + ms, ban: ban === 0 ? 0 : ban - ms, verdicts: verdicts.map(rest) };
+}
