@@ -19,7 +19,12 @@ const fastifyRateLimit = createRequire(import.meta.url)('@fastify/rate-limit') a
 export interface HttpRigOptions {
   readonly framework: 'express' | 'fastify';
   readonly limiter:
-    'none' | 'headgate' | 'rate-limiter-flexible' | 'express-rate-limit' | '@fastify/rate-limit';
+    | 'none'
+    | 'headgate'
+    | 'headgate, the fields of peers'
+    | 'rate-limiter-flexible'
+    | 'express-rate-limit'
+    | '@fastify/rate-limit';
   /** Absent: in memory. */
   readonly redisPort: number | undefined;
   readonly limit: number;
@@ -27,8 +32,9 @@ export interface HttpRigOptions {
 
 type Options = HttpRigOptions & { dist: string };
 
-async function ours({ dist, redisPort, limit }: Options, name: string) {
-  const common = { name, algorithm: 'fixed-window', limit, window: WINDOW } as const;
+async function ours({ dist, limiter, redisPort, limit }: Options, name: string) {
+  const headers = limiter === 'headgate' ? {} : { headers: 'legacy' as const };
+  const common = { name, algorithm: 'fixed-window', limit, window: WINDOW, ...headers } as const;
   if (redisPort === undefined) return common;
   const { redisStore } = await headgateRedis(dist);
   return { ...common, store: redisStore(new Redis(redisPort)), timeout: '10s' } as const;
@@ -53,7 +59,8 @@ function flexibleHeaders({ msBeforeNext, remainingPoints }: RateLimiterRes, limi
 
 async function middleware(options: Options): Promise<RequestHandler | undefined> {
   const { limiter, redisPort, limit, dist } = options;
-  if (limiter === 'headgate') return (await headgateExpress(dist)).rateLimit(await ours(options, 'express'));
+  if (limiter.startsWith('headgate'))
+    return (await headgateExpress(dist)).rateLimit(await ours(options, 'express'));
   if (limiter === 'rate-limiter-flexible') {
     const flex = flexible(options, 'express');
     return (req, res, next) => {
@@ -79,7 +86,7 @@ async function middleware(options: Options): Promise<RequestHandler | undefined>
 
 async function protect(app: FastifyInstance, options: Options): Promise<void> {
   const { limiter, redisPort, limit, dist } = options;
-  if (limiter === 'headgate') {
+  if (limiter.startsWith('headgate')) {
     await app.register((await headgateFastify(dist)).rateLimitPlugin, await ours(options, 'fastify'));
   } else if (limiter === 'rate-limiter-flexible') {
     const flex = flexible(options, 'fastify');
