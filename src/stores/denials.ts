@@ -82,16 +82,11 @@ export class Denials {
     const { denied } = scope;
     const slot = peek ? 0 : denied.find(key);
     if (slot === 0) return undefined;
-    const alike = denied.policiesOf(slot) === policies;
     // Of another cost than this one the store alone knows when it is admitted.
-    if (alike && !denied.denies(slot, cost)) return undefined;
-    const now = this.#clock();
+    if (denied.policiesOf(slot) === policies) return denied.reply(slot, cost, this.#clock());
     // Other policies may rewrite the state that they share with these: what these said is no longer known to hold.
-    if (!alike || now >= denied.until(slot)) {
-      denied.delete(slot);
-      return undefined;
-    }
-    return denied.reply(slot, now);
+    denied.delete(slot);
+    return undefined;
   }
 
   /** Takes note of what the store answered to a query that was asked at `asked`. */

@@ -91,32 +91,37 @@ export class DeniedKeys {
   }
 
   policiesOf(slot: number): string {
-    return this.#denialElsewhere(slot)?.policies ?? this.#policies;
+    return this.#integers[slot * INTEGERS + WAIT] === ELSEWHERE
+      ? this.#elsewhere.get(slot)!.policies
+      : this.#policies;
   }
 
-  /** Whether it was this cost that was denied, or any. */
-  denies(slot: number, cost: number): boolean {
-    const elsewhere = this.#denialElsewhere(slot);
-    if (!elsewhere) return this.#integers[slot * INTEGERS + COST] === cost;
-    // A ban denies any cost.
-    return elsewhere.cost === cost || elsewhere.reply.ban !== 0;
-  }
-
-  until(slot: number): number {
-    return this.#numbers[slot * NUMBERS + UNTIL]!;
-  }
-
-  /** What the denial says at this moment. */
-  reply(slot: number, time: number): Reply {
-    const passed = Math.floor(time - this.#numbers[slot * NUMBERS + RECEIVED]!);
-    const elsewhere = this.#denialElsewhere(slot);
-    if (elsewhere) return later(elsewhere.reply, passed);
+  /**
+   * What a denial of this cost says at this moment. Undefined if it was another cost that was denied; or if it is over, and then
+   * it is forgotten.
+   */
+  reply(slot: number, cost: number, time: number): Reply | undefined {
     const integers = this.#integers;
+    const numbers = this.#numbers;
     const at = slot * INTEGERS;
-    const wait = rest(integers[at + WAIT]!, passed);
-    const reset = rest(integers[at + RESET]!, passed);
-    const now = this.#numbers[slot * NUMBERS + NOW]! + passed;
-    return { now, ban: 0, verdicts: [wait, integers[at + REMAINING]!, reset] };
+    const numbersAt = slot * NUMBERS;
+    if (time >= numbers[numbersAt + UNTIL]!) {
+      this.delete(slot);
+      return undefined;
+    }
+    const passed = Math.floor(time - numbers[numbersAt + RECEIVED]!);
+    const wait = integers[at + WAIT]!;
+    if (wait === ELSEWHERE) {
+      const denial = this.#elsewhere.get(slot)!;
+      // A ban denies any cost.
+      return denial.cost === cost || denial.reply.ban !== 0 ? later(denial.reply, passed) : undefined;
+    }
+    if (integers[at + COST] !== cost) return undefined;
+    return {
+      now: numbers[numbersAt + NOW]! + passed,
+      ban: 0,
+      verdicts: [rest(wait, passed), integers[at + REMAINING]!, rest(integers[at + RESET]!, passed)],
+    };
   }
 
   set(key: string, denial: Denial): void {
@@ -157,10 +162,6 @@ export class DeniedKeys {
     this.#size--;
   }
 
-  #denialElsewhere(slot: number): Denial | undefined {
-    return this.#integers[slot * INTEGERS + WAIT] === ELSEWHERE ? this.#elsewhere.get(slot) : undefined;
-  }
-
   #fits({ policies, cost, reply: { ban, verdicts } }: Denial): boolean {
     if (policies !== this.#policies || ban !== 0 || verdicts.length !== 3 || !isSmall(cost)) return false;
     return isSmall(verdicts[0]!) && isSmall(verdicts[1]!) && isSmall(verdicts[2]!);
@@ -170,7 +171,8 @@ export class DeniedKeys {
   #claim(time: number): number {
     const next = this.#hand === this.#slots ? 1 : this.#hand + 1;
     const isFree =
-      next <= this.#slots && (this.#integers[next * INTEGERS] === VACANT || this.until(next) <= time);
+      next <= this.#slots &&
+      (this.#integers[next * INTEGERS] === VACANT || this.#numbers[next * NUMBERS + UNTIL]! <= time);
     let slot = next;
     if (!isFree && this.#slots < this.#most) {
       slot = this.#slots + 1;
