@@ -55,12 +55,16 @@ interface Kind {
   readonly knowsIp: boolean;
 }
 
+const kinds = new WeakMap<object, Kind>();
+
 /** An app's requests are of one kind, and most servers have one app. */
 let lastKind: Kind | undefined;
 
 function kindOf(req: Request): Kind {
-  const prototype = Object.getPrototypeOf(req) as object;
-  if (prototype !== lastKind?.prototype) lastKind = makeKind(prototype);
+  const prototype = (Object.getPrototypeOf(req) ?? Object.prototype) as object;
+  if (prototype === lastKind?.prototype) return lastKind;
+  lastKind = kinds.get(prototype);
+  if (!lastKind) kinds.set(prototype, (lastKind = makeKind(prototype)));
   return lastKind;
 }
 
@@ -72,7 +76,7 @@ function makeKind(prototype: object): Kind {
     chain.push(link);
   const shared = chain.at(-1);
   if (!link || !shared) return { prototype, tells: false, knowsIp: false };
-  if (!('rateLimit' in prototype)) Object.defineProperty(shared, 'rateLimit', rateLimitProperty);
+  if (!('rateLimit' in prototype)) Reflect.defineProperty(shared, 'rateLimit', rateLimitProperty);
   const getter = (name: string): unknown =>
     chain.map((each) => Object.getOwnPropertyDescriptor(each, name)).find(Boolean)?.get;
   return {
