@@ -13,6 +13,7 @@ import { ensureServers } from './servers.mjs';
 const stages = [
   ['vectors'],
   ['laws/life', 'laws/clock', 'laws/charge', 'identity', 'laws/keys'],
+  ['laws/denied-keys', 'redis/denials'],
   ['stores', 'windows', 'features/live-change', 'bad-input', 'laws/bound', 'laws/retry'],
 ].map((names) => names.map((name) => `test/${name}.test.ts`));
 

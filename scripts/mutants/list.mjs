@@ -376,4 +376,30 @@ export const mutants = {
     [".replaceAll(':', '%3a')", '', 'a name can pose as a name and a key'],
     [' && key.isWellFormed()) return', ') return', 'lone surrogates become one'],
   ],
+  'src/stores/denials.ts': [
+    ['wait - TICK', 'wait', 'a millisecond too long'],
+    ['const until = asked + Math', 'const until = this.#clock() + Math', 'counted from when the answer came'],
+    [
+      'denied.delete(denied.find(key));\n      return;',
+      'return;',
+      'what was admitted meanwhile leaves it as it was',
+    ],
+    [
+      'asked <= change.at && change.by',
+      'asked < change.at && change.by',
+      'what was asked at the moment of a change is new',
+    ],
+    [
+      'if (denied.policiesOf(slot) === policies) return',
+      "if (denied.policiesOf(slot) !== '') return",
+      'what other policies said holds',
+    ],
+  ],
+  'src/stores/denied-keys.ts': [
+    ['time >= numbers', 'time > numbers', '> for >='],
+    ['!== cost) return undefined', '!== cost && cost > 1) return undefined', 'cost 1 is like any cost'],
+    ['Math.floor(time - numbers', 'Math.ceil(time - numbers', 'time passes too quickly'],
+    ['value >= 0 && (value | 0) === value', 'value >= 0', 'numbers lose their upper bits'],
+    ['? 1 : this.#hand + 1', '? 1 : this.#hand', 'the newest gives way'],
+  ],
 };

@@ -67,7 +67,7 @@ const policies = fc
   .map((list) => list.map((policy, i): Policy => ({ ...policy, name: `p${i}`, shadow: i === 1 })));
 const bans = fc.constantFrom<BanOptions>({}, { after: 3, within: '10s', for: '3s' });
 
-describe('local denials', () => {
+describe('law 10: local denials', () => {
   it('deny what the store denies, and for no shorter and not much longer than it would', () => {
     let recalled = 0;
     fc.assert(
@@ -141,8 +141,16 @@ describe('local denials', () => {
       denials.forget(query);
       denials.learn(query, denied, time - 1);
       expect(denials.recall(query)).to.equal(undefined);
+      denials.learn(query, denied, time);
+      expect(denials.recall(query), 'asked at the moment of the refund').to.equal(undefined);
       denials.learn(query, denied, time + 1);
       expect(denials.recall(query)).to.deep.equal(denied);
+    });
+
+    it('that what was admitted meanwhile makes the denied wait longer: they are asked for anew', () => {
+      denials.learn({ ...query, cost: 2 }, denied, time);
+      denials.learn(query, { now: START, ban: 0, verdicts: [0, 0, 60_000] }, time);
+      expect(denials.recall({ ...query, cost: 2 })).to.equal(undefined);
     });
 
     it('when to ask again: a millisecond early, counted from when the question was sent', () => {

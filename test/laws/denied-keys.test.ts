@@ -1,8 +1,8 @@
-// What was denied is found again as it was said, in a record or elsewhere, whatever came and went.
+// Law 10. What was denied is found again as it was said, in a record or elsewhere, whatever came and went.
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { DeniedKeys, type Denial } from '../src/stores/denied-keys.js';
-import { runs } from './support/random.js';
+import { DeniedKeys, type Denial } from '../../src/stores/denied-keys.js';
+import { runs } from '../support/random.js';
 
 const BIG = 2 ** 31;
 
@@ -29,7 +29,7 @@ const steps = fc.array(
   { minLength: 50, maxLength: 400 },
 );
 
-describe('denied keys', () => {
+describe('law 10: denied keys', () => {
   it('say what was denied until it is forgotten', () => {
     fc.assert(
       fc.property(steps, fc.constantFrom(1, 5, 64, 100, 1000), (list, most) => {
