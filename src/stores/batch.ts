@@ -9,10 +9,10 @@ const FEW = 7;
 /**
  * Else a batch is sent as soon as it has this part of all decisions under way. Of some, so that three batches are on their way:
  * while the store works on one, this process takes in another, where with one or two both would wait for each other in turn.
- * Of many, two keep both busy, and cost the store less.
+ * Of many, two keep both busy, and cost the store less; they are a little less than halves, so that neither waits for the last.
  */
 const PART_OF_SOME = 1 / 3.25;
-const PART_OF_MANY = 1 / 2;
+const PART_OF_MANY = 1 / 2.2;
 const MANY = 40;
 
 /**

@@ -184,14 +184,15 @@ describe('calls', () => {
         });
 
         it('in quick succession: a part of all that are under way', async () => {
-          // 4 of 11 under way, 5 of 16, 8 of 24, 11 of 35; half of more than 40.
+          // 4 of 11 under way, 5 of 16, 8 of 24, 11 of 35: a third; 30 of 65, 55 of 120: nearly half.
           for (const [count, batches] of [
             [7 + 1, 1],
             [7 + 4, 1],
             [7 + 4 + 1, 2],
             [7 + 4 + 5, 2],
             [7 + 4 + 5 + 8, 3],
-            [7 + 4 + 5 + 8 + 11 + 35, 5],
+            [7 + 4 + 5 + 8 + 11 + 30, 5],
+            [7 + 4 + 5 + 8 + 11 + 30 + 55, 6],
           ] as const) {
             expect(await callsOf(count, 0), `${count}`).to.equal(7 + batches);
           }
@@ -211,7 +212,7 @@ describe('calls', () => {
 
         it('64 at most', async () => {
           expect(await callsOf(7 + 4 + 5 + 65, 0.01)).to.equal(7 + 4);
-          expect(await callsOf(7 + 4 + 5 + 8 + 11 + 35 + 64 + 64, 0)).to.equal(7 + 7);
+          expect(await callsOf(7 + 4 + 5 + 8 + 11 + 30 + 55 + 64 + 64, 0)).to.equal(7 + 8);
         });
       });
 
