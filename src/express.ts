@@ -23,7 +23,7 @@ declare global {
 // Express gives each request a hidden class of its own, to which V8 takes 2 µs to add a property, and for which its inline caches are
 // filled in vain. So nothing is added to a request, and what all requests share is looked up on their prototype, once.
 
-/** What each request has passed; of one that is not Express', a property. */
+/** What each request has passed. For one that is not Express' it is a property: those share their hidden classes. */
 const trails = new WeakMap<object, Trail<Request, Response>>();
 
 const TRAIL = Symbol('headgate.trail');
@@ -51,7 +51,7 @@ interface Kind {
   readonly prototype: object;
   /** They have an entry in `trails`, and their `rateLimit` is the one above. */
   readonly tells: boolean;
-  /** Their `ip` is Express' own: the socket's address unless the app trusts a proxy. */
+  /** Their `ip` is Express' own, by its source: the socket's address unless the app trusts a proxy. */
   readonly knowsIp: boolean;
 }
 

@@ -82,7 +82,7 @@ writeFileSync(values.json, `${JSON.stringify({ ...environment(), sections }, nul
 const missed = sections.flatMap(({ bars = [] }) => bars).filter(({ pass }) => !pass);
 process.exit(values.strict && missed.length > 0 ? 1 : 0);
 
-/** What is measured is what is published: compiled. A loader that transforms on the fly makes a getter of each import: twice as slow. */
+/** What is measured is what is published: compiled. A loader that transforms on the fly makes a getter of each import. */
 function build() {
   const { status } = spawnSync(
     process.execPath,

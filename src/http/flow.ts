@@ -186,11 +186,11 @@ export class Flow<Req extends object, Res> {
     if (decision.allowed) return true;
     // A denied request charges nothing, whatever limiters it has passed before.
     for (let trail = before; trail; trail = trail.before) trail.decision.cancel().catch(ignore);
-    return this.#deny(decision, req, res, this.#framework.raw(res));
+    return this.#deny(decision, req, res);
   }
 
-  #deny(decision: Decision, req: Req, res: Res, response: ServerResponse): MaybePromise<boolean> {
-    if (response.headersSent) return false;
+  #deny(decision: Decision, req: Req, res: Res): MaybePromise<boolean> {
+    if (this.#framework.raw(res).headersSent) return false;
     const { handler, statusCode } = this.#options;
     const status = statusOf(decision, statusCode);
     if (decision.reason !== 'deny-listed') {

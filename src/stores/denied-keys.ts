@@ -1,4 +1,5 @@
-import { fingerprint, takeFingerprint } from './fingerprint.js';
+import { resized } from '../algorithms/algorithm.js';
+import { fingerprint, hasFingerprint, takeFingerprint, VACANT } from './fingerprint.js';
 import type { Reply } from './store.js';
 
 /** What the store has denied, and for how long. Times are those of the memory's clock. */
@@ -26,9 +27,6 @@ const RESET = 8;
 const RECEIVED = 5;
 const UNTIL = 6;
 const NOW = 7;
-
-/** Stands where a fingerprint begins: no key has the record. */
-const VACANT = -1;
 
 /** Stands for the wait of a denial that does not fit into a record. */
 const ELSEWHERE = -1;
@@ -74,20 +72,11 @@ export class DeniedKeys {
 
   #find(): number {
     const integers = this.#integers;
-    const a = fingerprint[0]!;
-    let slot = this.#heads[a & (this.#heads.length - 1)]!;
-    while (slot !== 0) {
-      const at = slot * INTEGERS;
-      if (
-        integers[at] === a &&
-        integers[at + 1] === fingerprint[1] &&
-        integers[at + 2] === fingerprint[2] &&
-        integers[at + 3] === fingerprint[3]
-      )
-        return slot;
-      slot = integers[at + LINK]!;
+    let slot = this.#heads[fingerprint[0]! & (this.#heads.length - 1)]!;
+    while (slot !== 0 && !hasFingerprint(integers, slot * INTEGERS)) {
+      slot = integers[slot * INTEGERS + LINK]!;
     }
-    return 0;
+    return slot;
   }
 
   policiesOf(slot: number): string {
@@ -188,8 +177,8 @@ export class DeniedKeys {
 
   #grow(): void {
     const slots = Math.min(this.#most, Math.max(LEAST, 2 * this.#slots));
-    const integers = new Int32Array((slots + 1) * INTEGERS).fill(VACANT);
-    integers.set(this.#integers);
+    const { length } = this.#integers;
+    const integers = resized(this.#integers, (slots + 1) * INTEGERS).fill(VACANT, length);
     this.#integers = integers;
     this.#numbers = new Float64Array(integers.buffer);
     this.#heads = new Int32Array(2 ** Math.ceil(Math.log2(2 * slots)));

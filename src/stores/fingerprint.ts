@@ -20,6 +20,19 @@ const factors = Float64Array.from({ length: TERMS + 3 }, () => randomInt(PRIME))
 /** The fingerprint that was taken last: four integers from 0 to 2^31 - 2. */
 export const fingerprint = new Int32Array(4);
 
+/** Stands in a record where a fingerprint begins: no key has it. */
+export const VACANT = -1;
+
+/** Whether a record has the fingerprint that was taken last, from `at` on. */
+export function hasFingerprint(records: Int32Array, at: number): boolean {
+  return (
+    records[at] === fingerprint[0] &&
+    records[at + 1] === fingerprint[1] &&
+    records[at + 2] === fingerprint[2] &&
+    records[at + 3] === fingerprint[3]
+  );
+}
+
 /**
  * Takes 124 bits that stand for a key. Each of the four integers is a sum modulo a prime: of the key's length and its pairs of
  * characters, each times a secret random factor; the next integer takes the next factor for each (a Toeplitz matrix). Two

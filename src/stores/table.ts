@@ -3,7 +3,7 @@ import { resized } from '../algorithms/algorithm.js';
 import { algorithms, type Column } from '../algorithms/index.js';
 import type { CompiledBan } from '../ban.js';
 import type { CompiledPolicy } from '../policy.js';
-import { fingerprint, takeFingerprint } from './fingerprint.js';
+import { fingerprint, hasFingerprint, takeFingerprint, VACANT } from './fingerprint.js';
 
 /** Slots come in chunks, so that a growing table never moves what it holds. Only the first begins smaller. */
 export const CHUNK_BITS = 15;
@@ -17,9 +17,6 @@ export const WITHIN = CHUNK - 1;
 const RECORD = 6;
 const LINK = 4;
 const DENIED = 5;
-
-/** Stands where a fingerprint begins: no key has the slot. */
-const VACANT = -1;
 
 /** How many slots a new key may look at to find one that is as good as new ... */
 const LOOKS = 16;
@@ -99,18 +96,12 @@ export class Table {
   find(key: string): number {
     if (key === this.#lastKey) return this.#lastSlot;
     takeFingerprint(key);
-    const a = fingerprint[0]!;
-    const bucket = this.#bucketOf(a);
+    const bucket = this.#bucketOf(fingerprint[0]!);
     let slot = this.#chunks[bucket >> CHUNK_BITS]!.heads[bucket & WITHIN]!;
     while (slot !== 0) {
       const { records } = this.#chunks[slot >> CHUNK_BITS]!;
       const at = (slot & WITHIN) * RECORD;
-      if (
-        records[at] === a &&
-        records[at + 1] === fingerprint[1] &&
-        records[at + 2] === fingerprint[2] &&
-        records[at + 3] === fingerprint[3]
-      ) {
+      if (hasFingerprint(records, at)) {
         this.#lastKey = key;
         this.#lastSlot = slot;
         return slot;

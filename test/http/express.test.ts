@@ -110,8 +110,7 @@ for (const [version, express] of Object.entries({ 4: express4 as unknown as type
         (req as { rateLimit?: unknown }).rateLimit = value;
         next();
       };
-      const show: express5.RequestHandler = (req, res) =>
-        void res.json(Object.entries(req).find(([name]) => name === 'rateLimit')?.[1] ?? req.rateLimit);
+      const show: express5.RequestHandler = (req, res) => void res.json(req.rateLimit);
       const limit = rateLimit({ limit: 100, window });
       app.get('/before', set('before'), limit, show);
       app.get('/after', limit, set('after'), show);
@@ -172,9 +171,9 @@ for (const [version, express] of Object.entries({ 4: express4 as unknown as type
         app.set('trust proxy', true);
         const inner = express();
         app.use(inner);
-        expect(await forwarded(inner).then(() => request(app).get('/').set('X-Forwarded-For', '192.0.2.1')))
-          .to.have.property('body')
-          .that.deep.equals(['192.0.2.1', '192.0.2.1']);
+        await forwarded(inner);
+        const response = await request(app).get('/').set('X-Forwarded-For', '192.0.2.1');
+        expect(response.body).to.deep.equal(['192.0.2.1', '192.0.2.1']);
       });
 
       it('as a middleware has defined it on the request', async () => {

@@ -1,7 +1,7 @@
 const LENGTH = 16;
 
 /** So many are made at once. */
-const BATCH = 1000;
+export const BATCH = 1000;
 
 /** Keys of 16 characters, `user:00000000042`. Each is made as a new string, as a server makes it from a request. */
 export class Keys {
@@ -24,7 +24,10 @@ export class Keys {
   }
 
   random(): string {
-    if (this.#next === BATCH) this.#make();
+    if (this.#next === BATCH) {
+      this.batch();
+      this.#next = 0;
+    }
     return this.#batch[this.#next++]!;
   }
 
@@ -33,7 +36,8 @@ export class Keys {
     return this.#spent;
   }
 
-  #make(): void {
+  /** Random ones. It is the same array each time. */
+  batch(): readonly string[] {
     const begin = performance.now();
     for (let i = 0; i < BATCH; i++) {
       // Xorshift32.
@@ -44,7 +48,7 @@ export class Keys {
       this.#seed = x;
       this.#batch[i] = this.at((x >>> 0) % this.count);
     }
-    this.#next = 0;
     this.#spent += performance.now() - begin;
+    return this.#batch;
   }
 }

@@ -38,9 +38,8 @@ export const http: Part = {
             const store = redisPort === undefined ? 'in memory' : 'on Redis';
             const outcome = limit === 1 ? 'denied' : 'admitted';
             const what = `${framework}, ${store}, ${outcome}`;
-            const subjects = limiters[framework].map((limiter) => ({ limiter }));
             // Two processes of the same code differ by more than two limiters do: each round has one of its own.
-            const rounds = await bench.interleave(what, subjects, async ({ limiter }) => {
+            const rounds = await bench.interleave(what, limiters[framework], async (limiter) => {
               const rig = await bench.start('http', { framework, limiter, redisPort, limit });
               const url = `http://127.0.0.1:${await rig.port()}/`;
               const load = () => autocannon({ url, connections: 64, duration: 1 });
@@ -65,10 +64,10 @@ export const http: Part = {
   },
 };
 
-type Rounds = [{ limiter: HttpRigOptions['limiter'] }, Record<'perSecond' | 'cpu', number>[]][];
+type Rounds = [HttpRigOptions['limiter'], Record<'perSecond' | 'cpu', number>[]][];
 
 function section(what: string, memory: boolean, rounds: Rounds): Section {
-  const results = rounds.map(([{ limiter }, values]) => ({ limiter, ...summarize(values) }));
+  const results = rounds.map(([limiter, values]) => ({ limiter, ...summarize(values) }));
   const none = results.find(({ limiter }) => limiter === 'none')!.cpu.median;
   const extra = ({ cpu }: { cpu: { median: number } }) => cpu.median - none;
   const ours = extra(results.find(({ limiter }) => limiter === 'headgate')!);
