@@ -14,6 +14,7 @@ const stages = [
   ['vectors'],
   ['laws/life', 'laws/clock', 'laws/charge', 'identity', 'laws/keys'],
   ['laws/denied-keys', 'redis/denials'],
+  ['laws/page', 'laws/memory'],
   ['stores', 'windows', 'features/live-change', 'bad-input', 'laws/bound', 'laws/retry'],
 ].map((names) => names.map((name) => `test/${name}.test.ts`));
 

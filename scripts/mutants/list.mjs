@@ -402,4 +402,41 @@ export const mutants = {
     ['value >= 0 && (value | 0) === value', 'value >= 0', 'numbers lose their upper bits'],
     ['? 1 : this.#hand + 1', '? 1 : this.#hand', 'the newest gives way'],
   ],
+  'src/stores/page.ts': [
+    ['hole < home && home <= next', 'hole <= home && home <= next', 'who is at home does not move up'],
+    [
+      '? hole < home && home <= next : hole < home || home <= next',
+      '? hole < home : hole < home',
+      'who may move up stays',
+    ],
+    ['this.columns[i]?.take(from.columns[i]!, theirs, ours);', '', 'state stays behind'],
+    ['this.bans.take(from.bans, theirs, ours);', '', 'bans stay behind'],
+    [
+      'for (const column of this.columns) column?.clear(hole);',
+      '',
+      'a new key has the state of one that left',
+    ],
+    ['this.bans.clear(hole);', '', 'a new key has the ban of one that left'],
+    ['this.#records[slot * RECORD + DENIED] = 0;', '', 'a new key is held as one that is denied'],
+    ['(1 << depth) - 1 + VACANT_BIT', '(1 << depth) - 1', 'what is vacant is moved, too'],
+  ],
+  'src/stores/table.ts': [
+    [
+      'until <= now || (!held && until < soonest)',
+      'until <= now || until < soonest',
+      'who is denied gives way',
+    ],
+    ['this.#size < this.#maxKeys', 'this.#size <= this.#maxKeys', 'one key too many'],
+    [
+      '    this.#lastKey = undefined;\n    this.pageOf',
+      '    this.pageOf',
+      'who came last is taken for another after a removal',
+    ],
+    [
+      '    this.#lastKey = undefined;\n    if (!page',
+      '    if (!page',
+      'who came last is taken for another in a new page',
+    ],
+    ['seconds > known)', 'true)', 'one tier forgets what another denied'],
+  ],
 };

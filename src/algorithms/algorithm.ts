@@ -31,8 +31,15 @@ export abstract class Column<P = Params> {
   abstract until(slot: number): number;
   /** Forgets a slot. */
   abstract clear(slot: number): void;
-  /** Makes room for so many slots. */
-  abstract resize(slots: number): void;
+  /** An empty column like this one, with room for slots 1 to `slots`. */
+  abstract sibling(slots: number): Column<P>;
+  /** Copies a slot's state from a column that this one is a sibling of, or from another of its own slots. */
+  abstract take(from: Column<P>, theirs: number, ours: number): void;
+
+  /** Reads something of a slot's state, whatever: then it is at hand, or on its way, when it is looked at. */
+  fetch(_slot: number): number {
+    return 0;
+  }
 }
 
 /** What `algorithms/index.ts` lists. */
@@ -41,12 +48,6 @@ export interface AlgorithmDefinition<P = Params> {
   readonly tag: string;
   /** Divides and rounds a policy to integers. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
   compile(what: string, given: Given): P;
-  createColumn(): Column<P>;
-}
-
-/** A copy of `array` with room for `length` elements. */
-export function resized<T extends Float64Array | Uint32Array | Int32Array>(array: T, length: number): T {
-  const copy = new (array.constructor as new (length: number) => T)(length);
-  copy.set(array);
-  return copy;
+  /** With room for slots 1 to `slots`. */
+  createColumn(slots: number): Column<P>;
 }

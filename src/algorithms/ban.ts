@@ -77,4 +77,12 @@ export class BanColumn {
   clear(slot: number): void {
     this.#states.delete(slot);
   }
+
+  /** Copies a slot from another column, or from another of its own slots. */
+  take(from: BanColumn, theirs: number, ours: number): void {
+    if (from.#states.size === 0) return;
+    const state = from.#states.get(theirs);
+    if (state) this.#states.set(ours, state);
+    else this.#states.delete(ours);
+  }
 }

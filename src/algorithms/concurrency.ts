@@ -13,8 +13,13 @@ interface Lease {
 
 /** Units held at a time, each until it is released or its lease ends. */
 export class ConcurrencyColumn extends Column<ConcurrencyParams> {
-  #leases: (Map<string, Lease> | undefined)[] = [undefined];
+  readonly #leases: (Map<string, Lease> | undefined)[];
   #held = 0;
+
+  constructor(slots: number) {
+    super();
+    this.#leases = new Array<Map<string, Lease> | undefined>(slots + 1).fill(undefined);
+  }
 
   /** Sets `#held`, the units that are held, and returns the end of the last lease. */
   #read(slot: number, p: ConcurrencyParams, now: number, writable: boolean): number {
@@ -98,8 +103,12 @@ export class ConcurrencyColumn extends Column<ConcurrencyParams> {
     this.#leases[slot] = undefined;
   }
 
-  resize(slots: number): void {
-    this.#leases.length = slots;
+  sibling(slots: number): ConcurrencyColumn {
+    return new ConcurrencyColumn(slots);
+  }
+
+  take(from: ConcurrencyColumn, theirs: number, ours: number): void {
+    this.#leases[ours] = from.#leases[theirs];
   }
 }
 
@@ -109,5 +118,5 @@ export const concurrency: AlgorithmDefinition<ConcurrencyParams> = {
     limit: checkInteger(`${what}.limit`, limit, 1, 1e5),
     lease: window,
   }),
-  createColumn: () => new ConcurrencyColumn(),
+  createColumn: (slots) => new ConcurrencyColumn(slots),
 };

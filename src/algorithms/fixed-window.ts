@@ -1,4 +1,4 @@
-import { Column, resized, type AlgorithmDefinition } from './algorithm.js';
+import { Column, type AlgorithmDefinition } from './algorithm.js';
 
 type FixedWindowParams = {
   readonly limit: number;
@@ -8,7 +8,12 @@ type FixedWindowParams = {
 /** A counter and the end of its window. Worst case in any window: 2 x limit. */
 class FixedWindowColumn extends Column<FixedWindowParams> {
   /** Pairs, so that a slot's state lies together: the window's end, and what it has used. */
-  #state = new Float64Array(2);
+  readonly #state: Float64Array;
+
+  constructor(slots: number) {
+    super();
+    this.#state = new Float64Array(2 * (slots + 1));
+  }
 
   /** Sets `#used` and returns `stop`, 0 if there is no window. */
   #read(slot: number, p: FixedWindowParams, now: number, writable: boolean): number {
@@ -68,13 +73,22 @@ class FixedWindowColumn extends Column<FixedWindowParams> {
     this.#state[2 * slot] = 0;
   }
 
-  resize(slots: number): void {
-    this.#state = resized(this.#state, 2 * slots);
+  sibling(slots: number): FixedWindowColumn {
+    return new FixedWindowColumn(slots);
+  }
+
+  take(from: FixedWindowColumn, theirs: number, ours: number): void {
+    this.#state[2 * ours] = from.#state[2 * theirs]!;
+    this.#state[2 * ours + 1] = from.#state[2 * theirs + 1]!;
+  }
+
+  override fetch(slot: number): number {
+    return this.#state[2 * slot]!;
   }
 }
 
 export const fixedWindow: AlgorithmDefinition<FixedWindowParams> = {
   tag: 'f1',
   compile: (_what, { limit, window }) => ({ limit, window }),
-  createColumn: () => new FixedWindowColumn(),
+  createColumn: (slots) => new FixedWindowColumn(slots),
 };

@@ -1,7 +1,7 @@
 import { toMilliseconds } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import { checkInteger, MAX_UNITS } from '../validate.js';
-import { Column, resized, type AlgorithmDefinition, type Given } from './algorithm.js';
+import { Column, type AlgorithmDefinition, type Given } from './algorithm.js';
 
 /** All but `scale` in ticks, of which there are `scale` in a millisecond. */
 type GcraParams = {
@@ -19,8 +19,13 @@ type GcraParams = {
 /** The theoretical arrival time (TAT), as backlog: how far it lies ahead. Worst case in any window: burst + limit. */
 class GcraColumn extends Column<GcraParams> {
   /** Pairs, so that a slot's state lies together: the TAT, rounded up to a millisecond, less so many ticks. */
-  #state = new Float64Array(2);
+  readonly #state: Float64Array;
   #backlog = 0;
+
+  constructor(slots: number) {
+    super();
+    this.#state = new Float64Array(2 * (slots + 1));
+  }
 
   #write(slot: number, p: GcraParams, now: number, backlog: number): number {
     const reset = Math.ceil(backlog / p.scale);
@@ -86,8 +91,17 @@ class GcraColumn extends Column<GcraParams> {
     this.#state[2 * slot] = 0;
   }
 
-  resize(slots: number): void {
-    this.#state = resized(this.#state, 2 * slots);
+  sibling(slots: number): GcraColumn {
+    return new GcraColumn(slots);
+  }
+
+  take(from: GcraColumn, theirs: number, ours: number): void {
+    this.#state[2 * ours] = from.#state[2 * theirs]!;
+    this.#state[2 * ours + 1] = from.#state[2 * theirs + 1]!;
+  }
+
+  override fetch(slot: number): number {
+    return this.#state[2 * slot]!;
   }
 }
 
@@ -130,5 +144,5 @@ function compile(what: string, given: Given): GcraParams {
 export const gcra: AlgorithmDefinition<GcraParams> = {
   tag: 'g1',
   compile,
-  createColumn: () => new GcraColumn(),
+  createColumn: (slots) => new GcraColumn(slots),
 };

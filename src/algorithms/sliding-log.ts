@@ -19,12 +19,17 @@ interface Ring {
 
 /** A ring of admission times. Exact: worst case in any window: limit. */
 class SlidingLogColumn extends Column<SlidingLogParams> {
-  #rings: (Ring | undefined)[] = [undefined];
+  readonly #rings: (Ring | undefined)[];
   /** What `#read` found: nothing if it is undefined or has no live unit; `#live` leaves expired units out. */
   #ring: Ring | undefined;
   #live = 0;
   /** All units end with the ring at the latest: it was written under a shorter window if that is before their time. */
   #stop = 0;
+
+  constructor(slots: number) {
+    super();
+    this.#rings = new Array<Ring | undefined>(slots + 1).fill(undefined);
+  }
 
   /** The ring was written under another limit, or the clock went back. No unit lies in the future; the newest are kept. */
   #rebuild(slot: number, ring: Ring, p: SlidingLogParams, now: number, writable: boolean): Ring | undefined {
@@ -139,13 +144,17 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     this.#rings[slot] = undefined;
   }
 
-  resize(slots: number): void {
-    this.#rings.length = slots;
+  sibling(slots: number): SlidingLogColumn {
+    return new SlidingLogColumn(slots);
+  }
+
+  take(from: SlidingLogColumn, theirs: number, ours: number): void {
+    this.#rings[ours] = from.#rings[theirs];
   }
 }
 
 export const slidingLog: AlgorithmDefinition<SlidingLogParams> = {
   tag: 'l1',
   compile: (what, { limit, window }) => ({ limit: checkInteger(`${what}.limit`, limit, 1, 1e6), window }),
-  createColumn: () => new SlidingLogColumn(),
+  createColumn: (slots) => new SlidingLogColumn(slots),
 };

@@ -23,21 +23,21 @@ function countersOf(buffer: ArrayBuffer, width: number): Counters {
 /** Counters of sub-windows, the oldest counted whole. Worst case in any window: limit. */
 class SlidingWindowColumn extends Column<SlidingWindowParams> {
   /** By which params a slot can be written: it has an index of these. */
-  #layouts: SlidingWindowParams[] = [];
+  readonly #layouts: SlidingWindowParams[];
   /**
    * A slot's state lies together: the moment at which the newest segment no longer counts (8 bytes); then, `#width` bytes each,
    * its layout, the total, and the counters of all segments but the newest, newest first.
    */
-  #stops = new Float64Array(2);
-  #counts: Counters = new Uint8Array(this.#stops.buffer);
-  #width = 1;
+  #stops!: Float64Array;
+  #counts!: Counters;
+  #width!: number;
   /** How many segments there is room for. */
-  #segments = 0;
-  #slots = 1;
+  #segments!: number;
+  readonly #slots: number;
   /** The elements of a slot in `#stops`, in `#counts`, and those before its counts. */
-  #stopsEach = 2;
-  #countsEach = 16;
-  #countsFrom = 8;
+  #stopsEach!: number;
+  #countsEach!: number;
+  #countsFrom!: number;
 
   /** What `#read` found: the counters of a slot, shifted to now. `#current`: as they are stored. */
   #total = 0;
@@ -45,6 +45,13 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   #older: number[] = [];
   #end = 0;
   #current = false;
+
+  constructor(slots: number, width = 1, segments = 0, layouts: readonly SlidingWindowParams[] = []) {
+    super();
+    this.#slots = slots;
+    this.#layouts = [...layouts];
+    this.#shape(width, segments);
+  }
 
   #indexOf(p: SlidingWindowParams): number {
     const layouts = this.#layouts;
@@ -58,29 +65,30 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
       }
     }
     const width = Math.max(this.#width, p.width, widthOf(layouts.length));
-    this.#fit(width, Math.max(this.#segments, p.segments), this.#slots);
+    this.#fit(width, Math.max(this.#segments, p.segments));
     return layouts.push(p) - 1;
   }
 
-  /** Moves the slots to a buffer of another shape. */
-  #fit(width: number, segments: number, slots: number): void {
-    if (width === this.#width && segments === this.#segments && slots === this.#slots) return;
+  /** Moves the slots to a buffer of another shape, with room for all that they have. */
+  #fit(width: number, segments: number): void {
+    if (width === this.#width && segments === this.#segments) return;
+    const before = this.sibling(0);
+    before.#stops = this.#stops;
+    before.#counts = this.#counts;
+    this.#shape(width, segments);
+    for (let slot = 1; slot <= this.#slots; slot++) this.take(before, slot, slot);
+  }
+
+  /** Begins with an empty buffer of this shape. */
+  #shape(width: number, segments: number): void {
     const bytes = 8 * Math.ceil((8 + width * (2 + segments)) / 8);
-    const stops = new Float64Array((bytes / 8) * slots);
-    const counts = countersOf(stops.buffer, width);
-    for (let slot = 0; slot < Math.min(slots, this.#slots); slot++) {
-      stops[(slot * bytes) / 8] = this.#stops[this.#stopAt(slot)]!;
-      const from = this.#countsAt(slot);
-      counts.set(this.#counts.subarray(from, from + 2 + this.#segments), (slot * bytes + 8) / width);
-    }
-    this.#stops = stops;
-    this.#counts = counts;
+    this.#stops = new Float64Array((bytes / 8) * (this.#slots + 1));
+    this.#counts = countersOf(this.#stops.buffer as ArrayBuffer, width);
     this.#width = width;
     this.#segments = segments;
     this.#stopsEach = bytes / 8;
     this.#countsEach = bytes / width;
     this.#countsFrom = 8 / width;
-    this.#slots = slots;
   }
 
   #stopAt(slot: number): number {
@@ -252,8 +260,19 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     this.#stops[this.#stopAt(slot)] = 0;
   }
 
-  resize(slots: number): void {
-    this.#fit(this.#width, this.#segments, slots);
+  sibling(slots: number): SlidingWindowColumn {
+    return new SlidingWindowColumn(slots, this.#width, this.#segments, this.#layouts);
+  }
+
+  take(from: SlidingWindowColumn, theirs: number, ours: number): void {
+    this.#stops[this.#stopAt(ours)] = from.#stops[from.#stopAt(theirs)]!;
+    const at = from.#countsAt(theirs);
+    const to = this.#countsAt(ours);
+    for (let i = 0; i < 2 + from.#segments; i++) this.#counts[to + i] = from.#counts[at + i]!;
+  }
+
+  override fetch(slot: number): number {
+    return this.#stops[this.#stopAt(slot)]!;
   }
 }
 
@@ -282,5 +301,5 @@ function compile(what: string, given: Given): SlidingWindowParams {
 export const slidingWindow: AlgorithmDefinition<SlidingWindowParams> = {
   tag: 's1',
   compile,
-  createColumn: () => new SlidingWindowColumn(),
+  createColumn: (slots) => new SlidingWindowColumn(slots),
 };

@@ -1,4 +1,3 @@
-import { resized } from '../algorithms/algorithm.js';
 import { fingerprint, hasFingerprint, takeFingerprint, VACANT } from './fingerprint.js';
 import type { Reply } from './store.js';
 
@@ -178,7 +177,8 @@ export class DeniedKeys {
   #grow(): void {
     const slots = Math.min(this.#most, Math.max(LEAST, 2 * this.#slots));
     const { length } = this.#integers;
-    const integers = resized(this.#integers, (slots + 1) * INTEGERS).fill(VACANT, length);
+    const integers = new Int32Array((slots + 1) * INTEGERS).fill(VACANT, length);
+    integers.set(this.#integers);
     this.#integers = integers;
     this.#numbers = new Float64Array(integers.buffer);
     this.#heads = new Int32Array(2 ** Math.ceil(Math.log2(2 * slots)));

@@ -13,7 +13,8 @@ import {
   type Store,
   type Subject,
 } from './store.js';
-import { CHUNK_BITS, Table, WITHIN } from './table.js';
+import { WITHIN, type Page } from './page.js';
+import { Table } from './table.js';
 
 export interface MemoryStoreOptions {
   /** Whole milliseconds since the epoch; for tests. Default `Date.now`. */
@@ -29,7 +30,9 @@ export interface MemoryStoreOptions {
 class View {
   readonly table: Table;
   readonly #policies: readonly number[];
-  readonly #chunks: (readonly Column[] | undefined)[] = [];
+  /** By a page's number: of which page, and its columns. */
+  readonly #pages: Page[] = [];
+  readonly #columns: (readonly Column[])[] = [];
 
   constructor(table: Table, set: PolicySet) {
     this.table = table;
@@ -39,8 +42,12 @@ class View {
 
   /** The columns of the set's policies that have a slot, `slot & WITHIN` in each. */
   columns(slot: number): readonly Column[] {
-    const chunk = slot >> CHUNK_BITS;
-    return (this.#chunks[chunk] ??= this.#policies.map((policy) => this.table.column(chunk, policy)));
+    const page = this.table.pageOf(slot);
+    if (this.#pages[page.id] !== page) {
+      this.#pages[page.id] = page;
+      this.#columns[page.id] = this.#policies.map((policy) => this.table.column(page, policy));
+    }
+    return this.#columns[page.id]!;
   }
 }
 
@@ -86,7 +93,7 @@ class MemoryStore implements Store {
     const { table } = view;
     const { ban } = set;
     let slot = table.find(key);
-    const banned = ban ? table.bans.look(slot, ban, now, !peek) : 0;
+    const banned = ban ? table.pageOf(slot).bans.look(slot & WITHIN, ban, now, !peek) : 0;
     if (banned > 0) return { now, ban: banned, verdicts: [] };
 
     let columns = view.columns(slot);
@@ -102,7 +109,7 @@ class MemoryStore implements Store {
       }
       if (slot === 0) pretend(columns, admitted ? cost : 0);
       else if (admitted) commit(columns, set, slot, cost, now, lease);
-      else struck = table.bans.strike(slot, ban!, now);
+      else struck = table.pageOf(slot).bans.strike(slot & WITHIN, ban!, now);
     }
     if (slot !== 0 && !peek) table.deny(slot, columns.length, deniedUntil(columns, set, now));
     return { now, ban: struck === 0 ? 0 : -struck, verdicts: verdictsOf(columns) };
@@ -158,7 +165,7 @@ class MemoryStore implements Store {
     const now = this.#clock();
     const { table } = this.#view(set, now);
     const slot = table.find(key) || table.create(now);
-    if (slot !== 0) table.bans.set(slot, set.ban!, now, duration);
+    if (slot !== 0) table.pageOf(slot).bans.set(slot & WITHIN, set.ban!, now, duration);
   }
 }
 

@@ -1,60 +1,37 @@
-import { BanColumn } from '../algorithms/ban.js';
-import { resized } from '../algorithms/algorithm.js';
 import { algorithms, type Column } from '../algorithms/index.js';
 import type { CompiledBan } from '../ban.js';
 import type { CompiledPolicy } from '../policy.js';
-import { fingerprint, hasFingerprint, takeFingerprint, VACANT } from './fingerprint.js';
+import { fingerprint, takeFingerprint } from './fingerprint.js';
+import { Page, PAGE_BITS, WITHIN } from './page.js';
 
-/** Slots come in chunks, so that a growing table never moves what it holds. Only the first begins smaller. */
-export const CHUNK_BITS = 15;
-const CHUNK = 2 ** CHUNK_BITS;
-const FIRST_SLOTS = 64;
-
-/** A slot's number within its chunk. */
-export const WITHIN = CHUNK - 1;
-
-/** A slot's record: the key's fingerprint (4), the next slot of its bucket or of the free list, until when it is denied. */
-const RECORD = 6;
-const LINK = 4;
-const DENIED = 5;
-
-/** How many slots a new key may look at to find one that is as good as new ... */
+/** How many slots a new key looks at, to find some that are as good as new. */
+const SWEPT = 2;
+/** At the cap, how many keys it may look at to find one that is as good as new ... */
 const LOOKS = 16;
 /** ... and how many until one is found that is neither denied nor banned. Bounds the pause. */
 const MOST_LOOKS = 64;
 
-interface Chunk {
-  records: Int32Array;
-  /** The first slot of each bucket: there are as many buckets as slots, but neither knows the other. */
-  heads: Int32Array;
-  /** In the order of the table's policies; absent until it is used. */
-  readonly columns: (Column | undefined)[];
-  slots: number;
-}
-
 /**
- * The state of all limiters of one name: a slot a key, a column a policy. Slot 0 of each chunk stays empty: to look at it is to
- * look at no state.
+ * The state of all limiters of one name: a slot a key, in pages, a column a policy. A slot's number tells its page, and is good
+ * until the next key is created.
  *
- * Keys are found by linear hashing (Litwin 1980): with each slot that is used for the first time, one bucket is split in two.
- * The table grows by a step a key, and no key ever waits for all of them to move.
+ * The table grows by pages (extendible hashing, Fagin et al. 1979): one that is full is made anew with more room, or split in two.
+ * No key ever waits for all of them to move.
  */
 export class Table {
   readonly #maxKeys: number;
-  readonly #chunks: Chunk[] = [];
+  readonly #pages: Page[];
+  /** The page of each ending of the keys' hashes: a power of two of them. */
+  #directory: Page[];
   readonly #policies: CompiledPolicy[] = [];
-  readonly bans = new BanColumn();
   /** How its limiters ban, if they do. */
   ban: CompiledBan | undefined;
   /** Denials are remembered to the second, from here on: half of what 32 bits reach lies before it. */
   readonly #epoch: number;
-  /** Slots from here on have never been used. As many buckets exist. */
-  #fresh = 0;
-  /** Covers the buckets. */
-  #mask = 0;
-  #vacant = 0;
-  #hand = 0;
   #size = 0;
+  /** The slot that was looked at last, to find one that is as good as new. */
+  #handPage = 0;
+  #hand = 0;
   /** Who came last often comes next. */
   #lastKey: string | undefined;
   #lastSlot = 0;
@@ -62,17 +39,13 @@ export class Table {
   constructor(maxKeys: number, now: number) {
     this.#maxKeys = maxKeys;
     this.#epoch = now - 2 ** 31 * 1000;
-    this.#extend();
+    this.#pages = [new Page(0, 0, 0, 0)];
+    this.#directory = [...this.#pages];
   }
 
   /** Keys that have a slot. */
   get size(): number {
     return this.#size;
-  }
-
-  /** The number of policies that have ever been asked for. */
-  get policies(): number {
-    return this.#policies.length;
   }
 
   /** The number of a policy. */
@@ -81,58 +54,39 @@ export class Table {
     return known >= 0 ? known : this.#policies.push(policy) - 1;
   }
 
-  /** The state of a policy, by its number, for the slots of a chunk. */
-  column(chunk: number, policy: number): Column {
-    const { columns, slots } = this.#chunks[chunk]!;
-    let column = columns[policy];
-    if (!column) {
-      column = columns[policy] = algorithms[this.#policies[policy]!.kernel].createColumn();
-      column.resize(slots);
-    }
-    return column;
+  /** A slot's page; the slot's number there is `slot & WITHIN`. */
+  pageOf(slot: number): Page {
+    return this.#pages[slot >> PAGE_BITS]!;
+  }
+
+  /** The state of a policy, by its number, for the slots of a page. */
+  column(page: Page, policy: number): Column {
+    return (page.columns[policy] ??= algorithms[this.#policies[policy]!.kernel].createColumn(page.slots));
   }
 
   /** A key's slot, or 0. */
   find(key: string): number {
     if (key === this.#lastKey) return this.#lastSlot;
     takeFingerprint(key);
-    const bucket = this.#bucketOf(fingerprint[0]!);
-    let slot = this.#chunks[bucket >> CHUNK_BITS]!.heads[bucket & WITHIN]!;
-    while (slot !== 0) {
-      const { records } = this.#chunks[slot >> CHUNK_BITS]!;
-      const at = (slot & WITHIN) * RECORD;
-      if (hasFingerprint(records, at)) {
-        this.#lastKey = key;
-        this.#lastSlot = slot;
-        return slot;
-      }
-      slot = records[at + LINK]!;
-    }
-    return 0;
+    const page = this.#current();
+    const slot = page.find();
+    if (slot === 0) return 0;
+    this.#lastKey = key;
+    return (this.#lastSlot = (page.id << PAGE_BITS) + slot);
   }
 
   /** A slot for the key that was not found just now; 0 if all that could make room are denied or banned. */
   create(now: number): number {
-    let slot = this.#vacant;
-    if (slot === 0) {
-      // Look at a few old slots for each new one: what has expired is found without a timer.
-      const full = this.#size >= this.#maxKeys;
-      if (full) this.#makeRoom(now);
-      else this.#sweep(now);
-      slot = this.#vacant || (full ? 0 : this.#extend());
-      if (slot === 0) return 0;
+    // Look at a few old slots for each new one: what has expired is found without a timer.
+    if (this.#size < this.#maxKeys) this.#sweep(now);
+    else if (!this.#makeRoom(now)) return 0;
+    let page = this.#current();
+    while (page.isFull) {
+      this.#extend(page);
+      page = this.#current();
     }
-    const { records } = this.#chunks[slot >> CHUNK_BITS]!;
-    const at = (slot & WITHIN) * RECORD;
-    if (slot === this.#vacant) this.#vacant = records[at + LINK]!;
-    records[at] = fingerprint[0]!;
-    records[at + 1] = fingerprint[1]!;
-    records[at + 2] = fingerprint[2]!;
-    records[at + 3] = fingerprint[3]!;
-    records[at + DENIED] = 0;
-    this.#link(slot, fingerprint[0]!);
     this.#size++;
-    return slot;
+    return (page.id << PAGE_BITS) + page.add();
   }
 
   /**
@@ -141,149 +95,95 @@ export class Table {
    * @param policies how many policies say so; if there are others (tiers), what they said stays
    */
   deny(slot: number, policies: number, until: number): void {
-    const { records } = this.#chunks[slot >> CHUNK_BITS]!;
-    const at = (slot & WITHIN) * RECORD + DENIED;
-    if (until !== 0 || records[at] !== 0) this.#note(records, at, policies, until);
-  }
-
-  /** Apart from `deny`, which is called for every decision and is small enough for V8 to inline. */
-  #note(records: Int32Array, at: number, policies: number, until: number): void {
+    const page = this.pageOf(slot);
+    const known = page.deniedUntil(slot & WITHIN);
+    if (until === 0 && known === 0) return;
     const seconds = until === 0 ? 0 : Math.max(0, Math.ceil((until - this.#epoch) / 1000));
-    if (policies === this.#policies.length || seconds > records[at]! >>> 0) records[at] = seconds;
+    if (policies === this.#policies.length || seconds > known) page.deny(slot & WITHIN, seconds);
   }
 
-  #bucketOf(a: number): number {
-    const bucket = a & this.#mask;
-    return bucket < this.#fresh ? bucket : bucket & (this.#mask >> 1);
+  /** The page of the key whose fingerprint was taken last. */
+  #current(): Page {
+    return this.#directory[fingerprint[0]! & (this.#directory.length - 1)]!;
   }
 
-  #link(slot: number, a: number): void {
-    const bucket = this.#bucketOf(a);
-    const { heads } = this.#chunks[bucket >> CHUNK_BITS]!;
-    this.#chunks[slot >> CHUNK_BITS]!.records[(slot & WITHIN) * RECORD + LINK] = heads[bucket & WITHIN]!;
-    heads[bucket & WITHIN] = slot;
-  }
-
-  /** Takes a slot into use that has never been, and splits a bucket. */
-  #extend(): number {
-    const slot = this.#fresh;
-    const chunk = slot >> CHUNK_BITS;
-    const within = slot & WITHIN;
-    if (within === 0) this.#addChunk();
-    else if (within === this.#chunks[chunk]!.slots) this.#growFirst();
-    this.#fresh++;
-    if (slot > this.#mask) this.#mask = 2 * this.#mask + 1;
-    if (slot > 0) this.#split(slot);
-    if (within > 0) return slot;
-    this.#chunks[chunk]!.records[0] = VACANT;
-    return slot === 0 ? 0 : this.#extend();
-  }
-
-  /** Moves from a bucket what belongs to the new one: those whose hash has the new one's leading bit. */
-  #split(bucket: number): void {
-    const leading = (this.#mask + 1) >> 1;
-    const { heads } = this.#chunks[(bucket ^ leading) >> CHUNK_BITS]!;
-    const from = (bucket ^ leading) & WITHIN;
-    let slot = heads[from]!;
-    heads[from] = 0;
-    while (slot !== 0) {
-      const { records } = this.#chunks[slot >> CHUNK_BITS]!;
-      const at = (slot & WITHIN) * RECORD;
-      const next = records[at + LINK]!;
-      this.#link(slot, records[at]!);
-      slot = next;
+  /** Makes room for more keys of a page. */
+  #extend(page: Page): void {
+    const { id, depth, ending } = page;
+    this.#lastKey = undefined;
+    if (!page.isLarge) {
+      this.#put(page.part(id, depth, ending));
+      return;
     }
+    const bit = 2 ** depth;
+    if (bit === this.#directory.length) this.#directory = [...this.#directory, ...this.#directory];
+    this.#put(page.part(id, depth + 1, ending));
+    this.#put(page.part(this.#pages.length, depth + 1, ending + bit));
   }
 
-  #addChunk(): void {
-    const slots = this.#chunks.length === 0 ? FIRST_SLOTS : CHUNK;
-    this.#chunks.push({
-      records: new Int32Array(RECORD * slots),
-      heads: new Int32Array(slots),
-      columns: [],
-      slots,
-    });
+  #put(page: Page): void {
+    this.#pages[page.id] = page;
+    for (let i = page.ending; i < this.#directory.length; i += 2 ** page.depth) this.#directory[i] = page;
   }
 
-  #growFirst(): void {
-    const chunk = this.#chunks[0]!;
-    chunk.slots *= 2;
-    chunk.records = resized(chunk.records, RECORD * chunk.slots);
-    chunk.heads = resized(chunk.heads, chunk.slots);
-    for (const column of chunk.columns) column?.resize(chunk.slots);
-  }
-
-  /** Frees those of the next two slots that are as good as new. */
+  /** Frees those of the next slots that are as good as new. */
   #sweep(now: number): void {
-    for (let i = Math.min(2, this.#fresh - 1); i > 0; i--) {
+    for (let i = 0; i < SWEPT; i++) {
       const slot = this.#next();
-      if (!this.#isVacant(slot) && this.#until(slot) <= now) this.#remove(slot);
+      if (!this.pageOf(slot).isVacant(slot & WITHIN) && this.#until(slot) <= now) this.#remove(slot);
     }
   }
 
-  /** Frees a slot that is as good as new, or else one that is not denied: of those seen, the one that would be new soonest. */
-  #makeRoom(now: number): void {
+  /**
+   * Frees a slot that is as good as new, or else one that is not denied: of those seen, the one that would be new soonest. False if
+   * there is none.
+   */
+  #makeRoom(now: number): boolean {
     const seconds = Math.floor((now - this.#epoch) / 1000);
     let victim = 0;
     let soonest = Infinity;
     for (let looks = 1; looks <= MOST_LOOKS && !(looks > LOOKS && victim !== 0); looks++) {
-      const slot = this.#next();
-      if (this.#isVacant(slot)) continue;
+      const slot = this.#nextKey();
+      const page = this.pageOf(slot);
       const until = this.#until(slot);
-      if (until <= now) return this.#remove(slot);
-      const held = this.#deniedUntil(slot) > seconds || this.bans.end(slot) > now;
-      if (!held && until < soonest) {
+      const held = page.deniedUntil(slot & WITHIN) > seconds || page.bans.end(slot & WITHIN) > now;
+      if (until <= now || (!held && until < soonest)) {
         victim = slot;
         soonest = until;
+        if (until <= now) break;
       }
     }
     if (victim !== 0) this.#remove(victim);
+    return victim !== 0;
   }
 
   #next(): number {
-    return (this.#hand = (this.#hand + 1) % this.#fresh);
+    if (++this.#hand > this.#pages[this.#handPage]!.slots) {
+      this.#hand = 1;
+      this.#handPage = (this.#handPage + 1) % this.#pages.length;
+    }
+    return (this.#handPage << PAGE_BITS) + this.#hand;
   }
 
-  #isVacant(slot: number): boolean {
-    return this.#chunks[slot >> CHUNK_BITS]!.records[(slot & WITHIN) * RECORD] === VACANT;
-  }
-
-  #deniedUntil(slot: number): number {
-    return this.#chunks[slot >> CHUNK_BITS]!.records[(slot & WITHIN) * RECORD + DENIED]! >>> 0;
+  /** Of the slots that have a key. There is one. */
+  #nextKey(): number {
+    let slot = this.#next();
+    while (this.pageOf(slot).isVacant(slot & WITHIN)) slot = this.#next();
+    return slot;
   }
 
   /** When a slot is as good as new. */
   #until(slot: number): number {
-    let until = this.ban ? this.bans.until(slot, this.ban) : 0;
-    for (const column of this.#chunks[slot >> CHUNK_BITS]!.columns) {
-      if (column) until = Math.max(until, column.until(slot & WITHIN));
-    }
+    const { columns, bans } = this.pageOf(slot);
+    const within = slot & WITHIN;
+    let until = this.ban ? bans.until(within, this.ban) : 0;
+    for (const column of columns) if (column) until = Math.max(until, column.until(within));
     return until;
   }
 
   #remove(slot: number): void {
-    const { records, columns } = this.#chunks[slot >> CHUNK_BITS]!;
-    const within = slot & WITHIN;
-    const at = within * RECORD;
-    this.#unlink(slot, records[at]!, records[at + LINK]!);
-    for (const column of columns) column?.clear(within);
-    this.bans.clear(slot);
-    records[at] = VACANT;
-    records[at + LINK] = this.#vacant;
-    this.#vacant = slot;
+    this.#lastKey = undefined;
+    this.pageOf(slot).remove(slot & WITHIN);
     this.#size--;
-    if (this.#lastSlot === slot) this.#lastKey = undefined;
-  }
-
-  #unlink(slot: number, a: number, next: number): void {
-    const bucket = this.#bucketOf(a);
-    let links = this.#chunks[bucket >> CHUNK_BITS]!.heads;
-    let at = bucket & WITHIN;
-    while (links[at] !== slot) {
-      const before = links[at]!;
-      links = this.#chunks[before >> CHUNK_BITS]!.records;
-      at = (before & WITHIN) * RECORD + LINK;
-    }
-    links[at] = next;
   }
 }

@@ -46,6 +46,16 @@ describe('law 11, memory', () => {
       expect(await limiter.consume(key)).to.include({ allowed: false, reason: 'banned' });
   });
 
+  it('a flood of fresh keys frees no key that is denied by one tier, whatever another says', async () => {
+    const { store } = open();
+    const limiter = limiterOn(store, { limit: 1, window: '1h' });
+    const generous = limiter.compile([{ name: 'generous', limit: 10, window: '1h' }]);
+    for (let i = 0; i < 2; i++) await limiter.consume('abuser');
+    expect((await limiter.decide('abuser', 1, generous)).allowed).to.be.true;
+    for (let i = 0; i < 20 * MAX_KEYS; i++) await limiter.decide(`fresh ${i}`, 1, generous);
+    expect((await limiter.consume('abuser')).allowed).to.be.false;
+  });
+
   it('a flood of fresh keys frees no key that is in debt', async () => {
     const { store } = open();
     const limiter = limiterOn(store, { limit: 10, window: '1h' });
@@ -73,6 +83,20 @@ describe('law 11, memory', () => {
       clock.now += 17;
       await limiter.consume(`key ${i}`);
       expect(store.size).to.be.at.most(MAX_KEYS);
+    }
+  });
+
+  it('finds a key where it went when others came and left', async () => {
+    const clock = new TestClock();
+    const limiter = limiterOn(memoryStore({ clock: clock.read }), { limit: 10_000, window: '1h' });
+    const brief = limiter.compile([{ limit: 1, window: 10 }]);
+    for (let i = 0; i < 5_000; i++) {
+      clock.now++;
+      const key = `who stays ${i % 30}`;
+      const spent = 2 * Math.floor(i / 30);
+      expect((await limiter.consume(key)).remaining).to.equal(10_000 - spent - 1);
+      expect((await limiter.decide(`fresh ${i}`, 1, brief)).allowed).to.be.true;
+      expect((await limiter.consume(key)).remaining).to.equal(10_000 - spent - 2);
     }
   });
 

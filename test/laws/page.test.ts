@@ -1,0 +1,119 @@
+// Law 9. A page of the memory store finds each key with its own state, wherever others came, left, or made it move.
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { algorithms, type Kernel } from '../../src/algorithms/index.js';
+import { compileBan } from '../../src/ban.js';
+import { fingerprint, takeFingerprint } from '../../src/stores/fingerprint.js';
+import { Page } from '../../src/stores/page.js';
+import { runs } from '../support/random.js';
+
+const NOW = 1_800_000_000_000;
+const LIMIT = 1000;
+const kinds = Object.keys(algorithms) as Kernel[];
+const params = kinds.map((kind) => algorithms[kind].compile(kind, { limit: LIMIT, window: 60_000 }));
+const ban = compileBan({})!;
+
+/** What a key has been charged, by each algorithm, and how long it is banned. */
+type Model = Map<string, number>;
+
+function open(): Page {
+  const page = new Page(0, 0, 0, 0);
+  for (const [i, kind] of kinds.entries()) page.columns[i] = algorithms[kind].createColumn(page.slots);
+  return page;
+}
+
+function slotOf(page: Page, key: string): number {
+  takeFingerprint(key);
+  return page.find();
+}
+
+function charge(page: Page, slot: number, units: number): void {
+  for (const [i, column] of page.columns.entries()) {
+    column!.look(slot, params[i]!, units, NOW, true);
+    column!.commit(slot, params[i]!, units, NOW, `lease ${units}`);
+  }
+  // A ban of so many milliseconds.
+  page.bans.set(slot, ban, NOW, units);
+  page.deny(slot, units);
+}
+
+/** What is charged to a slot, and for how long it is banned: a figure each. */
+function charged(page: Page, slot: number): number[] {
+  const units = page.columns.map((column, i) => {
+    column!.look(slot, params[i]!, 0, NOW, false);
+    return LIMIT - column!.remaining;
+  });
+  return [...units, page.bans.look(slot, ban, NOW, false)];
+}
+
+const all = (units: number): number[] => Array.from({ length: kinds.length + 1 }, () => units);
+
+function check(page: Page, model: Model): void {
+  for (const [key, units] of model) {
+    const slot = slotOf(page, key);
+    expect(charged(page, slot), key).to.deep.equal(all(units));
+    expect(page.deniedUntil(slot)).to.equal(units);
+  }
+  expect(page.size).to.equal(model.size);
+  let keys = 0;
+  for (let slot = 1; slot <= page.slots; slot++) {
+    if (page.isVacant(slot)) expect(charged(page, slot), 'vacant').to.deep.equal(all(0));
+    else keys++;
+  }
+  expect(keys).to.equal(model.size);
+}
+
+const steps = fc.array(
+  fc.record({
+    action: fc.constantFrom('add', 'add', 'add', 'add', 'remove', 'remove', 'remake', 'split'),
+    // Few keys: a page whose ends meet often.
+    key: fc.oneof(fc.nat(20), fc.nat(200)).map((n) => `key ${n}`),
+    units: fc.integer({ min: 1, max: 9 }),
+  }),
+  { minLength: 50, maxLength: 300 },
+);
+
+describe('law 9: a page of the memory store', () => {
+  it('finds each key with its state, and none that has left', () => {
+    fc.assert(
+      fc.property(steps, (list) => {
+        let page = open();
+        let model: Model = new Map();
+        const belongs = (key: string): boolean => {
+          takeFingerprint(key);
+          return (fingerprint[0]! & (2 ** page.depth - 1)) === page.ending;
+        };
+        for (const { action, key, units } of list) {
+          const slot = slotOf(page, key);
+          expect(slot !== 0, key).to.equal(model.has(key));
+          if (action === 'add' && slot === 0 && belongs(key)) {
+            if (page.isFull) page = page.part(page.id, page.depth, page.ending);
+            takeFingerprint(key);
+            const added = page.add();
+            expect(page.deniedUntil(added)).to.equal(0);
+            charge(page, added, units);
+            model.set(key, units);
+          } else if (action === 'remove' && slot !== 0) {
+            page.remove(slot);
+            model.delete(key);
+          } else if (action === 'remake') {
+            page = page.part(page.id, page.depth, page.ending);
+          } else if (action === 'split' && page.depth < 3) {
+            const { id, depth, ending } = page;
+            const parts = [page.part(id, depth + 1, ending), page.part(id, depth + 1, ending + 2 ** depth)];
+            const models = parts.map(
+              (part) => new Map([...model].filter(([name]) => slotOf(part, name) !== 0)),
+            );
+            for (const [i, part] of parts.entries()) check(part, models[i]!);
+            expect(models[0]!.size + models[1]!.size).to.equal(model.size);
+            const larger = models[0]!.size >= models[1]!.size ? 0 : 1;
+            page = parts[larger]!;
+            model = models[larger]!;
+          }
+          check(page, model);
+        }
+      }),
+      runs('memory', 60, 0),
+    );
+  });
+});
