@@ -2,11 +2,7 @@
 /** @type {Record<string, [from: string, to: string, what: string][]>} From: text that its file has once. */
 export const mutants = {
   'src/algorithms/fixed-window.lua': [
-    [
-      'if used <= limit then return 0, limit - used, reset end',
-      'if used < limit then return 0, limit - used, reset end',
-      '< for <=',
-    ],
+    ['reset <= window and used <= limit then', 'reset <= window and used < limit then', '< for <='],
     [
       'if cost > 0 and used + cost > limit then wait',
       'if cost > 0 and used + cost >= limit then wait',
@@ -24,11 +20,21 @@ export const mutants = {
       'TTL of one ms more',
     ],
     [
-      'if reset > 0 and reset <= window then',
-      'if reset <= window then',
+      'if reset > 0 and reset <= window and used',
+      'if reset <= window and used',
       'a window that is over still counts',
     ],
-    ['if reset > 0 and reset <= window then', 'if reset > 0 then', 'a window that was shortened is not cut'],
+    [
+      'if reset > 0 and reset <= window and used',
+      'if reset > 0 and used',
+      'a window that was shortened is not cut',
+    ],
+    [
+      'if reset == 0 or reset > window then return request, filled end',
+      'if reset == 0 then return request, filled end',
+      'a window that was shortened is not cut by a denial',
+    ],
+    ['return last + 1, filled', 'return first + 1, filled', 'a batch decides its second key twice'],
     ['p[1] < 2 ^ 20 and', '', 'units of a large limit end the window'],
     ['p[2] < 2 ^ 30 and', '', 'a long window is over at once'],
     ['used + cost < 2 ^ 21 and redis', 'redis', 'units of a limit that was raised end the window'],
@@ -39,11 +45,7 @@ export const mutants = {
       '',
       'the window is not cut when the clock went back',
     ],
-    [
-      "      redis.call('DECRBY', key, text)\n      local before",
-      '      local before',
-      'a denial is charged',
-    ],
+    ["        redis.call('DECRBY', key, text)\n        if reset", '        if reset', 'a denial is charged'],
     ['(mark == 0 or mark == stop)', 'true', 'the mark is ignored'],
     ['used = math.max(0, used + units)', 'used = used + units', 'refunds below zero'],
     ['math.min(used + units, 2 * limit)', 'used + units', 'debt without bound'],

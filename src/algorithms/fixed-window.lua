@@ -59,32 +59,39 @@ function fixed_window.commit(key, p, cost, now, used, stop)
   return p[1] - used - cost, stop - now
 end
 
--- look and commit in one go, charging first, for what is common: a sound state. Returns wait, remaining, reset; or nothing,
--- and has changed nothing, where look must tell. `text` is the cost as it came: formatting numbers is slow. `tested`: `now` is not
--- the server's time, by which keys expire.
-function fixed_window.charge(key, p, cost, now, text, tested)
+-- look and commit in one go, charging first, for what is common: sound states. Decides the requests from first to last, all of one
+-- cost, and appends their verdicts to a reply that is filled so far; stops before the first one for which look must tell. Returns
+-- the request after those decided, and how far the reply is filled. `text` is the cost as it came: formatting numbers is slow.
+-- `tested`: `now` is not the server's time, by which keys expire.
+function fixed_window.charge(first, last, p, cost, text, now, tested, reply, filled)
   local limit, window = p[1], p[2]
-  if cost > limit or not fixed_window_packs(p, 0) then return end
-  local value = redis.pcall('INCRBY', key, text)
-  if value == cost then
-    -- There was no key.
-    fixed_window_write(key, p, cost, now + window)
-    return 0, limit - cost, window
-  end
-  if type(value) == 'table' then return end
-  if value < 0 then
-    local used = value % 2 ^ 22
-    local reset = ((used - value) / 2 ^ 22 - now) % 2 ^ 31
-    -- A key that is there when its window is long over would seem to be in it.
-    if tested and redis.call('PEXPIRETIME', key) ~= now + reset then reset = 0 end
-    if reset > 0 and reset <= window then
-      if used <= limit then return 0, limit - used, reset end
-      redis.call('DECRBY', key, text)
-      local before = used - cost
-      return reset, before < limit and limit - before or 0, reset
+  if cost > limit or not fixed_window_packs(p, 0) then return first, filled end
+  for request = first, last do
+    local key = KEYS[request]
+    local value = redis.pcall('INCRBY', key, text)
+    if type(value) == 'table' then return request, filled end
+    if value == cost then
+      -- There was no key.
+      fixed_window_write(key, p, cost, now + window)
+      filled = headgate_say(reply, filled, 0, limit - cost, window)
+    else
+      local used = value % 2 ^ 22
+      local reset = value < 0 and ((used - value) / 2 ^ 22 - now) % 2 ^ 31 or 0
+      -- A key that is there when its window is long over would seem to be in it.
+      if tested and redis.call('PEXPIRETIME', key) ~= now + reset then reset = 0 end
+      if reset > 0 and reset <= window and used <= limit then
+        -- As headgate_say, which would be one more call for each.
+        filled = filled + 1
+        reply[filled] = reset * 2 ^ 20 + limit - used
+      else
+        redis.call('DECRBY', key, text)
+        if reset == 0 or reset > window then return request, filled end
+        local before = used - cost
+        filled = headgate_say(reply, filled, reset, before < limit and limit - before or 0, reset)
+      end
     end
   end
-  redis.call('DECRBY', key, text)
+  return last + 1, filled
 end
 
 function fixed_window.adjust(key, p, units, mark, now)

@@ -231,28 +231,32 @@ local at = 2 + page_params
 local reply = { now, nil }
 local filled = 1
 local text, cost, writable = '1', 1, true
+local request, requests = 1, #KEYS
+local alike = not ARGV[at + 1]
 local tested = deadline < 0
-for request = 1, #KEYS do
-local key = KEYS[request]
+while request <= requests do
 if ARGV[at] then
 text, cost = ARGV[at], tonumber(ARGV[at])
 if cost < 0 then cost, writable = -1 - cost, false end
 at = at + 1
 end
-local wait, remaining, reset
-if page_charge and writable and cost > 0 then wait, remaining, reset = page_charge(key, params, cost, now, text, tested) end
-if not wait then
-local a, b, c
-wait, remaining, reset, a, b, c = page_look(key, params, cost, now, writable)
+local last = alike and requests or request
+if page_charge and writable and cost > 0 then
+request, filled = page_charge(request, last, params, cost, text, now, tested, reply, filled)
+end
+if request <= last then
+local key = KEYS[request]
+local wait, remaining, reset, a, b, c = page_look(key, params, cost, now, writable)
 if writable and cost > 0 and wait and (wait == 0 or wait < -1) then
 remaining, reset = page_commit(key, params, cost, now, a, b, c)
-end
 end
 if wait then
 filled = headgate_say(reply, filled, wait, remaining, reset)
 else
 reply[filled + 1] = remaining
 filled = filled + 1
+end
+request = request + 1
 end
 end
 return reply
@@ -299,27 +303,32 @@ local charged = used + cost < 2 ^ 21 and redis.pcall('INCRBY', key, cost)
 if type(charged) ~= 'number' then fixed_window_write(key, p, used + cost, stop) end
 return p[1] - used - cost, stop - now
 end
-function fixed_window.charge(key, p, cost, now, text, tested)
+function fixed_window.charge(first, last, p, cost, text, now, tested, reply, filled)
 local limit, window = p[1], p[2]
-if cost > limit or not fixed_window_packs(p, 0) then return end
+if cost > limit or not fixed_window_packs(p, 0) then return first, filled end
+for request = first, last do
+local key = KEYS[request]
 local value = redis.pcall('INCRBY', key, text)
+if type(value) == 'table' then return request, filled end
 if value == cost then
 fixed_window_write(key, p, cost, now + window)
-return 0, limit - cost, window
-end
-if type(value) == 'table' then return end
-if value < 0 then
+filled = headgate_say(reply, filled, 0, limit - cost, window)
+else
 local used = value % 2 ^ 22
-local reset = ((used - value) / 2 ^ 22 - now) % 2 ^ 31
+local reset = value < 0 and ((used - value) / 2 ^ 22 - now) % 2 ^ 31 or 0
 if tested and redis.call('PEXPIRETIME', key) ~= now + reset then reset = 0 end
-if reset > 0 and reset <= window then
-if used <= limit then return 0, limit - used, reset end
+if reset > 0 and reset <= window and used <= limit then
+filled = filled + 1
+reply[filled] = reset * 2 ^ 20 + limit - used
+else
 redis.call('DECRBY', key, text)
+if reset == 0 or reset > window then return request, filled end
 local before = used - cost
-return reset, before < limit and limit - before or 0, reset
+filled = headgate_say(reply, filled, reset, before < limit and limit - before or 0, reset)
 end
 end
-redis.call('DECRBY', key, text)
+end
+return last + 1, filled
 end
 function fixed_window.adjust(key, p, units, mark, now)
 local limit = p[1]

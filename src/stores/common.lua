@@ -1,4 +1,4 @@
--- What every script begins with, after the algorithms that it needs.
+-- What every script begins with.
 --
 -- KEYS:  of the script that follows
 -- ARGV:  deadline, by the server's time (ms), or, for tests, the time at which to decide, negative; then the script's own

@@ -15,28 +15,32 @@ local at = 2 + page_params
 local reply = { now, nil }
 local filled = 1
 local text, cost, writable = '1', 1, true
+local request, requests = 1, #KEYS
+local alike = not ARGV[at + 1]
 local tested = deadline < 0
-for request = 1, #KEYS do
-  local key = KEYS[request]
+while request <= requests do
   if ARGV[at] then
     text, cost = ARGV[at], tonumber(ARGV[at])
     if cost < 0 then cost, writable = -1 - cost, false end
     at = at + 1
   end
-  local wait, remaining, reset
-  if page_charge and writable and cost > 0 then wait, remaining, reset = page_charge(key, params, cost, now, text, tested) end
-  if not wait then
-    local a, b, c
-    wait, remaining, reset, a, b, c = page_look(key, params, cost, now, writable)
+  local last = alike and requests or request
+  if page_charge and writable and cost > 0 then
+    request, filled = page_charge(request, last, params, cost, text, now, tested, reply, filled)
+  end
+  if request <= last then
+    local key = KEYS[request]
+    local wait, remaining, reset, a, b, c = page_look(key, params, cost, now, writable)
     if writable and cost > 0 and wait and (wait == 0 or wait < -1) then
       remaining, reset = page_commit(key, params, cost, now, a, b, c)
     end
-  end
-  if wait then
-    filled = headgate_say(reply, filled, wait, remaining, reset)
-  else
-    reply[filled + 1] = remaining
-    filled = filled + 1
+    if wait then
+      filled = headgate_say(reply, filled, wait, remaining, reset)
+    else
+      reply[filled + 1] = remaining
+      filled = filled + 1
+    end
+    request = request + 1
   end
 end
 return reply
