@@ -1,5 +1,6 @@
 import { BanColumn } from '../algorithms/ban.js';
 import type { Column } from '../algorithms/index.js';
+import type { CompiledBan } from '../ban.js';
 import { fingerprint, hasFingerprint, VACANT } from './fingerprint.js';
 
 /** A slot's number within its page. */
@@ -141,6 +142,16 @@ export class Page {
 
   deny(slot: number, until: number): void {
     this.#records[slot * RECORD + DENIED] = until;
+  }
+
+  /** When a slot is as good as new. @param ban how the table's limiters ban, if they do */
+  until(slot: number, ban: CompiledBan | undefined): number {
+    let until = ban ? this.bans.until(slot, ban) : 0;
+    for (let i = 0; i < this.columns.length; i++) {
+      const column = this.columns[i];
+      if (column) until = Math.max(until, column.until(slot));
+    }
+    return until;
   }
 
   /** Where a key is, if no other was there before it. */

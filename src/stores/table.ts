@@ -130,7 +130,9 @@ export class Table {
   #sweep(now: number): void {
     for (let i = 0; i < SWEPT; i++) {
       const slot = this.#next();
-      if (!this.pageOf(slot).isVacant(slot & WITHIN) && this.#until(slot) <= now) this.#remove(slot);
+      const page = this.pageOf(slot);
+      const within = slot & WITHIN;
+      if (!page.isVacant(within) && page.until(within, this.ban) <= now) this.#remove(slot);
     }
   }
 
@@ -145,8 +147,9 @@ export class Table {
     for (let looks = 1; looks <= MOST_LOOKS && !(looks > LOOKS && victim !== 0); looks++) {
       const slot = this.#nextKey();
       const page = this.pageOf(slot);
-      const until = this.#until(slot);
-      const held = page.deniedUntil(slot & WITHIN) > seconds || page.bans.end(slot & WITHIN) > now;
+      const within = slot & WITHIN;
+      const until = page.until(within, this.ban);
+      const held = page.deniedUntil(within) > seconds || page.bans.end(within) > now;
       if (until <= now || (!held && until < soonest)) {
         victim = slot;
         soonest = until;
@@ -170,15 +173,6 @@ export class Table {
     let slot = this.#next();
     while (this.pageOf(slot).isVacant(slot & WITHIN)) slot = this.#next();
     return slot;
-  }
-
-  /** When a slot is as good as new. */
-  #until(slot: number): number {
-    const { columns, bans } = this.pageOf(slot);
-    const within = slot & WITHIN;
-    let until = this.ban ? bans.until(within, this.ban) : 0;
-    for (const column of columns) if (column) until = Math.max(until, column.until(within));
-    return until;
   }
 
   #remove(slot: number): void {
