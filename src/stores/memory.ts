@@ -40,6 +40,11 @@ class View {
     if (set.ban) table.ban = set.ban;
   }
 
+  /** A key's slot, or 0. */
+  find(key: string): number {
+    return this.table.find(key, this.#policies);
+  }
+
   /** The columns of the set's policies that have a slot, `slot & WITHIN` in each. */
   columns(slot: number): readonly Column[] {
     const page = this.table.pageOf(slot);
@@ -92,7 +97,7 @@ class MemoryStore implements Store {
     const view = this.#view(set, now);
     const { table } = view;
     const { ban } = set;
-    let slot = table.find(key);
+    let slot = view.find(key);
     const banned = ban ? table.pageOf(slot).bans.look(slot & WITHIN, ban, now, !peek) : 0;
     if (banned > 0) return { now, ban: banned, verdicts: [] };
 
@@ -118,7 +123,7 @@ class MemoryStore implements Store {
   adjust({ set, key, units, marks }: Change): Reply {
     const now = this.#clock();
     const view = this.#view(set, now);
-    let slot = view.table.find(key);
+    let slot = view.find(key);
     if (slot === 0 && units > 0) slot = view.table.create(now);
     const columns = view.columns(slot);
     for (let i = 0; i < columns.length; i++) {
@@ -134,7 +139,7 @@ class MemoryStore implements Store {
   lease({ set, key, lease, action }: LeaseChange): boolean {
     const now = this.#clock();
     const view = this.#view(set, now);
-    const slot = view.table.find(key);
+    const slot = view.find(key);
     if (slot === 0) return false;
     const columns = view.columns(slot);
     let held = true;
@@ -154,7 +159,7 @@ class MemoryStore implements Store {
 
   reset({ set, key }: Subject): void {
     const view = this.#view(set, this.#clock());
-    const slot = view.table.find(key);
+    const slot = view.find(key);
     if (slot === 0) return;
     const columns = view.columns(slot);
     for (const column of columns) column.clear(slot & WITHIN);
@@ -163,8 +168,9 @@ class MemoryStore implements Store {
 
   ban({ set, key }: Subject, duration: number): void {
     const now = this.#clock();
-    const { table } = this.#view(set, now);
-    const slot = table.find(key) || table.create(now);
+    const view = this.#view(set, now);
+    const { table } = view;
+    const slot = view.find(key) || table.create(now);
     if (slot !== 0) table.pageOf(slot).bans.set(slot & WITHIN, set.ban!, now, duration);
   }
 }

@@ -75,11 +75,15 @@ export class Page {
     return this.#size >= MOST_KEYS;
   }
 
-  /** The slot of the key whose fingerprint was taken last, or 0. */
-  find(): number {
+  /**
+   * The slot of the key whose fingerprint was taken last, or 0.
+   *
+   * @param policies whose state will be looked at
+   */
+  find(policies: readonly number[]): number {
     const records = this.#records;
     let slot = this.#home(fingerprint[1]!);
-    this.#fetch(slot);
+    this.#fetch(slot, policies);
     for (;;) {
       const at = slot * RECORD;
       if (hasFingerprint(records, at)) return slot;
@@ -169,9 +173,8 @@ export class Page {
     return slot;
   }
 
-  #fetch(slot: number): void {
-    const { columns } = this;
-    for (let i = 0; i < columns.length; i++) this.fetched = columns[i]?.fetch(slot) ?? 0;
+  #fetch(slot: number, policies: readonly number[]): void {
+    for (let i = 0; i < policies.length; i++) this.fetched = this.columns[policies[i]!]?.fetch(slot) ?? 0;
   }
 
   /** Copies a slot from a page that has the same columns. */

@@ -64,12 +64,12 @@ export class Table {
     return (page.columns[policy] ??= algorithms[this.#policies[policy]!.kernel].createColumn(page.slots));
   }
 
-  /** A key's slot, or 0. */
-  find(key: string): number {
+  /** A key's slot, or 0. @param policies whose state will be looked at, by their numbers */
+  find(key: string, policies: readonly number[]): number {
     if (key === this.#lastKey) return this.#lastSlot;
     takeFingerprint(key);
     const page = this.#current();
-    const slot = page.find();
+    const slot = page.find(policies);
     if (slot === 0) return 0;
     this.#lastKey = key;
     return (this.#lastSlot = (page.id << PAGE_BITS) + slot);
