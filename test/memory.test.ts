@@ -18,6 +18,15 @@ function heap(): number {
   return heapUsed + external;
 }
 
+/** Buffers are freed some time after they were collected. */
+async function settledHeap(): Promise<number> {
+  for (let i = 0; i < 3; i++) {
+    collect();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  return heap();
+}
+
 describe('the memory store', () => {
   it('at its cap, a flood of fresh keys frees no denied or banned key, and neither memory nor the table grows', async function () {
     this.timeout(60_000);
@@ -64,6 +73,24 @@ describe('the memory store', () => {
     expect(store.size).to.be.below(1.5 * count);
     for (let i = 0; i < count; i += 7) expect(await remaining(`key ${i}`)).to.equal(8);
     for (let i = 0; i < count; i++) expect(await remaining(`new ${i}`)).to.equal(8);
+  });
+
+  it('keeps nothing for tiers that are no longer asked for, however the table has grown since', async () => {
+    const policies = [{ algorithm: 'fixed-window', limit: 10, window: '1h' } as const];
+    const count = 200_000;
+    const sizeWith = async (tiers: number): Promise<number> => {
+      const before = await settledHeap();
+      const limiter = createLimiter({ policies });
+      const sets = Array.from({ length: tiers }, () => limiter.compile(policies));
+      for (let i = 0; i < count; i++)
+        void limiter.decide(`key ${i}`, 1, sets[Math.floor((i * tiers) / count)]);
+      const size = (await settledHeap()) - before;
+      // All of them are alive until here.
+      expect([...sets, limiter]).to.have.lengthOf(tiers + 1);
+      return size;
+    };
+    const alone = await sizeWith(1);
+    expect(await sizeWith(20)).to.be.below(1.3 * alone);
   });
 
   it('gives keys that differ in length, order, NUL, surrogates or far inside different fingerprints', () => {

@@ -42,6 +42,36 @@ export abstract class Column<P = Params> {
   }
 }
 
+/**
+ * A column whose state is two numbers a slot, side by side: the moment from which the slot decides as no state does, and what the
+ * algorithm makes of the other.
+ */
+export abstract class PairColumn<P = Params> extends Column<P> {
+  protected readonly state: Float64Array;
+
+  constructor(slots: number) {
+    super();
+    this.state = new Float64Array(2 * (slots + 1));
+  }
+
+  until(slot: number): number {
+    return this.state[2 * slot]!;
+  }
+
+  clear(slot: number): void {
+    this.state[2 * slot] = 0;
+  }
+
+  take(from: PairColumn<P>, theirs: number, ours: number): void {
+    this.state[2 * ours] = from.state[2 * theirs]!;
+    this.state[2 * ours + 1] = from.state[2 * theirs + 1]!;
+  }
+
+  override fetch(slot: number): number {
+    return this.state[2 * slot]!;
+  }
+}
+
 /** What `algorithms/index.ts` lists. */
 export interface AlgorithmDefinition<P = Params> {
   /** Names the state's layout in keys and changes with it, so that versions never read each other's state. */

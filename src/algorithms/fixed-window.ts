@@ -1,34 +1,26 @@
-import { Column, type AlgorithmDefinition } from './algorithm.js';
+import { PairColumn, type AlgorithmDefinition } from './algorithm.js';
 
 type FixedWindowParams = {
   readonly limit: number;
   readonly window: number;
 };
 
-/** A counter and the end of its window. Worst case in any window: 2 x limit. */
-class FixedWindowColumn extends Column<FixedWindowParams> {
-  /** Pairs, so that a slot's state lies together: the window's end, and what it has used. */
-  readonly #state: Float64Array;
-
-  constructor(slots: number) {
-    super();
-    this.#state = new Float64Array(2 * (slots + 1));
-  }
-
-  /** Sets `#used` and returns `stop`, 0 if there is no window. */
+/** A counter and the end of its window. A slot's pair: the end, and what is used. Worst case in any window: 2 x limit. */
+class FixedWindowColumn extends PairColumn<FixedWindowParams> {
+  /** The window's end, 0 if there is no window. */
   #read(slot: number, p: FixedWindowParams, now: number, writable: boolean): number {
-    let stop = this.#state[2 * slot]!;
+    let stop = this.state[2 * slot]!;
     if (stop <= now) return 0;
     if (stop > now + p.window) {
       stop = now + p.window;
-      if (writable) this.#state[2 * slot] = stop;
+      if (writable) this.state[2 * slot] = stop;
     }
     return stop;
   }
 
   look(slot: number, p: FixedWindowParams, cost: number, now: number, writable: boolean): void {
     const stop = this.#read(slot, p, now, writable);
-    const used = stop === 0 ? 0 : this.#state[2 * slot + 1]!;
+    const used = stop === 0 ? 0 : this.state[2 * slot + 1]!;
     this.wait = cost === 0 || used + cost <= p.limit ? 0 : cost > p.limit ? -1 : stop - now;
     this.remaining = Math.max(0, p.limit - used);
     this.reset = stop === 0 ? 0 : stop - now;
@@ -36,18 +28,18 @@ class FixedWindowColumn extends Column<FixedWindowParams> {
 
   commit(slot: number, p: FixedWindowParams, cost: number, now: number): void {
     if (this.reset === 0) {
-      this.#state[2 * slot + 1] = cost;
-      this.#state[2 * slot] = now + p.window;
+      this.state[2 * slot + 1] = cost;
+      this.state[2 * slot] = now + p.window;
       this.reset = p.window;
     } else {
-      this.#state[2 * slot + 1]! += cost;
+      this.state[2 * slot + 1]! += cost;
     }
     this.remaining -= cost;
   }
 
   adjust(slot: number, p: FixedWindowParams, units: number, mark: number, now: number): void {
     let stop = this.#read(slot, p, now, true);
-    let used = stop === 0 ? 0 : this.#state[2 * slot + 1]!;
+    let used = stop === 0 ? 0 : this.state[2 * slot + 1]!;
     if (units > 0) {
       if (stop === 0) stop = now + p.window;
       // A debt beyond one more full quota would change nothing: the window's end forgives it.
@@ -57,33 +49,16 @@ class FixedWindowColumn extends Column<FixedWindowParams> {
     }
     if (stop !== 0) {
       if (used === 0) stop = 0;
-      this.#state[2 * slot + 1] = used;
-      this.#state[2 * slot] = stop;
+      this.state[2 * slot + 1] = used;
+      this.state[2 * slot] = stop;
     }
     this.wait = 0;
     this.remaining = Math.max(0, p.limit - used);
     this.reset = stop === 0 ? 0 : stop - now;
   }
 
-  until(slot: number): number {
-    return this.#state[2 * slot]!;
-  }
-
-  clear(slot: number): void {
-    this.#state[2 * slot] = 0;
-  }
-
   sibling(slots: number): FixedWindowColumn {
     return new FixedWindowColumn(slots);
-  }
-
-  take(from: FixedWindowColumn, theirs: number, ours: number): void {
-    this.#state[2 * ours] = from.#state[2 * theirs]!;
-    this.#state[2 * ours + 1] = from.#state[2 * theirs + 1]!;
-  }
-
-  override fetch(slot: number): number {
-    return this.#state[2 * slot]!;
   }
 }
 

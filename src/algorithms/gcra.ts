@@ -1,7 +1,7 @@
 import { toMilliseconds } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import { checkInteger, MAX_UNITS } from '../validate.js';
-import { Column, type AlgorithmDefinition, type Given } from './algorithm.js';
+import { PairColumn, type AlgorithmDefinition, type Given } from './algorithm.js';
 
 /** All but `scale` in ticks, of which there are `scale` in a millisecond. */
 type GcraParams = {
@@ -16,29 +16,25 @@ type GcraParams = {
   readonly ceiling: number;
 };
 
-/** The theoretical arrival time (TAT), as backlog: how far it lies ahead. Worst case in any window: burst + limit. */
-class GcraColumn extends Column<GcraParams> {
-  /** Pairs, so that a slot's state lies together: the TAT, rounded up to a millisecond, less so many ticks. */
-  readonly #state: Float64Array;
+/**
+ * The theoretical arrival time (TAT), as backlog: how far it lies ahead. A slot's pair: the TAT, rounded up to a millisecond, less so
+ * many ticks. Worst case in any window: burst + limit.
+ */
+class GcraColumn extends PairColumn<GcraParams> {
   #backlog = 0;
-
-  constructor(slots: number) {
-    super();
-    this.#state = new Float64Array(2 * (slots + 1));
-  }
 
   #write(slot: number, p: GcraParams, now: number, backlog: number): number {
     const reset = Math.ceil(backlog / p.scale);
-    this.#state[2 * slot] = now + reset;
-    this.#state[2 * slot + 1] = reset * p.scale - backlog;
+    this.state[2 * slot] = now + reset;
+    this.state[2 * slot + 1] = reset * p.scale - backlog;
     return reset;
   }
 
   #read(slot: number, p: GcraParams, now: number, writable: boolean): number {
     const { scale } = p;
-    const stop = this.#state[2 * slot]!;
+    const stop = this.state[2 * slot]!;
     if (stop <= now) return 0;
-    const part = this.#state[2 * slot + 1]!;
+    const part = this.state[2 * slot + 1]!;
     let backlog = Math.max(0, (stop - now) * scale - (part < scale ? part : 0));
     if (backlog > p.ceiling) {
       backlog = p.ceiling;
@@ -83,25 +79,8 @@ class GcraColumn extends Column<GcraParams> {
     this.remaining = Math.max(0, Math.floor((p.capacity - backlog) / p.increment));
   }
 
-  until(slot: number): number {
-    return this.#state[2 * slot]!;
-  }
-
-  clear(slot: number): void {
-    this.#state[2 * slot] = 0;
-  }
-
   sibling(slots: number): GcraColumn {
     return new GcraColumn(slots);
-  }
-
-  take(from: GcraColumn, theirs: number, ours: number): void {
-    this.#state[2 * ours] = from.#state[2 * theirs]!;
-    this.#state[2 * ours + 1] = from.#state[2 * theirs + 1]!;
-  }
-
-  override fetch(slot: number): number {
-    return this.#state[2 * slot]!;
   }
 }
 

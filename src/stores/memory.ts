@@ -13,7 +13,7 @@ import {
   type Store,
   type Subject,
 } from './store.js';
-import { WITHIN, type Page } from './page.js';
+import { WITHIN } from './page.js';
 import { Table } from './table.js';
 
 export interface MemoryStoreOptions {
@@ -29,30 +29,22 @@ export interface MemoryStoreOptions {
 /** A policy set's part of a table. */
 class View {
   readonly table: Table;
-  readonly #policies: readonly number[];
-  /** By a page's number: of which page, and its columns. */
-  readonly #pages: Page[] = [];
-  readonly #columns: (readonly Column[])[] = [];
+  readonly #selection: number;
 
   constructor(table: Table, set: PolicySet) {
     this.table = table;
-    this.#policies = set.policies.map((policy) => table.register(policy));
+    this.#selection = table.select(set.policies);
     if (set.ban) table.ban = set.ban;
   }
 
   /** A key's slot, or 0. */
   find(key: string): number {
-    return this.table.find(key, this.#policies);
+    return this.table.find(key, this.#selection);
   }
 
   /** The columns of the set's policies that have a slot, `slot & WITHIN` in each. */
   columns(slot: number): readonly Column[] {
-    const page = this.table.pageOf(slot);
-    if (this.#pages[page.id] !== page) {
-      this.#pages[page.id] = page;
-      this.#columns[page.id] = this.#policies.map((policy) => this.table.column(page, policy));
-    }
-    return this.#columns[page.id]!;
+    return this.table.columns(slot, this.#selection);
   }
 }
 

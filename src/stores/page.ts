@@ -3,7 +3,7 @@ import type { Column } from '../algorithms/index.js';
 import type { CompiledBan } from '../ban.js';
 import { fingerprint, hasFingerprint, VACANT } from './fingerprint.js';
 
-/** A slot's number within its page. */
+/** Of a slot's number, those above these bits tell the page, and these the slot within it. */
 export const PAGE_BITS = 15;
 export const WITHIN = 2 ** PAGE_BITS - 1;
 
@@ -44,6 +44,8 @@ export class Page {
   readonly slots: number;
   /** In the order of the table's policies; absent until it is used. */
   readonly columns: (Column | undefined)[] = [];
+  /** Those of the table's selections of policies; here, as they must not outlive the page. */
+  readonly selections: (readonly Column[])[] = [];
   readonly bans = new BanColumn();
   /** What was fetched ahead: nobody reads it, but V8 would leave out what is not kept. */
   fetched = 0;
@@ -78,12 +80,12 @@ export class Page {
   /**
    * The slot of the key whose fingerprint was taken last, or 0.
    *
-   * @param policies whose state will be looked at
+   * @param selection whose state will be looked at
    */
-  find(policies: readonly number[]): number {
+  find(selection: number): number {
     const records = this.#records;
     let slot = this.#home(fingerprint[1]!);
-    this.#fetch(slot, policies);
+    this.#fetch(slot, selection);
     for (;;) {
       const at = slot * RECORD;
       if (hasFingerprint(records, at)) return slot;
@@ -173,8 +175,9 @@ export class Page {
     return slot;
   }
 
-  #fetch(slot: number, policies: readonly number[]): void {
-    for (let i = 0; i < policies.length; i++) this.fetched = this.columns[policies[i]!]?.fetch(slot) ?? 0;
+  #fetch(slot: number, selection: number): void {
+    const columns = this.selections[selection];
+    if (columns) for (let i = 0; i < columns.length; i++) this.fetched = columns[i]!.fetch(slot);
   }
 
   /** Copies a slot from a page that has the same columns. */

@@ -24,6 +24,8 @@ export class Table {
   /** The page of each ending of the keys' hashes: a power of two of them. */
   #directory: Page[];
   readonly #policies: CompiledPolicy[] = [];
+  /** Lists of policies that decide together, by their numbers. */
+  readonly #selections: (readonly number[])[] = [];
   /** How its limiters ban, if they do. */
   ban: CompiledBan | undefined;
   /** Denials are remembered to the second, from here on: half of what 32 bits reach lies before it. */
@@ -48,8 +50,14 @@ export class Table {
     return this.#size;
   }
 
-  /** The number of a policy. */
-  register(policy: CompiledPolicy): number {
+  /** The number of a selection: of policies that decide together. */
+  select(policies: readonly CompiledPolicy[]): number {
+    const numbers = policies.map((policy) => this.#numberOf(policy));
+    const known = this.#selections.findIndex((selection) => String(selection) === String(numbers));
+    return known >= 0 ? known : this.#selections.push(numbers) - 1;
+  }
+
+  #numberOf(policy: CompiledPolicy): number {
     const known = this.#policies.findIndex(({ id }) => id === policy.id);
     return known >= 0 ? known : this.#policies.push(policy) - 1;
   }
@@ -59,17 +67,21 @@ export class Table {
     return this.#pages[slot >> PAGE_BITS]!;
   }
 
-  /** The state of a policy, by its number, for the slots of a page. */
-  column(page: Page, policy: number): Column {
-    return (page.columns[policy] ??= algorithms[this.#policies[policy]!.kernel].createColumn(page.slots));
+  /** The columns of a selection that have a slot, `slot & WITHIN` in each. */
+  columns(slot: number, selection: number): readonly Column[] {
+    const page = this.pageOf(slot);
+    return (page.selections[selection] ??= this.#selections[selection]!.map((policy) => {
+      const { kernel } = this.#policies[policy]!;
+      return (page.columns[policy] ??= algorithms[kernel].createColumn(page.slots));
+    }));
   }
 
-  /** A key's slot, or 0. @param policies whose state will be looked at, by their numbers */
-  find(key: string, policies: readonly number[]): number {
+  /** A key's slot, or 0. @param selection whose state will be looked at */
+  find(key: string, selection: number): number {
     if (key === this.#lastKey) return this.#lastSlot;
     takeFingerprint(key);
     const page = this.#current();
-    const slot = page.find(policies);
+    const slot = page.find(selection);
     if (slot === 0) return 0;
     this.#lastKey = key;
     return (this.#lastSlot = (page.id << PAGE_BITS) + slot);
@@ -149,11 +161,14 @@ export class Table {
       const page = this.pageOf(slot);
       const within = slot & WITHIN;
       const until = page.until(within, this.ban);
+      if (until <= now) {
+        victim = slot;
+        break;
+      }
       const held = page.deniedUntil(within) > seconds || page.bans.end(within) > now;
-      if (until <= now || (!held && until < soonest)) {
+      if (!held && until < soonest) {
         victim = slot;
         soonest = until;
-        if (until <= now) break;
       }
     }
     if (victim !== 0) this.#remove(victim);
