@@ -376,6 +376,11 @@ export class Limiter {
     const reply = this.#store.decide(query);
     if (!isPromise(reply)) return this.#conclude(query, reply, peek);
     if (storeChannel.hasSubscribers) this.#observe(reply);
+    return this.#eventually(query, reply, peek);
+  }
+
+  /** Apart, as a function that holds a closure makes room for what it captures, even where it is not made. */
+  #eventually(query: Query, reply: Promise<Reply>, peek: boolean): Promise<Decision> {
     return new Promise((resolve, reject) => {
       const listener: Listener<Reply> = {
         resolve: (value) => {

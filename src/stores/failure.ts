@@ -129,7 +129,7 @@ class FailurePolicy implements Store {
   decide(query: Query): MaybePromise<Reply> {
     const breaker = this.#breaker;
     const trying = breaker.down;
-    if (trying && !breaker.mayTry()) return this.#instead(query, () => this.#downError());
+    if (trying && !breaker.mayTry()) return this.#instead(query);
     let answer: MaybePromise<Reply>;
     try {
       answer = this.#store.decide(query);
@@ -139,7 +139,7 @@ class FailurePolicy implements Store {
     if (!isPromise(answer)) {
       const flaw = flawOf(answer, query.set);
       if (trying) breaker.skipped();
-      return flaw ? this.#instead(query, () => flaw) : answer;
+      return flaw ? this.#instead(query, flaw) : answer;
     }
     return this.#inTime(answer, trying, query, query.set);
   }
@@ -209,7 +209,7 @@ class FailurePolicy implements Store {
     }
     let reply: Reply;
     try {
-      reply = this.#instead(query, () => error);
+      reply = this.#instead(query, error);
     } catch (thrown) {
       outcome.reject(coded(thrown));
       return;
@@ -217,8 +217,9 @@ class FailurePolicy implements Store {
     outcome.resolve(reply as T);
   }
 
-  #instead(query: Query, error: () => HeadgateError): Reply {
-    if (this.#mode === 'throw') throw error();
+  /** @param error undefined if the store was not asked, as it is down */
+  #instead(query: Query, error?: HeadgateError): Reply {
+    if (this.#mode === 'throw') throw error ?? this.#downError();
     if (this.#mode !== 'local') return { now: Date.now(), ban: 0, verdicts: [], degraded: this.#mode };
     const reply = this.#local.decide({ ...query, set: this.#localSet(query.set) }) as Reply;
     return { ...reply, degraded: 'local' };

@@ -75,6 +75,7 @@ function read(numbers: readonly number[], at: number, verdicts: number[]): numbe
     return at + 1;
   }
   if (numbers[at] !== -1) throw malformedReply(numbers);
-  verdicts.push(numbers[at + 1]!, numbers[at + 2]!, numbers[at + 3]!);
+  // The reply has the time in it, and so V8 keeps all of its numbers as fractions.
+  verdicts.push(small(numbers[at + 1]!), small(numbers[at + 2]!), small(numbers[at + 3]!));
   return at + 4;
 }
