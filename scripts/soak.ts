@@ -40,8 +40,8 @@ if (runs('memory')) {
 }
 
 if (runs('faults')) {
+  const files = ['server', 'sentinel', 'cluster', 'resend'].map((name) => `test/faults/${name}.test.ts`);
   for (let round = 1; round <= 5; round++) {
-    const files = ['server', 'sentinel', 'cluster', 'resend'].map((name) => `test/faults/${name}.test.ts`);
     const kept = mocha({ HEADGATE_REPORT: '1' }, ...files);
     promise(kept, `faults, round ${round}`);
   }

@@ -1,5 +1,4 @@
 import { fingerprint, hasFingerprint, takeFingerprint, VACANT } from './fingerprint.js';
-import { small } from './reply.js';
 import type { Reply } from './store.js';
 
 /** What the store has denied, and for how long. Times are those of the memory's clock. */
@@ -207,7 +206,7 @@ function isSmall(value: number): boolean {
 
 /** What is left of a time that many ms later; none if it was none. */
 function rest(ms: number, passed: number): number {
-  return ms > passed ? small(ms - passed) : 0;
+  return ms > passed ? ms - passed : 0;
 }
 
 /** What a denial says `passed` ms later. */
