@@ -4,6 +4,7 @@ import type { MaybePromise, PolicySet } from '../stores/store.js';
 import { retryAfterSeconds, type HeaderTarget } from './headers.js';
 import { checkGeneratedKey, isPromise, type CompiledOptions } from './options.js';
 import { problemOf, statusOf } from './problem.js';
+import { goOn } from './turn.js';
 
 /** What an adapter knows of its framework. */
 export interface Framework<Req extends object, Res> extends HeaderTarget<Res> {
@@ -42,14 +43,23 @@ export class Flow<Req extends object, Res> {
   }
 
   handle(req: Req, res: Res, next: Next): void {
-    let decision: MaybePromise<Decision | undefined>;
+    let goesOn: MaybePromise<boolean>;
     try {
-      decision = this.#decide(req);
+      const decision = this.#decide(req);
+      goesOn = isPromise(decision)
+        ? decision.then((made) => this.#proceed(made, req, res))
+        : this.#proceed(decision, req, res);
     } catch (error) {
       return next(error);
     }
-    if (isPromise(decision)) decision.then((made) => this.#proceed(made, req, res, next), next);
-    else this.#proceed(decision, req, res, next);
+    if (goesOn === true) {
+      goOn(next);
+    } else if (goesOn !== false) {
+      // The requests of a store's reply go on together anyway.
+      goesOn.then((is) => {
+        if (is) next();
+      }, next);
+    }
   }
 
   /** Closes the limiter if it was made for this flow. */
@@ -135,22 +145,11 @@ export class Flow<Req extends object, Res> {
 
   // From the decision to the answer.
 
-  #proceed(decision: Decision | undefined, req: Req, res: Res, next: Next): void {
-    if (decision === undefined) return next();
-    let admitted: MaybePromise<boolean>;
-    try {
-      if (decision.allowed && (this.#refunds || leaseOf(decision.set) > 0)) this.#follow(decision, req, res);
-      admitted = decision.delayMs > 0 ? this.#hold(decision, req, res) : this.#conclude(decision, req, res);
-    } catch (error) {
-      return next(error);
-    }
-    if (isPromise(admitted)) {
-      admitted.then((is) => {
-        if (is) next();
-      }, next);
-    } else if (admitted) {
-      next();
-    }
+  /** True if the request goes on. */
+  #proceed(decision: Decision | undefined, req: Req, res: Res): MaybePromise<boolean> {
+    if (decision === undefined) return true;
+    if (decision.allowed && (this.#refunds || leaseOf(decision.set) > 0)) this.#follow(decision, req, res);
+    return decision.delayMs > 0 ? this.#hold(decision, req, res) : this.#conclude(decision, req, res);
   }
 
   /** Waits for the request's turn (leaky bucket with `maxDelay`), unless its client leaves: then its slot is given back. */
