@@ -184,14 +184,7 @@ export class Limiter {
    * with under `onStoreError: 'throw'`; `HEADGATE_CLOSED`
    */
   consume(key: string, options?: ConsumeOptions): Promise<Decision> {
-    // An async function would make a second promise of a store's, and wait for the first: 4 % of a decision on Redis.
-    try {
-      const decision = this.decide(key, checkArguments(options));
-      return isPromise(decision) ? decision : Promise.resolve(decision);
-    } catch (thrown) {
-      const error = thrown as Error;
-      return Promise.reject(error);
-    }
+    return this.#promise(key, options, false);
   }
 
   /**
@@ -208,8 +201,8 @@ export class Limiter {
    *
    * @throws as `consume`
    */
-  async peek(key: string, options?: ConsumeOptions): Promise<Decision> {
-    return this.#ask(key, checkArguments(options), this.set, true);
+  peek(key: string, options?: ConsumeOptions): Promise<Decision> {
+    return this.#promise(key, options, true);
   }
 
   /**
@@ -384,6 +377,17 @@ export class Limiter {
     if (!isPromise(reply)) return this.#conclude(query, reply, peek);
     if (storeChannel.hasSubscribers) this.#observe(reply);
     return this.#eventually(query, reply, peek);
+  }
+
+  /** An async function would make a second promise of a store's, and wait for the first: 4 % of a decision on Redis. */
+  #promise(key: string, options: ConsumeOptions | undefined, peek: boolean): Promise<Decision> {
+    try {
+      const decision = this.#ask(key, checkArguments(options), this.set, peek);
+      return isPromise(decision) ? decision : Promise.resolve(decision);
+    } catch (thrown) {
+      const error = thrown as Error;
+      return Promise.reject(error);
+    }
   }
 
   /** Apart, as a function that holds a closure makes room for what it captures, even where it is not made. */

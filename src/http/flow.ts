@@ -1,10 +1,10 @@
 import type { ServerResponse } from 'node:http';
 import type { Decision } from '../decision.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
+import { arrive, comeTogether } from '../turn.js';
 import { retryAfterSeconds, type HeaderTarget } from './headers.js';
 import { checkGeneratedKey, isPromise, type CompiledOptions } from './options.js';
 import { problemOf, statusOf } from './problem.js';
-import { goOn } from './turn.js';
 
 /** What an adapter knows of its framework. */
 export interface Framework<Req extends object, Res> extends HeaderTarget<Res> {
@@ -43,6 +43,9 @@ export class Flow<Req extends object, Res> {
   }
 
   handle(req: Req, res: Res, next: Next): void {
+    const before = this.#framework.trail(req);
+    if (!before) arrive();
+    else if (this.#hasDecided(before)) return next();
     let goesOn: MaybePromise<boolean>;
     try {
       const decision = this.#decide(req);
@@ -53,9 +56,10 @@ export class Flow<Req extends object, Res> {
       return next(error);
     }
     if (goesOn === true) {
-      goOn(next);
+      // When all of the turn are decided. Each by itself, for its own asynchronous context, and its own errors.
+      if (!before && comeTogether()) setImmediate(next);
+      else next();
     } else if (goesOn !== false) {
-      // The requests of a store's reply go on together anyway.
       goesOn.then((is) => {
         if (is) next();
       }, next);
@@ -67,23 +71,22 @@ export class Flow<Req extends object, Res> {
     if (this.#options.ownsLimiter) await this.#options.limiter.close();
   }
 
+  /** Mounted twice, a limiter still charges a request once. */
+  #hasDecided(before: Trail<Req, Res>): boolean {
+    for (let trail: typeof before | undefined = before; trail; trail = trail.before) {
+      if (trail.flow === this) return true;
+    }
+    return false;
+  }
+
   // From the request to a decision; undefined: not limited. One step after the other, each sync or async.
 
   #decide(req: Req): MaybePromise<Decision | undefined> {
-    if (this.#hasDecided(req)) return undefined;
     const { skip } = this.#options;
     const skipped = skip !== undefined && skip(req);
     return isPromise(skipped)
       ? skipped.then((is) => this.#afterSkip(req, is))
       : this.#afterSkip(req, skipped);
-  }
-
-  /** Mounted twice, a limiter still charges a request once. */
-  #hasDecided(req: Req): boolean {
-    for (let trail = this.#framework.trail(req); trail; trail = trail.before) {
-      if (trail.flow === this) return true;
-    }
-    return false;
   }
 
   #afterSkip(req: Req, skipped: boolean): MaybePromise<Decision | undefined> {

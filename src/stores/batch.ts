@@ -1,9 +1,13 @@
 import { performance } from 'node:perf_hooks';
+import { comeTogether } from '../turn.js';
 import type { Done } from './clients.js';
 import { Eventual } from './eventual.js';
 import type { PolicySet, Query, Reply } from './store.js';
 
-/** With no more decisions than this under way each is sent at once: waiting for others would cost more than it saves. */
+/**
+ * With no more decisions than this under way each is sent at once: waiting for others would cost more than it saves. Not where they are
+ * of requests that come several in a turn of the event loop: the process is busy then, and a call costs it as much as a request.
+ */
 const FEW = 7;
 
 /**
@@ -18,7 +22,7 @@ const MANY = 40;
 /**
  * But if they come further apart than this, ms, this process is busy with more than deciding, as between two requests: then what it
  * saves is calls, each of which costs it a write, and a batch is all that is asked for in one turn. With no more than `FEW_CALLS`
- * under way they are so few calls that they are not worth a wait.
+ * under way they are so few calls that they are not worth a wait, unless they are of such requests.
  */
 const APART = 0.004;
 const FEW_CALLS = 16;
@@ -99,7 +103,7 @@ export class Batcher {
       return;
     }
     batch = { set, peek, queries: [query], waiters: [waiter], asked: performance.now(), burst: true };
-    if (!this.#crowded) {
+    if (!this.#crowded && !comeTogether()) {
       this.#dispatch(batch);
       return;
     }
@@ -119,7 +123,8 @@ export class Batcher {
     // In a cluster each key is a call of its own, and those of a turn share a write.
     if (this.#carrier.cluster) return false;
     const part = this.#pending > MANY ? PART_OF_MANY : PART_OF_SOME;
-    return length >= part * this.#pending && (this.#pending <= FEW_CALLS || inBurst(batch));
+    const isFew = this.#pending <= FEW_CALLS && !comeTogether();
+    return length >= part * this.#pending && (isFew || inBurst(batch));
   }
 
   #dispatch(batch: OpenBatch): void {

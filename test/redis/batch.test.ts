@@ -10,6 +10,7 @@ import { startCluster, type TestCluster } from '../support/cluster.js';
 import { servers } from '../support/hooks.js';
 import { algorithms, policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
+import { calm } from '../support/turns.js';
 import { clients, freshPrefix, limiterOn, redis, START, TestClock } from '../support/stores.js';
 
 /** What a decision says, without what it is made of. */
@@ -163,6 +164,7 @@ describe('calls', () => {
       describe('carry what is asked at once', () => {
         let limiter: Limiter;
         beforeEach(async () => {
+          await calm();
           limiter = make();
           await limiter.consume('first');
         });
@@ -221,6 +223,7 @@ describe('calls', () => {
         const one = limiterOn(store, { name: 'one', limit: 100, window: '1h' });
         const two = limiterOn(store, { name: 'two', algorithm: 'gcra', limit: 100, window: '1h' });
         await Promise.all([one.consume('first'), two.consume('first')]);
+        await calm();
         await clients.redis.config('RESETSTAT');
         const decisions = await together(7 + 5, (i) => (i % 2 ? two : one).consume('key'));
         expect(await calls()).to.deep.equal({ evalsha: 7 + 2 });
