@@ -46,24 +46,15 @@ export class Flow<Req extends object, Res> {
     const before = this.#framework.trail(req);
     if (!before) arrive();
     else if (this.#hasDecided(before)) return next();
-    let goesOn: MaybePromise<boolean>;
+    let decision: MaybePromise<Decision | undefined>;
     try {
-      const decision = this.#decide(req);
-      goesOn = isPromise(decision)
-        ? decision.then((made) => this.#proceed(made, req, res))
-        : this.#proceed(decision, req, res);
+      decision = this.#decide(req);
     } catch (error) {
       return next(error);
     }
-    if (goesOn === true) {
-      // When all of the turn are decided. Each by itself, for its own asynchronous context, and its own errors.
-      if (!before && comeTogether()) setImmediate(next);
-      else next();
-    } else if (goesOn !== false) {
-      goesOn.then((is) => {
-        if (is) next();
-      }, next);
-    }
+    // What a store answers together goes on together anyway.
+    if (isPromise(decision)) decision.then((made) => this.#proceed(made, req, res, next, false), next);
+    else this.#proceed(decision, req, res, next, !before && comeTogether());
   }
 
   /** Closes the limiter if it was made for this flow. */
@@ -148,9 +139,26 @@ export class Flow<Req extends object, Res> {
 
   // From the decision to the answer.
 
-  /** True if the request goes on. */
-  #proceed(decision: Decision | undefined, req: Req, res: Res): MaybePromise<boolean> {
-    if (decision === undefined) return true;
+  /** @param waits whether the request goes on when all that came in its turn of the event loop are decided */
+  #proceed(decision: Decision | undefined, req: Req, res: Res, next: Next, waits: boolean): void {
+    let admitted: MaybePromise<boolean>;
+    try {
+      admitted = decision === undefined || this.#admit(decision, req, res);
+    } catch (error) {
+      return next(error);
+    }
+    if (isPromise(admitted)) {
+      admitted.then((is) => {
+        if (is) next();
+      }, next);
+    } else if (admitted) {
+      // Each by itself, for its own asynchronous context, and its own errors.
+      if (waits) setImmediate(next);
+      else next();
+    }
+  }
+
+  #admit(decision: Decision, req: Req, res: Res): MaybePromise<boolean> {
     if (decision.allowed && (this.#refunds || leaseOf(decision.set) > 0)) this.#follow(decision, req, res);
     return decision.delayMs > 0 ? this.#hold(decision, req, res) : this.#conclude(decision, req, res);
   }
