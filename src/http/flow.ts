@@ -44,8 +44,8 @@ export class Flow<Req extends object, Res> {
 
   handle(req: Req, res: Res, next: Next): void {
     const before = this.#framework.trail(req);
+    if (this.#hasDecided(before)) return next();
     if (!before) arrive();
-    else if (this.#hasDecided(before)) return next();
     let decision: MaybePromise<Decision | undefined>;
     try {
       decision = this.#decide(req);
@@ -63,8 +63,8 @@ export class Flow<Req extends object, Res> {
   }
 
   /** Mounted twice, a limiter still charges a request once. */
-  #hasDecided(before: Trail<Req, Res>): boolean {
-    for (let trail: typeof before | undefined = before; trail; trail = trail.before) {
+  #hasDecided(latest: Trail<Req, Res> | undefined): boolean {
+    for (let trail = latest; trail; trail = trail.before) {
       if (trail.flow === this) return true;
     }
     return false;
