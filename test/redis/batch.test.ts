@@ -10,8 +10,8 @@ import { startCluster, type TestCluster } from '../support/cluster.js';
 import { servers } from '../support/hooks.js';
 import { algorithms, policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
-import { calm } from '../support/turns.js';
 import { clients, freshPrefix, limiterOn, redis, START, TestClock } from '../support/stores.js';
+import { calm } from '../support/turns.js';
 
 /** What a decision says, without what it is made of. */
 const say = (decision: Decision): object => JSON.parse(JSON.stringify(decision)) as object;
