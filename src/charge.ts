@@ -1,27 +1,26 @@
 import type { Verdict } from './decision.js';
-import type { Query, Reply, Store } from './stores/store.js';
+import type { ChangeReply, Charged, Query, Reply, Store } from './stores/store.js';
 
 /** Where a decision changes afterwards what it charged. */
 export type Account = Pick<Store, 'adjust' | 'lease'>;
 
-/** Units charged, and per policy when they leave the account by themselves. */
-interface Entry {
-  readonly units: number;
-  readonly marks: readonly number[];
+/** Units that were charged by one step of the store. */
+interface Entry extends Charged {
+  /** What was asked for, and what each policy charged of it. */
+  readonly asked: number;
+  readonly units: readonly number[];
 }
-
-/** A mark in the past: nothing to give back. */
-const GONE = 1;
 
 /** What an admitted request was charged, and how that changes once its real cost is known. */
 export class Charge {
   readonly #account: Account;
   readonly #query: Query;
   readonly #reply: Reply;
-  readonly #verdicts: readonly Verdict[];
+  /** Per policy: 1, or 0 of a shadow that would have denied, which charges nothing. */
+  readonly #shares: readonly number[];
   #units: number;
-  /** What it was charged on top of its cost, latest last; each is given back where it was charged. */
-  readonly #extras: Entry[] = [];
+  /** What the request was charged, first to last; what is given back is the last. */
+  readonly #entries: Entry[];
   /** Changes go one after the other. */
   #changing: Promise<void> | undefined;
   #held: boolean;
@@ -30,9 +29,10 @@ export class Charge {
     this.#account = account;
     this.#query = query;
     this.#reply = reply;
-    this.#verdicts = verdicts;
     this.#units = query.cost;
     this.#held = query.lease !== '';
+    this.#shares = verdicts.map(({ allowed }) => (allowed ? 1 : 0));
+    this.#entries = [entryOf(query.cost, this.#of(query.cost), reply)];
   }
 
   /** Units that are charged now. */
@@ -67,36 +67,37 @@ export class Charge {
     return this.#account.lease({ set, key, cost, lease, action, degraded: this.#reply.degraded });
   }
 
-  async #add(units: number): Promise<void> {
-    // Until its answer is there, or if there is none, nobody knows what was charged where.
-    const at = this.#extras.push({ units, marks: this.#verdicts.map(() => GONE) }) - 1;
-    const { now, verdicts } = await this.#adjust(units, undefined);
-    // How much of a charge that drained the quota was carried as debt is not known either.
-    const marks = this.#verdicts.map((_, i) =>
-      verdicts[3 * i + 1]! > 0 ? now + verdicts[3 * i + 2]! : GONE,
-    );
-    this.#extras[at] = { units, marks };
+  /** So many units, per policy. */
+  #of(units: number): number[] {
+    return this.#shares.map((share) => share * units);
   }
 
-  async #giveBack(units: number): Promise<void> {
-    while (units > 0) {
-      const extra = this.#extras.pop();
-      const back = extra ? Math.min(units, extra.units) : units;
-      if (extra && extra.units > back) this.#extras.push({ ...extra, units: extra.units - back });
-      units -= back;
-      const marks = extra?.marks ?? this.#marks();
-      if (marks.some((mark) => mark !== GONE)) await this.#adjust(-back, marks);
+  async #add(asked: number): Promise<void> {
+    // Until its answer is there, or if there is none, nobody knows what was charged.
+    const at = this.#entries.push({ asked, units: this.#of(0), step: 0, marks: [] }) - 1;
+    const reply = await this.#adjust(this.#of(asked), undefined);
+    this.#entries[at] = entryOf(asked, reply.charged, reply);
+  }
+
+  async #giveBack(asked: number): Promise<void> {
+    while (asked > 0) {
+      const last = this.#entries.pop()!;
+      const kept = Math.max(0, last.asked - asked);
+      asked -= last.asked - kept;
+      const left = last.units.map((units) => Math.min(units, kept));
+      if (kept > 0) this.#entries.push({ ...last, asked: kept, units: left });
+      const back = last.units.map((units, i) => left[i]! - units);
+      if (back.some((units) => units < 0)) await this.#adjust(back, last);
     }
   }
 
-  async #adjust(units: number, marks: readonly number[] | undefined): Promise<Reply> {
+  async #adjust(units: readonly number[], charged: Charged | undefined): Promise<ChangeReply> {
     const { set, key } = this.#query;
-    return this.#account.adjust({ set, key, units, marks, degraded: this.#reply.degraded });
+    return this.#account.adjust({ set, key, units, charged, degraded: this.#reply.degraded });
   }
+}
 
-  /** When each policy's charge leaves the account by itself; a policy that charged nothing has nothing to give back. */
-  #marks(): number[] {
-    const { now } = this.#reply;
-    return this.#verdicts.map(({ allowed, resetAfterMs }) => (allowed ? now + resetAfterMs : GONE));
-  }
+/** @param reply of the step that charged */
+function entryOf(asked: number, units: readonly number[], { now, step, verdicts }: Reply): Entry {
+  return { asked, units, step, marks: units.map((_, i) => now + verdicts[3 * i + 2]!) };
 }

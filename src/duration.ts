@@ -9,6 +9,19 @@ const MAX_DURATION = 366 * 24 * 60 * 60 * 1000;
 
 const TEXT = /^\d{1,12}(\.\d{1,6})?\s*[a-z]{1,12}$/i;
 
+const UNITS = [
+  [86_400_000, 'd'],
+  [3_600_000, 'h'],
+  [60_000, 'm'],
+  [1000, 's'],
+] as const;
+
+/** A duration as text, exactly: in the largest unit of which it is a whole number. */
+export function toText(milliseconds: number): string {
+  const [length, unit] = UNITS.find(([each]) => milliseconds % each === 0) ?? [1, 'ms'];
+  return `${milliseconds / length}${unit}`;
+}
+
 /**
  * Converts a duration to whole milliseconds.
  *

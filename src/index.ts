@@ -33,6 +33,8 @@ export type {
   Query,
   Reply,
   Change,
+  ChangeReply,
+  Charged,
   LeaseChange,
   MaybePromise,
   PolicySet,

@@ -127,7 +127,7 @@ export class Limiter {
   readonly #account: Account = {
     adjust: async (change) => {
       const reply = await this.#store.adjust(change);
-      if (change.units < 0) this.#waiting.wake(change.key);
+      if (change.units.some((units) => units < 0)) this.#waiting.wake(change.key);
       return reply;
     },
     lease: async (change) => {
@@ -214,8 +214,8 @@ export class Limiter {
   async refund(key: string, cost = 1): Promise<void> {
     const subject = this.#subject(key);
     checkCost(cost);
-    if (cost > 0)
-      await this.#account.adjust({ ...subject, units: -cost, marks: undefined, degraded: undefined });
+    const units = this.policies.map(() => -cost);
+    if (cost > 0) await this.#account.adjust({ ...subject, units, charged: undefined, degraded: undefined });
   }
 
   /**
@@ -256,7 +256,7 @@ export class Limiter {
   /** @internal A decision that no policy made: of a list. Nothing is asked or charged. */
   listed(key: string, reason: 'allow-listed' | 'deny-listed'): Decision {
     const query: Query = { ...this.#subject(key), cost: 0, peek: true, lease: '' };
-    const reply: Reply = { now: Date.now(), ban: 0, verdicts: [] };
+    const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [] };
     const allowed = reason === 'allow-listed';
     const retryAfterMs = allowed ? 0 : undefined;
     return conclude(this.#store, query, reply, this.shadow, { allowed, reason, retryAfterMs });

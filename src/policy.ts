@@ -80,8 +80,13 @@ export interface CompiledPolicy {
   readonly kernel: Kernel;
   /** The kernel's integers, in the order in which its Lua page reads them. */
   readonly params: Params;
-  /** Tells the state of this policy from all others under one key. It has no limit or window: those may change live. */
+  /**
+   * Tells the state of this policy from all others under one key: the layout's tag, the state's shape (a window's length, a bucket's
+   * rate and burst), the name. The limit of a count is not in it: that may change live.
+   */
   readonly id: string;
+  /** How long a charge counts at most, ms. */
+  readonly life: number;
   /** What it was compiled from. */
   readonly source: Policy;
 }
@@ -128,7 +133,8 @@ function compilePolicy(what: string, policy: Policy, fallbackName: string): Comp
   const window = toMilliseconds(`${what}.${span}`, given[span]);
   const name = policy.name === undefined ? fallbackName : checkName(`${what}.name`, policy.name);
   const definition = algorithms[kernel];
-  const { tag } = definition;
+  const { params, shape, life } = definition.compile(what, { ...given, limit, window });
+  const layout = `${definition.tag}@${shape}`;
   return Object.freeze({
     name,
     algorithm,
@@ -136,8 +142,9 @@ function compilePolicy(what: string, policy: Policy, fallbackName: string): Comp
     window,
     shadow: checkBoolean(`${what}.shadow`, policy.shadow, false),
     kernel,
-    params: Object.freeze(definition.compile(what, { ...given, limit, window })),
-    id: name === 'default' ? tag : `${tag}:${name}`,
+    params: Object.freeze(params),
+    id: name === 'default' ? layout : `${layout}:${name}`,
+    life,
     source: Object.freeze({ ...policy }),
   });
 }

@@ -110,6 +110,9 @@ async function play(
     timeout: 60_000,
   }));
   const charged: { query: Query; reply: Reply }[] = [];
+  // Redis tells by its clock whether a charge came before a reset, memory by their order: a clock that goes back parts them.
+  let ordered = true;
+  const jumps = steps.some(([wait]) => wait < 0);
   const answers: unknown[] = [];
   for (const [i, [wait, tier, key, action]] of steps.entries()) {
     clock.now += wait;
@@ -126,15 +129,12 @@ async function play(
         const past = charged[action.of % charged.length];
         if (!past) break;
         const { query, reply } = past;
-        const marks = query.set.policies.map((_, j) => reply.now + (reply.verdicts[3 * j + 2] ?? 0));
-        const adjusted = await store.adjust({
-          set: query.set,
-          key: query.key,
-          units: action.units,
-          marks: action.marked ? marks : undefined,
-          degraded: undefined,
-        });
-        answers.push([adjusted.now - start, adjusted.ban, ...adjusted.verdicts]);
+        const { set, key } = query;
+        const marks = set.policies.map((_, j) => reply.now + (reply.verdicts[3 * j + 2] ?? 0));
+        const units = marks.map(() => action.units);
+        const known = action.marked && ordered ? { step: reply.step, marks } : undefined;
+        const adjusted = await store.adjust({ set, key, units, charged: known, degraded: undefined });
+        answers.push([adjusted.now - start, ...adjusted.charged, ...adjusted.verdicts]);
         break;
       }
       case 'lease': {
@@ -144,6 +144,7 @@ async function play(
         break;
       }
       case 'reset':
+        ordered &&= !jumps;
         await store.reset({ set, key });
         break;
       case 'ban':

@@ -1,11 +1,18 @@
 // A malformed reply of a store is a store error, not a decision.
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
-import { createLimiter, HeadgateError, type CreateLimiterOptions, type Reply, type Store } from 'headgate';
+import {
+  createLimiter,
+  HeadgateError,
+  type ChangeReply,
+  type CreateLimiterOptions,
+  type Reply,
+  type Store,
+} from 'headgate';
 import { redisStore } from 'headgate/redis';
 
 const now = Date.now();
-const sound: Reply = { now, ban: 0, verdicts: [0, 4, 1_000] };
+const sound: Reply = { now, step: 0, ban: 0, verdicts: [0, 4, 1_000] };
 
 const JUNK: readonly unknown[] = [
   ...[undefined, null, 0, 1, '', 'OK', true, [], {}, [now, 0, 4, 1_000], new Date(), () => {}],
@@ -30,7 +37,7 @@ const JUNK: readonly unknown[] = [
 
 const answering = (reply: unknown): Store => ({
   decide: () => reply as Reply,
-  adjust: () => reply as Reply,
+  adjust: () => reply as ChangeReply,
   lease: () => true,
   reset: () => {},
   ban: () => {},
@@ -82,8 +89,9 @@ describe('a malformed reply', () => {
   });
 
   it('to a charge that is changed is an error too', async () => {
-    for (const reply of JUNK) {
-      const store: Store = { ...later(sound), adjust: async () => reply as Reply };
+    const charges = [undefined, null, 1, [], [1, 1], ['1'], [-1], [0.5], [NaN], [2 ** 60]];
+    for (const reply of [...JUNK, ...charges.map((charged) => ({ ...sound, charged }))]) {
+      const store: Store = { ...later(sound), adjust: async () => reply as ChangeReply };
       expect(await codeOf(limiterOn(store).refund('key')), String(JSON.stringify(reply, show))).to.equal(
         'HEADGATE_MALFORMED_REPLY',
       );

@@ -21,12 +21,15 @@ export abstract class Column<P = Params> {
   remaining = 0;
   reset = 0;
 
-  /** Evaluates `cost`; writes nothing, except that state which the clock or the configuration made impossible heals if `writable`. */
+  /** Evaluates `cost`; writes nothing, except that state which a clock that went back made impossible heals if `writable`. */
   abstract look(slot: number, p: P, cost: number, now: number, writable: boolean): void;
   /** Charges what was looked at. */
   abstract commit(slot: number, p: P, cost: number, now: number, lease: string): void;
-  /** Charges (`units` > 0, even beyond what is left) or gives back (`units` < 0); `mark`: see `Change`, 0 if none. */
-  abstract adjust(slot: number, p: P, units: number, mark: number, now: number): void;
+  /**
+   * Charges (`units` > 0, even beyond what is left) or gives back (`units` < 0); `mark`: see `Change`, 0 if none. Returns the units that
+   * it charged: all, unless the policy bounds a debt.
+   */
+  abstract adjust(slot: number, p: P, units: number, mark: number, now: number): number;
   /** The moment from which a slot decides as no state does; 0 if it has none. */
   abstract until(slot: number): number;
   /** Forgets a slot. */
@@ -72,12 +75,27 @@ export abstract class PairColumn<P = Params> extends Column<P> {
   }
 }
 
+/** What an algorithm makes of a policy. */
+export interface Compiled<P = Params> {
+  readonly params: P;
+  /**
+   * What the state means nothing without: a window's length, a bucket's rate and burst. It is part of the key, so that policies which
+   * read a state differently have each their own. The limit of a count is not: policies that differ in it alone share the count.
+   */
+  readonly shape: string;
+  /** How long a charge counts at most, ms. */
+  readonly life: number;
+}
+
 /** What `algorithms/index.ts` lists. */
 export interface AlgorithmDefinition<P = Params> {
   /** Names the state's layout in keys and changes with it, so that versions never read each other's state. */
   readonly tag: string;
   /** Divides and rounds a policy to integers. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-  compile(what: string, given: Given): P;
-  /** With room for slots 1 to `slots`. */
-  createColumn(slots: number): Column<P>;
+  compile(what: string, given: Given): Compiled<P>;
+  /** With room for slots 1 to `slots`, for the policies of one shape. */
+  createColumn(slots: number, p: P): Column<P>;
 }
+
+/** Units that a state counts at most: charges that are added to it stay exact integers. */
+export const MOST_COUNTED = 2 ** 52;

@@ -1,3 +1,4 @@
+import { toText } from '../duration.js';
 import { checkInteger } from '../validate.js';
 import { Column, type AlgorithmDefinition } from './algorithm.js';
 
@@ -7,96 +8,121 @@ type ConcurrencyParams = {
 };
 
 interface Lease {
-  units: number;
+  readonly id: string;
+  readonly units: number;
   stop: number;
+  before: Lease | undefined;
+  after: Lease | undefined;
+}
+
+/** The leases of a key in the order of their ends: all are equally long, so whoever takes or renews one becomes the last. */
+class Leases {
+  readonly byId = new Map<string, Lease>();
+  /** Of all leases, those that have ended too. */
+  units = 0;
+  first: Lease | undefined;
+  last: Lease | undefined;
+
+  add(id: string, units: number, stop: number): void {
+    const lease: Lease = { id, units, stop, before: this.last, after: undefined };
+    if (this.last) this.last.after = lease;
+    else this.first = lease;
+    this.last = lease;
+    this.byId.set(id, lease);
+    this.units += units;
+  }
+
+  remove({ id, units, before, after }: Lease): void {
+    if (before) before.after = after;
+    else this.first = after;
+    if (after) after.before = before;
+    else this.last = before;
+    this.byId.delete(id);
+    this.units -= units;
+  }
 }
 
 /** Units held at a time, each until it is released or its lease ends. */
 export class ConcurrencyColumn extends Column<ConcurrencyParams> {
-  readonly #leases: (Map<string, Lease> | undefined)[];
+  readonly #leases: (Leases | undefined)[];
+  /** What `#read` found: units that are held, and the end of the last lease; 0 if there is none. */
   #held = 0;
+  #stop = 0;
 
   constructor(slots: number) {
     super();
-    this.#leases = new Array<Map<string, Lease> | undefined>(slots + 1).fill(undefined);
+    this.#leases = new Array<Leases | undefined>(slots + 1).fill(undefined);
   }
 
-  /** Sets `#held`, the units that are held, and returns the end of the last lease. */
-  #read(slot: number, p: ConcurrencyParams, now: number, writable: boolean): number {
-    this.#held = 0;
+  #read(slot: number, p: ConcurrencyParams, now: number, writable: boolean): Leases | undefined {
+    const leases = this.#leases[slot];
+    this.#held = this.#stop = 0;
+    if (!leases?.last || leases.last.stop <= now) return undefined;
+    // The clock went back: nobody holds a slot for longer than one lease.
     const latest = now + p.lease;
-    let stop = 0;
-    for (const lease of this.#leases[slot]?.values() ?? []) {
-      if (lease.stop <= now) continue;
-      // The clock went back, or the lease was shortened: nobody holds a slot for longer than one lease.
-      if (writable && lease.stop > latest) lease.stop = latest;
-      this.#held += lease.units;
-      stop = Math.max(stop, Math.min(latest, lease.stop));
+    if (writable) {
+      let each: Lease | undefined = leases.last;
+      for (; each && each.stop > latest; each = each.before) each.stop = latest;
     }
-    return stop;
+    this.#held = leases.units;
+    for (let each = leases.first; each && each.stop <= now; each = each.after) this.#held -= each.units;
+    this.#stop = Math.min(latest, leases.last.stop);
+    return leases;
   }
 
   look(slot: number, p: ConcurrencyParams, cost: number, now: number, writable: boolean): void {
     const { limit } = p;
-    const stop = this.#read(slot, p, now, writable);
+    const leases = this.#read(slot, p, now, writable);
     const held = this.#held;
     this.wait = 0;
-    if (cost > limit) this.wait = -1;
-    else if (cost > 0 && held + cost > limit)
-      this.wait = Math.min(stop, this.#endOf(slot, now, held + cost - limit)) - now;
-    this.remaining = held < limit ? limit - held : 0;
-    this.reset = stop === 0 ? 0 : stop - now;
-  }
-
-  /** When the n-th unit from now on is free by the end of its lease. */
-  #endOf(slot: number, now: number, n: number): number {
-    const leases = [...(this.#leases[slot]?.values() ?? [])].filter((lease) => lease.stop > now);
-    leases.sort((a, b) => a.stop - b.stop);
-    for (const lease of leases) {
-      n -= lease.units;
-      if (n <= 0) return lease.stop;
+    if (cost > limit) {
+      this.wait = -1;
+    } else if (leases && cost > 0 && held + cost > limit) {
+      // So many units must be free by the end of their leases; the last of these says when.
+      let leaving = held + cost - limit;
+      let each = leases.first!;
+      while ((leaving -= each.stop > now ? each.units : 0) > 0) each = each.after!;
+      this.wait = Math.min(this.#stop, each.stop) - now;
     }
-    return Infinity;
+    this.remaining = held < limit ? limit - held : 0;
+    this.reset = this.#stop === 0 ? 0 : this.#stop - now;
   }
 
   commit(slot: number, p: ConcurrencyParams, cost: number, now: number, id: string): void {
-    const leases = (this.#leases[slot] ??= new Map<string, Lease>());
-    for (const [other, lease] of leases) if (lease.stop <= now) leases.delete(other);
-    leases.set(id, { units: cost, stop: now + p.lease });
+    const leases = (this.#leases[slot] ??= new Leases());
+    while (leases.first && leases.first.stop <= now) leases.remove(leases.first);
+    leases.add(id, cost, now + p.lease);
     this.remaining = p.limit - this.#held - cost;
     this.reset = p.lease;
   }
 
   /** Slots are given back by their lease, not by units. */
-  adjust(slot: number, p: ConcurrencyParams, _units: number, _mark: number, now: number): void {
-    const stop = this.#read(slot, p, now, true);
-    this.wait = 0;
-    this.remaining = Math.max(0, p.limit - this.#held);
-    this.reset = stop === 0 ? 0 : stop - now;
-  }
-
-  #holds(slot: number, p: ConcurrencyParams, id: string, now: number): Lease | undefined {
-    this.#read(slot, p, now, true);
-    const lease = this.#leases[slot]?.get(id);
-    return lease && lease.stop > now ? lease : undefined;
+  adjust(slot: number, p: ConcurrencyParams, _units: number, _mark: number, now: number): number {
+    this.look(slot, p, 0, now, true);
+    return 0;
   }
 
   /** Gives back the slots of a lease; false if it has ended. */
   release(slot: number, p: ConcurrencyParams, id: string, now: number): boolean {
-    return this.#holds(slot, p, id, now) !== undefined && this.#leases[slot]!.delete(id);
+    const leases = this.#read(slot, p, now, true);
+    const lease = leases?.byId.get(id);
+    if (!leases || !lease || lease.stop <= now) return false;
+    leases.remove(lease);
+    return true;
   }
 
   /** Holds the slots of a lease for another full lease from now; false if it has ended. */
   renew(slot: number, p: ConcurrencyParams, id: string, now: number): boolean {
-    const lease = this.#holds(slot, p, id, now);
-    if (lease) lease.stop = now + p.lease;
-    return lease !== undefined;
+    const leases = this.#read(slot, p, now, true);
+    const lease = leases?.byId.get(id);
+    if (!leases || !lease || lease.stop <= now) return false;
+    leases.remove(lease);
+    leases.add(id, lease.units, now + p.lease);
+    return true;
   }
 
   until(slot: number): number {
-    let until = 0;
-    for (const { stop } of this.#leases[slot]?.values() ?? []) until = Math.max(until, stop);
-    return until;
+    return this.#leases[slot]?.last?.stop ?? 0;
   }
 
   clear(slot: number): void {
@@ -113,10 +139,11 @@ export class ConcurrencyColumn extends Column<ConcurrencyParams> {
 }
 
 export const concurrency: AlgorithmDefinition<ConcurrencyParams> = {
-  tag: 'c1',
+  tag: 'c2',
   compile: (what, { limit, window }) => ({
-    limit: checkInteger(`${what}.limit`, limit, 1, 1e5),
-    lease: window,
+    params: { limit: checkInteger(`${what}.limit`, limit, 1, 1e5), lease: window },
+    shape: toText(window),
+    life: window,
   }),
   createColumn: (slots) => new ConcurrencyColumn(slots),
 };

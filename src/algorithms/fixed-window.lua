@@ -3,12 +3,12 @@
 -- State:   an integer; the key's expiry is the window's end. From 0 on: the units charged. Below 0, which is usual: the units less
 --          2^22 times the window's end (ms, modulo 2^31), so that one INCRBY charges, and tells both.
 -- Params:  limit, window (ms)
--- Returns: look: wait, remaining, reset, used, stop (or nil, error); commit and adjust: remaining, reset
+-- Returns: look: wait, remaining, reset, used, stop (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 
 local fixed_window = { params = 2 }
 
--- Whether units, of which a debt may be twice the limit and a charge once, stay below 2^22, and the window is no more than half of
--- 2^31 ms, so that what has ended is told from what has not.
+-- Whether units, with one more charge, stay below 2^22, and the window is no more than half of 2^31 ms, so that what has ended is told
+-- from what has not.
 local function fixed_window_packs(p, used)
   return p[1] < 2 ^ 20 and p[2] < 2 ^ 30 and used < 2 ^ 21
 end
@@ -31,7 +31,7 @@ local function fixed_window_read(key, p, now, writable)
     return 0, 0
   end
   if stop > now + p[2] then
-    -- The clock went back, or the window was shortened: nobody waits longer than one window.
+    -- The clock went back: nobody waits longer than one window.
     stop = now + p[2]
     if writable then fixed_window_write(key, p, used, stop) end
   end
@@ -84,7 +84,7 @@ function fixed_window.charge(first, last, p, cost, text, now, tested, reply, fil
         filled = filled + 1
         reply[filled] = reset * 2 ^ 20 + limit - used
       else
-        redis.call('DECRBY', key, text)
+        redis.call('INCRBY', key, -cost)
         if reset == 0 or reset > window then return request, filled end
         local before = used - cost
         filled = headgate_say(reply, filled, reset, before < limit and limit - before or 0, reset)
@@ -98,16 +98,17 @@ function fixed_window.adjust(key, p, units, mark, now)
   local limit = p[1]
   local used, stop = fixed_window_read(key, p, now, true)
   if not used then return nil, stop end
-  if units > 0 then
+  local charged = math.max(0, math.min(units, 2 ^ 52 - used))
+  if charged > 0 then
     if stop == 0 then stop = now + p[2] end
-    used = math.max(used, math.min(used + units, 2 * limit))
+    used = used + charged
   elseif stop ~= 0 and (mark == 0 or mark == stop) then
     used = math.max(0, used + units)
   end
   if used == 0 then
     if stop ~= 0 then redis.call('DEL', key) end
-    return limit, 0
+    return limit, 0, charged
   end
   fixed_window_write(key, p, used, stop)
-  return math.max(0, limit - used), stop - now
+  return math.max(0, limit - used), stop - now, charged
 end

@@ -1,4 +1,5 @@
-import { PairColumn, type AlgorithmDefinition } from './algorithm.js';
+import { toText } from '../duration.js';
+import { MOST_COUNTED, PairColumn, type AlgorithmDefinition } from './algorithm.js';
 
 type FixedWindowParams = {
   readonly limit: number;
@@ -37,13 +38,13 @@ class FixedWindowColumn extends PairColumn<FixedWindowParams> {
     this.remaining -= cost;
   }
 
-  adjust(slot: number, p: FixedWindowParams, units: number, mark: number, now: number): void {
+  adjust(slot: number, p: FixedWindowParams, units: number, mark: number, now: number): number {
     let stop = this.#read(slot, p, now, true);
     let used = stop === 0 ? 0 : this.state[2 * slot + 1]!;
-    if (units > 0) {
+    const charged = Math.max(0, Math.min(units, MOST_COUNTED - used));
+    if (charged > 0) {
       if (stop === 0) stop = now + p.window;
-      // A debt beyond one more full quota would change nothing: the window's end forgives it.
-      used = Math.max(used, Math.min(used + units, 2 * p.limit));
+      used += charged;
     } else if (stop !== 0 && (mark === 0 || mark === stop)) {
       used = Math.max(0, used + units);
     }
@@ -55,6 +56,7 @@ class FixedWindowColumn extends PairColumn<FixedWindowParams> {
     this.wait = 0;
     this.remaining = Math.max(0, p.limit - used);
     this.reset = stop === 0 ? 0 : stop - now;
+    return charged;
   }
 
   sibling(slots: number): FixedWindowColumn {
@@ -63,7 +65,11 @@ class FixedWindowColumn extends PairColumn<FixedWindowParams> {
 }
 
 export const fixedWindow: AlgorithmDefinition<FixedWindowParams> = {
-  tag: 'f1',
-  compile: (_what, { limit, window }) => ({ limit, window }),
+  tag: 'f2',
+  compile: (_what, { limit, window }) => ({
+    params: { limit, window },
+    shape: toText(window),
+    life: window,
+  }),
   createColumn: (slots) => new FixedWindowColumn(slots),
 };

@@ -29,7 +29,7 @@ local function gcra_read(key, p, now, writable)
   if not (part and part >= 0 and part < scale) then part = 0 end
   local backlog = math.max(0, (stop - now) * scale - part)
   if backlog > p[5] then
-    -- The clock went back, or the rate was raised: nobody waits longer than one window.
+    -- The clock went back: nobody waits longer than one window.
     backlog = p[5]
     if writable then gcra_write(key, p, now, backlog) end
   end
@@ -64,8 +64,10 @@ end
 function gcra.adjust(key, p, units, mark, now)
   local backlog, err = gcra_read(key, p, now, true)
   if not backlog then return nil, err end
+  -- A debt is bounded: nobody waits longer than one window for a unit.
+  local charged = math.max(0, math.min(units, math.floor((p[5] - backlog) / p[2])))
   if units > 0 then
-    backlog = math.min(backlog + units * p[2], p[5])
+    backlog = backlog + charged * p[2]
   else
     -- What has drained already cannot be given back: that quota is the key's again.
     local back = -units * p[2]
@@ -74,8 +76,8 @@ function gcra.adjust(key, p, units, mark, now)
   end
   if backlog == 0 then
     redis.call('DEL', key)
-    return math.floor(p[3] / p[2]), 0
+    return math.floor(p[3] / p[2]), 0, charged
   end
   local reset = gcra_write(key, p, now, backlog)
-  return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
+  return math.max(0, math.floor((p[3] - backlog) / p[2])), reset, charged
 end

@@ -1,7 +1,7 @@
-import { toMilliseconds } from '../duration.js';
+import { toMilliseconds, toText } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import { checkInteger, MAX_UNITS } from '../validate.js';
-import { PairColumn, type AlgorithmDefinition, type Given } from './algorithm.js';
+import { PairColumn, type AlgorithmDefinition, type Compiled, type Given } from './algorithm.js';
 
 /** All but `scale` in ticks, of which there are `scale` in a millisecond. */
 type GcraParams = {
@@ -63,10 +63,12 @@ class GcraColumn extends PairColumn<GcraParams> {
     this.remaining = Math.max(0, Math.floor((p.capacity - backlog) / p.increment));
   }
 
-  adjust(slot: number, p: GcraParams, units: number, mark: number, now: number): void {
+  adjust(slot: number, p: GcraParams, units: number, mark: number, now: number): number {
     let backlog = this.#read(slot, p, now, true);
+    // A debt is bounded: nobody waits longer than one window for a unit.
+    const charged = Math.max(0, Math.min(units, Math.floor((p.ceiling - backlog) / p.increment)));
     if (units > 0) {
-      backlog = Math.min(backlog + units * p.increment, p.ceiling);
+      backlog += charged * p.increment;
     } else {
       // What has drained already cannot be given back: that quota is the key's again.
       let back = -units * p.increment;
@@ -77,6 +79,7 @@ class GcraColumn extends PairColumn<GcraParams> {
     this.reset = this.#write(slot, p, now, backlog);
     if (backlog === 0) this.clear(slot);
     this.remaining = Math.max(0, Math.floor((p.capacity - backlog) / p.increment));
+    return charged;
   }
 
   sibling(slots: number): GcraColumn {
@@ -98,7 +101,7 @@ const MOST = 2 ** 51;
  * Finds ticks in which one unit is a whole number: then no rate is rounded. A rate too fine for that (its limit shares
  * too few factors with its window) is rounded down, by less than 0.1 %: never more than was asked for.
  */
-function compile(what: string, given: Given): GcraParams {
+function compile(what: string, given: Given): Compiled<GcraParams> {
   const { limit, window } = given;
   const burst = given.burst === undefined ? limit : checkInteger(`${what}.burst`, given.burst, 1, MAX_UNITS);
   const maxDelay = given.maxDelay === undefined ? 0 : toMilliseconds(`${what}.maxDelay`, given.maxDelay, 0);
@@ -117,11 +120,16 @@ function compile(what: string, given: Given): GcraParams {
   }
   const capacity = burst * increment;
   const patience = maxDelay * scale;
-  return { scale, increment, capacity, patience, ceiling: capacity + patience + window * scale - increment };
+  const ceiling = capacity + patience + window * scale - increment;
+  return {
+    params: { scale, increment, capacity, patience, ceiling },
+    shape: `${limit}/${toText(window)}+${burst}${maxDelay > 0 ? `~${toText(maxDelay)}` : ''}`,
+    life: Math.ceil(ceiling / scale),
+  };
 }
 
 export const gcra: AlgorithmDefinition<GcraParams> = {
-  tag: 'g1',
+  tag: 'g2',
   compile,
   createColumn: (slots) => new GcraColumn(slots),
 };

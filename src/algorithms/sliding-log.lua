@@ -1,136 +1,180 @@
 -- Sliding log: remembers when each unit was admitted. Exact: at most `limit` in any window, and never less.
 --
--- State:   a ring in one string. Header of 20 bytes, big-endian: capacity (4), next slot (4), live units (4), time of the
---          newest unit (8, ms); then slots of 6 bytes, a time each. The oldest live unit is `live` slots behind `next`:
---          that tail moves on as units expire, so that nothing is searched while the oldest one still counts.
+-- State:   a ring of runs in one string: units that were admitted in the same millisecond. Header of 29 bytes, big-endian: when the log
+--          began (6, ms), room for runs (4), the oldest run that counts (4), how many do (4), units before them (3), units up to
+--          the end of the newest (3), its time since the log began (5, ms). Then 8 bytes a run: its time since the log began (5),
+--          and the units up to its end (3). Units are counted modulo 2^24. The key expires when its newest unit leaves.
 -- Params:  limit, window (ms)
--- Returns: look: wait, remaining, reset, next, live (or nil, error); commit and adjust: remaining, reset
+-- Returns: look: wait, remaining, reset, log (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 
 local sliding_log = { params = 2 }
 
-local function sliding_log_pack(time)
-  return string.sub(struct.pack('>I8', time), 3)
+local SLIDING_LOG_HEADER = '>I6I4I4I4I3I3I5'
+
+-- The time of the i-th run that counts, and the units up to its end. What is missing is a run without units.
+local function sliding_log_run(key, log, i)
+  local at = 29 + 8 * ((log.head + i) % log.room)
+  local run = log.value and string.sub(log.value, at + 1, at + 8) or redis.call('GETRANGE', key, at, at + 7)
+  if #run < 8 then return log.base, log.before end
+  local time, through = struct.unpack('>I5I3', run)
+  -- The clock may have gone back: no unit lies in the future.
+  return math.min(log.base + time, log.newest), through
 end
 
--- The time in slot `i`, which may lie around the ring; 0 if the string is too short to have it.
-local function sliding_log_time(key, capacity, i)
-  local at = 20 + 6 * (i % capacity)
-  local slot = redis.call('GETRANGE', key, at, at + 5)
-  return #slot == 6 and (struct.unpack('>I8', '\0\0' .. slot)) or 0
+-- How many units count up to the end of the i-th run.
+local function sliding_log_through(key, log, i)
+  local _, through = sliding_log_run(key, log, i)
+  return (through - log.before) % 2 ^ 24
 end
 
-local function sliding_log_header(p, next, live, newest)
-  return struct.pack('>I4I4I4I8', p[1], next, live, newest)
-end
-
--- The ring was written under another limit, or the clock went back: take it apart. No unit lies in the future; of more
--- than `limit` the newest are kept. Returns next, live, newest and the times, oldest first.
-local function sliding_log_rebuild(key, p, now, writable, capacity, next, live)
-  local limit, window = p[1], p[2]
-  local value = redis.call('GET', key)
-  if capacity < 1 or next >= capacity or live > capacity or live > (#value - 20) / 6 then return 0, 0, 0 end
-  local all = {}
-  for i = next - live, next - 1 do
-    local at = 21 + 6 * (i % capacity)
-    local slot = string.sub(value, at, at + 5)
-    local time = #slot == 6 and (struct.unpack('>I8', '\0\0' .. slot)) or 0
-    if time + window > now then all[#all + 1] = math.min(now, time) end
+-- The first run for which a test is true; it is for the last.
+local function sliding_log_first(log, test)
+  if test(0) then return 0 end
+  local first, last = 1, log.runs - 1
+  while first < last do
+    local middle = math.floor((first + last) / 2)
+    if test(middle) then last = middle else first = middle + 1 end
   end
-  local times, slots = {}, {}
-  for i = math.max(1, #all - limit + 1), #all do
-    times[#times + 1] = all[i]
-    slots[#slots + 1] = sliding_log_pack(all[i])
-  end
-  if #times == 0 then return 0, 0, 0 end
-  local newest = times[#times]
-  next = #times % limit
-  if writable then
-    redis.call('SET', key, sliding_log_header(p, next, #times, newest) .. table.concat(slots), 'PXAT', newest + window)
-  end
-  return next, #times, newest, times
+  return first
 end
 
--- Returns next, live, when all units have ended, newest, and the times if they had to be taken apart. No live units: as good as no
--- state. All units end with the key at the latest: it was written under a shorter window if that is before their time.
+local function sliding_log_header(log)
+  local began, newest = log.base, log.newest - log.base
+  return struct.pack(SLIDING_LOG_HEADER, began, log.room, log.head, log.runs, log.before, log.last, newest)
+end
+
+-- Writes all of a log, its runs in order from the start of a ring with so much room.
+local function sliding_log_rewrite(key, p, log, room)
+  log.value = redis.call('GET', key)
+  local base = sliding_log_run(key, log, 0)
+  local runs = {}
+  for i = 0, log.runs - 1 do
+    local time, through = sliding_log_run(key, log, i)
+    runs[i + 1] = struct.pack('>I5I3', time - base, through)
+  end
+  log.value, log.base, log.head, log.room = nil, base, 0, room
+  local rest = string.rep('\0', 8 * (room - log.runs))
+  redis.call('SET', key, sliding_log_header(log) .. table.concat(runs) .. rest, 'PXAT', log.newest + p[2])
+end
+
+-- Returns a log with what counts now; it has no runs if nothing does.
 local function sliding_log_read(key, p, now, writable)
-  local limit, window = p[1], p[2]
-  local header = redis.pcall('GETRANGE', key, 0, 19)
+  local header = redis.pcall('GETRANGE', key, 0, 28)
   if type(header) == 'table' then return nil, header.err end
+  local window = p[2]
+  local log = { runs = 0, live = 0 }
   local stop = redis.call('PEXPIRETIME', key)
-  if stop <= now or #header < 20 then
+  if stop <= now or #header < 29 then
     if writable and stop == -1 then redis.call('DEL', key) end
-    return 0, 0, 0
+    return log
   end
-  local capacity, next, live, newest = struct.unpack('>I4I4I4I8', header)
-  local times
-  if capacity ~= limit or newest > now or next >= limit or live > limit then
-    next, live, newest, times = sliding_log_rebuild(key, p, now, writable, capacity, next, live)
-    stop = newest + window
+  local base, room, head, runs, before, last, newest = struct.unpack(SLIDING_LOG_HEADER, header)
+  if head >= room or runs < 1 or runs > room or room > 2 ^ 23 then return log end
+  log = { base = base, room = room, head = head, runs = runs, before = before, last = last, newest = base + newest }
+  if log.newest > now then
+    log.newest = now
+    if writable then sliding_log_rewrite(key, p, log, room) end
   end
-  if live == 0 or newest + window <= now then return 0, 0, 0 end
-  local function counts(i)
-    local time = times and times[#times - live + i + 1] or sliding_log_time(key, limit, next - live + i)
-    return time + window > now
+  if log.newest + window <= now then return { runs = 0, live = 0 } end
+  local oldest = sliding_log_first(log, function(i) return sliding_log_run(key, log, i) + window > now end)
+  if oldest > 0 then
+    local _, through = sliding_log_run(key, log, oldest - 1)
+    log.before, log.head, log.runs = through, (log.head + oldest) % room, runs - oldest
   end
-  -- Move the tail past what has expired: a binary search, as the ring is in order of time and its newest still counts.
-  if not counts(0) then
-    local first, last = 1, live - 1
-    while first < last do
-      local middle = math.floor((first + last) / 2)
-      if counts(middle) then last = middle else first = middle + 1 end
-    end
-    live = live - first
-  end
-  return next, live, math.min(stop, newest + window), newest, times
+  log.live = (last - log.before) % 2 ^ 24
+  return log
 end
 
 function sliding_log.look(key, p, cost, now, writable)
   local limit, window = p[1], p[2]
-  local next, live, stop, _, times = sliding_log_read(key, p, now, writable)
-  if not next then return nil, live end
+  local log, err = sliding_log_read(key, p, now, writable)
+  if not log then return nil, err end
+  local live = log.live
   local wait = 0
   if cost > limit then
     wait = -1
-  elseif cost > 0 and live + cost > limit then
+  elseif log.runs > 0 and cost > 0 and live + cost > limit then
     -- So many of the oldest must leave; the last of them says when.
     local leaving = live + cost - limit
-    local time = times and times[#times - live + leaving] or sliding_log_time(key, limit, next - live + leaving - 1)
-    wait = math.min(stop, time + window) - now
+    local last = sliding_log_first(log, function(i) return sliding_log_through(key, log, i) >= leaving end)
+    wait = sliding_log_run(key, log, last) + window - now
   end
-  return wait, limit - live, live == 0 and 0 or stop - now, next, live
+  return wait, math.max(0, limit - live), log.runs > 0 and log.newest + window - now or 0, log
 end
 
-function sliding_log.commit(key, p, cost, now, next, live)
+function sliding_log.commit(key, p, cost, now, log)
   local limit, window = p[1], p[2]
-  local slot = sliding_log_pack(now)
-  if live == 0 then
-    local header = sliding_log_header(p, cost % limit, cost, now)
-    redis.call('SET', key, header .. string.rep(slot, cost), 'PXAT', now + window)
-    return limit - cost, window
+  log.live = log.live + cost
+  local remaining = math.max(0, limit - log.live)
+  if log.runs == 0 then
+    log.base, log.room, log.head, log.runs, log.before, log.last, log.newest = now, 1, 0, 1, 0, cost, now
+    redis.call('SET', key, sliding_log_header(log) .. struct.pack('>I5I3', 0, cost), 'PXAT', now + window)
+    return remaining, window
   end
-  local straight = math.min(cost, limit - next)
-  redis.call('SETRANGE', key, 20 + 6 * next, string.rep(slot, straight))
-  if straight < cost then redis.call('SETRANGE', key, 20, string.rep(slot, cost - straight)) end
-  live = math.min(limit, live + cost)
-  redis.call('SETRANGE', key, 0, sliding_log_header(p, (next + cost) % limit, live, now))
+  if log.newest ~= now then
+    -- Room for half as many runs again, but for no more than the limit needs.
+    local room = math.max(log.runs + 1, math.min(limit, math.ceil(1.5 * log.runs) + 2))
+    if log.runs == log.room then sliding_log_rewrite(key, p, log, room) end
+    log.runs, log.newest = log.runs + 1, now
+  end
+  log.last = (log.last + cost) % 2 ^ 24
+  local at = 29 + 8 * ((log.head + log.runs - 1) % log.room)
+  redis.call('SETRANGE', key, at, struct.pack('>I5I3', now - log.base, log.last))
+  redis.call('SETRANGE', key, 0, sliding_log_header(log))
   redis.call('PEXPIREAT', key, now + window)
-  return limit - live, window
+  return remaining, window
+end
+
+-- Nobody knows which units: the oldest, as what stays counts longest.
+local function sliding_log_give_back_oldest(key, log, units)
+  local back = math.min(units, log.live)
+  if back < log.live then
+    local head = sliding_log_first(log, function(i) return sliding_log_through(key, log, i) > back end)
+    log.head, log.runs = (log.head + head) % log.room, log.runs - head
+  end
+  log.before, log.live = (log.before + back) % 2 ^ 24, log.live - back
+end
+
+-- Gives back units that were admitted at a time.
+local function sliding_log_give_back(key, log, time, units)
+  local newest = log.runs - 1
+  local first = sliding_log_first(log, function(i) return i == newest or sliding_log_run(key, log, i) >= time end)
+  local at, through = sliding_log_run(key, log, first)
+  if at ~= time then return end
+  local before = first > 0 and sliding_log_through(key, log, first - 1) or 0
+  local back = math.min(units, (through - log.before) % 2 ^ 24 - before)
+  for i = first, newest do
+    local when, units_through = sliding_log_run(key, log, i)
+    local slot = 29 + 8 * ((log.head + i) % log.room)
+    local run = struct.pack('>I5I3', when - log.base, (units_through - back) % 2 ^ 24)
+    redis.call('SETRANGE', key, slot, run)
+  end
+  log.last, log.live = (log.last - back) % 2 ^ 24, log.live - back
+  -- The log ends with its last unit.
+  while log.runs > 1 and sliding_log_through(key, log, log.runs - 2) == log.live do log.runs = log.runs - 1 end
+  log.newest = sliding_log_run(key, log, log.runs - 1)
 end
 
 function sliding_log.adjust(key, p, units, mark, now)
-  local limit = p[1]
-  local next, live, stop, newest = sliding_log_read(key, p, now, true)
-  if not next then return nil, live end
-  -- A debt takes the place of the oldest units: the ring is full, and nobody waits longer than one window.
-  if units > 0 then return sliding_log.commit(key, p, math.min(units, limit), now, next, live) end
-  -- The oldest units are given back: what stays counts longest, so that no window can hold more than `limit`.
-  if live > 0 and (mark == 0 or mark > now) then
-    live = math.max(0, live + units)
-    if live == 0 then
-      redis.call('DEL', key)
-    else
-      redis.call('SETRANGE', key, 0, sliding_log_header(p, next, live, newest))
-    end
+  local limit, window = p[1], p[2]
+  local log, err = sliding_log_read(key, p, now, true)
+  if not log then return nil, err end
+  local charged = math.max(0, math.min(units, 2 ^ 23 - log.live))
+  if charged > 0 then
+    local remaining, reset = sliding_log.commit(key, p, charged, now, log)
+    return remaining, reset, charged
   end
-  return limit - live, live == 0 and 0 or stop - now
+  if log.runs == 0 then return limit, 0, 0 end
+  if mark == 0 then
+    sliding_log_give_back_oldest(key, log, -units)
+  else
+    sliding_log_give_back(key, log, mark - window, -units)
+  end
+  if log.live == 0 then
+    redis.call('DEL', key)
+    return limit, 0, 0
+  end
+  redis.call('SETRANGE', key, 0, sliding_log_header(log))
+  redis.call('PEXPIREAT', key, log.newest + window)
+  return math.max(0, limit - log.live), log.newest + window - now, 0
 end

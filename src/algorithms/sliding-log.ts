@@ -1,3 +1,4 @@
+import { toText } from '../duration.js';
 import { checkInteger } from '../validate.js';
 import { Column, type AlgorithmDefinition } from './algorithm.js';
 
@@ -6,142 +7,204 @@ type SlidingLogParams = {
   readonly window: number;
 };
 
-/** The last `capacity` admission times; grows as they come. */
-interface Ring {
-  capacity: number;
-  next: number;
-  live: number;
-  newest: number;
-  /** When it expires, by the window under which it was written. */
-  stop: number;
+/** Units that a log holds at most, with debts: the Lua page counts them in three bytes. */
+const MOST_UNITS = 2 ** 23;
+
+/** The runs of a key, oldest first: units that were admitted in the same millisecond. A ring that grows as they come. */
+interface Log {
   times: Float64Array;
+  /** How many units there were up to the end of each run, since the log began. */
+  ends: Float64Array;
+  head: number;
+  runs: number;
+  /** Units before the head that no longer count. */
+  before: number;
+  /** When it expires. */
+  stop: number;
 }
 
-/** A ring of admission times. Exact: worst case in any window: limit. */
+/** Runs of admission times. Exact: worst case in any window: limit. */
 class SlidingLogColumn extends Column<SlidingLogParams> {
-  readonly #rings: (Ring | undefined)[];
-  /** What `#read` found: nothing if it is undefined or has no live unit; `#live` leaves expired units out. */
-  #ring: Ring | undefined;
+  readonly #logs: (Log | undefined)[];
+  /** What `#read` found: nothing if it is undefined. */
+  #log: Log | undefined;
+  /** The oldest run that counts, how many do, the units before them, and theirs. */
+  #head = 0;
+  #runs = 0;
+  #before = 0;
   #live = 0;
-  /** All units end with the ring at the latest: it was written under a shorter window if that is before their time. */
-  #stop = 0;
 
   constructor(slots: number) {
     super();
-    this.#rings = new Array<Ring | undefined>(slots + 1).fill(undefined);
+    this.#logs = new Array<Log | undefined>(slots + 1).fill(undefined);
   }
 
-  /** The ring was written under another limit, or the clock went back. No unit lies in the future; the newest are kept. */
-  #rebuild(slot: number, ring: Ring, p: SlidingLogParams, now: number, writable: boolean): Ring | undefined {
-    const all: number[] = [];
-    for (let i = ring.next - ring.live; i < ring.next; i++) {
-      const time = ring.times[(i + ring.capacity) % ring.capacity]!;
-      if (time + p.window > now) all.push(Math.min(now, time));
+  /** Where the i-th run that counts is in the ring. */
+  #at(i: number): number {
+    return (this.#head + i) % this.#log!.times.length;
+  }
+
+  /** How many units count up to the end of the i-th run. */
+  #through(i: number): number {
+    return this.#log!.ends[this.#at(i)]! - this.#before;
+  }
+
+  /** The first run for which a test is true; it is for the last. */
+  #first(test: (i: number) => boolean): number {
+    if (test(0)) return 0;
+    let first = 1;
+    let last = this.#runs - 1;
+    while (first < last) {
+      const middle = Math.floor((first + last) / 2);
+      if (test(middle)) last = middle;
+      else first = middle + 1;
     }
-    const times = Float64Array.from(all.slice(-p.limit));
-    const live = times.length;
-    if (live === 0) return undefined;
-    const newest = times[live - 1]!;
-    const rebuilt = { capacity: p.limit, next: live % p.limit, live, newest, stop: newest + p.window, times };
-    if (writable) this.#rings[slot] = rebuilt;
-    return rebuilt;
+    return first;
   }
 
-  #read(slot: number, p: SlidingLogParams, now: number, writable: boolean): void {
-    const { limit, window } = p;
-    let ring = this.#rings[slot];
-    this.#ring = undefined;
+  /** The clock went back: no unit lies in the future. */
+  #heal(slot: number, log: Log, now: number, window: number, writable: boolean): Log {
+    const times = log.times.map((time) => Math.min(time, now));
+    const healed = { ...log, times, ends: log.ends.slice(), stop: now + window };
+    if (writable) this.#logs[slot] = healed;
+    return healed;
+  }
+
+  #read(slot: number, { window }: SlidingLogParams, now: number, writable: boolean): void {
+    let log = this.#logs[slot];
+    this.#log = undefined;
     this.#live = 0;
-    if (!ring || ring.stop <= now || ring.live === 0) return;
-    if (ring.capacity !== limit || ring.newest > now) ring = this.#rebuild(slot, ring, p, now, writable);
-    if (!ring || ring.newest + window <= now) return;
-    let { live } = ring;
-    // Move the tail past what has expired: a binary search, as the ring is in order of time and its newest still counts.
-    if (this.#time(ring, live, 0) + window <= now) {
-      let first = 1;
-      let last = live - 1;
-      while (first < last) {
-        const middle = Math.floor((first + last) / 2);
-        if (this.#time(ring, live, middle) + window > now) last = middle;
-        else first = middle + 1;
-      }
-      live -= first;
+    if (!log || log.stop <= now) return;
+    if (log.stop > now + window) log = this.#heal(slot, log, now, window, writable);
+    this.#log = log;
+    this.#head = log.head;
+    this.#runs = log.runs;
+    this.#before = log.before;
+    const oldest = this.#first((i) => log.times[this.#at(i)]! + window > now);
+    if (oldest > 0) {
+      this.#before = log.ends[this.#at(oldest - 1)]!;
+      this.#head = this.#at(oldest);
+      this.#runs -= oldest;
     }
-    this.#ring = ring;
-    this.#live = live;
-    this.#stop = Math.min(ring.stop, ring.newest + window);
-  }
-
-  /** The time of the i-th oldest of `live` units. */
-  #time(ring: Ring, live: number, i: number): number {
-    return ring.times[(ring.next - live + i + ring.capacity) % ring.capacity]!;
+    this.#live = this.#through(this.#runs - 1);
   }
 
   look(slot: number, p: SlidingLogParams, cost: number, now: number, writable: boolean): void {
     const { limit, window } = p;
     this.#read(slot, p, now, writable);
-    const ring = this.#ring;
+    const log = this.#log;
     const live = this.#live;
     this.wait = 0;
     if (cost > limit) {
       this.wait = -1;
-    } else if (ring && cost > 0 && live + cost > limit) {
+    } else if (log && cost > 0 && live + cost > limit) {
       // So many of the oldest must leave; the last of them says when.
       const leaving = live + cost - limit;
-      this.wait = Math.min(this.#stop, this.#time(ring, live, leaving - 1) + window) - now;
+      const last = this.#first((i) => this.#through(i) >= leaving);
+      this.wait = log.times[this.#at(last)]! + window - now;
     }
-    this.remaining = limit - live;
-    this.reset = ring ? this.#stop - now : 0;
+    this.remaining = live < limit ? limit - live : 0;
+    this.reset = log ? log.stop - now : 0;
   }
 
   commit(slot: number, p: SlidingLogParams, cost: number, now: number): void {
     const { limit, window } = p;
-    let ring = this.#ring;
-    if (!ring) {
-      const times = new Float64Array(Math.min(limit, Math.max(cost, 4)));
-      ring = { capacity: limit, next: 0, live: 0, newest: now, stop: 0, times };
-      this.#rings[slot] = ring;
+    const log = (this.#log ??= this.#begin(slot));
+    const newest = this.#runs > 0 ? this.#at(this.#runs - 1) : -1;
+    if (newest >= 0 && log.times[newest] === now) {
+      log.ends[newest]! += cost;
+    } else {
+      if (this.#runs === log.times.length) this.#grow(log, limit);
+      const at = this.#at(this.#runs++);
+      log.times[at] = now;
+      log.ends[at] = this.#before + this.#live + cost;
     }
-    const reach = Math.min(limit, ring.next + cost);
-    if (ring.times.length < reach) {
-      const times = new Float64Array(Math.min(limit, Math.max(reach, 2 * ring.times.length)));
-      times.set(ring.times);
-      ring.times = times;
-    }
-    const straight = Math.min(cost, limit - ring.next);
-    ring.times.fill(now, ring.next, ring.next + straight);
-    ring.times.fill(now, 0, cost - straight);
-    ring.next = (ring.next + cost) % limit;
-    ring.live = Math.min(limit, this.#live + cost);
-    ring.newest = now;
-    ring.stop = now + window;
-    this.#live = ring.live;
-    this.remaining = limit - ring.live;
+    this.#live += cost;
+    this.#keep(log, now + window);
+    this.remaining = limit > this.#live ? limit - this.#live : 0;
     this.reset = window;
   }
 
-  adjust(slot: number, p: SlidingLogParams, units: number, mark: number, now: number): void {
-    const { limit } = p;
-    this.#read(slot, p, now, true);
-    this.wait = 0;
-    // A debt takes the place of the oldest units: the ring is full, and nobody waits longer than one window.
-    if (units > 0) return this.commit(slot, p, Math.min(units, limit), now);
-    const ring = this.#ring;
-    // The oldest units are given back: what stays counts longest, so that no window can hold more than `limit`.
-    if (ring && (mark === 0 || mark > now)) {
-      this.#live = ring.live = Math.max(0, this.#live + units);
-      if (ring.live === 0) this.#rings[slot] = undefined;
+  #begin(slot: number): Log {
+    const log = {
+      times: new Float64Array(1),
+      ends: new Float64Array(1),
+      head: 0,
+      runs: 0,
+      before: 0,
+      stop: 0,
+    };
+    this.#head = this.#runs = this.#before = 0;
+    return (this.#logs[slot] = log);
+  }
+
+  /** Room for half as many runs again, but for no more than the limit needs. */
+  #grow(log: Log, limit: number): void {
+    const room = Math.max(this.#runs + 1, Math.min(limit, Math.ceil(1.5 * this.#runs) + 2));
+    const times = new Float64Array(room);
+    const ends = new Float64Array(room);
+    for (let i = 0; i < this.#runs; i++) {
+      times[i] = log.times[this.#at(i)]!;
+      ends[i] = log.ends[this.#at(i)]!;
     }
-    this.remaining = limit - this.#live;
-    this.reset = ring && this.#live > 0 ? this.#stop - now : 0;
+    log.times = times;
+    log.ends = ends;
+    this.#head = 0;
+  }
+
+  #keep(log: Log, stop: number): void {
+    log.head = this.#head;
+    log.runs = this.#runs;
+    log.before = this.#before;
+    log.stop = stop;
+  }
+
+  adjust(slot: number, p: SlidingLogParams, units: number, mark: number, now: number): number {
+    this.#read(slot, p, now, true);
+    const log = this.#log;
+    const charged = Math.max(0, Math.min(units, MOST_UNITS - this.#live));
+    if (charged > 0) this.commit(slot, p, charged, now);
+    else if (log && mark === 0) this.#giveBackOldest(log, -units);
+    else if (log) this.#giveBack(log, mark - p.window, -units);
+    if (log && charged === 0) {
+      if (this.#live === 0) this.clear(slot);
+      else this.#keep(log, log.times[this.#at(this.#runs - 1)]! + p.window);
+    }
+    this.wait = 0;
+    this.remaining = Math.max(0, p.limit - this.#live);
+    this.reset = this.#live > 0 ? this.#logs[slot]!.stop - now : 0;
+    return charged;
+  }
+
+  /** Nobody knows which units: the oldest, as what stays counts longest. */
+  #giveBackOldest(log: Log, units: number): void {
+    const back = Math.min(units, this.#live);
+    if (back < this.#live) {
+      const head = this.#first((i) => this.#through(i) > back);
+      this.#head = (this.#head + head) % log.times.length;
+      this.#runs -= head;
+    }
+    this.#before += back;
+    this.#live -= back;
+  }
+
+  /** Gives back units that were admitted at a time. */
+  #giveBack(log: Log, time: number, units: number): void {
+    const run = this.#first((i) => i === this.#runs - 1 || log.times[this.#at(i)]! >= time);
+    if (log.times[this.#at(run)] !== time) return;
+    const back = Math.min(units, this.#through(run) - (run > 0 ? this.#through(run - 1) : 0));
+    for (let i = run; i < this.#runs; i++) log.ends[this.#at(i)]! -= back;
+    this.#live -= back;
+    // The log ends with its last unit.
+    while (this.#runs > 1 && this.#through(this.#runs - 2) === this.#live) this.#runs--;
   }
 
   until(slot: number): number {
-    return this.#rings[slot]?.stop ?? 0;
+    return this.#logs[slot]?.stop ?? 0;
   }
 
   clear(slot: number): void {
-    this.#rings[slot] = undefined;
+    this.#logs[slot] = undefined;
   }
 
   sibling(slots: number): SlidingLogColumn {
@@ -149,12 +212,16 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
   }
 
   take(from: SlidingLogColumn, theirs: number, ours: number): void {
-    this.#rings[ours] = from.#rings[theirs];
+    this.#logs[ours] = from.#logs[theirs];
   }
 }
 
 export const slidingLog: AlgorithmDefinition<SlidingLogParams> = {
-  tag: 'l1',
-  compile: (what, { limit, window }) => ({ limit: checkInteger(`${what}.limit`, limit, 1, 1e6), window }),
+  tag: 'l2',
+  compile: (what, { limit, window }) => ({
+    params: { limit: checkInteger(`${what}.limit`, limit, 1, 1e6), window },
+    shape: toText(window),
+    life: window,
+  }),
   createColumn: (slots) => new SlidingLogColumn(slots),
 };

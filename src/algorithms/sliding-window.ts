@@ -1,6 +1,7 @@
+import { toText } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import { checkInteger } from '../validate.js';
-import { Column, type AlgorithmDefinition, type Given } from './algorithm.js';
+import { Column, MOST_COUNTED, type AlgorithmDefinition, type Compiled, type Given } from './algorithm.js';
 
 type SlidingWindowParams = {
   readonly limit: number;
@@ -8,8 +9,6 @@ type SlidingWindowParams = {
   readonly segment: number;
   /** How many full ones make a window; one more is counted. */
   readonly segments: number;
-  /** Bytes a counter. */
-  readonly width: number;
 };
 
 type Counters = Uint8Array | Uint16Array | Uint32Array | Float64Array;
@@ -20,20 +19,24 @@ function countersOf(buffer: ArrayBuffer, width: number): Counters {
   return width === 4 ? new Uint32Array(buffer) : new Float64Array(buffer);
 }
 
+/** The fewest bytes that hold a count. */
+function widthOf(count: number): number {
+  if (count < 2 ** 8) return 1;
+  if (count < 2 ** 16) return 2;
+  return count < 2 ** 32 ? 4 : 8;
+}
+
 /** Counters of sub-windows, the oldest counted whole. Worst case in any window: limit. */
 class SlidingWindowColumn extends Column<SlidingWindowParams> {
-  /** By which params a slot can be written: it has an index of these. */
-  readonly #layouts: SlidingWindowParams[];
+  readonly #slots: number;
+  readonly #segments: number;
   /**
    * A slot's state lies together: the moment at which the newest segment no longer counts (8 bytes); then, `#width` bytes each,
-   * its layout, the total, and the counters of all segments but the newest, newest first.
+   * the total, and the counters of all segments but the newest, newest first.
    */
   #stops!: Float64Array;
   #counts!: Counters;
   #width!: number;
-  /** How many segments there is room for. */
-  #segments!: number;
-  readonly #slots: number;
   /** The elements of a slot in `#stops`, in `#counts`, and those before its counts. */
   #stopsEach!: number;
   #countsEach!: number;
@@ -46,83 +49,66 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   #end = 0;
   #current = false;
 
-  constructor(slots: number, width = 1, segments = 0, layouts: readonly SlidingWindowParams[] = []) {
+  constructor(slots: number, segments: number, width = 1) {
     super();
     this.#slots = slots;
-    this.#layouts = [...layouts];
-    this.#shape(width, segments);
+    this.#segments = segments;
+    this.#shape(width);
   }
 
-  #indexOf(p: SlidingWindowParams): number {
-    const layouts = this.#layouts;
-    for (let i = 0; i < layouts.length; i++) {
-      const layout = layouts[i]!;
-      if (
-        layout === p ||
-        (layout.segment === p.segment && layout.segments === p.segments && layout.width === p.width)
-      ) {
-        return i;
-      }
-    }
-    const width = Math.max(this.#width, p.width, widthOf(layouts.length));
-    this.#fit(width, Math.max(this.#segments, p.segments));
-    return layouts.push(p) - 1;
-  }
-
-  /** Moves the slots to a buffer of another shape, with room for all that they have. */
-  #fit(width: number, segments: number): void {
-    if (width === this.#width && segments === this.#segments) return;
-    const before = this.sibling(0);
-    before.#stops = this.#stops;
-    before.#counts = this.#counts;
-    this.#shape(width, segments);
-    for (let slot = 1; slot <= this.#slots; slot++) this.take(before, slot, slot);
-  }
-
-  /** Begins with an empty buffer of this shape. */
-  #shape(width: number, segments: number): void {
-    const bytes = 8 * Math.ceil((8 + width * (2 + segments)) / 8);
+  /** Begins with an empty buffer of counters of `width` bytes. */
+  #shape(width: number): void {
+    const bytes = 8 * Math.ceil((8 + width * (1 + this.#segments)) / 8);
     this.#stops = new Float64Array((bytes / 8) * (this.#slots + 1));
     this.#counts = countersOf(this.#stops.buffer as ArrayBuffer, width);
     this.#width = width;
-    this.#segments = segments;
     this.#stopsEach = bytes / 8;
     this.#countsEach = bytes / width;
     this.#countsFrom = 8 / width;
+  }
+
+  /** Makes room for a total. Columns begin with one byte a counter, and few ever need more than two. */
+  #fit(total: number): void {
+    const width = widthOf(total);
+    if (width <= this.#width) return;
+    const before = this.sibling(0);
+    before.#stops = this.#stops;
+    before.#counts = this.#counts;
+    this.#shape(width);
+    for (let slot = 1; slot <= this.#slots; slot++) this.take(before, slot, slot);
   }
 
   #stopAt(slot: number): number {
     return slot * this.#stopsEach;
   }
 
-  /** Where a slot's layout is; its counters follow. */
+  /** Where a slot's total is; its counters follow. */
   #countsAt(slot: number): number {
     return slot * this.#countsEach + this.#countsFrom;
   }
 
   /** Newest segments without a unit are left out, so that the state ends when its last unit leaves. Returns that moment. */
   #write(slot: number, p: SlidingWindowParams, newest: number): number {
+    this.#fit(this.#total);
     const older = this.#older;
     let skip = 0;
     while (newest === 0 && skip < p.segments) newest = older[++skip] ?? 0;
-    const layout = this.#indexOf(p);
     const at = this.#countsAt(slot);
-    this.#counts[at] = layout;
-    this.#counts[at + 1] = this.#total;
-    for (let i = 1; i <= p.segments; i++) this.#counts[at + 1 + i] = older[i + skip] ?? 0;
+    this.#counts[at] = this.#total;
+    for (let i = 1; i <= p.segments; i++) this.#counts[at + i] = older[i + skip] ?? 0;
     return (this.#stops[this.#stopAt(slot)] = this.#end - skip * p.segment);
   }
 
   /** The stored counters without the newest, into `#older[1..]` and `#newest`. */
-  #unpack(slot: number, segments: number): void {
-    const at = this.#countsAt(slot) + 1;
+  #unpack(slot: number): void {
+    const at = this.#countsAt(slot);
     this.#newest = this.#counts[at]!;
-    for (let i = 1; i <= segments; i++) {
+    for (let i = 1; i <= this.#segments; i++) {
       const count = this.#counts[at + i]!;
       this.#older[i] = count;
       this.#newest -= count;
     }
-    this.#older.length = segments + 1;
+    this.#older.length = this.#segments + 1;
   }
 
   #none(): void {
@@ -132,54 +118,36 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   }
 
   #read(slot: number, p: SlidingWindowParams, now: number, writable: boolean): void {
-    const { limit, segment, segments } = p;
+    const { segment, segments } = p;
     const life = (segments + 1) * segment;
-    let stop = this.#stops[this.#stopAt(slot)]!;
+    const stop = this.#stops[this.#stopAt(slot)]!;
     if (stop <= now) return this.#none();
-    const index = this.#counts[this.#countsAt(slot)]!;
-    const { segment: s, segments: n } = this.#layouts[index]!;
-    let heal = index !== this.#indexOf(p);
-    let start = stop - (n + 1) * s;
-    if (!heal && start <= now && now < start + segment) {
-      this.#total = this.#counts[this.#countsAt(slot) + 1]!;
+    let start = stop - life;
+    if (start <= now && now < start + segment) {
+      this.#total = this.#counts[this.#countsAt(slot)]!;
       this.#end = stop;
       this.#current = true;
       return;
     }
 
-    // The newest segment is over, or the layout is another, or the clock went back: take the counters apart.
-    this.#unpack(slot, n);
-    const older = this.#older;
-    let newest = this.#newest;
-    if (start > now) {
-      start = now;
-      heal = true;
-    }
-    if (s !== segment) {
-      // The window was changed: what still counts by the old one moves to a segment that starts now.
-      for (let i = n - Math.floor((now - start) / s); i >= 1; i--) newest += older[i]!;
-      older.length = 0;
-      start = now;
-    }
-    // Shift them by the segments that have begun since, and count, newest first, no more than two quotas: the oldest of
-    // a larger debt (the limit was lowered) would leave before it mattered.
+    // The newest segment is over, or the clock went back: take the counters apart.
+    const healing = start > now;
+    if (healing) start = now;
+    this.#unpack(slot);
     const passed = Math.floor((now - start) / segment);
     const shifted: number[] = [];
-    let room = 2 * limit;
+    this.#total = 0;
     for (let i = 0; i <= segments; i++) {
       const from = i - passed;
-      const count = Math.min(room, from === 0 ? newest : from < 0 ? 0 : (older[from] ?? 0));
-      shifted[i] = count;
-      room -= count;
+      shifted[i] = from === 0 ? this.#newest : from < 0 ? 0 : this.#older[from]!;
+      this.#total += shifted[i]!;
     }
-    if (room === 2 * limit) return this.#none();
-    stop = start + passed * segment + life;
-    this.#total = 2 * limit - room;
+    if (this.#total === 0) return this.#none();
     this.#newest = shifted[0]!;
     this.#older = shifted;
-    this.#end = stop;
+    this.#end = start + passed * segment + life;
     this.#current = false;
-    if (heal && writable) this.#write(slot, p, this.#newest);
+    if (healing && writable) this.#write(slot, p, this.#newest);
   }
 
   /** The time until at most `allowed` units are left: segments leave from the oldest on. */
@@ -203,7 +171,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     } else if (cost > limit) {
       this.wait = -1;
     } else {
-      if (this.#current) this.#unpack(slot, p.segments);
+      if (this.#current) this.#unpack(slot);
       this.wait = this.#until(p, now, limit - cost);
     }
   }
@@ -211,7 +179,8 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   commit(slot: number, p: SlidingWindowParams, cost: number, now: number): void {
     this.#total += cost;
     if (this.#current) {
-      this.#counts[this.#countsAt(slot) + 1] = this.#total;
+      this.#fit(this.#total);
+      this.#counts[this.#countsAt(slot)] = this.#total;
     } else {
       if (this.#end === 0) this.#end = now + (p.segments + 1) * p.segment;
       this.#write(slot, p, cost);
@@ -220,14 +189,16 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     this.reset = this.#end - now;
   }
 
-  adjust(slot: number, p: SlidingWindowParams, units: number, mark: number, now: number): void {
+  adjust(slot: number, p: SlidingWindowParams, units: number, mark: number, now: number): number {
     const { limit, segment, segments } = p;
     this.#read(slot, p, now, true);
-    if (this.#current) this.#unpack(slot, segments);
+    if (this.#current) this.#unpack(slot);
     const older = this.#older;
-    if (units > 0) {
+    const charged = Math.max(0, Math.min(units, MOST_COUNTED - this.#total));
+    if (charged > 0) {
       if (this.#end === 0) this.#end = now + (segments + 1) * segment;
-      this.#newest += Math.max(0, Math.min(units, 2 * limit - this.#total));
+      this.#newest += charged;
+      this.#total += charged;
     } else {
       // Back to the segment that was charged; without a mark, from the oldest on, which frees least.
       for (let i = segments; i >= 0; i--) {
@@ -235,12 +206,11 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
         const count = i === 0 ? this.#newest : (older[i] ?? 0);
         const back = Math.min(count, -units);
         units += back;
+        this.#total -= back;
         if (i === 0) this.#newest = count - back;
         else older[i] = count - back;
       }
     }
-    this.#total = this.#newest;
-    for (let i = 1; i <= segments; i++) this.#total += older[i] ?? 0;
     this.wait = 0;
     if (this.#total === 0) {
       if (this.#end !== 0) this.clear(slot);
@@ -250,6 +220,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
       this.remaining = Math.max(0, limit - this.#total);
       this.reset = this.#write(slot, p, this.#newest) - now;
     }
+    return charged;
   }
 
   until(slot: number): number {
@@ -261,14 +232,14 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   }
 
   sibling(slots: number): SlidingWindowColumn {
-    return new SlidingWindowColumn(slots, this.#width, this.#segments, this.#layouts);
+    return new SlidingWindowColumn(slots, this.#segments, this.#width);
   }
 
   take(from: SlidingWindowColumn, theirs: number, ours: number): void {
     this.#stops[this.#stopAt(ours)] = from.#stops[from.#stopAt(theirs)]!;
     const at = from.#countsAt(theirs);
     const to = this.#countsAt(ours);
-    for (let i = 0; i < 2 + from.#segments; i++) this.#counts[to + i] = from.#counts[at + i]!;
+    for (let i = 0; i <= this.#segments; i++) this.#counts[to + i] = from.#counts[at + i]!;
   }
 
   override fetch(slot: number): number {
@@ -276,15 +247,8 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   }
 }
 
-/** State counts up to two quotas (a debt of one): the fewest bytes that hold that. */
-function widthOf(limit: number): number {
-  if (limit < 2 ** 7) return 1;
-  if (limit < 2 ** 15) return 2;
-  return limit < 2 ** 31 ? 4 : 8;
-}
-
 /** Segments are rounded up to whole milliseconds: the window is never shorter than was asked for. */
-function compile(what: string, given: Given): SlidingWindowParams {
+function compile(what: string, given: Given): Compiled<SlidingWindowParams> {
   const { limit, window } = given;
   const asked = given.segments === undefined ? 10 : checkInteger(`${what}.segments`, given.segments, 1, 100);
   const segment = Math.ceil(window / asked);
@@ -295,11 +259,16 @@ function compile(what: string, given: Given): SlidingWindowParams {
       'Sub-windows of more than 49 days are not possible: raise `segments`.',
     );
   }
-  return { limit, segment, segments: Math.ceil(window / segment), width: widthOf(limit) };
+  const segments = Math.ceil(window / segment);
+  return {
+    params: { limit, segment, segments },
+    shape: `${toText(segment)}x${segments}`,
+    life: (segments + 1) * segment,
+  };
 }
 
 export const slidingWindow: AlgorithmDefinition<SlidingWindowParams> = {
-  tag: 's1',
+  tag: 's2',
   compile,
-  createColumn: (slots) => new SlidingWindowColumn(slots),
+  createColumn: (slots, { segments }) => new SlidingWindowColumn(slots, segments),
 };

@@ -1,13 +1,24 @@
 // Generated from the .lua files by npm run lua:build: edit those.
 export const lua = {
   adjust: `local policies, at = headgate_policies(3)
-local units = tonumber(ARGV[2])
-local reply = { now }
+local charged_at = tonumber(ARGV[2])
+local reply = { step }
 local filled = 1
 for i, policy in ipairs(policies) do
-local remaining, reset = policy.adjust(KEYS[i], policy, units, tonumber(ARGV[at + i - 1]), now)
+local units, mark = tonumber(ARGV[at + 2 * i - 2]), tonumber(ARGV[at + 2 * i - 1])
+if units < 0 and charged_at > 0 and charged_at <= tonumber(redis.call('GET', KEYS[#policies + i]) or 0) then units = 0 end
+local remaining, reset, charged
+if units == 0 then
+local wait
+wait, remaining, reset = policy.look(KEYS[i], policy, 0, now, false)
+if not wait then return redis.error_reply(remaining) end
+charged = 0
+else
+remaining, reset, charged = policy.adjust(KEYS[i], policy, units, mark, now)
 if not remaining then return redis.error_reply(reset) end
-filled = headgate_say(reply, filled, 0, remaining, reset)
+end
+reply[filled + 1] = charged
+filled = headgate_say(reply, filled + 1, 0, remaining, reset)
 end
 return reply
 `,
@@ -68,12 +79,13 @@ end
 end
 `,
   common: `local deadline = tonumber(ARGV[1])
-local now = -deadline
+local step = -deadline
 if deadline >= 0 then
 local time = redis.call('TIME')
-now = time[1] * 1000 + math.floor(time[2] / 1000)
-if now > deadline then error({ err = string.format('HEADGATE_LATE %.0f', now) }) end
+step = time[1] * 1000000 + time[2]
 end
+local now = math.floor(step / 1000)
+if deadline >= 0 and now > deadline then error({ err = string.format('HEADGATE_LATE %.0f', now) }) end
 local function headgate_say(reply, filled, wait, remaining, reset)
 if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
 reply[filled + 1] = reset * 2 ^ 20 + remaining
@@ -84,16 +96,21 @@ return filled + 4
 end
 `,
   concurrency: `local concurrency = { params = 2 }
+local function concurrency_units(member)
+return tonumber(string.match(member, ':(%d+)$')) or 0
+end
 local function concurrency_read(key, p, now, writable)
 local lease = p[2]
 local stop = redis.call('PEXPIRETIME', key)
 if stop == -2 then return 0, 0 end
-local held = redis.pcall('ZCOUNT', key, string.format('(%.0f', now), '+inf')
-if type(held) == 'table' then return nil, held.err end
-if stop <= now or held == 0 then
+local total = redis.pcall('ZSCORE', key, '#')
+if type(total) == 'table' then return nil, total.err end
+if stop <= now then
 if writable and stop == -1 then redis.call('DEL', key) end
 return 0, 0
 end
+local held = -(tonumber(total) or 0)
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', key, 0, now)) do held = held - concurrency_units(member) end
 if stop > now + lease then
 stop = now + lease
 if writable then
@@ -103,7 +120,19 @@ end
 redis.call('PEXPIREAT', key, stop)
 end
 end
-return held, stop
+return math.max(0, held), stop
+end
+local function concurrency_until(key, now, stop, leaving)
+local from, at, many = string.format('(%.0f', now), 0, 16
+while true do
+local leases = redis.call('ZRANGEBYSCORE', key, from, '+inf', 'WITHSCORES', 'LIMIT', at, many)
+for i = 1, #leases, 2 do
+leaving = leaving - concurrency_units(leases[i])
+if leaving <= 0 then return math.min(stop, tonumber(leases[i + 1])) end
+end
+if #leases == 0 then return stop end
+at, many = at + many, 4 * many
+end
 end
 function concurrency.look(key, p, cost, now, writable)
 local limit = p[1]
@@ -113,44 +142,45 @@ local wait = 0
 if cost > limit then
 wait = -1
 elseif cost > 0 and held + cost > limit then
-local from, nth = string.format('(%.0f', now), held + cost - limit - 1
-local last = redis.call('ZRANGEBYSCORE', key, from, '+inf', 'WITHSCORES', 'LIMIT', nth, 1)
-wait = math.min(stop, tonumber(last[2])) - now
+wait = concurrency_until(key, now, stop, held + cost - limit) - now
 end
 return wait, held < limit and limit - held or 0, stop == 0 and 0 or stop - now, held, stop
 end
 function concurrency.commit(key, p, cost, now, held, _, _, id)
 local till = now + p[2]
-redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
-for i = 1, cost do redis.call('ZADD', key, till, id .. ':' .. i) end
+redis.call('ZADD', key, till, id .. ':' .. cost, -held - cost, '#')
+redis.call('ZREMRANGEBYSCORE', key, 0, now)
 redis.call('PEXPIREAT', key, till)
 return p[1] - held - cost, p[2]
 end
 function concurrency.adjust(key, p, _, _, now)
 local held, stop = concurrency_read(key, p, now, true)
 if not held then return nil, stop end
-return math.max(0, p[1] - held), stop == 0 and 0 or stop - now
+return math.max(0, p[1] - held), stop == 0 and 0 or stop - now, 0
 end
-local function concurrency_holds(key, p, id, now)
+local function concurrency_holds(key, p, member, now)
 local held, err = concurrency_read(key, p, now, true)
 if not held then return nil, err end
-local stop = held > 0 and redis.call('ZSCORE', key, id .. ':1')
+local stop = held > 0 and redis.call('ZSCORE', key, member)
 return stop and tonumber(stop) > now and 1 or 0
 end
 function concurrency.release(key, p, id, units, now)
-local held, err = concurrency_holds(key, p, id, now)
+local member = id .. ':' .. units
+local held, err = concurrency_holds(key, p, member, now)
 if held == 1 then
-for i = 1, units do redis.call('ZREM', key, id .. ':' .. i) end
+redis.call('ZINCRBY', key, units, '#')
+redis.call('ZREM', key, member)
 local last = redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')
-if last[2] then redis.call('PEXPIREAT', key, last[2]) end
+if last[1] == '#' then redis.call('DEL', key) else redis.call('PEXPIREAT', key, last[2]) end
 end
 return held, err
 end
 function concurrency.renew(key, p, id, units, now)
-local held, err = concurrency_holds(key, p, id, now)
+local member = id .. ':' .. units
+local held, err = concurrency_holds(key, p, member, now)
 if held == 1 then
 local till = now + p[2]
-for i = 1, units do redis.call('ZADD', key, till, id .. ':' .. i) end
+redis.call('ZADD', key, till, member)
 redis.call('PEXPIREAT', key, till)
 end
 return held, err
@@ -168,10 +198,40 @@ local stride = count + strikes
 local requests = #KEYS / stride
 local leases = concurrency and #ARGV - requests
 local costs = (leases or #ARGV) - at + 1
-local cost, writable = 1, true
-local reply = { now }
-local filled = 1
 local wait, remaining, reset, a, b, c = {}, {}, {}, {}, {}, {}
+local function admits(i) return wait[i] == 0 or wait[i] < -1 end
+local function undo(base, last, cost, lease)
+for i = 1, last do
+local key, policy = KEYS[base + i], policies[i]
+if policy.release then
+pcall(policy.release, key, policy, lease, cost, now)
+elseif admits(i) then
+pcall(policy.adjust, key, policy, -cost, now + reset[i], now)
+end
+end
+end
+local function charge(base, cost, lease)
+local written = false
+for i = 1, count do
+if admits(i) then
+local key, policy = KEYS[base + i], policies[i]
+local done, left, after = true, nil, nil
+if written then
+done, left, after = pcall(policy.commit, key, policy, cost, now, a[i], b[i], c[i], lease)
+else
+left, after = policy.commit(key, policy, cost, now, a[i], b[i], c[i], lease)
+end
+if not done then
+undo(base, i - 1, cost, lease)
+return type(left) == 'table' and left.err or left
+end
+remaining[i], reset[i], written = left, after, true
+end
+end
+end
+local cost, writable = 1, true
+local reply = { step }
+local filled = 1
 for request = 0, requests - 1 do
 local base = request * stride + strikes
 if costs > request then
@@ -193,18 +253,13 @@ if not wait[i] then
 err = remaining[i]
 break
 end
-if wait[i] ~= 0 and wait[i] >= -1 and not policy.shadow then admitted = false end
+if not admits(i) and not policy.shadow then admitted = false end
 end
 if not err and writable then
 if not admitted then
 if ban then banned = -ban.strike(KEYS[base], banning, now, state) end
 elseif cost > 0 then
-for i = 1, count do
-local policy = policies[i]
-if wait[i] == 0 or wait[i] < -1 then
-remaining[i], reset[i] = policy.commit(KEYS[base + i], policy, cost, now, a[i], b[i], c[i], lease)
-end
-end
+err = charge(base, cost, lease)
 end
 end
 end
@@ -228,7 +283,7 @@ return reply
   'evaluate-single': `local params = {}
 for i = 1, page_params do params[i] = tonumber(ARGV[1 + i]) end
 local at = 2 + page_params
-local reply = { now, nil }
+local reply = { step, nil }
 local filled = 1
 local text, cost, writable = '1', 1, true
 local request, requests = 1, #KEYS
@@ -321,7 +376,7 @@ if reset > 0 and reset <= window and used <= limit then
 filled = filled + 1
 reply[filled] = reset * 2 ^ 20 + limit - used
 else
-redis.call('DECRBY', key, text)
+redis.call('INCRBY', key, -cost)
 if reset == 0 or reset > window then return request, filled end
 local before = used - cost
 filled = headgate_say(reply, filled, reset, before < limit and limit - before or 0, reset)
@@ -334,18 +389,19 @@ function fixed_window.adjust(key, p, units, mark, now)
 local limit = p[1]
 local used, stop = fixed_window_read(key, p, now, true)
 if not used then return nil, stop end
-if units > 0 then
+local charged = math.max(0, math.min(units, 2 ^ 52 - used))
+if charged > 0 then
 if stop == 0 then stop = now + p[2] end
-used = math.max(used, math.min(used + units, 2 * limit))
+used = used + charged
 elseif stop ~= 0 and (mark == 0 or mark == stop) then
 used = math.max(0, used + units)
 end
 if used == 0 then
 if stop ~= 0 then redis.call('DEL', key) end
-return limit, 0
+return limit, 0, charged
 end
 fixed_window_write(key, p, used, stop)
-return math.max(0, limit - used), stop - now
+return math.max(0, limit - used), stop - now, charged
 end
 `,
   gcra: `local gcra = { params = 5 }
@@ -400,8 +456,9 @@ end
 function gcra.adjust(key, p, units, mark, now)
 local backlog, err = gcra_read(key, p, now, true)
 if not backlog then return nil, err end
+local charged = math.max(0, math.min(units, math.floor((p[5] - backlog) / p[2])))
 if units > 0 then
-backlog = math.min(backlog + units * p[2], p[5])
+backlog = backlog + charged * p[2]
 else
 local back = -units * p[2]
 if mark > 0 then back = math.max(0, math.min(back, (mark - now) * p[1])) end
@@ -409,10 +466,10 @@ backlog = math.max(0, backlog - back)
 end
 if backlog == 0 then
 redis.call('DEL', key)
-return math.floor(p[3] / p[2]), 0
+return math.floor(p[3] / p[2]), 0, charged
 end
 local reset = gcra_write(key, p, now, backlog)
-return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
+return math.max(0, math.floor((p[3] - backlog) / p[2])), reset, charged
 end
 `,
   lease: `local policies = headgate_policies(5)
@@ -437,189 +494,233 @@ for i = 1, count do
 local page, shadow = kernels[ARGV[at]], ARGV[at + 1] == '1'
 local policy
 policy, at = headgate_params(page, at + 2)
-policy.shadow, policy.look, policy.commit, policy.adjust = shadow, page.look, page.commit, page.adjust
+policy.shadow, policy.look, policy.commit = shadow, page.look, page.commit
+policy.adjust, policy.release = page.adjust, page.release
 policies[i] = policy
 end
 return policies, at
 end
 `,
-  reset: `return redis.call('DEL', unpack(KEYS))
+  reset: `local count = #ARGV - 1
+for i = 1, count do
+redis.call('SET', KEYS[count + i], string.format('%.0f', step), 'PXAT', now + ARGV[1 + i])
+redis.call('DEL', KEYS[i])
+end
+return 1
 `,
   'set-ban': `local err = ban.set(KEYS[1], headgate_params(ban, 3), now, tonumber(ARGV[2]))
 if err then return redis.error_reply(err) end
 return 1
 `,
   'sliding-log': `local sliding_log = { params = 2 }
-local function sliding_log_pack(time)
-return string.sub(struct.pack('>I8', time), 3)
+local SLIDING_LOG_HEADER = '>I6I4I4I4I3I3I5'
+local function sliding_log_run(key, log, i)
+local at = 29 + 8 * ((log.head + i) % log.room)
+local run = log.value and string.sub(log.value, at + 1, at + 8) or redis.call('GETRANGE', key, at, at + 7)
+if #run < 8 then return log.base, log.before end
+local time, through = struct.unpack('>I5I3', run)
+return math.min(log.base + time, log.newest), through
 end
-local function sliding_log_time(key, capacity, i)
-local at = 20 + 6 * (i % capacity)
-local slot = redis.call('GETRANGE', key, at, at + 5)
-return #slot == 6 and (struct.unpack('>I8', '\\0\\0' .. slot)) or 0
+local function sliding_log_through(key, log, i)
+local _, through = sliding_log_run(key, log, i)
+return (through - log.before) % 2 ^ 24
 end
-local function sliding_log_header(p, next, live, newest)
-return struct.pack('>I4I4I4I8', p[1], next, live, newest)
-end
-local function sliding_log_rebuild(key, p, now, writable, capacity, next, live)
-local limit, window = p[1], p[2]
-local value = redis.call('GET', key)
-if capacity < 1 or next >= capacity or live > capacity or live > (#value - 20) / 6 then return 0, 0, 0 end
-local all = {}
-for i = next - live, next - 1 do
-local at = 21 + 6 * (i % capacity)
-local slot = string.sub(value, at, at + 5)
-local time = #slot == 6 and (struct.unpack('>I8', '\\0\\0' .. slot)) or 0
-if time + window > now then all[#all + 1] = math.min(now, time) end
-end
-local times, slots = {}, {}
-for i = math.max(1, #all - limit + 1), #all do
-times[#times + 1] = all[i]
-slots[#slots + 1] = sliding_log_pack(all[i])
-end
-if #times == 0 then return 0, 0, 0 end
-local newest = times[#times]
-next = #times % limit
-if writable then
-redis.call('SET', key, sliding_log_header(p, next, #times, newest) .. table.concat(slots), 'PXAT', newest + window)
-end
-return next, #times, newest, times
-end
-local function sliding_log_read(key, p, now, writable)
-local limit, window = p[1], p[2]
-local header = redis.pcall('GETRANGE', key, 0, 19)
-if type(header) == 'table' then return nil, header.err end
-local stop = redis.call('PEXPIRETIME', key)
-if stop <= now or #header < 20 then
-if writable and stop == -1 then redis.call('DEL', key) end
-return 0, 0, 0
-end
-local capacity, next, live, newest = struct.unpack('>I4I4I4I8', header)
-local times
-if capacity ~= limit or newest > now or next >= limit or live > limit then
-next, live, newest, times = sliding_log_rebuild(key, p, now, writable, capacity, next, live)
-stop = newest + window
-end
-if live == 0 or newest + window <= now then return 0, 0, 0 end
-local function counts(i)
-local time = times and times[#times - live + i + 1] or sliding_log_time(key, limit, next - live + i)
-return time + window > now
-end
-if not counts(0) then
-local first, last = 1, live - 1
+local function sliding_log_first(log, test)
+if test(0) then return 0 end
+local first, last = 1, log.runs - 1
 while first < last do
 local middle = math.floor((first + last) / 2)
-if counts(middle) then last = middle else first = middle + 1 end
+if test(middle) then last = middle else first = middle + 1 end
 end
-live = live - first
+return first
 end
-return next, live, math.min(stop, newest + window), newest, times
+local function sliding_log_header(log)
+local began, newest = log.base, log.newest - log.base
+return struct.pack(SLIDING_LOG_HEADER, began, log.room, log.head, log.runs, log.before, log.last, newest)
+end
+local function sliding_log_rewrite(key, p, log, room)
+log.value = redis.call('GET', key)
+local base = sliding_log_run(key, log, 0)
+local runs = {}
+for i = 0, log.runs - 1 do
+local time, through = sliding_log_run(key, log, i)
+runs[i + 1] = struct.pack('>I5I3', time - base, through)
+end
+log.value, log.base, log.head, log.room = nil, base, 0, room
+local rest = string.rep('\\0', 8 * (room - log.runs))
+redis.call('SET', key, sliding_log_header(log) .. table.concat(runs) .. rest, 'PXAT', log.newest + p[2])
+end
+local function sliding_log_read(key, p, now, writable)
+local header = redis.pcall('GETRANGE', key, 0, 28)
+if type(header) == 'table' then return nil, header.err end
+local window = p[2]
+local log = { runs = 0, live = 0 }
+local stop = redis.call('PEXPIRETIME', key)
+if stop <= now or #header < 29 then
+if writable and stop == -1 then redis.call('DEL', key) end
+return log
+end
+local base, room, head, runs, before, last, newest = struct.unpack(SLIDING_LOG_HEADER, header)
+if head >= room or runs < 1 or runs > room or room > 2 ^ 23 then return log end
+log = { base = base, room = room, head = head, runs = runs, before = before, last = last, newest = base + newest }
+if log.newest > now then
+log.newest = now
+if writable then sliding_log_rewrite(key, p, log, room) end
+end
+if log.newest + window <= now then return { runs = 0, live = 0 } end
+local oldest = sliding_log_first(log, function(i) return sliding_log_run(key, log, i) + window > now end)
+if oldest > 0 then
+local _, through = sliding_log_run(key, log, oldest - 1)
+log.before, log.head, log.runs = through, (log.head + oldest) % room, runs - oldest
+end
+log.live = (last - log.before) % 2 ^ 24
+return log
 end
 function sliding_log.look(key, p, cost, now, writable)
 local limit, window = p[1], p[2]
-local next, live, stop, _, times = sliding_log_read(key, p, now, writable)
-if not next then return nil, live end
+local log, err = sliding_log_read(key, p, now, writable)
+if not log then return nil, err end
+local live = log.live
 local wait = 0
 if cost > limit then
 wait = -1
-elseif cost > 0 and live + cost > limit then
+elseif log.runs > 0 and cost > 0 and live + cost > limit then
 local leaving = live + cost - limit
-local time = times and times[#times - live + leaving] or sliding_log_time(key, limit, next - live + leaving - 1)
-wait = math.min(stop, time + window) - now
+local last = sliding_log_first(log, function(i) return sliding_log_through(key, log, i) >= leaving end)
+wait = sliding_log_run(key, log, last) + window - now
 end
-return wait, limit - live, live == 0 and 0 or stop - now, next, live
+return wait, math.max(0, limit - live), log.runs > 0 and log.newest + window - now or 0, log
 end
-function sliding_log.commit(key, p, cost, now, next, live)
+function sliding_log.commit(key, p, cost, now, log)
 local limit, window = p[1], p[2]
-local slot = sliding_log_pack(now)
-if live == 0 then
-local header = sliding_log_header(p, cost % limit, cost, now)
-redis.call('SET', key, header .. string.rep(slot, cost), 'PXAT', now + window)
-return limit - cost, window
+log.live = log.live + cost
+local remaining = math.max(0, limit - log.live)
+if log.runs == 0 then
+log.base, log.room, log.head, log.runs, log.before, log.last, log.newest = now, 1, 0, 1, 0, cost, now
+redis.call('SET', key, sliding_log_header(log) .. struct.pack('>I5I3', 0, cost), 'PXAT', now + window)
+return remaining, window
 end
-local straight = math.min(cost, limit - next)
-redis.call('SETRANGE', key, 20 + 6 * next, string.rep(slot, straight))
-if straight < cost then redis.call('SETRANGE', key, 20, string.rep(slot, cost - straight)) end
-live = math.min(limit, live + cost)
-redis.call('SETRANGE', key, 0, sliding_log_header(p, (next + cost) % limit, live, now))
+if log.newest ~= now then
+local room = math.max(log.runs + 1, math.min(limit, math.ceil(1.5 * log.runs) + 2))
+if log.runs == log.room then sliding_log_rewrite(key, p, log, room) end
+log.runs, log.newest = log.runs + 1, now
+end
+log.last = (log.last + cost) % 2 ^ 24
+local at = 29 + 8 * ((log.head + log.runs - 1) % log.room)
+redis.call('SETRANGE', key, at, struct.pack('>I5I3', now - log.base, log.last))
+redis.call('SETRANGE', key, 0, sliding_log_header(log))
 redis.call('PEXPIREAT', key, now + window)
-return limit - live, window
+return remaining, window
+end
+local function sliding_log_give_back_oldest(key, log, units)
+local back = math.min(units, log.live)
+if back < log.live then
+local head = sliding_log_first(log, function(i) return sliding_log_through(key, log, i) > back end)
+log.head, log.runs = (log.head + head) % log.room, log.runs - head
+end
+log.before, log.live = (log.before + back) % 2 ^ 24, log.live - back
+end
+local function sliding_log_give_back(key, log, time, units)
+local newest = log.runs - 1
+local first = sliding_log_first(log, function(i) return i == newest or sliding_log_run(key, log, i) >= time end)
+local at, through = sliding_log_run(key, log, first)
+if at ~= time then return end
+local before = first > 0 and sliding_log_through(key, log, first - 1) or 0
+local back = math.min(units, (through - log.before) % 2 ^ 24 - before)
+for i = first, newest do
+local when, units_through = sliding_log_run(key, log, i)
+local slot = 29 + 8 * ((log.head + i) % log.room)
+local run = struct.pack('>I5I3', when - log.base, (units_through - back) % 2 ^ 24)
+redis.call('SETRANGE', key, slot, run)
+end
+log.last, log.live = (log.last - back) % 2 ^ 24, log.live - back
+while log.runs > 1 and sliding_log_through(key, log, log.runs - 2) == log.live do log.runs = log.runs - 1 end
+log.newest = sliding_log_run(key, log, log.runs - 1)
 end
 function sliding_log.adjust(key, p, units, mark, now)
-local limit = p[1]
-local next, live, stop, newest = sliding_log_read(key, p, now, true)
-if not next then return nil, live end
-if units > 0 then return sliding_log.commit(key, p, math.min(units, limit), now, next, live) end
-if live > 0 and (mark == 0 or mark > now) then
-live = math.max(0, live + units)
-if live == 0 then
-redis.call('DEL', key)
+local limit, window = p[1], p[2]
+local log, err = sliding_log_read(key, p, now, true)
+if not log then return nil, err end
+local charged = math.max(0, math.min(units, 2 ^ 23 - log.live))
+if charged > 0 then
+local remaining, reset = sliding_log.commit(key, p, charged, now, log)
+return remaining, reset, charged
+end
+if log.runs == 0 then return limit, 0, 0 end
+if mark == 0 then
+sliding_log_give_back_oldest(key, log, -units)
 else
-redis.call('SETRANGE', key, 0, sliding_log_header(p, next, live, newest))
+sliding_log_give_back(key, log, mark - window, -units)
 end
+if log.live == 0 then
+redis.call('DEL', key)
+return limit, 0, 0
 end
-return limit - live, live == 0 and 0 or stop - now
+redis.call('SETRANGE', key, 0, sliding_log_header(log))
+redis.call('PEXPIREAT', key, log.newest + window)
+return math.max(0, limit - log.live), log.newest + window - now, 0
 end
 `,
-  'sliding-window': `local sliding_window = { params = 4 }
+  'sliding-window': `local sliding_window = { params = 3 }
 local SLIDING_WINDOW_FORMAT = { [1] = '>B', [2] = '>H', [4] = '>I4', [8] = '>I8' }
+local function sliding_window_width(count)
+if count < 2 ^ 8 then return 1 end
+if count < 2 ^ 16 then return 2 end
+return count < 2 ^ 32 and 4 or 8
+end
 local function sliding_window_write(key, p, total, stop, older, newest)
-local format, skip = SLIDING_WINDOW_FORMAT[p[4]], 0
+local format, skip = SLIDING_WINDOW_FORMAT[sliding_window_width(total)], 0
 while newest == 0 and skip < p[3] do
 skip = skip + 1
 newest = older[skip] or 0
 end
-local parts = { struct.pack('>BI4', p[4], p[2]), struct.pack(format, total) }
-for i = 1, p[3] do parts[i + 2] = struct.pack(format, older[i + skip] or 0) end
+local parts = { struct.pack(format, total) }
+for i = 1, p[3] do parts[i + 1] = struct.pack(format, older[i + skip] or 0) end
 stop = stop - skip * p[2]
 redis.call('SET', key, table.concat(parts), 'PXAT', stop)
 return stop
 end
-local function sliding_window_older(value, width, segments)
+local function sliding_window_unpack(value, segments, total)
+local width = #value / (segments + 1)
 local format = SLIDING_WINDOW_FORMAT[width]
-local older, sum = {}, 0
+local older, newest = {}, total
 for i = 1, segments do
-local count = struct.unpack(format, value, 6 + width * i)
-older[i], sum = count, sum + count
+local count = struct.unpack(format, value, 1 + width * i)
+older[i], newest = count, newest - count
 end
-return older, sum
+return older, math.max(0, newest)
 end
 local function sliding_window_read(key, p, now, writable)
 local value = redis.pcall('GET', key)
 if not value then return 0, 0, {}, 0 end
 if type(value) == 'table' then return nil, value.err end
-local limit, segment, segments, width = p[1], p[2], p[3], p[4]
+local segment, segments = p[2], p[3]
 local life = (segments + 1) * segment
 local stop = redis.call('PEXPIRETIME', key)
-local w, s = 0, 0
-if #value > 5 then w, s = struct.unpack('>BI4', value) end
-local n = SLIDING_WINDOW_FORMAT[w] and (#value - 5) / w - 1 or 0
-if stop <= now or s == 0 or n < 1 or n > 100 or n % 1 ~= 0 then
+local format = SLIDING_WINDOW_FORMAT[#value / (segments + 1)]
+if stop <= now or not format then
 if writable and stop == -1 then redis.call('DEL', key) end
 return 0, 0, {}, 0
 end
-local total = struct.unpack(SLIDING_WINDOW_FORMAT[w], value, 6)
-local heal = s ~= segment or n ~= segments or w ~= width
-local start = stop - (n + 1) * s
-if not heal and start <= now and now < start + segment then return total, stop, nil, value end
-local older, sum = sliding_window_older(value, w, n)
-local newest = math.max(0, total - sum)
-if start > now then start, heal = now, true end
-if s ~= segment then
-for i = 1, n - math.floor((now - start) / s) do newest = newest + older[i] end
-older, start = {}, now
-end
+local total = struct.unpack(format, value)
+local start = stop - life
+if start <= now and now < start + segment then return total, stop, value end
+local older, newest = sliding_window_unpack(value, segments, total)
+older[0] = newest
+local healing = start > now
+if healing then start = now end
 local passed = math.floor((now - start) / segment)
-local shifted, room = {}, 2 * limit
-for i = 0, segments do
-local from = i - passed
-local count = math.min(room, from == 0 and newest or older[from] or 0)
-shifted[i], room = count, room - count
+local shifted = {}
+total = 0
+for i = 1, segments do
+shifted[i] = older[i - passed] or 0
+total = total + shifted[i]
 end
-total, newest, shifted[0] = 2 * limit - room, shifted[0], nil
+newest = older[-passed] or 0
+total = total + newest
 if total == 0 then return 0, 0, {}, 0 end
 stop = start + passed * segment + life
-if heal and writable then sliding_window_write(key, p, total, stop, shifted, newest) end
+if healing and writable then sliding_window_write(key, p, total, stop, shifted, newest) end
 return total, stop, shifted, newest
 end
 local function sliding_window_until(p, now, total, stop, older, allowed)
@@ -631,55 +732,56 @@ return stop - now
 end
 function sliding_window.look(key, p, cost, now, writable)
 local limit = p[1]
-local total, stop, older, newest = sliding_window_read(key, p, now, writable)
+local total, stop, counters = sliding_window_read(key, p, now, writable)
 if not total then return nil, stop end
+local current = type(counters) == 'string'
 local remaining = total < limit and limit - total or 0
-local counters, reset = older, total == 0 and 0 or stop - now
-if older and total > 0 then reset = sliding_window_until(p, now, total, stop, older, 0) end
-if cost == 0 or total + cost <= limit then return 0, remaining, reset, total, stop, older end
+local reset = total == 0 and 0 or stop - now
+if not current and total > 0 then reset = sliding_window_until(p, now, total, stop, counters, 0) end
+if cost == 0 or total + cost <= limit then return 0, remaining, reset, total, stop, counters end
 if cost > limit then return -1, remaining, reset end
-if not older then counters = sliding_window_older(newest, p[4], p[3]) end
-return sliding_window_until(p, now, total, stop, counters, limit - cost), remaining, reset
+local older = current and sliding_window_unpack(counters, p[3], total) or counters
+return sliding_window_until(p, now, total, stop, older, limit - cost), remaining, reset
 end
-function sliding_window.commit(key, p, cost, now, total, stop, older)
-total = total + cost
-if not older then
-redis.call('SETRANGE', key, 5, struct.pack(SLIDING_WINDOW_FORMAT[p[4]], total))
-else
+function sliding_window.commit(key, p, cost, now, total, stop, counters)
+local sum, newest = total + cost, cost
+if type(counters) == 'string' then
+local width = #counters / (p[3] + 1)
+if sliding_window_width(sum) <= width then
+redis.call('SETRANGE', key, 0, struct.pack(SLIDING_WINDOW_FORMAT[width], sum))
+return p[1] - sum, stop - now
+end
+counters, newest = sliding_window_unpack(counters, p[3], total)
+newest = newest + cost
+end
 if stop == 0 then stop = now + (p[3] + 1) * p[2] end
-sliding_window_write(key, p, total, stop, older, cost)
-end
-return p[1] - total, stop - now
+sliding_window_write(key, p, sum, stop, counters, newest)
+return p[1] - sum, stop - now
 end
 function sliding_window.adjust(key, p, units, mark, now)
 local limit, segment, segments = p[1], p[2], p[3]
 local total, stop, older, newest = sliding_window_read(key, p, now, true)
 if not total then return nil, stop end
-if not older then
-local value, sum = newest, 0
-older, sum = sliding_window_older(value, p[4], segments)
-newest = total - sum
-end
-if units > 0 then
+if type(older) == 'string' then older, newest = sliding_window_unpack(older, segments, total) end
+local charged = math.max(0, math.min(units, 2 ^ 52 - total))
+if charged > 0 then
 if stop == 0 then stop = now + (segments + 1) * segment end
-newest = newest + math.max(0, math.min(units, 2 * limit - total))
+newest, total = newest + charged, total + charged
 else
 for i = segments, 0, -1 do
 if mark == 0 or mark == stop - i * segment then
 local count = i == 0 and newest or older[i] or 0
 local back = math.min(count, -units)
-units = units + back
+units, total = units + back, total - back
 if i == 0 then newest = count - back else older[i] = count - back end
 end
 end
 end
-total = newest
-for i = 1, segments do total = total + (older[i] or 0) end
 if total == 0 then
 if stop ~= 0 then redis.call('DEL', key) end
-return limit, 0
+return limit, 0, charged
 end
-return math.max(0, limit - total), sliding_window_write(key, p, total, stop, older, newest) - now
+return math.max(0, limit - total), sliding_window_write(key, p, total, stop, older, newest) - now, charged
 end
 `,
 } as const;

@@ -1,16 +1,29 @@
 -- Charges, even beyond what is left, or gives back.
 --
--- KEYS:  one per policy
--- ARGV:  deadline (see common.lua), units (< 0: give back), count of policies; per policy: kernel, '0', its params; then per policy its mark
--- Reply: now, then per policy its verdict (see headgate_say in common.lua), which admits
+-- KEYS:  one per policy; then per policy the key of its reset, if what is given back is the charge of a known step
+-- ARGV:  deadline (see common.lua), step of the charge that is given back (0: of none in particular), count of policies;
+--        per policy: kernel, '0', its params; then per policy its units (< 0: give back) and its mark
+-- Reply: step, then per policy the units charged, and its verdict (see headgate_say in common.lua), which admits
 
 local policies, at = headgate_policies(3)
-local units = tonumber(ARGV[2])
-local reply = { now }
+local charged_at = tonumber(ARGV[2])
+local reply = { step }
 local filled = 1
 for i, policy in ipairs(policies) do
-  local remaining, reset = policy.adjust(KEYS[i], policy, units, tonumber(ARGV[at + i - 1]), now)
-  if not remaining then return redis.error_reply(reset) end
-  filled = headgate_say(reply, filled, 0, remaining, reset)
+  local units, mark = tonumber(ARGV[at + 2 * i - 2]), tonumber(ARGV[at + 2 * i - 1])
+  -- What was reset since has been given back already, and what is charged now are others' units.
+  if units < 0 and charged_at > 0 and charged_at <= tonumber(redis.call('GET', KEYS[#policies + i]) or 0) then units = 0 end
+  local remaining, reset, charged
+  if units == 0 then
+    local wait
+    wait, remaining, reset = policy.look(KEYS[i], policy, 0, now, false)
+    if not wait then return redis.error_reply(remaining) end
+    charged = 0
+  else
+    remaining, reset, charged = policy.adjust(KEYS[i], policy, units, mark, now)
+    if not remaining then return redis.error_reply(reset) end
+  end
+  reply[filled + 1] = charged
+  filled = headgate_say(reply, filled + 1, 0, remaining, reset)
 end
 return reply

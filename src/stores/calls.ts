@@ -60,14 +60,14 @@ export class ScriptCalls {
       done(late());
       return;
     }
-    args[0] = this.#clock ? String(-this.#clock()) : this.#time.at(until);
+    args[0] = this.#clock ? String(-stepBy(this.#clock)) : this.#time.at(until);
     const answered: Done = (error, reply) => {
       if (error !== undefined) {
         this.#refused(call, done, asText, refusals, sent, error);
         return;
       }
-      const now: unknown = Array.isArray(reply) ? reply[0] : undefined;
-      if (typeof now === 'number') this.#time.learn(now, sent, performance.now());
+      const step: unknown = Array.isArray(reply) ? reply[0] : undefined;
+      if (typeof step === 'number') this.#time.learn(step / 1000, sent, performance.now());
       done(undefined, reply);
     };
     try {
@@ -100,6 +100,18 @@ export class ScriptCalls {
     if (refusals > 0) done(late());
     else this.#attempt(call, done, asText, refusals + 1);
   }
+}
+
+/** The latest steps by clocks for tests. */
+const steps = new WeakMap<Clock, number>();
+
+/** A step by a clock for tests: calls within one of its milliseconds are told apart by their order in this process. */
+function stepBy(clock: Clock): number {
+  const first = clock() * 1000;
+  const last = steps.get(clock) ?? 0;
+  const step = last >= first && last < first + 999 ? last + 1 : first;
+  steps.set(clock, step);
+  return step;
 }
 
 function late(): HeadgateError {

@@ -1,17 +1,19 @@
 -- What every script begins with.
 --
 -- KEYS:  of the script that follows
--- ARGV:  deadline, by the server's time (ms), or, for tests, the time at which to decide, negative; then the script's own
+-- ARGV:  deadline, by the server's time (ms), or, for tests, the step at which to decide, negative; then the script's own
 -- Reply: none; 'HEADGATE_LATE', and the server's time, is raised past the deadline: whoever asked has been answered otherwise
 
 local deadline = tonumber(ARGV[1])
-local now = -deadline
+-- The time in microseconds. No two calls have the same, so that it tells which came first.
+local step = -deadline
 if deadline >= 0 then
   -- Read once: on Redis 7.0 time goes on within a script.
   local time = redis.call('TIME')
-  now = time[1] * 1000 + math.floor(time[2] / 1000)
-  if now > deadline then error({ err = string.format('HEADGATE_LATE %.0f', now) }) end
+  step = time[1] * 1000000 + time[2]
 end
+local now = math.floor(step / 1000)
+if deadline >= 0 and now > deadline then error({ err = string.format('HEADGATE_LATE %.0f', now) }) end
 
 -- One policy's verdict, appended to a reply that is filled so far; returns how far it is filled then. Clients read numbers slowly:
 -- what most are told, an admission of usual size, is one: resetAfter * 2^20 + remaining. All else is -1, wait, remaining, resetAfter.

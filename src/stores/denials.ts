@@ -111,7 +111,8 @@ export class Denials {
     const until = asked + Math.min(this.#longest, wait - TICK);
     const received = this.#clock();
     if (until <= received) return;
-    const noted = reply.ban === 0 ? reply : { now: reply.now, ban: Math.abs(reply.ban), verdicts: [] };
+    const { now, step } = reply;
+    const noted = reply.ban === 0 ? reply : { now, step, ban: Math.abs(reply.ban), verdicts: [] };
     denied.set(key, { policies, cost, reply: noted, received, until });
   }
 

@@ -107,6 +107,8 @@ export class DeniedKeys {
     if (integers[at + COST] !== cost) return undefined;
     return {
       now: numbers[numbersAt + NOW]! + passed,
+      // What is denied is not charged: nobody asks when it was.
+      step: 0,
       ban: 0,
       verdicts: [rest(wait, passed), integers[at + REMAINING]!, rest(integers[at + RESET]!, passed)],
     };
@@ -216,5 +218,5 @@ function later({ now, ban, verdicts }: Reply, passed: number): Reply {
     if (copy[i]! > 0) copy[i] = rest(copy[i]!, passed);
     copy[i + 2] = rest(copy[i + 2]!, passed);
   }
-  return { now: now + passed, ban: ban === 0 ? 0 : ban - passed, verdicts: copy };
+  return { now: now + passed, step: 0, ban: ban === 0 ? 0 : ban - passed, verdicts: copy };
 }

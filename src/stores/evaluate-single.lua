@@ -5,14 +5,14 @@
 -- KEYS:  one per request
 -- ARGV:  deadline (see common.lua), the policy's params; per request its cost, or one for all, or none if all cost 1;
 --        to look without writing, a cost c is sent as -1 - c
--- Reply: now, then per request: an error's text; or the verdict (see headgate_say in common.lua)
+-- Reply: step, then per request: an error's text; or the verdict (see headgate_say in common.lua)
 
 local params = {}
 for i = 1, page_params do params[i] = tonumber(ARGV[1 + i]) end
 local at = 2 + page_params
 
 -- With room for one verdict.
-local reply = { now, nil }
+local reply = { step, nil }
 local filled = 1
 local text, cost, writable = '1', 1, true
 local request, requests = 1, #KEYS

@@ -6,7 +6,7 @@
 --        per policy: kernel, '1' if it is a shadow, its params; the ban's params if the set has a ban;
 --        per request its cost, or one for all, or none if all cost 1 (to look without writing, a cost c is sent as -1 - c);
 --        per request its lease if the set has a concurrency policy
--- Reply: now, then per request: an error's text; or, if the set has a ban, the ban (> 0: banned, and nothing more;
+-- Reply: step, then per request: an error's text; or, if the set has a ban, the ban (> 0: banned, and nothing more;
 --        < 0: banned by this denial for so long), and per policy its verdict (see headgate_say in common.lua)
 
 local policies, at = headgate_policies(2)
@@ -22,10 +22,48 @@ local requests = #KEYS / stride
 local leases = concurrency and #ARGV - requests
 local costs = (leases or #ARGV) - at + 1
 
-local cost, writable = 1, true
-local reply = { now }
-local filled = 1
 local wait, remaining, reset, a, b, c = {}, {}, {}, {}, {}, {}
+
+-- A shadow that would deny charges nothing, as if it had denied.
+local function admits(i) return wait[i] == 0 or wait[i] < -1 end
+
+-- Gives back what the first `last` policies of a request were charged.
+local function undo(base, last, cost, lease)
+  for i = 1, last do
+    local key, policy = KEYS[base + i], policies[i]
+    if policy.release then
+      pcall(policy.release, key, policy, lease, cost, now)
+    elseif admits(i) then
+      pcall(policy.adjust, key, policy, -cost, now + reset[i], now)
+    end
+  end
+end
+
+-- Charges all policies of a request. If one cannot be written, those before it are given back, and its error is returned. What the
+-- first one fails with concerns the server (READONLY, OOM): it ends the script, so that clients see it.
+local function charge(base, cost, lease)
+  local written = false
+  for i = 1, count do
+    if admits(i) then
+      local key, policy = KEYS[base + i], policies[i]
+      local done, left, after = true, nil, nil
+      if written then
+        done, left, after = pcall(policy.commit, key, policy, cost, now, a[i], b[i], c[i], lease)
+      else
+        left, after = policy.commit(key, policy, cost, now, a[i], b[i], c[i], lease)
+      end
+      if not done then
+        undo(base, i - 1, cost, lease)
+        return type(left) == 'table' and left.err or left
+      end
+      remaining[i], reset[i], written = left, after, true
+    end
+  end
+end
+
+local cost, writable = 1, true
+local reply = { step }
+local filled = 1
 for request = 0, requests - 1 do
   local base = request * stride + strikes
   if costs > request then
@@ -48,19 +86,13 @@ for request = 0, requests - 1 do
         err = remaining[i]
         break
       end
-      if wait[i] ~= 0 and wait[i] >= -1 and not policy.shadow then admitted = false end
+      if not admits(i) and not policy.shadow then admitted = false end
     end
     if not err and writable then
       if not admitted then
         if ban then banned = -ban.strike(KEYS[base], banning, now, state) end
       elseif cost > 0 then
-        for i = 1, count do
-          local policy = policies[i]
-          -- A shadow that would deny charges nothing, as if it had.
-          if wait[i] == 0 or wait[i] < -1 then
-            remaining[i], reset[i] = policy.commit(KEYS[base + i], policy, cost, now, a[i], b[i], c[i], lease)
-          end
-        end
+        err = charge(base, cost, lease)
       end
     end
   end

@@ -5,11 +5,12 @@ import { checkChoice, checkFunction } from '../validate.js';
 import { breakerOf, type Breaker, type Health } from './breaker.js';
 import { Eventual, listen, type Listener } from './eventual.js';
 import { memoryStore } from './memory.js';
-import { flawOf } from './reply.js';
+import { flawOf, malformedReply, tellsCharges } from './reply.js';
 import {
   isPromise,
   NEVER,
   type Change,
+  type ChangeReply,
   type LeaseChange,
   type MaybePromise,
   type PolicySet,
@@ -220,13 +221,14 @@ class FailurePolicy implements Store {
   /** @param error undefined if the store was not asked, as it is down */
   #instead(query: Query, error?: HeadgateError): Reply {
     if (this.#mode === 'throw') throw error ?? this.#downError();
-    if (this.#mode !== 'local') return { now: Date.now(), ban: 0, verdicts: [], degraded: this.#mode };
+    if (this.#mode !== 'local')
+      return { now: Date.now(), step: 0, ban: 0, verdicts: [], degraded: this.#mode };
     const reply = this.#local.decide({ ...query, set: this.#localSet(query.set) }) as Reply;
     return { ...reply, degraded: 'local' };
   }
 
   /** The store has admitted what was answered otherwise meanwhile: gives back what nobody has, or was told to have. */
-  #undo(query: Query, { now, ban, verdicts }: Reply): void {
+  #undo(query: Query, { now, step, ban, verdicts }: Reply): void {
     const { set, key, cost, peek, lease } = query;
     const admits = (i: number): boolean => verdicts[3 * i] === 0 || verdicts[3 * i]! < NEVER;
     const admitted = ban === 0 && set.policies.every(({ shadow }, i) => shadow || admits(i));
@@ -236,8 +238,9 @@ class FailurePolicy implements Store {
       this.lease({ set, key, cost, lease, action: 'release', degraded: undefined }).catch(ignore);
     // The others have let the request pass: it counts.
     if (this.#mode !== 'deny' && this.#mode !== 'throw') return;
-    const marks = set.policies.map((_, i) => (admits(i) ? now + verdicts[3 * i + 2]! : 1));
-    this.adjust({ set, key, units: -cost, marks, degraded: undefined }).catch(ignore);
+    const units = set.policies.map((_, i) => (admits(i) ? -cost : 0));
+    const marks = set.policies.map((_, i) => now + verdicts[3 * i + 2]!);
+    this.adjust({ set, key, units, charged: { step, marks }, degraded: undefined }).catch(ignore);
   }
 
   get #local(): Store {
@@ -261,10 +264,12 @@ class FailurePolicy implements Store {
     return local;
   }
 
-  async adjust(change: Change): Promise<Reply> {
+  async adjust(change: Change): Promise<ChangeReply> {
     if (change.degraded === 'local')
       return this.#local.adjust({ ...change, set: this.#localSet(change.set) });
-    return this.#ask(() => this.#store.adjust(change), change.set);
+    const reply = await this.#ask(() => this.#store.adjust(change), change.set);
+    if (!tellsCharges(reply, change.set)) throw malformedReply(reply);
+    return reply;
   }
 
   async lease(change: LeaseChange): Promise<boolean> {

@@ -39,6 +39,9 @@ export function escapeName(name: string): string {
 /** The tag of bans. */
 export const BAN_TAG = 'b1';
 
+/** The tag of a policy's last reset of a key. */
+export const RESET_TAG = 'r1';
+
 /**
  * The Redis keys of a query: `prefix:{name:key}tag`, one per policy and one for the ban, in one cluster slot. The tag names
  * the layout and the policy, so that neither versions nor policies read each other's state.
@@ -66,10 +69,11 @@ export class KeyMaker {
     return this.#head + escapeKey(key) + this.#ban;
   }
 
-  /** The keys of the policies whose kernel is `kernel`, or of all. */
-  policies(key: string, chosen: readonly number[]): string[] {
+  /** The keys of all policies; `resets`: then those of their last resets. */
+  policies(key: string, resets = false): string[] {
     const head = this.#head + escapeKey(key);
-    return chosen.map((i) => head + this.#tails[i]!);
+    const keys = this.#tails.map((tail) => head + tail);
+    return resets ? [...keys, ...this.#tails.map((tail) => `${head}}${RESET_TAG}:${tail.slice(1)}`)] : keys;
   }
 }
 
@@ -82,7 +86,7 @@ export interface StateKey {
   readonly key: string | Hash;
   /** All of the Redis key before the tag: what the state of one key in one scope has in common. */
   readonly head: string;
-  /** Tag and policy name, as in `CompiledPolicy.id`; or {@link BAN_TAG}. */
+  /** As `CompiledPolicy.id`; or {@link BAN_TAG}; or {@link RESET_TAG}, a colon and a policy's. */
   readonly id: string;
 }
 
@@ -92,7 +96,7 @@ export interface Hash {
   readonly hash: string;
 }
 
-const STATE_KEY = /^\{([^{}:]*):([^{}]*)\}([a-z]\d+(?::[\x20-\x7e]+)?)$/;
+const STATE_KEY = /^\{([^{}:]*):([^{}]*)\}([a-z]\d+(?:@[^:{}]+)?(?::[\x20-\x7e]+)?)$/;
 
 /** Reads a Redis key back; undefined for what `KeyMaker` does not make. */
 export function parseStateKey(prefix: string, redisKey: string): StateKey | undefined {

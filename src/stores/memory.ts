@@ -5,6 +5,7 @@ import { small } from './reply.js';
 import {
   NEVER,
   type Change,
+  type ChangeReply,
   type Clock,
   type LeaseChange,
   type PolicySet,
@@ -55,6 +56,8 @@ class MemoryStore implements Store {
   readonly #maxKeys: number;
   readonly #tables = new Map<string, Table>();
   readonly #views = new WeakMap<PolicySet, View>();
+  /** How often a key was reset: the steps by which charges and resets are put in order. */
+  #resets = 0;
   #lastSet: PolicySet | undefined;
   #lastView: View | undefined;
 
@@ -91,7 +94,7 @@ class MemoryStore implements Store {
     const { ban } = set;
     let slot = view.find(key);
     const banned = ban ? table.pageOf(slot).bans.look(slot & WITHIN, ban, now, !peek) : 0;
-    if (banned > 0) return { now, ban: banned, verdicts: [] };
+    if (banned > 0) return { now, step: this.#resets, ban: banned, verdicts: [] };
 
     let columns = view.columns(slot);
     const admitted = look(columns, set, slot, cost, now, !peek);
@@ -109,23 +112,26 @@ class MemoryStore implements Store {
       else struck = table.pageOf(slot).bans.strike(slot & WITHIN, ban!, now);
     }
     if (slot !== 0 && !peek) table.deny(slot, columns.length, deniedUntil(columns, set, now));
-    return { now, ban: struck === 0 ? 0 : -struck, verdicts: verdictsOf(columns) };
+    return { now, step: this.#resets, ban: struck === 0 ? 0 : -struck, verdicts: verdictsOf(columns) };
   }
 
-  adjust({ set, key, units, marks }: Change): Reply {
+  adjust({ set, key, units, charged }: Change): ChangeReply {
     const now = this.#clock();
     const view = this.#view(set, now);
     let slot = view.find(key);
-    if (slot === 0 && units > 0) slot = view.table.create(now);
+    if (slot === 0 && units.some((each) => each > 0)) slot = view.table.create(now);
     const columns = view.columns(slot);
-    for (let i = 0; i < columns.length; i++) {
-      const { params } = set.policies[i]!;
-      if (slot === 0) columns[i]!.look(0, params, 0, now, false);
-      else columns[i]!.adjust(slot & WITHIN, params, units, marks?.[i] ?? 0, now);
-      columns[i]!.wait = 0;
-    }
+    const done = columns.map((column, i) => {
+      const { id, params } = set.policies[i]!;
+      const gone = units[i]! < 0 && charged && view.table.resets.after(id, key, charged.step);
+      if (slot === 0 || gone || units[i] === 0) {
+        column.look(slot & WITHIN, params, 0, now, false);
+        return 0;
+      }
+      return column.adjust(slot & WITHIN, params, units[i]!, charged?.marks[i] ?? 0, now);
+    });
     if (slot !== 0) view.table.deny(slot, columns.length, deniedUntil(columns, set, now));
-    return { now, ban: 0, verdicts: verdictsOf(columns) };
+    return { now, step: this.#resets, ban: 0, verdicts: verdictsOf(columns), charged: done };
   }
 
   lease({ set, key, lease, action }: LeaseChange): boolean {
@@ -150,7 +156,10 @@ class MemoryStore implements Store {
   }
 
   reset({ set, key }: Subject): void {
-    const view = this.#view(set, this.#clock());
+    const now = this.#clock();
+    const view = this.#view(set, now);
+    const step = ++this.#resets;
+    for (const { id, life } of set.policies) view.table.resets.note(id, key, step, now, life);
     const slot = view.find(key);
     if (slot === 0) return;
     const columns = view.columns(slot);

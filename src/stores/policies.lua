@@ -21,7 +21,8 @@ local function headgate_policies(at)
     local page, shadow = kernels[ARGV[at]], ARGV[at + 1] == '1'
     local policy
     policy, at = headgate_params(page, at + 2)
-    policy.shadow, policy.look, policy.commit, policy.adjust = shadow, page.look, page.commit, page.adjust
+    policy.shadow, policy.look, policy.commit = shadow, page.look, page.commit
+    policy.adjust, policy.release = page.adjust, page.release
     policies[i] = policy
   end
   return policies, at

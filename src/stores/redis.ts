@@ -11,6 +11,7 @@ import { checkLease, Slices, type LeaseOptions } from './slices.js';
 import { assemble, type Script } from './scripts.js';
 import type {
   Change,
+  ChangeReply,
   Clock,
   LeaseChange,
   MaybePromise,
@@ -20,7 +21,7 @@ import type {
   Store,
   Subject,
 } from './store.js';
-import { costArg, decode, policyArgs } from './wire.js';
+import { costArg, decode, decodeChange, policyArgs } from './wire.js';
 
 export type { RedisClient } from './clients.js';
 
@@ -153,21 +154,14 @@ class RedisStore implements Store {
     this.#calls.send({ script: plan.evaluate, keys, args, until: asked + set.timeout }, done);
   }
 
-  adjust(change: Change): Promise<Reply> {
+  adjust(change: Change): Promise<ChangeReply> {
     return this.#change(change, async () => {
-      const { set, key, units, marks } = change;
+      const { set, key, units, charged } = change;
       const plan = this.#plan(set);
-      const keys = plan.keys.policies(key, [...set.policies.keys()]);
-      const args = [
-        DEADLINE,
-        String(units),
-        ...plan.adjustArgs,
-        ...set.policies.map((_, i) => String(marks?.[i] ?? 0)),
-      ];
-      const reply = await this.#run(plan.adjust, set, keys, args);
-      const [answer] = decode(reply, 1, false, set.policies.length);
-      if (answer instanceof Error) throw answer;
-      return answer!;
+      const keys = plan.keys.policies(key, charged !== undefined);
+      const args = [DEADLINE, String(charged?.step ?? 0), ...plan.adjustArgs];
+      for (let i = 0; i < units.length; i++) args.push(String(units[i]), String(charged?.marks[i] ?? 0));
+      return decodeChange(await this.#run(plan.adjust, set, keys, args), units.length);
     });
   }
 
@@ -175,7 +169,8 @@ class RedisStore implements Store {
     return this.#change(change, async () => {
       const { set, key, lease, cost, action } = change;
       const chosen = [...set.policies.keys()].filter((i) => set.policies[i]!.kernel === 'concurrency');
-      const keys = this.#plan(set).keys.policies(key, chosen);
+      const all = this.#plan(set).keys.policies(key);
+      const keys = chosen.map((i) => all[i]!);
       const policies = policyArgs(chosen.map((i) => set.policies[i]!));
       const args = [DEADLINE, action, lease, String(cost), ...policies];
       return (await this.#run(assemble('lease', ['concurrency'], false), set, keys, args)) === 1;
@@ -185,8 +180,9 @@ class RedisStore implements Store {
   reset(subject: Subject): Promise<void> {
     return this.#change(subject, async () => {
       const { set, key } = subject;
-      const keys = this.#plan(set).keys.policies(key, [...set.policies.keys()]);
-      await this.#run(assemble('reset', [], false), set, keys, [DEADLINE]);
+      const keys = this.#plan(set).keys.policies(key, true);
+      const lives = set.policies.map(({ life }) => String(life));
+      await this.#run(assemble('reset', [], false), set, keys, [DEADLINE, ...lives]);
     });
   }
 

@@ -1,6 +1,6 @@
 import { HeadgateError, show } from '../errors.js';
 import { MAX_UNITS } from '../validate.js';
-import type { PolicySet, Reply } from './store.js';
+import type { ChangeReply, PolicySet, Reply } from './store.js';
 
 export function malformedReply(reply: unknown): HeadgateError {
   return new HeadgateError(
@@ -15,8 +15,14 @@ export function flawOf(reply: unknown, set: PolicySet): HeadgateError | undefine
 }
 
 function isReply(reply: Partial<Reply> | null | undefined, { policies, ban: banning }: PolicySet): boolean {
-  const { now, ban, verdicts, degraded } = reply ?? {};
-  if (!Number.isSafeInteger(now) || now! < 0 || !Number.isSafeInteger(ban) || !Array.isArray(verdicts))
+  const { now, step, ban, verdicts, degraded } = reply ?? {};
+  if (
+    !Number.isSafeInteger(step) ||
+    !Number.isSafeInteger(now) ||
+    now! < 0 ||
+    !Number.isSafeInteger(ban) ||
+    !Array.isArray(verdicts)
+  )
     return false;
   if (ban !== 0 && !banning) return false;
   if (ban! > 0 || degraded === 'allow' || degraded === 'deny') return verdicts.length === 0;
@@ -28,6 +34,15 @@ function isReply(reply: Partial<Reply> | null | undefined, { policies, ban: bann
     if (!Number.isSafeInteger(remaining) || remaining < 0 || remaining > MAX_UNITS) return false;
   }
   return true;
+}
+
+/** Whether a store's answer to a change says what each policy charged. */
+export function tellsCharges({ charged }: Partial<ChangeReply>, { policies }: PolicySet): boolean {
+  return (
+    Array.isArray(charged) &&
+    charged.length === policies.length &&
+    charged.every((units) => Number.isSafeInteger(units) && units >= 0 && units <= MAX_UNITS)
+  );
 }
 
 /** The same number. V8 keeps integers of 32 bits in place, but what comes of fractions in an object each. */

@@ -16,16 +16,17 @@ const scripts = new Map<string, Script>();
 /** The Lua local that an algorithm's page defines. */
 const localOf = (page: string): string => page.replaceAll('-', '_');
 
-/** The first function of a page that a script has no use for: all after it is left out. */
-const CUTS: Partial<Record<ScriptName, RegExp>> = {
-  evaluate: /^function \w+\.(charge|adjust)\(/m,
-  'evaluate-single': /^function \w+\.adjust\(/m,
+/** The functions of a page that a script has no use for. */
+const UNUSED: Partial<Record<ScriptName, RegExp>> = {
+  evaluate: /^function \w+\.charge\(/,
+  'evaluate-single': /^(local )?function (\w+\.adjust|\w+_give_back\w*)\(/,
 };
 
 function pageOf(name: ScriptName, kernel: Kernel): string {
-  const page = lua[kernel];
-  const cut = CUTS[name] ? page.search(CUTS[name]) : -1;
-  return cut < 0 ? page : page.slice(0, cut);
+  const unused = UNUSED[name];
+  // Before each function that stands by itself.
+  const parts = lua[kernel].split(/^(?=(?:local )?function )/m);
+  return parts.filter((part) => !unused?.test(part)).join('');
 }
 
 /**

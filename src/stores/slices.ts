@@ -2,7 +2,17 @@ import { performance } from 'node:perf_hooks';
 import { toMilliseconds, type Duration } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import { checkInteger, checkShape } from '../validate.js';
-import type { Change, LeaseChange, MaybePromise, PolicySet, Query, Reply, Store, Subject } from './store.js';
+import type {
+  Change,
+  ChangeReply,
+  LeaseChange,
+  MaybePromise,
+  PolicySet,
+  Query,
+  Reply,
+  Store,
+  Subject,
+} from './store.js';
 
 /** Leases for hot keys: a process takes a slice of a key's quota in one call, and decides from it. See docs/redis.md. */
 export interface LeaseOptions {
@@ -138,13 +148,14 @@ export class Slices implements Store {
 
   /** If that fails, the units leave the account in their time: they were charged. */
   async #giveBack({ set, key }: Subject, slice: Slice): Promise<void> {
-    const units = -slice.left;
+    const { left } = slice;
     slice.left = 0;
-    if (units === 0) return;
-    const { now, verdicts } = slice.reply;
+    if (left === 0) return;
+    const { now, step, verdicts } = slice.reply;
+    const units = set.policies.map(() => -left);
     const marks = set.policies.map((_, i) => now + verdicts[3 * i + 2]!);
     try {
-      await this.#store.adjust({ set, key, units, marks, degraded: undefined });
+      await this.#store.adjust({ set, key, units, charged: { step, marks }, degraded: undefined });
     } catch {
       // Said above.
     }
@@ -173,7 +184,7 @@ export class Slices implements Store {
     }
   }
 
-  adjust(change: Change): MaybePromise<Reply> {
+  adjust(change: Change): MaybePromise<ChangeReply> {
     return this.#store.adjust(change);
   }
 
@@ -233,5 +244,5 @@ function fromSlice({ reply, left }: Slice, passed: number): Reply {
     verdicts[i + 1] = verdicts[i + 1]! + left;
     verdicts[i + 2] = Math.max(0, verdicts[i + 2]! - passed);
   }
-  return { now: reply.now + passed, ban: 0, verdicts };
+  return { now: reply.now + passed, step: reply.step, ban: 0, verdicts };
 }

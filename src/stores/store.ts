@@ -52,6 +52,8 @@ export const NEVER = -1;
 export interface Reply {
   /** The store's time of the decision, ms since the epoch. */
   readonly now: number;
+  /** Grows from step to step of the store: tells which of a decision and a reset came first. An integer from 0 on. */
+  readonly step: number;
   /** 0: not banned. > 0: banned for so long (no policy was evaluated). < 0: this denial started a ban of so long. */
   readonly ban: number;
   /** A verdict (three integers) per policy, in the set's order; empty if banned, or if no store could decide. */
@@ -60,17 +62,28 @@ export interface Reply {
   readonly degraded?: 'local' | 'allow' | 'deny';
 }
 
+/** A charge that is given back: what the store needs to know of it, so that nobody else's units are taken for its own. */
+export interface Charged {
+  /** The step by which it was charged. What was reset since is gone. */
+  readonly step: number;
+  /** Per policy, the moment (store's time, ms) at which it would have left the account by itself: `now` + `resetAfter`. */
+  readonly marks: readonly number[];
+}
+
 /** A change of what was charged. */
 export interface Change extends Subject {
-  /** > 0: charge, even beyond what is left. < 0: give back. */
-  readonly units: number;
-  /**
-   * Per policy, the moment (store's time, ms) at which the charge that is given back would have left the account by
-   * itself: after it there is nothing to give back. Undefined: no such charge is known, give back what is there.
-   */
-  readonly marks: readonly number[] | undefined;
+  /** Per policy. > 0: charge, even beyond what is left. < 0: give back. 0: leave it alone. */
+  readonly units: readonly number[];
+  /** What is given back; undefined: units of no charge in particular, the oldest that there are. */
+  readonly charged: Charged | undefined;
   /** How the query that is changed was answered: what the failure policy decided, only it can change. */
   readonly degraded: Reply['degraded'];
+}
+
+/** What a store answers to a change. */
+export interface ChangeReply extends Reply {
+  /** Per policy, the units that were charged: what a policy carries as debt may be bounded. */
+  readonly charged: readonly number[];
 }
 
 /** What to do with the concurrency slots that a query acquired. */
@@ -95,10 +108,10 @@ export interface Store {
   /** Decides a query; charges only if every policy that is not a shadow admits. */
   decide(query: Query): MaybePromise<Reply>;
   /** Charges or gives back without asking. The verdicts tell what remains; `wait` is 0. */
-  adjust(change: Change): MaybePromise<Reply>;
+  adjust(change: Change): MaybePromise<ChangeReply>;
   /** Releases or renews concurrency slots; false if they were no longer held. Doing it twice is harmless. */
   lease(change: LeaseChange): MaybePromise<boolean>;
-  /** Forgets what the policies of a set charged to one key. Bans stay. */
+  /** Forgets what the policies of a set charged to one key: it cannot be given back later. Bans stay. */
   reset(subject: Subject): MaybePromise<void>;
   /** Bans a key for `duration` ms; 0 ends the ban and forgets earlier ones. */
   ban(subject: Subject, duration: number): MaybePromise<void>;

@@ -3,6 +3,7 @@ import type { CompiledBan } from '../ban.js';
 import type { CompiledPolicy } from '../policy.js';
 import { fingerprint, takeFingerprint } from './fingerprint.js';
 import { Page, PAGE_BITS, WITHIN } from './page.js';
+import { Resets } from './resets.js';
 
 /** How many slots a new key looks at, to find some that are as good as new. */
 const SWEPT = 2;
@@ -26,6 +27,7 @@ export class Table {
   readonly #policies: CompiledPolicy[] = [];
   /** Lists of policies that decide together, by their numbers. */
   readonly #selections: (readonly number[])[] = [];
+  readonly resets = new Resets();
   /** How its limiters ban, if they do. */
   ban: CompiledBan | undefined;
   /** Denials are remembered to the second, from here on: half of what 32 bits reach lies before it. */
@@ -71,8 +73,8 @@ export class Table {
   columns(slot: number, selection: number): readonly Column[] {
     const page = this.pageOf(slot);
     return (page.selections[selection] ??= this.#selections[selection]!.map((policy) => {
-      const { kernel } = this.#policies[policy]!;
-      return (page.columns[policy] ??= algorithms[kernel].createColumn(page.slots));
+      const { kernel, params } = this.#policies[policy]!;
+      return (page.columns[policy] ??= algorithms[kernel].createColumn(page.slots, params));
     }));
   }
 

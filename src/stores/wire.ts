@@ -1,7 +1,7 @@
 import { HeadgateError } from '../errors.js';
 import type { CompiledPolicy } from '../policy.js';
 import { malformedReply, small } from './reply.js';
-import type { Reply } from './store.js';
+import type { ChangeReply, Reply } from './store.js';
 
 /** How many policies, and each of them, as `policies.lua` reads them. */
 export function policyArgs(policies: readonly CompiledPolicy[]): string[] {
@@ -32,7 +32,8 @@ const UNITS = 2 ** 20;
 export function decode(reply: unknown, queries: number, banning: boolean, count: number): (Reply | Error)[] {
   if (!Array.isArray(reply)) throw malformedReply(reply);
   const numbers = reply as number[];
-  const now = numbers[0]!;
+  const step = numbers[0]!;
+  const now = Math.floor(step / 1000);
   const answers: (Reply | Error)[] = [];
   let at = 1;
   for (let i = 0; i < queries; i++) {
@@ -44,18 +45,38 @@ export function decode(reply: unknown, queries: number, banning: boolean, count:
     }
     const ban = banning ? numbers[at++]! : 0;
     if (ban > 0) {
-      answers.push({ now, ban, verdicts: [] });
+      answers.push({ now, step, ban, verdicts: [] });
     } else if (count === 1 && isPacked(numbers[at])) {
       // Most replies are this: an array of just the room it needs.
-      answers.push({ now, ban, verdicts: unpacked(numbers[at++]!) });
+      answers.push({ now, step, ban, verdicts: unpacked(numbers[at++]!) });
     } else {
       const verdicts: number[] = [];
       for (let n = 0; n < count; n++) at = read(numbers, at, verdicts);
-      answers.push({ now, ban, verdicts });
+      answers.push({ now, step, ban, verdicts });
     }
   }
   if (at !== reply.length) throw malformedReply(reply);
   return answers;
+}
+
+/**
+ * What was charged or given back, of a call of `adjust.lua`.
+ *
+ * @throws HeadgateError `HEADGATE_MALFORMED_REPLY`
+ */
+export function decodeChange(reply: unknown, count: number): ChangeReply {
+  if (!Array.isArray(reply)) throw malformedReply(reply);
+  const numbers = reply as number[];
+  const step = numbers[0]!;
+  const charged: number[] = [];
+  const verdicts: number[] = [];
+  let at = 1;
+  for (let n = 0; n < count; n++) {
+    charged.push(numbers[at]!);
+    at = read(numbers, at + 1, verdicts);
+  }
+  if (at !== reply.length) throw malformedReply(reply);
+  return { now: Math.floor(step / 1000), step, ban: 0, verdicts, charged };
 }
 
 function isPacked(number: unknown): boolean {

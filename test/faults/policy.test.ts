@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import {
   createLimiter,
   HeadgateError,
+  type Change,
+  type ChangeReply,
   type Health,
   type Policy,
   type Query,
@@ -24,9 +26,9 @@ class TestStore implements Store {
     return this.answer(query);
   }
 
-  async adjust({ key, units }: { key: string; units: number }): Promise<Reply> {
-    this.told.push(`adjust ${key} ${units}`);
-    return { now: 1000, ban: 0, verdicts: [0, 1, 1] };
+  async adjust({ key, units }: Change): Promise<ChangeReply> {
+    this.told.push(`adjust ${key} ${units.join()}`);
+    return { now: 1000, step: 0, ban: 0, verdicts: [0, 1, 1], charged: [0] };
   }
 
   async lease({ key, action }: { key: string; action: string }): Promise<boolean> {
@@ -39,7 +41,7 @@ class TestStore implements Store {
 }
 
 async function admit({ set }: Query): Promise<Reply> {
-  return { now: 1000, ban: 0, verdicts: set.policies.flatMap(() => [0, 5, 1000]) };
+  return { now: 1000, step: 0, ban: 0, verdicts: set.policies.flatMap(() => [0, 5, 1000]) };
 }
 
 const fail = (): Promise<never> => Promise.reject(new Error('the network is on fire'));

@@ -13,6 +13,7 @@ const denials = fc.record({
   cost: whole(3),
   reply: fc.record({
     now: fc.constantFrom(0, 1_800_000_000_000),
+    step: fc.constant(0),
     ban: fc.constantFrom(0, 0, 0, 5000),
     verdicts: fc.array(verdict, { minLength: 0, maxLength: 2 }).map((list) => list.flat()),
   }),
@@ -69,7 +70,7 @@ describe('law 10: denied keys', () => {
   it('forget the oldest first, and none as long as there is room', () => {
     for (const most of [1, 64, 65, 1000]) {
       const denied = new DeniedKeys('these', most);
-      const reply = { now: 0, ban: 0, verdicts: [5, 0, 5] };
+      const reply = { now: 0, step: 0, ban: 0, verdicts: [5, 0, 5] };
       const count = 3 * most;
       for (let i = 0; i < count; i++) {
         denied.set(`key ${i}`, { policies: 'these', cost: 1, reply, received: i, until: Infinity });
@@ -81,7 +82,7 @@ describe('law 10: denied keys', () => {
 
   it('take the place of what is over before they take more memory', () => {
     const denied = new DeniedKeys('these', 1000);
-    const reply = { now: 0, ban: 0, verdicts: [5, 0, 5] };
+    const reply = { now: 0, step: 0, ban: 0, verdicts: [5, 0, 5] };
     for (let i = 0; i < 5000; i++) {
       denied.set(`key ${i}`, { policies: 'these', cost: 1, reply, received: i, until: i + 32 });
     }

@@ -10,7 +10,7 @@ import { runs } from '../support/random.js';
 const NOW = 1_800_000_000_000;
 const LIMIT = 1000;
 const kinds = Object.keys(algorithms) as Kernel[];
-const params = kinds.map((kind) => algorithms[kind].compile(kind, { limit: LIMIT, window: 60_000 }));
+const params = kinds.map((kind) => algorithms[kind].compile(kind, { limit: LIMIT, window: 60_000 }).params);
 const ban = compileBan({})!;
 
 /** What a key has been charged, by each algorithm, and how long it is banned. */
@@ -18,7 +18,8 @@ type Model = Map<string, number>;
 
 function open(): Page {
   const page = new Page(0, 0, 0, 0);
-  for (const [i, kind] of kinds.entries()) page.columns[i] = algorithms[kind].createColumn(page.slots);
+  for (const [i, kind] of kinds.entries())
+    page.columns[i] = algorithms[kind].createColumn(page.slots, params[i]!);
   return page;
 }
 

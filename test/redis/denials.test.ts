@@ -111,7 +111,7 @@ describe('law 10: local denials', () => {
               denials.forget(subject);
               if (action === 'refund' || action === 'charge') {
                 const units = action === 'refund' ? -cost : cost;
-                void store.adjust({ ...subject, units, marks: undefined, degraded: undefined });
+                void store.adjust({ ...subject, units: [units], charged: undefined, degraded: undefined });
               } else if (action === 'reset') void store.reset(subject);
               else void store.ban(subject, action === 'ban' ? 5_000 : 0);
               denials.forget(subject);
@@ -127,7 +127,7 @@ describe('law 10: local denials', () => {
   describe('know', () => {
     const set = setOf([{ limit: 1, window: '1m' }]);
     const query: Query = { set, key: 'key', cost: 1, peek: false, lease: '' };
-    const denied: Reply = { now: START, ban: 0, verdicts: [5_000, 0, 60_000] };
+    const denied: Reply = { now: START, step: 0, ban: 0, verdicts: [5_000, 0, 60_000] };
     let time: number;
     let denials: Denials;
     beforeEach(() => {
@@ -149,14 +149,19 @@ describe('law 10: local denials', () => {
 
     it('that what was admitted meanwhile makes the denied wait longer: they are asked for anew', () => {
       denials.learn({ ...query, cost: 2 }, denied, time);
-      denials.learn(query, { now: START, ban: 0, verdicts: [0, 0, 60_000] }, time);
+      denials.learn(query, { now: START, step: 0, ban: 0, verdicts: [0, 0, 60_000] }, time);
       expect(denials.recall({ ...query, cost: 2 })).to.equal(undefined);
     });
 
     it('when to ask again: a millisecond early, counted from when the question was sent', () => {
       denials.learn(query, denied, time - 10);
       time += 4_988.9;
-      expect(denials.recall(query)).to.deep.equal({ now: START + 4988, ban: 0, verdicts: [12, 0, 55_012] });
+      expect(denials.recall(query)).to.deep.equal({
+        now: START + 4988,
+        step: 0,
+        ban: 0,
+        verdicts: [12, 0, 55_012],
+      });
       time += 0.1;
       expect(denials.recall(query)).to.equal(undefined);
     });
