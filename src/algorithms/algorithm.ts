@@ -26,10 +26,13 @@ export abstract class Column<P = Params> {
   /** Charges what was looked at. */
   abstract commit(slot: number, p: P, cost: number, now: number, lease: string): void;
   /**
-   * Charges (`units` > 0, even beyond what is left) or gives back (`units` < 0); `mark`: see `Change`, 0 if none. Returns the units that
-   * it charged: all, unless the policy bounds a debt.
+   * Charges (`units` > 0, even beyond what is left) or gives back (`units` < 0). Returns the units that it charged: all, unless the
+   * policy bounds a debt.
+   *
+   * @param mark of what is given back, see `Charged`; 0 if it is of no charge in particular
+   * @param at when that was charged
    */
-  abstract adjust(slot: number, p: P, units: number, mark: number, now: number): number;
+  abstract adjust(slot: number, p: P, units: number, mark: number, now: number, at: number): number;
   /** The moment from which a slot decides as no state does; 0 if it has none. */
   abstract until(slot: number): number;
   /** Forgets a slot. */

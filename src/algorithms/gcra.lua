@@ -61,7 +61,7 @@ function gcra.commit(key, p, cost, now, backlog)
   return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
 end
 
-function gcra.adjust(key, p, units, mark, now)
+function gcra.adjust(key, p, units, mark, now, at)
   local backlog, err = gcra_read(key, p, now, true)
   if not backlog then return nil, err end
   -- A debt is bounded: nobody waits longer than one window for a unit.
@@ -71,7 +71,9 @@ function gcra.adjust(key, p, units, mark, now)
   else
     -- What has drained already cannot be given back: that quota is the key's again.
     local back = -units * p[2]
-    if mark > 0 then back = math.max(0, math.min(back, (mark - now) * p[1])) end
+    -- A mark is rounded up to a millisecond, in which the last of the charge may have drained.
+    local rounding = (at == now or p[2] % p[1] == 0) and 0 or p[1] - 1
+    if mark > 0 then back = math.max(0, math.min(back, (mark - now) * p[1] - rounding)) end
     backlog = math.max(0, backlog - back)
   end
   if backlog == 0 then

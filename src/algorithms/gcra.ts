@@ -63,7 +63,7 @@ class GcraColumn extends PairColumn<GcraParams> {
     this.remaining = Math.max(0, Math.floor((p.capacity - backlog) / p.increment));
   }
 
-  adjust(slot: number, p: GcraParams, units: number, mark: number, now: number): number {
+  adjust(slot: number, p: GcraParams, units: number, mark: number, now: number, at: number): number {
     let backlog = this.#read(slot, p, now, true);
     // A debt is bounded: nobody waits longer than one window for a unit.
     const charged = Math.max(0, Math.min(units, Math.floor((p.ceiling - backlog) / p.increment)));
@@ -72,7 +72,9 @@ class GcraColumn extends PairColumn<GcraParams> {
     } else {
       // What has drained already cannot be given back: that quota is the key's again.
       let back = -units * p.increment;
-      if (mark > 0) back = Math.max(0, Math.min(back, (mark - now) * p.scale));
+      // A mark is rounded up to a millisecond, in which the last of the charge may have drained.
+      const rounding = at === now || p.increment % p.scale === 0 ? 0 : p.scale - 1;
+      if (mark > 0) back = Math.max(0, Math.min(back, (mark - now) * p.scale - rounding));
       backlog = Math.max(0, backlog - back);
     }
     this.wait = 0;

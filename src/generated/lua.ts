@@ -1,12 +1,20 @@
 // Generated from the .lua files by npm run lua:build: edit those.
 export const lua = {
-  adjust: `local policies, at = headgate_policies(3)
-local charged_at = tonumber(ARGV[2])
+  adjust: `local function reset_by(key)
+local value = redis.call('GET', key)
+if value and redis.call('PEXPIRETIME', key) == -1 then
+redis.call('DEL', key)
+return 0
+end
+return tonumber(value) or 0
+end
+local policies, at = headgate_policies(3)
+local charged_by = tonumber(ARGV[2])
 local reply = { step }
 local filled = 1
 for i, policy in ipairs(policies) do
 local units, mark = tonumber(ARGV[at + 2 * i - 2]), tonumber(ARGV[at + 2 * i - 1])
-if units < 0 and charged_at > 0 and charged_at <= tonumber(redis.call('GET', KEYS[#policies + i]) or 0) then units = 0 end
+if units < 0 and charged_by > 0 and charged_by <= reset_by(KEYS[#policies + i]) then units = 0 end
 local remaining, reset, charged
 if units == 0 then
 local wait
@@ -14,7 +22,7 @@ wait, remaining, reset = policy.look(KEYS[i], policy, 0, now, false)
 if not wait then return redis.error_reply(remaining) end
 charged = 0
 else
-remaining, reset, charged = policy.adjust(KEYS[i], policy, units, mark, now)
+remaining, reset, charged = policy.adjust(KEYS[i], policy, units, mark, now, math.floor(charged_by / 1000))
 if not remaining then return redis.error_reply(reset) end
 end
 reply[filled + 1] = charged
@@ -206,7 +214,7 @@ local key, policy = KEYS[base + i], policies[i]
 if policy.release then
 pcall(policy.release, key, policy, lease, cost, now)
 elseif admits(i) then
-pcall(policy.adjust, key, policy, -cost, now + reset[i], now)
+pcall(policy.adjust, key, policy, -cost, now + reset[i], now, now)
 end
 end
 end
@@ -453,7 +461,7 @@ backlog = backlog + cost * p[2]
 local reset = gcra_write(key, p, now, backlog)
 return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
 end
-function gcra.adjust(key, p, units, mark, now)
+function gcra.adjust(key, p, units, mark, now, at)
 local backlog, err = gcra_read(key, p, now, true)
 if not backlog then return nil, err end
 local charged = math.max(0, math.min(units, math.floor((p[5] - backlog) / p[2])))
@@ -461,7 +469,8 @@ if units > 0 then
 backlog = backlog + charged * p[2]
 else
 local back = -units * p[2]
-if mark > 0 then back = math.max(0, math.min(back, (mark - now) * p[1])) end
+local rounding = (at == now or p[2] % p[1] == 0) and 0 or p[1] - 1
+if mark > 0 then back = math.max(0, math.min(back, (mark - now) * p[1] - rounding)) end
 backlog = math.max(0, backlog - back)
 end
 if backlog == 0 then
@@ -503,8 +512,12 @@ end
 `,
   reset: `local count = #ARGV - 1
 for i = 1, count do
-redis.call('SET', KEYS[count + i], string.format('%.0f', step), 'PXAT', now + ARGV[1 + i])
+local stop = redis.call('PEXPIRETIME', KEYS[i])
+if stop ~= -2 then
+stop = math.max(stop, now + ARGV[1 + i])
+if stop > now then redis.call('SET', KEYS[count + i], string.format('%.0f', step), 'PXAT', stop) end
 redis.call('DEL', KEYS[i])
+end
 end
 return 1
 `,

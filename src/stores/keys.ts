@@ -90,6 +90,16 @@ export interface StateKey {
   readonly id: string;
 }
 
+/** Whether a key tells of a policy's last reset. */
+export function isReset({ id }: StateKey): boolean {
+  return id.startsWith(`${RESET_TAG}:`);
+}
+
+/** The key that tells of the last reset of a state. */
+export function resetKey({ head, id }: StateKey): string {
+  return `${head}}${RESET_TAG}:${id}`;
+}
+
 /** What is left of a string that was too long to be part of a Redis key. */
 export interface Hash {
   /** SHA-256 of its UTF-16 code units, base64url. */

@@ -56,8 +56,8 @@ class MemoryStore implements Store {
   readonly #maxKeys: number;
   readonly #tables = new Map<string, Table>();
   readonly #views = new WeakMap<PolicySet, View>();
-  /** How often a key was reset: the steps by which charges and resets are put in order. */
-  #resets = 0;
+  /** The step of the last reset. */
+  #lastReset = 0;
   #lastSet: PolicySet | undefined;
   #lastView: View | undefined;
 
@@ -87,6 +87,11 @@ class MemoryStore implements Store {
     return view;
   }
 
+  /** Steps are put in order by time, and within a microsecond by the resets between them. */
+  #step(now: number): number {
+    return Math.max(now * 1000, this.#lastReset + 1);
+  }
+
   decide({ set, key, cost, peek, lease }: Query): Reply {
     const now = this.#clock();
     const view = this.#view(set, now);
@@ -94,7 +99,7 @@ class MemoryStore implements Store {
     const { ban } = set;
     let slot = view.find(key);
     const banned = ban ? table.pageOf(slot).bans.look(slot & WITHIN, ban, now, !peek) : 0;
-    if (banned > 0) return { now, step: this.#resets, ban: banned, verdicts: [] };
+    if (banned > 0) return { now, step: this.#step(now), ban: banned, verdicts: [] };
 
     let columns = view.columns(slot);
     const admitted = look(columns, set, slot, cost, now, !peek);
@@ -112,7 +117,7 @@ class MemoryStore implements Store {
       else struck = table.pageOf(slot).bans.strike(slot & WITHIN, ban!, now);
     }
     if (slot !== 0 && !peek) table.deny(slot, columns.length, deniedUntil(columns, set, now));
-    return { now, step: this.#resets, ban: struck === 0 ? 0 : -struck, verdicts: verdictsOf(columns) };
+    return { now, step: this.#step(now), ban: struck === 0 ? 0 : -struck, verdicts: verdictsOf(columns) };
   }
 
   adjust({ set, key, units, charged }: Change): ChangeReply {
@@ -123,15 +128,16 @@ class MemoryStore implements Store {
     const columns = view.columns(slot);
     const done = columns.map((column, i) => {
       const { id, params } = set.policies[i]!;
-      const gone = units[i]! < 0 && charged && view.table.resets.after(id, key, charged.step);
+      const gone = units[i]! < 0 && charged && view.table.resets.since(id, key, charged.step);
       if (slot === 0 || gone || units[i] === 0) {
         column.look(slot & WITHIN, params, 0, now, false);
         return 0;
       }
-      return column.adjust(slot & WITHIN, params, units[i]!, charged?.marks[i] ?? 0, now);
+      const at = Math.floor((charged?.step ?? 0) / 1000);
+      return column.adjust(slot & WITHIN, params, units[i]!, charged?.marks[i] ?? 0, now, at);
     });
     if (slot !== 0) view.table.deny(slot, columns.length, deniedUntil(columns, set, now));
-    return { now, step: this.#resets, ban: 0, verdicts: verdictsOf(columns), charged: done };
+    return { now, step: this.#step(now), ban: 0, verdicts: verdictsOf(columns), charged: done };
   }
 
   lease({ set, key, lease, action }: LeaseChange): boolean {
@@ -158,10 +164,10 @@ class MemoryStore implements Store {
   reset({ set, key }: Subject): void {
     const now = this.#clock();
     const view = this.#view(set, now);
-    const step = ++this.#resets;
-    for (const { id, life } of set.policies) view.table.resets.note(id, key, step, now, life);
     const slot = view.find(key);
     if (slot === 0) return;
+    const step = (this.#lastReset = this.#step(now));
+    for (const { id, life } of set.policies) view.table.resets.note(id, key, step, now, life);
     const columns = view.columns(slot);
     for (const column of columns) column.clear(slot & WITHIN);
     view.table.deny(slot, columns.length, 0);

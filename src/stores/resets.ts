@@ -9,7 +9,7 @@ const MOST = 100_000;
 export class Resets {
   readonly #resets = new Map<string, { readonly step: number; readonly until: number }>();
 
-  /** @param step of the store, greater than that of any charge before it @param life how long a charge counts, ms */
+  /** @param step of the store, no less than that of any charge before it @param life how long a charge counts, ms */
   note(policy: string, key: string, step: number, now: number, life: number): void {
     const id = idOf(policy, key);
     this.#resets.delete(id);
@@ -20,9 +20,9 @@ export class Resets {
     }
   }
 
-  /** Whether a key was reset after a charge of this step. */
-  after(policy: string, key: string, step: number): boolean {
-    return this.#resets.size > 0 && (this.#resets.get(idOf(policy, key))?.step ?? 0) > step;
+  /** Whether a key was reset since a charge of this step. */
+  since(policy: string, key: string, step: number): boolean {
+    return this.#resets.size > 0 && (this.#resets.get(idOf(policy, key))?.step ?? 0) >= step;
   }
 }
 

@@ -52,7 +52,7 @@ export const NEVER = -1;
 export interface Reply {
   /** The store's time of the decision, ms since the epoch. */
   readonly now: number;
-  /** Grows from step to step of the store: tells which of a decision and a reset came first. An integer from 0 on. */
+  /** The same in microseconds, such that it tells which of a charge and a reset came first: a later charge has a greater one. */
   readonly step: number;
   /** 0: not banned. > 0: banned for so long (no policy was evaluated). < 0: this denial started a ban of so long. */
   readonly ban: number;

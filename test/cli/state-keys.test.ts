@@ -37,7 +37,7 @@ describe('keys of state', () => {
         const keys: string[] = [];
         new KeyMaker(prefix, setOf(name)).push(keys, key);
         const read = keys.map((redisKey) => parseStateKey(prefix, redisKey));
-        expect(read.map((state) => state?.id)).to.deep.equal([BAN_TAG, 's1', 'g1:a}b:{c']);
+        expect(read.map((state) => state?.id)).to.deep.equal([BAN_TAG, 's2@100msx10', 'g2@1/1s+1:a}b:{c']);
         for (const [i, state] of read.entries()) {
           expect(state?.name).to.equal(name);
           expect(state?.key).to.equal(key);
@@ -72,7 +72,8 @@ describe('keys of state', () => {
       'hg:{a:%41}s1',
     ];
     for (const redisKey of others) expect(parseStateKey('hg', redisKey), redisKey).to.equal(undefined);
-    expect(parseStateKey('hg', 'hg:{a:b}s1')).to.include({ name: 'a', key: 'b' });
+    // With a shape, and as before there was one.
+    for (const tail of ['s2@6sx10', 's1']) expect(parseStateKey('hg', `hg:{a:b}${tail}`)).to.include({ name: 'a', key: 'b' });
   });
 
   for (const [kind, client] of Object.entries(clients)) {

@@ -102,8 +102,11 @@ for (const kind of ['redis', 'valkey'] as const) {
       for (const [i, key] of KEYS.entries()) {
         await limiter.reset(key);
         const after = await dump(client, prefix);
-        expect(after.size).to.equal(KEYS.length - i - 1);
-        for (const [name, value] of after) expect(value).to.equal(before.get(name));
+        const states = [...after].filter(([name]) => !name.includes('}r1:'));
+        expect(states.length).to.equal(KEYS.length - i - 1);
+        // What is new tells of a reset, and nothing else.
+        expect(after.size).to.equal(KEYS.length);
+        for (const [name, value] of states) expect(value).to.equal(before.get(name));
       }
     });
 

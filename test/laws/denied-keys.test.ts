@@ -93,5 +93,5 @@ describe('law 10: denied keys', () => {
 /** What a denial says so many ms later. */
 function after({ reply: { now, ban, verdicts } }: Denial, ms: number) {
   const rest = (time: number, i: number) => (i % 3 === 1 || time === -1 ? time : Math.max(0, time - ms));
-  return { now: now + ms, ban: ban === 0 ? 0 : ban - ms, verdicts: verdicts.map(rest) };
+  return { now: now + ms, step: 0, ban: ban === 0 ? 0 : ban - ms, verdicts: verdicts.map(rest) };
 }

@@ -53,12 +53,12 @@ for (const name of ['redis', 'valkey'] as const) {
     it('every key has a TTL after every operation', () =>
       fc.assert(
         fc.asyncProperty(oneOfEach, steps, async (policies, operations) => {
-          const { clock, limiter, keys } = open(client, { policies, ban });
+          const { clock, limiter, allKeys } = open(client, { policies, ban });
           const admitted: Decision[] = [];
           for (const [wait, each] of operations) {
             clock.now += wait;
             await perform(limiter, each, admitted);
-            for (const key of await keys()) expect(await client.pexpiretime(key), key).to.be.above(0);
+            for (const key of await allKeys()) expect(await client.pexpiretime(key), key).to.be.above(0);
           }
         }),
         runs(name, 0, 20),
@@ -103,6 +103,18 @@ for (const name of ['redis', 'valkey'] as const) {
         }),
         runs(name, 0, 20),
       ));
+
+    it('what tells of a reset heals too, and is then no reset', async () => {
+      allowKeysWithoutTtl();
+      const { limiter, allKeys } = open(client, { algorithm: 'fixed-window', limit: 5, window: 60_000 });
+      const mine = await limiter.consume('key');
+      await limiter.reset('key');
+      await limiter.consume('key', { cost: 3 });
+      const [reset] = (await allKeys()).filter((key) => key.includes('}r1:'));
+      await client.persist(reset!);
+      await mine.refund();
+      expect(await client.exists(reset!)).to.equal(0);
+    });
 
     it('keys without a TTL heal by a denial and by a refund', async () => {
       allowKeysWithoutTtl();
@@ -218,5 +230,8 @@ const facts = ({ allowed, reason, retryAfterMs, policies }: Decision) => ({
 function open(client: Redis, options: Parameters<typeof limiterOn>[1], clock = new TestClock()) {
   const prefix = freshPrefix();
   const store: Store = redisStore(client, { prefix, clock: clock.read });
-  return { clock, limiter: limiterOn(store, options), keys: () => client.keys(`${prefix}:*`) };
+  const allKeys = () => client.keys(`${prefix}:*`);
+  // Without those that tell of a reset: no decision reads them.
+  const keys = async () => (await allKeys()).filter((key) => !key.includes('}r1:'));
+  return { clock, limiter: limiterOn(store, options), keys, allKeys };
 }

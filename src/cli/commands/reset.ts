@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { BAN_TAG, statePattern } from '../../stores/keys.js';
+import { BAN_TAG, isReset, resetKey, statePattern } from '../../stores/keys.js';
 import { printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import {
@@ -10,6 +10,7 @@ import {
   type Limits,
   type LimitsOptions,
 } from '../limits.js';
+import { assemble } from '../../stores/scripts.js';
 import { policyNameOf } from '../redis/layouts.js';
 import { scan } from '../redis/scan.js';
 import { addRedisOptions, withRedis, type RedisOptions, type Session } from '../redis/session.js';
@@ -63,9 +64,11 @@ async function resetPolicies(
 async function resetAll(session: Session, name: string, key: string): Promise<string[]> {
   const reset = new Set<string>();
   for await (const page of scan(session, statePattern(session.prefix, name, key))) {
-    const states = page.filter(({ id }) => id !== BAN_TAG);
-    await session.ask(Promise.all(states.map(({ redisKey }) => session.connection.del(redisKey))));
-    for (const { id } of states) reset.add(policyNameOf(id));
+    const states = page.filter((key) => key.id !== BAN_TAG && !isReset(key));
+    for (const state of states) {
+      await session.run(assemble('reset', [], false), [state.redisKey, resetKey(state)], ['', '0']);
+      reset.add(policyNameOf(state.id));
+    }
   }
   return [...reset];
 }

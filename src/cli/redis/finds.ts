@@ -1,7 +1,7 @@
 import { compileBan } from '../../ban.js';
 import { conclude } from '../../decision.js';
 import { compilePolicies } from '../../policy.js';
-import { BAN_TAG, escapeName, statePattern, type Hash } from '../../stores/keys.js';
+import { BAN_TAG, escapeName, isReset, statePattern, type Hash } from '../../stores/keys.js';
 import type { PolicySet, Reply } from '../../stores/store.js';
 import type { Limits } from '../limits.js';
 import { verdictsOf, type PolicyVerdict } from '../verdicts.js';
@@ -86,7 +86,7 @@ export class Finder {
   }
 
   async #examine(page: readonly FoundKey[]): Promise<Find[]> {
-    const named = page.map((key) => ({ ...key, name: this.#nameOf(key) }));
+    const named = page.flatMap((key) => (isReset(key) ? [] : [{ ...key, name: this.#nameOf(key) }]));
     const bans = named.filter(({ id }) => id === BAN_TAG);
     const judged = new Map<Scope, FoundKey[]>();
     const states: FoundKey[] = [];

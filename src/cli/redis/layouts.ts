@@ -6,7 +6,7 @@ const KERNELS = new Map(
 
 /** The algorithm that reads the state of this id; undefined for a layout of another version. */
 export function kernelOf(id: string): Kernel | undefined {
-  return KERNELS.get(id.split(':', 1)[0]!);
+  return KERNELS.get(/^\w+/.exec(id)![0]);
 }
 
 /** The name of the policy whose state has this id. */

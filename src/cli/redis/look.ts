@@ -1,5 +1,4 @@
 import { commandsOf } from '../../stores/clients.js';
-import { ScriptCalls } from '../../stores/calls.js';
 import { assemble } from '../../stores/scripts.js';
 import { BAN_TAG } from '../../stores/keys.js';
 import type { PolicySet, Reply } from '../../stores/store.js';
@@ -15,14 +14,11 @@ const TOGETHER = 50;
  */
 export class Looker {
   readonly #session: Session;
-  readonly #calls: ScriptCalls;
   readonly #together: number;
 
   constructor(session: Session) {
-    const commands = commandsOf(session.connection.client);
     this.#session = session;
-    this.#calls = new ScriptCalls(commands, undefined);
-    this.#together = commands.cluster ? 1 : TOGETHER;
+    this.#together = commandsOf(session.connection.client).cluster ? 1 : TOGETHER;
   }
 
   /** @returns per head what the store answers, or why it cannot */
@@ -41,8 +37,7 @@ export class Looker {
     const args = ['', ...policyArgs(policies), ...Object.values(ban ?? {}).map(String), costArg(1, true)];
     if (kernels.includes('concurrency')) args.push(...heads.map(() => ''));
     const script = assemble('evaluate', kernels, ban !== undefined);
-    const until = performance.now() + this.#session.target.timeout;
-    const reply = await this.#session.ask(this.#calls.run(script, keys, args, until));
+    const reply = await this.#session.run(script, keys, args);
     return decode(reply, heads.length, ban !== undefined, policies.length);
   }
 }

@@ -3,7 +3,10 @@ import type { BanOptions } from '../../ban.js';
 import { toMilliseconds } from '../../duration.js';
 import { assembleLimiter, type Limiter } from '../../limiter.js';
 import type { Policy } from '../../policy.js';
+import { ScriptCalls } from '../../stores/calls.js';
+import { commandsOf } from '../../stores/clients.js';
 import { redisStore } from '../../stores/redis.js';
+import type { Script } from '../../stores/scripts.js';
 import { usageError } from '../errors.js';
 import type { Io } from '../io.js';
 import { parseAddress } from './address.js';
@@ -42,9 +45,11 @@ export class Session {
   readonly connection: Connection;
   readonly prefix: string;
   readonly target: Target;
+  readonly #calls: ScriptCalls;
 
   constructor(connection: Connection, prefix: string, target: Target) {
     this.connection = connection;
+    this.#calls = new ScriptCalls(commandsOf(connection.client), undefined);
     this.prefix = prefix;
     this.target = target;
   }
@@ -57,6 +62,11 @@ export class Session {
   /** A limiter of a scope whose policies nobody knows: it bans, unbans and looks for bans. */
   banning(name: string): Limiter {
     return assembleLimiter({ ...this.#common(name), ban: LENIENT }, { tiers: true });
+  }
+
+  /** Runs a script that no limiter runs. */
+  run(script: Script, keys: readonly string[], args: string[]): Promise<unknown> {
+    return this.ask(this.#calls.run(script, keys, args, performance.now() + this.target.timeout));
   }
 
   /** Waits for an answer that no limiter waits for. */
