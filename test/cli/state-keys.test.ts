@@ -73,7 +73,8 @@ describe('keys of state', () => {
     ];
     for (const redisKey of others) expect(parseStateKey('hg', redisKey), redisKey).to.equal(undefined);
     // With a shape, and as before there was one.
-    for (const tail of ['s2@6sx10', 's1']) expect(parseStateKey('hg', `hg:{a:b}${tail}`)).to.include({ name: 'a', key: 'b' });
+    for (const tail of ['s2@6sx10', 's1'])
+      expect(parseStateKey('hg', `hg:{a:b}${tail}`)).to.include({ name: 'a', key: 'b' });
   });
 
   for (const [kind, client] of Object.entries(clients)) {

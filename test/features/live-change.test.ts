@@ -92,8 +92,8 @@ for (const [name, createStore] of Object.entries(stores)) {
               const after = { ...before, limit: before.limit + more } as Policy;
               const { old, ask } = await change(createStore, way, before, after, steps);
               const { remaining } = await ask(0);
-              // Counters keep the units that were spent; a bucket keeps the time that they take to drain.
-              if (/bucket|gcra/.test(algorithm)) expect(remaining).to.be.at.least(old.remaining);
+              // Counters keep the units that were spent; a bucket of another rate is full.
+              if (/bucket|gcra/.test(algorithm)) expect(remaining).to.equal(after.limit);
               else expect(remaining).to.equal(old.remaining + more);
               expect((await ask(1)).retryAfterMs).to.be.at.most(old.retryAfterMs! + 1);
             },
@@ -102,11 +102,32 @@ for (const [name, createStore] of Object.entries(stores)) {
         ));
     }
 
-    it('token-bucket: a larger burst gives more at once', async () => {
+    it('a bucket of another rate or burst is another bucket, and full', async () => {
       const before = { algorithm: 'token-bucket', limit: 10, window: '1m', burst: 20 } as const;
       const spent = [{ wait: 0, cost: 20 }];
-      const { ask } = await change(createStore, 'another process', before, { ...before, burst: 25 }, spent);
-      expect((await ask(0)).remaining).to.equal(5);
+      for (const changed of [{ burst: 25 }, { burst: 5 }, { limit: 11 }, { window: '2m' }]) {
+        const after = { ...before, ...changed };
+        const { ask } = await change(createStore, 'another process', before, after, spent);
+        expect((await ask(0)).remaining).to.equal(after.burst);
+      }
+    });
+
+    it('a count of another window or other segments is another count', async () => {
+      const spent = [{ wait: 0, cost: 10 }];
+      for (const algorithm of ['fixed-window', 'sliding-window', 'sliding-log'] as const) {
+        const before = { algorithm, limit: 10, window: '1m' } as Policy;
+        const changes = [{ window: '2m' }, ...(algorithm === 'sliding-window' ? [{ segments: 5 }] : [])];
+        for (const changed of changes) {
+          const { ask } = await change(
+            createStore,
+            'another process',
+            before,
+            { ...before, ...changed } as Policy,
+            spent,
+          );
+          expect((await ask(0)).remaining).to.equal(10);
+        }
+      }
     });
 
     it('does as the guide says, at limit 10 of which all is spent, per minute', async () => {
@@ -123,9 +144,9 @@ for (const [name, createStore] of Object.entries(stores)) {
         'fixed-window': [0, 60_000],
         'sliding-window': [0, 66_000],
         'sliding-log': [0, 60_000],
-        'token-bucket': [600, 60_000],
-        'leaky-bucket': [600, 60_000],
-        gcra: [600, 60_000],
+        'token-bucket': [0, 0],
+        'leaky-bucket': [0, 0],
+        gcra: [0, 0],
       });
     });
   });
