@@ -474,6 +474,19 @@ describe('the Fastify plugin', () => {
       expect(await statuses(1, '/')).to.deep.equal([429]);
     });
 
+    it('without names is told apart by numbers', async () => {
+      await app.register(rateLimitPlugin, { limit: 9, window, name: 'default' });
+      const onRequest = [app.rateLimit({ limit: 8, window }), app.rateLimit({ limit: 7, window })];
+      app.get('/', { onRequest }, ok);
+      const { headers } = await app.inject('/');
+      expect(headers['ratelimit-policy']).to.equal(
+        '"default";q=9;w=60, "default-2";q=8;w=60, "default-3";q=7;w=60',
+      );
+      expect(headers['ratelimit']).to.match(
+        /^"default";r=8;t=\d+, "default-2";r=7;t=\d+, "default-3";r=6;t=\d+$/,
+      );
+    });
+
     it('without options limits by the quota of the plugin: a 404 handler', async () => {
       await app.register(rateLimitPlugin, { global: false, limit: 2, window });
       app.setNotFoundHandler(
