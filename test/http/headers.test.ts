@@ -58,6 +58,27 @@ describe('headgate/http', () => {
 });
 
 describe('stacked limiters', () => {
+  it('are numbered by what comes before them on each response', async () => {
+    const write = compileHeaders('draft-11');
+    const [free, pro, all] = ['tier', 'pro', 'tier'].map((name) =>
+      createLimiter({ policies: [{ ...minute, name }] }),
+    );
+    const policyOf = async (...stack: (typeof all)[]) => {
+      const fields: Record<string, string> = {};
+      const target = {
+        getHeader: (_: unknown, field: string) => fields[field],
+        setHeader: (_: unknown, field: string, value: string) => void (fields[field] = value),
+      };
+      for (const [i, limiter] of stack.entries()) write(target, {}, await limiter!.consume('k'), i > 0);
+      return fields['RateLimit-Policy'];
+    };
+    for (let i = 0; i < 2; i++) {
+      expect(await policyOf(free, all)).to.equal('"tier";q=5;w=60, "tier-2";q=5;w=60');
+      expect(await policyOf(pro, all)).to.equal('"pro";q=5;w=60, "tier";q=5;w=60');
+      expect(await policyOf(all)).to.equal('"tier";q=5;w=60');
+    }
+  });
+
   it('have one item each in RateLimit and RateLimit-Policy, of one name, in one order', async () => {
     const write = compileHeaders(['draft-11', 'draft-6']);
     // Few letters, so that they meet: quotes, separators, and what looks like a number of ours.
