@@ -58,6 +58,7 @@ export class Decision {
   readonly #reply: Reply;
   /** Undefined if nothing was charged and nothing can be: a denial, a look, an answer without a store. */
   readonly #account: Account | undefined;
+  readonly #shadow: boolean;
   /** Made when it is first asked for: most decisions are never changed. */
   #made: Charge | undefined;
 
@@ -67,7 +68,7 @@ export class Decision {
     query: Query,
     reply: Reply,
     policies: readonly Verdict[],
-    { allowed, verdict, limit, retryAfterMs, resetAfterMs, delayMs, reason }: Outcome,
+    { allowed, shadow, verdict, limit, retryAfterMs, resetAfterMs, delayMs, reason }: Outcome,
   ) {
     this.allowed = allowed;
     this.key = query.key;
@@ -84,6 +85,7 @@ export class Decision {
     this.#query = query;
     this.#reply = reply;
     this.#account = account;
+    this.#shadow = shadow;
     this.#made = undefined;
   }
 
@@ -100,6 +102,11 @@ export class Decision {
   /** @internal */
   get set(): PolicySet {
     return this.#query.set;
+  }
+
+  /** @internal Whether its limiter is a shadow, of which clients are not told. */
+  get shadow(): boolean {
+    return this.#shadow;
   }
 
   /** @internal This request, denied after all because too many are held; the caller gives back what it was charged. */
@@ -159,6 +166,7 @@ export class Decision {
 /** What a decision is made of, besides who asked and what each policy says. */
 interface Outcome {
   readonly allowed: boolean;
+  readonly shadow: boolean;
   /** Of the policy that decided. */
   readonly verdict: Verdict | undefined;
   readonly limit: number;
@@ -190,6 +198,7 @@ export function conclude(
   const allowed = other ? other.allowed : !denies;
   return new Decision(allowed && verdict ? account : undefined, query, reply, list, {
     allowed: allowed || shadow,
+    shadow,
     verdict,
     // Of a list, no policy need have been asked: tiers.
     limit: policies[decider]?.limit ?? 0,
@@ -232,7 +241,7 @@ function deciderOf(policies: readonly CompiledPolicy[], list: readonly Verdict[]
 }
 
 /** Whether a verdict decides rather than another: it denies, or denies longer; or both admit, and it has less left. */
-function outweighs(verdict: Verdict, other: Verdict): boolean {
+export function outweighs(verdict: Verdict, other: Verdict): boolean {
   if (verdict.allowed !== other.allowed) return other.allowed;
   if (verdict.allowed) return verdict.remaining < other.remaining;
   return (verdict.retryAfterMs ?? Infinity) > (other.retryAfterMs ?? Infinity);

@@ -57,14 +57,14 @@ export interface RateLimitedDecorator<Args extends unknown[]> {
   <C extends Class>(target: C & AllAsync<C>): void;
 }
 
-/** Methods that are limited: what decorates their class leaves them alone. */
-const limited = new WeakSet<AnyFunction>();
+/** Methods that are limited, and what they fall back on: what decorates their class leaves both alone. */
+const limited = new WeakMap<object, AnyOptions['fallback']>();
 
 /**
- * Limits a method, or all methods of a class, its own and its static ones; what a class inherits, and what has a decorator of
- * its own, stays as it is. The options are those of {@link rateLimited}; `this` in `key`, `cost` and `fallback` is the method's.
- * A limited method returns a promise, so it has to return one before. Each method has a quota of its own, unless
- * they are given a common `limiter`, or a `name`.
+ * Limits a method, or all methods of a class, its own and its static ones. What a class inherits, what has a decorator of its
+ * own, and every method that one of these decorators names as its `fallback`, stay as they are. The options are those of
+ * {@link rateLimited}; `this` in `key`, `cost` and `fallback` is the method's. A limited method returns a promise, so it has to
+ * return one before. Each method has a quota of its own, unless they are given a common `limiter`, or a `name`.
  *
  * @example
  * class Mailer {
@@ -93,16 +93,17 @@ export function RateLimited<
 
   function wrap(fn: AnyFunction, name: string, calls = own): AnyFunction {
     const result = limit(fn, limiterOf(own, name), calls);
-    limited.add(result);
+    limited.set(result, calls.fallback);
     return result;
   }
 
   function wrapAll(holder: object, prefix: string, calls: AnyOptions): void {
+    const spared = fallbacksIn(holder).add(fallback);
     for (const [name, descriptor] of Object.entries(Object.getOwnPropertyDescriptors(holder))) {
       const fn = descriptor.value as unknown;
       // A method is not enumerable, as opposed to a static property.
       if (typeof fn !== 'function' || descriptor.enumerable || name === 'constructor') continue;
-      if (name === fallback || limited.has(fn as AnyFunction)) continue;
+      if (spared.has(name) || limited.has(fn)) continue;
       if (calls.fallback !== undefined) fallbackOf(holder, calls.fallback);
       Object.defineProperty(holder, name, {
         ...descriptor,
@@ -139,6 +140,17 @@ export function RateLimited<
     return undefined;
   };
   return decorate as RateLimitedDecorator<Longest<Longest<KeyArgs, CostArgs>, FallbackArgs>>;
+}
+
+/** What the limited methods of a class fall back on, inherited ones too: a class can override their fallback. */
+function fallbacksIn(holder: object): Set<AnyOptions['fallback']> {
+  const found = new Set<AnyOptions['fallback']>();
+  for (let link: object | null = holder; link; link = Object.getPrototypeOf(link) as object | null) {
+    for (const key of Reflect.ownKeys(link)) {
+      found.add(limited.get(Object.getOwnPropertyDescriptor(link, key)!.value as object));
+    }
+  }
+  return found;
 }
 
 type Longest<A extends unknown[], B extends unknown[]> = B extends [...A, ...Any[]] ? B : A;

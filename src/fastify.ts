@@ -274,7 +274,8 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
     if (settings === false || innermost(this) !== plugin) return next();
     if (flows)
       return flows.length === 1 ? flows[0]!.handle(request, reply, next) : run(flows, request, reply, next);
-    config[FLOWS] = lateFlows(plugin, config, settings);
+    const { prefixTrailingSlash } = request.routeOptions;
+    config[FLOWS] = lateFlows(plugin, { ...config, prefix: this.prefix, prefixTrailingSlash }, settings);
     run(config[FLOWS], request, reply, next);
   };
   fastify.addHook(plugin.hook as 'onRequest', hookFor(plugin.hook, limit));

@@ -51,7 +51,8 @@ export interface Answer {
 
 /**
  * The answer to a denied request, for a framework without an adapter: 429, 503 if the store is the reason, 403 for a deny list;
- * with the quota's fields, `Retry-After`, and problem details.
+ * with the quota's fields, problem details, and `Retry-After` if waiting helps: not for a deny list, nor for a cost that can never be
+ * admitted.
  *
  * @param dialects as for {@link rateLimitHeaders}
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
@@ -62,7 +63,8 @@ export function denial(
 ): Answer {
   const status = statusOf(decision, 429);
   const headers = rateLimitHeaders(decision, dialects);
-  if (decision.reason !== 'deny-listed') headers['Retry-After'] = String(retryAfterSeconds(decision));
+  const wait = retryAfterSeconds(decision);
+  if (wait !== undefined) headers['Retry-After'] = String(wait);
   headers['Cache-Control'] = 'no-store';
   headers['Content-Type'] = 'application/problem+json';
   return { status, headers, body: problemOf(decision, status) };

@@ -15,3 +15,26 @@ export function parseAddress(text: string): Address | undefined {
   const address = ipaddr.IPv6.parse(text);
   return address.isIPv4MappedAddress() ? address.toIPv4Address() : address;
 }
+
+/** What stands before a `/`, a `%`, a space or the end, if it has no letters; and if it has none but a to f. */
+const WITHOUT_LETTERS = /^[\P{L}xX]*(?=[\s/%]|$)/u;
+const WITHOUT_WORDS = /^[\P{L}a-fA-FxX]*(?=[\s/%]|$)/u;
+
+/** `10/8`, `fe80:/10`. */
+const SHORT_NETWORK = /^(\d+|[\da-f]*:[\da-f:]*)\/\d+$/i;
+
+/**
+ * Whether a text looks like an IP address, a network, a range, or something with a port: it has a number before a dot and no
+ * letters, or two colons and no letters but a to f. `x` and `*` may stand for a part. What follows behind a `/`, a `%` or a
+ * space makes no difference.
+ */
+export function looksLikeAddress(text: string): boolean {
+  const beginning = (pattern: RegExp): string => pattern.exec(text)?.[0] ?? '';
+  return (
+    /[\d*]\./.test(beginning(WITHOUT_LETTERS)) ||
+    /:[^:]*:/.test(beginning(WITHOUT_WORDS)) ||
+    SHORT_NETWORK.test(text) ||
+    // 0x7f.0.0.1
+    (text.includes('.') && ipaddr.IPv4.isValid(text))
+  );
+}

@@ -5,6 +5,7 @@ import { arrive, comeTogether } from '../turn.js';
 import { retryAfterSeconds, type HeaderTarget } from './headers.js';
 import { checkGeneratedKey, isPromise, type CompiledOptions } from './options.js';
 import { problemOf, statusOf } from './problem.js';
+import type { Texts } from './texts.js';
 
 /** What an adapter knows of its framework. */
 export interface Framework<Req extends object, Res> extends HeaderTarget<Res> {
@@ -183,12 +184,13 @@ export class Flow<Req extends object, Res> {
 
   /** Tells everyone of the decision; true if the request goes on. */
   #conclude(decision: Decision, req: Req, res: Res): MaybePromise<boolean> {
-    const { limiter, onDecision, writeHeaders } = this.#options;
+    const { onDecision, writeHeaders } = this.#options;
     const before = this.#framework.trail(req);
     this.#framework.keep(req, { flow: this, decision, before });
     if (onDecision) report(onDecision, decision, req);
+    let texts: Texts | undefined;
     try {
-      if (!limiter.shadow) writeHeaders(this.#framework, res, decision, before !== undefined);
+      texts = writeHeaders(this.#framework, res, decision, before !== undefined);
     } catch (error) {
       // Not asked before: that would be one more thing for V8 to look up on Express' responses.
       if (!this.#framework.raw(res).headersSent) throw error;
@@ -196,19 +198,18 @@ export class Flow<Req extends object, Res> {
     if (decision.allowed) return true;
     // A denied request charges nothing, whatever limiters it has passed before.
     for (let trail = before; trail; trail = trail.before) trail.decision.cancel().catch(ignore);
-    return this.#deny(decision, req, res);
+    return this.#deny(decision, req, res, texts);
   }
 
-  #deny(decision: Decision, req: Req, res: Res): MaybePromise<boolean> {
+  #deny(decision: Decision, req: Req, res: Res, texts: Texts | undefined): MaybePromise<boolean> {
     if (this.#framework.raw(res).headersSent) return false;
     const { handler, statusCode } = this.#options;
     const status = statusOf(decision, statusCode);
-    if (decision.reason !== 'deny-listed') {
-      this.#framework.setHeader(res, 'Retry-After', String(retryAfterSeconds(decision)));
-    }
+    const wait = retryAfterSeconds(decision);
+    if (wait !== undefined) this.#framework.setHeader(res, 'Retry-After', String(wait));
     this.#framework.setHeader(res, 'Cache-Control', 'no-store');
     if (!handler) {
-      this.#framework.send(res, status, problemOf(decision, status));
+      this.#framework.send(res, status, problemOf(decision, status, texts));
       return false;
     }
     this.#framework.setStatus(res, status);

@@ -1,8 +1,8 @@
-import type { Decision, Verdict } from '../decision.js';
+import { outweighs, type Decision, type Verdict } from '../decision.js';
 import { invalidOption } from '../errors.js';
 import type { CompiledPolicy } from '../policy.js';
-import type { PolicySet } from '../stores/store.js';
 import { checkChoice } from '../validate.js';
+import { seconds, textsAfter, textsOf, type Texts } from './texts.js';
 
 /**
  * Which fields tell the client its quota:
@@ -10,6 +10,8 @@ import { checkChoice } from '../validate.js';
  * - `'draft-7'`: `RateLimit: limit=100, remaining=42, reset=17`, `RateLimit-Policy: 100;w=60`;
  * - `'draft-6'`: `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset`, `RateLimit-Policy`;
  * - `'legacy'`: `X-RateLimit-Limit`, `X-RateLimit-Remaining`, `X-RateLimit-Reset` (seconds since 1970).
+ *
+ * Concurrency policies are told of by `'draft-11'` alone.
  */
 export type HeaderDialect = 'draft-6' | 'draft-7' | 'draft-11' | 'legacy';
 
@@ -19,11 +21,25 @@ export interface HeaderTarget<Res> {
   setHeader(res: Res, name: string, value: string): void;
 }
 
-/** Writes the fields of one decision. `stacked`: another limiter may have written before, on the same response. */
+/**
+ * Writes the fields of one decision.
+ *
+ * @param stacked another limiter may have written before, on the same response
+ * @returns what the policies are called on this response
+ */
 export type WriteHeaders = <Res>(
   target: HeaderTarget<Res>,
   res: Res,
   decision: Decision,
+  stacked: boolean,
+) => Texts;
+
+/** Writes fields of a dialect that has room for one quota. */
+type WriteQuota = <Res>(
+  target: HeaderTarget<Res>,
+  res: Res,
+  quota: Quota,
+  texts: Texts,
   stacked: boolean,
 ) => void;
 
@@ -45,119 +61,70 @@ export function compileHeaders(
     if (list.length === 0) throw invalidOption('headers', option, 'Write false for no headers.');
     for (const dialect of list) chosen.add(checkChoice('headers', dialect, DIALECTS));
   }
-  const writers: WriteHeaders[] = [];
-  if (chosen.has('draft-6')) writers.push(separateFields('RateLimit', secondsToReset));
-  if (chosen.has('legacy')) writers.push(separateFields('X-RateLimit', dateOfReset));
-  if (chosen.has('draft-11')) writers.push(structuredFields);
-  else {
-    if (chosen.has('draft-7')) writers.push(oneField);
-    if (chosen.has('draft-7') || chosen.has('draft-6')) writers.push(policyField);
-  }
+  const structured = chosen.has('draft-11');
+  const older: WriteQuota[] = [];
+  if (chosen.has('draft-6')) older.push(separateFields('RateLimit', secondsToReset));
+  if (chosen.has('legacy')) older.push(separateFields('X-RateLimit', dateOfReset));
+  if (chosen.has('draft-7') && !structured) older.push(oneField);
+  if ((chosen.has('draft-7') || chosen.has('draft-6')) && !structured) older.push(policyField);
   return (target, res, decision, stacked) => {
-    if (!speaksOfQuota(decision)) return;
-    for (const write of writers) write(target, res, decision, stacked);
+    const texts = textsOf(decision.set);
+    if (!speaksOfQuota(decision, texts)) return texts;
+    const quota = older.length === 0 ? undefined : quotaOf(decision, texts);
+    if (quota) for (const write of older) write(target, res, quota, texts, stacked);
+    return structured ? structuredFields(target, res, decision, stacked) : texts;
   };
 }
 
-/** Policies on the wire: those that are enforced. */
-function speaksOfQuota(decision: Decision): boolean {
+/** A client is told of what it has to heed: policies that are enforced. */
+function speaksOfQuota(decision: Decision, { enforced }: Texts): boolean {
   return (
-    textsOf(decision.set).enforced.length > 0 &&
-    (decision.policies.length > 0 || decision.reason === 'banned')
+    !decision.shadow && enforced.length > 0 && (decision.policies.length > 0 || decision.reason === 'banned')
   );
 }
 
-/** What of a policy set is the same in every response. */
-interface Texts {
-  /** The index of each policy that is not a shadow: a client is not told of what it need not heed. */
-  readonly enforced: readonly number[];
-  /** Each policy's name, as a JSON string; and the beginning of its item in `RateLimit`. */
-  readonly names: readonly string[];
-  readonly items: readonly string[];
-  /** `RateLimit-Policy`, of draft-11 and of those before it. */
-  readonly structured: string;
-  readonly plain: string;
+/** `Retry-After`: never too early; undefined where waiting does not help. */
+export function retryAfterSeconds({ retryAfterMs }: Decision): number | undefined {
+  return retryAfterMs === undefined ? undefined : seconds(retryAfterMs || 1);
 }
 
-const texts = new WeakMap<PolicySet, Texts>();
-let lastSet: PolicySet | undefined;
-let lastTexts: Texts | undefined;
-
-export function textsOf(set: PolicySet): Texts {
-  if (set === lastSet) return lastTexts!;
-  let found = texts.get(set);
-  if (!found) texts.set(set, (found = compileTexts(set)));
-  lastSet = set;
-  lastTexts = found;
-  return found;
+/** The one quota that the older dialects have room for. */
+interface Quota {
+  readonly allowed: boolean;
+  readonly limit: number;
+  readonly remaining: number;
+  /** Time until all of it is back; of a denial, until the request is admitted: some clients wait that long. */
+  readonly resetMs: number;
 }
 
-function compileTexts(set: PolicySet): Texts {
-  const { policies } = set;
-  const enforced = [...policies.keys()].filter((i) => !policies[i]!.shadow);
-  const strings = policies.map((policy) => structuredString(nameOf(set, policy)));
+/** Of the quotas that deny, the one that denies longest; else the one with the least remaining; undefined if there are none. */
+function quotaOf({ set, policies, reason, retryAfterMs }: Decision, { quotas }: Texts): Quota | undefined {
+  let tightest = quotas[0];
+  if (tightest === undefined) return undefined;
+  // If the key was banned before, no policy was asked.
+  for (const i of policies.length > 0 ? quotas : []) {
+    if (outweighs(policies[i]!, policies[tightest]!)) tightest = i;
+  }
+  const { limit } = set.policies[tightest]!;
+  if (reason === 'banned') return { allowed: false, limit, remaining: 0, resetMs: retryAfterMs! };
+  const verdict = policies[tightest]!;
+  const { remaining } = verdict;
+  if (reason === 'queue-full') return { allowed: false, limit, remaining, resetMs: retryAfterMs! };
   return {
-    enforced,
-    names: policies.map((policy) => JSON.stringify(nameOf(set, policy))),
-    items: strings.map((string) => `${string};r=`),
-    structured: enforced.map((i) => strings[i]! + quota(policies[i]!)).join(', '),
-    // The older drafts know no quota without a window.
-    plain: enforced
-      .map((i) => policies[i]!)
-      .filter(({ kernel }) => kernel !== 'concurrency')
-      .map(({ limit, window }) => `${limit};w=${seconds(window)}`)
-      .join(', '),
+    allowed: verdict.allowed,
+    limit,
+    remaining,
+    resetMs: verdict.retryAfterMs || verdict.resetAfterMs,
   };
 }
 
-/** A sole policy without a name goes by its limiter's, so that those of several limiters can be told apart. */
-function nameOf({ name, policies }: PolicySet, policy: CompiledPolicy): string {
-  return policies.length === 1 && policy.name === 'default' && /^[\x20-\x7e]{1,64}$/.test(name)
-    ? name
-    : policy.name;
-}
-
-/** RFC 9651, section 3.3.3. */
-function structuredString(text: string): string {
-  return `"${text.replace(/["\\]/g, '\\$&')}"`;
-}
-
-function quota({ kernel, limit, window }: CompiledPolicy): string {
-  return kernel === 'concurrency'
-    ? `;q=${limit};qu="concurrent-requests"`
-    : `;q=${limit};w=${seconds(window)}`;
-}
-
-function seconds(ms: number): number {
-  return Math.ceil(ms / 1000);
-}
-
-/** How long a denied client is to stay away, ms; an answer also where no policy has one. */
-function waitMs(decision: Decision): number {
-  if (decision.reason === 'cost-exceeds-capacity') {
-    // There is no such time. A client that tries for ever does so once a window.
-    return decision.set.policies.find(({ name }) => name === decision.policy)?.window ?? 1;
-  }
-  return decision.retryAfterMs || 1;
-}
-
-/** `Retry-After`: never too early. */
-export function retryAfterSeconds(decision: Decision): number {
-  return seconds(waitMs(decision));
-}
-
-/** Time until the whole quota is back, ms; of a denial, until the request is admitted: some clients wait that long. */
-function resetMs(decision: Decision): number {
-  return decision.reason === undefined ? decision.resetAfterMs : waitMs(decision);
-}
-
-function secondsToReset(decision: Decision): number {
-  return seconds(resetMs(decision));
+function secondsToReset({ resetMs }: Quota): number {
+  return seconds(resetMs);
 }
 
 /** In seconds since 1970. */
-function dateOfReset(decision: Decision): number {
-  return seconds(Date.now() + resetMs(decision));
+function dateOfReset({ resetMs }: Quota): number {
+  return seconds(Date.now() + resetMs);
 }
 
 /**
@@ -179,8 +146,7 @@ function effectiveWindow(policy: CompiledPolicy, verdict: Verdict): number | und
   return Math.max(seconds(next), seconds((remaining * window) / limit));
 }
 
-function structuredItems(decision: Decision): string {
-  const { enforced, items } = textsOf(decision.set);
+function structuredItems(decision: Decision, { enforced, items }: Texts): string {
   let list = '';
   for (const i of enforced) {
     if (list !== '') list += ', ';
@@ -196,19 +162,15 @@ function structuredItems(decision: Decision): string {
 }
 
 const structuredFields: WriteHeaders = (target, res, decision, stacked) => {
-  const { structured } = textsOf(decision.set);
-  const items = structuredItems(decision);
-  target.setHeader(
-    res,
-    'RateLimit-Policy',
-    stacked ? joined(target.getHeader(res, 'RateLimit-Policy'), structured) : structured,
-  );
+  const earlier = stacked ? target.getHeader(res, 'RateLimit-Policy') : undefined;
+  const texts = isStructured(earlier) ? textsAfter(earlier, decision.set) : textsOf(decision.set);
+  const items = structuredItems(decision, texts);
+  target.setHeader(res, 'RateLimit-Policy', joined(earlier, texts.structured));
   target.setHeader(res, 'RateLimit', stacked ? joined(target.getHeader(res, 'RateLimit'), items) : items);
+  return texts;
 };
 
-const policyField: WriteHeaders = (target, res, decision, stacked) => {
-  const { plain } = textsOf(decision.set);
-  if (plain === '') return;
+const policyField: WriteQuota = (target, res, _quota, { plain }, stacked) => {
   const earlier = stacked ? target.getHeader(res, 'RateLimit-Policy') : undefined;
   if (isStructured(earlier)) return;
   target.setHeader(res, 'RateLimit-Policy', typeof earlier === 'string' ? `${earlier}, ${plain}` : plain);
@@ -223,33 +185,29 @@ function isStructured(value: unknown): value is string {
   return typeof value === 'string' && value.startsWith('"');
 }
 
-const oneField: WriteHeaders = (target, res, decision, stacked) => {
+const oneField: WriteQuota = (target, res, quota, _texts, stacked) => {
   const earlier = stacked ? target.getHeader(res, 'RateLimit') : undefined;
   if (isStructured(earlier)) return;
-  if (typeof earlier === 'string' && isTighter(/remaining=(\d+)/.exec(earlier)?.[1], decision)) return;
-  const reset = secondsToReset(decision);
+  if (typeof earlier === 'string' && isTighter(/remaining=(\d+)/.exec(earlier)?.[1], quota)) return;
+  const { limit, remaining } = quota;
   target.setHeader(
     res,
     'RateLimit',
-    `limit=${decision.limit}, remaining=${remainingOf(decision)}, reset=${reset}`,
+    `limit=${limit}, remaining=${remaining}, reset=${secondsToReset(quota)}`,
   );
 };
 
-function separateFields(prefix: string, resetOf: (decision: Decision) => number): WriteHeaders {
+function separateFields(prefix: string, resetOf: (quota: Quota) => number): WriteQuota {
   const [limit, remaining, reset] = [`${prefix}-Limit`, `${prefix}-Remaining`, `${prefix}-Reset`] as const;
-  return (target, res, decision, stacked) => {
-    if (stacked && isTighter(target.getHeader(res, remaining), decision)) return;
-    target.setHeader(res, limit, String(decision.limit));
-    target.setHeader(res, remaining, String(remainingOf(decision)));
-    target.setHeader(res, reset, String(resetOf(decision)));
+  return (target, res, quota, _texts, stacked) => {
+    if (stacked && isTighter(target.getHeader(res, remaining), quota)) return;
+    target.setHeader(res, limit, String(quota.limit));
+    target.setHeader(res, remaining, String(quota.remaining));
+    target.setHeader(res, reset, String(resetOf(quota)));
   };
 }
 
 /** Fields that have room for one quota keep the tightest; who denies has the last word. */
-function isTighter(earlier: unknown, decision: Decision): boolean {
-  return earlier !== undefined && decision.allowed && Number(earlier) <= decision.remaining;
-}
-
-function remainingOf(decision: Decision): number {
-  return decision.reason === 'banned' ? 0 : decision.remaining;
+function isTighter(earlier: unknown, { allowed, remaining }: Quota): boolean {
+  return earlier !== undefined && allowed && Number(earlier) <= remaining;
 }

@@ -1,11 +1,11 @@
 import { invalidOption } from '../errors.js';
 import type { MaybePromise } from '../stores/store.js';
-import { parseAddress, type Address } from './address.js';
+import { looksLikeAddress, parseAddress, type Address } from './address.js';
 
 /**
  * Who is on a list: IP addresses (`'10.0.0.1'`, `'2001:db8::1'`), networks (`'10.0.0.0/8'`, `'2001:db8::/32'`) and keys (any
- * other text); or a function of the request and its key. Addresses and networks match the client's address, in whatever
- * form it comes, and never a key: a key can be of the client's own choosing.
+ * text that does not look like an address); or a function of the request and its key. Addresses and networks match the client's
+ * address, in whatever form it comes, and never a key: a key can be of the client's own choosing.
  */
 export type ListOption<Request> =
   readonly string[] | ((request: Request, key?: string) => MaybePromise<boolean>);
@@ -22,7 +22,7 @@ export type List<Request> = (
  * one per prefix length that occurs.
  *
  * @param option the option's name, for messages
- * @throws HeadgateError `HEADGATE_INVALID_OPTION`: not an array or a function, an empty entry, an address or network that is none
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`: not an array or a function, an empty entry, one that looks like an address and is none
  */
 export function compileList<Request>(option: string, list: ListOption<Request>): List<Request> {
   if (typeof list === 'function') return (request, _address, key) => list(request, key);
@@ -47,25 +47,23 @@ interface Network {
 
 const NETWORK = /^([^/]+)\/(\d{1,3})$/;
 
-/** What was meant as an address and is none: a key does not look like this. */
-const ADDRESS_LIKE = /^(\d+(\.\d+){3}(\/.*)?|\d+(\.\d+){1,2}\/.*|[\da-f:.]*::[\da-f:.]*(%.*)?(\/.*)?)$/i;
+const FIX =
+  'Write an IP address, a network such as 10.0.0.0/8 or 2001:db8::/32, or a key. To list a key that looks like an address, ' +
+  'begin your keys with a word: `user:1.2` instead of `1.2`.';
 
 /** An address, a network, or a key. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 function parseEntry(where: string, entry: unknown): Network | string {
-  const fix = 'Write an IP address, a network such as 10.0.0.0/8 or 2001:db8::/32, or a key.';
-  if (typeof entry !== 'string' || entry.trim() === '') throw invalidOption(where, entry, fix);
-  const trimmed = entry.trim();
-  const parts = NETWORK.exec(trimmed);
-  const address = parseAddress(parts?.[1] ?? trimmed);
+  if (typeof entry !== 'string' || entry.trim() === '') throw invalidOption(where, entry, FIX);
+  const parts = NETWORK.exec(entry);
+  const address = parseAddress(parts?.[1] ?? entry);
   if (address) {
     const bits = address.kind() === 'ipv4' ? 32 : 128;
     // The prefix of a mapped network counts the 96 bits before the IPv4 address.
-    const mapped = bits === 32 && trimmed.includes(':') ? 96 : 0;
+    const mapped = bits === 32 && entry.includes(':') ? 96 : 0;
     const prefix = parts ? Number(parts[2]) - mapped : bits;
-    if (prefix >= 0 && prefix <= bits && trimmed === entry) return { address, prefix };
+    if (prefix >= 0 && prefix <= bits) return { address, prefix };
   }
-  const [before = ''] = trimmed.split('/');
-  if (address ?? (ADDRESS_LIKE.test(trimmed) || parseAddress(before))) throw invalidOption(where, entry, fix);
+  if (address || looksLikeAddress(entry)) throw invalidOption(where, entry, FIX);
   return entry;
 }
 

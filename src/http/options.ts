@@ -43,7 +43,10 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
   allowList?: ListOption<Req>;
   /** Who is always denied, with 403. It has precedence over the `allowList`. */
   denyList?: ListOption<Req>;
-  /** The fields that tell the client its quota. Default `['draft-6', 'draft-11']`. `Retry-After` is always sent. */
+  /**
+   * The fields that tell the client its quota. Default `['draft-6', 'draft-11']`. Whatever it is, denials have `Retry-After` if waiting
+   * helps.
+   */
   headers?: HeaderDialect | readonly HeaderDialect[] | false;
   /** The status of a denial: 400 to 599, default 429. (What a list denies is 403, what the store's failure denies is 503.) */
   statusCode?: number;

@@ -1,5 +1,5 @@
 import type { Decision } from '../decision.js';
-import { textsOf } from './headers.js';
+import { textsOf, type Texts } from './texts.js';
 
 /** The status of a denial. `quota`: what the user chose for an exceeded quota. */
 export function statusOf(decision: Decision, quota: number): number {
@@ -14,8 +14,12 @@ function isOurs({ reason }: Decision): boolean {
 
 const REGISTRY = 'https://iana.org/assignments/http-problem-types';
 
-/** The body of a denial: problem details (RFC 9457) with the types that the RateLimit draft registers. */
-export function problemOf(decision: Decision, status: number): string {
+/**
+ * The body of a denial: problem details (RFC 9457) with the types that the RateLimit draft registers.
+ *
+ * @param texts what the policies are called in the header fields of the same response
+ */
+export function problemOf(decision: Decision, status: number, texts = textsOf(decision.set)): string {
   if (decision.reason === 'deny-listed')
     return `{"type":"about:blank","title":"Forbidden","status":${status}}`;
   if (isOurs(decision)) return head('temporary-reduced-capacity', 'Temporary Reduced Capacity', status) + '}';
@@ -27,15 +31,14 @@ export function problemOf(decision: Decision, status: number): string {
     decision.reason === 'cost-exceeds-capacity'
       ? ',"detail":"The request costs more than the policy ever admits at once."'
       : '';
-  return `${start}${detail},"violated-policies":[${violated(decision)}]}`;
+  return `${start}${detail},"violated-policies":[${violated(decision, texts)}]}`;
 }
 
 function head(type: string, title: string, status: number): string {
   return `{"type":"${REGISTRY}#${type}","title":"${title}","status":${status}`;
 }
 
-function violated(decision: Decision): string {
-  const { enforced, names } = textsOf(decision.set);
+function violated(decision: Decision, { enforced, names }: Texts): string {
   let list = '';
   for (const i of enforced) {
     if (decision.policies[i]?.allowed === false) list += list === '' ? names[i]! : `,${names[i]}`;

@@ -729,6 +729,16 @@ describe('headgate/compat/fastify-rate-limit', () => {
       );
     });
 
+    it('even if the route has other methods, too', async () => {
+      const routes: Row['routes'] = (app) =>
+        app.route({ method: ['GET', 'POST'], url: '/', config: { rateLimit: { max: 1 } }, handler: ok });
+      await differ(
+        { options: { global: false }, routes, steps: [{ method: 'HEAD', url: '/' }, '/'] },
+        [200, 200],
+        [200, 429],
+      );
+    });
+
     it('a denied request is not counted: a higher max admits as many more', async () => {
       const row: Omit<Row, 'title'> = {
         options: { max: (req) => Number(req.headers['user']), timeWindow: 10_000 },

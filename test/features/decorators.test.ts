@@ -332,6 +332,76 @@ describe('@RateLimited, standard', () => {
     expect(await twice('busy')).to.deep.equal(['busy', 'busy']);
   });
 
+  it('of a class leaves the fallbacks of its methods alone, those that it inherits and those that it overrides', async () => {
+    class Base {
+      @RateLimited({ ...one, fallback: 'later' })
+      async first() {
+        return 'first';
+      }
+
+      async later() {
+        return 'later';
+      }
+    }
+    @RateLimited(one)
+    class Users extends Base {
+      @RateLimited({ ...one, fallback: 'busy' })
+      async find() {
+        return 'found';
+      }
+
+      async busy() {
+        return 'busy';
+      }
+
+      override async later() {
+        return 'overridden';
+      }
+
+      async other() {
+        return 'other';
+      }
+
+      @RateLimited({ ...one, fallback: 'none' })
+      static async all() {
+        return 'all';
+      }
+
+      static async none() {
+        return 'none';
+      }
+    }
+    const users = new Users();
+    const calls = async (method: () => Promise<string>) => {
+      const outcomes = [];
+      for (let i = 0; i < 4; i++) outcomes.push(await outcome(method()));
+      return outcomes.join(' ');
+    };
+    expect(await calls(() => users.find())).to.equal('found busy busy busy');
+    expect(await calls(() => users.first())).to.equal('first overridden overridden overridden');
+    expect(await calls(() => Users.all())).to.equal('all none none none');
+    expect(await calls(() => users.busy())).to.equal('busy busy busy busy');
+    expect(await calls(() => users.other())).to.match(/^other( HEADGATE_DENIED){3}$/);
+  });
+
+  it('twice on a class: each leaves the fallback of the other alone', async () => {
+    @RateLimited(one)
+    @RateLimited({ ...one, fallback: 'busy' })
+    class Users {
+      async find() {
+        return 'found';
+      }
+
+      async busy() {
+        return 'busy';
+      }
+    }
+    const users = new Users();
+    const outcomes = [];
+    for (let i = 0; i < 4; i++) outcomes.push(await outcome(users.find()));
+    expect(outcomes).to.deep.equal(['found', 'busy', 'busy', 'busy']);
+  });
+
   it('shares a quota among methods with a common name, or limiter', async () => {
     const limiter = createLimiter(one);
     class Users {
@@ -407,7 +477,7 @@ describe('@RateLimited, standard', () => {
 
 // As TypeScript calls them under `experimentalDecorators`; examples/legacy is compiled so.
 describe('@RateLimited, legacy', () => {
-  function decorateMethod(target: object, name: string, decorator: unknown) {
+  function decorateMethod(target: object, name: string | symbol, decorator: unknown) {
     const descriptor = Object.getOwnPropertyDescriptor(target, name)!;
     (decorator as MethodDecorator)(target, name, descriptor);
     Object.defineProperty(target, name, descriptor);
@@ -457,6 +527,45 @@ describe('@RateLimited, legacy', () => {
     expect([await users.own(), await users.own(), await outcome(users.own())]).to.deep.equal([
       ...['own', 'own', 'HEADGATE_DENIED'],
     ]);
+  });
+
+  it('of a class leaves the fallbacks of its methods alone', async () => {
+    const quiet = Symbol('quiet');
+    class Users {
+      async find() {
+        return 'found';
+      }
+
+      async [quiet]() {
+        return 'quiet';
+      }
+
+      async busy() {
+        return 'busy';
+      }
+
+      async hush() {
+        return 'hush';
+      }
+
+      static async make() {
+        return 'made';
+      }
+
+      static async none() {
+        return 'none';
+      }
+    }
+    decorateMethod(Users.prototype, 'find', RateLimited({ ...one, fallback: 'busy' }));
+    decorateMethod(Users.prototype, quiet, RateLimited({ ...one, fallback: 'hush' }));
+    decorateMethod(Users, 'make', RateLimited({ ...one, fallback: 'none' }));
+    RateLimited(one)(Users);
+    const users = new Users();
+    const outcomes = [];
+    for (let i = 0; i < 3; i++) {
+      outcomes.push(await outcome(users.find()), await outcome(users[quiet]()), await outcome(Users.make()));
+    }
+    expect(outcomes.join(' ')).to.equal('found quiet made busy hush none busy hush none');
   });
 
   it('keeps the metadata of a method, for frameworks', async () => {

@@ -67,35 +67,79 @@ describe('allow and deny lists', () => {
     expect(await async(request, undefined, undefined)).to.be.true;
   });
 
+  describe('takes for a key', () => {
+    const keys = [
+      ...['42', '12345', 'user:42', 'user:42:10.0.0.1', 'api-key-1', 'ada@example.org', 'be:ef', '12:30'],
+      ...['10.0.0.1:ada', '1.2.3.4.example.org', 'v1.2.3', 'App::User', 'id:1.2', '42-7', 'cafe.de', '.5'],
+      ...['550e8400-e29b-41d4-a716-446655440000', '00-1b-63-84-45-e6', '0x52908400098527886E0F7030069857D2'],
+      ...['a/b', 'cafe/7', 'tenant/42', '\u00e41.2', '*', '-', 'localhost', '\0', '\u{1f512}', '2024-01-02'],
+    ];
+    for (const key of keys) {
+      it(JSON.stringify(key), () => {
+        expect(listed(compileList<object>('denyList', [key]), undefined, key)).to.be.true;
+      });
+    }
+  });
+
   describe('refuses', () => {
     const entries: unknown[] = [
+      // A part of an address, or the wrong parts.
       ...[
-        '',
-        ' ',
+        '10.0.0',
+        '10.0',
+        '1.2',
+        '10.',
+        '10.0.0.',
+        '10..0.1',
+        '10.0.0.1.5',
+        '300.1.1.1',
+        '10.0.0.256',
+        '010.0.0.1',
+      ],
+      ...['0x0a.0.0.1', '1::2::3', '::12345', '2001:db8:1', '1:2:3:4:5:6:7', '1:2:3:4:5:6:7:8:9', ':::'],
+      ...['::ffff:1.2.3', '::ffff:300.1.1.1', '2001:db8:::1', 'fe80::1%', 'fe80:::1%eth0'],
+      // Networks.
+      ...[
         '10.0.0.0/33',
         '10.0.0.0/',
         '10.0.0.0/x',
         '10.0.0.0/-1',
+        '10.0.0.0/255.0.0.0',
         '10.0/16',
-        '10.0.0.256',
-        '010.0.0.1',
+        '10/8',
+        '10.0.0.0/8/8',
       ],
+      ...['2001:db8::/129', 'fe80::/200', '2001:db8::1/', '1:2:3:4:5:6:7:8/x', '2001:db8:/32', '2001:db8/32'],
+      ...['::ffff:10.0.0.0/95', 'fe80::1%eth0/200'],
+      // Ranges, wildcards, ports, several, and what else stands beside one.
       ...[
-        ' 10.0.0.1',
-        '10.0.0.0/8 ',
-        '2001:db8::/129',
-        '2001:db8::1/',
-        '1:2:3:4:5:6:7:8/x',
-        '1::2::3',
-        '::12345',
+        '1.2.3.4-9',
+        '1.2.3.4-1.2.3.9',
+        '10.0.0.*',
+        '*.0.0.1',
+        '10.*',
+        '10.0.0.x',
+        '10.X.X.X',
+        '2001:db8::*',
       ],
-      ...['::ffff:10.0.0.0/95', 5, null, undefined, ['10.0.0.1'], {}],
+      ...['2001:db8::1-2001:db8::9', '1.2.3.4:80', '[::1]', '[::1]:80', '[10.0.0.1]:80', '10.0.0.1,10.0.0.2'],
+      ...[
+        '10.0.0.1 10.0.0.2',
+        '10.0.0.1 # office',
+        '::1 localhost',
+        '!10.0.0.1',
+        '10.0.0.1/ada',
+        '2001:db8::/56:bob',
+      ],
+      ...[' 10.0.0.1', '10.0.0.1\n', '10.0.0.0/8 ', '', ' ', 5, null, undefined, ['10.0.0.1'], {}],
     ];
     for (const entry of entries) {
       it(`the entry ${JSON.stringify(entry) ?? 'undefined'}`, () => {
-        expect(() => compileList('denyList', ['ok', entry as string]))
-          .to.throw(HeadgateError, /^denyList\[1\]: .* Write an IP address, a network/)
-          .with.property('code', 'HEADGATE_INVALID_OPTION');
+        for (const option of ['allowList', 'denyList']) {
+          expect(() => compileList(option, ['ok', entry as string]))
+            .to.throw(HeadgateError, new RegExp(`^${option}\\[1\\]: .* Write an IP address, a network`))
+            .with.property('code', 'HEADGATE_INVALID_OPTION');
+        }
       });
     }
 

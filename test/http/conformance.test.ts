@@ -132,9 +132,21 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
       await serve({ policies: [minute(5)], cost: 6 });
       const answer = await get();
       expect(answer.status).to.equal(429);
-      expect(answer.headers['retry-after']).to.equal('60');
+      expect(answer.headers).not.to.have.property('retry-after');
       expect(answer.headers['ratelimit']).to.equal('"minute";r=5;t=60');
       expect(problem(answer)).to.have.property('detail');
+    });
+
+    it('of such a cost nothing else where another policy denies for a time', async () => {
+      await serve({
+        policies: [minute(1, 'small'), minute(9)],
+        cost: ({ headers }) => Number(headers['x-cost'] ?? 1),
+      });
+      await statuses(9);
+      const answer = await get({ headers: { 'x-cost': '2' } });
+      expect(answer.headers).not.to.have.property('retry-after');
+      expect(problem(answer)).to.have.property('detail');
+      expect((await get()).headers).to.include({ 'retry-after': '60' });
     });
 
     it('to HEAD the same without a body', async () => {
@@ -426,6 +438,53 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
         { policies: [minute(9, 'b')], headers: 'draft-11', keyGenerator: () => 'another' },
       ]);
       expect((await get()).headers).to.include(newer);
+    });
+
+    it('whose policies have one name are told apart by numbers, in the denial, too', async () => {
+      await serve([
+        { policies: [minute(9)] },
+        { policies: [minute(8), minute(7, 'minute-3')] },
+        { policies: [minute(6, 'hidden')], shadow: true },
+        { policies: [minute(5), minute(4, 'minute-4')] },
+        { policies: [minute(1), minute(3, 'hidden')] },
+      ]);
+      const policy =
+        '"minute";q=9;w=60, "minute-2";q=8;w=60, "minute-3";q=7;w=60, "minute-5";q=5;w=60, "minute-4";q=4;w=60, ' +
+        '"minute-6";q=1;w=60, "hidden";q=3;w=60';
+      expect((await get()).headers).to.include({
+        'ratelimit-policy': policy,
+        ratelimit:
+          '"minute";r=8;t=60, "minute-2";r=7;t=60, "minute-3";r=6;t=60, "minute-5";r=4;t=60, "minute-4";r=3;t=60, ' +
+          '"minute-6";r=0;t=60, "hidden";r=2;t=60',
+      });
+      const denied = await get();
+      expect(denied.headers['ratelimit-policy']).to.equal(policy);
+      expect(denied.headers['ratelimit']).to.match(/, "minute-6";r=0;t=60, "hidden";r=2;t=60$/);
+      expect(problem(denied)['violated-policies']).to.deep.equal(['minute-6']);
+    });
+
+    it('of which one denies by concurrency: the older fields stay the quota’s', async () => {
+      const headers = ['draft-6', 'legacy'] as const;
+      const body = begun();
+      await serve(
+        [
+          { policies: [minute(9)], headers },
+          { policies: [{ name: 'slots', algorithm: 'concurrency', limit: 1, lease: '5s' }], headers },
+        ],
+        { answer: () => ({ body }) },
+      );
+      const response = await fetch(served!.url);
+      const denied = await get();
+      expect(denied.headers).to.include({
+        'retry-after': '5',
+        'ratelimit-limit': '9',
+        'ratelimit-remaining': '7',
+        'ratelimit-reset': '60',
+        'x-ratelimit-limit': '9',
+        'x-ratelimit-remaining': '7',
+      });
+      body.end();
+      await response.text();
     });
 
     it('charge nothing for what one of them denies, whatever their order', async () => {

@@ -106,10 +106,37 @@ export const dialects: readonly Row[] = [
     fields: { 'ratelimit-policy': '"slots";q=10;qu="concurrent-requests"', ratelimit: '"slots";r=9' },
   },
   {
-    title: 'concurrency not among the policies of drafts that know no unit',
-    headers: 'draft-7',
+    title: 'of concurrency beside a quota nothing in the older dialects, which know no unit',
+    headers: ['draft-6', 'draft-7'],
     policies: [slots, minute],
-    fields: { 'ratelimit-policy': '100;w=60', ratelimit: 'limit=10, remaining=9, reset=60' },
+    fields: {
+      'ratelimit-limit': '100',
+      'ratelimit-remaining': '99',
+      'ratelimit-reset': '60',
+      'ratelimit-policy': '100;w=60',
+      ratelimit: 'limit=100, remaining=99, reset=60',
+    },
+  },
+  {
+    title: 'of concurrency alone nothing in draft-6, draft-7 and legacy fields',
+    headers: ['draft-6', 'draft-7', 'legacy'],
+    policies: [{ ...slots, limit: 1 }],
+    fields: {},
+  },
+  {
+    title: 'of concurrency alone by default the fields of draft-11',
+    policies: [slots],
+    fields: { 'ratelimit-policy': '"slots";q=10;qu="concurrent-requests"', ratelimit: '"slots";r=9' },
+  },
+  {
+    title: 'nothing where all policies are shadows',
+    headers: ['draft-6', 'draft-11', 'legacy'],
+    policies: [
+      { ...minute, shadow: true },
+      { ...slots, shadow: true },
+    ],
+    cost: 101,
+    fields: {},
   },
   {
     title: 'names as structured-field strings',
@@ -179,6 +206,31 @@ export const dialects: readonly Row[] = [
       'ratelimit-policy': '1;w=60, 1;w=3600',
       ratelimit: 'limit=1, remaining=0, reset=3600',
       'retry-after': '3600',
+    },
+  },
+  {
+    title: 'a denial that no waiting ends: no Retry-After, and in single fields when the quota is full',
+    policies: [{ ...minute, limit: 5 }],
+    cost: 6,
+    requests: 2,
+    fields: {
+      'ratelimit-limit': '5',
+      'ratelimit-remaining': '5',
+      'ratelimit-reset': '0',
+      'ratelimit-policy': '"minute";q=5;w=60',
+      ratelimit: '"minute";r=5;t=60',
+    },
+  },
+  {
+    title: 'a denial that no waiting ends, of more than can be held at a time',
+    policies: [minute, { ...slots, limit: 1 }],
+    cost: 2,
+    fields: {
+      'ratelimit-limit': '100',
+      'ratelimit-remaining': '100',
+      'ratelimit-reset': '0',
+      'ratelimit-policy': '"minute";q=100;w=60, "slots";q=1;qu="concurrent-requests"',
+      ratelimit: '"minute";r=100;t=60, "slots";r=1',
     },
   },
 ];

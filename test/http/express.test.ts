@@ -32,6 +32,26 @@ for (const [version, express] of Object.entries({ 4: express4 as unknown as type
       expect(await statuses(3, app)).to.deep.equal([200, 200, 429]);
     });
 
+    it('tells limiters without names apart, of an application, routers in routers, and a route', async () => {
+      const app = express();
+      const [outer, inner] = [express.Router(), express.Router()];
+      app.use(rateLimit({ limit: 9, window }));
+      outer.use(rateLimit({ limit: 8, window }));
+      inner.use(rateLimit({ limit: 7, window }));
+      inner.get('/', rateLimit({ limit: 1, window, algorithm: 'fixed-window' }), ok);
+      app.use('/outer', outer.use('/inner', inner));
+      const url = '/outer/inner';
+      const policy = '"default";q=9;w=60, "default-2";q=8;w=60, "default-3";q=7;w=60, "default-4";q=1;w=60';
+      const items = '"default";r=8;t=60, "default-2";r=7;t=60, "default-3";r=6;t=60, "default-4";r=0;t=60';
+      const first = await request(app).get(url);
+      expect(first.headers['ratelimit-policy']).to.equal(policy);
+      expect(String(first.headers['ratelimit']).replaceAll(/t=\d+/g, 't=60')).to.equal(items);
+      const denied = await request(app).get(url);
+      expect(denied.headers['ratelimit-policy']).to.equal(policy);
+      const { 'violated-policies': violated } = JSON.parse(denied.text) as Record<string, unknown>;
+      expect(violated).to.deep.equal(['default-4']);
+    });
+
     it('charges a request once, however often the same middleware is on its way', async () => {
       const app = express();
       const limit = rateLimit({ limit: 2, window });

@@ -217,6 +217,88 @@ describe('the Fastify plugin', () => {
       expect(await statuses(1, { method: 'PATCH', url: '/x' })).to.deep.equal([429]);
     });
 
+    describe('HEAD and GET of a route are one', () => {
+      const strict = { limit: 1, window };
+      const head = (url: string): InjectOptions => ({ method: 'HEAD', url });
+
+      it('where the route has other methods, too', async () => {
+        await app.register(rateLimitPlugin, { global: false, store });
+        const routes = { '/a': ['GET', 'POST'], '/b': ['POST', 'GET'], '/c': ['GET', 'HEAD', 'POST'] };
+        for (const [url, method] of Object.entries(routes))
+          app.route({ method, url, config: { rateLimit: strict }, handler: ok });
+        app.all('/d', { config: { rateLimit: strict } }, ok);
+        for (const url of ['/a', '/b', '/c', '/d']) {
+          const { headers } = await app.inject(head(url));
+          expect(headers['ratelimit-policy']).to.equal(`"${url}";q=1;w=60`);
+          expect(await statuses(1, url)).to.deep.equal([429]);
+          expect(await statuses(1, post(url))).to.deep.equal([429]);
+        }
+      });
+
+      it('with memory stores of their own', async () => {
+        await app.register(rateLimitPlugin, { global: false });
+        app.route({ method: ['GET', 'POST'], url: '/', config: { rateLimit: strict }, handler: ok });
+        expect(await statuses(1, head('/'))).to.deep.equal([200]);
+        expect(await statuses(1, '/')).to.deep.equal([429]);
+      });
+
+      it('under a prefix, with and without its slash', async () => {
+        await app.register(rateLimitPlugin, { global: false, store });
+        const urls = { both: ['/both', '/both/'], slash: ['/slash/'], 'no-slash': ['/no-slash'] } as const;
+        const modes = Object.keys(urls) as (keyof typeof urls)[];
+        for (const prefixTrailingSlash of modes) {
+          const config = { rateLimit: { limit: 2, window } };
+          const method = ['GET', 'POST'];
+          await app.register(
+            async (child) => child.route({ method, url: '/', prefixTrailingSlash, config, handler: ok }),
+            { prefix: `/${prefixTrailingSlash}` },
+          );
+        }
+        for (const mode of modes) {
+          const seen: number[] = [];
+          for (const request of urls[mode].flatMap((url) => [head(url), url, post(url)]))
+            seen.push(...(await statuses(1, request)));
+          expect(seen).to.deep.equal([200, 200, 429, 429, 429, 429].slice(0, seen.length));
+        }
+      });
+
+      it('where several routes have the same options, each with its own quota', async () => {
+        await app.register(rateLimitPlugin, { global: false, store });
+        const options = { config: { rateLimit: strict } };
+        app.route({ ...options, method: ['GET', 'POST'], url: '/a', handler: ok });
+        app.get('/b', options, ok);
+        app.route({ ...options, method: ['GET', 'PUT'], url: '/b/:id', handler: ok });
+        for (const url of ['/a', '/b', '/b/1']) {
+          expect(await statuses(1, head(url))).to.deep.equal([200]);
+          expect(await statuses(1, url)).to.deep.equal([429]);
+        }
+      });
+
+      it('where the route was declared before the plugin was loaded, whichever comes first', async () => {
+        const options = { config: { rateLimit: strict } };
+        app.route({ ...options, method: ['GET', 'POST'], url: '/a', handler: ok });
+        app.route({ ...options, method: ['GET', 'POST'], url: '/b', handler: ok });
+        void app.register(
+          async (child) => {
+            child.route({ ...options, method: ['GET', 'POST'], url: '/', handler: ok });
+            void child.register(rateLimitPlugin, { name: 'child', global: false, store });
+          },
+          { prefix: '/child' },
+        );
+        void app.register(rateLimitPlugin, { global: false, store });
+        for (const [first, ...rest] of [
+          [head('/a'), '/a', post('/a')],
+          ['/b', head('/b'), post('/b')],
+          [head('/child/'), '/child', '/child/', head('/child'), post('/child')],
+        ]) {
+          const answer = await app.inject(first!);
+          expect(answer.statusCode).to.equal(200);
+          expect(answer.headers['ratelimit-policy']).to.match(/^"\/(a|b|child)";q=1;w=60$/);
+          for (const request of rest) expect(await statuses(1, request)).to.deep.equal([429]);
+        }
+      });
+    });
+
     it('tell constraints of a path apart', async () => {
       const strict = { limit: 1, window };
       await app.register(rateLimitPlugin, { global: false, store });
@@ -390,6 +472,19 @@ describe('the Fastify plugin', () => {
         '"global";q=3;w=60, "strict";q=1;w=60',
       );
       expect(await statuses(1, '/')).to.deep.equal([429]);
+    });
+
+    it('without names is told apart by numbers', async () => {
+      await app.register(rateLimitPlugin, { limit: 9, window, name: 'default' });
+      const onRequest = [app.rateLimit({ limit: 8, window }), app.rateLimit({ limit: 7, window })];
+      app.get('/', { onRequest }, ok);
+      const { headers } = await app.inject('/');
+      expect(headers['ratelimit-policy']).to.equal(
+        '"default";q=9;w=60, "default-2";q=8;w=60, "default-3";q=7;w=60',
+      );
+      expect(headers['ratelimit']).to.match(
+        /^"default";r=8;t=\d+, "default-2";r=7;t=\d+, "default-3";r=6;t=\d+$/,
+      );
     });
 
     it('without options limits by the quota of the plugin: a 404 handler', async () => {

@@ -1,0 +1,103 @@
+import type { CompiledPolicy } from '../policy.js';
+import type { PolicySet } from '../stores/store.js';
+
+/** What of a policy set is the same in every response. */
+export interface Texts {
+  /** The index of each policy that is not a shadow. */
+  readonly enforced: readonly number[];
+  /** Of these, the quotas: the older dialects know no other units. */
+  readonly quotas: readonly number[];
+  /** Each policy's name, as a JSON string; and the beginning of its item in `RateLimit`. */
+  readonly names: readonly string[];
+  readonly items: readonly string[];
+  /** `RateLimit-Policy`, of draft-11 and of those before it. */
+  readonly structured: string;
+  readonly plain: string;
+}
+
+const texts = new WeakMap<PolicySet, Texts>();
+let lastSet: PolicySet | undefined;
+let lastTexts: Texts | undefined;
+
+export function textsOf(set: PolicySet): Texts {
+  if (set === lastSet) return lastTexts!;
+  let found = texts.get(set);
+  if (!found) texts.set(set, (found = compileTexts(set)));
+  lastSet = set;
+  lastTexts = found;
+  return found;
+}
+
+/** The texts of sets that came after others on a response, each with the last list that it came after. */
+const followers = new WeakMap<PolicySet, { readonly earlier: string; readonly texts: Texts }>();
+
+/**
+ * The texts of a set on a response that other limiters have written on: no two items of the lists have one name.
+ *
+ * @param earlier their `RateLimit-Policy`, of draft-11
+ */
+export function textsAfter(earlier: string, set: PolicySet): Texts {
+  const last = followers.get(set);
+  if (last?.earlier === earlier) return last.texts;
+  const texts = compileTexts(set, earlier);
+  followers.set(set, { earlier, texts });
+  return texts;
+}
+
+function compileTexts(set: PolicySet, earlier = ''): Texts {
+  const { policies } = set;
+  const names = numbered(
+    policies.map((policy) => nameOf(set, policy)),
+    earlier,
+  );
+  const enforced = [...policies.keys()].filter((i) => !policies[i]!.shadow);
+  const quotas = enforced.filter((i) => policies[i]!.kernel !== 'concurrency');
+  const strings = names.map(structuredString);
+  return {
+    enforced,
+    quotas,
+    names: names.map((name) => JSON.stringify(name)),
+    items: strings.map((string) => `${string};r=`),
+    structured: enforced.map((i) => strings[i]! + quotaText(policies[i]!)).join(', '),
+    plain: quotas.map((i) => `${policies[i]!.limit};w=${seconds(policies[i]!.window)}`).join(', '),
+  };
+}
+
+/** The names of one limiter; those that an earlier list has get a number: `default-2`. */
+function numbered(names: readonly string[], earlier: string): string[] {
+  const result = [...names];
+  names.forEach((name, i) => {
+    if (!isTold(earlier, name)) return;
+    let n = 2;
+    while (isTold(earlier, `${name}-${n}`) || result.includes(`${name}-${n}`)) n++;
+    result[i] = `${name}-${n}`;
+  });
+  return result;
+}
+
+/** Whether `RateLimit-Policy` has an item of this name. */
+function isTold(list: string, name: string): boolean {
+  return `, ${list}`.includes(`, ${structuredString(name)};`);
+}
+
+/** A sole policy without a name goes by its limiter's, so that those of several limiters can be told apart. */
+function nameOf({ name, policies }: PolicySet, policy: CompiledPolicy): string {
+  return policies.length === 1 && policy.name === 'default' && /^[\x20-\x7e]{1,64}$/.test(name)
+    ? name
+    : policy.name;
+}
+
+/** RFC 9651, section 3.3.3. */
+function structuredString(text: string): string {
+  return `"${text.replace(/["\\]/g, '\\$&')}"`;
+}
+
+function quotaText({ kernel, limit, window }: CompiledPolicy): string {
+  return kernel === 'concurrency'
+    ? `;q=${limit};qu="concurrent-requests"`
+    : `;q=${limit};w=${seconds(window)}`;
+}
+
+export function seconds(ms: number): number {
+  return Math.ceil(ms / 1000);
+}

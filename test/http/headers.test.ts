@@ -1,0 +1,131 @@
+// What is written without a server: `headgate/http`, and the lists of stacked limiters.
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { createLimiter, type Policy } from 'headgate';
+import { denial, rateLimitHeaders, type HeaderDialect } from 'headgate/http';
+import { compileHeaders } from '../../src/http/headers.js';
+import { problemOf } from '../../src/http/problem.js';
+import { runs } from '../support/random.js';
+
+const minute = { name: 'minute', algorithm: 'fixed-window', limit: 5, window: '1m' } as const;
+const slots = { name: 'slots', algorithm: 'concurrency', limit: 1, lease: '1m' } as const;
+const all: HeaderDialect[] = ['draft-6', 'draft-11', 'legacy'];
+
+describe('headgate/http', () => {
+  it('tells nothing of a shadow limiter, whatever it would have said', async () => {
+    const limiter = createLimiter({ policies: [minute], shadow: true });
+    for (const cost of [1, 5, 6, 0]) {
+      expect(rateLimitHeaders(await limiter.consume('k', { cost }), all)).to.deep.equal({});
+    }
+  });
+
+  it('tells of concurrency in draft-11 alone', async () => {
+    const limiter = createLimiter({ ...slots, ban: { after: 2, for: '1h' } });
+    const expected = [undefined, undefined, 'banned', 'banned'];
+    for (const reason of expected) {
+      const decision = await limiter.consume('k');
+      if (reason) expect(decision.reason).to.equal(reason);
+      expect(rateLimitHeaders(decision, ['draft-6', 'draft-7', 'legacy'])).to.deep.equal({});
+      expect(rateLimitHeaders(decision)).to.have.all.keys('RateLimit', 'RateLimit-Policy');
+    }
+  });
+
+  it('tells in the older dialects of a quota that denies, though slots deny longer', async () => {
+    const limiter = createLimiter({
+      policies: [
+        { ...slots, lease: '1h' },
+        { ...minute, limit: 1 },
+      ],
+    });
+    await limiter.consume('k');
+    const decision = await limiter.consume('k');
+    expect(decision.policy).to.equal('slots');
+    const { headers } = denial(decision, 'draft-6');
+    expect(headers).to.include({ 'RateLimit-Limit': '1', 'RateLimit-Remaining': '0', 'Retry-After': '3600' });
+    expect(Number(headers['RateLimit-Reset'])).to.be.within(59, 60);
+  });
+
+  it('says when to come again, if waiting helps', async () => {
+    const limiter = createLimiter({ policies: [minute], ban: { after: 9, for: '1h' } });
+    const never = denial(await limiter.consume('k', { cost: 6 }));
+    expect(never.status).to.equal(429);
+    expect(never.headers).not.to.have.property('Retry-After');
+    await limiter.consume('k', { cost: 5 });
+    expect(denial(await limiter.consume('k')).headers).to.have.property('Retry-After', '60');
+    await limiter.ban('k', '1h');
+    expect(denial(await limiter.consume('k', { cost: 6 })).headers).to.have.property('Retry-After', '3600');
+  });
+});
+
+describe('stacked limiters', () => {
+  it('are numbered by what comes before them on each response', async () => {
+    const write = compileHeaders('draft-11');
+    const [free, pro, all] = ['tier', 'pro', 'tier'].map((name) =>
+      createLimiter({ policies: [{ ...minute, name }] }),
+    );
+    const policyOf = async (...stack: (typeof all)[]) => {
+      const fields: Record<string, string> = {};
+      const target = {
+        getHeader: (_: unknown, field: string) => fields[field],
+        setHeader: (_: unknown, field: string, value: string) => void (fields[field] = value),
+      };
+      for (const [i, limiter] of stack.entries()) write(target, {}, await limiter!.consume('k'), i > 0);
+      return fields['RateLimit-Policy'];
+    };
+    for (let i = 0; i < 2; i++) {
+      expect(await policyOf(free, all)).to.equal('"tier";q=5;w=60, "tier-2";q=5;w=60');
+      expect(await policyOf(pro, all)).to.equal('"pro";q=5;w=60, "tier";q=5;w=60');
+      expect(await policyOf(all)).to.equal('"tier";q=5;w=60');
+    }
+  });
+
+  it('have one item each in RateLimit and RateLimit-Policy, of one name, in one order', async () => {
+    const write = compileHeaders(['draft-11', 'draft-6']);
+    // Few letters, so that they meet: quotes, separators, and what looks like a number of ours.
+    const name = fc
+      .array(fc.constantFrom('a', '-2', '-3', '"', '\\', ', ', ';', 'q=1'), { minLength: 1, maxLength: 3 })
+      .map((parts) => parts.join(''));
+    const set = fc.uniqueArray(fc.record({ name, shadow: fc.boolean() }), {
+      selector: (policy) => policy.name,
+      minLength: 1,
+      maxLength: 3,
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(set, { minLength: 1, maxLength: 5 }), async (stack) => {
+        const fields = new Map<string, string>();
+        const target = {
+          getHeader: (map: typeof fields, field: string) => map.get(field),
+          setHeader: (map: typeof fields, field: string, value: string) => void map.set(field, value),
+        };
+        const names: string[] = [];
+        for (const [i, policies] of stack.entries()) {
+          const decision = await createLimiter({
+            policies: policies.map((policy): Policy => ({ ...minute, limit: 1, ...policy })),
+          }).consume('k', { cost: 2 });
+          const texts = write(target, fields, decision, i > 0);
+          const problem = JSON.parse(problemOf(decision, 429, texts)) as Record<string, string[]>;
+          names.push(...(problem['violated-policies'] ?? []));
+        }
+        expect(new Set(names).size).to.equal(names.length);
+        expect(itemsOf(fields.get('RateLimit'))).to.deep.equal(names);
+        expect(itemsOf(fields.get('RateLimit-Policy'))).to.deep.equal(names);
+      }),
+      runs('memory', 300, 0),
+    );
+  });
+});
+
+/** The strings of a structured list (RFC 9651), read character by character. */
+function itemsOf(list = ''): string[] {
+  const names: string[] = [];
+  for (let i = 0; i < list.length;) {
+    let name = '';
+    expect(list[i++]).to.equal('"');
+    for (; list[i] !== '"'; i++) name += list[i] === '\\' ? list[++i] : list[i];
+    names.push(name);
+    const end = list.indexOf(', ', i);
+    expect(list.slice(i + 1, end < 0 ? undefined : end)).to.match(/^(;[a-z]+=\d+)+$/);
+    i = end < 0 ? list.length : end + 2;
+  }
+  return names;
+}
