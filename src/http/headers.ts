@@ -148,7 +148,7 @@ export function retryAfterSeconds(decision: Decision): number {
 
 /** Time until the whole quota is back, ms; of a denial, until the request is admitted: some clients wait that long. */
 function resetMs(decision: Decision): number {
-  return decision.reason === undefined ? decision.resetAfterMs : waitMs(decision);
+  return decision.retryAfterMs === 0 ? decision.resetAfterMs : waitMs(decision);
 }
 
 function secondsToReset(decision: Decision): number {

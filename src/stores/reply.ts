@@ -15,10 +15,11 @@ export function flawOf(reply: unknown, set: PolicySet): HeadgateError | undefine
 }
 
 function isReply(reply: Partial<Reply> | null | undefined, { policies, ban: banning }: PolicySet): boolean {
-  const { now, ban, verdicts, degraded } = reply ?? {};
+  const { now, ban, verdicts, full = 0, degraded } = reply ?? {};
   if (!Number.isSafeInteger(now) || now! < 0 || !Number.isSafeInteger(ban) || !Array.isArray(verdicts))
     return false;
   if (ban !== 0 && !banning) return false;
+  if (!Number.isSafeInteger(full) || full < 0) return false;
   if (ban! > 0 || degraded === 'allow' || degraded === 'deny') return verdicts.length === 0;
   if (verdicts.length !== 3 * policies.length) return false;
   for (let i = 0; i < verdicts.length; i += 3) {

@@ -55,7 +55,8 @@ export class Quota implements Counter {
   #counted(key: string, units: number, { decision, end }: Asked): Counted {
     if (!decision.allowed) return this.#deny(key, units, end);
     return {
-      used: units - decision.remaining,
+      // A memory store without room has counted nothing, but this request is one.
+      used: Math.max(1, units - decision.remaining),
       denied: false,
       resetTime: new Date(end),
       undo: () => decision.refund(),
