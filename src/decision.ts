@@ -93,7 +93,7 @@ export class Decision {
     return this.#made;
   }
 
-  /** Units that are charged for it now: its cost, or what `settle` made of it; 0 if it was denied. */
+  /** Units that are charged for it now: its cost, or what `settle` made of it; 0 if it was denied, or no store could remember it. */
   get charged(): number {
     return this.#charge()?.units ?? 0;
   }

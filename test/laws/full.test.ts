@@ -83,6 +83,17 @@ describe('law 11, bans by hand on a full memory store', () => {
     expect((await reasonsOf(opened, 'banned')).filter((reason) => reason !== 'banned')).to.have.lengthOf(1);
   });
 
+  it('tell a ban by denials from one by hand that the same key had before', async () => {
+    const { clock, limiter } = open({ ...ONE, ban: { after: 1, for: '24h' } });
+    await limiter.ban('abuser', '1s');
+    clock.now += SECOND;
+    for (let i = 0; i < 2; i++) await limiter.consume('abuser');
+    for (let i = 1; i < MAX_KEYS; i++) await limiter.ban(`banned ${i}`, '1h');
+    expect((await limiter.peek('abuser')).reason).to.equal('banned');
+    await limiter.ban('one more', '1h');
+    expect((await limiter.peek('abuser')).reason).to.equal('store-full');
+  });
+
   it('hold for a key that is known, without room for another', async () => {
     const opened = open(ONE);
     const { limiter } = opened;

@@ -98,7 +98,11 @@ export class Quota implements Counter {
   /** A decision, and when its window ends. Memory decides at once: nobody else does between it and `now`. */
   #ask(key: string, cost: number, set?: PolicySet): MaybePromise<Asked> {
     const answer = this.#limiter.decide(String(key), cost, set);
-    const timed = (decision: Decision): Asked => ({ decision, end: this.#now() + decision.resetAfterMs });
+    const timed = (decision: Decision): Asked => {
+      // A memory store without room denies for longer than a window that is not there.
+      const { resetAfterMs, retryAfterMs = 0 } = decision;
+      return { decision, end: this.#now() + Math.max(resetAfterMs, retryAfterMs) };
+    };
     return isPromise(answer) ? answer.then(timed) : timed(answer);
   }
 
