@@ -11,7 +11,7 @@ export interface Override {
   readonly retryAfterMs: number | undefined;
 }
 
-/** Why a request was denied; or, where a shadow let it pass, would have been; or why it was not counted, or not decided at all. */
+/** Why a request was denied; or, where a shadow let it pass, would have been; or why it was not counted, or not decided. */
 export type Reason =
   | 'quota-exceeded'
   | 'cost-exceeds-capacity'
@@ -93,7 +93,7 @@ export class Decision {
     return this.#made;
   }
 
-  /** Units that are charged for it now: its cost, or what `settle` made of it; 0 if it was denied, or no store could remember it. */
+  /** Units that are charged for it now: its cost, or what `settle` made of it; 0 if it was denied or not counted. */
   get charged(): number {
     return this.#charge()?.units ?? 0;
   }

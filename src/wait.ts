@@ -198,7 +198,8 @@ export class WaitingRoom {
 
 /**
  * How long a denial lasts at least (`known`), and how long to sleep before asking again. Nobody can tell when a slot of a
- * concurrency policy is released, a store is back or has room: there the sleeps grow. `known` is undefined for a cost above a capacity.
+ * concurrency policy is released, or a store is back or has room: there the sleeps grow. `known` is undefined for a cost above
+ * a capacity.
  */
 function delays(decision: Decision, poll: number): { known: number | undefined; sleep: number } {
   const { reason } = decision;

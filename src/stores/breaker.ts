@@ -13,7 +13,9 @@ export interface Health {
   readonly failures: number;
   /** The last failure, if there was any since the store last answered. */
   readonly lastError: HeadgateError | undefined;
-  /** Of a memory store: how often it had no room for a new key, for which `onFull` decides. */
+  /**
+   * Of a memory store: how often a new key found no room. Then `onFull` decides; a ban by hand evicts who is denied instead.
+   */
   readonly unremembered?: number;
 }
 

@@ -43,7 +43,7 @@ export class Table {
   #handPage = 0;
   #hand = 0;
   #unremembered = 0;
-  /** When there was no room: of the keys that were seen, the slot of the first that may be evicted, and when; else 0. */
+  /** Of the keys that were seen when there was no room, the slot of the first that may be evicted (0: none), and when. */
   #nextRoom = 0;
   #nextRoomAt = 0;
   /** Who came last often comes next. */
@@ -107,9 +107,9 @@ export class Table {
   /**
    * A slot for the key that was not found just now; 0 if all that could make room are denied or banned.
    *
-   * @param ban for a ban by hand: one of those gives way
+   * @param byHand it will be banned by hand: one of those gives way
    */
-  create(now: number, ban = false): number {
+  create(now: number, byHand = false): number {
     // Look at a few old slots for each new one: what has expired is found without a timer.
     if (this.#size < this.#maxKeys) this.#sweep(now);
     else {
@@ -117,7 +117,7 @@ export class Table {
       if (victim === 0) {
         this.#unremembered++;
         warnFull(this.#maxKeys);
-        if (!ban) return 0;
+        if (!byHand) return 0;
         victim = this.#findForBan(now);
       }
       this.#remove(victim);

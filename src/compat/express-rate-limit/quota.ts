@@ -99,7 +99,7 @@ export class Quota implements Counter {
   #ask(key: string, cost: number, set?: PolicySet): MaybePromise<Asked> {
     const answer = this.#limiter.decide(String(key), cost, set);
     const timed = (decision: Decision): Asked => {
-      // A memory store without room denies for longer than a window that is not there.
+      // A full memory store denies keys whose window has not begun, until it has room.
       const { resetAfterMs, retryAfterMs = 0 } = decision;
       return { decision, end: this.#now() + Math.max(resetAfterMs, retryAfterMs) };
     };
