@@ -11,7 +11,7 @@ export interface Override {
   readonly retryAfterMs: number | undefined;
 }
 
-/** Why a request was denied; or, where a shadow let it pass, would have been; or why it was not decided at all. */
+/** Why a request was denied; or, where a shadow let it pass, would have been; or why it was not counted, or not decided. */
 export type Reason =
   | 'quota-exceeded'
   | 'cost-exceeds-capacity'
@@ -19,6 +19,7 @@ export type Reason =
   | 'queue-full'
   | 'deny-listed'
   | 'allow-listed'
+  | 'store-full'
   | 'store-error';
 
 /** What one policy says. */
@@ -94,7 +95,7 @@ export class Decision {
     return this.#made;
   }
 
-  /** Units that are charged for it now: its cost, or what `settle` made of it; 0 if it was denied. */
+  /** Units that are charged for it now: its cost, or what `settle` made of it; 0 if it was denied or not counted. */
   get charged(): number {
     return this.#charge()?.units ?? 0;
   }
@@ -194,9 +195,9 @@ export function conclude(
   const decider = list.length > 1 ? deciderOf(policies, list) : 0;
   const verdict = list[decider];
   const denies = verdict !== undefined && !verdict.allowed && !policies[decider]!.shadow;
-  const other = override ?? (reply.ban === 0 ? undefined : banOf(reply));
+  const other = override ?? (reply.ban === 0 && reply.full === undefined ? undefined : overrideOf(reply));
   const allowed = other ? other.allowed : !denies;
-  return new Decision(allowed && verdict ? account : undefined, query, reply, list, {
+  return new Decision(allowed && !other ? account : undefined, query, reply, list, {
     allowed: allowed || shadow,
     shadow,
     verdict,
@@ -247,7 +248,8 @@ export function outweighs(verdict: Verdict, other: Verdict): boolean {
   return (verdict.retryAfterMs ?? Infinity) > (other.retryAfterMs ?? Infinity);
 }
 
-function banOf({ ban }: Reply): Override {
+function overrideOf({ ban, full }: Reply): Override {
+  if (full !== undefined) return { allowed: full === 0, reason: 'store-full', retryAfterMs: full };
   return { allowed: false, reason: 'banned', retryAfterMs: Math.abs(ban) };
 }
 

@@ -8,7 +8,7 @@ import { HeadgateError, invalidOption } from './errors.js';
 import { compilePolicies, POLICY_FIELDS, type CompiledPolicy, type Policy } from './policy.js';
 import { HoldQueue, unitTime } from './queue.js';
 import { checkTimeout, withFailurePolicy, type FailureOptions } from './stores/failure.js';
-import type { Health } from './stores/breaker.js';
+import { UP, type Health } from './stores/breaker.js';
 import { listen, type Listener } from './stores/eventual.js';
 import { memoryStore } from './stores/memory.js';
 import { claimName } from './stores/names.js';
@@ -103,8 +103,6 @@ const OVERRIDES: Readonly<Record<NonNullable<Reply['degraded']>, Override | unde
   allow: { allowed: true, reason: 'store-error', retryAfterMs: 0 },
   deny: { allowed: false, reason: 'store-error', retryAfterMs: 1000 },
 };
-
-const UP: Health = { state: 'up', since: Date.now(), failures: 0, lastError: undefined };
 
 const LEASE_PREFIX = randomBytes(9).toString('base64url');
 let leases = 0;

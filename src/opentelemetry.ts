@@ -33,6 +33,7 @@ class Names {
  *   one that decided), `degraded`;
  * - `headgate.near_limit` (counter): admitted with little left, by `limiter` and `policy`; its share of the decisions warns early;
  * - `headgate.shadow.denials` (counter): what a shadow policy would have denied, by `limiter` and `policy`;
+ * - `headgate.store.full` (counter): requests for whose key a memory store had no room, by `limiter` and `outcome`;
  * - `headgate.store.duration` (histogram, ms): until the answer, by `limiter`, `degraded` and `failed`;
  * - `headgate.degraded.time` (counter, s): how long stores have been down.
  *
@@ -52,6 +53,9 @@ export function instrument(options: InstrumentOptions = {}): () => void {
   const shadows = meter.createCounter('headgate.shadow.denials', {
     description: 'What shadow policies would have denied',
   });
+  const full = meter.createCounter('headgate.store.full', {
+    description: 'Requests for whose key a memory store had no room',
+  });
   const duration = meter.createHistogram('headgate.store.duration', {
     description: "Time until the store's answer",
     unit: 'ms',
@@ -66,11 +70,13 @@ export function instrument(options: InstrumentOptions = {}): () => void {
   const onDecision = (message: unknown): void => {
     const { limiter, shadow, decision } = message as DecisionMessage;
     const { allowed, reason, policy } = decision;
-    const would = shadow && reason !== undefined && reason !== 'allow-listed';
+    const would = shadow && decision.retryAfterMs !== 0;
+    const outcome = would ? 'shadow-denied' : allowed ? 'allowed' : 'denied';
     const at: Attributes = { limiter: names.bounded(limiter) };
+    if (reason === 'store-full') full.add(1, { ...at, outcome });
     decisions.add(1, {
       ...at,
-      outcome: would ? 'shadow-denied' : allowed ? 'allowed' : 'denied',
+      outcome,
       ...(reason && { reason }),
       ...(policy !== undefined && { policy: names.bounded(policy) }),
       degraded: decision.degraded,

@@ -198,11 +198,13 @@ export class WaitingRoom {
 
 /**
  * How long a denial lasts at least (`known`), and how long to sleep before asking again. Nobody can tell when a slot of a
- * concurrency policy is released or a store is back: there the sleeps grow. `known` is undefined for a cost above a capacity.
+ * concurrency policy is released, or a store is back or has room: there the sleeps grow. `known` is undefined for a cost above
+ * a capacity.
  */
 function delays(decision: Decision, poll: number): { known: number | undefined; sleep: number } {
+  const { reason } = decision;
   if (decision.retryAfterMs === undefined) return { known: undefined, sleep: 0 };
-  if (decision.reason === 'store-error') return { known: 0, sleep: poll };
+  if (reason === 'store-error' || reason === 'store-full') return { known: 0, sleep: poll };
   const { policies } = decision.set;
   let known = 0;
   let slots = false;
@@ -212,7 +214,7 @@ function delays(decision: Decision, poll: number): { known: number | undefined; 
     if (kernel === 'concurrency') slots = true;
     else known = Math.max(known, retryAfterMs);
   });
-  if (decision.reason === 'banned') known = decision.retryAfterMs;
+  if (reason === 'banned') known = decision.retryAfterMs;
   return { known, sleep: Math.max(known, slots ? Math.min(poll, decision.retryAfterMs) : 0, 1) };
 }
 

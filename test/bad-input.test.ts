@@ -251,6 +251,12 @@ const rows: readonly Row[] = [
     fix: 'function',
   },
   {
+    option: 'memoryStore.onFull',
+    with: (value) => () => memoryStore({ onFull: value }),
+    wrong: ['', 'allow', 'Deny', 5, true, null, {}],
+    fix: "'admit', 'deny'",
+  },
+  {
     option: 'memoryStore',
     with: (value) => () => memoryStore(value),
     wrong: [null, 5, 'x', true, []],

@@ -20,6 +20,7 @@ const JUNK: readonly unknown[] = [
   ...[undefined, null, '0', NaN, 0.5, 2 ** 60].map((ban) => ({ ...sound, ban })),
   // Banned: but the limiter has no bans, or policies were asked all the same.
   ...[1_000, -1_000].map((ban) => ({ ...sound, ban })),
+  ...[null, '0', NaN, 0.5, -1, true].map((full) => ({ ...sound, full })),
   ...[undefined, null, '0,4,1000', {}, new Set([0, 4, 1_000])].map((verdicts) => ({ ...sound, verdicts })),
   ...[[], [0], [0, 4], [0, 4, 1_000, 0], [0, 4, 1_000, 0, 4, 1_000], [[0, 4, 1_000]]].map((verdicts) => ({
     ...sound,

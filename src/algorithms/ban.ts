@@ -7,6 +7,7 @@ interface BanState {
   /** The ban's end, and its length. */
   banned: number;
   length: number;
+  byHand: boolean;
   /** The length of the last ban by denials, from which the next one grows. */
   last: number;
 }
@@ -18,7 +19,7 @@ export class BanColumn {
   #read(slot: number, p: CompiledBan, now: number, writable: boolean): BanState {
     const stored = this.#states.get(slot);
     if (!stored || this.#stop(stored, p) <= now)
-      return { denials: 0, counted: 0, banned: 0, length: 0, last: 0 };
+      return { denials: 0, counted: 0, banned: 0, length: 0, byHand: false, last: 0 };
     const state = { ...stored };
     if (state.counted > now + p.within || state.banned > now + state.length) {
       // The clock went back, or the span was shortened: no ban is longer than it was made.
@@ -50,7 +51,14 @@ export class BanColumn {
     let length = 0;
     if (state.denials >= p.after) {
       length = state.last === 0 ? p.first : Math.min(p.max, Math.floor((state.last * p.factor) / 1000));
-      Object.assign(state, { denials: 0, counted: 0, banned: now + length, length, last: length });
+      Object.assign(state, {
+        denials: 0,
+        counted: 0,
+        banned: now + length,
+        length,
+        byHand: false,
+        last: length,
+      });
     }
     this.#states.set(slot, state);
     return length;
@@ -60,12 +68,17 @@ export class BanColumn {
   set(slot: number, p: CompiledBan, now: number, length: number): void {
     const state = this.#read(slot, p, now, true);
     if (length === 0) this.#states.delete(slot);
-    else this.#states.set(slot, { ...state, banned: now + length, length });
+    else this.#states.set(slot, { ...state, banned: now + length, length, byHand: true });
   }
 
   /** When a slot's last ban ends; 0 if it has had none. */
   end(slot: number): number {
     return this.#states.get(slot)?.banned ?? 0;
+  }
+
+  /** Whether a slot's last ban was one by hand. */
+  isByHand(slot: number): boolean {
+    return this.#states.get(slot)?.byHand ?? false;
   }
 
   /** When all that a slot's state says is past. */

@@ -109,7 +109,9 @@ function quotaOf({ set, policies, reason, retryAfterMs }: Decision, { quotas }: 
   if (reason === 'banned') return { allowed: false, limit, remaining: 0, resetMs: retryAfterMs! };
   const verdict = policies[tightest]!;
   const { remaining } = verdict;
-  if (reason === 'queue-full') return { allowed: false, limit, remaining, resetMs: retryAfterMs! };
+  // What is left of the quota is not why it waits.
+  const noRoom = reason === 'queue-full' || reason === 'store-full';
+  if (noRoom && retryAfterMs) return { allowed: false, limit, remaining, resetMs: retryAfterMs };
   return {
     allowed: verdict.allowed,
     limit,

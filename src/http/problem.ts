@@ -7,9 +7,9 @@ export function statusOf(decision: Decision, quota: number): number {
   return isOurs(decision) ? 503 : quota;
 }
 
-/** Not the client's doing: the store is away, or too many requests are held. */
+/** Not the client's doing: the store is away or full, or too many requests are held. */
 function isOurs({ reason }: Decision): boolean {
-  return reason === 'store-error' || reason === 'queue-full';
+  return reason === 'store-error' || reason === 'store-full' || reason === 'queue-full';
 }
 
 const REGISTRY = 'https://iana.org/assignments/http-problem-types';

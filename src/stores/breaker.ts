@@ -13,7 +13,14 @@ export interface Health {
   readonly failures: number;
   /** The last failure, if there was any since the store last answered. */
   readonly lastError: HeadgateError | undefined;
+  /**
+   * Of a memory store: how often a new key found no room. Then `onFull` decides; a ban by hand evicts who is denied instead.
+   */
+  readonly unremembered?: number;
 }
+
+/** Of a store that is never away. */
+export const UP: Health = { state: 'up', since: Date.now(), failures: 0, lastError: undefined };
 
 /** It takes so many failures in a row, and so long, ms: of a cluster one node may fail while others answer. */
 const FAILURES = 5;

@@ -31,7 +31,10 @@ export interface FailureOptions {
   localShare?: number;
   /** How long the store may take: from `'1ms'` to `'1m'`, default `'100ms'`. */
   timeout?: Duration;
-  /** Called when the store is found down, and when it is up again. What it throws is reported as a process warning. */
+  /**
+   * Called when the store is found down, and when it is up again: never of a memory store. What it throws is reported as a
+   * process warning.
+   */
   onHealth?: (health: Health) => void;
 }
 

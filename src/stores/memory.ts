@@ -1,6 +1,7 @@
 import { ConcurrencyColumn } from '../algorithms/concurrency.js';
 import type { Column } from '../algorithms/index.js';
-import { checkFunction, checkInteger, checkShape } from '../validate.js';
+import { checkChoice, checkFunction, checkInteger, checkShape } from '../validate.js';
+import { UP, type Health } from './breaker.js';
 import { small } from './reply.js';
 import {
   NEVER,
@@ -22,9 +23,19 @@ export interface MemoryStoreOptions {
   clock?: Clock;
   /**
    * The most keys kept per limiter name: 100 to 16,000,000, default 1,000,000. At the cap, keys that are as good as new make
-   * room; then keys that are neither denied nor banned. If there are none, further keys are admitted without being remembered.
+   * room; then keys that are neither denied nor banned. If there are none, `onFull` decides.
    */
   maxKeys?: number;
+  /**
+   * What becomes of a request whose key finds no room, as all others are denied or banned. The decision's `reason` is `'store-full'`:
+   * - `'admit'` (default): it is admitted if its policies admit a new key, and not charged. Its key is not limited meanwhile;
+   * - `'deny'`: it is denied, 503 over HTTP, until there may be room (`retryAfterMs`, estimated). Whoever can fill the store
+   *   keeps new clients out.
+   *
+   * A ban by hand always finds room. It evicts a key that is denied, else one that is banned by denials, and only then one that is
+   * banned by hand: of each kind the one that is free soonest.
+   */
+  onFull?: 'admit' | 'deny';
 }
 
 /** A policy set's part of a table. */
@@ -54,6 +65,7 @@ class MemoryStore implements Store {
   readonly embedded = true;
   readonly #clock: Clock;
   readonly #maxKeys: number;
+  readonly #onFull: MemoryStoreOptions['onFull'];
   readonly #tables = new Map<string, Table>();
   readonly #views = new WeakMap<PolicySet, View>();
   /** The step of the last reset. */
@@ -61,9 +73,10 @@ class MemoryStore implements Store {
   #lastSet: PolicySet | undefined;
   #lastView: View | undefined;
 
-  constructor(clock: Clock, maxKeys: number) {
+  constructor(clock: Clock, maxKeys: number, onFull: MemoryStoreOptions['onFull']) {
     this.#clock = clock;
     this.#maxKeys = maxKeys;
+    this.#onFull = onFull;
   }
 
   /** How many keys have state now, or had not long ago. */
@@ -71,6 +84,12 @@ class MemoryStore implements Store {
     let size = 0;
     for (const table of this.#tables.values()) size += table.size;
     return size;
+  }
+
+  get health(): Health {
+    let unremembered = 0;
+    for (const table of this.#tables.values()) unremembered += table.unremembered;
+    return { ...UP, unremembered };
   }
 
   #view(set: PolicySet, now: number): View {
@@ -104,7 +123,9 @@ class MemoryStore implements Store {
     let columns = view.columns(slot);
     const admitted = look(columns, set, slot, cost, now, !peek);
     let struck = 0;
-    if (!peek && (admitted ? cost > 0 : ban !== undefined)) {
+    if (peek) {
+      if (slot === 0 && admitted && cost > 0 && table.isFull(now)) return this.#full(view, set, now);
+    } else if (admitted ? cost > 0 : ban !== undefined) {
       if (slot === 0) {
         slot = table.create(now);
         if (view.columns(slot) !== columns) {
@@ -112,12 +133,26 @@ class MemoryStore implements Store {
           look(columns, set, slot, cost, now, true);
         }
       }
-      if (slot === 0) pretend(columns, admitted ? cost : 0);
-      else if (admitted) commit(columns, set, slot, cost, now, lease);
+      if (slot === 0) {
+        if (admitted) return this.#full(view, set, now);
+      } else if (admitted) commit(columns, set, slot, cost, now, lease);
       else struck = table.pageOf(slot).bans.strike(slot & WITHIN, ban!, now);
     }
     if (slot !== 0 && !peek) table.deny(slot, columns.length, deniedUntil(columns, set, now));
     return { now, step: this.#step(now), ban: struck === 0 ? 0 : -struck, verdicts: verdictsOf(columns) };
+  }
+
+  /** The answer to a query that its policies admit, as they have just said, and that cannot be remembered. */
+  #full(view: View, { policies }: PolicySet, now: number): Reply {
+    // What is only watched is not denied.
+    const denies = this.#onFull === 'deny' && policies.some(({ shadow }) => !shadow);
+    return {
+      now,
+      step: this.#step(now),
+      ban: 0,
+      verdicts: verdictsOf(view.columns(0)),
+      full: denies ? view.table.roomIn(now) : 0,
+    };
   }
 
   adjust({ set, key, units, charged }: Change): ChangeReply {
@@ -177,7 +212,7 @@ class MemoryStore implements Store {
     const now = this.#clock();
     const view = this.#view(set, now);
     const { table } = view;
-    const slot = view.find(key) || table.create(now);
+    const slot = view.find(key) || (duration > 0 ? table.create(now, true) : 0);
     if (slot !== 0) table.pageOf(slot).bans.set(slot & WITHIN, set.ban!, now, duration);
   }
 }
@@ -215,11 +250,6 @@ function commit(
   }
 }
 
-/** There is no room to remember it: what is left is said as if it were remembered. */
-function pretend(columns: readonly Column[], cost: number): void {
-  for (const column of columns) if (admits(column)) column.remaining = Math.max(0, column.remaining - cost);
-}
-
 function admits({ wait }: Column): boolean {
   return wait === 0 || wait < NEVER;
 }
@@ -251,8 +281,10 @@ function verdictsOf(columns: readonly Column[]): number[] {
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
 export function memoryStore(options: MemoryStoreOptions = {}): Store & { readonly size: number } {
-  checkShape('memoryStore', options, ['clock', 'maxKeys']);
+  checkShape('memoryStore', options, ['clock', 'maxKeys', 'onFull']);
+  const { onFull: given = 'admit' } = options;
   const maxKeys =
     options.maxKeys === undefined ? 1e6 : checkInteger('memoryStore.maxKeys', options.maxKeys, 100, 16e6);
-  return new MemoryStore(checkFunction('memoryStore.clock', options.clock) ?? Date.now, maxKeys);
+  const onFull = checkChoice('memoryStore.onFull', given, ['admit', 'deny']);
+  return new MemoryStore(checkFunction('memoryStore.clock', options.clock) ?? Date.now, maxKeys, onFull);
 }

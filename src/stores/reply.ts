@@ -15,7 +15,7 @@ export function flawOf(reply: unknown, set: PolicySet): HeadgateError | undefine
 }
 
 function isReply(reply: Partial<Reply> | null | undefined, { policies, ban: banning }: PolicySet): boolean {
-  const { now, step, ban, verdicts, degraded } = reply ?? {};
+  const { now, step, ban, verdicts, full = 0, degraded } = reply ?? {};
   if (
     !Number.isSafeInteger(step) ||
     !Number.isSafeInteger(now) ||
@@ -25,6 +25,7 @@ function isReply(reply: Partial<Reply> | null | undefined, { policies, ban: bann
   )
     return false;
   if (ban !== 0 && !banning) return false;
+  if (!Number.isSafeInteger(full) || full < 0) return false;
   if (ban! > 0 || degraded === 'allow' || degraded === 'deny') return verdicts.length === 0;
   if (verdicts.length !== 3 * policies.length) return false;
   for (let i = 0; i < verdicts.length; i += 3) {

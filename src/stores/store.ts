@@ -58,6 +58,11 @@ export interface Reply {
   readonly ban: number;
   /** A verdict (three integers) per policy, in the set's order; empty if banned, or if no store could decide. */
   readonly verdicts: readonly number[];
+  /**
+   * Set by a store that had no room for what the verdicts admit, so that it charged nothing. 0: the query is admitted all the same.
+   * More: it is denied, and there may be room in so many ms.
+   */
+  readonly full?: number;
   /** Set by the failure policy: the store could not be asked, and how the query was answered instead. */
   readonly degraded?: 'local' | 'allow' | 'deny';
 }
@@ -103,7 +108,7 @@ export interface LeaseChange extends Subject {
 export interface Store {
   /** It decides in this process, at once, and is never away: it needs no failure policy. */
   readonly embedded?: boolean;
-  /** Set by the failure policy. */
+  /** Of the failure policy, and of a memory store. */
   readonly health?: Health;
   /** Decides a query; charges only if every policy that is not a shadow admits. */
   decide(query: Query): MaybePromise<Reply>;

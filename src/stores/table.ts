@@ -1,6 +1,7 @@
 import { algorithms, type Column } from '../algorithms/index.js';
 import type { CompiledBan } from '../ban.js';
 import type { CompiledPolicy } from '../policy.js';
+import { warnOnce } from '../warnings.js';
 import { fingerprint, takeFingerprint } from './fingerprint.js';
 import { Page, PAGE_BITS, WITHIN } from './page.js';
 import { Resets } from './resets.js';
@@ -11,6 +12,13 @@ const SWEPT = 2;
 const LOOKS = 16;
 /** ... and how many until one is found that is neither denied nor banned. Bounds the pause. */
 const MOST_LOOKS = 64;
+/** How many of them a ban by hand compares, if none of those made room. */
+const LOOKS_FOR_BAN = 4096;
+
+/** What a ban by hand evicts: the first of these kinds that it finds. */
+const DENIED = 0;
+const BANNED = 1;
+const BANNED_BY_HAND = 2;
 
 /**
  * The state of all limiters of one name: a slot a key, in pages, a column a policy. A slot's number tells its page, and is good
@@ -36,6 +44,10 @@ export class Table {
   /** The slot that was looked at last, to find one that is as good as new. */
   #handPage = 0;
   #hand = 0;
+  #unremembered = 0;
+  /** Of the keys that were seen when there was no room, the slot of the first that may be evicted (0: none), and when. */
+  #nextRoom = 0;
+  #nextRoomAt = 0;
   /** Who came last often comes next. */
   #lastKey: string | undefined;
   #lastSlot = 0;
@@ -50,6 +62,11 @@ export class Table {
   /** Keys that have a slot. */
   get size(): number {
     return this.#size;
+  }
+
+  /** How often there was no room for a new key. */
+  get unremembered(): number {
+    return this.#unremembered;
   }
 
   /** The number of a selection: of policies that decide together. */
@@ -89,11 +106,24 @@ export class Table {
     return (this.#lastSlot = (page.id << PAGE_BITS) + slot);
   }
 
-  /** A slot for the key that was not found just now; 0 if all that could make room are denied or banned. */
-  create(now: number): number {
+  /**
+   * A slot for the key that was not found just now; 0 if all that could make room are denied or banned.
+   *
+   * @param byHand it will be banned by hand: one of those gives way
+   */
+  create(now: number, byHand = false): number {
     // Look at a few old slots for each new one: what has expired is found without a timer.
     if (this.#size < this.#maxKeys) this.#sweep(now);
-    else if (!this.#makeRoom(now)) return 0;
+    else {
+      let victim = this.#findRoom(now);
+      if (victim === 0) {
+        this.#unremembered++;
+        warnFull(this.#maxKeys);
+        if (!byHand) return 0;
+        victim = this.#findForBan(now);
+      }
+      this.#remove(victim);
+    }
     let page = this.#current();
     while (page.isFull) {
       this.#extend(page);
@@ -101,6 +131,20 @@ export class Table {
     }
     this.#size++;
     return (page.id << PAGE_BITS) + page.add();
+  }
+
+  /** Whether `create` would find no room. */
+  isFull(now: number): boolean {
+    if (this.#size < this.#maxKeys) return false;
+    const [page, hand] = [this.#handPage, this.#hand];
+    const full = this.#findRoom(now) === 0;
+    [this.#handPage, this.#hand] = [page, hand];
+    return full;
+  }
+
+  /** The time until there is room for one key, after there was none: at least a second. */
+  roomIn(now: number): number {
+    return Math.max(1000, this.#nextRoomAt - now);
   }
 
   /**
@@ -124,7 +168,7 @@ export class Table {
   /** Makes room for more keys of a page. */
   #extend(page: Page): void {
     const { id, depth, ending } = page;
-    this.#lastKey = undefined;
+    this.#forgetSlots();
     if (!page.isLarge) {
       this.#put(page.part(id, depth, ending));
       return;
@@ -151,30 +195,64 @@ export class Table {
   }
 
   /**
-   * Frees a slot that is as good as new, or else one that is not denied: of those seen, the one that would be new soonest. False if
-   * there is none.
+   * A slot that is as good as new, or else one that is not denied: of those seen, the one that would be new soonest. 0 if there
+   * is none.
    */
-  #makeRoom(now: number): boolean {
-    const seconds = Math.floor((now - this.#epoch) / 1000);
+  #findRoom(now: number): number {
     let victim = 0;
     let soonest = Infinity;
-    for (let looks = 1; looks <= MOST_LOOKS && !(looks > LOOKS && victim !== 0); looks++) {
-      const slot = this.#nextKey();
+    let nextRoom = 0;
+    let nextRoomAt = Infinity;
+    for (let looks = 0; looks <= MOST_LOOKS && !(looks > LOOKS && victim !== 0); looks++) {
+      // What was promised to whoever found no room before comes first.
+      const slot = looks === 0 ? this.#nextRoom : this.#nextKey();
+      if (slot === 0) continue;
       const page = this.pageOf(slot);
       const within = slot & WITHIN;
       const until = page.until(within, this.ban);
-      if (until <= now) {
+      if (until <= now) return slot;
+      const heldUntil = Math.max(this.#deniedUntil(page, within), page.bans.end(within));
+      if (heldUntil <= now) {
+        if (until >= soonest) continue;
         victim = slot;
-        break;
+        soonest = until;
+      } else if (Math.min(until, heldUntil) < nextRoomAt) {
+        nextRoom = slot;
+        nextRoomAt = Math.min(until, heldUntil);
       }
-      const held = page.deniedUntil(within) > seconds || page.bans.end(within) > now;
-      if (!held && until < soonest) {
+    }
+    this.#nextRoom = nextRoom;
+    this.#nextRoomAt = nextRoomAt;
+    return victim;
+  }
+
+  /**
+   * Of the next keys, all of them if they are few, the one that a ban by hand evicts: who is denied or, if nobody is, banned, and
+   * free again soonest. It goes on until it finds one that is not banned by hand itself.
+   */
+  #findForBan(now: number): number {
+    let victim = 0;
+    let kind = BANNED_BY_HAND;
+    let soonest = Infinity;
+    for (let looks = 0; looks < this.#size && (looks < LOOKS_FOR_BAN || kind === BANNED_BY_HAND); looks++) {
+      const slot = this.#nextKey();
+      const page = this.pageOf(slot);
+      const within = slot & WITHIN;
+      const end = page.bans.end(within);
+      const its = end <= now ? DENIED : page.bans.isByHand(within) ? BANNED_BY_HAND : BANNED;
+      const until = its === DENIED ? this.#deniedUntil(page, within) : end;
+      if (its < kind || (its === kind && until < soonest)) {
         victim = slot;
+        kind = its;
         soonest = until;
       }
     }
-    if (victim !== 0) this.#remove(victim);
-    return victim !== 0;
+    return victim;
+  }
+
+  /** In ms. */
+  #deniedUntil(page: Page, within: number): number {
+    return this.#epoch + page.deniedUntil(within) * 1000;
   }
 
   #next(): number {
@@ -193,8 +271,22 @@ export class Table {
   }
 
   #remove(slot: number): void {
-    this.#lastKey = undefined;
+    this.#forgetSlots();
     this.pageOf(slot).remove(slot & WITHIN);
     this.#size--;
   }
+
+  /** Keys have moved, or will. */
+  #forgetSlots(): void {
+    this.#lastKey = undefined;
+    this.#nextRoom = 0;
+  }
+}
+
+function warnFull(maxKeys: number): void {
+  warnOnce(
+    'HEADGATE_STORE_FULL',
+    `A memory store has no room for a new key: those that it keeps (maxKeys: ${maxKeys}) are denied or banned. ` +
+      'What it does then is its option `onFull`. See docs/failure.md, "A memory store that is full".',
+  );
 }

@@ -209,6 +209,24 @@ describe('compat/express-rate-limit', () => {
       expect(store.size).to.equal(1);
     });
 
+    it('in memory that is full, a request still counts as one, or is denied', async () => {
+      const seen: unknown[] = [];
+      const logger = { warn: () => {}, error: (...args: unknown[]) => seen.push(args) };
+      for (const onFull of ['admit', 'deny'] as const) {
+        let made = 0;
+        const store = memoryStore({ maxKeys: 100, onFull });
+        const all = await answers(
+          [rateLimit({ limit: 1, windowMs: 60_000, store, logger, keyGenerator: () => `key ${made++}` })],
+          101,
+        );
+        const { status, headers } = all.at(-1)!;
+        expect(status).to.equal(onFull === 'admit' ? 200 : 429);
+        expect(headers['x-ratelimit-remaining']).to.equal('0');
+        if (onFull === 'deny') expect(Number(headers['retry-after'])).to.be.within(1, 60);
+      }
+      expect(seen).to.deep.equal([]);
+    });
+
     for (const [server, client] of Object.entries(clients)) {
       it(`${server}: one quota for all processes`, async () => {
         const prefix = freshPrefix();

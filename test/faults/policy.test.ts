@@ -241,7 +241,7 @@ describe('the failure policy', () => {
     const limiter = createLimiter({ limit: 1, window: '1s' });
     assert.deepEqual(
       { ...limiter.health, since: 0 },
-      { state: 'up', since: 0, failures: 0, lastError: undefined },
+      { state: 'up', since: 0, failures: 0, lastError: undefined, unremembered: 0 },
     );
     await limiter.close();
   });

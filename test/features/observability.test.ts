@@ -9,7 +9,7 @@ import {
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import type { DecisionMessage, HealthMessage, StoreMessage } from '../../src/channels.js';
-import { createLimiter } from '../../src/index.js';
+import { createLimiter, memoryStore } from '../../src/index.js';
 import { instrument } from '../../src/opentelemetry.js';
 import { redisStore } from '../../src/stores/redis.js';
 import { startServer } from '../support/servers.js';
@@ -137,6 +137,27 @@ describe('headgate/opentelemetry', () => {
     });
   });
 
+  it('counts the requests for whose key a memory store had no room', async () => {
+    for (const onFull of ['admit', 'deny'] as const) {
+      for (const shadow of [false, true]) {
+        const store = memoryStore({ maxKeys: 100, onFull });
+        const name = `${shadow ? 'shadow-' : ''}${onFull}`;
+        const limiter = createLimiter({ name, store, limit: 1, window: '1h', shadow });
+        for (let i = 0; i < 103; i++) await limiter.consume(`k${i}`);
+      }
+    }
+    expect(await points('headgate.store.full')).to.deep.equal({
+      'admit allowed': 3,
+      'shadow-admit allowed': 3,
+      'deny denied': 3,
+      'shadow-deny shadow-denied': 3,
+    });
+    expect(await points('headgate.decisions')).to.include({
+      'admit allowed store-full default false': 3,
+      'deny denied store-full default false': 3,
+    });
+  });
+
   it('times the store', async () => {
     const redis = new Redis(servers.valkey.port);
     const limiter = createLimiter({ name: 'remote', store: redisStore(redis), limit: 9, window: '1m' });
@@ -152,7 +173,7 @@ describe('headgate/opentelemetry', () => {
       await limiter.consume('secret-key');
     }
     const names = Object.keys(await points('headgate.decisions'));
-    expect(names.length).to.be.within(150, 201);
+    expect(new Set(names.map((name) => name.split(' ')[0])).size).to.be.within(150, 201);
     expect(names.join()).to.include('other allowed');
     expect(names.join()).to.not.include('secret-key');
   });

@@ -55,7 +55,8 @@ export class Quota implements Counter {
   #counted(key: string, units: number, { decision, end }: Asked): Counted {
     if (!decision.allowed) return this.#deny(key, units, end);
     return {
-      used: units - decision.remaining,
+      // A memory store without room has counted nothing, but this request is one.
+      used: Math.max(1, units - decision.remaining),
       denied: false,
       resetTime: new Date(end),
       undo: () => decision.refund(),
@@ -97,7 +98,11 @@ export class Quota implements Counter {
   /** A decision, and when its window ends. Memory decides at once: nobody else does between it and `now`. */
   #ask(key: string, cost: number, set?: PolicySet): MaybePromise<Asked> {
     const answer = this.#limiter.decide(String(key), cost, set);
-    const timed = (decision: Decision): Asked => ({ decision, end: this.#now() + decision.resetAfterMs });
+    const timed = (decision: Decision): Asked => {
+      // A full memory store denies keys whose window has not begun, until it has room.
+      const { resetAfterMs, retryAfterMs = 0 } = decision;
+      return { decision, end: this.#now() + Math.max(resetAfterMs, retryAfterMs) };
+    };
     return isPromise(answer) ? answer.then(timed) : timed(answer);
   }
 

@@ -1,0 +1,11 @@
+/** Codes of the process warnings that tell of a set-up that needs somebody's attention. */
+export type WarningCode = 'HEADGATE_STORE_FULL';
+
+const given = new Set<WarningCode>();
+
+/** Emits a process warning, the first time that this process has reason for it. */
+export function warnOnce(code: WarningCode, message: string): void {
+  if (given.has(code)) return;
+  given.add(code);
+  process.emitWarning(message, { type: 'HeadgateWarning', code });
+}
