@@ -121,9 +121,10 @@ export class Decision {
 
   /**
    * Makes the charge what the request really cost: gives back or charges the difference, where it was charged; the last
-   * call counts. What is charged beyond what is left drains the quota to zero and is carried as debt for at most one window;
-   * a charge that drained it is not given back. Nor is one whose window is over, and a denied request is charged nothing.
-   * Slots of concurrency policies are not units: see `release`.
+   * call counts. What is given back is as if it had never been charged, but for what a bucket has drained of it. What is charged
+   * beyond what is left drains the quota to zero and is carried as debt for at most one window. Nothing is given back once the
+   * charge's window is over or its key was reset, and a denied request is charged nothing. Slots of concurrency policies are not
+   * units: see `release`.
    *
    * @param actual whole units, 0 to 1e12
    * @throws HeadgateError `HEADGATE_INVALID_COST`, or what the store fails with

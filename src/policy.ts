@@ -26,7 +26,7 @@ export interface SlidingWindowPolicy extends PolicyBase {
   segments?: number;
 }
 
-/** At most `limit` units in any window, exactly, by remembering each admission (6 bytes a unit). `limit` up to 1,000,000. */
+/** At most `limit` units in any window, exactly, by remembering each admission (8 bytes for those of one millisecond). `limit` up to 1,000,000. */
 export interface SlidingLogPolicy extends PolicyBase {
   algorithm: 'sliding-log';
   window: Duration;

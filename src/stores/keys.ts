@@ -40,7 +40,7 @@ export function escapeName(name: string): string {
 export const BAN_TAG = 'b1';
 
 /** The tag of a policy's last reset of a key. */
-export const RESET_TAG = 'r1';
+const RESET_TAG = 'r1';
 
 /**
  * The Redis keys of a query: `prefix:{name:key}tag`, one per policy and one for the ban, in one cluster slot. The tag names

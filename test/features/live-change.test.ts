@@ -122,7 +122,7 @@ for (const [name, createStore] of Object.entries(stores)) {
             createStore,
             'another process',
             before,
-            { ...before, ...changed } as Policy,
+            { ...before, ...changed },
             spent,
           );
           expect((await ask(0)).remaining).to.equal(10);

@@ -27,7 +27,7 @@ function open(createStore: CreateStore, policies: readonly Policy[]) {
   const sets = policies.map((policy) => limiter.compile([policy]));
   const admissions: Admission[][] = policies.map(() => []);
   const ask = async (i: number, cost: number) => {
-    const decision = await limiter.decide('key', cost, sets[i]!);
+    const decision = await limiter.decide('key', cost, sets[i]);
     if (decision.allowed && cost > 0) admissions[i]!.push({ at: clock.now + decision.delayMs, units: cost });
     return decision;
   };

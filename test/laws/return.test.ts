@@ -168,7 +168,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       for (const algorithm of algorithms.filter((each) => each !== 'concurrency')) {
         for (const later of [0, 1]) {
           const clock = new TestClock();
-          const limiter = limiterOn(createStore(clock.read), { algorithm, limit: 10, window: '1m' } as never);
+          const limiter = limiterOn(createStore(clock.read), { algorithm, limit: 10, window: '1m' });
           const mine = await limiter.consume('k', { cost: 10 });
           clock.now += later;
           await limiter.reset('k');
@@ -188,7 +188,7 @@ for (const [name, createStore] of Object.entries(stores)) {
             algorithm,
             limit: 100,
             window: '1m',
-          } as never);
+          });
           const decision = await limiter.consume('k');
           await decision.settle(most);
           expect((await limiter.peek('k')).remaining).to.equal(0);
