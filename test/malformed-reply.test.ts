@@ -110,7 +110,7 @@ describe('a malformed reply', () => {
     ]) {
       expect(await codeOf(limiterOn(later({ ...sound, verdicts })).consume('key'))).to.equal(undefined);
     }
-    const banned = { now, ban: 1_000, verdicts: [] };
+    const banned = { now, step: 0, ban: 1_000, verdicts: [] };
     expect(await limiterOn(later(banned), { ban: {} }).consume('key')).to.include({ reason: 'banned' });
   });
 

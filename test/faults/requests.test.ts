@@ -100,6 +100,36 @@ describe('the permissions that docs/failure.md lists', () => {
     assert.deepEqual([...documented].sort(), [...used, ...ofTheClient].sort());
   });
 
+  it('one that is missing charges no policy: what was written before it is taken back', async () => {
+    const server = await startServer('redis');
+    const admin = new Redis(server.port);
+    await admin.call('ACL', 'SETUSER', 'headgate', 'on', '>password', '~hg:*', ...documented, '-setrange');
+    const user = new Redis(server.port, { username: 'headgate', password: 'password' });
+    const counts = (['fixed-window', 'sliding-window', 'token-bucket'] as const).map((algorithm) => ({
+      ...{ name: algorithm, algorithm, limit: 9, window: '1h' },
+    }));
+    const slots = { name: 'slots', algorithm: 'concurrency', limit: 9, lease: '1h' } as const;
+    const log = { name: 'log', algorithm: 'sliding-log', limit: 9, window: '1h' } as const;
+    for (const first of [...counts.filter(({ name }) => name !== 'sliding-window'), slots]) {
+      const limiter = createLimiter({
+        name: first.name,
+        store: redisStore(user),
+        policies: [first, log],
+        onStoreError: 'throw',
+        timeout: '10s',
+      });
+      // Only the second charge of a log needs SETRANGE.
+      await limiter.consume('a');
+      const left = async () => (await limiter.peek('a')).policies.map(({ remaining }) => remaining);
+      assert.deepEqual(await left(), [8, 8]);
+      await assert.rejects(limiter.consume('a', { cost: 2 }), { code: 'HEADGATE_STORE_ERROR' });
+      assert.deepEqual(await left(), [8, 8], first.name);
+      await limiter.close();
+    }
+    for (const client of [admin, user]) client.disconnect();
+    await server.stop();
+  });
+
   for (const kind of ['redis', 'valkey'] as const) {
     it(`are enough on ${kind}, for every operation`, async () => {
       const server = await startServer(kind);
