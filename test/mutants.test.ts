@@ -117,7 +117,7 @@ describe('the mutants', () => {
       );
       const { verdict } = await tree.judge(slow, stages, 3_000);
       expect(verdict).to.equal('timed out');
-      const waited = { fullTitle: 'a test', err: { code: 'ERR_MOCHA_TIMEOUT' } };
+      const waited = { fullTitle: 'a test', file: '', err: { code: 'ERR_MOCHA_TIMEOUT' } };
       expect(failureOf([waited], '')).to.deep.equal({ verdict: 'timed out', by: 'a test' });
     });
 

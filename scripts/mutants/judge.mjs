@@ -20,7 +20,8 @@ import { stagesFor } from './tests.mjs';
  * @typedef {import('./changes.mjs').Mutant} Mutant
  * @typedef {'killed' | 'survived' | 'timed out'} Verdict
  * @typedef {{ mutant: Mutant, verdict: Verdict, by: string }} Outcome `by`: the test that failed, or that did not end
- * @typedef {{ verdict: Verdict, by: string }} Run of one stage
+ * @typedef {{ verdict: Verdict, by: string, again?: string[] }} Run of one stage. `again`: what runs the failed test alone
+ * @typedef {{ fullTitle: string, file: string, err: { code?: string } }} Failure of a test
  */
 
 const GENERATED_LUA = 'src/generated/lua.ts';
@@ -66,12 +67,25 @@ export class Tree {
     for (const tests of stages) {
       const limit = 3 * (await this.#durationOf(tests)) + grace;
       this.#write(versions.map(({ file, mutated }) => [file, mutated]));
-      const run = await this.#run(tests, limit);
+      const run = await this.#runTwice(tests, limit);
       this.#write(versions.map(({ file, original }) => [file, original]));
-      if (run.verdict === 'killed') return { mutant, ...run };
-      if (run.verdict === 'timed out') result = run;
+      if (run.verdict !== 'survived') result = run;
+      if (run.verdict === 'killed') break;
     }
-    return { mutant, ...result };
+    return { mutant, verdict: result.verdict, by: result.by };
+  }
+
+  /**
+   * Runs a stage. On a busy machine, tests may fail by themselves: only what fails twice is a kill.
+   * @param {string[]} tests
+   * @param {number} limit ms
+   * @returns {Promise<Run>}
+   */
+  async #runTwice(tests, limit) {
+    const first = await this.#run(tests, limit);
+    if (first.verdict !== 'killed') return first;
+    const second = await this.#run(first.again ?? tests, limit);
+    return second.verdict === 'killed' ? first : this.#run(tests, limit);
   }
 
   /**
@@ -164,17 +178,24 @@ export class Tree {
 
 /**
  * What a run says that did not end well.
- * @param {{ fullTitle: string, err: { code?: string } }[]} failures of its tests
+ * @param {Failure[]} failures of its tests
  * @param {string} output
  * @returns {Run}
  */
 export function failureOf([first], output) {
   // No test failed: a file does not load, or something was left behind.
   if (!first) return { verdict: 'killed', by: `exit: ${output.trim().split('\n').at(-1)}` };
-  return { verdict: first.err.code === 'ERR_MOCHA_TIMEOUT' ? 'timed out' : 'killed', by: first.fullTitle };
+  const { fullTitle: by, file, err } = first;
+  if (err.code === 'ERR_MOCHA_TIMEOUT') return { verdict: 'timed out', by };
+  return { verdict: 'killed', by, again: by.includes('" hook') ? [file] : [file, '--fgrep', by] };
 }
 
-/** @param {string} report */
-function failuresIn(report) {
-  return existsSync(report) ? JSON.parse(readFileSync(report, 'utf8')).failures : [];
+/**
+ * @param {string} file
+ * @returns {Failure[]}
+ */
+function failuresIn(file) {
+  if (!existsSync(file)) return [];
+  const report = /** @type {{ failures: Failure[] }} */ (JSON.parse(readFileSync(file, 'utf8')));
+  return report.failures;
 }

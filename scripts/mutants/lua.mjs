@@ -3,7 +3,7 @@ import luaparse from 'luaparse';
 import { changesOf } from './changes.mjs';
 
 /** @typedef {import('./changes.mjs').Mutant} Mutant */
-/** @typedef {{ type: string, range: [number, number] } & Record<string, any>} Node */
+/** @typedef {import('luaparse').Node} Node */
 
 /** @type {Readonly<Record<string, string>>} */
 const swappedOperators = {
@@ -24,70 +24,78 @@ const comparisons = new Set(['<', '<=', '>', '>=', '==', '~=']);
 export function mutateLua(file, text) {
   const { mutants, change } = changesOf(file, text);
   /** @param {Node} node */
-  const textOf = ({ range }) => text.slice(...range);
+  const textOf = (node) => text.slice(...rangeOf(node));
   /**
    * @param {string} operator
    * @param {Node} node
    * @param {string} replacement
    */
-  const replace = (operator, { range }, replacement) => change(operator, ...range, replacement);
-
-  /** @type {Record<string, (node: Node) => void>} */
-  const visitors = {
-    BinaryExpression: visitOperator,
-    LogicalExpression(node) {
-      visitOperator(node);
-      // The tree has no parentheses: an operand that stood in some may need them still.
-      replace('operand', node, `(${textOf(node.left)})`);
-      replace('operand', node, `(${textOf(node.right)})`);
-    },
-    UnaryExpression(node) {
-      if (node.operator === 'not') replace('negation', node, `(${textOf(node.argument)})`);
-      if (node.operator === '-') replace('sign', node, `(${textOf(node.argument)})`);
-    },
-    NumericLiteral(node) {
-      for (const next of [node.value + 1, node.value - 1])
-        replace('constant', node, next < 0 ? `(${next})` : String(next));
-    },
-    BooleanLiteral(node) {
-      replace('boolean', node, String(!node.value));
-    },
-    MemberExpression({ base, identifier }) {
-      const other = base.name === 'math' ? swappedFunctions[identifier.name] : undefined;
-      if (other) replace('method', identifier, other);
-    },
-    IfStatement(node) {
-      if (node.clauses.length === 1) replace('removed statement', node, '');
-    },
-    IfClause: ({ condition }) => negate(condition),
-    ElseifClause: ({ condition }) => negate(condition),
-    WhileStatement: ({ condition }) => negate(condition),
-    RepeatStatement: ({ condition }) => negate(condition),
-    CallStatement: (node) => replace('removed call', node, ''),
-    AssignmentStatement: (node) => replace('removed statement', node, ''),
-    BreakStatement: (node) => replace('removed statement', node, ''),
-    ReturnStatement: ({ arguments: results }) => results.forEach(visitResult),
-  };
+  const replace = (operator, node, replacement) => change(operator, ...rangeOf(node), replacement);
 
   /** @param {Node} node */
-  function visitOperator({ left, operator, right }) {
+  function mutate(node) {
+    switch (node.type) {
+      case 'BinaryExpression':
+        return swapOperator(node);
+      case 'LogicalExpression':
+        swapOperator(node);
+        // The tree has no parentheses: an operand that stood in some may need them still.
+        replace('operand', node, `(${textOf(node.left)})`);
+        return replace('operand', node, `(${textOf(node.right)})`);
+      case 'UnaryExpression':
+        if (node.operator === 'not') replace('negation', node, `(${textOf(node.argument)})`);
+        if (node.operator === '-') replace('sign', node, `(${textOf(node.argument)})`);
+        return;
+      case 'NumericLiteral':
+        for (const next of [node.value + 1, node.value - 1])
+          replace('constant', node, next < 0 ? `(${next})` : String(next));
+        return;
+      case 'BooleanLiteral':
+        return replace('boolean', node, String(!node.value));
+      case 'MemberExpression': {
+        const other = swappedFunctions[node.identifier.name];
+        if (other && textOf(node.base) === 'math') replace('method', node.identifier, other);
+        return;
+      }
+      case 'IfStatement':
+        return node.clauses.length === 1 ? replace('removed statement', node, '') : undefined;
+      case 'IfClause':
+      case 'ElseifClause':
+      case 'WhileStatement':
+      case 'RepeatStatement':
+        return negate(node.condition);
+      case 'CallStatement':
+        return replace('removed call', node, '');
+      case 'AssignmentStatement':
+      case 'BreakStatement':
+        return replace('removed statement', node, '');
+      case 'ReturnStatement':
+        return node.arguments.forEach(mutateResult);
+      default:
+    }
+  }
+
+  /** @param {import('luaparse').BinaryExpression | import('luaparse').LogicalExpression} node */
+  function swapOperator({ left, operator, right }) {
     const other = swappedOperators[operator];
     if (other === undefined) return;
     // Between the operands there are only parentheses and space beside it.
-    const at = text.slice(left.range[1], right.range[0]).indexOf(operator) + left.range[1];
+    const from = rangeOf(left)[1];
+    const at = text.slice(from, rangeOf(right)[0]).indexOf(operator) + from;
     change('operator', at, at + operator.length, other);
   }
 
   /** @param {Node} condition */
   function negate(condition) {
     // These have a mutant of their own that does the same.
-    if (condition.operator === 'not' || condition.operator === '==' || condition.operator === '~=') return;
+    if ('operator' in condition && /^(not|==|~=)$/.test(condition.operator)) return;
     replace('condition', condition, `not (${textOf(condition)})`);
   }
 
   /** @param {Node} node */
-  function visitResult(node) {
-    if (comparisons.has(node.operator)) replace('returned value', node, `not (${textOf(node)})`);
+  function mutateResult(node) {
+    if ('operator' in node && comparisons.has(node.operator))
+      replace('returned value', node, `not (${textOf(node)})`);
     else if (/^(Identifier|IndexExpression|CallExpression|BinaryExpression)$/.test(node.type))
       replace('returned value', node, `(${textOf(node)}) + 1`);
   }
@@ -96,7 +104,7 @@ export function mutateLua(file, text) {
   function visit(node) {
     if (Array.isArray(node)) node.forEach(visit);
     else if (isNode(node)) {
-      visitors[node.type]?.(node);
+      mutate(node);
       Object.values(node).forEach(visit);
     }
   }
@@ -104,6 +112,12 @@ export function mutateLua(file, text) {
   visit(luaparse.parse(text, { ranges: true, luaVersion: '5.1' }).body);
   return mutants();
 }
+
+/**
+ * Where a node is: the types of luaparse do not tell that it may be asked to say so.
+ * @param {Node} node
+ */
+const rangeOf = (node) => /** @type {Node & { range: [number, number] }} */ (node).range;
 
 /**
  * @param {unknown} value
