@@ -5,7 +5,7 @@ import { chromium, type Browser, type Page } from 'playwright-core';
 import { findBrowser } from '../scripts/browser.mjs';
 import { rows } from '../scripts/demo/algorithms.js';
 import { startServers, type DemoServer } from '../scripts/demo/servers.js';
-import { servers } from './support/hooks.js';
+import { servers } from './support/shared-servers.js';
 
 const root = new URL('../', import.meta.url).pathname;
 

@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http';
 import { createServer as createPort, type AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import { WebSocket } from 'ws';
-import { servers } from './support/hooks.js';
+import { servers } from './support/shared-servers.js';
 
 const examples = new URL('../examples/', import.meta.url);
 

@@ -97,7 +97,7 @@ export class Tree {
     const known = durations.get(tests.join());
     if (known) return known;
     const start = performance.now();
-    const measured = this.#run(tests, 600_000).then(({ verdict, by }) => {
+    const measured = this.#runTwice(tests, 600_000).then(({ verdict, by }) => {
       if (verdict !== 'survived') throw new Error(`Without a mutant, ${tests.join(' ')} ${verdict}: ${by}`);
       return performance.now() - start;
     });

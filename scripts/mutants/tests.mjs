@@ -37,29 +37,15 @@ const places = [
   ['src/stores/breaker.ts', guard],
   ['src/stores/timeouts.ts', guard],
   ['src/stores/', [['vectors', 'redis'], ...decisions.slice(1), ['malformed-reply', 'faults/policy', 'cli']]],
-  ['src/http', [['http'], ['features', 'bad-input'], ['compat', 'faults/requests', 'examples']]],
-  [
-    'src/express.ts',
-    [
-      ['http/express', 'http/conformance'],
-      ['http', 'bad-input'],
-      ['compat', 'examples'],
-    ],
-  ],
-  [
-    'src/fastify.ts',
-    [
-      ['http/fastify', 'http/conformance'],
-      ['http', 'bad-input'],
-      ['compat', 'examples'],
-    ],
-  ],
+  ['src/http', [['http'], ['features', 'bad-input'], ['compat', 'faults/requests']]],
+  ['src/express.ts', [['http/express', 'http/conformance'], ['http', 'bad-input'], ['compat']]],
+  ['src/fastify.ts', [['http/fastify', 'http/conformance'], ['http', 'bad-input'], ['compat']]],
   ['src/compat/express-rate-limit', [['compat/express-rate-limit'], ['compat']]],
   ['src/compat/fastify-rate-limit', [['compat/fastify-rate-limit'], ['compat']]],
   ['src/cli/', [['cli/log-lines', 'cli/policy-text', 'cli/suggest'], ['cli']]],
-  ['src/opentelemetry.ts', [['features/observability'], ['examples']]],
-  ['src/decorators.ts', [['features/decorators'], ['features/decorators-examples', 'examples']]],
-  ['src/rate-limited.ts', [['features/decorators'], ['features/decorators-examples', 'examples']]],
+  ['src/opentelemetry.ts', [['features/observability']]],
+  ['src/decorators.ts', [['features/decorators'], ['features/decorators-examples']]],
+  ['src/rate-limited.ts', [['features/decorators'], ['features/decorators-examples']]],
   [
     'src/',
     [

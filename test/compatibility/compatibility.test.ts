@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import type { Policy } from 'headgate';
 import { algorithms as kernels } from '../../src/algorithms/index.js';
-import { servers } from '../support/hooks.js';
+import { servers } from '../support/shared-servers.js';
 import { runs } from '../support/random.js';
 import { freshPrefix, START } from '../support/stores.js';
 import { KEY, limiterOf, look, type Sample } from './layout.js';
