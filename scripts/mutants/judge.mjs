@@ -36,8 +36,9 @@ export class Tree {
   #group = 0;
 
   constructor() {
-    const files = read('git', ['ls-files', '--cached', '--others', '--exclude-standard']) ?? '';
-    for (const file of files.split('\n').filter((name) => name !== '' && existsSync(join(root, name)))) {
+    const listed = read('git', ['ls-files', '--cached', '--others', '--exclude-standard']) ?? '';
+    const files = listed.split('\n').filter((file) => !['', 'node_modules'].includes(file));
+    for (const file of files.filter((each) => existsSync(join(root, each)))) {
       mkdirSync(dirname(join(this.#path, file)), { recursive: true });
       cpSync(join(root, file), join(this.#path, file));
     }
