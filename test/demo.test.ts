@@ -28,7 +28,8 @@ function total(output: string, name: string, kind: 'admitted' | 'denied'): numbe
   return Number(line?.[kind === 'admitted' ? 1 : 2]);
 }
 
-describe('npm run demo', () => {
+describe('npm run demo', function () {
+  this.timeout(60_000);
   const children: ChildProcess[] = [];
   afterEach(() => {
     for (const child of children.splice(0)) child.kill('SIGKILL');

@@ -29,6 +29,13 @@ export function allowKeysWithoutTtl() {
   expectKeysWithoutTtl = true;
 }
 
+let running: Mocha.Context | undefined;
+
+/** For a test that the processor bounds: how long the test that runs may take at least, ms. */
+export function allowTime(ms: number) {
+  if (running && running.timeout() < ms) running.timeout(ms);
+}
+
 // By promise: Mocha's own listener reports each a second time.
 const unhandled = new Map<Promise<unknown>, unknown>();
 process.on('unhandledRejection', (reason, promise) => unhandled.set(promise, reason));
@@ -71,6 +78,7 @@ function checkAfterwards(test: Test) {
   if (fn.length > 0) throw new Error(`${test.fullTitle()}: return a promise instead of taking a callback.`);
   test.fn = async function (this: Mocha.Context) {
     expectKeysWithoutTtl = false;
+    running = this;
     await (fn as Mocha.AsyncFunc).call(this);
     await removeKeysWithoutTtl();
     checkRejections();
