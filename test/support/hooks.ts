@@ -29,7 +29,7 @@ export function allowKeysWithoutTtl() {
   expectKeysWithoutTtl = true;
 }
 
-let running: Mocha.Context | undefined;
+let running: Mocha.Runnable | undefined;
 
 /** For a test that the processor bounds: how long the test that runs may take at least, ms. */
 export function allowTime(ms: number) {
@@ -78,7 +78,7 @@ function checkAfterwards(test: Test) {
   if (fn.length > 0) throw new Error(`${test.fullTitle()}: return a promise instead of taking a callback.`);
   test.fn = async function (this: Mocha.Context) {
     expectKeysWithoutTtl = false;
-    running = this;
+    running = this.runnable();
     await (fn as Mocha.AsyncFunc).call(this);
     await removeKeysWithoutTtl();
     checkRejections();
