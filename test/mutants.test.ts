@@ -81,6 +81,8 @@ describe('the mutants', () => {
     expect(shuffled(mutants, 7)).to.have.members(mutants);
     const [first] = shuffled(mutants, 7);
     expect(allMutants(`${first!.file}:${first!.line}`)).to.deep.include(first);
+    expect(allMutants(`${first!.file}:${first!.line}:${first!.column}`)).to.deep.include(first);
+    expect(allMutants(`${first!.file}:${first!.line}:999`)).to.deep.equal([]);
   });
 
   describe('planted', function () {
@@ -91,7 +93,7 @@ describe('the mutants', () => {
     const plant = (from: string, to: string): Mutant => {
       const start = text.indexOf(from);
       expect(start).to.be.at.least(0);
-      return { file, line: 0, operator: 'planted', start, end: start + from.length, from, to };
+      return { file, line: 0, column: 0, operator: 'planted', start, end: start + from.length, from, to };
     };
     const stages = [['test/bad-input.test.ts']];
     let tree: Tree;

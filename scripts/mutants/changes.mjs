@@ -5,7 +5,8 @@
  *
  * @typedef {object} Mutant
  * @property {string} file its path from the root
- * @property {number} line the first line of what is replaced, counted from 1
+ * @property {number} line where what is replaced begins, counted from 1
+ * @property {number} column
  * @property {string} operator the kind of change
  * @property {number} start the offset of what is replaced
  * @property {number} end
@@ -28,10 +29,11 @@ export function changesOf(file, text) {
      * @param {string} to
      */
     change(operator, start, end, to) {
-      const line = text.slice(0, start).split('\n').length;
+      const before = text.slice(0, start).split('\n');
       found.set(`${start} ${end} ${to}`, {
         file,
-        line,
+        line: before.length,
+        column: (before.at(-1) ?? '').length + 1,
         operator,
         start,
         end,
@@ -50,8 +52,8 @@ export function changesOf(file, text) {
 export const applied = (text, { start, end, to }) => text.slice(0, start) + to + text.slice(end);
 
 /** @param {Mutant} mutant */
-export function describeMutant({ file, line, operator, from, to }) {
-  return `${file}:${line} ${operator}: ${short(from)} -> ${short(to) || '(nothing)'}`;
+export function describeMutant({ file, line, column, operator, from, to }) {
+  return `${file}:${line}:${column} ${operator}: ${short(from)} -> ${short(to) || '(nothing)'}`;
 }
 
 /** @param {string} text */
