@@ -28,20 +28,22 @@ export function findBrowser() {
   );
 }
 
-/** Makes sure that it is there, with apt if need be. Exits non-zero otherwise. */
-export function ensureBrowser() {
+/**
+ * Makes sure that it is there, with apt if need be.
+ * @returns {string[]} what is missing, and what to do about it
+ */
+export function getBrowser() {
   try {
     try {
       findBrowser();
     } catch (error) {
       if (process.env['CHROMIUM'] || !canInstall()) throw error;
-      console.log('Installing chromium (apt) ...');
       aptInstall('chromium');
       findBrowser();
     }
+    return [];
   } catch (error) {
-    console.error(/** @type {Error} */ (error).message);
-    process.exit(1);
+    return [/** @type {Error} */ (error).message];
   }
 }
 

@@ -1,135 +1,76 @@
-// Do the tests notice? Applies wrong versions of the algorithms and scripts, one at a time, to a copy of the tree and runs the
-// tests of decisions against it. Each must turn one red: the table of which is printed, and kept in docs/testing.md.
-//   npm run mutants [-- word ...]   only those whose file or description has one of the words
-import { spawn, spawnSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { root } from './lib/run.mjs';
-import { mutants } from './mutants/list.mjs';
+// Do the tests notice? Takes small changes of src/ at random, applies each to a copy of the tree and runs the tests near it.
+//   npm run mutants -- [--seed 1] [--count 60] [--only src/stores] [--only src/queue.ts:92] [--workers 2]
+import { availableParallelism, setPriority } from 'node:os';
+import { parseArgs } from 'node:util';
 import { ensureServers } from './servers.mjs';
+import { describeMutant } from './mutants/changes.mjs';
+import { compiler } from './mutants/compiles.mjs';
+import { Tree } from './mutants/judge.mjs';
+import { allMutants, shuffled } from './mutants/sample.mjs';
 
-/** In the order in which they are run, until one fails: few mutants outlive the vectors. */
-const stages = [
-  ['vectors'],
-  ['laws/life', 'laws/clock', 'laws/charge', 'identity', 'laws/keys'],
-  ['laws/denied-keys', 'redis/denials'],
-  ['laws/page', 'laws/memory'],
-  ['stores', 'windows', 'features/live-change', 'bad-input', 'laws/bound', 'laws/retry'],
-].map((names) => names.map((name) => `test/${name}.test.ts`));
+/** @typedef {import('./mutants/judge.mjs').Outcome} Outcome */
 
-/**
- * @typedef {{ file: string, from: string, to: string, what: string }} Mutant
- * @typedef {{ mutant: Mutant, killer: string | undefined }} Outcome
- */
+const { values } = parseArgs({
+  options: {
+    seed: { type: 'string', default: '1' },
+    count: { type: 'string', default: '60' },
+    only: { type: 'string' },
+    workers: { type: 'string', default: String(availableParallelism()) },
+  },
+});
+const [seed, count, workers] = [values.seed, values.count, values.workers].map((text) => {
+  if (!/^\d{1,9}$/.test(text)) throw new Error(`--seed, --count and --workers are whole numbers: ${text}`);
+  return Number(text);
+});
 
 ensureServers();
-const words = process.argv.slice(2);
-const chosen = Object.entries(mutants)
-  .flatMap(([file, list]) => list.map(([from, to, what]) => ({ file, from, to, what })))
-  .filter(({ file, what }) => words.length === 0 || words.some((word) => `${file} ${what}`.includes(word)));
+// Whoever works on this machine meanwhile goes first.
+setPriority(10);
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(130));
 
-const stale = chosen.filter(
-  ({ file, from }) => readFileSync(join(root, file), 'utf8').split(from).length !== 2,
+const drawn = shuffled(allMutants(values.only), seed ?? 1);
+const compiles = compiler();
+let [position, taken, notCompiled] = [0, 0, 0];
+
+/** @type {{ at: number, outcome: Outcome }[]} */
+const judged = [];
+await Promise.all(Array.from({ length: Math.max(1, workers ?? 1) }, work));
+
+const outcomes = judged.sort((a, b) => a.at - b.at).map(({ outcome }) => outcome);
+const having = (/** @type {string} */ verdict) => outcomes.filter((outcome) => outcome.verdict === verdict);
+for (const verdict of ['timed out', 'survived']) {
+  for (const { mutant } of having(verdict)) console.log(`${verdict}: ${describeMutant(mutant)}`);
+}
+const killed = having('killed').length;
+console.log(
+  `Seed ${seed}, ${outcomes.length} of ${drawn.length} mutants: ${killed} killed, ${having('survived').length} survived, ` +
+    `${having('timed out').length} timed out; ${notCompiled} more did not compile. ` +
+    `Score: ${outcomes.length === 0 ? '-' : ((100 * killed) / outcomes.length).toFixed(1)} %`,
 );
-if (stale.length > 0) {
-  for (const { file, from, what } of stale) console.error(`${file}: "${what}" must match once: ${from}`);
-  process.exit(2);
-}
 
-/** @type {Outcome[]} */
-const outcomes = [];
-const queue = [...chosen];
-await Promise.all(Array.from({ length: Math.min(availableParallelism(), queue.length) }, worker));
-
-outcomes.sort((a, b) => chosen.indexOf(a.mutant) - chosen.indexOf(b.mutant));
-console.log('\n| file | mutant: killed by |\n|---|---|');
-for (const file of new Set(chosen.map((mutant) => mutant.file))) {
-  const cells = outcomes
-    .filter(({ mutant }) => mutant.file === file)
-    .map(({ mutant, killer }) => `${mutant.what}: ${killer ? suiteOf(killer) : '**nothing**'}`);
-  console.log(`| \`${file.replace('src/', '')}\` | ${cells.join('<br>')} |`);
-}
-const survivors = outcomes.filter(({ killer }) => killer === undefined);
-console.log(`\n${outcomes.length - survivors.length} killed, ${survivors.length} survived`);
-process.exit(survivors.length === 0 ? 0 : 1);
-
-/** @param {string} title of a test */
-function suiteOf(title) {
-  return /^(vectors|law \d+|windows|bad input)/.exec(title)?.[0] ?? 'conformance';
-}
-
-async function worker() {
-  const tree = mkdtempSync(join(tmpdir(), 'headgate-mutants-'));
+/** Judges one mutant after the other, in a tree of its own. */
+async function work() {
+  const tree = new Tree();
   try {
-    for (const name of [
-      'src',
-      'test',
-      'scripts',
-      'package.json',
-      'tsconfig.json',
-      '.mocharc.json',
-      '.prettierrc.json',
-    ])
-      cpSync(join(root, name), join(tree, name), { recursive: true });
-    symlinkSync(join(root, 'node_modules'), join(tree, 'node_modules'));
-    for (let mutant = queue.shift(); mutant; mutant = queue.shift()) {
-      const restore = apply(tree, mutant);
-      let killer;
-      for (const tests of stages) killer ??= await runTests(tree, tests);
-      restore();
-      outcomes.push({ mutant, killer });
+    for (let next = draw(); next; next = draw()) {
+      const outcome = await tree.judge(next.mutant);
+      judged.push({ at: next.at, outcome });
       console.error(
-        `${killer ? 'killed  ' : 'SURVIVED'} ${mutant.file}: ${mutant.what}${killer ? ` (${killer})` : ''}`,
+        `${outcome.verdict.padEnd(9)} ${describeMutant(next.mutant)}${outcome.by && ` (${outcome.by})`}`,
       );
     }
   } finally {
-    rmSync(tree, { recursive: true });
+    tree.remove();
   }
 }
 
-/**
- * Returns what undoes it.
- * @param {string} tree
- * @param {Mutant} mutant
- */
-function apply(tree, { file, from, to, what }) {
-  const path = join(tree, file);
-  const source = readFileSync(path, 'utf8');
-  const write = (/** @type {string} */ text) => {
-    writeFileSync(path, text);
-    if (!file.endsWith('.lua')) return;
-    const { status, stderr } = spawnSync(process.execPath, ['scripts/lua.mjs', 'build'], {
-      cwd: tree,
-      encoding: 'utf8',
-    });
-    if (status !== 0) throw new Error(`${file}: "${what}" does not build: ${stderr}`);
-  };
-  write(source.replace(from, () => to));
-  return () => write(source);
-}
-
-/**
- * The first test that fails, if any.
- * @param {string} tree
- * @param {string[]} tests
- * @returns {Promise<string | undefined>}
- */
-function runTests(tree, tests) {
-  return new Promise((resolve, reject) => {
-    const args = ['node_modules/mocha/bin/mocha.js', '--bail', '--reporter', 'json', ...tests];
-    const child = spawn(process.execPath, args, { cwd: tree, stdio: ['ignore', 'pipe', 'pipe'] });
-    let output = '';
-    let errors = '';
-    child.stdout.setEncoding('utf8').on('data', (text) => (output += text));
-    child.stderr.setEncoding('utf8').on('data', (text) => (errors += text));
-    child.once('close', (status) => {
-      if (status === 0) return resolve(undefined);
-      /** @type {{ failures: { fullTitle: string }[] } | undefined} */
-      const report = output.startsWith('{') ? JSON.parse(output) : undefined;
-      const failure = report?.failures[0];
-      if (failure) resolve(failure.fullTitle);
-      else reject(new Error(`The tests did not run:\n${output.slice(-2000)}${errors.slice(-2000)}`));
-    });
-  });
+/** The next mutant that compiles, whoever asks. */
+function draw() {
+  while (taken < (count ?? 0)) {
+    const mutant = drawn[position++];
+    if (!mutant) break;
+    if (compiles(mutant)) return { at: taken++, mutant };
+    notCompiled++;
+  }
+  return undefined;
 }

@@ -8,9 +8,15 @@ import { read } from './lib/run.mjs';
 /** @typedef {'redis' | 'valkey'} ServerKind */
 
 const kinds = {
-  redis: { variable: 'REDIS_SERVER', command: 'redis-server', apt: { service: 'redis-server.service' } },
+  redis: {
+    variable: 'REDIS_SERVER',
+    url: 'REDIS_URL',
+    command: 'redis-server',
+    apt: { service: 'redis-server.service' },
+  },
   valkey: {
     variable: 'VALKEY_SERVER',
+    url: 'VALKEY_URL',
     command: 'valkey-server',
     apt: { service: 'valkey-server.service', backports: 'bookworm' },
   },
@@ -43,31 +49,45 @@ export function findServer(kind) {
 
 /** Makes sure that both servers are there, with apt if need be, and prints their versions. Exits non-zero otherwise. */
 export function ensureServers() {
-  for (const kind of /** @type {ServerKind[]} */ (['redis', 'valkey'])) {
-    try {
-      const path = ensureServer(kind);
-      const version = read(path, ['--version'])?.trim();
-      if (!version)
-        throw new Error(`${path} --version failed: this is not a working ${kinds[kind].command}.`);
-      console.log(`${path}: ${version}`);
-    } catch (error) {
-      console.error(/** @type {Error} */ (error).message);
-      process.exit(1);
-    }
-  }
+  const problems = getServers();
+  if (problems.length === 0) return;
+  console.error(problems.join('\n'));
+  process.exit(1);
 }
 
-/** @param {ServerKind} kind */
-function ensureServer(kind) {
+/**
+ * The same for the tests, which may be given servers that run already.
+ * @returns {string[]} what is missing, and what to do about it
+ */
+export function getServers() {
+  return /** @type {ServerKind[]} */ (['redis', 'valkey']).flatMap((kind) => {
+    try {
+      console.log(getServer(kind));
+      return [];
+    } catch (error) {
+      return [/** @type {Error} */ (error).message];
+    }
+  });
+}
+
+/**
+ * @param {ServerKind} kind
+ * @returns {string} what is there
+ */
+function getServer(kind) {
+  const { command, apt, variable, url } = kinds[kind];
   try {
-    return findServer(kind);
+    findServer(kind);
   } catch (error) {
-    const { variable, command, apt } = kinds[kind];
+    if (process.env[url])
+      return `${command} is not there: tests that start one of their own will fail. The others use ${url}.`;
     if (process.env[variable] || !canInstall()) throw error;
-    console.log(`Installing ${command} (apt) ...`);
     aptInstall(command, apt);
-    return findServer(kind);
   }
+  const path = findServer(kind);
+  const version = read(path, ['--version'])?.trim();
+  if (!version) throw new Error(`${path} --version failed: this is not a working ${command}.`);
+  return `${path}: ${version}`;
 }
 
 /** @param {ServerKind} kind */

@@ -1,10 +1,43 @@
 // npm test, on a fresh clone too: dependencies, servers, a browser, mocha. Arguments go to mocha: npm test -- --grep x
-import { ensureBrowser } from './browser.mjs';
+// npm run test:unit (--unit): what needs no server, browser, build or example; installs nothing but dependencies.
+import { getBrowser } from './browser.mjs';
 import { ensureDependencies } from './lib/dependencies.mjs';
 import { run } from './lib/run.mjs';
-import { ensureServers } from './servers.mjs';
+import { getServers } from './servers.mjs';
+
+/** What cannot do without servers, or starts processes, or takes long. */
+const notUnit = [
+  ...[
+    'cli/{administration,choosing-limits,connection,list,process,replay,state-keys}',
+    'compat/*',
+    'compatibility/*',
+    'docs',
+  ],
+  ...[
+    'demo',
+    'examples',
+    'faults/*',
+    'features/{decorators-examples,observability}',
+    'http/turn',
+    'identity',
+  ],
+  ...['memory', 'mutants', 'package', 'redis/*', 'release'],
+];
+
+const args = process.argv.slice(2);
+const unit = args[0] === '--unit';
+if (unit) args.splice(0, 1, ...notUnit.flatMap((name) => ['--ignore', `test/${name}.test.ts`]));
 
 ensureDependencies();
-ensureServers();
-ensureBrowser();
-process.exit(run(process.execPath, ['node_modules/mocha/bin/mocha.js', ...process.argv.slice(2)]));
+const problems = unit ? [] : [...getServers(), ...getBrowser()];
+if (problems.length > 0) {
+  console.error([...problems, 'npm run test:unit needs none of these.'].join('\n'));
+  process.exit(1);
+}
+process.exit(
+  run(
+    process.execPath,
+    ['node_modules/mocha/bin/mocha.js', ...args],
+    unit ? { HEADGATE_SERVERS: 'none' } : {},
+  ),
+);

@@ -5,7 +5,7 @@ import { chromium, type Browser, type Page } from 'playwright-core';
 import { findBrowser } from '../scripts/browser.mjs';
 import { rows } from '../scripts/demo/algorithms.js';
 import { startServers, type DemoServer } from '../scripts/demo/servers.js';
-import { servers } from './support/hooks.js';
+import { servers } from './support/shared-servers.js';
 
 const root = new URL('../', import.meta.url).pathname;
 
@@ -28,7 +28,8 @@ function total(output: string, name: string, kind: 'admitted' | 'denied'): numbe
   return Number(line?.[kind === 'admitted' ? 1 : 2]);
 }
 
-describe('npm run demo', () => {
+describe('npm run demo', function () {
+  this.timeout(60_000);
   const children: ChildProcess[] = [];
   afterEach(() => {
     for (const child of children.splice(0)) child.kill('SIGKILL');

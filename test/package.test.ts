@@ -18,7 +18,7 @@ import { build } from 'esbuild';
 import manifest from '../package.json' with { type: 'json' };
 import { pack } from '../scripts/lib/pack.mjs';
 import { root } from '../scripts/lib/run.mjs';
-import { servers } from './support/hooks.js';
+import { servers } from './support/shared-servers.js';
 
 const execute = promisify(execFile);
 const subpaths = Object.keys(manifest.exports).filter((path) => path !== './package.json');

@@ -6,7 +6,7 @@ import { createClient } from 'redis';
 import { memoryStore, type Clock, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { describeStore } from './conformance/store.js';
-import { servers } from './support/hooks.js';
+import { servers } from './support/shared-servers.js';
 import { freshPrefix, memory } from './support/stores.js';
 
 describeStore('memory', memory);

@@ -4,6 +4,7 @@ import { expect } from 'chai';
 import type { Algorithm } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { algorithms } from './support/policies.js';
+import { serverKinds } from './support/shared-servers.js';
 import { clients, freshPrefix, limiterOn, stores, TestClock } from './support/stores.js';
 
 const DAY = 24 * 3_600_000;
@@ -82,7 +83,7 @@ for (const [name, createStore] of Object.entries(stores)) {
   });
 }
 
-for (const name of ['redis', 'valkey'] as const) {
+for (const name of serverKinds) {
   it(`${name} forgets keys by itself when they are as good as none`, async () => {
     const prefix = freshPrefix();
     const store = redisStore(clients[name], { prefix });

@@ -1,19 +1,27 @@
 import { existsSync } from 'node:fs';
 import { read, run } from './run.mjs';
 
-/** Whether this process may install Debian packages: apt is there, and root or sudo without a password. */
+/**
+ * Whether this process may install Debian packages: apt is there, and root or sudo without a password, and nobody has
+ * set HEADGATE_APT=no.
+ */
 export function canInstall() {
-  return read('apt-get', ['--version']) !== undefined && asRoot('true') === 0;
+  return (
+    process.env['HEADGATE_APT'] !== 'no' &&
+    read('apt-get', ['--version']) !== undefined &&
+    asRoot('true') === 0
+  );
 }
 
 /**
- * Installs one Debian package without starting or enabling the service it may bring. `backports` is a release whose
+ * Says that it installs one Debian package, and does, without starting or enabling the service it may bring. `backports` is a release whose
  * backports archive is used, and added as a source of its own, when the configured sources lack the package.
  * @param {string} name
  * @param {{ backports?: string, service?: string }} [options]
  * @returns {boolean} whether it is installed now
  */
 export function aptInstall(name, { backports, service } = {}) {
+  console.log(`Installing ${name} with apt-get, as root. HEADGATE_APT=no leaves that to you.`);
   if (asRoot('apt-get -qq update') !== 0) return false;
   /** @type {string[]} */
   const target = [];

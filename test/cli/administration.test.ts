@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import type { Limiter, Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { servers } from '../support/hooks.js';
+import { servers } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../support/stores.js';
 import { headgate, json } from './cli.js';
 

@@ -6,7 +6,7 @@ import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import { root } from '../../scripts/lib/run.mjs';
 import { startCluster, type TestCluster } from '../support/cluster.js';
-import { servers } from '../support/hooks.js';
+import { servers } from '../support/shared-servers.js';
 import { freePort, startServer, type TestServer } from '../support/servers.js';
 import { headgate } from './cli.js';
 

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import type { Limiter, Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { servers } from '../support/hooks.js';
+import { servers } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../support/stores.js';
 import { headgate, jsonLines } from './cli.js';
 

@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { redisStore } from 'headgate/redis';
 import { root } from '../../scripts/lib/run.mjs';
-import { servers } from '../support/hooks.js';
+import { servers } from '../support/shared-servers.js';
 import { startServer } from '../support/servers.js';
 import { clients, freshPrefix, limiterOn } from '../support/stores.js';
 import { headgate } from './cli.js';

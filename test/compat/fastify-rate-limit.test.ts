@@ -15,7 +15,8 @@ import fastifyRateLimit, {
   type RateLimitPluginOptions,
 } from 'headgate/compat/fastify-rate-limit';
 import { Redis } from 'ioredis';
-import { allowKeysWithoutTtl, servers } from '../support/hooks.js';
+import { allowKeysWithoutTtl } from '../support/hooks.js';
+import { servers } from '../support/shared-servers.js';
 import { runs } from '../support/random.js';
 import { startServer } from '../support/servers.js';
 

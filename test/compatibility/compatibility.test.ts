@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
 import { algorithms as kernels } from '../../src/algorithms/index.js';
-import { servers } from '../support/hooks.js';
+import { servers } from '../support/shared-servers.js';
 import { freshPrefix, START } from '../support/stores.js';
 import { KEY, limiterOf, look, type Sample } from './layout.js';
 

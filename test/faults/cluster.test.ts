@@ -49,7 +49,7 @@ const severalPolicies: readonly Policy[] = [
 ];
 
 describe('a cluster of six nodes', function () {
-  this.timeout(60_000);
+  this.timeout(180_000);
   let cluster: TestCluster;
   before(async () => (cluster = await TestCluster.start('redis')));
   after(() => cluster.stop());
@@ -125,7 +125,7 @@ describe('a cluster of six nodes', function () {
 });
 
 describe('a cluster that loses a primary, under load', function () {
-  this.timeout(60_000);
+  this.timeout(180_000);
   let cluster: TestCluster;
   before(async () => (cluster = await TestCluster.start('redis')));
   after(() => cluster.stop());

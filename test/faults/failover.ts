@@ -13,6 +13,9 @@ async function infoOf(admin: Redis, section: string): Promise<string> {
   return (await admin.info(section)).replaceAll('\r', '');
 }
 
+/** Where votes are split, Sentinels and nodes wait for seconds before they vote again, and a busy machine splits them. */
+const ELECTION = 60_000;
+
 export class Sentinels {
   readonly primary: TestServer;
   readonly replica: TestServer;
@@ -43,11 +46,17 @@ export class Sentinels {
     return set;
   }
 
-  /** Resolves when the replica is the primary, and takes writes. */
+  /** Resolves when the replica is the primary, takes writes, and every sentinel sends clients there. */
   async failedOver(): Promise<void> {
     const admin = adminOf(this.replica.port);
-    await until(async () => (await infoOf(admin, 'replication')).includes('role:master'), 15_000);
+    await until(async () => (await infoOf(admin, 'replication')).includes('role:master'), ELECTION);
     admin.disconnect();
+    for (const { port } of this.sentinels) {
+      const sentinel = adminOf(port);
+      const primary = () => sentinel.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', 'headgate');
+      await until(async () => String(await primary()).endsWith(`,${this.replica.port}`), ELECTION);
+      sentinel.disconnect();
+    }
   }
 
   async stop(): Promise<void> {
@@ -147,7 +156,7 @@ export class TestCluster {
   /** Resolves when the replica of a primary that was killed has taken over. */
   async failedOver(i: number): Promise<void> {
     const admin = this.admins[i + PRIMARIES]!;
-    await until(async () => (await infoOf(admin, 'replication')).includes('role:master'), 15_000);
+    await until(async () => (await infoOf(admin, 'replication')).includes('role:master'), ELECTION);
     await this.settled();
   }
 
@@ -159,7 +168,7 @@ export class TestCluster {
   async #all(condition: (info: string) => boolean): Promise<void> {
     for (const admin of this.admins) {
       if (admin.status === 'end') continue;
-      await until(async () => condition(String(await admin.cluster('INFO'))), 15_000);
+      await until(async () => condition(String(await admin.cluster('INFO'))), ELECTION);
     }
   }
 }

@@ -7,7 +7,7 @@ import { MODES } from './load.js';
 import { check, play } from './play.js';
 
 describe('a failover by Sentinel, under load', function () {
-  this.timeout(60_000);
+  this.timeout(120_000);
 
   const connect = {
     'ioredis 6': (options: object) => new Redis(options),

@@ -4,6 +4,7 @@ import type { Redis } from 'ioredis';
 import { redisStore } from 'headgate/redis';
 import { algorithms, policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
+import { serverKinds } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn, stores, TestClock } from '../support/stores.js';
 
 /** Keys that patterns, separators and hash tags could mistake for one another. */
@@ -85,7 +86,7 @@ for (const [name, createStore] of Object.entries(stores)) {
   });
 }
 
-for (const kind of ['redis', 'valkey'] as const) {
+for (const kind of serverKinds) {
   describe(`reset and peek on ${kind}`, () => {
     const client = clients[kind];
 

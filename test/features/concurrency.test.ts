@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { createLimiter, type Decision, type HeadgateError } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { servers } from '../support/hooks.js';
+import { serverKinds, servers } from '../support/shared-servers.js';
 import { runs } from '../support/random.js';
 import { clients, freshPrefix, limiterOn, stores, TestClock } from '../support/stores.js';
 
@@ -133,7 +133,7 @@ for (const [name, createStore] of Object.entries(stores)) {
   });
 }
 
-for (const kind of ['redis', 'valkey'] as const) {
+for (const kind of serverKinds) {
   describe(`a killed process on ${kind}`, () => {
     it('has its slots taken from it after their lease', async () => {
       const prefix = freshPrefix();

@@ -13,7 +13,7 @@ import { createLimiter, memoryStore } from '../../src/index.js';
 import { instrument } from '../../src/opentelemetry.js';
 import { redisStore } from '../../src/stores/redis.js';
 import { startServer } from '../support/servers.js';
-import { servers } from '../support/hooks.js';
+import { servers } from '../support/shared-servers.js';
 
 describe('diagnostics channels', () => {
   const seen: Record<string, unknown[]> = {};

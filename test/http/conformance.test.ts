@@ -5,12 +5,10 @@ import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { createLimiter, type Decision, type Policy, type Store } from 'headgate';
-import { memory, redis, TestClock, type CreateStore } from '../support/stores.js';
+import { stores, TestClock, type CreateStore } from '../support/stores.js';
 import { adapters, type Scenario, type Serve, type Served, type TestOptions } from './apps.js';
 import { ask, pipelined, type Answer, type Ask } from './client.js';
 import { dialects } from './dialects.js';
-
-const stores: Readonly<Record<string, CreateStore>> = { memory, Redis: redis };
 
 /** A policy whose times are easy to tell: all is back at the window's end. */
 const minute = (limit: number, name = 'minute'): Policy => ({
@@ -759,13 +757,29 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
       const lease = 90;
       const body = begun();
       let first = true;
-      store = createStore();
+      let renewals = 0;
+      const counting: Store = {
+        decide: (query) => store.decide(query),
+        adjust: (change) => store.adjust(change),
+        lease: async (change) => {
+          const held = await store.lease(change);
+          renewals += 1;
+          return held;
+        },
+        reset: (subject) => store.reset(subject),
+        ban: (subject, duration) => store.ban(subject, duration),
+      };
       await serve(
-        { policies: [{ ...slot, lease }] },
+        { policies: [{ ...slot, lease }], store: counting },
         { answer: () => (first ? ((first = false), { body }) : {}) },
       );
       const response = await fetch(served!.url);
-      await sleep(3 * lease);
+      // The store's time passes as the test says; of two renewals that end since, one has begun since.
+      for (let i = 0; i < 6; i++) {
+        clock.now += lease / 2;
+        const before = renewals;
+        await until(() => renewals >= before + 2);
+      }
       expect((await get()).status).to.equal(429);
       body.end();
       await response.text();
@@ -902,6 +916,8 @@ async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
 
 for (const [adapter, serve] of Object.entries(adapters)) {
   for (const [kind, createStore] of Object.entries(stores)) {
+    // What the adapters do does not depend on which of the two servers it is.
+    if (kind === 'valkey') continue;
     describe(`${adapter} on ${kind}`, () => suite(serve, createStore));
   }
 }

@@ -8,7 +8,7 @@ import type { Store } from 'headgate';
 import { rateLimit } from 'headgate/express';
 import { redisStore } from 'headgate/redis';
 import { Redis } from 'ioredis';
-import { servers } from '../support/hooks.js';
+import { servers } from '../support/shared-servers.js';
 import { calm } from '../support/turns.js';
 
 /** Turns until a crowd is noticed. */

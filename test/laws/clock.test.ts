@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { algorithms, overhangOf, policyOf, windowOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
+import { serverKinds } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn, stores, TestClock } from '../support/stores.js';
 import { redisStore } from 'headgate/redis';
 
@@ -61,7 +62,7 @@ for (const [name, createStore] of Object.entries(stores)) {
   });
 }
 
-for (const name of ['redis', 'valkey'] as const) {
+for (const name of serverKinds) {
   describe(`law 6, clock, on ${name}`, () => {
     it("a client's own clock does not matter", async () => {
       const prefix = freshPrefix();

@@ -7,6 +7,7 @@ import { redisStore } from 'headgate/redis';
 import { allowKeysWithoutTtl } from '../support/hooks.js';
 import { algorithms, policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
+import { serverKinds } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn, stores, TestClock } from '../support/stores.js';
 
 const operation = fc.oneof(
@@ -46,7 +47,7 @@ async function perform(limiter: Limiter, operation: Operation, admitted: Decisio
   else await past(operation.renew)?.renew();
 }
 
-for (const name of ['redis', 'valkey'] as const) {
+for (const name of serverKinds) {
   const client = clients[name];
 
   describe(`law 5, life, on ${name}`, () => {

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { memoryStore } from 'headgate';
 import { algorithms, policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
-import { limiterOn, TestClock } from '../support/stores.js';
+import { limiterOn, TestClock } from '../support/clock.js';
 
 const MAX_KEYS = 100;
 

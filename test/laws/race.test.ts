@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { Algorithm, CreateLimiterOptions } from 'headgate';
-import { servers } from '../support/hooks.js';
+import { serverKinds, servers } from '../support/shared-servers.js';
 import { algorithms } from '../support/policies.js';
 import { runs } from '../support/random.js';
 import { freshPrefix, limiterOn, stores } from '../support/stores.js';
@@ -50,7 +50,7 @@ for (const [name, createStore] of Object.entries(stores)) {
   });
 }
 
-for (const name of ['redis', 'valkey'] as const) {
+for (const name of serverKinds) {
   describe(`law 7, race, between processes, on ${name}`, function () {
     const racers: ChildProcess[] = [];
 

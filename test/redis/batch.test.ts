@@ -7,7 +7,7 @@ import { Redis as Redis5 } from 'ioredis5';
 import type { BanOptions, CreateLimiterOptions, Decision, Limiter, Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { startCluster, type TestCluster } from '../support/cluster.js';
-import { servers } from '../support/hooks.js';
+import { servers } from '../support/shared-servers.js';
 import { algorithms, policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
 import { clients, freshPrefix, limiterOn, redis, START, TestClock } from '../support/stores.js';

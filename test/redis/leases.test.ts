@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import type { CreateLimiterOptions, Decision, Limiter } from 'headgate';
 import { redisStore, type LeaseOptions } from 'headgate/redis';
-import { servers } from '../support/hooks.js';
+import { servers } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../support/stores.js';
 
 /** What an asking process is told. */

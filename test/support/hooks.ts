@@ -1,21 +1,39 @@
-// Root hooks: one Redis and one Valkey for the whole run, and what no test may leave behind.
-import { Redis } from 'ioredis';
+// Root hooks: what no test may leave behind, in this process and on the servers that the whole run shares.
+import type { Redis } from 'ioredis';
 import type { RootHookObject, Suite, Test } from 'mocha';
-import { runningServers, startServer } from './servers.js';
+import { runningServers, type TestServer } from './servers.js';
 
-/** The servers that the whole run shares. Each top-level suite finds them empty. */
-export const servers = {
-  redis: await startServer('redis'),
-  valkey: await startServer('valkey'),
-} as const;
+/** Servers that run already, by their URLs. They are the tests' own: what tests start does not see the variables. */
+export const given = { redis: process.env['REDIS_URL'], valkey: process.env['VALKEY_URL'] };
+delete process.env['REDIS_URL'];
+delete process.env['VALKEY_URL'];
 
-const clients = Object.values(servers).map(({ port }) => new Redis(port));
+const clients: Redis[] = [];
+const started: TestServer[] = [];
+
+/**
+ * Shares a server with the whole run: each top-level suite finds it empty, and no test may leave a key without a TTL on it.
+ *
+ * @param client for that; it is disconnected at the end
+ * @param server is stopped at the end
+ */
+export function share(client: Redis, server?: TestServer): void {
+  clients.push(client);
+  if (server) started.push(server);
+}
 
 let expectKeysWithoutTtl = false;
 
 /** For a test that writes keys without a TTL on purpose: called in the test, it holds for that test. */
 export function allowKeysWithoutTtl() {
   expectKeysWithoutTtl = true;
+}
+
+let running: Mocha.Runnable | undefined;
+
+/** For a test that the processor bounds: how long the test that runs may take at least, ms. */
+export function allowTime(ms: number) {
+  if (running && running.timeout() < ms) running.timeout(ms);
 }
 
 // By promise: Mocha's own listener reports each a second time.
@@ -34,7 +52,7 @@ export const mochaHooks: RootHookObject = {
 export async function mochaGlobalTeardown() {
   exitAfter(10_000);
   for (const client of clients) client.disconnect();
-  for (const server of Object.values(servers)) await server.stop();
+  for (const server of started) await server.stop();
   checkRejections();
   const left = [...runningServers.values()];
   if (left.length > 0) throw new Error(`The tests have left servers running: ${left.join(', ')}`);
@@ -60,6 +78,7 @@ function checkAfterwards(test: Test) {
   if (fn.length > 0) throw new Error(`${test.fullTitle()}: return a promise instead of taking a callback.`);
   test.fn = async function (this: Mocha.Context) {
     expectKeysWithoutTtl = false;
+    running = this.runnable();
     await (fn as Mocha.AsyncFunc).call(this);
     await removeKeysWithoutTtl();
     checkRejections();

@@ -33,7 +33,10 @@ export interface TestServer {
 const startTimeout = 10_000;
 const stopTimeout = 5_000;
 
-/** Starts a server of its own on loopback, without persistence, and resolves when it answers. */
+/**
+ * Starts a server of its own on loopback, without persistence, and resolves when it answers. It needs the program: a server
+ * that REDIS_URL or VALKEY_URL names is for the tests that share one.
+ */
 export async function startServer(kind: ServerKind, options: ServerOptions = {}): Promise<TestServer> {
   const program = findServer(kind);
   const dir = options.dir ?? mkdtempSync(join(tmpdir(), `headgate-${kind}-`));

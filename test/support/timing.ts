@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Timing } from '../../src/timing.js';
-import { START } from './stores.js';
+import { START } from './clock.js';
 
 /** Time that passes when the test says so, and timers that run in it. */
 export class TestTiming implements Timing {

@@ -1,0 +1,77 @@
+// Which tests may notice a mutant: by the folder or file that has it, in stages, the quickest and most likely first.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { root } from '../lib/run.mjs';
+
+const decisions = [
+  ['vectors'],
+  ['bad-input', 'stores', 'laws', 'windows'],
+  ['identity', 'memory', 'redis', 'features'],
+  ['http', 'compatibility'],
+];
+const guard = [
+  ['stores', 'features'],
+  ['redis', 'faults/policy', 'faults/deadline', 'faults/timeouts'],
+  ['http'],
+];
+
+/** @type {readonly (readonly [place: string, stages: string[][]])[]} the first place that fits counts */
+const places = [
+  ['src/algorithms/', decisions],
+  [
+    'src/stores/redis',
+    [
+      ['vectors', 'redis'],
+      ['stores', 'malformed-reply', 'bad-input'],
+      ['laws', 'identity', 'features'],
+    ],
+  ],
+  [
+    'src/stores/clients',
+    [
+      ['redis', 'stores', 'malformed-reply'],
+      ['faults/resend', 'faults/close'],
+    ],
+  ],
+  ['src/stores/failure.ts', guard],
+  ['src/stores/breaker.ts', guard],
+  ['src/stores/timeouts.ts', guard],
+  ['src/stores/', [['vectors', 'redis'], ...decisions.slice(1), ['malformed-reply', 'faults/policy', 'cli']]],
+  ['src/http', [['http'], ['features', 'bad-input'], ['compat', 'faults/requests']]],
+  ['src/express.ts', [['http/express', 'http/conformance'], ['http', 'bad-input'], ['compat']]],
+  ['src/fastify.ts', [['http/fastify', 'http/conformance'], ['http', 'bad-input'], ['compat']]],
+  ['src/compat/express-rate-limit', [['compat/express-rate-limit'], ['compat']]],
+  ['src/compat/fastify-rate-limit', [['compat/fastify-rate-limit'], ['compat']]],
+  ['src/cli/', [['cli/log-lines', 'cli/policy-text', 'cli/suggest'], ['cli']]],
+  ['src/opentelemetry.ts', [['features/observability']]],
+  ['src/decorators.ts', [['features/decorators'], ['features/decorators-examples']]],
+  ['src/rate-limited.ts', [['features/decorators'], ['features/decorators-examples']]],
+  [
+    'src/',
+    [
+      ['vectors', 'bad-input', 'features'],
+      ['http', 'laws', 'stores', 'redis'],
+      ...guard.slice(1, 2),
+      ['cli'],
+    ],
+  ],
+];
+
+/**
+ * The test files and folders for a source file, stage by stage.
+ * @param {string} file its path from the root
+ * @returns {string[][]}
+ */
+export function stagesFor(file) {
+  const stages = places.find(([place]) => file.startsWith(place))?.[1] ?? [];
+  const seen = new Set();
+  return stages.map((names) =>
+    names
+      .filter((name) => !seen.has(name) && seen.add(name))
+      .map((name) => {
+        const path = [`test/${name}.test.ts`, `test/${name}`].find((each) => existsSync(join(root, each)));
+        if (!path) throw new Error(`scripts/mutants/tests.mjs names test/${name}, which is not there.`);
+        return path;
+      }),
+  );
+}

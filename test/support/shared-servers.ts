@@ -1,0 +1,60 @@
+// The servers that the whole run shares, there once a test has imported this. Each top-level suite finds them empty.
+//   HEADGATE_SERVERS=none            none at all: npm run test:unit
+//   REDIS_URL, VALKEY_URL            ones that run already
+import { Redis } from 'ioredis';
+import { given, share } from './hooks.js';
+import { startServer, type ServerKind, type TestServer } from './servers.js';
+
+/** What a test may do with them: none stops or stalls a server that others use. */
+type SharedServer = Pick<TestServer, 'port' | 'url'>;
+
+export const serverKinds: readonly ServerKind[] =
+  process.env['HEADGATE_SERVERS'] === 'none' ? [] : ['redis', 'valkey'];
+
+const ready = new Map(
+  await Promise.all(serverKinds.map(async (kind) => [kind, await sharedServer(kind)] as const)),
+);
+
+export const servers = perServer((kind) => ready.get(kind)!);
+
+/** Something for each server. Where there are none it has no entries, and to ask for one says what to do. */
+export function perServer<T>(make: (kind: ServerKind) => T): Readonly<Record<ServerKind, T>> {
+  const made = Object.fromEntries(serverKinds.map((kind) => [kind, make(kind)])) as Record<ServerKind, T>;
+  return new Proxy(made, {
+    get(target, name) {
+      if (!(name in target) && (name === 'redis' || name === 'valkey'))
+        throw new Error(
+          `This test needs a ${name} server, and npm run test:unit has none. Loop over serverKinds instead, ` +
+            'or add the file to those that scripts/test.mjs leaves out.',
+        );
+      return target[name as ServerKind];
+    },
+  });
+}
+
+async function sharedServer(kind: ServerKind): Promise<SharedServer> {
+  const url = given[kind];
+  if (url !== undefined) return running(kind, url);
+  const server = await startServer(kind);
+  share(new Redis(server.port), server);
+  return server;
+}
+
+/** A server that somebody else has started. The tests know it by its port, and empty it again and again. */
+async function running(kind: ServerKind, url: string): Promise<SharedServer> {
+  const said = `${kind.toUpperCase()}_URL=${url}`;
+  const { protocol, hostname, port, username, password, pathname } = new URL(url);
+  const isLocal = hostname === 'localhost' || hostname === '127.0.0.1';
+  if (protocol !== 'redis:' || !isLocal || username || password || !/^\/?0?$/.test(pathname))
+    throw new Error(
+      `${said}: write redis://127.0.0.1:6379. The server must be on this machine, without password or database.`,
+    );
+  const client = new Redis(Number(port || 6379), '127.0.0.1', { lazyConnect: true });
+  await client.connect().catch((error: Error) => {
+    throw new Error(`${said}: no server answers (${error.message}).`);
+  });
+  if ((await client.info('keyspace')).includes('keys='))
+    throw new Error(`${said}: this server holds keys, which the tests would remove. Name an empty one.`);
+  share(client);
+  return { port: Number(port || 6379), url };
+}
