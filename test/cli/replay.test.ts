@@ -1,4 +1,6 @@
-import { readFileSync, existsSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync, symlinkSync, truncateSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
@@ -9,6 +11,8 @@ import { createLimiter, type Policy } from 'headgate';
 import { chromium, type Browser } from 'playwright-core';
 import { findBrowser } from '../../scripts/browser.mjs';
 import { parsePolicies } from '../../src/cli/policy-text.js';
+import { lineParser } from '../../src/cli/replay/line.js';
+import { withLogs } from '../../src/cli/replay/logs.js';
 import { Replay, type ReplayResult } from '../../src/cli/replay/replay.js';
 import { Reorder } from '../../src/cli/replay/reorder.js';
 import { MEASURED } from '../../src/cli/replay/shapes.js';
@@ -17,7 +21,7 @@ import { policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
 import { limiterOn, memory, redis, START, TestClock } from '../support/stores.js';
 import { headgate } from './cli.js';
-import { combinedLine, jsonLine, LogDirectory, trace, type LoggedRequest } from './logs.js';
+import { combinedLine, jsonLine, LogDirectory, trace, watching, type LoggedRequest } from './logs.js';
 
 interface Json extends Omit<ReplayResult, 'first' | 'last'> {
   first: string;
@@ -254,6 +258,54 @@ describe('headgate replay', () => {
       const found = await replayJson(['cut.gz', ...policy]);
       expect(found.requests).to.be.within(1, 400);
       expect(found.logs[0]!.warning).to.contain('ends too early');
+    });
+
+    it('a file that is cut off while it is read is not whole, and that is said', async () => {
+      logs.write('a.log', lines);
+      const stderr = watching('replaying', () => truncateSync(join(logs.path, 'a.log'), 5000));
+      const args = ['replay', 'a.log', '--json', ...policy];
+      const { code, stdout } = await headgate(args, { cwd: logs.path, stderr });
+      expect(code).to.equal(0);
+      const [{ requests, warning }] = (JSON.parse(stdout) as Json).logs as [Json['logs'][0]];
+      expect(requests).to.be.within(1, 399);
+      expect(warning).to.match(/^it was cut off while it was read: 5,000 of its [\d,]+ bytes count/);
+    });
+
+    it('a file that is begun anew while it is read', async () => {
+      const many = Array.from({ length: 40 }, () => lines).flat();
+      logs.write('a.log', many);
+      const parse = () =>
+        lineParser({ key: ['ip'], keyField: undefined, timeField: undefined, match: undefined });
+      await withLogs(['a.log'], { stdin: Readable.from([]), cwd: logs.path }, parse, async (open) => {
+        let read = 0;
+        for await (const batch of open.requests()) {
+          if (read === 0) logs.write('a.log', [lines.at(-1)!, ...many]);
+          read += batch.length + 1;
+        }
+        expect(open.summaries[0]!.warning).to.contain('replaced while it was read');
+      });
+    });
+
+    it('a file is given twice, whatever its names are', async () => {
+      logs.write('a.log', lines);
+      symlinkSync('a.log', join(logs.path, 'current.log'));
+      for (const names of [
+        ['a.log', './a.log'],
+        ['a.log', 'current.log'],
+      ]) {
+        const { code, stderr } = await replay([...names, ...policy]);
+        expect(code).to.equal(2);
+        expect(stderr).to.match(/is the same file as a\.log: its requests would count twice/);
+      }
+    });
+
+    it('a pipe that has a name', async () => {
+      const fifo = join(logs.path, 'fifo');
+      execFileSync('mkfifo', [fifo]);
+      const writing = writeFile(fifo, `${lines.join('\n')}\n`);
+      const found = await replayJson(['fifo', ...policy]);
+      await writing;
+      expect(same(found)).to.deep.equal(same(whole));
     });
 
     it('rotated files, in any order; logs of several servers; both with standard input', async () => {

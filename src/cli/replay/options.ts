@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { usageError } from '../errors.js';
 import type { Io } from '../io.js';
 import { lineParser } from './line.js';
-import { openLogs, type Logs } from './logs.js';
+import { withLogs, type Logs } from './logs.js';
 import { parseMatch } from './match.js';
 
 /** Options of everything that reads logs. */
@@ -40,16 +40,21 @@ export function addLogOptions(command: Command): Command {
     );
 }
 
-/** Opens the logs. @throws CliError `USAGE` */
-export function readLogs(names: readonly string[], options: LogOptions, io: Io): Logs {
+/** Opens the logs for as long as `use` reads them. @throws CliError `USAGE`, `FAILED` */
+export function readLogs(
+  names: readonly string[],
+  options: LogOptions,
+  io: Io,
+  use: (logs: Logs) => Promise<void>,
+): Promise<void> {
   const key = options.key.split(/[\s,]+/).filter((part) => part !== '');
   if (key.length === 0)
     throw usageError("--key: what is limited? Write for example 'ip', 'user' or 'ip path'.");
-  const parse = lineParser({
+  const line = {
     key,
     keyField: options.keyField,
     timeField: options.timeField,
     match: parseMatch(options.match ?? []),
-  });
-  return openLogs(names, io, parse);
+  };
+  return withLogs(names, io, () => lineParser(line), use);
 }
