@@ -11,7 +11,7 @@ import { createLimiter, type Policy } from 'headgate';
 import { chromium, type Browser } from 'playwright-core';
 import { findBrowser } from '../../scripts/browser.mjs';
 import { parsePolicies } from '../../src/cli/policy-text.js';
-import { lineParser } from '../../src/cli/replay/line.js';
+import { lineParser, type LineOptions } from '../../src/cli/replay/line.js';
 import { withLogs } from '../../src/cli/replay/logs.js';
 import { Replay, type ReplayResult } from '../../src/cli/replay/replay.js';
 import { Reorder } from '../../src/cli/replay/reorder.js';
@@ -35,6 +35,16 @@ interface Json extends Omit<ReplayResult, 'first' | 'last'> {
     warning: string | null;
   }[];
 }
+
+/** How lines are read by default. */
+const OPTIONS: LineOptions = {
+  key: ['ip'],
+  keyField: undefined,
+  timeField: undefined,
+  match: undefined,
+  subnet: 56,
+  trustedHops: undefined,
+};
 
 describe('headgate replay', () => {
   let logs: LogDirectory;
@@ -252,6 +262,26 @@ describe('headgate replay', () => {
       }
     });
 
+    it('with a byte order mark, as editors and PowerShell write it', async () => {
+      for (const [name, texts] of Object.entries({ 'a.log': lines, 'a.json': requests.map(jsonLine) })) {
+        const marked = await replayJson([logs.write(name, `\ufeff${texts.join('\n')}`), ...policy]);
+        expect(marked).to.have.property('requests', 400);
+        expect(marked.logs[0]).to.include({ lines: 400, malformed: 0 });
+      }
+    });
+
+    it('what proxies have written: of one list of addresses a client', async () => {
+      const forwarded = lines.map((line) => line.replace(' - -', ', 192.168.9.9, 172.16.0.1 - -'));
+      logs.write(
+        'forwarded.log',
+        forwarded.map((line) => line.replace(/^10\./, '11.')),
+      );
+      const found = await replayJson(['forwarded.log', ...policy]);
+      expect(found).to.include({ clients: whole.clients, denied: whole.denied });
+      const hops = await replayJson(['forwarded.log', '--trusted-hops', '1', ...policy]);
+      expect(hops.clients).to.equal(1);
+    });
+
     it('what there is of a gzip file that is cut off', async () => {
       const packed = gzipSync(`${lines.join('\n')}\n`);
       logs.write('cut.gz', packed.subarray(0, packed.length - 200));
@@ -274,8 +304,7 @@ describe('headgate replay', () => {
     it('a file that is begun anew while it is read', async () => {
       const many = Array.from({ length: 40 }, () => lines).flat();
       logs.write('a.log', many);
-      const parse = () =>
-        lineParser({ key: ['ip'], keyField: undefined, timeField: undefined, match: undefined });
+      const parse = () => lineParser(OPTIONS);
       await withLogs(['a.log'], { stdin: Readable.from([]), cwd: logs.path }, parse, async (open) => {
         let read = 0;
         for await (const batch of open.requests()) {
@@ -360,9 +389,7 @@ describe('headgate replay', () => {
       expect(found.logs[0]).to.deep.include({ lines: 407, requests: 400, malformed: 6, skipped: 1 });
       const { stdout } = await replay(['odd.log', ...policy]);
       expect(stdout).to.contain('407 lines, 400 requests, 1 skipped').and.to.contain('6 malformed (1.5 %)');
-      expect(stdout).to.contain(
-        'line 1: it is not in the Common or Combined Log Format, and not JSON: garbage',
-      );
+      expect(stdout).to.contain('line 1: it is in none of the formats that are read: garbage');
       expect(stdout).to.contain('line 405: it has more than a million characters: xxx');
       expect(stdout).to.not.contain('and more');
     });
@@ -410,6 +437,8 @@ describe('headgate replay', () => {
       ['nothing with a key', ['a.log', '--key', 'user', '--policy', '1/1m'], 1, 'none of 1 lines', '--key'],
       ['no key', ['a.log', '--key', ' ', '--policy', '1/1m'], 2, '--key: what is limited?'],
       ['a filter', ['a.log', '--match', '??', '--policy', '1/1m'], 2, '--match: "??"'],
+      ['no hops', ['a.log', '--trusted-hops', '0', '--policy', '1/1m'], 2, '--trusted-hops: write'],
+      ['no subnet', ['a.log', '--ipv6-subnet', '129', '--policy', '1/1m'], 2, '--ipv6-subnet: write'],
       ['how many', ['a.log', '--top', 'all', '--policy', '1/1m'], 2, '--top'],
       [
         'the report in a log',

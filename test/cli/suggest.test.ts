@@ -189,9 +189,10 @@ describe('headgate suggest', () => {
   it('keeps the options that say what a request is', async () => {
     logs.write('a.log', lines);
     const args = ['--key', 'ip', '--key-field', 'ip', '--time-field', 'time', '--match', "!/it's", 'a.log'];
+    args.push('--trusted-hops', '2', '--ipv6-subnet', '64');
     const { stdout } = await run(['suggest', ...args]);
     expect(stdout).to.contain(
-      `headgate replay a.log --key-field ip --time-field time --match '!/it'\\''s' --policy '1s=`,
+      `headgate replay a.log --key-field ip --time-field time --trusted-hops 2 --ipv6-subnet 64 --match '!/it'\\''s' --policy '1s=`,
     );
   });
 

@@ -1,7 +1,9 @@
 import type { Command } from 'commander';
 import { toMilliseconds } from '../../duration.js';
+import { DEFAULT_SUBNET } from '../../http/client-key.js';
 import { usageError } from '../errors.js';
 import { write, writeJson, type Io } from '../io.js';
+import { subnetOf } from '../keys.js';
 import { parsePolicies } from '../policy-text.js';
 import { suggestJson } from '../replay/json.js';
 import { Measure } from '../replay/measure.js';
@@ -106,11 +108,13 @@ function shapesFor({ policy, window, algorithm }: Options): readonly Shape[] {
 
 /** The beginning of a command that replays the same requests. */
 function replayCommand(names: readonly string[], options: LogOptions): string {
-  const { key, keyField, timeField, match = [] } = options;
+  const { key, keyField, timeField, trustedHops, ipv6Subnet, match = [] } = options;
   const words = ['headgate', 'replay', ...names.map(quoted)];
   if (key !== 'ip') words.push('--key', quoted(key));
   if (keyField !== undefined) words.push('--key-field', quoted(keyField));
   if (timeField !== undefined) words.push('--time-field', quoted(timeField));
+  if (trustedHops !== undefined) words.push('--trusted-hops', trustedHops);
+  if (subnetOf(options) !== DEFAULT_SUBNET) words.push('--ipv6-subnet', ipv6Subnet);
   for (const filter of match) words.push('--match', quoted(filter));
   return words.join(' ');
 }

@@ -9,6 +9,7 @@ const LONGEST_LINE = 2 ** 20;
 /** Bytes that are unpacked at a time. */
 const CHUNK = 2 ** 18;
 const NEWLINE = 10;
+const BYTE_ORDER_MARK = '\ufeff';
 const SAMPLES = 5;
 const SAMPLE_LENGTH = 120;
 
@@ -106,6 +107,7 @@ export class LogFile {
       for (let start = 0; start < text.length;) {
         let end = text.indexOf('\n', start);
         if (end === -1) end = text.length;
+        if (this.#lines === 0 && text.startsWith(BYTE_ORDER_MARK)) start = 1;
         this.#take(text.slice(start, text[end - 1] === '\r' ? end - 1 : end), entries);
         start = end + 1;
       }

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { failure, usageError } from '../errors.js';
 import type { Io } from '../io.js';
 import type { Entry } from './entry.js';
-import type { ParseLine } from './line.js';
+import { FORMATS, type ParseLine } from './line.js';
 import { LogFile, type LogSummary } from './log-file.js';
 import { openSource, StreamSource, type Source } from './source.js';
 
@@ -63,7 +63,7 @@ export class Logs {
     }
     throw failure(
       `${names}: none of ${sum('lines')} lines could be read as a request. Line ${sample.line}: ${sample.problem}: ` +
-        `${JSON.stringify(sample.text)}. Logs are read in the Common and the Combined Log Format (nginx, Apache), and as lines of JSON.`,
+        `${JSON.stringify(sample.text)}. Logs may be in ${FORMATS}.`,
     );
   }
 }
