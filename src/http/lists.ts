@@ -40,7 +40,7 @@ export function compileList<Request>(option: string, list: ListOption<Request>):
     (key !== undefined && keys.has(key)) || (address !== undefined && networks.has(address));
 }
 
-interface Network {
+export interface Network {
   readonly address: Address;
   readonly prefix: number;
 }
@@ -51,7 +51,7 @@ const NETWORK = /^([^/]+)\/(\d{1,3})$/;
 const ADDRESS_LIKE = /^(\d+(\.\d+){3}(\/.*)?|\d+(\.\d+){1,2}\/.*|[\da-f:.]*::[\da-f:.]*(%.*)?(\/.*)?)$/i;
 
 /** An address, a network, or a key. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-function parseEntry(where: string, entry: unknown): Network | string {
+export function parseEntry(where: string, entry: unknown): Network | string {
   const fix = 'Write an IP address, a network such as 10.0.0.0/8 or 2001:db8::/32, or a key.';
   if (typeof entry !== 'string' || entry.trim() === '') throw invalidOption(where, entry, fix);
   const trimmed = entry.trim();

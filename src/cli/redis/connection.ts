@@ -19,6 +19,7 @@ export interface Connection {
   nodes(): Promise<readonly Node[]>;
   /** ms; -1: the key does not expire, -2: there is none. */
   pttl(key: string): Promise<number>;
+  get(key: string): Promise<string | null>;
   del(key: string): Promise<unknown>;
   close(): void;
 }
