@@ -183,6 +183,24 @@ describe('headgate replay', () => {
       expect(stdout).to.not.contain('\u001b');
     });
 
+    it('the plot of the denied is empty where nobody was denied, and shows one that was', async () => {
+      const times = [...[0, 1, 2].map(() => 10), 30, 31, ...Array.from({ length: 500 }, () => 45), 60];
+      const requests = times.map((second) => ({ time: at(second), ip: '10.0.0.1' }));
+      const file = logs.write('access.log', requests.map(jsonLine));
+      const { stdout } = await replay([file, '--policy', 'fixed-window 2/1s']);
+      const plots = stdout.match(/^.*┤[^]*?(?=└)/gm)!;
+      const painted = (plot: string) => {
+        const rows = plot.split('\n').flatMap((row) => row.split(/[┤│]/)[1] ?? []);
+        return [...Array(51).keys()]
+          .filter((x) => rows.some((row) => (row[x] ?? ' ') !== ' '))
+          .map((x) => x + 10);
+      };
+      expect(plots.map(painted)).to.deep.equal([
+        [10, 30, 31, 45, 60],
+        [10, 45],
+      ]);
+    });
+
     it('one client that is most likely a proxy is named', async () => {
       const requests = Array.from({ length: 1000 }, (_, i) => ({
         time: at(i),
