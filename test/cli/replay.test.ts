@@ -556,6 +556,63 @@ describe('headgate replay', () => {
         await page.close();
       });
     }
+
+    it('tells the denied from the admitted, and what is not whole, also on a phone and without sight', async () => {
+      const requests = Array.from({ length: 2005 }, (_, i) => ({
+        time: START + 500 * i,
+        ip: `10.0.0.${i % 2}`,
+      }));
+      const file = logs.write('access.log', requests.map(jsonLine));
+      const { code } = await replay([file, '--policy', '20/1m', '--report', 'r.html']);
+      expect(code).to.equal(0);
+      const page = await browser.newPage({ viewport: { width: 390, height: 800 }, hasTouch: true });
+      await page.goto(`file://${logs.path}/r.html`);
+      expect(await page.evaluate<number>('document.documentElement.scrollWidth')).to.equal(390);
+
+      const bar = await page.evaluate<string>(
+        `getComputedStyle(document.querySelector('.bar.bad i')).backgroundColor`,
+      );
+      expect(bar).to.equal('rgb(207, 34, 46)');
+      const stacked = await page.evaluate<{ denied: number; admitted: number }>(`(() => {
+        const canvas = document.querySelector('#requests canvas');
+        const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        const count = (r, g, b) => {
+          let n = 0;
+          for (let i = 0; i < data.length; i += 4) if (data[i] === r && data[i + 1] === g && data[i + 2] === b) n += 1;
+          return n;
+        };
+        return { denied: count(207, 34, 46), admitted: count(26, 127, 55) };
+      })()`);
+      // Areas of a stack are as the sums: if one were drawn behind the other, they would not be.
+      const { denied, admitted } = (await replayJson([file, '--policy', '20/1m'])) as unknown as Record<
+        'denied' | 'admitted',
+        number
+      >;
+      expect(stacked.denied / stacked.admitted).to.be.within(
+        (0.7 * denied) / admitted,
+        (1.4 * denied) / admitted,
+      );
+
+      await page.locator('#requests .u-over').tap({ position: { x: 150, y: 60 } });
+      const legend = () => page.locator('#requests .u-legend').innerText();
+      expect(await legend()).to.match(/2\d{3}-\d\d-\d\d[^]*denied[^\d]*\d+[^]*admitted[^\d]*\d+/);
+      const shown = () =>
+        page.evaluate<number>(
+          `uPlot.sync('report').plots.reduce((n, { scales: { x } }) => n + x.max - x.min, 0)`,
+        );
+      const whole = await shown();
+      await page.locator('#in').tap();
+      expect(await shown()).to.be.closeTo(whole / 2, whole / 10);
+      await page.locator('#all').tap();
+      expect(await shown()).to.equal(whole);
+
+      const content = await page.locator('body').innerText();
+      expect(content).to.contain('Shaded: the log covers a part of that interval only');
+      const label = await page.locator('#requests').getAttribute('aria-label');
+      expect(label).to.match(/^Per \d+s: requests at most [\d,]+, from 20.*; denied at most [\d,]+, from 20/);
+      expect(await page.locator('details tr').count()).to.be.greaterThan(10);
+      await page.close();
+    });
   });
 });
 
