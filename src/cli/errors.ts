@@ -11,14 +11,17 @@ export const EXIT = {
   denied: 3,
   /** There is no server, or it does not answer in time. */
   unreachable: 4,
+  /** By Ctrl-C; what was found until then was written. */
+  interrupted: 130,
 } as const;
 
-export type CliErrorCode = 'USAGE' | 'FAILED' | 'UNREACHABLE';
+export type CliErrorCode = 'USAGE' | 'FAILED' | 'UNREACHABLE' | 'INTERRUPTED';
 
 const EXIT_OF: Readonly<Record<CliErrorCode, number>> = {
   USAGE: EXIT.usage,
   FAILED: EXIT.failed,
   UNREACHABLE: EXIT.unreachable,
+  INTERRUPTED: EXIT.interrupted,
 };
 
 /** An error for the one who typed the command: its message says what to do. */

@@ -10,6 +10,8 @@ export interface Streams {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Relative paths, and packages, are looked for from here. */
   readonly cwd: string;
+  /** Calls once at Ctrl-C instead of ending the process; returns what undoes that. */
+  readonly onInterrupt?: (listener: () => void) => () => void;
 }
 
 /** The streams, and how to write to them. */

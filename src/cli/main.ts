@@ -8,6 +8,12 @@ stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(error.code === 'EPIPE' ? 0 : 1);
 });
 
-const code = await run(process.argv.slice(2), { stdin, stdout, stderr, env, cwd: process.cwd() });
+function onInterrupt(listener: () => void): () => void {
+  process.once('SIGINT', listener);
+  return () => process.off('SIGINT', listener);
+}
+
+const streams = { stdin, stdout, stderr, env, cwd: process.cwd(), onInterrupt };
+const code = await run(process.argv.slice(2), streams);
 // Once all is written: a client may hold on for a while to a server that is gone.
 stdout.write('', () => stderr.write('', () => process.exit(code)));

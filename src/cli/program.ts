@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import * as ban from './commands/ban.js';
+import * as bans from './commands/bans.js';
 import * as list from './commands/list.js';
 import * as peek from './commands/peek.js';
 import * as replay from './commands/replay.js';
@@ -17,6 +18,7 @@ const commands: readonly { register(program: Command, io: Io): void }[] = [
   reset,
   ban,
   unban,
+  bans,
   replay,
   suggest,
 ];

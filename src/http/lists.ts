@@ -40,7 +40,7 @@ export function compileList<Request>(option: string, list: ListOption<Request>):
     (key !== undefined && keys.has(key)) || (address !== undefined && networks.has(address));
 }
 
-interface Network {
+export interface Network {
   readonly address: Address;
   readonly prefix: number;
 }
@@ -52,7 +52,7 @@ const FIX =
   'begin your keys with a word: `user:1.2` instead of `1.2`.';
 
 /** An address, a network, or a key. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-function parseEntry(where: string, entry: unknown): Network | string {
+export function parseEntry(where: string, entry: unknown): Network | string {
   if (typeof entry !== 'string' || entry.trim() === '') throw invalidOption(where, entry, FIX);
   const parts = NETWORK.exec(entry);
   const address = parseAddress(parts?.[1] ?? entry);

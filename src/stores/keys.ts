@@ -9,7 +9,7 @@ const LONGEST = 128;
  * control characters are percent-encoded; what is long or not well-formed Unicode is hashed (SHA-256), marked by `%#`,
  * which no encoding yields.
  */
-function escapeKey(key: string): string {
+export function escapeKey(key: string): string {
   if (isPlain(key)) return key;
   const encoded = key.replace(
     // eslint-disable-next-line no-control-regex -- control characters are what this is about

@@ -87,11 +87,8 @@ for (const kind of ['redis', 'valkey'] as const) {
         const banned = await limiter.consume(key);
         expect(banned.reason).to.equal('banned');
         expect(banned.retryAfterMs).to.be.within(7_100_000, 7_200_000);
-        expect(await json('unban', ...where, '--', key)).to.deep.equal({
-          name: 'the api',
-          key,
-          wasBanned: true,
-        });
+        const unbanned = (await json('unban', ...where, '--', key)) as Record<string, unknown>;
+        expect(unbanned).to.include({ name: 'the api', key, given: key, wasBanned: true });
         expect((await limiter.consume(key)).allowed).to.equal(true);
         expect(await spent()).to.deep.equal(before);
       });
@@ -172,17 +169,142 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(await said('ban', 'a', '90m')).to.match(
         /^a is banned in the api for 1h 30m, until 20\d\d-.*Z\.\n$/,
       );
-      expect(await said('unban', 'a')).to.equal('a is no longer banned in the api.\n');
+      expect(await said('unban', 'a')).to.match(
+        /^a is no longer banned in the api; (1h 30m|1h 29m|90m) of the ban were left\.\n$/,
+      );
       expect(await said('reset', 'a')).to.match(
         /^What was charged to a in the api is forgotten: (burst, day|day, burst)\.\n$/,
       );
       expect(await said('reset', 'a')).to.equal('Nothing was charged to a in the api.\n');
     });
 
-    it('reset leaves a ban alone', async () => {
+    it('reset leaves a ban alone, and says so', async () => {
+      await limiter.consume('a');
       await limiter.ban('a', '1h');
-      await json('reset', 'a', ...where);
+      for (const policies of [[], AS_TEXT]) {
+        const { stdout } = await headgate(['reset', 'a', ...where, ...policies]);
+        expect(stdout).to.match(/It is still banned, for (1h|59m \d+s): headgate unban a ends that\.\n$/);
+        const found = (await json('reset', 'a', ...where, ...policies)) as { bannedForMs: number };
+        expect(found.bannedForMs).to.be.within(3_500_000, 3_600_000);
+      }
       expect((await limiter.peek('a')).reason).to.equal('banned');
+    });
+
+    it('unban says what was there: the ban, the denials, the ban before', async () => {
+      await limiter.consume('a', { cost: 4 });
+      const { stdout } = await headgate(['unban', 'a', ...where]);
+      expect(stdout).to.equal(
+        'a was not banned in the api. Forgotten: 1 denial counted towards the next ban.\n',
+      );
+      for (let i = 0; i < 2; i++) await limiter.consume('a', { cost: 4 });
+      const ended = (await json('unban', 'a', ...where)) as Record<string, unknown>;
+      expect(ended).to.include({ wasBanned: true, denials: 0, lastBanMs: 3_600_000 });
+      expect(ended.bannedForMs).to.be.within(3_500_000, 3_600_000);
+      expect((await headgate(['unban', 'a', ...where])).stdout).to.equal('a was not banned in the api.\n');
+    });
+
+    describe('addresses are the keys that servers make of them', () => {
+      const key = '2001:db8:1::/56';
+      const forms = [
+        '2001:db8:1:2::5',
+        '2001:DB8:0001:0002:0:0:0:5',
+        '2001:db8:1:2::5%eth0',
+        key,
+        '2001:db8:1:3::/56',
+      ];
+
+      it('of IPv6 the network; any notation is one key, which is printed', async () => {
+        for (const form of forms) {
+          await limiter.consume(key, { cost: 2 });
+          const banned = await headgate(['ban', form, '1h', ...where]);
+          expect(banned.stdout, form).to.contain(
+            form === key ? `${key} is banned` : `${key} (the key of ${form}) is`,
+          );
+          expect((await limiter.peek(key)).reason).to.equal('banned');
+          expect(await peek(form)).to.include({ key, given: form, allowed: false, stored: true });
+          expect(await json('unban', form, ...where)).to.include({ key, given: form, wasBanned: true });
+          for (const policies of [[], AS_TEXT]) {
+            await limiter.consume(key);
+            expect(await json('reset', form, ...where, ...policies)).to.include({ key, given: form });
+            expect((await limiter.peek(key)).remaining).to.equal(3);
+          }
+        }
+      });
+
+      it('--ipv6-subnet as in the limiter, --raw for the literal key', async () => {
+        const keyOf = async (...args: string[]) =>
+          ((await json('ban', '2001:db8:1:2::5', '1h', ...where, ...args)) as { key: string }).key;
+        expect(await keyOf('--ipv6-subnet', '64')).to.equal('2001:db8:1:2::/64');
+        expect(await keyOf('--ipv6-subnet', '128')).to.equal('2001:db8:1:2::5');
+        expect(await keyOf('--raw')).to.equal('2001:db8:1:2::5');
+        expect(await json('ban', '::ffff:10.0.0.1', '1h', ...where)).to.include({ key: '10.0.0.1' });
+        expect(await json('ban', '10.0.0.0/33', '1h', ...where, '--raw')).to.include({ key: '10.0.0.0/33' });
+      });
+
+      it('a network is all keys in it', async () => {
+        const args = ['10.7.3.9/24', ...where];
+        const banned = await json('ban', '10.7.3.9/24', '1h', ...where);
+        expect(banned).to.deep.equal({
+          name: 'the api',
+          network: '10.7.3.9/24',
+          keys: 256,
+          bannedForMs: 3_600_000,
+        });
+        for (const [key, reason] of [
+          ['10.7.3.0', 'banned'],
+          ['10.7.3.255', 'banned'],
+          ['10.7.4.0', undefined],
+        ]) {
+          await limiter.consume(key!, { cost: 1 });
+          expect((await limiter.peek(key!)).reason, key).to.equal(reason);
+        }
+        expect((await headgate(['reset', ...args])).stdout).to.match(
+          / 256 of them are still banned, for up to /,
+        );
+        expect((await headgate(['unban', ...args])).stdout).to.equal(
+          'Of 256 keys of 10.7.3.9/24, 256 were banned in the api, and are no longer.\n',
+        );
+        for (const policies of [[], AS_TEXT]) {
+          for (const key of ['10.7.3.7', '10.7.3.8', '10.7.4.0']) await limiter.consume(key);
+          await json('reset', ...args, ...policies);
+          expect((await limiter.peek('10.7.3.8')).remaining).to.equal(3);
+          expect((await limiter.peek('10.7.4.0')).remaining).to.be.below(3);
+        }
+        const wide = (await headgate(['ban', '2001:db8::/52', '1h', ...where])).stdout;
+        expect(wide).to.match(/^16 keys of 2001:db8::\/52 are banned/);
+        expect((await limiter.peek('2001:db8:0:f00::/56')).reason).to.equal('banned');
+      });
+
+      it('what is no key of the servers is refused', async () => {
+        const refused: [string, RegExp][] = [
+          ['10.0.0.0/33', /key: "10\.0\.0\.0\/33" is not valid.*--raw/],
+          ['300.1.1.1', /"300\.1\.1\.1" is not valid/],
+          ['2001:db8:1:2::/64', /is a part of the key 2001:db8:1::\/56\. Write that, or other --ipv6-subnet/],
+          ['10.0.0.0/8', /has 16,777,216 keys, and more than 65,536 are refused/],
+          ['::/0', /are refused/],
+        ];
+        for (const [key, says] of refused) {
+          const { code, stdout, stderr } = await headgate(['ban', key, '1h', ...where]);
+          expect({ code, stdout }).to.deep.equal({ code: 2, stdout: '' });
+          expect(stderr).to.match(says);
+        }
+        const { code, stderr } = await headgate(['peek', '10.0.0.0/24', ...where, ...AS_TEXT]);
+        expect(code).to.equal(2);
+        expect(stderr).to.match(/has 256 keys\. Write an address/);
+      });
+    });
+
+    it('peek tells whether anything is stored', async () => {
+      expect(await peek('a')).to.include({ allowed: true, stored: false });
+      const { stdout } = await headgate(['peek', 'a', ...where, ...AS_TEXT]);
+      expect(stdout).to.match(/allowed\nNothing is stored: it was not charged lately, or --name, /);
+      await limiter.consume('a');
+      expect(await peek('a')).to.include({ stored: true });
+      expect((await headgate(['peek', 'a', ...where, ...AS_TEXT])).stdout).to.not.contain('Nothing');
+      const mistyped = where.with(-1, 'the-api');
+      expect(await json('peek', 'a', ...mistyped, ...AS_TEXT)).to.include({ allowed: true, stored: false });
+      await limiter.ban('b', '1h');
+      expect(await peek('b')).to.include({ stored: true });
     });
 
     it('takes policies from a file: an array, or limiters by name', async () => {

@@ -88,6 +88,14 @@ describe('a command line that is wrong', () => {
       args: ['list', '--limit', 'x', '--redis', url],
       says: /--limit: write a whole number; 0 lists all/,
     },
+    'a count that is none': {
+      args: ['list', '--count', '0', '--redis', url],
+      says: /--count: write a whole number from 1 to 10000/,
+    },
+    'TLS where there is none': {
+      args: ['list', '--redis', url.replace('redis:', 'rediss:'), '--timeout', '300ms'],
+      says: /--redis: rediss:\/\/ is for TLS, and port \d+ of 127\.0\.0\.1 speaks Redis without it\. Write redis:\/\//,
+    },
     'a cluster and a sentinel': {
       args: ['list', '--cluster', '--sentinel', 'x', '--redis', url],
       says: /Write one of them/,

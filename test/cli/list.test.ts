@@ -1,4 +1,5 @@
 // Who is banned or limited is found among thousands of keys, by SCAN alone.
+import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
 import type { Limiter, Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
@@ -169,6 +170,77 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(judged).to.have.length(1);
       expect(judged[0]).to.include({ kind: 'unreadable', key: 'list' });
       expect(judged[0]?.message).to.match(/WRONGTYPE/);
+    });
+
+    it('tells all bans, first, however few of the others are wanted', async () => {
+      const many = Array.from({ length: 1500 }, (_, i) => `user:${i}`);
+      await Promise.all(many.map((key) => login.consume(key)));
+      const banned = many.slice(0, 40);
+      for (const key of banned) await api.ban(key, '1h');
+      const lines = await list('--limit', '10');
+      expect(lines.slice(0, 40).map(({ kind }) => kind)).to.deep.equal(banned.map(() => 'banned'));
+      expect(keysOf(lines, 'banned')).to.have.members(banned);
+      expect(lines).to.have.length(50);
+      const { stdout } = await headgate(['list', ...where]);
+      expect(stdout).to.match(
+        /^40 banned, 1000 states; \d+ keys of Headgate were looked at\.\nThere are more/m,
+      );
+      for (const { bannedUntil, bannedForMs } of lines.slice(0, 40)) {
+        const left = Date.parse(bannedUntil as string) - Date.now();
+        expect(left).to.be.within((bannedForMs as number) - 20_000, bannedForMs as number);
+      }
+    });
+
+    it('shows which share of the keys was looked at, where somebody watches', async () => {
+      const many = Array.from({ length: 2000 }, (_, i) => `user:${i}`);
+      await Promise.all(many.map((key) => api.consume(key)));
+      const shares: number[] = [];
+      const stderr = Object.assign(new PassThrough(), { isTTY: true });
+      stderr.on('data', (chunk: Buffer) => {
+        for (const [, share] of chunk.toString().matchAll(/(\d+) %, \d+ keys of Headgate/g))
+          shares.push(Number(share));
+      });
+      expect(await headgate(['list', ...where, '--count', '100', '--limit', '0'], { stderr })).to.include({
+        code: 0,
+      });
+      expect(shares).to.have.length.greaterThan(20);
+      expect(shares).to.deep.equal([...shares].sort((a, b) => a - b));
+      expect(shares.at(-1)).to.equal(100);
+    });
+
+    it('Ctrl-C ends it, and keeps what was found', async () => {
+      const many = Array.from({ length: 2000 }, (_, i) => `user:${i}`);
+      await Promise.all(many.map((key) => api.consume(key)));
+      await api.ban('z', '1h');
+      let interrupt = () => {};
+      const onInterrupt = (listener: () => void) => {
+        interrupt = listener;
+        return () => (interrupt = () => {});
+      };
+      const stderr = Object.assign(new PassThrough(), { isTTY: true });
+      let said = '';
+      stderr.on('data', (chunk: Buffer) => {
+        said += chunk.toString();
+        if (/[6-9]\d %/.test(said)) interrupt();
+      });
+      const args = ['list', ...where, '--count', '100', '--limit', '0'];
+      const { code, stdout } = await headgate(args, { stderr, onInterrupt });
+      expect(code).to.equal(130);
+      expect(stdout).to.match(/^z +banned/m);
+      expect(stdout.match(/^user:/gm)).to.have.length.within(50, 3900);
+      expect(said).to.match(/headgate: Stopped at [6-9]\d % of the keys: there may be more\.\n$/);
+      // Whoever does not interrupt is not told that there may be more.
+      expect((await headgate(['list', ...where])).stderr).to.equal('');
+    });
+
+    it('--count says how many keys are looked at in a step', async () => {
+      await Promise.all(Array.from({ length: 1000 }, (_, i) => api.consume(`user:${i}`)));
+      const steps = async (count: string) => {
+        await client.config('RESETSTAT');
+        await list('--banned', '--count', count);
+        return Number(/cmdstat_scan:calls=(\d+)/.exec(await client.info('commandstats'))![1]);
+      };
+      expect(await steps('50')).to.be.above(5 * (await steps('1000')));
     });
 
     it('goes through thousands of keys in bounded steps, never by KEYS, and finds each once', async function () {

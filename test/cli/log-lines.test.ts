@@ -5,7 +5,15 @@ import { parseMatch } from '../../src/cli/replay/match.js';
 import { parseTime } from '../../src/cli/replay/time.js';
 
 const parser = (options: Partial<LineOptions> = {}) =>
-  lineParser({ key: ['ip'], keyField: undefined, timeField: undefined, match: undefined, ...options });
+  lineParser({
+    key: ['ip'],
+    keyField: undefined,
+    timeField: undefined,
+    match: undefined,
+    subnet: 56,
+    trustedHops: undefined,
+    ...options,
+  });
 
 const TIME = Date.UTC(2026, 9, 5, 13, 55, 36);
 const json = (value: object) => JSON.stringify(value);
@@ -125,6 +133,130 @@ describe('lines of access logs', () => {
     expect(parser({ key: ['user'] })(line)).to.equal('skipped');
     expect(parser({ keyField: 'nothing' })(line)).to.equal('skipped');
     expect(parser()(json({ level: 30, time: TIME, msg: 'server listening' }))).to.equal('skipped');
+  });
+
+  describe('lists as in X-Forwarded-For', () => {
+    const common = (list: string) => `${list} - - [05/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 1`;
+    const keyOf = (line: string, options: Partial<LineOptions> = {}) =>
+      (parser(options)(line) as { key?: string }).key;
+
+    it('the client is the last whose address is not private, also behind a virtual host', () => {
+      const cases = {
+        '1.2.3.4, 10.9.9.9': '1.2.3.4',
+        '1.2.3.4,10.9.9.9': '1.2.3.4',
+        '6.6.6.6, 1.2.3.4, 10.9.9.9, 192.168.0.1, fd00::1': '1.2.3.4',
+        'www.x.org:443 1.2.3.4, 10.9.9.9': '1.2.3.4',
+        '10.1.1.1, 10.9.9.9': '10.1.1.1',
+        'unknown, 10.1.1.1, 10.9.9.9': '10.1.1.1',
+        '2a02:db8:1:2ff::7, 10.9.9.9': '2a02:db8:1:200::/56',
+        '[2a02:db8:1:2ff::7]:443, 10.9.9.9:80': '2a02:db8:1:200::/56',
+      };
+      for (const [list, key] of Object.entries(cases)) expect(keyOf(common(list)), list).to.equal(key);
+    });
+
+    it('--trusted-hops counts the proxies from the end, as trust proxy does', () => {
+      const list = common('6.6.6.6, 1.2.3.4, 8.8.8.8');
+      const keys = [1, 2, 3, 4].map((trustedHops) => keyOf(list, { trustedHops }));
+      expect(keys).to.deep.equal(['8.8.8.8', '1.2.3.4', '6.6.6.6', '6.6.6.6']);
+      expect(keyOf(common('1.2.3.4'), { trustedHops: 2 })).to.equal('1.2.3.4');
+      // What a client has written is no client.
+      const forged = parser({ trustedHops: 2 })(common('me, 8.8.8.8'));
+      expect(forged).to.have.property('problem').that.contains('"me, 8.8.8.8"');
+    });
+
+    it('in fields of JSON, as text or as an array', () => {
+      const field = (value: unknown) => json({ time: TIME, headers: { 'x-forwarded-for': value } });
+      const options = { keyField: 'headers.x-forwarded-for' };
+      for (const value of ['1.2.3.4, 10.9.9.9', ['1.2.3.4, 10.9.9.9'], ['1.2.3.4', '10.9.9.9']]) {
+        expect(keyOf(field(value), options)).to.equal('1.2.3.4');
+        expect(keyOf(field(value), { ...options, trustedHops: 1 })).to.equal('10.9.9.9');
+      }
+      expect(keyOf(json({ time: TIME, client_ip: '1.2.3.4, 10.9.9.9' }))).to.equal('1.2.3.4');
+      expect(keyOf(field('Key,With,Commas'), options)).to.equal('Key,With,Commas');
+    });
+  });
+
+  it('a key of a field is taken as it is, but for addresses', () => {
+    const keyOf = (id: string) => parser({ keyField: 'id' })(json({ time: TIME, id }));
+    expect(keyOf('AbC')).to.have.property('key', 'AbC');
+    expect(keyOf('2001:DB8::1')).to.have.property('key', '2001:db8::/56');
+  });
+
+  it('the length of the networks of IPv6 can be chosen', () => {
+    const line = json({ time: TIME, ip: '2001:db8:1:2ff::7' });
+    expect(parser({ subnet: 64 })(line)).to.have.property('key', '2001:db8:1:2ff::/64');
+    expect(parser({ subnet: 128 })(line)).to.have.property('key', '2001:db8:1:2ff::7');
+  });
+
+  it('"-" is no client', () => {
+    expect(parser()('- - - [05/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 1')).to.equal('skipped');
+    expect(parser()(json({ time: TIME, ip: '-' }))).to.equal('skipped');
+  });
+
+  describe('of AWS balancers', () => {
+    const application =
+      'https 2026-10-05T13:55:37.186641Z app/lb/50dc6c495c0c9188 192.0.2.1:2817 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 ' +
+      '"GET https://www.example.com:443/a/b?c=d HTTP/1.1" "curl \\x22 7.46.0" ECDHE-RSA-AES128-GCM-SHA256 TLSv1.2 arn:aws:x ' +
+      '"Root=1-58337281-1d84f3d73c47ec4e58577259" "www.example.com" "arn:aws:acm:us-east-2:123456789012:certificate/1" 1 ' +
+      '2026-10-05T13:55:36.364000Z "forward" "-" "-" "10.0.0.1:80" "200" "-" "-" TID_1';
+    const classic =
+      '2026-10-05T13:55:36.945958Z my-lb 192.0.2.1:2817 10.0.0.1:80 0.000073 0.001048 0.000057 200 200 0 29 ' +
+      '"GET http://www.example.com:80/a/b HTTP/1.1" "curl/7.38.0" - -';
+
+    it('Application Load Balancer: the time is when the request came', () => {
+      expect(parser()(application)).to.deep.equal({ key: '192.0.2.1', time: TIME + 364 });
+      const all = parser({ key: ['ip', 'method', 'path'], match: parseMatch(['2xx']) });
+      expect(all(application)).to.have.property('key', '192.0.2.1 GET /a/b');
+    });
+
+    it('one that no target has answered, and one of IPv6', () => {
+      const failed = application
+        .replace('10.0.0.1:80 0.086 0.048 0.037 200 200', '- -1 -1 -1 503 -')
+        .replace('192.0.2.1:2817', '[2001:db8:1:2ff::7]:2817');
+      expect(parser({ match: parseMatch(['5xx']) })(failed)).to.have.property('key', '2001:db8:1:200::/56');
+    });
+
+    it('Classic', () => {
+      expect(parser()(classic)).to.deep.equal({ key: '192.0.2.1', time: TIME + 945 });
+    });
+  });
+
+  describe('W3C logs', () => {
+    const cloudFront = [
+      '#Version: 1.0',
+      '#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) x-forwarded-for',
+      '2026-10-05\t13:55:36\tFRA2\t392\t192.0.2.1\tGET\td1.cloudfront.net\t/a\t200\t-\tMozilla%20x\t1.2.3.4,%20',
+      '2026-10-05\t13:55:37\tFRA2\t392\t-\tGET\td1.cloudfront.net\t/a\t200\t-\t-\t5.6.7.8',
+    ];
+    const iis = [
+      '#Software: Microsoft Internet Information Services 10.0',
+      '#Fields: date time s-ip cs-method cs-uri-stem cs-uri-query s-port cs-username c-ip cs(User-Agent) sc-status time-taken',
+      '2026-10-05 13:55:36 10.0.0.1 POST /a x=1 443 Frank 192.0.2.1 Mozilla/5.0+(Windows) 200 15',
+    ];
+    const read = (lines: readonly string[], options: Partial<LineOptions> = {}) => lines.map(parser(options));
+
+    it('CloudFront', () => {
+      const expected = { key: '192.0.2.1', time: TIME };
+      expect(read(cloudFront)).to.deep.equal(['skipped', 'skipped', expected, 'skipped']);
+      // Of the middle of a log.
+      expect(read(cloudFront.slice(2))).to.deep.equal([expected, 'skipped']);
+      const options = { key: ['method', 'path'], match: parseMatch(['200']) };
+      expect(read(cloudFront, options)[2]).to.have.property('key', 'GET /a');
+      expect(read(cloudFront, { keyField: 'x-forwarded-for' })[3]).to.have.property('key', '5.6.7.8');
+    });
+
+    it('IIS', () => {
+      expect(read(iis)[2]).to.deep.equal({ key: '192.0.2.1', time: TIME });
+      expect(read(iis, { key: ['user', 'method', 'path', 's-port'] })[2]).to.have.property(
+        'key',
+        'Frank POST /a 443',
+      );
+    });
+
+    it('other lines beside them', () => {
+      const odd = ['# a comment', '#Fields', '2026-10-05 13:55:36 too short', '192.0.2.1'];
+      for (const each of read([...iis, ...odd]).slice(3)) expect(each).to.have.property('problem');
+    });
   });
 
   it('a field of the time', () => {

@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Transform } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 
 export interface LoggedRequest {
@@ -36,6 +37,21 @@ export class LogDirectory {
   remove(): void {
     rmSync(this.path, { recursive: true });
   }
+}
+
+/** A terminal to which progress is written; when this title first comes, `change` is called. */
+export function watching(title: string, change: () => void) {
+  let changed = false;
+  const stderr = new Transform({
+    transform(chunk: Buffer, _, done) {
+      if (!changed && chunk.toString().includes(title)) {
+        changed = true;
+        change();
+      }
+      done();
+    },
+  });
+  return Object.assign(stderr, { isTTY: true, columns: 100, cursorTo() {}, clearLine() {} });
 }
 
 /** Requests of some clients, in bursts and pauses, always the same for a seed. */

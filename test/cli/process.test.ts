@@ -1,6 +1,8 @@
 // The command line as a process: pipes, colours, its end.
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { redisStore } from 'headgate/redis';
@@ -44,6 +46,24 @@ describe('the process', function () {
       `headgate list --json --prefix ${prefix} | wc -l; ${peek} >/dev/null; echo $?; headgate pek 2>/dev/null; echo $?`,
     );
     expect(stdout.split(/\s+/)).to.deep.equal(['3000', '3', '2', '']);
+  });
+
+  it('Ctrl-C ends a list, and keeps its lines', async () => {
+    const args = ['--import', 'tsx', join(root, 'src/cli/main.ts'), 'list', '--json', '--count', '1'];
+    const child = spawn(process.execPath, [...args, '--prefix', prefix, '--redis', servers.redis.url], {
+      cwd: root,
+    });
+    const written = Promise.all([text(child.stdout), text(child.stderr)]);
+    child.stdout.once('data', () => child.kill('SIGINT'));
+    const [code] = (await once(child, 'close')) as [number];
+    const [lines, said] = await written;
+    expect(code).to.equal(130);
+    expect(JSON.parse(said)).to.have.property('code', 'INTERRUPTED');
+    const found = lines
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as object);
+    expect(found).to.have.length.within(1, 2999);
   });
 
   it('has no colours unless somebody sees them', async () => {

@@ -1,4 +1,6 @@
-import { readFileSync, existsSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync, symlinkSync, truncateSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
@@ -9,6 +11,8 @@ import { createLimiter, type Policy } from 'headgate';
 import { chromium, type Browser } from 'playwright-core';
 import { findBrowser } from '../../scripts/browser.mjs';
 import { parsePolicies } from '../../src/cli/policy-text.js';
+import { lineParser, type LineOptions } from '../../src/cli/replay/line.js';
+import { withLogs } from '../../src/cli/replay/logs.js';
 import { Replay, type ReplayResult } from '../../src/cli/replay/replay.js';
 import { Reorder } from '../../src/cli/replay/reorder.js';
 import { MEASURED } from '../../src/cli/replay/shapes.js';
@@ -17,7 +21,7 @@ import { policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
 import { limiterOn, memory, redis, START, TestClock } from '../support/stores.js';
 import { headgate } from './cli.js';
-import { combinedLine, jsonLine, LogDirectory, trace, type LoggedRequest } from './logs.js';
+import { combinedLine, jsonLine, LogDirectory, trace, watching, type LoggedRequest } from './logs.js';
 
 interface Json extends Omit<ReplayResult, 'first' | 'last'> {
   first: string;
@@ -31,6 +35,16 @@ interface Json extends Omit<ReplayResult, 'first' | 'last'> {
     warning: string | null;
   }[];
 }
+
+/** How lines are read by default. */
+const OPTIONS: LineOptions = {
+  key: ['ip'],
+  keyField: undefined,
+  timeField: undefined,
+  match: undefined,
+  subnet: 56,
+  trustedHops: undefined,
+};
 
 describe('headgate replay', () => {
   let logs: LogDirectory;
@@ -169,6 +183,24 @@ describe('headgate replay', () => {
       expect(stdout).to.not.contain('\u001b');
     });
 
+    it('the plot of the denied is empty where nobody was denied, and shows one that was', async () => {
+      const times = [...[0, 1, 2].map(() => 10), 30, 31, ...Array.from({ length: 500 }, () => 45), 60];
+      const requests = times.map((second) => ({ time: at(second), ip: '10.0.0.1' }));
+      const file = logs.write('access.log', requests.map(jsonLine));
+      const { stdout } = await replay([file, '--policy', 'fixed-window 2/1s']);
+      const plots = stdout.match(/^.*┤[^]*?(?=└)/gm)!;
+      const painted = (plot: string) => {
+        const rows = plot.split('\n').flatMap((row) => row.split(/[┤│]/)[1] ?? []);
+        return [...Array(51).keys()]
+          .filter((x) => rows.some((row) => (row[x] ?? ' ') !== ' '))
+          .map((x) => x + 10);
+      };
+      expect(plots.map(painted)).to.deep.equal([
+        [10, 30, 31, 45, 60],
+        [10, 45],
+      ]);
+    });
+
     it('one client that is most likely a proxy is named', async () => {
       const requests = Array.from({ length: 1000 }, (_, i) => ({
         time: at(i),
@@ -248,12 +280,79 @@ describe('headgate replay', () => {
       }
     });
 
+    it('with a byte order mark, as editors and PowerShell write it', async () => {
+      for (const [name, texts] of Object.entries({ 'a.log': lines, 'a.json': requests.map(jsonLine) })) {
+        const marked = await replayJson([logs.write(name, `\ufeff${texts.join('\n')}`), ...policy]);
+        expect(marked).to.have.property('requests', 400);
+        expect(marked.logs[0]).to.include({ lines: 400, malformed: 0 });
+      }
+    });
+
+    it('what proxies have written: of one list of addresses a client', async () => {
+      const forwarded = lines.map((line) => line.replace(' - -', ', 192.168.9.9, 172.16.0.1 - -'));
+      logs.write(
+        'forwarded.log',
+        forwarded.map((line) => line.replace(/^10\./, '11.')),
+      );
+      const found = await replayJson(['forwarded.log', ...policy]);
+      expect(found).to.include({ clients: whole.clients, denied: whole.denied });
+      const hops = await replayJson(['forwarded.log', '--trusted-hops', '1', ...policy]);
+      expect(hops.clients).to.equal(1);
+    });
+
     it('what there is of a gzip file that is cut off', async () => {
       const packed = gzipSync(`${lines.join('\n')}\n`);
       logs.write('cut.gz', packed.subarray(0, packed.length - 200));
       const found = await replayJson(['cut.gz', ...policy]);
       expect(found.requests).to.be.within(1, 400);
       expect(found.logs[0]!.warning).to.contain('ends too early');
+    });
+
+    it('a file that is cut off while it is read is not whole, and that is said', async () => {
+      logs.write('a.log', lines);
+      const stderr = watching('replaying', () => truncateSync(join(logs.path, 'a.log'), 5000));
+      const args = ['replay', 'a.log', '--json', ...policy];
+      const { code, stdout } = await headgate(args, { cwd: logs.path, stderr });
+      expect(code).to.equal(0);
+      const [{ requests, warning }] = (JSON.parse(stdout) as Json).logs as [Json['logs'][0]];
+      expect(requests).to.be.within(1, 399);
+      expect(warning).to.match(/^it was cut off while it was read: 5,000 of its [\d,]+ bytes count/);
+    });
+
+    it('a file that is begun anew while it is read', async () => {
+      const many = Array.from({ length: 40 }, () => lines).flat();
+      logs.write('a.log', many);
+      const parse = () => lineParser(OPTIONS);
+      await withLogs(['a.log'], { stdin: Readable.from([]), cwd: logs.path }, parse, async (open) => {
+        let read = 0;
+        for await (const batch of open.requests()) {
+          if (read === 0) logs.write('a.log', [lines.at(-1)!, ...many]);
+          read += batch.length + 1;
+        }
+        expect(open.summaries[0]!.warning).to.contain('replaced while it was read');
+      });
+    });
+
+    it('a file is given twice, whatever its names are', async () => {
+      logs.write('a.log', lines);
+      symlinkSync('a.log', join(logs.path, 'current.log'));
+      for (const names of [
+        ['a.log', './a.log'],
+        ['a.log', 'current.log'],
+      ]) {
+        const { code, stderr } = await replay([...names, ...policy]);
+        expect(code).to.equal(2);
+        expect(stderr).to.match(/is the same file as a\.log: its requests would count twice/);
+      }
+    });
+
+    it('a pipe that has a name', async () => {
+      const fifo = join(logs.path, 'fifo');
+      execFileSync('mkfifo', [fifo]);
+      const writing = writeFile(fifo, `${lines.join('\n')}\n`);
+      const found = await replayJson(['fifo', ...policy]);
+      await writing;
+      expect(same(found)).to.deep.equal(same(whole));
     });
 
     it('rotated files, in any order; logs of several servers; both with standard input', async () => {
@@ -308,9 +407,7 @@ describe('headgate replay', () => {
       expect(found.logs[0]).to.deep.include({ lines: 407, requests: 400, malformed: 6, skipped: 1 });
       const { stdout } = await replay(['odd.log', ...policy]);
       expect(stdout).to.contain('407 lines, 400 requests, 1 skipped').and.to.contain('6 malformed (1.5 %)');
-      expect(stdout).to.contain(
-        'line 1: it is not in the Common or Combined Log Format, and not JSON: garbage',
-      );
+      expect(stdout).to.contain('line 1: it is in none of the formats that are read: garbage');
       expect(stdout).to.contain('line 405: it has more than a million characters: xxx');
       expect(stdout).to.not.contain('and more');
     });
@@ -358,6 +455,8 @@ describe('headgate replay', () => {
       ['nothing with a key', ['a.log', '--key', 'user', '--policy', '1/1m'], 1, 'none of 1 lines', '--key'],
       ['no key', ['a.log', '--key', ' ', '--policy', '1/1m'], 2, '--key: what is limited?'],
       ['a filter', ['a.log', '--match', '??', '--policy', '1/1m'], 2, '--match: "??"'],
+      ['no hops', ['a.log', '--trusted-hops', '0', '--policy', '1/1m'], 2, '--trusted-hops: write'],
+      ['no subnet', ['a.log', '--ipv6-subnet', '129', '--policy', '1/1m'], 2, '--ipv6-subnet: write'],
       ['how many', ['a.log', '--top', 'all', '--policy', '1/1m'], 2, '--top'],
       [
         'the report in a log',
@@ -457,6 +556,63 @@ describe('headgate replay', () => {
         await page.close();
       });
     }
+
+    it('tells the denied from the admitted, and what is not whole, also on a phone and without sight', async () => {
+      const requests = Array.from({ length: 2005 }, (_, i) => ({
+        time: START + 500 * i,
+        ip: `10.0.0.${i % 2}`,
+      }));
+      const file = logs.write('access.log', requests.map(jsonLine));
+      const { code } = await replay([file, '--policy', '20/1m', '--report', 'r.html']);
+      expect(code).to.equal(0);
+      const page = await browser.newPage({ viewport: { width: 390, height: 800 }, hasTouch: true });
+      await page.goto(`file://${logs.path}/r.html`);
+      expect(await page.evaluate<number>('document.documentElement.scrollWidth')).to.equal(390);
+
+      const bar = await page.evaluate<string>(
+        `getComputedStyle(document.querySelector('.bar.bad i')).backgroundColor`,
+      );
+      expect(bar).to.equal('rgb(207, 34, 46)');
+      const stacked = await page.evaluate<{ denied: number; admitted: number }>(`(() => {
+        const canvas = document.querySelector('#requests canvas');
+        const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        const count = (r, g, b) => {
+          let n = 0;
+          for (let i = 0; i < data.length; i += 4) if (data[i] === r && data[i + 1] === g && data[i + 2] === b) n += 1;
+          return n;
+        };
+        return { denied: count(207, 34, 46), admitted: count(26, 127, 55) };
+      })()`);
+      // Areas of a stack are as the sums: if one were drawn behind the other, they would not be.
+      const { denied, admitted } = (await replayJson([file, '--policy', '20/1m'])) as unknown as Record<
+        'denied' | 'admitted',
+        number
+      >;
+      expect(stacked.denied / stacked.admitted).to.be.within(
+        (0.7 * denied) / admitted,
+        (1.4 * denied) / admitted,
+      );
+
+      await page.locator('#requests .u-over').tap({ position: { x: 150, y: 60 } });
+      const legend = () => page.locator('#requests .u-legend').innerText();
+      expect(await legend()).to.match(/2\d{3}-\d\d-\d\d[^]*denied[^\d]*\d+[^]*admitted[^\d]*\d+/);
+      const shown = () =>
+        page.evaluate<number>(
+          `uPlot.sync('report').plots.reduce((n, { scales: { x } }) => n + x.max - x.min, 0)`,
+        );
+      const whole = await shown();
+      await page.locator('#in').tap();
+      expect(await shown()).to.be.closeTo(whole / 2, whole / 10);
+      await page.locator('#all').tap();
+      expect(await shown()).to.equal(whole);
+
+      const content = await page.locator('body').innerText();
+      expect(content).to.contain('Shaded: the log covers a part of that interval only');
+      const label = await page.locator('#requests').getAttribute('aria-label');
+      expect(label).to.match(/^Per \d+s: requests at most [\d,]+, from 20.*; denied at most [\d,]+, from 20/);
+      expect(await page.locator('details tr').count()).to.be.greaterThan(10);
+      await page.close();
+    });
   });
 });
 

@@ -1,3 +1,5 @@
+import { appendFileSync, renameSync, truncateSync } from 'node:fs';
+import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
@@ -11,7 +13,7 @@ import { Check, suggest } from '../../src/cli/replay/suggest.js';
 import { policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
 import { headgate } from './cli.js';
-import { jsonLine, LogDirectory, trace, type LoggedRequest } from './logs.js';
+import { jsonLine, LogDirectory, trace, watching, type LoggedRequest } from './logs.js';
 
 function measured(requests: readonly LoggedRequest[], policies: readonly Policy[]) {
   const shapes = policies.map(shapeOf);
@@ -187,9 +189,10 @@ describe('headgate suggest', () => {
   it('keeps the options that say what a request is', async () => {
     logs.write('a.log', lines);
     const args = ['--key', 'ip', '--key-field', 'ip', '--time-field', 'time', '--match', "!/it's", 'a.log'];
+    args.push('--trusted-hops', '2', '--ipv6-subnet', '64');
     const { stdout } = await run(['suggest', ...args]);
     expect(stdout).to.contain(
-      `headgate replay a.log --key-field ip --time-field time --match '!/it'\\''s' --policy '1s=`,
+      `headgate replay a.log --key-field ip --time-field time --trusted-hops 2 --ipv6-subnet 64 --match '!/it'\\''s' --policy '1s=`,
     );
   });
 
@@ -228,6 +231,63 @@ describe('headgate suggest', () => {
     const { together } = JSON.parse(json) as { together: { deniedClients: number; deniedRequests: null } };
     expect(together.deniedRequests).to.equal(null);
     expect(together.deniedClients).to.be.greaterThan(0);
+  });
+
+  describe('of a log that changes between its two readings', () => {
+    /** Runs `change` when the second reading begins. */
+    async function suggested(change: () => void, ...names: string[]) {
+      let changed = false;
+      const stderr = watching('checking', () => {
+        changed = true;
+        change();
+      });
+      const { code, stdout } = await headgate(['suggest', '--json', '--keep', '90', ...names], {
+        cwd: logs.path,
+        stderr,
+      });
+      expect({ code, changed }).to.deep.equal({ code: 0, changed: true });
+      return JSON.parse(stdout) as {
+        together: { deniedClients: number; deniedRequests: number | null };
+        logs: { requests: number; warning: string | null }[];
+      };
+    }
+    const path = () => join(logs.path, 'a.log');
+
+    it('rotated: the one that was measured is read again', async () => {
+      logs.write('a.log', lines);
+      const whole = await suggested(() => {}, 'a.log');
+      expect(whole.together.deniedRequests).to.be.greaterThan(0);
+      const rotated = await suggested(() => {
+        renameSync(path(), `${path()}.1`);
+        logs.write('a.log', lines.slice(0, 3));
+      }, 'a.log');
+      expect(rotated).to.deep.equal(whole);
+    });
+
+    it('grown: what was not measured is not counted', async () => {
+      logs.write('a.log', lines);
+      const whole = await suggested(() => {}, 'a.log');
+      expect(await suggested(() => appendFileSync(path(), `${lines.join('\n')}\n`), 'a.log')).to.deep.equal(
+        whole,
+      );
+    });
+
+    it('cut off, emptied or written anew: how many requests is not told, and why', async () => {
+      const swapped = [...lines.slice(0, 1000), ...lines.slice(1000).reverse()];
+      const changes: [() => void, RegExp][] = [
+        [() => truncateSync(path(), 1000), /cut off while it was read: 1,000 of its [\d,]+ bytes/],
+        [() => truncateSync(path(), 0), /cut off while it was read: 0 of/],
+        [() => void logs.write('a.log', swapped), /replaced while it was read/],
+      ];
+      for (const [change, says] of changes) {
+        logs.write('a.log', lines);
+        const { together, logs: found } = await suggested(change, 'a.log');
+        expect(together.deniedClients).to.be.greaterThan(0);
+        expect(together.deniedRequests).to.equal(null);
+        expect(found[0]!.requests).to.equal(4000);
+        expect(found[0]!.warning).to.match(says);
+      }
+    });
   });
 
   it('of a short log no longer windows, unless they are asked for', async () => {

@@ -175,7 +175,10 @@ describe('the failure policy', () => {
       answer();
       await sleep(1);
       const turnedAway = mode === 'deny' || mode === 'throw';
-      assert.deepEqual(store.told.sort(), turnedAway ? ['adjust late -3,-3', 'release late'] : ['release late']);
+      assert.deepEqual(
+        store.told.sort(),
+        turnedAway ? ['adjust late -3,-3', 'release late'] : ['release late'],
+      );
       await limiter.close();
     });
   }

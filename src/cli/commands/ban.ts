@@ -1,9 +1,15 @@
 import type { Command } from 'commander';
 import { toMilliseconds } from '../../duration.js';
-import { duration as show, printable } from '../format.js';
+import { duration as showTime, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
+import { addKeyOptions, show, subjectJson, subjectOf, type KeyOptions } from '../keys.js';
 import { addNameOption, nameOf } from '../limits.js';
+import { Bans } from '../redis/bans.js';
 import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
+
+interface Options extends RedisOptions, KeyOptions {
+  readonly name?: string;
+}
 
 export function register(program: Command, io: Io): void {
   const command = program
@@ -12,26 +18,30 @@ export function register(program: Command, io: Io): void {
     .description(
       'Bans a key in the scope of one limiter, which must have the option `ban` ({} is enough): else it does not ask for bans.',
     )
-    .argument('<key>', 'who is banned')
+    .argument('<key>', 'who is banned: an address, a network, or any other key')
     .argument('<duration>', "for how long: '10m', '2h', '30d', up to 366 days");
-  addNameOption(command).action(
-    async (key: string, duration: string, options: RedisOptions & { name?: string }) => {
-      const name = nameOf(options);
-      const ms = toMilliseconds('duration', /^\d+$/.test(duration) ? Number(duration) : duration);
-      await withRedis(options, io, async (session) => {
-        await session.banning(name).ban(key, ms);
-        const until = new Date(Date.now() + ms).toISOString();
-        await (io.json
-          ? writeJson(io, { name, key, bannedForMs: ms })
-          : write(
-              io,
-              `${printable(key)} is banned in ${printable(name)} for ${show(ms)}, until ${until}.\n`,
-            ));
-      });
-    },
-  );
+  addKeyOptions(addNameOption(command)).action(async (given: string, text: string, options: Options) => {
+    const name = nameOf(options);
+    const subject = subjectOf(given, options);
+    const duration = durationOf(text);
+    await withRedis(options, io, async (session) => {
+      const bans = new Bans(session);
+      await bans.set(subject.keys.map((key) => ({ head: bans.head(name, key), duration })));
+      const until = new Date(Date.now() + duration).toISOString();
+      const verb = subject.keys.length > 1 ? 'are' : 'is';
+      const done = `${show(subject)} ${verb} banned in ${printable(name)} for ${showTime(duration)}, until ${until}.\n`;
+      await (io.json
+        ? writeJson(io, { name, ...subjectJson(subject), bannedForMs: duration })
+        : write(io, done));
+    });
+  });
   addRedisOptions(command).addHelpText(
     'after',
     '\nExample:\n  headgate ban 203.0.113.7 2h --name api --redis redis://127.0.0.1:6379',
   );
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export function durationOf(text: string): number {
+  return toMilliseconds('duration', /^\d+$/.test(text) ? Number(text) : text);
 }

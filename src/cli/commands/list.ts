@@ -1,10 +1,11 @@
 import type { Command } from 'commander';
 import type { Hash } from '../../stores/keys.js';
-import { usageError } from '../errors.js';
+import { CliError, usageError } from '../errors.js';
 import { columns, duration, printable } from '../format.js';
 import { write, writeJsonLine, type Io } from '../io.js';
 import { addLimitsOptions, addNameOption, nameOf, readLimits, type LimitsOptions } from '../limits.js';
-import { Finder, type Find, type Wanted } from '../redis/finds.js';
+import { Finder, findJson, type Find, type Wanted } from '../redis/finds.js';
+import { STEP } from '../redis/scan.js';
 import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
 
 interface Options extends RedisOptions, LimitsOptions {
@@ -12,7 +13,11 @@ interface Options extends RedisOptions, LimitsOptions {
   readonly banned?: boolean;
   readonly all?: boolean;
   readonly limit?: string;
+  readonly count: string;
 }
+
+/** The server would serve nobody else for milliseconds. */
+const MOST_COUNT = 10_000;
 
 /** People read no more than this; `--limit` says otherwise. */
 const ENOUGH = 1000;
@@ -29,7 +34,11 @@ export function register(program: Command, io: Io): void {
     .option('--limited', 'only those whose next request would be denied by a policy')
     .option('--banned', 'only those who are banned')
     .option('--all', 'also those whose next request would be admitted')
-    .option('--limit <n>', `stop after so many; 0: never (default: ${ENOUGH}, with --json 0)`)
+    .option(
+      '--limit <n>',
+      `stop after so many besides all bans; 0: never (default: ${ENOUGH}, with --json 0)`,
+    )
+    .option('--count <n>', 'how many keys the server looks at in one step', String(STEP))
     .addHelpText(
       'after',
       "\nExample:\n  headgate list --redis redis://127.0.0.1:6379 --name api --policy '100/1m'",
@@ -41,28 +50,40 @@ export function register(program: Command, io: Io): void {
 async function list(options: Options, io: Io): Promise<void> {
   const wanted = wantedOf(options, io);
   const most = limitOf(options.limit, io);
+  const count = countOf(options.count);
   await withRedis(options, io, async (session) => {
     const finder = new Finder(session, wanted);
     const finds: Find[] = [];
-    const progress = new Progress(io);
-    let count = 0;
+    const line = new Progress(io);
+    const stop = new AbortController();
+    const ignore = io.onInterrupt?.(() => stop.abort());
+    let done = 0;
+    let others = 0;
     let more = false;
+    const progress = (share: number): void => {
+      done = share;
+      line.update(finder.looked, share);
+    };
     try {
-      for await (const find of finder.finds((looked) => progress.update(looked))) {
-        if (count === most) {
+      for await (const find of finder.finds({ count, progress, signal: stop.signal })) {
+        if (find.kind !== 'banned' && others++ === most) {
           more = true;
           break;
         }
-        count++;
-        if (io.json) await writeJsonLine(io, jsonOf(find));
+        if (io.json) await writeJsonLine(io, findJson(find));
         else finds.push(find);
       }
     } finally {
-      progress.clear();
+      line.clear();
+      ignore?.();
     }
-    if (io.json) return;
-    for (const [name, ofScope] of byScope(finds)) await write(io, text(name, ofScope, io));
-    await write(io, summary(finds, wanted, finder.looked, more));
+    if (!io.json) {
+      for (const [name, ofScope] of byScope(finds)) await write(io, text(name, ofScope, io));
+      await write(io, summary(finds, wanted, finder.looked, more));
+    }
+    if (stop.signal.aborted) {
+      throw new CliError('INTERRUPTED', `Stopped at ${percent(done)} of the keys: there may be more.`);
+    }
   });
 }
 
@@ -76,8 +97,8 @@ class Progress {
     this.#shown = !io.json && (io.stderr.isTTY ?? false);
   }
 
-  update(looked: number): void {
-    this.#write(`${looked} keys`);
+  update(looked: number, share: number): void {
+    this.#write(`${percent(share)}, ${looked} keys of Headgate`);
   }
 
   clear(): void {
@@ -88,6 +109,8 @@ class Progress {
     if (this.#shown) this.#io.stderr.write(`\r\u001b[K${text}`);
   }
 }
+
+const percent = (share: number): string => `${Math.floor(100 * share)} %`;
 
 function wantedOf(options: Options, io: Io): Wanted {
   const { name, limited = false, banned = false, all = false } = options;
@@ -116,13 +139,11 @@ function limitOf(text: string | undefined, io: Io): number {
   return Number(text) || Infinity;
 }
 
-/** `name` and `key`, or `nameHash` and `keyHash` of what is known by its hash only; then what was found. */
-function jsonOf({ kind, name, key, ...rest }: Find): object {
-  return { kind, ...textOrHash('name', name), ...textOrHash('key', key), ...rest };
-}
-
-function textOrHash(field: string, value: string | Hash): object {
-  return typeof value === 'string' ? { [field]: value } : { [`${field}Hash`]: value.hash };
+function countOf(text: string): number {
+  const count = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  if (count < 1 || count > MOST_COUNT)
+    throw usageError(`--count: write a whole number from 1 to ${MOST_COUNT}.`);
+  return count;
 }
 
 function byScope(finds: readonly Find[]): Map<string, Find[]> {

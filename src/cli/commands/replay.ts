@@ -48,13 +48,15 @@ async function replay(names: readonly string[], options: Options, io: Io): Promi
   const run = new Replay(replayed);
   const top = topOf(options.top);
   const report = options.report === undefined ? undefined : await checkReportPath(options.report, names, io);
-  const logs = readLogs(names, options, io);
-  await forEachRequest(logs, io, 'replaying', (key, time) => run.add(key, time));
-  const result = run.result(top);
-  if (report !== undefined) await writeReport(report, result, logs.summaries, left);
-  await (io.json
-    ? writeJson(io, replayJson(result, logs.summaries, left))
-    : write(io, replayText(result, logs.summaries, left, io)));
+  await readLogs(names, options, io, async (logs) => {
+    await forEachRequest(logs, io, 'replaying', (key, time) => run.add(key, time));
+    logs.checkFound();
+    const result = run.result(top);
+    if (report !== undefined) await writeReport(report, result, logs.summaries, left);
+    await (io.json
+      ? writeJson(io, replayJson(result, logs.summaries, left))
+      : write(io, replayText(result, logs.summaries, left, io)));
+  });
   if (report !== undefined && !io.json) await write(io, `\nThe report is in ${options.report}\n`);
 }
 

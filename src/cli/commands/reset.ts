@@ -1,7 +1,9 @@
 import type { Command } from 'commander';
 import { BAN_TAG, isReset, resetKey, statePattern } from '../../stores/keys.js';
-import { printable } from '../format.js';
+import { assemble } from '../../stores/scripts.js';
+import { duration, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
+import { addKeyOptions, show, subjectJson, subjectOf, type KeyOptions, type Subject } from '../keys.js';
 import {
   addLimitsOptions,
   addNameOption,
@@ -10,10 +12,13 @@ import {
   type Limits,
   type LimitsOptions,
 } from '../limits.js';
-import { assemble } from '../../stores/scripts.js';
+import { Bans } from '../redis/bans.js';
 import { policyNameOf } from '../redis/layouts.js';
 import { scan } from '../redis/scan.js';
 import { addRedisOptions, withRedis, type RedisOptions, type Session } from '../redis/session.js';
+
+/** How many keys are reset at a time. */
+const TOGETHER = 500;
 
 export function register(program: Command, io: Io): void {
   const command = program
@@ -23,16 +28,22 @@ export function register(program: Command, io: Io): void {
       'Forgets what was charged to a key in the scope of one limiter; a ban stays. With the policies that is one call; without ' +
         'them the server is searched for the state of this key.',
     )
-    .argument('<key>', 'whose quota is full again');
-  addLimitsOptions(addNameOption(command)).action(
-    async (key: string, options: RedisOptions & LimitsOptions) => {
+    .argument('<key>', 'whose quota is full again: an address, a network, or any other key');
+  addLimitsOptions(addKeyOptions(addNameOption(command))).action(
+    async (given: string, options: RedisOptions & LimitsOptions & KeyOptions) => {
       const name = nameOf(options);
+      const subject = subjectOf(given, options);
       const limits = readLimits(options, io).get(name);
       await withRedis(options, io, async (session) => {
         const policies = limits
-          ? await resetPolicies(session, name, key, limits)
-          : await resetAll(session, name, key);
-        await (io.json ? writeJson(io, { name, key, policies }) : write(io, text(name, key, policies)));
+          ? await resetPolicies(session, name, subject, limits)
+          : await resetAll(session, name, subject);
+        const bans = new Bans(session);
+        const left = await bans.left(subject.keys.map((key) => bans.head(name, key)));
+        const longest = Math.max(...left);
+        await (io.json
+          ? writeJson(io, { name, ...subjectJson(subject), policies, bannedForMs: longest })
+          : write(io, `${text(name, subject, policies)}${banText(left, longest, subject)}\n`));
       });
     },
   );
@@ -42,29 +53,42 @@ export function register(program: Command, io: Io): void {
   );
 }
 
-function text(name: string, key: string, policies: readonly string[]): string {
-  const [who, where] = [printable(key), printable(name)];
-  if (policies.length === 0) return `Nothing was charged to ${who} in ${where}.\n`;
-  return `What was charged to ${who} in ${where} is forgotten: ${policies.map((policy) => printable(policy)).join(', ')}.\n`;
+function text(name: string, subject: Subject, policies: readonly string[]): string {
+  const [who, where] = [show(subject), printable(name)];
+  if (policies.length === 0) return `Nothing was charged to ${who} in ${where}.`;
+  return `What was charged to ${who} in ${where} is forgotten: ${policies.map((policy) => printable(policy)).join(', ')}.`;
+}
+
+/** A reset leaves bans alone, which is not what everybody expects. */
+function banText(left: readonly number[], longest: number, { keys, given }: Subject): string {
+  if (longest === 0) return '';
+  const banned = left.filter((ms) => ms > 0).length;
+  const who = keys.length === 1 ? 'It is still banned, for' : `${banned} of them are still banned, for up to`;
+  return ` ${who} ${duration(longest)}: headgate unban ${printable(given)} ends that.`;
 }
 
 /** @returns the names of the policies */
 async function resetPolicies(
   session: Session,
   name: string,
-  key: string,
+  { keys }: Subject,
   { policies }: Limits,
 ): Promise<string[]> {
   const limiter = session.limiter(name, policies);
-  await limiter.reset(key);
+  for (let at = 0; at < keys.length; at += TOGETHER) {
+    await Promise.all(keys.slice(at, at + TOGETHER).map((key) => limiter.reset(key)));
+  }
   return limiter.policies.map((policy) => policy.name);
 }
 
 /** Of whatever policies there are, or were. @returns their names */
-async function resetAll(session: Session, name: string, key: string): Promise<string[]> {
+async function resetAll(session: Session, name: string, { keys }: Subject): Promise<string[]> {
   const reset = new Set<string>();
-  for await (const page of scan(session, statePattern(session.prefix, name, key))) {
-    const states = page.filter((key) => key.id !== BAN_TAG && !isReset(key));
+  const bans = new Bans(session);
+  const heads = new Set(keys.map((key) => bans.head(name, key)));
+  const pattern = statePattern(session.prefix, name, keys.length === 1 ? keys[0] : undefined);
+  for await (const page of scan(session, pattern)) {
+    const states = page.filter((key) => key.id !== BAN_TAG && !isReset(key) && heads.has(key.head));
     for (const state of states) {
       await session.run(assemble('reset', [], false), [state.redisKey, resetKey(state)], ['', '0']);
       reset.add(policyNameOf(state.id));

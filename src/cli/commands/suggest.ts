@@ -1,14 +1,17 @@
 import type { Command } from 'commander';
 import { toMilliseconds } from '../../duration.js';
+import { DEFAULT_SUBNET } from '../../http/client-key.js';
 import { usageError } from '../errors.js';
 import { write, writeJson, type Io } from '../io.js';
+import { subnetOf } from '../keys.js';
 import { parsePolicies } from '../policy-text.js';
 import { suggestJson } from '../replay/json.js';
 import { Measure } from '../replay/measure.js';
+import type { Logs } from '../replay/logs.js';
 import { addLogOptions, collect, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
 import { forEachRequest } from '../replay/run.js';
 import { MEASURED, shapeOf, shapesOf, type Shape } from '../replay/shapes.js';
-import { Check, suggest as suggestFrom } from '../replay/suggest.js';
+import { Check, suggest as suggestFrom, type Suggestions } from '../replay/suggest.js';
 import { suggestText } from '../replay/suggest-text.js';
 
 interface Options extends LogOptions {
@@ -45,21 +48,29 @@ export function register(program: Command, io: Io): void {
 async function suggest(names: readonly string[], options: Options, io: Io): Promise<void> {
   const keep = keepOf(options.keep);
   const shapes = shapesFor(options);
-  const logs = readLogs(names, options, io);
-  const measure = new Measure(shapes);
-  await forEachRequest(logs, io, 'measuring', (key, time) => measure.add(key, time));
-  const { requests, clients, busiest, first, last } = measure;
-  const found = { requests, clients, busiest, first, last };
-  const asked = options.window !== undefined || options.policy !== undefined;
-  const suggestions = suggestFrom(measure, shapes, keep, asked ? Infinity : Math.max(1000, last - first));
-  if (logs.rereadable) {
-    const check = new Check(suggestions);
-    await forEachRequest(readLogs(names, options, io), io, 'checking', (key, time) => check.add(key, time));
-    check.finish();
-  }
-  await (io.json
-    ? writeJson(io, suggestJson(suggestions, found, logs.summaries))
-    : write(io, suggestText(suggestions, found, logs.summaries, replayCommand(names, options), io)));
+  await readLogs(names, options, io, async (logs) => {
+    const measure = new Measure(shapes);
+    await forEachRequest(logs, io, 'measuring', (key, time) => measure.add(key, time));
+    logs.checkFound();
+    const { requests, clients, busiest, first, last } = measure;
+    const found = { requests, clients, busiest, first, last };
+    const asked = options.window !== undefined || options.policy !== undefined;
+    const suggestions = suggestFrom(measure, shapes, keep, asked ? Infinity : Math.max(1000, last - first));
+    await count(logs, suggestions, io);
+    const { summaries } = logs;
+    await (io.json
+      ? writeJson(io, suggestJson(suggestions, found, summaries))
+      : write(io, suggestText(suggestions, found, summaries, replayCommand(names, options), io)));
+  });
+}
+
+/** Reads the logs once more, to count the requests that would be denied: if that gives the same requests again. */
+async function count(logs: Logs, suggestions: Suggestions, io: Io): Promise<void> {
+  const again = logs.changed ? undefined : logs.again();
+  if (!again) return;
+  const check = new Check(suggestions);
+  await forEachRequest(again, io, 'checking', (key, time) => check.add(key, time));
+  if (!logs.changed) check.finish();
 }
 
 function keepOf(text: string): number {
@@ -97,11 +108,13 @@ function shapesFor({ policy, window, algorithm }: Options): readonly Shape[] {
 
 /** The beginning of a command that replays the same requests. */
 function replayCommand(names: readonly string[], options: LogOptions): string {
-  const { key, keyField, timeField, match = [] } = options;
+  const { key, keyField, timeField, trustedHops, ipv6Subnet, match = [] } = options;
   const words = ['headgate', 'replay', ...names.map(quoted)];
   if (key !== 'ip') words.push('--key', quoted(key));
   if (keyField !== undefined) words.push('--key-field', quoted(keyField));
   if (timeField !== undefined) words.push('--time-field', quoted(timeField));
+  if (trustedHops !== undefined) words.push('--trusted-hops', trustedHops);
+  if (subnetOf(options) !== DEFAULT_SUBNET) words.push('--ipv6-subnet', ipv6Subnet);
   for (const filter of match) words.push('--match', quoted(filter));
   return words.join(' ');
 }

@@ -1,30 +1,63 @@
 import type { Command } from 'commander';
-import { printable } from '../format.js';
+import { duration, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
+import { addKeyOptions, show, subjectJson, subjectOf, type KeyOptions } from '../keys.js';
 import { addNameOption, nameOf } from '../limits.js';
+import { Bans, type BanState } from '../redis/bans.js';
 import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
+
+interface Options extends RedisOptions, KeyOptions {
+  readonly name?: string;
+}
 
 export function register(program: Command, io: Io): void {
   const command = program
     .command('unban')
     .summary('end the ban of a key')
     .description("Ends a key's ban, if there is one, and forgets the denials and bans before it.")
-    .argument('<key>', 'whose ban ends');
-  addNameOption(command).action(async (key: string, options: RedisOptions & { name?: string }) => {
+    .argument('<key>', 'whose ban ends: an address, a network, or any other key');
+  addKeyOptions(addNameOption(command)).action(async (given: string, options: Options) => {
     const name = nameOf(options);
+    const subject = subjectOf(given, options);
     await withRedis(options, io, async (session) => {
-      const limiter = session.banning(name);
-      const wasBanned = (await limiter.peek(key)).reason === 'banned';
-      await limiter.unban(key);
-      const [who, where] = [printable(key), printable(name)];
-      const text = wasBanned
-        ? `${who} is no longer banned in ${where}.\n`
-        : `${who} was not banned in ${where}; the denials counted so far are forgotten.\n`;
-      await (io.json ? writeJson(io, { name, key, wasBanned }) : write(io, text));
+      const bans = new Bans(session);
+      const heads = subject.keys.map((key) => bans.head(name, key));
+      const before = heads.length === 1 ? await bans.stateOf(heads[0]!) : undefined;
+      const banned = before ? Number(before.bannedForMs > 0) : count(await bans.left(heads));
+      await bans.set(heads.map((head) => ({ head, duration: 0 })));
+      if (io.json) {
+        const found = before ? { wasBanned: banned > 0, ...before } : { wereBanned: banned };
+        await writeJson(io, { name, ...subjectJson(subject), ...found });
+        return;
+      }
+      const [who, where] = [show(subject), printable(name)];
+      await write(
+        io,
+        before
+          ? `${who} ${text(before, where)}\n`
+          : `Of ${who}, ${banned} were banned in ${where}, and are no longer.\n`,
+      );
     });
   });
   addRedisOptions(command).addHelpText(
     'after',
     '\nExample:\n  headgate unban 203.0.113.7 --name api --redis redis://127.0.0.1:6379',
   );
+}
+
+const count = (bans: readonly number[]): number => bans.filter((ms) => ms > 0).length;
+
+/** What is there no longer. */
+function text({ bannedForMs, denials, lastBanMs }: BanState, where: string): string {
+  const ended =
+    bannedForMs > 0
+      ? `is no longer banned in ${where}; ${duration(bannedForMs)} of the ban were left`
+      : `was not banned in ${where}`;
+  const forgotten = [
+    ...(denials > 0
+      ? [`${denials} ${denials === 1 ? 'denial' : 'denials'} counted towards the next ban`]
+      : []),
+    ...(lastBanMs > 0 ? [`an earlier ban of ${duration(lastBanMs)}`] : []),
+  ];
+  return forgotten.length === 0 ? `${ended}.` : `${ended}. Forgotten: ${forgotten.join(', ')}.`;
 }

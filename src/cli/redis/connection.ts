@@ -4,6 +4,7 @@ import { showAddress, type Address } from './address.js';
 import { ioredis } from './ioredis.js';
 import { nodeRedis } from './node-redis.js';
 import { loadPackage } from './packages.js';
+import { speaksPlainly } from './plain.js';
 import { within } from './within.js';
 
 /** One server that holds keys. */
@@ -19,6 +20,7 @@ export interface Connection {
   nodes(): Promise<readonly Node[]>;
   /** ms; -1: the key does not expire, -2: there is none. */
   pttl(key: string): Promise<number>;
+  get(key: string): Promise<string | null>;
   del(key: string): Promise<unknown>;
   close(): void;
 }
@@ -46,6 +48,7 @@ export interface Target {
  */
 export async function connect(target: Target, cwd: string): Promise<Connection> {
   const { address, cluster, sentinel } = target;
+  const { host, port } = address;
   if (cluster && address.database !== 0) {
     throw usageError('--redis: a cluster has only database 0. Write the URL without a number at its end.');
   }
@@ -56,7 +59,12 @@ export async function connect(target: Target, cwd: string): Promise<Connection> 
   }
   const { name, module } = loadPackage(cwd, sentinel === undefined ? undefined : ['ioredis', 'iovalkey']);
   const { open, openCluster } = name === 'redis' ? nodeRedis : ioredis;
-  const server = await open(module, target);
+  const server = await open(module, target).catch(async (error: unknown) => {
+    if (!address.tls || !(await speaksPlainly(address))) throw error;
+    throw usageError(
+      `--redis: rediss:// is for TLS, and port ${port} of ${host} speaks Redis without it. Write redis://.`,
+    );
+  });
   try {
     const enabled = await within(target, isClusterNode(server));
     if (!cluster && enabled === true) throw needsCluster();

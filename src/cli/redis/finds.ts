@@ -7,12 +7,12 @@ import type { Limits } from '../limits.js';
 import { verdictsOf, type PolicyVerdict } from '../verdicts.js';
 import { kernelOf, policyNameOf } from './layouts.js';
 import { Looker } from './look.js';
-import { scan, type FoundKey } from './scan.js';
+import { scan, type FoundKey, type ScanOptions } from './scan.js';
 import type { Session } from './session.js';
 
 /** One thing that the server holds about one key in one scope. */
 export type Find = { readonly name: string | Hash; readonly key: string | Hash } & (
-  | { readonly kind: 'banned'; readonly bannedForMs: number }
+  | { readonly kind: 'banned'; readonly bannedForMs: number; readonly bannedUntil: string }
   | {
       /** A request of cost 1 would be denied, or admitted. */
       readonly kind: 'limited' | 'admitted';
@@ -73,20 +73,34 @@ export class Finder {
     );
   }
 
-  /** @param progress is told after each step how many keys have been looked at */
-  async *finds(progress: (looked: number) => void): AsyncGenerator<Find> {
-    const { banned, limited, admitted, states, name } = this.#wanted;
-    const onlyBans = banned && !limited && !admitted && !states;
-    const pattern = statePattern(this.#session.prefix, name, undefined, onlyBans ? BAN_TAG : '*');
-    for await (const page of scan(this.#session, pattern)) {
+  /** Bans come first: there are few, and whoever looks at the first lines alone must not miss one. */
+  async *finds(options: ScanOptions = {}): AsyncGenerator<Find> {
+    const { banned, limited, admitted, states } = this.#wanted;
+    const others = limited || admitted || states;
+    const rounds = Number(banned) + Number(others);
+    const round = (id: string, done: number): AsyncGenerator<FoundKey[]> => {
+      const pattern = statePattern(this.#session.prefix, this.#wanted.name, undefined, id);
+      const progress = (share: number): void => options.progress?.((done + share) / rounds);
+      return scan(this.#session, pattern, { ...options, progress });
+    };
+    if (banned) {
+      for await (const page of round(BAN_TAG, 0)) {
+        if (!others) this.looked += page.length;
+        yield* await this.#bans(this.#named(page), false);
+      }
+    }
+    if (!others || options.signal?.aborted) return;
+    for await (const page of round('*', rounds - 1)) {
       this.looked += page.length;
-      yield* await this.#examine(page);
-      progress(this.looked);
+      yield* await this.#examine(this.#named(page));
     }
   }
 
-  async #examine(page: readonly FoundKey[]): Promise<Find[]> {
-    const named = page.flatMap((key) => (isReset(key) ? [] : [{ ...key, name: this.#nameOf(key) }]));
+  #named(page: readonly FoundKey[]): FoundKey[] {
+    return page.flatMap((key) => (isReset(key) ? [] : [{ ...key, name: this.#nameOf(key) }]));
+  }
+
+  async #examine(named: readonly FoundKey[]): Promise<Find[]> {
     const bans = named.filter(({ id }) => id === BAN_TAG);
     const judged = new Map<Scope, FoundKey[]>();
     const states: FoundKey[] = [];
@@ -101,7 +115,7 @@ export class Finder {
       }
     }
     const finds = [
-      this.#bans(bans),
+      ...(this.#wanted.states ? [this.#bans(bans, true)] : []),
       ...[...judged].map(([scope, keys]) => this.#verdicts(scope, keys)),
       this.#states(states),
     ];
@@ -121,9 +135,8 @@ export class Finder {
     return this.#found.size < this.#found.add(what).size;
   }
 
-  async #bans(keys: readonly FoundKey[]): Promise<Find[]> {
-    const { banned, states } = this.#wanted;
-    if (!banned && !states) return [];
+  /** @param states also those that are not banned, but of whom denials are counted */
+  async #bans(keys: readonly FoundKey[], states: boolean): Promise<Find[]> {
     const set: PolicySet = {
       name: '',
       policies: [],
@@ -136,12 +149,13 @@ export class Finder {
       const reply = replies[i]!;
       if (reply instanceof Error) return this.#unreadable(key, reply);
       if (reply.ban === 0) others.push(key);
-      else if (banned && this.#isNew(key.redisKey)) {
-        return [{ kind: 'banned', ...whose(key), bannedForMs: reply.ban }];
+      else if (this.#isNew(key.redisKey)) {
+        const bannedUntil = new Date(Date.now() + reply.ban).toISOString();
+        return [{ kind: 'banned', ...whose(key), bannedForMs: reply.ban, bannedUntil }];
       }
       return [];
     });
-    return [...finds, ...(await this.#states(others))];
+    return states ? [...finds, ...(await this.#states(others))] : finds;
   }
 
   async #verdicts({ set, shadow }: Scope, keys: readonly FoundKey[]): Promise<Find[]> {
@@ -196,4 +210,13 @@ export class Finder {
 
 function whose({ name, key }: FoundKey): Pick<Find, 'name' | 'key'> {
   return { name, key };
+}
+
+/** `name` and `key`, or `nameHash` and `keyHash` of what is known by its hash only; then what was found. */
+export function findJson({ kind, name, key, ...rest }: Find): object {
+  return { kind, ...textOrHash('name', name), ...textOrHash('key', key), ...rest };
+}
+
+function textOrHash(field: string, value: string | Hash): object {
+  return typeof value === 'string' ? { [field]: value } : { [`${field}Hash`]: value.hash };
 }

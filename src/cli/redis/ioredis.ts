@@ -10,6 +10,7 @@ interface Client {
   disconnect(): void;
   call(command: string, ...args: string[]): Promise<unknown>;
   pttl(key: string): Promise<number>;
+  get(key: string): Promise<string | null>;
   del(key: string): Promise<unknown>;
   on(event: 'error', listener: (error: Error) => void): unknown;
 }
@@ -122,6 +123,7 @@ function connectionOf(client: Client, nodes: () => Node[]): Connection {
     client: client as unknown as RedisClient,
     nodes: () => Promise.resolve(nodes()),
     pttl: (key) => client.pttl(key),
+    get: (key) => client.get(key),
     del: (key) => client.del(key),
     close: () => client.disconnect(),
   };

@@ -10,6 +10,7 @@ interface Client {
   destroy?(): unknown;
   disconnect(): unknown;
   pTTL(key: string): Promise<number>;
+  get(key: string): Promise<string | null>;
   del(key: string): Promise<unknown>;
   on(event: 'error', listener: () => void): unknown;
 }
@@ -88,6 +89,7 @@ function connectionOf(client: Client, nodes: () => Promise<Node[]>): Connection 
     client: client as unknown as RedisClient,
     nodes,
     pttl: (key) => client.pTTL(key),
+    get: (key) => client.get(key),
     del: (key) => client.del(key),
     close: () => close(client),
   };

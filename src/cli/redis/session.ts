@@ -38,7 +38,7 @@ export function addRedisOptions(command: Command): Command {
  * Hand-made bans know nothing of the service's own `ban` option. With the longest spans they cut nothing short of what the
  * service remembers of denials and earlier bans; it goes by its own spans.
  */
-const LENIENT: BanOptions = { within: '366d', max: '366d' };
+export const LENIENT: BanOptions = { within: '366d', max: '366d' };
 
 /** A connection, and the limiters on it. */
 export class Session {
@@ -57,11 +57,6 @@ export class Session {
   /** A limiter of a scope. */
   limiter(name: string, policies: readonly Policy[], shadow = false): Limiter {
     return assembleLimiter({ ...this.#common(name), policies, shadow });
-  }
-
-  /** A limiter of a scope whose policies nobody knows: it bans, unbans and looks for bans. */
-  banning(name: string): Limiter {
-    return assembleLimiter({ ...this.#common(name), ban: LENIENT }, { tiers: true });
   }
 
   /** Runs a script that no limiter runs. */

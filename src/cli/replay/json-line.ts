@@ -1,4 +1,4 @@
-import { pathOf, splitRequestLine, type LoggedRequest } from './request.js';
+import { pathOf, present, splitRequestLine, type LoggedRequest } from './request.js';
 import { parseTime } from './time.js';
 
 /** Where loggers and proxies put things, the likeliest first; in dots, what lies in an object. */
@@ -102,13 +102,14 @@ export function parseJsonLine(line: string): JsonLine | string {
 
 /** A line of JSON; finds only what is asked for. */
 export class JsonLine implements LoggedRequest {
+  readonly named = true;
   readonly #value: Json;
 
   constructor(value: Json) {
     this.#value = value;
   }
 
-  /** The request's time: of a field, or of the first that is known and can be read. */
+  /** Of the first field that is known and can be read, if none is given. */
   timeOf(field: string | undefined): number | undefined {
     if (field !== undefined) return parseTime(this.field(field));
     for (const path of PATHS.time) {
@@ -168,8 +169,10 @@ function get(value: Json, path: Path): unknown {
   return found;
 }
 
-/** Text, or a number as text; undefined for what says nothing. */
+/** Text, a number as text, several as a list; undefined for what says nothing. */
 export function textOf(value: unknown): string | undefined {
   if (typeof value === 'number') return String(value);
-  return typeof value === 'string' && value !== '' && value !== '-' ? value : undefined;
+  if (Array.isArray(value))
+    return value.flatMap((each: unknown) => textOf(each) ?? []).join(', ') || undefined;
+  return typeof value === 'string' ? present(value) : undefined;
 }

@@ -1,15 +1,15 @@
-import { isIP } from 'node:net';
-import { clientKeys, DEFAULT_SUBNET } from '../../http/client-key.js';
+import { clients, type ClientOptions } from './client.js';
 import type { Parsed } from './entry.js';
-import { JsonLine, knownFields, parseJsonLine, textOf } from './json-line.js';
+import { knownFields, parseJsonLine, textOf } from './json-line.js';
 import type { Match } from './match.js';
 import type { LoggedRequest } from './request.js';
 import { parseTextLine } from './text-line.js';
+import { W3cReader } from './w3c-line.js';
 
-export interface LineOptions {
-  /** What makes the key: `ip`, `user`, `path`, `method`, or fields of JSON lines. */
+export interface LineOptions extends ClientOptions {
+  /** What makes the key: `ip`, `user`, `path`, `method`, or fields that have names. */
   readonly key: readonly string[];
-  /** JSON: where the time is, and the client. Default: where loggers usually put them. */
+  /** Where the time is, and the client, in formats whose fields have names. Default: where loggers usually put them. */
   readonly timeField: string | undefined;
   readonly keyField: string | undefined;
   /** Which requests count. */
@@ -18,23 +18,23 @@ export interface LineOptions {
 
 export type ParseLine = (line: string) => Parsed;
 
-/** Makes a reader of lines, each in the format that it is in. */
-export function lineParser({ key, timeField, keyField, match }: LineOptions): ParseLine {
-  const clientKey = clientKeys(DEFAULT_SUBNET);
+/** The formats, for messages. */
+export const FORMATS =
+  'the Common or the Combined Log Format (nginx, Apache), lines of JSON, the lines of AWS load balancers, W3C logs (CloudFront, IIS)';
 
-  /** The client as Headgate's own default key: an address's network; a host's name as it is. */
-  function keyOfAddress(text: string): string | undefined {
-    const address = isIP(text) === 0 ? withoutPort(text) : text;
-    if (isIP(address) !== 0) return clientKey(address);
-    return /^[\w.-]+$/.test(text) ? text.toLowerCase() : undefined;
-  }
+/** Makes a reader of one log's lines, each in the format that it is in. */
+export function lineParser(options: LineOptions): ParseLine {
+  const { key, timeField, keyField, match } = options;
+  const clientOf = clients(options);
+  const w3c = new W3cReader();
 
   function client(request: LoggedRequest): string | undefined {
-    if (keyField !== undefined && request instanceof JsonLine) {
+    if (keyField !== undefined && request.named) {
       const text = textOf(request.field(keyField));
-      return text === undefined ? undefined : (keyOfAddress(text) ?? text);
+      return text === undefined ? undefined : (clientOf(text) ?? text);
     }
-    return request.address === undefined ? undefined : keyOfAddress(request.address);
+    const { address } = request;
+    return address === undefined ? undefined : (clientOf(address) ?? hostName(address));
   }
 
   function part(word: string, request: LoggedRequest): string | undefined {
@@ -59,7 +59,9 @@ export function lineParser({ key, timeField, keyField, match }: LineOptions): Pa
   }
 
   return (line) => {
-    const request = line.startsWith('{') ? parseJsonLine(line) : parseTextLine(line);
+    const request = line.startsWith('{') ? parseJsonLine(line) : (w3c.read(line) ?? parseTextLine(line));
+    if (request === undefined) return { problem: 'it is in none of the formats that are read' };
+    if (request === 'skipped') return request;
     if (typeof request === 'string') return { problem: request };
     if (match && !match(request)) return 'skipped';
     const name = keyOf(request);
@@ -73,7 +75,7 @@ export function lineParser({ key, timeField, keyField, match }: LineOptions): Pa
       // Programs write other lines too, and not every request has a user.
       return 'skipped';
     }
-    const time = request instanceof JsonLine ? request.timeOf(timeField) : request.time;
+    const time = request.timeOf(timeField);
     if (time === undefined) {
       const tried =
         timeField === undefined ? `${knownFields('time')} and others were tried` : `of ${timeField}`;
@@ -83,7 +85,6 @@ export function lineParser({ key, timeField, keyField, match }: LineOptions): Pa
   };
 }
 
-/** `192.0.2.1:5678` or `[2001:db8::1]:5678`. */
-function withoutPort(text: string): string {
-  return /^\[?(.*?)\]?(?::\d+)?$/.exec(text)?.[1] ?? text;
-}
+/** A client that the log names: some servers look up its name. */
+const hostName = (text: string): string | undefined =>
+  /^[\w.-]+$/.test(text) ? text.toLowerCase() : undefined;

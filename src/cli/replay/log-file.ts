@@ -1,16 +1,15 @@
-import { createReadStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
-import type { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { failure } from '../errors.js';
 import type { Entry } from './entry.js';
 import type { ParseLine } from './line.js';
 import { Reorder } from './reorder.js';
+import type { Source } from './source.js';
 
 /** A line of more bytes is no request; it is not kept in memory either. */
 const LONGEST_LINE = 2 ** 20;
+/** Bytes that are unpacked at a time. */
 const CHUNK = 2 ** 18;
 const NEWLINE = 10;
+const BYTE_ORDER_MARK = '\ufeff';
 const SAMPLES = 5;
 const SAMPLE_LENGTH = 120;
 
@@ -37,10 +36,10 @@ export interface LogSummary {
   readonly warning: string | undefined;
 }
 
-/** One log: a file, plain or gzip, or standard input. */
+/** One reading of a log, plain or gzip. */
 export class LogFile {
-  readonly name: string;
-  readonly #source: string | Readable;
+  readonly source: Source;
+  readonly #parser: () => ParseLine;
   readonly #parse: ParseLine;
   /** Bytes of the file that were read, still packed. */
   bytesRead = 0;
@@ -50,39 +49,38 @@ export class LogFile {
   #malformed = 0;
   #samples: Malformed[] = [];
   #late = 0;
-  #warning: string | undefined;
+  #damage: string | undefined;
 
-  /** @param source a file's path, or a stream */
-  constructor(name: string, source: string | Readable, parse: ParseLine) {
-    this.name = name;
-    this.#source = source;
-    this.#parse = parse;
+  /** @param parser makes a reader of lines: some formats say in one line what the next ones mean */
+  constructor(source: Source, parser: () => ParseLine) {
+    this.source = source;
+    this.#parser = parser;
+    this.#parse = parser();
+  }
+
+  /** To read it once more, from its first byte on. */
+  again(): LogFile {
+    return new LogFile(this.source, this.#parser);
   }
 
   get summary(): LogSummary {
     return {
-      name: this.name,
+      name: this.source.name,
       lines: this.#lines,
       requests: this.#requests,
       skipped: this.#skipped,
       malformed: this.#malformed,
       samples: this.#samples,
       late: this.#late,
-      warning: this.#warning,
+      warning: this.source.change ?? this.#damage,
     };
   }
 
   /** The time of its first request, so that rotated files are read in their order; undefined if it is not known before. */
   async firstTime(): Promise<number | undefined> {
-    if (typeof this.#source !== 'string') return undefined;
-    const probe = new LogFile(this.name, this.#source, this.#parse);
-    for await (const [first] of probe.#batches()) if (first) return first.time;
+    if (!this.source.rereadable) return undefined;
+    for await (const [first] of this.again().#batches()) if (first) return first.time;
     return undefined;
-  }
-
-  /** The file's size, for the progress; 0 if it has none. */
-  async size(): Promise<number> {
-    return typeof this.#source === 'string' ? (await stat(this.#source)).size : 0;
   }
 
   /** Its requests in order of time, many at a time. */
@@ -109,6 +107,7 @@ export class LogFile {
       for (let start = 0; start < text.length;) {
         let end = text.indexOf('\n', start);
         if (end === -1) end = text.length;
+        if (this.#lines === 0 && text.startsWith(BYTE_ORDER_MARK)) start = 1;
         this.#take(text.slice(start, text[end - 1] === '\r' ? end - 1 : end), entries);
         start = end + 1;
       }
@@ -140,40 +139,30 @@ export class LogFile {
 
   /** Its bytes, unpacked. What was read of a gzip file that ends too early counts. */
   async *#content(): AsyncGenerator<Buffer> {
-    const source = this.#source;
-    const file = typeof source === 'string' ? createReadStream(source, { highWaterMark: CHUNK }) : source;
-    let packed: Readable | undefined;
+    const chunks = this.#counted();
+    const first = await chunks.next();
+    if (first.done) return;
+    const isGzip = first.value[0] === 0x1f && first.value[1] === 0x8b;
+    if (!isGzip) {
+      yield first.value;
+      yield* chunks;
+      return;
+    }
+    const gunzip = createGunzip({ chunkSize: CHUNK });
+    const feeding = feed(gunzip, first.value, chunks);
+    feeding.catch((error: Error) => gunzip.destroy(error));
     try {
-      const chunks = this.#counted(file);
-      const first = await chunks.next();
-      if (first.done) return;
-      const isGzip = first.value[0] === 0x1f && first.value[1] === 0x8b;
-      if (!isGzip) {
-        yield first.value;
-        yield* chunks;
-        return;
-      }
-      const gunzip = createGunzip({ chunkSize: CHUNK });
-      packed = gunzip;
-      const feeding = feed(gunzip, first.value, chunks);
-      feeding.catch((error: Error) => gunzip.destroy(error));
-      try {
-        for await (const chunk of gunzip) yield chunk as Buffer;
-      } catch (error) {
-        if (!(error as NodeJS.ErrnoException).code?.startsWith('Z_')) throw error;
-        this.#warning = `its gzip data is damaged or ends too early (${(error as Error).message}): what could be unpacked counts`;
-      }
+      for await (const chunk of gunzip) yield chunk as Buffer;
     } catch (error) {
-      throw readFailure(this.name, error as NodeJS.ErrnoException);
+      if (!(error as NodeJS.ErrnoException).code?.startsWith('Z_')) throw error;
+      this.#damage = `its gzip data is damaged or ends too early (${(error as Error).message}): what could be unpacked counts`;
     } finally {
-      packed?.destroy();
-      file.destroy();
+      gunzip.destroy();
     }
   }
 
-  async *#counted(file: Readable): AsyncGenerator<Buffer> {
-    for await (const chunk of file as AsyncIterable<Buffer | string>) {
-      const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
+  async *#counted(): AsyncGenerator<Buffer> {
+    for await (const bytes of this.source.bytes()) {
       this.bytesRead += bytes.length;
       if (bytes.length > 0) yield bytes;
     }
@@ -212,21 +201,4 @@ async function* wholeLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<string
     }
   }
   if (length > 0) yield Buffer.concat(begun).toString();
-}
-
-function readFailure(name: string, error: NodeJS.ErrnoException): Error {
-  const say = (what: string) => failure(`${name}: ${what}`, error);
-  switch (error.code) {
-    case 'ENOENT':
-      return say('there is no such file. Write the path of an access log, or - for standard input.');
-    case 'EISDIR':
-      return say(`it is a directory. Write the files in it: ${name.replace(/\/$/, '')}/*.`);
-    case 'EACCES':
-    case 'EPERM':
-      return say(
-        'you may not read it. Try it as a user who may, or pipe it in: sudo cat ... | headgate replay - ...',
-      );
-    default:
-      return error.code ? say(`it cannot be read (${error.message}).`) : error;
-  }
 }

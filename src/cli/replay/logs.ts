@@ -2,41 +2,49 @@ import { resolve } from 'node:path';
 import { failure, usageError } from '../errors.js';
 import type { Io } from '../io.js';
 import type { Entry } from './entry.js';
-import type { ParseLine } from './line.js';
+import { FORMATS, type ParseLine } from './line.js';
 import { LogFile, type LogSummary } from './log-file.js';
+import { openSource, StreamSource, type Source } from './source.js';
 
 /** What stands for standard input. */
 const STDIN = '-';
 
 /** Several logs as one trace. */
 export class Logs {
-  readonly files: readonly LogFile[];
-  /** Whether they can be read again. */
-  readonly rereadable: boolean;
+  readonly #files: readonly LogFile[];
 
-  constructor(files: readonly LogFile[], rereadable: boolean) {
-    this.files = files;
-    this.rereadable = rereadable;
+  constructor(files: readonly LogFile[]) {
+    this.#files = files;
+  }
+
+  /** The same logs, to be read once more; undefined if one of them is a stream. */
+  again(): Logs | undefined {
+    if (!this.#files.every(({ source }) => source.rereadable)) return undefined;
+    return new Logs(this.#files.map((file) => file.again()));
+  }
+
+  /** Whether another reading has found other bytes, or a log ended too early. */
+  get changed(): boolean {
+    return this.#files.some(({ source }) => source.change !== undefined);
   }
 
   get bytesRead(): number {
-    return this.files.reduce((sum, { bytesRead }) => sum + bytesRead, 0);
+    return this.#files.reduce((sum, { bytesRead }) => sum + bytesRead, 0);
   }
 
   get summaries(): readonly LogSummary[] {
-    return this.files.map(({ summary }) => summary);
+    return this.#files.map(({ summary }) => summary);
   }
 
   /** Bytes to read, for the progress; 0 if it is not known. */
-  async size(): Promise<number> {
-    const sizes = await Promise.all(this.files.map((file) => file.size().catch(() => 0)));
-    return sizes.includes(0) ? 0 : sizes.reduce((sum, size) => sum + size, 0);
+  get size(): number {
+    return this.#files.reduce((sum, { source: { size } }) => sum + (size ?? NaN), 0) || 0;
   }
 
   /** All requests in order of time. Files that follow each other (rotated ones) are open one at a time, in whatever order they are given. */
   async *requests(): AsyncGenerator<readonly Entry[]> {
-    if (this.files.length === 1) yield* this.files[0]!.requests();
-    else yield* merge(this.files);
+    if (this.#files.length === 1) yield* this.#files[0]!.requests();
+    else yield* merge(this.#files);
   }
 
   /** @throws CliError `FAILED` if there is nothing to replay: what was found instead, and what to do */
@@ -55,21 +63,40 @@ export class Logs {
     }
     throw failure(
       `${names}: none of ${sum('lines')} lines could be read as a request. Line ${sample.line}: ${sample.problem}: ` +
-        `${JSON.stringify(sample.text)}. Logs are read in the Common and the Combined Log Format (nginx, Apache), and as lines of JSON.`,
+        `${JSON.stringify(sample.text)}. Logs may be in ${FORMATS}.`,
     );
   }
 }
 
-/** @throws CliError `USAGE` */
-export function openLogs(names: readonly string[], io: Pick<Io, 'stdin' | 'cwd'>, parse: ParseLine): Logs {
-  const twice = names.find((name, i) => names.indexOf(name) !== i);
-  if (twice !== undefined) throw usageError(`${twice} is given twice: its requests would count twice.`);
-  const files = names.map((name) =>
-    name === STDIN
-      ? new LogFile('standard input', io.stdin, parse)
-      : new LogFile(name, resolve(io.cwd, name), parse),
-  );
-  return new Logs(files, !names.includes(STDIN));
+/**
+ * Opens logs for as long as `use` reads them.
+ *
+ * @throws CliError `USAGE`: a file is given twice; `FAILED`: one cannot be read
+ */
+export async function withLogs(
+  names: readonly string[],
+  { stdin, cwd }: Pick<Io, 'stdin' | 'cwd'>,
+  parser: () => ParseLine,
+  use: (logs: Logs) => Promise<void>,
+): Promise<void> {
+  const sources: Source[] = [];
+  try {
+    for (const name of names) {
+      const source =
+        name === STDIN
+          ? new StreamSource('standard input', stdin)
+          : await openSource(name, resolve(cwd, name));
+      const same = sources.find(({ identity }) => identity === source.identity);
+      sources.push(source);
+      if (same) {
+        const again = same.name === source.name ? 'given twice' : `the same file as ${same.name}`;
+        throw usageError(`${source.name} is ${again}: its requests would count twice.`);
+      }
+    }
+    await use(new Logs(sources.map((source) => new LogFile(source, parser))));
+  } finally {
+    await Promise.all(sources.map((source) => source.close()));
+  }
 }
 
 /** An open log: what was read of it and is not taken yet. */

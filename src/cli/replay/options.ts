@@ -1,16 +1,18 @@
 import type { Command } from 'commander';
 import { usageError } from '../errors.js';
+import { addSubnetOption, subnetOf, type SubnetOption } from '../keys.js';
 import type { Io } from '../io.js';
-import { lineParser } from './line.js';
-import { openLogs, type Logs } from './logs.js';
+import { FORMATS, lineParser } from './line.js';
+import { withLogs, type Logs } from './logs.js';
 import { parseMatch } from './match.js';
 
 /** Options of everything that reads logs. */
-export interface LogOptions {
+export interface LogOptions extends SubnetOption {
   readonly key: string;
   readonly keyField?: string;
   readonly timeField?: string;
   readonly match?: readonly string[];
+  readonly trustedHops?: string;
 }
 
 /** For options that may be given again. */
@@ -19,37 +21,54 @@ export const collect = (value: string, before: readonly string[] = []): readonly
   value,
 ];
 
-export const LOGS_HELP =
-  'Logs may be in the Common or the Combined Log Format (nginx, Apache) or lines of JSON (pino, Caddy, nginx, Traefik, ...), also mixed; ' +
-  'plain or gzip; rotated files in any order. A line that cannot be read is counted and shown.';
+export const LOGS_HELP = `Logs may be in ${FORMATS}; plain or gzip; rotated files in any order. A line that cannot be read is counted and shown.`;
 
 export function addLogOptions(command: Command): Command {
-  return command
+  command
     .argument('<log...>', 'access logs; - is standard input')
     .option(
       '--key <parts>',
       "what is limited: ip, user, path, method, or a field of JSON lines; several together: 'ip path'",
       'ip',
     )
-    .option('--key-field <field>', 'JSON: the field of the client, as in req.headers.x-api-key')
-    .option('--time-field <field>', 'JSON: the field of the time')
+    .option('--key-field <field>', 'JSON and W3C: the field of the client, as in req.headers.x-api-key')
+    .option('--time-field <field>', 'JSON and W3C: the field of the time')
+    .option(
+      '--trusted-hops <n>',
+      'of lists as X-Forwarded-For: how many proxies are yours (default: those of private addresses)',
+    )
     .option(
       '--match <filter>',
       "only some requests, by path, method and status: '/api POST', '5xx', '!/health'; again for more",
       collect,
     );
+  return addSubnetOption(command);
 }
 
-/** Opens the logs. @throws CliError `USAGE` */
-export function readLogs(names: readonly string[], options: LogOptions, io: Io): Logs {
+/** Opens the logs for as long as `use` reads them. @throws CliError `USAGE`, `FAILED` */
+export function readLogs(
+  names: readonly string[],
+  options: LogOptions,
+  io: Io,
+  use: (logs: Logs) => Promise<void>,
+): Promise<void> {
   const key = options.key.split(/[\s,]+/).filter((part) => part !== '');
   if (key.length === 0)
     throw usageError("--key: what is limited? Write for example 'ip', 'user' or 'ip path'.");
-  const parse = lineParser({
+  const line = {
     key,
     keyField: options.keyField,
     timeField: options.timeField,
     match: parseMatch(options.match ?? []),
-  });
-  return openLogs(names, io, parse);
+    subnet: subnetOf(options),
+    trustedHops: hopsOf(options.trustedHops),
+  };
+  return withLogs(names, io, () => lineParser(line), use);
+}
+
+function hopsOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  if (!/^[1-9]\d?$/.test(text))
+    throw usageError('--trusted-hops: write how many proxies are yours: 1 to 99.');
+  return Number(text);
 }

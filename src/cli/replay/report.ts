@@ -10,7 +10,10 @@ import { policyText } from '../policy-text.js';
 import { cellsOf, count, many, moment, share } from './format.js';
 import type { LogSummary } from './log-file.js';
 import { leftNote, logNotes } from './notes.js';
-import type { ReplayResult } from './replay.js';
+import type { Interval, ReplayResult } from './replay.js';
+
+/** Logs often have whole seconds. */
+const SECOND = 1000;
 
 const packages = createRequire(import.meta.url);
 
@@ -70,6 +73,7 @@ function reportPage(result: ReplayResult, logs: readonly LogSummary[], left: rea
   const scripts = [asset('uPlot.iife.min.js', 'uplot/dist/uPlot.iife.min.js'), asset('page.js')];
   const hashes = scripts.map((script) => `'sha256-${createHash('sha256').update(script).digest('base64')}'`);
   const { requests, admitted, denied, clients, deniedClients, first, last, timeline } = result;
+  const partial = partialIntervals(result);
   const title = `Headgate replay: ${logs.map(({ name }) => printable(name)).join(', ')}`;
   return `<!doctype html>
 <html lang="en">
@@ -94,11 +98,18 @@ ${figure(`${count(deniedClients)} <small>(${escape(share(deniedClients, clients)
 <h2>Policies</h2>
 ${policyTable(result)}
 <h2>Requests</h2>
-<p class="quiet">Per ${duration(timeline.width)}; drag to zoom, double-click to go back.</p>
-<div id="requests"></div>
+<p class="quiet">Per ${duration(timeline.width)}, in UTC. Tap or point at the plot for values; drag, or use the buttons, to zoom.${
+    partial.length > 0 ? ' Shaded: the log covers a part of that interval only.' : ''
+  }</p>
+<p class="zoom" hidden><button type="button" id="in">Zoom in</button> <button type="button" id="out">Zoom out</button>
+<button type="button" id="all">All</button></p>
+<div id="requests" role="img" aria-label="${escape(peaks(result))}"></div>
 <h2>Denied by each policy</h2>
 <p class="quiet">A request that two policies deny is in both.</p>
-<div id="denied"></div>
+<div id="denied" role="img" aria-label="Requests that each policy denied; the table below has the values."></div>
+<details><summary>The plots as a table</summary>
+${intervalTable(result)}
+</details>
 <h2>How much of a limit the clients used</h2>
 <p class="quiet">The most that a client used at any time, of what can be spent at once.</p>
 ${result.policies.map(useBars).join('\n')}
@@ -109,7 +120,7 @@ ${topTable(result)}
     .map((note) => `<li>${escape(note.trim())}</li>`)
     .join('')}</ul>
 <p class="quiet">Made with <code>headgate replay</code>.</p>
-<script type="application/json" id="data">${jsonInHtml(plotsOf(result))}</script>
+<script type="application/json" id="data">${jsonInHtml({ ...plotsOf(result), partial })}</script>
 <script>${scripts[0]}</script>
 <script type="module">${scripts[1]}</script>
 </body>
@@ -158,11 +169,43 @@ function topTable({ top, deniedClients }: ReplayResult): string {
   return `${table(head, rows)}${more > 0 ? `<p class="quiet">... and ${many(more, 'more client')}.</p>` : ''}`;
 }
 
+/** The largest values, for those who do not see the plot. */
+function peaks({ timeline: { intervals, width } }: ReplayResult): string {
+  const most = (valueOf: (interval: Interval) => number): string => {
+    const peak = intervals.reduce((a, b) => (valueOf(b) > valueOf(a) ? b : a));
+    return valueOf(peak) === 0 ? 'none' : `at most ${count(valueOf(peak))}, from ${moment(peak.start)}`;
+  };
+  return `Per ${duration(width)}: requests ${most((i) => i.admitted + i.denied)}; denied ${most((i) => i.denied)}. The table below has the values.`;
+}
+
+function intervalTable({ timeline, policies }: ReplayResult): string {
+  return table(
+    ['from (UTC)', 'admitted', 'denied', ...policies.map(({ name }) => `by ${name}`)],
+    timeline.intervals.map(({ start, admitted, denied, policies: by }) => [
+      moment(start),
+      ...[admitted, denied, ...by].map(count),
+    ]),
+  );
+}
+
+/** Where the log covers a part of an interval only, at its begin and its end, in seconds. */
+function partialIntervals({ timeline: { intervals, width }, first, last }: ReplayResult): [number, number][] {
+  const [begin, end] = [intervals[0]!.start, intervals.at(-1)!.start];
+  const starts = new Set([
+    ...(first - begin >= SECOND ? [begin] : []),
+    ...(end + width - last > SECOND ? [end] : []),
+  ]);
+  return [...starts].map((start) => [start / 1000, (start + width) / 1000]);
+}
+
 function useBars({ name, use }: ReplayResult['policies'][number]): string {
-  const most = Math.max(...use);
+  const most = Math.max(1, ...use);
   const bars = use.map((clients, i) => {
-    const label = i === use.length - 1 ? 'denied' : `${10 * i} to ${10 * (i + 1)} %`;
-    return `<span>${label}</span><meter min="0" max="${most}" value="${clients}"></meter><span>${count(clients)}</span>`;
+    const isDenied = i === use.length - 1;
+    const label = isDenied ? 'denied' : `${10 * i} to ${10 * (i + 1)} %`;
+    const filled = clients === 0 ? '' : `<i style="width: ${((100 * clients) / most).toFixed(2)}%"></i>`;
+    const bar = `<span class="bar${isDenied ? ' bad' : ''}">${filled}</span>`;
+    return `<span>${label}</span>${bar}<span>${count(clients)}</span>`;
   });
   return `<h3>${escape(name)}</h3><div class="bars">${bars.join('\n')}</div>`;
 }
@@ -174,9 +217,11 @@ function plotsOf({ timeline, policies }: ReplayResult): object {
   const { intervals } = timeline;
   return {
     times: intervals.map(({ start }) => start / 1000),
+    width: timeline.width / 1000,
     plots: [
       {
         id: 'requests',
+        stacked: true,
         series: [
           { name: 'admitted', color: '--in', values: intervals.map(({ admitted }) => admitted) },
           { name: 'denied', color: '--out', values: intervals.map(({ denied }) => denied) },

@@ -2,14 +2,14 @@ import { SingleBar } from 'cli-progress';
 import type { Io } from '../io.js';
 import type { Logs } from './logs.js';
 
-/** Goes through all requests, with a progress bar where somebody watches. @throws CliError `FAILED` if there are none */
+/** Goes through all requests, with a progress bar where somebody watches. */
 export async function forEachRequest(
   logs: Logs,
   io: Io,
   title: string,
   take: (key: string, time: number) => void,
 ): Promise<void> {
-  const bar = await startBar(logs, io, title);
+  const bar = startBar(logs, io, title);
   let requests = 0;
   try {
     for await (const batch of logs.requests()) {
@@ -20,13 +20,12 @@ export async function forEachRequest(
   } finally {
     bar?.stop();
   }
-  logs.checkFound();
 }
 
-async function startBar(logs: Logs, io: Io, title: string): Promise<SingleBar | undefined> {
+function startBar(logs: Logs, io: Io, title: string): SingleBar | undefined {
   if (!io.stderr.isTTY) return undefined;
-  const total = await logs.size();
-  const known = total > 0;
+  const { size } = logs;
+  const known = size > 0;
   const bar = new SingleBar({
     format: `${title}  ${known ? '{bar} {percentage} %  ' : ''}{requests} requests  {duration_formatted}`,
     stream: io.stderr,
@@ -39,6 +38,6 @@ async function startBar(logs: Logs, io: Io, title: string): Promise<SingleBar | 
     linewrap: true,
     hideCursor: false,
   });
-  bar.start(known ? total : 1, 0, { requests: '0' });
+  bar.start(known ? size : 1, 0, { requests: '0' });
   return bar;
 }

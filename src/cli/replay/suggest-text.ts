@@ -62,7 +62,7 @@ function deniedText({ deniedClients, deniedRequests }: Suggestions['together'], 
   if (deniedClients === 0) return 'nobody would be denied';
   const clients = `${many(deniedClients, 'client')} (${share(deniedClients, found.clients)})`;
   return deniedRequests === undefined
-    ? `${clients} would be denied (how many requests is known of files only: standard input cannot be read twice)`
+    ? `${clients} would be denied (how many requests is not known: standard input cannot be read twice, nor a file that changes meanwhile)`
     : `${clients} would be denied ${many(deniedRequests, 'request')} (${share(deniedRequests, found.requests)})`;
 }
 

@@ -1,4 +1,3 @@
-import plot from 'simple-ascii-chart';
 import { columns, duration } from '../format.js';
 import type { Io } from '../io.js';
 import { policyText } from '../policy-text.js';
@@ -79,9 +78,8 @@ function charts(result: ReplayResult, io: Io): string {
     area(
       `requests per ${unit}`,
       values.map(({ all }) => all),
-      'ansiGreen',
+      io.colors.green,
       result,
-      io,
     ),
   ];
   if (result.denied > 0) {
@@ -89,9 +87,8 @@ function charts(result: ReplayResult, io: Io): string {
       area(
         `denied per ${unit}`,
         values.map(({ denied }) => denied),
-        'ansiRed',
+        io.colors.red,
         result,
-        io,
       ),
     );
   }
@@ -114,32 +111,41 @@ function condensed(
   return { values, per };
 }
 
+const BLOCKS = ['', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const EIGHTHS = BLOCKS.length - 1;
+
+/** A column for each value: what is not 0 is seen, what is 0 is empty. */
 function area(
   title: string,
   values: readonly number[],
-  color: 'ansiGreen' | 'ansiRed',
+  paint: (text: string) => string,
   { first, last }: ReplayResult,
-  { colors }: Io,
 ): string {
   const top = Math.max(...values);
-  const end = values.length - 1;
+  const heights = values.map((value) =>
+    value === 0 ? 0 : Math.max(1, Math.round((value / top) * HEIGHT * EIGHTHS)),
+  );
+  const margin = Math.max(6, count(top).length + 1);
+  const rows = Array.from({ length: HEIGHT }, (_, row) => {
+    const below = (HEIGHT - 1 - row) * EIGHTHS;
+    const blocks = heights
+      .map((height) => BLOCKS[Math.max(0, Math.min(EIGHTHS, height - below))] || ' ')
+      .join('');
+    const label = row === 0 ? count(top) : '';
+    return `${label.padStart(margin)} ${label === '' ? '│' : '┤'}${paint(blocks.trimEnd())}`;
+  });
   const time = (x: number): string => {
-    const at = moment(first + ((last - first) * x) / end);
+    const at = moment(first + (last - first) * x);
     return last - first > 86_400_000 ? at.slice(5, 16) : at.slice(11, 19);
   };
-  const chart = plot(
-    values.map((value, x) => [x, value] as [number, number]),
-    {
-      width: values.length,
-      height: HEIGHT,
-      fillArea: true,
-      yRange: [0, Math.max(1, top)],
-      customYAxisTicks: [0, Math.max(1, top)],
-      customXAxisTicks: [0, Math.round(end / 2), end],
-      ...(colors.isColorSupported && { color }),
-      formatter: (value, { axis }) => (axis === 'x' ? time(value) : count(Math.round(value))),
-    },
-  );
-  const lines = chart.split('\n').filter((line) => line.trim() !== '');
-  return [`${title} (at most ${count(top)})`, ...lines.map((line) => line.trimEnd())].join('\n');
+  const ends = `${time(0)} ${time(1).padStart(values.length - time(0).length - 1)}`;
+  const middle = Math.round((values.length - time(0.5).length) / 2);
+  const room = values.length >= 3 * (time(0).length + 2);
+  const times = room ? ends.slice(0, middle) + time(0.5) + ends.slice(middle + time(0.5).length) : ends;
+  return [
+    `${title} (at most ${count(top)})`,
+    ...rows,
+    `${'0'.padStart(margin)} └${'─'.repeat(values.length)}`,
+    `${' '.repeat(margin + 2)}${times}`,
+  ].join('\n');
 }

@@ -1,64 +1,89 @@
 import { isIP } from 'node:net';
-import { splitRequestLine, type LoggedRequest } from './request.js';
+import { present, splitRequestLine, type LoggedRequest } from './request.js';
 import { parseTime } from './time.js';
 
 /**
  * The Common Log Format, and what begins like it (Combined, nginx's `main`, Apache's with the virtual host before it):
- * `host ident user [time] "request" status ...`
+ * `host ident user [time] "request" status ...`. Instead of the host there may be a list of addresses.
  */
-const LINE =
-  /^(\S+) (\S+ .*?) \[(\d\d\/[A-Za-z]{3}\/\d{4}:\d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})\] "([^"\\]*(?:\\.[^"\\]*)*)" (\d{3}|-)(?: |$)/;
+const COMMON =
+  /^((?:[^\s,]+, ?)*\S+) (\S+ .*?) \[(\d\d\/[A-Za-z]{3}\/\d{4}:\d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})\] "([^"\\]*(?:\\.[^"\\]*)*)" (\d{3}|-)(?: |$)/;
 
-export interface TextLine extends LoggedRequest {
-  readonly time: number;
-}
+const LIST = /^(?:[^\s,]+, ?)*\S+/;
 
-/** Reads a line; a string says what is wrong with it. */
-export function parseTextLine(line: string): TextLine | string {
-  const match = LINE.exec(line);
-  if (!match) return 'it is not in the Common or Combined Log Format, and not JSON';
-  const time = parseTime(match[3]);
-  if (time === undefined) return `its time [${match[3]}] cannot be read`;
-  return new MatchedLine(match, time);
+/** AWS's balancers, Application and Classic: `[type] time name client:port target:port 3 times, 2 statuses, 2 sizes "request" ...` */
+const BALANCER =
+  /^(?:\w+ )?(\d{4}-\d\d-\d\dT[\d:.]+Z) \S+ (\S+):\d+ \S+ (?:-?[\d.]+ ){3}(\d{3}|-) \S+ \S+ \S+ "([^"\\]*(?:\\.[^"\\]*)*)"/;
+
+/** When the request came, as an Application Load Balancer writes it behind the rule's number. */
+const CREATED = /" (?:\d+|-) (\d{4}-\d\d-\d\dT[\d:.]+Z) "/;
+
+/** Reads a line; undefined if it is in none of these formats. */
+export function parseTextLine(line: string): LoggedRequest | undefined {
+  const common = COMMON.exec(line);
+  if (common) {
+    const [, host, names, time, request, status] = common;
+    return new TextLine(host!, names!, time!, request!, status!);
+  }
+  const balancer = BALANCER.exec(line);
+  if (!balancer) return undefined;
+  const [, done, client, status, request] = balancer;
+  return new TextLine(client!, '- -', CREATED.exec(line)?.[1] ?? done!, request!, status!);
 }
 
 /** Takes apart only what is asked for. */
-class MatchedLine implements TextLine {
-  readonly #match: RegExpExecArray;
-  readonly time: number;
+class TextLine implements LoggedRequest {
+  readonly named = false;
+  readonly #host: string;
+  /** Ident and user; where a virtual host stands first, the client before them. */
+  readonly #names: string;
+  readonly #time: string;
+  readonly #request: string;
+  readonly #status: string;
 
-  constructor(match: RegExpExecArray, time: number) {
-    this.#match = match;
-    this.time = time;
+  constructor(host: string, names: string, time: string, request: string, status: string) {
+    this.#host = host;
+    this.#names = names;
+    this.#time = time;
+    this.#request = request;
+    this.#status = status;
   }
 
-  get address(): string {
-    const first = this.#match[1]!;
+  timeOf(): number | undefined {
+    return parseTime(this.#time);
+  }
+
+  get address(): string | undefined {
+    const host = this.#host;
+    if (isAddresses(host)) return host;
     // A virtual host stands before the client: `www.example.com:443 192.0.2.1 - - [...`
-    const second = isIP(first) === 0 ? this.#match[2]!.split(' ', 1)[0]! : '';
-    return isIP(second) === 0 ? first : second;
+    const [second] = LIST.exec(this.#names)!;
+    return isAddresses(second) ? second : present(host);
   }
 
   get user(): string | undefined {
-    const words = this.#match[2]!;
-    const user = words.slice(words.lastIndexOf(' ') + 1);
-    return user === '-' || user === '' ? undefined : user;
+    return present(this.#names.slice(this.#names.lastIndexOf(' ') + 1));
   }
 
   get method(): string | undefined {
-    return splitRequestLine(this.#match[4]!).method;
+    return splitRequestLine(this.#request).method;
   }
 
   get path(): string | undefined {
-    return splitRequestLine(this.#match[4]!).path;
+    return splitRequestLine(this.#request).path;
   }
 
   get status(): number | undefined {
-    const status = this.#match[5]!;
-    return status === '-' ? undefined : Number(status);
+    return this.#status === '-' ? undefined : Number(this.#status);
   }
 
   field(): undefined {
     return undefined;
   }
+}
+
+/** Whether an address is there, or a list that begins with one. */
+function isAddresses(text: string): boolean {
+  const comma = text.indexOf(',');
+  return isIP(comma === -1 ? text : text.slice(0, comma)) !== 0;
 }

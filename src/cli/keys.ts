@@ -1,0 +1,121 @@
+import type { Command } from 'commander';
+import ipaddr from 'ipaddr.js';
+import { HeadgateError } from '../errors.js';
+import { clientKeys, DEFAULT_SUBNET } from '../http/client-key.js';
+import { parseEntry, type Network } from '../http/lists.js';
+import { usageError } from './errors.js';
+import { printable } from './format.js';
+
+export interface SubnetOption {
+  readonly ipv6Subnet: string;
+}
+
+export interface KeyOptions extends SubnetOption {
+  readonly raw?: boolean;
+}
+
+/** Whose state a command is about. */
+export interface Subject {
+  /** As it was typed. */
+  readonly given: string;
+  /** The limiter's keys: one, or of a network those of all its clients. */
+  readonly keys: readonly string[];
+}
+
+/** A network of more keys is refused. */
+const MOST_KEYS = 65_536;
+
+export function addSubnetOption(command: Command): Command {
+  return command.option(
+    '--ipv6-subnet <bits>',
+    "of an IPv6 address the network of so many bits is the key, as in the limiter's option ipv6Subnet",
+    String(DEFAULT_SUBNET),
+  );
+}
+
+/** Options of the commands that are about a key. */
+export function addKeyOptions(command: Command): Command {
+  return addSubnetOption(command).option('--raw', 'the key as it is, also if it looks like an address');
+}
+
+/** @throws CliError `USAGE` */
+export function subnetOf({ ipv6Subnet }: SubnetOption): number {
+  const bits = /^\d{1,3}$/.test(ipv6Subnet) ? Number(ipv6Subnet) : 0;
+  if (bits < 1 || bits > 128) throw usageError('--ipv6-subnet: write a whole number from 1 to 128.');
+  return bits;
+}
+
+/**
+ * The keys under which limiters know what was typed: of an address that of its client, of a network those of all clients in
+ * it; any other text is a key itself.
+ *
+ * @throws CliError `USAGE`: no address though it looks like one; a network that is smaller than a key, or has too many
+ */
+export function subjectOf(given: string, options: KeyOptions): Subject {
+  const subnet = subnetOf(options);
+  const entry = options.raw || given.trim() === '' ? given : read(given);
+  return { given, keys: typeof entry === 'string' ? [entry] : keysOf(given, entry, subnet) };
+}
+
+/** What a command that answers for one key only is about. @throws CliError `USAGE` for a network of several */
+export function keyOf(given: string, options: KeyOptions): string {
+  const { keys } = subjectOf(given, options);
+  if (keys.length > 1) {
+    throw usageError(`${given} has ${many(keys)}. Write an address, or --raw for a key of this name.`);
+  }
+  return keys[0]!;
+}
+
+/** For people: the key that was used, and what it was made of. */
+export function show({ given, keys }: Subject): string {
+  const [key] = keys;
+  if (keys.length > 1) return `${many(keys)} of ${printable(given)}`;
+  return key === given ? printable(given) : `${printable(key!)} (the key of ${printable(given)})`;
+}
+
+/** For programs. */
+export function subjectJson({ given, keys }: Subject): object {
+  return keys.length === 1 ? { key: keys[0], given } : { network: given, keys: keys.length };
+}
+
+const many = (keys: readonly string[]): string => `${keys.length.toLocaleString('en-US')} keys`;
+
+const RAW = 'Write --raw for a key that is to be taken as it is.';
+
+function read(given: string): Network | string {
+  try {
+    return parseEntry('key', given);
+  } catch (error) {
+    throw error instanceof HeadgateError ? usageError(`${error.message} ${RAW}`) : error;
+  }
+}
+
+function keysOf(given: string, { address, prefix }: Network, subnet: number): string[] {
+  const clientKey = clientKeys(subnet);
+  if (!given.includes('/')) return [clientKey(address.toString())];
+  const bytes = address.toByteArray();
+  const width = 8 * bytes.length;
+  const unit = width === 32 ? 32 : subnet;
+  if (prefix > unit) {
+    const key = clientKey(address.toString());
+    throw usageError(`${given} is a part of the key ${key}. Write that, or other --ipv6-subnet. ${RAW}`);
+  }
+  const count = 2 ** (unit - prefix);
+  if (count > MOST_KEYS) {
+    throw usageError(
+      `${given} has ${count.toLocaleString('en-US')} keys, and more than ${MOST_KEYS.toLocaleString('en-US')} are refused. A ` +
+        "limiter's option denyList takes networks of any size.",
+    );
+  }
+  const step = 1n << BigInt(width - unit);
+  const first = (numberOf(bytes) >> BigInt(width - prefix)) << BigInt(width - prefix);
+  return Array.from({ length: count }, (_, i) =>
+    clientKey(ipaddr.fromByteArray(bytesOf(first + BigInt(i) * step, bytes.length)).toString()),
+  );
+}
+
+const numberOf = (bytes: readonly number[]): bigint =>
+  bytes.reduce((number, byte) => (number << 8n) + BigInt(byte), 0n);
+
+const bytesOf = (number: bigint, length: number): number[] =>
+  Array.from({ length }, (_, i) => Number((number >> BigInt(8 * (length - 1 - i))) & 0xffn));

@@ -1,0 +1,61 @@
+import { isIP } from 'node:net';
+import { clientKeys } from '../../http/client-key.js';
+import { parseAddress } from '../../http/address.js';
+
+export interface ClientOptions {
+  /** Prefix length of IPv6 keys: 1 to 128. */
+  readonly subnet: number;
+  /** How many proxies of one's own there are; undefined: those with private addresses. */
+  readonly trustedHops: number | undefined;
+}
+
+/** The client's key, of an address or of a list as in X-Forwarded-For; undefined if the text is neither. */
+export type ClientOf = (text: string) => string | undefined;
+
+/** How many lists are remembered: the same ones come again and again. */
+const REMEMBERED = 10_000;
+
+const PRIVATE = new Set(['private', 'loopback', 'linkLocal', 'uniqueLocal', 'carrierGradeNat']);
+
+/** Makes what finds the client's key, which is Headgate's own default key. */
+export function clients({ subnet, trustedHops }: ClientOptions): ClientOf {
+  const keyOf = clientKeys(subnet);
+  const known = new Map<string, string | undefined>();
+
+  const single: ClientOf = (text) => {
+    const address = addressIn(text);
+    return address === undefined ? undefined : keyOf(address);
+  };
+
+  return (text) => {
+    if (!text.includes(',')) return single(text);
+    if (!known.has(text)) {
+      if (known.size === REMEMBERED) known.clear();
+      const chosen = fromList(text.split(','), trustedHops);
+      known.set(text, chosen === undefined ? undefined : single(chosen));
+    }
+    return known.get(text);
+  };
+}
+
+/**
+ * The client in a list to which each proxy has added whom it got the request from: what stands before the entry of the first
+ * trusted proxy is the client's own word.
+ */
+function fromList(list: readonly string[], trustedHops: number | undefined): string | undefined {
+  const entries = list.map((entry) => entry.trim());
+  // Something else than addresses, with a comma in it.
+  if (addressIn(entries.at(-1)!) === undefined) return undefined;
+  if (trustedHops !== undefined) return entries[Math.max(0, entries.length - trustedHops)];
+  const addresses = entries.filter((entry) => addressIn(entry) !== undefined);
+  return addresses.findLast((entry) => !isPrivate(addressIn(entry)!)) ?? addresses[0];
+}
+
+const isPrivate = (address: string): boolean => PRIVATE.has(parseAddress(address)?.range() ?? '');
+
+/** The address, also of `192.0.2.1:5678` or `[2001:db8::1]:5678`. */
+function addressIn(text: string): string | undefined {
+  if (isIP(text) !== 0) return text;
+  const address = /^\[?(.*?)\]?(?::\d+)?$/.exec(text)?.[1] ?? '';
+  return isIP(address) === 0 ? undefined : address;
+}

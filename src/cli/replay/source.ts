@@ -1,0 +1,145 @@
+import { open, type FileHandle } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+import { crc32 } from 'node:zlib';
+import { failure } from '../errors.js';
+
+const CHUNK = 2 ** 18;
+/** So many bytes show whether a file has been begun anew. */
+const HEAD = 4096;
+
+/** Where the bytes of a log come from. */
+export interface Source {
+  readonly name: string;
+  /** How many bytes there are; undefined if that is known at their end only. */
+  readonly size: number | undefined;
+  /** Whether another reading gives the same bytes. */
+  readonly rereadable: boolean;
+  /** The same for two names of one file. */
+  readonly identity: string;
+  /** All bytes, from the first on. */
+  bytes(): AsyncGenerator<Buffer>;
+  /** What happened to the file while it was read, or between two readings. */
+  readonly change: string | undefined;
+  close(): Promise<void>;
+}
+
+/** Standard input, or any other stream: read once. */
+export class StreamSource implements Source {
+  readonly name: string;
+  readonly size = undefined;
+  readonly rereadable = false;
+  readonly identity: string;
+  readonly change = undefined;
+  readonly #stream: Readable;
+
+  constructor(name: string, stream: Readable) {
+    this.name = name;
+    this.identity = name;
+    this.#stream = stream;
+  }
+
+  async *bytes(): AsyncGenerator<Buffer> {
+    try {
+      for await (const chunk of this.#stream as AsyncIterable<Buffer | string>) {
+        yield typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
+      }
+    } catch (error) {
+      throw readFailure(this.name, error as NodeJS.ErrnoException);
+    }
+  }
+
+  close(): Promise<void> {
+    this.#stream.destroy();
+    return Promise.resolve();
+  }
+}
+
+/**
+ * A file, opened once: whatever is renamed meanwhile, each reading is of the same file, and of no more than was there at
+ * first. A reading that finds less than that, or other bytes than the one before, is told by `change`.
+ */
+class FileSource implements Source {
+  readonly name: string;
+  readonly size: number;
+  readonly rereadable = true;
+  readonly identity: string;
+  readonly #file: FileHandle;
+  #checksum: number | undefined;
+  change: string | undefined;
+
+  constructor(name: string, file: FileHandle, size: number, identity: string) {
+    this.name = name;
+    this.#file = file;
+    this.size = size;
+    this.identity = identity;
+  }
+
+  async *bytes(): AsyncGenerator<Buffer> {
+    let at = 0;
+    let checksum = 0;
+    let head: Buffer | undefined;
+    while (at < this.size) {
+      const chunk = await this.#read(at);
+      if (chunk.length === 0) {
+        this.change ??=
+          `it was cut off while it was read: ${at.toLocaleString('en-US')} of its ` +
+          `${this.size.toLocaleString('en-US')} bytes count`;
+        break;
+      }
+      head ??= Buffer.from(chunk.subarray(0, HEAD));
+      at += chunk.length;
+      checksum = crc32(chunk, checksum);
+      yield chunk;
+    }
+    this.#checksum ??= checksum;
+    const same =
+      checksum === this.#checksum && (!head || head.equals((await this.#read(0)).subarray(0, HEAD)));
+    if (!same) this.change ??= 'its content was replaced while it was read';
+  }
+
+  async #read(at: number): Promise<Buffer> {
+    try {
+      const buffer = Buffer.allocUnsafe(Math.min(CHUNK, this.size - at));
+      const { bytesRead } = await this.#file.read(buffer, 0, buffer.length, at);
+      return buffer.subarray(0, bytesRead);
+    } catch (error) {
+      throw readFailure(this.name, error as NodeJS.ErrnoException);
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#file.close();
+  }
+}
+
+/** Opens a file, or a pipe that has a name. @throws CliError `FAILED` */
+export async function openSource(name: string, path: string): Promise<Source> {
+  let file: FileHandle | undefined;
+  try {
+    file = await open(path);
+    const found = await file.stat();
+    if (found.isDirectory()) throw Object.assign(new Error('It is a directory.'), { code: 'EISDIR' });
+    if (!found.isFile()) return new StreamSource(name, file.createReadStream({ highWaterMark: CHUNK }));
+    return new FileSource(name, file, found.size, `${found.dev}:${found.ino}`);
+  } catch (error) {
+    await file?.close();
+    throw readFailure(name, error as NodeJS.ErrnoException);
+  }
+}
+
+function readFailure(name: string, error: NodeJS.ErrnoException): Error {
+  const say = (what: string) => failure(`${name}: ${what}`, error);
+  switch (error.code) {
+    case 'ENOENT':
+      return say('there is no such file. Write the path of an access log, or - for standard input.');
+    case 'EISDIR':
+      return say(`it is a directory. Write the files in it: ${name.replace(/\/$/, '')}/*.`);
+    case 'EACCES':
+    case 'EPERM':
+      return say(
+        'you may not read it. Try it as a user who may, or pipe it in: sudo cat ... | headgate replay - ...',
+      );
+    default:
+      return error.code ? say(`it cannot be read (${error.message}).`) : error;
+  }
+}
