@@ -581,9 +581,9 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
       });
     }
 
-    it('a response that is cut off has failed', async () => {
+    it('refundAborted, for a response that is cut off', async () => {
       const body = begun();
-      await serve({ policies: [minute(1)], skipFailedRequests: true }, { answer: () => ({ body }) });
+      await serve({ policies: [minute(1)], refundAborted: true }, { answer: () => ({ body }) });
       const leave = new AbortController();
       const response = await fetch(served!.url, { signal: leave.signal });
       leave.abort();
