@@ -49,6 +49,8 @@ const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ ...fine, requestWasSuccessful: 200 }, 'requestWasSuccessful'],
   [{ ...fine, onDecision: console }, 'onDecision'],
   [{ ...fine, maxWaiting: 0 }, 'maxWaiting'],
+  [{ ...fine, maxWaitingPerKey: 0 }, 'maxWaitingPerKey'],
+  [{ ...fine, maxWaiting: 50, maxWaitingPerKey: 51 }, 'maxWaitingPerKey', /1 to 50/],
   [{ ...fine, shadow: 'yes' }, 'shadow'],
   [{ ...fine, ban: true }, 'ban'],
   [{ ...fine, ban: { after: 0 } }, 'ban.after'],
