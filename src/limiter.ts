@@ -47,10 +47,13 @@ export interface CommonOptions extends FailureOptions {
   /** Decide and report, never deny. Default `false`. */
   shadow?: boolean;
   /**
-   * The most requests that this limiter lets wait in this process, be it for their turn (`maxDelay`) or in `wait`: 1 to
-   * 1,000,000, default 10,000. Further ones are denied (`reason: 'queue-full'`).
+   * The most requests that this limiter holds for their turn (`maxDelay`) in this process, and the most that it lets wait in
+   * `wait`: 1 to 1,000,000, default 10,000. Further ones are denied (`reason: 'queue-full'`); but one of a key that has fewer
+   * than others takes the place of the last one of the key that has most.
    */
   maxWaiting?: number;
+  /** How many of these may be of one key: 1 to `maxWaiting`, default a tenth of it, rounded down, but at least 1. */
+  maxWaitingPerKey?: number;
 }
 
 export interface LimiterOptions extends CommonOptions {
@@ -73,6 +76,7 @@ export const LIMITER_OPTIONS = [
   'localShare',
   'timeout',
   'maxWaiting',
+  'maxWaitingPerKey',
   'onHealth',
   'onDecision',
 ] as const;
@@ -143,7 +147,7 @@ export class Limiter {
     set: PolicySet,
     store: Store,
     shadow: boolean,
-    maxWaiting: number,
+    waiting: readonly [most: number, mostPerKey: number],
     onDecision: LimiterOptions['onDecision'],
     release: () => void,
   ) {
@@ -153,13 +157,13 @@ export class Limiter {
     this.shadow = shadow;
     this.#onDecision = onDecision;
     this.#release = release;
-    this.#held = new HoldQueue(maxWaiting, realTiming);
+    this.#held = new HoldQueue(...waiting, realTiming);
     this.#patientSet = set.ban ? { ...set, ban: { ...set.ban, after: 0 } } : set;
-    this.#waiting = new WaitingRoom(maxWaiting, realTiming, {
+    this.#waiting = new WaitingRoom(...waiting, realTiming, {
       decide: (key, cost) => this.#ask(key, cost, this.#patientSet, false),
       hold: async (decision, signal) => {
         const result = await this.#hold(decision, signal);
-        if (!result.allowed) throw fullError(decision.key, maxWaiting);
+        if (!result.allowed) throw fullError(decision.key);
         return result;
       },
     });
@@ -266,7 +270,7 @@ export class Limiter {
    *
    * @throws HeadgateError, and nothing is charged: `HEADGATE_WAIT_TIMEOUT` at the timeout, or as soon as it is known that the
    * request cannot be admitted before it; `HEADGATE_ABORTED`; `HEADGATE_DENIED` for a cost that can never be admitted;
-   * `HEADGATE_QUEUE_FULL` if `maxWaiting` requests wait already; `HEADGATE_CLOSED`; else as `consume`
+   * `HEADGATE_QUEUE_FULL` if `maxWaiting` leaves no room, or no more; `HEADGATE_CLOSED`; else as `consume`
    */
   async wait(key: string, options: WaitOptions = {}): Promise<Decision> {
     checkShape('options', options, ['cost', 'timeout', 'signal']);
@@ -304,8 +308,8 @@ export class Limiter {
    * Holds an admitted request until its turn (`delayMs`, of a leaky bucket with `maxDelay`): requests go on at the leak rate,
    * in order. If the signal gives it up, its slot is free: those behind it move up, and the last slot goes back to the quota.
    *
-   * @returns the decision, when its turn has come; a denied one with the reason `'queue-full'`, at once, if this limiter
-   * already holds `maxWaiting` requests: its charge is given back
+   * @returns the decision, when its turn has come; or a denied one with the reason `'queue-full'`, as soon as `maxWaiting` leaves
+   * no room for it: its charge is given back
    * @throws HeadgateError `HEADGATE_ABORTED`, `HEADGATE_CLOSED`: its charge is given back; or what the store fails with
    */
   async hold(decision: Decision, options: HoldOptions = {}): Promise<Decision> {
@@ -521,11 +525,17 @@ export function assembleLimiter(
   const own = options.store === undefined;
   const inner = options.store === undefined ? memoryStore() : checkStore(options.store);
   const store = withFailurePolicy(inner, options, set.timeout);
-  const maxWaiting =
-    options.maxWaiting === undefined ? 10_000 : checkInteger('maxWaiting', options.maxWaiting, 1, 1e6);
+  const waiting = checkWaiting(options);
   // Last: options that are refused claim nothing.
   const release = own ? () => {} : claimName(inner, options.name, set, tiers);
-  return new Limiter(set, store, shadow, maxWaiting, options.onDecision, release);
+  return new Limiter(set, store, shadow, waiting, options.onDecision, release);
+}
+
+function checkWaiting({ maxWaiting, maxWaitingPerKey }: CommonOptions): [most: number, mostPerKey: number] {
+  const most = maxWaiting === undefined ? 10_000 : checkInteger('maxWaiting', maxWaiting, 1, 1e6);
+  const share = Math.max(1, Math.floor(most / 10));
+  if (maxWaitingPerKey === undefined) return [most, share];
+  return [most, checkInteger('maxWaitingPerKey', maxWaitingPerKey, 1, most)];
 }
 
 function checkLimiterName(name: unknown): string | undefined {

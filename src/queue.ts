@@ -1,3 +1,5 @@
+import { Line, Lines } from './lines.js';
+import { List, type Link } from './list.js';
 import type { CompiledPolicy } from './policy.js';
 import type { Timing } from './timing.js';
 
@@ -16,16 +18,74 @@ export type HoldOutcome = 'turn' | 'full' | 'cancelled' | 'closed';
 
 interface Held {
   readonly cost: number;
-  readonly unitMs: number;
-  /** When its turn comes, by the queue's clock. */
-  at: number;
   readonly end: (outcome: HoldOutcome) => void;
 }
 
-/** The requests of one key that are held, in the order of their turns; one timer, for the first. */
-interface Line {
-  readonly held: Held[];
-  stopTimer: () => void;
+/** Units that leak one after the other. */
+interface Slot {
+  units: number;
+  /** When the last of them leaks, by the queue's clock. */
+  at: number;
+  readonly unitMs: number;
+}
+
+/**
+ * The requests of one key that are held, in the order of their turns, and the slots that the store gave them, by time. No request
+ * owns a slot: the first in line takes the earliest units once it is first. So one that leaves only takes its units from the end,
+ * and all behind it have moved up.
+ */
+class HeldLine extends Line<Held> {
+  /** As many units as the requests cost. */
+  readonly #slots = new List<Slot>();
+  stopTimer = (): void => {};
+
+  /** Adds a slot. Returns behind whom its request stands; undefined: it is the first. */
+  join(slot: Slot): Link<Held> | undefined {
+    // The answers of a store on the network may overtake one another: a step for each that was overtaken.
+    let units = 0;
+    let before = this.#slots.last;
+    for (; before && before.value.at > slot.at; before = before.before) units += before.value.units;
+    this.#slots.insert(slot, before);
+    let held = this.last;
+    for (; held && units > 0; held = held.before) units -= held.value.cost;
+    return held;
+  }
+
+  /** Takes the last units away. */
+  shorten(cost: number): void {
+    for (let units = cost; units > 0;) {
+      const last = this.#slots.last!;
+      const slot = last.value;
+      const taken = Math.min(units, slot.units);
+      units -= taken;
+      slot.units -= taken;
+      slot.at -= taken * slot.unitMs;
+      if (slot.units === 0) this.#slots.remove(last);
+    }
+  }
+
+  /** When the turn of the first comes. Its units become one slot: they are not looked for again. */
+  due(): number {
+    const { cost } = this.first!.value;
+    let slot = this.#slots.first!.value;
+    for (let units = cost; units > 0;) {
+      const first = this.#slots.first!;
+      slot = first.value;
+      const taken = Math.min(units, slot.units);
+      units -= taken;
+      slot.units -= taken;
+      if (slot.units === 0) this.#slots.remove(first);
+    }
+    const { unitMs } = slot;
+    const at = slot.at - slot.units * unitMs;
+    this.#slots.insert({ units: cost, at, unitMs }, undefined);
+    return at;
+  }
+
+  /** The turn of the first has come. */
+  pass(): void {
+    this.#slots.remove(this.#slots.first!);
+  }
 }
 
 /**
@@ -34,98 +94,76 @@ interface Line {
  * The caller gives that one back to the store (`decision.refund()`), for the next request to take.
  */
 export class HoldQueue {
-  readonly #most: number;
   readonly #timing: Timing;
-  readonly #lines = new Map<string, Line>();
-  #size = 0;
+  readonly #lines: Lines<Held, HeldLine>;
 
-  /** @param most how many requests it holds at a time */
-  constructor(most: number, timing: Timing) {
-    this.#most = most;
+  /**
+   * @param most how many requests it holds at a time
+   * @param mostPerKey how many of one key
+   */
+  constructor(most: number, mostPerKey: number, timing: Timing) {
     this.#timing = timing;
+    this.#lines = new Lines(most, mostPerKey, (key) => new HeldLine(key));
   }
 
   /** How many are held now. */
   get size(): number {
-    return this.#size;
+    return this.#lines.size;
   }
 
   /** Holds a request until its turn, or until `signal` cancels it. Never rejects. */
   hold(turn: Turn, signal?: AbortSignal): Promise<HoldOutcome> {
     if (signal?.aborted) return Promise.resolve('cancelled');
     if (turn.delayMs <= 0) return Promise.resolve('turn');
-    if (this.#size >= this.#most) return Promise.resolve('full');
+    const line = this.#lines.open(turn.key, (longest) => this.#leave(longest, longest.last!, 'full'));
+    if (!line) return Promise.resolve('full');
+    const { cost, delayMs, unitMs } = turn;
     return new Promise((resolve) => {
-      const cancel = (): void => this.#cancel(turn.key, held);
-      const held: Held = {
-        cost: turn.cost,
-        unitMs: turn.unitMs,
-        at: this.#timing.now() + turn.delayMs,
-        end: (outcome) => {
-          this.#size--;
-          signal?.removeEventListener('abort', cancel);
-          resolve(outcome);
-        },
+      const cancel = (): void => this.#leave(line, link, 'cancelled');
+      const end = (outcome: HoldOutcome): void => {
+        signal?.removeEventListener('abort', cancel);
+        resolve(outcome);
       };
       signal?.addEventListener('abort', cancel, { once: true });
-      this.#add(turn.key, held);
+      const before = line.join({ units: cost, at: this.#timing.now() + delayMs, unitMs });
+      const link = this.#lines.add(line, { cost, end }, before);
+      if (line.first === link) this.#arm(line);
     });
   }
 
   /** Ends every hold. */
   close(): void {
-    for (const { held, stopTimer } of this.#lines.values()) {
-      stopTimer();
-      for (const { end } of held) end('closed');
+    for (const line of this.#lines) {
+      line.stopTimer();
+      for (let link = line.first; link; link = line.first) {
+        this.#lines.delete(line, link);
+        link.value.end('closed');
+      }
     }
-    this.#lines.clear();
-  }
-
-  #add(key: string, held: Held): void {
-    let line = this.#lines.get(key);
-    if (!line) this.#lines.set(key, (line = { held: [], stopTimer: () => {} }));
-    // The answers of a store on the network may overtake one another.
-    let i = line.held.length;
-    while (i > 0 && line.held[i - 1]!.at > held.at) i--;
-    line.held.splice(i, 0, held);
-    this.#size++;
-    if (i === 0) this.#arm(key, line);
   }
 
   /** Lets go whose turn has come, and waits for the next. */
-  #arm(key: string, line: Line): void {
+  #arm(line: HeldLine): void {
     line.stopTimer();
     const now = this.#timing.now();
-    const due = line.held.findIndex(({ at }) => at > now);
-    for (const { end } of line.held.splice(0, due < 0 ? line.held.length : due)) end('turn');
-    const [first] = line.held;
-    if (first) line.stopTimer = this.#timing.after(first.at - now, () => this.#arm(key, line));
-    else this.#lines.delete(key);
-  }
-
-  #cancel(key: string, held: Held): void {
-    const line = this.#lines.get(key)!;
-    const i = line.held.indexOf(held);
-    line.held.splice(i, 1);
-    moveUp(held, line.held.slice(i));
-    held.end('cancelled');
-    this.#arm(key, line);
-  }
-}
-
-/** Gives those behind it the units that one request frees, the earliest first. With equal costs each takes the slot before it. */
-function moveUp(freed: Held, behind: readonly Held[]): void {
-  const free = [{ units: freed.cost, at: freed.at, unitMs: freed.unitMs }];
-  for (const held of behind) {
-    free.push({ units: held.cost, at: held.at, unitMs: held.unitMs });
-    for (let need = held.cost; need > 0;) {
-      const slot = free[0]!;
-      const taken = Math.min(need, slot.units);
-      need -= taken;
-      slot.units -= taken;
-      held.at = slot.at - slot.units * slot.unitMs;
-      if (slot.units === 0) free.shift();
+    for (let link = line.first; link; link = line.first) {
+      const at = line.due();
+      if (at > now) {
+        line.stopTimer = this.#timing.after(at - now, () => this.#arm(line));
+        return;
+      }
+      line.pass();
+      this.#lines.delete(line, link);
+      link.value.end('turn');
     }
+  }
+
+  #leave(line: HeldLine, link: Link<Held>, outcome: HoldOutcome): void {
+    const first = line.first === link;
+    this.#lines.delete(line, link);
+    line.shorten(link.value.cost);
+    link.value.end(outcome);
+    if (first) this.#arm(line);
   }
 }
 

@@ -21,7 +21,10 @@ export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends u
   key?: (this: This, ...args: KeyArgs) => MaybePromise<string | undefined>;
   /** Whole units, 0 (only look) to 1e12, or a function of the arguments. Default 1. */
   cost?: number | ((this: This, ...args: CostArgs) => MaybePromise<number>);
-  /** Wait until the call is admitted: as long as it takes, or up to `timeout`. Default `false`. */
+  /**
+   * Wait until the call is admitted: as long as it takes, or up to `timeout`. Default `false`. Without the option `key`, all calls have one
+   * key, of which `maxWaitingPerKey` may wait.
+   */
   wait?: boolean | { timeout?: Duration };
 }
 

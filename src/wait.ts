@@ -1,5 +1,7 @@
 import type { Decision } from './decision.js';
 import { HeadgateError, show } from './errors.js';
+import { Line, Lines } from './lines.js';
+import type { Link } from './list.js';
 import type { CompiledPolicy } from './policy.js';
 import type { MaybePromise } from './stores/store.js';
 import type { Timing } from './timing.js';
@@ -24,40 +26,39 @@ interface Waiter {
   error: unknown;
 }
 
-/** Those who wait for one key, in the order in which they came. The store is asked for the first of them alone. */
-interface Line {
-  readonly key: string;
-  readonly waiters: Waiter[];
-  asking: boolean;
-  /** Something was given back while the store was asked: ask again at once. */
-  again: boolean;
-  last: Decision | undefined;
-  /** The next sleep where nobody can tell when to ask again, ms. */
-  poll: number;
-  stopTimer: () => void;
-}
-
 const FIRST_POLL = 10;
 const LAST_POLL = 1000;
 
+/** Those who wait for one key, in the order in which they came. The store is asked for the first of them alone. */
+class WaitingLine extends Line<Waiter> {
+  asking = false;
+  /** Something was given back while the store was asked: ask again at once. */
+  again = false;
+  denial: Decision | undefined;
+  /** The next sleep where nobody can tell when to ask again, ms. */
+  poll = FIRST_POLL;
+  stopTimer = (): void => {};
+}
+
 /** Where requests wait until they are admitted: first come, first served, by key, with one store call at a time per key. */
 export class WaitingRoom {
-  readonly #most: number;
   readonly #timing: Timing;
   readonly #host: Host;
-  readonly #lines = new Map<string, Line>();
-  #size = 0;
+  readonly #lines: Lines<Waiter, WaitingLine>;
 
-  /** @param most how many wait at a time */
-  constructor(most: number, timing: Timing, host: Host) {
-    this.#most = most;
+  /**
+   * @param most how many wait at a time
+   * @param mostPerKey how many of one key
+   */
+  constructor(most: number, mostPerKey: number, timing: Timing, host: Host) {
     this.#timing = timing;
     this.#host = host;
+    this.#lines = new Lines(most, mostPerKey, (key) => new WaitingLine(key));
   }
 
   /** How many wait now. */
   get size(): number {
-    return this.#size;
+    return this.#lines.size;
   }
 
   /**
@@ -67,24 +68,18 @@ export class WaitingRoom {
    */
   wait(key: string, cost: number, timeout: number, signal: AbortSignal | undefined): Promise<Decision> {
     if (signal?.aborted) return Promise.reject(aborted(signal));
-    if (this.#size >= this.#most) return Promise.reject(fullError(key, this.#most));
-    let line = this.#lines.get(key);
-    if (!line) {
-      line = {
-        key,
-        waiters: [],
-        asking: false,
-        again: false,
-        last: undefined,
-        poll: FIRST_POLL,
-        stopTimer: () => {},
-      };
-      this.#lines.set(key, line);
-    }
-    return this.#join(line, cost, timeout, signal);
+    const line = this.#lines.open(key, (longest) =>
+      this.#end(longest, longest.last!, fullError(longest.key)),
+    );
+    return line ? this.#join(line, cost, timeout, signal) : Promise.reject(fullError(key));
   }
 
-  #join(line: Line, cost: number, timeout: number, signal: AbortSignal | undefined): Promise<Decision> {
+  #join(
+    line: WaitingLine,
+    cost: number,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Decision> {
     return new Promise((resolve, reject) => {
       const deadline = this.#timing.now() + timeout;
       const waiter: Waiter = {
@@ -96,22 +91,21 @@ export class WaitingRoom {
         leave: () => {},
         error: undefined,
       };
-      const onAbort = (): void => this.#giveUp(line, waiter, aborted(signal!));
+      const onAbort = (): void => this.#giveUp(line, link, aborted(signal!));
       let stopTimer = (): void => {};
       const watch = (): void => {
         const left = deadline - this.#timing.now();
         if (left > 0) stopTimer = this.#timing.after(left, watch);
-        else this.#giveUp(line, waiter, late(line.key, line.last));
+        else this.#giveUp(line, link, late(line.key, line.denial));
       };
       waiter.leave = () => {
         stopTimer();
         signal?.removeEventListener('abort', onAbort);
       };
-      this.#size++;
-      line.waiters.push(waiter);
+      const link = this.#lines.add(line, waiter, line.last);
       if (timeout !== Infinity) watch();
       signal?.addEventListener('abort', onAbort, { once: true });
-      if (line.waiters.length === 1) void this.#ask(line);
+      if (line.first === link) void this.#ask(line);
     });
   }
 
@@ -125,57 +119,63 @@ export class WaitingRoom {
 
   /** Ends every wait with an error. */
   close(error: HeadgateError): void {
-    for (const line of this.#lines.values()) {
-      for (const waiter of [...line.waiters]) this.#giveUp(line, waiter, error);
+    for (const line of this.#lines) {
+      line.stopTimer();
+      // From the end, as the first may have to wait for the store.
+      for (let link = line.last; link; link = link.before) this.#end(line, link, error);
     }
   }
 
-  #giveUp(line: Line, waiter: Waiter, error: unknown): void {
-    if (line.asking && line.waiters[0] === waiter) {
-      waiter.error ??= error;
-      return;
-    }
-    const first = line.waiters[0] === waiter;
-    this.#remove(line, waiter);
-    waiter.reject(error);
+  #giveUp(line: WaitingLine, link: Link<Waiter>, error: unknown): void {
+    const first = line.first === link;
+    this.#end(line, link, error);
     if (first) void this.#ask(line);
   }
 
-  #remove(line: Line, waiter: Waiter): void {
-    line.waiters.splice(line.waiters.indexOf(waiter), 1);
+  /** Ends a wait; that for which the store is being asked when there is an answer. */
+  #end(line: WaitingLine, link: Link<Waiter>, error: unknown): void {
+    const waiter = link.value;
+    if (line.asking && line.first === link) {
+      waiter.error ??= error;
+      return;
+    }
+    this.#remove(line, link);
+    waiter.reject(error);
+  }
+
+  #remove(line: WaitingLine, link: Link<Waiter>): void {
+    this.#lines.delete(line, link);
     line.poll = FIRST_POLL;
-    waiter.leave();
-    this.#size--;
+    link.value.leave();
   }
 
   /** Asks the store for the first in line, for as long as that admits or ends a wait. Never rejects. */
-  async #ask(line: Line): Promise<void> {
+  async #ask(line: WaitingLine): Promise<void> {
     if (line.asking) return;
     line.asking = true;
     line.stopTimer();
-    for (;;) {
-      const waiter = line.waiters[0];
-      if (!waiter) break;
+    for (let link = line.first; link; link = line.first) {
+      const waiter = link.value;
       line.again = false;
       try {
         const decision = await this.#host.decide(line.key, waiter.cost);
-        const sleep = await this.#answer(line, waiter, decision);
-        if (sleep > 0 && !line.again) {
+        const sleep = await this.#answer(line, link, decision);
+        if (sleep > 0 && !line.again && waiter.error === undefined) {
           line.stopTimer = this.#timing.after(sleep, () => void this.#ask(line));
           break;
         }
       } catch (error) {
-        this.#remove(line, waiter);
+        this.#remove(line, link);
         waiter.reject(waiter.error ?? error);
       }
     }
     line.asking = false;
-    if (line.waiters.length === 0) this.#lines.delete(line.key);
   }
 
   /** Does what a decision means for the first in line; returns how long to sleep if that stays the first, else 0. */
-  async #answer(line: Line, waiter: Waiter, decision: Decision): Promise<number> {
-    if (!decision.allowed) line.last = decision;
+  async #answer(line: WaitingLine, link: Link<Waiter>, decision: Decision): Promise<number> {
+    const waiter = link.value;
+    if (!decision.allowed) line.denial = decision;
     const now = this.#timing.now();
     if (decision.allowed && now + decision.delayMs > waiter.deadline)
       waiter.error ??= late(line.key, decision);
@@ -189,7 +189,7 @@ export class WaitingRoom {
         return sleep;
       }
     }
-    this.#remove(line, waiter);
+    this.#remove(line, link);
     if (waiter.error !== undefined) waiter.reject(waiter.error);
     else waiter.resolve(decision.delayMs > 0 ? this.#host.hold(decision, waiter.signal) : decision);
     return 0;
@@ -244,9 +244,9 @@ function aborted(signal: AbortSignal): HeadgateError {
 }
 
 /** @internal The error for one too many. */
-export function fullError(key: string, most: number): HeadgateError {
+export function fullError(key: string): HeadgateError {
   return new HeadgateError(
     'HEADGATE_QUEUE_FULL',
-    `${show(key)} cannot wait: ${most} requests are waiting already (maxWaiting).`,
+    `${show(key)} cannot wait: too many requests are waiting already (maxWaiting, maxWaitingPerKey).`,
   );
 }

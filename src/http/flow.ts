@@ -2,10 +2,12 @@ import type { ServerResponse } from 'node:http';
 import type { Decision } from '../decision.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
 import { arrive, comeTogether } from '../turn.js';
+import { Ending } from './ending.js';
 import { retryAfterSeconds, type HeaderTarget } from './headers.js';
 import { checkGeneratedKey, isPromise, type CompiledOptions } from './options.js';
 import { problemOf, statusOf } from './problem.js';
 import type { Texts } from './texts.js';
+import { leaseOf, renewSlots } from './slots.js';
 
 /** What an adapter knows of its framework. */
 export interface Framework<Req extends object, Res> extends HeaderTarget<Res> {
@@ -40,7 +42,7 @@ export class Flow<Req extends object, Res> {
   constructor(framework: Framework<Req, Res>, options: CompiledOptions<Req, Res>) {
     this.#framework = framework;
     this.#options = options;
-    this.#refunds = options.refundSuccess || options.refundFailure;
+    this.#refunds = options.refundSuccess || options.refundFailure || options.refundAborted;
   }
 
   handle(req: Req, res: Res, next: Next): void {
@@ -166,11 +168,8 @@ export class Flow<Req extends object, Res> {
 
   /** Waits for the request's turn (leaky bucket with `maxDelay`), unless its client leaves: then its slot is given back. */
   async #hold(decision: Decision, req: Req, res: Res): Promise<boolean> {
-    const response = this.#framework.raw(res);
     const gone = new AbortController();
-    const leave = (): void => gone.abort();
-    if (isOver(response)) leave();
-    response.once('close', leave);
+    const ending = new Ending(this.#framework.raw(res), () => gone.abort());
     try {
       const held = await this.#options.limiter.hold(decision, { signal: gone.signal });
       return await this.#conclude(held, req, res);
@@ -178,7 +177,7 @@ export class Flow<Req extends object, Res> {
       if (gone.signal.aborted) return false;
       throw error;
     } finally {
-      response.off('close', leave);
+      ending.stop();
     }
   }
 
@@ -219,57 +218,25 @@ export class Flow<Req extends object, Res> {
 
   /** Waits for the end of the response: then slots are given back, and costs if they are not to count. */
   #follow(decision: Decision, req: Req, res: Res): void {
-    const response = this.#framework.raw(res);
-    const lease = leaseOf(decision.set);
-    const timer = lease > 0 ? renewing(decision, lease) : undefined;
-    let ended = false;
-    const end = (completed: boolean): void => {
-      if (ended) return;
-      ended = true;
-      clearInterval(timer);
+    let stopRenewing: (() => void) | undefined;
+    const ending = new Ending(this.#framework.raw(res), (completed) => {
+      stopRenewing?.();
       decision.release().catch(ignore);
       if (this.#refunds) this.#settle(decision, req, res, completed).catch(warn('requestWasSuccessful'));
-    };
-    if (isOver(response)) return end(false);
-    response.once('finish', () => end(true));
-    response.once('close', () => end(false));
+    });
+    if (!ending.look()) stopRenewing = renewSlots(decision, ending, this.#options.renewFor);
   }
 
   async #settle(decision: Decision, req: Req, res: Res, completed: boolean): Promise<void> {
-    const { refundSuccess, refundFailure, wasSuccessful } = this.#options;
-    const success =
-      completed &&
-      (wasSuccessful ? await wasSuccessful(req, res) : this.#framework.raw(res).statusCode < 400);
-    if (success ? refundSuccess : refundFailure) await decision.refund().catch(ignore);
+    if (await this.#isRefunded(req, res, completed)) await decision.refund().catch(ignore);
   }
-}
 
-/** Whether it ended before anyone listened: its client left while a store or a callback was asked. HTTP/2 tells by the stream. */
-function isOver(response: ServerResponse & { stream?: { destroyed: boolean } }): boolean {
-  return response.closed || response.destroyed || response.stream?.destroyed === true;
-}
-
-/** The shortest lease of a set's concurrency policies, ms; 0 if it has none. */
-function leaseOf({ policies }: PolicySet): number {
-  let least = 0;
-  for (const { kernel, window } of policies) {
-    if (kernel === 'concurrency' && (least === 0 || window < least)) least = window;
+  async #isRefunded(req: Req, res: Res, completed: boolean): Promise<boolean> {
+    const { refundSuccess, refundFailure, refundAborted, wasSuccessful } = this.#options;
+    if (!completed) return refundAborted;
+    const success = wasSuccessful ? await wasSuccessful(req, res) : this.#framework.raw(res).statusCode < 400;
+    return success ? refundSuccess : refundFailure;
   }
-  return least;
-}
-
-/** Node fires a longer timer at once. */
-const LONGEST_TIMER = 2 ** 31 - 1;
-
-/** Keeps the slots of a response that takes longer than their lease. */
-function renewing(decision: Decision, lease: number): NodeJS.Timeout {
-  const renew = (): void => {
-    decision.renew().then((held) => {
-      if (!held) clearInterval(timer);
-    }, ignore);
-  };
-  const timer = setInterval(renew, Math.min(Math.ceil(lease / 3), LONGEST_TIMER)).unref();
-  return timer;
 }
 
 function report<Req>(

@@ -1,4 +1,5 @@
 import type { Decision } from '../decision.js';
+import { toMilliseconds, type Duration } from '../duration.js';
 import { HeadgateError, invalidOption, show } from '../errors.js';
 import {
   assembleLimiter,
@@ -54,8 +55,18 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
   handler?: (request: Req, response: Res, decision: Decision) => unknown;
   /** Give the cost back once the response was a success. Default `false`. */
   skipSuccessfulRequests?: boolean;
-  /** Give the cost back once the response was a failure, or was never completed. Default `false`. */
+  /** Give the cost back once the response was a failure. Default `false`. */
   skipFailedRequests?: boolean;
+  /**
+   * Give the cost back once the response was cut off before it was sent whole, which is neither a success nor a failure. Default
+   * `false`: whoever hangs up early pays, or hanging up would be a way around the limit.
+   */
+  refundAborted?: boolean;
+  /**
+   * How long the slots of a concurrency policy are renewed for a response that is still being sent: ms or `'12h'`, up to 366
+   * days. After that they end with their `lease`. Default `'24h'`.
+   */
+  renewFor?: Duration;
   /** What counts as a success of a completed response. Sync or async. Default: a status below 400. */
   requestWasSuccessful?: (request: Req, response: Res) => MaybePromise<boolean>;
   /** Every decision, for logs and metrics. What it throws is reported as a process warning. */
@@ -90,6 +101,8 @@ export const HTTP_OPTIONS: readonly string[] = [
   'handler',
   'skipSuccessfulRequests',
   'skipFailedRequests',
+  'refundAborted',
+  'renewFor',
   'requestWasSuccessful',
   'onDecision',
 ];
@@ -135,9 +148,14 @@ export interface CompiledOptions<Req, Res> {
   readonly handler: ((request: Req, response: Res, decision: Decision) => unknown) | undefined;
   readonly refundSuccess: boolean;
   readonly refundFailure: boolean;
+  readonly refundAborted: boolean;
+  /** ms */
+  readonly renewFor: number;
   readonly wasSuccessful: ((request: Req, response: Res) => MaybePromise<boolean>) | undefined;
   readonly onDecision: ((decision: Decision, request: Req) => void) | undefined;
 }
+
+const DAY = 24 * 3_600_000;
 
 /**
  * Validates options whose names were checked (`checkShape` with `HTTP_OPTIONS`), and makes their limiter.
@@ -167,6 +185,8 @@ export function compileOptions<Req, Res>(
     handler: checkFunction('handler', options.handler),
     refundSuccess: checkBoolean('skipSuccessfulRequests', options.skipSuccessfulRequests, false),
     refundFailure: checkBoolean('skipFailedRequests', options.skipFailedRequests, false),
+    refundAborted: checkBoolean('refundAborted', options.refundAborted, false),
+    renewFor: options.renewFor === undefined ? DAY : toMilliseconds('renewFor', options.renewFor),
     wasSuccessful: checkFunction('requestWasSuccessful', options.requestWasSuccessful),
     onDecision: checkFunction('onDecision', options.onDecision),
   };

@@ -12,7 +12,7 @@ const policy = { algorithm: 'leaky-bucket', limit: 10, window: '1s', burst: 1, m
 function setup(most = 100) {
   const timing = new TestTiming();
   const limiter = limiterOn(memory(timing.clock), policy);
-  const queue = new HoldQueue(most, timing);
+  const queue = new HoldQueue(most, most, timing);
   const log: [name: string, outcome: HoldOutcome, at: number][] = [];
   const start = (name: string, { key = 'k', cost = 1, signal }: Partial<Arrival> = {}) => {
     const decision = limiter.decide(key, cost) as Decision;
@@ -128,7 +128,7 @@ describe('holding requests for their turn', () => {
         async (arrivals) => {
           const timing = new TestTiming();
           const limiter = limiterOn(memory(timing.clock), { ...policy, burst: 3, maxDelay: '2s' });
-          const queue = new HoldQueue(100, timing);
+          const queue = new HoldQueue(100, 100, timing);
           const gone: { i: number; at: number; cost: number }[] = [];
           for (const [i, { after, cost, leaves }] of arrivals.entries()) {
             await timing.advance(after);

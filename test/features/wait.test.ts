@@ -26,7 +26,7 @@ function setup(options: CreateLimiterOptions, most = 100) {
   const limiter = limiterOn(memory(timing.clock), options);
   let calls = 0;
   const open = new Set<string>();
-  const room = new WaitingRoom(most, timing, {
+  const room = new WaitingRoom(most, most, timing, {
     decide: async (key, cost) => {
       calls++;
       expect(open).to.not.include(key);

@@ -46,6 +46,8 @@ interface TestAnswer {
 export interface Served {
   readonly url: string;
   readonly port: number;
+  /** The server itself, for what only its own listeners can do. */
+  readonly server: Server;
   close(): Promise<void>;
 }
 
@@ -82,37 +84,42 @@ const serveExpress =
     });
   };
 
-const serveFastify: Serve = async ({ limiters, answer, before, failed }) => {
-  const app = Fastify({ trustProxy: 'loopback', forceCloseConnections: true });
-  app.addHook('onRequest', (_request, reply, done) => {
-    before?.(reply.raw);
-    done();
-  });
-  await app.register(rateLimitPlugin, { global: false });
-  app.setErrorHandler((error: HeadgateError, _request, reply) => {
-    failed?.(error);
-    return reply.code(500).send(error.code ?? error.message);
-  });
-  app.all('/', { config: { rateLimit: limiters } }, async (request, reply) => {
-    const { status = 200, body = 'ok' } = (await answer?.(request)) ?? {};
-    if (reply.raw.headersSent) {
-      reply.hijack();
-      reply.raw.end();
-      return reply;
-    }
-    return reply.code(status).send(body);
-  });
-  await app.listen({ port: 0, host: '127.0.0.1' });
-  return served(app.server, () => app.close());
-};
+const serveFastify =
+  (options: object): Serve =>
+  async ({ limiters, answer, before, failed }) => {
+    const app = Fastify({ trustProxy: 'loopback', forceCloseConnections: true, ...options });
+    app.addHook('onRequest', (_request, reply, done) => {
+      before?.(reply.raw);
+      done();
+    });
+    await app.register(rateLimitPlugin, { global: false });
+    app.setErrorHandler((error: HeadgateError, _request, reply) => {
+      failed?.(error);
+      return reply.code(500).send(error.code ?? error.message);
+    });
+    app.all('/', { config: { rateLimit: limiters } }, async (request, reply) => {
+      const { status = 200, body = 'ok' } = (await answer?.(request)) ?? {};
+      if (reply.raw.headersSent) {
+        reply.hijack();
+        reply.raw.end();
+        return reply;
+      }
+      return reply.code(status).send(body);
+    });
+    await app.listen({ port: 0, host: '127.0.0.1' });
+    return served(app.server, () => app.close());
+  };
 
 function served(server: Server, close: () => Promise<void>): Served {
   const { port } = server.address() as AddressInfo;
-  return { port, url: `http://127.0.0.1:${port}/`, close };
+  return { port, url: `http://127.0.0.1:${port}/`, server, close };
 }
 
 export const adapters: Readonly<Record<string, Serve>> = {
   'Express 4': serveExpress(express4 as unknown as typeof express5),
   'Express 5': serveExpress(express5),
-  'Fastify 5': serveFastify,
+  'Fastify 5': serveFastify({}),
 };
+
+/** Fastify on HTTP/2 without TLS. Express has no HTTP/2. */
+export const serveHttp2: Serve = serveFastify({ http2: true });

@@ -638,9 +638,9 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
       });
     }
 
-    it('a response that is cut off has failed', async () => {
+    it('refundAborted, for a response that is cut off', async () => {
       const body = begun();
-      await serve({ policies: [minute(1)], skipFailedRequests: true }, { answer: () => ({ body }) });
+      await serve({ policies: [minute(1)], refundAborted: true }, { answer: () => ({ body }) });
       const leave = new AbortController();
       const response = await fetch(served!.url, { signal: leave.signal });
       leave.abort();
@@ -838,6 +838,36 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
       expect((await limiter.peek('127.0.0.1')).resetAfterMs).to.equal(120_000);
       leave.abort();
       await held;
+      await limiter.close();
+    });
+  });
+
+  describe('fairness of who is held', () => {
+    it('of a full queue, the key that holds most gives way to another', async () => {
+      const policy: Policy = { algorithm: 'leaky-bucket', limit: 1, window: '1m', burst: 1, maxDelay: '5m' };
+      await serve({
+        policies: [policy],
+        maxWaiting: 2,
+        maxWaitingPerKey: 2,
+        keyGenerator: byHeader('x-user'),
+      });
+      const as = (user: string) => ({ headers: { 'x-user': user } });
+      const limiter = createLimiter({ name: 'limiter-0', store, timeout: '1m', policies: [policy] });
+      const ahead = async (user: string) => (await limiter.peek(user)).resetAfterMs / 60_000;
+      const leave = new AbortController();
+      const hold = async (user: string, minutes: number) => {
+        const answer = get({ ...as(user), signal: leave.signal }).catch(() => undefined);
+        await until(async () => (await ahead(user)) === minutes);
+        return { answer };
+      };
+      for (const user of ['greedy', 'modest']) expect(await statuses(1, as(user))).to.deep.equal([200]);
+      const first = await hold('greedy', 2);
+      const last = await hold('greedy', 3);
+      const modest = await hold('modest', 2);
+      expect(await last.answer).to.include({ status: 503 });
+      expect(await ahead('greedy')).to.equal(2);
+      leave.abort();
+      expect(await Promise.all([first.answer, modest.answer])).to.deep.equal([undefined, undefined]);
       await limiter.close();
     });
   });

@@ -2,10 +2,16 @@ import { setImmediate } from 'node:timers/promises';
 import type { Timing } from '../../src/timing.js';
 import { START } from './clock.js';
 
+interface Timer {
+  readonly at: number;
+  readonly run: () => void;
+}
+
 /** Time that passes when the test says so, and timers that run in it. */
 export class TestTiming implements Timing {
   #now = 0;
-  #timers: { at: number; run: () => void }[] = [];
+  /** In the order in which they were set. */
+  readonly #timers = new Set<Timer>();
 
   now(): number {
     return this.#now;
@@ -16,15 +22,13 @@ export class TestTiming implements Timing {
 
   after(ms: number, run: () => void): () => void {
     const timer = { at: this.#now + ms, run };
-    this.#timers.push(timer);
-    return () => {
-      this.#timers = this.#timers.filter((other) => other !== timer);
-    };
+    this.#timers.add(timer);
+    return () => void this.#timers.delete(timer);
   }
 
   /** How many timers are set. */
   get timers(): number {
-    return this.#timers.length;
+    return this.#timers.size;
   }
 
   /** Lets time pass, from timer to timer, with all that follows from each before the next. `settle` waits for that. */
@@ -32,13 +36,19 @@ export class TestTiming implements Timing {
     const end = this.#now + ms;
     await settle();
     for (;;) {
-      const next = this.#timers.sort((a, b) => a.at - b.at)[0];
+      const next = this.#next();
       if (!next || next.at > end) break;
-      this.#timers.shift();
+      this.#timers.delete(next);
       this.#now = Math.max(this.#now, next.at);
       next.run();
       await settle();
     }
     this.#now = end;
+  }
+
+  #next(): Timer | undefined {
+    let next: Timer | undefined;
+    for (const timer of this.#timers) if (!next || timer.at < next.at) next = timer;
+    return next;
   }
 }

@@ -1,0 +1,53 @@
+// Runs tests on each Node that is supported: npm run test:nodes. Node comes as a package from npm, once. Arguments go to mocha.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { ensureDependencies } from './lib/dependencies.mjs';
+import { read, root, run } from './lib/run.mjs';
+import { ensureServers } from './servers.mjs';
+
+const MAJORS = [20, 22, 24];
+
+/** What depends on Node's own HTTP, streams and timers, and so may differ from one to the other. */
+const TESTS = ['test/http/connections.test.ts', 'test/features/lines.test.ts'];
+
+ensureDependencies();
+ensureServers();
+const args = process.argv.length > 2 ? process.argv.slice(2) : ['--reporter', 'dot', ...TESTS];
+let failed = 0;
+for (const major of MAJORS) {
+  const node = nodeOf(major);
+  console.log(`Node ${read(node, ['--version'])?.trim() ?? `${major}: ${node} does not run here`}`);
+  if (run(node, ['node_modules/mocha/bin/mocha.js', ...args]) !== 0) failed++;
+}
+process.exit(failed);
+
+/**
+ * The path of a Node of this major version: this process' own, or that of a package, installed if need be.
+ * @param {number} major
+ */
+function nodeOf(major) {
+  if (process.versions.node.startsWith(`${major}.`)) return process.execPath;
+  const name = packageName();
+  const directory = join(root, 'node_modules/.cache/nodes', String(major));
+  const node = join(
+    directory,
+    'node_modules',
+    name,
+    'bin',
+    process.platform === 'win32' ? 'node.exe' : 'node',
+  );
+  if (existsSync(node)) return node;
+  const quiet = ['--no-save', '--no-audit', '--no-fund', '--loglevel=error'];
+  if (run('npm', ['install', '--prefix', directory, ...quiet, `${name}@${major}`]) !== 0) {
+    console.error(`Node ${major} could not be installed from npm (${name}).`);
+    process.exit(1);
+  }
+  return node;
+}
+
+/** The package of npm that has Node's program for this machine. */
+function packageName() {
+  const platform = process.platform === 'win32' ? 'win' : process.platform;
+  const prefix = platform === 'darwin' && process.arch === 'arm64' ? 'node-bin' : 'node';
+  return `${prefix}-${platform}-${process.arch}`;
+}

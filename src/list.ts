@@ -1,0 +1,43 @@
+/** An element of a list, with its neighbours. */
+export interface Link<T> {
+  readonly value: T;
+  before: Link<T> | undefined;
+  after: Link<T> | undefined;
+}
+
+/** A doubly linked list: an element leaves in one step, wherever it stands, while an array moves all that stand behind it. */
+export class List<T> {
+  #first: Link<T> | undefined;
+  #last: Link<T> | undefined;
+
+  get first(): Link<T> | undefined {
+    return this.#first;
+  }
+
+  get last(): Link<T> | undefined {
+    return this.#last;
+  }
+
+  /** Adds a value behind a link of this list; undefined: in front of all. */
+  insert(value: T, before: Link<T> | undefined): Link<T> {
+    const after = before ? before.after : this.#first;
+    const link: Link<T> = { value, before, after };
+    if (before) before.after = link;
+    else this.#first = link;
+    if (after) after.before = link;
+    else this.#last = link;
+    return link;
+  }
+
+  /** Takes out a link, which must be in this list. */
+  remove({ before, after }: Link<T>): void {
+    if (before) before.after = after;
+    else this.#first = after;
+    if (after) after.before = before;
+    else this.#last = before;
+  }
+
+  *[Symbol.iterator](): Generator<T> {
+    for (let link = this.#first; link; link = link.after) yield link.value;
+  }
+}

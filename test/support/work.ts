@@ -1,0 +1,57 @@
+import { Session } from 'node:inspector/promises';
+import { setFlagsFromString } from 'node:v8';
+
+/** Methods of arrays that go over their elements out of V8's sight. */
+const METHODS = [
+  'filter',
+  'find',
+  'findIndex',
+  'includes',
+  'indexOf',
+  'shift',
+  'slice',
+  'splice',
+  'unshift',
+] as const;
+
+/**
+ * Counts what a program does, whatever the machine: how often blocks of code in `src/` are entered, and the elements that arrays'
+ * methods go over. Runs it twice.
+ */
+export async function workOf(run: () => Promise<unknown>): Promise<number> {
+  // Optimized code does not count its calls. Maglev stays off: Node 20 has it, but not by default.
+  setFlagsFromString('--no-maglev');
+  setFlagsFromString('--no-opt');
+  // Meanwhile what V8 has begun to optimize is done, and the count undoes it.
+  await run();
+  const session = new Session();
+  session.connect();
+  await session.post('Profiler.enable');
+  await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: true });
+  const array = countElements();
+  await run();
+  array.stop();
+  const { result } = await session.post('Profiler.takePreciseCoverage');
+  session.disconnect();
+  setFlagsFromString('--opt');
+  const blocks = result
+    .filter(({ url }) => url.includes('/src/'))
+    .flatMap(({ functions }) => functions.flatMap(({ ranges }) => ranges.map(({ count }) => count)));
+  return blocks.reduce((sum, count) => sum + count, array.elements());
+}
+
+function countElements() {
+  let elements = 0;
+  const prototype = Array.prototype as unknown as Record<string, (...args: unknown[]) => unknown>;
+  const originals = METHODS.map((name) => [name, prototype[name]!] as const);
+  for (const [name, original] of originals) {
+    prototype[name] = function (this: unknown[], ...args) {
+      elements += this.length;
+      return original.apply(this, args);
+    };
+  }
+  return {
+    elements: () => elements,
+    stop: () => originals.forEach(([name, original]) => (prototype[name] = original)),
+  };
+}
