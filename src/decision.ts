@@ -19,7 +19,8 @@ export type Reason =
   | 'queue-full'
   | 'deny-listed'
   | 'allow-listed'
-  | 'store-error';
+  | 'store-error'
+  | 'process-late';
 
 /** What one policy says. */
 export interface Verdict {

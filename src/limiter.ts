@@ -72,6 +72,7 @@ export const LIMITER_OPTIONS = [
   'onStoreError',
   'localShare',
   'timeout',
+  'connectTimeout',
   'maxWaiting',
   'onHealth',
   'onDecision',
@@ -104,7 +105,14 @@ const OVERRIDES: Readonly<Record<NonNullable<Reply['degraded']>, Override | unde
   deny: { allowed: false, reason: 'store-error', retryAfterMs: 1000 },
 };
 
-const UP: Health = { state: 'up', since: Date.now(), failures: 0, lastError: undefined };
+const UP: Health = {
+  state: 'up',
+  since: Date.now(),
+  failures: 0,
+  lastError: undefined,
+  slow: false,
+  late: 0,
+};
 
 const LEASE_PREFIX = randomBytes(9).toString('base64url');
 let leases = 0;
@@ -372,7 +380,7 @@ export class Limiter {
     checkCost(cost);
     const leased = !peek && cost > 0 && holdsSlots(set);
     const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
-    const query: Query = { set, key, cost, peek: peek || cost === 0, lease };
+    const query: Query = { set, key, cost, peek: peek || cost === 0, lease, until: 0, abandoned: false };
     const reply = this.#store.decide(query);
     if (!isPromise(reply)) return this.#conclude(query, reply, peek);
     if (storeChannel.hasSubscribers) this.#observe(reply);
@@ -428,7 +436,8 @@ export class Limiter {
   #conclude(query: Query, reply: Reply, peek: boolean): Decision {
     const account = peek ? undefined : this.#account;
     // By a name that is there: V8 is slow at looking up what is not.
-    const override = reply.degraded === undefined ? undefined : OVERRIDES[reply.degraded];
+    const known = reply.degraded === undefined ? undefined : OVERRIDES[reply.degraded];
+    const override = known && reply.late ? { ...known, reason: 'process-late' as const } : known;
     return this.#report(conclude(account, query, reply, this.shadow, override));
   }
 
@@ -516,7 +525,7 @@ export function assembleLimiter(
     name: checkLimiterName(options.name) ?? defaultName,
     policies,
     ban: compileBan(options.ban),
-    timeout: checkTimeout(options.timeout),
+    timeout: checkTimeout('timeout', options.timeout),
   });
   const shadow = checkBoolean('shadow', options.shadow, false);
   checkFunction('onDecision', options.onDecision);

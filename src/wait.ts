@@ -202,7 +202,8 @@ export class WaitingRoom {
  */
 function delays(decision: Decision, poll: number): { known: number | undefined; sleep: number } {
   if (decision.retryAfterMs === undefined) return { known: undefined, sleep: 0 };
-  if (decision.reason === 'store-error') return { known: 0, sleep: poll };
+  if (decision.reason === 'store-error' || decision.reason === 'process-late')
+    return { known: 0, sleep: poll };
   const { policies } = decision.set;
   let known = 0;
   let slots = false;

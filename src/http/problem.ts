@@ -9,7 +9,7 @@ export function statusOf(decision: Decision, quota: number): number {
 
 /** Not the client's doing: the store is away, or too many requests are held. */
 function isOurs({ reason }: Decision): boolean {
-  return reason === 'store-error' || reason === 'queue-full';
+  return reason === 'store-error' || reason === 'process-late' || reason === 'queue-full';
 }
 
 const REGISTRY = 'https://iana.org/assignments/http-problem-types';

@@ -1,4 +1,3 @@
-import { performance } from 'node:perf_hooks';
 import { toMilliseconds, type Duration } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import { checkFunction, checkShape } from '../validate.js';
@@ -59,6 +58,7 @@ interface Plan {
 
 /** Keeps state in Redis or Valkey, decides in one EVALSHA. Use {@link redisStore}. */
 class RedisStore implements Store {
+  readonly #commands: Commands;
   readonly #calls: ScriptCalls;
   readonly #prefix: string;
   readonly #plans = new WeakMap<PolicySet, Plan>();
@@ -72,6 +72,7 @@ class RedisStore implements Store {
     prefix: string,
     localDenials: number | undefined,
   ) {
+    this.#commands = commands;
     this.#calls = new ScriptCalls(commands, clock);
     this.#prefix = prefix;
     this.#denials = localDenials === undefined ? undefined : new Denials(localDenials);
@@ -112,8 +113,8 @@ class RedisStore implements Store {
     return plan;
   }
 
-  #run(script: Script, { timeout }: PolicySet, keys: readonly string[], args: string[]): Promise<unknown> {
-    return this.#calls.run(script, keys, args, performance.now() + timeout);
+  #run(script: Script, subject: Subject, keys: readonly string[], args: string[]): Promise<unknown> {
+    return this.#calls.run({ script, keys, args, timeout: subject.set.timeout, asked: [subject] });
   }
 
   decide(query: Query): MaybePromise<Reply> {
@@ -143,14 +144,18 @@ class RedisStore implements Store {
     }
   }
 
-  #send({ set, peek, queries, asked }: Batch, done: Done): void {
+  #send({ set, peek, queries }: Batch, done: Done): void {
     const plan = this.#plan(set);
     const keys: string[] = [];
     for (const { key } of queries) plan.keys.push(keys, key);
     const args = plan.evaluateArgs.slice();
     pushCosts(args, queries, peek);
     if (plan.leases) for (const query of queries) args.push(query.lease);
-    this.#calls.send({ script: plan.evaluate, keys, args, until: asked + set.timeout }, done);
+    this.#calls.send({ script: plan.evaluate, keys, args, timeout: set.timeout, asked: queries }, done);
+  }
+
+  whenReady(): Promise<void> {
+    return this.#commands.whenReady();
   }
 
   adjust(change: Change): Promise<Reply> {
@@ -164,7 +169,7 @@ class RedisStore implements Store {
         ...plan.adjustArgs,
         ...set.policies.map((_, i) => String(marks?.[i] ?? 0)),
       ];
-      const reply = await this.#run(plan.adjust, set, keys, args);
+      const reply = await this.#run(plan.adjust, change, keys, args);
       const [answer] = decode(reply, 1, false, set.policies.length);
       if (answer instanceof Error) throw answer;
       return answer!;
@@ -178,7 +183,7 @@ class RedisStore implements Store {
       const keys = this.#plan(set).keys.policies(key, chosen);
       const policies = policyArgs(chosen.map((i) => set.policies[i]!));
       const args = [DEADLINE, action, lease, String(cost), ...policies];
-      return (await this.#run(assemble('lease', ['concurrency'], false), set, keys, args)) === 1;
+      return (await this.#run(assemble('lease', ['concurrency'], false), change, keys, args)) === 1;
     });
   }
 
@@ -186,7 +191,7 @@ class RedisStore implements Store {
     return this.#change(subject, async () => {
       const { set, key } = subject;
       const keys = this.#plan(set).keys.policies(key, [...set.policies.keys()]);
-      await this.#run(assemble('reset', [], false), set, keys, [DEADLINE]);
+      await this.#run(assemble('reset', [], false), subject, keys, [DEADLINE]);
     });
   }
 
@@ -195,7 +200,7 @@ class RedisStore implements Store {
       const { set, key } = subject;
       const params = Object.values(set.ban!).map(String);
       const args = [DEADLINE, String(duration), ...params];
-      await this.#run(assemble('set-ban', [], true), set, [this.#plan(set).keys.ban(key)], args);
+      await this.#run(assemble('set-ban', [], true), subject, [this.#plan(set).keys.ban(key)], args);
     });
   }
 }

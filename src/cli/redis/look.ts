@@ -34,15 +34,18 @@ export class Looker {
     return (await Promise.all(calls)).flat();
   }
 
-  async #ask({ policies, ban }: PolicySet, heads: readonly string[]): Promise<(Reply | Error)[]> {
+  async #ask(set: PolicySet, heads: readonly string[]): Promise<(Reply | Error)[]> {
+    const { policies, ban } = set;
     const kernels = policies.map(({ kernel }) => kernel);
     const ids = [...(ban ? [BAN_TAG] : []), ...policies.map(({ id }) => id)];
     const keys = heads.flatMap((head) => ids.map((id) => `${head}}${id}`));
     const args = ['', ...policyArgs(policies), ...Object.values(ban ?? {}).map(String), costArg(1, true)];
     if (kernels.includes('concurrency')) args.push(...heads.map(() => ''));
     const script = assemble('evaluate', kernels, ban !== undefined);
-    const until = performance.now() + this.#session.target.timeout;
-    const reply = await this.#session.ask(this.#calls.run(script, keys, args, until));
+    const { timeout } = this.#session.target;
+    const reply = await this.#session.ask(
+      this.#calls.run({ script, keys, args, timeout, asked: [{ set, key: '' }] }),
+    );
     return decode(reply, heads.length, ban !== undefined, policies.length);
   }
 }
