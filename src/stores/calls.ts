@@ -26,6 +26,8 @@ export interface Call {
 /** A call on its way. */
 interface Sending extends Call {
   readonly done: Done;
+  /** When it was written last, by `performance.now()`. */
+  sent: number;
   /** How often the server did not know the script. */
   misses: number;
   /** How often the server found it late, though its time was known. */
@@ -61,7 +63,7 @@ export class ScriptCalls {
 
   /** As `run`, without a promise: most calls are sent at once, and answered. */
   send({ script, keys, args, timeout, asked }: Call, done: Done): void {
-    this.#start({ script, keys, args, timeout, asked, done, misses: 0, refusals: 0 });
+    this.#start({ script, keys, args, timeout, asked, done, sent: 0, misses: 0, refusals: 0 });
   }
 
   #start(sending: Sending): void {
@@ -70,67 +72,70 @@ export class ScriptCalls {
   }
 
   #attempt(sending: Sending): void {
-    const { sha } = sending.script;
-    const state = this.#scripts.get(sha);
+    const { script, misses } = sending;
+    const state = this.#scripts.get(script.sha);
+    const answered: Done = (error, reply) => this.#answered(sending, error, reply);
     // Of a cluster, each server is to be told: its calls don't wait for each other.
-    const isMissing = sending.misses > (this.#commands.cluster ? 0 : 1);
+    const isMissing = misses > (this.#commands.cluster ? 0 : 1);
     if (isAbandoned(sending)) sending.done(processLate());
-    else if (isMissing) this.#write(sending, 'eval', sending.script.source);
-    else if (state === true) this.#write(sending, 'evalsha', sha);
+    else if (isMissing) this.#write(sending, 'eval', answered);
+    else if (state === true) this.#write(sending, 'evalsha', answered);
     else if (state) state.push(sending);
     else this.#introduce(sending);
   }
 
   /** The first call brings the script, and learns the server's time. The others wait until it has been answered. */
   #introduce(sending: Sending): void {
-    const { sha, source } = sending.script;
+    const { sha } = sending.script;
     const waiting: Sending[] = [];
     this.#scripts.set(sha, waiting);
-    this.#write(sending, 'eval', source, () => {
+    this.#write(sending, 'eval', (error, reply) => {
       this.#scripts.set(sha, true);
+      this.#answered(sending, error, reply);
       for (const other of waiting) this.#start(other);
     });
   }
 
-  #write(sending: Sending, command: 'eval' | 'evalsha', script: string, then?: () => void): void {
-    let sent = 0;
+  #write(sending: Sending, command: 'eval' | 'evalsha', done: Done): void {
+    const { script, keys, args } = sending;
+    const text = command === 'eval' ? script.source : script.sha;
     const written = (): string => {
-      sent = performance.now();
-      return this.#deadline(sending, sent);
-    };
-    const answered: Done = (error, reply) => {
-      if (error !== undefined) {
-        this.#refused(sending, sent, error);
-      } else {
-        const now: unknown = Array.isArray(reply) ? reply[0] : undefined;
-        if (typeof now === 'number') this.#time.learn(now, sent, performance.now());
-        sending.done(undefined, reply);
-      }
-      then?.();
+      sending.sent = performance.now();
+      return this.#deadline(sending);
     };
     try {
-      this.#commands.run(command, script, sending.keys, sending.args, written, answered);
+      this.#commands.run(command, text, keys, args, written, done);
     } catch (error) {
-      answered(error as Error);
+      done(error as Error);
     }
   }
 
   /** The time that the store has begins when a call is written, however long this process took to get there. */
-  #deadline(sending: Sending, now: number): string {
-    const { asked, timeout } = sending;
+  #deadline(sending: Sending): string {
+    const { asked, timeout, sent } = sending;
     let until = asked[0]!.until ?? 0;
     const isKnown = this.#time.known || this.#clock !== undefined;
     if (!isKnown || isAbandoned(sending)) return OVER;
     // Anew, if a refusal that had come in time was read too late.
-    if (now >= until) {
-      until = now + timeout + this.#time.doubt(timeout);
+    if (sent >= until) {
+      until = sent + timeout + this.#time.doubt(timeout);
       for (const subject of asked) subject.until = until;
     }
     return this.#clock ? String(-this.#clock()) : this.#time.at(until);
   }
 
+  #answered(sending: Sending, error: Error | undefined, reply: unknown): void {
+    if (error !== undefined) {
+      this.#refused(sending, error);
+      return;
+    }
+    const now: unknown = Array.isArray(reply) ? reply[0] : undefined;
+    if (typeof now === 'number') this.#time.learn(now, sending.sent, performance.now());
+    sending.done(undefined, reply);
+  }
+
   /** Sends a call again that the server has not run; ends it with any other error. */
-  #refused(sending: Sending, sent: number, error: Error): void {
+  #refused(sending: Sending, error: Error): void {
     const { message } = error;
     const { sha } = sending.script;
     if (message.startsWith('NOSCRIPT')) {
@@ -151,7 +156,7 @@ export class ScriptCalls {
     }
     // Before the first answer every call is late. Later the store's clock was set forth, or this process stopped in mid-call.
     if (this.#time.known) sending.refusals++;
-    this.#time.learn(Number(now), sent, performance.now());
+    this.#time.learn(Number(now), sending.sent, performance.now());
     if (sending.refusals > 1) sending.done(processLate());
     else this.#attempt(sending);
   }
