@@ -58,6 +58,7 @@ export class Breaker {
   readonly #probers = new Set<Prober>();
   #timer: NodeJS.Timeout | undefined;
   #probing = false;
+  #awaitsReady = false;
   readonly listeners = new Set<(health: Health) => void>();
   /** What is given back once the store is up. */
   readonly backlog = new Backlog(() => !this.#down);
@@ -145,7 +146,10 @@ export class Breaker {
   }
 
   #probeWhenReady(prober: Prober): void {
+    if (this.#awaitsReady) return;
+    this.#awaitsReady = true;
     void prober.whenReady()?.then(() => {
+      this.#awaitsReady = false;
       if (!this.#down) return;
       void this.#probe();
       this.#probeWhenReady(prober);

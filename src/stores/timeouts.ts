@@ -28,8 +28,6 @@ export class Timeouts {
   /** Undefined when there is none, and once it has fired. */
   #timer: NodeJS.Timeout | undefined;
   #armed = false;
-  /** When the timer has fired, until what has come meanwhile is read; else 0. */
-  #woken = 0;
   #pending = 0;
   #idle: (() => void)[] = [];
 
@@ -51,9 +49,9 @@ export class Timeouts {
     if (!this.#armed) this.#arm(this.#ms);
   }
 
-  /** Whether its time was over before this process came to read what has arrived. */
+  /** Whether its time is over. What has come, and is awaited nevertheless, was in time: this process reads it too late. */
   isOverdue(awaited: Awaited): boolean {
-    return this.#woken > 0 && this.#due(awaited) <= this.#woken;
+    return this.#due(awaited) <= performance.now();
   }
 
   /** It has come. False if it was given up before. */
@@ -92,10 +90,8 @@ export class Timeouts {
   // A process that was busy finds its timers before its sockets: answers that have arrived meanwhile come first.
   readonly #wake = (): void => {
     this.#timer = undefined;
-    this.#woken = performance.now();
+    const now = performance.now();
     setImmediate(() => {
-      const now = this.#woken;
-      this.#woken = 0;
       this.#armed = false;
       for (let head = this.#head; head && this.#due(head) <= now; head = this.#head) {
         this.settle(head);

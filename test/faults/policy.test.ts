@@ -151,7 +151,108 @@ describe('the failure policy', () => {
     await limiter.close();
   });
 
+  it('asks by itself whether the store is back, until it is closed', async () => {
+    const store = new TestStore();
+    const options = { store, policies: [POLICY], timeout: 5, connectTimeout: 5 };
+    const limiter = createLimiter({ name: 'asks', ...options });
+    store.answer = fail;
+    await bringDown(limiter);
+    store.answer = admit;
+    await until(() => limiter.health.state === 'up', 2000);
+    assert.equal((await limiter.consume('a')).degraded, false);
+    store.answer = fail;
+    await bringDown(limiter);
+    await limiter.close();
+    const { asked } = store;
+    await sleep(400);
+    assert.equal(store.asked, asked);
+    // Another limiter of that store finds it down, and goes on asking.
+    const other = createLimiter({ name: 'other', ...options });
+    assert.equal(other.health.state, 'down');
+    await other.consume('a');
+    store.answer = admit;
+    await until(() => other.health.state === 'up', 2000);
+    await other.close();
+  });
+
+  it('asks as soon as the store’s client is ready', async () => {
+    let ready!: () => void;
+    class ReadyStore extends TestStore {
+      async whenReady(): Promise<void> {
+        await new Promise<void>((resolve) => (ready = resolve));
+      }
+    }
+    const store = new ReadyStore();
+    const limiter = createLimiter({ store, policies: [POLICY], timeout: 5, connectTimeout: 5 });
+    store.answer = fail;
+    await bringDown(limiter);
+    const { asked } = store;
+    store.answer = admit;
+    ready();
+    await new Promise(setImmediate);
+    assert.equal(store.asked, asked + 1);
+    assert.equal(limiter.health.state, 'up');
+    await limiter.close();
+  });
+
+  it('tells a store that answers too late from one that is gone', async () => {
+    const store = new TestStore();
+    const limiter = createLimiter({ store, policies: [POLICY], timeout: 5, connectTimeout: 5 });
+    store.answer = () => FOREVER;
+    await bringDown(limiter);
+    assert.equal(limiter.health.slow, false);
+    store.answer = async (query) => {
+      await sleep(30);
+      return admit(query);
+    };
+    await until(() => limiter.health.slow);
+    assert.equal(limiter.health.state, 'down');
+    await limiter.close();
+  });
+
   for (const mode of MODES) {
+    it(`${mode}: an answer that this process was too busy to read in time counts`, async () => {
+      const store = new TestStore();
+      const limiter = createLimiter({ store, policies: [POLICY], onStoreError: mode, timeout: 5 });
+      // Sockets are read after timers, and before these.
+      store.answer = async (query) => {
+        await new Promise(setImmediate);
+        return admit(query);
+      };
+      await limiter.consume('a');
+      for (let i = 1; i <= 5; i++) {
+        const asked = limiter.consume('a');
+        const end = performance.now() + 20;
+        while (performance.now() < end);
+        assert.equal((await asked).degraded, false);
+        const { state, late, failures } = limiter.health;
+        assert.deepEqual({ state, late, failures }, { state: 'up', late: i, failures: 0 });
+      }
+      await limiter.close();
+    });
+
+    it(`${mode}: what this process was too late to send is no failure of the store, and has a reason of its own`, async () => {
+      const store = new TestStore();
+      const limiter = createLimiter({ store, policies: [POLICY], onStoreError: mode });
+      const code = 'HEADGATE_PROCESS_LATE';
+      store.answer = () => Promise.reject(new HeadgateError(code, 'too late'));
+      const start = performance.now();
+      for (let i = 0; i < 20 || performance.now() - start < 150; i++) {
+        if (mode === 'throw') {
+          await assert.rejects(limiter.consume('a'), { code });
+        } else {
+          const { degraded, reason } = await limiter.consume('b', { cost: 0 });
+          assert.deepEqual(
+            { degraded, reason },
+            { degraded: true, reason: mode === 'local' ? undefined : 'process-late' },
+          );
+        }
+      }
+      assert.equal(limiter.health.state, 'up');
+      assert.ok(limiter.health.late >= 20);
+      await limiter.close();
+    });
+
     it(`${mode}: a late admission is given back if the request was turned away, its slots in any case`, async () => {
       const store = new TestStore();
       const policies: Policy[] = [POLICY, { name: 'slots', algorithm: 'concurrency', limit: 5, lease: '1m' }];
