@@ -5,6 +5,7 @@ import { arrive, comeTogether } from '../turn.js';
 import { retryAfterSeconds, type HeaderTarget } from './headers.js';
 import { checkGeneratedKey, isPromise, type CompiledOptions } from './options.js';
 import { problemOf, statusOf } from './problem.js';
+import { publicError } from './public-error.js';
 
 /** What an adapter knows of its framework. */
 export interface Framework<Req extends object, Res> extends HeaderTarget<Res> {
@@ -50,10 +51,11 @@ export class Flow<Req extends object, Res> {
     try {
       decision = this.#decide(req);
     } catch (error) {
-      return next(error);
+      return next(publicError(error));
     }
     // What a store answers together goes on together anyway.
-    if (isPromise(decision)) decision.then((made) => this.#proceed(made, req, res, next, false), next);
+    if (isPromise(decision))
+      decision.then((made) => this.#proceed(made, req, res, next, false), failing(next));
     else this.#proceed(decision, req, res, next, !before && comeTogether());
   }
 
@@ -145,12 +147,12 @@ export class Flow<Req extends object, Res> {
     try {
       admitted = decision === undefined || this.#admit(decision, req, res);
     } catch (error) {
-      return next(error);
+      return next(publicError(error));
     }
     if (isPromise(admitted)) {
       admitted.then((is) => {
         if (is) next();
-      }, next);
+      }, failing(next));
     } else if (admitted) {
       // Each by itself, for its own asynchronous context, and its own errors.
       if (waits) setImmediate(next);
@@ -241,6 +243,10 @@ export class Flow<Req extends object, Res> {
       (wasSuccessful ? await wasSuccessful(req, res) : this.#framework.raw(res).statusCode < 400);
     if (success ? refundSuccess : refundFailure) await decision.refund().catch(ignore);
   }
+}
+
+function failing(next: Next): (error: unknown) => void {
+  return (error) => next(publicError(error));
 }
 
 /** Whether it ended before anyone listened: its client left while a store or a callback was asked. HTTP/2 tells by the stream. */
