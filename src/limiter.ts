@@ -418,10 +418,12 @@ export class Limiter {
   /** Tells those who listen how long the store took. */
   #observe(reply: Promise<Reply>): void {
     const asked = performance.now();
+    const load = performance.eventLoopUtilization();
     const publish = (degraded: boolean, error?: unknown): void => {
       const message: StoreMessage = {
         limiter: this.name,
         durationMs: performance.now() - asked,
+        busyMs: performance.eventLoopUtilization(load).active,
         degraded,
         ...(error !== undefined && { error }),
       };

@@ -34,6 +34,7 @@ class Names {
  * - `headgate.near_limit` (counter): admitted with little left, by `limiter` and `policy`; its share of the decisions warns early;
  * - `headgate.shadow.denials` (counter): what a shadow policy would have denied, by `limiter` and `policy`;
  * - `headgate.store.duration` (histogram, ms): until the answer, by `limiter`, `degraded` and `failed`;
+ * - `headgate.store.busy` (histogram, ms): for how much of that this process was busy with other work, by `limiter`;
  * - `headgate.degraded.time` (counter, s): how long stores have been down.
  *
  * Attributes never hold a key, and at most 200 different names.
@@ -52,10 +53,17 @@ export function instrument(options: InstrumentOptions = {}): () => void {
   const shadows = meter.createCounter('headgate.shadow.denials', {
     description: 'What shadow policies would have denied',
   });
-  const duration = meter.createHistogram('headgate.store.duration', {
-    description: "Time until the store's answer",
+  const milliseconds = {
     unit: 'ms',
     advice: { explicitBucketBoundaries: [0.25, 0.5, 1, 2, 5, 10, 25, 50, 100, 250, 1000] },
+  };
+  const duration = meter.createHistogram('headgate.store.duration', {
+    description: "Time until the store's answer",
+    ...milliseconds,
+  });
+  const busy = meter.createHistogram('headgate.store.busy', {
+    description: "How much of the time until the store's answer this process was busy",
+    ...milliseconds,
   });
   const degraded = meter.createObservableCounter('headgate.degraded.time', {
     description: 'How long stores have been down',
@@ -82,9 +90,11 @@ export function instrument(options: InstrumentOptions = {}): () => void {
     }
   };
   const onStore = (message: unknown): void => {
-    const { limiter, durationMs, degraded: instead, error } = message as StoreMessage;
+    const { limiter, durationMs, busyMs, degraded: instead, error } = message as StoreMessage;
+    const name = names.bounded(limiter);
+    busy.record(busyMs, { limiter: name });
     duration.record(durationMs, {
-      limiter: names.bounded(limiter),
+      limiter: name,
       degraded: instead,
       failed: error !== undefined,
     });
