@@ -82,7 +82,10 @@ export class NodeRedisCommands implements Commands {
     written: Written,
     done: Done,
   ): void {
-    const options = { keys: keys as string[], arguments: [whenWritten(written), ...args] };
+    const options = {
+      keys: keys as string[],
+      arguments: [new WhenWritten(written) as unknown as Buffer, ...args],
+    };
     const answer =
       command === 'eval' ? this.#view.eval(script, options) : this.#view.evalSha(script, options);
     answer.then((reply) => done(undefined, reply), done);
@@ -96,14 +99,22 @@ const DIGITS = 16;
  * An argument that is filled in when the client encodes it, for which it asks its length: the client writes a turn of the event
  * loop later than it was told to, and nobody knows how long that turn takes.
  */
-function whenWritten(written: Written): Buffer {
-  const argument = Buffer.alloc(DIGITS, ' ');
-  let isFilled = false;
-  return Object.defineProperty(argument, 'length', {
-    get() {
-      if (!isFilled) argument.set(Buffer.from(written()));
-      isFilled = true;
-      return DIGITS;
-    },
-  });
+class WhenWritten extends Uint8Array {
+  #written: Written | undefined;
+
+  constructor(written: Written) {
+    super(DIGITS);
+    this.#written = written;
+  }
+
+  override get length(): number {
+    if (this.#written) {
+      const text = this.#written().padEnd(DIGITS);
+      this.#written = undefined;
+      for (let i = 0; i < DIGITS; i++) this[i] = text.charCodeAt(i);
+    }
+    return DIGITS;
+  }
 }
+// For clients it is a Buffer. A `length` defined on each would cost several times as much as the call.
+Object.setPrototypeOf(WhenWritten.prototype, Buffer.prototype as object);
