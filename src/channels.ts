@@ -15,8 +15,10 @@ export interface DecisionMessage {
 /** Published on `headgate:store`: each answer that was waited for. Memory answers at once, and is not. */
 export interface StoreMessage {
   readonly limiter: string;
-  /** From the question to the answer, ms; at most the limiter's `timeout`. */
+  /** From the question to the answer, ms; at most the limiter's `timeout`, and what this process was late by. */
   readonly durationMs: number;
+  /** For how much of that this process was busy, ms: it could not have read an answer then. */
+  readonly busyMs: number;
   /** The failure policy answered instead. */
   readonly degraded: boolean;
   /** What it threw, under `onStoreError: 'throw'`. */

@@ -20,7 +20,8 @@ export type Reason =
   | 'deny-listed'
   | 'allow-listed'
   | 'store-full'
-  | 'store-error';
+  | 'store-error'
+  | 'process-late';
 
 /** What one policy says. */
 export interface Verdict {

@@ -75,6 +75,7 @@ export const LIMITER_OPTIONS = [
   'onStoreError',
   'localShare',
   'timeout',
+  'connectTimeout',
   'maxWaiting',
   'maxWaitingPerKey',
   'onHealth',
@@ -374,7 +375,7 @@ export class Limiter {
     checkCost(cost);
     const leased = !peek && cost > 0 && holdsSlots(set);
     const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
-    const query: Query = { set, key, cost, peek: peek || cost === 0, lease };
+    const query: Query = { set, key, cost, peek: peek || cost === 0, lease, until: 0, abandoned: false };
     const reply = this.#store.decide(query);
     if (!isPromise(reply)) return this.#conclude(query, reply, peek);
     if (storeChannel.hasSubscribers) this.#observe(reply);
@@ -412,10 +413,12 @@ export class Limiter {
   /** Tells those who listen how long the store took. */
   #observe(reply: Promise<Reply>): void {
     const asked = performance.now();
+    const load = performance.eventLoopUtilization();
     const publish = (degraded: boolean, error?: unknown): void => {
       const message: StoreMessage = {
         limiter: this.name,
         durationMs: performance.now() - asked,
+        busyMs: performance.eventLoopUtilization(load).active,
         degraded,
         ...(error !== undefined && { error }),
       };
@@ -430,7 +433,8 @@ export class Limiter {
   #conclude(query: Query, reply: Reply, peek: boolean): Decision {
     const account = peek ? undefined : this.#account;
     // By a name that is there: V8 is slow at looking up what is not.
-    const override = reply.degraded === undefined ? undefined : OVERRIDES[reply.degraded];
+    const known = reply.degraded === undefined ? undefined : OVERRIDES[reply.degraded];
+    const override = known && reply.late ? { ...known, reason: 'process-late' as const } : known;
     return this.#report(conclude(account, query, reply, this.shadow, override));
   }
 
@@ -518,7 +522,7 @@ export function assembleLimiter(
     name: checkLimiterName(options.name) ?? defaultName,
     policies,
     ban: compileBan(options.ban),
-    timeout: checkTimeout(options.timeout),
+    timeout: checkTimeout('timeout', options.timeout),
   });
   const shadow = checkBoolean('shadow', options.shadow, false);
   checkFunction('onDecision', options.onDecision);

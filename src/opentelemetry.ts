@@ -35,6 +35,7 @@ class Names {
  * - `headgate.shadow.denials` (counter): what a shadow policy would have denied, by `limiter` and `policy`;
  * - `headgate.store.full` (counter): requests for whose key a memory store had no room, by `limiter` and `outcome`;
  * - `headgate.store.duration` (histogram, ms): until the answer, by `limiter`, `degraded` and `failed`;
+ * - `headgate.store.busy` (histogram, ms): for how much of that this process was busy with other work, by `limiter`;
  * - `headgate.degraded.time` (counter, s): how long stores have been down.
  *
  * Attributes never hold a key, and at most 200 different names.
@@ -56,10 +57,17 @@ export function instrument(options: InstrumentOptions = {}): () => void {
   const full = meter.createCounter('headgate.store.full', {
     description: 'Requests for whose key a memory store had no room',
   });
-  const duration = meter.createHistogram('headgate.store.duration', {
-    description: "Time until the store's answer",
+  const milliseconds = {
     unit: 'ms',
     advice: { explicitBucketBoundaries: [0.25, 0.5, 1, 2, 5, 10, 25, 50, 100, 250, 1000] },
+  };
+  const duration = meter.createHistogram('headgate.store.duration', {
+    description: "Time until the store's answer",
+    ...milliseconds,
+  });
+  const busy = meter.createHistogram('headgate.store.busy', {
+    description: "How much of the time until the store's answer this process was busy",
+    ...milliseconds,
   });
   const degraded = meter.createObservableCounter('headgate.degraded.time', {
     description: 'How long stores have been down',
@@ -88,9 +96,11 @@ export function instrument(options: InstrumentOptions = {}): () => void {
     }
   };
   const onStore = (message: unknown): void => {
-    const { limiter, durationMs, degraded: instead, error } = message as StoreMessage;
+    const { limiter, durationMs, busyMs, degraded: instead, error } = message as StoreMessage;
+    const name = names.bounded(limiter);
+    busy.record(busyMs, { limiter: name });
     duration.record(durationMs, {
-      limiter: names.bounded(limiter),
+      limiter: name,
       degraded: instead,
       failed: error !== undefined,
     });

@@ -204,7 +204,8 @@ export class WaitingRoom {
 function delays(decision: Decision, poll: number): { known: number | undefined; sleep: number } {
   const { reason } = decision;
   if (decision.retryAfterMs === undefined) return { known: undefined, sleep: 0 };
-  if (reason === 'store-error' || reason === 'store-full') return { known: 0, sleep: poll };
+  if (reason === 'store-error' || reason === 'store-full' || reason === 'process-late')
+    return { known: 0, sleep: poll };
   const { policies } = decision.set;
   let known = 0;
   let slots = false;

@@ -188,6 +188,12 @@ const rows: readonly Row[] = [
     fix: '1',
   },
   {
+    option: 'connectTimeout',
+    with: (value) => inline({ connectTimeout: value }),
+    wrong: [...NOT_DURATIONS, 60_001, '2m'],
+    fix: '1',
+  },
+  {
     option: 'onStoreError',
     with: (value) => inline({ onStoreError: value }),
     wrong: ['', 'open', 'Allow', 5, null, true, {}],

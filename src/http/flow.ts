@@ -8,6 +8,7 @@ import { checkGeneratedKey, isPromise, type CompiledOptions } from './options.js
 import { problemOf, statusOf } from './problem.js';
 import type { Texts } from './texts.js';
 import { leaseOf, renewSlots } from './slots.js';
+import { publicError } from './public-error.js';
 
 /** What an adapter knows of its framework. */
 export interface Framework<Req extends object, Res> extends HeaderTarget<Res> {
@@ -53,10 +54,11 @@ export class Flow<Req extends object, Res> {
     try {
       decision = this.#decide(req);
     } catch (error) {
-      return next(error);
+      return next(publicError(error));
     }
     // What a store answers together goes on together anyway.
-    if (isPromise(decision)) decision.then((made) => this.#proceed(made, req, res, next, false), next);
+    if (isPromise(decision))
+      decision.then((made) => this.#proceed(made, req, res, next, false), failing(next));
     else this.#proceed(decision, req, res, next, !before && comeTogether());
   }
 
@@ -148,12 +150,12 @@ export class Flow<Req extends object, Res> {
     try {
       admitted = decision === undefined || this.#admit(decision, req, res);
     } catch (error) {
-      return next(error);
+      return next(publicError(error));
     }
     if (isPromise(admitted)) {
       admitted.then((is) => {
         if (is) next();
-      }, next);
+      }, failing(next));
     } else if (admitted) {
       // Each by itself, for its own asynchronous context, and its own errors.
       if (waits) setImmediate(next);
@@ -237,6 +239,10 @@ export class Flow<Req extends object, Res> {
     const success = wasSuccessful ? await wasSuccessful(req, res) : this.#framework.raw(res).statusCode < 400;
     return success ? refundSuccess : refundFailure;
   }
+}
+
+function failing(next: Next): (error: unknown) => void {
+  return (error) => next(publicError(error));
 }
 
 function report<Req>(

@@ -9,7 +9,7 @@ export function statusOf(decision: Decision, quota: number): number {
 
 /** Not the client's doing: the store is away or full, or too many requests are held. */
 function isOurs({ reason }: Decision): boolean {
-  return reason === 'store-error' || reason === 'store-full' || reason === 'queue-full';
+  return /^(store-error|store-full|process-late|queue-full)$/.test(reason ?? '');
 }
 
 const REGISTRY = 'https://iana.org/assignments/http-problem-types';

@@ -1,9 +1,9 @@
 import { performance } from 'node:perf_hooks';
 import { HeadgateError } from '../errors.js';
 import type { Commands, Done } from './clients.js';
-import { StoreTime } from './deadline.js';
+import { OVER, StoreTime } from './deadline.js';
 import type { Script } from './scripts.js';
-import type { Clock } from './store.js';
+import type { Clock, Subject } from './store.js';
 
 /** What a late call is refused with; it has changed nothing. */
 const LATE = /^HEADGATE_LATE (\d+)/;
@@ -15,10 +15,23 @@ const TRY_AGAIN_AFTER = 5;
 export interface Call {
   readonly script: Script;
   readonly keys: readonly string[];
-  /** The script's arguments; the first, its deadline, is filled in when it is sent. */
+  /** The script's arguments; the first, its deadline, is filled in when it is written. */
   readonly args: string[];
-  /** When its caller no longer waits, by `performance.now()`. */
-  readonly until: number;
+  /** How long its answer is waited for, ms, from when it is written. */
+  readonly timeout: number;
+  /** The questions that it carries. It is not sent again once none of them is waited for. */
+  readonly asked: readonly Subject[];
+}
+
+/** A call on its way. */
+interface Sending extends Call {
+  readonly done: Done;
+  /** When it was written last, by `performance.now()`. */
+  sent: number;
+  /** How often the server did not know the script. */
+  misses: number;
+  /** How often the server found it late, though its time was known. */
+  refusals: number;
 }
 
 /**
@@ -29,6 +42,8 @@ export class ScriptCalls {
   readonly #commands: Commands;
   readonly #clock: Clock | undefined;
   readonly #time = new StoreTime();
+  /** By hash: `true` if the server knows the script. While one call brings it, the calls that wait for that. */
+  readonly #scripts = new Map<string, true | Sending[]>();
 
   /** @param clock decides instead of the server's, for tests: then calls have no deadline */
   constructor(commands: Commands, clock: Clock | undefined) {
@@ -36,10 +51,10 @@ export class ScriptCalls {
     this.#clock = clock;
   }
 
-  /** @throws HeadgateError `HEADGATE_STORE_AWAY`, `HEADGATE_STORE_TIMEOUT`; else what the client rejects with */
-  run(script: Script, keys: readonly string[], args: string[], until: number): Promise<unknown> {
+  /** @throws HeadgateError `HEADGATE_STORE_AWAY`, `HEADGATE_PROCESS_LATE`; else what the client rejects with */
+  run(call: Call): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      this.send({ script, keys, args, until }, (error, reply) => {
+      this.send(call, (error, reply) => {
         if (error === undefined) resolve(reply);
         else reject(error);
       });
@@ -47,58 +62,103 @@ export class ScriptCalls {
   }
 
   /** As `run`, without a promise: most calls are sent at once, and answered. */
-  send(call: Call, done: Done): void {
-    if (this.#commands.ready()) this.#attempt(call, done, false, 0);
-    else this.#commands.connected().then(() => this.#attempt(call, done, false, 0), done);
+  send({ script, keys, args, timeout, asked }: Call, done: Done): void {
+    this.#start({ script, keys, args, timeout, asked, done, sent: 0, misses: 0, refusals: 0 });
   }
 
-  /** @param refusals how often the server has found it late */
-  #attempt(call: Call, done: Done, asText: boolean, refusals: number): void {
-    const { script, keys, args, until } = call;
-    const sent = performance.now();
-    if (sent >= until) {
-      done(late());
-      return;
-    }
-    args[0] = this.#clock ? String(-stepBy(this.#clock)) : this.#time.at(until);
-    const answered: Done = (error, reply) => {
-      if (error !== undefined) {
-        this.#refused(call, done, asText, refusals, sent, error);
-        return;
-      }
-      const step: unknown = Array.isArray(reply) ? reply[0] : undefined;
-      if (typeof step === 'number') this.#time.learn(step / 1000, sent, performance.now());
-      done(undefined, reply);
+  #start(sending: Sending): void {
+    if (this.#commands.ready()) this.#attempt(sending);
+    else this.#commands.connected().then(() => this.#attempt(sending), sending.done);
+  }
+
+  #attempt(sending: Sending): void {
+    const { script, misses } = sending;
+    const state = this.#scripts.get(script.sha);
+    const answered: Done = (error, reply) => this.#answered(sending, error, reply);
+    // Of a cluster, each server is to be told: its calls don't wait for each other.
+    const isMissing = misses > (this.#commands.cluster ? 0 : 1);
+    if (isAbandoned(sending)) sending.done(processLate());
+    else if (isMissing) this.#write(sending, 'eval', answered);
+    else if (state === true) this.#write(sending, 'evalsha', answered);
+    else if (state) state.push(sending);
+    else this.#introduce(sending);
+  }
+
+  /** The first call brings the script, and learns the server's time. The others wait until it has been answered. */
+  #introduce(sending: Sending): void {
+    const { sha } = sending.script;
+    const waiting: Sending[] = [];
+    this.#scripts.set(sha, waiting);
+    this.#write(sending, 'eval', (error, reply) => {
+      this.#scripts.set(sha, true);
+      this.#answered(sending, error, reply);
+      for (const other of waiting) this.#start(other);
+    });
+  }
+
+  #write(sending: Sending, command: 'eval' | 'evalsha', done: Done): void {
+    const { script, keys, args } = sending;
+    const text = command === 'eval' ? script.source : script.sha;
+    const written = (): string => {
+      sending.sent = performance.now();
+      return this.#deadline(sending);
     };
     try {
-      if (asText) this.#commands.eval(script.source, keys, args, answered);
-      else this.#commands.evalsha(script.sha, keys, args, answered);
+      this.#commands.run(command, text, keys, args, written, done);
     } catch (error) {
       done(error as Error);
     }
   }
 
+  /** The time that the store has begins when a call is written, however long this process took to get there. */
+  #deadline(sending: Sending): string {
+    const { asked, timeout, sent } = sending;
+    let until = asked[0]!.until ?? 0;
+    const isKnown = this.#time.known || this.#clock !== undefined;
+    if (!isKnown || isAbandoned(sending)) return OVER;
+    // Anew, if a refusal that had come in time was read too late.
+    if (sent >= until) {
+      until = sent + timeout + this.#time.doubt(timeout);
+      for (const subject of asked) subject.until = until;
+    }
+    return this.#clock ? String(-stepBy(this.#clock)) : this.#time.at(until);
+  }
+
+  #answered(sending: Sending, error: Error | undefined, reply: unknown): void {
+    if (error !== undefined) {
+      this.#refused(sending, error);
+      return;
+    }
+    const step: unknown = Array.isArray(reply) ? reply[0] : undefined;
+    if (typeof step === 'number') this.#time.learn(step / 1000, sending.sent, performance.now());
+    sending.done(undefined, reply);
+  }
+
   /** Sends a call again that the server has not run; ends it with any other error. */
-  #refused(call: Call, done: Done, asText: boolean, refusals: number, sent: number, error: Error): void {
+  #refused(sending: Sending, error: Error): void {
     const { message } = error;
-    if (!asText && message.startsWith('NOSCRIPT')) {
-      this.#attempt(call, done, true, refusals);
+    const { sha } = sending.script;
+    if (message.startsWith('NOSCRIPT')) {
+      sending.misses++;
+      if (!this.#commands.cluster && this.#scripts.get(sha) === true) this.#scripts.delete(sha);
+      this.#attempt(sending);
       return;
     }
     if (message.startsWith('TRYAGAIN')) {
       // A slot is being moved, and with it the keys of this call.
-      setTimeout(() => this.#attempt(call, done, asText, refusals), TRY_AGAIN_AFTER);
+      setTimeout(() => this.#attempt(sending), TRY_AGAIN_AFTER);
       return;
     }
     const now = LATE.exec(message)?.[1];
     if (now === undefined) {
-      done(error);
+      sending.done(error);
       return;
     }
-    // The first call, or the store's clock was set forth: now its time is known.
-    this.#time.learn(Number(now), sent, performance.now());
-    if (refusals > 0) done(late());
-    else this.#attempt(call, done, asText, refusals + 1);
+    // Before the first answer every call is late. Later the store's clock was set forth, or this process stopped in mid-call.
+    if (this.#time.known) sending.refusals++;
+    this.#time.learn(Number(now), sending.sent, performance.now());
+    if (sending.refusals > 1) sending.done(processLate());
+    else this.#attempt(sending);
   }
 }
 
@@ -114,9 +174,13 @@ function stepBy(clock: Clock): number {
   return step;
 }
 
-function late(): HeadgateError {
+function isAbandoned({ asked }: Sending): boolean {
+  return asked.every(({ abandoned }) => abandoned);
+}
+
+function processLate(): HeadgateError {
   return new HeadgateError(
-    'HEADGATE_STORE_TIMEOUT',
-    'The call reached the store too late, and changed nothing.',
+    'HEADGATE_PROCESS_LATE',
+    'This process was too busy to send the call in time. The store is well, and the call changed nothing.',
   );
 }

@@ -8,6 +8,9 @@ export type RedisClient = IoredisLike | NodeRedisLike;
 /** Takes what came of a call, once: its reply, or an error and nothing else. */
 export type Done = (error: Error | undefined, reply?: unknown) => void;
 
+/** Is told that a call is being written, and returns its deadline. */
+export type Written = () => string;
+
 /** What the store needs of a client. Nothing here is sent before the client is ready, nor again after it has been written. */
 export interface Commands {
   /** Whether the keys of one call must be in one slot. */
@@ -16,11 +19,19 @@ export interface Commands {
   together(send: () => void): void;
   /** Whether commands can be sent at once. */
   ready(): boolean;
+  /** Resolves the next time that the client is ready. */
+  whenReady(): Promise<void>;
   /** Resolves when the client is ready, if it is about to be. @throws HeadgateError `HEADGATE_STORE_AWAY` if not */
   connected(): Promise<void>;
-  /** `args[0]` is the call's deadline. */
-  evalsha(sha: string, keys: readonly string[], args: readonly string[], done: Done): void;
-  eval(source: string, keys: readonly string[], args: readonly string[], done: Done): void;
+  /** `script` is a text, or its hash. `args[0]` is the call's deadline: what `written` returns, when the call is written. */
+  run(
+    command: 'eval' | 'evalsha',
+    script: string,
+    keys: readonly string[],
+    args: string[],
+    written: Written,
+    done: Done,
+  ): void;
 }
 
 /** One per client, however many stores use it: it listens to the client's events. */

@@ -1,4 +1,3 @@
-import { performance } from 'node:perf_hooks';
 import { toMilliseconds, type Duration } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import { checkFunction, checkShape } from '../validate.js';
@@ -60,6 +59,7 @@ interface Plan {
 
 /** Keeps state in Redis or Valkey, decides in one EVALSHA. Use {@link redisStore}. */
 class RedisStore implements Store {
+  readonly #commands: Commands;
   readonly #calls: ScriptCalls;
   readonly #prefix: string;
   readonly #plans = new WeakMap<PolicySet, Plan>();
@@ -73,6 +73,7 @@ class RedisStore implements Store {
     prefix: string,
     localDenials: number | undefined,
   ) {
+    this.#commands = commands;
     this.#calls = new ScriptCalls(commands, clock);
     this.#prefix = prefix;
     this.#denials = localDenials === undefined ? undefined : new Denials(localDenials);
@@ -113,8 +114,8 @@ class RedisStore implements Store {
     return plan;
   }
 
-  #run(script: Script, { timeout }: PolicySet, keys: readonly string[], args: string[]): Promise<unknown> {
-    return this.#calls.run(script, keys, args, performance.now() + timeout);
+  #run(script: Script, subject: Subject, keys: readonly string[], args: string[]): Promise<unknown> {
+    return this.#calls.run({ script, keys, args, timeout: subject.set.timeout, asked: [subject] });
   }
 
   decide(query: Query): MaybePromise<Reply> {
@@ -144,14 +145,18 @@ class RedisStore implements Store {
     }
   }
 
-  #send({ set, peek, queries, asked }: Batch, done: Done): void {
+  #send({ set, peek, queries }: Batch, done: Done): void {
     const plan = this.#plan(set);
     const keys: string[] = [];
     for (const { key } of queries) plan.keys.push(keys, key);
     const args = plan.evaluateArgs.slice();
     pushCosts(args, queries, peek);
     if (plan.leases) for (const query of queries) args.push(query.lease);
-    this.#calls.send({ script: plan.evaluate, keys, args, until: asked + set.timeout }, done);
+    this.#calls.send({ script: plan.evaluate, keys, args, timeout: set.timeout, asked: queries }, done);
+  }
+
+  whenReady(): Promise<void> {
+    return this.#commands.whenReady();
   }
 
   adjust(change: Change): Promise<ChangeReply> {
@@ -161,7 +166,7 @@ class RedisStore implements Store {
       const keys = plan.keys.policies(key, charged !== undefined);
       const args = [DEADLINE, String(charged?.step ?? 0), ...plan.adjustArgs];
       for (let i = 0; i < units.length; i++) args.push(String(units[i]), String(charged?.marks[i] ?? 0));
-      return decodeChange(await this.#run(plan.adjust, set, keys, args), units.length);
+      return decodeChange(await this.#run(plan.adjust, change, keys, args), units.length);
     });
   }
 
@@ -173,7 +178,7 @@ class RedisStore implements Store {
       const keys = chosen.map((i) => all[i]!);
       const policies = policyArgs(chosen.map((i) => set.policies[i]!));
       const args = [DEADLINE, action, lease, String(cost), ...policies];
-      return (await this.#run(assemble('lease', ['concurrency'], false), set, keys, args)) === 1;
+      return (await this.#run(assemble('lease', ['concurrency'], false), change, keys, args)) === 1;
     });
   }
 
@@ -182,7 +187,7 @@ class RedisStore implements Store {
       const { set, key } = subject;
       const keys = this.#plan(set).keys.policies(key, true);
       const lives = set.policies.map(({ life }) => String(life));
-      await this.#run(assemble('reset', [], false), set, keys, [DEADLINE, ...lives]);
+      await this.#run(assemble('reset', [], false), subject, keys, [DEADLINE, ...lives]);
     });
   }
 
@@ -191,7 +196,7 @@ class RedisStore implements Store {
       const { set, key } = subject;
       const params = Object.values(set.ban!).map(String);
       const args = [DEADLINE, String(duration), ...params];
-      await this.#run(assemble('set-ban', [], true), set, [this.#plan(set).keys.ban(key)], args);
+      await this.#run(assemble('set-ban', [], true), subject, [this.#plan(set).keys.ban(key)], args);
     });
   }
 }

@@ -202,6 +202,10 @@ export class Slices implements Store {
     return this.#store.ban(subject, duration);
   }
 
+  whenReady(): Promise<void> | undefined {
+    return this.#store.whenReady?.();
+  }
+
   /** Gives everything back. */
   async close(): Promise<void> {
     clearTimeout(this.#timer);

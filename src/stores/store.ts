@@ -18,7 +18,10 @@ export interface PolicySet {
   readonly name: string;
   readonly policies: readonly CompiledPolicy[];
   readonly ban: CompiledBan | undefined;
-  /** How long an answer is awaited, ms. A store that can must not decide later: the caller has been answered otherwise. */
+  /**
+   * How long an answer is awaited, ms, from when the question was written. A store that can must not decide later: the caller has
+   * been answered otherwise.
+   */
   readonly timeout: number;
 }
 
@@ -27,6 +30,13 @@ export interface Subject {
   readonly set: PolicySet;
   /** Any string. */
   readonly key: string;
+  /**
+   * Set by a store that sends the question elsewhere, when it writes it: until when the answer is waited for, by
+   * `performance.now()`. Absent or 0: it is not written yet, or the store does not tell.
+   */
+  until?: number;
+  /** Set by whoever asked, once the answer is not waited for any more: then the question must not be sent (again). */
+  abandoned?: boolean;
 }
 
 /** One decision asked for. */
@@ -65,6 +75,8 @@ export interface Reply {
   readonly full?: number;
   /** Set by the failure policy: the store could not be asked, and how the query was answered instead. */
   readonly degraded?: 'local' | 'allow' | 'deny';
+  /** Set by the failure policy: not the store was the reason, but this process, which was too busy to ask it in time. */
+  readonly late?: boolean;
 }
 
 /** A charge that is given back: what the store needs to know of it, so that nobody else's units are taken for its own. */
@@ -120,6 +132,8 @@ export interface Store {
   reset(subject: Subject): MaybePromise<void>;
   /** Bans a key for `duration` ms; 0 ends the ban and forgets earlier ones. */
   ban(subject: Subject, duration: number): MaybePromise<void>;
+  /** Resolves the next time that the store's client is connected: a store that was found down is then asked at once. */
+  whenReady?(): Promise<void> | undefined;
   /** Frees what the store itself created (timers, not the user's client). */
   close?(): MaybePromise<void>;
 }

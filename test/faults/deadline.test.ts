@@ -54,6 +54,42 @@ describe('deadlines in the store’s time', () => {
     );
   });
 
+  it('of a store whose replies are all read late leave a call its time, for which its caller waits that much longer', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 0, max: 2e12 }),
+        fc.array(fc.record({ there: fc.nat(TIMEOUT / 2 - 1), lag: fc.nat(2000) }), {
+          minLength: 1,
+          maxLength: 20,
+        }),
+        (offset, calls) => {
+          const time = new StoreTime();
+          let now = 1000;
+          for (const { there, lag } of calls) {
+            const until = now + TIMEOUT + time.doubt(TIMEOUT);
+            const storeNow = Math.floor(now + there + offset);
+            if (time.known) {
+              const deadline = Number(time.at(until));
+              assert.ok(storeNow <= deadline, 'a healthy store refuses it');
+              assert.ok(deadline <= until + offset, 'it could run too late');
+            }
+            const sent = now;
+            now += there + lag;
+            time.learn(storeNow, sent, now);
+          }
+        },
+      ),
+    );
+  });
+
+  it('are as told, without any doubt, once a reply was quick', () => {
+    const time = new StoreTime();
+    time.learn(1_000_000, 10, 900);
+    assert.equal(time.doubt(TIMEOUT), 891 - TIMEOUT / 2);
+    time.learn(1_001_000, 1000, 1010);
+    assert.equal(time.doubt(TIMEOUT), 0);
+  });
+
   it('of a call before any reply is past, so that the store tells its time', () => {
     assert.equal(new StoreTime().at(5), '1');
   });

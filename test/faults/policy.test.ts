@@ -59,7 +59,13 @@ describe('the failure policy', () => {
   for (const mode of MODES) {
     it(`${mode}: answers in time, wraps what the store fails with, and comes back`, async () => {
       const store = new TestStore();
-      const limiter = createLimiter({ store, policies: [POLICY], onStoreError: mode, timeout: 20 });
+      const limiter = createLimiter({
+        store,
+        policies: [POLICY],
+        onStoreError: mode,
+        timeout: 20,
+        connectTimeout: 20,
+      });
       for (const [answer, code] of [
         [fail, 'HEADGATE_STORE_ERROR'],
         [() => FOREVER, 'HEADGATE_STORE_TIMEOUT'],
@@ -101,6 +107,7 @@ describe('the failure policy', () => {
       policies: [POLICY],
       onStoreError: 'allow',
       timeout: 20,
+      connectTimeout: 20,
       onHealth: ({ state, lastError }) => changes.push(`${state} ${lastError?.code}`),
     });
     assert.equal(limiter.health.state, 'up');
@@ -121,26 +128,15 @@ describe('the failure policy', () => {
     await limiter.close();
   });
 
-  it('does not pile up calls on a store that never answers', async () => {
-    const store = new TestStore();
-    const limiter = createLimiter({ store, policies: [POLICY], onStoreError: 'allow', timeout: 1 });
-    store.answer = () => FOREVER;
-    await bringDown(limiter);
-    const asked = store.asked;
-    const start = performance.now();
-    while (performance.now() - start < 4000 && store.asked - asked < 16) {
-      await limiter.consume('a');
-      await sleep(5);
-    }
-    await sleep(300);
-    for (let i = 0; i < 100; i++) await limiter.consume('a');
-    assert.equal(store.asked - asked, 16);
-    await limiter.close();
-  });
-
   it('tries a stalled store again as soon as it answers a call of before', async () => {
     const store = new TestStore();
-    const limiter = createLimiter({ store, policies: [POLICY], onStoreError: 'allow', timeout: 5 });
+    const limiter = createLimiter({
+      store,
+      policies: [POLICY],
+      onStoreError: 'allow',
+      timeout: 5,
+      connectTimeout: 5,
+    });
     let resume!: () => void;
     const resumed = new Promise<void>((resolve) => (resume = resolve));
     store.answer = async (query) => {
@@ -148,22 +144,121 @@ describe('the failure policy', () => {
       return admit(query);
     };
     await bringDown(limiter);
-    await until(async () => {
-      const { asked } = store;
-      await limiter.consume('a');
-      return store.asked > asked;
-    });
+    const { asked } = store;
+    assert.equal(limiter.health.slow, false);
     resume();
     await sleep(1);
+    assert.equal(store.asked, asked + 1);
     assert.equal((await limiter.consume('a')).degraded, false);
     await limiter.close();
   });
 
+  it('asks by itself whether the store is back, until it is closed', async () => {
+    const store = new TestStore();
+    const options = { store, policies: [POLICY], timeout: 5, connectTimeout: 5 };
+    const limiter = createLimiter({ name: 'asks', ...options });
+    store.answer = fail;
+    await bringDown(limiter);
+    store.answer = admit;
+    await until(() => limiter.health.state === 'up', 2000);
+    assert.equal((await limiter.consume('a')).degraded, false);
+    store.answer = fail;
+    await bringDown(limiter);
+    await limiter.close();
+    const { asked } = store;
+    await sleep(400);
+    assert.equal(store.asked, asked);
+    // Another limiter of that store finds it down, and goes on asking.
+    const other = createLimiter({ name: 'other', ...options });
+    assert.equal(other.health.state, 'down');
+    await other.consume('a');
+    store.answer = admit;
+    await until(() => other.health.state === 'up', 2000);
+    await other.close();
+  });
+
+  it('asks as soon as the store’s client is ready', async () => {
+    let ready!: () => void;
+    class ReadyStore extends TestStore {
+      async whenReady(): Promise<void> {
+        await new Promise<void>((resolve) => (ready = resolve));
+      }
+    }
+    const store = new ReadyStore();
+    const limiter = createLimiter({ store, policies: [POLICY], timeout: 5, connectTimeout: 5 });
+    store.answer = fail;
+    await bringDown(limiter);
+    const { asked } = store;
+    store.answer = admit;
+    ready();
+    await new Promise(setImmediate);
+    assert.equal(store.asked, asked + 1);
+    assert.equal(limiter.health.state, 'up');
+    await limiter.close();
+  });
+
+  it('tells a store that answers too late from one that is gone', async () => {
+    const store = new TestStore();
+    const limiter = createLimiter({ store, policies: [POLICY], timeout: 5, connectTimeout: 5 });
+    store.answer = () => FOREVER;
+    await bringDown(limiter);
+    assert.equal(limiter.health.slow, false);
+    store.answer = async (query) => {
+      await sleep(30);
+      return admit(query);
+    };
+    await until(() => limiter.health.slow);
+    assert.equal(limiter.health.state, 'down');
+    await limiter.close();
+  });
+
   for (const mode of MODES) {
+    it(`${mode}: an answer that this process was too busy to read in time counts`, async () => {
+      const store = new TestStore();
+      const limiter = createLimiter({ store, policies: [POLICY], onStoreError: mode, timeout: 5 });
+      // Sockets are read after timers, and before these.
+      store.answer = async (query) => {
+        await new Promise(setImmediate);
+        return admit(query);
+      };
+      await limiter.consume('a');
+      for (let i = 1; i <= 5; i++) {
+        const asked = limiter.consume('a');
+        const end = performance.now() + 20;
+        while (performance.now() < end);
+        assert.equal((await asked).degraded, false);
+        const { state, late, failures } = limiter.health;
+        assert.deepEqual({ state, late, failures }, { state: 'up', late: i, failures: 0 });
+      }
+      await limiter.close();
+    });
+
+    it(`${mode}: what this process was too late to send is no failure of the store, and has a reason of its own`, async () => {
+      const store = new TestStore();
+      const limiter = createLimiter({ store, policies: [POLICY], onStoreError: mode });
+      const code = 'HEADGATE_PROCESS_LATE';
+      store.answer = () => Promise.reject(new HeadgateError(code, 'too late'));
+      const start = performance.now();
+      for (let i = 0; i < 20 || performance.now() - start < 150; i++) {
+        if (mode === 'throw') {
+          await assert.rejects(limiter.consume('a'), { code });
+        } else {
+          const { degraded, reason } = await limiter.consume('b', { cost: 0 });
+          assert.deepEqual(
+            { degraded, reason },
+            { degraded: true, reason: mode === 'local' ? undefined : 'process-late' },
+          );
+        }
+      }
+      assert.equal(limiter.health.state, 'up');
+      assert.ok(limiter.health.late >= 20);
+      await limiter.close();
+    });
+
     it(`${mode}: a late admission is given back if the request was turned away, its slots in any case`, async () => {
       const store = new TestStore();
       const policies: Policy[] = [POLICY, { name: 'slots', algorithm: 'concurrency', limit: 5, lease: '1m' }];
-      const limiter = createLimiter({ store, policies, onStoreError: mode, timeout: 5 });
+      const limiter = createLimiter({ store, policies, onStoreError: mode, timeout: 5, connectTimeout: 5 });
       let answer!: () => void;
       const answered = new Promise<void>((resolve) => (answer = resolve));
       store.answer = async (query) => {
@@ -228,7 +323,7 @@ describe('the failure policy', () => {
 
   it('close: what is under way has its answer, what comes later is refused', async () => {
     const store = new TestStore();
-    const limiter = createLimiter({ store, policies: [POLICY], timeout: 30 });
+    const limiter = createLimiter({ store, policies: [POLICY], timeout: 30, connectTimeout: 30 });
     store.answer = () => FOREVER;
     const pending = Array.from({ length: 100 }, (_, i) => limiter.consume(`k${i}`));
     let closed = false;
@@ -244,7 +339,7 @@ describe('the failure policy', () => {
     const limiter = createLimiter({ limit: 1, window: '1s' });
     assert.deepEqual(
       { ...limiter.health, since: 0 },
-      { state: 'up', since: 0, failures: 0, lastError: undefined, unremembered: 0 },
+      { state: 'up', since: 0, failures: 0, lastError: undefined, slow: false, late: 0, unremembered: 0 },
     );
     await limiter.close();
   });

@@ -7,9 +7,13 @@ export class Proxy {
   readonly #sockets = new Set<Socket>();
   #server: Server | undefined;
   #cutNext = false;
+  /** Replies that are held back; undefined: they pass. */
+  #held: (() => void)[] | undefined;
   port = 0;
   /** Replies that were cut. */
   cuts = 0;
+  /** How long all takes in each direction, ms. */
+  delay = 0;
 
   constructor(target: number) {
     this.#target = target;
@@ -35,6 +39,22 @@ export class Proxy {
     this.#cutNext = true;
   }
 
+  /** Holds all replies back, until `release`. The server goes on. */
+  hold(): void {
+    this.#held ??= [];
+  }
+
+  release(): void {
+    const held = this.#held ?? [];
+    this.#held = undefined;
+    for (const pass of held) pass();
+  }
+
+  #later(pass: () => void): void {
+    if (this.delay > 0) setTimeout(pass, this.delay);
+    else pass();
+  }
+
   #join(client: Socket): void {
     const server = connect(this.#target, '127.0.0.1');
     for (const [from, to] of [
@@ -48,10 +68,12 @@ export class Proxy {
         to.destroy();
       });
     }
-    client.on('data', (data) => server.write(data));
+    client.on('data', (data) => this.#later(() => server.write(data)));
     server.on('data', (data) => {
       if (!this.#cutNext) {
-        client.write(data);
+        const pass = (): void => void client.write(data);
+        if (this.#held) this.#held.push(pass);
+        else this.#later(pass);
         return;
       }
       this.#cutNext = false;

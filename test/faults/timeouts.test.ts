@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import type { Subject } from '../../src/stores/store.js';
 import { Timeouts, type Awaited } from '../../src/stores/timeouts.js';
 import { runs } from '../support/random.js';
 
 const MS = 20;
+
+// No store says when it wrote it.
+const subject = {} as Subject;
 
 describe('timeouts', () => {
   it('expire what was not settled, and nothing else, in the order in which it was added', () =>
@@ -15,7 +19,8 @@ describe('timeouts', () => {
           const expired: number[] = [];
           const calls = plan.map((_, i): Awaited & { i: number } => ({
             i,
-            due: 0,
+            subject,
+            asked: 0,
             open: false,
             previous: undefined,
             next: undefined,

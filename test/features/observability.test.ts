@@ -55,6 +55,16 @@ describe('diagnostics channels', () => {
     expect(first).to.include({ limiter: 'timed', degraded: false });
     expect(first!.durationMs).to.be.within(0, 1000);
 
+    // A late process is told from a slow store.
+    const asked = limiter.consume('k');
+    const end = performance.now() + 150;
+    while (performance.now() < end);
+    await asked;
+    const second = (seen.store as StoreMessage[])[1]!;
+    expect(second.degraded).to.equal(false);
+    expect(second.busyMs).to.be.within(140, second.durationMs + 1);
+    expect(limiter.health).to.include({ state: 'up', failures: 0, late: 1 });
+
     await server.stop();
     while (limiter.health.state === 'up') {
       await limiter.consume('k');

@@ -56,6 +56,7 @@ const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ ...fine, ban: { after: 0 } }, 'ban.after'],
   [{ ...fine, onStoreError: 'ignore' }, 'onStoreError', /'local'/],
   [{ ...fine, timeout: '2m' }, 'timeout'],
+  [{ ...fine, connectTimeout: '2m' }, 'connectTimeout'],
   [{ ...fine, localShare: 2 }, 'localShare'],
   [{ limiter: {} }, 'limiter', /createLimiter/],
   [{ limiter: createLimiter({ limit: 1, window: '1s' }), ...fine }, 'limit, window', /limiter/],

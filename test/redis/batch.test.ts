@@ -253,9 +253,10 @@ describe('calls', () => {
       }
     }
     const client = new Watched(servers.redis.port);
-    await client.ping();
+    const limiter = limiterOn(redisStore(client), { limit: 5, window: '1h' });
+    await limiter.consume('key');
     sent.length = 0;
-    const decision = limiterOn(redisStore(client), { limit: 5, window: '1h' }).consume('key');
+    const decision = limiter.consume('key');
     expect(sent).to.deep.equal(['evalsha']);
     await decision;
     client.disconnect();

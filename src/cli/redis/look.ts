@@ -30,7 +30,8 @@ export class Looker {
     return (await Promise.all(calls)).flat();
   }
 
-  async #ask({ policies, ban }: PolicySet, heads: readonly string[]): Promise<(Reply | Error)[]> {
+  async #ask(set: PolicySet, heads: readonly string[]): Promise<(Reply | Error)[]> {
+    const { policies, ban } = set;
     const kernels = policies.map(({ kernel }) => kernel);
     const ids = [...(ban ? [BAN_TAG] : []), ...policies.map(({ id }) => id)];
     const keys = heads.flatMap((head) => ids.map((id) => `${head}}${id}`));

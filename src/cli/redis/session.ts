@@ -7,6 +7,7 @@ import { ScriptCalls } from '../../stores/calls.js';
 import { commandsOf } from '../../stores/clients.js';
 import { redisStore } from '../../stores/redis.js';
 import type { Script } from '../../stores/scripts.js';
+import type { PolicySet } from '../../stores/store.js';
 import { usageError } from '../errors.js';
 import type { Io } from '../io.js';
 import { parseAddress } from './address.js';
@@ -61,7 +62,9 @@ export class Session {
 
   /** Runs a script that no limiter runs. */
   run(script: Script, keys: readonly string[], args: string[]): Promise<unknown> {
-    return this.ask(this.#calls.run(script, keys, args, performance.now() + this.target.timeout));
+    const { timeout } = this.target;
+    const set: PolicySet = { name: '', policies: [], ban: undefined, timeout };
+    return this.ask(this.#calls.run({ script, keys, args, timeout, asked: [{ set, key: '' }] }));
   }
 
   /** Waits for an answer that no limiter waits for. */

@@ -1,6 +1,7 @@
 import type { Writable } from 'node:stream';
 import { HeadgateError } from '../../errors.js';
-import type { Commands, Done } from '../clients.js';
+import type { Commands, Done, Written } from '../clients.js';
+import { OVER } from '../deadline.js';
 import { away, connection } from './away.js';
 
 /** What `redisStore` takes of an ioredis `Redis` or `Cluster` (5 or 6), or of iovalkey's. */
@@ -24,6 +25,7 @@ interface IoredisOptions {
 /** A command object of ioredis; it is put on the wire anew each time that ioredis writes it. */
 interface Command {
   readonly args: unknown[];
+  setTimeout(ms: number): void;
 }
 
 interface Sender extends IoredisLike {
@@ -46,9 +48,6 @@ interface Flight {
   lost: boolean;
 }
 
-/** A deadline that is over, in the store's time. */
-const OVER = '1';
-
 function isCluster(client: IoredisLike): client is ClusterLike {
   return typeof (client as Partial<ClusterLike>).nodes === 'function';
 }
@@ -69,6 +68,7 @@ export class IoredisCommands implements Commands {
   readonly #flights: Flight[] = [];
   #taken: Command | undefined;
   #connecting: Promise<void> | undefined;
+  #nextReady: Promise<void> | undefined;
 
   constructor(client: IoredisLike) {
     this.#client = client;
@@ -78,6 +78,8 @@ export class IoredisCommands implements Commands {
       sendCommand: {
         value: (command: Command, stream?: unknown) => {
           this.#taken = command;
+          // Of the client's `commandTimeout`: a late process finds that timer before the reply that has come, which would be lost.
+          command.setTimeout = () => {};
           return sender.sendCommand(command, stream);
         },
       },
@@ -108,6 +110,15 @@ export class IoredisCommands implements Commands {
     return this.#client.status === 'ready';
   }
 
+  whenReady(): Promise<void> {
+    return (this.#nextReady ??= new Promise((resolve) => {
+      this.#client.once('ready', () => {
+        this.#nextReady = undefined;
+        resolve();
+      });
+    }));
+  }
+
   connected(): Promise<void> {
     const { status } = this.#client;
     // `lazyConnect`: the first command connects.
@@ -119,12 +130,16 @@ export class IoredisCommands implements Commands {
     ));
   }
 
-  evalsha(sha: string, keys: readonly string[], args: readonly string[], done: Done): void {
-    this.#track(this.#view.evalsha(sha, keys.length, ...keys, ...args), keys.length, done);
-  }
-
-  eval(source: string, keys: readonly string[], args: readonly string[], done: Done): void {
-    this.#track(this.#view.eval(source, keys.length, ...keys, ...args), keys.length, done);
+  run(
+    command: 'eval' | 'evalsha',
+    script: string,
+    keys: readonly string[],
+    args: string[],
+    written: Written,
+    done: Done,
+  ): void {
+    args[0] = written();
+    this.#track(this.#view[command](script, keys.length, ...keys, ...args), keys.length, done);
   }
 
   #track(answer: Promise<unknown>, keyCount: number, done: Done): void {

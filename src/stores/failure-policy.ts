@@ -1,0 +1,332 @@
+import { HeadgateError } from '../errors.js';
+import { compilePolicies } from '../policy.js';
+import type { GiveBack } from './backlog.js';
+import { breakerOf, type Breaker, type Health, type Prober } from './breaker.js';
+import { Eventual, listen, type Listener } from './eventual.js';
+import type { Local } from './local.js';
+import { flawOf, malformedReply, tellsCharges } from './reply.js';
+import { coded, hasDoneNothing, isOfRequest } from './store-error.js';
+import {
+  isPromise,
+  NEVER,
+  type Change,
+  type ChangeReply,
+  type LeaseChange,
+  type MaybePromise,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Store,
+  type Subject,
+} from './store.js';
+import { Timeouts, type Awaited } from './timeouts.js';
+
+/** What decides when the store does not: see `FailureOptions`. */
+type Mode = 'local' | 'allow' | 'deny' | 'throw';
+
+/** A call of the store, and what is to become of it. */
+class Call<T> implements Awaited, Listener<T> {
+  readonly outcome = new Eventual<T>();
+  asked = 0;
+  open = false;
+  previous: Awaited | undefined = undefined;
+  next: Awaited | undefined = undefined;
+
+  readonly #policy: FailurePolicy;
+  readonly subject: Subject;
+  /** Undefined if it is no decision. */
+  readonly query: Query | undefined;
+  /** The set whose verdicts the answer is to have; undefined if it has none. */
+  readonly set: PolicySet | undefined;
+  /** Of what is given back: how to do so later, and what the caller is told meanwhile. */
+  readonly later: Later<T> | undefined;
+
+  constructor(
+    policy: FailurePolicy,
+    subject: Subject,
+    query: Query | undefined,
+    set: PolicySet | undefined,
+    later: Later<T> | undefined,
+  ) {
+    this.#policy = policy;
+    this.subject = subject;
+    this.query = query;
+    this.set = set;
+    this.later = later;
+  }
+
+  resolve(value: T): void {
+    this.#policy.came(this, value);
+  }
+
+  reject(error: unknown): void {
+    this.#policy.erred(this, coded(error));
+  }
+
+  expire(error: HeadgateError): void {
+    // What is given back has nobody who waits for it: it is right at any time.
+    if (!this.later) this.subject.abandoned = true;
+    this.#policy.failed(this, error);
+  }
+}
+
+/** What is given back must not be lost: if the store cannot take it now, it does later. */
+interface Later<T> {
+  readonly giveBack: GiveBack;
+  /** Doing it twice is harmless. */
+  readonly repeatable: boolean;
+  /** What the caller is told if it waits. */
+  readonly told: T;
+}
+
+/** What a caller is told of units that will be given back. */
+const NOTHING: ChangeReply = { now: 0, step: 0, ban: 0, verdicts: [], charged: [] };
+
+/** Whether a store is up is asked by a call that writes, as do those that it is to answer: a full server still reads. */
+const PROBE_POLICIES = compilePolicies('policies', [
+  { name: 'probe', algorithm: 'fixed-window', limit: 1e6, window: '1s' },
+]);
+
+/** Answers in time whatever a store does. */
+export class FailurePolicy implements Store, Prober {
+  readonly #store: Store;
+  readonly #mode: Mode;
+  readonly #local: Local;
+  readonly #onHealth: ((health: Health) => void) | undefined;
+  readonly #breaker: Breaker;
+  readonly #timeouts: Timeouts;
+  readonly #probes: PolicySet;
+
+  constructor(
+    store: Store,
+    mode: Mode,
+    local: Local,
+    timeout: number,
+    connectTimeout: number,
+    onHealth: ((health: Health) => void) | undefined,
+  ) {
+    this.#store = store;
+    this.#mode = mode;
+    this.#local = local;
+    const breaker = (this.#breaker = breakerOf(store));
+    const first = Math.max(timeout, connectTimeout);
+    this.#timeouts = new Timeouts(timeout, () => (breaker.hasAnswered ? timeout : first));
+    this.#probes = { name: 'headgate-probe', policies: PROBE_POLICIES, ban: undefined, timeout };
+    this.#onHealth = onHealth;
+    if (onHealth) breaker.listeners.add(onHealth);
+  }
+
+  get health(): Health {
+    return this.#breaker.health;
+  }
+
+  decide(query: Query): MaybePromise<Reply> {
+    if (this.#breaker.down) {
+      this.#breaker.watch(this);
+      return this.#instead(query);
+    }
+    let answer: MaybePromise<Reply>;
+    try {
+      answer = this.#store.decide(query);
+    } catch (error) {
+      answer = Promise.reject(coded(error));
+    }
+    if (isPromise(answer)) return this.#await(answer, query, query, query.set);
+    const flaw = flawOf(answer, query.set);
+    return flaw ? this.#instead(query, flaw) : answer;
+  }
+
+  /** What is not a decision has no answer but the store's. @param set of a change: its answer is a reply */
+  async #ask<T>(subject: Subject, call: () => MaybePromise<T>, set?: PolicySet): Promise<T> {
+    if (this.#breaker.down) {
+      this.#breaker.watch(this);
+      throw this.#downError();
+    }
+    return this.#await(promise(call), subject, undefined, set);
+  }
+
+  /** Gives back what was charged: now, or once the store is up. @param repeatable see {@link Later} */
+  #giveBack<S extends Subject, T>(
+    subject: S,
+    call: (subject: S) => MaybePromise<T>,
+    repeatable: boolean,
+    told: T,
+  ): Promise<T> {
+    const giveBack = (): Promise<T> => this.#giveBack(subject, call, repeatable, told);
+    if (this.#breaker.down) {
+      this.#breaker.watch(this);
+      this.#breaker.backlog.add(giveBack);
+      return Promise.resolve(told);
+    }
+    const asked = { ...subject, until: 0, abandoned: false };
+    return this.#await(
+      promise(() => call(asked)),
+      asked,
+      undefined,
+      undefined,
+      { giveBack, repeatable, told },
+    );
+  }
+
+  /** The store's answer; or, if it fails or is late, what a query is answered instead. */
+  #await<T>(
+    answer: Promise<T>,
+    subject: Subject,
+    query: Query | undefined,
+    set: PolicySet | undefined,
+    later?: Later<T>,
+  ): Promise<T> {
+    const call = new Call<T>(this, subject, query, set, later);
+    this.#timeouts.add(call);
+    listen(answer, call);
+    return call.outcome;
+  }
+
+  /** An answer has come, maybe too late. */
+  came<T>(call: Call<T>, value: T): void {
+    const { query, set, outcome } = call;
+    const isOverdue = this.#timeouts.isOverdue(call);
+    const isAwaited = this.#timeouts.settle(call);
+    const flaw = set && flawOf(value, set);
+    if (!isAwaited) {
+      this.#breaker.answeredLate();
+      if (query && !flaw) this.#undo(query, value as Reply);
+    } else if (flaw) {
+      this.failed(call, flaw);
+    } else {
+      this.#breaker.success(isOverdue);
+      outcome.resolve(value);
+    }
+  }
+
+  /** The store has failed, maybe too late. */
+  erred<T>(call: Call<T>, error: HeadgateError): void {
+    const { later, subject } = call;
+    const isAwaited = this.#timeouts.settle(call);
+    if (later && (later.repeatable || hasDoneNothing(error, subject))) {
+      this.#breaker.backlog.add(later.giveBack);
+      if (isAwaited) this.failed(call, error);
+    } else if (isAwaited) {
+      this.failed(call, error);
+    } else if (error.code === 'HEADGATE_PROCESS_LATE') {
+      this.#breaker.answeredLate();
+    }
+  }
+
+  /** Nothing is to be had of the store for this call. */
+  failed<T>({ query, outcome, later }: Call<T>, error: HeadgateError): void {
+    if (error.code === 'HEADGATE_PROCESS_LATE') this.#breaker.success(true);
+    else if (isOfRequest(error)) this.#breaker.success(false);
+    else this.#breaker.failure(error, this);
+    if (later) {
+      outcome.resolve(later.told);
+    } else if (query) {
+      let reply: Reply;
+      try {
+        reply = this.#instead(query, error);
+      } catch (thrown) {
+        outcome.reject(coded(thrown));
+        return;
+      }
+      outcome.resolve(reply as T);
+    } else {
+      outcome.reject(error);
+    }
+  }
+
+  /** @param error undefined if the store was not asked, as it is down */
+  #instead(query: Query, error?: HeadgateError): Reply {
+    if (this.#mode === 'throw') throw error ?? this.#downError();
+    if (this.#mode === 'local') return this.#local.decide(query);
+    const late = error?.code === 'HEADGATE_PROCESS_LATE';
+    const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], degraded: this.#mode };
+    return late ? { ...reply, late } : reply;
+  }
+
+  /** The store has admitted what was answered otherwise meanwhile: gives back what nobody has, or was told to have. */
+  #undo(query: Query, { now, step, ban, verdicts }: Reply): void {
+    const { set, key, cost, peek, lease } = query;
+    const admits = (i: number): boolean => verdicts[3 * i] === 0 || verdicts[3 * i]! < NEVER;
+    const admitted = ban === 0 && set.policies.every(({ shadow }, i) => shadow || admits(i));
+    if (peek || cost === 0 || !admitted) return;
+    const ignore = (): void => {};
+    if (lease !== '')
+      this.lease({ set, key, cost, lease, action: 'release', degraded: undefined }).catch(ignore);
+    // The others have let the request pass: it counts.
+    if (this.#mode !== 'deny' && this.#mode !== 'throw') return;
+    const units = set.policies.map((_, i) => (admits(i) ? -cost : 0));
+    const marks = set.policies.map((_, i) => now + verdicts[3 * i + 2]!);
+    this.adjust({ set, key, units, charged: { step, marks }, degraded: undefined }).catch(ignore);
+  }
+
+  async adjust(change: Change): Promise<ChangeReply> {
+    if (change.degraded === 'local') return this.#local.adjust(change);
+    // What somebody gives back by hand they can give back again.
+    if (change.charged) return this.#giveBack(change, (asked) => this.#store.adjust(asked), false, NOTHING);
+    const asked = { ...change };
+    const reply = await this.#ask(asked, () => this.#store.adjust(asked), change.set);
+    if (!tellsCharges(reply, change.set)) throw malformedReply(reply);
+    return reply;
+  }
+
+  async lease(change: LeaseChange): Promise<boolean> {
+    if (change.degraded === 'local') return this.#local.lease(change);
+    if (change.action === 'release')
+      return this.#giveBack(change, (asked) => this.#store.lease(asked), true, true);
+    const asked = { ...change };
+    return this.#ask(asked, () => this.#store.lease(asked));
+  }
+
+  async reset(subject: Subject): Promise<void> {
+    const asked = { ...subject };
+    return this.#ask(asked, () => this.#store.reset(asked));
+  }
+
+  async ban(subject: Subject, duration: number): Promise<void> {
+    const asked = { ...subject };
+    return this.#ask(asked, () => this.#store.ban(asked, duration));
+  }
+
+  /** Another key each time: in a cluster one server may be gone while others answer. */
+  async probe(): Promise<void> {
+    const key = String(Math.floor(Math.random() * 1e9));
+    const query: Query = { set: this.#probes, key, cost: 1, peek: false, lease: '', until: 0 };
+    try {
+      await this.#await(
+        promise(() => this.#store.decide(query)),
+        query,
+        undefined,
+        query.set,
+      );
+    } catch {
+      // The breaker has been told.
+    }
+  }
+
+  whenReady(): Promise<void> | undefined {
+    return this.#store.whenReady?.();
+  }
+
+  /** Resolves once every decision under way has its answer. The store stays open. */
+  async close(): Promise<void> {
+    await this.#timeouts.idle();
+    this.#breaker.unwatch(this);
+    if (this.#onHealth) this.#breaker.listeners.delete(this.#onHealth);
+  }
+
+  #downError(): HeadgateError {
+    const { since, lastError } = this.#breaker.health;
+    const message = `The store is down since ${new Date(since).toISOString()}: ${lastError?.message}`;
+    return new HeadgateError('HEADGATE_STORE_AWAY', message, { cause: lastError });
+  }
+}
+
+/** What a call returns or throws, as a promise. */
+function promise<T>(call: () => MaybePromise<T>): Promise<T> {
+  try {
+    const answer = call();
+    return isPromise(answer) ? answer : Promise.resolve(answer);
+  } catch (error) {
+    return Promise.reject(coded(error));
+  }
+}

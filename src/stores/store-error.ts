@@ -1,0 +1,27 @@
+import { HeadgateError } from '../errors.js';
+import type { Subject } from './store.js';
+
+/** What a store has failed with, as an error of Headgate. */
+export function coded(error: unknown): HeadgateError {
+  if (error instanceof HeadgateError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  return new HeadgateError('HEADGATE_STORE_ERROR', `The store failed: ${message}`, { cause: error });
+}
+
+/** Whether only this request is the trouble: the store has answered, and is up. */
+export function isOfRequest(error: HeadgateError): boolean {
+  return error.code === 'HEADGATE_MALFORMED_REPLY' || wordsOf(error).startsWith('WRONGTYPE');
+}
+
+/** What Redis says when it runs no script, or ends one at its first write. */
+const REFUSAL = /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MISCONF|OOM|NOAUTH|NOPERM) /;
+
+/** Whether a call that has failed has certainly changed nothing: it was not written, or the server says so. */
+export function hasDoneNothing(error: HeadgateError, { until }: Subject): boolean {
+  if (error.code === 'HEADGATE_PROCESS_LATE') return true;
+  return error.code === 'HEADGATE_STORE_AWAY' ? !until : REFUSAL.test(wordsOf(error));
+}
+
+function wordsOf({ message, cause }: HeadgateError): string {
+  return cause instanceof Error ? cause.message : message;
+}

@@ -1,0 +1,83 @@
+// What is given back while the store is away is given back once it is there again.
+import assert from 'node:assert/strict';
+import { createLimiter, type Policy } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { servers } from '../support/shared-servers.js';
+import { freshPrefix } from '../support/stores.js';
+import { Backlog } from '../../src/stores/backlog.js';
+import { clientKinds } from './clients.js';
+import { sleep, until } from './load.js';
+import { Proxy } from './proxy.js';
+
+const POLICIES: Policy[] = [
+  { name: 'quota', algorithm: 'fixed-window', limit: 1000, window: '10m' },
+  { name: 'slots', algorithm: 'concurrency', limit: 1000, lease: '10m' },
+];
+
+describe('give-backs', () => {
+  for (const [name, connect] of Object.entries(clientKinds)) {
+    it(`of requests that were turned away while replies stall are not lost, by ${name}`, async () => {
+      const proxy = new Proxy(servers.redis.port);
+      await proxy.open();
+      const { client, end } = connect(proxy.port);
+      const limiter = createLimiter({
+        store: redisStore(client, { prefix: freshPrefix() }),
+        policies: POLICIES,
+        onStoreError: 'deny',
+        timeout: '50ms',
+      });
+      assert.ok((await limiter.consume('key')).allowed);
+      const held = await Promise.all(Array.from({ length: 50 }, () => limiter.consume('key')));
+      proxy.hold();
+      // The server runs these, but nobody learns of it before they were turned away.
+      const asked: Promise<{ degraded: boolean }>[] = [];
+      for (let i = 0; i < 100; i++) {
+        asked.push(limiter.consume('key'));
+        await sleep(10);
+      }
+      assert.ok((await Promise.all(asked)).every(({ degraded }) => degraded));
+      assert.equal(limiter.health.state, 'down');
+      // Neither is refused, nor waits for the store.
+      await Promise.all(held.map((decision) => decision.cancel()));
+      proxy.release();
+      const rest = async () => (await limiter.peek('key')).policies.map(({ remaining }) => remaining);
+      // One is kept.
+      await until(async () => (await rest()).join() === '999,999').catch(() => {});
+      assert.deepEqual(await rest(), [999, 999]);
+      await limiter.close();
+      end();
+      await proxy.close();
+    });
+  }
+
+  it('wait in a queue that is bounded: the oldest are forgotten', async () => {
+    let isUp = false;
+    const backlog = new Backlog(() => isUp);
+    const done: number[] = [];
+    for (let i = 0; i < 10_005; i++) backlog.add(async () => done.push(i));
+    assert.equal(backlog.size, 10_000);
+    isUp = true;
+    backlog.drain();
+    await until(() => done.length === 10_000);
+    assert.equal(backlog.size, 0);
+    assert.ok(Math.min(...done) === 5);
+  });
+
+  it('that fail while the store is up are tried again, and wait again if it goes down', async () => {
+    let isUp = true;
+    let tries = 0;
+    const backlog = new Backlog(() => isUp);
+    const giveBack = async (): Promise<void> => {
+      if (++tries < 3) backlog.add(giveBack);
+    };
+    backlog.add(giveBack);
+    await until(() => tries === 2);
+    isUp = false;
+    await sleep(300);
+    assert.equal(tries, 2);
+    assert.equal(backlog.size, 1);
+    isUp = true;
+    backlog.drain();
+    assert.equal(tries, 3);
+  });
+});
