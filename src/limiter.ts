@@ -109,6 +109,9 @@ const OVERRIDES: Readonly<Record<NonNullable<Reply['degraded']>, Override | unde
   deny: { allowed: false, reason: 'store-error', retryAfterMs: 1000 },
 };
 
+/** Of so many states of a key a reset knows: a function of the request may make any number of them. */
+const MOST_KNOWN = 100;
+
 const LEASE_PREFIX = randomBytes(9).toString('base64url');
 let leases = 0;
 
@@ -126,6 +129,8 @@ export class Limiter {
   readonly #waiting: WaitingRoom;
   /** What `wait` asks by: its denials are not the caller's doing, and don't ban. */
   readonly #patientSet: PolicySet;
+  /** Its own policies, and those that it has compiled: what a reset forgets. */
+  #everything: PolicySet;
   /** What a decision changes its charge by: those who wait for its key learn what it gives back. */
   readonly #account: Account = {
     adjust: async (change) => {
@@ -159,6 +164,7 @@ export class Limiter {
     this.#onDecision = onDecision;
     this.#release = release;
     this.#held = new HoldQueue(...waiting, realTiming);
+    this.#everything = set;
     this.#patientSet = set.ban ? { ...set, ban: { ...set.ban, after: 0 } } : set;
     this.#waiting = new WaitingRoom(...waiting, realTiming, {
       decide: (key, cost) => this.#ask(key, cost, this.#patientSet, false),
@@ -222,12 +228,13 @@ export class Limiter {
   }
 
   /**
-   * Forgets what was charged to a key, in this limiter's scope and nowhere else. A ban stays: see `unban`.
+   * Forgets what was charged to a key, in this limiter's scope and nowhere else: by its own policies, and by those of the first 100 other
+   * shapes that {@link compile} has made (tiers). A ban stays: see `unban`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_CLOSED`, or what the store fails with
    */
   async reset(key: string): Promise<void> {
-    await this.#store.reset(this.#subject(key));
+    await this.#store.reset({ ...this.#subject(key), set: this.#everything });
     this.#waiting.wake(key);
   }
 
@@ -253,7 +260,17 @@ export class Limiter {
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
    */
   compile(policies: readonly Policy[]): PolicySet {
-    return { ...this.set, policies: compilePolicies('policies', policies) };
+    const set = { ...this.set, policies: compilePolicies('policies', policies) };
+    this.#remember(set.policies);
+    return set;
+  }
+
+  /** Notes what else is charged in this limiter's scope. */
+  #remember(policies: readonly CompiledPolicy[]): void {
+    const known = new Map(this.#everything.policies.map((policy) => [policy.id, policy]));
+    const { size } = known;
+    for (const policy of policies) if (known.size < MOST_KNOWN) known.set(policy.id, policy);
+    if (known.size > size) this.#everything = { ...this.set, policies: [...known.values()] };
   }
 
   /** @internal A decision that no policy made: of a list. Nothing is asked or charged. */

@@ -8,6 +8,16 @@ export interface Given {
   readonly [field: string]: unknown;
 }
 
+/** A charge that is given back. */
+export interface Returned {
+  /** When it would have left by itself: see `Charged`. */
+  readonly mark: number;
+  /** When it was charged. */
+  readonly at: number;
+  /** For how many ticks earlier a bucket drains it, as charges before it were given back. */
+  readonly shift: number;
+}
+
 /**
  * The state of one policy for every key of the memory store: a structure of arrays, a slot a key. Its methods are the
  * functions of the Lua page beside it, with the same names in the same order. Slot 0 is never written: looking at it
@@ -20,6 +30,8 @@ export abstract class Column<P = Params> {
   wait = 0;
   remaining = 0;
   reset = 0;
+  /** Whether charges leave one after the other, so that giving one back moves those behind it. */
+  readonly drains: boolean = false;
 
   /** Evaluates `cost`; writes nothing, except that state which a clock that went back made impossible heals if `writable`. */
   abstract look(slot: number, p: P, cost: number, now: number, writable: boolean): void;
@@ -27,12 +39,11 @@ export abstract class Column<P = Params> {
   abstract commit(slot: number, p: P, cost: number, now: number, lease: string): void;
   /**
    * Charges (`units` > 0, even beyond what is left) or gives back (`units` < 0). Returns the units that it charged: all, unless the
-   * policy bounds a debt.
+   * policy bounds a debt; or the ticks that a bucket gave back.
    *
-   * @param mark of what is given back, see `Charged`; 0 if it is of no charge in particular
-   * @param at when that was charged
+   * @param of what is given back; undefined if it is of no charge in particular
    */
-  abstract adjust(slot: number, p: P, units: number, mark: number, now: number, at: number): number;
+  abstract adjust(slot: number, p: P, units: number, now: number, of: Returned | undefined): number;
   /** The moment from which a slot decides as no state does; 0 if it has none. */
   abstract until(slot: number): number;
   /** Forgets a slot. */

@@ -38,14 +38,16 @@ local function concurrency_read(key, p, now, writable)
   return math.max(0, held), stop
 end
 
--- When so many units more are free by the end of their leases.
-local function concurrency_until(key, now, stop, leaving)
-  local from, at, many = string.format('(%.0f', now), 0, 16
+-- When all but so many units are free by the end of their leases. Where each lease has one unit their order tells; else leases are
+-- gone through from the last on, in growing steps.
+local function concurrency_until(key, now, stop, held, left)
+  local at, many = 0, 16
+  if redis.call('ZCOUNT', key, string.format('(%.0f', now), '+inf') == held then at, many, left = left, 1, 0 end
   while true do
-    local leases = redis.call('ZRANGEBYSCORE', key, from, '+inf', 'WITHSCORES', 'LIMIT', at, many)
+    local leases = redis.call('ZREVRANGE', key, at, at + many - 1, 'WITHSCORES')
     for i = 1, #leases, 2 do
-      leaving = leaving - concurrency_units(leases[i])
-      if leaving <= 0 then return math.min(stop, tonumber(leases[i + 1])) end
+      left = left - concurrency_units(leases[i])
+      if left < 0 then return math.min(stop, tonumber(leases[i + 1])) end
     end
     if #leases == 0 then return stop end
     at, many = at + many, 4 * many
@@ -60,16 +62,23 @@ function concurrency.look(key, p, cost, now, writable)
   if cost > limit then
     wait = -1
   elseif cost > 0 and held + cost > limit then
-    wait = concurrency_until(key, now, stop, held + cost - limit) - now
+    wait = concurrency_until(key, now, stop, held, limit - cost) - now
   end
   return wait, held < limit and limit - held or 0, stop == 0 and 0 or stop - now, held, stop
 end
 
 function concurrency.commit(key, p, cost, now, held, _, _, id)
-  local till = now + p[2]
-  redis.call('ZADD', key, till, id .. ':' .. cost, -held - cost, '#')
-  redis.call('ZREMRANGEBYSCORE', key, 0, now)
-  redis.call('PEXPIREAT', key, till)
+  local till, member = now + p[2], id .. ':' .. cost
+  redis.call('ZADD', key, till, member, -held - cost, '#')
+  local kept = redis.pcall('PEXPIREAT', key, till)
+  local swept = redis.pcall('ZREMRANGEBYSCORE', key, 0, now)
+  local refused = type(kept) == 'table' and kept or type(swept) == 'table' and swept
+  if refused then
+    -- Without the right to it: nobody is told of this lease, so nobody may hold it.
+    redis.call('ZREM', key, member)
+    if held == 0 then redis.call('DEL', key) else redis.call('ZINCRBY', key, cost, '#') end
+    error(refused)
+  end
   return p[1] - held - cost, p[2]
 end
 

@@ -97,7 +97,7 @@ export class ConcurrencyColumn extends Column<ConcurrencyParams> {
   }
 
   /** Slots are given back by their lease, not by units. */
-  adjust(slot: number, p: ConcurrencyParams, _units: number, _mark: number, now: number): number {
+  adjust(slot: number, p: ConcurrencyParams, _units: number, now: number): number {
     this.look(slot, p, 0, now, true);
     return 0;
   }

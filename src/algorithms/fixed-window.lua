@@ -104,6 +104,10 @@ function fixed_window.adjust(key, p, units, mark, now)
     used = used + charged
   elseif stop ~= 0 and (mark == 0 or mark == stop) then
     used = math.max(0, used + units)
+    if used > 0 then
+      redis.call('INCRBY', key, units)
+      return math.max(0, limit - used), stop - now, 0
+    end
   end
   if used == 0 then
     if stop ~= 0 then redis.call('DEL', key) end

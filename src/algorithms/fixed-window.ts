@@ -1,5 +1,5 @@
 import { toText } from '../duration.js';
-import { MOST_COUNTED, PairColumn, type AlgorithmDefinition } from './algorithm.js';
+import { MOST_COUNTED, PairColumn, type AlgorithmDefinition, type Returned } from './algorithm.js';
 
 type FixedWindowParams = {
   readonly limit: number;
@@ -38,14 +38,14 @@ class FixedWindowColumn extends PairColumn<FixedWindowParams> {
     this.remaining -= cost;
   }
 
-  adjust(slot: number, p: FixedWindowParams, units: number, mark: number, now: number): number {
+  adjust(slot: number, p: FixedWindowParams, units: number, now: number, of: Returned | undefined): number {
     let stop = this.#read(slot, p, now, true);
     let used = stop === 0 ? 0 : this.state[2 * slot + 1]!;
     const charged = Math.max(0, Math.min(units, MOST_COUNTED - used));
     if (charged > 0) {
       if (stop === 0) stop = now + p.window;
       used += charged;
-    } else if (stop !== 0 && (mark === 0 || mark === stop)) {
+    } else if (stop !== 0 && (!of || of.mark === stop)) {
       used = Math.max(0, used + units);
     }
     if (stop !== 0) {

@@ -4,9 +4,11 @@
 -- State:   the theoretical arrival time (TAT): the key's expiry (ms) less the value (ticks, below one ms). So an
 --          idle key is gone at the moment it is full again.
 -- Params:  scale (ticks per ms), increment (ticks per unit), capacity, patience (max delay), ceiling (most debt), in ticks
--- Returns: look: wait, remaining, reset, backlog (or nil, error); commit and adjust: remaining, reset
+-- Returns: look: wait, remaining, reset, backlog (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged units or
+--          ticks given back
 
-local gcra = { params = 5 }
+-- Charges leave one after the other: giving one back moves those behind it.
+local gcra = { params = 5, drains = true }
 
 local function gcra_write(key, p, now, backlog)
   local scale = p[1]
@@ -61,7 +63,16 @@ function gcra.commit(key, p, cost, now, backlog)
   return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
 end
 
-function gcra.adjust(key, p, units, mark, now, at)
+-- What a charge surely has left: it drains when those before it have, or, at the earliest, from its beginning on. What has drained
+-- cannot be given back: that quota is the key's again.
+local function gcra_give_back_most(p, charge, mark, now, at, shift)
+  -- A mark is rounded up to a millisecond.
+  local rounding = p[2] % p[1] == 0 and 0 or p[1] - 1
+  local in_turn = (mark - now) * p[1] - rounding - shift
+  return math.max(0, math.min(charge, math.max(in_turn, charge - (now - at) * p[1])))
+end
+
+function gcra.adjust(key, p, units, mark, now, at, shift)
   local backlog, err = gcra_read(key, p, now, true)
   if not backlog then return nil, err end
   -- A debt is bounded: nobody waits longer than one window for a unit.
@@ -69,12 +80,11 @@ function gcra.adjust(key, p, units, mark, now, at)
   if units > 0 then
     backlog = backlog + charged * p[2]
   else
-    -- What has drained already cannot be given back: that quota is the key's again.
     local back = -units * p[2]
-    -- A mark is rounded up to a millisecond, in which the last of the charge may have drained.
-    local rounding = (at == now or p[2] % p[1] == 0) and 0 or p[1] - 1
-    if mark > 0 then back = math.max(0, math.min(back, (mark - now) * p[1] - rounding)) end
-    backlog = math.max(0, backlog - back)
+    if mark > 0 then back = gcra_give_back_most(p, back, mark, now, at, shift) end
+    back = math.min(backlog, back)
+    backlog = backlog - back
+    if back > 0 then charged = back end
   end
   if backlog == 0 then
     redis.call('DEL', key)

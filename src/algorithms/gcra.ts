@@ -1,7 +1,13 @@
 import { toMilliseconds, toText } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import { checkInteger, MAX_UNITS } from '../validate.js';
-import { PairColumn, type AlgorithmDefinition, type Compiled, type Given } from './algorithm.js';
+import {
+  PairColumn,
+  type AlgorithmDefinition,
+  type Compiled,
+  type Given,
+  type Returned,
+} from './algorithm.js';
 
 /** All but `scale` in ticks, of which there are `scale` in a millisecond. */
 type GcraParams = {
@@ -21,6 +27,7 @@ type GcraParams = {
  * many ticks. Worst case in any window: burst + limit.
  */
 class GcraColumn extends PairColumn<GcraParams> {
+  override readonly drains = true;
   #backlog = 0;
 
   #write(slot: number, p: GcraParams, now: number, backlog: number): number {
@@ -63,25 +70,38 @@ class GcraColumn extends PairColumn<GcraParams> {
     this.remaining = Math.max(0, Math.floor((p.capacity - backlog) / p.increment));
   }
 
-  adjust(slot: number, p: GcraParams, units: number, mark: number, now: number, at: number): number {
+  adjust(slot: number, p: GcraParams, units: number, now: number, of: Returned | undefined): number {
     let backlog = this.#read(slot, p, now, true);
     // A debt is bounded: nobody waits longer than one window for a unit.
     const charged = Math.max(0, Math.min(units, Math.floor((p.ceiling - backlog) / p.increment)));
+    let back = 0;
     if (units > 0) {
       backlog += charged * p.increment;
     } else {
-      // What has drained already cannot be given back: that quota is the key's again.
-      let back = -units * p.increment;
-      // A mark is rounded up to a millisecond, in which the last of the charge may have drained.
-      const rounding = at === now || p.increment % p.scale === 0 ? 0 : p.scale - 1;
-      if (mark > 0) back = Math.max(0, Math.min(back, (mark - now) * p.scale - rounding));
-      backlog = Math.max(0, backlog - back);
+      back = Math.min(backlog, of ? this.#left(p, -units * p.increment, now, of) : -units * p.increment);
+      backlog -= back;
     }
     this.wait = 0;
     this.reset = this.#write(slot, p, now, backlog);
     if (backlog === 0) this.clear(slot);
     this.remaining = Math.max(0, Math.floor((p.capacity - backlog) / p.increment));
-    return charged;
+    return back > 0 ? back : charged;
+  }
+
+  /**
+   * What a charge surely has left: it drains when those before it have, or, at the earliest, from its beginning on. What has drained
+   * cannot be given back: that quota is the key's again.
+   */
+  #left(
+    { scale, increment }: GcraParams,
+    charge: number,
+    now: number,
+    { mark, at, shift }: Returned,
+  ): number {
+    // A mark is rounded up to a millisecond.
+    const rounding = increment % scale === 0 ? 0 : scale - 1;
+    const inTurn = (mark - now) * scale - rounding - shift;
+    return Math.max(0, Math.min(charge, Math.max(inTurn, charge - (now - at) * scale)));
   }
 
   sibling(slots: number): GcraColumn {

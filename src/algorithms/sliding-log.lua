@@ -135,6 +135,22 @@ local function sliding_log_give_back_oldest(key, log, units)
   log.before, log.live = (log.before + back) % 2 ^ 24, log.live - back
 end
 
+-- Adds to the units up to the ends of some runs, many at a time.
+local function sliding_log_shift_give_back(key, log, from, to, units)
+  while from <= to do
+    local slot = (log.head + from) % log.room
+    local many = math.min(to - from + 1, log.room - slot, 1000)
+    local text = redis.call('GETRANGE', key, 29 + 8 * slot, 28 + 8 * (slot + many))
+    local runs = {}
+    for i = 1, math.floor(#text / 8) do
+      local through = struct.unpack('>I3', text, 8 * i - 2)
+      runs[i] = string.sub(text, 8 * i - 7, 8 * i - 3) .. struct.pack('>I3', (through + units) % 2 ^ 24)
+    end
+    redis.call('SETRANGE', key, 29 + 8 * slot, table.concat(runs))
+    from = from + many
+  end
+end
+
 -- Gives back units that were admitted at a time.
 local function sliding_log_give_back(key, log, time, units)
   local newest = log.runs - 1
@@ -143,13 +159,15 @@ local function sliding_log_give_back(key, log, time, units)
   if at ~= time then return end
   local before = first > 0 and sliding_log_through(key, log, first - 1) or 0
   local back = math.min(units, (through - log.before) % 2 ^ 24 - before)
-  for i = first, newest do
-    local when, units_through = sliding_log_run(key, log, i)
-    local slot = 29 + 8 * ((log.head + i) % log.room)
-    local run = struct.pack('>I5I3', when - log.base, (units_through - back) % 2 ^ 24)
-    redis.call('SETRANGE', key, slot, run)
+  -- Those behind it end with fewer units; or, where these are fewer runs, those before it with more, as with more before the oldest.
+  if 2 * first > newest then
+    sliding_log_shift_give_back(key, log, first, newest, -back)
+    log.last = (log.last - back) % 2 ^ 24
+  else
+    sliding_log_shift_give_back(key, log, 0, first - 1, back)
+    log.before = (log.before + back) % 2 ^ 24
   end
-  log.last, log.live = (log.last - back) % 2 ^ 24, log.live - back
+  log.live = log.live - back
   -- The log ends with its last unit.
   while log.runs > 1 and sliding_log_through(key, log, log.runs - 2) == log.live do log.runs = log.runs - 1 end
   log.newest = sliding_log_run(key, log, log.runs - 1)

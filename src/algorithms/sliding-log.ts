@@ -1,6 +1,6 @@
 import { toText } from '../duration.js';
 import { checkInteger } from '../validate.js';
-import { Column, type AlgorithmDefinition } from './algorithm.js';
+import { Column, type AlgorithmDefinition, type Returned } from './algorithm.js';
 
 type SlidingLogParams = {
   readonly limit: number;
@@ -159,13 +159,13 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     log.stop = stop;
   }
 
-  adjust(slot: number, p: SlidingLogParams, units: number, mark: number, now: number): number {
+  adjust(slot: number, p: SlidingLogParams, units: number, now: number, of: Returned | undefined): number {
     this.#read(slot, p, now, true);
     const log = this.#log;
     const charged = Math.max(0, Math.min(units, MOST_UNITS - this.#live));
     if (charged > 0) this.commit(slot, p, charged, now);
-    else if (log && mark === 0) this.#giveBackOldest(log, -units);
-    else if (log) this.#giveBack(log, mark - p.window, -units);
+    else if (log && !of) this.#giveBackOldest(log, -units);
+    else if (log && of) this.#giveBack(log, of.mark - p.window, -units);
     if (log && charged === 0) {
       if (this.#live === 0) this.clear(slot);
       else this.#keep(log, log.times[this.#at(this.#runs - 1)]! + p.window);

@@ -124,7 +124,14 @@ function sliding_window.adjust(key, p, units, mark, now)
   local limit, segment, segments = p[1], p[2], p[3]
   local total, stop, older, newest = sliding_window_read(key, p, now, true)
   if not total then return nil, stop end
-  if type(older) == 'string' then older, newest = sliding_window_unpack(older, segments, total) end
+  if type(older) == 'string' then
+    local value = older
+    older, newest = sliding_window_unpack(value, segments, total)
+    if units < 0 and mark == stop and -units < newest then
+      redis.call('SETRANGE', key, 0, struct.pack(SLIDING_WINDOW_FORMAT[#value / (segments + 1)], total + units))
+      return math.max(0, limit - total - units), stop - now, 0
+    end
+  end
   local charged = math.max(0, math.min(units, 2 ^ 52 - total))
   if charged > 0 then
     if stop == 0 then stop = now + (segments + 1) * segment end

@@ -1,7 +1,14 @@
 import { toText } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import { checkInteger } from '../validate.js';
-import { Column, MOST_COUNTED, type AlgorithmDefinition, type Compiled, type Given } from './algorithm.js';
+import {
+  Column,
+  MOST_COUNTED,
+  type AlgorithmDefinition,
+  type Compiled,
+  type Given,
+  type Returned,
+} from './algorithm.js';
 
 type SlidingWindowParams = {
   readonly limit: number;
@@ -189,7 +196,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     this.reset = this.#end - now;
   }
 
-  adjust(slot: number, p: SlidingWindowParams, units: number, mark: number, now: number): number {
+  adjust(slot: number, p: SlidingWindowParams, units: number, now: number, of: Returned | undefined): number {
     const { limit, segment, segments } = p;
     this.#read(slot, p, now, true);
     if (this.#current) this.#unpack(slot);
@@ -202,7 +209,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     } else {
       // Back to the segment that was charged; without a mark, from the oldest on, which frees least.
       for (let i = segments; i >= 0; i--) {
-        if (mark !== 0 && mark !== this.#end - i * segment) continue;
+        if (of && of.mark !== this.#end - i * segment) continue;
         const count = i === 0 ? this.#newest : (older[i] ?? 0);
         const back = Math.min(count, -units);
         units += back;

@@ -1,31 +1,58 @@
 // Generated from the .lua files by npm run lua:build: edit those.
 export const lua = {
-  adjust: `local function reset_by(key)
+  adjust: `local function read_history(key)
+local history = {}
 local value = redis.call('GET', key)
 if value and redis.call('PEXPIRETIME', key) == -1 then
 redis.call('DEL', key)
-return 0
+elseif value then
+for number in string.gmatch(value, '%d+') do history[#history + 1] = tonumber(number) end
 end
-return tonumber(value) or 0
+if #history % 3 ~= 1 then history = { 0 } end
+return history
+end
+local function shift_of(history, charge)
+local shift = 0
+for i = 2, #history, 3 do
+if history[i] <= charge and charge <= history[i + 1] then shift = shift + history[i + 2] end
+end
+return shift
+end
+local function write_history(key, history, charge, ticks, stop)
+if #history > 3 * 64 then
+history[5], history[7] = math.min(history[2], history[5]), history[4] + history[7]
+for _ = 1, 3 do table.remove(history, 2) end
+end
+local numbers = {}
+for i, number in ipairs(history) do numbers[i] = string.format('%.0f', number) end
+numbers[#numbers + 1] = string.format('%.0f %.0f %.0f', charge, step, ticks)
+redis.call('SET', key, table.concat(numbers, ' '), 'PXAT', stop)
 end
 local policies, at = headgate_policies(3)
-local charged_by = tonumber(ARGV[2])
+local charge = tonumber(ARGV[2])
 local reply = { step }
 local filled = 1
 for i, policy in ipairs(policies) do
-local units, mark = tonumber(ARGV[at + 2 * i - 2]), tonumber(ARGV[at + 2 * i - 1])
-if units < 0 and charged_by > 0 and charged_by <= reset_by(KEYS[#policies + i]) then units = 0 end
-local remaining, reset, charged
+local units, mark, life = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+at = at + 3
+local returns = units < 0 and charge > 0
+local history = returns and read_history(KEYS[#policies + i])
+if history and history[1] >= charge then units = 0 end
+local remaining, reset, changed
 if units == 0 then
 local wait
 wait, remaining, reset = policy.look(KEYS[i], policy, 0, now, false)
 if not wait then return redis.error_reply(remaining) end
-charged = 0
 else
-remaining, reset, charged = policy.adjust(KEYS[i], policy, units, mark, now, math.floor(charged_by / 1000))
+local shift = history and policy.drains and shift_of(history, charge) or 0
+local time = math.floor(charge / 1000)
+remaining, reset, changed = policy.adjust(KEYS[i], policy, units, mark, now, time, shift)
 if not remaining then return redis.error_reply(reset) end
+if history and policy.drains and changed > 0 then
+write_history(KEYS[#policies + i], history, charge, changed, now + life)
 end
-reply[filled + 1] = charged
+end
+reply[filled + 1] = units > 0 and changed or 0
 filled = headgate_say(reply, filled + 1, 0, remaining, reset)
 end
 return reply
@@ -130,13 +157,14 @@ end
 end
 return math.max(0, held), stop
 end
-local function concurrency_until(key, now, stop, leaving)
-local from, at, many = string.format('(%.0f', now), 0, 16
+local function concurrency_until(key, now, stop, held, left)
+local at, many = 0, 16
+if redis.call('ZCOUNT', key, string.format('(%.0f', now), '+inf') == held then at, many, left = left, 1, 0 end
 while true do
-local leases = redis.call('ZRANGEBYSCORE', key, from, '+inf', 'WITHSCORES', 'LIMIT', at, many)
+local leases = redis.call('ZREVRANGE', key, at, at + many - 1, 'WITHSCORES')
 for i = 1, #leases, 2 do
-leaving = leaving - concurrency_units(leases[i])
-if leaving <= 0 then return math.min(stop, tonumber(leases[i + 1])) end
+left = left - concurrency_units(leases[i])
+if left < 0 then return math.min(stop, tonumber(leases[i + 1])) end
 end
 if #leases == 0 then return stop end
 at, many = at + many, 4 * many
@@ -150,15 +178,21 @@ local wait = 0
 if cost > limit then
 wait = -1
 elseif cost > 0 and held + cost > limit then
-wait = concurrency_until(key, now, stop, held + cost - limit) - now
+wait = concurrency_until(key, now, stop, held, limit - cost) - now
 end
 return wait, held < limit and limit - held or 0, stop == 0 and 0 or stop - now, held, stop
 end
 function concurrency.commit(key, p, cost, now, held, _, _, id)
-local till = now + p[2]
-redis.call('ZADD', key, till, id .. ':' .. cost, -held - cost, '#')
-redis.call('ZREMRANGEBYSCORE', key, 0, now)
-redis.call('PEXPIREAT', key, till)
+local till, member = now + p[2], id .. ':' .. cost
+redis.call('ZADD', key, till, member, -held - cost, '#')
+local kept = redis.pcall('PEXPIREAT', key, till)
+local swept = redis.pcall('ZREMRANGEBYSCORE', key, 0, now)
+local refused = type(kept) == 'table' and kept or type(swept) == 'table' and swept
+if refused then
+redis.call('ZREM', key, member)
+if held == 0 then redis.call('DEL', key) else redis.call('ZINCRBY', key, cost, '#') end
+error(refused)
+end
 return p[1] - held - cost, p[2]
 end
 function concurrency.adjust(key, p, _, _, now)
@@ -214,7 +248,7 @@ local key, policy = KEYS[base + i], policies[i]
 if policy.release then
 pcall(policy.release, key, policy, lease, cost, now)
 elseif admits(i) then
-pcall(policy.adjust, key, policy, -cost, now + reset[i], now, now)
+pcall(policy.adjust, key, policy, -cost, now + reset[i], now, now, 0)
 end
 end
 end
@@ -403,6 +437,10 @@ if stop == 0 then stop = now + p[2] end
 used = used + charged
 elseif stop ~= 0 and (mark == 0 or mark == stop) then
 used = math.max(0, used + units)
+if used > 0 then
+redis.call('INCRBY', key, units)
+return math.max(0, limit - used), stop - now, 0
+end
 end
 if used == 0 then
 if stop ~= 0 then redis.call('DEL', key) end
@@ -412,7 +450,7 @@ fixed_window_write(key, p, used, stop)
 return math.max(0, limit - used), stop - now, charged
 end
 `,
-  gcra: `local gcra = { params = 5 }
+  gcra: `local gcra = { params = 5, drains = true }
 local function gcra_write(key, p, now, backlog)
 local scale = p[1]
 local reset = math.ceil(backlog / scale)
@@ -461,7 +499,12 @@ backlog = backlog + cost * p[2]
 local reset = gcra_write(key, p, now, backlog)
 return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
 end
-function gcra.adjust(key, p, units, mark, now, at)
+local function gcra_give_back_most(p, charge, mark, now, at, shift)
+local rounding = p[2] % p[1] == 0 and 0 or p[1] - 1
+local in_turn = (mark - now) * p[1] - rounding - shift
+return math.max(0, math.min(charge, math.max(in_turn, charge - (now - at) * p[1])))
+end
+function gcra.adjust(key, p, units, mark, now, at, shift)
 local backlog, err = gcra_read(key, p, now, true)
 if not backlog then return nil, err end
 local charged = math.max(0, math.min(units, math.floor((p[5] - backlog) / p[2])))
@@ -469,9 +512,10 @@ if units > 0 then
 backlog = backlog + charged * p[2]
 else
 local back = -units * p[2]
-local rounding = (at == now or p[2] % p[1] == 0) and 0 or p[1] - 1
-if mark > 0 then back = math.max(0, math.min(back, (mark - now) * p[1] - rounding)) end
-backlog = math.max(0, backlog - back)
+if mark > 0 then back = gcra_give_back_most(p, back, mark, now, at, shift) end
+back = math.min(backlog, back)
+backlog = backlog - back
+if back > 0 then charged = back end
 end
 if backlog == 0 then
 redis.call('DEL', key)
@@ -504,7 +548,7 @@ local page, shadow = kernels[ARGV[at]], ARGV[at + 1] == '1'
 local policy
 policy, at = headgate_params(page, at + 2)
 policy.shadow, policy.look, policy.commit = shadow, page.look, page.commit
-policy.adjust, policy.release = page.adjust, page.release
+policy.adjust, policy.release, policy.drains = page.adjust, page.release, page.drains
 policies[i] = policy
 end
 return policies, at
@@ -512,12 +556,9 @@ end
 `,
   reset: `local count = #ARGV - 1
 for i = 1, count do
-local stop = redis.call('PEXPIRETIME', KEYS[i])
-if stop ~= -2 then
-stop = math.max(stop, now + ARGV[1 + i])
+local stop = math.max(redis.call('PEXPIRETIME', KEYS[i]), now + ARGV[1 + i])
 if stop > now then redis.call('SET', KEYS[count + i], string.format('%.0f', step), 'PXAT', stop) end
 redis.call('DEL', KEYS[i])
-end
 end
 return 1
 `,
@@ -633,6 +674,20 @@ log.head, log.runs = (log.head + head) % log.room, log.runs - head
 end
 log.before, log.live = (log.before + back) % 2 ^ 24, log.live - back
 end
+local function sliding_log_shift_give_back(key, log, from, to, units)
+while from <= to do
+local slot = (log.head + from) % log.room
+local many = math.min(to - from + 1, log.room - slot, 1000)
+local text = redis.call('GETRANGE', key, 29 + 8 * slot, 28 + 8 * (slot + many))
+local runs = {}
+for i = 1, math.floor(#text / 8) do
+local through = struct.unpack('>I3', text, 8 * i - 2)
+runs[i] = string.sub(text, 8 * i - 7, 8 * i - 3) .. struct.pack('>I3', (through + units) % 2 ^ 24)
+end
+redis.call('SETRANGE', key, 29 + 8 * slot, table.concat(runs))
+from = from + many
+end
+end
 local function sliding_log_give_back(key, log, time, units)
 local newest = log.runs - 1
 local first = sliding_log_first(log, function(i) return i == newest or sliding_log_run(key, log, i) >= time end)
@@ -640,13 +695,14 @@ local at, through = sliding_log_run(key, log, first)
 if at ~= time then return end
 local before = first > 0 and sliding_log_through(key, log, first - 1) or 0
 local back = math.min(units, (through - log.before) % 2 ^ 24 - before)
-for i = first, newest do
-local when, units_through = sliding_log_run(key, log, i)
-local slot = 29 + 8 * ((log.head + i) % log.room)
-local run = struct.pack('>I5I3', when - log.base, (units_through - back) % 2 ^ 24)
-redis.call('SETRANGE', key, slot, run)
+if 2 * first > newest then
+sliding_log_shift_give_back(key, log, first, newest, -back)
+log.last = (log.last - back) % 2 ^ 24
+else
+sliding_log_shift_give_back(key, log, 0, first - 1, back)
+log.before = (log.before + back) % 2 ^ 24
 end
-log.last, log.live = (log.last - back) % 2 ^ 24, log.live - back
+log.live = log.live - back
 while log.runs > 1 and sliding_log_through(key, log, log.runs - 2) == log.live do log.runs = log.runs - 1 end
 log.newest = sliding_log_run(key, log, log.runs - 1)
 end
@@ -775,7 +831,14 @@ function sliding_window.adjust(key, p, units, mark, now)
 local limit, segment, segments = p[1], p[2], p[3]
 local total, stop, older, newest = sliding_window_read(key, p, now, true)
 if not total then return nil, stop end
-if type(older) == 'string' then older, newest = sliding_window_unpack(older, segments, total) end
+if type(older) == 'string' then
+local value = older
+older, newest = sliding_window_unpack(value, segments, total)
+if units < 0 and mark == stop and -units < newest then
+redis.call('SETRANGE', key, 0, struct.pack(SLIDING_WINDOW_FORMAT[#value / (segments + 1)], total + units))
+return math.max(0, limit - total - units), stop - now, 0
+end
+end
 local charged = math.max(0, math.min(units, 2 ^ 52 - total))
 if charged > 0 then
 if stop == 0 then stop = now + (segments + 1) * segment end

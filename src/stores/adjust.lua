@@ -1,39 +1,71 @@
 -- Charges, even beyond what is left, or gives back.
 --
--- KEYS:  one per policy; then per policy the key of its reset, if what is given back is the charge of a known step
+-- KEYS:  one per policy; then per policy that of its history, if what is given back is the charge of a known step: the step of the
+--        last reset (0: none), then for each charge that a bucket gave back its step, that of the return, and its ticks
 -- ARGV:  deadline (see common.lua), step of the charge that is given back (0: of none in particular), count of policies;
---        per policy: kernel, '0', its params; then per policy its units (< 0: give back) and its mark
+--        per policy: kernel, '0', its params; then per policy its units (< 0: give back), its mark, how long a charge counts (ms)
 -- Reply: step, then per policy the units charged, and its verdict (see headgate_say in common.lua), which admits
 
--- The step of the last reset of which a key tells.
-local function reset_by(key)
+-- What happened to a key since it was charged; without a TTL it is none.
+local function read_history(key)
+  local history = {}
   local value = redis.call('GET', key)
   if value and redis.call('PEXPIRETIME', key) == -1 then
     redis.call('DEL', key)
-    return 0
+  elseif value then
+    for number in string.gmatch(value, '%d+') do history[#history + 1] = tonumber(number) end
   end
-  return tonumber(value) or 0
+  if #history % 3 ~= 1 then history = { 0 } end
+  return history
+end
+
+-- By how many ticks a charge has moved forward, as charges before it were given back.
+local function shift_of(history, charge)
+  local shift = 0
+  for i = 2, #history, 3 do
+    if history[i] <= charge and charge <= history[i + 1] then shift = shift + history[i + 2] end
+  end
+  return shift
+end
+
+-- Of more than 64 returns the two oldest become one.
+local function write_history(key, history, charge, ticks, stop)
+  if #history > 3 * 64 then
+    history[5], history[7] = math.min(history[2], history[5]), history[4] + history[7]
+    for _ = 1, 3 do table.remove(history, 2) end
+  end
+  local numbers = {}
+  for i, number in ipairs(history) do numbers[i] = string.format('%.0f', number) end
+  numbers[#numbers + 1] = string.format('%.0f %.0f %.0f', charge, step, ticks)
+  redis.call('SET', key, table.concat(numbers, ' '), 'PXAT', stop)
 end
 
 local policies, at = headgate_policies(3)
-local charged_by = tonumber(ARGV[2])
+local charge = tonumber(ARGV[2])
 local reply = { step }
 local filled = 1
 for i, policy in ipairs(policies) do
-  local units, mark = tonumber(ARGV[at + 2 * i - 2]), tonumber(ARGV[at + 2 * i - 1])
+  local units, mark, life = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  at = at + 3
+  local returns = units < 0 and charge > 0
+  local history = returns and read_history(KEYS[#policies + i])
   -- What was reset since has been given back already, and what is charged now are others' units.
-  if units < 0 and charged_by > 0 and charged_by <= reset_by(KEYS[#policies + i]) then units = 0 end
-  local remaining, reset, charged
+  if history and history[1] >= charge then units = 0 end
+  local remaining, reset, changed
   if units == 0 then
     local wait
     wait, remaining, reset = policy.look(KEYS[i], policy, 0, now, false)
     if not wait then return redis.error_reply(remaining) end
-    charged = 0
   else
-    remaining, reset, charged = policy.adjust(KEYS[i], policy, units, mark, now, math.floor(charged_by / 1000))
+    local shift = history and policy.drains and shift_of(history, charge) or 0
+    local time = math.floor(charge / 1000)
+    remaining, reset, changed = policy.adjust(KEYS[i], policy, units, mark, now, time, shift)
     if not remaining then return redis.error_reply(reset) end
+    if history and policy.drains and changed > 0 then
+      write_history(KEYS[#policies + i], history, charge, changed, now + life)
+    end
   end
-  reply[filled + 1] = charged
+  reply[filled + 1] = units > 0 and changed or 0
   filled = headgate_say(reply, filled + 1, 0, remaining, reset)
 end
 return reply

@@ -3,6 +3,7 @@ import { HeadgateError } from '../errors.js';
 import type { Commands, Done } from './clients.js';
 import { OVER, StoreTime } from './deadline.js';
 import type { Script } from './scripts.js';
+import { stepAfter } from './step.js';
 import type { Clock, Subject } from './store.js';
 
 /** What a late call is refused with; it has changed nothing. */
@@ -167,9 +168,7 @@ const steps = new WeakMap<Clock, number>();
 
 /** A step by a clock for tests: calls within one of its milliseconds are told apart by their order in this process. */
 function stepBy(clock: Clock): number {
-  const first = clock() * 1000;
-  const last = steps.get(clock) ?? 0;
-  const step = last >= first && last < first + 999 ? last + 1 : first;
+  const step = stepAfter(steps.get(clock) ?? 0, clock());
   steps.set(clock, step);
   return step;
 }

@@ -34,7 +34,7 @@ local function undo(base, last, cost, lease)
     if policy.release then
       pcall(policy.release, key, policy, lease, cost, now)
     elseif admits(i) then
-      pcall(policy.adjust, key, policy, -cost, now + reset[i], now, now)
+      pcall(policy.adjust, key, policy, -cost, now + reset[i], now, now, 0)
     end
   end
 end

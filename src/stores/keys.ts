@@ -39,7 +39,7 @@ export function escapeName(name: string): string {
 /** The tag of bans. */
 export const BAN_TAG = 'b1';
 
-/** The tag of a policy's last reset of a key. */
+/** The tag of what was reset or given back of a policy's state of a key: see adjust.lua. */
 const RESET_TAG = 'r1';
 
 /**
@@ -69,11 +69,13 @@ export class KeyMaker {
     return this.#head + escapeKey(key) + this.#ban;
   }
 
-  /** The keys of all policies; `resets`: then those of their last resets. */
-  policies(key: string, resets = false): string[] {
+  /** The keys of all policies; `histories`: then those of what was given back of them. */
+  policies(key: string, histories = false): string[] {
     const head = this.#head + escapeKey(key);
     const keys = this.#tails.map((tail) => head + tail);
-    return resets ? [...keys, ...this.#tails.map((tail) => `${head}}${RESET_TAG}:${tail.slice(1)}`)] : keys;
+    return histories
+      ? [...keys, ...this.#tails.map((tail) => `${head}}${RESET_TAG}:${tail.slice(1)}`)]
+      : keys;
   }
 }
 

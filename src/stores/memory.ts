@@ -16,6 +16,7 @@ import {
   type Subject,
 } from './store.js';
 import { WITHIN } from './page.js';
+import { stepAfter } from './step.js';
 import { Table } from './table.js';
 
 export interface MemoryStoreOptions {
@@ -68,8 +69,7 @@ class MemoryStore implements Store {
   readonly #onFull: MemoryStoreOptions['onFull'];
   readonly #tables = new Map<string, Table>();
   readonly #views = new WeakMap<PolicySet, View>();
-  /** The step of the last reset. */
-  #lastReset = 0;
+  #lastStep = 0;
   #lastSet: PolicySet | undefined;
   #lastView: View | undefined;
 
@@ -106,9 +106,8 @@ class MemoryStore implements Store {
     return view;
   }
 
-  /** Steps are put in order by time, and within a microsecond by the resets between them. */
   #step(now: number): number {
-    return Math.max(now * 1000, this.#lastReset + 1);
+    return (this.#lastStep = stepAfter(this.#lastStep, now));
   }
 
   decide({ set, key, cost, peek, lease }: Query): Reply {
@@ -138,7 +137,7 @@ class MemoryStore implements Store {
       } else if (admitted) commit(columns, set, slot, cost, now, lease);
       else struck = table.pageOf(slot).bans.strike(slot & WITHIN, ban!, now);
     }
-    if (slot !== 0 && !peek) table.deny(slot, columns.length, deniedUntil(columns, set, now));
+    if (slot !== 0 && !peek) table.deny(slot, deniedUntil(columns, set, now));
     return { now, step: this.#step(now), ban: struck === 0 ? 0 : -struck, verdicts: verdictsOf(columns) };
   }
 
@@ -161,18 +160,24 @@ class MemoryStore implements Store {
     let slot = view.find(key);
     if (slot === 0 && units.some((each) => each > 0)) slot = view.table.create(now);
     const columns = view.columns(slot);
+    const { returns } = view.table;
+    const step = this.#step(now);
     const done = columns.map((column, i) => {
-      const { id, params } = set.policies[i]!;
-      const gone = units[i]! < 0 && charged && view.table.resets.since(id, key, charged.step);
-      if (slot === 0 || gone || units[i] === 0) {
+      const { id, life, params } = set.policies[i]!;
+      const of = units[i]! < 0 ? charged : undefined;
+      if (slot === 0 || units[i] === 0 || (of && returns.isReset(id, key, of.step))) {
         column.look(slot & WITHIN, params, 0, now, false);
         return 0;
       }
-      const at = Math.floor((charged?.step ?? 0) / 1000);
-      return column.adjust(slot & WITHIN, params, units[i]!, charged?.marks[i] ?? 0, now, at);
+      const shift = of ? returns.shift(id, key, of.step) : 0;
+      const returned = of && { mark: of.marks[i]!, at: Math.floor(of.step / 1000), shift };
+      const amount = column.adjust(slot & WITHIN, params, units[i]!, now, returned);
+      if (of && column.drains && amount > 0)
+        returns.note(id, key, { from: of.step, to: step, amount }, now, life);
+      return units[i]! > 0 ? amount : 0;
     });
-    if (slot !== 0) view.table.deny(slot, columns.length, deniedUntil(columns, set, now));
-    return { now, step: this.#step(now), ban: 0, verdicts: verdictsOf(columns), charged: done };
+    if (slot !== 0) view.table.deny(slot, deniedUntil(columns, set, now));
+    return { now, step, ban: 0, verdicts: verdictsOf(columns), charged: done };
   }
 
   lease({ set, key, lease, action }: LeaseChange): boolean {
@@ -192,20 +197,19 @@ class MemoryStore implements Store {
       held &&= done;
     });
     look(columns, set, slot, 0, now, false);
-    view.table.deny(slot, columns.length, deniedUntil(columns, set, now));
+    view.table.deny(slot, deniedUntil(columns, set, now));
     return held;
   }
 
   reset({ set, key }: Subject): void {
     const now = this.#clock();
     const view = this.#view(set, now);
+    const step = this.#step(now);
+    for (const { id, life } of set.policies) view.table.returns.reset(id, key, step, now, life);
     const slot = view.find(key);
     if (slot === 0) return;
-    const step = (this.#lastReset = this.#step(now));
-    for (const { id, life } of set.policies) view.table.resets.note(id, key, step, now, life);
     const columns = view.columns(slot);
     for (const column of columns) column.clear(slot & WITHIN);
-    view.table.deny(slot, columns.length, 0);
   }
 
   ban({ set, key }: Subject, duration: number): void {

@@ -22,7 +22,7 @@ local function headgate_policies(at)
     local policy
     policy, at = headgate_params(page, at + 2)
     policy.shadow, policy.look, policy.commit = shadow, page.look, page.commit
-    policy.adjust, policy.release = page.adjust, page.release
+    policy.adjust, policy.release, policy.drains = page.adjust, page.release, page.drains
     policies[i] = policy
   end
   return policies, at

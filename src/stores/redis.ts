@@ -165,7 +165,8 @@ class RedisStore implements Store {
       const plan = this.#plan(set);
       const keys = plan.keys.policies(key, charged !== undefined);
       const args = [DEADLINE, String(charged?.step ?? 0), ...plan.adjustArgs];
-      for (let i = 0; i < units.length; i++) args.push(String(units[i]), String(charged?.marks[i] ?? 0));
+      for (const [i, { life }] of set.policies.entries())
+        args.push(String(units[i]), String(charged?.marks[i] ?? 0), String(life));
       return decodeChange(await this.#run(plan.adjust, change, keys, args), units.length);
     });
   }

@@ -36,7 +36,7 @@ function pageOf(name: ScriptName, kernel: Kernel): string {
 function solePage(kernel: Kernel): string {
   return pageOf('evaluate-single', kernel)
     .replace(
-      /^local \w+ = \{ params = (\d+) \}$/m,
+      /^local \w+ = \{ params = (\d+)[^}]*\}$/m,
       'local page_look, page_commit, page_charge\nlocal page_params = $1',
     )
     .replace(/^function \w+\.(\w+)\(/gm, 'function page_$1(');

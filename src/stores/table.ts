@@ -4,7 +4,7 @@ import type { CompiledPolicy } from '../policy.js';
 import { warnOnce } from '../warnings.js';
 import { fingerprint, takeFingerprint } from './fingerprint.js';
 import { Page, PAGE_BITS, WITHIN } from './page.js';
-import { Resets } from './resets.js';
+import { Returns } from './returns.js';
 
 /** How many slots a new key looks at, to find some that are as good as new. */
 const SWEPT = 2;
@@ -35,7 +35,7 @@ export class Table {
   readonly #policies: CompiledPolicy[] = [];
   /** Lists of policies that decide together, by their numbers. */
   readonly #selections: (readonly number[])[] = [];
-  readonly resets = new Resets();
+  readonly returns = new Returns();
   /** How its limiters ban, if they do. */
   ban: CompiledBan | undefined;
   /** Denials are remembered to the second, from here on: half of what 32 bits reach lies before it. */
@@ -148,16 +148,14 @@ export class Table {
   }
 
   /**
-   * Remembers until when a slot is denied (ms; 0: it is not): so long it is not evicted.
-   *
-   * @param policies how many policies say so; if there are others (tiers), what they said stays
+   * Remembers until when a slot is denied (ms; 0: it is not): so long it is not evicted. What was said before stays: it may have been
+   * said of another cost, or by the policies of another tier.
    */
-  deny(slot: number, policies: number, until: number): void {
+  deny(slot: number, until: number): void {
+    if (until === 0) return;
     const page = this.pageOf(slot);
-    const known = page.deniedUntil(slot & WITHIN);
-    if (until === 0 && known === 0) return;
-    const seconds = until === 0 ? 0 : Math.max(0, Math.ceil((until - this.#epoch) / 1000));
-    if (policies === this.#policies.length || seconds > known) page.deny(slot & WITHIN, seconds);
+    const seconds = Math.max(0, Math.ceil((until - this.#epoch) / 1000));
+    if (seconds > page.deniedUntil(slot & WITHIN)) page.deny(slot & WITHIN, seconds);
   }
 
   /** The page of the key whose fingerprint was taken last. */

@@ -199,6 +199,106 @@ for (const [name, createStore] of Object.entries(stores)) {
       }
     });
 
+    it('a bucket: of several charges, what has drained of one is gone, whichever is given back first', async () => {
+      for (const algorithm of ['token-bucket', 'leaky-bucket', 'gcra'] as const) {
+        for (const later of [0, 1]) {
+          const clock = new TestClock();
+          const limiter = limiterOn(createStore(clock.read), { algorithm, limit: 100, window: 100_000 });
+          const first = await limiter.consume('k', { cost: 50 });
+          clock.now += later;
+          const second = await limiter.consume('k', { cost: 50 });
+          await first.cancel();
+          clock.now += 50_000;
+          await limiter.consume('k', { cost: 100 });
+          await second.cancel();
+          expect((await limiter.peek('k')).remaining, algorithm).to.equal(0);
+        }
+      }
+    });
+
+    it('buckets: whatever is given back in whatever order, never more is left than without it', () =>
+      fc.assert(
+        fc.asyncProperty(
+          policyOf('token-bucket', ranges),
+          fc.array(
+            fc.oneof(
+              fc.record({ do: fc.constant('wait' as const), ms: fc.constantFrom(1, 20, 130, 700) }),
+              fc.record({
+                do: fc.constantFrom('keep' as const, 'extra' as const),
+                cost: fc.constantFrom(1, 2, 5),
+              }),
+              fc.record({ do: fc.constant('back' as const), which: fc.nat(9) }),
+            ),
+            { minLength: 10, maxLength: 50, size: 'max' },
+          ),
+          async (policy, steps) => {
+            const { clock, real, never } = new Worlds(createStore, [policy]);
+            const extras: Decision[] = [];
+            for (const each of steps) {
+              if (each.do === 'wait') clock.now += each.ms;
+              else if (each.do === 'back')
+                await extras.splice(each.which % Math.max(1, extras.length), 1)[0]?.cancel();
+              else if ((await real.peek('k', { cost: each.cost })).allowed) {
+                const decision = await real.consume('k', { cost: each.cost });
+                if (each.do === 'extra') extras.push(decision);
+                else await never.consume('k', { cost: each.cost });
+              }
+            }
+            for (const extra of extras) await extra.cancel();
+            const [is, was] = [await real.peek('k', { cost: 0 }), await never.peek('k', { cost: 0 })];
+            expect(is.resetAfterMs).to.be.at.least(was.resetAfterMs);
+          },
+        ),
+        runs(name, 300, 15),
+      ));
+
+    it('a reset counts also where nothing was left to reset', async () => {
+      const clock = new TestClock();
+      const limiter = limiterOn(createStore(clock.read), {
+        algorithm: 'token-bucket',
+        limit: 5,
+        window: 10_000,
+      });
+      const mine = await limiter.consume('k', { cost: 3 });
+      await limiter.refund('k', 3);
+      await limiter.reset('k');
+      await limiter.consume('k', { cost: 3 });
+      await mine.cancel();
+      expect((await limiter.peek('k')).remaining).to.equal(2);
+    });
+
+    it('a reset reaches the tiers, too', async () => {
+      const limiter = limiterOn(createStore(new TestClock().read), { limit: 5, window: 60_000 });
+      const tier = limiter.compile([{ algorithm: 'token-bucket', limit: 10, window: 60_000 }]);
+      await limiter.decide('k', 10, tier);
+      await limiter.reset('k');
+      expect(await limiter.decide('k', 0, tier)).to.include({ remaining: 10 });
+    });
+
+    it('sliding-log: a unit from anywhere in a long log', async () => {
+      const clock = new TestClock();
+      const limiter = limiterOn(createStore(clock.read), {
+        algorithm: 'sliding-log',
+        limit: 5_000,
+        window: 60_000,
+      });
+      const charged: Decision[] = [];
+      for (let i = 0; i < 2_500; i++) {
+        clock.now += i % 3 === 0 ? 0 : 1;
+        charged.push(await limiter.consume('k', { cost: 2 }));
+      }
+      expect((await limiter.peek('k')).remaining).to.equal(0);
+      for (const [i, which] of [0, 2_499, 700, 1_900, 1].entries()) {
+        await charged[which]!.settle(1);
+        expect((await limiter.peek('k')).remaining).to.equal(i + 1);
+      }
+      // All have left at their own times: nothing was moved.
+      const { resetAfterMs } = await limiter.peek('k', { cost: 0 });
+      expect(resetAfterMs).to.equal(60_000);
+      clock.now += 60_000 - 1;
+      expect((await limiter.peek('k')).remaining).to.equal(5_000 - 3);
+    });
+
     it('sliding-log: the units of the charge, not the oldest', async () => {
       const clock = new TestClock();
       const limiter = limiterOn(createStore(clock.read), {
