@@ -1,0 +1,84 @@
+// What CONTRIBUTING.md promises to who runs the tests.
+import { execFile } from 'node:child_process';
+import { expect } from 'chai';
+import { Redis } from 'ioredis';
+import { root } from '../scripts/lib/run.mjs';
+import { startServer, type TestServer } from './support/servers.js';
+
+/** A machine where neither server is installed, nor may be. */
+const bare = { REDIS_SERVER: '/nowhere', VALKEY_SERVER: '/nowhere', HEADGATE_APT: 'no' };
+
+function node(args: readonly string[], env: NodeJS.ProcessEnv) {
+  return new Promise<{ passed: boolean; output: string }>((resolve) => {
+    execFile(
+      process.execPath,
+      args,
+      { cwd: root, env: { ...process.env, ...env } },
+      (error, stdout, stderr) => resolve({ passed: error === null, output: stdout + stderr }),
+    );
+  });
+}
+
+const mocha = (file: string, env: NodeJS.ProcessEnv) => node(['node_modules/mocha/bin/mocha.js', file], env);
+
+describe('without servers', function () {
+  this.timeout(60_000);
+
+  it('a test file that asks for none runs', async () => {
+    const { passed, output } = await mocha('test/http/client-key.test.ts', bare);
+    expect(passed, output).to.be.true;
+  });
+
+  it('the unit tests of a file run in memory', async () => {
+    const { passed, output } = await node(['scripts/test.mjs', '--unit', 'test/laws/charge.test.ts'], bare);
+    expect(passed, output).to.be.true;
+    expect(output).to.contain('on memory').and.not.contain('on redis');
+  });
+
+  it('npm test says what is missing, all at once', async () => {
+    const { passed, output } = await node(['scripts/test.mjs'], { ...bare, CHROMIUM: '/nowhere' });
+    expect(passed).to.be.false;
+    for (const variable of ['REDIS_SERVER', 'VALKEY_SERVER', 'CHROMIUM'])
+      expect(output).to.contain(`${variable}=/nowhere is not an executable file`);
+  });
+
+  it('a test that needs one says so', async () => {
+    const { passed, output } = await mocha('test/redis/leases.test.ts', { HEADGATE_SERVERS: 'none' });
+    expect(passed).to.be.false;
+    expect(output).to.contain('This test needs a redis server');
+  });
+});
+
+describe('REDIS_URL and VALKEY_URL', function () {
+  this.timeout(60_000);
+  let server: TestServer;
+  before(async () => (server = await startServer('redis')));
+  after(() => server.stop());
+
+  const given = () => ({ ...bare, REDIS_URL: server.url, VALKEY_URL: server.url });
+
+  it('name servers that the tests use', async () => {
+    const { passed, output } = await mocha('test/laws/charge.test.ts', given());
+    expect(passed, output).to.be.true;
+    expect(output).to.contain('on redis');
+  });
+
+  it('name none that holds keys: those stay', async () => {
+    const client = new Redis(server.port);
+    await client.set('key', 'value', 'EX', 60);
+    const { passed, output } = await mocha('test/laws/charge.test.ts', given());
+    const left = await client.get('key');
+    client.disconnect();
+    expect(passed).to.be.false;
+    expect(output).to.contain('this server holds keys');
+    expect(left).to.equal('value');
+  });
+
+  it('name none elsewhere, and none that does not answer', async () => {
+    for (const url of ['redis://example.com', 'redis://127.0.0.1:6379/3', 'redis://127.0.0.1:1']) {
+      const { passed, output } = await mocha('test/laws/charge.test.ts', { ...given(), REDIS_URL: url });
+      expect(passed, url).to.be.false;
+      expect(output).to.contain(`REDIS_URL=${url}: `);
+    }
+  });
+});
