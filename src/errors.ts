@@ -1,4 +1,5 @@
 import type { Decision } from './decision.js';
+import { printableJson } from './printable.js';
 
 /** Every code that an error of Headgate can carry; `docs/errors.md` has a section for each. */
 export type ErrorCode =
@@ -35,14 +36,19 @@ export class HeadgateError extends Error {
   }
 }
 
+/** As JSON, safe to write to a terminal. */
+function quoted(value: unknown): string {
+  return printableJson(JSON.stringify(value));
+}
+
 /** Renders any value in a message: short, and never throwing on odd input. */
 export function show(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(value.length > 80 ? `${value.slice(0, 80)}…` : value);
+  if (typeof value === 'string') return quoted(value.length > 80 ? `${value.slice(0, 80)}…` : value);
   if (typeof value === 'function') return 'a function';
   if (typeof value === 'bigint') return `${value}n`;
   if (typeof value !== 'object' || value === null) return String(value);
   try {
-    const text = JSON.stringify(value);
+    const text = quoted(value);
     return text.length > 80 ? `${text.slice(0, 80)}…` : text;
   } catch {
     return 'an object';

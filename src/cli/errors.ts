@@ -60,7 +60,9 @@ export function reportOf(error: unknown): Report {
     return { code: error.code, message: error.message, exitCode: exitCodeOf(error) };
   }
   const message = error instanceof Error ? error.message : String(error);
-  return { code: 'FAILED', message, exitCode: EXIT.failed };
+  // A server quotes what it was sent with a command that it does not know: of AUTH, the password.
+  const discreet = message.replace(/,? with args beginning with:.*/s, '');
+  return { code: 'FAILED', message: discreet, exitCode: EXIT.failed };
 }
 
 function exitCodeOf({ code }: HeadgateError): number {

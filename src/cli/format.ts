@@ -1,4 +1,5 @@
 import Table from 'cli-table3';
+import { printable as escaped } from '../printable.js';
 import type { Io } from './io.js';
 
 const UNITS: readonly [string, number][] = [
@@ -24,9 +25,7 @@ export function duration(ms: number): string {
 
 /** A text that users chose, safe to write to a terminal, on one line, at most `longest` characters. */
 export function printable(text: string, longest = 60): string {
-  const safe = text
-    .toWellFormed()
-    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0)!.toString(16)}}`);
+  const safe = escaped(text);
   const characters = [...safe];
   return characters.length > longest ? `${characters.slice(0, longest - 1).join('')}…` : safe;
 }

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import pc from 'picocolors';
+import { printableJson } from '../printable.js';
 
 /** What a command reads and writes; tests pass their own. */
 export interface Streams {
@@ -50,10 +51,10 @@ export async function write({ stdout }: Io, text: string): Promise<void> {
 
 /** Writes one JSON document, on several lines. */
 export function writeJson(io: Io, value: unknown): Promise<void> {
-  return write(io, `${JSON.stringify(value, null, 2)}\n`);
+  return write(io, `${printableJson(JSON.stringify(value, null, 2))}\n`);
 }
 
 /** Writes one line of JSON Lines. */
 export function writeJsonLine(io: Io, value: unknown): Promise<void> {
-  return write(io, `${JSON.stringify(value)}\n`);
+  return write(io, `${printableJson(JSON.stringify(value))}\n`);
 }

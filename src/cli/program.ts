@@ -9,6 +9,7 @@ import * as reset from './commands/reset.js';
 import * as suggest from './commands/suggest.js';
 import * as unban from './commands/unban.js';
 import { EXIT, reportOf } from './errors.js';
+import { printableJson, printableLines } from '../printable.js';
 import { createIo, type Io, type Streams } from './io.js';
 
 /** In the order of the help. */
@@ -45,8 +46,24 @@ function asksForJson(args: readonly string[]): boolean {
   return (end === -1 ? args : args.slice(0, end)).includes('--json');
 }
 
+/** What commander does not declare. */
+const { unknownOption } = Command.prototype as unknown as {
+  unknownOption(this: Command, flag: string): void;
+};
+
+/** A command that does not quote the value of an option that it does not know: it may be a password. */
+class DiscreetCommand extends Command {
+  override createCommand(name?: string): Command {
+    return new DiscreetCommand(name);
+  }
+
+  unknownOption(flag: string): void {
+    unknownOption.call(this, /^(?:--[\w-]*|-.?)/u.exec(flag)![0]);
+  }
+}
+
 function createProgram(io: Io): Command {
-  const program = new Command('headgate')
+  const program = new DiscreetCommand('headgate')
     .description(
       'Looks at, and changes, the state that limiters keep in Redis or Valkey; finds limits in access logs.',
     )
@@ -79,7 +96,7 @@ function misread(error: CommanderError, program: Command, args: readonly string[
   const message =
     error.code === 'commander.help'
       ? `which command? ${program.commands.map((known) => known.name()).join(', ')}.`
-      : error.message.replace(/^error: /, '');
+      : withoutLogin(error.message.replace(/^error: /, ''));
   return tell({ code: 'USAGE', message: `${message}\nSee: ${help}` }, EXIT.usage, io);
 }
 
@@ -88,7 +105,15 @@ function fail(error: unknown, io: Io): number {
   return tell({ code, message }, exitCode, io);
 }
 
+/** Without the user and the password of a URL that stands where another word should. */
+function withoutLogin(message: string): string {
+  return message.replace(/\b((?:redis|valkey)s?:\/+)\S*@/gi, '$1...@');
+}
+
 function tell(report: { code: string; message: string }, exitCode: number, io: Io): number {
-  io.stderr.write(io.json ? `${JSON.stringify(report)}\n` : `headgate: ${report.message}\n`);
+  const text = io.json
+    ? printableJson(JSON.stringify(report))
+    : printableLines(`headgate: ${report.message}`);
+  io.stderr.write(`${text}\n`);
   return exitCode;
 }

@@ -1,3 +1,4 @@
+import { isIPv4, isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
 export type Address = ipaddr.IPv4 | ipaddr.IPv6;
@@ -5,15 +6,21 @@ export type Address = ipaddr.IPv4 | ipaddr.IPv6;
 /** The longest text of an address: a mapped one, written in full, and its zone. */
 const LONGEST = 64;
 
+/** Where IPv6 holds an IPv4 address in its last 32 bits: mapped (RFC 4291), and translated by NAT64 (RFC 6052). */
+const OF_IPV4 = ['::ffff:0:0', '64:ff9b::'].map((prefix) => ipaddr.IPv6.parse(prefix));
+
 /**
- * Reads an IP address; undefined if it is none. An IPv4 address mapped into IPv6 (`::ffff:10.0.0.1`) is the IPv4 one. Forms
- * of IPv4 that are not four decimal numbers (`10.1`, `0x0a000001`, `010.0.0.1`) are refused: not everyone reads them alike.
+ * Reads an IP address; undefined if it is none. An IPv4 address within IPv6 (`::ffff:10.0.0.1`, `64:ff9b::10.0.0.1`) is the
+ * IPv4 one. The zone is left out. Forms of IPv4 that are not four decimal numbers (`10.1`, `0x0a000001`, `010.0.0.1`) are
+ * refused, also within IPv6: not everyone reads them alike.
  */
 export function parseAddress(text: string): Address | undefined {
-  if (ipaddr.IPv4.isValidFourPartDecimal(text)) return ipaddr.IPv4.parse(text);
-  if (text.length > LONGEST || !ipaddr.IPv6.isValid(text)) return undefined;
-  const address = ipaddr.IPv6.parse(text);
-  return address.isIPv4MappedAddress() ? address.toIPv4Address() : address;
+  if (text.length > LONGEST) return undefined;
+  if (isIPv4(text)) return ipaddr.IPv4.parse(text);
+  if (!isIPv6(text)) return undefined;
+  const address = ipaddr.IPv6.parse(text.replace(/%.*/, ''));
+  const isOfIpv4 = OF_IPV4.some((prefix) => address.match(prefix, 96));
+  return isOfIpv4 ? new ipaddr.IPv4(address.toByteArray().slice(12)) : address;
 }
 
 /** What stands before a `/`, a `%`, a space or the end, if it has no letters; and if it has none but a to f. */

@@ -14,7 +14,7 @@ const MAPPED = '::ffff:';
 export type ClientKey = (ip: string | undefined) => string;
 
 /**
- * Makes keys of client addresses: an IPv4 address as it is, also where it comes mapped into IPv6; of an IPv6 address its
+ * Makes keys of client addresses: an IPv4 address as it is, also where it comes within IPv6 (mapped, NAT64); of an IPv6 address its
  * network, without the zone, in canonical form: a client has a whole network to change addresses in.
  *
  * @param subnet the network's prefix length: 1 to 128
@@ -22,8 +22,8 @@ export type ClientKey = (ip: string | undefined) => string;
 export function clientKeys(subnet: number): ClientKey {
   const known = new Map<string, string>();
   return (ip) => {
-    if (ip !== undefined && isIPv4(ip)) return ip;
     if (typeof ip !== 'string') throw noClientIp(ip);
+    if (isIPv4(ip)) return ip;
     let key = known.get(ip);
     if (key === undefined) {
       key = keyOf(ip, subnet);
@@ -57,7 +57,6 @@ function network(address: Address, subnet: number): string {
     const bits = Math.min(16, Math.max(0, subnet - 16 * i));
     return part & (0xffff << (16 - bits)) & 0xffff;
   });
-  delete address.zoneId;
   return subnet === 128 ? address.toRFC5952String() : `${address.toRFC5952String()}/${subnet}`;
 }
 

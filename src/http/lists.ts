@@ -58,7 +58,7 @@ export function parseEntry(where: string, entry: unknown): Network | string {
   const address = parseAddress(parts?.[1] ?? entry);
   if (address) {
     const bits = address.kind() === 'ipv4' ? 32 : 128;
-    // The prefix of a mapped network counts the 96 bits before the IPv4 address.
+    // The prefix of a network of mapped or NAT64 addresses counts the 96 bits before the IPv4 address.
     const mapped = bits === 32 && entry.includes(':') ? 96 : 0;
     const prefix = parts ? Number(parts[2]) - mapped : bits;
     if (prefix >= 0 && prefix <= bits) return { address, prefix };

@@ -179,6 +179,55 @@ describe('a command line that is wrong', () => {
       expect(stderr).to.not.contain('s3cret');
     }
   });
+
+  const misplaced: Record<string, { args: string[]; says: string }> = {
+    'of an option that is not known': {
+      args: ['list', '--reddis=redis://u:s3cret@h'],
+      says: "unknown option '--reddis'\n(Did you mean --redis?)",
+    },
+    'that contains a quotation mark': {
+      args: ['list', "--pasword=s'3'(Did you mean s3cret?)"],
+      says: "unknown option '--pasword'\n",
+    },
+    'of a short option': { args: ['list', '-predis://u:s3cret@h'], says: "unknown option '-p'\n" },
+    'of an option of the program': { args: ['--reddis=s3cret', 'list'], says: "unknown option '--reddis'" },
+    'of a switch': { args: ['list', '--cluster=s3cret'], says: "unknown option '--cluster'" },
+    'in place of a command': { args: ['redis://u:s3cret@h', 'list'], says: "'redis://...@h'" },
+    'beside the key': { args: ['unban', 'a', 'redis://u:s3cret@h'], says: 'too many arguments' },
+  };
+  for (const [what, { args, says }] of Object.entries(misplaced)) {
+    it(`never repeats a value ${what}`, async () => {
+      const { code, stderr } = await headgate(args);
+      expect(code).to.equal(2);
+      expect(stderr).to.contain(says).and.not.contain('s3cret');
+    });
+  }
+
+  it('never repeats a password that a server without AUTH quotes', async () => {
+    const server = await startServer('redis', { args: ['--rename-command', 'AUTH', ''] });
+    const redis = server.url.replace('://', '://u:s3cret@');
+    const { code, stderr } = await headgate(['list', '--redis', redis]);
+    await server.stop();
+    expect(code).to.equal(1);
+    expect(stderr).to.contain("unknown command 'AUTH'").and.not.contain('s3cret');
+  });
+
+  it('is quoted such that a terminal shows what it is', async () => {
+    const odd = '\u009b31m\u202egnp\u2028\u001b]0;x\u0007\u00ad\ud800.json';
+    for (const args of [
+      ['peek', 'a', '--name', 'n', '--policies', odd],
+      ['peek', 'a', '--name', 'n', '--policy', odd],
+      ['replay', odd, ...POLICY],
+      [odd],
+    ]) {
+      const { stderr } = await headgate(args);
+      expect(stderr).to.contain('\\u{9b}31m\\u{202e}gnp\\u{2028}');
+      expect(stderr).to.not.match(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}](?<!\n)/u);
+      const json = (await headgate(['--json', ...args])).stderr;
+      expect(json).to.not.match(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}](?<!\n)/u);
+      expect((JSON.parse(json) as { message: string }).message).to.contain('\u009b31m\u202egnp\u2028');
+    }
+  });
 });
 
 describe('help and version', () => {

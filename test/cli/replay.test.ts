@@ -249,6 +249,24 @@ describe('headgate replay', () => {
       expect(stdout).to.contain('\\u{1b}[2J\\u{202e}evil').and.to.contain('\\u{1b}]0;title\\u{7}');
       for (const c of ['\u001b', '\u0007', '\u202e']) expect(stdout).to.not.contain(c);
     });
+
+    it('names of files, and JSON, do not drive the terminal either', async () => {
+      const odd = 'a\u009b31m\u202e\u2028.log';
+      const user = 'eve\u009b2J\u202e\u2028\u{e0041}';
+      const file = logs.write(odd, [JSON.stringify({ time: at(0), user }), '\u009b2J']);
+      const args = [file, '--key', 'user', '--policy', '1/1m'];
+      const given = { cwd: logs.path };
+      const hidden = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
+      expect((await replay([...args, '--report', `${file}.html`])).stdout)
+        .to.contain('\\u{9b}31m')
+        .and.not.match(hidden);
+      expect((await headgate(['suggest', file, '--key', 'user'], given)).stdout)
+        .to.contain('\\u{9b}31m')
+        .and.not.match(hidden);
+      const { stdout } = await headgate(['--json', 'replay', ...args], given);
+      expect(stdout).to.not.match(hidden);
+      expect((JSON.parse(stdout) as { busiest: { key: string } }).busiest.key).to.equal(user);
+    });
   });
 
   describe('what is read', () => {

@@ -15,6 +15,7 @@ describe('allow and deny lists', () => {
       '10.0.0.0/8',
       '192.0.2.7',
       '::ffff:198.51.100.0/120',
+      '64:ff9b::203.0.113.0/120',
       '2001:db8::/33',
       '2001:0db8:ffff:0:0:0:0:0001',
       'fe80::1%eth0',
@@ -32,6 +33,12 @@ describe('allow and deny lists', () => {
       ['::ffff:11.1.2.3', undefined, false],
       ['198.51.100.9', undefined, true],
       ['198.51.101.9', undefined, false],
+      ['64:ff9b::198.51.100.9', undefined, true],
+      ['203.0.113.9', undefined, true],
+      ['64:ff9b::cb00:7109', undefined, true],
+      ['203.0.114.9', undefined, false],
+      ['::ffff:0xa.1.2.3', undefined, false],
+      ['::ffff:010.1.2.3', undefined, false],
       ['2001:db8:7fff::9', undefined, true],
       ['2001:DB8:7FFF::9', undefined, true],
       ['2001:db8:8000::9', undefined, false],
@@ -65,6 +72,18 @@ describe('allow and deny lists', () => {
     expect(sync(request, '10.0.0.1', undefined)).to.be.false;
     const async = compileList<typeof request>('allowList', async ({ admin }) => admin);
     expect(await async(request, undefined, undefined)).to.be.true;
+  });
+
+  it('reads an entry in linear time, whatever it is', () => {
+    for (const unit of ['0', ':', '1:', 'a:', '::', '.', '1.', '*.', ' ', '/', 'x', '-\n']) {
+      for (const end of ['', '!', '/x', ':1/z', '.0.0.1']) {
+        try {
+          compileList('denyList', [unit.repeat(500_000) + end]);
+        } catch (error) {
+          expect(error).to.have.property('code', 'HEADGATE_INVALID_OPTION');
+        }
+      }
+    }
   });
 
   describe('takes for a key', () => {
@@ -110,7 +129,14 @@ describe('allow and deny lists', () => {
         '10.0.0.0/8/8',
       ],
       ...['2001:db8::/129', 'fe80::/200', '2001:db8::1/', '1:2:3:4:5:6:7:8/x', '2001:db8:/32', '2001:db8/32'],
-      ...['::ffff:10.0.0.0/95', 'fe80::1%eth0/200'],
+      ...['::ffff:10.0.0.0/95', 'fe80::1%eth0/200', '64:ff9b::/64', '64:ff9b::10.0.0.0/129'],
+      ...[
+        '::ffff:010.0.0.1',
+        '::ffff:0x1.2.3.4',
+        '::010.0.0.1',
+        '64:ff9b::0x1.2.3.4',
+        '::ffff:010.0.0.0/104',
+      ],
       // Ranges, wildcards, ports, several, and what else stands beside one.
       ...[
         '1.2.3.4-9',

@@ -47,12 +47,16 @@ describe('clientKey', () => {
     );
   });
 
-  it('of an IPv4 address is itself, also where it comes mapped', () => {
+  it('of an IPv4 address is itself, also where it comes mapped or by NAT64', () => {
     fc.assert(
       fc.property(fc.ipV4(), subnets, (ip, subnet) => {
         const value = ip.split('.').reduce((sum, octet) => sum * 256 + Number(octet), 0);
         const mapped = `::ffff:${(value >>> 16).toString(16)}:${(value & 0xffff).toString(16)}`;
-        for (const form of [ip, `::ffff:${ip}`, `::FFFF:${ip}`, mapped, `0:0:0:0:0:ffff:${ip}`]) {
+        const nat64 = mapped.replace('::ffff:', '64:ff9b::');
+        for (const form of [
+          ...[ip, `::ffff:${ip}`, `::FFFF:${ip}`, mapped, `0:0:0:0:0:ffff:${ip}`, `::ffff:${ip}%eth0`],
+          ...[nat64, `64:ff9b::${ip}`, `0064:FF9B:0::${ip}`],
+        ]) {
           expect(clientKey(form, subnet), form).to.equal(ip);
         }
       }),
@@ -68,13 +72,28 @@ describe('clientKey', () => {
       ['2001:db8:0:1ff::1', 128, '2001:db8:0:1ff::1'],
       ['::1', undefined, '::/56'],
       ['fe80::1%eth0', 128, 'fe80::1'],
+      ['fe80::1%eth0.100', 128, 'fe80::1'],
+      // NAT64 with a prefix of a provider's own, and beside the well-known one.
+      ['64:ff9b:1::192.0.2.1', 48, '64:ff9b:1::/48'],
+      ['64:ff9b:0:0:1::', 96, '64:ff9b:0:0:1::/96'],
     ];
     for (const [ip, subnet, key] of rows) expect(clientKey(ip, subnet), ip).to.equal(key);
   });
 
   it('remembers a bounded number of addresses, and gives the same keys ever after', () => {
     const address = (i: number) => `2001:db8:${i.toString(16)}::1`;
-    const keys = Array.from({ length: 2500 }, (_, i) => clientKey(address(i), 48));
+    // What is remembered can be seen from here by its map alone.
+    const { set } = Map.prototype;
+    let most = 0;
+    Map.prototype.set = function (this: Map<unknown, unknown>, key: unknown, value: unknown) {
+      set.call(this, key, value);
+      if (key === lastAddress) most = Math.max(most, this.size);
+      return this;
+    };
+    let lastAddress = '';
+    const keys = Array.from({ length: 2500 }, (_, i) => clientKey((lastAddress = address(i)), 48));
+    Map.prototype.set = set;
+    expect(most).to.equal(1000);
     expect(new Set(keys)).to.have.property('size', 2500);
     expect(Array.from({ length: 2500 }, (_, i) => clientKey(address(i), 48))).to.deep.equal(keys);
   });
@@ -92,13 +111,33 @@ describe('clientKey', () => {
       '[::1]',
       '::1::',
     ];
-    for (const ip of [...others, '::ffff:1.2.3', '2001:db8::/32', 'x'.repeat(10_000), null, 5]) {
+    const within = ['010.0.0.1', '0x1.2.3.4', '1.2.3', '1.2.3.400'].flatMap((ip) => [
+      ...[`::ffff:${ip}`, `::FFFF:${ip}`, `0:0:0:0:0:ffff:${ip}`, `64:ff9b::${ip}`, `::${ip}`],
+    ]);
+    const types = [
+      null,
+      5,
+      Symbol('ip'),
+      ['1.2.3.4'],
+      ['::1'],
+      { toString: () => '1.2.3.4' },
+      () => '1.2.3.4',
+    ];
+    for (const ip of [
+      ...others,
+      ...within,
+      ...types,
+      '2001:db8::/32',
+      'x'.repeat(10_000),
+      '\u009b31m\u202e',
+    ]) {
       try {
         clientKey(ip as string);
       } catch (error) {
         const { code, message } = error as HeadgateError;
         expect(code).to.equal('HEADGATE_NO_CLIENT_IP');
         expect(message.length).to.be.lessThan(600);
+        expect(message).to.not.match(/[\p{Cc}\p{Cf}]/u);
         continue;
       }
       expect.fail(`${String(ip)} has a key`);

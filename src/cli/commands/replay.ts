@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { Policy } from '../../policy.js';
 import { usageError } from '../errors.js';
+import { printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addLimitsOptions, readOneLimits, type LimitsOptions } from '../limits.js';
 import { policyText } from '../policy-text.js';
@@ -57,7 +58,8 @@ async function replay(names: readonly string[], options: Options, io: Io): Promi
       ? writeJson(io, replayJson(result, logs.summaries, left))
       : write(io, replayText(result, logs.summaries, left, io)));
   });
-  if (report !== undefined && !io.json) await write(io, `\nThe report is in ${options.report}\n`);
+  if (report !== undefined && !io.json)
+    await write(io, `\nThe report is in ${printable(options.report!, Infinity)}\n`);
 }
 
 /** Policies of slots are left out of those that are replayed, unless there are no others. */

@@ -1,4 +1,4 @@
-import { columns, duration } from '../format.js';
+import { columns, duration, printable } from '../format.js';
 import type { Io } from '../io.js';
 import type { Policy } from '../../policy.js';
 import { policyText } from '../policy-text.js';
@@ -25,7 +25,7 @@ export function suggestText(
     alternativesTable(suggestions, found, io),
     `${bold(`All together, for ${keep} % of the clients`)}: ${deniedText(together, found)}`,
     bold(arrayOf(together.policies)),
-    `To check it:\n  ${command} ${together.policies.map((policy) => `--policy '${policyText(policy)}'`).join(' ')}`,
+    `To check it:\n  ${printable(command, Infinity)} ${together.policies.map((policy) => `--policy '${policyText(policy)}'`).join(' ')}`,
     logNotes(logs, found)
       .map((note) => dim(note))
       .join('\n'),
