@@ -110,8 +110,8 @@ describe('law 10: local denials', () => {
             } else {
               denials.forget(subject);
               if (action === 'refund' || action === 'charge') {
-                const units = action === 'refund' ? -cost : cost;
-                void store.adjust({ ...subject, units: [units], charged: undefined, degraded: undefined });
+                const units = set.policies.map(() => (action === 'refund' ? -cost : cost));
+                void store.adjust({ ...subject, units, charged: undefined, degraded: undefined });
               } else if (action === 'reset') void store.reset(subject);
               else void store.ban(subject, action === 'ban' ? 5_000 : 0);
               denials.forget(subject);

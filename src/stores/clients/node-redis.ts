@@ -92,8 +92,8 @@ export class NodeRedisCommands implements Commands {
   }
 }
 
-/** Room for any moment in ms. */
-const DIGITS = 16;
+/** Room for any moment in ms, and for a step in microseconds with its sign. */
+const DIGITS = 20;
 
 /**
  * An argument that is filled in when the client encodes it, for which it asks its length: the client writes a turn of the event
