@@ -299,6 +299,20 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await limiter.peek('k')).remaining).to.equal(5_000 - 3);
     });
 
+    it('of two debts each is given back for itself', async () => {
+      // A bucket carries one window of debt, and forgets what is beyond.
+      for (const algorithm of ['fixed-window', 'sliding-window', 'sliding-log'] as const) {
+        const limiter = limiterOn(createStore(new TestClock().read), { algorithm, limit: 10, window: 60_000 });
+        const [one, two] = [await limiter.consume('k'), await limiter.consume('k')];
+        await one.settle(1_000);
+        await two.settle(12);
+        await one.settle(0);
+        expect((await limiter.peek('k')).remaining, algorithm).to.equal(0);
+        await two.settle(9);
+        expect((await limiter.peek('k')).remaining, algorithm).to.equal(1);
+      }
+    });
+
     it('sliding-log: the units of the charge, not the oldest', async () => {
       const clock = new TestClock();
       const limiter = limiterOn(createStore(clock.read), {
