@@ -302,7 +302,11 @@ for (const [name, createStore] of Object.entries(stores)) {
     it('of two debts each is given back for itself', async () => {
       // A bucket carries one window of debt, and forgets what is beyond.
       for (const algorithm of ['fixed-window', 'sliding-window', 'sliding-log'] as const) {
-        const limiter = limiterOn(createStore(new TestClock().read), { algorithm, limit: 10, window: 60_000 });
+        const limiter = limiterOn(createStore(new TestClock().read), {
+          algorithm,
+          limit: 10,
+          window: 60_000,
+        });
         const [one, two] = [await limiter.consume('k'), await limiter.consume('k')];
         await one.settle(1_000);
         await two.settle(12);
