@@ -252,17 +252,14 @@ pcall(policy.adjust, key, policy, -cost, now + reset[i], now, now, 0)
 end
 end
 end
+local function run_plainly(commit, ...) return true, commit(...) end
 local function charge(base, cost, lease)
 local written = false
 for i = 1, count do
 if admits(i) then
-local key, policy = KEYS[base + i], policies[i]
-local done, left, after = true, nil, nil
-if written then
-done, left, after = pcall(policy.commit, key, policy, cost, now, a[i], b[i], c[i], lease)
-else
-left, after = policy.commit(key, policy, cost, now, a[i], b[i], c[i], lease)
-end
+local key, commit = KEYS[base + i], policies[i].commit
+local run = written and pcall or run_plainly
+local done, left, after = run(commit, key, policies[i], cost, now, a[i], b[i], c[i], lease)
 if not done then
 undo(base, i - 1, cost, lease)
 return type(left) == 'table' and left.err or left

@@ -39,19 +39,17 @@ local function undo(base, last, cost, lease)
   end
 end
 
+local function run_plainly(commit, ...) return true, commit(...) end
+
 -- Charges all policies of a request. If one cannot be written, those before it are given back, and its error is returned. What the
 -- first one fails with concerns the server (READONLY, OOM): it ends the script, so that clients see it.
 local function charge(base, cost, lease)
   local written = false
   for i = 1, count do
     if admits(i) then
-      local key, policy = KEYS[base + i], policies[i]
-      local done, left, after = true, nil, nil
-      if written then
-        done, left, after = pcall(policy.commit, key, policy, cost, now, a[i], b[i], c[i], lease)
-      else
-        left, after = policy.commit(key, policy, cost, now, a[i], b[i], c[i], lease)
-      end
+      local key, commit = KEYS[base + i], policies[i].commit
+      local run = written and pcall or run_plainly
+      local done, left, after = run(commit, key, policies[i], cost, now, a[i], b[i], c[i], lease)
       if not done then
         undo(base, i - 1, cost, lease)
         return type(left) == 'table' and left.err or left

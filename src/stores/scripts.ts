@@ -19,7 +19,7 @@ const localOf = (page: string): string => page.replaceAll('-', '_');
 /** The functions of a page that a script has no use for. */
 const UNUSED: Partial<Record<ScriptName, RegExp>> = {
   evaluate: /^function \w+\.charge\(/,
-  'evaluate-single': /^(local )?function (\w+\.adjust|\w+_give_back\w*)\(/,
+  'evaluate-single': /^(local )?function (\w+\.(adjust|release|renew)|\w+_(give_back\w*|holds))\(/,
 };
 
 function pageOf(name: ScriptName, kernel: Kernel): string {
