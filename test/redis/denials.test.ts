@@ -190,7 +190,9 @@ describe('law 10: local denials', () => {
     });
   });
 
-  describe('on redis', () => {
+  describe('on redis', function () {
+    // The server counts all calls: on a busy machine another test's last ones may be among them.
+    this.retries(2);
     const calls = async (): Promise<number> => {
       const stats = await clients.redis.info('commandstats');
       return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(stats)?.[1] ?? 0);
