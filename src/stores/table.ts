@@ -5,6 +5,7 @@ import { warnOnce } from '../warnings.js';
 import { fingerprint, takeFingerprint } from './fingerprint.js';
 import { Page, PAGE_BITS, WITHIN } from './page.js';
 import { Resets } from './resets.js';
+import { MOST_POLICIES, Selections, type Selection } from './selections.js';
 
 /** How many slots a new key looks at, to find some that are as good as new. */
 const SWEPT = 2;
@@ -32,9 +33,7 @@ export class Table {
   readonly #pages: Page[];
   /** The page of each ending of the keys' hashes: a power of two of them. */
   #directory: Page[];
-  readonly #policies: CompiledPolicy[] = [];
-  /** Lists of policies that decide together, by their numbers. */
-  readonly #selections: (readonly number[])[] = [];
+  readonly #selections = new Selections();
   readonly resets = new Resets();
   /** How its limiters ban, if they do. */
   ban: CompiledBan | undefined;
@@ -69,16 +68,20 @@ export class Table {
     return this.#unremembered;
   }
 
-  /** The number of a selection: of policies that decide together. */
-  select(policies: readonly CompiledPolicy[]): number {
-    const numbers = policies.map((policy) => this.#numberOf(policy));
-    const known = this.#selections.findIndex((selection) => String(selection) === String(numbers));
-    return known >= 0 ? known : this.#selections.push(numbers) - 1;
-  }
-
-  #numberOf(policy: CompiledPolicy): number {
-    const known = this.#policies.findIndex(({ id }) => id === policy.id);
-    return known >= 0 ? known : this.#policies.push(policy) - 1;
+  /**
+   * The policies of a set; undefined if there is no room for their state.
+   *
+   * @param onFreed is called if selections were freed: they must not be used any more
+   */
+  select(policies: readonly CompiledPolicy[], now: number, onFreed: () => void): Selection | undefined {
+    const found = this.#selections.select(policies, now);
+    if (found) return found;
+    const freed = this.#selections.free(now);
+    if (freed.selections.length > 0) {
+      for (const page of this.#pages) page.free(freed);
+      onFreed();
+    }
+    return this.#selections.select(policies, now);
   }
 
   /** A slot's page; the slot's number there is `slot & WITHIN`. */
@@ -87,15 +90,15 @@ export class Table {
   }
 
   /** The columns of a selection that have a slot, `slot & WITHIN` in each. */
-  columns(slot: number, selection: number): readonly Column[] {
+  columns(slot: number, { number, policies }: Selection): readonly Column[] {
     const page = this.pageOf(slot);
-    return (page.selections[selection] ??= this.#selections[selection]!.map((policy) => {
-      const { kernel, params } = this.#policies[policy]!;
-      return (page.columns[policy] ??= algorithms[kernel].createColumn(page.slots, params));
-    }));
+    return (page.selections[number] ??= policies.map(
+      ({ number, policy: { kernel, params } }) =>
+        (page.columns[number] ??= algorithms[kernel].createColumn(page.slots, params)),
+    ));
   }
 
-  /** A key's slot, or 0. @param selection whose state will be looked at */
+  /** A key's slot, or 0. @param selection whose state will be looked at: its number */
   find(key: string, selection: number): number {
     if (key === this.#lastKey) return this.#lastSlot;
     takeFingerprint(key);
@@ -147,6 +150,18 @@ export class Table {
     return Math.max(1000, this.#nextRoomAt - now);
   }
 
+  /** The same of policies, after `select` has found no room for them. */
+  roomForPoliciesIn(now: number): number {
+    return Math.max(1000, this.#selections.roomAt - now);
+  }
+
+  /** In place of `create`, where there is no room for the policies. */
+  refuse(): 0 {
+    this.#unremembered++;
+    warnTooManyPolicies();
+    return 0;
+  }
+
   /**
    * Remembers until when a slot is denied (ms; 0: it is not): so long it is not evicted.
    *
@@ -157,7 +172,7 @@ export class Table {
     const known = page.deniedUntil(slot & WITHIN);
     if (until === 0 && known === 0) return;
     const seconds = until === 0 ? 0 : Math.max(0, Math.ceil((until - this.#epoch) / 1000));
-    if (policies === this.#policies.length || seconds > known) page.deny(slot & WITHIN, seconds);
+    if (policies === this.#selections.size || seconds > known) page.deny(slot & WITHIN, seconds);
   }
 
   /** The page of the key whose fingerprint was taken last. */
@@ -288,5 +303,14 @@ function warnFull(maxKeys: number): void {
     'HEADGATE_STORE_FULL',
     `A memory store has no room for a new key: those that it keeps (maxKeys: ${maxKeys}) are denied or banned. ` +
       'What it does then is its option `onFull`. See docs/failure.md, "A memory store that is full".',
+  );
+}
+
+function warnTooManyPolicies(): void {
+  warnOnce(
+    'HEADGATE_TOO_MANY_POLICIES',
+    `A memory store has no room for another policy: it keeps the state of ${MOST_POLICIES} per limiter name. Policies are different if ` +
+      'their name, algorithm or window is; buckets, if their rate or burst is, too. Tell clients apart by their keys. See ' +
+      'docs/failure.md, "A memory store that is full".',
   );
 }
