@@ -6,6 +6,7 @@ import {
   type Change,
   type ChangeReply,
   type Health,
+  type Limiter,
   type Policy,
   type Query,
   type Reply,
@@ -121,6 +122,26 @@ describe('the failure policy', () => {
     await limiter.close();
   });
 
+  it('tells a limiter that is closed nothing more of a store that others still use', async () => {
+    const store = new TestStore();
+    const told: string[] = [];
+    const [closed, open] = ['closed', 'open'].map((name) =>
+      createLimiter({
+        ...{ name, store, policies: [POLICY], timeout: 20 },
+        onHealth: ({ state }) => told.push(`${name} ${state}`),
+      }),
+    ) as [Limiter, Limiter];
+    store.answer = fail;
+    await bringDown(open);
+    await closed.close();
+    store.answer = admit;
+    await until(async () => !(await open.consume('a')).degraded, 1000);
+    store.answer = fail;
+    await bringDown(open);
+    assert.deepEqual(told, ['closed down', 'open down', 'open up', 'open down']);
+    await open.close();
+  });
+
   it('does not pile up calls on a store that never answers', async () => {
     const store = new TestStore();
     const limiter = createLimiter({ store, policies: [POLICY], onStoreError: 'allow', timeout: 1 });
@@ -175,7 +196,10 @@ describe('the failure policy', () => {
       answer();
       await sleep(1);
       const turnedAway = mode === 'deny' || mode === 'throw';
-      assert.deepEqual(store.told.sort(), turnedAway ? ['adjust late -3,-3', 'release late'] : ['release late']);
+      assert.deepEqual(
+        store.told.sort(),
+        turnedAway ? ['adjust late -3,-3', 'release late'] : ['release late'],
+      );
       await limiter.close();
     });
   }
