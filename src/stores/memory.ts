@@ -1,5 +1,5 @@
 import { ConcurrencyColumn } from '../algorithms/concurrency.js';
-import { algorithms, type Column } from '../algorithms/index.js';
+import type { Column } from '../algorithms/index.js';
 import { checkChoice, checkFunction, checkInteger, checkShape } from '../validate.js';
 import { UP, type Health } from './breaker.js';
 import { small } from './reply.js';
@@ -16,7 +16,7 @@ import {
   type Subject,
 } from './store.js';
 import { WITHIN } from './page.js';
-import { NONE, type Selection } from './selections.js';
+import type { Selection } from './selections.js';
 import { Table } from './table.js';
 
 export interface MemoryStoreOptions {
@@ -24,8 +24,8 @@ export interface MemoryStoreOptions {
   clock?: Clock;
   /**
    * The most keys kept per limiter name: 100 to 16,000,000, default 1,000,000. At the cap, keys that are as good as new make
-   * room; then keys that are neither denied nor banned. If there are none, `onFull` decides; as it does beyond 1,000 policies of
-   * one limiter name.
+   * room; then keys that are neither denied nor banned. If there are none, `onFull` decides. The state of 1,000 different policies
+   * is kept per limiter name.
    */
   maxKeys?: number;
   /**
@@ -43,45 +43,21 @@ export interface MemoryStoreOptions {
 /** A policy set's part of a table. */
 class View {
   readonly table: Table;
-  /** Undefined if the table has no room for these policies: they have no state, whatever the key. */
-  readonly selection: Selection | undefined;
-  /** Of policies without state. */
-  readonly #columns: readonly Column[];
+  readonly selection: Selection;
 
-  constructor(table: Table, { policies }: PolicySet, selection: Selection | undefined) {
+  constructor(table: Table, selection: Selection) {
     this.table = table;
     this.selection = selection;
-    this.#columns = selection
-      ? []
-      : policies.map(({ kernel, params }) => algorithms[kernel].createColumn(0, params));
   }
 
-  /** A key's slot, or 0, be it of a ban alone. */
-  findKey(key: string): number {
-    return this.table.find(key, this.selection === undefined ? NONE.number : this.selection.number);
-  }
-
-  /** The slot of a key's state, or 0. */
+  /** A key's slot, or 0. */
   find(key: string): number {
-    return this.selection === undefined ? 0 : this.findKey(key);
-  }
-
-  /** See `Table`; without room for the policies there is none for any key. */
-  create(now: number): number {
-    return this.selection === undefined ? this.table.refuse() : this.table.create(now);
-  }
-
-  isFull(now: number): boolean {
-    return this.selection === undefined || this.table.isFull(now);
-  }
-
-  roomIn(now: number): number {
-    return this.selection === undefined ? this.table.roomForPoliciesIn(now) : this.table.roomIn(now);
+    return this.table.find(key, this.selection.number);
   }
 
   /** The columns of the set's policies that have a slot, `slot & WITHIN` in each. */
   columns(slot: number): readonly Column[] {
-    return this.selection === undefined ? this.#columns : this.table.columns(slot, this.selection);
+    return this.table.columns(slot, this.selection);
   }
 }
 
@@ -119,13 +95,12 @@ class MemoryStore implements Store {
 
   #view(set: PolicySet, now: number): View {
     if (set !== this.#lastSet) {
-      const view = this.#views.get(set) ?? this.#makeView(set, now);
-      if (!view.selection) return view;
+      const found = this.#views.get(set) ?? this.#makeView(set, now);
       this.#lastSet = set;
-      this.#lastView = view;
+      this.#lastView = found;
     }
     const view = this.#lastView!;
-    view.selection!.usedAt = now;
+    view.selection.usedAt = now;
     return view;
   }
 
@@ -133,16 +108,10 @@ class MemoryStore implements Store {
     let table = this.#tables.get(set.name);
     if (!table) this.#tables.set(set.name, (table = new Table(this.#maxKeys, now)));
     if (set.ban) table.ban = set.ban;
-    const selection = table.select(set.policies, now, () => this.#forgetViews());
-    const view = new View(table, set, selection);
-    // Where there is no room, there may be when it is asked for again.
-    if (selection) this.#views.set(set, view);
+    const selection = table.select(set.policies, now, () => (this.#views = new WeakMap()));
+    const view = new View(table, selection);
+    this.#views.set(set, view);
     return view;
-  }
-
-  #forgetViews(): void {
-    this.#views = new WeakMap();
-    this.#lastSet = undefined;
   }
 
   /** Steps are put in order by time, and within a microsecond by the resets between them. */
@@ -155,19 +124,18 @@ class MemoryStore implements Store {
     const view = this.#view(set, now);
     const { table } = view;
     const { ban } = set;
-    let slot = view.findKey(key);
+    let slot = view.find(key);
     const banned = ban ? table.pageOf(slot).bans.look(slot & WITHIN, ban, now, !peek) : 0;
     if (banned > 0) return { now, step: this.#step(now), ban: banned, verdicts: [] };
 
-    if (view.selection === undefined) slot = 0;
     let columns = view.columns(slot);
     const admitted = look(columns, set, slot, cost, now, !peek);
     let struck = 0;
     if (peek) {
-      if (slot === 0 && admitted && cost > 0 && view.isFull(now)) return this.#full(view, set, now);
+      if (slot === 0 && admitted && cost > 0 && table.isFull(now)) return this.#full(view, set, now);
     } else if (admitted ? cost > 0 : ban !== undefined) {
       if (slot === 0) {
-        slot = view.create(now);
+        slot = table.create(now);
         if (view.columns(slot) !== columns) {
           columns = view.columns(slot);
           look(columns, set, slot, cost, now, true);
@@ -191,7 +159,7 @@ class MemoryStore implements Store {
       step: this.#step(now),
       ban: 0,
       verdicts: verdictsOf(view.columns(0)),
-      full: denies ? view.roomIn(now) : 0,
+      full: denies ? view.table.roomIn(now) : 0,
     };
   }
 
@@ -199,7 +167,7 @@ class MemoryStore implements Store {
     const now = this.#clock();
     const view = this.#view(set, now);
     let slot = view.find(key);
-    if (slot === 0 && units.some((each) => each > 0)) slot = view.create(now);
+    if (slot === 0 && units.some((each) => each > 0)) slot = view.table.create(now);
     const columns = view.columns(slot);
     const done = columns.map((column, i) => {
       const { id, params } = set.policies[i]!;
@@ -252,7 +220,7 @@ class MemoryStore implements Store {
     const now = this.#clock();
     const view = this.#view(set, now);
     const { table } = view;
-    const slot = view.findKey(key) || (duration > 0 ? table.create(now, true) : 0);
+    const slot = view.find(key) || (duration > 0 ? table.create(now, true) : 0);
     if (slot !== 0) table.pageOf(slot).bans.set(slot & WITHIN, set.ban!, now, duration);
   }
 }

@@ -1,9 +1,10 @@
 import type { CompiledPolicy } from '../policy.js';
+import { warnOnce } from '../warnings.js';
 
 /** The most policies whose state a table keeps, and the most selections of them. */
 export const MOST_POLICIES = 1000;
 
-/** Policies that decide together, each with its number in the table. */
+/** Policies that decide together. */
 export interface Selection {
   readonly number: number;
   readonly policies: readonly Numbered[];
@@ -15,95 +16,113 @@ export interface Selection {
 interface Numbered {
   readonly number: number;
   readonly policy: CompiledPolicy;
+  /** How many selections have it. */
+  selections: number;
 }
 
-/** The numbers of those that are no more. */
+/** The numbers of those whose state is forgotten. */
 export interface Freed {
   readonly policies: readonly number[];
   readonly selections: readonly number[];
 }
 
-/** Of no policies: it needs no room. */
-export const NONE: Selection = { number: 0, policies: [], life: 0, usedAt: 0 };
-
 /**
- * Numbers the policies of a table, and their selections. There is a bound, as each policy costs each key time and memory. A selection
- * that was not used for its life has no state any more, and makes room.
+ * Numbers the policies of a table, and their selections. There is a bound, as each policy costs each key time and memory: those give way
+ * that have no state any more, as they were not used for their life; and then those that were used longest ago.
  */
 export class Selections {
   readonly #policies = new Map<string, Numbered>();
   readonly #selections = new Map<string, Selection>();
   readonly #vacantPolicies: number[] = [];
   readonly #vacantSelections: number[] = [];
-  /** No selection makes room before. */
-  #roomAt = Infinity;
 
   /** How many policies there are. */
   get size(): number {
     return this.#policies.size;
   }
 
-  /** The earliest time at which there may be room. */
-  get roomAt(): number {
-    return this.#roomAt;
-  }
-
-  /** The selection of these policies; undefined if there is no room for it. */
-  select(policies: readonly CompiledPolicy[], now: number): Selection | undefined {
-    if (policies.length === 0) return NONE;
-    const id = policies.map((policy) => policy.id).join('\n');
-    const known = this.#selections.get(id);
-    return known ?? (this.#hasRoom(policies) ? this.#add(id, policies, now) : undefined);
-  }
-
-  #hasRoom(policies: readonly CompiledPolicy[]): boolean {
-    const added = policies.filter(({ id }) => !this.#policies.has(id)).length;
-    return this.#selections.size < MOST_POLICIES && this.#policies.size + added <= MOST_POLICIES;
-  }
-
-  #add(id: string, policies: readonly CompiledPolicy[], now: number): Selection {
-    const selection: Selection = {
-      number: this.#vacantSelections.pop() ?? this.#selections.size + 1,
-      policies: policies.map((policy) => this.#numbered(policy)),
-      life: Math.max(...policies.map(({ life }) => life)),
-      usedAt: now,
-    };
-    this.#selections.set(id, selection);
-    this.#roomAt = Math.min(this.#roomAt, now + selection.life);
+  /**
+   * The selection of these policies.
+   *
+   * @param onFreed is told whose state is to be forgotten
+   */
+  select(policies: readonly CompiledPolicy[], now: number, onFreed: (freed: Freed) => void): Selection {
+    const id = idOf(policies);
+    let selection = this.#selections.get(id);
+    if (!selection) {
+      selection = this.#add(policies, now);
+      this.#selections.set(id, selection);
+      if (this.#isFull) onFreed(this.#free(selection, now));
+    }
     return selection;
   }
 
-  #numbered(policy: CompiledPolicy): Numbered {
+  get #isFull(): boolean {
+    return this.#selections.size > MOST_POLICIES || this.#policies.size > MOST_POLICIES;
+  }
+
+  #add(policies: readonly CompiledPolicy[], now: number): Selection {
+    return {
+      number: this.#vacantSelections.pop() ?? this.#selections.size,
+      policies: policies.map((policy) => this.#addPolicy(policy)),
+      life: Math.max(0, ...policies.map(({ life }) => life)),
+      usedAt: now,
+    };
+  }
+
+  #addPolicy(policy: CompiledPolicy): Numbered {
     let known = this.#policies.get(policy.id);
     if (!known) {
-      known = { number: this.#vacantPolicies.pop() ?? this.#policies.size, policy };
+      known = { number: this.#vacantPolicies.pop() ?? this.#policies.size, policy, selections: 0 };
       this.#policies.set(policy.id, known);
     }
+    known.selections++;
     return known;
   }
 
-  /** Frees the selections that have no state any more, and the policies that no other selection has. */
-  free(now: number): Freed {
+  /** Makes room, but not at the expense of `kept`. */
+  #free(kept: Selection, now: number): Freed {
     const freed = { policies: [] as number[], selections: [] as number[] };
-    if (now < this.#roomAt) return freed;
-    this.#roomAt = Infinity;
-    const kept = new Set<number>();
-    for (const [id, { number, policies, life, usedAt }] of this.#selections) {
-      if (usedAt + life > now) {
-        this.#roomAt = Math.min(this.#roomAt, usedAt + life);
-        for (const policy of policies) kept.add(policy.number);
-      } else {
-        this.#selections.delete(id);
-        freed.selections.push(number);
-      }
-    }
-    for (const [id, { number }] of this.#policies) {
-      if (kept.has(number)) continue;
-      this.#policies.delete(id);
-      freed.policies.push(number);
+    for (const selection of this.#selections.values())
+      if (selection !== kept && selection.usedAt + selection.life <= now) this.#remove(selection, freed);
+    while (this.#isFull) {
+      warnTooMany();
+      this.#remove(this.#oldest(kept), freed);
     }
     this.#vacantPolicies.push(...freed.policies);
     this.#vacantSelections.push(...freed.selections);
     return freed;
   }
+
+  /** Of all but one, the selection that was used longest ago. */
+  #oldest(but: Selection): Selection {
+    let oldest = but;
+    for (const selection of this.#selections.values())
+      if (selection !== but && (oldest === but || selection.usedAt < oldest.usedAt)) oldest = selection;
+    return oldest;
+  }
+
+  #remove({ number, policies }: Selection, freed: { policies: number[]; selections: number[] }): void {
+    this.#selections.delete(idOf(policies.map(({ policy }) => policy)));
+    freed.selections.push(number);
+    for (const known of policies) {
+      if (--known.selections > 0) continue;
+      this.#policies.delete(known.policy.id);
+      freed.policies.push(known.number);
+    }
+  }
+}
+
+/** Names of policies are printable. */
+function idOf(policies: readonly CompiledPolicy[]): string {
+  return policies.map(({ id }) => id).join('\n');
+}
+
+function warnTooMany(): void {
+  warnOnce(
+    'HEADGATE_TOO_MANY_POLICIES',
+    `A memory store has forgotten a policy's state, as it keeps that of ${MOST_POLICIES} policies per limiter name. Policies are different if ` +
+      'their name, algorithm or window is; buckets, if their rate or burst is, too. Tell clients apart by their keys. See ' +
+      'docs/failure.md, "A memory store that is full".',
+  );
 }

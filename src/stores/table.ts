@@ -5,7 +5,7 @@ import { warnOnce } from '../warnings.js';
 import { fingerprint, takeFingerprint } from './fingerprint.js';
 import { Page, PAGE_BITS, WITHIN } from './page.js';
 import { Resets } from './resets.js';
-import { MOST_POLICIES, Selections, type Selection } from './selections.js';
+import { Selections, type Selection } from './selections.js';
 
 /** How many slots a new key looks at, to find some that are as good as new. */
 const SWEPT = 2;
@@ -69,19 +69,15 @@ export class Table {
   }
 
   /**
-   * The policies of a set; undefined if there is no room for their state.
+   * The selection of policies that decide together.
    *
-   * @param onFreed is called if selections were freed: they must not be used any more
+   * @param onFreed is called if others gave way: they must not be used any more
    */
-  select(policies: readonly CompiledPolicy[], now: number, onFreed: () => void): Selection | undefined {
-    const found = this.#selections.select(policies, now);
-    if (found) return found;
-    const freed = this.#selections.free(now);
-    if (freed.selections.length > 0) {
+  select(policies: readonly CompiledPolicy[], now: number, onFreed: () => void): Selection {
+    return this.#selections.select(policies, now, (freed) => {
       for (const page of this.#pages) page.free(freed);
       onFreed();
-    }
-    return this.#selections.select(policies, now);
+    });
   }
 
   /** A slot's page; the slot's number there is `slot & WITHIN`. */
@@ -148,18 +144,6 @@ export class Table {
   /** The time until there is room for one key, after there was none: at least a second. */
   roomIn(now: number): number {
     return Math.max(1000, this.#nextRoomAt - now);
-  }
-
-  /** The same of policies, after `select` has found no room for them. */
-  roomForPoliciesIn(now: number): number {
-    return Math.max(1000, this.#selections.roomAt - now);
-  }
-
-  /** In place of `create`, where there is no room for the policies. */
-  refuse(): 0 {
-    this.#unremembered++;
-    warnTooManyPolicies();
-    return 0;
   }
 
   /**
@@ -303,14 +287,5 @@ function warnFull(maxKeys: number): void {
     'HEADGATE_STORE_FULL',
     `A memory store has no room for a new key: those that it keeps (maxKeys: ${maxKeys}) are denied or banned. ` +
       'What it does then is its option `onFull`. See docs/failure.md, "A memory store that is full".',
-  );
-}
-
-function warnTooManyPolicies(): void {
-  warnOnce(
-    'HEADGATE_TOO_MANY_POLICIES',
-    `A memory store has no room for another policy: it keeps the state of ${MOST_POLICIES} per limiter name. Policies are different if ` +
-      'their name, algorithm or window is; buckets, if their rate or burst is, too. Tell clients apart by their keys. See ' +
-      'docs/failure.md, "A memory store that is full".',
   );
 }
