@@ -2,7 +2,7 @@ import type { CompiledPolicy } from '../policy.js';
 import { warnOnce } from '../warnings.js';
 
 /** The most policies whose state a table keeps, and the most selections of them. */
-export const MOST_POLICIES = 1000;
+const MOST_POLICIES = 1000;
 
 /** Policies that decide together. */
 export interface Selection {
