@@ -1,4 +1,5 @@
 import type { Decision } from './decision.js';
+import { HeadgateError, show } from './errors.js';
 import { clientKeyOf, DEFAULT_SUBNET } from './http/client-key.js';
 import {
   compileHeaders,
@@ -8,6 +9,7 @@ import {
   type WriteHeaders,
 } from './http/headers.js';
 import { problemOf, statusOf } from './http/problem.js';
+import type { PolicySet } from './stores/store.js';
 import { checkInteger } from './validate.js';
 
 export type { HeaderDialect } from './http/headers.js';
@@ -21,21 +23,47 @@ const fieldsTarget: HeaderTarget<Fields> = {
   setHeader: (fields, name, value) => void (fields[name] = value),
 };
 
-const writers = new Map<string, WriteHeaders>();
+/** By what asks for them; a list by its content. */
+const writers = new Map<unknown, WriteHeaders>();
+
+function writerOf(dialects: HeaderDialect | readonly HeaderDialect[] | false | undefined): WriteHeaders {
+  const isList = Array.isArray(dialects) && dialects.every((dialect) => typeof dialect === 'string');
+  const id = isList ? JSON.stringify(dialects) : dialects;
+  let write = writers.get(id);
+  if (!write) writers.set(id, (write = compileHeaders(dialects)));
+  return write;
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
+function checkDecision(decision: Decision): void {
+  if (Array.isArray(setOf(decision)?.policies)) return;
+  throw new HeadgateError(
+    'HEADGATE_INVALID_ARGUMENT',
+    `decision: ${show(decision)} is not valid. Pass what \`await limiter.consume(key)\` returns, itself and no copy of it.`,
+  );
+}
+
+/** Undefined for what is no decision. */
+function setOf(decision: Partial<Decision> | null | undefined): PolicySet | undefined {
+  try {
+    return decision?.set;
+  } catch {
+    return undefined;
+  }
+}
 
 /**
  * The header fields that tell a client its quota, for a framework without an adapter. Without `Retry-After`: see {@link denial}.
  *
  * @param dialects as the adapters' option `headers`; default `['draft-6', 'draft-11']`
- * @throws HeadgateError `HEADGATE_INVALID_OPTION`
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_ARGUMENT`
  */
 export function rateLimitHeaders(
   decision: Decision,
   dialects?: HeaderDialect | readonly HeaderDialect[] | false,
 ): Record<string, string> {
-  const id = String(dialects);
-  let write = writers.get(id);
-  if (!write) writers.set(id, (write = compileHeaders(dialects)));
+  checkDecision(decision);
+  const write = writerOf(dialects);
   const fields: Fields = {};
   write(fieldsTarget, fields, decision, false);
   return fields;
@@ -55,14 +83,14 @@ export interface Answer {
  * admitted.
  *
  * @param dialects as for {@link rateLimitHeaders}
- * @throws HeadgateError `HEADGATE_INVALID_OPTION`
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_ARGUMENT`
  */
 export function denial(
   decision: Decision,
   dialects?: HeaderDialect | readonly HeaderDialect[] | false,
 ): Answer {
-  const status = statusOf(decision, 429);
   const headers = rateLimitHeaders(decision, dialects);
+  const status = statusOf(decision, 429);
   const wait = retryAfterSeconds(decision);
   if (wait !== undefined) headers['Retry-After'] = String(wait);
   headers['Cache-Control'] = 'no-store';

@@ -2,6 +2,7 @@
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import { createLimiter, HeadgateError, memoryStore, type CreateLimiterOptions, type Store } from 'headgate';
+import { clientKey, denial, rateLimitHeaders } from 'headgate/http';
 import { redisStore } from 'headgate/redis';
 
 const limit = 5;
@@ -403,6 +404,19 @@ describe('bad input', () => {
   });
 });
 
+/** What has no text, or throws where it is made one. */
+const ODD: readonly unknown[] = [
+  ...[null, 5, 5n, NaN, Symbol('x'), () => 'x', {}, Object.create(null) as unknown, new Map(), new Date(NaN)],
+  {
+    toString: () => {
+      throw new Error('x');
+    },
+    toJSON: () => {
+      throw new Error('x');
+    },
+  },
+];
+
 describe('bad arguments', () => {
   const asked: string[] = [];
   const spied = (method: string) => () => {
@@ -414,9 +428,10 @@ describe('bad arguments', () => {
   ) as unknown as Store;
   const limiter = createLimiter({ limit, window, ban: {}, store, onStoreError: 'throw' });
 
-  async function expectRefused(code: string, value: unknown, call: () => Promise<unknown>) {
+  async function expectRefused(code: string, value: unknown, call: () => unknown) {
     const label = typeof value === 'symbol' ? 'symbol' : asText(value);
-    const error = await call().then(
+    const called = new Promise((resolve) => resolve(call()));
+    const error = await called.then(
       () => undefined,
       (reason: unknown) => reason as HeadgateError,
     );
@@ -482,5 +497,37 @@ describe('bad arguments', () => {
     await expectRefused('HEADGATE_INVALID_OPTION', 'ban', () => without.ban('key', 5));
     await without.close();
     await expectRefused('HEADGATE_CLOSED', 'closed', () => without.consume('key'));
+  });
+
+  it('of the helpers of headgate/http', async () => {
+    const decision = await createLimiter({ limit, window }).consume('key');
+    const promise = createLimiter({ limit, window }).consume('key');
+    const copies: unknown[] = [
+      { ...decision },
+      Object.create(decision),
+      structuredClone({ ...decision }),
+      promise,
+    ];
+    const odd = [...ODD, { set: null }, { set: { policies: 5 } }];
+    for (const other of [...odd, 'draft-6', true, false, undefined, [], ...copies])
+      for (const helper of [rateLimitHeaders, denial])
+        await expectRefused('HEADGATE_INVALID_ARGUMENT', 'decision', () => helper(other as never));
+    await promise;
+    const cyclic: unknown[] = [];
+    cyclic.push(cyclic);
+    for (const dialects of [
+      ...ODD,
+      'draft-8',
+      true,
+      [],
+      ['draft-6', Symbol('x')],
+      [null],
+      cyclic,
+      ['draft-6', []],
+    ])
+      for (const helper of [rateLimitHeaders, denial])
+        await expectRefused('HEADGATE_INVALID_OPTION', 'headers', () => helper(decision, dialects as never));
+    for (const subnet of [...ODD.filter((odd) => odd !== 5), 0, 129, '56'])
+      await expectRefused('HEADGATE_INVALID_OPTION', 'ipv6Subnet', () => clientKey('::1', subnet as never));
   });
 });

@@ -23,8 +23,9 @@ export type PoliciesOf<Req> = (request: Req) => MaybePromise<readonly Policy[]>;
 /** What all HTTP adapters take besides the policy. */
 export interface RequestOptions<Req, Res> extends CommonOptions {
   /**
-   * The policies; or a function of the request (tiers), sync or async. State stays with a policy's name and algorithm, so that
-   * a client who changes tiers keeps what was charged.
+   * The policies; or a function of the request (tiers), sync or async. State stays with a policy's name, algorithm and window, so that
+   * a client who changes tiers keeps what was charged; a memory store keeps that of 1,000 different ones at a time. Never make them of
+   * what a client sends.
    */
   policies?: readonly Policy[] | PoliciesOf<Req>;
   /** A limiter made by `createLimiter`, in place of a policy and of everything else that makes one. */

@@ -16,6 +16,7 @@ import {
   type Subject,
 } from './store.js';
 import { WITHIN } from './page.js';
+import type { Selection } from './selections.js';
 import { stepAfter } from './step.js';
 import { Table } from './table.js';
 
@@ -24,7 +25,8 @@ export interface MemoryStoreOptions {
   clock?: Clock;
   /**
    * The most keys kept per limiter name: 100 to 16,000,000, default 1,000,000. At the cap, keys that are as good as new make
-   * room; then keys that are neither denied nor banned. If there are none, `onFull` decides.
+   * room; then keys that are neither denied nor banned. If there are none, `onFull` decides. The state of 1,000 different policies
+   * is kept per limiter name.
    */
   maxKeys?: number;
   /**
@@ -42,22 +44,21 @@ export interface MemoryStoreOptions {
 /** A policy set's part of a table. */
 class View {
   readonly table: Table;
-  readonly #selection: number;
+  readonly selection: Selection;
 
-  constructor(table: Table, set: PolicySet) {
+  constructor(table: Table, selection: Selection) {
     this.table = table;
-    this.#selection = table.select(set.policies);
-    if (set.ban) table.ban = set.ban;
+    this.selection = selection;
   }
 
   /** A key's slot, or 0. */
   find(key: string): number {
-    return this.table.find(key, this.#selection);
+    return this.table.find(key, this.selection.number);
   }
 
   /** The columns of the set's policies that have a slot, `slot & WITHIN` in each. */
   columns(slot: number): readonly Column[] {
-    return this.table.columns(slot, this.#selection);
+    return this.table.columns(slot, this.selection);
   }
 }
 
@@ -68,7 +69,7 @@ class MemoryStore implements Store {
   readonly #maxKeys: number;
   readonly #onFull: MemoryStoreOptions['onFull'];
   readonly #tables = new Map<string, Table>();
-  readonly #views = new WeakMap<PolicySet, View>();
+  #views = new WeakMap<PolicySet, View>();
   #lastStep = 0;
   #lastSet: PolicySet | undefined;
   #lastView: View | undefined;
@@ -93,16 +94,23 @@ class MemoryStore implements Store {
   }
 
   #view(set: PolicySet, now: number): View {
-    if (set === this.#lastSet) return this.#lastView!;
-    let view = this.#views.get(set);
-    if (!view) {
-      let table = this.#tables.get(set.name);
-      if (!table) this.#tables.set(set.name, (table = new Table(this.#maxKeys, now)));
-      view = new View(table, set);
-      this.#views.set(set, view);
+    if (set !== this.#lastSet) {
+      const found = this.#views.get(set) ?? this.#makeView(set, now);
+      this.#lastSet = set;
+      this.#lastView = found;
     }
-    this.#lastSet = set;
-    this.#lastView = view;
+    const view = this.#lastView!;
+    view.selection.usedAt = now;
+    return view;
+  }
+
+  #makeView(set: PolicySet, now: number): View {
+    let table = this.#tables.get(set.name);
+    if (!table) this.#tables.set(set.name, (table = new Table(this.#maxKeys, now)));
+    if (set.ban) table.ban = set.ban;
+    const selection = table.select(set.policies, now, () => (this.#views = new WeakMap()));
+    const view = new View(table, selection);
+    this.#views.set(set, view);
     return view;
   }
 

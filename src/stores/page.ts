@@ -2,6 +2,7 @@ import { BanColumn } from '../algorithms/ban.js';
 import type { Column } from '../algorithms/index.js';
 import type { CompiledBan } from '../ban.js';
 import { fingerprint, hasFingerprint, VACANT } from './fingerprint.js';
+import type { Freed } from './selections.js';
 
 /** Of a slot's number, those above these bits tell the page, and these the slot within it. */
 export const PAGE_BITS = 15;
@@ -45,7 +46,7 @@ export class Page {
   /** In the order of the table's policies; absent until it is used. */
   readonly columns: (Column | undefined)[] = [];
   /** Those of the table's selections of policies; here, as they must not outlive the page. */
-  readonly selections: (readonly Column[])[] = [];
+  readonly selections: (readonly Column[] | undefined)[] = [];
   readonly bans = new BanColumn();
   /** What was fetched ahead: nobody reads it, but V8 would leave out what is not kept. */
   fetched = 0;
@@ -135,6 +136,12 @@ export class Page {
     }
     part.#size = keys;
     return part;
+  }
+
+  /** Forgets policies and selections that have no state any more. */
+  free({ policies, selections }: Freed): void {
+    for (const number of selections) this.selections[number] = undefined;
+    for (const number of policies) this.columns[number] = undefined;
   }
 
   isVacant(slot: number): boolean {

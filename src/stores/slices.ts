@@ -89,6 +89,7 @@ export class Slices implements Store {
       const units = leasable(set) ? Math.floor(Math.min(this.#size, limit / 10) / 2) : 0;
       view = { units, keys: new Map() };
       this.#views.set(set, view);
+      this.#arm();
     }
     return view;
   }
@@ -97,7 +98,6 @@ export class Slices implements Store {
     const { set, key, cost, peek } = query;
     const view = this.#view(set);
     if (peek || cost > view.units) return this.#store.decide(query);
-    this.#arm();
     let hot = view.keys.get(key);
     if (!hot) {
       if (view.keys.size >= MOST) return this.#store.decide(query);

@@ -5,6 +5,7 @@ import { warnOnce } from '../warnings.js';
 import { fingerprint, takeFingerprint } from './fingerprint.js';
 import { Page, PAGE_BITS, WITHIN } from './page.js';
 import { Returns } from './returns.js';
+import { Selections, type Selection } from './selections.js';
 
 /** How many slots a new key looks at, to find some that are as good as new. */
 const SWEPT = 2;
@@ -32,9 +33,7 @@ export class Table {
   readonly #pages: Page[];
   /** The page of each ending of the keys' hashes: a power of two of them. */
   #directory: Page[];
-  readonly #policies: CompiledPolicy[] = [];
-  /** Lists of policies that decide together, by their numbers. */
-  readonly #selections: (readonly number[])[] = [];
+  readonly #selections = new Selections();
   readonly returns = new Returns();
   /** How its limiters ban, if they do. */
   ban: CompiledBan | undefined;
@@ -69,16 +68,16 @@ export class Table {
     return this.#unremembered;
   }
 
-  /** The number of a selection: of policies that decide together. */
-  select(policies: readonly CompiledPolicy[]): number {
-    const numbers = policies.map((policy) => this.#numberOf(policy));
-    const known = this.#selections.findIndex((selection) => String(selection) === String(numbers));
-    return known >= 0 ? known : this.#selections.push(numbers) - 1;
-  }
-
-  #numberOf(policy: CompiledPolicy): number {
-    const known = this.#policies.findIndex(({ id }) => id === policy.id);
-    return known >= 0 ? known : this.#policies.push(policy) - 1;
+  /**
+   * The selection of policies that decide together.
+   *
+   * @param onFreed is called if others gave way: they must not be used any more
+   */
+  select(policies: readonly CompiledPolicy[], now: number, onFreed: () => void): Selection {
+    return this.#selections.select(policies, now, (freed) => {
+      for (const page of this.#pages) page.free(freed);
+      onFreed();
+    });
   }
 
   /** A slot's page; the slot's number there is `slot & WITHIN`. */
@@ -87,15 +86,15 @@ export class Table {
   }
 
   /** The columns of a selection that have a slot, `slot & WITHIN` in each. */
-  columns(slot: number, selection: number): readonly Column[] {
+  columns(slot: number, { number, policies }: Selection): readonly Column[] {
     const page = this.pageOf(slot);
-    return (page.selections[selection] ??= this.#selections[selection]!.map((policy) => {
-      const { kernel, params } = this.#policies[policy]!;
-      return (page.columns[policy] ??= algorithms[kernel].createColumn(page.slots, params));
-    }));
+    return (page.selections[number] ??= policies.map(
+      ({ number, policy: { kernel, params } }) =>
+        (page.columns[number] ??= algorithms[kernel].createColumn(page.slots, params)),
+    ));
   }
 
-  /** A key's slot, or 0. @param selection whose state will be looked at */
+  /** A key's slot, or 0. @param selection whose state will be looked at: its number */
   find(key: string, selection: number): number {
     if (key === this.#lastKey) return this.#lastSlot;
     takeFingerprint(key);

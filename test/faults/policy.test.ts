@@ -6,6 +6,7 @@ import {
   type Change,
   type ChangeReply,
   type Health,
+  type Limiter,
   type Policy,
   type Query,
   type Reply,
@@ -126,6 +127,26 @@ describe('the failure policy', () => {
     assert.deepEqual(limiter.health.failures, 0);
     assert.deepEqual(changes, ['down HEADGATE_STORE_TIMEOUT', 'up undefined']);
     await limiter.close();
+  });
+
+  it('tells a limiter that is closed nothing more of a store that others still use', async () => {
+    const store = new TestStore();
+    const told: string[] = [];
+    const [closed, open] = ['closed', 'open'].map((name) =>
+      createLimiter({
+        ...{ name, store, policies: [POLICY], timeout: 20 },
+        onHealth: ({ state }) => told.push(`${name} ${state}`),
+      }),
+    ) as [Limiter, Limiter];
+    store.answer = fail;
+    await bringDown(open);
+    await closed.close();
+    store.answer = admit;
+    await until(async () => !(await open.consume('a')).degraded, 1000);
+    store.answer = fail;
+    await bringDown(open);
+    assert.deepEqual(told, ['closed down', 'open down', 'open up', 'open down']);
+    await open.close();
   });
 
   it('tries a stalled store again as soon as it answers a call of before', async () => {

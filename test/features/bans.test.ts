@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { createLimiter, type BanOptions, type HeadgateError } from 'headgate';
+import { rateLimitHeaders } from 'headgate/http';
 import { runs } from '../support/random.js';
 import { limiterOn, stores, TestClock } from '../support/stores.js';
 
@@ -89,6 +90,27 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await limiter.consume('other')).allowed).to.be.true;
       clock.now += HOUR;
       expect((await limiter.consume('k')).allowed).to.be.true;
+    });
+
+    it('leave nothing of a quota, whatever is left of it', async () => {
+      const { limiter, deny } = setup({ after: 1, for: '1h' });
+      await limiter.ban('by hand', '2h');
+      await deny();
+      for (const [key, retryAfterMs] of [
+        ['by hand', 2 * HOUR],
+        ['k', HOUR],
+      ] as const) {
+        const decision = await limiter.consume(key);
+        const { limit } = limiter.policies[0]!;
+        expect(decision).to.include({ limit, remaining: 0, charged: 0, resetAfterMs: retryAfterMs });
+        const told = rateLimitHeaders(decision, ['draft-6', 'draft-11', 'legacy']);
+        const seconds = String(retryAfterMs / 1000);
+        expect(told).to.include({ 'RateLimit-Remaining': '0', 'RateLimit-Reset': seconds });
+        expect(told).to.include({ 'X-RateLimit-Remaining': '0', 'RateLimit-Limit': String(limit) });
+        expect(told.RateLimit).to.equal(`"default";r=0;t=${seconds}`);
+        const { RateLimit } = rateLimitHeaders(decision, 'draft-7');
+        expect(RateLimit).to.equal(`limit=${limit}, remaining=0, reset=${seconds}`);
+      }
     });
 
     it('grow by the factor up to the maximum, and are forgotten as long after', async () => {

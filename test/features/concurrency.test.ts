@@ -2,7 +2,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { createLimiter, type Decision, type HeadgateError } from 'headgate';
+import { createLimiter, type Decision, type HeadgateError, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { serverKinds, servers } from '../support/shared-servers.js';
 import { runs } from '../support/random.js';
@@ -67,6 +67,33 @@ for (const [name, createStore] of Object.entries(stores)) {
       for (let i = 0; i < 2; i++)
         expect(await work().catch((error: Error) => error.message)).to.equal('failed');
       expect((await limiter.peek('k')).remaining).to.equal(1);
+    });
+
+    it('has released when the block has ended, however long the store takes, or says why not', async () => {
+      const inner = createStore(new TestClock().read);
+      let release: 'late' | 'fails' = 'late';
+      const store: Store = {
+        decide: (query) => inner.decide(query),
+        adjust: (change) => inner.adjust(change),
+        lease: async (change) => {
+          await new Promise((resolve) => setTimeout(resolve, 5));
+          if (release === 'fails') throw new Error('the store failed');
+          return inner.lease(change);
+        },
+        reset: (subject) => inner.reset(subject),
+        ban: (subject, duration) => inner.ban(subject, duration),
+      };
+      const limiter = limiterOn(store, slots(1));
+      const work = async () => {
+        await using slot = await limiter.acquire('k');
+        return slot.allowed;
+      };
+      expect([await work(), await work()], 'one after the other').to.deep.equal([true, true]);
+      const held = await limiter.acquire('k');
+      expect(await work(), 'a denied one releases nothing').to.be.false;
+      expect(await held.release()).to.be.true;
+      release = 'fails';
+      expect(await work().catch((error: HeadgateError) => error.code)).to.equal('HEADGATE_STORE_ERROR');
     });
 
     it('is decided together with quotas: a denial by either takes neither', async () => {

@@ -250,6 +250,23 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
   });
 
   describe('options', () => {
+    it('cost 0: looks, and admits whatever is left', async () => {
+      const look = { policies: [minute(2)], name: 'shared', cost: 0 };
+      const decisions: Decision[] = [];
+      await serve([
+        { ...look, onDecision: (decision) => void decisions.push(decision) },
+        { ...look, cost: ({ headers }) => Number(headers['x-cost'] ?? 0), headers: false },
+      ]);
+      const remaining = async (cost = '0') => remainingOf(await get({ headers: { 'x-cost': cost } }));
+      expect([await remaining(), await remaining('1'), await remaining('1')]).to.deep.equal([2, 2, 1]);
+      expect(await statuses(3)).to.deep.equal([200, 200, 200]);
+      const answer = await get();
+      expect(answer.headers).to.include({ ratelimit: '"minute";r=0;t=60', 'ratelimit-remaining': '0' });
+      expect(answer.headers).to.not.have.property('retry-after');
+      expect((await get({ headers: { 'x-cost': '1' } })).status).to.equal(429);
+      for (const decision of decisions) expect(decision).to.include({ allowed: true, cost: 0, charged: 0 });
+    });
+
     for (const [title, wrap] of Object.entries({ sync: now, async: later })) {
       it(`cost by function (${title})`, async () => {
         await serve({ policies: [minute(5)], cost: ({ headers }) => wrap(Number(headers['x-cost'])) });
@@ -612,6 +629,21 @@ function suite(serveScenario: Serve, createStore: CreateStore) {
       await untilRemaining(2);
       expect(await statuses(3)).to.deep.equal([200, 200, 429]);
     });
+
+    for (const [option, back, charged] of [
+      ['skipFailedRequests', 400, 399],
+      ['skipSuccessfulRequests', 399, 400],
+    ] as const) {
+      it(`${option}: 400 is a failure, 399 is none`, async () => {
+        await serve({ policies: [minute(2)], [option]: true }, { answer });
+        for (let i = 0; i < 3; i++) {
+          expect((await answered(back)).status).to.equal(back);
+          await untilRemaining(2);
+        }
+        const answers = [await answered(charged), await answered(charged), await answered(charged)];
+        expect(answers.map(({ status }) => status)).to.deep.equal([charged, charged, 429]);
+      });
+    }
 
     it('skipSuccessfulRequests', async () => {
       await serve({ policies: [minute(2)], skipSuccessfulRequests: true }, { answer });

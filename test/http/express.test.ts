@@ -32,6 +32,14 @@ for (const [version, express] of Object.entries({ 4: express4 as unknown as type
       expect(await statuses(3, app)).to.deep.equal([200, 200, 429]);
     });
 
+    it('limits requests whose URL Express refuses, as any others', async () => {
+      const app = express();
+      app.set('env', 'test');
+      app.use(rateLimit({ limit: 2, window }));
+      app.get('/items/:id', ok);
+      expect(await statuses(3, app, '/items/%zz')).to.deep.equal([400, 400, 429]);
+    });
+
     it('tells limiters without names apart, of an application, routers in routers, and a route', async () => {
       const app = express();
       const [outer, inner] = [express.Router(), express.Router()];

@@ -5,6 +5,7 @@ import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify';
 import { createLimiter, memoryStore, type HeadgateError, type Store } from 'headgate';
+import { clientKey, denial } from 'headgate/http';
 import rateLimitDefault, { rateLimitPlugin, type RateLimitOptions } from 'headgate/fastify';
 
 const window = '1m';
@@ -86,6 +87,44 @@ describe('the Fastify plugin', () => {
       await app.register(rateLimitPlugin, { limit: 2, window, hook: 'preHandler' });
       app.get('/', (_request, reply) => void reply.callNotFound());
       expect(await statuses(3, '/')).to.deep.equal([404, 404, 429]);
+    });
+
+    /** As docs/security.md says: Fastify answers these before any hook. */
+    const malformed = ['/%', '/items/%zz', `/items/${'x'.repeat(101)}`];
+
+    it('does not see URLs that Fastify itself refuses', async () => {
+      await app.register(rateLimitPlugin, { limit: 1, window });
+      app.get('/items/:id', ok);
+      for (const url of malformed) {
+        const { statusCode, headers } = await app.inject(url);
+        expect(statusCode).to.equal(url.length > 100 ? 414 : 400);
+        expect(headers).to.not.have.property('ratelimit');
+      }
+      expect(await statuses(2, '/items/1')).to.deep.equal([200, 429]);
+    });
+
+    it('shares a limiter with `frameworkErrors`, which sees them', async () => {
+      const limiter = createLimiter({ limit: 3, window });
+      const guarded = Fastify({
+        frameworkErrors: (error, request, reply) => {
+          void limiter.consume(clientKey(request.ip)).then((decision) => {
+            const refusal = { status: error.statusCode ?? 400, headers: {}, body: error.message };
+            const { status, headers, body } = decision.allowed ? refusal : denial(decision);
+            reply.hijack().raw.writeHead(status, headers).end(body);
+          });
+        },
+      });
+      await guarded.register(rateLimitPlugin, { limiter });
+      guarded.get('/items/:id', ok);
+      const answers: number[] = [];
+      for (const url of [...malformed, '/items/1', '/%']) answers.push(...(await statuses(1, url, guarded)));
+      expect(answers).to.deep.equal([400, 400, 414, 429, 429]);
+      const { headers } = await guarded.inject('/%');
+      expect(headers)
+        .to.include({ 'content-type': 'application/problem+json' })
+        .and.have.property('retry-after');
+      await guarded.close();
+      await limiter.close();
     });
 
     it('runs in the order of registration among other hooks', async () => {

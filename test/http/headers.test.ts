@@ -19,6 +19,26 @@ describe('headgate/http', () => {
     }
   });
 
+  it('tells nothing of policies that are all shadows', async () => {
+    const shadows = [minute, slots, { ...minute, name: 'other' }].map((policy) => ({
+      ...policy,
+      shadow: true,
+    }));
+    for (const policies of [shadows.slice(0, 1), shadows]) {
+      const limiter = createLimiter({ policies, ban: { after: 1 } });
+      for (const cost of [1, 5, 6, 0]) {
+        const decision = await limiter.consume('k', { cost });
+        expect(decision.allowed).to.equal(true);
+        for (const dialects of [all, 'draft-7', 'draft-6'] as const)
+          expect(rateLimitHeaders(decision, dialects)).to.deep.equal({});
+      }
+      await limiter.ban('k', '1h');
+      const answer = denial(await limiter.consume('k'), all);
+      expect(answer.headers).to.have.all.keys('Retry-After', 'Cache-Control', 'Content-Type');
+      expect(JSON.parse(answer.body)).to.deep.include({ 'violated-policies': [] });
+    }
+  });
+
   it('tells of concurrency in draft-11 alone', async () => {
     const limiter = createLimiter({ ...slots, ban: { after: 2, for: '1h' } });
     const expected = [undefined, undefined, 'banned', 'banned'];
@@ -58,6 +78,28 @@ describe('headgate/http', () => {
 });
 
 describe('stacked limiters', () => {
+  it('keep the tightest quota where there is room for one, whichever comes first', async () => {
+    for (const order of [
+      [5, 9],
+      [9, 5],
+    ]) {
+      const fields: Record<string, string> = {};
+      const target = {
+        getHeader: (_: unknown, field: string) => fields[field],
+        setHeader: (_: unknown, field: string, value: string) => void (fields[field] = value),
+      };
+      const write = compileHeaders(['draft-7', 'draft-6', 'legacy']);
+      for (const [i, limit] of order.entries()) {
+        const limiter = createLimiter({ algorithm: 'fixed-window', limit, window: '1m' });
+        write(target, {}, await limiter.consume('k'), i > 0);
+      }
+      expect(fields.RateLimit).to.equal('limit=5, remaining=4, reset=60');
+      expect(fields).to.include({ 'RateLimit-Limit': '5', 'RateLimit-Remaining': '4' });
+      expect(fields).to.include({ 'X-RateLimit-Limit': '5', 'X-RateLimit-Remaining': '4' });
+      expect(fields['RateLimit-Policy']).to.equal(order.map((limit) => `${limit};w=60`).join(', '));
+    }
+  });
+
   it('are numbered by what comes before them on each response', async () => {
     const write = compileHeaders('draft-11');
     const [free, pro, all] = ['tier', 'pro', 'tier'].map((name) =>

@@ -3,6 +3,8 @@ import { expect } from 'chai';
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import type { CreateLimiterOptions, Decision, Limiter } from 'headgate';
 import { redisStore, type LeaseOptions } from 'headgate/redis';
 import { servers } from '../support/shared-servers.js';
@@ -16,6 +18,9 @@ export interface Heat {
 }
 
 const PROCESSES = 3;
+
+setFlagsFromString('--expose-gc');
+const gc = runInNewContext('gc') as () => void;
 
 describe('leases, between processes', function () {
   const prefix = freshPrefix();
@@ -139,6 +144,21 @@ describe('leases', () => {
       expect(await callsOf(() => consume(limiter, 18))).to.equal(18);
     });
   }
+
+  it('forget policies that come with one request, and have no slices', async () => {
+    const limiter = make(fixed, { hold: '20ms' });
+    const sets = Array.from({ length: 100 }, (_, i) => {
+      const set = limiter.compile([{ name: `p${i}`, limit: 2, window: '1h' }]);
+      void limiter.decide('key', 1, set);
+      return new WeakRef(set);
+    });
+    // What was asked last is kept at hand.
+    const few = 5;
+    for (let kept = sets.length; kept > few; kept = sets.filter((set) => set.deref()).length) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      gc();
+    }
+  });
 
   it('refuse options that make no sense', () => {
     for (const lease of [{ size: 1 }, { size: 1.5 }, { hold: '11s' }, { hold: 0 }, { units: 5 }, 5])
