@@ -16,16 +16,16 @@ export interface NodeRedisLike {
   removeListener(event: string, listener: () => void): unknown;
 }
 
-/** What clients have from version 5 on. */
-interface WithOptions {
+interface Client extends NodeRedisLike {
+  /** Of a cluster from version 6 on. */
   readonly isReady?: boolean;
-  withCommandOptions?(options: { timeout: undefined; typeMapping: undefined }): NodeRedisLike;
+  withCommandOptions(options: { timeout: undefined; typeMapping: undefined }): NodeRedisLike;
 }
 
 /** node-redis never writes a command twice; what it could not write it writes later, and the deadline makes that harmless. */
 export class NodeRedisCommands implements Commands {
   readonly cluster: boolean;
-  readonly #client: NodeRedisLike & WithOptions;
+  readonly #client: Client;
   /** The same client and connection, with options for these commands. */
   readonly #view: NodeRedisLike;
   /** The event that tells that it is ready. */
@@ -35,15 +35,13 @@ export class NodeRedisCommands implements Commands {
   #nextReady: Promise<void> | undefined;
 
   constructor(client: NodeRedisLike) {
-    this.#client = client;
+    this.#client = client as Client;
     this.cluster = 'slots' in client;
     this.#up = this.cluster ? 'connect' : 'ready';
-    const { withCommandOptions } = this.#client;
     // Its own timeout costs as much as the command; the store has one. A cluster keeps it: it bounds what waits for a node.
-    this.#view =
-      withCommandOptions && !this.cluster
-        ? withCommandOptions.call(client, { timeout: undefined, typeMapping: undefined })
-        : client;
+    this.#view = this.cluster
+      ? client
+      : this.#client.withCommandOptions({ timeout: undefined, typeMapping: undefined });
     client.on('reconnecting', () => (this.#reconnecting = true));
     client.on('ready', () => (this.#reconnecting = false));
   }
