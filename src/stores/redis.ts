@@ -3,6 +3,7 @@ import { invalidOption } from '../errors.js';
 import { checkFunction, checkShape } from '../validate.js';
 import { Batcher, type Batch } from './batch.js';
 import { ScriptCalls } from './calls.js';
+import { checkServers, type Finding } from './check.js';
 import { commandsOf, type Commands, type Done, type RedisClient } from './clients.js';
 import { Denials } from './denials.js';
 import { KeyMaker } from './keys.js';
@@ -23,7 +24,18 @@ import { costArg, decode, policyArgs } from './wire.js';
 
 export type { RedisClient } from './clients.js';
 
+export type { Finding } from './check.js';
+
 export type { LeaseOptions } from './slices.js';
+
+/** A store that can say whether limits hold on its servers. */
+export interface CheckableStore extends Store {
+  /**
+   * Looks at the servers' versions, commands and permissions, eviction and clocks, and at the client's options. It writes nothing, and takes
+   * some seconds at most. What it finds it returns, problems and what is well; it never rejects. See docs/redis.md.
+   */
+  check(): Promise<readonly Finding[]>;
+}
 
 export interface RedisStoreOptions {
   /** What all keys begin with: 1 to 64 printable ASCII characters without braces. Default `'hg'`. */
@@ -219,7 +231,7 @@ function pushCosts(args: string[], queries: readonly Query[], peek: boolean): vo
  * @param client an ioredis or iovalkey `Redis` or `Cluster`, or what `createClient` or `createCluster` of the package `redis` made
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
-export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): Store {
+export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): CheckableStore {
   const commands = commandsOf(client);
   checkShape('redisStore', options, ['prefix', 'localDenials', 'lease', 'clock']);
   const { prefix = 'hg' } = options as { prefix?: unknown };
@@ -235,5 +247,6 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   const longest =
     localDenials === false ? undefined : toMilliseconds('redisStore.localDenials', localDenials);
   const store = new RedisStore(commands, clock, prefix, longest);
-  return options.lease === undefined ? store : new Slices(store, checkLease(options.lease));
+  const layered = options.lease === undefined ? store : new Slices(store, checkLease(options.lease));
+  return Object.assign(layered, { check: () => checkServers(commands, prefix) });
 }

@@ -1,5 +1,7 @@
-import type { Commands, Done, Written } from '../clients.js';
+import type { Commands, Done, Hazard, Server, Written } from '../clients.js';
+import { slotOf } from '../slots.js';
 import { away, connection } from './away.js';
+import { NEVER_RECONNECTS, noSocketTimeout, ONE_SLOT } from './hazards.js';
 
 interface EvalOptions {
   keys: string[];
@@ -16,10 +18,34 @@ export interface NodeRedisLike {
   removeListener(event: string, listener: () => void): unknown;
 }
 
+interface Options {
+  readonly socket?: { readonly socketTimeout?: number; readonly reconnectStrategy?: unknown };
+  readonly pingInterval?: number;
+}
+
+interface Node {
+  readonly address: string;
+}
+
 interface Client extends NodeRedisLike {
   /** Of a cluster from version 6 on. */
   readonly isReady?: boolean;
   withCommandOptions(options: { timeout: undefined; typeMapping: undefined }): NodeRedisLike;
+  sendCommand(command: readonly string[]): Promise<unknown>;
+  readonly options?: Options;
+  /** Since version 6. */
+  readonly _keyPrefix?: string | undefined;
+}
+
+interface Cluster extends Client {
+  readonly slots: readonly ({ readonly master: Node } | undefined)[];
+  readonly masters: readonly Node[];
+  nodeClient(node: Node): Client | Promise<Client>;
+  readonly _options?: { readonly defaults?: Options };
+}
+
+function isCluster(client: Client): client is Cluster {
+  return 'slots' in client;
 }
 
 /** node-redis never writes a command twice; what it could not write it writes later, and the deadline makes that harmless. */
@@ -36,7 +62,7 @@ export class NodeRedisCommands implements Commands {
 
   constructor(client: NodeRedisLike) {
     this.#client = client as Client;
-    this.cluster = 'slots' in client;
+    this.cluster = isCluster(this.#client);
     this.#up = this.cluster ? 'connect' : 'ready';
     // Its own timeout costs as much as the command; the store has one. A cluster keeps it: it bounds what waits for a node.
     this.#view = this.cluster
@@ -72,6 +98,37 @@ export class NodeRedisCommands implements Commands {
     ));
   }
 
+  servers(): readonly Server[] {
+    const client = this.#client;
+    if (!isCluster(client)) return [{ name: '', send: (command) => client.sendCommand(command) }];
+    return client.masters.map((node) => ({
+      name: node.address,
+      send: async (command) => (await client.nodeClient(node)).sendCommand(command),
+    }));
+  }
+
+  serverOf(key: string): string | undefined {
+    const client = this.#client;
+    return isCluster(client)
+      ? client.slots[slotOf((client._keyPrefix ?? '') + key)]?.master.address
+      : undefined;
+  }
+
+  hazards(): Hazard[] {
+    const client = this.#client;
+    const { socket, pingInterval } = (isCluster(client) ? client._options?.defaults : client.options) ?? {};
+    const { socketTimeout, reconnectStrategy } = socket ?? {};
+    const hazards: Hazard[] = [];
+    if (!socketTimeout) hazards.push(noSocketTimeout(EXAMPLE));
+    else {
+      if (!pingInterval || pingInterval >= socketTimeout) hazards.push(IDLE);
+      if (reconnectStrategy === undefined) hazards.push(GIVES_UP);
+    }
+    if (reconnectStrategy === false) hazards.push(NEVER_RECONNECTS);
+    if (this.cluster && client._keyPrefix?.includes('{')) hazards.push(ONE_SLOT);
+    return hazards;
+  }
+
   run(
     command: 'eval' | 'evalsha',
     script: string,
@@ -86,6 +143,18 @@ export class NodeRedisCommands implements Commands {
     answer.then((reply) => done(undefined, reply), done);
   }
 }
+
+const EXAMPLE = 'socket: { socketTimeout: 5000, reconnectStrategy: () => 500 }, pingInterval: 1000';
+
+const IDLE: Hazard = {
+  level: 'warning',
+  message: `The client closes connections that are idle for its socketTimeout. Set a pingInterval below it: ${EXAMPLE}.`,
+};
+
+const GIVES_UP: Hazard = {
+  level: 'error',
+  message: `The client does not connect again after a socketTimeout, unless it has a reconnectStrategy. Set one: ${EXAMPLE}.`,
+};
 
 /** Room for any moment in ms. */
 const DIGITS = 16;
