@@ -112,6 +112,7 @@ const UP: Health = {
   lastError: undefined,
   slow: false,
   late: 0,
+  serversDown: [],
 };
 
 const LEASE_PREFIX = randomBytes(9).toString('base64url');

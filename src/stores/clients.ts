@@ -39,7 +39,7 @@ export interface Commands {
   connected(): Promise<void>;
   /** The servers that hold keys: of a cluster its primaries. */
   servers(): readonly Server[];
-  /** The name of the server of a cluster that holds a key; undefined if there is no cluster, or the client does not know. */
+  /** The name of the server of a cluster that holds a key; undefined if there is no cluster, or the client is not ready. */
   serverOf(key: string): string | undefined;
   hazards(): Hazard[];
   /** `script` is a text, or its hash. `args[0]` is the call's deadline: what `written` returns, when the call is written. */

@@ -1,7 +1,8 @@
 import { HeadgateError } from '../errors.js';
 import { compilePolicies } from '../policy.js';
 import type { GiveBack } from './backlog.js';
-import { breakerOf, type Breaker, type Health, type Prober } from './breaker.js';
+import { breakerOf, type Breaker, type Health } from './breaker.js';
+import type { Circuit, Prober } from './circuit.js';
 import { Eventual, listen, type Listener } from './eventual.js';
 import type { Local } from './local.js';
 import { flawOf } from './reply.js';
@@ -86,6 +87,9 @@ const PROBE_POLICIES = compilePolicies('policies', [
   { name: 'probe', algorithm: 'fixed-window', limit: 1e6, window: '1s' },
 ]);
 
+/** So many keys are tried for one that is on a certain server: enough for one that has a hundredth of a cluster. */
+const PROBE_KEYS = 1000;
+
 /** Answers in time whatever a store does. */
 export class FailurePolicy implements Store, Prober {
   readonly #store: Store;
@@ -120,10 +124,8 @@ export class FailurePolicy implements Store, Prober {
   }
 
   decide(query: Query): MaybePromise<Reply> {
-    if (this.#breaker.down) {
-      this.#breaker.watch(this);
-      return this.#instead(query);
-    }
+    const down = this.#breaker.downFor(query);
+    if (down) return this.#instead(query, undefined, down);
     let answer: MaybePromise<Reply>;
     try {
       answer = this.#store.decide(query);
@@ -137,10 +139,8 @@ export class FailurePolicy implements Store, Prober {
 
   /** What is not a decision has no answer but the store's. @param set of a change: its answer is a reply */
   async #ask<T>(subject: Subject, call: () => MaybePromise<T>, set?: PolicySet): Promise<T> {
-    if (this.#breaker.down) {
-      this.#breaker.watch(this);
-      throw this.#downError();
-    }
+    const down = this.#breaker.downFor(subject);
+    if (down) throw this.#downError(down);
     return this.#await(promise(call), subject, undefined, set);
   }
 
@@ -152,9 +152,10 @@ export class FailurePolicy implements Store, Prober {
     told: T,
   ): Promise<T> {
     const giveBack = (): Promise<T> => this.#giveBack(subject, call, repeatable, told);
-    if (this.#breaker.down) {
-      this.#breaker.watch(this);
-      this.#breaker.backlog.add(giveBack);
+    const down = this.#breaker.downFor(subject);
+    if (down) {
+      down.watch(this);
+      down.backlog.add(giveBack);
       return Promise.resolve(told);
     }
     const asked = { ...subject, until: 0, abandoned: false };
@@ -183,17 +184,17 @@ export class FailurePolicy implements Store, Prober {
 
   /** An answer has come, maybe too late. */
   came<T>(call: Call<T>, value: T): void {
-    const { query, set, outcome } = call;
+    const { query, set, outcome, subject } = call;
     const isOverdue = this.#timeouts.isOverdue(call);
     const isAwaited = this.#timeouts.settle(call);
     const flaw = set && flawOf(value, set);
     if (!isAwaited) {
-      this.#breaker.answeredLate();
+      this.#breaker.answeredLate(subject);
       if (query && !flaw) this.#undo(query, value as Reply);
     } else if (flaw) {
       this.failed(call, flaw);
     } else {
-      this.#breaker.success(isOverdue);
+      this.#breaker.success(subject, isOverdue);
       outcome.resolve(value);
     }
   }
@@ -203,20 +204,20 @@ export class FailurePolicy implements Store, Prober {
     const { later, subject } = call;
     const isAwaited = this.#timeouts.settle(call);
     if (later && (later.repeatable || hasDoneNothing(error, subject))) {
-      this.#breaker.backlog.add(later.giveBack);
+      this.#breaker.circuitOf(subject).backlog.add(later.giveBack);
       if (isAwaited) this.failed(call, error);
     } else if (isAwaited) {
       this.failed(call, error);
     } else if (error.code === 'HEADGATE_PROCESS_LATE') {
-      this.#breaker.answeredLate();
+      this.#breaker.answeredLate(subject);
     }
   }
 
   /** Nothing is to be had of the store for this call. */
-  failed<T>({ query, outcome, later }: Call<T>, error: HeadgateError): void {
-    if (error.code === 'HEADGATE_PROCESS_LATE') this.#breaker.success(true);
-    else if (isOfRequest(error)) this.#breaker.success(false);
-    else this.#breaker.failure(error, this);
+  failed<T>({ query, outcome, later, subject }: Call<T>, error: HeadgateError): void {
+    if (error.code === 'HEADGATE_PROCESS_LATE') this.#breaker.success(subject, true);
+    else if (isOfRequest(error)) this.#breaker.success(subject, false);
+    else this.#breaker.failure(subject, error, this);
     if (later) {
       outcome.resolve(later.told);
     } else if (query) {
@@ -233,9 +234,10 @@ export class FailurePolicy implements Store, Prober {
     }
   }
 
-  /** @param error undefined if the store was not asked, as it is down */
-  #instead(query: Query, error?: HeadgateError): Reply {
-    if (this.#mode === 'throw') throw error ?? this.#downError();
+  /** @param error undefined if the store was not asked, @param down as this is down */
+  #instead(query: Query, error: HeadgateError | undefined, down?: Circuit): Reply {
+    if (this.#mode === 'throw') throw error ?? this.#downError(down!);
+    down?.watch(this);
     if (this.#mode === 'local') return this.#local.decide(query);
     const late = error?.code === 'HEADGATE_PROCESS_LATE';
     return { now: Date.now(), ban: 0, verdicts: [], degraded: this.#mode, ...(late && { late }) };
@@ -283,10 +285,9 @@ export class FailurePolicy implements Store, Prober {
     return this.#ask(asked, () => this.#store.ban(asked, duration));
   }
 
-  /** Another key each time: in a cluster one server may be gone while others answer. */
-  async probe(): Promise<void> {
-    const key = String(Math.floor(Math.random() * 1e9));
-    const query: Query = { set: this.#probes, key, cost: 1, peek: false, lease: '', until: 0 };
+  async probe(server: string | undefined): Promise<boolean> {
+    const query = this.#probeOf(server);
+    if (!query) return false;
     try {
       await this.#await(
         promise(() => this.#store.decide(query)),
@@ -297,6 +298,17 @@ export class FailurePolicy implements Store, Prober {
     } catch {
       // The breaker has been told.
     }
+    return true;
+  }
+
+  /** A question that a server answers: undefined if none of many keys is on it. */
+  #probeOf(server: string | undefined): Query | undefined {
+    for (let i = 0; i < PROBE_KEYS; i++) {
+      const key = String(Math.floor(Math.random() * 1e9));
+      const query: Query = { set: this.#probes, key, cost: 1, peek: false, lease: '', until: 0 };
+      if (server === undefined || this.#store.serverOf?.(query) === server) return query;
+    }
+    return undefined;
   }
 
   whenReady(): Promise<void> | undefined {
@@ -310,9 +322,11 @@ export class FailurePolicy implements Store, Prober {
     if (this.#onHealth) this.#breaker.listeners.delete(this.#onHealth);
   }
 
-  #downError(): HeadgateError {
-    const { since, lastError } = this.#breaker.health;
-    const message = `The store is down since ${new Date(since).toISOString()}: ${lastError?.message}`;
+  #downError(down: Circuit): HeadgateError {
+    down.watch(this);
+    const { server, since, lastError } = down;
+    const what = server === undefined ? 'The store' : `The store's server ${server}`;
+    const message = `${what} is down since ${new Date(since).toISOString()}: ${lastError?.message}`;
     return new HeadgateError('HEADGATE_STORE_AWAY', message, { cause: lastError });
   }
 }

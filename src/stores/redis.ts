@@ -57,6 +57,9 @@ export interface RedisStoreOptions {
 /** Each script's first argument: its deadline, filled in when the call is sent. */
 const DEADLINE = '';
 
+/** Addresses change while a process runs: what is known of those that are gone is forgotten with all else. */
+const MOST_SERVERS = 1000;
+
 /** What a policy set sends along, made once per set. */
 interface Plan {
   readonly keys: KeyMaker;
@@ -71,7 +74,9 @@ interface Plan {
 /** Keeps state in Redis or Valkey, decides in one EVALSHA. Use {@link redisStore}. */
 class RedisStore implements Store {
   readonly #commands: Commands;
-  readonly #calls: ScriptCalls;
+  readonly #clock: Clock | undefined;
+  /** By server of a cluster: each has its own clock, and knows its own scripts. */
+  readonly #calls = new Map<string | undefined, ScriptCalls>();
   readonly #prefix: string;
   readonly #plans = new WeakMap<PolicySet, Plan>();
   readonly #batcher: Batcher;
@@ -85,7 +90,7 @@ class RedisStore implements Store {
     localDenials: number | undefined,
   ) {
     this.#commands = commands;
-    this.#calls = new ScriptCalls(commands, clock);
+    this.#clock = clock;
     this.#prefix = prefix;
     this.#denials = localDenials === undefined ? undefined : new Denials(localDenials);
     let { cluster } = commands;
@@ -126,7 +131,31 @@ class RedisStore implements Store {
   }
 
   #run(script: Script, subject: Subject, keys: readonly string[], args: string[]): Promise<unknown> {
-    return this.#calls.run({ script, keys, args, timeout: subject.set.timeout, asked: [subject] });
+    const asked = [subject];
+    return this.#callsFor(keys, asked).run({ script, keys, args, timeout: subject.set.timeout, asked });
+  }
+
+  /** What calls the server that has these keys, and notes whom it asks. */
+  #callsFor([key]: readonly string[], asked: readonly Subject[]): ScriptCalls {
+    const server = this.#commands.serverOf(key!);
+    if (server !== undefined) for (const subject of asked) subject.server = server;
+    let calls = this.#calls.get(server);
+    if (!calls) {
+      if (this.#calls.size >= MOST_SERVERS) this.#calls.clear();
+      this.#calls.set(server, (calls = new ScriptCalls(this.#commands, this.#clock)));
+    }
+    return calls;
+  }
+
+  servers(): readonly string[] {
+    return this.#commands.cluster ? this.#commands.servers().map(({ name }) => name) : [];
+  }
+
+  serverOf({ set, key }: Subject): string | undefined {
+    if (!this.#commands.cluster) return undefined;
+    const keys: string[] = [];
+    this.#plan(set).keys.push(keys, key);
+    return this.#commands.serverOf(keys[0]!);
   }
 
   decide(query: Query): MaybePromise<Reply> {
@@ -163,7 +192,8 @@ class RedisStore implements Store {
     const args = plan.evaluateArgs.slice();
     pushCosts(args, queries, peek);
     if (plan.leases) for (const query of queries) args.push(query.lease);
-    this.#calls.send({ script: plan.evaluate, keys, args, timeout: set.timeout, asked: queries }, done);
+    const call = { script: plan.evaluate, keys, args, timeout: set.timeout, asked: queries };
+    this.#callsFor(keys, queries).send(call, done);
   }
 
   whenReady(): Promise<void> {

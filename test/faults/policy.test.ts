@@ -334,7 +334,7 @@ describe('the failure policy', () => {
     const limiter = createLimiter({ limit: 1, window: '1s' });
     assert.deepEqual(
       { ...limiter.health, since: 0 },
-      { state: 'up', since: 0, failures: 0, lastError: undefined, slow: false, late: 0 },
+      { state: 'up', since: 0, failures: 0, lastError: undefined, slow: false, late: 0, serversDown: [] },
     );
     await limiter.close();
   });

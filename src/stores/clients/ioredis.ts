@@ -153,7 +153,7 @@ export class IoredisCommands implements Commands {
   }
 
   serverOf(key: string): string | undefined {
-    if (!isCluster(this.#client)) return undefined;
+    if (!isCluster(this.#client) || !this.ready()) return undefined;
     return this.#client.slots[slotOf((this.#options.keyPrefix ?? '') + key)]?.[0];
   }
 

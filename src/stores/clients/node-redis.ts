@@ -109,7 +109,7 @@ export class NodeRedisCommands implements Commands {
 
   serverOf(key: string): string | undefined {
     const client = this.#client;
-    return isCluster(client)
+    return isCluster(client) && this.ready()
       ? client.slots[slotOf((client._keyPrefix ?? '') + key)]?.master.address
       : undefined;
   }
