@@ -1,10 +1,10 @@
 import { HeadgateError } from '../errors.js';
-import { compilePolicies } from '../policy.js';
 import type { GiveBack } from './backlog.js';
 import { breakerOf, type Breaker, type Health } from './breaker.js';
 import type { Circuit, Prober } from './circuit.js';
 import { Eventual, listen, type Listener } from './eventual.js';
 import type { Local } from './local.js';
+import { probeOf, probeSet, quiet } from './probe.js';
 import { flawOf } from './reply.js';
 import { coded, hasDoneNothing, isOfRequest } from './store-error.js';
 import {
@@ -82,14 +82,6 @@ interface Later<T> {
 /** What a caller is told of units that will be given back. */
 const NOTHING: Reply = { now: 0, ban: 0, verdicts: [] };
 
-/** Whether a store is up is asked by a call that writes, as do those that it is to answer: a full server still reads. */
-const PROBE_POLICIES = compilePolicies('policies', [
-  { name: 'probe', algorithm: 'fixed-window', limit: 1e6, window: '1s' },
-]);
-
-/** So many keys are tried for one that is on a certain server: enough for one that has a hundredth of a cluster. */
-const PROBE_KEYS = 1000;
-
 /** Answers in time whatever a store does. */
 export class FailurePolicy implements Store, Prober {
   readonly #store: Store;
@@ -114,7 +106,7 @@ export class FailurePolicy implements Store, Prober {
     const breaker = (this.#breaker = breakerOf(store));
     const first = Math.max(timeout, connectTimeout);
     this.#timeouts = new Timeouts(timeout, () => (breaker.hasAnswered ? timeout : first));
-    this.#probes = { name: 'headgate-probe', policies: PROBE_POLICIES, ban: undefined, timeout };
+    this.#probes = probeSet(timeout);
     this.#onHealth = onHealth;
     if (onHealth) breaker.listeners.add(onHealth);
   }
@@ -286,29 +278,14 @@ export class FailurePolicy implements Store, Prober {
   }
 
   async probe(server: string | undefined): Promise<boolean> {
-    const query = this.#probeOf(server);
+    const query = probeOf(this.#store, this.#probes, server);
     if (!query) return false;
-    try {
-      await this.#await(
-        promise(() => this.#store.decide(query)),
-        query,
-        undefined,
-        query.set,
-      );
-    } catch {
-      // The breaker has been told.
-    }
+    // Twice awaited: by those who need an answer in time, and until there is one.
+    const answer = promise(() => this.#store.decide(query)).then((reply) => reply);
+    await this.#await(answer, query, undefined, query.set).catch(() => {});
+    // A store that tells of connections ends each call at the latest with its connection.
+    if (this.#store.whenReady) await quiet(answer);
     return true;
-  }
-
-  /** A question that a server answers: undefined if none of many keys is on it. */
-  #probeOf(server: string | undefined): Query | undefined {
-    for (let i = 0; i < PROBE_KEYS; i++) {
-      const key = String(Math.floor(Math.random() * 1e9));
-      const query: Query = { set: this.#probes, key, cost: 1, peek: false, lease: '', until: 0 };
-      if (server === undefined || this.#store.serverOf?.(query) === server) return query;
-    }
-    return undefined;
   }
 
   whenReady(): Promise<void> | undefined {

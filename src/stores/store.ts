@@ -120,7 +120,10 @@ export interface Store {
   servers?(): readonly string[];
   /** The name of the server that has a key; undefined if there is but one, or it is not known. */
   serverOf?(subject: Subject): string | undefined;
-  /** Resolves the next time that the store's client is connected: a store that was found down is then asked at once. */
+  /**
+   * Resolves the next time that the store's client is connected: a store that was found down is then asked at once. A store that has
+   * this method ends each call at the latest when its connection ends, and is not asked anew as long as a call is on its way.
+   */
   whenReady?(): Promise<void> | undefined;
   /** Frees what the store itself created (timers, not the user's client). */
   close?(): MaybePromise<void>;
