@@ -302,7 +302,11 @@ describe('a cluster', function () {
     const limiter = limiterOn(redisStore(plain), { limit: 15, window: '1h' });
     for (let round = 1; round <= 3; round++) {
       const decisions = await together(100, (i) => limiter.consume(`key${i % 50}`));
-      for (const { remaining } of decisions.slice(50)) expect(remaining).to.equal(15 - 2 * round);
+      // A call with one key is not refused, and may overtake one that is sent again.
+      for (let i = 0; i < 50; i++) {
+        const remaining = [decisions[i]!.remaining, decisions[i + 50]!.remaining].sort((a, b) => b - a);
+        expect(remaining).to.deep.equal([16 - 2 * round, 15 - 2 * round]);
+      }
     }
     plain.disconnect();
     await alone.stop();
