@@ -1,4 +1,3 @@
-import { algorithms } from '../algorithms/index.js';
 import { lua } from '../generated/lua.js';
 import type { Commands, Server } from './clients.js';
 import { assemble } from './scripts.js';
@@ -119,18 +118,18 @@ function commandsFound(failures: readonly string[]): Finding[] {
   const found: Finding[] = [];
   for (let i = 0; i < failures.length; i += 2) {
     const [name, words] = failures.slice(i, i + 2) as [string, string];
-    const pages = Object.entries(lua).filter(
+    const users = Object.entries(lua).filter(
       ([page, text]) => page !== 'check' && text.includes(`redis.call('${name}'`),
     );
-    const [page = ''] = pages.map(([page]) => page);
-    const isOfOne = pages.length === 1 && page in algorithms;
-    const who = isOfOne ? `policies of ${page}` : 'decisions';
+    const [[page, text] = ['', '']] = users;
+    // An algorithm's page defines a table.
+    const isOfOne = users.length === 1 && /^local \w+ = \{ params/.test(text);
     const what = isUnknownCommand(new Error(words)) ? 'The server does not have' : 'The server does not run';
-    if (pages.length > 0)
+    if (users.length > 0)
       found.push({
         level: isOfOne ? 'warning' : 'error',
         code: 'commands',
-        message: `${what} ${name}, which ${who} need: ${words}`,
+        message: `${what} ${name}, which ${isOfOne ? `only ${page} needs` : 'decisions need'}: ${words}`,
       });
   }
   return found.length > 0 ? found : [ok('commands', 'Every command of the scripts can be run.')];

@@ -100,7 +100,7 @@ describe('store.check()', () => {
       assert.equal(set!.level, 'error');
       assert.match(set!.message, /does not run SET, which decisions need: .*can't run this command/);
       assert.equal(zadd!.level, 'warning');
-      assert.match(zadd!.message, /does not run ZADD, which policies of concurrency need/);
+      assert.match(zadd!.message, /does not run ZADD, which only concurrency needs/);
     }));
 
   it('keys that are not permitted', () =>

@@ -25,6 +25,9 @@ interface Options {
 
 interface Node {
   readonly address: string;
+  readonly client?: Client | undefined;
+  /** While it connects for the first time. */
+  readonly connectPromise?: Promise<unknown> | undefined;
 }
 
 interface Client extends NodeRedisLike {
@@ -108,10 +111,12 @@ export class NodeRedisCommands implements Commands {
   }
 
   serverOf(key: string): string | undefined {
+    return this.ready() ? this.#nodeOf(key)?.address : undefined;
+  }
+
+  #nodeOf(key: string): Node | undefined {
     const client = this.#client;
-    return isCluster(client) && this.ready()
-      ? client.slots[slotOf((client._keyPrefix ?? '') + key)]?.master.address
-      : undefined;
+    return isCluster(client) ? client.slots[slotOf((client._keyPrefix ?? '') + key)]?.master : undefined;
   }
 
   hazards(): Hazard[] {
@@ -137,6 +142,12 @@ export class NodeRedisCommands implements Commands {
     written: Written,
     done: Done,
   ): void {
+    const node = this.#nodeOf(keys[0]!);
+    // The client would keep the call until it has connected again.
+    if (node?.client?.isReady === false && !node.connectPromise) {
+      done(away(`${node.address} is reconnecting`));
+      return;
+    }
     const options = { keys: keys as string[], arguments: [whenWritten(written), ...args] };
     const answer =
       command === 'eval' ? this.#view.eval(script, options) : this.#view.evalSha(script, options);
