@@ -25,7 +25,7 @@ export interface StoreMessage {
   readonly error?: unknown;
 }
 
-/** Published on `headgate:health`: a store was found down, or is up again. */
+/** Published on `headgate:health`: a store, or one server of a cluster, was found down, or is up again. */
 export interface HealthMessage {
   readonly store: Store;
   readonly health: Health;

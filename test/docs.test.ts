@@ -39,7 +39,7 @@ describe('docs', () => {
       const createClient: typeof import('redis').createClient;
       const url: string;
       const key: string;
-      const store: import('headgate').Store;
+      const store: import('headgate/redis').CheckableStore;
       const limiter: import('headgate').Limiter;
       const decision: import('headgate').Decision;
       const log: { warn(...args: unknown[]): void; info(...args: unknown[]): void };

@@ -113,6 +113,32 @@ ban_write(key, p, now, state)
 end
 end
 `,
+  check: `local key = KEYS[1]
+local reply = { now }
+local function try(name, ...)
+local answer = redis.pcall(name, ...)
+local words = type(answer) == 'table' and answer.err
+if words and not string.find(words, '^ERR value is not') then
+reply[#reply + 1], reply[#reply + 2] = name, words
+end
+end
+try('GET', key)
+try('SET', key, '0', 'XX', 'PX', '1000')
+try('DEL', key)
+try('INCRBY', key, 'x')
+try('GETRANGE', key, '0', '0')
+try('SETRANGE', key, '0', '')
+try('PEXPIREAT', key, '1')
+try('PEXPIRETIME', key)
+try('ZADD', key, 'XX', '1', 'x')
+try('ZINCRBY', key, 'x', 'x')
+try('ZCOUNT', key, '0', '1')
+try('ZRANGEBYSCORE', key, '0', '1')
+try('ZREM', key, 'x')
+try('ZREVRANGE', key, '0', '0')
+try('ZSCORE', key, 'x')
+return reply
+`,
   common: `local deadline = tonumber(ARGV[1])
 local step = -deadline
 if deadline >= 0 then

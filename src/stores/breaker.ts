@@ -1,16 +1,18 @@
-import { performance } from 'node:perf_hooks';
 import { healthChannel, type HealthMessage } from '../channels.js';
 import type { HeadgateError } from '../errors.js';
-import { Backlog } from './backlog.js';
-import type { Store } from './store.js';
+import { Circuit, type Prober } from './circuit.js';
+import type { Store, Subject } from './store.js';
 
 /** How a limiter's store is doing. */
 export interface Health {
-  /** `'down'`: after repeated failures the store is no longer waited for; now and then Headgate asks whether it is back. */
+  /**
+   * `'down'`: after repeated failures the store is no longer waited for; now and then Headgate asks whether it is back. A cluster is
+   * down when all its servers are.
+   */
   readonly state: 'up' | 'down';
   /** When that state began, ms since the epoch, by this process' clock. */
   readonly since: number;
-  /** Failures since the store last answered in time. */
+  /** Failures since the store last answered in time; of a cluster, those of all servers. */
   readonly failures: number;
   /** The last failure, if there was any since the store last answered in time. */
   readonly lastError: HeadgateError | undefined;
@@ -25,14 +27,8 @@ export interface Health {
    * all the same, and not as failures.
    */
   readonly late: number;
-}
-
-/** Asks a store by a call of its own. */
-export interface Prober {
-  /** Resolves when its outcome is known, or it takes too long. */
-  probe(): Promise<void>;
-  /** Resolves the next time that the store's client is connected; undefined if nobody knows. */
-  whenReady(): Promise<void> | undefined;
+  /** Of a cluster: the servers (`host:port`) that are no longer waited for. Only for their keys decides `onStoreError`. */
+  readonly serversDown: readonly string[];
 }
 
 /** Of a store that is never away. */
@@ -43,46 +39,49 @@ export const UP: Health = {
   lastError: undefined,
   slow: false,
   late: 0,
+  serversDown: [],
 };
 
-/** It takes so many failures in a row, and so long, ms: of a cluster one node may fail while others answer. */
-const FAILURES = 5;
-const FAILING_FOR = 100;
-
-/** A store is asked again after this part of the time that it has been down, within limits, ms; and up to twice that: not by all at once. */
-const PART = 0.1;
-const SOONEST = 100;
-const LATEST = 2000;
-
-/** A store that has answered too late within this time, ms, is slow rather than gone: longer than the pause between two probes. */
-const SLOW_FOR = 5000;
-
-/** Learns from calls whether a store is up. All limiters of a store share it. */
+/**
+ * Learns from calls whether a store is up, and which servers of it are not. All limiters of a store share it. What the client fails
+ * with before a server is asked concerns all of them.
+ */
 export class Breaker {
   readonly #store: Store;
-  #down = false;
+  /** By server: those that have failed since they last answered in time. */
+  readonly #circuits = new Map<string | undefined, Circuit>();
+  #state: Health['state'] = 'up';
   #since = Date.now();
-  #failures = 0;
-  #failingSince = 0;
-  #lastError: HeadgateError | undefined;
-  #answeredLate = -Infinity;
   #late = 0;
   #hasAnswered = false;
-  /** While it is down: who can ask. */
-  readonly #probers = new Set<Prober>();
-  #timer: NodeJS.Timeout | undefined;
-  #probing = false;
-  #awaitsReady = false;
   readonly listeners = new Set<(health: Health) => void>();
-  /** What is given back once the store is up. */
-  readonly backlog = new Backlog(() => !this.#down);
 
   constructor(store: Store) {
     this.#store = store;
   }
 
-  get down(): boolean {
-    return this.#down;
+  /** What is down, so that a question is not to be sent: the store, or the server that has its key. */
+  downFor(subject: Subject): Circuit | undefined {
+    if (this.#circuits.size === 0) return undefined;
+    return this.#downAt(undefined) ?? this.#downAt(this.#store.serverOf?.(subject));
+  }
+
+  #downAt(server: string | undefined): Circuit | undefined {
+    const circuit = this.#circuits.get(server);
+    return circuit?.down ? circuit : undefined;
+  }
+
+  /** The circuit of a server that fails. */
+  circuitOf({ server }: Subject): Circuit {
+    let circuit = this.#circuits.get(server);
+    if (!circuit) {
+      const made = (circuit = new Circuit(server, () => {
+        if (!made.down) this.#circuits.delete(server);
+        this.#turned();
+      }));
+      this.#circuits.set(server, made);
+    }
+    return circuit;
   }
 
   /** Whether the store has answered in time, ever. */
@@ -91,100 +90,62 @@ export class Breaker {
   }
 
   get health(): Health {
+    const circuits = [...this.#circuits.values()];
     return {
-      state: this.#down ? 'down' : 'up',
+      state: this.#state,
       since: this.#since,
-      failures: this.#failures,
-      lastError: this.#lastError,
-      slow: this.#failures > 0 && performance.now() - this.#answeredLate < SLOW_FOR,
+      failures: circuits.reduce((sum, { failures }) => sum + failures, 0),
+      lastError: circuits.findLast(({ lastError }) => lastError)?.lastError,
+      slow: circuits.some(({ slow }) => slow),
       late: this.#late,
+      serversDown: circuits.flatMap(({ server, down }) => (down && server !== undefined ? [server] : [])),
     };
   }
 
   /** The store has answered in time. @param late this process has read it too late */
-  success(late: boolean): void {
+  success({ server }: Subject, late: boolean): void {
     if (late) this.#late++;
     this.#hasAnswered = true;
-    if (this.#failures === 0) return;
-    this.#failures = 0;
-    this.#lastError = undefined;
-    if (this.#down) this.#turn(false);
+    if (this.#circuits.size === 0) return;
+    for (const name of [undefined, server]) {
+      const circuit = this.#circuits.get(name);
+      this.#circuits.delete(name);
+      circuit?.success();
+    }
   }
 
-  failure(error: HeadgateError, prober: Prober): void {
-    this.#lastError = error;
-    if (this.#failures++ === 0) this.#failingSince = performance.now();
-    if (this.#down || this.#failures < FAILURES || performance.now() - this.#failingSince < FAILING_FOR)
-      return;
-    this.#turn(true);
-    this.watch(prober);
-    this.#probeWhenReady(prober);
+  failure(subject: Subject, error: HeadgateError, prober: Prober): void {
+    this.circuitOf(subject).failure(error, prober);
   }
 
-  /** The store has answered a call that nobody waits for any more: a stalled one may be back. */
-  answeredLate(): void {
-    this.#answeredLate = performance.now();
-    if (this.#down) void this.#probe();
-  }
-
-  /** A limiter needs a store that is down. */
-  watch(prober: Prober): void {
-    this.#probers.add(prober);
-    if (!this.#timer && !this.#probing) this.#schedule();
+  /** The store has answered a call that nobody waits for any more. */
+  answeredLate({ server }: Subject): void {
+    this.#circuits.get(server)?.answeredLate();
   }
 
   /** A limiter is closed. */
   unwatch(prober: Prober): void {
-    this.#probers.delete(prober);
-    if (this.#probers.size === 0) this.#stop();
+    for (const circuit of this.#circuits.values()) circuit.unwatch(prober);
   }
 
-  #schedule(): void {
-    const pause = Math.min(Math.max(SOONEST, PART * (Date.now() - this.#since)), LATEST);
-    this.#timer = setTimeout(() => void this.#probe(), pause * (1 + Math.random())).unref();
+  #isDown(): boolean {
+    if (this.#downAt(undefined)) return true;
+    const servers = this.#store.servers?.() ?? [];
+    return servers.length > 0 && servers.every((server) => this.#downAt(server));
   }
 
-  #stop(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-  }
-
-  async #probe(): Promise<void> {
-    this.#stop();
-    const [prober] = this.#probers;
-    if (this.#probing || !prober) return;
-    this.#probing = true;
-    await prober.probe();
-    this.#probing = false;
-    if (this.#down && this.#probers.size > 0) this.#schedule();
-  }
-
-  #probeWhenReady(prober: Prober): void {
-    if (this.#awaitsReady) return;
-    this.#awaitsReady = true;
-    void prober.whenReady()?.then(() => {
-      this.#awaitsReady = false;
-      if (!this.#down) return;
-      void this.#probe();
-      this.#probeWhenReady(prober);
-    });
-  }
-
-  #turn(down: boolean): void {
-    this.#down = down;
-    this.#since = Date.now();
-    if (!down) {
-      this.#stop();
-      this.#probers.clear();
-      this.backlog.drain();
-    }
+  #turned(): void {
+    const state = this.#isDown() ? 'down' : 'up';
+    if (state !== this.#state) this.#since = Date.now();
+    this.#state = state;
+    const { health } = this;
     if (healthChannel.hasSubscribers) {
-      const message: HealthMessage = { store: this.#store, health: this.health };
+      const message: HealthMessage = { store: this.#store, health };
       healthChannel.publish(message);
     }
     for (const listener of this.listeners) {
       try {
-        listener(this.health);
+        listener(health);
       } catch (error) {
         process.emitWarning(`onHealth threw: ${String(error)}`, 'HeadgateWarning');
       }

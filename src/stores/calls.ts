@@ -3,6 +3,7 @@ import { HeadgateError } from '../errors.js';
 import type { Commands, Done } from './clients.js';
 import { OVER, StoreTime } from './deadline.js';
 import type { Script } from './scripts.js';
+import { explainUnknownCommand, isUnknownCommand } from './server-version.js';
 import { stepAfter } from './step.js';
 import type { Clock, Subject } from './store.js';
 
@@ -152,7 +153,8 @@ export class ScriptCalls {
     }
     const now = LATE.exec(message)?.[1];
     if (now === undefined) {
-      sending.done(error);
+      if (isUnknownCommand(error)) void explainUnknownCommand(this.#commands, error).then(sending.done);
+      else sending.done(error);
       return;
     }
     // Before the first answer every call is late. Later the store's clock was set forth, or this process stopped in mid-call.

@@ -1,4 +1,4 @@
-import { invalidOption } from '../errors.js';
+import { HeadgateError, invalidOption } from '../errors.js';
 import { IoredisCommands, type IoredisLike } from './clients/ioredis.js';
 import { NodeRedisCommands, type NodeRedisLike } from './clients/node-redis.js';
 
@@ -10,6 +10,20 @@ export type Done = (error: Error | undefined, reply?: unknown) => void;
 
 /** Is told that a call is being written, and returns its deadline. */
 export type Written = () => string;
+
+/** One server that holds keys. */
+export interface Server {
+  /** Tells it from the others of a cluster: `host:port`. */
+  readonly name: string;
+  /** Sends one command that concerns this server alone. */
+  send(command: readonly string[]): Promise<unknown>;
+}
+
+/** Something about a client's options that puts limits at risk. */
+export interface Hazard {
+  readonly level: 'warning' | 'error';
+  readonly message: string;
+}
 
 /** What the store needs of a client. Nothing here is sent before the client is ready, nor again after it has been written. */
 export interface Commands {
@@ -23,6 +37,11 @@ export interface Commands {
   whenReady(): Promise<void>;
   /** Resolves when the client is ready, if it is about to be. @throws HeadgateError `HEADGATE_STORE_AWAY` if not */
   connected(): Promise<void>;
+  /** The servers that hold keys: of a cluster its primaries. */
+  servers(): readonly Server[];
+  /** The name of the server of a cluster that holds a key; undefined if there is no cluster, or the client is not ready. */
+  serverOf(key: string): string | undefined;
+  hazards(): Hazard[];
   /** `script` is a text, or its hash. `args[0]` is the call's deadline: what `written` returns, when the call is written. */
   run(
     command: 'eval' | 'evalsha',
@@ -50,11 +69,29 @@ function recognise(client: RedisClient): Commands {
   const given = client as Partial<IoredisLike & NodeRedisLike> | null | undefined;
   if (typeof given?.evalsha === 'function' && typeof given.status === 'string')
     return new IoredisCommands(client as IoredisLike);
-  if (typeof given?.evalSha === 'function' && typeof given.isOpen === 'boolean')
+  if (typeof given?.evalSha !== 'function' || typeof given.isOpen !== 'boolean')
+    throw invalidOption('redisStore: client', client, `Pass a client: ${ACCEPTED}.`);
+  const isRecent = 'withCommandOptions' in given;
+  // What stands for several connections to a server has no database of its own to select.
+  if (isRecent && ('slots' in given || 'select' in given))
     return new NodeRedisCommands(client as NodeRedisLike);
-  throw invalidOption(
-    'redisStore: client',
-    client,
-    'Pass a client: new Redis(url) or new Cluster([...]) of ioredis or iovalkey, createClient() or createCluster() of redis.',
-  );
+  throw refusal(given);
+}
+
+const ACCEPTED =
+  'new Redis(url) or new Cluster([...]) of ioredis or iovalkey, createClient() or createCluster() of redis';
+
+/** The error for what has a client's methods, and would count requests twice or is not known not to. */
+function refusal(client: object): HeadgateError {
+  const why =
+    'use' in client
+      ? 'a client of createSentinel() sends a call again whose connection broke, so that requests would be counted twice. ' +
+        'For Sentinel pass new Redis({ sentinels, name }) of ioredis or iovalkey.'
+      : 'execute' in client
+        ? 'a pool of createClientPool() holds calls back until one of its clients is free. Pass one createClient(): it takes any ' +
+          'number of decisions at a time.'
+        : !('withCommandOptions' in client)
+          ? `redis 4 is too old. Install version 5 or later, or pass another client: ${ACCEPTED}.`
+          : `this kind of client has not been tested for calls that are counted twice. Pass ${ACCEPTED}.`;
+  return new HeadgateError('HEADGATE_INVALID_OPTION', `redisStore: client: ${why}`);
 }

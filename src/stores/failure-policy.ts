@@ -1,9 +1,10 @@
 import { HeadgateError } from '../errors.js';
-import { compilePolicies } from '../policy.js';
 import type { GiveBack } from './backlog.js';
-import { breakerOf, type Breaker, type Health, type Prober } from './breaker.js';
+import { breakerOf, type Breaker, type Health } from './breaker.js';
+import type { Circuit, Prober } from './circuit.js';
 import { Eventual, listen, type Listener } from './eventual.js';
 import type { Local } from './local.js';
+import { probeOf, probeSet, quiet } from './probe.js';
 import { flawOf, malformedReply, tellsCharges } from './reply.js';
 import { coded, hasDoneNothing, isOfRequest } from './store-error.js';
 import {
@@ -82,11 +83,6 @@ interface Later<T> {
 /** What a caller is told of units that will be given back. */
 const NOTHING: ChangeReply = { now: 0, step: 0, ban: 0, verdicts: [], charged: [] };
 
-/** Whether a store is up is asked by a call that writes, as do those that it is to answer: a full server still reads. */
-const PROBE_POLICIES = compilePolicies('policies', [
-  { name: 'probe', algorithm: 'fixed-window', limit: 1e6, window: '1s' },
-]);
-
 /** Answers in time whatever a store does. */
 export class FailurePolicy implements Store, Prober {
   readonly #store: Store;
@@ -111,7 +107,7 @@ export class FailurePolicy implements Store, Prober {
     const breaker = (this.#breaker = breakerOf(store));
     const first = Math.max(timeout, connectTimeout);
     this.#timeouts = new Timeouts(timeout, () => (breaker.hasAnswered ? timeout : first));
-    this.#probes = { name: 'headgate-probe', policies: PROBE_POLICIES, ban: undefined, timeout };
+    this.#probes = probeSet(timeout);
     this.#onHealth = onHealth;
     if (onHealth) breaker.listeners.add(onHealth);
   }
@@ -121,10 +117,8 @@ export class FailurePolicy implements Store, Prober {
   }
 
   decide(query: Query): MaybePromise<Reply> {
-    if (this.#breaker.down) {
-      this.#breaker.watch(this);
-      return this.#instead(query);
-    }
+    const down = this.#breaker.downFor(query);
+    if (down) return this.#instead(query, undefined, down);
     let answer: MaybePromise<Reply>;
     try {
       answer = this.#store.decide(query);
@@ -138,10 +132,8 @@ export class FailurePolicy implements Store, Prober {
 
   /** What is not a decision has no answer but the store's. @param set of a change: its answer is a reply */
   async #ask<T>(subject: Subject, call: () => MaybePromise<T>, set?: PolicySet): Promise<T> {
-    if (this.#breaker.down) {
-      this.#breaker.watch(this);
-      throw this.#downError();
-    }
+    const down = this.#breaker.downFor(subject);
+    if (down) throw this.#downError(down);
     return this.#await(promise(call), subject, undefined, set);
   }
 
@@ -153,9 +145,10 @@ export class FailurePolicy implements Store, Prober {
     told: T,
   ): Promise<T> {
     const giveBack = (): Promise<T> => this.#giveBack(subject, call, repeatable, told);
-    if (this.#breaker.down) {
-      this.#breaker.watch(this);
-      this.#breaker.backlog.add(giveBack);
+    const down = this.#breaker.downFor(subject);
+    if (down) {
+      down.watch(this);
+      down.backlog.add(giveBack);
       return Promise.resolve(told);
     }
     const asked = { ...subject, until: 0, abandoned: false };
@@ -184,17 +177,17 @@ export class FailurePolicy implements Store, Prober {
 
   /** An answer has come, maybe too late. */
   came<T>(call: Call<T>, value: T): void {
-    const { query, set, outcome } = call;
+    const { query, set, outcome, subject } = call;
     const isOverdue = this.#timeouts.isOverdue(call);
     const isAwaited = this.#timeouts.settle(call);
     const flaw = set && flawOf(value, set);
     if (!isAwaited) {
-      this.#breaker.answeredLate();
+      this.#breaker.answeredLate(subject);
       if (query && !flaw) this.#undo(query, value as Reply);
     } else if (flaw) {
       this.failed(call, flaw);
     } else {
-      this.#breaker.success(isOverdue);
+      this.#breaker.success(subject, isOverdue);
       outcome.resolve(value);
     }
   }
@@ -204,20 +197,20 @@ export class FailurePolicy implements Store, Prober {
     const { later, subject } = call;
     const isAwaited = this.#timeouts.settle(call);
     if (later && (later.repeatable || hasDoneNothing(error, subject))) {
-      this.#breaker.backlog.add(later.giveBack);
+      this.#breaker.circuitOf(subject).backlog.add(later.giveBack);
       if (isAwaited) this.failed(call, error);
     } else if (isAwaited) {
       this.failed(call, error);
     } else if (error.code === 'HEADGATE_PROCESS_LATE') {
-      this.#breaker.answeredLate();
+      this.#breaker.answeredLate(subject);
     }
   }
 
   /** Nothing is to be had of the store for this call. */
-  failed<T>({ query, outcome, later }: Call<T>, error: HeadgateError): void {
-    if (error.code === 'HEADGATE_PROCESS_LATE') this.#breaker.success(true);
-    else if (isOfRequest(error)) this.#breaker.success(false);
-    else this.#breaker.failure(error, this);
+  failed<T>({ query, outcome, later, subject }: Call<T>, error: HeadgateError): void {
+    if (error.code === 'HEADGATE_PROCESS_LATE') this.#breaker.success(subject, true);
+    else if (isOfRequest(error)) this.#breaker.success(subject, false);
+    else this.#breaker.failure(subject, error, this);
     if (later) {
       outcome.resolve(later.told);
     } else if (query) {
@@ -234,9 +227,10 @@ export class FailurePolicy implements Store, Prober {
     }
   }
 
-  /** @param error undefined if the store was not asked, as it is down */
-  #instead(query: Query, error?: HeadgateError): Reply {
-    if (this.#mode === 'throw') throw error ?? this.#downError();
+  /** @param error undefined if the store was not asked, @param down as this is down */
+  #instead(query: Query, error: HeadgateError | undefined, down?: Circuit): Reply {
+    if (this.#mode === 'throw') throw error ?? this.#downError(down!);
+    down?.watch(this);
     if (this.#mode === 'local') return this.#local.decide(query);
     const late = error?.code === 'HEADGATE_PROCESS_LATE';
     const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], degraded: this.#mode };
@@ -287,20 +281,15 @@ export class FailurePolicy implements Store, Prober {
     return this.#ask(asked, () => this.#store.ban(asked, duration));
   }
 
-  /** Another key each time: in a cluster one server may be gone while others answer. */
-  async probe(): Promise<void> {
-    const key = String(Math.floor(Math.random() * 1e9));
-    const query: Query = { set: this.#probes, key, cost: 1, peek: false, lease: '', until: 0 };
-    try {
-      await this.#await(
-        promise(() => this.#store.decide(query)),
-        query,
-        undefined,
-        query.set,
-      );
-    } catch {
-      // The breaker has been told.
-    }
+  async probe(server: string | undefined): Promise<boolean> {
+    const query = probeOf(this.#store, this.#probes, server);
+    if (!query) return false;
+    // Twice awaited: by those who need an answer in time, and until there is one.
+    const answer = promise(() => this.#store.decide(query)).then((reply) => reply);
+    await this.#await(answer, query, undefined, query.set).catch(() => {});
+    // A store that tells of connections ends each call at the latest with its connection.
+    if (this.#store.whenReady) await quiet(answer);
+    return true;
   }
 
   whenReady(): Promise<void> | undefined {
@@ -314,9 +303,11 @@ export class FailurePolicy implements Store, Prober {
     if (this.#onHealth) this.#breaker.listeners.delete(this.#onHealth);
   }
 
-  #downError(): HeadgateError {
-    const { since, lastError } = this.#breaker.health;
-    const message = `The store is down since ${new Date(since).toISOString()}: ${lastError?.message}`;
+  #downError(down: Circuit): HeadgateError {
+    down.watch(this);
+    const { server, since, lastError } = down;
+    const what = server === undefined ? 'The store' : `The store's server ${server}`;
+    const message = `${what} is down since ${new Date(since).toISOString()}: ${lastError?.message}`;
     return new HeadgateError('HEADGATE_STORE_AWAY', message, { cause: lastError });
   }
 }

@@ -27,7 +27,7 @@ export interface FailureOptions {
    * and if it is shorter, `timeout` holds. A connection that is refused is not waited for.
    */
   connectTimeout?: Duration;
-  /** Called when the store is found down, and when it is up again. What it throws is reported as a process warning. */
+  /** Called when the store, or one server of a cluster, is found down, and when it is up again. What it throws is a process warning. */
   onHealth?: (health: Health) => void;
 }
 

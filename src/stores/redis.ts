@@ -3,6 +3,7 @@ import { invalidOption } from '../errors.js';
 import { checkFunction, checkShape } from '../validate.js';
 import { Batcher, type Batch } from './batch.js';
 import { ScriptCalls } from './calls.js';
+import { checkServers, type Finding } from './check.js';
 import { commandsOf, type Commands, type Done, type RedisClient } from './clients.js';
 import { Denials } from './denials.js';
 import { KeyMaker } from './keys.js';
@@ -24,7 +25,18 @@ import { costArg, decode, decodeChange, policyArgs } from './wire.js';
 
 export type { RedisClient } from './clients.js';
 
+export type { Finding } from './check.js';
+
 export type { LeaseOptions } from './slices.js';
+
+/** A store that can say whether limits hold on its servers. */
+export interface CheckableStore extends Store {
+  /**
+   * Looks at the servers' versions, commands and permissions, eviction and clocks, and at the client's options. It writes nothing, and takes
+   * some seconds at most. What it finds it returns, problems and what is well; it never rejects. See docs/redis.md.
+   */
+  check(): Promise<readonly Finding[]>;
+}
 
 export interface RedisStoreOptions {
   /** What all keys begin with: 1 to 64 printable ASCII characters without braces. Default `'hg'`. */
@@ -46,6 +58,9 @@ export interface RedisStoreOptions {
 /** Each script's first argument: its deadline, filled in when the call is sent. */
 const DEADLINE = '';
 
+/** Addresses change while a process runs: what is known of those that are gone is forgotten with all else. */
+const MOST_SERVERS = 1000;
+
 /** What a policy set sends along, made once per set. */
 interface Plan {
   readonly keys: KeyMaker;
@@ -60,7 +75,9 @@ interface Plan {
 /** Keeps state in Redis or Valkey, decides in one EVALSHA. Use {@link redisStore}. */
 class RedisStore implements Store {
   readonly #commands: Commands;
-  readonly #calls: ScriptCalls;
+  readonly #clock: Clock | undefined;
+  /** By server of a cluster: each has its own clock, and knows its own scripts. */
+  readonly #calls = new Map<string | undefined, ScriptCalls>();
   readonly #prefix: string;
   readonly #plans = new WeakMap<PolicySet, Plan>();
   readonly #batcher: Batcher;
@@ -74,7 +91,7 @@ class RedisStore implements Store {
     localDenials: number | undefined,
   ) {
     this.#commands = commands;
-    this.#calls = new ScriptCalls(commands, clock);
+    this.#clock = clock;
     this.#prefix = prefix;
     this.#denials = localDenials === undefined ? undefined : new Denials(localDenials);
     let { cluster } = commands;
@@ -115,7 +132,31 @@ class RedisStore implements Store {
   }
 
   #run(script: Script, subject: Subject, keys: readonly string[], args: string[]): Promise<unknown> {
-    return this.#calls.run({ script, keys, args, timeout: subject.set.timeout, asked: [subject] });
+    const asked = [subject];
+    return this.#callsFor(keys, asked).run({ script, keys, args, timeout: subject.set.timeout, asked });
+  }
+
+  /** What calls the server that has these keys, and notes whom it asks. */
+  #callsFor([key]: readonly string[], asked: readonly Subject[]): ScriptCalls {
+    const server = this.#commands.serverOf(key!);
+    if (server !== undefined) for (const subject of asked) subject.server = server;
+    let calls = this.#calls.get(server);
+    if (!calls) {
+      if (this.#calls.size >= MOST_SERVERS) this.#calls.clear();
+      this.#calls.set(server, (calls = new ScriptCalls(this.#commands, this.#clock)));
+    }
+    return calls;
+  }
+
+  servers(): readonly string[] {
+    return this.#commands.cluster ? this.#commands.servers().map(({ name }) => name) : [];
+  }
+
+  serverOf({ set, key }: Subject): string | undefined {
+    if (!this.#commands.cluster) return undefined;
+    const keys: string[] = [];
+    this.#plan(set).keys.push(keys, key);
+    return this.#commands.serverOf(keys[0]!);
   }
 
   decide(query: Query): MaybePromise<Reply> {
@@ -152,7 +193,8 @@ class RedisStore implements Store {
     const args = plan.evaluateArgs.slice();
     pushCosts(args, queries, peek);
     if (plan.leases) for (const query of queries) args.push(query.lease);
-    this.#calls.send({ script: plan.evaluate, keys, args, timeout: set.timeout, asked: queries }, done);
+    const call = { script: plan.evaluate, keys, args, timeout: set.timeout, asked: queries };
+    this.#callsFor(keys, queries).send(call, done);
   }
 
   whenReady(): Promise<void> {
@@ -216,7 +258,7 @@ function pushCosts(args: string[], queries: readonly Query[], peek: boolean): vo
  * @param client an ioredis or iovalkey `Redis` or `Cluster`, or what `createClient` or `createCluster` of the package `redis` made
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
-export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): Store {
+export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): CheckableStore {
   const commands = commandsOf(client);
   checkShape('redisStore', options, ['prefix', 'localDenials', 'lease', 'clock']);
   const { prefix = 'hg' } = options as { prefix?: unknown };
@@ -232,5 +274,6 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   const longest =
     localDenials === false ? undefined : toMilliseconds('redisStore.localDenials', localDenials);
   const store = new RedisStore(commands, clock, prefix, longest);
-  return options.lease === undefined ? store : new Slices(store, checkLease(options.lease));
+  const layered = options.lease === undefined ? store : new Slices(store, checkLease(options.lease));
+  return Object.assign(layered, { check: () => checkServers(commands, prefix) });
 }

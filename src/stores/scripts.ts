@@ -9,7 +9,7 @@ export interface Script {
   readonly sha: string;
 }
 
-export type ScriptName = 'evaluate' | 'evaluate-single' | 'adjust' | 'lease' | 'reset' | 'set-ban';
+export type ScriptName = 'evaluate' | 'evaluate-single' | 'adjust' | 'lease' | 'reset' | 'set-ban' | 'check';
 
 const scripts = new Map<string, Script>();
 

@@ -202,6 +202,14 @@ export class Slices implements Store {
     return this.#store.ban(subject, duration);
   }
 
+  servers(): readonly string[] {
+    return this.#store.servers?.() ?? [];
+  }
+
+  serverOf(subject: Subject): string | undefined {
+    return this.#store.serverOf?.(subject);
+  }
+
   whenReady(): Promise<void> | undefined {
     return this.#store.whenReady?.();
   }

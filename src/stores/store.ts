@@ -35,6 +35,8 @@ export interface Subject {
    * `performance.now()`. Absent or 0: it is not written yet, or the store does not tell.
    */
   until?: number;
+  /** Set by a store with several servers, when it sends the question: the name of the one that it asks. */
+  server?: string;
   /** Set by whoever asked, once the answer is not waited for any more: then the question must not be sent (again). */
   abandoned?: boolean;
 }
@@ -132,7 +134,14 @@ export interface Store {
   reset(subject: Subject): MaybePromise<void>;
   /** Bans a key for `duration` ms; 0 ends the ban and forgets earlier ones. */
   ban(subject: Subject, duration: number): MaybePromise<void>;
-  /** Resolves the next time that the store's client is connected: a store that was found down is then asked at once. */
+  /** Of a store with several servers, each with its own keys: their names. One may be down while others answer. */
+  servers?(): readonly string[];
+  /** The name of the server that has a key; undefined if there is but one, or it is not known. */
+  serverOf?(subject: Subject): string | undefined;
+  /**
+   * Resolves the next time that the store's client is connected: a store that was found down is then asked at once. A store that has
+   * this method ends each call at the latest when its connection ends, and is not asked anew as long as a call is on its way.
+   */
   whenReady?(): Promise<void> | undefined;
   /** Frees what the store itself created (timers, not the user's client). */
   close?(): MaybePromise<void>;

@@ -11,8 +11,9 @@ interface TestClient {
   end(): void;
 }
 
-/** What docs/failure.md recommends for ioredis: reconnect soon, however long the outage was. */
+/** What docs/failure.md recommends for ioredis: reconnect soon, however long the outage was, and give a dead connection up. */
 export const recommended = {
+  socketTimeout: 5000,
   retryStrategy: (attempt: number) => Math.min(attempt * 50, 500),
   maxLoadingRetryTime: 200,
 };
@@ -39,8 +40,8 @@ export const clientKinds = {
   'ioredis 5': (port: number) => ioredis(new Redis5(port, recommended)),
   iovalkey: (port: number) => ioredis(new Valkey(port, recommended)),
   'node-redis'(port: number): TestClient {
-    const socket = { port, reconnectStrategy: recommended.retryStrategy };
-    const client = createClient({ socket });
+    const { socketTimeout, retryStrategy: reconnectStrategy } = recommended;
+    const client = createClient({ socket: { port, socketTimeout, reconnectStrategy }, pingInterval: 1000 });
     client.on('error', () => {});
     client.connect().catch(() => {});
     return { client: client, queued: () => 0, end: () => client.destroy() };

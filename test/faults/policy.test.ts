@@ -360,7 +360,16 @@ describe('the failure policy', () => {
     const limiter = createLimiter({ limit: 1, window: '1s' });
     assert.deepEqual(
       { ...limiter.health, since: 0 },
-      { state: 'up', since: 0, failures: 0, lastError: undefined, slow: false, late: 0, unremembered: 0 },
+      {
+        state: 'up',
+        since: 0,
+        failures: 0,
+        lastError: undefined,
+        slow: false,
+        late: 0,
+        serversDown: [],
+        unremembered: 0,
+      },
     );
     await limiter.close();
   });

@@ -7,6 +7,8 @@ export class Proxy {
   readonly #sockets = new Set<Socket>();
   #server: Server | undefined;
   #cutNext = false;
+  /** Connections that are dead, of which neither side knows. */
+  readonly #dead = new Set<Socket>();
   /** Replies that are held back; undefined: they pass. */
   #held: (() => void)[] | undefined;
   port = 0;
@@ -50,6 +52,11 @@ export class Proxy {
     for (const pass of held) pass();
   }
 
+  /** From now on the connections that there are lose all that is sent on them. They stay open, and new ones work. */
+  swallow(): void {
+    for (const socket of this.#sockets) this.#dead.add(socket);
+  }
+
   #later(pass: () => void): void {
     if (this.delay > 0) setTimeout(pass, this.delay);
     else pass();
@@ -65,11 +72,15 @@ export class Proxy {
       from.on('error', () => {});
       from.on('close', () => {
         this.#sockets.delete(from);
+        this.#dead.delete(from);
         to.destroy();
       });
     }
-    client.on('data', (data) => this.#later(() => server.write(data)));
+    client.on('data', (data) => {
+      if (!this.#dead.has(client)) this.#later(() => server.write(data));
+    });
     server.on('data', (data) => {
+      if (this.#dead.has(server)) return;
       if (!this.#cutNext) {
         const pass = (): void => void client.write(data);
         if (this.#held) this.#held.push(pass);

@@ -304,12 +304,10 @@ describe('a cluster', function () {
     const limiter = limiterOn(redisStore(plain), { limit: 15, window: '1h' });
     for (let round = 1; round <= 3; round++) {
       const decisions = await together(100, (i) => limiter.consume(`key${i % 50}`));
-      // What the first refusal sends again may be overtaken by what was asked later: each is told its own number all the same.
-      const both = decisions.slice(50).map(({ remaining }, i) => [remaining, decisions[i]!.remaining]);
-      for (const [later, earlier] of both) {
-        expect(Math.min(later!, earlier!)).to.equal(15 - 2 * round);
-        expect(Math.max(later!, earlier!)).to.equal(16 - 2 * round);
-        if (round > 1) expect(later).to.be.below(earlier!);
+      // A call with one key is not refused, and may overtake one that is sent again.
+      for (let i = 0; i < 50; i++) {
+        const remaining = [decisions[i]!.remaining, decisions[i + 50]!.remaining].sort((a, b) => b - a);
+        expect(remaining).to.deep.equal([16 - 2 * round, 15 - 2 * round]);
       }
     }
     plain.disconnect();

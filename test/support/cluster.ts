@@ -12,7 +12,11 @@ export interface TestCluster {
 const SLOTS = 16384;
 
 /** Starts a cluster of primaries that share the slots evenly, and resolves when all agree that it is up. */
-export async function startCluster(kind: ServerKind, count = 3): Promise<TestCluster> {
+export async function startCluster(
+  kind: ServerKind,
+  count = 3,
+  more: readonly string[] = [],
+): Promise<TestCluster> {
   const args = [
     '--cluster-enabled',
     'yes',
@@ -20,6 +24,7 @@ export async function startCluster(kind: ServerKind, count = 3): Promise<TestClu
     'nodes.conf',
     '--cluster-node-timeout',
     '2000',
+    ...more,
   ];
   const servers = await Promise.all(Array.from({ length: count }, () => startServer(kind, { args })));
   const nodes = servers.map(({ port }) => new Redis(port));

@@ -1,8 +1,10 @@
 import type { Writable } from 'node:stream';
 import { HeadgateError } from '../../errors.js';
-import type { Commands, Done, Written } from '../clients.js';
+import type { Commands, Done, Hazard, Server, Written } from '../clients.js';
 import { OVER } from '../deadline.js';
+import { slotOf } from '../slots.js';
 import { away, connection } from './away.js';
+import { NEVER_RECONNECTS, noSocketTimeout, ONE_SLOT } from './hazards.js';
 
 /** What `redisStore` takes of an ioredis `Redis` or `Cluster` (5 or 6), or of iovalkey's. */
 export interface IoredisLike {
@@ -18,7 +20,13 @@ export interface IoredisLike {
 }
 
 interface IoredisOptions {
+  readonly host?: string;
+  readonly port?: number;
+  readonly keyPrefix?: string;
   readonly stringNumbers?: boolean;
+  readonly socketTimeout?: number;
+  readonly retryStrategy?: unknown;
+  readonly clusterRetryStrategy?: unknown;
   readonly redisOptions?: IoredisOptions;
 }
 
@@ -32,8 +40,14 @@ interface Sender extends IoredisLike {
   sendCommand(command: Command, stream?: unknown): unknown;
 }
 
+interface Node extends IoredisLike {
+  call(command: string, ...args: string[]): Promise<unknown>;
+}
+
 interface ClusterLike extends IoredisLike {
-  nodes(): readonly IoredisLike[];
+  /** Of each slot the nodes that have it, the primary first. */
+  readonly slots: readonly (readonly string[] | undefined)[];
+  nodes(role?: 'master'): readonly Node[];
   on(event: string, listener: (node: IoredisLike) => void): unknown;
 }
 
@@ -62,8 +76,8 @@ export class IoredisCommands implements Commands {
   readonly #client: IoredisLike;
   /** The client as its own methods see it: without autopipelining (it holds commands back), and each command passes `#take`. */
   readonly #view: Sender;
-  /** The client was told to hand out numbers as text. */
-  readonly #texts: boolean;
+  /** The client's options, and those of a cluster's connections. */
+  readonly #options: IoredisOptions;
   /** In no order. */
   readonly #flights: Flight[] = [];
   #taken: Command | undefined;
@@ -85,8 +99,8 @@ export class IoredisCommands implements Commands {
       },
     }) as Sender;
     this.cluster = isCluster(client);
-    const { stringNumbers, redisOptions } = client.options as IoredisOptions;
-    this.#texts = stringNumbers ?? redisOptions?.stringNumbers ?? false;
+    const options = client.options as IoredisOptions;
+    this.#options = { ...options.redisOptions, ...options };
     client.on('close', () => this.#lost());
     if (isCluster(client)) {
       const watch = (node: IoredisLike) => void node.on('close', () => this.#lost());
@@ -130,6 +144,32 @@ export class IoredisCommands implements Commands {
     ));
   }
 
+  servers(): readonly Server[] {
+    const nodes = isCluster(this.#client) ? this.#client.nodes('master') : [this.#client as Node];
+    return nodes.map((node) => {
+      const { host, port } = node.options as IoredisOptions;
+      return { name: `${host}:${port}`, send: ([command = '', ...args]) => node.call(command, ...args) };
+    });
+  }
+
+  serverOf(key: string): string | undefined {
+    if (!isCluster(this.#client) || !this.ready()) return undefined;
+    return this.#client.slots[slotOf((this.#options.keyPrefix ?? '') + key)]?.[0];
+  }
+
+  hazards(): Hazard[] {
+    const { socketTimeout, keyPrefix = '', retryStrategy, clusterRetryStrategy } = this.#options;
+    const hazards: Hazard[] = [];
+    if (!socketTimeout)
+      hazards.push(
+        noSocketTimeout(this.cluster ? 'redisOptions: { socketTimeout: 5000 }' : 'socketTimeout: 5000'),
+      );
+    if (typeof (this.cluster ? clusterRetryStrategy : retryStrategy) !== 'function')
+      hazards.push(NEVER_RECONNECTS);
+    if (this.cluster && keyPrefix.includes('{')) hazards.push(ONE_SLOT);
+    return hazards;
+  }
+
   run(
     command: 'eval' | 'evalsha',
     script: string,
@@ -154,7 +194,7 @@ export class IoredisCommands implements Commands {
     this.#flights.push(flight);
     answer.then(
       (reply) => {
-        if (this.#landed(flight)) done(undefined, this.#texts ? numbersOf(reply) : reply);
+        if (this.#landed(flight)) done(undefined, this.#options.stringNumbers ? numbersOf(reply) : reply);
       },
       (error: Error) => {
         // The server has refused what was sent again; what was sent first may have run.

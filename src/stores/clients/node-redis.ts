@@ -1,5 +1,7 @@
-import type { Commands, Done, Written } from '../clients.js';
+import type { Commands, Done, Hazard, Server, Written } from '../clients.js';
+import { slotOf } from '../slots.js';
 import { away, connection } from './away.js';
+import { NEVER_RECONNECTS, noSocketTimeout, ONE_SLOT } from './hazards.js';
 
 interface EvalOptions {
   keys: string[];
@@ -16,16 +18,43 @@ export interface NodeRedisLike {
   removeListener(event: string, listener: () => void): unknown;
 }
 
-/** What clients have from version 5 on. */
-interface WithOptions {
+interface Options {
+  readonly socket?: { readonly socketTimeout?: number; readonly reconnectStrategy?: unknown };
+  readonly pingInterval?: number;
+}
+
+interface Node {
+  readonly address: string;
+  readonly client?: Client | undefined;
+  /** While it connects for the first time. */
+  readonly connectPromise?: Promise<unknown> | undefined;
+}
+
+interface Client extends NodeRedisLike {
+  /** Of a cluster from version 6 on. */
   readonly isReady?: boolean;
-  withCommandOptions?(options: { timeout: undefined; typeMapping: undefined }): NodeRedisLike;
+  withCommandOptions(options: { timeout: undefined; typeMapping: undefined }): NodeRedisLike;
+  sendCommand(command: readonly string[]): Promise<unknown>;
+  readonly options?: Options;
+  /** Since version 6. */
+  readonly _keyPrefix?: string | undefined;
+}
+
+interface Cluster extends Client {
+  readonly slots: readonly ({ readonly master: Node } | undefined)[];
+  readonly masters: readonly Node[];
+  nodeClient(node: Node): Client | Promise<Client>;
+  readonly _options?: { readonly defaults?: Options };
+}
+
+function isCluster(client: Client): client is Cluster {
+  return 'slots' in client;
 }
 
 /** node-redis never writes a command twice; what it could not write it writes later, and the deadline makes that harmless. */
 export class NodeRedisCommands implements Commands {
   readonly cluster: boolean;
-  readonly #client: NodeRedisLike & WithOptions;
+  readonly #client: Client;
   /** The same client and connection, with options for these commands. */
   readonly #view: NodeRedisLike;
   /** The event that tells that it is ready. */
@@ -35,15 +64,13 @@ export class NodeRedisCommands implements Commands {
   #nextReady: Promise<void> | undefined;
 
   constructor(client: NodeRedisLike) {
-    this.#client = client;
-    this.cluster = 'slots' in client;
+    this.#client = client as Client;
+    this.cluster = isCluster(this.#client);
     this.#up = this.cluster ? 'connect' : 'ready';
-    const { withCommandOptions } = this.#client;
     // Its own timeout costs as much as the command; the store has one. A cluster keeps it: it bounds what waits for a node.
-    this.#view =
-      withCommandOptions && !this.cluster
-        ? withCommandOptions.call(client, { timeout: undefined, typeMapping: undefined })
-        : client;
+    this.#view = this.cluster
+      ? client
+      : this.#client.withCommandOptions({ timeout: undefined, typeMapping: undefined });
     client.on('reconnecting', () => (this.#reconnecting = true));
     client.on('ready', () => (this.#reconnecting = false));
   }
@@ -74,6 +101,39 @@ export class NodeRedisCommands implements Commands {
     ));
   }
 
+  servers(): readonly Server[] {
+    const client = this.#client;
+    if (!isCluster(client)) return [{ name: '', send: (command) => client.sendCommand(command) }];
+    return client.masters.map((node) => ({
+      name: node.address,
+      send: async (command) => (await client.nodeClient(node)).sendCommand(command),
+    }));
+  }
+
+  serverOf(key: string): string | undefined {
+    return this.ready() ? this.#nodeOf(key)?.address : undefined;
+  }
+
+  #nodeOf(key: string): Node | undefined {
+    const client = this.#client;
+    return isCluster(client) ? client.slots[slotOf((client._keyPrefix ?? '') + key)]?.master : undefined;
+  }
+
+  hazards(): Hazard[] {
+    const client = this.#client;
+    const { socket, pingInterval } = (isCluster(client) ? client._options?.defaults : client.options) ?? {};
+    const { socketTimeout, reconnectStrategy } = socket ?? {};
+    const hazards: Hazard[] = [];
+    if (!socketTimeout) hazards.push(noSocketTimeout(EXAMPLE));
+    else {
+      if (!pingInterval || pingInterval >= socketTimeout) hazards.push(IDLE);
+      if (reconnectStrategy === undefined) hazards.push(GIVES_UP);
+    }
+    if (reconnectStrategy === false) hazards.push(NEVER_RECONNECTS);
+    if (this.cluster && client._keyPrefix?.includes('{')) hazards.push(ONE_SLOT);
+    return hazards;
+  }
+
   run(
     command: 'eval' | 'evalsha',
     script: string,
@@ -82,6 +142,12 @@ export class NodeRedisCommands implements Commands {
     written: Written,
     done: Done,
   ): void {
+    const node = this.#nodeOf(keys[0]!);
+    // The client would keep the call until it has connected again.
+    if (node?.client?.isReady === false && !node.connectPromise) {
+      done(away(`${node.address} is reconnecting`));
+      return;
+    }
     const options = {
       keys: keys as string[],
       arguments: [new WhenWritten(written) as unknown as Buffer, ...args],
@@ -91,6 +157,18 @@ export class NodeRedisCommands implements Commands {
     answer.then((reply) => done(undefined, reply), done);
   }
 }
+
+const EXAMPLE = 'socket: { socketTimeout: 5000, reconnectStrategy: () => 500 }, pingInterval: 1000';
+
+const IDLE: Hazard = {
+  level: 'warning',
+  message: `The client closes connections that are idle for its socketTimeout. Set a pingInterval below it: ${EXAMPLE}.`,
+};
+
+const GIVES_UP: Hazard = {
+  level: 'error',
+  message: `The client does not connect again after a socketTimeout, unless it has a reconnectStrategy. Set one: ${EXAMPLE}.`,
+};
 
 /** Room for any moment in ms, and for a step in microseconds with its sign. */
 const DIGITS = 20;

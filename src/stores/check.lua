@@ -1,0 +1,34 @@
+-- Tries each command that the scripts use, such that nothing is read and nothing is written.
+--
+-- KEYS:  one that does not exist
+-- ARGV:  deadline (see common.lua)
+-- Reply: now, then for each command that fails its name and the server's words
+
+local key = KEYS[1]
+local reply = { now }
+
+local function try(name, ...)
+  local answer = redis.pcall(name, ...)
+  local words = type(answer) == 'table' and answer.err
+  -- Of the arguments, some of which must not be valid.
+  if words and not string.find(words, '^ERR value is not') then
+    reply[#reply + 1], reply[#reply + 2] = name, words
+  end
+end
+
+try('GET', key)
+try('SET', key, '0', 'XX', 'PX', '1000')
+try('DEL', key)
+try('INCRBY', key, 'x')
+try('GETRANGE', key, '0', '0')
+try('SETRANGE', key, '0', '')
+try('PEXPIREAT', key, '1')
+try('PEXPIRETIME', key)
+try('ZADD', key, 'XX', '1', 'x')
+try('ZINCRBY', key, 'x', 'x')
+try('ZCOUNT', key, '0', '1')
+try('ZRANGEBYSCORE', key, '0', '1')
+try('ZREM', key, 'x')
+try('ZREVRANGE', key, '0', '0')
+try('ZSCORE', key, 'x')
+return reply

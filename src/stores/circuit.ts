@@ -1,0 +1,155 @@
+import { performance } from 'node:perf_hooks';
+import type { HeadgateError } from '../errors.js';
+import { Backlog } from './backlog.js';
+
+/** Asks a store by a call of its own. */
+export interface Prober {
+  /**
+   * Resolves when nothing is on its way any more. False if the server is not one of the store's.
+   *
+   * @param server see `Store.serverOf`; undefined: any
+   */
+  probe(server: string | undefined): Promise<boolean>;
+  /** Resolves the next time that the store's client is connected; undefined if nobody knows. */
+  whenReady(): Promise<void> | undefined;
+}
+
+/** It takes so many failures in a row, and so long, ms: one of them alone tells nothing. */
+const FAILURES = 5;
+const FAILING_FOR = 100;
+
+/** A server is asked again after this part of the time that it has been down, within limits, ms; and up to twice that: not by all at once. */
+const PART = 0.1;
+const SOONEST = 100;
+const LATEST = 2000;
+
+/** A server that has answered too late within this time, ms, is slow rather than gone: longer than the pause between two probes. */
+const SLOW_FOR = 5000;
+
+/** Learns from calls whether a server is up. */
+export class Circuit {
+  readonly server: string | undefined;
+  readonly #turned: () => void;
+  #down = false;
+  #since = Date.now();
+  #failures = 0;
+  #failingSince = 0;
+  #lastError: HeadgateError | undefined;
+  #answeredLate = -Infinity;
+  /** While it is down: who can ask. */
+  readonly #probers = new Set<Prober>();
+  #timer: NodeJS.Timeout | undefined;
+  #probing = false;
+  /** There is reason to ask at once, when what is being asked has its answer. */
+  #again = false;
+  #awaitsReady = false;
+  /** What is given back once the server is up. */
+  readonly backlog = new Backlog(() => !this.#down);
+
+  /** @param turned is told when it is found down, and when it is up again */
+  constructor(server: string | undefined, turned: () => void) {
+    this.server = server;
+    this.#turned = turned;
+  }
+
+  get down(): boolean {
+    return this.#down;
+  }
+
+  /** When it was found down, ms since the epoch. */
+  get since(): number {
+    return this.#since;
+  }
+
+  get failures(): number {
+    return this.#failures;
+  }
+
+  get lastError(): HeadgateError | undefined {
+    return this.#lastError;
+  }
+
+  get slow(): boolean {
+    return this.#failures > 0 && performance.now() - this.#answeredLate < SLOW_FOR;
+  }
+
+  success(): void {
+    this.#failures = 0;
+    this.#lastError = undefined;
+    if (this.#down) this.#turn(false);
+  }
+
+  failure(error: HeadgateError, prober: Prober): void {
+    this.#lastError = error;
+    if (this.#failures++ === 0) this.#failingSince = performance.now();
+    if (this.#down || this.#failures < FAILURES || performance.now() - this.#failingSince < FAILING_FOR)
+      return;
+    this.#turn(true);
+    this.watch(prober);
+    this.#probeWhenReady(prober);
+  }
+
+  /** The server has answered a call that nobody waits for any more: a stalled one may be back. */
+  answeredLate(): void {
+    this.#answeredLate = performance.now();
+    if (this.#down) void this.#probe();
+  }
+
+  /** A limiter needs a server that is down. */
+  watch(prober: Prober): void {
+    this.#probers.add(prober);
+    if (!this.#timer && !this.#probing) this.#schedule();
+  }
+
+  /** A limiter is closed. */
+  unwatch(prober: Prober): void {
+    this.#probers.delete(prober);
+    if (this.#probers.size === 0) this.#stop();
+  }
+
+  #schedule(): void {
+    const pause = Math.min(Math.max(SOONEST, PART * (Date.now() - this.#since)), LATEST);
+    this.#timer = setTimeout(() => void this.#probe(), pause * (1 + Math.random())).unref();
+  }
+
+  #stop(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  async #probe(): Promise<void> {
+    this.#stop();
+    const [prober] = this.#probers;
+    this.#again = this.#probing;
+    if (this.#probing || !prober) return;
+    this.#probing = true;
+    const isThere = await prober.probe(this.server);
+    this.#probing = false;
+    if (!isThere) this.success();
+    if (!this.#down || this.#probers.size === 0) return;
+    if (this.#again) void this.#probe();
+    else this.#schedule();
+  }
+
+  #probeWhenReady(prober: Prober): void {
+    if (this.#awaitsReady) return;
+    this.#awaitsReady = true;
+    void prober.whenReady()?.then(() => {
+      this.#awaitsReady = false;
+      if (!this.#down) return;
+      void this.#probe();
+      this.#probeWhenReady(prober);
+    });
+  }
+
+  #turn(down: boolean): void {
+    this.#down = down;
+    this.#since = Date.now();
+    if (!down) {
+      this.#stop();
+      this.#probers.clear();
+      this.backlog.drain();
+    }
+    this.#turned();
+  }
+}
