@@ -83,6 +83,10 @@ async function die(client: RedisClient, proxy: Proxy): Promise<void> {
   await limiter.close();
 }
 
+/** From before the first test on: a test of another file may be the one that has it told, once a process. */
+const warnings: NodeJS.ErrnoException[] = [];
+process.on('warning', (warning) => warnings.push(warning));
+
 describe('a connection that is dead without a sign', function () {
   this.timeout(30_000);
   let server: TestServer;
@@ -148,9 +152,6 @@ describe('a connection that is dead without a sign', function () {
       whenReady: () => hangs,
     };
     const limiter = createLimiter({ store, limit: 1, window: '1s', timeout: 5, connectTimeout: 5 });
-    const warnings: Error[] = [];
-    const listener = (warning: Error): void => void warnings.push(warning);
-    process.on('warning', listener);
     try {
       await until(async () => {
         await limiter.consume('a');
@@ -173,10 +174,7 @@ describe('a connection that is dead without a sign', function () {
       for (; !isClosed; mock.timers.tick(1)) await new Promise(setImmediate);
     } finally {
       mock.timers.reset();
-      process.off('warning', listener);
     }
-    const ours = warnings.filter(({ name }) => name === 'HeadgateWarning');
-    const codes = ours.map((warning) => (warning as NodeJS.ErrnoException).code);
-    assert.deepEqual(codes, ['HEADGATE_SILENT_CONNECTION']);
+    assert.equal(warnings.filter(({ code }) => code === 'HEADGATE_SILENT_CONNECTION').length, 1);
   });
 });

@@ -69,7 +69,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await limiter.peek('k')).remaining).to.equal(1);
     });
 
-    it('has released when the block has ended, however long the store takes, or says why not', async () => {
+    it('has released when the block has ended, however long the store takes; what fails is released later', async () => {
       const inner = createStore(new TestClock().read);
       let release: 'late' | 'fails' = 'late';
       const store: Store = {
@@ -93,7 +93,9 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await work(), 'a denied one releases nothing').to.be.false;
       expect(await held.release()).to.be.true;
       release = 'fails';
-      expect(await work().catch((error: HeadgateError) => error.code)).to.equal('HEADGATE_STORE_ERROR');
+      expect(await work()).to.be.true;
+      release = 'late';
+      while (!(await work())) await new Promise((resolve) => setTimeout(resolve, 5));
     });
 
     it('is decided together with quotas: a denial by either takes neither', async () => {
