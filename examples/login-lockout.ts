@@ -1,8 +1,8 @@
-// Login lockout: failed attempts are counted per account and per address, successful ones are not; who goes on failing
-// is banned, longer each time.
+// Login lockout: nobody guesses passwords, and nobody locks somebody else's account.
 //
 //   npx tsx examples/login-lockout.ts
-import express from 'express';
+import { createHmac, randomBytes, randomUUID, timingSafeEqual } from 'node:crypto';
+import express, { type Request } from 'express';
 import { rateLimit } from 'headgate/express';
 
 interface Credentials {
@@ -10,32 +10,65 @@ interface Credentials {
   password: string;
 }
 
+// A real application keeps it with its other secrets, the same in all processes.
+const secret = randomBytes(32);
+
+/** What proves that a device has logged in to an account before. */
+const proof = (device: string, email: string) =>
+  createHmac('sha256', secret).update(`${device} ${email}`).digest('hex');
+
+const emailOf = (req: Request) => String((req.body as Credentials).email).toLowerCase();
+
+/** The device that the request comes from, if it has logged in to this account before. */
+function knownDevice(req: Request): string | undefined {
+  const [, device, given] = /(?:^|; )device=([\w-]+)\.([0-9a-f]{64})/.exec(req.headers.cookie ?? '') ?? [];
+  if (!device || !given) return undefined;
+  const isProven = timingSafeEqual(Buffer.from(given), Buffer.from(proof(device, emailOf(req))));
+  return isProven ? device : undefined;
+}
+
 const app = express();
 app.use(express.json());
 
-// Many addresses, one account: guessing a password.
-const perAccount = rateLimit({
-  name: 'login-account',
-  limit: 3,
-  window: '15m',
-  keyGenerator: (req) => (req.body as Credentials).email.toLowerCase(),
-  skipSuccessfulRequests: true,
-  ban: { after: 3, within: '1h', for: '1h', factor: 2, max: '24h' },
-});
-
-// One address, many accounts: trying leaked passwords. Addresses are shared by many people: more room, no ban.
+// One address, many accounts: trying leaked passwords. Attempts count that the next limiter denies, too. Successful logins do not.
 const perAddress = rateLimit({
   name: 'login-address',
-  limit: 100,
+  limit: 20,
   window: '15m',
+  count: 'attempts',
+  skipSuccessfulRequests: true,
+  ban: { after: 20, within: '1h', for: '1h', factor: 2, max: '24h' },
+});
+
+// Many addresses, one account: guessing a password. No ban, as whoever fails on purpose would ban somebody else. A device that has
+// logged in before has a quota of its own, which others cannot use up.
+const perAccount = rateLimit({
+  name: 'login-account',
+  limit: 5,
+  window: '15m',
+  keyGenerator: (req) => {
+    const device = knownDevice(req);
+    return device === undefined ? `account ${emailOf(req)}` : `device ${device} ${emailOf(req)}`;
+  },
   skipSuccessfulRequests: true,
 });
 
 app.post('/login', perAddress, perAccount, (req, res) => {
-  const { email, password } = req.body as Credentials;
+  const { password } = req.body as Credentials;
+  const email = emailOf(req);
   // In a real application: compare hashes, and answer alike whether the account exists or not.
-  if (password === 'correct horse') res.json({ welcome: email });
-  else res.status(401).json({ error: 'Wrong e-mail address or password' });
+  if (password !== 'correct horse') {
+    res.status(401).json({ error: 'Wrong e-mail address or password' });
+    return;
+  }
+  const device = knownDevice(req) ?? randomUUID();
+  // A real application adds `secure: true`.
+  res.cookie('device', `${device}.${proof(device, email)}`, {
+    httpOnly: true,
+    sameSite: 'lax',
+    maxAge: 31_536_000_000,
+  });
+  res.json({ welcome: email });
 });
 
 const port = Number(process.env.PORT ?? 3000);

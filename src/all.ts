@@ -49,7 +49,8 @@ export class JointDecision {
 }
 
 /**
- * Decides one request by several limiters, each with its own key: it is admitted if all admit it, and else charged by none.
+ * Decides one request by several limiters, each with its own key: it is admitted if all admit it, and else charged by none, but by policies
+ * that count attempts.
  * They are asked in order, up to the first that denies; then those before it give their charge back.
  *
  * Each limiter's decision is atomic. The whole is not: until the charges are given back, a simultaneous request may be
@@ -68,17 +69,20 @@ export async function consumeAll(dimensions: readonly Dimension[]): Promise<Join
       if (!decision.allowed) break;
     }
   } catch (error) {
-    await giveBack(decisions);
+    await giveBack(decisions, (decision) => decision.cancel());
     throw error;
   }
   const joint = new JointDecision(decisions as [Decision, ...Decision[]]);
-  if (!joint.allowed) await giveBack(decisions);
+  if (!joint.allowed) await giveBack(decisions, (decision) => decision.withdraw());
   return joint;
 }
 
 /** A store that fails now changes neither the answer nor the error: what it keeps is gone by the window's end. */
-async function giveBack(decisions: readonly Decision[]): Promise<void> {
-  await all(decisions, (decision) => decision.cancel()).catch(() => {});
+async function giveBack(
+  decisions: readonly Decision[],
+  act: (decision: Decision) => Promise<void>,
+): Promise<void> {
+  await all(decisions, act).catch(() => {});
 }
 
 async function all<T>(items: readonly T[], act: (item: T) => Promise<unknown>): Promise<void> {

@@ -24,6 +24,8 @@ export class Charge {
   /** Changes go one after the other. */
   #changing: Promise<void> | undefined;
   #held: boolean;
+  /** Whether what counts attempts stays charged. */
+  #attemptsStay = false;
 
   constructor(account: Account, query: Query, reply: Reply, verdicts: readonly Verdict[]) {
     this.#account = account;
@@ -48,6 +50,12 @@ export class Charge {
     const change = () => (units > 0 ? this.#add(units) : this.#giveBack(-units));
     this.#changing = this.#changing ? this.#changing.then(change, change) : change();
     await this.#changing;
+  }
+
+  /** Gives the units back, but those of policies that count attempts. */
+  withdraw(): Promise<void> {
+    this.#attemptsStay = true;
+    return this.settle(0);
   }
 
   /** Gives back the slots; false if they were not held. */
@@ -86,7 +94,9 @@ export class Charge {
       asked -= last.asked - kept;
       const left = last.units.map((units) => Math.min(units, kept));
       if (kept > 0) this.#entries.push({ ...last, asked: kept, units: left });
-      const back = last.units.map((units, i) => left[i]! - units);
+      const { policies } = this.#query.set;
+      const stays = (i: number): boolean => this.#attemptsStay && policies[i]!.attempts;
+      const back = last.units.map((units, i) => (stays(i) ? 0 : left[i]! - units));
       if (back.some((units) => units < 0)) await this.#adjust(back, last);
     }
   }

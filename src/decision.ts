@@ -155,15 +155,25 @@ export class Decision {
    *
    * @throws what the store fails with; both were tried
    */
-  async cancel(): Promise<void> {
-    const results = await Promise.allSettled([this.refund(), this.release()]);
-    for (const result of results) if (result.status === 'rejected') throw result.reason;
+  cancel(): Promise<void> {
+    return both(this.refund(), this.release());
+  }
+
+  /** @internal Another limiter has denied the request: as `cancel`, but what counts attempts stays charged. */
+  withdraw(): Promise<void> {
+    return both(this.#charge()?.withdraw(), this.release());
   }
 
   /** `await using decision = await limiter.acquire(key)` releases at the end of the block. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
   }
+}
+
+/** Waits for both, whatever becomes of the other. @throws what one rejects with */
+async function both(...promises: readonly (Promise<unknown> | undefined)[]): Promise<void> {
+  const results = await Promise.allSettled(promises);
+  for (const result of results) if (result.status === 'rejected') throw result.reason;
 }
 
 /** What a decision is made of, besides who asked and what each policy says. */

@@ -112,6 +112,17 @@ const OVERRIDES: Readonly<Record<NonNullable<Reply['degraded']>, Override | unde
 /** Of so many states of a key a reset knows: a function of the request may make any number of them. */
 const MOST_KNOWN = 100;
 
+/** For those who wait: until it is admitted, a request is neither a denial that counts towards a ban, nor an attempt. */
+function patient(set: PolicySet): PolicySet {
+  const { policies, ban } = set;
+  if (!ban && !policies.some(({ attempts }) => attempts)) return set;
+  return {
+    ...set,
+    policies: policies.map((policy) => (policy.attempts ? { ...policy, attempts: false } : policy)),
+    ban: ban && { ...ban, after: 0 },
+  };
+}
+
 const LEASE_PREFIX = randomBytes(9).toString('base64url');
 let leases = 0;
 
@@ -165,7 +176,7 @@ export class Limiter {
     this.#release = release;
     this.#held = new HoldQueue(...waiting, realTiming);
     this.#everything = set;
-    this.#patientSet = set.ban ? { ...set, ban: { ...set.ban, after: 0 } } : set;
+    this.#patientSet = patient(set);
     this.#waiting = new WaitingRoom(...waiting, realTiming, {
       decide: (key, cost) => this.#ask(key, cost, this.#patientSet, false),
       hold: async (decision, signal) => {

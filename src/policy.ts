@@ -12,14 +12,22 @@ interface PolicyBase {
   shadow?: boolean;
 }
 
+interface QuotaBase extends PolicyBase {
+  /**
+   * What is charged. `'admitted'` (default): requests that all policies admit. `'attempts'`: also requests that another policy denies, of
+   * this limiter or of one that is stacked behind it. What this policy itself denies is never charged to it.
+   */
+  count?: 'admitted' | 'attempts';
+}
+
 /** At most `limit` units in a window that starts at a key's first request. Worst case in any window: 2 x limit. */
-export interface FixedWindowPolicy extends PolicyBase {
+export interface FixedWindowPolicy extends QuotaBase {
   algorithm: 'fixed-window';
   window: Duration;
 }
 
 /** The default: at most `limit` units in any window, in constant space, by counting `segments` sub-windows. */
-export interface SlidingWindowPolicy extends PolicyBase {
+export interface SlidingWindowPolicy extends QuotaBase {
   algorithm?: 'sliding-window';
   window: Duration;
   /** Sub-windows: 1 to 100, default 10. More frees units sooner (a unit is held at most window/segments too long). */
@@ -27,13 +35,13 @@ export interface SlidingWindowPolicy extends PolicyBase {
 }
 
 /** At most `limit` units in any window, exactly, by remembering each admission (8 bytes for those of one millisecond). `limit` up to 1,000,000. */
-export interface SlidingLogPolicy extends PolicyBase {
+export interface SlidingLogPolicy extends QuotaBase {
   algorithm: 'sliding-log';
   window: Duration;
 }
 
 /** The GCRA kernel under its common names: `limit` per `window`, spread evenly, with `burst` at once. */
-export interface TokenBucketPolicy extends PolicyBase {
+export interface TokenBucketPolicy extends QuotaBase {
   algorithm: 'token-bucket' | 'gcra';
   window: Duration;
   /** The most units that can be spent at once. Default `limit`. redis-cell calls it `max_burst + 1`. */
@@ -41,7 +49,7 @@ export interface TokenBucketPolicy extends PolicyBase {
 }
 
 /** A leaky bucket: as a meter it is the token bucket; with `maxDelay` it holds requests for their turn. */
-export interface LeakyBucketPolicy extends PolicyBase {
+export interface LeakyBucketPolicy extends QuotaBase {
   algorithm: 'leaky-bucket';
   window: Duration;
   /** The most units that can be spent at once. Default `limit`. */
@@ -76,6 +84,8 @@ export interface CompiledPolicy {
   /** The window, or a concurrency policy's lease, in milliseconds. */
   readonly window: number;
   readonly shadow: boolean;
+  /** Whether it is also charged for what another policy denies. */
+  readonly attempts: boolean;
   /** Which of the algorithms' pages evaluates it. */
   readonly kernel: Kernel;
   /** The kernel's integers, in the order in which its Lua page reads them. */
@@ -91,7 +101,7 @@ export interface CompiledPolicy {
   readonly source: Policy;
 }
 
-const WINDOWED = ['name', 'algorithm', 'limit', 'window', 'shadow'];
+const WINDOWED = ['name', 'algorithm', 'limit', 'window', 'shadow', 'count'];
 const BUCKET = [...WINDOWED, 'burst'];
 
 /** Which fields each algorithm takes, and the kernel that evaluates it. */
@@ -120,6 +130,19 @@ function checkName(option: string, name: unknown): string {
   return name;
 }
 
+/** Whether a policy counts attempts. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+function checkCount(
+  what: string,
+  { count = 'admitted', maxDelay }: Readonly<Record<string, unknown>>,
+): boolean {
+  const attempts = checkChoice(`${what}.count`, count, ['admitted', 'attempts']) === 'attempts';
+  if (attempts && maxDelay !== undefined) {
+    const fix = 'A denied request has no turn to wait for: leave out `maxDelay`, or `count`.';
+    throw invalidOption(`${what}.count`, count, fix);
+  }
+  return attempts;
+}
+
 /** Validates and compiles one policy. `what` is where it stands, for messages. */
 function compilePolicy(what: string, policy: Policy, fallbackName: string): CompiledPolicy {
   const named = (policy as Partial<Policy> | null)?.algorithm;
@@ -141,6 +164,7 @@ function compilePolicy(what: string, policy: Policy, fallbackName: string): Comp
     limit,
     window,
     shadow: checkBoolean(`${what}.shadow`, policy.shadow, false),
+    attempts: checkCount(what, given),
     kernel,
     params: Object.freeze(params),
     id: name === 'default' ? layout : `${layout}:${name}`,

@@ -169,21 +169,35 @@ describe('examples', function () {
 
   it('login-lockout', async () => {
     const { url } = await serve('login-lockout');
-    const attempt = (email: string, password: string) => post({ email, password });
     const login = `${url}/login`;
-    expect(await statuses(5, login, attempt('ada@example.org', 'correct horse'))).to.deep.equal(
-      times(5, 200),
-    );
-    expect(await statuses(5, login, attempt('ada@example.org', 'guess'))).to.deep.equal([
-      401, 401, 401, 429, 429,
+    const attempt = (email: string, password: string, cookie?: string) => {
+      const { headers, ...rest } = post({ email, password });
+      return { ...rest, headers: { ...(headers as Record<string, string>), ...(cookie && { cookie }) } };
+    };
+    const [ada, guess] = [attempt('ada@example.org', 'correct horse'), attempt('ada@example.org', 'guess')];
+    const first = await fetch(login, ada);
+    expect(first.status).to.equal(200);
+    const cookie = first.headers.get('set-cookie')!.split(';')[0]!;
+    expect(await statuses(4, login, ada)).to.deep.equal(times(4, 200));
+    expect(await statuses(7, login, guess)).to.deep.equal([...times(5, 401), 429, 429]);
+
+    // Her account is not locked: not for her device.
+    const known = attempt('ADA@example.org', 'correct horse', cookie);
+    expect(await statuses(2, login, known)).to.deep.equal([200, 200]);
+    // What proves it for her account proves nothing for others.
+    expect(await statuses(6, login, attempt('bob@example.org', 'guess', cookie))).to.deep.equal([
+      ...times(5, 401),
+      429,
     ]);
-    const banned = await fetch(login, attempt('ADA@example.org', 'correct horse'));
-    expect(banned.status).to.equal(429);
+
+    // Of the address' 20 attempts 13 are gone, those at locked accounts too; who goes on is banned, and only from this address.
+    const further = await statuses(28, login, guess);
+    expect(further).to.deep.equal(times(28, 429));
+    const banned = await fetch(login, guess);
     expect(await json(banned))
       .to.have.property('type')
       .that.contains('abnormal-usage-detected');
     expect(Number(banned.headers.get('Retry-After'))).to.be.within(3500, 3600);
-    expect(await statuses(1, login, attempt('bob@example.org', 'correct horse'))).to.deep.equal([200]);
   });
 
   it('token-budget', async () => {

@@ -62,11 +62,17 @@ const policiesOf = (some: readonly (typeof algorithms)[number][]) =>
       fc.record({
         policy: fc.constantFrom(...some).chain((algorithm) => policyOf(algorithm, { limits })),
         shadow: fc.constantFrom(false, false, false, false, true),
+        attempts: fc.constantFrom(false, false, true),
       }),
       { minLength: 1, maxLength: some.length === 1 ? 2 : 3 },
     )
     // One name may stand for different algorithms in different tiers.
-    .map((list) => list.map(({ policy, shadow }, i) => ({ ...policy, shadow, name: `p${i}` })));
+    .map((list) =>
+      list.map(({ policy, shadow, attempts }, i) => {
+        const counts = attempts && policy.algorithm !== 'concurrency' && !('maxDelay' in policy);
+        return { ...policy, shadow, name: `p${i}`, ...(counts && { count: 'attempts' as const }) } as Policy;
+      }),
+    );
 
 const bans = fc.option(
   fc.record({

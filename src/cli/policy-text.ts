@@ -4,14 +4,17 @@ import { usageError, type CliError } from './errors.js';
 
 /** What the grammar is said to be, in help and errors. */
 export const POLICY_GRAMMAR =
-  '[name=][algorithm ]limit/window [burst n] [segments n] [max-delay time] [shadow]';
+  '[name=][algorithm ]limit/window [burst n] [segments n] [max-delay time] [attempts] [shadow]';
 
 /** Options after the quota: the policy's field, what it takes. */
-const WORDS: Readonly<Record<string, { field: string; takes: 'number' | 'time' | 'nothing' }>> = {
+const WORDS: Readonly<
+  Record<string, { field: string; takes: 'number' | 'time' | 'nothing'; value?: unknown }>
+> = {
   burst: { field: 'burst', takes: 'number' },
   segments: { field: 'segments', takes: 'number' },
   'max-delay': { field: 'maxDelay', takes: 'time' },
-  shadow: { field: 'shadow', takes: 'nothing' },
+  attempts: { field: 'count', takes: 'nothing', value: 'attempts' },
+  shadow: { field: 'shadow', takes: 'nothing', value: true },
 };
 
 interface Token {
@@ -58,7 +61,7 @@ function parsePolicy(text: string): Policy {
       );
     }
     if (word.field in policy) throw problem(text, token, 'stands there twice. Write it once.');
-    policy[word.field] = takeValue(text, token, tokens, word.takes);
+    policy[word.field] = word.takes === 'nothing' ? word.value : takeValue(text, token, tokens, word.takes);
   }
   return policy as unknown as Policy;
 }
@@ -122,13 +125,7 @@ function takeQuota(
   return { limit: numberOf(text, { text: limit, at: token.at }), [span]: timeOf(text, windowAt) };
 }
 
-function takeValue(
-  text: string,
-  word: Token,
-  tokens: Token[],
-  takes: 'number' | 'time' | 'nothing',
-): unknown {
-  if (takes === 'nothing') return true;
+function takeValue(text: string, word: Token, tokens: Token[], takes: 'number' | 'time'): unknown {
   const token = tokens.shift();
   if (!token) {
     const right = takes === 'number' ? `${word.text} 40` : `${word.text} 2s`;
@@ -183,6 +180,7 @@ export function policyText(policy: Policy): string {
     ...('maxDelay' in policy && policy.maxDelay !== undefined
       ? [`max-delay ${typeof policy.maxDelay === 'number' ? `${policy.maxDelay}ms` : policy.maxDelay}`]
       : []),
+    ...('count' in policy && policy.count === 'attempts' ? ['attempts'] : []),
     ...(shadow ? ['shadow'] : []),
   ];
   return `${name === undefined ? '' : `${name}=`}${words.join(' ')}`;

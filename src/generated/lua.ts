@@ -262,18 +262,22 @@ banning, at = headgate_params(ban, at)
 strikes = 1
 end
 local count = #policies
+local attempts = false
+for i = 1, count do attempts = attempts or policies[i].attempts end
 local stride = count + strikes
 local requests = #KEYS / stride
 local leases = concurrency and #ARGV - requests
 local costs = (leases or #ARGV) - at + 1
 local wait, remaining, reset, a, b, c = {}, {}, {}, {}, {}, {}
+local admitted
 local function admits(i) return wait[i] == 0 or wait[i] < -1 end
+local function charges(i) return admits(i) and (admitted or policies[i].attempts) end
 local function undo(base, last, cost, lease)
 for i = 1, last do
 local key, policy = KEYS[base + i], policies[i]
 if policy.release then
 pcall(policy.release, key, policy, lease, cost, now)
-elseif admits(i) then
+elseif charges(i) then
 pcall(policy.adjust, key, policy, -cost, now + reset[i], now, now, 0)
 end
 end
@@ -282,7 +286,7 @@ local function run_plainly(commit, ...) return true, commit(...) end
 local function charge(base, cost, lease)
 local written = false
 for i = 1, count do
-if admits(i) then
+if charges(i) then
 local key, commit = KEYS[base + i], policies[i].commit
 local run = written and pcall or run_plainly
 local done, left, after = run(commit, key, policies[i], cost, now, a[i], b[i], c[i], lease)
@@ -291,6 +295,13 @@ undo(base, i - 1, cost, lease)
 return type(left) == 'table' and left.err or left
 end
 remaining[i], reset[i], written = left, after, true
+end
+end
+end
+local function look_again(base, cost)
+for i = 1, count do
+if charges(i) then
+wait[i], remaining[i], reset[i] = policies[i].look(KEYS[base + i], policies[i], cost, now, false)
 end
 end
 end
@@ -310,7 +321,7 @@ banned, state = ban.look(KEYS[base], banning, now, writable)
 if not banned then err = state end
 end
 if not err and (not banned or banned == 0) then
-local admitted = true
+admitted = true
 for i = 1, count do
 local policy = policies[i]
 wait[i], remaining[i], reset[i], a[i], b[i], c[i] = policy.look(KEYS[base + i], policy, cost, now, writable)
@@ -321,11 +332,9 @@ end
 if not admits(i) and not policy.shadow then admitted = false end
 end
 if not err and writable then
-if not admitted then
-if ban then banned = -ban.strike(KEYS[base], banning, now, state) end
-elseif cost > 0 then
-err = charge(base, cost, lease)
-end
+if not admitted and ban then banned = -ban.strike(KEYS[base], banning, now, state) end
+if cost > 0 and (admitted or attempts) then err = charge(base, cost, lease) end
+if cost > 0 and attempts and not admitted and not err then look_again(base, cost) end
 end
 end
 if err then
@@ -567,10 +576,11 @@ local policies = {}
 local count = tonumber(ARGV[at])
 at = at + 1
 for i = 1, count do
-local page, shadow = kernels[ARGV[at]], ARGV[at + 1] == '1'
+local page, flags = kernels[ARGV[at]], tonumber(ARGV[at + 1])
 local policy
 policy, at = headgate_params(page, at + 2)
-policy.shadow, policy.look, policy.commit = shadow, page.look, page.commit
+policy.shadow, policy.attempts = flags % 2 == 1, flags > 1
+policy.look, policy.commit = page.look, page.commit
 policy.adjust, policy.release, policy.drains = page.adjust, page.release, page.drains
 policies[i] = policy
 end

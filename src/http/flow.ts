@@ -197,8 +197,8 @@ export class Flow<Req extends object, Res> {
       if (!this.#framework.raw(res).headersSent) throw error;
     }
     if (decision.allowed) return true;
-    // A denied request charges nothing, whatever limiters it has passed before.
-    for (let trail = before; trail; trail = trail.before) trail.decision.cancel().catch(ignore);
+    // A denied request charges nothing, whatever limiters it has passed before, but what counts attempts.
+    for (let trail = before; trail; trail = trail.before) trail.decision.withdraw().catch(ignore);
     return this.#deny(decision, req, res, texts);
   }
 

@@ -58,7 +58,7 @@ export class Denials {
     let view = this.#views.get(set);
     if (!view) {
       const policies = JSON.stringify([
-        set.policies.map(({ id, shadow, params }) => [id, shadow, params]),
+        set.policies.map(({ id, shadow, attempts, params }) => [id, shadow, attempts, params]),
         set.ban,
       ]);
       let scope = this.#scopes.get(set.name);
@@ -142,8 +142,11 @@ function first(map: ReadonlyMap<string, unknown>): string {
 function denialOf({ policies, ban }: PolicySet, reply: Reply): number {
   if (reply.ban !== 0) return Math.abs(reply.ban);
   let longest = 0;
+  // From then on an attempt is charged somewhere.
+  let uncharged = Infinity;
   for (let i = 0; i < policies.length; i++) {
     const wait = reply.verdicts[3 * i]!;
+    if (policies[i]!.attempts && wait !== -1) uncharged = Math.min(uncharged, wait);
     // A slot may be released at any moment.
     if (policies[i]!.kernel === 'concurrency') return 0;
     if (policies[i]!.shadow) continue;
@@ -151,5 +154,5 @@ function denialOf({ policies, ban }: PolicySet, reply: Reply): number {
     else if (wait > longest) longest = wait;
   }
   // Denials that count towards a ban are counted by the store.
-  return longest > 0 && ban !== undefined && ban.after > 0 ? 0 : longest;
+  return longest > 0 && ban !== undefined && ban.after > 0 ? 0 : Math.min(longest, uncharged);
 }

@@ -1,9 +1,10 @@
--- Decides requests, one after the other, each all or nothing: if all its policies admit, all charge; else none does.
+-- Decides requests, one after the other, each all or nothing: if all its policies admit, all charge; else none does, but those
+-- that count attempts and admit it themselves.
 -- All requests of a call share one set of policies, so that its numbers are read once.
 --
 -- KEYS:  per request: the ban's key if the set has a ban, then one per policy
 -- ARGV:  deadline (see common.lua), count of policies;
---        per policy: kernel, '1' if it is a shadow, its params; the ban's params if the set has a ban;
+--        per policy: kernel, its flags (see policies.lua), its params; the ban's params if the set has a ban;
 --        per request its cost, or one for all, or none if all cost 1 (to look without writing, a cost c is sent as -1 - c);
 --        per request its lease if the set has a concurrency policy
 -- Reply: step, then per request: an error's text; or, if the set has a ban, the ban (> 0: banned, and nothing more;
@@ -17,6 +18,8 @@ if ban then
   strikes = 1
 end
 local count = #policies
+local attempts = false
+for i = 1, count do attempts = attempts or policies[i].attempts end
 local stride = count + strikes
 local requests = #KEYS / stride
 local leases = concurrency and #ARGV - requests
@@ -24,8 +27,12 @@ local costs = (leases or #ARGV) - at + 1
 
 local wait, remaining, reset, a, b, c = {}, {}, {}, {}, {}, {}
 
--- A shadow that would deny charges nothing, as if it had denied.
+local admitted
+
 local function admits(i) return wait[i] == 0 or wait[i] < -1 end
+
+-- A shadow that would deny charges nothing, as if it had denied.
+local function charges(i) return admits(i) and (admitted or policies[i].attempts) end
 
 -- Gives back what the first `last` policies of a request were charged.
 local function undo(base, last, cost, lease)
@@ -33,7 +40,7 @@ local function undo(base, last, cost, lease)
     local key, policy = KEYS[base + i], policies[i]
     if policy.release then
       pcall(policy.release, key, policy, lease, cost, now)
-    elseif admits(i) then
+    elseif charges(i) then
       pcall(policy.adjust, key, policy, -cost, now + reset[i], now, now, 0)
     end
   end
@@ -41,12 +48,12 @@ end
 
 local function run_plainly(commit, ...) return true, commit(...) end
 
--- Charges all policies of a request. If one cannot be written, those before it are given back, and its error is returned. What the
+-- Charges the policies of a request that are to be. If one cannot be written, those before it are given back, and its error is returned. What the
 -- first one fails with concerns the server (READONLY, OOM): it ends the script, so that clients see it.
 local function charge(base, cost, lease)
   local written = false
   for i = 1, count do
-    if admits(i) then
+    if charges(i) then
       local key, commit = KEYS[base + i], policies[i].commit
       local run = written and pcall or run_plainly
       local done, left, after = run(commit, key, policies[i], cost, now, a[i], b[i], c[i], lease)
@@ -55,6 +62,15 @@ local function charge(base, cost, lease)
         return type(left) == 'table' and left.err or left
       end
       remaining[i], reset[i], written = left, after, true
+    end
+  end
+end
+
+-- Of a denied request whose attempt was charged: when it would be admitted now, so that `retryAfter` holds.
+local function look_again(base, cost)
+  for i = 1, count do
+    if charges(i) then
+      wait[i], remaining[i], reset[i] = policies[i].look(KEYS[base + i], policies[i], cost, now, false)
     end
   end
 end
@@ -76,7 +92,7 @@ for request = 0, requests - 1 do
   end
 
   if not err and (not banned or banned == 0) then
-    local admitted = true
+    admitted = true
     for i = 1, count do
       local policy = policies[i]
       wait[i], remaining[i], reset[i], a[i], b[i], c[i] = policy.look(KEYS[base + i], policy, cost, now, writable)
@@ -87,11 +103,9 @@ for request = 0, requests - 1 do
       if not admits(i) and not policy.shadow then admitted = false end
     end
     if not err and writable then
-      if not admitted then
-        if ban then banned = -ban.strike(KEYS[base], banning, now, state) end
-      elseif cost > 0 then
-        err = charge(base, cost, lease)
-      end
+      if not admitted and ban then banned = -ban.strike(KEYS[base], banning, now, state) end
+      if cost > 0 and (admitted or attempts) then err = charge(base, cost, lease) end
+      if cost > 0 and attempts and not admitted and not err then look_again(base, cost) end
     end
   end
 

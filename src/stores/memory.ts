@@ -132,7 +132,7 @@ class MemoryStore implements Store {
     let struck = 0;
     if (peek) {
       if (slot === 0 && admitted && cost > 0 && table.isFull(now)) return this.#full(view, set, now);
-    } else if (admitted ? cost > 0 : ban !== undefined) {
+    } else if (admitted ? cost > 0 : ban !== undefined || (cost > 0 && countsAttempts(set))) {
       if (slot === 0) {
         slot = table.create(now);
         if (view.columns(slot) !== columns) {
@@ -142,8 +142,10 @@ class MemoryStore implements Store {
       }
       if (slot === 0) {
         if (admitted) return this.#full(view, set, now);
-      } else if (admitted) commit(columns, set, slot, cost, now, lease);
-      else struck = table.pageOf(slot).bans.strike(slot & WITHIN, ban!, now);
+      } else {
+        if (cost > 0) commit(columns, set, slot, cost, now, lease, admitted);
+        if (!admitted && ban) struck = table.pageOf(slot).bans.strike(slot & WITHIN, ban, now);
+      }
     }
     if (slot !== 0 && !peek) table.deny(slot, deniedUntil(columns, set, now));
     return { now, step: this.#step(now), ban: struck === 0 ? 0 : -struck, verdicts: verdictsOf(columns) };
@@ -255,11 +257,21 @@ function commit(
   cost: number,
   now: number,
   lease: string,
+  admitted: boolean,
 ): void {
   for (let i = 0; i < columns.length; i++) {
+    const column = columns[i]!;
+    const { params, attempts } = policies[i]!;
     // A shadow that would deny charges nothing, as if it had.
-    if (admits(columns[i]!)) columns[i]!.commit(slot & WITHIN, policies[i]!.params, cost, now, lease);
+    if (!admits(column) || !(admitted || attempts)) continue;
+    column.commit(slot & WITHIN, params, cost, now, lease);
+    // When it would be admitted now, so that `retryAfter` holds.
+    if (!admitted) column.look(slot & WITHIN, params, cost, now, false);
   }
+}
+
+function countsAttempts({ policies }: PolicySet): boolean {
+  return policies.some(({ attempts }) => attempts);
 }
 
 function admits({ wait }: Column): boolean {

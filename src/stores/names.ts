@@ -23,7 +23,7 @@ export function claimName(
 ): () => void {
   const names = claims.get(store) ?? new Map<string, Claim>();
   claims.set(store, names);
-  const policies = set.policies.map(({ id, params, shadow }) => [id, params, shadow]);
+  const policies = set.policies.map(({ id, params, shadow, attempts }) => [id, params, shadow, attempts]);
   const signature = dynamic ? 'dynamic' : JSON.stringify([policies, set.ban]);
   const claim = names.get(set.name);
   if (!claim) {

@@ -1,8 +1,8 @@
 -- What scripts for any policies have after common.lua: the algorithms' pages are in the table `kernels`.
 --
 -- KEYS:  of the script that follows
--- ARGV:  as the script that follows says: somewhere the count of policies, then per policy its kernel, '1' if it is a
---        shadow, its params
+-- ARGV:  as the script that follows says: somewhere the count of policies, then per policy its kernel, its flags (1: it is a
+--        shadow, 2: it counts attempts), its params
 -- Reply: none
 
 -- The numbers of a page from ARGV[at] on, and where they end.
@@ -18,10 +18,11 @@ local function headgate_policies(at)
   local count = tonumber(ARGV[at])
   at = at + 1
   for i = 1, count do
-    local page, shadow = kernels[ARGV[at]], ARGV[at + 1] == '1'
+    local page, flags = kernels[ARGV[at]], tonumber(ARGV[at + 1])
     local policy
     policy, at = headgate_params(page, at + 2)
-    policy.shadow, policy.look, policy.commit = shadow, page.look, page.commit
+    policy.shadow, policy.attempts = flags % 2 == 1, flags > 1
+    policy.look, policy.commit = page.look, page.commit
     policy.adjust, policy.release, policy.drains = page.adjust, page.release, page.drains
     policies[i] = policy
   end

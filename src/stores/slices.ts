@@ -235,7 +235,8 @@ function leasable({ policies, ban }: PolicySet): boolean {
   return (
     ban === undefined &&
     policies.every(
-      ({ kernel, shadow, params }) => kernel !== 'concurrency' && !shadow && !((params['patience'] ?? 0) > 0),
+      ({ kernel, shadow, attempts, params }) =>
+        kernel !== 'concurrency' && !shadow && !attempts && !((params['patience'] ?? 0) > 0),
     )
   );
 }

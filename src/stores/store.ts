@@ -124,7 +124,10 @@ export interface Store {
   readonly embedded?: boolean;
   /** Of the failure policy, and of a memory store. */
   readonly health?: Health;
-  /** Decides a query; charges only if every policy that is not a shadow admits. */
+  /**
+   * Decides a query; charges only if every policy that is not a shadow admits. If not, those policies are charged that count attempts
+   * and admit it; their verdicts then tell what they say to the same query now.
+   */
   decide(query: Query): MaybePromise<Reply>;
   /** Charges or gives back without asking. The verdicts tell what remains; `wait` is 0. */
   adjust(change: Change): MaybePromise<ChangeReply>;

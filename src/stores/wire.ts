@@ -7,9 +7,9 @@ import type { ChangeReply, Reply } from './store.js';
 export function policyArgs(policies: readonly CompiledPolicy[]): string[] {
   return [
     String(policies.length),
-    ...policies.flatMap(({ kernel, shadow, params }) => [
+    ...policies.flatMap(({ kernel, shadow, attempts, params }) => [
       kernel,
-      shadow ? '1' : '0',
+      String((shadow ? 1 : 0) + (attempts ? 2 : 0)),
       ...Object.values(params).map(String),
     ]),
   ];

@@ -178,6 +178,24 @@ describe('law 10: local denials', () => {
       expect(denials.recall(query)).to.equal(undefined);
     });
 
+    it('that an attempt is to be charged: the store is told of each, until the policy that counts them denies', () => {
+      const counting = setOf([
+        { name: 'attempts', limit: 20, window: '1m', count: 'attempts' },
+        { name: 'quota', limit: 5, window: '15m' },
+      ]);
+      const query: Query = { set: counting, key: 'a', cost: 1, peek: false, lease: '' };
+      const reply = (...verdicts: number[]): Reply => ({ now: 0, step: 0, ban: 0, verdicts });
+      const denials = new Denials(1e9, () => now);
+      let now = 0;
+      denials.learn(query, reply(0, 3, 60_000, 9_000, 0, 9_000), now);
+      expect(denials.recall(query)).to.equal(undefined);
+      denials.learn(query, reply(2_000, 0, 60_000, 9_000, 0, 9_000), now);
+      now = 1_998;
+      expect(denials.recall(query)).not.to.equal(undefined);
+      now = 2_000;
+      expect(denials.recall(query)).to.equal(undefined);
+    });
+
     it('no more than so many keys: the oldest denial is forgotten, a change never', () => {
       for (let i = 0; i <= 10_000; i++) denials.learn({ ...query, key: `key${i}` }, denied, time);
       expect(denials.recall({ ...query, key: 'key0' })).to.equal(undefined);
