@@ -161,7 +161,7 @@ export class Decision {
 
   /** @internal Another limiter has denied the request: as `cancel`, but what counts attempts stays charged. */
   withdraw(): Promise<void> {
-    return both(this.#charge()?.withdraw(), this.release());
+    return both(this.#charge()?.withdraw() ?? Promise.resolve(), this.release());
   }
 
   /** `await using decision = await limiter.acquire(key)` releases at the end of the block. */
@@ -171,7 +171,7 @@ export class Decision {
 }
 
 /** Waits for both, whatever becomes of the other. @throws what one rejects with */
-async function both(...promises: readonly (Promise<unknown> | undefined)[]): Promise<void> {
+async function both(...promises: readonly Promise<unknown>[]): Promise<void> {
   const results = await Promise.allSettled(promises);
   for (const result of results) if (result.status === 'rejected') throw result.reason;
 }

@@ -70,7 +70,7 @@ const policiesOf = (some: readonly (typeof algorithms)[number][]) =>
     .map((list) =>
       list.map(({ policy, shadow, attempts }, i) => {
         const counts = attempts && policy.algorithm !== 'concurrency' && !('maxDelay' in policy);
-        return { ...policy, shadow, name: `p${i}`, ...(counts && { count: 'attempts' as const }) } as Policy;
+        return { ...policy, shadow, name: `p${i}`, ...(counts && { count: 'attempts' as const }) };
       }),
     );
 

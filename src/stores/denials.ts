@@ -8,21 +8,11 @@ const MOST = 10_000;
 /** A store's clock counts whole milliseconds: it may admit up to one earlier than it said. */
 const TICK = 1;
 
-/** That the store may have another state of a key than what was asked before tells. */
-interface KeyChange {
-  readonly at: number;
-  /** A decision by these policies brought it about: theirs are right still. */
-  readonly by: string | undefined;
-}
-
 /** What is known of the keys of one limiter name. */
 interface Scope {
-  /** The first policies; and whether there have been others, that share state with them (tiers). */
-  readonly policies: string;
-  several: boolean;
   readonly denied: DeniedKeys;
-  /** The last change of each key, oldest first. */
-  readonly changes: Map<string, KeyChange>;
+  /** When what was charged to a key was last changed, other than by a decision: oldest first. */
+  readonly changes: Map<string, number>;
   /** The last change that had to be forgotten: what was asked before it may be older than a change. */
   forgotten: number;
 }
@@ -63,11 +53,9 @@ export class Denials {
       ]);
       let scope = this.#scopes.get(set.name);
       if (!scope) {
-        const denied = new DeniedKeys(policies, MOST);
-        scope = { policies, several: false, denied, changes: new Map(), forgotten: -Infinity };
+        scope = { denied: new DeniedKeys(policies, MOST), changes: new Map(), forgotten: -Infinity };
         this.#scopes.set(set.name, scope);
       }
-      scope.several ||= scope.policies !== policies;
       view = { scope, policies };
       this.#views.set(set, view);
     }
@@ -82,11 +70,8 @@ export class Denials {
     const { denied } = scope;
     const slot = peek ? 0 : denied.find(key);
     if (slot === 0) return undefined;
-    // Of another cost than this one the store alone knows when it is admitted.
-    if (denied.policiesOf(slot) === policies) return denied.reply(slot, cost, this.#clock());
-    // Other policies may rewrite the state that they share with these: what these said is no longer known to hold.
-    denied.delete(slot);
-    return undefined;
+    // Of another cost, and by other policies, the store alone knows when it is admitted.
+    return denied.policiesOf(slot) === policies ? denied.reply(slot, cost, this.#clock()) : undefined;
   }
 
   /** Takes note of what the store answered to a query that was asked at `asked`. */
@@ -94,20 +79,13 @@ export class Denials {
     if (peek) return;
     const { scope, policies } = this.#view(set);
     const { denied } = scope;
-    const change = scope.changes.size === 0 ? undefined : scope.changes.get(key);
-    if (scope.several) {
-      const slot = denied.find(key);
-      if (slot !== 0 && denied.policiesOf(slot) !== policies) denied.delete(slot);
-      const alone = !change || change.by === policies || change.at < asked;
-      this.#note(scope, key, alone ? policies : undefined);
-    }
     const wait = denialOf(set, reply);
     if (wait === 0) {
-      // Another cost was admitted: the one that was denied has to wait longer now.
+      // Something was charged: what was denied has to wait longer now.
       denied.delete(denied.find(key));
       return;
     }
-    if (change ? asked <= change.at && change.by !== policies : asked <= scope.forgotten) return;
+    if (asked <= (scope.changes.get(key) ?? scope.forgotten)) return;
     const until = asked + Math.min(this.#longest, wait - TICK);
     const received = this.#clock();
     if (until <= received) return;
@@ -120,22 +98,14 @@ export class Denials {
   forget({ set, key }: Subject): void {
     const { scope } = this.#view(set);
     scope.denied.delete(scope.denied.find(key));
-    this.#note(scope, key, undefined);
-  }
-
-  #note(scope: Scope, key: string, by: string | undefined): void {
     const { changes } = scope;
     changes.delete(key);
-    changes.set(key, { at: this.#clock(), by });
+    changes.set(key, this.#clock());
     if (changes.size <= MOST) return;
-    const oldest = first(changes);
-    scope.forgotten = changes.get(oldest)!.at;
+    const [oldest, at] = changes.entries().next().value!;
+    scope.forgotten = at;
     changes.delete(oldest);
   }
-}
-
-function first(map: ReadonlyMap<string, unknown>): string {
-  return map.keys().next().value!;
 }
 
 /** For how long a reply denies whatever others do, ms; 0 if it does not, or if the store must hear of each denial. */
