@@ -101,7 +101,7 @@ interface Quota {
 function quotaOf({ set, policies, reason, retryAfterMs }: Decision, { quotas }: Texts): Quota | undefined {
   let tightest = quotas[0];
   if (tightest === undefined) return undefined;
-  // If the key was banned before, no policy was asked.
+  // For a banned key, no policy was asked.
   for (const i of policies.length > 0 ? quotas : []) {
     if (outweighs(policies[i]!, policies[tightest]!)) tightest = i;
   }
