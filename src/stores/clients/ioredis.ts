@@ -22,7 +22,7 @@ interface IoredisOptions {
   readonly redisOptions?: IoredisOptions;
 }
 
-/** A command object of ioredis. It is encoded again each time that ioredis writes it. */
+/** A command object of ioredis; it is put on the wire anew each time that ioredis writes it. */
 interface Command {
   readonly args: unknown[];
   setTimeout(ms: number): void;
@@ -42,9 +42,9 @@ interface Flight {
   readonly command: Command;
   readonly deadlineAt: number;
   readonly done: Done;
-  /** Its index in the list of open calls. */
+  /** Its index among those under way. */
   at: number;
-  /** Whether its connection was lost, so that it may have run. */
+  /** Whether its connection was lost: it may have run. */
   lost: boolean;
 }
 
@@ -54,8 +54,8 @@ function isCluster(client: IoredisLike): client is ClusterLike {
 
 /**
  * ioredis writes commands again after a reconnect (`autoResendUnfulfilledCommands`; a Cluster after a failover), though the
- * server may have run them. So when a connection is lost, the deadlines of its open calls are set to the past. Then the server
- * refuses them.
+ * server may have run them. So when a connection is lost, the deadlines of what was under way on it are set back: the server
+ * refuses what comes then.
  */
 export class IoredisCommands implements Commands {
   readonly cluster: boolean;
@@ -64,7 +64,7 @@ export class IoredisCommands implements Commands {
   readonly #view: Sender;
   /** The client was told to hand out numbers as text. */
   readonly #texts: boolean;
-  /** The open calls, in no order. */
+  /** In no order. */
   readonly #flights: Flight[] = [];
   #taken: Command | undefined;
   #connecting: Promise<void> | undefined;
@@ -78,7 +78,7 @@ export class IoredisCommands implements Commands {
       sendCommand: {
         value: (command: Command, stream?: unknown) => {
           this.#taken = command;
-          // Without the client's `commandTimeout`: a busy process runs that timer before it reads a reply, which would be lost.
+          // Of the client's `commandTimeout`: a late process finds that timer before the reply that has come, which would be lost.
           command.setTimeout = () => {};
           return sender.sendCommand(command, stream);
         },
@@ -121,7 +121,7 @@ export class IoredisCommands implements Commands {
 
   connected(): Promise<void> {
     const { status } = this.#client;
-    // With `lazyConnect`, the first command connects.
+    // `lazyConnect`: the first command connects.
     if (status === 'wait') this.#client.connect().catch(() => {});
     else if (status !== 'connecting' && status !== 'connect')
       return Promise.reject(away(`its status is "${status}"`));
@@ -157,13 +157,13 @@ export class IoredisCommands implements Commands {
         if (this.#landed(flight)) done(undefined, this.#texts ? numbersOf(reply) : reply);
       },
       (error: Error) => {
-        // The server has refused the call when it was sent again. It may have run the first time.
+        // The server has refused what was sent again; what was sent first may have run.
         if (this.#landed(flight)) done(flight.lost ? connectionLost(error) : error);
       },
     );
   }
 
-  /** False if the call has ended before, as its connection was lost. */
+  /** False if it has been ended already: its connection was lost. */
   #landed(flight: Flight): boolean {
     if (this.#flights[flight.at] !== flight) return false;
     const last = this.#flights.pop()!;
@@ -175,7 +175,7 @@ export class IoredisCommands implements Commands {
   }
 
   #lost(): void {
-    // The other nodes of a cluster may still answer.
+    // Of a cluster, other nodes may still answer.
     const lost = this.cluster ? this.#flights : this.#flights.splice(0);
     for (const flight of lost) {
       flight.command.args[flight.deadlineAt] = OVER;

@@ -22,13 +22,13 @@ interface WithOptions {
   withCommandOptions?(options: { timeout: undefined; typeMapping: undefined }): NodeRedisLike;
 }
 
-/** node-redis never writes a command twice. It may write a command late, which the deadline makes harmless. */
+/** node-redis never writes a command twice; what it could not write it writes later, and the deadline makes that harmless. */
 export class NodeRedisCommands implements Commands {
   readonly cluster: boolean;
   readonly #client: NodeRedisLike & WithOptions;
   /** The same client and connection, with options for these commands. */
   readonly #view: NodeRedisLike;
-  /** The event that says that the client is ready. */
+  /** The event that tells that it is ready. */
   readonly #up: string;
   #reconnecting = false;
   #connecting: Promise<void> | undefined;
@@ -39,7 +39,7 @@ export class NodeRedisCommands implements Commands {
     this.cluster = 'slots' in client;
     this.#up = this.cluster ? 'connect' : 'ready';
     const { withCommandOptions } = this.#client;
-    // The client's own timeout costs as much as the command, and the store has one. In a cluster it bounds what waits for a node.
+    // Its own timeout costs as much as the command; the store has one. A cluster keeps it: it bounds what waits for a node.
     this.#view =
       withCommandOptions && !this.cluster
         ? withCommandOptions.call(client, { timeout: undefined, typeMapping: undefined })
@@ -48,7 +48,7 @@ export class NodeRedisCommands implements Commands {
     client.on('ready', () => (this.#reconnecting = false));
   }
 
-  // The client itself writes all commands of a turn together.
+  // The client itself writes at the end of a turn what was sent in it.
   together(send: () => void): void {
     send();
   }
@@ -96,8 +96,8 @@ export class NodeRedisCommands implements Commands {
 const DIGITS = 20;
 
 /**
- * An argument that is filled in when the client asks for its length to encode it. The client writes one turn of the event loop
- * later than it was told to, and that turn may be long.
+ * An argument that is filled in when the client encodes it, for which it asks its length: the client writes a turn of the event
+ * loop later than it was told to, and nobody knows how long that turn takes.
  */
 class WhenWritten extends Uint8Array {
   #written: Written | undefined;
@@ -116,5 +116,5 @@ class WhenWritten extends Uint8Array {
     return DIGITS;
   }
 }
-// For clients it is a Buffer. Defining `length` on each object would cost several times as much as the call.
+// For clients it is a Buffer. A `length` defined on each would cost several times as much as the call.
 Object.setPrototypeOf(WhenWritten.prototype, Buffer.prototype as object);
