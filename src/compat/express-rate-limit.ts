@@ -24,28 +24,28 @@ export { MemoryStore } from './express-rate-limit/memory-store.js';
 export type * from './express-rate-limit/types.js';
 export type { Validations } from './express-rate-limit/validations.js';
 
-/** @deprecated there too */
+/** @deprecated express-rate-limit deprecates it, too. */
 export const SECOND = 1000;
-/** @deprecated there too */
+/** @deprecated express-rate-limit deprecates it, too. */
 export const MINUTE = 60 * SECOND;
-/** @deprecated there too */
+/** @deprecated express-rate-limit deprecates it, too. */
 export const HOUR = 60 * MINUTE;
-/** @deprecated there too */
+/** @deprecated express-rate-limit deprecates it, too. */
 export const DAY = 24 * HOUR;
 
 /**
- * express-rate-limit 8's middleware, on Headgate: its options, defaults, header fields, request property and stores. What
- * differs is listed in docs/migrating.md.
+ * The middleware of express-rate-limit 8 on Headgate. It has the same options, defaults, header fields, request property and
+ * stores. docs/migrating.md lists the differences.
  *
- * @throws HeadgateError `HEADGATE_INVALID_OPTION`; `HEADGATE_NAME_REQUIRED` or `HEADGATE_POLICY_MISMATCH` where limiters share a
- * store of Headgate
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`; if limiters share a store of Headgate, also `HEADGATE_NAME_REQUIRED` or
+ * `HEADGATE_POLICY_MISMATCH`
  */
 export function rateLimit(passedOptions: RateLimitOptions = {}): RateLimitRequestHandler {
   const config = configure(passedOptions);
   const { validations } = config;
   const counter = counterOf(config);
   const options = optionsOf(config);
-  // Of a store of Headgate: limiters that share it have a name each.
+  // Limiters that share a store of Headgate have different names, so each counts for itself.
   const store = isHeadgateStore(config.store) ? { localKeys: true } : config.store;
 
   /** Whether the request goes on. */
@@ -96,7 +96,7 @@ export function rateLimit(passedOptions: RateLimitOptions = {}): RateLimitReques
   return Object.assign(middleware, {
     resetKey: (key: string) => {
       const done = counter.resetKey(key);
-      // Not everyone waits for it.
+      // Not every caller awaits the result.
       if (isPromise(done)) done.catch(() => {});
       return done;
     },
@@ -117,7 +117,7 @@ function valueOf<T>(
 
 function infoOf({ used, resetTime }: Counted, key: string, limit: number, units: number): RateLimitInfo {
   const info = { limit, used, remaining: Math.max(units - used, 0), resetTime, key };
-  // What version 6 called it.
+  // Version 6 called it `current`.
   return Object.defineProperty(info, 'current', { value: used });
 }
 
@@ -130,7 +130,7 @@ function tell(response: Response, told: Told, { legacyHeaders, standardHeaders, 
   writeHeaders(response, told, legacyHeaders, standardHeaders);
 }
 
-/** How the response ends: true if it was sent whole; undefined if nobody wants to know. */
+/** How the response ends: true if it was sent whole. Undefined if no option needs it. */
 function outcomeOf(
   response: Response,
   { skipFailedRequests, skipSuccessfulRequests }: Config,
@@ -143,7 +143,7 @@ function outcomeOf(
   });
 }
 
-/** Takes a request back that turns out not to count. Never rejects. */
+/** Gives a request's charge back if its outcome does not count. Never rejects. */
 async function undoLater(
   outcome: Promise<boolean>,
   counted: Counted,

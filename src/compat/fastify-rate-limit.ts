@@ -48,11 +48,11 @@ declare module 'fastify' {
     rateLimit?: RouteRateLimits[keyof RouteRateLimits] | false;
   }
   interface FastifyInstance<RawServer, RawRequest, RawReply, Logger, TypeProvider> {
-    /** A function that counts a request, or only looks, and tells; what to do then is up to you. */
+    /** A function that counts a request, or only looks, and returns the result. It answers nothing. */
     createRateLimit(
       options?: CreateRateLimitOptions,
     ): (req: FastifyRequest, callOptions?: { increment?: boolean }) => Promise<RateLimitResult>;
-    /** A hook that limits; without options, by the plugin's own limit. */
+    /** A hook that limits requests. Without options, it uses the plugin's own limit. */
     rateLimit<
       RouteGeneric extends RouteGenericInterface = RouteGenericInterface,
       ContextConfig = ContextConfigDefault,
@@ -72,10 +72,10 @@ declare module 'fastify' {
   }
 }
 
-/** How often an application has registered the plugin, as often in each of its processes. */
+/** How often an application has registered the plugin. All its processes do it equally often. */
 const registrations = new WeakMap<object, number>();
 
-/** Sets the names of further registrations apart, so that on one Redis each counts for itself. */
+/** A prefix for the names of further registrations, so that each counts for itself on one Redis. */
 function scopeOf(server: object): string {
   const count = (registrations.get(server) ?? 0) + 1;
   registrations.set(server, count);
@@ -85,21 +85,21 @@ function scopeOf(server: object): string {
 /** The options of a route, of a decorator's call, or the plugin's own. */
 type Settings = RateLimitOptions | CreateRateLimitOptions;
 
-/** One registration: its own limit, and what all its limits have in common. */
+/** One registration: its own limit, and all that its limits share. */
 class Plugin {
   readonly own: Limit;
   readonly #options: RateLimitPluginOptions;
-  /** Where limiters keep their state, if not each in a memory store of its own. */
+  /** The store of all limiters. Undefined: each has its own memory store. */
   readonly #redis: Store | undefined;
-  /** The user's own store, whose children count for routes. */
+  /** The user's custom store. Its children count for routes. */
   readonly #store: FastifyRateLimitStore | undefined;
-  /** What its limiters' names begin with. */
+  /** The beginning of its limiters' names. */
   readonly #scope: string;
-  /** By name, so that HEAD and GET of a route have one count. */
+  /** Limits by route name, so that HEAD and GET of a route share one count. */
   readonly #routes = new Map<string, { settings: Settings; limit: Limit }>();
   readonly #groups = new Map<string, Counter>();
   readonly #counters: Counter[] = [];
-  /** How many were made by calls: processes of one program make them in the same order. */
+  /** How many limits were made by calls. All processes of a program make them in the same order. */
   #unnamed = 0;
 
   constructor(options: RateLimitPluginOptions, scope: string) {
@@ -107,7 +107,7 @@ class Plugin {
     const params = compileParams(options);
     this.#options = options;
     this.#scope = scope;
-    // Not to remember denials here: who empties Redis, in tests for one, expects every count to be gone.
+    // Without local denials: a test that empties Redis expects all counts to be gone.
     if (redis && !Store) this.#redis = redisStore(redis, { prefix: nameSpace, localDenials: false });
     if (Store) this.#store = new Store({ ...params });
     const make = (): Counter =>
@@ -147,7 +147,7 @@ class Plugin {
     return new Limit(params, this.#counter(params, make));
   }
 
-  /** A counter; that of the group if it is of one. */
+  /** A new counter, or that of the group. */
   #counter({ groupId }: Params, make: () => Counter): Counter {
     let counter = groupId === undefined ? undefined : this.#groups.get(groupId);
     if (counter) return counter;
@@ -166,7 +166,7 @@ class Plugin {
 }
 
 function inMemory(cache: number | undefined): Store {
-  // Asked each time: tests set the clock.
+  // `Date.now` is looked up each time, as tests replace it.
   const clock = (): number => Date.now();
   return memoryStore(cache === undefined ? { clock } : { clock, maxKeys: Math.max(100, cache) });
 }
@@ -176,7 +176,7 @@ function holdOf({ continueExceeding, exponentialBackoff }: Params): Hold | undef
   return exponentialBackoff ? 'double' : undefined;
 }
 
-// eslint-disable-next-line @typescript-eslint/require-await -- what an async plugin throws, ends the registration
+// eslint-disable-next-line @typescript-eslint/require-await -- an error in an async plugin ends the registration
 const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, options) => {
   const plugin = new Plugin(options, scopeOf(fastify.server));
   const global = options.global !== false;
@@ -205,15 +205,15 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
   fastify.addHook('onClose', () => plugin.close());
 };
 
-/** After those that the route has. */
+/** Adds a limit's hook after the route's own hooks. */
 function addHook(route: RouteOptions, { hook, handle }: Limit): void {
   const hooks = route as unknown as Record<string, unknown>;
   hooks[hook] = [...[hooks[hook] ?? []].flat(), handle];
 }
 
 /**
- * @fastify/rate-limit 11 on Headgate: its options, headers, hooks and answers, so that only the import changes. What is
- * different is listed in `docs/migrating.md`.
+ * The plugin of @fastify/rate-limit 11 on Headgate. It has the same options, headers, hooks and answers, so only the import
+ * changes. `docs/migrating.md` lists the differences.
  *
  * @example
  * await fastify.register(fastifyRateLimit, { max: 100, timeWindow: '1 minute', redis })

@@ -6,13 +6,13 @@ export type Address = ipaddr.IPv4 | ipaddr.IPv6;
 /** The longest text of an address: a mapped one, written in full, and its zone. */
 const LONGEST = 64;
 
-/** Where IPv6 holds an IPv4 address in its last 32 bits: mapped (RFC 4291), and translated by NAT64 (RFC 6052). */
+/** The IPv6 networks whose last 32 bits are an IPv4 address: mapped (RFC 4291), and translated by NAT64 (RFC 6052). */
 const OF_IPV4 = ['::ffff:0:0', '64:ff9b::'].map((prefix) => ipaddr.IPv6.parse(prefix));
 
 /**
- * Reads an IP address; undefined if it is none. An IPv4 address within IPv6 (`::ffff:10.0.0.1`, `64:ff9b::10.0.0.1`) is the
- * IPv4 one. The zone is left out. Forms of IPv4 that are not four decimal numbers (`10.1`, `0x0a000001`, `010.0.0.1`) are
- * refused, also within IPv6: not everyone reads them alike.
+ * Reads an IP address. Undefined if the text is none. An IPv4 address within IPv6 (`::ffff:10.0.0.1`, `64:ff9b::10.0.0.1`)
+ * becomes the IPv4 address. The zone is left out. IPv4 must be four decimal numbers, also within IPv6, as programs read other
+ * forms (`10.1`, `0x0a000001`, `010.0.0.1`) differently.
  */
 export function parseAddress(text: string): Address | undefined {
   if (text.length > LONGEST) return undefined;
@@ -23,7 +23,7 @@ export function parseAddress(text: string): Address | undefined {
   return isOfIpv4 ? new ipaddr.IPv4(address.toByteArray().slice(12)) : address;
 }
 
-/** What stands before a `/`, a `%`, a space or the end, if it has no letters; and if it has none but a to f. */
+/** The text before a `/`, a `%`, a space or the end, if it has no letters, or none but a to f. `x` is allowed. */
 const WITHOUT_LETTERS = /^[\P{L}xX]*(?=[\s/%]|$)/u;
 const WITHOUT_WORDS = /^[\P{L}a-fA-FxX]*(?=[\s/%]|$)/u;
 
@@ -31,9 +31,9 @@ const WITHOUT_WORDS = /^[\P{L}a-fA-FxX]*(?=[\s/%]|$)/u;
 const SHORT_NETWORK = /^(\d+|[\da-f]*:[\da-f:]*)\/\d+$/i;
 
 /**
- * Whether a text looks like an IP address, a network, a range, or something with a port: it has a number before a dot and no
- * letters, or two colons and no letters but a to f. `x` and `*` may stand for a part. What follows behind a `/`, a `%` or a
- * space makes no difference.
+ * Whether a text looks like an IP address, a network, a range, or an address with a port. It has a number before a dot and no
+ * letters, or two colons and no letters but a to f. `x` and `*` may stand for a part. The text after a `/`, a `%` or a space
+ * makes no difference.
  */
 export function looksLikeAddress(text: string): boolean {
   const beginning = (pattern: RegExp): string => pattern.exec(text)?.[0] ?? '';

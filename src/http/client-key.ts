@@ -2,10 +2,10 @@ import { isIPv4 } from 'node:net';
 import { HeadgateError, show } from '../errors.js';
 import { parseAddress, type Address } from './address.js';
 
-/** Of an IPv6 address so many bits are the key: what a provider gives one customer at most. */
+/** The default prefix length of IPv6 keys. Providers mostly give a customer a network of this size or larger. */
 export const DEFAULT_SUBNET = 56;
 
-/** How many IPv6 keys are remembered: parsing takes microseconds. */
+/** How many IPv6 keys are remembered, as parsing takes microseconds. */
 const REMEMBERED = 1000;
 
 const MAPPED = '::ffff:';
@@ -14,8 +14,8 @@ const MAPPED = '::ffff:';
 export type ClientKey = (ip: string | undefined) => string;
 
 /**
- * Makes keys of client addresses: an IPv4 address as it is, also where it comes within IPv6 (mapped, NAT64); of an IPv6 address its
- * network, without the zone, in canonical form: a client has a whole network to change addresses in.
+ * Makes keys of client addresses. An IPv4 address is a key as it is, even within IPv6 (mapped, NAT64). An IPv6 address has its network
+ * as its key, canonical and without the zone, as a client can use all addresses of its network.
  *
  * @param subnet the network's prefix length: 1 to 128
  */
@@ -36,7 +36,7 @@ export function clientKeys(subnet: number): ClientKey {
 
 const keysBySubnet = new Map<number, ClientKey>();
 
-/** The key of one address, by {@link clientKeys}, where the subnet comes with it. */
+/** The key of one address, as of {@link clientKeys}, for any subnet. */
 export function clientKeyOf(ip: string | undefined, subnet: number): string {
   let keys = keysBySubnet.get(subnet);
   if (!keys) keysBySubnet.set(subnet, (keys = clientKeys(subnet)));

@@ -11,7 +11,7 @@ import { seconds, textsAfter, textsOf, type Texts } from './texts.js';
  * - `'draft-6'`: `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset`, `RateLimit-Policy`;
  * - `'legacy'`: `X-RateLimit-Limit`, `X-RateLimit-Remaining`, `X-RateLimit-Reset` (seconds since 1970).
  *
- * Concurrency policies are told of by `'draft-11'` alone.
+ * Only `'draft-11'` includes concurrency policies.
  */
 export type HeaderDialect = 'draft-6' | 'draft-7' | 'draft-11' | 'legacy';
 
@@ -24,8 +24,8 @@ export interface HeaderTarget<Res> {
 /**
  * Writes the fields of one decision.
  *
- * @param stacked another limiter may have written before, on the same response
- * @returns what the policies are called on this response
+ * @param stacked another limiter may have written on the same response before
+ * @returns the names of the policies on this response
  */
 export type WriteHeaders = <Res>(
   target: HeaderTarget<Res>,
@@ -43,7 +43,7 @@ type WriteQuota = <Res>(
   stacked: boolean,
 ) => void;
 
-/** All fields that tell a quota. */
+/** All fields that show a quota. */
 export const FIELDS: readonly string[] = ['RateLimit', 'X-RateLimit'].flatMap((prefix) =>
   ['', '-Limit', '-Remaining', '-Reset', '-Policy'].map((suffix) => prefix + suffix),
 );
@@ -76,14 +76,14 @@ export function compileHeaders(
   };
 }
 
-/** A client is told of what it has to heed: policies that are enforced. */
+/** Whether a client is told its quota: only of policies that are enforced. */
 function speaksOfQuota(decision: Decision, { enforced }: Texts): boolean {
   return (
     !decision.shadow && enforced.length > 0 && (decision.policies.length > 0 || decision.reason === 'banned')
   );
 }
 
-/** `Retry-After`: never too early; undefined where waiting does not help. */
+/** The value of `Retry-After`, never too early. Undefined if waiting does not help. */
 export function retryAfterSeconds({ retryAfterMs }: Decision): number | undefined {
   return retryAfterMs === undefined ? undefined : seconds(retryAfterMs || 1);
 }
@@ -93,15 +93,15 @@ interface Quota {
   readonly allowed: boolean;
   readonly limit: number;
   readonly remaining: number;
-  /** Time until all of it is back; of a denial, until the request is admitted: some clients wait that long. */
+  /** Time until the whole quota is back. In a denial, until the request is admitted, as some clients wait that long. */
   readonly resetMs: number;
 }
 
-/** Of the quotas that deny, the one that denies longest; else the one with the least remaining; undefined if there are none. */
+/** The quota that denies longest, or else the one with the least remaining. Undefined if there is no quota. */
 function quotaOf({ set, policies, reason, retryAfterMs }: Decision, { quotas }: Texts): Quota | undefined {
   let tightest = quotas[0];
   if (tightest === undefined) return undefined;
-  // If the key was banned before, no policy was asked.
+  // For a banned key, no policy was asked.
   for (const i of policies.length > 0 ? quotas : []) {
     if (outweighs(policies[i]!, policies[tightest]!)) tightest = i;
   }
@@ -109,7 +109,7 @@ function quotaOf({ set, policies, reason, retryAfterMs }: Decision, { quotas }: 
   if (reason === 'banned') return { allowed: false, limit, remaining: 0, resetMs: retryAfterMs! };
   const verdict = policies[tightest]!;
   const { remaining } = verdict;
-  // What is left of the quota is not why it waits.
+  // The request waits for room, not for quota.
   const noRoom = reason === 'queue-full' || reason === 'store-full';
   if (noRoom && retryAfterMs) return { allowed: false, limit, remaining, resetMs: retryAfterMs };
   return {
@@ -130,8 +130,9 @@ function dateOfReset({ resetMs }: Quota): number {
 }
 
 /**
- * The effective window (`t`): the seconds for which `r` must do. Never less than the policy's rate allows for `r` units, and
- * never less than the time to the next unit; where the algorithm does not tell that, with nothing left, to the full quota.
+ * The effective window (`t`): the seconds over which a client should spread `r`. It is never shorter than `r` units take at the
+ * policy's rate, nor than the time to the next unit. An algorithm may not know that time. Then, with nothing left, the time to the
+ * full quota counts.
  */
 function effectiveWindow(policy: CompiledPolicy, verdict: Verdict): number | undefined {
   const { kernel, limit, window, params } = policy;
@@ -178,7 +179,7 @@ const policyField: WriteQuota = (target, res, _quota, { plain }, stacked) => {
   target.setHeader(res, 'RateLimit-Policy', typeof earlier === 'string' ? `${earlier}, ${plain}` : plain);
 };
 
-/** An earlier limiter's list and this one's; of another dialect than this, the newer, its list gives way. */
+/** An earlier limiter's list with this one's. A list of an older dialect is replaced. */
 function joined(earlier: unknown, own: string): string {
   return isStructured(earlier) ? `${earlier}, ${own}` : own;
 }
@@ -209,7 +210,7 @@ function separateFields(prefix: string, resetOf: (quota: Quota) => number): Writ
   };
 }
 
-/** Fields that have room for one quota keep the tightest; who denies has the last word. */
+/** Whether the earlier quota stays in fields with room for one. They keep the tightest, and a denial always replaces it. */
 function isTighter(earlier: unknown, { allowed, remaining }: Quota): boolean {
   return earlier !== undefined && allowed && Number(earlier) <= remaining;
 }

@@ -4,8 +4,8 @@ import { looksLikeAddress, parseAddress, type Address } from './address.js';
 
 /**
  * Who is on a list: IP addresses (`'10.0.0.1'`, `'2001:db8::1'`), networks (`'10.0.0.0/8'`, `'2001:db8::/32'`) and keys (any
- * text that does not look like an address); or a function of the request and its key. Addresses and networks match the client's
- * address, in whatever form it comes, and never a key: a key can be of the client's own choosing.
+ * text that does not look like an address). Or a function of the request and its key. Addresses and networks match the client's
+ * address in any notation. They never match a key, as a client may choose its own key.
  */
 export type ListOption<Request> =
   readonly string[] | ((request: Request, key?: string) => MaybePromise<boolean>);
@@ -18,11 +18,12 @@ export type List<Request> = (
 ) => MaybePromise<boolean>;
 
 /**
- * Compiles an `allowList` or a `denyList`. A look costs the same whatever the number of entries: one in a set of keys, and
- * one per prefix length that occurs.
+ * Compiles an `allowList` or a `denyList`. The cost of a request does not depend on the number of entries: it is one look in a
+ * set of keys, and one per prefix length in the list.
  *
  * @param option the option's name, for messages
- * @throws HeadgateError `HEADGATE_INVALID_OPTION`: not an array or a function, an empty entry, one that looks like an address and is none
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION` for anything but an array or a function, for an empty entry, and for one that looks
+ * like an address but is none
  */
 export function compileList<Request>(option: string, list: ListOption<Request>): List<Request> {
   if (typeof list === 'function') return (request, _address, key) => list(request, key);
@@ -67,7 +68,7 @@ export function parseEntry(where: string, entry: unknown): Network | string {
   return entry;
 }
 
-/** Networks of both families by prefix length: a look masks the address once per length that occurs. */
+/** Networks of both families by prefix length. A look masks the address once per length. */
 class Networks {
   readonly #ofFamily = {
     ipv4: new Map<number, Set<string>>(),

@@ -1,13 +1,13 @@
 import type { Decision } from '../decision.js';
 import { textsOf, type Texts } from './texts.js';
 
-/** The status of a denial. `quota`: what the user chose for an exceeded quota. */
+/** The status of a denial. `quota` is the user's `statusCode` for an exceeded quota. */
 export function statusOf(decision: Decision, quota: number): number {
   if (decision.reason === 'deny-listed') return 403;
   return isOurs(decision) ? 503 : quota;
 }
 
-/** Not the client's doing: the store is away or full, or too many requests are held. */
+/** Whether the service is the cause, not the client: the store is away or full, or too many requests wait. */
 function isOurs({ reason }: Decision): boolean {
   return /^(store-error|store-full|process-late|queue-full)$/.test(reason ?? '');
 }
@@ -17,7 +17,7 @@ const REGISTRY = 'https://iana.org/assignments/http-problem-types';
 /**
  * The body of a denial: problem details (RFC 9457) with the types that the RateLimit draft registers.
  *
- * @param texts what the policies are called in the header fields of the same response
+ * @param texts the names of the policies in the header fields of the same response
  */
 export function problemOf(decision: Decision, status: number, texts = textsOf(decision.set)): string {
   if (decision.reason === 'deny-listed')

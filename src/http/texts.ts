@@ -1,16 +1,16 @@
 import type { CompiledPolicy } from '../policy.js';
 import type { PolicySet } from '../stores/store.js';
 
-/** What of a policy set is the same in every response. */
+/** The parts of a policy set's texts that are the same in every response. */
 export interface Texts {
   /** The index of each policy that is not a shadow. */
   readonly enforced: readonly number[];
-  /** Of these, the quotas: the older dialects know no other units. */
+  /** Those of them that are quotas. The older dialects know no other units. */
   readonly quotas: readonly number[];
-  /** Each policy's name, as a JSON string; and the beginning of its item in `RateLimit`. */
+  /** Each policy's name as a JSON string, and the beginning of its item in `RateLimit`. */
   readonly names: readonly string[];
   readonly items: readonly string[];
-  /** `RateLimit-Policy`, of draft-11 and of those before it. */
+  /** `RateLimit-Policy` of draft-11, and of the drafts before it. */
   readonly structured: string;
   readonly plain: string;
 }
@@ -28,11 +28,11 @@ export function textsOf(set: PolicySet): Texts {
   return found;
 }
 
-/** The texts of sets that came after others on a response, each with the last list that it came after. */
+/** The texts of sets that followed other limiters on a response, with the list that was there before. */
 const followers = new WeakMap<PolicySet, { readonly earlier: string; readonly texts: Texts }>();
 
 /**
- * The texts of a set on a response that other limiters have written on: no two items of the lists have one name.
+ * The texts of a set on a response where other limiters have written. No two items of a list have the same name.
  *
  * @param earlier their `RateLimit-Policy`, of draft-11
  */
@@ -63,7 +63,7 @@ function compileTexts(set: PolicySet, earlier = ''): Texts {
   };
 }
 
-/** The names of one limiter; those that an earlier list has get a number: `default-2`. */
+/** The names of one limiter. A name that an earlier list has gets a number: `default-2`. */
 function numbered(names: readonly string[], earlier: string): string[] {
   const result = [...names];
   names.forEach((name, i) => {
@@ -80,7 +80,7 @@ function isTold(list: string, name: string): boolean {
   return `, ${list}`.includes(`, ${structuredString(name)};`);
 }
 
-/** A sole policy without a name goes by its limiter's, so that those of several limiters can be told apart. */
+/** A single policy without a name gets its limiter's name, so that clients can tell several limiters apart. */
 function nameOf({ name, policies }: PolicySet, policy: CompiledPolicy): string {
   return policies.length === 1 && policy.name === 'default' && /^[\x20-\x7e]{1,64}$/.test(name)
     ? name

@@ -7,7 +7,7 @@ export interface Counted {
   readonly used: number;
   readonly denied: boolean;
   readonly resetTime: Date | undefined;
-  /** Takes it back: the request is not to count. */
+  /** Gives the charge back, if the request is not to count. */
   undo(): MaybePromise<void>;
 }
 

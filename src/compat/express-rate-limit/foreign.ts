@@ -19,7 +19,7 @@ export class ForeignCounter implements Counter {
   async count(key: string, limit: number): Promise<Counted> {
     const store = this.#store;
     const answer = store.increment(key);
-    // A store may hand out its live record: the others' requests change it.
+    // A store may return its live record, which other requests change.
     const { totalHits, resetTime } = isPromise(answer) ? await this.#inTime(answer) : answer;
     const end = resetTime?.getTime();
     return {
@@ -42,14 +42,14 @@ export class ForeignCounter implements Counter {
         reject(
           new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${this.#timeout} ms.`),
         );
-      // A process that was busy finds its timers before its sockets: an answer that has arrived meanwhile comes first.
+      // A busy process runs its timers before it reads its sockets. The answer may have arrived, so it is read first.
       const timer = setTimeout(() => setImmediate(late), this.#timeout);
       answer.then(resolve, reject).finally(() => clearTimeout(timer));
     });
   }
 }
 
-/** A store of today's interface. */
+/** The same store with today's interface. */
 export function modernized(store: Store | LegacyStore): Store {
   if (!('incr' in store) || 'increment' in store) return store as Store;
   return {

@@ -2,16 +2,16 @@ import { createHash } from 'node:crypto';
 import type { Response } from 'express';
 import type { DraftHeadersVersion, RateLimitInfo } from './types.js';
 
-/** What the header fields of one decision are made of. */
+/** The data of the header fields of one decision. */
 export interface Told {
   readonly info: RateLimitInfo;
   readonly windowMs: number;
   readonly denied: boolean;
-  /** The policy's name; of draft 8 alone. */
+  /** The policy's name. Only draft 8 has it. */
   readonly name: string;
 }
 
-/** On responses that a limiter has written on before. */
+/** The responses on which a limiter has already written. */
 const WRITTEN = Symbol('headgate.written');
 
 /** Writes `X-RateLimit-*` and the fields of a draft. Fields with room for one quota keep the tightest, lists hold all. */
@@ -50,7 +50,7 @@ function legacyFields(response: Response, { info }: Told): void {
   response.setHeader('X-RateLimit-Limit', String(info.limit));
   response.setHeader('X-RateLimit-Remaining', String(info.remaining));
   if (!(info.resetTime instanceof Date)) return;
-  // For clients whose clock is wrong.
+  // A client whose clock is wrong compares the reset with this date.
   response.setHeader('Date', new Date().toUTCString());
   response.setHeader('X-RateLimit-Reset', String(Math.ceil(info.resetTime.getTime() / 1000)));
 }
@@ -84,7 +84,7 @@ function structuredFields(response: Response, told: Told): void {
   );
 }
 
-/** Of a store that tells no time, a whole window. */
+/** A store may not tell the time. Then it is a whole window. */
 function secondsToReset({ info, windowMs }: Told): number {
   const { resetTime } = info;
   if (!resetTime) return Math.ceil(windowMs / 1000);

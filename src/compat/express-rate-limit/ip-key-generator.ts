@@ -5,9 +5,9 @@ import { checkInteger } from '../../validate.js';
 const COMPATIBLE = /^::(\d+\.\d+\.\d+\.\d+)$/;
 
 /**
- * The default key: an IPv4 address as it is, also where it comes inside IPv6; of an IPv6 address its network.
+ * The default key. An IPv4 address is the key as it is, even inside IPv6. An IPv6 address has its network as the key.
  *
- * @param ipv6Subnet the network's prefix length, 1 to 128; or `false`: each address for itself
+ * @param ipv6Subnet the network's prefix length, 1 to 128, or `false` for single addresses
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */
 export function ipKeyGenerator(ip: string, ipv6Subnet: number | false = DEFAULT_SUBNET): string {

@@ -4,7 +4,7 @@ import type { Counted } from './counter.js';
 import { Quota } from './quota.js';
 import type { ClientRateLimitInfo, Options, Store } from './types.js';
 
-/** Keeps the count of each client in this process: Headgate's memory store behind express-rate-limit's interface. */
+/** Counts clients in this process, by Headgate's memory store behind express-rate-limit's interface. */
 export class MemoryStore implements Store {
   windowMs = 60_000;
   readonly localKeys = true;
@@ -37,12 +37,12 @@ export class MemoryStore implements Store {
     return Promise.resolve();
   }
 
-  /** There is no timer to stop: it forgets everything. */
+  /** Forgets everything. There is no timer to stop. */
   shutdown(): void {
     this.#quota = undefined;
   }
 
-  /** @internal Undefined where a program has put something else in place of a method: then that counts. */
+  /** @internal Undefined if a program has replaced a method. Then that method counts. */
   count(key: string, limit: number): MaybePromise<Counted> | undefined {
     const { increment, decrement } = MemoryStore.prototype;
     if (this.increment !== increment || this.decrement !== decrement) return undefined;
@@ -51,7 +51,7 @@ export class MemoryStore implements Store {
 
   #open(): Quota {
     if (!this.#quota) {
-      // A window's end is told as the very same time in all its requests.
+      // All requests of a window must be told the same end, so the decision's clock is kept.
       let now = 0;
       const store = memoryStore({ clock: () => (now = Date.now()) });
       this.#quota = new Quota({ store, windowMs: this.windowMs }, () => now);

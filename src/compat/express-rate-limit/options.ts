@@ -109,7 +109,7 @@ function draftOf(standardHeaders: Options['standardHeaders'] | undefined): Draft
 }
 
 /**
- * A limit that a program gave: a number, or one as text, as it comes from the environment.
+ * Checks the limit that a program gave: a number, or its text, as environment variables have it.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */
@@ -136,7 +136,7 @@ function nameOf(request: Request, { requestPropertyName, windowMs }: Config): st
   return `${limit}-in-${count}${unit}${count > 1 ? plural : ''}`;
 }
 
-/** What counts, for the `store` option. @throws HeadgateError `HEADGATE_INVALID_OPTION` and those of a limiter's name */
+/** The counter for the `store` option. @throws HeadgateError `HEADGATE_INVALID_OPTION` and those of a limiter's name */
 export function counterOf(config: Config): Counter {
   const { store, windowMs, name, timeout, validations } = config;
   if (isHeadgateStore(store)) {
@@ -175,7 +175,7 @@ function checkForeignStore(store: Store): void {
   );
 }
 
-/** A store that fails to begin may do better later. */
+/** Starts a store. A failure is only logged, as the store may work later. */
 function initialize(store: Store, config: Config): void {
   const report =
     (what: string) =>
@@ -188,7 +188,7 @@ function initialize(store: Store, config: Config): void {
   }
 }
 
-/** What stores and handlers are told of the options. */
+/** The options that stores and handlers get. */
 export function optionsOf({ validations, ...options }: Config): Options {
   return { ...options, validate: validations.enabled } as Options;
 }

@@ -6,7 +6,7 @@ import { MAX_UNITS } from '../../validate.js';
 import type { Counted, Counter } from './counter.js';
 import type { ClientRateLimitInfo } from './types.js';
 
-/** How many limits are compiled, and how many keys' denials are counted, at a time. */
+/** The most compiled limits, and the most keys whose denials are counted, at a time. */
 const REMEMBERED = 10_000;
 
 interface Scope {
@@ -21,7 +21,7 @@ interface Asked {
   readonly end: number;
 }
 
-/** Counts by a limiter of Headgate's: a fixed window, whose limit comes with each request. */
+/** Counts by a limiter of Headgate: a fixed window, whose limit comes with each request. */
 export class Quota implements Counter {
   readonly #limiter: Limiter;
   readonly #window: number;
@@ -29,11 +29,11 @@ export class Quota implements Counter {
   readonly #denials = new Denials();
   readonly #now: () => number;
 
-  /** @param now the store's clock, as it was at the latest decision */
+  /** @param now the store's clock at the latest decision */
   constructor({ store, windowMs, name, timeout }: Scope, now = Date.now) {
     this.#now = now;
     this.#window = toMilliseconds('windowMs', Math.ceil(windowMs));
-    // The largest limit: what its state has counted can be read whatever the limit of a request was.
+    // With the largest limit, the count can be read whatever the limit of a request was.
     this.#limiter = createLimiter({
       store,
       ...this.#policy(MAX_UNITS),
@@ -55,7 +55,7 @@ export class Quota implements Counter {
   #counted(key: string, units: number, { decision, end }: Asked): Counted {
     if (!decision.allowed) return this.#deny(key, units, end);
     return {
-      // A memory store without room has counted nothing, but this request is one.
+      // A full memory store counts nothing, but this request counts as one.
       used: Math.max(1, units - decision.remaining),
       denied: false,
       resetTime: new Date(end),
@@ -84,7 +84,7 @@ export class Quota implements Counter {
     return this.#limiter.reset(String(key));
   }
 
-  /** A denied request is charged nothing; it is told as used all the same, as it would be there. */
+  /** A denied request is charged nothing. It still counts as used, as in express-rate-limit. */
   #deny(key: string, limit: number, end: number): Counted {
     const denied = this.#denials.add(key, end);
     return {
@@ -95,11 +95,11 @@ export class Quota implements Counter {
     };
   }
 
-  /** A decision, and when its window ends. Memory decides at once: nobody else does between it and `now`. */
+  /** A decision, and the end of its window. Memory decides at once, so `now` is the time of this decision. */
   #ask(key: string, cost: number, set?: PolicySet): MaybePromise<Asked> {
     const answer = this.#limiter.decide(String(key), cost, set);
     const timed = (decision: Decision): Asked => {
-      // A full memory store denies keys whose window has not begun, until it has room.
+      // A full memory store also denies keys whose window has not begun. Their wait ends when there is room.
       const { resetAfterMs, retryAfterMs = 0 } = decision;
       return { decision, end: this.#now() + Math.max(resetAfterMs, retryAfterMs) };
     };
@@ -125,7 +125,7 @@ interface DeniedKey {
   count: number;
 }
 
-/** How often each key was denied in its window, by this process. For show: nothing is decided by it. */
+/** How often this process has denied each key in its window. It is only shown, and decides nothing. */
 class Denials {
   readonly #keys = new Map<string, DeniedKey>();
 

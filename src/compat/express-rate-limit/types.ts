@@ -3,9 +3,9 @@ import type { Duration } from '../../duration.js';
 import type { Store as HeadgateStore } from '../../stores/store.js';
 import type { Validations } from './validations.js';
 
-// Names and shapes are express-rate-limit's: programs that import its types compile with these.
+// Names and shapes are those of express-rate-limit, so programs that import its types compile with these.
 
-/** A value that depends on the request, now or later. */
+/** A value that depends on the request, sync or async. */
 export type ValueDeterminingMiddleware<T> = (request: Request, response: Response) => T | Promise<T>;
 
 /** Answers a denied request. */
@@ -16,7 +16,7 @@ export type RateLimitExceededEventHandler = (
   optionsUsed: Options,
 ) => unknown;
 
-/** Used by versions before 7; the option is gone, there and here. */
+/** An option of versions before 7. It no longer exists. */
 export type RateLimitReachedEventHandler = (
   request: Request,
   response: Response,
@@ -48,7 +48,7 @@ export type Store = {
   resetKey: (key: string) => Promise<void> | void;
   resetAll?: () => Promise<void> | void;
   shutdown?: () => Promise<void> | void;
-  /** Its keys are of this instance alone. */
+  /** Whether its keys belong to this instance alone. */
   localKeys?: boolean;
   prefix?: string;
 };
@@ -72,28 +72,28 @@ export type EnabledValidations = {
 export type Options = {
   /** Default 60,000 ms. */
   windowMs: number;
-  /** Requests per window and client; 0 denies all. Default 5. */
+  /** Requests per window and client. 0 denies all. Default 5. */
   limit: number | ValueDeterminingMiddleware<number>;
   /** The body of a denial: what `response.send` takes, or a function that returns it. */
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- handlers take it apart
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- handlers read its parts
   message: any;
   /** Default 429. */
   statusCode: number;
-  /** `X-RateLimit-*`. Default `true`. */
+  /** Whether the fields `X-RateLimit-*` are sent. Default `true`. */
   legacyHeaders: boolean;
-  /** `RateLimit*`: of a draft; `true` is `'draft-6'`. Default `false`. */
+  /** The draft whose fields `RateLimit*` are sent. `true` is `'draft-6'`. Default `false`. */
   standardHeaders: boolean | DraftHeadersVersion;
   /** The policy's name in draft 8. Default `'{limit}-in-{window}'`. */
   identifier: string | ValueDeterminingMiddleware<string>;
-  /** What `Retry-After` says, in seconds; it changes nothing else. Default: the time until the window's end. */
+  /** The seconds in `Retry-After`. It changes nothing else. Default: the time until the window's end. */
   retryAfter?: number | ValueDeterminingMiddleware<number>;
-  /** Where the request tells what is left. Default `'rateLimit'`. */
+  /** The property of the request that shows what is left. Default `'rateLimit'`. */
   requestPropertyName: string;
   skipFailedRequests: boolean;
   skipSuccessfulRequests: boolean;
-  /** Default: the client's address, an IPv6 address by its network. */
+  /** Who is limited. Default: the client's address. IPv6 addresses count by their network. */
   keyGenerator: ValueDeterminingMiddleware<string>;
-  /** The prefix length by which IPv6 addresses are one client, 1 to 128; or `false`. Default 56. */
+  /** The prefix length by which IPv6 addresses are one client: 1 to 128, or `false` for single addresses. Default 56. */
   ipv6Subnet: number | ValueDeterminingMiddleware<number> | false;
   handler: RateLimitExceededEventHandler;
   skip: ValueDeterminingMiddleware<boolean>;
@@ -101,29 +101,29 @@ export type Options = {
   requestWasSuccessful: ValueDeterminingMiddleware<boolean>;
   /** Default: a {@link MemoryStore} of its own. */
   store: Store | LegacyStore;
-  /** Which misconfigurations are looked for, and logged once. Default: all. */
+  /** The misconfigurations that are checked, and logged once. Default: all. */
   validate: boolean | EnabledValidations;
   /** @deprecated the name of `legacyHeaders` before version 6 */
   headers?: boolean;
   /** @deprecated the name of `limit` before version 7 */
   max?: number | ValueDeterminingMiddleware<number>;
-  /** If the store fails: let the request pass, instead of failing it. Default `false`. */
+  /** Whether a request passes if the store fails. Default `false`: the request fails. */
   passOnStoreError: boolean;
   /** Default: the console. */
   logger: Logger;
 };
 
-/** What {@link rateLimit} takes: the options of express-rate-limit, and three things of Headgate's. */
+/** The options of {@link rateLimit}: those of express-rate-limit, a store of Headgate, `name` and `timeout`. */
 export type RateLimitOptions = Partial<Omit<Options, 'store'>> & {
   /** Default: a {@link MemoryStore} of its own. */
   store?: Options['store'] | HeadgateStore;
-  /** The quota's scope. Limiters that share one store of Headgate need a name each. */
+  /** The quota's scope. Limiters that share one store of Headgate need different names. */
   name?: string;
   /** How long the store may take. Default `'100ms'` for a store of Headgate, `'1s'` for others. */
   timeout?: Duration;
 };
 
-/** What a request tells of its quota. */
+/** The quota that a request shows. */
 export type RateLimitInfo = {
   limit: number;
   used: number;

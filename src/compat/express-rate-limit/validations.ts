@@ -3,7 +3,7 @@ import type { Request } from 'express';
 import { invalidOption } from '../../errors.js';
 import type { EnabledValidations, Logger, Options, Store } from './types.js';
 
-/** A likely misconfiguration. The codes are express-rate-limit's, whose pages explain them. */
+/** A likely misconfiguration. The pages of express-rate-limit explain the codes. */
 class ValidationError extends Error {
   readonly code: string;
   readonly help: string;
@@ -17,7 +17,7 @@ class ValidationError extends Error {
   }
 }
 
-/** What another version does otherwise. */
+/** Something that another version of express-rate-limit does differently. */
 class ChangeWarning extends ValidationError {}
 
 const DRAFTS = ['draft-6', 'draft-7', 'draft-8'];
@@ -27,17 +27,17 @@ const KNOWN_OPTIONS = [
   ...['retryAfter', 'requestPropertyName', 'skipFailedRequests', 'skipSuccessfulRequests', 'keyGenerator'],
   ...['ipv6Subnet', 'handler', 'skip', 'requestWasSuccessful', 'store', 'validate', 'headers', 'max'],
   ...['passOnStoreError', 'logger', 'name', 'timeout'],
-  // Has a validation of its own.
+  // This one has its own validation.
   'draft_polli_ratelimit_headers',
   // express-slow-down passes its options on.
   ...['delayAfter', 'delayMs', 'maxDelayMs'],
 ];
 
 const usedStores = new WeakSet<object>();
-/** By request: the keys that were counted, per store, or per class of stores that share their keys. */
+/** The keys that each request has counted, per store, or per class of stores that share their keys. */
 const countedKeys = new WeakMap<Request, Map<unknown, string[]>>();
 
-/** Each throws what is to be logged. */
+/** Each check throws the error or warning that is logged. */
 const checks = {
   ip(ip: string | undefined) {
     if (ip === undefined) {
@@ -219,19 +219,19 @@ const checks = {
     }
   },
 
-  /** Refused when the limiter is made, with an error; of the windows that were too long, none is. */
+  /** Checks nothing: a wrong window is refused when the limiter is made, and windows can be long here. */
   windowMs(_windowMs?: unknown) {},
 };
 
 type Checks = typeof checks;
 
-/** The validations of one limiter: each runs once, and logs what it finds. */
+/** The validations of one limiter. Each runs once, and logs a problem. */
 export type Validations = { [name in keyof Checks]: (...args: Parameters<Checks[name]>) => void } & {
   enabled: Record<string, boolean>;
   disable(): void;
 };
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless the logger is one */
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` if the logger lacks a method */
 export function getValidations(option: boolean | EnabledValidations, logger: Logger): Validations {
   if (typeof logger?.error !== 'function' || typeof logger.warn !== 'function') {
     throw invalidOption('logger', logger, 'Write an object with the methods error and warn.');

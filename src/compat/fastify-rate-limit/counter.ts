@@ -5,37 +5,37 @@ import type { PolicySet, Store } from '../../stores/store.js';
 import { MAX_UNITS } from '../../validate.js';
 import type { Count, FastifyRateLimitStore } from './types.js';
 
-/** What a `keyGenerator` returns. */
+/** The result of a `keyGenerator`. */
 export type Key = string | number;
 
-/** What a request is counted by; functions of the request were asked. */
+/** The quota of one request, after functions of the request were called. */
 export interface Quota {
   readonly max: number;
   /** Milliseconds. */
   readonly timeWindow: number;
-  /** -1: none. */
+  /** -1: no ban. */
   readonly ban: number;
 }
 
-/** One count per key, be it on a limiter or in a store of the user's own. */
+/** One count per key, on a limiter or in the user's custom store. */
 export abstract class Counter {
-  /** Requests that were counted: each is counted once, whatever hooks it passes. */
+  /** Requests that were counted. Each is counted once, however many hooks it passes. */
   readonly seen = new WeakSet<object>();
 
-  /** Whether it is asked what it counts, besides being asked to count. */
+  /** Whether counts are also read, not only counted. */
   readable = false;
 
   abstract incr(key: Key, quota: Quota): Promise<Count>;
   /** `incr` without counting. */
   abstract read(key: Key, quota: Quota): Promise<Count>;
-  /** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if it cannot be read */
+  /** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` if the store cannot read counts */
   checkReadable(): void {}
   close(): Promise<void> {
     return Promise.resolve();
   }
 }
 
-/** Counts in a store of the user's own. It tells groups by the key: its children may be itself. */
+/** Counts in the user's custom store. Its children may be the store itself, so the key includes the group. */
 export class StoreCounter extends Counter {
   readonly #store: FastifyRateLimitStore;
   readonly #groupId: string | undefined;
@@ -57,7 +57,7 @@ export class StoreCounter extends Counter {
   #ask(method: 'incr' | 'read', key: Key, { timeWindow, max }: Quota): Promise<Count> {
     return new Promise((resolve, reject) => {
       const done = (error: Error | null, result?: Count): void => (error ? reject(error) : resolve(result!));
-      // As it comes, a number too.
+      // The key is passed as the generator returned it, even a number.
       const grouped = this.#groupId ? `${key}${this.#groupId}` : (key as string);
       this.#store[method]!(grouped, done, timeWindow, max);
     });
@@ -72,23 +72,23 @@ export class StoreCounter extends Counter {
   }
 }
 
-/** What a request does that is denied. `renew`: the window begins again. `double`: what is left of it doubles, at least. */
+/** The effect of a denied request. `renew`: the window begins again. `double`: the rest of the wait at least doubles. */
 export type Hold = 'renew' | 'double';
 
-/** How many different policies are remembered. */
+/** The most compiled policies at a time. */
 const REMEMBERED = 1000;
 
 /** The longest ban: 366 days. */
 const LONGEST = 366 * 24 * 60 * 60 * 1000;
 
 /**
- * Counts by a fixed window, which charges what it admits and nothing else. So that the first denials are told from those after
- * them (`ban`), or from none (`read`), it admits as many more; who asks compares with `max`.
+ * Counts by a fixed window. It charges only what it admits, but `ban` must count denials, and `read` must see them. So its limit is
+ * higher than `max` by as many denials, and the caller compares the count with `max`.
  */
 export class LimiterCounter extends Counter {
   readonly #limiter: Limiter;
   readonly #hold: Hold | undefined;
-  /** With a hold: denials, until they ban. */
+  /** With a hold: counts denials until they ban. */
   readonly #denials: Limiter | undefined;
   readonly #sets = new Map<string, PolicySet>();
 
@@ -135,7 +135,7 @@ export class LimiterCounter extends Counter {
     return { current: allowed ? limit - remaining : over(quota, true), ttl: resetAfterMs };
   }
 
-  /** Counts a denial within one window; true if there were more than `ban`. Then it stays so while the hold lasts. */
+  /** Counts a denial within one window. True if there were more than `ban`, and then as long as the hold lasts. */
   async #strike(key: string, { ban, timeWindow }: Quota, ttl: number): Promise<boolean> {
     if (ban <= 0) return ban === 0;
     const denials = this.#denials!;
@@ -160,12 +160,12 @@ export class LimiterCounter extends Counter {
   }
 }
 
-/** The count of a denied request: as low as it can be. */
+/** The lowest possible count of a denied request. */
 function over({ max, ban }: Quota, banned: boolean): number {
   return max + 1 + (banned ? Math.max(0, ban) : 0);
 }
 
-/** Of 1, 2, 4, 8 ... windows, the shortest that is at least twice what is left; with nothing left, one. */
+/** The shortest of 1, 2, 4, 8 ... windows that is at least twice the rest. With no rest, one window. */
 function doubled(left: number, window: number): number {
   let length = window;
   while (left > 0 && length < LONGEST && length / 2 < Math.max(left, window)) length *= 2;

@@ -17,7 +17,7 @@ const DRAFT_LABELS = {
   reset: 'ratelimit-reset',
 } as const;
 
-/** One rate limit: who is counted, how, and what is answered. */
+/** One rate limit: its keys, its counter and its answers. */
 export class Limit {
   readonly #params: Params;
   readonly #counter: Counter;
@@ -33,7 +33,7 @@ export class Limit {
     return this.#params.hook;
   }
 
-  /** It may be asked what it counts, from now on. */
+  /** Allows reading the count from now on. */
   readable(): this {
     this.#counter.readable = true;
     return this;
@@ -41,7 +41,7 @@ export class Limit {
 
   async check(req: FastifyRequest, increment = true): Promise<RateLimitResult> {
     const { ban, skipOnError } = this.#params;
-    // As it came: callbacks get what the generator returned.
+    // The key is not converted, as callbacks get what the generator returned.
     const key = (await this.#params.keyGenerator(req)) as string;
     if (await this.#isAllowed(req, key)) return { isAllowed: true, key };
     const max = await this.#max(req, key);
@@ -82,7 +82,7 @@ export class Limit {
     const { limit, remaining: left, reset } = this.#labels;
 
     if (!isExceeded) {
-      // Of several limits, the tightest.
+      // With several limits, the fields show the tightest one.
       if (!(Number(reply.getHeader(left)) < remaining)) {
         if (addHeadersOnExceeding[limit] ?? true) reply.header(limit, max);
         if (addHeadersOnExceeding[left] ?? true) reply.header(left, remaining);
@@ -97,7 +97,7 @@ export class Limit {
     if (addHeaders[reset] ?? true) reply.header(reset, ttlInSeconds);
     if (addHeaders['retry-after'] ?? true) reply.header('retry-after', ttlInSeconds);
     if (isBanned) onBanReach(req, key);
-    // eslint-disable-next-line @typescript-eslint/only-throw-error -- any object: Fastify answers by it
+    // eslint-disable-next-line @typescript-eslint/only-throw-error -- Fastify answers with any object
     throw this.#params.errorResponseBuilder(req, {
       statusCode: isBanned ? 403 : 429,
       ban: isBanned,
@@ -111,7 +111,7 @@ export class Limit {
     const { allowList, keyIsAddress } = this.#params;
     if (allowList === null) return false;
     if (typeof allowList === 'function') return Boolean(await allowList(req, key));
-    // The key may be the address' network.
+    // The default key of an IPv6 client is a network, so the list is also searched for the address.
     return allowList.includes(key) || (keyIsAddress && allowList.includes(normalizeIP(req.ip, 128)));
   }
 
@@ -126,7 +126,7 @@ export class Limit {
   }
 }
 
-/** What the client itself failed with: applications know that. */
+/** The Redis client's own error, which applications know. */
 function original(error: unknown): unknown {
   return error instanceof HeadgateError && error.cause instanceof Error ? original(error.cause) : error;
 }

@@ -4,7 +4,7 @@ import { clientKeyOf } from '../../http/client-key.js';
 export const DEFAULT_SUBNET = 64;
 
 /**
- * A client's address as a key: IPv4 as it is, also where it comes mapped into IPv6; of IPv6 its network's first address.
+ * A client's address as a key. IPv4 stays as it is, even mapped into IPv6. IPv6 becomes the first address of its network.
  *
  * @param ipv6Subnet the network's prefix length
  * @throws HeadgateError `HEADGATE_NO_CLIENT_IP` if there is no address

@@ -7,7 +7,7 @@ import type { errorResponseBuilderContext, RateLimitHook, RateLimitPluginOptions
 
 type Callback = (req: FastifyRequest, key: string) => unknown;
 
-/** The options of one limit with all defaults; a store of one's own gets them, too. */
+/** The options of one limit with all defaults. A custom store gets them, too. */
 export interface Params {
   readonly max: number | Callback;
   readonly timeWindow: number | Callback;
@@ -37,10 +37,10 @@ const HOOKS = ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as cons
 const DIGITS = /^\d+$/;
 
 /**
- * Options as users write them. As with @fastify/rate-limit, an unknown one is ignored, and a value of a wrong type is as none,
- * but where that would limit nothing or by another window than was meant.
+ * Reads the options of users. As in @fastify/rate-limit, unknown options and values of a wrong type are ignored. An error is
+ * thrown only where that would limit nothing, or by another window than was meant.
  *
- * @throws HeadgateError `HEADGATE_INVALID_OPTION` for a `timeWindow`, a `hook` or a `groupId` that is none
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION` for a wrong `timeWindow`, `hook` or `groupId`
  */
 export function compileParams(options: RateLimitPluginOptions): Params {
   const ipv6Subnet = subnetOf(options.ipv6Subnet);
@@ -86,14 +86,14 @@ function windowOf(value: RateLimitPluginOptions['timeWindow']): Params['timeWind
   return typeof value === 'string' || isCount(value) ? toWindow(value) : 60_000;
 }
 
-/** A `timeWindow`, also what a function returned. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+/** Reads a `timeWindow`, also from a function. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function toWindow(value: unknown): number {
   if (typeof value === 'number') return toMilliseconds('timeWindow', Math.trunc(value));
   const bare = typeof value === 'string' && DIGITS.test(value);
   return toMilliseconds('timeWindow', bare ? Number(value) : value);
 }
 
-/** A `max` that a function returned. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+/** Reads the `max` that a function returned. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function toMax(value: unknown): number {
   if (typeof value === 'number' && !Number.isNaN(value)) return value;
   throw invalidOption('max', value, 'Return a number.');

@@ -1,11 +1,11 @@
 import type { FastifyRequest, RouteOptions } from 'fastify';
 import type { RedisClient } from '../../stores/redis.js';
 
-/** What a store of one's own is constructed with: all options, with their defaults, and `timeWindow` in milliseconds. */
-// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- what a store takes is its own affair
+/** The argument of a custom store's constructor: all options with their defaults, and `timeWindow` in milliseconds. */
+// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- each store declares what it takes
 export interface FastifyRateLimitOptions {}
 
-/** What `errorResponseBuilder` is told. */
+/** The context that `errorResponseBuilder` gets. */
 export interface errorResponseBuilderContext {
   statusCode: number;
   ban: boolean;
@@ -16,7 +16,7 @@ export interface errorResponseBuilderContext {
   ttl: number;
 }
 
-/** What a store answers: requests in this window, denied ones included, and its rest in milliseconds. */
+/** The answer of a store: the requests in this window, with denied ones, and the rest of the window in milliseconds. */
 export interface Count {
   current: number;
   ttl: number;
@@ -26,7 +26,7 @@ export interface FastifyRateLimitStoreCtor {
   new (options: FastifyRateLimitOptions): FastifyRateLimitStore;
 }
 
-/** A store of one's own. Those of Headgate are not of this kind: pass `redis`, or migrate to `headgate/fastify`. */
+/** A custom store. Stores of Headgate are of another kind: pass `redis`, or migrate to `headgate/fastify`. */
 export interface FastifyRateLimitStore {
   incr(
     key: string,
@@ -44,12 +44,12 @@ export interface FastifyRateLimitStore {
   child(routeOptions: RouteOptions & { path: string; prefix: string }): FastifyRateLimitStore;
 }
 
-/** Fields with `enableDraftSpec`, and without. */
+/** The header fields, with and without `enableDraftSpec`. */
 export type QuotaField = `${'' | 'x-'}ratelimit-${'limit' | 'remaining' | 'reset'}`;
 
 export interface CreateRateLimitOptions {
   store?: FastifyRateLimitStoreCtor;
-  /** Default `false`: what the store fails with, the request fails with. */
+  /** Whether a request passes if the store fails. Default `false`: the request fails with the store's error. */
   skipOnError?: boolean;
   /** Default 1000. */
   max?: number | ((req: FastifyRequest, key: string) => number | Promise<number>);
@@ -60,17 +60,17 @@ export interface CreateRateLimitOptions {
   keyGenerator?: (req: FastifyRequest) => string | number | Promise<string | number>;
   /** Default 64. */
   ipv6Subnet?: number;
-  /** So many 429s in a window, then 403s. Default -1: never. */
+  /** How many 429 answers a client gets in a window before 403. Default -1: never 403. */
   ban?: number;
 }
 
 export type RateLimitHook = 'onRequest' | 'preParsing' | 'preValidation' | 'preHandler';
 
-/** What `config.rateLimit` and `fastify.rateLimit` take. What is missing is as the plugin has it. */
+/** The options of `config.rateLimit` and `fastify.rateLimit`. Missing ones come from the plugin. */
 export interface RateLimitOptions extends CreateRateLimitOptions {
   /** Default `'onRequest'`. */
   hook?: RateLimitHook;
-  /** The most keys that are kept in memory, at least 100. Default 1,000,000. */
+  /** The most keys in memory, at least 100. Default 1,000,000. */
   cache?: number;
   /** A denied request renews the window. */
   continueExceeding?: boolean;
@@ -80,9 +80,9 @@ export interface RateLimitOptions extends CreateRateLimitOptions {
   groupId?: string;
   errorResponseBuilder?: (req: FastifyRequest, context: errorResponseBuilderContext) => object;
   enableDraftSpec?: boolean;
-  /** Of a denied request; `false` leaves a field out. */
+  /** The fields of a denied request. `false` leaves a field out. */
   addHeaders?: { [field in QuotaField | 'retry-after']?: boolean };
-  /** Of an admitted one. */
+  /** The fields of an admitted request. `false` leaves a field out. */
   addHeadersOnExceeding?: { [field in QuotaField]?: boolean };
   onExceeding?: (req: FastifyRequest, key: string) => void;
   onExceeded?: (req: FastifyRequest, key: string) => void;
@@ -93,11 +93,11 @@ export interface RateLimitPluginOptions extends RateLimitOptions {
   /** Limit every route that has no `config.rateLimit`. Default `true`. */
   global?: boolean;
   redis?: RedisClient | null;
-  /** What all Redis keys begin with. Default `'fastify-rate-limit-'`. */
+  /** The beginning of all Redis keys. Default `'fastify-rate-limit-'`. */
   nameSpace?: string;
 }
 
-/** What a limiter of `fastify.createRateLimit` answers. */
+/** The result of a limiter of `fastify.createRateLimit`. */
 export type RateLimitResult =
   | { isAllowed: true; key: string }
   | {

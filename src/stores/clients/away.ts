@@ -5,7 +5,7 @@ interface Emitter {
   removeListener(event: string, listener: () => void): unknown;
 }
 
-/** How long to wait for a client that tells nothing, ms: the longest `timeout` of a caller. Callers wait for their own only. */
+/** How long to wait for a client that emits no event, ms: the longest `timeout`. Each caller waits only for its own. */
 const LONGEST = 60_000;
 
 export function away(why: string): HeadgateError {
