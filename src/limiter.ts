@@ -109,7 +109,7 @@ const OVERRIDES: Readonly<Record<NonNullable<Reply['degraded']>, Override | unde
   deny: { allowed: false, reason: 'store-error', retryAfterMs: 1000 },
 };
 
-/** Of so many states of a key a reset knows: a function of the request may make any number of them. */
+/** How many states of a key a reset knows. A function of the request may make any number of them. */
 const MOST_KNOWN = 100;
 
 /** For those who wait: until it is admitted, a request is neither a denial that counts towards a ban, nor an attempt. */
@@ -421,7 +421,7 @@ export class Limiter {
     }
   }
 
-  /** Apart, as a function that holds a closure makes room for what it captures, even where it is not made. */
+  /** In its own method: V8 allocates a closure's context at function entry, even on paths that never create the closure. */
   #eventually(query: Query, reply: Promise<Reply>, peek: boolean): Promise<Decision> {
     return new Promise((resolve, reject) => {
       const listener: Listener<Reply> = {

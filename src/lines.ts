@@ -1,6 +1,6 @@
 import { List, type Link } from './list.js';
 
-/** Those who wait for one key, in their order. Only {@link Lines} adds and removes. */
+/** The requests that wait for one key, in their order. Only {@link Lines} adds and removes. */
 export class Line<T> extends List<T> {
   readonly key: string;
   /** How many wait. */
@@ -15,16 +15,16 @@ export class Line<T> extends List<T> {
 }
 
 /**
- * Lines by key that share room. A key may have its share of it; and where all of it is taken, the last of the longest line gives
- * way to a newcomer whose line is still shorter with him. So nobody is turned away whose key has no more waiting than all of
- * the room divided by the number of keys. Every step takes the same time, however many wait.
+ * Lines by key that share room. Each key may take its share. When there is no room left, the last one of the longest line gives way to
+ * a newcomer whose line would still be shorter. So nobody is turned away as long as its key has less than an equal part of the room.
+ * Every step takes the same time, however many wait.
  */
 export class Lines<T, L extends Line<T>> {
   readonly #most: number;
   readonly #mostPerKey: number;
   readonly #make: (key: string) => L;
   readonly #byKey = new Map<string, L>();
-  /** The lines of each size, up to the longest's: the one that came to it last at the end. */
+  /** For each size up to the longest line's, the lines of that size. The line that reached the size last stands at the end. */
   readonly #bySize: List<L>[] = [new List()];
   #size = 0;
 
@@ -53,9 +53,9 @@ export class Lines<T, L extends Line<T>> {
   }
 
   /**
-   * The line that one more of a key may join.
+   * The line that one more request of a key may join.
    *
-   * @param giveWay takes the last out of the line that it is called with
+   * @param giveWay is called with a line, and takes the last one out of it
    * @returns undefined if there is no room
    */
   open(key: string, giveWay: (line: L) => void): L | undefined {
@@ -70,7 +70,7 @@ export class Lines<T, L extends Line<T>> {
     return line ?? this.#make(key);
   }
 
-  /** Adds one to an open line, behind a link of it; undefined: in front of all. */
+  /** Adds a request to an open line, behind a link of it; undefined: in front of all. */
   add(line: L, value: T, before: Link<T> | undefined): Link<T> {
     if (line.size === 0) this.#byKey.set(line.key, line);
     const link = line.insert(value, before);
@@ -78,7 +78,7 @@ export class Lines<T, L extends Line<T>> {
     return link;
   }
 
-  /** Takes one out; a line in which nobody is left is closed. */
+  /** Takes a request out. A line is closed when it is empty. */
   delete(line: L, link: Link<T>): void {
     line.remove(link);
     this.#resize(line, -1);
@@ -91,7 +91,7 @@ export class Lines<T, L extends Line<T>> {
     this.#size += by;
     const same = (this.#bySize[line.size] ??= new List());
     line.place = line.size > 0 ? same.insert(line, same.last) : undefined;
-    // A line changes by one, and so does the longest's size.
+    // A line's size changes by one, and so does the size of the longest line.
     if (by < 0 && !this.#bySize.at(-1)!.first) this.#bySize.pop();
   }
 }

@@ -7,13 +7,13 @@ import type { Timing } from './timing.js';
 export interface Turn {
   readonly key: string;
   readonly cost: number;
-  /** Its turn comes after so many ms. */
+  /** The time until its turn, ms. */
   readonly delayMs: number;
   /** The time that one unit takes to leak, ms. */
   readonly unitMs: number;
 }
 
-/** How a hold ends: its turn has come; there was no room; or the caller has cancelled it, or closed the queue. */
+/** How a hold ends: its turn has come, there was no room, or the caller has cancelled it or closed the queue. */
 export type HoldOutcome = 'turn' | 'full' | 'cancelled' | 'closed';
 
 interface Held {
@@ -35,13 +35,13 @@ interface Slot {
  * and all behind it have moved up.
  */
 class HeldLine extends Line<Held> {
-  /** As many units as the requests cost. */
+  /** The sum of the slots' units is the sum of the requests' costs. */
   readonly #slots = new List<Slot>();
   stopTimer = (): void => {};
 
   /** Adds a slot. Returns behind whom its request stands; undefined: it is the first. */
   join(slot: Slot): Link<Held> | undefined {
-    // The answers of a store on the network may overtake one another: a step for each that was overtaken.
+    // Answers of a store on the network may overtake one another: one step for each that was overtaken.
     let units = 0;
     let before = this.#slots.last;
     for (; before && before.value.at > slot.at; before = before.before) units += before.value.units;
@@ -82,7 +82,7 @@ class HeldLine extends Line<Held> {
     return at;
   }
 
-  /** The turn of the first has come. */
+  /** Lets the first go, because its turn has come. */
   pass(): void {
     this.#slots.remove(this.#slots.first!);
   }
@@ -142,7 +142,7 @@ export class HoldQueue {
     }
   }
 
-  /** Lets go whose turn has come, and waits for the next. */
+  /** Lets all requests go whose turn has come, and waits for the next turn. */
   #arm(line: HeldLine): void {
     line.stopTimer();
     const now = this.#timing.now();
@@ -167,7 +167,7 @@ export class HoldQueue {
   }
 }
 
-/** The time in which one unit leaks, ms: of several policies that hold requests, the fastest one's, so that nobody moves up too far. */
+/** The time in which one unit leaks, ms. If several policies hold requests, it is the fastest one's: then nobody moves up too far. */
 export function unitTime(policies: readonly CompiledPolicy[]): number {
   let least = Infinity;
   for (const { kernel, params } of policies) {

@@ -2,7 +2,7 @@
 export interface Timing {
   /** Milliseconds that only go forward. */
   now(): number;
-  /** Runs `run` once after about so many ms: look at `now()` again, it may be early. Returns what cancels it. */
+  /** Calls `run` once after about `ms`, perhaps early: look at `now()` again. Returns a function that cancels it. */
   after(ms: number, run: () => void): () => void;
 }
 

@@ -15,27 +15,27 @@ export interface Host {
 
 interface Waiter {
   readonly cost: number;
-  /** When it gives up, by the room's clock. */
+  /** When the waiter gives up, by the room's clock. */
   readonly deadline: number;
   readonly signal: AbortSignal | undefined;
   readonly resolve: (decision: Decision | Promise<Decision>) => void;
   readonly reject: (error: unknown) => void;
-  /** Stops its timer, and listening to its signal. */
+  /** Stops its timer, and no longer listens to its signal. */
   leave: () => void;
-  /** Why it has given up, if that was while the store was asked for it: what was charged is given back first. */
+  /** Why the waiter has given up while the store was asked for it. What was charged must be given back first. */
   error: unknown;
 }
 
 const FIRST_POLL = 10;
 const LAST_POLL = 1000;
 
-/** Those who wait for one key, in the order in which they came. The store is asked for the first of them alone. */
+/** The waiters of one key, in the order in which they came. The store is asked for the first one only. */
 class WaitingLine extends Line<Waiter> {
   asking = false;
-  /** Something was given back while the store was asked: ask again at once. */
+  /** Whether something was given back while the store was asked. Then it is asked again at once. */
   again = false;
   denial: Decision | undefined;
-  /** The next sleep where nobody can tell when to ask again, ms. */
+  /** How long to sleep next if nobody can tell when to ask again, ms. */
   poll = FIRST_POLL;
   stopTimer = (): void => {};
 }
@@ -109,7 +109,7 @@ export class WaitingRoom {
     });
   }
 
-  /** Something was given back to a key: whoever is first may be admitted now. */
+  /** Something was given back to a key, so its first waiter may be admitted now. */
   wake(key: string): void {
     const line = this.#lines.get(key);
     if (!line) return;
@@ -121,7 +121,7 @@ export class WaitingRoom {
   close(error: HeadgateError): void {
     for (const line of this.#lines) {
       line.stopTimer();
-      // From the end, as the first may have to wait for the store.
+      // It begins at the end, because the first waiter may have to wait for the store.
       for (let link = line.last; link; link = link.before) this.#end(line, link, error);
     }
   }
@@ -132,7 +132,7 @@ export class WaitingRoom {
     if (first) void this.#ask(line);
   }
 
-  /** Ends a wait; that for which the store is being asked when there is an answer. */
+  /** Ends a wait. If the store is being asked for it, the wait ends when there is an answer. */
   #end(line: WaitingLine, link: Link<Waiter>, error: unknown): void {
     const waiter = link.value;
     if (line.asking && line.first === link) {
@@ -149,7 +149,7 @@ export class WaitingRoom {
     link.value.leave();
   }
 
-  /** Asks the store for the first in line, for as long as that admits or ends a wait. Never rejects. */
+  /** Asks the store for the first in line, again and again while that ends a wait. Never rejects. */
   async #ask(line: WaitingLine): Promise<void> {
     if (line.asking) return;
     line.asking = true;
@@ -172,7 +172,7 @@ export class WaitingRoom {
     line.asking = false;
   }
 
-  /** Does what a decision means for the first in line; returns how long to sleep if that stays the first, else 0. */
+  /** Applies a decision to the first in line. Returns how long to sleep if that one stays first, else 0. */
   async #answer(line: WaitingLine, link: Link<Waiter>, decision: Decision): Promise<number> {
     const waiter = link.value;
     if (!decision.allowed) line.denial = decision;

@@ -1,16 +1,16 @@
-/** The most that waits: then the oldest is forgotten. Its charge leaves the account, and its slots are free, in their time. */
+/** The most give-backs that wait. Then the oldest is forgotten: its charge and its slots end by themselves, in their time. */
 const MOST = 10_000;
 
-/** How many are under way at a time. */
+/** How many give-backs are under way at a time. */
 const AT_A_TIME = 64;
 
-/** What failed while the store is up is tried again after so long, ms. */
+/** The pause before a give-back is tried again that failed while the store was up, ms. */
 const AGAIN_AFTER = 200;
 
-/** Gives back; resolves when it is done or is in the backlog again. */
+/** Gives something back. Resolves when that is done, or is in the backlog again. */
 export type GiveBack = () => Promise<unknown>;
 
-/** What could not be given back as the store was away, until it is up. */
+/** Keeps what could not be given back, until the store is up. */
 export class Backlog {
   readonly #isUp: () => boolean;
   readonly #waiting = new Set<GiveBack>();
@@ -33,7 +33,7 @@ export class Backlog {
     if (this.#isUp()) this.#timer ??= setTimeout(() => this.drain(), AGAIN_AFTER).unref();
   }
 
-  /** To be called when the store is up. What fails then is not tried again at once. */
+  /** To be called when the store is up. A give-back that fails then is not tried again at once. */
   drain(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;

@@ -7,10 +7,10 @@ import { explainUnknownCommand, isUnknownCommand } from './server-version.js';
 import { stepAfter } from './step.js';
 import type { Clock, Subject } from './store.js';
 
-/** What a late call is refused with; it has changed nothing. */
+/** The error with which the server refuses a late call, which has changed nothing. */
 const LATE = /^HEADGATE_LATE (\d+)/;
 
-/** ms */
+/** How long a call waits while its slot is being moved, ms. */
 const TRY_AGAIN_AFTER = 5;
 
 /** A script call. */
@@ -21,14 +21,14 @@ export interface Call {
   readonly args: string[];
   /** How long its answer is waited for, ms, from when it is written. */
   readonly timeout: number;
-  /** The questions that it carries. It is not sent again once none of them is waited for. */
+  /** The questions that it carries. Once nobody waits for any of them, the call is not sent again. */
   readonly asked: readonly Subject[];
 }
 
 /** A call on its way. */
 interface Sending extends Call {
   readonly done: Done;
-  /** When it was written last, by `performance.now()`. */
+  /** When the call was last written, by `performance.now()`. */
   sent: number;
   /** How often the server did not know the script. */
   misses: number;
@@ -37,17 +37,17 @@ interface Sending extends Call {
 }
 
 /**
- * Runs scripts such that each call takes effect at most once, and only while its caller waits for it. A call is sent again
- * only when the server said that it has not run it: it does not know the script, thinks that the call is late, or moves its slot.
+ * Runs scripts. Each call takes effect at most once, and only while its caller waits. A call is sent again only if the server said that
+ * it has not run it: the server does not know the script, takes the call for late, or is moving its slot.
  */
 export class ScriptCalls {
   readonly #commands: Commands;
   readonly #clock: Clock | undefined;
   readonly #time = new StoreTime();
-  /** By hash: `true` if the server knows the script. While one call brings it, the calls that wait for that. */
+  /** By a script's hash: `true` if the server knows it. While one call brings the script, the calls that wait for that one. */
   readonly #scripts = new Map<string, true | Sending[]>();
 
-  /** @param clock decides instead of the server's, for tests: then calls have no deadline */
+  /** @param clock replaces the server's, for tests: then calls have no deadline */
   constructor(commands: Commands, clock: Clock | undefined) {
     this.#commands = commands;
     this.#clock = clock;
@@ -77,7 +77,7 @@ export class ScriptCalls {
     const { script, misses } = sending;
     const state = this.#scripts.get(script.sha);
     const answered: Done = (error, reply) => this.#answered(sending, error, reply);
-    // Of a cluster, each server is to be told: its calls don't wait for each other.
+    // Each server of a cluster must be told, so its calls do not wait for each other.
     const isMissing = misses > (this.#commands.cluster ? 0 : 1);
     if (isAbandoned(sending)) sending.done(processLate());
     else if (isMissing) this.#write(sending, 'eval', answered);
@@ -112,13 +112,13 @@ export class ScriptCalls {
     }
   }
 
-  /** The time that the store has begins when a call is written, however long this process took to get there. */
+  /** The store's time begins when a call is written, however long this process took to write it. */
   #deadline(sending: Sending): string {
     const { asked, timeout, sent } = sending;
     let until = asked[0]!.until ?? 0;
     const isKnown = this.#time.known || this.#clock !== undefined;
     if (!isKnown || isAbandoned(sending)) return OVER;
-    // Anew, if a refusal that had come in time was read too late.
+    // The time begins anew if this process has read a timely refusal too late.
     if (sent >= until) {
       until = sent + timeout + this.#time.doubt(timeout);
       for (const subject of asked) subject.until = until;
@@ -136,7 +136,7 @@ export class ScriptCalls {
     sending.done(undefined, reply);
   }
 
-  /** Sends a call again that the server has not run; ends it with any other error. */
+  /** Sends a call again if the server has not run it. Any other error ends the call. */
   #refused(sending: Sending, error: Error): void {
     const { message } = error;
     const { sha } = sending.script;
@@ -157,7 +157,7 @@ export class ScriptCalls {
       else sending.done(error);
       return;
     }
-    // Before the first answer every call is late. Later the store's clock was set forth, or this process stopped in mid-call.
+    // Before the first answer every call is late. Later the store's clock was set forward, or this process paused during the call.
     if (this.#time.known) sending.refusals++;
     this.#time.learn(Number(now), sending.sent, performance.now());
     if (sending.refusals > 1) sending.done(processLate());

@@ -2,10 +2,10 @@ import { performance } from 'node:perf_hooks';
 import type { HeadgateError } from '../errors.js';
 import { Backlog } from './backlog.js';
 
-/** Asks a store by a call of its own. */
+/** Finds out by a call of its own whether a store is up. */
 export interface Prober {
   /**
-   * Resolves when nothing is on its way any more. False if the server is not one of the store's.
+   * Asks once. Resolves when no call is on its way any more, with false if the server is not one of the store's.
    *
    * @param server see `Store.serverOf`; undefined: any
    */
@@ -14,16 +14,19 @@ export interface Prober {
   whenReady(): Promise<void> | undefined;
 }
 
-/** It takes so many failures in a row, and so long, ms: one of them alone tells nothing. */
+/** A server is down after this many failures in a row that took at least this long, ms. One condition alone tells nothing. */
 const FAILURES = 5;
 const FAILING_FOR = 100;
 
-/** A server is asked again after this part of the time that it has been down, within limits, ms; and up to twice that: not by all at once. */
+/**
+ * The pause before a server is asked again: this part of the time that it has been down, within limits, ms. A random factor of 1 to 2
+ * keeps all processes from asking at once.
+ */
 const PART = 0.1;
 const SOONEST = 100;
 const LATEST = 2000;
 
-/** A server that has answered too late within this time, ms, is slow rather than gone: longer than the pause between two probes. */
+/** A server that has answered too late within this time, ms, is slow, not gone. It is longer than the pause between two probes. */
 const SLOW_FOR = 5000;
 
 /** Learns from calls whether a server is up. */
@@ -36,17 +39,17 @@ export class Circuit {
   #failingSince = 0;
   #lastError: HeadgateError | undefined;
   #answeredLate = -Infinity;
-  /** While it is down: who can ask. */
+  /** The limiters that can ask the server while it is down. */
   readonly #probers = new Set<Prober>();
   #timer: NodeJS.Timeout | undefined;
   #probing = false;
-  /** There is reason to ask at once, when what is being asked has its answer. */
+  /** Whether to ask again as soon as the probe on its way has its answer. */
   #again = false;
   #awaitsReady = false;
-  /** What is given back once the server is up. */
+  /** What will be given back once the server is up. */
   readonly backlog = new Backlog(() => !this.#down);
 
-  /** @param turned is told when it is found down, and when it is up again */
+  /** @param turned is called when the server is found down, and when it is up again */
   constructor(server: string | undefined, turned: () => void) {
     this.server = server;
     this.#turned = turned;
@@ -56,7 +59,7 @@ export class Circuit {
     return this.#down;
   }
 
-  /** When it was found down, ms since the epoch. */
+  /** When the server was found down, ms since the epoch. */
   get since(): number {
     return this.#since;
   }
@@ -89,7 +92,7 @@ export class Circuit {
     this.#probeWhenReady(prober);
   }
 
-  /** The server has answered a call that nobody waits for any more: a stalled one may be back. */
+  /** The server has answered a call that nobody waits for any more. If it was stalled, it may be back. */
   answeredLate(): void {
     this.#answeredLate = performance.now();
     if (this.#down) void this.#probe();

@@ -1,19 +1,19 @@
-/** A deadline that is over, in any store's time. */
+/** A deadline that is over by any store's clock. */
 export const OVER = '1';
 
 /**
- * Says moments of this process in the store's time, for deadlines. What it knows of the store's clock it has from replies,
- * each of which begins with the store's time: clocks may differ, and may be set while the process runs.
+ * Translates moments of this process into the store's time, for deadlines. Clocks may differ, and may be set while the process runs.
+ * So it learns the store's clock from the replies, each of which begins with the store's time.
  */
 export class StoreTime {
-  /** The store's time less this process' monotonic time, ms, is at least and at most this. */
+  /** The bounds of the store's time minus this process' monotonic time, ms. */
   #least: number | undefined;
   #most = 0;
-  /** What was said last, and as text: V8 is slow at writing large numbers, and many calls are of one millisecond. */
+  /** The last moment, and its text. V8 formats large numbers slowly, and many calls fall into one millisecond. */
   #said = 0;
   #text = '0';
 
-  /** Whether there was a reply. */
+  /** Whether there was a reply yet. */
   get known(): boolean {
     return this.#least !== undefined;
   }
@@ -33,20 +33,20 @@ export class StoreTime {
       this.#most = most;
       return;
     }
-    // The fastest reply tells most.
+    // The fastest reply gives the narrowest bounds.
     this.#least = Math.max(this.#least, least);
     this.#most = Math.min(this.#most, most);
   }
 
   /**
-   * How much longer than `timeout` a call is to be waited for, ms, as its deadline may be that much too early. Nothing unless all that
-   * is known comes from replies which a busy process read late: then the store would refuse calls that are in time.
+   * How much longer than `timeout` a call is to be waited for, ms, because its deadline may be that much too early. It is 0 unless a busy
+   * process has read all replies late: then the store would refuse calls that are in time.
    */
   doubt(timeout: number): number {
     return this.#least === undefined ? 0 : Math.max(0, this.#most - this.#least - timeout / 2);
   }
 
-  /** A moment by `performance.now()` in the store's time, rounded down. It errs early, so that no call is run late. */
+  /** Translates a moment by `performance.now()` into the store's time, rounded down. It errs early, so that no call runs late. */
   at(moment: number): string {
     if (this.#least === undefined) return OVER;
     const ms = Math.floor(moment + this.#least);

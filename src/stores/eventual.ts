@@ -1,16 +1,16 @@
-/** Takes what came of a question, once: its answer, or an error. */
+/** Takes the outcome of a question, once: an answer or an error. */
 export interface Listener<T> {
   resolve(value: T): void;
   reject(error: Error): void;
 }
 
 /**
- * A promise for the layers of a store: its one listener is told at once, not in a microtask, and nothing else is made for it.
- * Each promise between two layers would cost a good part of a decision.
+ * A promise that calls its single listener synchronously, which saves an allocation and a microtask per layer of a store. A promise
+ * between each two layers would cost a good part of a decision.
  */
 export class Eventual<T> implements Promise<T>, Listener<T> {
   #listener: Listener<T> | undefined;
-  /** For those who don't listen, but await. */
+  /** The real promise, for callers that await instead of listening. */
   #promise: Promise<T> | undefined;
 
   get [Symbol.toStringTag](): string {
@@ -27,7 +27,7 @@ export class Eventual<T> implements Promise<T>, Listener<T> {
     else this.#promise = Promise.reject(error);
   }
 
-  /** To be called once, and instead of `then`. What the listener throws is thrown at whoever brings the answer: it must not throw. */
+  /** To be called once, instead of `then`. The listener must not throw: its error would hit the code that brings the answer. */
   listen(listener: Listener<T>): void {
     if (this.#promise) relay(this.#promise, listener);
     else this.#listener = listener;
@@ -53,7 +53,7 @@ export class Eventual<T> implements Promise<T>, Listener<T> {
   }
 }
 
-/** Tells a listener what comes of any promise. */
+/** Tells a listener the outcome of any promise. */
 export function listen<T>(to: Promise<T>, listener: Listener<T>): void {
   if (to instanceof Eventual) (to as Eventual<T>).listen(listener);
   else relay(to, listener);

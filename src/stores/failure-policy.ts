@@ -25,7 +25,7 @@ import { Timeouts, type Awaited } from './timeouts.js';
 /** What decides when the store does not: see `FailureOptions`. */
 type Mode = 'local' | 'allow' | 'deny' | 'throw';
 
-/** A call of the store, and what is to become of it. */
+/** A call of the store, and what to do with its outcome. */
 class Call<T> implements Awaited, Listener<T> {
   readonly outcome = new Eventual<T>();
   asked = 0;
@@ -35,11 +35,11 @@ class Call<T> implements Awaited, Listener<T> {
 
   readonly #policy: FailurePolicy;
   readonly subject: Subject;
-  /** Undefined if it is no decision. */
+  /** The query, if the call asks for a decision. */
   readonly query: Query | undefined;
-  /** The set whose verdicts the answer is to have; undefined if it has none. */
+  /** The set whose verdicts the answer must have; undefined if it has none. */
   readonly set: PolicySet | undefined;
-  /** Of what is given back: how to do so later, and what the caller is told meanwhile. */
+  /** If the call gives something back: how to do so later, and what the caller is told meanwhile. */
   readonly later: Later<T> | undefined;
 
   constructor(
@@ -65,25 +65,25 @@ class Call<T> implements Awaited, Listener<T> {
   }
 
   expire(error: HeadgateError): void {
-    // What is given back has nobody who waits for it: it is right at any time.
+    // A give-back is right at any time, so it is never abandoned.
     if (!this.later) this.subject.abandoned = true;
     this.#policy.failed(this, error);
   }
 }
 
-/** What is given back must not be lost: if the store cannot take it now, it does later. */
+/** A give-back must not be lost: if the store cannot take it now, it will later. */
 interface Later<T> {
   readonly giveBack: GiveBack;
   /** Doing it twice is harmless. */
   readonly repeatable: boolean;
-  /** What the caller is told if it waits. */
+  /** What the caller is told if the give-back has to wait. */
   readonly told: T;
 }
 
-/** What a caller is told of units that will be given back. */
+/** What a caller is told of units that will be given back later. */
 const NOTHING: ChangeReply = { now: 0, step: 0, ban: 0, verdicts: [], charged: [] };
 
-/** Answers in time whatever a store does. */
+/** Answers every question in time, whatever its store does. */
 export class FailurePolicy implements Store, Prober {
   readonly #store: Store;
   readonly #mode: Mode;
@@ -130,7 +130,7 @@ export class FailurePolicy implements Store, Prober {
     return flaw ? this.#instead(query, flaw) : answer;
   }
 
-  /** What is not a decision has no answer but the store's. @param set of a change: its answer is a reply */
+  /** Asks for something other than a decision, which only the store can answer. @param set of a change: its answer is a reply */
   async #ask<T>(subject: Subject, call: () => MaybePromise<T>, set?: PolicySet): Promise<T> {
     const down = this.#breaker.downFor(subject);
     if (down) throw this.#downError(down);
@@ -175,7 +175,7 @@ export class FailurePolicy implements Store, Prober {
     return call.outcome;
   }
 
-  /** An answer has come, maybe too late. */
+  /** The store has answered, maybe too late. */
   came<T>(call: Call<T>, value: T): void {
     const { query, set, outcome, subject } = call;
     const isOverdue = this.#timeouts.isOverdue(call);
@@ -206,7 +206,7 @@ export class FailurePolicy implements Store, Prober {
     }
   }
 
-  /** Nothing is to be had of the store for this call. */
+  /** The store gives no answer to this call. */
   failed<T>({ query, outcome, later, subject }: Call<T>, error: HeadgateError): void {
     if (error.code === 'HEADGATE_PROCESS_LATE') this.#breaker.success(subject, true);
     else if (isOfRequest(error)) this.#breaker.success(subject, false);
@@ -227,7 +227,7 @@ export class FailurePolicy implements Store, Prober {
     }
   }
 
-  /** @param error undefined if the store was not asked, @param down as this is down */
+  /** @param error undefined if the store was not asked, because `down` is down */
   #instead(query: Query, error: HeadgateError | undefined, down?: Circuit): Reply {
     if (this.#mode === 'throw') throw error ?? this.#downError(down!);
     down?.watch(this);
@@ -237,7 +237,7 @@ export class FailurePolicy implements Store, Prober {
     return late ? { ...reply, late } : reply;
   }
 
-  /** The store has admitted what was answered otherwise meanwhile: gives back what nobody has, or was told to have. */
+  /** The answer came after the timeout, and admitted. Its slots are given back, and its units too if we had denied the request. */
   #undo(query: Query, { now, step, ban, verdicts }: Reply): void {
     const { set, key, cost, peek, lease } = query;
     const admits = (i: number): boolean => verdicts[3 * i] === 0 || verdicts[3 * i]! < NEVER;
@@ -246,7 +246,7 @@ export class FailurePolicy implements Store, Prober {
     const ignore = (): void => {};
     if (lease !== '')
       this.lease({ set, key, cost, lease, action: 'release', degraded: undefined }).catch(ignore);
-    // The others have let the request pass: it counts.
+    // The other modes have let the request pass, so it counts.
     if (this.#mode !== 'deny' && this.#mode !== 'throw') return;
     const units = set.policies.map((_, i) => (admits(i) ? -cost : 0));
     const marks = set.policies.map((_, i) => now + verdicts[3 * i + 2]!);
@@ -255,7 +255,7 @@ export class FailurePolicy implements Store, Prober {
 
   async adjust(change: Change): Promise<ChangeReply> {
     if (change.degraded === 'local') return this.#local.adjust(change);
-    // What somebody gives back by hand they can give back again.
+    // Only the charge of a decision: who gives back by hand sees the error, and can try again.
     if (change.charged) return this.#giveBack(change, (asked) => this.#store.adjust(asked), false, NOTHING);
     const asked = { ...change };
     const reply = await this.#ask(asked, () => this.#store.adjust(asked), change.set);
@@ -284,10 +284,10 @@ export class FailurePolicy implements Store, Prober {
   async probe(server: string | undefined): Promise<boolean> {
     const query = probeOf(this.#store, this.#probes, server);
     if (!query) return false;
-    // Twice awaited: by those who need an answer in time, and until there is one.
+    // It is awaited twice: until the timeout, and until the client has ended the call.
     const answer = promise(() => this.#store.decide(query)).then((reply) => reply);
     await this.#await(answer, query, undefined, query.set).catch(() => {});
-    // A store that tells of connections ends each call at the latest with its connection.
+    // A store that has `whenReady` ends each call at the latest when its connection ends.
     if (this.#store.whenReady) await quiet(answer);
     return true;
   }
@@ -312,7 +312,7 @@ export class FailurePolicy implements Store, Prober {
   }
 }
 
-/** What a call returns or throws, as a promise. */
+/** Turns what a call returns or throws into a promise. */
 function promise<T>(call: () => MaybePromise<T>): Promise<T> {
   try {
     const answer = call();

@@ -4,16 +4,16 @@ import type { CompiledBan } from '../ban.js';
 import { fingerprint, hasFingerprint, VACANT } from './fingerprint.js';
 import type { Freed } from './selections.js';
 
-/** Of a slot's number, those above these bits tell the page, and these the slot within it. */
+/** A slot's number consists of the page's number and, in these lowest bits, the slot's number within the page. */
 export const PAGE_BITS = 15;
 export const WITHIN = 2 ** PAGE_BITS - 1;
 
-/** A page of more keys is split. With room for these it has no more slots than `PAGE_BITS` can tell apart. */
+/** A page with more keys than this is split. This many keys never need more slots than `PAGE_BITS` can number. */
 const MOST_KEYS = 21_000;
 
 /**
- * How full a page may become, and how full it is made: each a little differently, so that pages which grow alike are not all made
- * anew at the same time. Few keys have more room.
+ * How full a page may become, and how full a new page is. The numbers differ a little from page to page: pages that grow alike are
+ * then not all rebuilt at the same time. A page with few keys has more room.
  */
 const FULLEST = 7 / 8;
 const FULL = 0.65;
@@ -23,19 +23,20 @@ const FEW = 1000;
 const FEW_FULL = 1 / 2;
 const LEAST_SLOTS = 16;
 
-/** A slot's record: the key's fingerprint (4), until when it is denied. */
+/** A slot's record: the key's fingerprint (4 integers), and the time until which the key is denied. */
 const RECORD = 5;
 const DENIED = 4;
 
-/** The sign of an integer: set in what is vacant, in no fingerprint. */
+/** The sign bit of an integer. Vacant records have it set, fingerprints never do. */
 const VACANT_BIT = 1 << 31;
 
 /**
- * A part of a table's keys, those whose fingerprint's first integer ends with the same bits: open addressing with linear probing
- * (Knuth, The Art of Computer Programming 3, 6.4, algorithms L and R). A key is found where its fingerprint's second integer
- * says, or a few slots behind: one line of memory to wait for, and its state is fetched meanwhile.
+ * The part of a table's keys whose fingerprints begin with an integer that ends with the same bits. A page is a hash table with open
+ * addressing and linear probing (Knuth, The Art of Computer Programming 3, 6.4, algorithms L and R). The second integer of a key's
+ * fingerprint says where the key is, or a few slots before it. A search thus waits for one line of memory, and fetches the key's state
+ * meanwhile.
  *
- * Slots are numbered from 1. Slot 0 stays empty: to look at it is to look at no state.
+ * Slots are numbered from 1. Slot 0 stays empty: whoever looks at it sees no state.
  */
 export class Page {
   /** Its number, and the bits that its keys have in common. */
@@ -43,12 +44,12 @@ export class Page {
   readonly depth: number;
   readonly ending: number;
   readonly slots: number;
-  /** In the order of the table's policies; absent until it is used. */
+  /** A column for each of the table's policies, in their order. A column is made when it is first used. */
   readonly columns: (Column | undefined)[] = [];
-  /** Those of the table's selections of policies; here, as they must not outlive the page. */
+  /** The columns of each selection of policies. They are kept here because they must not outlive the page. */
   readonly selections: (readonly Column[] | undefined)[] = [];
   readonly bans = new BanColumn();
-  /** What was fetched ahead: nobody reads it, but V8 would leave out what is not kept. */
+  /** Keeps what the prefetch has read. Nobody reads it, but V8 removes a read whose value is not kept. */
   fetched = 0;
   readonly #records: Int32Array;
   readonly #most: number;
@@ -69,7 +70,7 @@ export class Page {
     return this.#size;
   }
 
-  /** Whether it must be made anew, or split, before it takes another key. */
+  /** Whether the page must be rebuilt or split before it takes another key. */
   get isFull(): boolean {
     return this.#size === this.#most;
   }
@@ -95,7 +96,7 @@ export class Page {
     }
   }
 
-  /** A slot, without state, for the key whose fingerprint was taken last. The page must not be full. */
+  /** Gives a slot without state to the key whose fingerprint was taken last. The page must not be full. */
   add(): number {
     const slot = this.#vacancy(fingerprint[1]!);
     this.#records.set(fingerprint, slot * RECORD);
@@ -104,13 +105,13 @@ export class Page {
     return slot;
   }
 
-  /** Forgets a slot. Those behind it move up, so that they are still found. */
+  /** Forgets a slot. Keys behind it move up, so that searches still find them. */
   remove(slot: number): void {
     const records = this.#records;
     let hole = slot;
     for (let next = this.#after(hole); records[next * RECORD] !== VACANT; next = this.#after(next)) {
       const home = this.#home(records[next * RECORD + 1]!);
-      // Whose home lies between the hole, itself left out, and the slot is found without passing the hole.
+      // A key whose home lies behind the hole is found without passing the hole: it may stay.
       if (hole < next ? hole < home && home <= next : hole < home || home <= next) continue;
       this.#take(this, next, hole);
       hole = next;
@@ -121,10 +122,10 @@ export class Page {
     this.#size--;
   }
 
-  /** A page of those keys whose hash has this ending of so many bits, with room for more of them. */
+  /** A new page with the keys whose hash ends with these `depth` bits, and with room for more of them. */
   part(id: number, depth: number, ending: number): Page {
     const records = this.#records;
-    // What is vacant has a bit that no hash has.
+    // A vacant record has a bit that no hash has.
     const mask = (1 << depth) - 1 + VACANT_BIT;
     let keys = 0;
     for (let at = RECORD; at < records.length; at += RECORD) if ((records[at]! & mask) === ending) keys++;
@@ -148,7 +149,7 @@ export class Page {
     return this.#records[slot * RECORD] === VACANT;
   }
 
-  /** Until when a slot is denied, in whatever measure it was said: 0 to 2^32 - 1. */
+  /** The time until which a slot is denied, in the unit in which `deny` was told: 0 to 2^32 - 1. */
   deniedUntil(slot: number): number {
     return this.#records[slot * RECORD + DENIED]! >>> 0;
   }
@@ -157,7 +158,7 @@ export class Page {
     this.#records[slot * RECORD + DENIED] = until;
   }
 
-  /** When a slot is as good as new. @param ban how the table's limiters ban, if they do */
+  /** The time from which a slot is as good as new. @param ban how the table's limiters ban, if they do */
   until(slot: number, ban: CompiledBan | undefined): number {
     let until = ban ? this.bans.until(slot, ban) : 0;
     for (let i = 0; i < this.columns.length; i++) {
@@ -167,7 +168,7 @@ export class Page {
     return until;
   }
 
-  /** Where a key is, if no other was there before it. */
+  /** The slot in which a key would be if the page had no other keys. */
   #home(hash: number): number {
     return ((hash * this.slots * 2 ** -31) | 0) + 1;
   }

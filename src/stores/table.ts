@@ -7,13 +7,13 @@ import { Page, PAGE_BITS, WITHIN } from './page.js';
 import { Returns } from './returns.js';
 import { Selections, type Selection } from './selections.js';
 
-/** How many slots a new key looks at, to find some that are as good as new. */
+/** How many slots the creation of a key looks at, to free those that are as good as new. */
 const SWEPT = 2;
-/** At the cap, how many keys it may look at to find one that is as good as new ... */
+/** At the cap, how many keys the creation may look at to find one that is as good as new ... */
 const LOOKS = 16;
 /** ... and how many until one is found that is neither denied nor banned. Bounds the pause. */
 const MOST_LOOKS = 64;
-/** How many of them a ban by hand compares, if none of those made room. */
+/** How many keys a ban by hand compares, if none of those made room. */
 const LOOKS_FOR_BAN = 4096;
 
 /** What a ban by hand evicts: the first of these kinds that it finds. */
@@ -22,32 +22,32 @@ const BANNED = 1;
 const BANNED_BY_HAND = 2;
 
 /**
- * The state of all limiters of one name: a slot a key, in pages, a column a policy. A slot's number tells its page, and is good
- * until the next key is created.
+ * The state of all limiters of one name. Each key has a slot, each policy a column, and the slots are divided into pages. A slot's
+ * number tells its page. It is valid until the next key is created.
  *
- * The table grows by pages (extendible hashing, Fagin et al. 1979): one that is full is made anew with more room, or split in two.
- * No key ever waits for all of them to move.
+ * The table grows by pages (extendible hashing, Fagin et al. 1979): a full page is rebuilt with more room, or split in two. No request
+ * ever waits until all keys have moved.
  */
 export class Table {
   readonly #maxKeys: number;
   readonly #pages: Page[];
-  /** The page of each ending of the keys' hashes: a power of two of them. */
+  /** For each ending of a hash, the page of its keys. The length is a power of two. */
   #directory: Page[];
   readonly #selections = new Selections();
   readonly returns = new Returns();
-  /** How its limiters ban, if they do. */
+  /** How the limiters of this name ban, if they do. */
   ban: CompiledBan | undefined;
-  /** Denials are remembered to the second, from here on: half of what 32 bits reach lies before it. */
+  /** Denials are remembered in seconds since this moment. It lies in the middle of what 32 bits reach. */
   readonly #epoch: number;
   #size = 0;
-  /** The slot that was looked at last, to find one that is as good as new. */
+  /** The slot at which the search for slots as good as new has stopped. */
   #handPage = 0;
   #hand = 0;
   #unremembered = 0;
-  /** Of the keys that were seen when there was no room, the slot of the first that may be evicted (0: none), and when. */
+  /** When there was no room: of the keys that were looked at, the slot of the one that may be evicted first (0: none), and when. */
   #nextRoom = 0;
   #nextRoomAt = 0;
-  /** Who came last often comes next. */
+  /** The key that came last often comes next. */
   #lastKey: string | undefined;
   #lastSlot = 0;
 
@@ -69,9 +69,9 @@ export class Table {
   }
 
   /**
-   * The selection of policies that decide together.
+   * The selection for policies that decide together.
    *
-   * @param onFreed is called if others gave way: they must not be used any more
+   * @param onFreed is called if other selections gave way, which must not be used any more
    */
   select(policies: readonly CompiledPolicy[], now: number, onFreed: () => void): Selection {
     return this.#selections.select(policies, now, (freed) => {
@@ -94,7 +94,7 @@ export class Table {
     ));
   }
 
-  /** A key's slot, or 0. @param selection whose state will be looked at: its number */
+  /** A key's slot, or 0. @param selection the number of the selection whose state will be looked at */
   find(key: string, selection: number): number {
     if (key === this.#lastKey) return this.#lastSlot;
     takeFingerprint(key);
@@ -106,12 +106,12 @@ export class Table {
   }
 
   /**
-   * A slot for the key that was not found just now; 0 if all that could make room are denied or banned.
+   * Gives a slot to the key that was not found just now. Returns 0 if all keys that could make room are denied or banned.
    *
-   * @param byHand it will be banned by hand: one of those gives way
+   * @param byHand the key will be banned by hand: then a denied or banned key gives way
    */
   create(now: number, byHand = false): number {
-    // Look at a few old slots for each new one: what has expired is found without a timer.
+    // A few old slots are looked at for each new one, so that expired keys are found without a timer.
     if (this.#size < this.#maxKeys) this.#sweep(now);
     else {
       let victim = this.#findRoom(now);
@@ -132,7 +132,7 @@ export class Table {
     return (page.id << PAGE_BITS) + page.add();
   }
 
-  /** Whether `create` would find no room. */
+  /** Whether `create` would find no room for a key. */
   isFull(now: number): boolean {
     if (this.#size < this.#maxKeys) return false;
     const [page, hand] = [this.#handPage, this.#hand];
@@ -141,14 +141,14 @@ export class Table {
     return full;
   }
 
-  /** The time until there is room for one key, after there was none: at least a second. */
+  /** After `create` found no room: the time until there is room for one key, at least a second. */
   roomIn(now: number): number {
     return Math.max(1000, this.#nextRoomAt - now);
   }
 
   /**
-   * Remembers until when a slot is denied (ms; 0: it is not): so long it is not evicted. What was said before stays: it may have been
-   * said of another cost, or by the policies of another tier.
+   * Remembers until when a slot is denied (ms; 0: it is not), so that its key is not evicted before. An earlier denial that lasts longer
+   * stays: it may be of another cost, or of another tier's policies.
    */
   deny(slot: number, until: number): void {
     if (until === 0) return;
@@ -181,7 +181,7 @@ export class Table {
     for (let i = page.ending; i < this.#directory.length; i += 2 ** page.depth) this.#directory[i] = page;
   }
 
-  /** Frees those of the next slots that are as good as new. */
+  /** Frees the next slots if they are as good as new. */
   #sweep(now: number): void {
     for (let i = 0; i < SWEPT; i++) {
       const slot = this.#next();
@@ -192,8 +192,8 @@ export class Table {
   }
 
   /**
-   * A slot that is as good as new, or else one that is not denied: of those seen, the one that would be new soonest. 0 if there
-   * is none.
+   * Finds a slot that is as good as new. If there is none, the slot of a key that is not denied: of those seen, the one that would be as
+   * good as new soonest. Returns 0 if there is none either.
    */
   #findRoom(now: number): number {
     let victim = 0;
@@ -201,7 +201,7 @@ export class Table {
     let nextRoom = 0;
     let nextRoomAt = Infinity;
     for (let looks = 0; looks <= MOST_LOOKS && !(looks > LOOKS && victim !== 0); looks++) {
-      // What was promised to whoever found no room before comes first.
+      // The slot that was promised when there was no room comes first.
       const slot = looks === 0 ? this.#nextRoom : this.#nextKey();
       if (slot === 0) continue;
       const page = this.pageOf(slot);
@@ -224,8 +224,8 @@ export class Table {
   }
 
   /**
-   * Of the next keys, all of them if they are few, the one that a ban by hand evicts: who is denied or, if nobody is, banned, and
-   * free again soonest. It goes on until it finds one that is not banned by hand itself.
+   * Finds the key that a ban by hand evicts, among the next keys, or among all if they are few. It takes a denied key, else a banned
+   * one, and of these the one that is free soonest. The search goes on until it has found a key that is not banned by hand itself.
    */
   #findForBan(now: number): number {
     let victim = 0;
@@ -260,7 +260,7 @@ export class Table {
     return (this.#handPage << PAGE_BITS) + this.#hand;
   }
 
-  /** Of the slots that have a key. There is one. */
+  /** The next slot that has a key. There must be one. */
   #nextKey(): number {
     let slot = this.#next();
     while (this.pageOf(slot).isVacant(slot & WITHIN)) slot = this.#next();
@@ -273,7 +273,7 @@ export class Table {
     this.#size--;
   }
 
-  /** Keys have moved, or will. */
+  /** Forgets remembered slots, because keys have moved or will move. */
   #forgetSlots(): void {
     this.#lastKey = undefined;
     this.#nextRoom = 0;

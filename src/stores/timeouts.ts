@@ -2,36 +2,36 @@ import { performance } from 'node:perf_hooks';
 import { HeadgateError } from '../errors.js';
 import type { Subject } from './store.js';
 
-/** Something that is awaited. */
+/** A call whose answer is awaited. */
 export interface Awaited {
-  /** What was asked: the store writes into it until when it is awaited. */
+  /** The question. The store writes into it until when the answer is awaited. */
   readonly subject: Subject;
   /** Set by `add`. */
   asked: number;
   open: boolean;
-  /** Its neighbours among what is awaited. */
+  /** Its neighbours among the awaited calls. */
   previous: Awaited | undefined;
   next: Awaited | undefined;
-  /** Called with `HEADGATE_STORE_TIMEOUT` when the time is over, unless `settle` was. */
+  /** Is called with `HEADGATE_STORE_TIMEOUT` when the time is over, unless `settle` was called before. */
   expire(error: HeadgateError): void;
 }
 
 /**
- * Gives up on what has not come in time: the store's time, which begins when it is written what was asked. One timer for all: they
- * are written in the order in which they were added, or so close together that nobody waits much longer for another.
+ * Gives up calls whose answers have not come in time. The time begins when the store writes the call. One timer serves all calls: they
+ * are written in the order in which they were added, or so close together that none waits much longer for another.
  */
 export class Timeouts {
   readonly #ms: number;
   readonly #patience: () => number;
   #head: Awaited | undefined;
   #tail: Awaited | undefined;
-  /** Undefined when there is none, and once it has fired. */
+  /** The timer; undefined if there is none, or once it has fired. */
   #timer: NodeJS.Timeout | undefined;
   #armed = false;
   #pending = 0;
   #idle: (() => void)[] = [];
 
-  /** @param ms from when it is written, @param patience from when it is asked, as long as it is not written */
+  /** @param ms the time from when a call is written @param patience the time from when it is asked, until it is written */
   constructor(ms: number, patience: () => number = () => ms) {
     this.#ms = ms;
     this.#patience = patience;
@@ -44,21 +44,21 @@ export class Timeouts {
     if (this.#tail) this.#tail.next = awaited;
     else this.#head = awaited;
     this.#tail = awaited;
-    // The process stays for an answer, not for the timer of one that has come.
+    // The process stays alive for an answer, but not for the timer of an answer that has come.
     if (this.#pending++ === 0) this.#timer?.ref();
     if (!this.#armed) this.#arm(this.#ms);
   }
 
-  /** Whether its time is over. What has come, and is awaited nevertheless, was in time: this process reads it too late. */
+  /** Whether a call's time is over. If its answer is here and still awaited, it came in time, and this process has read it too late. */
   isOverdue(awaited: Awaited): boolean {
     return this.#due(awaited) <= performance.now();
   }
 
-  /** It has come. False if it was given up before. */
+  /** The answer has come. Returns false if the call was given up before. */
   settle(awaited: Awaited): boolean {
     if (!awaited.open) return false;
     awaited.open = false;
-    // At once, so that nothing is kept for as long as an older one stalls.
+    // A call leaves the list at once, so that it is not kept as long as an older one stalls.
     const { previous, next } = awaited;
     if (previous) previous.next = next;
     else this.#head = next;
@@ -72,7 +72,7 @@ export class Timeouts {
     return true;
   }
 
-  /** Resolves when nothing is awaited. */
+  /** Resolves when no call is awaited. */
   async idle(): Promise<void> {
     if (this.#pending > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
@@ -81,13 +81,13 @@ export class Timeouts {
     return subject.until || asked + this.#patience();
   }
 
-  /** Never longer than the time from writing on: what is written meanwhile is due after that. */
+  /** Never sleeps longer than `ms`: a call that is written meanwhile is due after that. */
   #arm(ms: number): void {
     this.#armed = true;
     this.#timer = setTimeout(this.#wake, Math.ceil(Math.min(ms, this.#ms)));
   }
 
-  // A process that was busy finds its timers before its sockets: answers that have arrived meanwhile come first.
+  // After a long turn Node runs timers before it reads sockets. Answers that have arrived meanwhile must come first.
   readonly #wake = (): void => {
     this.#timer = undefined;
     const now = performance.now();
