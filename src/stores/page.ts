@@ -33,7 +33,7 @@ const VACANT_BIT = 1 << 31;
 /**
  * The part of a table's keys whose fingerprints begin with an integer that ends with the same bits. A page is a hash table with open
  * addressing and linear probing (Knuth, The Art of Computer Programming 3, 6.4, algorithms L and R). The second integer of a key's
- * fingerprint says where the key is, or a few slots before it. A search thus waits for one line of memory, and fetches the key's state
+ * fingerprint says where the key is, or a few slots behind that. A search thus waits for one line of memory, and fetches the key's state
  * meanwhile.
  *
  * Slots are numbered from 1. Slot 0 stays empty: whoever looks at it sees no state.
