@@ -1,10 +1,19 @@
 /** Integers that an algorithm's Lua page and TypeScript page both receive, in the order in which Lua reads them. */
 export type Params = Readonly<Record<string, number>>;
 
-/** A policy's fields when an algorithm compiles them: `limit` and `window` are validated, the rest is as the user wrote it. */
+/** The fields that policies of all algorithms have. */
+export interface PolicyBase {
+  /** Unique in its limiter: 1 to 64 printable ASCII characters (RFC 9651 string). Default: `'default'` for a sole policy. */
+  name?: string;
+  /** Units per window: a whole number of at least 1. */
+  limit: number;
+  /** Evaluate and report, never deny. Default `false`. */
+  shadow?: boolean;
+}
+
+/** A policy's fields when an algorithm compiles them: `limit` is validated, the rest is as the user wrote it. */
 export interface Given {
   readonly limit: number;
-  readonly window: number;
   readonly [field: string]: unknown;
 }
 
@@ -30,8 +39,6 @@ export abstract class Column<P = Params> {
   wait = 0;
   remaining = 0;
   reset = 0;
-  /** Whether charges leave one after the other, so that giving one back moves those behind it. */
-  readonly drains: boolean = false;
 
   /** Evaluates `cost`; writes nothing, except that state which a clock that went back made impossible heals if `writable`. */
   abstract look(slot: number, p: P, cost: number, now: number, writable: boolean): void;
@@ -89,9 +96,44 @@ export abstract class PairColumn<P = Params> extends Column<P> {
   }
 }
 
+/** The state of an algorithm whose units are slots: `commit` takes them by the name of a lease. */
+export abstract class SlotColumn<P = Params> extends Column<P> {
+  /** Gives back the slots of a lease; false if it has ended. */
+  abstract release(slot: number, p: P, lease: string, now: number): boolean;
+  /** Holds the slots of a lease for another full lease from now; false if it has ended. */
+  abstract renew(slot: number, p: P, lease: string, now: number): boolean;
+}
+
+/** What the rest of Headgate knows of a policy. Nothing else asks which algorithm a policy has. */
+export interface Traits {
+  /** Whether its units are slots, which are held until they are released or their lease ends. */
+  readonly holdsSlots: boolean;
+  /** The most units that can be admitted at once. */
+  readonly capacity: number;
+  /** Whether its charges leave one after the other, so that giving one back moves those behind it. */
+  readonly drains: boolean;
+  /** If it admits requests that must wait for their turn: the time between the turns of two units, ms. Otherwise undefined. */
+  readonly paceMs: number | undefined;
+  /**
+   * Whether units can be charged ahead and spent later (`redisStore({ lease })`): `'never'`; `'until-reset'`, as its window ends all at
+   * once, after `resetAfter`; or at `'any-time'`.
+   */
+  readonly slices: 'never' | 'until-reset' | 'any-time';
+  /** What its units are called in header fields (`qu` of draft-11). Undefined: requests. */
+  readonly unit: string | undefined;
+  /**
+   * The time until there is one more unit, or a later moment if the state does not tell, ms. Undefined: nobody can know it.
+   *
+   * @param remaining and `resetMs`: of a verdict that admits
+   */
+  readonly nextUnitMs: ((remaining: number, resetMs: number) => number) | undefined;
+}
+
 /** What an algorithm makes of a policy. */
 export interface Compiled<P = Params> {
   readonly params: P;
+  /** The time that the limit is for, ms: a window, or a lease. */
+  readonly window: number;
   /**
    * What the state means nothing without: a window's length, a bucket's rate and burst. It is part of the key, so that policies which
    * read a state differently have each their own. The limit of a count is not: policies that differ in it alone share the count.
@@ -99,17 +141,31 @@ export interface Compiled<P = Params> {
   readonly shape: string;
   /** How long a charge counts at most, ms. */
   readonly life: number;
+  readonly traits: Omit<Traits, 'holdsSlots'>;
 }
 
-/** What `algorithms/index.ts` lists. */
-export interface AlgorithmDefinition<P = Params> {
+type Named = PolicyBase & { algorithm?: string };
+
+type OwnFields<Policy> = Policy extends Named ? Exclude<keyof Policy, keyof Named> & string : never;
+
+interface Definition<P, Policy extends Named> {
   /** Names the state's layout in keys and changes with it, so that versions never read each other's state. */
   readonly tag: string;
-  /** Divides and rounds a policy to integers. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+  /** What policies call the algorithm; for each name the fields that it takes, besides those of all policies. */
+  readonly names: Readonly<Record<NonNullable<Policy['algorithm']>, readonly OwnFields<Policy>[]>>;
+  /** Checks a policy's own fields, and divides and rounds them to integers. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
   compile(what: string, given: Given): Compiled<P>;
-  /** With room for slots 1 to `slots`, for the policies of one shape. */
-  createColumn(slots: number, p: P): Column<P>;
 }
+
+/** What `algorithms/index.ts` lists. A column has room for slots 1 to `slots`, for the policies of one shape. */
+export type AlgorithmDefinition<
+  P = Params,
+  Policy extends Named = Named & Readonly<Record<string, unknown>>,
+> = Definition<P, Policy> &
+  (
+    | { readonly holdsSlots: false; createColumn(slots: number, p: P): Column<P> }
+    | { readonly holdsSlots: true; createColumn(slots: number, p: P): SlotColumn<P> }
+  );
 
 /** Units that a state counts at most: charges that are added to it stay exact integers. */
 export const MOST_COUNTED = 2 ** 52;

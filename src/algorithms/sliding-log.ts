@@ -1,6 +1,12 @@
-import { toText } from '../duration.js';
+import { toMilliseconds, toText, type Duration } from '../duration.js';
 import { checkInteger } from '../validate.js';
-import { Column, type AlgorithmDefinition, type Returned } from './algorithm.js';
+import { Column, type AlgorithmDefinition, type PolicyBase, type Returned } from './algorithm.js';
+
+/** At most `limit` units in any window, exactly, by remembering each admission (8 bytes for those of one millisecond). `limit` up to 1,000,000. */
+export interface SlidingLogPolicy extends PolicyBase {
+  algorithm: 'sliding-log';
+  window: Duration;
+}
 
 type SlidingLogParams = {
   readonly limit: number;
@@ -216,12 +222,27 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
   }
 }
 
-export const slidingLog: AlgorithmDefinition<SlidingLogParams> = {
+export const slidingLog: AlgorithmDefinition<SlidingLogParams, SlidingLogPolicy> = {
   tag: 'l2',
-  compile: (what, { limit, window }) => ({
-    params: { limit: checkInteger(`${what}.limit`, limit, 1, 1e6), window },
-    shape: toText(window),
-    life: window,
-  }),
+  names: { 'sliding-log': ['window'] },
+  holdsSlots: false,
+  compile(what, { limit: given, window: span }) {
+    const window = toMilliseconds(`${what}.window`, span);
+    const limit = checkInteger(`${what}.limit`, given, 1, 1e6);
+    return {
+      params: { limit, window },
+      window,
+      shape: toText(window),
+      life: window,
+      traits: {
+        capacity: limit,
+        drains: false,
+        paceMs: undefined,
+        slices: 'any-time',
+        unit: undefined,
+        nextUnitMs: (remaining, resetMs) => (remaining === 0 ? resetMs : 0),
+      },
+    };
+  },
   createColumn: (slots) => new SlidingLogColumn(slots),
 };

@@ -1,4 +1,4 @@
-import { toText } from '../duration.js';
+import { toMilliseconds, toText, type Duration } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import { checkInteger } from '../validate.js';
 import {
@@ -7,8 +7,17 @@ import {
   type AlgorithmDefinition,
   type Compiled,
   type Given,
+  type PolicyBase,
   type Returned,
 } from './algorithm.js';
+
+/** The default: at most `limit` units in any window, in constant space, by counting `segments` sub-windows. */
+export interface SlidingWindowPolicy extends PolicyBase {
+  algorithm?: 'sliding-window';
+  window: Duration;
+  /** Sub-windows: 1 to 100, default 10. More frees units sooner (a unit is held at most window/segments too long). */
+  segments?: number;
+}
 
 type SlidingWindowParams = {
   readonly limit: number;
@@ -256,7 +265,8 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
 
 /** Segments are rounded up to whole milliseconds: the window is never shorter than was asked for. */
 function compile(what: string, given: Given): Compiled<SlidingWindowParams> {
-  const { limit, window } = given;
+  const { limit } = given;
+  const window = toMilliseconds(`${what}.window`, given.window);
   const asked = given.segments === undefined ? 10 : checkInteger(`${what}.segments`, given.segments, 1, 100);
   const segment = Math.ceil(window / asked);
   if (segment >= 2 ** 32) {
@@ -269,13 +279,24 @@ function compile(what: string, given: Given): Compiled<SlidingWindowParams> {
   const segments = Math.ceil(window / segment);
   return {
     params: { limit, segment, segments },
+    window,
     shape: `${toText(segment)}x${segments}`,
     life: (segments + 1) * segment,
+    traits: {
+      capacity: limit,
+      drains: false,
+      paceMs: undefined,
+      slices: 'any-time',
+      unit: undefined,
+      nextUnitMs: (remaining, resetMs) => (remaining === 0 ? resetMs : 0),
+    },
   };
 }
 
-export const slidingWindow: AlgorithmDefinition<SlidingWindowParams> = {
+export const slidingWindow: AlgorithmDefinition<SlidingWindowParams, SlidingWindowPolicy> = {
   tag: 's2',
+  names: { 'sliding-window': ['window', 'segments'] },
+  holdsSlots: false,
   compile,
   createColumn: (slots, { segments }) => new SlidingWindowColumn(slots, segments),
 };

@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { DeniedKeys } from './denied-keys.js';
 import type { PolicySet, Query, Reply, Subject } from './store.js';
+import { NEVER, waitOf } from './verdicts.js';
 
 /** Denials that are remembered, and changes, each per limiter name. */
 const MOST = 10_000;
@@ -143,11 +144,11 @@ function denialOf({ policies, ban }: PolicySet, reply: Reply): number {
   if (reply.ban !== 0) return Math.abs(reply.ban);
   let longest = 0;
   for (let i = 0; i < policies.length; i++) {
-    const wait = reply.verdicts[3 * i]!;
+    const wait = waitOf(reply.verdicts, i);
     // A slot may be released at any moment.
-    if (policies[i]!.kernel === 'concurrency') return 0;
+    if (policies[i]!.traits.holdsSlots) return 0;
     if (policies[i]!.shadow) continue;
-    if (wait === -1) longest = Infinity;
+    if (wait === NEVER) longest = Infinity;
     else if (wait > longest) longest = wait;
   }
   // Denials that count towards a ban are counted by the store.
