@@ -27,6 +27,9 @@ export interface Returned {
   readonly shift: number;
 }
 
+/** A slot's state as it is kept outside of a column: whole numbers from 0 on, and names of leases. */
+export type Saved = readonly (number | string)[];
+
 /**
  * The state of one policy for every key of the memory store: a structure of arrays, a slot a key. Its methods are the
  * functions of the Lua page beside it, with the same names in the same order. Slot 0 is never written: looking at it
@@ -60,6 +63,11 @@ export abstract class Column<P = Params> {
   /** Copies a slot's state from a column that this one is a sibling of, or from another of its own slots. */
   abstract take(from: Column<P>, theirs: number, ours: number): void;
 
+  /** A slot's state. What it says of a slot without state does not matter. */
+  abstract save(slot: number): Saved;
+  /** Puts a saved state into an empty slot. What cannot be a state leaves the slot empty. */
+  abstract load(slot: number, saved: Saved): void;
+
   /** Reads something of a slot's state, whatever: then it is at hand, or on its way, when it is looked at. */
   fetch(_slot: number): number {
     return 0;
@@ -89,6 +97,14 @@ export abstract class PairColumn<P = Params> extends Column<P> {
   take(from: PairColumn<P>, theirs: number, ours: number): void {
     this.state[2 * ours] = from.state[2 * theirs]!;
     this.state[2 * ours + 1] = from.state[2 * theirs + 1]!;
+  }
+
+  save(slot: number): Saved {
+    return [this.state[2 * slot]!, this.state[2 * slot + 1]!];
+  }
+
+  load(slot: number, saved: Saved): void {
+    if (saved.length === 2 && areNumbers(saved)) this.state.set(saved, 2 * slot);
   }
 
   override fetch(slot: number): number {
@@ -166,6 +182,11 @@ export type AlgorithmDefinition<
     | { readonly holdsSlots: false; createColumn(slots: number, p: P): Column<P> }
     | { readonly holdsSlots: true; createColumn(slots: number, p: P): SlotColumn<P> }
   );
+
+/** Whether a saved state has no names. */
+export function areNumbers(saved: Saved): saved is readonly number[] {
+  return saved.every((value) => typeof value === 'number');
+}
 
 /** Units that a state counts at most: charges that are added to it stay exact integers. */
 export const MOST_COUNTED = 2 ** 52;

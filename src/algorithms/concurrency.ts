@@ -1,6 +1,6 @@
 import { toMilliseconds, toText, type Duration } from '../duration.js';
 import { checkInteger } from '../validate.js';
-import { SlotColumn, type AlgorithmDefinition, type PolicyBase } from './algorithm.js';
+import { SlotColumn, type AlgorithmDefinition, type PolicyBase, type Saved } from './algorithm.js';
 
 /** At most `limit` units at a time, each held until it is released or its lease ends. `limit` up to 100,000. */
 export interface ConcurrencyPolicy extends PolicyBase {
@@ -132,6 +132,24 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
 
   clear(slot: number): void {
     this.#leases[slot] = undefined;
+  }
+
+  /** The leases in the order of their ends, each as its name, its units and its end. */
+  save(slot: number): Saved {
+    const saved: (number | string)[] = [];
+    for (let each = this.#leases[slot]?.first; each; each = each.after)
+      saved.push(each.id, each.units, each.stop);
+    return saved;
+  }
+
+  load(slot: number, saved: Saved): void {
+    const leases = new Leases();
+    for (let i = 0; i < saved.length; i += 3) {
+      const [id, units, stop] = saved.slice(i, i + 3);
+      if (typeof id !== 'string' || typeof units !== 'number' || typeof stop !== 'number') return;
+      leases.add(id, units, stop);
+    }
+    this.#leases[slot] = leases;
   }
 
   sibling(slots: number): ConcurrencyColumn {

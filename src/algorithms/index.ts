@@ -5,7 +5,7 @@ import { gcra, type LeakyBucketPolicy, type TokenBucketPolicy } from './gcra.js'
 import { slidingLog, type SlidingLogPolicy } from './sliding-log.js';
 import { slidingWindow, type SlidingWindowPolicy } from './sliding-window.js';
 
-export { Column, SlotColumn, type Params, type Traits } from './algorithm.js';
+export { Column, SlotColumn, type Params, type Saved, type Traits } from './algorithm.js';
 export type {
   ConcurrencyPolicy,
   FixedWindowPolicy,

@@ -1,6 +1,13 @@
 import { toMilliseconds, toText, type Duration } from '../duration.js';
 import { checkInteger } from '../validate.js';
-import { Column, type AlgorithmDefinition, type PolicyBase, type Returned } from './algorithm.js';
+import {
+  areNumbers,
+  Column,
+  type AlgorithmDefinition,
+  type PolicyBase,
+  type Returned,
+  type Saved,
+} from './algorithm.js';
 
 /** At most `limit` units in any window, exactly, by remembering each admission (8 bytes for those of one millisecond). `limit` up to 1,000,000. */
 export interface SlidingLogPolicy extends PolicyBase {
@@ -211,6 +218,34 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
 
   clear(slot: number): void {
     this.#logs[slot] = undefined;
+  }
+
+  /** The log's end; then its runs, each as the time since the one before it, and its units. */
+  save(slot: number): Saved {
+    const log = this.#logs[slot];
+    if (!log) return [];
+    const saved = [log.stop];
+    let time = 0;
+    let end = log.before;
+    for (let i = 0; i < log.runs; i++) {
+      const at = (log.head + i) % log.times.length;
+      saved.push(log.times[at]! - time, log.ends[at]! - end);
+      time = log.times[at]!;
+      end = log.ends[at]!;
+    }
+    return saved;
+  }
+
+  load(slot: number, saved: Saved): void {
+    const runs = (saved.length - 1) / 2;
+    if (!(runs >= 1 && Number.isInteger(runs)) || !areNumbers(saved)) return;
+    const times = new Float64Array(runs);
+    const ends = new Float64Array(runs);
+    for (let i = 0; i < runs; i++) {
+      times[i] = (i === 0 ? 0 : times[i - 1]!) + saved[1 + 2 * i]!;
+      ends[i] = (i === 0 ? 0 : ends[i - 1]!) + saved[2 + 2 * i]!;
+    }
+    this.#logs[slot] = { times, ends, head: 0, runs, before: 0, stop: saved[0]! };
   }
 
   sibling(slots: number): SlidingLogColumn {

@@ -2,6 +2,7 @@ import { toMilliseconds, toText, type Duration } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import { checkInteger } from '../validate.js';
 import {
+  areNumbers,
   Column,
   MOST_COUNTED,
   type AlgorithmDefinition,
@@ -9,6 +10,7 @@ import {
   type Given,
   type PolicyBase,
   type Returned,
+  type Saved,
 } from './algorithm.js';
 
 /** The default: at most `limit` units in any window, in constant space, by counting `segments` sub-windows. */
@@ -256,6 +258,20 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     const at = from.#countsAt(theirs);
     const to = this.#countsAt(ours);
     for (let i = 0; i <= this.#segments; i++) this.#counts[to + i] = from.#counts[at + i]!;
+  }
+
+  save(slot: number): Saved {
+    const at = this.#countsAt(slot);
+    return [this.until(slot), ...this.#counts.subarray(at, at + 1 + this.#segments)];
+  }
+
+  load(slot: number, saved: Saved): void {
+    if (saved.length !== 2 + this.#segments || !areNumbers(saved)) return;
+    const [stop, total, ...older] = saved as readonly [number, number, ...number[]];
+    if (older.reduce((sum, count) => sum + count, 0) > total) return;
+    this.#fit(total);
+    this.#counts.set([total, ...older], this.#countsAt(slot));
+    this.#stops[this.#stopAt(slot)] = stop;
   }
 
   override fetch(slot: number): number {

@@ -1,6 +1,6 @@
 import type { BanColumn } from '../algorithms/ban.js';
 import { SlotColumn, type Column } from '../algorithms/index.js';
-import type { Returns } from './returns.js';
+import type { Histories } from './returns.js';
 import type { Change, ChangeReply, LeaseChange, PolicySet, Query, Reply, Subject } from './store.js';
 import { addVerdict, admits, soleVerdict } from './verdicts.js';
 
@@ -15,7 +15,7 @@ export interface Place {
   /** Where in the columns, and in `bans`, the key is; 0 as long as it has no state. */
   readonly slot: number;
   /** What was reset or given back, by policy and key. */
-  readonly returns: Returns;
+  readonly returns: Histories;
   /** Makes room for a key without state: `slot` stays 0 if there is none. `byHand`: for a ban by hand, which always finds room. */
   create(now: number, byHand: boolean): void;
   /** Whether `create` would find no room. */
@@ -69,15 +69,16 @@ export function adjust(place: Place, change: Change, now: number, step: number):
   const done = columns.map((column, i) => {
     const { id, life, params, traits } = set.policies[i]!;
     const of = units[i]! < 0 ? charged : undefined;
-    if (slot === 0 || units[i] === 0 || (of && returns.isReset(id, key, of.step))) {
+    const history = of && returns.find(id, key);
+    if (slot === 0 || units[i] === 0 || (of && history?.isReset(of.step))) {
       column.look(slot, params, 0, now, false);
       return 0;
     }
-    const shift = of ? returns.shift(id, key, of.step) : 0;
+    const shift = of && history ? history.shift(of.step) : 0;
     const returned = of && { mark: of.marks[i]!, at: Math.floor(of.step / 1000), shift };
     const amount = column.adjust(slot, params, units[i]!, now, returned);
     if (of && traits.drains && amount > 0)
-      returns.note(id, key, { from: of.step, to: step, amount }, now, life);
+      returns.open(id, key, now, life).note({ from: of.step, to: step, amount });
     return units[i]! > 0 ? amount : 0;
   });
   if (slot !== 0) place.deny(deniedUntil(columns, set, now));
@@ -102,7 +103,7 @@ export function lease(place: Place, { set, lease, action }: LeaseChange, now: nu
 /** What a store does for `reset`. */
 export function reset(place: Place, { set, key }: Subject, now: number, step: number): void {
   const { columns, slot, returns } = place;
-  for (const { id, life } of set.policies) returns.reset(id, key, step, now, life);
+  for (const { id, life } of set.policies) returns.open(id, key, now, life).reset(step);
   if (slot !== 0) for (const column of columns) column.clear(slot);
 }
 
