@@ -1,6 +1,7 @@
 import { Charge, type Account } from './charge.js';
 import type { CompiledPolicy } from './policy.js';
-import { NEVER, type PolicySet, type Query, type Reply } from './stores/store.js';
+import type { PolicySet, Query, Reply } from './stores/store.js';
+import { admits, countOf, NEVER, remainingOf, resetOf, waitOf, type Verdicts } from './stores/verdicts.js';
 import { checkCost } from './validate.js';
 
 /** What decides in place of the policies. */
@@ -222,24 +223,24 @@ export function conclude(
   });
 }
 
-function verdictsOf(policies: readonly CompiledPolicy[], verdicts: readonly number[]): Verdict[] {
+function verdictsOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): Verdict[] {
   // An array literal has just the room it needs, and most limiters have one policy.
   return policies.length === 1 && verdicts.length > 0
     ? [verdictOf(policies[0]!, verdicts, 0)]
-    : policies.slice(0, verdicts.length / 3).map((policy, i) => verdictOf(policy, verdicts, i));
+    : policies.slice(0, countOf(verdicts)).map((policy, i) => verdictOf(policy, verdicts, i));
 }
 
 /** The i-th verdict of a reply. */
-function verdictOf({ name, limit }: CompiledPolicy, verdicts: readonly number[], i: number): Verdict {
-  const wait = verdicts[3 * i]!;
-  const allowed = wait === 0 || wait < NEVER;
+function verdictOf({ name, limit }: CompiledPolicy, verdicts: Verdicts, i: number): Verdict {
+  const wait = waitOf(verdicts, i);
+  const allowed = admits(wait);
   return {
     name,
     allowed,
     limit,
-    remaining: verdicts[3 * i + 1]!,
+    remaining: remainingOf(verdicts, i),
     retryAfterMs: allowed ? 0 : wait === NEVER ? undefined : wait,
-    resetAfterMs: verdicts[3 * i + 2]!,
+    resetAfterMs: resetOf(verdicts, i),
   };
 }
 
@@ -270,10 +271,10 @@ function reasonOf(denial: Verdict): Reason {
 }
 
 /** The longest that a policy holds the request. */
-function delayOf(policies: readonly CompiledPolicy[], verdicts: readonly number[]): number {
+function delayOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): number {
   let delay = 0;
-  for (let i = 0; 3 * i < verdicts.length; i++) {
-    if (!policies[i]!.shadow) delay = Math.max(delay, NEVER - verdicts[3 * i]!);
+  for (let i = 0; i < countOf(verdicts); i++) {
+    if (!policies[i]!.shadow) delay = Math.max(delay, NEVER - waitOf(verdicts, i));
   }
   return delay;
 }

@@ -12,22 +12,24 @@ export { consumeAll, type Dimension, type JointDecision } from './all.js';
 export { memoryStore, type MemoryStoreOptions } from './stores/memory.js';
 export { HeadgateError, type ErrorCode } from './errors.js';
 export type { Decision, Reason, Verdict } from './decision.js';
-export type { Kernel, Params } from './algorithms/index.js';
 export type { FailureOptions } from './stores/failure.js';
 export type { Health } from './stores/breaker.js';
 export type { Duration } from './duration.js';
 export type { BanOptions, CompiledBan } from './ban.js';
+export type { CompiledPolicy } from './policy.js';
 export type {
   Algorithm,
-  CompiledPolicy,
   ConcurrencyPolicy,
   FixedWindowPolicy,
+  Kernel,
   LeakyBucketPolicy,
+  Params,
   Policy,
   SlidingLogPolicy,
   SlidingWindowPolicy,
   TokenBucketPolicy,
-} from './policy.js';
+  Traits,
+} from './algorithms/index.js';
 export type {
   Clock,
   Query,

@@ -22,7 +22,7 @@ import {
   type Subject,
 } from './stores/store.js';
 import { realTiming } from './timing.js';
-import { capacityOf, deniedError, fullError, WaitingRoom } from './wait.js';
+import { deniedError, fullError, WaitingRoom } from './wait.js';
 import {
   checkBoolean,
   checkCost,
@@ -307,7 +307,7 @@ export class Limiter {
     this.#subject(key);
     const cost = checkCost(options.cost === undefined ? 1 : options.cost);
     const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
-    if (this.set.policies.some((policy) => !policy.shadow && cost > capacityOf(policy))) {
+    if (this.set.policies.some(({ shadow, traits }) => !shadow && cost > traits.capacity)) {
       const decision = await this.#ask(key, cost, this.#patientSet, false);
       if (!decision.allowed) throw deniedError(decision);
       return decision;
@@ -323,7 +323,7 @@ export class Limiter {
    * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no concurrency policy; else as `consume`
    */
   async acquire(key: string, options?: ConsumeOptions): Promise<Decision> {
-    if (!this.set.policies.some(({ kernel }) => kernel === 'concurrency')) {
+    if (!holdsSlots(this.set)) {
       throw invalidOption(
         'algorithm',
         undefined,
@@ -484,7 +484,7 @@ export class Limiter {
 
 /** Whether a policy of the set is one of slots. */
 function holdsSlots({ policies }: PolicySet): boolean {
-  for (let i = 0; i < policies.length; i++) if (policies[i]!.kernel === 'concurrency') return true;
+  for (let i = 0; i < policies.length; i++) if (policies[i]!.traits.holdsSlots) return true;
   return false;
 }
 

@@ -1,80 +1,16 @@
-import { algorithms, type Params, type Kernel } from './algorithms/index.js';
-import { toMilliseconds, type Duration } from './duration.js';
+import {
+  algorithms,
+  DEFAULT_ALGORITHM,
+  type Algorithm,
+  type Kernel,
+  type Params,
+  type Policy,
+  type Traits,
+} from './algorithms/index.js';
 import { invalidOption } from './errors.js';
 import { checkBoolean, checkChoice, checkInteger, checkShape, MAX_UNITS } from './validate.js';
 
-interface PolicyBase {
-  /** Unique in its limiter: 1 to 64 printable ASCII characters (RFC 9651 string). Default: `'default'` for a sole policy. */
-  name?: string;
-  /** Units per window: a whole number of at least 1. */
-  limit: number;
-  /** Evaluate and report, never deny. Default `false`. */
-  shadow?: boolean;
-}
-
-interface QuotaBase extends PolicyBase {
-  /**
-   * What is charged. `'admitted'` (default): requests that all policies admit. `'attempts'`: also requests that another policy denies, of
-   * this limiter or of one that is stacked behind it. What this policy itself denies is never charged to it.
-   */
-  count?: 'admitted' | 'attempts';
-}
-
-/** At most `limit` units in a window that starts at a key's first request. Worst case in any window: 2 x limit. */
-export interface FixedWindowPolicy extends QuotaBase {
-  algorithm: 'fixed-window';
-  window: Duration;
-}
-
-/** The default: at most `limit` units in any window, in constant space, by counting `segments` sub-windows. */
-export interface SlidingWindowPolicy extends QuotaBase {
-  algorithm?: 'sliding-window';
-  window: Duration;
-  /** Sub-windows: 1 to 100, default 10. More frees units sooner (a unit is held at most window/segments too long). */
-  segments?: number;
-}
-
-/** At most `limit` units in any window, exactly, by remembering each admission (8 bytes for those of one millisecond). `limit` up to 1,000,000. */
-export interface SlidingLogPolicy extends QuotaBase {
-  algorithm: 'sliding-log';
-  window: Duration;
-}
-
-/** The GCRA kernel under its common names: `limit` per `window`, spread evenly, with `burst` at once. */
-export interface TokenBucketPolicy extends QuotaBase {
-  algorithm: 'token-bucket' | 'gcra';
-  window: Duration;
-  /** The most units that can be spent at once. Default `limit`. redis-cell calls it `max_burst + 1`. */
-  burst?: number;
-}
-
-/** A leaky bucket: as a meter it is the token bucket; with `maxDelay` it holds requests for their turn. */
-export interface LeakyBucketPolicy extends QuotaBase {
-  algorithm: 'leaky-bucket';
-  window: Duration;
-  /** The most units that can be spent at once. Default `limit`. */
-  burst?: number;
-  /** Hold a request up to this long for its turn instead of denying it. Default 0: a meter. */
-  maxDelay?: Duration;
-}
-
-/** At most `limit` units at a time, each held until it is released or its lease ends. `limit` up to 100,000. */
-export interface ConcurrencyPolicy extends PolicyBase {
-  algorithm: 'concurrency';
-  /** A slot that is not given back is free again after this long. */
-  lease: Duration;
-}
-
-/** One named quota: plain data, so that it can come from JSON. */
-export type Policy =
-  | FixedWindowPolicy
-  | SlidingWindowPolicy
-  | SlidingLogPolicy
-  | TokenBucketPolicy
-  | LeakyBucketPolicy
-  | ConcurrencyPolicy;
-
-export type Algorithm = NonNullable<Policy['algorithm']>;
+export type { Algorithm, Policy } from './algorithms/index.js';
 
 /** A validated policy, divided and rounded once, so that memory and Redis receive the same integers. */
 export interface CompiledPolicy {
@@ -86,6 +22,8 @@ export interface CompiledPolicy {
   readonly shadow: boolean;
   /** Whether it is also charged for what another policy denies. */
   readonly attempts: boolean;
+  /** What there is to know of its algorithm. */
+  readonly traits: Traits;
   /** Which of the algorithms' pages evaluates it. */
   readonly kernel: Kernel;
   /** The kernel's integers, in the order in which its Lua page reads them. */
@@ -101,24 +39,21 @@ export interface CompiledPolicy {
   readonly source: Policy;
 }
 
-const WINDOWED = ['name', 'algorithm', 'limit', 'window', 'shadow', 'count'];
-const BUCKET = [...WINDOWED, 'burst'];
+/** The fields of all policies; each algorithm's page names its own. */
+const COMMON = ['name', 'algorithm', 'shadow', 'limit'];
 
-/** Which fields each algorithm takes, and the kernel that evaluates it. */
-const KINDS: Readonly<Record<Algorithm, { kernel: Kernel; fields: readonly string[] }>> = {
-  'sliding-window': { kernel: 'sliding-window', fields: [...WINDOWED, 'segments'] },
-  'fixed-window': { kernel: 'fixed-window', fields: WINDOWED },
-  'sliding-log': { kernel: 'sliding-log', fields: WINDOWED },
-  'token-bucket': { kernel: 'gcra', fields: BUCKET },
-  'leaky-bucket': { kernel: 'gcra', fields: [...BUCKET, 'maxDelay'] },
-  gcra: { kernel: 'gcra', fields: BUCKET },
-  concurrency: { kernel: 'concurrency', fields: ['name', 'algorithm', 'limit', 'lease', 'shadow'] },
-};
+/** By the name that policies have for an algorithm: its kernel, and the fields that a policy can have. */
+const KINDS = new Map<string, { kernel: Kernel; fields: readonly string[] }>();
+for (const kernel of Object.keys(algorithms) as Kernel[]) {
+  const { names, holdsSlots } = algorithms[kernel];
+  const common = holdsSlots ? COMMON : [...COMMON, 'count'];
+  for (const [name, own] of Object.entries(names)) KINDS.set(name, { kernel, fields: [...common, ...own] });
+}
 
-export const ALGORITHMS = Object.keys(KINDS) as readonly Algorithm[];
+export const ALGORITHMS = [...KINDS.keys()] as readonly Algorithm[];
 
 /** Every field that a policy of some algorithm can have; an adapter's inline policy is picked out of its options by these. */
-export const POLICY_FIELDS = [...new Set(Object.values(KINDS).flatMap(({ fields }) => fields))];
+export const POLICY_FIELDS = [...new Set([...KINDS.values()].flatMap(({ fields }) => fields))];
 
 const NAME = /^[\x20-\x7e]{1,64}$/;
 
@@ -131,12 +66,9 @@ function checkName(option: string, name: unknown): string {
 }
 
 /** Whether a policy counts attempts. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-function checkCount(
-  what: string,
-  { count = 'admitted', maxDelay }: Readonly<Record<string, unknown>>,
-): boolean {
-  const attempts = checkChoice(`${what}.count`, count, ['admitted', 'attempts']) === 'attempts';
-  if (attempts && maxDelay !== undefined) {
+function checkCount(what: string, count: unknown, paces: boolean): boolean {
+  const attempts = checkChoice(`${what}.count`, count ?? 'admitted', ['admitted', 'attempts']) === 'attempts';
+  if (attempts && paces) {
     const fix = 'A denied request has no turn to wait for: leave out `maxDelay`, or `count`.';
     throw invalidOption(`${what}.count`, count, fix);
   }
@@ -147,16 +79,13 @@ function checkCount(
 function compilePolicy(what: string, policy: Policy, fallbackName: string): CompiledPolicy {
   const named = (policy as Partial<Policy> | null)?.algorithm;
   const algorithm =
-    named === undefined ? 'sliding-window' : checkChoice(`${what}.algorithm`, named, ALGORITHMS);
-  const { kernel, fields } = KINDS[algorithm];
+    named === undefined ? DEFAULT_ALGORITHM : checkChoice(`${what}.algorithm`, named, ALGORITHMS);
+  const { kernel, fields } = KINDS.get(algorithm)!;
   checkShape(what, policy, fields);
-  const given: Readonly<Record<string, unknown>> = { ...policy };
-  const limit = checkInteger(`${what}.limit`, given.limit, 1, MAX_UNITS);
-  const span = kernel === 'concurrency' ? 'lease' : 'window';
-  const window = toMilliseconds(`${what}.${span}`, given[span]);
+  const limit = checkInteger(`${what}.limit`, policy.limit, 1, MAX_UNITS);
   const name = policy.name === undefined ? fallbackName : checkName(`${what}.name`, policy.name);
   const definition = algorithms[kernel];
-  const { params, shape, life } = definition.compile(what, { ...given, limit, window });
+  const { params, window, shape, life, traits } = definition.compile(what, { ...policy, limit });
   const layout = `${definition.tag}@${shape}`;
   return Object.freeze({
     name,
@@ -164,7 +93,8 @@ function compilePolicy(what: string, policy: Policy, fallbackName: string): Comp
     limit,
     window,
     shadow: checkBoolean(`${what}.shadow`, policy.shadow, false),
-    attempts: checkCount(what, given),
+    attempts: checkCount(what, 'count' in policy ? policy.count : undefined, traits.paceMs !== undefined),
+    traits: Object.freeze({ holdsSlots: definition.holdsSlots, ...traits }),
     kernel,
     params: Object.freeze(params),
     id: name === 'default' ? layout : `${layout}:${name}`,

@@ -170,8 +170,6 @@ export class HoldQueue {
 /** The time in which one unit leaks, ms. If several policies hold requests, it is the fastest one's: then nobody moves up too far. */
 export function unitTime(policies: readonly CompiledPolicy[]): number {
   let least = Infinity;
-  for (const { kernel, params } of policies) {
-    if (kernel === 'gcra' && params.patience! > 0) least = Math.min(least, params.increment! / params.scale!);
-  }
+  for (const { traits } of policies) least = Math.min(least, traits.paceMs ?? Infinity);
   return least;
 }

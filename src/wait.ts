@@ -2,7 +2,6 @@ import type { Decision } from './decision.js';
 import { HeadgateError, show } from './errors.js';
 import { Line, Lines } from './lines.js';
 import type { Link } from './list.js';
-import type { CompiledPolicy } from './policy.js';
 import type { MaybePromise } from './stores/store.js';
 import type { Timing } from './timing.js';
 
@@ -210,18 +209,13 @@ function delays(decision: Decision, poll: number): { known: number | undefined; 
   let known = 0;
   let slots = false;
   decision.policies.forEach(({ allowed, retryAfterMs = 0 }, i) => {
-    const { kernel, shadow } = policies[i]!;
+    const { traits, shadow } = policies[i]!;
     if (allowed || shadow) return;
-    if (kernel === 'concurrency') slots = true;
+    if (traits.holdsSlots) slots = true;
     else known = Math.max(known, retryAfterMs);
   });
   if (reason === 'banned') known = decision.retryAfterMs;
   return { known, sleep: Math.max(known, slots ? Math.min(poll, decision.retryAfterMs) : 0, 1) };
-}
-
-/** The most that a policy can ever admit at once. */
-export function capacityOf({ kernel, limit, params }: CompiledPolicy): number {
-  return kernel === 'gcra' ? params.capacity! / params.increment! : limit;
 }
 
 function late(key: string, decision: Decision | undefined): HeadgateError {

@@ -1,4 +1,4 @@
-// Law 4. Memory, Redis and Valkey give the same decision, verdict for verdict, on the same trace.
+// Law 4. Memory, a store that keeps bytes, Redis and Valkey give the same decision, verdict for verdict, on the same trace.
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { BanOptions, Policy, Query, Reply, Store } from 'headgate';
@@ -6,7 +6,7 @@ import { compileBan } from '../src/ban.js';
 import { compilePolicies } from '../src/policy.js';
 import { algorithms, policyOf } from './support/policies.js';
 import { runs } from './support/random.js';
-import { memory, redis, TestClock, valkey } from './support/stores.js';
+import { map, memory, redis, TestClock, valkey } from './support/stores.js';
 import { regressions } from './vectors/regressions.js';
 
 type Action =
@@ -162,9 +162,10 @@ async function play(
 }
 
 async function expectIdentity(trace: Trace): Promise<void> {
-  const [inMemory, onRedis, onValkey] = await Promise.all(
-    [memory, redis, valkey].map((create) => play(create, trace)),
+  const [inMemory, inBytes, onRedis, onValkey] = await Promise.all(
+    [memory, map, redis, valkey].map((create) => play(create, trace)),
   );
+  expect(inBytes, 'a Map of bytes').to.deep.equal(inMemory);
   expect(onRedis, 'Redis').to.deep.equal(inMemory);
   expect(onValkey, 'Valkey').to.deep.equal(inMemory);
 }
@@ -215,6 +216,7 @@ describe('law 4, identity', function () {
             return (await Promise.all(replies)).map(({ ban: banned, verdicts }) => [banned, ...verdicts]);
           };
           const expected = await ask(memory(clock.read));
+          expect(await ask(map(clock.read)), 'a Map of bytes').to.deep.equal(expected);
           expect(await ask(redis(clock.read)), 'Redis').to.deep.equal(expected);
           expect(await ask(valkey(clock.read)), 'Valkey').to.deep.equal(expected);
         },

@@ -7,9 +7,10 @@ import { memoryStore, type Clock, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { describeStore } from './conformance/store.js';
 import { servers } from './support/shared-servers.js';
-import { freshPrefix, memory } from './support/stores.js';
+import { freshPrefix, map, memory } from './support/stores.js';
 
 describeStore('memory', memory);
+describeStore('a Map of bytes', map);
 
 /** One that answers later, by wrapping another. */
 function later(clock: Clock): Store {

@@ -1,10 +1,28 @@
 /** Integers that an algorithm's Lua page and TypeScript page both receive, in the order in which Lua reads them. */
 export type Params = Readonly<Record<string, number>>;
 
-/** A policy's fields when an algorithm compiles them: `limit` and `window` are validated, the rest is as the user wrote it. */
+/** The fields that policies of all algorithms have. */
+export interface PolicyBase {
+  /** Unique in its limiter: 1 to 64 printable ASCII characters (RFC 9651 string). Default: `'default'` for a sole policy. */
+  name?: string;
+  /** Units per window: a whole number of at least 1. */
+  limit: number;
+  /** Evaluate and report, never deny. Default `false`. */
+  shadow?: boolean;
+}
+
+/** The fields that policies of all algorithms have that count what passes, and not what is held. */
+export interface QuotaPolicy extends PolicyBase {
+  /**
+   * What is charged. `'admitted'` (default): requests that all policies admit. `'attempts'`: also requests that another policy denies, of
+   * this limiter or of one that is stacked behind it. What this policy itself denies is never charged to it.
+   */
+  count?: 'admitted' | 'attempts';
+}
+
+/** A policy's fields when an algorithm compiles them: `limit` is validated, the rest is as the user wrote it. */
 export interface Given {
   readonly limit: number;
-  readonly window: number;
   readonly [field: string]: unknown;
 }
 
@@ -18,6 +36,9 @@ export interface Returned {
   readonly shift: number;
 }
 
+/** A slot's state as it is kept outside of a column: whole numbers from 0 on, and names of leases. */
+export type Saved = readonly (number | string)[];
+
 /**
  * The state of one policy for every key of the memory store: a structure of arrays, a slot a key. Its methods are the
  * functions of the Lua page beside it, with the same names in the same order. Slot 0 is never written: looking at it
@@ -30,8 +51,6 @@ export abstract class Column<P = Params> {
   wait = 0;
   remaining = 0;
   reset = 0;
-  /** Whether charges leave one after the other, so that giving one back moves those behind it. */
-  readonly drains: boolean = false;
 
   /** Evaluates `cost`; writes nothing, except that state which a clock that went back made impossible heals if `writable`. */
   abstract look(slot: number, p: P, cost: number, now: number, writable: boolean): void;
@@ -52,6 +71,11 @@ export abstract class Column<P = Params> {
   abstract sibling(slots: number): Column<P>;
   /** Copies a slot's state from a column that this one is a sibling of, or from another of its own slots. */
   abstract take(from: Column<P>, theirs: number, ours: number): void;
+
+  /** A slot's state. What it says of a slot without state does not matter. */
+  abstract save(slot: number): Saved;
+  /** Puts a saved state into an empty slot. What cannot be a state leaves the slot empty. */
+  abstract load(slot: number, saved: Saved): void;
 
   /** Reads something of a slot's state, whatever: then it is at hand, or on its way, when it is looked at. */
   fetch(_slot: number): number {
@@ -84,14 +108,57 @@ export abstract class PairColumn<P = Params> extends Column<P> {
     this.state[2 * ours + 1] = from.state[2 * theirs + 1]!;
   }
 
+  save(slot: number): Saved {
+    return [this.state[2 * slot]!, this.state[2 * slot + 1]!];
+  }
+
+  load(slot: number, saved: Saved): void {
+    if (saved.length === 2 && areNumbers(saved)) this.state.set(saved, 2 * slot);
+  }
+
   override fetch(slot: number): number {
     return this.state[2 * slot]!;
   }
 }
 
+/** The state of an algorithm whose units are slots: `commit` takes them by the name of a lease. */
+export abstract class SlotColumn<P = Params> extends Column<P> {
+  /** Gives back the slots of a lease; false if it has ended. */
+  abstract release(slot: number, p: P, lease: string, now: number): boolean;
+  /** Holds the slots of a lease for another full lease from now; false if it has ended. */
+  abstract renew(slot: number, p: P, lease: string, now: number): boolean;
+}
+
+/** What the rest of Headgate knows of a policy. Nothing else asks which algorithm a policy has. */
+export interface Traits {
+  /** Whether its units are slots, which are held until they are released or their lease ends. */
+  readonly holdsSlots: boolean;
+  /** The most units that can be admitted at once. */
+  readonly capacity: number;
+  /** Whether its charges leave one after the other, so that giving one back moves those behind it. */
+  readonly drains: boolean;
+  /** If it admits requests that must wait for their turn: the time between the turns of two units, ms. Otherwise undefined. */
+  readonly paceMs: number | undefined;
+  /**
+   * Whether units can be charged ahead and spent later (`redisStore({ lease })`): `'never'`; `'until-reset'`, as its window ends all at
+   * once, after `resetAfter`; or at `'any-time'`.
+   */
+  readonly slices: 'never' | 'until-reset' | 'any-time';
+  /** What its units are called in header fields (`qu` of draft-11). Undefined: requests. */
+  readonly unit: string | undefined;
+  /**
+   * The time until there is one more unit, or a later moment if the state does not tell, ms. Undefined: nobody can know it.
+   *
+   * @param remaining and `resetMs`: of a verdict that admits
+   */
+  readonly nextUnitMs: ((remaining: number, resetMs: number) => number) | undefined;
+}
+
 /** What an algorithm makes of a policy. */
 export interface Compiled<P = Params> {
   readonly params: P;
+  /** The time that the limit is for, ms: a window, or a lease. */
+  readonly window: number;
   /**
    * What the state means nothing without: a window's length, a bucket's rate and burst. It is part of the key, so that policies which
    * read a state differently have each their own. The limit of a count is not: policies that differ in it alone share the count.
@@ -99,16 +166,35 @@ export interface Compiled<P = Params> {
   readonly shape: string;
   /** How long a charge counts at most, ms. */
   readonly life: number;
+  readonly traits: Omit<Traits, 'holdsSlots'>;
 }
 
-/** What `algorithms/index.ts` lists. */
-export interface AlgorithmDefinition<P = Params> {
+type Named = QuotaPolicy & { algorithm?: string };
+
+type OwnFields<Policy> = Policy extends Named ? Exclude<keyof Policy, keyof Named> & string : never;
+
+interface Definition<P, Policy extends Named> {
   /** Names the state's layout in keys and changes with it, so that versions never read each other's state. */
   readonly tag: string;
-  /** Divides and rounds a policy to integers. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+  /** What policies call the algorithm; for each name the fields that it takes, besides those of all policies. */
+  readonly names: Readonly<Record<NonNullable<Policy['algorithm']>, readonly OwnFields<Policy>[]>>;
+  /** Checks a policy's own fields, and divides and rounds them to integers. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
   compile(what: string, given: Given): Compiled<P>;
-  /** With room for slots 1 to `slots`, for the policies of one shape. */
-  createColumn(slots: number, p: P): Column<P>;
+}
+
+/** What `algorithms/index.ts` lists. A column has room for slots 1 to `slots`, for the policies of one shape. */
+export type AlgorithmDefinition<
+  P = Params,
+  Policy extends Named = Named & Readonly<Record<string, unknown>>,
+> = Definition<P, Policy> &
+  (
+    | { readonly holdsSlots: false; createColumn(slots: number, p: P): Column<P> }
+    | { readonly holdsSlots: true; createColumn(slots: number, p: P): SlotColumn<P> }
+  );
+
+/** Whether a saved state has no names. */
+export function areNumbers(saved: Saved): saved is readonly number[] {
+  return saved.every((value) => typeof value === 'number');
 }
 
 /** Units that a state counts at most: charges that are added to it stay exact integers. */

@@ -1,4 +1,7 @@
 import type { CompiledBan } from '../ban.js';
+import { areNumbers, type Saved } from './algorithm.js';
+
+type Six = readonly [number, number, number, number, number, number];
 
 interface BanState {
   denials: number;
@@ -85,6 +88,20 @@ export class BanColumn {
   until(slot: number, p: CompiledBan): number {
     const state = this.#states.get(slot);
     return state ? this.#stop(state, p) : 0;
+  }
+
+  /** As for columns; `[]` if a slot has no state. */
+  save(slot: number): Saved {
+    const state = this.#states.get(slot);
+    if (!state) return [];
+    const { denials, counted, banned, length, byHand, last } = state;
+    return [denials, counted, banned, length, byHand ? 1 : 0, last];
+  }
+
+  load(slot: number, saved: Saved): void {
+    if (saved.length !== 6 || !areNumbers(saved)) return;
+    const [denials, counted, banned, length, byHand, last] = saved as Six;
+    this.#states.set(slot, { denials, counted, banned, length, byHand: byHand === 1, last });
   }
 
   clear(slot: number): void {

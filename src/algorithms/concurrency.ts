@@ -1,6 +1,13 @@
-import { toText } from '../duration.js';
+import { toMilliseconds, toText, type Duration } from '../duration.js';
 import { checkInteger } from '../validate.js';
-import { Column, type AlgorithmDefinition } from './algorithm.js';
+import { SlotColumn, type AlgorithmDefinition, type PolicyBase, type Saved } from './algorithm.js';
+
+/** At most `limit` units at a time, each held until it is released or its lease ends. `limit` up to 100,000. */
+export interface ConcurrencyPolicy extends PolicyBase {
+  algorithm: 'concurrency';
+  /** A slot that is not given back is free again after this long. */
+  lease: Duration;
+}
 
 type ConcurrencyParams = {
   readonly limit: number;
@@ -43,7 +50,7 @@ class Leases {
 }
 
 /** Units held at a time, each until it is released or its lease ends. */
-export class ConcurrencyColumn extends Column<ConcurrencyParams> {
+class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
   readonly #leases: (Leases | undefined)[];
   /** What `#read` found: units that are held, and the end of the last lease; 0 if there is none. */
   #held = 0;
@@ -102,7 +109,6 @@ export class ConcurrencyColumn extends Column<ConcurrencyParams> {
     return 0;
   }
 
-  /** Gives back the slots of a lease; false if it has ended. */
   release(slot: number, p: ConcurrencyParams, id: string, now: number): boolean {
     const leases = this.#read(slot, p, now, true);
     const lease = leases?.byId.get(id);
@@ -111,7 +117,6 @@ export class ConcurrencyColumn extends Column<ConcurrencyParams> {
     return true;
   }
 
-  /** Holds the slots of a lease for another full lease from now; false if it has ended. */
   renew(slot: number, p: ConcurrencyParams, id: string, now: number): boolean {
     const leases = this.#read(slot, p, now, true);
     const lease = leases?.byId.get(id);
@@ -129,6 +134,24 @@ export class ConcurrencyColumn extends Column<ConcurrencyParams> {
     this.#leases[slot] = undefined;
   }
 
+  /** The leases in the order of their ends, each as its name, its units and its end. */
+  save(slot: number): Saved {
+    const saved: (number | string)[] = [];
+    for (let each = this.#leases[slot]?.first; each; each = each.after)
+      saved.push(each.id, each.units, each.stop);
+    return saved;
+  }
+
+  load(slot: number, saved: Saved): void {
+    const leases = new Leases();
+    for (let i = 0; i < saved.length; i += 3) {
+      const [id, units, stop] = saved.slice(i, i + 3);
+      if (typeof id !== 'string' || typeof units !== 'number' || typeof stop !== 'number') return;
+      leases.add(id, units, stop);
+    }
+    this.#leases[slot] = leases;
+  }
+
   sibling(slots: number): ConcurrencyColumn {
     return new ConcurrencyColumn(slots);
   }
@@ -138,12 +161,27 @@ export class ConcurrencyColumn extends Column<ConcurrencyParams> {
   }
 }
 
-export const concurrency: AlgorithmDefinition<ConcurrencyParams> = {
+export const concurrency: AlgorithmDefinition<ConcurrencyParams, ConcurrencyPolicy> = {
   tag: 'c2',
-  compile: (what, { limit, window }) => ({
-    params: { limit: checkInteger(`${what}.limit`, limit, 1, 1e5), lease: window },
-    shape: toText(window),
-    life: window,
-  }),
+  names: { concurrency: ['lease'] },
+  holdsSlots: true,
+  compile(what, { limit: given, lease: span }) {
+    const lease = toMilliseconds(`${what}.lease`, span);
+    const limit = checkInteger(`${what}.limit`, given, 1, 1e5);
+    return {
+      params: { limit, lease },
+      window: lease,
+      shape: toText(lease),
+      life: lease,
+      traits: {
+        capacity: limit,
+        drains: false,
+        paceMs: undefined,
+        slices: 'never',
+        unit: 'concurrent-requests',
+        nextUnitMs: undefined,
+      },
+    };
+  },
   createColumn: (slots) => new ConcurrencyColumn(slots),
 };

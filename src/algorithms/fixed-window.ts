@@ -1,5 +1,17 @@
-import { toText } from '../duration.js';
-import { MOST_COUNTED, PairColumn, type AlgorithmDefinition, type Returned } from './algorithm.js';
+import { toMilliseconds, toText, type Duration } from '../duration.js';
+import {
+  MOST_COUNTED,
+  PairColumn,
+  type AlgorithmDefinition,
+  type QuotaPolicy,
+  type Returned,
+} from './algorithm.js';
+
+/** At most `limit` units in a window that starts at a key's first request. Worst case in any window: 2 x limit. */
+export interface FixedWindowPolicy extends QuotaPolicy {
+  algorithm: 'fixed-window';
+  window: Duration;
+}
 
 type FixedWindowParams = {
   readonly limit: number;
@@ -64,12 +76,26 @@ class FixedWindowColumn extends PairColumn<FixedWindowParams> {
   }
 }
 
-export const fixedWindow: AlgorithmDefinition<FixedWindowParams> = {
+export const fixedWindow: AlgorithmDefinition<FixedWindowParams, FixedWindowPolicy> = {
   tag: 'f2',
-  compile: (_what, { limit, window }) => ({
-    params: { limit, window },
-    shape: toText(window),
-    life: window,
-  }),
+  names: { 'fixed-window': ['window'] },
+  holdsSlots: false,
+  compile(what, { limit, window: given }) {
+    const window = toMilliseconds(`${what}.window`, given);
+    return {
+      params: { limit, window },
+      window,
+      shape: toText(window),
+      life: window,
+      traits: {
+        capacity: limit,
+        drains: false,
+        paceMs: undefined,
+        slices: 'until-reset',
+        unit: undefined,
+        nextUnitMs: (_remaining, resetMs) => resetMs,
+      },
+    };
+  },
   createColumn: (slots) => new FixedWindowColumn(slots),
 };

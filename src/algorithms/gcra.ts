@@ -1,4 +1,4 @@
-import { toMilliseconds, toText } from '../duration.js';
+import { toMilliseconds, toText, type Duration } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import { checkInteger, MAX_UNITS } from '../validate.js';
 import {
@@ -6,8 +6,27 @@ import {
   type AlgorithmDefinition,
   type Compiled,
   type Given,
+  type QuotaPolicy,
   type Returned,
 } from './algorithm.js';
+
+/** The GCRA kernel under its common names: `limit` per `window`, spread evenly, with `burst` at once. */
+export interface TokenBucketPolicy extends QuotaPolicy {
+  algorithm: 'token-bucket' | 'gcra';
+  window: Duration;
+  /** The most units that can be spent at once. Default `limit`. redis-cell calls it `max_burst + 1`. */
+  burst?: number;
+}
+
+/** A leaky bucket: as a meter it is the token bucket; with `maxDelay` it holds requests for their turn. */
+export interface LeakyBucketPolicy extends QuotaPolicy {
+  algorithm: 'leaky-bucket';
+  window: Duration;
+  /** The most units that can be spent at once. Default `limit`. */
+  burst?: number;
+  /** Hold a request up to this long for its turn instead of denying it. Default 0: a meter. */
+  maxDelay?: Duration;
+}
 
 /** All but `scale` in ticks, of which there are `scale` in a millisecond. */
 type GcraParams = {
@@ -27,7 +46,6 @@ type GcraParams = {
  * many ticks. Worst case in any window: burst + limit.
  */
 class GcraColumn extends PairColumn<GcraParams> {
-  override readonly drains = true;
   #backlog = 0;
 
   #write(slot: number, p: GcraParams, now: number, backlog: number): number {
@@ -124,7 +142,8 @@ const MOST = 2 ** 51;
  * too few factors with its window) is rounded down, by less than 0.1 %: never more than was asked for.
  */
 function compile(what: string, given: Given): Compiled<GcraParams> {
-  const { limit, window } = given;
+  const { limit } = given;
+  const window = toMilliseconds(`${what}.window`, given.window);
   const burst = given.burst === undefined ? limit : checkInteger(`${what}.burst`, given.burst, 1, MAX_UNITS);
   const maxDelay = given.maxDelay === undefined ? 0 : toMilliseconds(`${what}.maxDelay`, given.maxDelay, 0);
   const exact = limit / divisor(limit, window);
@@ -145,13 +164,28 @@ function compile(what: string, given: Given): Compiled<GcraParams> {
   const ceiling = capacity + patience + window * scale - increment;
   return {
     params: { scale, increment, capacity, patience, ceiling },
+    window,
     shape: `${limit}/${toText(window)}+${burst}${maxDelay > 0 ? `~${toText(maxDelay)}` : ''}`,
     life: Math.ceil(ceiling / scale),
+    traits: {
+      capacity: burst,
+      drains: true,
+      paceMs: maxDelay > 0 ? increment / scale : undefined,
+      slices: maxDelay > 0 ? 'never' : 'any-time',
+      unit: undefined,
+      nextUnitMs: (remaining, resetMs) => resetMs - ((burst - remaining - 1) * window) / limit,
+    },
   };
 }
 
-export const gcra: AlgorithmDefinition<GcraParams> = {
+export const gcra: AlgorithmDefinition<GcraParams, TokenBucketPolicy | LeakyBucketPolicy> = {
   tag: 'g2',
+  names: {
+    'token-bucket': ['window', 'burst'],
+    'leaky-bucket': ['window', 'burst', 'maxDelay'],
+    gcra: ['window', 'burst'],
+  },
+  holdsSlots: false,
   compile,
   createColumn: (slots) => new GcraColumn(slots),
 };

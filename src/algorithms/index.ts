@@ -1,19 +1,43 @@
 import type { AlgorithmDefinition } from './algorithm.js';
-import { concurrency } from './concurrency.js';
-import { fixedWindow } from './fixed-window.js';
-import { gcra } from './gcra.js';
-import { slidingLog } from './sliding-log.js';
-import { slidingWindow } from './sliding-window.js';
+import { concurrency, type ConcurrencyPolicy } from './concurrency.js';
+import { fixedWindow, type FixedWindowPolicy } from './fixed-window.js';
+import { gcra, type LeakyBucketPolicy, type TokenBucketPolicy } from './gcra.js';
+import { slidingLog, type SlidingLogPolicy } from './sliding-log.js';
+import { slidingWindow, type SlidingWindowPolicy } from './sliding-window.js';
 
-export { Column, type Params } from './algorithm.js';
+export { Column, SlotColumn, type Params, type Saved, type Traits } from './algorithm.js';
+export type {
+  ConcurrencyPolicy,
+  FixedWindowPolicy,
+  LeakyBucketPolicy,
+  SlidingLogPolicy,
+  SlidingWindowPolicy,
+  TokenBucketPolicy,
+};
 
-/** The kernels. To add one: a `.ts` and a `.lua` page of its name, a line here, a line in `policy.ts`, vectors. */
-export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
-  'fixed-window': fixedWindow,
+/** One named quota: plain data, so that it can come from JSON. */
+export type Policy =
+  | FixedWindowPolicy
+  | SlidingWindowPolicy
+  | SlidingLogPolicy
+  | TokenBucketPolicy
+  | LeakyBucketPolicy
+  | ConcurrencyPolicy;
+
+export type Algorithm = NonNullable<Policy['algorithm']>;
+
+/** The algorithm of policies that name none. */
+export const DEFAULT_ALGORITHM: Algorithm = 'sliding-window';
+
+/** The kernels, by the names of their pages. To add one: a `.ts` and a `.lua` page, a line here, and its policy above. */
+const list = {
   'sliding-window': slidingWindow,
+  'fixed-window': fixedWindow,
   'sliding-log': slidingLog,
   gcra,
   concurrency,
 };
 
-export type Kernel = 'fixed-window' | 'sliding-window' | 'sliding-log' | 'gcra' | 'concurrency';
+export type Kernel = keyof typeof list;
+
+export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = list;

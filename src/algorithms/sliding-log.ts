@@ -1,6 +1,19 @@
-import { toText } from '../duration.js';
+import { toMilliseconds, toText, type Duration } from '../duration.js';
 import { checkInteger } from '../validate.js';
-import { Column, type AlgorithmDefinition, type Returned } from './algorithm.js';
+import {
+  areNumbers,
+  Column,
+  type AlgorithmDefinition,
+  type QuotaPolicy,
+  type Returned,
+  type Saved,
+} from './algorithm.js';
+
+/** At most `limit` units in any window, exactly, by remembering each admission (8 bytes for those of one millisecond). `limit` up to 1,000,000. */
+export interface SlidingLogPolicy extends QuotaPolicy {
+  algorithm: 'sliding-log';
+  window: Duration;
+}
 
 type SlidingLogParams = {
   readonly limit: number;
@@ -207,6 +220,34 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     this.#logs[slot] = undefined;
   }
 
+  /** The log's end; then its runs, each as the time since the one before it, and its units. */
+  save(slot: number): Saved {
+    const log = this.#logs[slot];
+    if (!log) return [];
+    const saved = [log.stop];
+    let time = 0;
+    let end = log.before;
+    for (let i = 0; i < log.runs; i++) {
+      const at = (log.head + i) % log.times.length;
+      saved.push(log.times[at]! - time, log.ends[at]! - end);
+      time = log.times[at]!;
+      end = log.ends[at]!;
+    }
+    return saved;
+  }
+
+  load(slot: number, saved: Saved): void {
+    const runs = (saved.length - 1) / 2;
+    if (!(runs >= 1 && Number.isInteger(runs)) || !areNumbers(saved)) return;
+    const times = new Float64Array(runs);
+    const ends = new Float64Array(runs);
+    for (let i = 0; i < runs; i++) {
+      times[i] = (i === 0 ? 0 : times[i - 1]!) + saved[1 + 2 * i]!;
+      ends[i] = (i === 0 ? 0 : ends[i - 1]!) + saved[2 + 2 * i]!;
+    }
+    this.#logs[slot] = { times, ends, head: 0, runs, before: 0, stop: saved[0]! };
+  }
+
   sibling(slots: number): SlidingLogColumn {
     return new SlidingLogColumn(slots);
   }
@@ -216,12 +257,27 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
   }
 }
 
-export const slidingLog: AlgorithmDefinition<SlidingLogParams> = {
+export const slidingLog: AlgorithmDefinition<SlidingLogParams, SlidingLogPolicy> = {
   tag: 'l2',
-  compile: (what, { limit, window }) => ({
-    params: { limit: checkInteger(`${what}.limit`, limit, 1, 1e6), window },
-    shape: toText(window),
-    life: window,
-  }),
+  names: { 'sliding-log': ['window'] },
+  holdsSlots: false,
+  compile(what, { limit: given, window: span }) {
+    const window = toMilliseconds(`${what}.window`, span);
+    const limit = checkInteger(`${what}.limit`, given, 1, 1e6);
+    return {
+      params: { limit, window },
+      window,
+      shape: toText(window),
+      life: window,
+      traits: {
+        capacity: limit,
+        drains: false,
+        paceMs: undefined,
+        slices: 'any-time',
+        unit: undefined,
+        nextUnitMs: (remaining, resetMs) => (remaining === 0 ? resetMs : 0),
+      },
+    };
+  },
   createColumn: (slots) => new SlidingLogColumn(slots),
 };

@@ -1,14 +1,25 @@
-import { toText } from '../duration.js';
+import { toMilliseconds, toText, type Duration } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import { checkInteger } from '../validate.js';
 import {
+  areNumbers,
   Column,
   MOST_COUNTED,
   type AlgorithmDefinition,
   type Compiled,
   type Given,
+  type QuotaPolicy,
   type Returned,
+  type Saved,
 } from './algorithm.js';
+
+/** The default: at most `limit` units in any window, in constant space, by counting `segments` sub-windows. */
+export interface SlidingWindowPolicy extends QuotaPolicy {
+  algorithm?: 'sliding-window';
+  window: Duration;
+  /** Sub-windows: 1 to 100, default 10. More frees units sooner (a unit is held at most window/segments too long). */
+  segments?: number;
+}
 
 type SlidingWindowParams = {
   readonly limit: number;
@@ -249,6 +260,20 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     for (let i = 0; i <= this.#segments; i++) this.#counts[to + i] = from.#counts[at + i]!;
   }
 
+  save(slot: number): Saved {
+    const at = this.#countsAt(slot);
+    return [this.until(slot), ...this.#counts.subarray(at, at + 1 + this.#segments)];
+  }
+
+  load(slot: number, saved: Saved): void {
+    if (saved.length !== 2 + this.#segments || !areNumbers(saved)) return;
+    const [stop, total, ...older] = saved as readonly [number, number, ...number[]];
+    if (older.reduce((sum, count) => sum + count, 0) > total) return;
+    this.#fit(total);
+    this.#counts.set([total, ...older], this.#countsAt(slot));
+    this.#stops[this.#stopAt(slot)] = stop;
+  }
+
   override fetch(slot: number): number {
     return this.#stops[this.#stopAt(slot)]!;
   }
@@ -256,7 +281,8 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
 
 /** Segments are rounded up to whole milliseconds: the window is never shorter than was asked for. */
 function compile(what: string, given: Given): Compiled<SlidingWindowParams> {
-  const { limit, window } = given;
+  const { limit } = given;
+  const window = toMilliseconds(`${what}.window`, given.window);
   const asked = given.segments === undefined ? 10 : checkInteger(`${what}.segments`, given.segments, 1, 100);
   const segment = Math.ceil(window / asked);
   if (segment >= 2 ** 32) {
@@ -269,13 +295,24 @@ function compile(what: string, given: Given): Compiled<SlidingWindowParams> {
   const segments = Math.ceil(window / segment);
   return {
     params: { limit, segment, segments },
+    window,
     shape: `${toText(segment)}x${segments}`,
     life: (segments + 1) * segment,
+    traits: {
+      capacity: limit,
+      drains: false,
+      paceMs: undefined,
+      slices: 'any-time',
+      unit: undefined,
+      nextUnitMs: (remaining, resetMs) => (remaining === 0 ? resetMs : 0),
+    },
   };
 }
 
-export const slidingWindow: AlgorithmDefinition<SlidingWindowParams> = {
+export const slidingWindow: AlgorithmDefinition<SlidingWindowParams, SlidingWindowPolicy> = {
   tag: 's2',
+  names: { 'sliding-window': ['window', 'segments'] },
+  holdsSlots: false,
   compile,
   createColumn: (slots, { segments }) => new SlidingWindowColumn(slots, segments),
 };

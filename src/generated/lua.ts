@@ -266,7 +266,7 @@ local attempts = false
 for i = 1, count do attempts = attempts or policies[i].attempts end
 local stride = count + strikes
 local requests = #KEYS / stride
-local leases = concurrency and #ARGV - requests
+local leases = policies.slots and #ARGV - requests
 local costs = (leases or #ARGV) - at + 1
 local wait, remaining, reset, a, b, c = {}, {}, {}, {}, {}, {}
 local admitted
@@ -560,7 +560,7 @@ end
   lease: `local policies = headgate_policies(5)
 local held = 1
 for i, policy in ipairs(policies) do
-local still, err = concurrency[ARGV[2]](KEYS[i], policy, ARGV[3], tonumber(ARGV[4]), now)
+local still, err = policy[ARGV[2]](KEYS[i], policy, ARGV[3], tonumber(ARGV[4]), now)
 if not still then return redis.error_reply(err) end
 held = math.min(held, still)
 end
@@ -581,7 +581,9 @@ local policy
 policy, at = headgate_params(page, at + 2)
 policy.shadow, policy.attempts = flags % 2 == 1, flags > 1
 policy.look, policy.commit = page.look, page.commit
-policy.adjust, policy.release, policy.drains = page.adjust, page.release, page.drains
+policy.adjust, policy.drains = page.adjust, page.drains
+policy.release, policy.renew = page.release, page.renew
+policies.slots = policies.slots or page.release
 policies[i] = policy
 end
 return policies, at

@@ -131,21 +131,14 @@ function dateOfReset({ resetMs }: Quota): number {
 
 /**
  * The effective window (`t`): the seconds over which a client should spread `r`. It is never shorter than `r` units take at the
- * policy's rate, nor than the time to the next unit. An algorithm may not know that time. Then, with nothing left, the time to the
- * full quota counts.
+ * policy's rate, nor than the time to the next unit.
  */
 function effectiveWindow(policy: CompiledPolicy, verdict: Verdict): number | undefined {
-  const { kernel, limit, window, params } = policy;
+  const { limit, window, traits } = policy;
   const { allowed, remaining, retryAfterMs, resetAfterMs } = verdict;
   if (!allowed && retryAfterMs !== undefined) return seconds(retryAfterMs);
-  if (kernel === 'concurrency') return undefined;
-  let next = 0;
-  if (kernel === 'gcra') {
-    const burst = params.capacity! / params.increment!;
-    next = resetAfterMs - ((burst - remaining - 1) * window) / limit;
-  } else if (kernel === 'fixed-window' || remaining === 0) {
-    next = resetAfterMs;
-  }
+  if (!traits.nextUnitMs) return undefined;
+  const next = traits.nextUnitMs(remaining, resetAfterMs);
   return Math.max(seconds(next), seconds((remaining * window) / limit));
 }
 

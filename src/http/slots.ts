@@ -5,8 +5,8 @@ import type { Ending } from './ending.js';
 /** The shortest lease of a set's concurrency policies, ms; 0 if it has none. */
 export function leaseOf({ policies }: PolicySet): number {
   let least = 0;
-  for (const { kernel, window } of policies) {
-    if (kernel === 'concurrency' && (least === 0 || window < least)) least = window;
+  for (const { traits, window } of policies) {
+    if (traits.holdsSlots && (least === 0 || window < least)) least = window;
   }
   return least;
 }

@@ -51,7 +51,7 @@ function compileTexts(set: PolicySet, earlier = ''): Texts {
     earlier,
   );
   const enforced = [...policies.keys()].filter((i) => !policies[i]!.shadow);
-  const quotas = enforced.filter((i) => policies[i]!.kernel !== 'concurrency');
+  const quotas = enforced.filter((i) => !policies[i]!.traits.holdsSlots);
   const strings = names.map(structuredString);
   return {
     enforced,
@@ -92,10 +92,9 @@ function structuredString(text: string): string {
   return `"${text.replace(/["\\]/g, '\\$&')}"`;
 }
 
-function quotaText({ kernel, limit, window }: CompiledPolicy): string {
-  return kernel === 'concurrency'
-    ? `;q=${limit};qu="concurrent-requests"`
-    : `;q=${limit};w=${seconds(window)}`;
+function quotaText({ limit, window, traits: { holdsSlots, unit } }: CompiledPolicy): string {
+  const span = holdsSlots ? '' : `;w=${seconds(window)}`;
+  return `;q=${limit}${span}${unit === undefined ? '' : `;qu="${unit}"`}`;
 }
 
 export function seconds(ms: number): number {

@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { DeniedKeys } from './denied-keys.js';
 import type { PolicySet, Query, Reply, Subject } from './store.js';
+import { NEVER, waitOf } from './verdicts.js';
 
 /** Denials that are remembered, and changes, each per limiter name. */
 const MOST = 10_000;
@@ -115,12 +116,12 @@ function denialOf({ policies, ban }: PolicySet, reply: Reply): number {
   // From then on an attempt is charged somewhere.
   let uncharged = Infinity;
   for (let i = 0; i < policies.length; i++) {
-    const wait = reply.verdicts[3 * i]!;
-    if (policies[i]!.attempts && wait !== -1) uncharged = Math.min(uncharged, wait);
+    const wait = waitOf(reply.verdicts, i);
+    if (policies[i]!.attempts && wait !== NEVER) uncharged = Math.min(uncharged, wait);
     // A slot may be released at any moment.
-    if (policies[i]!.kernel === 'concurrency') return 0;
+    if (policies[i]!.traits.holdsSlots) return 0;
     if (policies[i]!.shadow) continue;
-    if (wait === -1) longest = Infinity;
+    if (wait === NEVER) longest = Infinity;
     else if (wait > longest) longest = wait;
   }
   // Denials that count towards a ban are counted by the store.

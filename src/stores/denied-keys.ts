@@ -1,5 +1,6 @@
 import { fingerprint, hasFingerprint, takeFingerprint, VACANT } from './fingerprint.js';
 import type { Reply } from './store.js';
+import { addVerdict, countOf, remainingOf, resetOf, soleVerdict, waitOf } from './verdicts.js';
 
 /** What the store has denied, and for how long. Times are those of the memory's clock. */
 export interface Denial {
@@ -110,7 +111,11 @@ export class DeniedKeys {
       // What is denied is not charged: nobody asks when it was.
       step: 0,
       ban: 0,
-      verdicts: [rest(wait, passed), integers[at + REMAINING]!, rest(integers[at + RESET]!, passed)],
+      verdicts: soleVerdict(
+        rest(wait, passed),
+        integers[at + REMAINING]!,
+        rest(integers[at + RESET]!, passed),
+      ),
     };
   }
 
@@ -120,11 +125,10 @@ export class DeniedKeys {
     const slot = this.#find() || this.#claim(received);
     const at = slot * INTEGERS;
     if (this.#fits(denial)) {
-      const [wait, remaining, reset] = reply.verdicts;
       this.#integers[at + COST] = cost;
-      this.#integers[at + WAIT] = wait!;
-      this.#integers[at + REMAINING] = remaining!;
-      this.#integers[at + RESET] = reset!;
+      this.#integers[at + WAIT] = waitOf(reply.verdicts, 0);
+      this.#integers[at + REMAINING] = remainingOf(reply.verdicts, 0);
+      this.#integers[at + RESET] = resetOf(reply.verdicts, 0);
       this.#elsewhere.delete(slot);
     } else {
       this.#integers[at + WAIT] = ELSEWHERE;
@@ -213,10 +217,11 @@ function rest(ms: number, passed: number): number {
 
 /** What a denial says `passed` ms later. */
 function later({ now, ban, verdicts }: Reply, passed: number): Reply {
-  const copy = verdicts.slice();
-  for (let i = 0; i < copy.length; i += 3) {
-    if (copy[i]! > 0) copy[i] = rest(copy[i]!, passed);
-    copy[i + 2] = rest(copy[i + 2]!, passed);
+  const copy: number[] = [];
+  for (let i = 0; i < countOf(verdicts); i++) {
+    const wait = waitOf(verdicts, i);
+    const left = wait > 0 ? rest(wait, passed) : wait;
+    addVerdict(copy, left, remainingOf(verdicts, i), rest(resetOf(verdicts, i), passed));
   }
   return { now: now + passed, step: 0, ban: ban === 0 ? 0 : ban - passed, verdicts: copy };
 }

@@ -9,7 +9,6 @@ import { flawOf, malformedReply, tellsCharges } from './reply.js';
 import { coded, hasDoneNothing, isOfRequest } from './store-error.js';
 import {
   isPromise,
-  NEVER,
   type Change,
   type ChangeReply,
   type LeaseChange,
@@ -20,6 +19,7 @@ import {
   type Store,
   type Subject,
 } from './store.js';
+import { admits, marksOf, waitOf } from './verdicts.js';
 import { Timeouts, type Awaited } from './timeouts.js';
 
 /** What decides when the store does not: see `FailureOptions`. */
@@ -238,19 +238,20 @@ export class FailurePolicy implements Store, Prober {
   }
 
   /** The answer came after the timeout, and admitted. Its slots are given back, and its units too if we had denied the request. */
-  #undo(query: Query, { now, step, ban, verdicts }: Reply): void {
+  #undo(query: Query, reply: Reply): void {
     const { set, key, cost, peek, lease } = query;
-    const admits = (i: number): boolean => verdicts[3 * i] === 0 || verdicts[3 * i]! < NEVER;
-    const admitted = ban === 0 && set.policies.every(({ shadow }, i) => shadow || admits(i));
+    const charged = (i: number): boolean => admits(waitOf(reply.verdicts, i));
+    const admitted = reply.ban === 0 && set.policies.every(({ shadow }, i) => shadow || charged(i));
     if (peek || cost === 0 || !admitted) return;
     const ignore = (): void => {};
     if (lease !== '')
       this.lease({ set, key, cost, lease, action: 'release', degraded: undefined }).catch(ignore);
     // The other modes have let the request pass, so it counts.
     if (this.#mode !== 'deny' && this.#mode !== 'throw') return;
-    const units = set.policies.map((_, i) => (admits(i) ? -cost : 0));
-    const marks = set.policies.map((_, i) => now + verdicts[3 * i + 2]!);
-    this.adjust({ set, key, units, charged: { step, marks }, degraded: undefined }).catch(ignore);
+    const units = set.policies.map((_, i) => (charged(i) ? -cost : 0));
+    const { step } = reply;
+    const change = { set, key, units, charged: { step, marks: marksOf(reply) }, degraded: undefined };
+    this.adjust(change).catch(ignore);
   }
 
   async adjust(change: Change): Promise<ChangeReply> {

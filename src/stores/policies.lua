@@ -12,7 +12,7 @@ local function headgate_params(page, at)
   return params, at + page.params
 end
 
--- The policies whose count is ARGV[at], and where they end.
+-- The policies whose count is ARGV[at], and where they end; `slots`: whether units of one of them are slots.
 local function headgate_policies(at)
   local policies = {}
   local count = tonumber(ARGV[at])
@@ -23,7 +23,9 @@ local function headgate_policies(at)
     policy, at = headgate_params(page, at + 2)
     policy.shadow, policy.attempts = flags % 2 == 1, flags > 1
     policy.look, policy.commit = page.look, page.commit
-    policy.adjust, policy.release, policy.drains = page.adjust, page.release, page.drains
+    policy.adjust, policy.drains = page.adjust, page.drains
+    policy.release, policy.renew = page.release, page.renew
+    policies.slots = policies.slots or page.release
     policies[i] = policy
   end
   return policies, at

@@ -112,7 +112,7 @@ class RedisStore implements Store {
     let plan = this.#plans.get(set);
     if (!plan) {
       const kernels = set.policies.map(({ kernel }) => kernel);
-      const leases = kernels.includes('concurrency');
+      const leases = set.policies.some(({ traits }) => traits.holdsSlots);
       const single = kernels.length === 1 && !set.ban && !leases;
       const args = policyArgs(set.policies);
       const ban = Object.values(set.ban ?? {}).map(String);
@@ -216,12 +216,12 @@ class RedisStore implements Store {
   lease(change: LeaseChange): Promise<boolean> {
     return this.#change(change, async () => {
       const { set, key, lease, cost, action } = change;
-      const chosen = [...set.policies.keys()].filter((i) => set.policies[i]!.kernel === 'concurrency');
+      const policies = set.policies.filter(({ traits }) => traits.holdsSlots);
       const all = this.#plan(set).keys.policies(key);
-      const keys = chosen.map((i) => all[i]!);
-      const policies = policyArgs(chosen.map((i) => set.policies[i]!));
-      const args = [DEADLINE, action, lease, String(cost), ...policies];
-      return (await this.#run(assemble('lease', ['concurrency'], false), change, keys, args)) === 1;
+      const keys = policies.map((policy) => all[set.policies.indexOf(policy)]!);
+      const args = [DEADLINE, action, lease, String(cost), ...policyArgs(policies)];
+      const kernels = policies.map(({ kernel }) => kernel);
+      return (await this.#run(assemble('lease', kernels, false), change, keys, args)) === 1;
     });
   }
 

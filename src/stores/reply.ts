@@ -1,6 +1,7 @@
 import { HeadgateError, show } from '../errors.js';
 import { MAX_UNITS } from '../validate.js';
 import type { ChangeReply, PolicySet, Reply } from './store.js';
+import { countOf, remainingOf, resetOf, waitOf } from './verdicts.js';
 
 export function malformedReply(reply: unknown): HeadgateError {
   return new HeadgateError(
@@ -27,11 +28,11 @@ function isReply(reply: Partial<Reply> | null | undefined, { policies, ban: bann
   if (ban !== 0 && !banning) return false;
   if (!Number.isSafeInteger(full) || full < 0) return false;
   if (ban! > 0 || degraded === 'allow' || degraded === 'deny') return verdicts.length === 0;
-  if (verdicts.length !== 3 * policies.length) return false;
-  for (let i = 0; i < verdicts.length; i += 3) {
-    const remaining = verdicts[i + 1] as number;
-    const reset = verdicts[i + 2] as number;
-    if (!Number.isSafeInteger(verdicts[i]) || !Number.isSafeInteger(reset) || reset < 0) return false;
+  if (countOf(verdicts) !== policies.length) return false;
+  for (let i = 0; i < policies.length; i++) {
+    const remaining = remainingOf(verdicts, i);
+    const reset = resetOf(verdicts, i);
+    if (!Number.isSafeInteger(waitOf(verdicts, i)) || !Number.isSafeInteger(reset) || reset < 0) return false;
     if (!Number.isSafeInteger(remaining) || remaining < 0 || remaining > MAX_UNITS) return false;
   }
   return true;
@@ -44,10 +45,4 @@ export function tellsCharges({ charged }: Partial<ChangeReply>, { policies }: Po
     charged.length === policies.length &&
     charged.every((units) => Number.isSafeInteger(units) && units >= 0 && units <= MAX_UNITS)
   );
-}
-
-/** The same number. V8 keeps integers of 32 bits in place, but what comes of fractions in an object each. */
-export function small(value: number): number {
-  const integer = value | 0;
-  return integer === value ? integer : value;
 }

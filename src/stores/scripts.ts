@@ -45,14 +45,12 @@ function solePage(kernel: Kernel): string {
 /** What stands before the script itself. */
 function preamble(name: ScriptName, kernels: readonly Kernel[], ban: boolean): string[] {
   if (name === 'evaluate-single') return [lua.common, solePage(kernels[0]!)];
-  // Redis refuses to read a global that does not exist: what is absent is a local without a value.
-  const absent = [...(kernels.includes('concurrency') ? [] : ['concurrency']), ...(ban ? [] : ['ban'])];
   const table = kernels.map((kernel) => `['${kernel}'] = ${localOf(kernel)}`);
   return [
     lua.common,
     ...kernels.map((kernel) => pageOf(name, kernel)),
-    ...(ban ? [lua.ban] : []),
-    ...(absent.length > 0 ? [`local ${absent.join(', ')}`] : []),
+    // Redis refuses to read a global that does not exist.
+    ban ? lua.ban : 'local ban',
     `local kernels = { ${table.join(', ')} }`,
     lua.policies,
   ];

@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { toMilliseconds, type Duration } from '../duration.js';
 import { invalidOption } from '../errors.js';
+import type { CompiledPolicy } from '../policy.js';
 import { checkInteger, checkShape } from '../validate.js';
 import type {
   Change,
@@ -13,6 +14,7 @@ import type {
   Store,
   Subject,
 } from './store.js';
+import { addVerdict, countOf, marksOf, remainingOf, resetOf, waitOf } from './verdicts.js';
 
 /** Leases for hot keys: a process takes a slice of a key's quota in one call, and decides from it. See docs/redis.md. */
 export interface LeaseOptions {
@@ -128,7 +130,7 @@ export class Slices implements Store {
       if (
         !reply ||
         reply.verdicts.length === 0 ||
-        reply.verdicts.some((wait, i) => i % 3 === 0 && wait !== 0)
+        set.policies.some((_, i) => waitOf(reply.verdicts, i) !== 0)
       ) {
         hot.waitUntil = performance.now() + this.#hold;
         return;
@@ -148,14 +150,13 @@ export class Slices implements Store {
 
   /** If that fails, the units leave the account in their time: they were charged. */
   async #giveBack({ set, key }: Subject, slice: Slice): Promise<void> {
-    const { left } = slice;
+    const { left, reply } = slice;
     slice.left = 0;
     if (left === 0) return;
-    const { now, step, verdicts } = slice.reply;
     const units = set.policies.map(() => -left);
-    const marks = set.policies.map((_, i) => now + verdicts[3 * i + 2]!);
+    const charged = { step: reply.step, marks: marksOf(reply) };
     try {
-      await this.#store.adjust({ set, key, units, charged: { step, marks }, degraded: undefined });
+      await this.#store.adjust({ set, key, units, charged, degraded: undefined });
     } catch {
       // Said above.
     }
@@ -232,30 +233,25 @@ export class Slices implements Store {
 
 /** Only where a charge is all that a decision does, and each denial may go uncounted. */
 function leasable({ policies, ban }: PolicySet): boolean {
-  return (
-    ban === undefined &&
-    policies.every(
-      ({ kernel, shadow, attempts, params }) =>
-        kernel !== 'concurrency' && !shadow && !attempts && !((params['patience'] ?? 0) > 0),
-    )
-  );
+  const leases = ({ traits, shadow, attempts }: CompiledPolicy): boolean =>
+    traits.slices !== 'never' && !shadow && !attempts;
+  return ban === undefined && policies.every(leases);
 }
 
-/** When the first of the fixed windows ends, ms from the reply on: what was charged in one is not spent in the next. */
+/** When the first window ends, ms from the reply on: what was charged in one is not spent in the next. */
 function windowsEnd({ policies }: PolicySet, { verdicts }: Reply): number {
   let end = Infinity;
-  policies.forEach(({ kernel }, i) => {
-    if (kernel === 'fixed-window') end = Math.min(end, verdicts[3 * i + 2]!);
+  policies.forEach(({ traits }, i) => {
+    if (traits.slices === 'until-reset') end = Math.min(end, resetOf(verdicts, i));
   });
   return end;
 }
 
 /** An admission from a slice. The moment at which its charge leaves the account, `now` + `resetAfter`, is the slice's. */
 function fromSlice({ reply, left }: Slice, passed: number): Reply {
-  const verdicts = reply.verdicts.slice();
-  for (let i = 0; i < verdicts.length; i += 3) {
-    verdicts[i + 1] = verdicts[i + 1]! + left;
-    verdicts[i + 2] = Math.max(0, verdicts[i + 2]! - passed);
-  }
+  const { verdicts: charged } = reply;
+  const verdicts: number[] = [];
+  for (let i = 0; i < countOf(charged); i++)
+    addVerdict(verdicts, 0, remainingOf(charged, i) + left, Math.max(0, resetOf(charged, i) - passed));
   return { now: reply.now + passed, step: reply.step, ban: 0, verdicts };
 }

@@ -1,6 +1,7 @@
 import type { CompiledBan } from '../ban.js';
 import type { CompiledPolicy } from '../policy.js';
 import type { Health } from './breaker.js';
+import type { Verdicts } from './verdicts.js';
 
 /** A value now, or a promise of it. The memory store answers now, so that no promise is on the request's path. */
 export type MaybePromise<T> = T | Promise<T>;
@@ -51,15 +52,6 @@ export interface Query extends Subject {
   readonly lease: string;
 }
 
-/**
- * A verdict is three integers, `[wait, remaining, resetAfter]` in milliseconds and units:
- * - `wait`: 0 admitted; > 0 denied, the same cost will be admitted after so long; `NEVER` cost exceeds capacity;
- *   below `NEVER`: admitted, to be held for `NEVER - wait` ms (leaky bucket with maxDelay);
- * - `remaining`: units that could be spent at once after this decision;
- * - `resetAfter`: time until the policy is back at its full quota.
- */
-export const NEVER = -1;
-
 /** What a store answers to a query. */
 export interface Reply {
   /** The store's time of the decision, ms since the epoch. */
@@ -68,8 +60,8 @@ export interface Reply {
   readonly step: number;
   /** 0: not banned. > 0: banned for so long (no policy was evaluated). < 0: this denial started a ban of so long. */
   readonly ban: number;
-  /** A verdict (three integers) per policy, in the set's order; empty if banned, or if no store could decide. */
-  readonly verdicts: readonly number[];
+  /** What each policy says; empty if banned, or if no store could decide. */
+  readonly verdicts: Verdicts;
   /**
    * Set by a store that had no room for what the verdicts admit, so that it charged nothing. 0: the query is admitted all the same.
    * More: it is denied, and there may be room in so many ms.

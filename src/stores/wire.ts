@@ -1,7 +1,8 @@
 import { HeadgateError } from '../errors.js';
 import type { CompiledPolicy } from '../policy.js';
-import { malformedReply, small } from './reply.js';
+import { malformedReply } from './reply.js';
 import type { ChangeReply, Reply } from './store.js';
+import { addVerdict, soleVerdict } from './verdicts.js';
 
 /** How many policies, and each of them, as `policies.lua` reads them. */
 export function policyArgs(policies: readonly CompiledPolicy[]): string[] {
@@ -84,9 +85,9 @@ function isPacked(number: unknown): boolean {
 }
 
 /** The verdict of one number: an admission. */
-function unpacked(packed: number): [wait: number, remaining: number, reset: number] {
+function unpacked(packed: number): number[] {
   const reset = Math.floor(packed / UNITS);
-  return [0, small(packed - reset * UNITS), small(reset)];
+  return soleVerdict(0, packed - reset * UNITS, reset);
 }
 
 /** Reads one verdict, and returns where the next one is. */
@@ -96,7 +97,6 @@ function read(numbers: readonly number[], at: number, verdicts: number[]): numbe
     return at + 1;
   }
   if (numbers[at] !== -1) throw malformedReply(numbers);
-  // The reply has the time in it, and so V8 keeps all of its numbers as fractions.
-  verdicts.push(small(numbers[at + 1]!), small(numbers[at + 2]!), small(numbers[at + 3]!));
+  addVerdict(verdicts, numbers[at + 1]!, numbers[at + 2]!, numbers[at + 3]!);
   return at + 4;
 }

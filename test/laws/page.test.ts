@@ -10,7 +10,9 @@ import { runs } from '../support/random.js';
 const NOW = 1_800_000_000_000;
 const LIMIT = 1000;
 const kinds = Object.keys(algorithms) as Kernel[];
-const params = kinds.map((kind) => algorithms[kind].compile(kind, { limit: LIMIT, window: 60_000 }).params);
+const params = kinds.map(
+  (kind) => algorithms[kind].compile(kind, { limit: LIMIT, window: 60_000, lease: 60_000 }).params,
+);
 const ban = compileBan({})!;
 
 /** What a key has been charged, by each algorithm, and how long it is banned. */

@@ -2,6 +2,7 @@
 import { Redis } from 'ioredis';
 import { memoryStore, type Clock, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
+import { mapStore } from '../../examples/map-store.js';
 import { perServer, servers } from './shared-servers.js';
 
 export { limiterOn, START, TestClock } from './clock.js';
@@ -25,8 +26,9 @@ const onServers = perServer(
 );
 
 export const memory: CreateStore = (clock) => memoryStore(clock ? { clock } : {});
+export const map: CreateStore = (clock) => mapStore(clock);
 export const redis: CreateStore = (clock) => onServers.redis(clock);
 export const valkey: CreateStore = (clock) => onServers.valkey(clock);
 
-/** Memory, and Redis and Valkey where there are servers. */
-export const stores = { memory, ...onServers };
+/** Memory, a store that keeps bytes, and Redis and Valkey where there are servers. */
+export const stores = { memory, map, ...onServers };

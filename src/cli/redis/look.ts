@@ -36,7 +36,7 @@ export class Looker {
     const ids = [...(ban ? [BAN_TAG] : []), ...policies.map(({ id }) => id)];
     const keys = heads.flatMap((head) => ids.map((id) => `${head}}${id}`));
     const args = ['', ...policyArgs(policies), ...Object.values(ban ?? {}).map(String), costArg(1, true)];
-    if (kernels.includes('concurrency')) args.push(...heads.map(() => ''));
+    if (policies.some(({ traits }) => traits.holdsSlots)) args.push(...heads.map(() => ''));
     const script = assemble('evaluate', kernels, ban !== undefined);
     const reply = await this.#session.run(script, keys, args);
     return decode(reply, heads.length, ban !== undefined, policies.length);

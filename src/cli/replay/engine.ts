@@ -3,6 +3,7 @@ import type { Decision } from '../../decision.js';
 import type { Policy } from '../../policy.js';
 import { isPromise, type MaybePromise, type Store } from '../../stores/store.js';
 import { memoryStore } from '../../stores/memory.js';
+import type { Verdicts } from '../../stores/verdicts.js';
 import { usageError } from '../errors.js';
 
 /** The memory store's most. */
@@ -33,8 +34,8 @@ export class Engine {
     return now(this.limiter.decide(key));
   }
 
-  /** The bare verdicts of the same: three integers a policy. */
-  verdicts(key: string, time: number): readonly number[] {
+  /** The bare verdicts of the same. */
+  verdicts(key: string, time: number): Verdicts {
     this.#now = time;
     const reply = this.#store.decide({ set: this.limiter.set, key, cost: 1, peek: false, lease: '' });
     return now(reply).verdicts;

@@ -1,4 +1,4 @@
-import { capacityOf } from '../../wait.js';
+import { remainingOf, waitOf } from '../../stores/verdicts.js';
 import { Engine } from './engine.js';
 import { Keys, type Column } from './keys.js';
 import type { Shape } from './shapes.js';
@@ -23,7 +23,7 @@ export class Measure {
       const engine = new Engine(probes);
       this.#groups.push({
         engine,
-        capacities: engine.limiter.policies.map(capacityOf),
+        capacities: engine.limiter.policies.map(({ traits }) => traits.capacity),
         peaks: probes.map(() => this.#keys.column('count')),
       });
     }
@@ -43,7 +43,7 @@ export class Measure {
       const verdicts = engine.verdicts(key, time);
       for (let i = 0; i < capacities.length; i++) {
         // Nobody should be denied; who is wants more than can be measured.
-        const used = capacities[i]! - verdicts[3 * i + 1]! + (verdicts[3 * i] === 0 ? 0 : 1);
+        const used = capacities[i]! - remainingOf(verdicts, i) + (waitOf(verdicts, i) === 0 ? 0 : 1);
         const { values } = peaks[i]!;
         if (used > values[client]!) values[client] = used;
       }

@@ -1,5 +1,4 @@
 import type { Policy } from '../../policy.js';
-import { capacityOf } from '../../wait.js';
 import { Engine } from './engine.js';
 import { Keys } from './keys.js';
 import { Timeline } from './timeline.js';
@@ -93,7 +92,7 @@ export class Replay {
     this.#engine = new Engine(policies);
     this.#sources = policies;
     const compiled = this.#engine.limiter.policies;
-    this.#capacities = compiled.map(capacityOf);
+    this.#capacities = compiled.map(({ traits }) => traits.capacity);
     this.#peaks = compiled.map(() => this.#keys.column('count'));
     this.#perPolicy = compiled.map(() => ({ denied: 0, first: undefined, last: undefined }));
     this.#timeline = new Timeline(2 + compiled.length);

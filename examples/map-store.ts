@@ -1,0 +1,40 @@
+// A store on a plain Map of bytes: `npx tsx examples/map-store.ts` decides by it. A store on a table or on a key-value server looks the
+// same: it reads, lets `change` decide, and writes under a lock or a compare-and-set.
+import { pathToFileURL } from 'node:url';
+import { createLimiter, type Clock, type Store } from 'headgate';
+import { stateStore } from 'headgate/stores';
+
+export function mapStore(clock: Clock = Date.now): Store {
+  const states = new Map<string, { bytes: Uint8Array; expiresAt: number }>();
+
+  /** Deletes states that have expired. Each update looks at the two that were not written for longest, so that no timer is needed. */
+  function sweep(now: number): void {
+    let looks = 0;
+    for (const [key, state] of states) {
+      if (looks++ === 2) return;
+      states.delete(key);
+      if (state.expiresAt > now) states.set(key, state);
+    }
+  }
+
+  return stateStore({
+    // Nothing else runs between reading and writing: no lock is needed.
+    update(key, change) {
+      const now = clock();
+      const { changed, bytes, expiresAt } = change(states.get(key)?.bytes, now);
+      if (!changed) return;
+      states.delete(key);
+      sweep(now);
+      if (bytes) states.set(key, { bytes, expiresAt });
+    },
+  });
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  const limiter = createLimiter({ store: mapStore(), limit: 2, window: '1m' });
+  for (let i = 1; i <= 3; i++) {
+    const { allowed, remaining } = await limiter.consume('ada');
+    console.log(`request ${i}: ${allowed ? 'admitted' : 'denied'}, ${remaining} left`);
+  }
+  await limiter.close();
+}

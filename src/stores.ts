@@ -1,0 +1,8 @@
+/**
+ * What a store of your own needs. See "A store" in docs/extending.md.
+ *
+ * @module
+ */
+export { KeyState, stateKey, type StateChange } from './stores/key-state.js';
+export { stateStore, type StateBackend } from './stores/state-store.js';
+export { admits, NEVER, remainingOf, resetOf, waitOf, type Verdicts } from './stores/verdicts.js';

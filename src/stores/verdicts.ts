@@ -1,0 +1,60 @@
+/**
+ * What the policies of a set say to one query: three integers per policy, in the set's order.
+ * - `wait`: 0: admitted. > 0: denied, the same cost will be admitted after so many ms. {@link NEVER}: the cost exceeds the capacity. Below
+ *   `NEVER`: admitted, to be held for `NEVER - wait` ms (leaky bucket with `maxDelay`).
+ * - `remaining`: the units that can be spent at once after this decision.
+ * - `resetAfter`: the time until the policy is back at its full quota, ms.
+ *
+ * They are one flat array, as many are made: a request costs no object per policy. Only this file knows what stands where.
+ */
+export type Verdicts = readonly number[];
+
+/** The `wait` of a cost that can never be admitted. */
+export const NEVER = -1;
+
+const EACH = 3;
+
+/** The policies that a set's verdicts are of. */
+export function countOf(verdicts: Verdicts): number {
+  return verdicts.length / EACH;
+}
+
+export function waitOf(verdicts: Verdicts, i: number): number {
+  return verdicts[EACH * i]!;
+}
+
+export function remainingOf(verdicts: Verdicts, i: number): number {
+  return verdicts[EACH * i + 1]!;
+}
+
+export function resetOf(verdicts: Verdicts, i: number): number {
+  return verdicts[EACH * i + 2]!;
+}
+
+/** Whether a verdict with this `wait` admits: at once, or after it was held. */
+export function admits(wait: number): boolean {
+  return wait === 0 || wait < NEVER;
+}
+
+/** The verdicts of a set of one policy: an array of just the room that it needs. */
+export function soleVerdict(wait: number, remaining: number, reset: number): number[] {
+  return [small(wait), small(remaining), small(reset)];
+}
+
+/** Appends the verdict of the next policy. */
+export function addVerdict(to: number[], wait: number, remaining: number, reset: number): void {
+  to.push(small(wait), small(remaining), small(reset));
+}
+
+/** Per policy, when what a reply charged leaves the account by itself. See `Charged`. */
+export function marksOf({ now, verdicts }: { readonly now: number; readonly verdicts: Verdicts }): number[] {
+  const marks: number[] = [];
+  for (let i = 0; i < countOf(verdicts); i++) marks.push(now + resetOf(verdicts, i));
+  return marks;
+}
+
+/** The same number. V8 keeps integers of 32 bits in place, but each number that comes of fractions in an object. */
+function small(value: number): number {
+  const integer = value | 0;
+  return integer === value ? integer : value;
+}
