@@ -1,5 +1,5 @@
 // Imports point one way: adapters -> http -> limiter -> stores -> algorithms.
-const adapters = '^src/(express|fastify|decorators|index|http|opentelemetry|compat/[^/]+)\\.ts$';
+const adapters = '^src/(express|fastify|decorators|index|http|opentelemetry|stores|compat/[^/]+)\\.ts$';
 /** What an adapter under compat/ consists of, besides its entry. */
 const parts = '^src/compat/[^/]+/';
 /** The command line: a program of its own, bundled with what it uses. */

@@ -358,7 +358,11 @@ describe('bad input', () => {
     [inline({ burst: 5 }), 'burst', 'Known are: name, algorithm, shadow, limit, window, segments'],
     [inline({ algorithm: 'fixed-window', segments: 5 }), 'segments', 'Known are'],
     [inline({ algorithm: 'gcra', maxDelay: 5 }), 'maxDelay', 'Known are'],
-    [inline({ algorithm: 'concurrency', lease: 5 }), 'window', 'Known are: name, algorithm, shadow, limit, lease'],
+    [
+      inline({ algorithm: 'concurrency', lease: 5 }),
+      'window',
+      'Known are: name, algorithm, shadow, limit, lease',
+    ],
     [inList({ limit, windowMs: 5 }), 'windowMs', 'Headgate calls it `window`'],
     [inline({ constructor: 5 }), 'constructor', 'Known are'],
     [inline({ toString: 5 }), 'toString', 'Known are'],

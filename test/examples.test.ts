@@ -167,6 +167,16 @@ describe('examples', function () {
     ]);
   });
 
+  it('map-store', async () => {
+    const { ended, output } = await run('map-store');
+    expect(await ended).to.equal(0);
+    expect(output().trim().split('\n')).to.deep.equal([
+      'request 1: admitted, 1 left',
+      'request 2: admitted, 0 left',
+      'request 3: denied, 0 left',
+    ]);
+  });
+
   it('login-lockout', async () => {
     const { url } = await serve('login-lockout');
     const login = `${url}/login`;

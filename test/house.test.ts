@@ -1,8 +1,13 @@
-// What CONTRIBUTING.md promises to who runs the tests.
+// What CONTRIBUTING.md and docs/extending.md promise.
 import { execFile } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
+import ts from 'typescript';
 import { root } from '../scripts/lib/run.mjs';
+import { algorithms } from '../src/algorithms/index.js';
+import { ALGORITHMS } from '../src/policy.js';
 import { startServer, type TestServer } from './support/servers.js';
 
 /** A machine where neither server is installed, nor may be. */
@@ -80,5 +85,53 @@ describe('REDIS_URL and VALKEY_URL', function () {
       expect(passed, url).to.be.false;
       expect(output).to.contain(`REDIS_URL=${url}: `);
     }
+  });
+});
+
+describe('an algorithm is known by its traits', () => {
+  const names = new Set<string>([...ALGORITHMS, ...Object.keys(algorithms)]);
+  /** Those who may name one: its own folder, and the command line, which explains each algorithm to people. */
+  const mayName = /^src\/(algorithms|cli)\//;
+  const sources = (readdirSync(join(root, 'src'), { recursive: true }) as string[])
+    .map((file) => `src/${file}`)
+    .filter((file) => !mayName.test(file));
+  const read = (file: string) => readFileSync(join(root, file), 'utf8');
+
+  /** Where a TypeScript file asks for an algorithm's name. A policy as data has one: `{ algorithm: 'fixed-window', ... }`. */
+  function asksIn(file: string): string[] {
+    const source = ts.createSourceFile(file, read(file), ts.ScriptTarget.Latest, true);
+    const found: string[] = [];
+    const visit = (node: ts.Node): void => {
+      const { parent } = node;
+      const isData = parent && ts.isPropertyAssignment(parent) && parent.name.getText() === 'algorithm';
+      if (ts.isStringLiteralLike(node) && names.has(node.text) && !isData)
+        found.push(`${file}:${source.getLineAndCharacterOfPosition(node.pos).line + 1}`);
+      ts.forEachChild(node, visit);
+    };
+    visit(source);
+    return found;
+  }
+
+  it('no file outside of src/algorithms asks for its name', () => {
+    const files = sources.filter((file) => file.endsWith('.ts') && !file.startsWith('src/generated/'));
+    expect(files).to.include('src/limiter.ts');
+    expect(files.flatMap(asksIn)).to.deep.equal([]);
+  });
+
+  it('no script does', () => {
+    const locals = [...names].map((name) => name.replaceAll('-', '_'));
+    const files = sources.filter((file) => file.endsWith('.lua'));
+    expect(files).to.include('src/stores/evaluate.lua');
+    const asking = files.filter((file) => {
+      const code = read(file).replace(/--.*$/gm, '');
+      return locals.some((name) => new RegExp(`\\b${name}\\b`).test(code));
+    });
+    expect(asking).to.deep.equal([]);
+  });
+
+  it('no file outside of src/stores/verdicts.ts knows what stands where in verdicts', () => {
+    const files = sources.filter((file) => file.endsWith('.ts') && file !== 'src/stores/verdicts.ts');
+    const asking = files.filter((file) => /verdicts\[|\[3 \* |% 3 === 0/.test(read(file)));
+    expect(asking).to.deep.equal([]);
   });
 });

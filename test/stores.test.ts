@@ -8,9 +8,11 @@ import { redisStore } from 'headgate/redis';
 import { describeStore } from './conformance/store.js';
 import { servers } from './support/shared-servers.js';
 import { freshPrefix, map, memory } from './support/stores.js';
+import { tableStore } from './support/table.js';
 
 describeStore('memory', memory);
 describeStore('a Map of bytes', map);
+describeStore('a table with a compare-and-set', (clock) => tableStore(clock));
 
 /** One that answers later, by wrapping another. */
 function later(clock: Clock): Store {

@@ -36,6 +36,8 @@ const places = [
   ['src/stores/failure.ts', guard],
   ['src/stores/breaker.ts', guard],
   ['src/stores/timeouts.ts', guard],
+  ['src/stores/key-state.ts', [['features/byte-stores', 'stores'], ...decisions.slice(1)]],
+  ['src/stores/state-store.ts', [['features/byte-stores', 'stores']]],
   ['src/stores/', [['vectors', 'redis'], ...decisions.slice(1), ['malformed-reply', 'faults/policy', 'cli']]],
   ['src/http', [['http'], ['features', 'bad-input'], ['compat', 'faults/requests']]],
   ['src/express.ts', [['http/express', 'http/conformance'], ['http', 'bad-input'], ['compat']]],

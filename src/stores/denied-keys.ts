@@ -157,8 +157,8 @@ export class DeniedKeys {
   }
 
   #fits({ policies, cost, reply: { ban, verdicts } }: Denial): boolean {
-    if (policies !== this.#policies || ban !== 0 || verdicts.length !== 3 || !isSmall(cost)) return false;
-    return isSmall(verdicts[0]!) && isSmall(verdicts[1]!) && isSmall(verdicts[2]!);
+    if (policies !== this.#policies || ban !== 0 || countOf(verdicts) !== 1 || !isSmall(cost)) return false;
+    return verdicts.every(isSmall);
   }
 
   /** A slot for the key that was not found just now: the next one that is free or over, a new one, or the oldest. */

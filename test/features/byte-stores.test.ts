@@ -1,0 +1,197 @@
+// Stores that keep bytes: what is in them, and how many reads and writes a request costs.
+import { expect } from 'chai';
+import type { Policy, Store, Subject } from 'headgate';
+import { KeyState, stateKey, stateStore } from 'headgate/stores';
+import { compileBan } from '../../src/ban.js';
+import { compilePolicies } from '../../src/policy.js';
+import { algorithms } from '../support/policies.js';
+import { limiterOn, START, TestClock } from '../support/stores.js';
+import { Table, tableStore } from '../support/table.js';
+
+const setOf = (policies: readonly Policy[], ban?: object) => ({
+  name: 'bytes',
+  policies: compilePolicies('policies', policies),
+  ban: compileBan(ban),
+  timeout: 60_000,
+});
+const policyOf = (algorithm: Policy['algorithm'], limit = 5) =>
+  ({ name: algorithm, algorithm, limit, window: 60_000 }) as Policy;
+const all = algorithms.map((algorithm) =>
+  algorithm === 'concurrency' ? { name: algorithm, algorithm, limit: 5, lease: 60_000 } : policyOf(algorithm),
+);
+const ask = (policies: readonly Policy[], ban?: object) => ({
+  set: setOf(policies, ban),
+  key: 'ada',
+  cost: 1,
+  peek: false,
+  lease: 'l1',
+});
+const text = (bytes: Uint8Array | undefined) => new TextDecoder().decode(bytes);
+
+describe('the state of a key as bytes', () => {
+  it('holds policies, a ban, leases and returns; read back, it decides alike', () => {
+    const query = ask(all, { after: 1 });
+    const before = new KeyState(undefined, START);
+    const { step, now, verdicts } = before.decide({ ...query, cost: 2 });
+    const marks = all.map((_, i) => now + verdicts[3 * i + 2]!);
+    before.adjust({ ...query, units: all.map(() => -1), charged: { step, marks }, degraded: undefined });
+    before.decide({ ...query, lease: 'l2' });
+    const { bytes } = before.save();
+    const questions = (state: KeyState) => [
+      state.decide({ ...query, peek: true }),
+      state.lease({ ...query, action: 'renew', degraded: undefined }),
+      state.adjust({ ...query, units: all.map(() => -1), charged: { step, marks }, degraded: undefined }),
+      state.decide({ ...query, cost: 100 }),
+      state.decide(query),
+    ];
+    const answers = questions(new KeyState(bytes, START + 10));
+    expect(answers).to.deep.equal(questions(new KeyState(new Uint8Array(bytes!), START + 10)));
+    expect(answers[4]).to.include({ ban: 3_600_000 });
+    expect(answers[0]).to.not.deep.include(new KeyState(undefined, START + 10).decide(query));
+  });
+
+  for (const algorithm of algorithms) {
+    it(`${algorithm}: what is no state of it is none`, () => {
+      const query = ask([all.find((each) => each.algorithm === algorithm)!]);
+      const fresh = new KeyState(undefined, START).decide(query).verdicts;
+      const full = new KeyState(undefined, START);
+      full.decide({ ...query, cost: 5 });
+      const right = text(full.save().bytes);
+      const [, version, step, body] = /^(\S+) (\S+) (.*)$/.exec(right)!;
+      const [ban, [[id, [until, ...saved]]], histories] = JSON.parse(body!) as [
+        unknown,
+        [[string, number[]]],
+        unknown,
+      ];
+      const bytesOf = (entry: unknown, v = version) =>
+        new TextEncoder().encode(`${v} ${step} ${JSON.stringify([ban, [[id, entry]], histories])}`);
+      const decide = (bytes: Uint8Array) => new KeyState(bytes, START).decide(query).verdicts;
+      expect(decide(bytesOf([until, ...saved]))).to.not.deep.equal(fresh);
+      const wrong: unknown[] = [
+        [until],
+        [until, ...saved, 1],
+        [until, ...saved.map(() => -1)],
+        [until, ...saved.map(() => 0.5)],
+        [until, ...saved.map(() => null)],
+        ['x', ...saved],
+        {},
+        null,
+      ];
+      for (const entry of wrong) expect(decide(bytesOf(entry)), JSON.stringify(entry)).to.deep.equal(fresh);
+      expect(decide(bytesOf([until, ...saved], 'k0'))).to.deep.equal(fresh);
+      for (const cut of [0, 2, 10, right.length - 1])
+        expect(decide(new TextEncoder().encode(right.slice(0, cut)))).to.deep.equal(fresh);
+    });
+  }
+
+  it('keeps what other policies of the name have charged, until it expires', () => {
+    const one = ask([policyOf('fixed-window')]);
+    const other = ask([policyOf('gcra')]);
+    const first = new KeyState(undefined, START);
+    first.decide(one);
+    const second = new KeyState(first.save().bytes, START + 1000);
+    second.decide(other);
+    const { bytes, expiresAt } = second.save();
+    expect(expiresAt).to.equal(START + 60_000);
+    expect(new KeyState(bytes, START + 2000).decide(one).verdicts[1]).to.equal(3);
+    const late = new KeyState(bytes, START + 200_000);
+    late.decide(other);
+    expect(text(late.save().bytes)).to.not.contain('fixed-window');
+  });
+
+  it('does not change by looks and denials, and is none once it is reset', () => {
+    const query = ask([policyOf('gcra')]);
+    const state = new KeyState(undefined, START);
+    expect(state.save()).to.deep.equal({ changed: false, bytes: undefined, expiresAt: 0 });
+    state.decide({ ...query, cost: 5 });
+    const { bytes } = state.save();
+    const again = new KeyState(bytes, START + 1);
+    again.decide({ ...query, peek: true });
+    again.decide({ ...query, cost: 5 });
+    expect(again.save().changed).to.be.false;
+    again.adjust({ ...query, units: [-5], charged: undefined, degraded: undefined });
+    expect(again.save()).to.deep.equal({ changed: true, bytes: undefined, expiresAt: 0 });
+  });
+
+  it('has a key that tells names, keys and versions apart, and is bounded', () => {
+    const set = setOf([policyOf('gcra')]);
+    const keyOf = (name: string, key: string) => stateKey({ set: { ...set, name }, key });
+    expect(keyOf('api', 'ada')).to.equal('{api:ada}k1');
+    expect(keyOf('a', 'b:c')).to.not.equal(keyOf('a:b', 'c'));
+    expect(keyOf('n'.repeat(256), '\u{1f600}'.repeat(10_000))).to.match(/^[\x21-\x7e]{1,300}$/);
+  });
+});
+
+describe('a store that keeps bytes elsewhere', () => {
+  const subject = (key: string): Subject => ({ set: setOf([policyOf('fixed-window', 10)]), key });
+  const query = (key: string) => ({ ...subject(key), cost: 1, peek: false, lease: '' });
+
+  it('asks once for all requests of a key that come while it is being asked for', async () => {
+    const table = new Table();
+    const limiter = limiterOn(stateStore(table), { limit: 60, window: '1m' });
+    const decisions = await Promise.all(Array.from({ length: 100 }, () => limiter.consume('hot')));
+    expect(decisions.filter(({ allowed }) => allowed).length).to.equal(60);
+    expect(table).to.include({ updates: 2, writes: 2 });
+  });
+
+  it('of many processes admits the limit, whoever wrote in between', async () => {
+    const table = new Table();
+    const limiters = Array.from({ length: 5 }, () =>
+      limiterOn(stateStore(table), { limit: 60, window: '1m' }),
+    );
+    const decisions = await Promise.all(
+      Array.from({ length: 100 }, (_, i) => limiters[i % 5]!.consume('hot')),
+    );
+    const admitted = decisions.filter(({ allowed }) => allowed).map(({ remaining }) => remaining);
+    expect(admitted.sort((a, b) => b - a)).to.deep.equal(Array.from({ length: 60 }, (_, i) => 59 - i));
+    expect(table.reads).to.be.greaterThan(table.updates);
+  });
+
+  it('writes nothing for a denial', async () => {
+    const table = new Table();
+    const limiter = limiterOn(stateStore(table), { limit: 1, window: '1m' });
+    await limiter.consume('key');
+    expect((await limiter.consume('key')).allowed).to.be.false;
+    expect(table).to.include({ updates: 2, writes: 1 });
+  });
+
+  it('does not decide what is not waited for any more', async () => {
+    const table = new Table();
+    const store: Store = stateStore(table);
+    const abandoned = query('key');
+    const [first] = [store.decide(query('key')), store.decide(abandoned), store.decide(query('key'))];
+    Object.assign(abandoned, { abandoned: true });
+    await first;
+    expect((await store.decide(query('key'))).verdicts[1]).to.equal(7);
+  });
+
+  it('tells all who asked when a write fails, and asks again for those who come later', async () => {
+    const table = new Table();
+    const store = stateStore(table);
+    table.failure = new Error('the disk is full');
+    const results = await Promise.allSettled([1, 2, 3].map(async () => store.decide(query('key'))));
+    expect(results.map((result) => String(result.status === 'rejected' && result.reason))).to.deep.equal(
+      Array.from({ length: 3 }, () => 'Error: the disk is full'),
+    );
+    table.failure = undefined;
+    expect((await store.decide(query('key'))).verdicts[1]).to.equal(9);
+    expect((await store.decide(query('other'))).verdicts[1]).to.equal(9);
+  });
+
+  it('closes its backend', async () => {
+    let closed = 0;
+    await stateStore({ update: () => {}, close: () => void closed++ }).close!();
+    await tableStore().close!();
+    expect(closed).to.equal(1);
+  });
+
+  it('takes its time from the backend', async () => {
+    const clock = new TestClock();
+    const limiter = limiterOn(tableStore(clock.read), { limit: 1, window: '1m', algorithm: 'fixed-window' });
+    await limiter.consume('key');
+    clock.now += 59_999;
+    expect(await limiter.consume('key')).to.include({ allowed: false, retryAfterMs: 1 });
+    clock.now += 1;
+    expect(await limiter.consume('key')).to.include({ allowed: true });
+  });
+});

@@ -1,0 +1,52 @@
+// A table of a database, as a store that keeps bytes sees it: it answers later, and writes a row if nobody else did since it was read.
+import type { Clock, Store } from 'headgate';
+import { stateStore, type StateBackend } from 'headgate/stores';
+
+interface Row {
+  readonly version: number;
+  readonly bytes: Uint8Array | undefined;
+}
+
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+export class Table implements StateBackend {
+  readonly rows = new Map<string, Row>();
+  readonly #clock: Clock;
+  /** Updates that were asked for, rows that were read, and written. */
+  updates = 0;
+  reads = 0;
+  writes = 0;
+  /** What the next write fails with. */
+  failure: Error | undefined;
+
+  constructor(clock: Clock = Date.now) {
+    this.#clock = clock;
+  }
+
+  async update(key: string, change: Parameters<StateBackend['update']>[1]): Promise<void> {
+    this.updates++;
+    for (;;) {
+      const row = await this.#read(key);
+      const { changed, bytes } = change(row?.bytes, this.#clock());
+      if (!changed || (await this.#replace(key, row?.version ?? 0, bytes))) return;
+    }
+  }
+
+  async #read(key: string): Promise<Row | undefined> {
+    this.reads++;
+    await turn();
+    return this.rows.get(key);
+  }
+
+  async #replace(key: string, version: number, bytes: Uint8Array | undefined): Promise<boolean> {
+    await turn();
+    if (this.failure) throw this.failure;
+    if ((this.rows.get(key)?.version ?? 0) !== version) return false;
+    this.writes++;
+    this.rows.set(key, { version: version + 1, bytes });
+    return true;
+  }
+}
+
+/** As a process of several would have it: each has a store of its own on the same table. */
+export const tableStore = (clock?: Clock, table = new Table(clock)): Store => stateStore(table);
