@@ -46,55 +46,39 @@ const rateLimitProperty = {
   },
 };
 
-/** What requests with one prototype have in common. */
-interface Kind {
-  readonly prototype: object;
-  /** They have an entry in `trails`, and their `rateLimit` is the one above. */
-  readonly tells: boolean;
-  /** Their `ip` is Express' own, by its source: the socket's address unless the app trusts a proxy. */
-  readonly knowsIp: boolean;
-}
+/** By prototype, whether its requests have an entry in `trails`, and the accessor above. */
+const telling = new WeakMap<object, boolean>();
 
-const kinds = new WeakMap<object, Kind>();
+/** An app's requests have one prototype, and most servers have one app. */
+let lastPrototype: object | undefined;
+let lastTells = false;
 
-/** An app's requests are of one kind, and most servers have one app. */
-let lastKind: Kind | undefined;
-
-function kindOf(req: Request): Kind {
+function tells(req: Request): boolean {
   const prototype = (Object.getPrototypeOf(req) ?? Object.prototype) as object;
-  if (prototype === lastKind?.prototype) return lastKind;
-  lastKind = kinds.get(prototype);
-  if (!lastKind) kinds.set(prototype, (lastKind = makeKind(prototype)));
-  return lastKind;
+  if (prototype === lastPrototype) return lastTells;
+  lastPrototype = prototype;
+  lastTells = telling.get(prototype) ?? prepare(prototype);
+  telling.set(prototype, lastTells);
+  return lastTells;
 }
 
-function makeKind(prototype: object): Kind {
+/** Defines the accessor, unless something else has its name; false if the requests are not Express'. */
+function prepare(prototype: object): boolean {
+  let express: object | undefined;
+  let known: PropertyDescriptor | undefined;
   // An app's own prototype, those of apps that it is mounted in, and Express'. Tests bring requests that have none of them.
-  const chain: object[] = [];
   let link: object | null = prototype;
-  for (; link && link !== IncomingMessage.prototype; link = Object.getPrototypeOf(link) as object | null)
-    chain.push(link);
-  const shared = chain.at(-1);
-  if (!link || !shared) return { prototype, tells: false, knowsIp: false };
-  if (!('rateLimit' in prototype)) Reflect.defineProperty(shared, 'rateLimit', rateLimitProperty);
-  const getter = (name: string): unknown =>
-    chain.map((each) => Object.getOwnPropertyDescriptor(each, name)).find(Boolean)?.get;
-  return {
-    prototype,
-    tells: getter('rateLimit') === rateLimitProperty.get,
-    knowsIp: String(getter('ip')).includes('trust proxy fn'),
-  };
-}
-
-function ipOf(req: Request): string | undefined {
-  if (!kindOf(req).knowsIp || Object.hasOwn(req, 'ip')) return req.ip;
-  const app = Reflect.get(req, 'app');
-  if (app.get('trust proxy') !== false) return req.ip;
-  return Reflect.get(req, 'socket').remoteAddress;
+  for (; link && link !== IncomingMessage.prototype; link = Object.getPrototypeOf(link) as object | null) {
+    express = link;
+    known ??= Object.getOwnPropertyDescriptor(link, 'rateLimit');
+  }
+  if (!link || !express) return false;
+  if (known) return known.get === rateLimitProperty.get;
+  return Reflect.defineProperty(express, 'rateLimit', rateLimitProperty);
 }
 
 const framework: Framework<Request, Response> = {
-  ip: ipOf,
+  ip: (req) => req.ip,
   raw: (res) => res,
   getHeader: (res, name) => res.getHeader(name),
   setHeader: (res, name, value) => void res.setHeader(name, value),
@@ -104,12 +88,12 @@ const framework: Framework<Request, Response> = {
     res.writeHead(status, { 'Content-Type': 'application/problem+json', 'Content-Length': body.length });
     res.end(body);
   },
-  trail: (req) => (kindOf(req).tells ? trails.get(req) : (req as Limited)[TRAIL]),
+  trail: (req) => (tells(req) ? trails.get(req) : (req as Limited)[TRAIL]),
   keep: (req: Limited, trail) => {
-    const { tells } = kindOf(req);
-    if (tells) trails.set(req, trail);
+    const told = tells(req);
+    if (told) trails.set(req, trail);
     else req[TRAIL] = trail;
-    if (!tells || Object.hasOwn(req, 'rateLimit')) req.rateLimit = trail.decision;
+    if (!told || Object.hasOwn(req, 'rateLimit')) req.rateLimit = trail.decision;
   },
 };
 

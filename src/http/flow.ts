@@ -1,7 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Decision } from '../decision.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
-import { arrive, comeTogether } from '../turn.js';
 import { Ending } from './ending.js';
 import { retryAfterSeconds, type HeaderTarget } from './headers.js';
 import { checkGeneratedKey, isPromise, type CompiledOptions } from './options.js';
@@ -49,17 +48,14 @@ export class Flow<Req extends object, Res> {
   handle(req: Req, res: Res, next: Next): void {
     const before = this.#framework.trail(req);
     if (this.#hasDecided(before)) return next();
-    if (!before) arrive();
     let decision: MaybePromise<Decision | undefined>;
     try {
       decision = this.#decide(req);
     } catch (error) {
       return next(publicError(error));
     }
-    // What a store answers together goes on together anyway.
-    if (isPromise(decision))
-      decision.then((made) => this.#proceed(made, req, res, next, false), failing(next));
-    else this.#proceed(decision, req, res, next, !before && comeTogether());
+    if (isPromise(decision)) decision.then((made) => this.#proceed(made, req, res, next), failing(next));
+    else this.#proceed(decision, req, res, next);
   }
 
   /** Closes the limiter if it was made for this flow. */
@@ -144,8 +140,7 @@ export class Flow<Req extends object, Res> {
 
   // From the decision to the answer.
 
-  /** @param waits whether the request goes on when all that came in its turn of the event loop are decided */
-  #proceed(decision: Decision | undefined, req: Req, res: Res, next: Next, waits: boolean): void {
+  #proceed(decision: Decision | undefined, req: Req, res: Res, next: Next): void {
     let admitted: MaybePromise<boolean>;
     try {
       admitted = decision === undefined || this.#admit(decision, req, res);
@@ -157,9 +152,7 @@ export class Flow<Req extends object, Res> {
         if (is) next();
       }, failing(next));
     } else if (admitted) {
-      // Each by itself, for its own asynchronous context, and its own errors.
-      if (waits) setImmediate(next);
-      else next();
+      next();
     }
   }
 
