@@ -1,9 +1,10 @@
 import { IncomingMessage } from 'node:http';
 import type { Request, RequestHandler, Response } from 'express';
 import type { Decision } from './decision.js';
-import { Flow, type Framework, type Trail } from './http/flow.js';
-import { compileOptions, HTTP_OPTIONS, type HttpOptions } from './http/options.js';
-import { checkShape } from './validate.js';
+import { createFlow } from './http/flow.js';
+import type { Framework, Trail } from './http/framework.js';
+import { nodeResponse } from './http/node-response.js';
+import type { HttpOptions } from './http/options.js';
 
 export type { HeaderDialect } from './http/headers.js';
 
@@ -24,12 +25,12 @@ declare global {
 // filled in vain. So nothing is added to a request, and what all requests share is looked up on their prototype, once.
 
 /** What each request has passed. For one that is not Express' it is a property: those share their hidden classes. */
-const trails = new WeakMap<object, Trail<Request, Response>>();
+const trails = new WeakMap<object, Trail>();
 
 const TRAIL = Symbol('headgate.trail');
 
 interface Limited extends Request {
-  [TRAIL]?: Trail<Request, Response>;
+  [TRAIL]?: Trail;
 }
 
 /** `req.rateLimit`, on the prototype that all requests of Express share. */
@@ -78,16 +79,9 @@ function prepare(prototype: object): boolean {
 }
 
 const framework: Framework<Request, Response> = {
+  // A denial is not sent by res.send: an ETag of it is of no use.
+  ...nodeResponse,
   ip: (req) => req.ip,
-  raw: (res) => res,
-  getHeader: (res, name) => res.getHeader(name),
-  setHeader: (res, name, value) => void res.setHeader(name, value),
-  setStatus: (res, status) => void (res.statusCode = status),
-  // Not by res.send: an ETag of a denial is of no use.
-  send: (res, status, body) => {
-    res.writeHead(status, { 'Content-Type': 'application/problem+json', 'Content-Length': body.length });
-    res.end(body);
-  },
   trail: (req) => (tells(req) ? trails.get(req) : (req as Limited)[TRAIL]),
   keep: (req: Limited, trail) => {
     const told = tells(req);
@@ -109,9 +103,8 @@ const framework: Framework<Request, Response> = {
  * `HEADGATE_INVALID_COST`, what a callback throws, or what the store fails with under `onStoreError: 'throw'`
  */
 export function rateLimit(options: RateLimitOptions): RequestHandler {
-  checkShape('rateLimit', options, HTTP_OPTIONS);
-  const flow = new Flow(framework, compileOptions(options));
-  return (req, res, next) => flow.handle(req, res, next);
+  const flow = createFlow(framework, options, 'rateLimit');
+  return (req, res, next) => flow.run(req, res, next);
 }
 
 export default rateLimit;

@@ -17,6 +17,7 @@ export type HeaderDialect = 'draft-6' | 'draft-7' | 'draft-11' | 'legacy';
 
 /** Where the fields are written. */
 export interface HeaderTarget<Res> {
+  /** The field's value; undefined or null if it is not set. */
   getHeader(res: Res, name: string): unknown;
   setHeader(res: Res, name: string, value: string): void;
 }
@@ -211,5 +212,5 @@ function separateFields(prefix: string, resetOf: (quota: Quota) => number): Writ
 
 /** Fields that have room for one quota keep the tightest; who denies has the last word. */
 function isTighter(earlier: unknown, { allowed, remaining }: Quota): boolean {
-  return earlier !== undefined && allowed && Number(earlier) <= remaining;
+  return earlier !== undefined && earlier !== null && allowed && Number(earlier) <= remaining;
 }
