@@ -1,9 +1,10 @@
 import { IncomingMessage } from 'node:http';
 import type { Request, RequestHandler, Response } from 'express';
 import type { Decision } from './decision.js';
-import { Flow, type Framework, type Trail } from './http/flow.js';
-import { compileOptions, HTTP_OPTIONS, type HttpOptions } from './http/options.js';
-import { checkShape } from './validate.js';
+import { createFlow } from './http/flow.js';
+import type { Framework, Trail } from './http/framework.js';
+import { nodeResponse } from './http/node-response.js';
+import type { HttpOptions } from './http/options.js';
 
 export type { HeaderDialect } from './http/headers.js';
 
@@ -24,12 +25,12 @@ declare global {
 // filled in vain. So nothing is added to a request, and what all requests share is looked up on their prototype, once.
 
 /** What each request has passed. For one that is not Express' it is a property: those share their hidden classes. */
-const trails = new WeakMap<object, Trail<Request, Response>>();
+const trails = new WeakMap<object, Trail>();
 
 const TRAIL = Symbol('headgate.trail');
 
 interface Limited extends Request {
-  [TRAIL]?: Trail<Request, Response>;
+  [TRAIL]?: Trail;
 }
 
 /** `req.rateLimit`, on the prototype that all requests of Express share. */
@@ -46,70 +47,47 @@ const rateLimitProperty = {
   },
 };
 
-/** What requests with one prototype have in common. */
-interface Kind {
-  readonly prototype: object;
-  /** They have an entry in `trails`, and their `rateLimit` is the one above. */
-  readonly tells: boolean;
-  /** Their `ip` is Express' own, by its source: the socket's address unless the app trusts a proxy. */
-  readonly knowsIp: boolean;
-}
+/** By prototype, whether its requests have an entry in `trails`, and the accessor above. */
+const telling = new WeakMap<object, boolean>();
 
-const kinds = new WeakMap<object, Kind>();
+/** An app's requests have one prototype, and most servers have one app. */
+let lastPrototype: object | undefined;
+let lastTells = false;
 
-/** An app's requests are of one kind, and most servers have one app. */
-let lastKind: Kind | undefined;
-
-function kindOf(req: Request): Kind {
+function tells(req: Request): boolean {
   const prototype = (Object.getPrototypeOf(req) ?? Object.prototype) as object;
-  if (prototype === lastKind?.prototype) return lastKind;
-  lastKind = kinds.get(prototype);
-  if (!lastKind) kinds.set(prototype, (lastKind = makeKind(prototype)));
-  return lastKind;
+  if (prototype === lastPrototype) return lastTells;
+  lastPrototype = prototype;
+  lastTells = telling.get(prototype) ?? prepare(prototype);
+  telling.set(prototype, lastTells);
+  return lastTells;
 }
 
-function makeKind(prototype: object): Kind {
+/** Defines the accessor, unless something else has its name; false if the requests are not Express'. */
+function prepare(prototype: object): boolean {
+  let express: object | undefined;
+  let known: PropertyDescriptor | undefined;
   // An app's own prototype, those of apps that it is mounted in, and Express'. Tests bring requests that have none of them.
-  const chain: object[] = [];
   let link: object | null = prototype;
-  for (; link && link !== IncomingMessage.prototype; link = Object.getPrototypeOf(link) as object | null)
-    chain.push(link);
-  const shared = chain.at(-1);
-  if (!link || !shared) return { prototype, tells: false, knowsIp: false };
-  if (!('rateLimit' in prototype)) Reflect.defineProperty(shared, 'rateLimit', rateLimitProperty);
-  const getter = (name: string): unknown =>
-    chain.map((each) => Object.getOwnPropertyDescriptor(each, name)).find(Boolean)?.get;
-  return {
-    prototype,
-    tells: getter('rateLimit') === rateLimitProperty.get,
-    knowsIp: String(getter('ip')).includes('trust proxy fn'),
-  };
-}
-
-function ipOf(req: Request): string | undefined {
-  if (!kindOf(req).knowsIp || Object.hasOwn(req, 'ip')) return req.ip;
-  const app = Reflect.get(req, 'app');
-  if (app.get('trust proxy') !== false) return req.ip;
-  return Reflect.get(req, 'socket').remoteAddress;
+  for (; link && link !== IncomingMessage.prototype; link = Object.getPrototypeOf(link) as object | null) {
+    express = link;
+    known ??= Object.getOwnPropertyDescriptor(link, 'rateLimit');
+  }
+  if (!link || !express) return false;
+  if (known) return known.get === rateLimitProperty.get;
+  return Reflect.defineProperty(express, 'rateLimit', rateLimitProperty);
 }
 
 const framework: Framework<Request, Response> = {
-  ip: ipOf,
-  raw: (res) => res,
-  getHeader: (res, name) => res.getHeader(name),
-  setHeader: (res, name, value) => void res.setHeader(name, value),
-  setStatus: (res, status) => void (res.statusCode = status),
-  // Not by res.send: an ETag of a denial is of no use.
-  send: (res, status, body) => {
-    res.writeHead(status, { 'Content-Type': 'application/problem+json', 'Content-Length': body.length });
-    res.end(body);
-  },
-  trail: (req) => (kindOf(req).tells ? trails.get(req) : (req as Limited)[TRAIL]),
+  // A denial is not sent by res.send: an ETag of it is of no use.
+  ...nodeResponse,
+  ip: (req) => req.ip,
+  trail: (req) => (tells(req) ? trails.get(req) : (req as Limited)[TRAIL]),
   keep: (req: Limited, trail) => {
-    const { tells } = kindOf(req);
-    if (tells) trails.set(req, trail);
+    const told = tells(req);
+    if (told) trails.set(req, trail);
     else req[TRAIL] = trail;
-    if (!tells || Object.hasOwn(req, 'rateLimit')) req.rateLimit = trail.decision;
+    if (!told || Object.hasOwn(req, 'rateLimit')) req.rateLimit = trail.decision;
   },
 };
 
@@ -125,9 +103,8 @@ const framework: Framework<Request, Response> = {
  * `HEADGATE_INVALID_COST`, what a callback throws, or what the store fails with under `onStoreError: 'throw'`
  */
 export function rateLimit(options: RateLimitOptions): RequestHandler {
-  checkShape('rateLimit', options, HTTP_OPTIONS);
-  const flow = new Flow(framework, compileOptions(options));
-  return (req, res, next) => flow.handle(req, res, next);
+  const flow = createFlow(framework, options, 'rateLimit');
+  return (req, res, next) => flow.run(req, res, next);
 }
 
 export default rateLimit;

@@ -12,8 +12,10 @@ import type {
 import fastifyPlugin from 'fastify-plugin';
 import type { Decision } from './decision.js';
 import { invalidOption } from './errors.js';
-import { Flow, type Framework, type Next, type Trail } from './http/flow.js';
+import { Flow } from './http/flow.js';
+import type { Framework, Next, Trail } from './http/framework.js';
 import { FIELDS } from './http/headers.js';
+import { nodeResponse } from './http/node-response.js';
 import {
   bringsLimiter,
   compileOptions,
@@ -86,19 +88,21 @@ const LOWER_CASE = Object.fromEntries(FIELDS.map((name) => [name, name.toLowerCa
 const TRAIL = Symbol('headgate.trail');
 
 interface Limited extends FastifyRequest {
-  [TRAIL]?: Trail<FastifyRequest, FastifyReply>;
+  [TRAIL]?: Trail;
 }
 
 const framework: Framework<FastifyRequest, FastifyReply> = {
   ip: (request) => request.ip,
-  raw: (reply) => reply.raw,
   getHeader: (reply, name) => reply.getHeader(name),
   setHeader: (reply, name, value) => void reply.header(LOWER_CASE[name] ?? name, value),
+  headersSent: (reply) => reply.raw.headersSent,
+  getStatus: (reply) => reply.raw.statusCode,
   setStatus: (reply, status) => void reply.code(status),
   // With a serializer of ours, Fastify leaves the type as it is.
   send: (reply, status, body) => {
     reply.code(status).header('Content-Type', 'application/problem+json').serializer(asItIs).send(body);
   },
+  onEnd: (reply, ended) => nodeResponse.onEnd(reply.raw, ended),
   trail: (request: Limited) => request[TRAIL],
   keep: (request: Limited, trail) => {
     request.rateLimit = trail.decision;
@@ -215,7 +219,7 @@ function run(
   i = 0,
 ): void {
   if (i === flows.length) return done();
-  flows[i]!.handle(request, reply, (error) =>
+  flows[i]!.run(request, reply, (error) =>
     error ? done(error) : run(flows, request, reply, done, i + 1),
   );
 }
@@ -249,7 +253,7 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
       const flow = limits === undefined ? plugin.own : plugin.flow('fastify.rateLimit', limits).flow;
       if (!flow)
         throw invalidOption('fastify.rateLimit', limits, 'The plugin has no quota of its own: pass one.');
-      return hookFor('onRequest', (request, reply, next) => flow.handle(request, reply, next));
+      return hookFor('onRequest', (request, reply, next) => flow.run(request, reply, next));
     });
   }
 
@@ -260,7 +264,7 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
     const flows = plugin.flowsOf(route, settings);
     for (const { hook, flow } of flows) {
       if (hook !== plugin.hook)
-        addHook(route, hook, (request, reply, next) => flow.handle(request, reply, next));
+        addHook(route, hook, (request, reply, next) => flow.run(request, reply, next));
     }
     const now = flows.filter(({ hook }) => hook === plugin.hook).map(({ flow }) => flow);
     (route as { config?: RouteConfig }).config = { ...config, [FLOWS]: now };
@@ -270,10 +274,10 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
   const limit: Hook = function (this: FastifyInstance, request, reply, next) {
     const config = request.routeOptions.config as RouteConfig & Route;
     const { rateLimit: settings, [FLOWS]: flows } = config;
-    if (settings === undefined) return global ? plugin.own!.handle(request, reply, next) : next();
+    if (settings === undefined) return global ? plugin.own!.run(request, reply, next) : next();
     if (settings === false || innermost(this) !== plugin) return next();
     if (flows)
-      return flows.length === 1 ? flows[0]!.handle(request, reply, next) : run(flows, request, reply, next);
+      return flows.length === 1 ? flows[0]!.run(request, reply, next) : run(flows, request, reply, next);
     const { prefixTrailingSlash } = request.routeOptions;
     config[FLOWS] = lateFlows(plugin, { ...config, prefix: this.prefix, prefixTrailingSlash }, settings);
     run(config[FLOWS], request, reply, next);

@@ -12,7 +12,10 @@ import { problemOf, statusOf } from './http/problem.js';
 import type { PolicySet } from './stores/store.js';
 import { checkInteger } from './validate.js';
 
-export type { HeaderDialect } from './http/headers.js';
+export { createFlow, type Flow } from './http/flow.js';
+export type { Ending, Framework, Next, Outcome, ResponsePort, Trail } from './http/framework.js';
+export type { HeaderDialect, HeaderTarget } from './http/headers.js';
+export { nodeResponse } from './http/node-response.js';
 export type { ListOption } from './http/lists.js';
 export type { HttpOptions, PoliciesOf, RequestOptions } from './http/options.js';
 

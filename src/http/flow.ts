@@ -1,37 +1,34 @@
-import type { ServerResponse } from 'node:http';
 import type { Decision } from '../decision.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
-import { arrive, comeTogether } from '../turn.js';
-import { Ending } from './ending.js';
-import { retryAfterSeconds, type HeaderTarget } from './headers.js';
-import { checkGeneratedKey, isPromise, type CompiledOptions } from './options.js';
+import { checkShape } from '../validate.js';
+import type { Framework, Next, Outcome, Trail } from './framework.js';
+import { retryAfterSeconds } from './headers.js';
+import {
+  checkGeneratedKey,
+  compileOptions,
+  HTTP_OPTIONS,
+  isPromise,
+  type CompiledOptions,
+  type HttpOptions,
+} from './options.js';
 import { problemOf, statusOf } from './problem.js';
-import type { Texts } from './texts.js';
-import { leaseOf, renewSlots } from './slots.js';
 import { publicError } from './public-error.js';
+import { leaseOf, renewSlots } from './slots.js';
+import type { Texts } from './texts.js';
 
-/** What an adapter knows of its framework. */
-export interface Framework<Req extends object, Res> extends HeaderTarget<Res> {
-  /** The client's address, as far as the framework trusts what it was told of it. */
-  ip(req: Req): string | undefined;
-  raw(res: Res): ServerResponse;
-  setStatus(res: Res, status: number): void;
-  /** Answers with a body of type application/problem+json; it is ASCII. */
-  send(res: Res, status: number, body: string): void;
-  /** The limiters that have decided on a request. */
-  trail(req: Req): Trail<Req, Res> | undefined;
-  /** Keeps the trail with its request, and shows the latest decision as `rateLimit` on it. */
-  keep(req: Req, trail: Trail<Req, Res>): void;
-}
-
-/** Goes on with the request, or fails it. */
-export type Next = (error?: unknown) => void;
-
-/** The limiters that have decided on a request, the latest first. */
-export interface Trail<Req extends object, Res> {
-  readonly flow: Flow<Req, Res>;
-  readonly decision: Decision;
-  readonly before: Trail<Req, Res> | undefined;
+/**
+ * Makes a limiter for the requests of a framework.
+ *
+ * @param caller the function whose options these are, for messages
+ * @throws HeadgateError as `createLimiter`
+ */
+export function createFlow<Req extends object, Res>(
+  framework: Framework<Req, Res>,
+  options: HttpOptions<Req, Res>,
+  caller = 'createFlow',
+): Flow<Req, Res> {
+  checkShape(caller, options, HTTP_OPTIONS);
+  return new Flow(framework, compileOptions(options));
 }
 
 /** What happens to a request, whatever the framework. Without a promise as long as nothing on its way needs one. */
@@ -40,26 +37,43 @@ export class Flow<Req extends object, Res> {
   readonly #options: CompiledOptions<Req, Res>;
   readonly #refunds: boolean;
 
+  /** @internal */
   constructor(framework: Framework<Req, Res>, options: CompiledOptions<Req, Res>) {
     this.#framework = framework;
     this.#options = options;
     this.#refunds = options.refundSuccess || options.refundFailure || options.refundAborted;
   }
 
-  handle(req: Req, res: Res, next: Next): void {
-    const before = this.#framework.trail(req);
-    if (this.#hasDecided(before)) return next();
-    if (!before) arrive();
-    let decision: MaybePromise<Decision | undefined>;
+  /**
+   * Decides on a request, and answers it if it is denied. Without a promise if all that is asked answers without one, as the memory
+   * store does.
+   *
+   * @returns `'next'`: the request goes on; `'answered'`: it has its answer, or its client has left
+   * @throws what the request fails with, also as a rejection: `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`,
+   * `HEADGATE_INVALID_COST`, what a callback throws, or what the store fails with under `onStoreError: 'throw'`
+   */
+  handle(req: Req, res: Res): MaybePromise<Outcome> {
+    if (this.#hasDecided(this.#framework.trail(req))) return 'next';
+    let outcome: MaybePromise<Outcome>;
     try {
-      decision = this.#decide(req);
+      const decision = this.#decide(req);
+      outcome = isPromise(decision) ? this.#later(decision, req, res) : this.#proceed(decision, req, res);
     } catch (error) {
-      return next(publicError(error));
+      throw publicError(error);
     }
-    // What a store answers together goes on together anyway.
-    if (isPromise(decision))
-      decision.then((made) => this.#proceed(made, req, res, next, false), failing(next));
-    else this.#proceed(decision, req, res, next, !before && comeTogether());
+    return isPromise(outcome) ? outcome.catch(fail) : outcome;
+  }
+
+  /** As {@link Flow.handle}, for frameworks that go on by a callback. It is called at once where `handle` makes no promise. */
+  run(req: Req, res: Res, next: Next): void {
+    let outcome: MaybePromise<Outcome>;
+    try {
+      outcome = this.handle(req, res);
+    } catch (error) {
+      return next(error);
+    }
+    if (outcome === 'next') next();
+    else if (outcome !== 'answered') goOn(outcome, next);
   }
 
   /** Closes the limiter if it was made for this flow. */
@@ -68,7 +82,7 @@ export class Flow<Req extends object, Res> {
   }
 
   /** Mounted twice, a limiter still charges a request once. */
-  #hasDecided(latest: Trail<Req, Res> | undefined): boolean {
+  #hasDecided(latest: Trail | undefined): boolean {
     for (let trail = latest; trail; trail = trail.before) {
       if (trail.flow === this) return true;
     }
@@ -144,47 +158,33 @@ export class Flow<Req extends object, Res> {
 
   // From the decision to the answer.
 
-  /** @param waits whether the request goes on when all that came in its turn of the event loop are decided */
-  #proceed(decision: Decision | undefined, req: Req, res: Res, next: Next, waits: boolean): void {
-    let admitted: MaybePromise<boolean>;
-    try {
-      admitted = decision === undefined || this.#admit(decision, req, res);
-    } catch (error) {
-      return next(publicError(error));
-    }
-    if (isPromise(admitted)) {
-      admitted.then((is) => {
-        if (is) next();
-      }, failing(next));
-    } else if (admitted) {
-      // Each by itself, for its own asynchronous context, and its own errors.
-      if (waits) setImmediate(next);
-      else next();
-    }
+  async #later(decision: Promise<Decision | undefined>, req: Req, res: Res): Promise<Outcome> {
+    return this.#proceed(await decision, req, res);
   }
 
-  #admit(decision: Decision, req: Req, res: Res): MaybePromise<boolean> {
+  #proceed(decision: Decision | undefined, req: Req, res: Res): MaybePromise<Outcome> {
+    if (decision === undefined) return 'next';
     if (decision.allowed && (this.#refunds || leaseOf(decision.set) > 0)) this.#follow(decision, req, res);
     return decision.delayMs > 0 ? this.#hold(decision, req, res) : this.#conclude(decision, req, res);
   }
 
   /** Waits for the request's turn (leaky bucket with `maxDelay`), unless its client leaves: then its slot is given back. */
-  async #hold(decision: Decision, req: Req, res: Res): Promise<boolean> {
+  async #hold(decision: Decision, req: Req, res: Res): Promise<Outcome> {
     const gone = new AbortController();
-    const ending = new Ending(this.#framework.raw(res), () => gone.abort());
+    const ending = this.#framework.onEnd(res, () => gone.abort());
     try {
       const held = await this.#options.limiter.hold(decision, { signal: gone.signal });
       return await this.#conclude(held, req, res);
     } catch (error) {
-      if (gone.signal.aborted) return false;
+      if (gone.signal.aborted) return 'answered';
       throw error;
     } finally {
       ending.stop();
     }
   }
 
-  /** Tells everyone of the decision; true if the request goes on. */
-  #conclude(decision: Decision, req: Req, res: Res): MaybePromise<boolean> {
+  /** Tells everyone of the decision. */
+  #conclude(decision: Decision, req: Req, res: Res): MaybePromise<Outcome> {
     const { onDecision, writeHeaders } = this.#options;
     const before = this.#framework.trail(req);
     this.#framework.keep(req, { flow: this, decision, before });
@@ -194,16 +194,16 @@ export class Flow<Req extends object, Res> {
       texts = writeHeaders(this.#framework, res, decision, before !== undefined);
     } catch (error) {
       // Not asked before: that would be one more thing for V8 to look up on Express' responses.
-      if (!this.#framework.raw(res).headersSent) throw error;
+      if (!this.#framework.headersSent(res)) throw error;
     }
-    if (decision.allowed) return true;
+    if (decision.allowed) return 'next';
     // A denied request charges nothing, whatever limiters it has passed before, but what counts attempts.
     for (let trail = before; trail; trail = trail.before) trail.decision.withdraw().catch(ignore);
     return this.#deny(decision, req, res, texts);
   }
 
-  #deny(decision: Decision, req: Req, res: Res, texts: Texts | undefined): MaybePromise<boolean> {
-    if (this.#framework.raw(res).headersSent) return false;
+  #deny(decision: Decision, req: Req, res: Res, texts: Texts | undefined): MaybePromise<Outcome> {
+    if (this.#framework.headersSent(res)) return 'answered';
     const { handler, statusCode } = this.#options;
     const status = statusOf(decision, statusCode);
     const wait = retryAfterSeconds(decision);
@@ -211,17 +211,17 @@ export class Flow<Req extends object, Res> {
     this.#framework.setHeader(res, 'Cache-Control', 'no-store');
     if (!handler) {
       this.#framework.send(res, status, problemOf(decision, status, texts));
-      return false;
+      return 'answered';
     }
     this.#framework.setStatus(res, status);
     const answered = handler(req, res, decision);
-    return isPromise(answered) ? answered.then(() => false) : false;
+    return isPromise(answered) ? answered.then(() => 'answered') : 'answered';
   }
 
   /** Waits for the end of the response: then slots are given back, and costs if they are not to count. */
   #follow(decision: Decision, req: Req, res: Res): void {
     let stopRenewing: (() => void) | undefined;
-    const ending = new Ending(this.#framework.raw(res), (completed) => {
+    const ending = this.#framework.onEnd(res, (completed) => {
       stopRenewing?.();
       decision.release().catch(ignore);
       if (this.#refunds) this.#settle(decision, req, res, completed).catch(warn('requestWasSuccessful'));
@@ -236,13 +236,20 @@ export class Flow<Req extends object, Res> {
   async #isRefunded(req: Req, res: Res, completed: boolean): Promise<boolean> {
     const { refundSuccess, refundFailure, refundAborted, wasSuccessful } = this.#options;
     if (!completed) return refundAborted;
-    const success = wasSuccessful ? await wasSuccessful(req, res) : this.#framework.raw(res).statusCode < 400;
+    const success = wasSuccessful ? await wasSuccessful(req, res) : this.#framework.getStatus(res) < 400;
     return success ? refundSuccess : refundFailure;
   }
 }
 
-function failing(next: Next): (error: unknown) => void {
-  return (error) => next(publicError(error));
+/** In a function of its own: V8 makes room for what a closure captures even on the way that makes no closure. */
+function goOn(outcome: Promise<Outcome>, next: Next): void {
+  outcome.then((is) => {
+    if (is === 'next') next();
+  }, next);
+}
+
+function fail(error: unknown): never {
+  throw publicError(error);
 }
 
 function report<Req>(

@@ -17,6 +17,7 @@ export type HeaderDialect = 'draft-6' | 'draft-7' | 'draft-11' | 'legacy';
 
 /** Where the fields are written. */
 export interface HeaderTarget<Res> {
+  /** The field's value; undefined or null if it is not set. */
   getHeader(res: Res, name: string): unknown;
   setHeader(res: Res, name: string, value: string): void;
 }
@@ -205,5 +206,5 @@ function separateFields(prefix: string, resetOf: (quota: Quota) => number): Writ
 
 /** Whether the earlier quota stays in fields with room for one. They keep the tightest, and a denial always replaces it. */
 function isTighter(earlier: unknown, { allowed, remaining }: Quota): boolean {
-  return earlier !== undefined && allowed && Number(earlier) <= remaining;
+  return earlier !== undefined && earlier !== null && allowed && Number(earlier) <= remaining;
 }

@@ -1,6 +1,6 @@
 import type { Decision } from '../decision.js';
 import type { PolicySet } from '../stores/store.js';
-import type { Ending } from './ending.js';
+import type { Ending } from './framework.js';
 
 /** The shortest lease of a set's concurrency policies, ms; 0 if it has none. */
 export function leaseOf({ policies }: PolicySet): number {

@@ -1,12 +1,12 @@
 import { performance } from 'node:perf_hooks';
-import { comeTogether } from '../turn.js';
 import type { Done } from './clients.js';
 import { Eventual } from './eventual.js';
 import type { PolicySet, Query, Reply } from './store.js';
+import { Turns } from './turns.js';
 
 /**
- * With no more decisions than this under way each is sent at once: waiting for others would cost more than it saves. Not where they are
- * of requests that come several in a turn of the event loop: the process is busy then, and a call costs it as much as a request.
+ * With no more decisions than this under way, each is sent at once: waiting for others would cost more than it saves. While turns of the
+ * event loop are busy, decisions wait all the same: a call costs the process as much as a request does.
  */
 const FEW = 7;
 
@@ -22,7 +22,7 @@ const MANY = 40;
 /**
  * But if they come further apart than this, ms, this process is busy with more than deciding, as between two requests: then what it
  * saves is calls, each of which costs it a write, and a batch is all that is asked for in one turn. With no more than `FEW_CALLS`
- * under way they are so few calls that they are not worth a wait, unless they are of such requests.
+ * under way they are so few calls that they are not worth a wait, unless turns are busy.
  */
 const APART = 0.004;
 const FEW_CALLS = 16;
@@ -71,6 +71,7 @@ export class Batcher {
   /** Whether those have become more than a few, and decisions are gathered. */
   #crowded = false;
   #scheduled = false;
+  readonly #turns = new Turns();
 
   constructor(carrier: Carrier) {
     this.#carrier = carrier;
@@ -90,6 +91,7 @@ export class Batcher {
 
   #add(query: Query, waiter: Eventual<Reply>): void {
     const { set, peek } = query;
+    this.#turns.count();
     if (++this.#pending > FEW) this.#crowded = true;
     let batch = this.#open.get(set);
     if (batch && batch.peek !== peek) {
@@ -103,7 +105,7 @@ export class Batcher {
       return;
     }
     batch = { set, peek, queries: [query], waiters: [waiter], asked: performance.now(), burst: true };
-    if (!this.#crowded && !comeTogether()) {
+    if (!this.#crowded && !this.#turns.areBusy) {
       this.#dispatch(batch);
       return;
     }
@@ -123,7 +125,7 @@ export class Batcher {
     // In a cluster each key is a call of its own, and those of a turn share a write.
     if (this.#carrier.cluster) return false;
     const part = this.#pending > MANY ? PART_OF_MANY : PART_OF_SOME;
-    const isFew = this.#pending <= FEW_CALLS && !comeTogether();
+    const isFew = this.#pending <= FEW_CALLS && !this.#turns.areBusy;
     return length >= part * this.#pending && (isFew || inBurst(batch));
   }
 

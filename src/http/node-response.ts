@@ -1,6 +1,21 @@
 import type { ServerResponse } from 'node:http';
 import type { ServerHttp2Stream } from 'node:http2';
 import type { Duplex } from 'node:stream';
+import type { Ending, ResponsePort } from './framework.js';
+
+/** The responses of Node's servers, HTTP/1 and HTTP/2, for the frameworks that run on these. */
+export const nodeResponse: ResponsePort<ServerResponse> = {
+  getHeader: (res, name) => res.getHeader(name),
+  setHeader: (res, name, value) => void res.setHeader(name, value),
+  headersSent: (res) => res.headersSent,
+  getStatus: (res) => res.statusCode,
+  setStatus: (res, status) => void (res.statusCode = status),
+  send: (res, status, body) => {
+    res.writeHead(status, { 'Content-Type': 'application/problem+json', 'Content-Length': body.length });
+    res.end(body);
+  },
+  onEnd: (res, ended) => new NodeEnding(res, ended),
+};
 
 /** A response of HTTP/1 or of HTTP/2, which has its stream. */
 type Response = ServerResponse & { readonly stream?: ServerHttp2Stream };
@@ -9,11 +24,10 @@ type Response = ServerResponse & { readonly stream?: ServerHttp2Stream };
 const followers = new WeakMap<Duplex, Set<() => void>>();
 
 /**
- * Tells once how a response ends: true if it was handed to the network whole, false if it was cut off; at once if it has ended
- * already. The connection is followed, too: before Node 24, a response that is queued behind another one of its connection emits
- * nothing when that closes.
+ * The connection is followed, too: before Node 24, a response that is queued behind another one of its connection emits nothing when
+ * that closes.
  */
-export class Ending {
+class NodeEnding implements Ending {
   readonly #response: Response;
   /** An HTTP/2 stream or a socket; undefined for a response that a tool has made without one. */
   readonly #connection: Duplex | undefined;
@@ -30,14 +44,13 @@ export class Ending {
     if (this.#connection) follow(this.#connection, this.#cut);
   }
 
-  /** Looks whether the response has ended: nothing tells of an HTTP/2 stream that was reset without an error while it was sent. */
+  /** Nothing tells of an HTTP/2 stream that was reset without an error while it was sent. */
   look(): boolean {
     const { closed, destroyed } = this.#response;
     if (closed || destroyed || this.#connection?.closed || this.#connection?.destroyed) this.#cut();
     return this.#told;
   }
 
-  /** Ends the listening. */
   stop(): void {
     this.#told = true;
     this.#response.off('finish', this.#finish);
