@@ -76,8 +76,7 @@ async function bundle(doors, directory) {
  * @returns {import('@rollup/wasm-node').Plugin}
  */
 function typescript() {
-  const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), (file) => ts.sys.readFile(file));
-  const { options } = ts.convertCompilerOptionsFromJson(config.compilerOptions, root);
+  const { options } = ts.parseJsonConfigFileContent({ extends: `./${CONFIG}` }, ts.sys, root);
   const compilerOptions = {
     ...options,
     module: ts.ModuleKind.ESNext,

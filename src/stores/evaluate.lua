@@ -5,7 +5,7 @@
 -- ARGV:  deadline (see common.lua), count of policies;
 --        per policy: kernel, '1' if it is a shadow, its params; the ban's params if the set has a ban;
 --        per request its cost, or one for all, or none if all cost 1 (to look without writing, a cost c is sent as -1 - c);
---        per request its lease if the set has a concurrency policy
+--        per request its lease if units of a policy are slots
 -- Reply: step, then per request: an error's text; or, if the set has a ban, the ban (> 0: banned, and nothing more;
 --        < 0: banned by this denial for so long), and per policy its verdict (see headgate_say in common.lua)
 
@@ -19,7 +19,7 @@ end
 local count = #policies
 local stride = count + strikes
 local requests = #KEYS / stride
-local leases = concurrency and #ARGV - requests
+local leases = policies.slots and #ARGV - requests
 local costs = (leases or #ARGV) - at + 1
 
 local wait, remaining, reset, a, b, c = {}, {}, {}, {}, {}, {}

@@ -1,13 +1,13 @@
--- Releases or renews the concurrency slots of one admission.
+-- Releases or renews the slots of one admission.
 --
--- KEYS:  one per concurrency policy
+-- KEYS:  one per policy whose units are slots
 -- ARGV:  deadline (see common.lua), 'release' or 'renew', lease, its units, count of policies; per policy: kernel, '0', its params
 -- Reply: 1 if every slot was still held, else 0
 
 local policies = headgate_policies(5)
 local held = 1
 for i, policy in ipairs(policies) do
-  local still, err = concurrency[ARGV[2]](KEYS[i], policy, ARGV[3], tonumber(ARGV[4]), now)
+  local still, err = policy[ARGV[2]](KEYS[i], policy, ARGV[3], tonumber(ARGV[4]), now)
   if not still then return redis.error_reply(err) end
   held = math.min(held, still)
 end

@@ -12,7 +12,7 @@ local function headgate_params(page, at)
   return params, at + page.params
 end
 
--- The policies whose count is ARGV[at], and where they end.
+-- The policies whose count is ARGV[at], and where they end; `slots`: whether units of one of them are slots.
 local function headgate_policies(at)
   local policies = {}
   local count = tonumber(ARGV[at])
@@ -22,7 +22,9 @@ local function headgate_policies(at)
     local policy
     policy, at = headgate_params(page, at + 2)
     policy.shadow, policy.look, policy.commit = shadow, page.look, page.commit
-    policy.adjust, policy.release, policy.drains = page.adjust, page.release, page.drains
+    policy.adjust, policy.drains = page.adjust, page.drains
+    policy.release, policy.renew = page.release, page.renew
+    policies.slots = policies.slots or page.release
     policies[i] = policy
   end
   return policies, at

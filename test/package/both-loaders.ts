@@ -8,12 +8,12 @@ import fastify from 'fastify';
 import * as imported from 'headgate';
 import * as importedExpress from 'headgate/express';
 import type { Store } from 'headgate';
+import type * as Required from 'headgate' with { 'resolution-mode': 'require' };
+import type * as RequiredFastify from 'headgate/fastify' with { 'resolution-mode': 'require' };
 
 const require = createRequire(import.meta.url);
-const required = require('headgate') as typeof import('headgate', { with: { 'resolution-mode': 'require' } });
-const requiredFastify = require('headgate/fastify') as typeof import('headgate/fastify', {
-  with: { 'resolution-mode': 'require' },
-});
+const required = require('headgate') as typeof Required;
+const requiredFastify = require('headgate/fastify') as typeof RequiredFastify;
 
 const policy = { limit: 1, window: '1h' } as const;
 
