@@ -10,7 +10,7 @@ import { composeScripts, GENERATED, parse, SINGLE } from './lib/lua.mjs';
 import { read, root } from './lib/run.mjs';
 
 const generated = join(root, GENERATED);
-const { module, statements } = await composeScripts().catch((/** @type {Error} */ error) =>
+const { module, statements, unused } = await composeScripts().catch((/** @type {Error} */ error) =>
   fail(error.message),
 );
 
@@ -21,7 +21,10 @@ if (process.argv[2] === 'build') {
   if (!existsSync(generated) || readFileSync(generated, 'utf8') !== module) {
     fail(`${GENERATED} is stale: run npm run lua:build and commit it.`);
   }
-  const findings = lint(await assembled());
+  const findings = [
+    ...unused.map(({ file, lines, defines }) => `${file}:${lines[1]}: no script uses ${defines.join()}`),
+    ...lint(await assembled()),
+  ];
   if (findings.length > 0) fail(findings.join('\n'));
 } else {
   console.error('usage: tsx scripts/lua.mjs build|check');

@@ -60,7 +60,8 @@ const calls = {
 /**
  * Reads the Lua files and composes the scripts.
  *
- * @returns {Promise<{ module: string, statements: Statement[] }>} the generated module, and what the scripts consist of
+ * @returns {Promise<{ module: string, statements: Statement[], unused: Statement[] }>} the generated module, all statements, and those
+ *   that no script has
  * @throws Error if a file is not as it should be
  */
 export async function composeScripts() {
@@ -72,10 +73,9 @@ export async function composeScripts() {
   const shared = chunks.filter(({ name }) => ['common', 'policies'].includes(name));
   const mains = chunks.filter((chunk) => !shared.includes(chunk));
   const scripts = mains.map((main) => composeScript(main, shared, pages));
-  return {
-    module: await render(shared, pages, scripts),
-    statements: [...chunks, ...pages].flatMap(({ statements }) => statements),
-  };
+  const statements = [...chunks, ...pages].flatMap((chunk) => chunk.statements);
+  const unused = statements.filter((each) => !scripts.some(({ kept }) => kept.has(each)));
+  return { module: await render(shared, pages, scripts), statements, unused };
 }
 
 /**
@@ -249,8 +249,6 @@ async function render(shared, pages, scripts) {
     let count = 0;
     for (const statement of chunk.statements) {
       const users = scripts.filter(({ kept }) => kept.has(statement)).map(({ name }) => name);
-      if (users.length === 0)
-        throw new Error(`${statement.file}: no script uses ${statement.defines.join()}.`);
       const last = pieces.at(-1);
       if (last?.chunk === chunk && last.users.join() === users.join()) last.text += statement.text;
       else pieces.push({ chunk, name: `${identifier(chunk.name)}_${++count}`, users, text: statement.text });
@@ -262,13 +260,14 @@ async function render(shared, pages, scripts) {
    * @param {string} [text]
    */
   const joined = ({ name }, chunk, text = '') => {
-    const used = pieces.filter((piece) => piece.chunk === chunk && piece.users.includes(name));
-    return [...used.map((piece) => piece.name), ...(text === '' ? [] : [literal(text)])].join(' + ');
+    const own = pieces.filter((piece) => piece.chunk === chunk && piece.users.includes(name));
+    return [...own.map((piece) => piece.name), ...(text === '' ? [] : [literal(text)])].join(' + ');
   };
   const [common, policies] = shared;
+  const used = pieces.filter(({ users }) => users.length > 0);
   const source = [
     '// Generated from the .lua files by npm run lua:build: edit those.',
-    ...pieces.map(({ name, text }) => `const ${name} = ${literal(text)};`),
+    ...used.map(({ name, text }) => `const ${name} = ${literal(text)};`),
     '',
     '/** How each script begins, the pages of which it has those that it needs, and how it ends. */',
     'export const lua = {',
