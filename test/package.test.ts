@@ -53,6 +53,8 @@ describe('the packed package', function () {
     expect(documents).to.have.members(['package.json', 'README.md', 'LICENSE', 'CHANGELOG.md']);
     const compiled = files.filter((file) => file.startsWith('dist/'));
     const other = compiled.filter((file) => !/^dist\/(esm|cjs)\/.*(\.js|\.d\.ts)$/.test(file));
+    const modules = compiled.filter((file) => /^dist\/esm\/.*\.js$/.test(file));
+    expect(modules).to.have.length(subpaths.length);
     expect(other).to.have.members([
       'dist/cjs/package.json',
       'dist/cli/headgate.js',
@@ -67,6 +69,19 @@ describe('the packed package', function () {
     }
     const loadable = subpaths.filter((path) => !needingTheirPeer.includes(path));
     await load(bare, loadable);
+  });
+
+  it('loads no Redis scripts by the sub-paths that keep state elsewhere', async () => {
+    const scripted = ['./redis', './compat/fastify-rate-limit'];
+    const found = [];
+    for (const path of subpaths.filter((each) => !needingTheirPeer.includes(each))) {
+      const script = `require('headgate' + '${path}'.slice(1));
+        const sources = Object.keys(require.cache).map((file) => require('node:fs').readFileSync(file, 'utf8'));
+        console.log(sources.some((source) => source.includes('redis.call(')));`;
+      const { stdout } = await execute(process.execPath, ['-e', script], { cwd: bare });
+      if (stdout === 'true\n') found.push(path);
+    }
+    expect(found).to.have.members(scripted);
   });
 
   it('runs from the command line, with the client that is installed where it is run', async () => {
@@ -116,7 +131,7 @@ describe('the packed package', function () {
   ];
 
   for (const { express, types, ioredis } of consumers) {
-    it(`is used from TypeScript as ESM, as CommonJS and bundled, with ${express}, fastify and ${ioredis}`, async () => {
+    it(`is used from TypeScript as ESM, as CommonJS, as both and bundled, with ${express}, fastify and ${ioredis}`, async () => {
       const consumer = join(directory, express);
       cpSync(join(bare, 'node_modules'), join(consumer, 'node_modules'), { recursive: true });
       const peers = {
@@ -133,8 +148,12 @@ describe('the packed package', function () {
         symlinkSync(installed(source), link);
       }
       await load(consumer, subpaths);
-      await Promise.all([compile(consumer, 'mts'), compile(consumer, 'cts')]);
+      await compile(consumer);
       for (const kind of ['mjs', 'cjs']) await works(join(consumer, `consumer.${kind}`));
+      await works(
+        join(consumer, 'both-loaders.mjs'),
+        subpaths.map((path) => `headgate${path.slice(1)}`),
+      );
 
       // Far from the package's own files.
       const outfile = join(directory, `${express}-bundle/consumer.cjs`);
@@ -153,19 +172,25 @@ describe('the packed package', function () {
     }
   }
 
-  /** Each by itself: one program cannot augment Express with the types of both module systems. */
-  async function compile(consumer: string, kind: 'mts' | 'cts') {
-    const file = `consumer.${kind}`;
-    const project = join(consumer, `tsconfig.${kind}.json`);
+  /** As one program: the types of both module systems agree. */
+  async function compile(consumer: string) {
+    const sources = {
+      'consumer.mts': 'consumer',
+      'consumer.cts': 'consumer',
+      'both-loaders.mts': 'both-loaders',
+    };
+    for (const [file, source] of Object.entries(sources)) {
+      copyFileSync(join(root, `test/package/${source}.ts`), join(consumer, file));
+    }
+    const project = join(consumer, 'tsconfig.json');
     const compilerOptions = { target: 'es2022', module: 'nodenext', strict: true, types: ['node'] };
-    copyFileSync(join(root, 'test/package/consumer.ts'), join(consumer, file));
-    writeFileSync(project, JSON.stringify({ compilerOptions, files: [file] }));
+    writeFileSync(project, JSON.stringify({ compilerOptions, files: Object.keys(sources) }));
     await execute(process.execPath, [installed('typescript/bin/tsc'), '-p', project]).catch(showOutput);
   }
 
-  async function works(file: string) {
+  async function works(file: string, args: string[] = []) {
     const env = { ...process.env, REDIS_URL: servers.redis.url };
-    const { stdout } = await execute(process.execPath, [file], { cwd: dirname(file), env });
+    const { stdout } = await execute(process.execPath, [file, ...args], { cwd: dirname(file), env });
     expect(stdout).to.equal('works\n');
   }
 });

@@ -1,6 +1,709 @@
 // Generated from the .lua files by npm run lua:build: edit those.
+const common_1 = `local deadline = tonumber(ARGV[1])
+local step = -deadline
+if deadline >= 0 then
+local time = redis.call('TIME')
+step = time[1] * 1000000 + time[2]
+end
+local now = math.floor(step / 1000)
+if deadline >= 0 and now > deadline then error({ err = string.format('HEADGATE_LATE %.0f', now) }) end
+`;
+const common_2 = `local kernels, ban = {}
+`;
+const common_3 = `local function headgate_say(reply, filled, wait, remaining, reset)
+if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
+reply[filled + 1] = reset * 2 ^ 20 + remaining
+return filled + 1
+end
+reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = -1, wait, remaining, reset
+return filled + 4
+end
+`;
+const policies_1 = `local function headgate_params(page, at)
+local params = {}
+for i = 1, page.params do params[i] = tonumber(ARGV[at + i - 1]) end
+return params, at + page.params
+end
+`;
+const policies_2 = `local function headgate_policies(at)
+local policies = {}
+local count = tonumber(ARGV[at])
+at = at + 1
+for i = 1, count do
+local page, flags = kernels[ARGV[at]], tonumber(ARGV[at + 1])
+local policy
+policy, at = headgate_params(page, at + 2)
+policy.shadow, policy.attempts = flags % 2 == 1, flags > 1
+policy.look, policy.commit = page.look, page.commit
+policy.adjust, policy.drains = page.adjust, page.drains
+policy.release, policy.renew = page.release, page.renew
+policies.slots = policies.slots or page.release
+policies[i] = policy
+end
+return policies, at
+end
+`;
+const ban_1 = `local function ban_write(key, p, now, state)
+local stop = math.max(state[2], state[3] + (state[5] > 0 and p[5] or 0))
+if stop <= now then
+redis.call('DEL', key)
+else
+redis.call('SET', key, string.format('%.0f %.0f %.0f %.0f %.0f', unpack(state)), 'PXAT', stop)
+end
+end
+local function ban_read(key, p, now, writable)
+local value = redis.pcall('GET', key)
+if not value then return { 0, 0, 0, 0, 0 } end
+if type(value) == 'table' then return nil, value.err end
+local denials, counted, banned, length, last = string.match(value, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+local stop = redis.call('PEXPIRETIME', key)
+if not denials or stop <= now or tonumber(length) > 366 * 86400000 then
+if writable and stop == -1 then redis.call('DEL', key) end
+return { 0, 0, 0, 0, 0 }
+end
+local state = { tonumber(denials), tonumber(counted), tonumber(banned), tonumber(length), tonumber(last) }
+if state[2] > now + p[2] or state[3] > now + state[4] then
+state[2], state[3] = math.min(state[2], now + p[2]), math.min(state[3], now + state[4])
+if writable then ban_write(key, p, now, state) end
+end
+if state[2] <= now then state[1], state[2] = 0, 0 end
+if state[3] + p[5] <= now then state[5] = 0 end
+return state
+end
+`;
+const ban_2 = `local function ban_look(key, p, now, writable)
+local state, err = ban_read(key, p, now, writable)
+if not state then return nil, err end
+return math.max(0, state[3] - now), state
+end
+local function ban_strike(key, p, now, state)
+if p[1] == 0 then return 0 end
+if state[2] == 0 then state[2] = now + p[2] end
+state[1] = state[1] + 1
+local length = 0
+if state[1] >= p[1] then
+length = state[5] == 0 and p[3] or math.min(p[5], math.floor(state[5] * p[4] / 1000))
+state[1], state[2], state[3], state[4], state[5] = 0, 0, now + length, length, length
+end
+ban_write(key, p, now, state)
+return length
+end
+`;
+const ban_3 = `local function ban_set(key, p, now, length)
+local state, err = ban_read(key, p, now, true)
+if not state then return err end
+if length == 0 then
+redis.call('DEL', key)
+else
+state[3], state[4] = now + length, length
+ban_write(key, p, now, state)
+end
+end
+`;
+const concurrency_1 = `local function concurrency_units(member)
+return tonumber(string.match(member, ':(%d+)$')) or 0
+end
+local function concurrency_read(key, p, now, writable)
+local lease = p[2]
+local stop = redis.call('PEXPIRETIME', key)
+if stop == -2 then return 0, 0 end
+local total = redis.pcall('ZSCORE', key, '#')
+if type(total) == 'table' then return nil, total.err end
+if stop <= now then
+if writable and stop == -1 then redis.call('DEL', key) end
+return 0, 0
+end
+local held = -(tonumber(total) or 0)
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', key, 0, now)) do held = held - concurrency_units(member) end
+if stop > now + lease then
+stop = now + lease
+if writable then
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', key, string.format('(%.0f', stop), '+inf')) do
+redis.call('ZADD', key, stop, member)
+end
+redis.call('PEXPIREAT', key, stop)
+end
+end
+return math.max(0, held), stop
+end
+`;
+const concurrency_2 = `local function concurrency_until(key, now, stop, held, left)
+local at, many = 0, 16
+if redis.call('ZCOUNT', key, string.format('(%.0f', now), '+inf') == held then at, many, left = left, 1, 0 end
+while true do
+local leases = redis.call('ZREVRANGE', key, at, at + many - 1, 'WITHSCORES')
+for i = 1, #leases, 2 do
+left = left - concurrency_units(leases[i])
+if left < 0 then return math.min(stop, tonumber(leases[i + 1])) end
+end
+if #leases == 0 then return stop end
+at, many = at + many, 4 * many
+end
+end
+local function concurrency_look(key, p, cost, now, writable)
+local limit = p[1]
+local held, stop = concurrency_read(key, p, now, writable)
+if not held then return nil, stop end
+local wait = 0
+if cost > limit then
+wait = -1
+elseif cost > 0 and held + cost > limit then
+wait = concurrency_until(key, now, stop, held, limit - cost) - now
+end
+return wait, held < limit and limit - held or 0, stop == 0 and 0 or stop - now, held, stop
+end
+`;
+const concurrency_3 = `local function concurrency_commit(key, p, cost, now, held, _, _, id)
+local till, member = now + p[2], id .. ':' .. cost
+redis.call('ZADD', key, till, member, -held - cost, '#')
+local kept = redis.pcall('PEXPIREAT', key, till)
+local swept = redis.pcall('ZREMRANGEBYSCORE', key, 0, now)
+local refused = type(kept) == 'table' and kept or type(swept) == 'table' and swept
+if refused then
+redis.call('ZREM', key, member)
+if held == 0 then redis.call('DEL', key) else redis.call('ZINCRBY', key, cost, '#') end
+error(refused)
+end
+return p[1] - held - cost, p[2]
+end
+`;
+const concurrency_4 = `local function concurrency_adjust(key, p, _, _, now)
+local held, stop = concurrency_read(key, p, now, true)
+if not held then return nil, stop end
+return math.max(0, p[1] - held), stop == 0 and 0 or stop - now, 0
+end
+`;
+const concurrency_5 = `local function concurrency_holds(key, p, member, now)
+local held, err = concurrency_read(key, p, now, true)
+if not held then return nil, err end
+local stop = held > 0 and redis.call('ZSCORE', key, member)
+return stop and tonumber(stop) > now and 1 or 0
+end
+local function concurrency_release(key, p, id, units, now)
+local member = id .. ':' .. units
+local held, err = concurrency_holds(key, p, member, now)
+if held == 1 then
+redis.call('ZINCRBY', key, units, '#')
+redis.call('ZREM', key, member)
+local last = redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')
+if last[1] == '#' then redis.call('DEL', key) else redis.call('PEXPIREAT', key, last[2]) end
+end
+return held, err
+end
+`;
+const concurrency_6 = `local function concurrency_renew(key, p, id, units, now)
+local member = id .. ':' .. units
+local held, err = concurrency_holds(key, p, member, now)
+if held == 1 then
+local till = now + p[2]
+redis.call('ZADD', key, till, member)
+redis.call('PEXPIREAT', key, till)
+end
+return held, err
+end
+`;
+const fixed_window_1 = `local function fixed_window_packs(p, used)
+return p[1] < 2 ^ 20 and p[2] < 2 ^ 30 and used < 2 ^ 21
+end
+local function fixed_window_write(key, p, used, stop)
+local value = fixed_window_packs(p, used) and used - stop % 2 ^ 31 * 2 ^ 22 or used
+redis.call('SET', key, value, 'PXAT', stop)
+end
+local function fixed_window_read(key, p, now, writable)
+local value = redis.pcall('GET', key)
+if not value then return 0, 0 end
+if type(value) == 'table' then return nil, value.err end
+local used = tonumber(value)
+if used and used < 0 and used > -2 ^ 53 then used = used % 2 ^ 22 end
+local stop = redis.call('PEXPIRETIME', key)
+if stop <= now or not (used and used >= 0 and used < 2 ^ 53) then
+if writable and stop == -1 then redis.call('DEL', key) end
+return 0, 0
+end
+if stop > now + p[2] then
+stop = now + p[2]
+if writable then fixed_window_write(key, p, used, stop) end
+end
+return used, stop
+end
+local function fixed_window_look(key, p, cost, now, writable)
+local limit = p[1]
+local used, stop = fixed_window_read(key, p, now, writable)
+if not used then return nil, stop end
+local wait = 0
+if cost > 0 and used + cost > limit then wait = cost > limit and -1 or stop - now end
+return wait, used < limit and limit - used or 0, stop == 0 and 0 or stop - now, used, stop
+end
+`;
+const fixed_window_2 = `local function fixed_window_commit(key, p, cost, now, used, stop)
+if stop == 0 then
+fixed_window_write(key, p, cost, now + p[2])
+return p[1] - cost, p[2]
+end
+local charged = used + cost < 2 ^ 21 and redis.pcall('INCRBY', key, cost)
+if type(charged) ~= 'number' then fixed_window_write(key, p, used + cost, stop) end
+return p[1] - used - cost, stop - now
+end
+`;
+const fixed_window_3 = `local function fixed_window_charge(first, last, p, cost, text, now, tested, reply, filled)
+local limit, window = p[1], p[2]
+if cost > limit or not fixed_window_packs(p, 0) then return first, filled end
+for request = first, last do
+local key = KEYS[request]
+local value = redis.pcall('INCRBY', key, text)
+if type(value) == 'table' then return request, filled end
+if value == cost then
+fixed_window_write(key, p, cost, now + window)
+filled = headgate_say(reply, filled, 0, limit - cost, window)
+else
+local used = value % 2 ^ 22
+local reset = value < 0 and ((used - value) / 2 ^ 22 - now) % 2 ^ 31 or 0
+if tested and redis.call('PEXPIRETIME', key) ~= now + reset then reset = 0 end
+if reset > 0 and reset <= window and used <= limit then
+filled = filled + 1
+reply[filled] = reset * 2 ^ 20 + limit - used
+else
+redis.call('INCRBY', key, -cost)
+if reset == 0 or reset > window then return request, filled end
+local before = used - cost
+filled = headgate_say(reply, filled, reset, before < limit and limit - before or 0, reset)
+end
+end
+end
+return last + 1, filled
+end
+`;
+const fixed_window_4 = `local function fixed_window_adjust(key, p, units, mark, now)
+local limit = p[1]
+local used, stop = fixed_window_read(key, p, now, true)
+if not used then return nil, stop end
+local charged = math.max(0, math.min(units, 2 ^ 52 - used))
+if charged > 0 then
+if stop == 0 then stop = now + p[2] end
+used = used + charged
+elseif stop ~= 0 and (mark == 0 or mark == stop) then
+used = math.max(0, used + units)
+if used > 0 then
+redis.call('INCRBY', key, units)
+return math.max(0, limit - used), stop - now, 0
+end
+end
+if used == 0 then
+if stop ~= 0 then redis.call('DEL', key) end
+return limit, 0, charged
+end
+fixed_window_write(key, p, used, stop)
+return math.max(0, limit - used), stop - now, charged
+end
+`;
+const gcra_1 = `local function gcra_write(key, p, now, backlog)
+local scale = p[1]
+local reset = math.ceil(backlog / scale)
+redis.call('SET', key, reset * scale - backlog, 'PXAT', now + reset)
+return reset
+end
+local function gcra_read(key, p, now, writable)
+local value = redis.pcall('GET', key)
+if not value then return 0 end
+if type(value) == 'table' then return nil, value.err end
+local scale = p[1]
+local stop = redis.call('PEXPIRETIME', key)
+if stop <= now then
+if writable and stop == -1 then redis.call('DEL', key) end
+return 0
+end
+local part = tonumber(value)
+if not (part and part >= 0 and part < scale) then part = 0 end
+local backlog = math.max(0, (stop - now) * scale - part)
+if backlog > p[5] then
+backlog = p[5]
+if writable then gcra_write(key, p, now, backlog) end
+end
+return backlog
+end
+local function gcra_look(key, p, cost, now, writable)
+local scale, increment, capacity, patience = p[1], p[2], p[3], p[4]
+local backlog, err = gcra_read(key, p, now, writable)
+if not backlog then return nil, err end
+local charge = cost * increment
+local over = backlog + charge - capacity
+local wait = 0
+if cost > 0 and over > 0 then
+if charge > capacity then
+wait = -1
+elseif over <= patience then
+wait = -1 - math.ceil(over / scale)
+else
+wait = math.ceil((over - patience) / scale)
+end
+end
+return wait, math.max(0, math.floor((capacity - backlog) / increment)), math.ceil(backlog / scale), backlog
+end
+`;
+const gcra_2 = `local function gcra_commit(key, p, cost, now, backlog)
+backlog = backlog + cost * p[2]
+local reset = gcra_write(key, p, now, backlog)
+return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
+end
+`;
+const gcra_3 = `local function gcra_give_back_most(p, charge, mark, now, at, shift)
+local rounding = p[2] % p[1] == 0 and 0 or p[1] - 1
+local in_turn = (mark - now) * p[1] - rounding - shift
+return math.max(0, math.min(charge, math.max(in_turn, charge - (now - at) * p[1])))
+end
+local function gcra_adjust(key, p, units, mark, now, at, shift)
+local backlog, err = gcra_read(key, p, now, true)
+if not backlog then return nil, err end
+local charged = math.max(0, math.min(units, math.floor((p[5] - backlog) / p[2])))
+if units > 0 then
+backlog = backlog + charged * p[2]
+else
+local back = -units * p[2]
+if mark > 0 then back = gcra_give_back_most(p, back, mark, now, at, shift) end
+back = math.min(backlog, back)
+backlog = backlog - back
+if back > 0 then charged = back end
+end
+if backlog == 0 then
+redis.call('DEL', key)
+return math.floor(p[3] / p[2]), 0, charged
+end
+local reset = gcra_write(key, p, now, backlog)
+return math.max(0, math.floor((p[3] - backlog) / p[2])), reset, charged
+end
+`;
+const sliding_log_1 = `local SLIDING_LOG_HEADER = '>I6I4I4I4I3I3I5'
+local function sliding_log_run(key, log, i)
+local at = 29 + 8 * ((log.head + i) % log.room)
+local run = log.value and string.sub(log.value, at + 1, at + 8) or redis.call('GETRANGE', key, at, at + 7)
+if #run < 8 then return log.base, log.before end
+local time, through = struct.unpack('>I5I3', run)
+return math.min(log.base + time, log.newest), through
+end
+local function sliding_log_through(key, log, i)
+local _, through = sliding_log_run(key, log, i)
+return (through - log.before) % 2 ^ 24
+end
+local function sliding_log_first(log, test)
+if test(0) then return 0 end
+local first, last = 1, log.runs - 1
+while first < last do
+local middle = math.floor((first + last) / 2)
+if test(middle) then last = middle else first = middle + 1 end
+end
+return first
+end
+local function sliding_log_header(log)
+local began, newest = log.base, log.newest - log.base
+return struct.pack(SLIDING_LOG_HEADER, began, log.room, log.head, log.runs, log.before, log.last, newest)
+end
+local function sliding_log_rewrite(key, p, log, room)
+log.value = redis.call('GET', key)
+local base = sliding_log_run(key, log, 0)
+local runs = {}
+for i = 0, log.runs - 1 do
+local time, through = sliding_log_run(key, log, i)
+runs[i + 1] = struct.pack('>I5I3', time - base, through)
+end
+log.value, log.base, log.head, log.room = nil, base, 0, room
+local rest = string.rep('\\0', 8 * (room - log.runs))
+redis.call('SET', key, sliding_log_header(log) .. table.concat(runs) .. rest, 'PXAT', log.newest + p[2])
+end
+local function sliding_log_read(key, p, now, writable)
+local header = redis.pcall('GETRANGE', key, 0, 28)
+if type(header) == 'table' then return nil, header.err end
+local window = p[2]
+local log = { runs = 0, live = 0 }
+local stop = redis.call('PEXPIRETIME', key)
+if stop <= now or #header < 29 then
+if writable and stop == -1 then redis.call('DEL', key) end
+return log
+end
+local base, room, head, runs, before, last, newest = struct.unpack(SLIDING_LOG_HEADER, header)
+if head >= room or runs < 1 or runs > room or room > 2 ^ 23 then return log end
+log = { base = base, room = room, head = head, runs = runs, before = before, last = last, newest = base + newest }
+if log.newest > now then
+log.newest = now
+if writable then sliding_log_rewrite(key, p, log, room) end
+end
+if log.newest + window <= now then return { runs = 0, live = 0 } end
+local oldest = sliding_log_first(log, function(i) return sliding_log_run(key, log, i) + window > now end)
+if oldest > 0 then
+local _, through = sliding_log_run(key, log, oldest - 1)
+log.before, log.head, log.runs = through, (log.head + oldest) % room, runs - oldest
+end
+log.live = (last - log.before) % 2 ^ 24
+return log
+end
+local function sliding_log_look(key, p, cost, now, writable)
+local limit, window = p[1], p[2]
+local log, err = sliding_log_read(key, p, now, writable)
+if not log then return nil, err end
+local live = log.live
+local wait = 0
+if cost > limit then
+wait = -1
+elseif log.runs > 0 and cost > 0 and live + cost > limit then
+local leaving = live + cost - limit
+local last = sliding_log_first(log, function(i) return sliding_log_through(key, log, i) >= leaving end)
+wait = sliding_log_run(key, log, last) + window - now
+end
+return wait, math.max(0, limit - live), log.runs > 0 and log.newest + window - now or 0, log
+end
+local function sliding_log_commit(key, p, cost, now, log)
+local limit, window = p[1], p[2]
+log.live = log.live + cost
+local remaining = math.max(0, limit - log.live)
+if log.runs == 0 then
+log.base, log.room, log.head, log.runs, log.before, log.last, log.newest = now, 1, 0, 1, 0, cost, now
+redis.call('SET', key, sliding_log_header(log) .. struct.pack('>I5I3', 0, cost), 'PXAT', now + window)
+return remaining, window
+end
+if log.newest ~= now then
+local room = math.max(log.runs + 1, math.min(limit, math.ceil(1.5 * log.runs) + 2))
+if log.runs == log.room then sliding_log_rewrite(key, p, log, room) end
+log.runs, log.newest = log.runs + 1, now
+end
+log.last = (log.last + cost) % 2 ^ 24
+local at = 29 + 8 * ((log.head + log.runs - 1) % log.room)
+redis.call('SETRANGE', key, at, struct.pack('>I5I3', now - log.base, log.last))
+redis.call('SETRANGE', key, 0, sliding_log_header(log))
+redis.call('PEXPIREAT', key, now + window)
+return remaining, window
+end
+`;
+const sliding_log_2 = `local function sliding_log_give_back_oldest(key, log, units)
+local back = math.min(units, log.live)
+if back < log.live then
+local head = sliding_log_first(log, function(i) return sliding_log_through(key, log, i) > back end)
+log.head, log.runs = (log.head + head) % log.room, log.runs - head
+end
+log.before, log.live = (log.before + back) % 2 ^ 24, log.live - back
+end
+local function sliding_log_shift_give_back(key, log, from, to, units)
+while from <= to do
+local slot = (log.head + from) % log.room
+local many = math.min(to - from + 1, log.room - slot, 1000)
+local text = redis.call('GETRANGE', key, 29 + 8 * slot, 28 + 8 * (slot + many))
+local runs = {}
+for i = 1, math.floor(#text / 8) do
+local through = struct.unpack('>I3', text, 8 * i - 2)
+runs[i] = string.sub(text, 8 * i - 7, 8 * i - 3) .. struct.pack('>I3', (through + units) % 2 ^ 24)
+end
+redis.call('SETRANGE', key, 29 + 8 * slot, table.concat(runs))
+from = from + many
+end
+end
+local function sliding_log_give_back(key, log, time, units)
+local newest = log.runs - 1
+local first = sliding_log_first(log, function(i) return i == newest or sliding_log_run(key, log, i) >= time end)
+local at, through = sliding_log_run(key, log, first)
+if at ~= time then return end
+local before = first > 0 and sliding_log_through(key, log, first - 1) or 0
+local back = math.min(units, (through - log.before) % 2 ^ 24 - before)
+if 2 * first > newest then
+sliding_log_shift_give_back(key, log, first, newest, -back)
+log.last = (log.last - back) % 2 ^ 24
+else
+sliding_log_shift_give_back(key, log, 0, first - 1, back)
+log.before = (log.before + back) % 2 ^ 24
+end
+log.live = log.live - back
+while log.runs > 1 and sliding_log_through(key, log, log.runs - 2) == log.live do log.runs = log.runs - 1 end
+log.newest = sliding_log_run(key, log, log.runs - 1)
+end
+local function sliding_log_adjust(key, p, units, mark, now)
+local limit, window = p[1], p[2]
+local log, err = sliding_log_read(key, p, now, true)
+if not log then return nil, err end
+local charged = math.max(0, math.min(units, 2 ^ 23 - log.live))
+if charged > 0 then
+local remaining, reset = sliding_log_commit(key, p, charged, now, log)
+return remaining, reset, charged
+end
+if log.runs == 0 then return limit, 0, 0 end
+if mark == 0 then
+sliding_log_give_back_oldest(key, log, -units)
+else
+sliding_log_give_back(key, log, mark - window, -units)
+end
+if log.live == 0 then
+redis.call('DEL', key)
+return limit, 0, 0
+end
+redis.call('SETRANGE', key, 0, sliding_log_header(log))
+redis.call('PEXPIREAT', key, log.newest + window)
+return math.max(0, limit - log.live), log.newest + window - now, 0
+end
+`;
+const sliding_window_1 = `local SLIDING_WINDOW_FORMAT = { [1] = '>B', [2] = '>H', [4] = '>I4', [8] = '>I8' }
+local function sliding_window_width(count)
+if count < 2 ^ 8 then return 1 end
+if count < 2 ^ 16 then return 2 end
+return count < 2 ^ 32 and 4 or 8
+end
+local function sliding_window_write(key, p, total, stop, older, newest)
+local format, skip = SLIDING_WINDOW_FORMAT[sliding_window_width(total)], 0
+while newest == 0 and skip < p[3] do
+skip = skip + 1
+newest = older[skip] or 0
+end
+local parts = { struct.pack(format, total) }
+for i = 1, p[3] do parts[i + 1] = struct.pack(format, older[i + skip] or 0) end
+stop = stop - skip * p[2]
+redis.call('SET', key, table.concat(parts), 'PXAT', stop)
+return stop
+end
+local function sliding_window_unpack(value, segments, total)
+local width = #value / (segments + 1)
+local format = SLIDING_WINDOW_FORMAT[width]
+local older, newest = {}, total
+for i = 1, segments do
+local count = struct.unpack(format, value, 1 + width * i)
+older[i], newest = count, newest - count
+end
+return older, math.max(0, newest)
+end
+local function sliding_window_read(key, p, now, writable)
+local value = redis.pcall('GET', key)
+if not value then return 0, 0, {}, 0 end
+if type(value) == 'table' then return nil, value.err end
+local segment, segments = p[2], p[3]
+local life = (segments + 1) * segment
+local stop = redis.call('PEXPIRETIME', key)
+local format = SLIDING_WINDOW_FORMAT[#value / (segments + 1)]
+if stop <= now or not format then
+if writable and stop == -1 then redis.call('DEL', key) end
+return 0, 0, {}, 0
+end
+local total = struct.unpack(format, value)
+local start = stop - life
+if start <= now and now < start + segment then return total, stop, value end
+local older, newest = sliding_window_unpack(value, segments, total)
+older[0] = newest
+local healing = start > now
+if healing then start = now end
+local passed = math.floor((now - start) / segment)
+local shifted = {}
+total = 0
+for i = 1, segments do
+shifted[i] = older[i - passed] or 0
+total = total + shifted[i]
+end
+newest = older[-passed] or 0
+total = total + newest
+if total == 0 then return 0, 0, {}, 0 end
+stop = start + passed * segment + life
+if healing and writable then sliding_window_write(key, p, total, stop, shifted, newest) end
+return total, stop, shifted, newest
+end
+local function sliding_window_until(p, now, total, stop, older, allowed)
+for i = p[3], 1, -1 do
+total = total - (older[i] or 0)
+if total <= allowed then return stop - i * p[2] - now end
+end
+return stop - now
+end
+local function sliding_window_look(key, p, cost, now, writable)
+local limit = p[1]
+local total, stop, counters = sliding_window_read(key, p, now, writable)
+if not total then return nil, stop end
+local current = type(counters) == 'string'
+local remaining = total < limit and limit - total or 0
+local reset = total == 0 and 0 or stop - now
+if not current and total > 0 then reset = sliding_window_until(p, now, total, stop, counters, 0) end
+if cost == 0 or total + cost <= limit then return 0, remaining, reset, total, stop, counters end
+if cost > limit then return -1, remaining, reset end
+local older = current and sliding_window_unpack(counters, p[3], total) or counters
+return sliding_window_until(p, now, total, stop, older, limit - cost), remaining, reset
+end
+`;
+const sliding_window_2 = `local function sliding_window_commit(key, p, cost, now, total, stop, counters)
+local sum, newest = total + cost, cost
+if type(counters) == 'string' then
+local width = #counters / (p[3] + 1)
+if sliding_window_width(sum) <= width then
+redis.call('SETRANGE', key, 0, struct.pack(SLIDING_WINDOW_FORMAT[width], sum))
+return p[1] - sum, stop - now
+end
+counters, newest = sliding_window_unpack(counters, p[3], total)
+newest = newest + cost
+end
+if stop == 0 then stop = now + (p[3] + 1) * p[2] end
+sliding_window_write(key, p, sum, stop, counters, newest)
+return p[1] - sum, stop - now
+end
+`;
+const sliding_window_3 = `local function sliding_window_adjust(key, p, units, mark, now)
+local limit, segment, segments = p[1], p[2], p[3]
+local total, stop, older, newest = sliding_window_read(key, p, now, true)
+if not total then return nil, stop end
+if type(older) == 'string' then
+local value = older
+older, newest = sliding_window_unpack(value, segments, total)
+if units < 0 and mark == stop and -units < newest then
+redis.call('SETRANGE', key, 0, struct.pack(SLIDING_WINDOW_FORMAT[#value / (segments + 1)], total + units))
+return math.max(0, limit - total - units), stop - now, 0
+end
+end
+local charged = math.max(0, math.min(units, 2 ^ 52 - total))
+if charged > 0 then
+if stop == 0 then stop = now + (segments + 1) * segment end
+newest, total = newest + charged, total + charged
+else
+for i = segments, 0, -1 do
+if mark == 0 or mark == stop - i * segment then
+local count = i == 0 and newest or older[i] or 0
+local back = math.min(count, -units)
+units, total = units + back, total - back
+if i == 0 then newest = count - back else older[i] = count - back end
+end
+end
+end
+if total == 0 then
+if stop ~= 0 then redis.call('DEL', key) end
+return limit, 0, charged
+end
+return math.max(0, limit - total), sliding_window_write(key, p, total, stop, older, newest) - now, charged
+end
+`;
+
+/** How each script begins, the pages of which it has those that it needs, and how it ends. */
 export const lua = {
-  adjust: `local function read_history(key)
+  adjust: {
+    first: common_1 + common_2 + common_3,
+    pages: {
+      concurrency:
+        concurrency_1 +
+        concurrency_2 +
+        concurrency_4 +
+        `kernels['concurrency'] = { params = 2, look = concurrency_look, adjust = concurrency_adjust }
+`,
+      'fixed-window':
+        fixed_window_1 +
+        fixed_window_4 +
+        `kernels['fixed-window'] = { params = 2, look = fixed_window_look, adjust = fixed_window_adjust }
+`,
+      gcra:
+        gcra_1 +
+        gcra_3 +
+        `kernels['gcra'] = { params = 5, drains = true, look = gcra_look, adjust = gcra_adjust }
+`,
+      'sliding-log':
+        sliding_log_1 +
+        sliding_log_2 +
+        `kernels['sliding-log'] = { params = 2, look = sliding_log_look, adjust = sliding_log_adjust }
+`,
+      'sliding-window':
+        sliding_window_1 +
+        sliding_window_3 +
+        `kernels['sliding-window'] = { params = 3, look = sliding_window_look, adjust = sliding_window_adjust }
+`,
+    },
+    last:
+      policies_1 +
+      policies_2 +
+      `local function read_history(key)
 local history = {}
 local value = redis.call('GET', key)
 if value and redis.call('PEXPIRETIME', key) == -1 then
@@ -57,63 +760,11 @@ filled = headgate_say(reply, filled + 1, 0, remaining, reset)
 end
 return reply
 `,
-  ban: `local ban = { params = 5 }
-local function ban_write(key, p, now, state)
-local stop = math.max(state[2], state[3] + (state[5] > 0 and p[5] or 0))
-if stop <= now then
-redis.call('DEL', key)
-else
-redis.call('SET', key, string.format('%.0f %.0f %.0f %.0f %.0f', unpack(state)), 'PXAT', stop)
-end
-end
-local function ban_read(key, p, now, writable)
-local value = redis.pcall('GET', key)
-if not value then return { 0, 0, 0, 0, 0 } end
-if type(value) == 'table' then return nil, value.err end
-local denials, counted, banned, length, last = string.match(value, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
-local stop = redis.call('PEXPIRETIME', key)
-if not denials or stop <= now or tonumber(length) > 366 * 86400000 then
-if writable and stop == -1 then redis.call('DEL', key) end
-return { 0, 0, 0, 0, 0 }
-end
-local state = { tonumber(denials), tonumber(counted), tonumber(banned), tonumber(length), tonumber(last) }
-if state[2] > now + p[2] or state[3] > now + state[4] then
-state[2], state[3] = math.min(state[2], now + p[2]), math.min(state[3], now + state[4])
-if writable then ban_write(key, p, now, state) end
-end
-if state[2] <= now then state[1], state[2] = 0, 0 end
-if state[3] + p[5] <= now then state[5] = 0 end
-return state
-end
-function ban.look(key, p, now, writable)
-local state, err = ban_read(key, p, now, writable)
-if not state then return nil, err end
-return math.max(0, state[3] - now), state
-end
-function ban.strike(key, p, now, state)
-if p[1] == 0 then return 0 end
-if state[2] == 0 then state[2] = now + p[2] end
-state[1] = state[1] + 1
-local length = 0
-if state[1] >= p[1] then
-length = state[5] == 0 and p[3] or math.min(p[5], math.floor(state[5] * p[4] / 1000))
-state[1], state[2], state[3], state[4], state[5] = 0, 0, now + length, length, length
-end
-ban_write(key, p, now, state)
-return length
-end
-function ban.set(key, p, now, length)
-local state, err = ban_read(key, p, now, true)
-if not state then return err end
-if length == 0 then
-redis.call('DEL', key)
-else
-state[3], state[4] = now + length, length
-ban_write(key, p, now, state)
-end
-end
-`,
-  check: `local key = KEYS[1]
+  },
+  check: {
+    first: common_1,
+    pages: {},
+    last: `local key = KEYS[1]
 local reply = { now }
 local function try(name, ...)
 local answer = redis.pcall(name, ...)
@@ -139,122 +790,118 @@ try('ZREVRANGE', key, '0', '0')
 try('ZSCORE', key, 'x')
 return reply
 `,
-  common: `local deadline = tonumber(ARGV[1])
-local step = -deadline
-if deadline >= 0 then
-local time = redis.call('TIME')
-step = time[1] * 1000000 + time[2]
-end
-local now = math.floor(step / 1000)
-if deadline >= 0 and now > deadline then error({ err = string.format('HEADGATE_LATE %.0f', now) }) end
-local function headgate_say(reply, filled, wait, remaining, reset)
-if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
-reply[filled + 1] = reset * 2 ^ 20 + remaining
-return filled + 1
-end
-reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = -1, wait, remaining, reset
-return filled + 4
-end
+  },
+  'evaluate-single': {
+    first: common_1 + common_3,
+    pages: {
+      concurrency:
+        concurrency_1 +
+        concurrency_2 +
+        concurrency_3 +
+        `local page_params, page_look, page_commit, page_charge = 2, concurrency_look, concurrency_commit, nil
 `,
-  concurrency: `local concurrency = { params = 2 }
-local function concurrency_units(member)
-return tonumber(string.match(member, ':(%d+)$')) or 0
-end
-local function concurrency_read(key, p, now, writable)
-local lease = p[2]
-local stop = redis.call('PEXPIRETIME', key)
-if stop == -2 then return 0, 0 end
-local total = redis.pcall('ZSCORE', key, '#')
-if type(total) == 'table' then return nil, total.err end
-if stop <= now then
-if writable and stop == -1 then redis.call('DEL', key) end
-return 0, 0
-end
-local held = -(tonumber(total) or 0)
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', key, 0, now)) do held = held - concurrency_units(member) end
-if stop > now + lease then
-stop = now + lease
-if writable then
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', key, string.format('(%.0f', stop), '+inf')) do
-redis.call('ZADD', key, stop, member)
-end
-redis.call('PEXPIREAT', key, stop)
-end
-end
-return math.max(0, held), stop
-end
-local function concurrency_until(key, now, stop, held, left)
-local at, many = 0, 16
-if redis.call('ZCOUNT', key, string.format('(%.0f', now), '+inf') == held then at, many, left = left, 1, 0 end
-while true do
-local leases = redis.call('ZREVRANGE', key, at, at + many - 1, 'WITHSCORES')
-for i = 1, #leases, 2 do
-left = left - concurrency_units(leases[i])
-if left < 0 then return math.min(stop, tonumber(leases[i + 1])) end
-end
-if #leases == 0 then return stop end
-at, many = at + many, 4 * many
-end
-end
-function concurrency.look(key, p, cost, now, writable)
-local limit = p[1]
-local held, stop = concurrency_read(key, p, now, writable)
-if not held then return nil, stop end
-local wait = 0
-if cost > limit then
-wait = -1
-elseif cost > 0 and held + cost > limit then
-wait = concurrency_until(key, now, stop, held, limit - cost) - now
-end
-return wait, held < limit and limit - held or 0, stop == 0 and 0 or stop - now, held, stop
-end
-function concurrency.commit(key, p, cost, now, held, _, _, id)
-local till, member = now + p[2], id .. ':' .. cost
-redis.call('ZADD', key, till, member, -held - cost, '#')
-local kept = redis.pcall('PEXPIREAT', key, till)
-local swept = redis.pcall('ZREMRANGEBYSCORE', key, 0, now)
-local refused = type(kept) == 'table' and kept or type(swept) == 'table' and swept
-if refused then
-redis.call('ZREM', key, member)
-if held == 0 then redis.call('DEL', key) else redis.call('ZINCRBY', key, cost, '#') end
-error(refused)
-end
-return p[1] - held - cost, p[2]
-end
-function concurrency.adjust(key, p, _, _, now)
-local held, stop = concurrency_read(key, p, now, true)
-if not held then return nil, stop end
-return math.max(0, p[1] - held), stop == 0 and 0 or stop - now, 0
-end
-local function concurrency_holds(key, p, member, now)
-local held, err = concurrency_read(key, p, now, true)
-if not held then return nil, err end
-local stop = held > 0 and redis.call('ZSCORE', key, member)
-return stop and tonumber(stop) > now and 1 or 0
-end
-function concurrency.release(key, p, id, units, now)
-local member = id .. ':' .. units
-local held, err = concurrency_holds(key, p, member, now)
-if held == 1 then
-redis.call('ZINCRBY', key, units, '#')
-redis.call('ZREM', key, member)
-local last = redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')
-if last[1] == '#' then redis.call('DEL', key) else redis.call('PEXPIREAT', key, last[2]) end
-end
-return held, err
-end
-function concurrency.renew(key, p, id, units, now)
-local member = id .. ':' .. units
-local held, err = concurrency_holds(key, p, member, now)
-if held == 1 then
-local till = now + p[2]
-redis.call('ZADD', key, till, member)
-redis.call('PEXPIREAT', key, till)
-end
-return held, err
-end
+      'fixed-window':
+        fixed_window_1 +
+        fixed_window_2 +
+        fixed_window_3 +
+        `local page_params, page_look, page_commit, page_charge = 2, fixed_window_look, fixed_window_commit, fixed_window_charge
 `,
-  evaluate: `local policies, at = headgate_policies(2)
+      gcra:
+        gcra_1 +
+        gcra_2 +
+        `local page_params, page_look, page_commit, page_charge = 5, gcra_look, gcra_commit, nil
+`,
+      'sliding-log':
+        sliding_log_1 +
+        `local page_params, page_look, page_commit, page_charge = 2, sliding_log_look, sliding_log_commit, nil
+`,
+      'sliding-window':
+        sliding_window_1 +
+        sliding_window_2 +
+        `local page_params, page_look, page_commit, page_charge = 3, sliding_window_look, sliding_window_commit, nil
+`,
+    },
+    last: `local params = {}
+for i = 1, page_params do params[i] = tonumber(ARGV[1 + i]) end
+local at = 2 + page_params
+local reply = { step, nil }
+local filled = 1
+local text, cost, writable = '1', 1, true
+local request, requests = 1, #KEYS
+local alike = not ARGV[at + 1]
+local tested = deadline < 0
+while request <= requests do
+if ARGV[at] then
+text, cost = ARGV[at], tonumber(ARGV[at])
+if cost < 0 then cost, writable = -1 - cost, false end
+at = at + 1
+end
+local last = alike and requests or request
+if page_charge and writable and cost > 0 then
+request, filled = page_charge(request, last, params, cost, text, now, tested, reply, filled)
+end
+if request <= last then
+local key = KEYS[request]
+local wait, remaining, reset, a, b, c = page_look(key, params, cost, now, writable)
+if writable and cost > 0 and wait and (wait == 0 or wait < -1) then
+remaining, reset = page_commit(key, params, cost, now, a, b, c)
+end
+if wait then
+filled = headgate_say(reply, filled, wait, remaining, reset)
+else
+reply[filled + 1] = remaining
+filled = filled + 1
+end
+request = request + 1
+end
+end
+return reply
+`,
+  },
+  evaluate: {
+    first: common_1 + common_2 + common_3,
+    pages: {
+      ban:
+        ban_1 +
+        ban_2 +
+        `ban = { params = 5, look = ban_look, strike = ban_strike }
+`,
+      concurrency:
+        concurrency_1 +
+        concurrency_2 +
+        concurrency_3 +
+        concurrency_4 +
+        concurrency_5 +
+        `kernels['concurrency'] = { params = 2, look = concurrency_look, commit = concurrency_commit, adjust = concurrency_adjust, release = concurrency_release }
+`,
+      'fixed-window':
+        fixed_window_1 +
+        fixed_window_2 +
+        fixed_window_4 +
+        `kernels['fixed-window'] = { params = 2, look = fixed_window_look, commit = fixed_window_commit, adjust = fixed_window_adjust }
+`,
+      gcra:
+        gcra_1 +
+        gcra_2 +
+        gcra_3 +
+        `kernels['gcra'] = { params = 5, drains = true, look = gcra_look, commit = gcra_commit, adjust = gcra_adjust }
+`,
+      'sliding-log':
+        sliding_log_1 +
+        sliding_log_2 +
+        `kernels['sliding-log'] = { params = 2, look = sliding_log_look, commit = sliding_log_commit, adjust = sliding_log_adjust }
+`,
+      'sliding-window':
+        sliding_window_1 +
+        sliding_window_2 +
+        sliding_window_3 +
+        `kernels['sliding-window'] = { params = 3, look = sliding_window_look, commit = sliding_window_commit, adjust = sliding_window_adjust }
+`,
+    },
+    last:
+      policies_1 +
+      policies_2 +
+      `local policies, at = headgate_policies(2)
 local banning
 local strikes = 0
 if ban then
@@ -354,210 +1001,21 @@ end
 end
 return reply
 `,
-  'evaluate-single': `local params = {}
-for i = 1, page_params do params[i] = tonumber(ARGV[1 + i]) end
-local at = 2 + page_params
-local reply = { step, nil }
-local filled = 1
-local text, cost, writable = '1', 1, true
-local request, requests = 1, #KEYS
-local alike = not ARGV[at + 1]
-local tested = deadline < 0
-while request <= requests do
-if ARGV[at] then
-text, cost = ARGV[at], tonumber(ARGV[at])
-if cost < 0 then cost, writable = -1 - cost, false end
-at = at + 1
-end
-local last = alike and requests or request
-if page_charge and writable and cost > 0 then
-request, filled = page_charge(request, last, params, cost, text, now, tested, reply, filled)
-end
-if request <= last then
-local key = KEYS[request]
-local wait, remaining, reset, a, b, c = page_look(key, params, cost, now, writable)
-if writable and cost > 0 and wait and (wait == 0 or wait < -1) then
-remaining, reset = page_commit(key, params, cost, now, a, b, c)
-end
-if wait then
-filled = headgate_say(reply, filled, wait, remaining, reset)
-else
-reply[filled + 1] = remaining
-filled = filled + 1
-end
-request = request + 1
-end
-end
-return reply
+  },
+  lease: {
+    first: common_1 + common_2,
+    pages: {
+      concurrency:
+        concurrency_1 +
+        concurrency_5 +
+        concurrency_6 +
+        `kernels['concurrency'] = { params = 2, release = concurrency_release, renew = concurrency_renew }
 `,
-  'fixed-window': `local fixed_window = { params = 2 }
-local function fixed_window_packs(p, used)
-return p[1] < 2 ^ 20 and p[2] < 2 ^ 30 and used < 2 ^ 21
-end
-local function fixed_window_write(key, p, used, stop)
-local value = fixed_window_packs(p, used) and used - stop % 2 ^ 31 * 2 ^ 22 or used
-redis.call('SET', key, value, 'PXAT', stop)
-end
-local function fixed_window_read(key, p, now, writable)
-local value = redis.pcall('GET', key)
-if not value then return 0, 0 end
-if type(value) == 'table' then return nil, value.err end
-local used = tonumber(value)
-if used and used < 0 and used > -2 ^ 53 then used = used % 2 ^ 22 end
-local stop = redis.call('PEXPIRETIME', key)
-if stop <= now or not (used and used >= 0 and used < 2 ^ 53) then
-if writable and stop == -1 then redis.call('DEL', key) end
-return 0, 0
-end
-if stop > now + p[2] then
-stop = now + p[2]
-if writable then fixed_window_write(key, p, used, stop) end
-end
-return used, stop
-end
-function fixed_window.look(key, p, cost, now, writable)
-local limit = p[1]
-local used, stop = fixed_window_read(key, p, now, writable)
-if not used then return nil, stop end
-local wait = 0
-if cost > 0 and used + cost > limit then wait = cost > limit and -1 or stop - now end
-return wait, used < limit and limit - used or 0, stop == 0 and 0 or stop - now, used, stop
-end
-function fixed_window.commit(key, p, cost, now, used, stop)
-if stop == 0 then
-fixed_window_write(key, p, cost, now + p[2])
-return p[1] - cost, p[2]
-end
-local charged = used + cost < 2 ^ 21 and redis.pcall('INCRBY', key, cost)
-if type(charged) ~= 'number' then fixed_window_write(key, p, used + cost, stop) end
-return p[1] - used - cost, stop - now
-end
-function fixed_window.charge(first, last, p, cost, text, now, tested, reply, filled)
-local limit, window = p[1], p[2]
-if cost > limit or not fixed_window_packs(p, 0) then return first, filled end
-for request = first, last do
-local key = KEYS[request]
-local value = redis.pcall('INCRBY', key, text)
-if type(value) == 'table' then return request, filled end
-if value == cost then
-fixed_window_write(key, p, cost, now + window)
-filled = headgate_say(reply, filled, 0, limit - cost, window)
-else
-local used = value % 2 ^ 22
-local reset = value < 0 and ((used - value) / 2 ^ 22 - now) % 2 ^ 31 or 0
-if tested and redis.call('PEXPIRETIME', key) ~= now + reset then reset = 0 end
-if reset > 0 and reset <= window and used <= limit then
-filled = filled + 1
-reply[filled] = reset * 2 ^ 20 + limit - used
-else
-redis.call('INCRBY', key, -cost)
-if reset == 0 or reset > window then return request, filled end
-local before = used - cost
-filled = headgate_say(reply, filled, reset, before < limit and limit - before or 0, reset)
-end
-end
-end
-return last + 1, filled
-end
-function fixed_window.adjust(key, p, units, mark, now)
-local limit = p[1]
-local used, stop = fixed_window_read(key, p, now, true)
-if not used then return nil, stop end
-local charged = math.max(0, math.min(units, 2 ^ 52 - used))
-if charged > 0 then
-if stop == 0 then stop = now + p[2] end
-used = used + charged
-elseif stop ~= 0 and (mark == 0 or mark == stop) then
-used = math.max(0, used + units)
-if used > 0 then
-redis.call('INCRBY', key, units)
-return math.max(0, limit - used), stop - now, 0
-end
-end
-if used == 0 then
-if stop ~= 0 then redis.call('DEL', key) end
-return limit, 0, charged
-end
-fixed_window_write(key, p, used, stop)
-return math.max(0, limit - used), stop - now, charged
-end
-`,
-  gcra: `local gcra = { params = 5, drains = true }
-local function gcra_write(key, p, now, backlog)
-local scale = p[1]
-local reset = math.ceil(backlog / scale)
-redis.call('SET', key, reset * scale - backlog, 'PXAT', now + reset)
-return reset
-end
-local function gcra_read(key, p, now, writable)
-local value = redis.pcall('GET', key)
-if not value then return 0 end
-if type(value) == 'table' then return nil, value.err end
-local scale = p[1]
-local stop = redis.call('PEXPIRETIME', key)
-if stop <= now then
-if writable and stop == -1 then redis.call('DEL', key) end
-return 0
-end
-local part = tonumber(value)
-if not (part and part >= 0 and part < scale) then part = 0 end
-local backlog = math.max(0, (stop - now) * scale - part)
-if backlog > p[5] then
-backlog = p[5]
-if writable then gcra_write(key, p, now, backlog) end
-end
-return backlog
-end
-function gcra.look(key, p, cost, now, writable)
-local scale, increment, capacity, patience = p[1], p[2], p[3], p[4]
-local backlog, err = gcra_read(key, p, now, writable)
-if not backlog then return nil, err end
-local charge = cost * increment
-local over = backlog + charge - capacity
-local wait = 0
-if cost > 0 and over > 0 then
-if charge > capacity then
-wait = -1
-elseif over <= patience then
-wait = -1 - math.ceil(over / scale)
-else
-wait = math.ceil((over - patience) / scale)
-end
-end
-return wait, math.max(0, math.floor((capacity - backlog) / increment)), math.ceil(backlog / scale), backlog
-end
-function gcra.commit(key, p, cost, now, backlog)
-backlog = backlog + cost * p[2]
-local reset = gcra_write(key, p, now, backlog)
-return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
-end
-local function gcra_give_back_most(p, charge, mark, now, at, shift)
-local rounding = p[2] % p[1] == 0 and 0 or p[1] - 1
-local in_turn = (mark - now) * p[1] - rounding - shift
-return math.max(0, math.min(charge, math.max(in_turn, charge - (now - at) * p[1])))
-end
-function gcra.adjust(key, p, units, mark, now, at, shift)
-local backlog, err = gcra_read(key, p, now, true)
-if not backlog then return nil, err end
-local charged = math.max(0, math.min(units, math.floor((p[5] - backlog) / p[2])))
-if units > 0 then
-backlog = backlog + charged * p[2]
-else
-local back = -units * p[2]
-if mark > 0 then back = gcra_give_back_most(p, back, mark, now, at, shift) end
-back = math.min(backlog, back)
-backlog = backlog - back
-if back > 0 then charged = back end
-end
-if backlog == 0 then
-redis.call('DEL', key)
-return math.floor(p[3] / p[2]), 0, charged
-end
-local reset = gcra_write(key, p, now, backlog)
-return math.max(0, math.floor((p[3] - backlog) / p[2])), reset, charged
-end
-`,
-  lease: `local policies = headgate_policies(5)
+    },
+    last:
+      policies_1 +
+      policies_2 +
+      `local policies = headgate_policies(5)
 local held = 1
 for i, policy in ipairs(policies) do
 local still, err = policy[ARGV[2]](KEYS[i], policy, ARGV[3], tonumber(ARGV[4]), now)
@@ -566,30 +1024,11 @@ held = math.min(held, still)
 end
 return held
 `,
-  policies: `local function headgate_params(page, at)
-local params = {}
-for i = 1, page.params do params[i] = tonumber(ARGV[at + i - 1]) end
-return params, at + page.params
-end
-local function headgate_policies(at)
-local policies = {}
-local count = tonumber(ARGV[at])
-at = at + 1
-for i = 1, count do
-local page, flags = kernels[ARGV[at]], tonumber(ARGV[at + 1])
-local policy
-policy, at = headgate_params(page, at + 2)
-policy.shadow, policy.attempts = flags % 2 == 1, flags > 1
-policy.look, policy.commit = page.look, page.commit
-policy.adjust, policy.drains = page.adjust, page.drains
-policy.release, policy.renew = page.release, page.renew
-policies.slots = policies.slots or page.release
-policies[i] = policy
-end
-return policies, at
-end
-`,
-  reset: `local count = #ARGV - 1
+  },
+  reset: {
+    first: common_1,
+    pages: {},
+    last: `local count = #ARGV - 1
 for i = 1, count do
 local stop = math.max(redis.call('PEXPIRETIME', KEYS[i]), now + ARGV[1 + i])
 if stop > now then redis.call('SET', KEYS[count + i], string.format('%.0f', step), 'PXAT', stop) end
@@ -597,302 +1036,21 @@ redis.call('DEL', KEYS[i])
 end
 return 1
 `,
-  'set-ban': `local err = ban.set(KEYS[1], headgate_params(ban, 3), now, tonumber(ARGV[2]))
+  },
+  'set-ban': {
+    first: common_1 + common_2,
+    pages: {
+      ban:
+        ban_1 +
+        ban_3 +
+        `ban = { params = 5, set = ban_set }
+`,
+    },
+    last:
+      policies_1 +
+      `local err = ban.set(KEYS[1], headgate_params(ban, 3), now, tonumber(ARGV[2]))
 if err then return redis.error_reply(err) end
 return 1
 `,
-  'sliding-log': `local sliding_log = { params = 2 }
-local SLIDING_LOG_HEADER = '>I6I4I4I4I3I3I5'
-local function sliding_log_run(key, log, i)
-local at = 29 + 8 * ((log.head + i) % log.room)
-local run = log.value and string.sub(log.value, at + 1, at + 8) or redis.call('GETRANGE', key, at, at + 7)
-if #run < 8 then return log.base, log.before end
-local time, through = struct.unpack('>I5I3', run)
-return math.min(log.base + time, log.newest), through
-end
-local function sliding_log_through(key, log, i)
-local _, through = sliding_log_run(key, log, i)
-return (through - log.before) % 2 ^ 24
-end
-local function sliding_log_first(log, test)
-if test(0) then return 0 end
-local first, last = 1, log.runs - 1
-while first < last do
-local middle = math.floor((first + last) / 2)
-if test(middle) then last = middle else first = middle + 1 end
-end
-return first
-end
-local function sliding_log_header(log)
-local began, newest = log.base, log.newest - log.base
-return struct.pack(SLIDING_LOG_HEADER, began, log.room, log.head, log.runs, log.before, log.last, newest)
-end
-local function sliding_log_rewrite(key, p, log, room)
-log.value = redis.call('GET', key)
-local base = sliding_log_run(key, log, 0)
-local runs = {}
-for i = 0, log.runs - 1 do
-local time, through = sliding_log_run(key, log, i)
-runs[i + 1] = struct.pack('>I5I3', time - base, through)
-end
-log.value, log.base, log.head, log.room = nil, base, 0, room
-local rest = string.rep('\\0', 8 * (room - log.runs))
-redis.call('SET', key, sliding_log_header(log) .. table.concat(runs) .. rest, 'PXAT', log.newest + p[2])
-end
-local function sliding_log_read(key, p, now, writable)
-local header = redis.pcall('GETRANGE', key, 0, 28)
-if type(header) == 'table' then return nil, header.err end
-local window = p[2]
-local log = { runs = 0, live = 0 }
-local stop = redis.call('PEXPIRETIME', key)
-if stop <= now or #header < 29 then
-if writable and stop == -1 then redis.call('DEL', key) end
-return log
-end
-local base, room, head, runs, before, last, newest = struct.unpack(SLIDING_LOG_HEADER, header)
-if head >= room or runs < 1 or runs > room or room > 2 ^ 23 then return log end
-log = { base = base, room = room, head = head, runs = runs, before = before, last = last, newest = base + newest }
-if log.newest > now then
-log.newest = now
-if writable then sliding_log_rewrite(key, p, log, room) end
-end
-if log.newest + window <= now then return { runs = 0, live = 0 } end
-local oldest = sliding_log_first(log, function(i) return sliding_log_run(key, log, i) + window > now end)
-if oldest > 0 then
-local _, through = sliding_log_run(key, log, oldest - 1)
-log.before, log.head, log.runs = through, (log.head + oldest) % room, runs - oldest
-end
-log.live = (last - log.before) % 2 ^ 24
-return log
-end
-function sliding_log.look(key, p, cost, now, writable)
-local limit, window = p[1], p[2]
-local log, err = sliding_log_read(key, p, now, writable)
-if not log then return nil, err end
-local live = log.live
-local wait = 0
-if cost > limit then
-wait = -1
-elseif log.runs > 0 and cost > 0 and live + cost > limit then
-local leaving = live + cost - limit
-local last = sliding_log_first(log, function(i) return sliding_log_through(key, log, i) >= leaving end)
-wait = sliding_log_run(key, log, last) + window - now
-end
-return wait, math.max(0, limit - live), log.runs > 0 and log.newest + window - now or 0, log
-end
-function sliding_log.commit(key, p, cost, now, log)
-local limit, window = p[1], p[2]
-log.live = log.live + cost
-local remaining = math.max(0, limit - log.live)
-if log.runs == 0 then
-log.base, log.room, log.head, log.runs, log.before, log.last, log.newest = now, 1, 0, 1, 0, cost, now
-redis.call('SET', key, sliding_log_header(log) .. struct.pack('>I5I3', 0, cost), 'PXAT', now + window)
-return remaining, window
-end
-if log.newest ~= now then
-local room = math.max(log.runs + 1, math.min(limit, math.ceil(1.5 * log.runs) + 2))
-if log.runs == log.room then sliding_log_rewrite(key, p, log, room) end
-log.runs, log.newest = log.runs + 1, now
-end
-log.last = (log.last + cost) % 2 ^ 24
-local at = 29 + 8 * ((log.head + log.runs - 1) % log.room)
-redis.call('SETRANGE', key, at, struct.pack('>I5I3', now - log.base, log.last))
-redis.call('SETRANGE', key, 0, sliding_log_header(log))
-redis.call('PEXPIREAT', key, now + window)
-return remaining, window
-end
-local function sliding_log_give_back_oldest(key, log, units)
-local back = math.min(units, log.live)
-if back < log.live then
-local head = sliding_log_first(log, function(i) return sliding_log_through(key, log, i) > back end)
-log.head, log.runs = (log.head + head) % log.room, log.runs - head
-end
-log.before, log.live = (log.before + back) % 2 ^ 24, log.live - back
-end
-local function sliding_log_shift_give_back(key, log, from, to, units)
-while from <= to do
-local slot = (log.head + from) % log.room
-local many = math.min(to - from + 1, log.room - slot, 1000)
-local text = redis.call('GETRANGE', key, 29 + 8 * slot, 28 + 8 * (slot + many))
-local runs = {}
-for i = 1, math.floor(#text / 8) do
-local through = struct.unpack('>I3', text, 8 * i - 2)
-runs[i] = string.sub(text, 8 * i - 7, 8 * i - 3) .. struct.pack('>I3', (through + units) % 2 ^ 24)
-end
-redis.call('SETRANGE', key, 29 + 8 * slot, table.concat(runs))
-from = from + many
-end
-end
-local function sliding_log_give_back(key, log, time, units)
-local newest = log.runs - 1
-local first = sliding_log_first(log, function(i) return i == newest or sliding_log_run(key, log, i) >= time end)
-local at, through = sliding_log_run(key, log, first)
-if at ~= time then return end
-local before = first > 0 and sliding_log_through(key, log, first - 1) or 0
-local back = math.min(units, (through - log.before) % 2 ^ 24 - before)
-if 2 * first > newest then
-sliding_log_shift_give_back(key, log, first, newest, -back)
-log.last = (log.last - back) % 2 ^ 24
-else
-sliding_log_shift_give_back(key, log, 0, first - 1, back)
-log.before = (log.before + back) % 2 ^ 24
-end
-log.live = log.live - back
-while log.runs > 1 and sliding_log_through(key, log, log.runs - 2) == log.live do log.runs = log.runs - 1 end
-log.newest = sliding_log_run(key, log, log.runs - 1)
-end
-function sliding_log.adjust(key, p, units, mark, now)
-local limit, window = p[1], p[2]
-local log, err = sliding_log_read(key, p, now, true)
-if not log then return nil, err end
-local charged = math.max(0, math.min(units, 2 ^ 23 - log.live))
-if charged > 0 then
-local remaining, reset = sliding_log.commit(key, p, charged, now, log)
-return remaining, reset, charged
-end
-if log.runs == 0 then return limit, 0, 0 end
-if mark == 0 then
-sliding_log_give_back_oldest(key, log, -units)
-else
-sliding_log_give_back(key, log, mark - window, -units)
-end
-if log.live == 0 then
-redis.call('DEL', key)
-return limit, 0, 0
-end
-redis.call('SETRANGE', key, 0, sliding_log_header(log))
-redis.call('PEXPIREAT', key, log.newest + window)
-return math.max(0, limit - log.live), log.newest + window - now, 0
-end
-`,
-  'sliding-window': `local sliding_window = { params = 3 }
-local SLIDING_WINDOW_FORMAT = { [1] = '>B', [2] = '>H', [4] = '>I4', [8] = '>I8' }
-local function sliding_window_width(count)
-if count < 2 ^ 8 then return 1 end
-if count < 2 ^ 16 then return 2 end
-return count < 2 ^ 32 and 4 or 8
-end
-local function sliding_window_write(key, p, total, stop, older, newest)
-local format, skip = SLIDING_WINDOW_FORMAT[sliding_window_width(total)], 0
-while newest == 0 and skip < p[3] do
-skip = skip + 1
-newest = older[skip] or 0
-end
-local parts = { struct.pack(format, total) }
-for i = 1, p[3] do parts[i + 1] = struct.pack(format, older[i + skip] or 0) end
-stop = stop - skip * p[2]
-redis.call('SET', key, table.concat(parts), 'PXAT', stop)
-return stop
-end
-local function sliding_window_unpack(value, segments, total)
-local width = #value / (segments + 1)
-local format = SLIDING_WINDOW_FORMAT[width]
-local older, newest = {}, total
-for i = 1, segments do
-local count = struct.unpack(format, value, 1 + width * i)
-older[i], newest = count, newest - count
-end
-return older, math.max(0, newest)
-end
-local function sliding_window_read(key, p, now, writable)
-local value = redis.pcall('GET', key)
-if not value then return 0, 0, {}, 0 end
-if type(value) == 'table' then return nil, value.err end
-local segment, segments = p[2], p[3]
-local life = (segments + 1) * segment
-local stop = redis.call('PEXPIRETIME', key)
-local format = SLIDING_WINDOW_FORMAT[#value / (segments + 1)]
-if stop <= now or not format then
-if writable and stop == -1 then redis.call('DEL', key) end
-return 0, 0, {}, 0
-end
-local total = struct.unpack(format, value)
-local start = stop - life
-if start <= now and now < start + segment then return total, stop, value end
-local older, newest = sliding_window_unpack(value, segments, total)
-older[0] = newest
-local healing = start > now
-if healing then start = now end
-local passed = math.floor((now - start) / segment)
-local shifted = {}
-total = 0
-for i = 1, segments do
-shifted[i] = older[i - passed] or 0
-total = total + shifted[i]
-end
-newest = older[-passed] or 0
-total = total + newest
-if total == 0 then return 0, 0, {}, 0 end
-stop = start + passed * segment + life
-if healing and writable then sliding_window_write(key, p, total, stop, shifted, newest) end
-return total, stop, shifted, newest
-end
-local function sliding_window_until(p, now, total, stop, older, allowed)
-for i = p[3], 1, -1 do
-total = total - (older[i] or 0)
-if total <= allowed then return stop - i * p[2] - now end
-end
-return stop - now
-end
-function sliding_window.look(key, p, cost, now, writable)
-local limit = p[1]
-local total, stop, counters = sliding_window_read(key, p, now, writable)
-if not total then return nil, stop end
-local current = type(counters) == 'string'
-local remaining = total < limit and limit - total or 0
-local reset = total == 0 and 0 or stop - now
-if not current and total > 0 then reset = sliding_window_until(p, now, total, stop, counters, 0) end
-if cost == 0 or total + cost <= limit then return 0, remaining, reset, total, stop, counters end
-if cost > limit then return -1, remaining, reset end
-local older = current and sliding_window_unpack(counters, p[3], total) or counters
-return sliding_window_until(p, now, total, stop, older, limit - cost), remaining, reset
-end
-function sliding_window.commit(key, p, cost, now, total, stop, counters)
-local sum, newest = total + cost, cost
-if type(counters) == 'string' then
-local width = #counters / (p[3] + 1)
-if sliding_window_width(sum) <= width then
-redis.call('SETRANGE', key, 0, struct.pack(SLIDING_WINDOW_FORMAT[width], sum))
-return p[1] - sum, stop - now
-end
-counters, newest = sliding_window_unpack(counters, p[3], total)
-newest = newest + cost
-end
-if stop == 0 then stop = now + (p[3] + 1) * p[2] end
-sliding_window_write(key, p, sum, stop, counters, newest)
-return p[1] - sum, stop - now
-end
-function sliding_window.adjust(key, p, units, mark, now)
-local limit, segment, segments = p[1], p[2], p[3]
-local total, stop, older, newest = sliding_window_read(key, p, now, true)
-if not total then return nil, stop end
-if type(older) == 'string' then
-local value = older
-older, newest = sliding_window_unpack(value, segments, total)
-if units < 0 and mark == stop and -units < newest then
-redis.call('SETRANGE', key, 0, struct.pack(SLIDING_WINDOW_FORMAT[#value / (segments + 1)], total + units))
-return math.max(0, limit - total - units), stop - now, 0
-end
-end
-local charged = math.max(0, math.min(units, 2 ^ 52 - total))
-if charged > 0 then
-if stop == 0 then stop = now + (segments + 1) * segment end
-newest, total = newest + charged, total + charged
-else
-for i = segments, 0, -1 do
-if mark == 0 or mark == stop - i * segment then
-local count = i == 0 and newest or older[i] or 0
-local back = math.min(count, -units)
-units, total = units + back, total - back
-if i == 0 then newest = count - back else older[i] = count - back end
-end
-end
-end
-if total == 0 then
-if stop ~= 0 then redis.call('DEL', key) end
-return limit, 0, charged
-end
-return math.max(0, limit - total), sliding_window_write(key, p, total, stop, older, newest) - now, charged
-end
-`,
-} as const;
+  },
+};

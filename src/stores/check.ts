@@ -1,6 +1,6 @@
 import { lua } from '../generated/lua.js';
 import type { Commands, Server } from './clients.js';
-import { assemble } from './scripts.js';
+import { assemble, type Parts } from './scripts.js';
 import { fieldOf, isUnknownCommand, tooOld, versionOf } from './server-version.js';
 
 /** What a check of a store says about one thing. */
@@ -113,24 +113,32 @@ function evictionFound(info: string): Finding {
   return { level: 'warning', code: 'eviction', message };
 }
 
+/** Which algorithms' pages call a command; `decisions` stands for every other part of a script. */
+function usersOf(command: string): Set<string> {
+  const call = `redis.call('${command}'`;
+  const users = new Set<string>();
+  for (const [script, { first, pages, last }] of Object.entries<Parts>(lua)) {
+    if (script === 'check') continue;
+    if ((first + (pages.ban ?? '') + last).includes(call)) users.add('decisions');
+    for (const [page, text] of Object.entries(pages))
+      if (page !== 'ban' && text.includes(call)) users.add(page);
+  }
+  return users;
+}
+
 /** @param failures a command's name, the server's words, and so on */
 function commandsFound(failures: readonly string[]): Finding[] {
   const found: Finding[] = [];
   for (let i = 0; i < failures.length; i += 2) {
     const [name, words] = failures.slice(i, i + 2) as [string, string];
-    const users = Object.entries(lua).filter(
-      ([page, text]) => page !== 'check' && text.includes(`redis.call('${name}'`),
-    );
-    const [[page, text] = ['', '']] = users;
-    // An algorithm's page defines a table.
-    const isOfOne = users.length === 1 && /^local \w+ = \{ params/.test(text);
+    const users = usersOf(name);
+    const isOfOne = users.size === 1 && !users.has('decisions');
     const what = isUnknownCommand(new Error(words)) ? 'The server does not have' : 'The server does not run';
-    if (users.length > 0)
-      found.push({
-        level: isOfOne ? 'warning' : 'error',
-        code: 'commands',
-        message: `${what} ${name}, which ${isOfOne ? `only ${page} needs` : 'decisions need'}: ${words}`,
-      });
+    const who = isOfOne ? `only ${[...users].join()} needs` : 'decisions need';
+    if (users.size > 0) {
+      const level = isOfOne ? 'warning' : 'error';
+      found.push({ level, code: 'commands', message: `${what} ${name}, which ${who}: ${words}` });
+    }
   }
   return found.length > 0 ? found : [ok('commands', 'Every command of the scripts can be run.')];
 }

@@ -15,6 +15,10 @@ end
 local now = math.floor(step / 1000)
 if deadline >= 0 and now > deadline then error({ err = string.format('HEADGATE_LATE %.0f', now) }) end
 
+-- The algorithms that the script has, by name, and bans if it has them: their pages follow, and fill this in. Redis refuses to read a
+-- global that does not exist.
+local kernels, ban = {}
+
 -- One policy's verdict, appended to a reply that is filled so far; returns how far it is filled then. Clients read numbers slowly:
 -- what most are told, an admission of usual size, is one: resetAfter * 2^20 + remaining. All else is -1, wait, remaining, resetAfter.
 local function headgate_say(reply, filled, wait, remaining, reset)

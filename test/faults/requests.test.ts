@@ -91,11 +91,8 @@ describe('the permissions that docs/failure.md lists', () => {
     .split(/\s+/);
 
   it('are those that the scripts use', () => {
-    const used = new Set(
-      Object.values(lua).flatMap((page) =>
-        [...page.matchAll(/redis\.p?call\('([A-Z]+)'/g)].map((match) => `+${match[1]!.toLowerCase()}`),
-      ),
-    );
+    const calls = JSON.stringify(lua).matchAll(/redis\.p?call\('([A-Z]+)'/g);
+    const used = new Set([...calls].map((match) => `+${match[1]!.toLowerCase()}`));
     const ofTheClient = ['+eval', '+evalsha', '+hello', '+info', '+ping'];
     assert.deepEqual([...documented].sort(), [...used, ...ofTheClient].sort());
   });

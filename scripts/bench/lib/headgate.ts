@@ -4,7 +4,7 @@ import type * as Fastify from '../../../src/fastify.js';
 import type * as Redis from '../../../src/stores/redis.js';
 
 /** The package as it is published: built, not transformed on the fly. */
-export const headgate = (dist: string) => import(`${dist}/index.js`) as Promise<typeof Core>;
-export const headgateRedis = (dist: string) => import(`${dist}/stores/redis.js`) as Promise<typeof Redis>;
-export const headgateExpress = (dist: string) => import(`${dist}/express.js`) as Promise<typeof Express>;
-export const headgateFastify = (dist: string) => import(`${dist}/fastify.js`) as Promise<typeof Fastify>;
+export const headgate = (dist: string) => import(`${dist}/esm/index.js`) as Promise<typeof Core>;
+export const headgateRedis = (dist: string) => import(`${dist}/esm/stores/redis.js`) as Promise<typeof Redis>;
+export const headgateExpress = (dist: string) => import(`${dist}/esm/express.js`) as Promise<typeof Express>;
+export const headgateFastify = (dist: string) => import(`${dist}/esm/fastify.js`) as Promise<typeof Fastify>;

@@ -1,0 +1,155 @@
+// Builds the library. CommonJS holds it, as every loader can load that: import, require, Jest, bundlers. The ES modules only re-export it, so a
+// process has one copy, whoever loads it. The price: bundlers cannot leave out the unused parts of a sub-path.
+import { spawn } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join, relative, resolve } from 'node:path';
+import { rollup } from '@rollup/wasm-node';
+import ts from 'typescript';
+import { root } from './run.mjs';
+
+const CONFIG = 'tsconfig.build.json';
+const require = createRequire(import.meta.url);
+
+/**
+ * Builds the library: `cjs` and `esm`, each with a file per sub-path, and the declarations of both.
+ *
+ * @param {string} directory where they go
+ * @returns {Promise<boolean>} whether the types are right
+ */
+export async function buildLibrary(directory) {
+  const doors = listDoors();
+  const cjs = join(directory, 'cjs');
+  const declared = declare(cjs);
+  await bundle(doors, cjs);
+  writeFileSync(join(cjs, 'package.json'), '{ "type": "commonjs" }\n');
+  for (const door of doors) writeFacade(door, directory);
+  const typesAreRight = await declared;
+  keepReachable(doors, cjs);
+  return typesAreRight;
+}
+
+/** What each sub-path loads, by its path in `src` and in `cjs`, without its ending. */
+function listDoors() {
+  const { exports } = /** @type {{ exports: Record<string, string | { require: string }> }} */ (
+    JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  );
+  return Object.values(exports)
+    .filter((target) => typeof target !== 'string')
+    .map(({ require: file }) => file.slice('./dist/cjs/'.length, -'.js'.length));
+}
+
+/**
+ * Bundles the doors: what several of them use is in `shared`, so that each loads what it uses and nothing else.
+ *
+ * @param {string[]} doors
+ * @param {string} directory
+ */
+async function bundle(doors, directory) {
+  const bundled = await rollup({
+    input: Object.fromEntries(doors.map((door) => [door, join(root, `src/${door}.ts`)])),
+    external: (id) => !id.startsWith('.') && !id.startsWith(root),
+    treeshake: { moduleSideEffects: false },
+    plugins: [typescript()],
+  });
+  await bundled.write({
+    dir: directory,
+    format: 'cjs',
+    chunkFileNames: 'shared/[name].js',
+    exports: 'named',
+    externalLiveBindings: false,
+    generatedCode: 'es2015',
+    hoistTransitiveImports: false,
+    interop: 'default',
+    // What these stand in for is called as `require` returns it.
+    footer: ({ name, isEntry }) =>
+      isEntry && name.startsWith('compat/')
+        ? 'module.exports = Object.assign(exports.default, exports);'
+        : '',
+  });
+  await bundled.close();
+}
+
+/**
+ * Takes the types out, and the comments: the declarations have those that users read.
+ *
+ * @returns {import('@rollup/wasm-node').Plugin}
+ */
+function typescript() {
+  const { options } = ts.parseJsonConfigFileContent({ extends: `./${CONFIG}` }, ts.sys, root);
+  const compilerOptions = {
+    ...options,
+    module: ts.ModuleKind.ESNext,
+    moduleResolution: ts.ModuleResolutionKind.Bundler,
+    removeComments: true,
+    noEmit: false,
+  };
+  return {
+    name: 'typescript',
+    resolveId: (source, importer) =>
+      importer !== undefined && source.startsWith('.')
+        ? resolve(dirname(importer), source.replace(/\.js$/, '.ts'))
+        : undefined,
+    transform: (code, fileName) => ts.transpileModule(code, { fileName, compilerOptions }).outputText,
+  };
+}
+
+/**
+ * Checks the types, and writes the declarations.
+ *
+ * @param {string} directory
+ * @returns {Promise<boolean>}
+ */
+function declare(directory) {
+  const args = ['--project', CONFIG, '--emitDeclarationOnly', '--outDir', directory];
+  return new Promise((done) => {
+    const tsc = spawn(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), ...args], {
+      cwd: root,
+      stdio: 'inherit',
+    });
+    tsc.once('close', (status) => done(status === 0));
+  });
+}
+
+/**
+ * Removes the declarations that no door refers to.
+ *
+ * @param {string[]} doors
+ * @param {string} directory
+ */
+function keepReachable(doors, directory) {
+  const reachable = new Set(doors.map((door) => join(directory, `${door}.d.ts`)));
+  for (const file of reachable) {
+    const { importedFiles } = ts.preProcessFile(readFileSync(file, 'utf8'));
+    for (const { fileName } of importedFiles) {
+      if (fileName.startsWith('.')) reachable.add(resolve(dirname(file), fileName.replace(/\.js$/, '.d.ts')));
+    }
+  }
+  for (const name of readdirSync(directory, { recursive: true, encoding: 'utf8' })) {
+    const file = join(directory, name);
+    if (file.endsWith('.d.ts') && !reachable.has(file)) rmSync(file);
+  }
+}
+
+/**
+ * Writes the ES module of a door. It names what it exports, which every loader and bundler understands.
+ *
+ * @param {string} door
+ * @param {string} directory
+ */
+function writeFacade(door, directory) {
+  const implementation = join(directory, 'cjs', `${door}.js`);
+  const facade = join(directory, 'esm', `${door}.js`);
+  const from = `from '${relative(dirname(facade), implementation)}';\n`;
+  const exported = /** @type {Record<string, unknown>} */ (require(implementation));
+  const names = Object.keys(exported).filter((name) => name !== 'default');
+  // What `default` of a CommonJS module is, loaders and bundlers disagree about: the default has a name, too.
+  const main = names.find((name) => exported[name] === exported['default']);
+  if ('default' in exported && main === undefined)
+    throw new Error(`${door}: export the default by a name, too.`);
+  const defaults = main === undefined ? [] : [`${main} as default`];
+  mkdirSync(dirname(facade), { recursive: true });
+  writeFileSync(facade, `export { ${[...names, ...defaults].join(', ')} } ${from}`);
+  const declared = [`export * ${from}`, ...defaults.map((name) => `export { ${name} } ${from}`)];
+  writeFileSync(facade.replace(/\.js$/, '.d.ts'), declared.join(''));
+}
