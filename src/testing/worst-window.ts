@@ -1,0 +1,18 @@
+/** Units that were admitted. */
+export interface Admission {
+  /** When it takes effect, ms. */
+  readonly at: number;
+  readonly units: number;
+}
+
+/** The most units admitted in any span of `window` ms, wherever it begins. It does not know how they were decided. */
+export function worstWindow(admissions: readonly Admission[], window: number): number {
+  const sorted = admissions.toSorted((a, b) => a.at - b.at);
+  let [worst, units, first] = [0, 0, 0];
+  for (const { at, units: more } of sorted) {
+    units += more;
+    while (sorted[first]!.at <= at - window) units -= sorted[first++]!.units;
+    worst = Math.max(worst, units);
+  }
+  return worst;
+}
