@@ -5,11 +5,12 @@ import { Redis as Valkey } from 'iovalkey';
 import { createClient } from 'redis';
 import { memoryStore, type Clock, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { describeStore } from './conformance/store.js';
+import { contractChecks } from 'headgate/testing';
+import { describeChecks } from './support/kit.js';
 import { servers } from './support/shared-servers.js';
 import { freshPrefix, memory } from './support/stores.js';
 
-describeStore('memory', memory);
+describeChecks('memory', contractChecks({ createStore: memory }));
 
 /** One that answers later, by wrapping another. */
 function later(clock: Clock): Store {
@@ -23,7 +24,7 @@ function later(clock: Clock): Store {
     ban: (subject, duration) => turn().then(() => store.ban(subject, duration)),
   };
 }
-describeStore('a store that wraps another', later);
+describeChecks('a store that wraps another', contractChecks({ createStore: later }));
 
 for (const [server, { port, url }] of Object.entries(servers)) {
   const clients = {
@@ -37,6 +38,9 @@ for (const [server, { port, url }] of Object.entries(servers)) {
     after(() => Promise.all(Object.values(clients).map((client) => client.quit())));
 
     for (const [name, client] of Object.entries(clients))
-      describeStore(`${server} by ${name}`, (clock) => redisStore(client, { clock, prefix: freshPrefix() }));
+      describeChecks(
+        `${server} by ${name}`,
+        contractChecks({ createStore: (clock) => redisStore(client, { clock, prefix: freshPrefix() }) }),
+      );
   });
 }
