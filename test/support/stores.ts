@@ -26,7 +26,6 @@ const onServers = perServer(
 
 export const memory: CreateStore = (clock) => memoryStore(clock ? { clock } : {});
 export const redis: CreateStore = (clock) => onServers.redis(clock);
-export const valkey: CreateStore = (clock) => onServers.valkey(clock);
 
 /** Memory, and Redis and Valkey where there are servers. */
 export const stores = { memory, ...onServers };
