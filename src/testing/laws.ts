@@ -10,7 +10,19 @@ import { lawOfRetry } from './laws/retry.js';
 import { lawOfReturn } from './laws/return.js';
 import { Suite, type StoreUnderTest } from './subject.js';
 
-const LAWS = {
+/** A law that can be stated of a store alone. */
+export type Law =
+  | 'law 1, bound'
+  | 'law 2, retry'
+  | 'law 3, charge'
+  | 'law 5, life'
+  | 'law 6, clock'
+  | 'law 7, race'
+  | 'law 9, keys'
+  | 'law 12, change'
+  | 'law 13, return';
+
+const LAWS: Readonly<Record<Law, (suite: Suite) => void>> = {
   'law 1, bound': lawOfBound,
   'law 2, retry': lawOfRetry,
   'law 3, charge': lawOfCharge,
@@ -20,10 +32,7 @@ const LAWS = {
   'law 9, keys': lawOfKeys,
   'law 12, change': lawOfChange,
   'law 13, return': lawOfReturn,
-} as const;
-
-/** A law that can be stated of a store alone. */
-export type Law = keyof typeof LAWS;
+};
 
 /**
  * What a limiter on a store promises, judged without knowing how it decides.

@@ -6,7 +6,8 @@ import type { TestClock } from './clock.js';
 import { show } from './expect.js';
 import type { Random } from './random.js';
 
-type Action =
+/** One thing that is asked of a store. */
+export type TraceAction =
   | { readonly do: 'decide'; readonly cost: number; readonly peek: boolean }
   /** `of` counts earlier charges. `marked`: of that charge; else of none in particular. */
   | { readonly do: 'adjust'; readonly units: number; readonly of: number; readonly marked: boolean }
@@ -20,7 +21,7 @@ export interface Trace {
   readonly tiers: readonly (readonly Policy[])[];
   readonly ban: BanOptions | undefined;
   /** After so many ms, by which tier, for which key, what. */
-  readonly steps: readonly (readonly [wait: number, tier: number, key: string, action: Action])[];
+  readonly steps: readonly (readonly [wait: number, tier: number, key: string, action: TraceAction])[];
 }
 
 /** What a store answered at one step. */
@@ -47,7 +48,7 @@ export function randomBan(random: Random): BanOptions | undefined {
   return { after: random.integer(1, 3), within: 10_000, for: 3_000, factor, max: 20_000 };
 }
 
-function randomAction(random: Random): Action {
+function randomAction(random: Random): TraceAction {
   const kind = random.integer(1, 22);
   const of = random.integer(0, 100);
   if (kind <= 15) return { do: 'decide', cost: random.pick([0, 1, 1, 1, 2, 5, 200]), peek: random.once(6) };

@@ -1,6 +1,6 @@
 import type { Policy } from '../../policy.js';
 import { expectEqual, expectFields, expectWithin } from '../expect.js';
-import { fieldsOf, pipeline, problemOf, remainingOf } from './client.js';
+import { fieldsOf, problemOf, remainingOf } from './client.js';
 import { minute, type AdapterSuite, type Options } from './lab.js';
 
 const PROBLEMS = 'https://iana.org/assignments/http-problem-types#';
@@ -17,7 +17,7 @@ function admissions(suite: AdapterSuite): void {
     'of requests in one packet, as many go on as the limit says, each told its own remaining',
     async (lab) => {
       await lab.serve({ policies: [minute(5)] });
-      const answers = await pipeline(lab.url, 12);
+      const answers = await lab.pipeline(12);
       const admitted = answers.filter((answer) => answer.startsWith('HTTP/1.1 200 '));
       const remaining = admitted.map((answer) => Number(/^ratelimit-remaining: (\d+)/im.exec(answer)?.[1]));
       expectEqual('RateLimit-Remaining of those', remaining.sort(), [0, 1, 2, 3, 4]);

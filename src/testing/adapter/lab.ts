@@ -11,7 +11,7 @@ import { makeCheck, type Check } from '../check.js';
 import { TestClock } from '../clock.js';
 import { expectEqual, Mismatch } from '../expect.js';
 import { limiterOn } from '../subject.js';
-import { ask, remainingOf, type Answer, type Ask } from './client.js';
+import { ask, pipeline, remainingOf, send, type Answer, type Ask } from './client.js';
 
 /** What a route answers. */
 export interface AppAnswer {
@@ -52,6 +52,8 @@ export interface AdapterUnderTest<Req, Res> {
   decisionOf?(request: Req): Decision | undefined;
   /** A response's status. Default: `response.statusCode`, or else `response.status`. */
   statusOf?(response: Res): number;
+  /** How long a check waits for what must come about, ms. Default 5,000. */
+  readonly patience?: number;
   /** How a user's `handler` answers with a text. Default: `response.send(text)`. */
   respond?(response: Res, text: string): unknown;
 }
@@ -98,12 +100,26 @@ export class AdapterLab {
     });
   }
 
-  get url(): string {
+  get #url(): string {
     return this.#app!.url;
   }
 
-  get(options?: Ask): Promise<Answer> {
-    return ask(this.url, options);
+  get #patience(): number {
+    return this.#adapter.patience ?? 5_000;
+  }
+
+  /** A response that has begun. */
+  begin(signal?: AbortSignal): Promise<Response> {
+    return send(this.#url, signal, this.#patience);
+  }
+
+  /** `n` requests in one packet. */
+  pipeline(n: number): Promise<string[]> {
+    return pipeline(this.#url, n, this.#patience);
+  }
+
+  get(options: Ask = {}): Promise<Answer> {
+    return ask(this.#url, options, this.#patience);
   }
 
   /** One request after the other. */
@@ -119,6 +135,15 @@ export class AdapterLab {
 
   async expectRemaining(what: string, expected: number, options?: Ask): Promise<void> {
     expectEqual(`RateLimit-Remaining, ${what}`, remainingOf(await this.get(options)), expected);
+  }
+
+  /** Waits until what nobody waits for has come about. */
+  async until(what: string, holds: () => MaybePromise<boolean>): Promise<void> {
+    const end = performance.now() + this.#patience;
+    while (!(await holds())) {
+      if (performance.now() > end) throw new Mismatch(what, false, true, `within ${this.#patience} ms`);
+      await sleep(1);
+    }
   }
 
   /** A limiter on the state of the app's first one. */
@@ -205,15 +230,4 @@ export function begun(): PassThrough {
   const body = new PassThrough();
   body.write('begun');
   return body;
-}
-
-const PATIENCE = 5_000;
-
-/** Waits until what nobody waits for has come about, for five seconds at most. */
-export async function until(what: string, holds: () => MaybePromise<boolean>): Promise<void> {
-  const end = performance.now() + PATIENCE;
-  while (!(await holds())) {
-    if (performance.now() > end) throw new Mismatch(what, false, true, `within ${PATIENCE} ms`);
-    await sleep(1);
-  }
 }

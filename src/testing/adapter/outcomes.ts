@@ -2,7 +2,7 @@ import type { Policy } from '../../policy.js';
 import type { Store } from '../../stores/store.js';
 import { expectEqual, expectFields } from '../expect.js';
 import { problemOf } from './client.js';
-import { begun, LATER, minute, until, type AdapterLab, type AdapterSuite, type AppAnswer } from './lab.js';
+import { begun, LATER, minute, type AdapterLab, type AdapterSuite, type AppAnswer } from './lab.js';
 
 /** What becomes of a charge once the response has ended. */
 export function outcomesOf(suite: AdapterSuite): void {
@@ -25,7 +25,7 @@ async function untilRemaining(
   policies = [minute(expected)],
 ): Promise<void> {
   const limiter = lab.limiter({ policies });
-  await until(`${expected} units are left`, async () => {
+  await lab.until(`${expected} units are left`, async () => {
     const { remaining } = await limiter.peek('127.0.0.1');
     return remaining === expected;
   });
@@ -66,7 +66,7 @@ function refunds(suite: AdapterSuite): void {
     const body = begun();
     await lab.serve({ policies: [minute(1)], refundAborted: true }, () => ({ body }));
     const leave = new AbortController();
-    const response = await fetch(lab.url, { signal: leave.signal });
+    const response = await lab.begin(leave.signal);
     leave.abort();
     await response.text().catch(() => {});
     await untilRemaining(lab, 1);
@@ -109,13 +109,13 @@ function firstGoesOn() {
 }
 
 const untilFree = (lab: AdapterLab) =>
-  until('the slot is free again', async () => (await lab.get()).status === 200);
+  lab.until('the slot is free again', async () => (await lab.get()).status === 200);
 
 function slots(suite: AdapterSuite): void {
   suite.add('a slot is held until the response is finished', async (lab) => {
     const { body, answer } = firstGoesOn();
     await lab.serve({ policies: [slot] }, answer);
-    const response = await fetch(lab.url);
+    const response = await lab.begin();
     expectEqual('RateLimit', response.headers.get('ratelimit'), '"slots";r=0');
     expectEqual(
       'RateLimit-Policy',
@@ -134,7 +134,7 @@ function slots(suite: AdapterSuite): void {
     const { body, answer } = firstGoesOn();
     await lab.serve({ policies: [slot] }, answer);
     const leave = new AbortController();
-    const response = await fetch(lab.url, { signal: leave.signal });
+    const response = await lab.begin(leave.signal);
     await lab.expectStatuses('a request meanwhile', [429]);
     leave.abort();
     await response.text().catch(() => {});
@@ -167,12 +167,12 @@ function slots(suite: AdapterSuite): void {
       ban: (subject, duration) => lab.store.ban(subject, duration),
     };
     await lab.serve({ policies: [{ ...slot, lease }], store }, answer);
-    const response = await fetch(lab.url);
+    const response = await lab.begin();
     // The store's time passes as the check says. Of two renewals that end since, one has begun since.
     for (let i = 0; i < 4; i++) {
       lab.clock.now += lease / 2;
       const before = renewals;
-      await until('the slot is renewed twice', () => renewals >= before + 2);
+      await lab.until('the slot is renewed twice', () => renewals >= before + 2);
     }
     await lab.expectStatuses('a request after two leases', [429]);
     body.end();
@@ -232,7 +232,7 @@ function turns(suite: AdapterSuite): void {
 /** Until so many requests of a minute each have their turns. */
 async function untilAhead(lab: AdapterLab, minutes: number): Promise<void> {
   const limiter = lab.limiter(held);
-  await until(`the turns of ${minutes} requests are taken`, async () => {
+  await lab.until(`the turns of ${minutes} requests are taken`, async () => {
     const { resetAfterMs } = await limiter.peek('127.0.0.1');
     return resetAfterMs === minutes * 60_000;
   });

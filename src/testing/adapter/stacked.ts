@@ -101,7 +101,7 @@ export function stackedLimiters(suite: AdapterSuite): void {
       ],
       () => ({ body }),
     );
-    const response = await fetch(lab.url);
+    const response = await lab.begin();
     expectFields('the header fields', (await lab.get()).headers, {
       'retry-after': '60',
       'ratelimit-limit': '9',
