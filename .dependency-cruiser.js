@@ -1,7 +1,9 @@
 // Imports point one way: adapters -> http -> limiter -> stores -> algorithms.
-const adapters = '^src/(express|fastify|decorators|index|http|opentelemetry|stores|compat/[^/]+)\\.ts$';
-/** What an adapter under compat/ consists of, besides its entry. */
-const parts = '^src/compat/[^/]+/';
+const adapters = '^src/(express|fastify|decorators|testing|index|http|opentelemetry|stores|compat/[^/]+)\\.ts$';
+/** What an adapter under compat/, or the kit for tests, consists of, besides its entry. */
+const parts = '^src/(compat/[^/]+|testing)/';
+/** The kit for tests, which a service does not load. */
+const testing = '^src/testing(/|\\.ts$)';
 /** The command line: a program of its own, bundled with what it uses. */
 const cli = '^src/cli/';
 const http = '^src/http/';
@@ -42,6 +44,12 @@ export default {
       severity: 'error',
       from: { path: '^src/', pathNot: cli },
       to: { path: cli },
+    },
+    {
+      name: 'nothing-imports-the-kit-for-tests',
+      severity: 'error',
+      from: { path: '^src/', pathNot: testing },
+      to: { path: testing },
     },
     {
       name: 'adapters-stand-alone',

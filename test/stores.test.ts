@@ -5,14 +5,18 @@ import { Redis as Valkey } from 'iovalkey';
 import { createClient } from 'redis';
 import { memoryStore, type Clock, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { describeStore } from './conformance/store.js';
+import { contractChecks } from 'headgate/testing';
+import { describeChecks } from './support/kit.js';
 import { servers } from './support/shared-servers.js';
 import { freshPrefix, map, memory } from './support/stores.js';
 import { tableStore } from './support/table.js';
 
-describeStore('memory', memory);
-describeStore('a Map of bytes', map);
-describeStore('a table with a compare-and-set', (clock) => tableStore(clock));
+describeChecks('memory', contractChecks({ createStore: memory }));
+describeChecks('a Map of bytes', contractChecks({ createStore: map }));
+describeChecks(
+  'a table with a compare-and-set',
+  contractChecks({ createStore: (clock) => tableStore(clock) }),
+);
 
 /** One that answers later, by wrapping another. */
 function later(clock: Clock): Store {
@@ -26,7 +30,7 @@ function later(clock: Clock): Store {
     ban: (subject, duration) => turn().then(() => store.ban(subject, duration)),
   };
 }
-describeStore('a store that wraps another', later);
+describeChecks('a store that wraps another', contractChecks({ createStore: later }));
 
 for (const [server, { port, url }] of Object.entries(servers)) {
   const clients = {
@@ -40,6 +44,9 @@ for (const [server, { port, url }] of Object.entries(servers)) {
     after(() => Promise.all(Object.values(clients).map((client) => client.quit())));
 
     for (const [name, client] of Object.entries(clients))
-      describeStore(`${server} by ${name}`, (clock) => redisStore(client, { clock, prefix: freshPrefix() }));
+      describeChecks(
+        `${server} by ${name}`,
+        contractChecks({ createStore: (clock) => redisStore(client, { clock, prefix: freshPrefix() }) }),
+      );
   });
 }

@@ -44,6 +44,7 @@ const places = [
   ['src/fastify.ts', [['http/fastify', 'http/conformance'], ['http', 'bad-input'], ['compat']]],
   ['src/compat/express-rate-limit', [['compat/express-rate-limit'], ['compat']]],
   ['src/compat/fastify-rate-limit', [['compat/fastify-rate-limit'], ['compat']]],
+  ['src/testing', [['testing'], ['stores', 'laws']]],
   ['src/cli/', [['cli/log-lines', 'cli/policy-text', 'cli/suggest'], ['cli']]],
   ['src/opentelemetry.ts', [['features/observability']]],
   ['src/decorators.ts', [['features/decorators'], ['features/decorators-examples']]],

@@ -29,6 +29,7 @@ try('ZINCRBY', key, 'x', 'x')
 try('ZCOUNT', key, '0', '1')
 try('ZRANGEBYSCORE', key, '0', '1')
 try('ZREM', key, 'x')
+try('ZREMRANGEBYSCORE', key, '0', '1')
 try('ZREVRANGE', key, '0', '0')
 try('ZSCORE', key, 'x')
 return reply

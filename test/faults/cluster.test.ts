@@ -3,10 +3,11 @@ import { Cluster } from 'ioredis';
 import { Cluster as Cluster5 } from 'ioredis5';
 import { Cluster as ValkeyCluster } from 'iovalkey';
 import { createCluster } from 'redis';
-import { createLimiter, type Policy } from 'headgate';
+import { createLimiter, type Clock, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
+import { contractChecks } from 'headgate/testing';
 import type { RedisClient } from '../../src/stores/clients.js';
-import { describeStore } from '../conformance/store.js';
+import { describeChecks } from '../support/kit.js';
 import { freshPrefix } from '../support/stores.js';
 import { TestCluster } from './failover.js';
 import { MODES } from './load.js';
@@ -81,9 +82,8 @@ describe('a cluster of six nodes', function () {
       let made: ClusterClient;
       before(async () => (made = await connect(cluster)));
       after(() => made.end());
-      describeStore(`a cluster by ${name}`, (clock) =>
-        redisStore(made.client, { clock, prefix: freshPrefix() }),
-      );
+      const createStore = (clock: Clock) => redisStore(made.client, { clock, prefix: freshPrefix() });
+      describeChecks(`a cluster by ${name}`, contractChecks({ createStore }));
     });
 
     it(`a slot is moved while its keys are decided, by ${name}`, async () => {

@@ -1,117 +1,18 @@
 // Law 9. Any string is a key; different keys never share state; Redis keys are bounded and share one slot.
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { Policy } from 'headgate';
 import { compilePolicies } from '../../src/policy.js';
 import { KeyMaker } from '../../src/stores/keys.js';
-import { algorithms } from '../support/policies.js';
+import { AWKWARD } from '../../src/testing/keys.js';
+import { describeLaw } from '../support/kit.js';
 import { runs } from '../support/random.js';
 import { serverKinds } from '../support/shared-servers.js';
 import { clients, limiterOn, stores } from '../support/stores.js';
 
 const long = 'x'.repeat(10_240);
 
-/** What has broken others, each beside what it could be mistaken for. */
-const NASTY = [
-  ...[
-    '',
-    ' ',
-    '%',
-    '%20',
-    '%2520',
-    '%25',
-    '%#',
-    '%#x',
-    '{',
-    '}',
-    '%7b',
-    '%7d',
-    '{}',
-    '}{',
-    '{a}',
-    'a}',
-    '}a',
-    '{{a}}',
-  ],
-  ...[
-    ':',
-    '::',
-    'a:',
-    ':a',
-    'a:b',
-    'a%3ab',
-    'default:a',
-    'a}f1',
-    'a}f1:p',
-    '*',
-    'user:1',
-    'user:1:9',
-    'user:*',
-    '?',
-    '[a]',
-  ],
-  ...[
-    '\0',
-    'a\0',
-    '\0a',
-    '\0\0',
-    '\n',
-    '\r\n',
-    '\t',
-    '\x7f',
-    '%00',
-    '%7f',
-    '\\',
-    '"',
-    "'",
-    'a b',
-    'a  b',
-    'a%20b',
-  ],
-  ...[
-    'é',
-    'e\u0301',
-    'É',
-    'ß',
-    '👍',
-    '👍🏽',
-    '😀😀',
-    '\ud83d',
-    '\ude00',
-    '\ud83d\ud83d',
-    '\ufffd',
-    '%ufffd',
-    '\u2028',
-    '\ufeff',
-  ],
-  ...[
-    long,
-    `${long}y`,
-    `y${long}`,
-    'x'.repeat(128),
-    'x'.repeat(129),
-    'x'.repeat(127),
-    '%'.repeat(50),
-    '{'.repeat(129),
-  ],
-  ...[
-    'constructor',
-    '__proto__',
-    'toString',
-    'hasOwnProperty',
-    '0',
-    '-0',
-    '1',
-    '01',
-    '1e0',
-    'NaN',
-    'null',
-    'undefined',
-  ],
-];
-
 const anyKey = fc.oneof(
-  fc.constantFrom(...NASTY),
+  fc.constantFrom(...AWKWARD),
   fc.string({ unit: 'binary', maxLength: 200 }),
   fc.string({
     unit: fc.constantFrom('{', '}', ':', '%', '#', '\0', 'a', '2', '5', '\ud83d', '\ude00', 'é'),
@@ -119,72 +20,7 @@ const anyKey = fc.oneof(
   }),
 );
 
-const policies: readonly Policy[] = algorithms.map((algorithm) =>
-  algorithm === 'concurrency'
-    ? { name: algorithm, algorithm, limit: 1, lease: '1h' }
-    : { name: algorithm, algorithm, limit: 1, window: '1h' },
-);
-
-for (const [name, createStore] of Object.entries(stores)) {
-  describe(`law 9, keys, on ${name}`, () => {
-    it('each of many awkward keys has its own quota', async () => {
-      const limiter = limiterOn(createStore(), { policies });
-      for (const key of NASTY)
-        expect((await limiter.consume(key)).allowed, JSON.stringify(key.slice(0, 40))).to.be.true;
-      for (const key of NASTY)
-        expect((await limiter.consume(key)).allowed, JSON.stringify(key.slice(0, 40))).to.be.false;
-    });
-
-    it('spending, resetting and banning one key leaves the others alone', () =>
-      fc.assert(
-        fc.asyncProperty(fc.uniqueArray(anyKey, { minLength: 2, maxLength: 6 }), async ([one, ...others]) => {
-          const limiter = limiterOn(createStore(), { limit: 2, window: '1h', ban: {} });
-          for (const key of others) await limiter.consume(key);
-          await limiter.consume(one!);
-          await limiter.consume(one!);
-          for (const key of others) expect((await limiter.peek(key)).remaining).to.equal(1);
-          await limiter.reset(one!);
-          await limiter.ban(one!, '1h');
-          for (const key of others)
-            expect(await limiter.peek(key)).to.include({ allowed: true, remaining: 1 });
-          expect((await limiter.peek(one!)).allowed).to.be.false;
-        }),
-        runs(name, 100, 10),
-      ));
-
-    it('a name and a key do not pose as another name and key', async () => {
-      const store = createStore();
-      for (const [scope, key] of [
-        ['a', 'b:c'],
-        ['a:b', 'c'],
-        ['a%3ab', 'c'],
-        ['a', 'b%3ac'],
-      ] as const) {
-        const limiter = limiterOn(store, { name: scope, limit: 1, window: '1h' });
-        expect((await limiter.consume(key)).allowed, `${scope}, ${key}`).to.be.true;
-      }
-    });
-
-    it('limiters of different names do not share, whatever the names and keys', () =>
-      fc.assert(
-        fc.asyncProperty(
-          fc.uniqueArray(anyKey, { minLength: 2, maxLength: 4 }),
-          anyKey,
-          async (names, key) => {
-            const store = createStore();
-            const limiters = names
-              .map((each) => each.slice(0, 256))
-              .filter((each, i, all) => each !== '' && all.indexOf(each) === i)
-              .map((each) => limiterOn(store, { name: each, limit: 1, window: '1h' }));
-            for (const limiter of limiters) expect((await limiter.consume(key)).allowed).to.be.true;
-            // A name and a key that look like another name and key.
-            for (const limiter of limiters) expect((await limiter.consume(`${key}:`)).allowed).to.be.true;
-          },
-        ),
-        runs(name, 50, 5),
-      ));
-  });
-}
+describeLaw('law 9, keys');
 
 describe('law 9, keys: Redis keys', () => {
   const policyNames = fc.string({ unit: 'grapheme-ascii', minLength: 1, maxLength: 64 });

@@ -5,10 +5,11 @@ import type { Redis } from 'ioredis';
 import type { Decision, Limiter, Policy, Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { allowKeysWithoutTtl } from '../support/hooks.js';
+import { describeLaw } from '../support/kit.js';
 import { algorithms, policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
 import { serverKinds } from '../support/shared-servers.js';
-import { clients, freshPrefix, limiterOn, stores, TestClock } from '../support/stores.js';
+import { clients, freshPrefix, limiterOn, TestClock } from '../support/stores.js';
 
 const operation = fc.oneof(
   { weight: 6, arbitrary: fc.record({ consume: fc.constantFrom(1, 1, 2, 5) }) },
@@ -47,24 +48,12 @@ async function perform(limiter: Limiter, operation: Operation, admitted: Decisio
   else await past(operation.renew)?.renew();
 }
 
+describeLaw('law 5, life');
+
 for (const name of serverKinds) {
   const client = clients[name];
 
   describe(`law 5, life, on ${name}`, () => {
-    it('every key has a TTL after every operation', () =>
-      fc.assert(
-        fc.asyncProperty(oneOfEach, steps, async (policies, operations) => {
-          const { clock, limiter, allKeys } = open(client, { policies, ban });
-          const admitted: Decision[] = [];
-          for (const [wait, each] of operations) {
-            clock.now += wait;
-            await perform(limiter, each, admitted);
-            for (const key of await allKeys()) expect(await client.pexpiretime(key), key).to.be.above(0);
-          }
-        }),
-        runs(name, 0, 20),
-      ));
-
     for (const algorithm of algorithms) {
       it(`${algorithm}: the TTL is the time until the full quota is back`, () =>
         fc.assert(
@@ -187,37 +176,6 @@ for (const name of serverKinds) {
         }
       }
     });
-  });
-}
-
-for (const [name, createStore] of Object.entries(stores)) {
-  describe(`law 5, life, on ${name}`, () => {
-    it('expired state decides exactly as no state', () =>
-      fc.assert(
-        fc.asyncProperty(oneOfEach, steps, steps, async (policies, before, after) => {
-          const clock = new TestClock();
-          const used = limiterOn(createStore(clock.read), { policies, ban });
-          const admitted: Decision[] = [];
-          for (const [wait, each] of before) {
-            clock.now += wait;
-            await perform(used, each, admitted);
-          }
-          // Until no ban hides the policies; then to the ms at which the last is back to its full quota and bans are forgotten.
-          clock.now += ban.max;
-          const { policies: verdicts } = await used.peek('key', { cost: 0 });
-          clock.now += Math.max(ban.max + ban.within, ...verdicts.map(({ resetAfterMs }) => resetAfterMs));
-          const fresh = limiterOn(createStore(clock.read), { policies, ban });
-          for (const [wait, each] of after) {
-            if (typeof each === 'string' || !('consume' in each)) continue;
-            clock.now += wait;
-            const cost = each.consume;
-            expect(facts(await used.consume('key', { cost }))).to.deep.equal(
-              facts(await fresh.consume('key', { cost })),
-            );
-          }
-        }),
-        runs(name, 60, 6),
-      ));
   });
 }
 

@@ -18,6 +18,7 @@ import fastifyStandIn, {
 import expressDefault, { rateLimit } from 'headgate/express';
 import fastifyDefault, { rateLimitPlugin } from 'headgate/fastify';
 import { redisStore } from 'headgate/redis';
+import { storeChecks, TestClock, type Check } from 'headgate/testing';
 import { Redis } from 'ioredis';
 
 const policy: Policy = { algorithm: 'token-bucket', limit: 2, window: '1h' };
@@ -36,6 +37,16 @@ async function decidesInMemory() {
   );
   assert.throws(() => createLimiter({ limit: -1, window: '1m' }), HeadgateError);
   await limiter.close();
+}
+
+async function testsAStore() {
+  const clock = new TestClock();
+  const limiter = createLimiter({ store: memoryStore({ clock: clock.read }), ...policy });
+  await limiter.consume('key', { cost: 2 });
+  clock.advance('1h');
+  assert.equal((await limiter.peek('key')).remaining, 2);
+  const checks: Check[] = storeChecks({ createStore: (clock) => memoryStore({ clock }), runs: 1 });
+  for (const { run } of checks) await run();
 }
 
 async function limitsExpress(redis: Redis) {
@@ -129,6 +140,7 @@ async function answers(url: string) {
 async function main() {
   const redis = new Redis(process.env['REDIS_URL'] ?? '');
   await decidesInMemory();
+  await testsAStore();
   await limitsExpress(redis);
   await limitsExpressByItsOldOptions();
   await limitsFastify(redis);

@@ -1,16 +1,13 @@
-// Time in the hand, for tests of any store.
-import { createLimiter, type CreateLimiterOptions, type Store } from 'headgate';
+// The kit's clock, with one beginning for all tests.
+import { TestClock as KitClock } from '../../src/testing/clock.js';
 
-/** Redis expires keys by real time: a test's time lies far enough ahead that nothing expires but by the test's clock. */
-export const START = Date.now() + 10 * 24 * 3_600_000;
+export { limiterOn } from '../../src/testing/subject.js';
 
-/** Time that passes when the test says so. */
-export class TestClock {
-  now = START;
-  readonly read = (): number => this.now;
-}
+/** When the tests' time begins. */
+export const START = new KitClock().now;
 
-/** A limiter whose store's failures are the test's, however slow this machine is. */
-export function limiterOn(store: Store, options: CreateLimiterOptions) {
-  return createLimiter({ onStoreError: 'throw', timeout: '1m', ...options, store });
+export class TestClock extends KitClock {
+  constructor() {
+    super(START);
+  }
 }

@@ -28,7 +28,6 @@ const onServers = perServer(
 export const memory: CreateStore = (clock) => memoryStore(clock ? { clock } : {});
 export const map: CreateStore = (clock) => mapStore(clock);
 export const redis: CreateStore = (clock) => onServers.redis(clock);
-export const valkey: CreateStore = (clock) => onServers.valkey(clock);
 
 /** Memory, a store that keeps bytes, and Redis and Valkey where there are servers. */
 export const stores = { memory, map, ...onServers };

@@ -1,14 +1,13 @@
-// Judges what was admitted without knowing how it was decided.
-
+/** Units that were admitted. */
 export interface Admission {
   /** When it takes effect, ms. */
   readonly at: number;
   readonly units: number;
 }
 
-/** The most units admitted in any true window: every span of `window` ms, wherever it begins. */
+/** The most units admitted in any span of `window` ms, wherever it begins. It does not know how they were decided. */
 export function worstWindow(admissions: readonly Admission[], window: number): number {
-  const sorted = [...admissions].sort((a, b) => a.at - b.at);
+  const sorted = admissions.toSorted((a, b) => a.at - b.at);
   let [worst, units, first] = [0, 0, 0];
   for (const { at, units: more } of sorted) {
     units += more;

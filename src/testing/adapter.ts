@@ -1,0 +1,22 @@
+import { answersOf } from './adapter/answers.js';
+import { AdapterSuite, type AdapterUnderTest } from './adapter/lab.js';
+import { outcomesOf } from './adapter/outcomes.js';
+import { requestsOf } from './adapter/requests.js';
+import { stackedLimiters } from './adapter/stacked.js';
+import type { Check } from './check.js';
+
+const SUITES = {
+  'adapter, answers': answersOf,
+  'adapter, requests': requestsOf,
+  'adapter, several limiters on one route': stackedLimiters,
+  'adapter, outcomes': outcomesOf,
+};
+
+/** What every adapter must do, seen by a client over HTTP. Each check starts an app of its own on 127.0.0.1. */
+export function adapterChecks<Req, Res>(adapter: AdapterUnderTest<Req, Res>): Check[] {
+  return Object.entries(SUITES).flatMap(([name, fill]) => {
+    const suite = new AdapterSuite(name, adapter as AdapterUnderTest<unknown, unknown>);
+    fill(suite);
+    return suite.checks;
+  });
+}

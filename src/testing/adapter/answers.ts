@@ -1,0 +1,192 @@
+import type { Policy } from '../../policy.js';
+import { expectEqual, expectFields, expectWithin } from '../expect.js';
+import { fieldsOf, problemOf, remainingOf } from './client.js';
+import { minute, type AdapterSuite, type Options } from './lab.js';
+
+const PROBLEMS = 'https://iana.org/assignments/http-problem-types#';
+
+/** How many requests go on, and what clients are told. */
+export function answersOf(suite: AdapterSuite): void {
+  admissions(suite);
+  dialects(suite);
+  denials(suite);
+}
+
+function admissions(suite: AdapterSuite): void {
+  suite.add(
+    'of requests in one packet, as many go on as the limit says, each told its own remaining',
+    async (lab) => {
+      await lab.serve({ policies: [minute(5)] });
+      const answers = await lab.pipeline(12);
+      const admitted = answers.filter((answer) => answer.startsWith('HTTP/1.1 200 '));
+      const remaining = admitted.map((answer) => Number(/^ratelimit-remaining: (\d+)/im.exec(answer)?.[1]));
+      expectEqual('RateLimit-Remaining of those', remaining.sort(), [0, 1, 2, 3, 4]);
+      expectEqual(
+        'answers with 429',
+        answers.filter((answer) => answer.startsWith('HTTP/1.1 429 ')).length,
+        7,
+      );
+    },
+  );
+
+  suite.add('of requests on several connections, as many go on as the limit says', async (lab) => {
+    await lab.serve({ policies: [minute(5)] });
+    const answers = await Promise.all(Array.from({ length: 12 }, () => lab.get()));
+    const remaining = answers.filter(({ status }) => status === 200).map(remainingOf);
+    expectEqual('RateLimit-Remaining of those', remaining.sort(), [0, 1, 2, 3, 4]);
+  });
+
+  suite.add('requests go on again at the second that Retry-After says, and not before', async (lab) => {
+    await lab.serve({ policies: [{ algorithm: 'token-bucket', limit: 1, window: '10s' }] });
+    await lab.expectStatuses('two requests', [200, 429]);
+    expectFields('the header fields', (await lab.get()).headers, { 'retry-after': '10' });
+    lab.clock.now += 9_999;
+    await lab.expectStatuses('a request 1 ms before', [429]);
+    lab.clock.now += 1;
+    await lab.expectStatuses('a request at that second', [200]);
+  });
+}
+
+const burst: Policy = { name: 'burst', algorithm: 'token-bucket', limit: 20, window: '1s', burst: 40 };
+const DRAFT_6 = { 'ratelimit-limit': '9', 'ratelimit-remaining': '8', 'ratelimit-reset': '60' };
+
+const FIELDS: readonly (readonly [
+  title: string,
+  headers: Options['headers'],
+  fields: Record<string, string>,
+])[] = [
+  [
+    'by default, draft-6 and draft-11',
+    undefined,
+    {
+      ...DRAFT_6,
+      'ratelimit-policy': '"burst";q=20;w=1, "minute";q=9;w=60',
+      ratelimit: '"burst";r=39;t=2, "minute";r=8;t=60',
+    },
+  ],
+  ['draft-6', 'draft-6', { ...DRAFT_6, 'ratelimit-policy': '20;w=1, 9;w=60' }],
+  [
+    'draft-7',
+    'draft-7',
+    { ratelimit: 'limit=9, remaining=8, reset=60', 'ratelimit-policy': '20;w=1, 9;w=60' },
+  ],
+  ['none', false, {}],
+];
+
+function dialects(suite: AdapterSuite): void {
+  for (const [title, headers, fields] of FIELDS)
+    suite.add(`header fields: ${title}`, async (lab) => {
+      await lab.serve({ policies: [burst, minute(9)], ...(headers === undefined ? {} : { headers }) });
+      expectEqual('the header fields', fieldsOf(await lab.get()), fields);
+    });
+
+  suite.add('header fields: legacy, with the date of the reset', async (lab) => {
+    await lab.serve({ policies: [minute(3)], headers: 'legacy' });
+    const least = Math.ceil(Date.now() / 1000) + 60;
+    const fields = fieldsOf(await lab.get());
+    const most = Math.ceil(Date.now() / 1000) + 60;
+    expectEqual('their names', Object.keys(fields).sort(), [
+      'x-ratelimit-limit',
+      'x-ratelimit-remaining',
+      'x-ratelimit-reset',
+    ]);
+    expectWithin('X-RateLimit-Reset', Number(fields['x-ratelimit-reset']), least, most);
+  });
+}
+
+function denials(suite: AdapterSuite): void {
+  suite.add('a denial: Retry-After, problem details, and that it is not to be stored', async (lab) => {
+    await lab.serve({ policies: [minute(1), minute(5, 'other')], headers: false });
+    await lab.get();
+    const answer = await lab.get();
+    expectEqual('the status', answer.status, 429);
+    expectFields('the header fields', answer.headers, {
+      'retry-after': '60',
+      'content-type': 'application/problem+json',
+      'cache-control': 'no-store',
+      'content-length': String(answer.text.length),
+      ratelimit: undefined,
+      etag: undefined,
+    });
+    expectEqual('the body', problemOf(answer), {
+      type: `${PROBLEMS}quota-exceeded`,
+      title: 'Quota Exceeded',
+      status: 429,
+      'violated-policies': ['minute'],
+    });
+  });
+
+  suite.add('a cost that can never be admitted: no Retry-After, and why', async (lab) => {
+    await lab.serve({ policies: [minute(5)], cost: 6 });
+    const answer = await lab.get();
+    expectEqual('the status', answer.status, 429);
+    expectFields('the header fields', answer.headers, {
+      'retry-after': undefined,
+      ratelimit: '"minute";r=5;t=60',
+    });
+    expectEqual('the type of the detail', typeof problemOf(answer)['detail'], 'string');
+  });
+
+  suite.add(
+    'such a cost, where another policy denies only for a time: no Retry-After either',
+    async (lab) => {
+      await lab.serve({
+        policies: [minute(1, 'small'), minute(9)],
+        cost: (request) => Number(lab.headerOf(request, 'x-cost') ?? 1),
+      });
+      await lab.statuses(9);
+      const answer = await lab.get({ headers: { 'x-cost': '2' } });
+      expectFields('the header fields', answer.headers, { 'retry-after': undefined });
+      expectEqual('the type of the detail', typeof problemOf(answer)['detail'], 'string');
+      expectFields('the header fields for a cost of 1', (await lab.get()).headers, { 'retry-after': '60' });
+    },
+  );
+
+  suite.add('HEAD is answered as GET is, without a body, and shares its quota', async (lab) => {
+    await lab.serve({ policies: [minute(1)] });
+    const head = { method: 'HEAD' };
+    await lab.expectStatuses('two HEAD requests', [200, 429], head);
+    expectFields('a denied HEAD', await lab.get(head), { text: '' });
+    await lab.expectStatuses('a GET', [429]);
+  });
+
+  suite.add('a ban: 429 with its type, for as long as it lasts', async (lab) => {
+    await lab.serve({ policies: [minute(1)], ban: { after: 2, within: '10m', for: '1h' } });
+    await lab.expectStatuses('two requests', [200, 429]);
+    for (const violated of [['minute'], []]) {
+      const banned = await lab.get();
+      expectEqual('the status', banned.status, 429);
+      expectFields('the header fields', banned.headers, {
+        'retry-after': '3600',
+        ratelimit: '"minute";r=0;t=3600',
+      });
+      expectEqual('the body', problemOf(banned), {
+        type: `${PROBLEMS}abnormal-usage-detected`,
+        title: 'Abnormal Usage Detected',
+        status: 429,
+        'violated-policies': violated,
+      });
+    }
+    lab.clock.now += 3_600_000;
+    await lab.expectStatuses('a request at its end', [200]);
+  });
+
+  suite.add('a store that fails: 503, 500, or an answer all the same, as onStoreError says', async (lab) => {
+    const away = () => Promise.reject(new Error('away'));
+    const store = { decide: away, adjust: away, lease: away, reset: away, ban: away };
+    const statuses = { throw: [500], deny: [503], allow: [200, 200], local: [200, 429] } as const;
+    for (const [onStoreError, expected] of Object.entries(statuses)) {
+      await lab.renew();
+      await lab.serve({ policies: [minute(1)], store, onStoreError: onStoreError as keyof typeof statuses });
+      await lab.expectStatuses(`onStoreError: '${onStoreError}'`, expected);
+      if (onStoreError !== 'deny') continue;
+      const answer = await lab.get();
+      expectFields('the header fields', answer.headers, { 'retry-after': '1', 'cache-control': 'no-store' });
+      expectEqual('the body', problemOf(answer), {
+        type: `${PROBLEMS}temporary-reduced-capacity`,
+        title: 'Temporary Reduced Capacity',
+        status: 503,
+      });
+    }
+  });
+}

@@ -1,0 +1,233 @@
+import type { Readable } from 'node:stream';
+import { PassThrough } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Decision } from '../../decision.js';
+import type { HttpOptions } from '../../http/options.js';
+import type { CreateLimiterOptions } from '../../limiter.js';
+import type { Policy } from '../../policy.js';
+import { memoryStore } from '../../stores/memory.js';
+import type { Clock, MaybePromise, Store } from '../../stores/store.js';
+import { makeCheck, type Check } from '../check.js';
+import { TestClock } from '../clock.js';
+import { expectEqual, Mismatch } from '../expect.js';
+import { limiterOn } from '../subject.js';
+import { ask, pipeline, remainingOf, send, type Answer, type Ask } from './client.js';
+
+/** What a route answers. */
+export interface AppAnswer {
+  /** Default 200. */
+  readonly status?: number;
+  /** Default `'ok'`. A stream is sent as it comes. */
+  readonly body?: string | Readable;
+}
+
+/** An app with one route. */
+export interface App<Req = unknown, Res = unknown> {
+  /** The options of its limiters, in this order. */
+  readonly limiters: readonly HttpOptions<Req, Res>[];
+  /** What the route answers to a request that all limiters admit. It calls this once for each. */
+  answer(request: Req): Promise<AppAnswer>;
+}
+
+/** An app that listens. */
+export interface RunningApp {
+  /** Where its route is. */
+  readonly url: string;
+  /** Ends it, with all connections that are left. */
+  close(): MaybePromise<void>;
+}
+
+/** An adapter to be tested, for a framework whose handlers take a `Req` and a `Res`, or whatever else its options' functions take. */
+export interface AdapterUnderTest<Req, Res> {
+  /**
+   * Starts an app on a free port of 127.0.0.1. It serves all methods of `/`, takes a client's address from `X-Forwarded-For`, and
+   * answers a request that fails with 500 and the error's `code`, or else its message.
+   */
+  start(app: App<Req, Res>): Promise<RunningApp>;
+  /** Makes a store without state. Default: a memory store. */
+  createStore?(clock: Clock): MaybePromise<Store>;
+  /** A field of a request. Default: of `request.headers`, be it an object or `Headers`. */
+  headerOf?(request: Req, name: string): string | undefined;
+  /** What a request's handler knows of the decision. Default: `request.rateLimit`. */
+  decisionOf?(request: Req): Decision | undefined;
+  /** A response's status. Default: `response.statusCode`, or else `response.status`. */
+  statusOf?(response: Res): number;
+  /** How long a check waits for what must come about, ms. Default 5,000. */
+  readonly patience?: number;
+  /** How a user's `handler` answers with a text. Default: `response.send(text)`. */
+  respond?(response: Res, text: string): unknown;
+}
+
+/** Options of one limiter in a check. */
+export type Options = HttpOptions<unknown, unknown>;
+
+/** One check's app, its store and its time. */
+export class AdapterLab {
+  readonly clock = new TestClock();
+  store!: Store;
+  readonly #adapter: AdapterUnderTest<unknown, unknown>;
+  #app: RunningApp | undefined;
+
+  constructor(adapter: AdapterUnderTest<unknown, unknown>) {
+    this.#adapter = adapter;
+  }
+
+  /** Begins anew, without state. */
+  async renew(): Promise<void> {
+    await this.close();
+    this.store =
+      (await this.#adapter.createStore?.(this.clock.read)) ?? memoryStore({ clock: this.clock.read });
+  }
+
+  /** Serves limiters on the lab's store. */
+  async serve(
+    limiters: Options | readonly Options[],
+    answer?: (request: unknown) => MaybePromise<AppAnswer>,
+  ): Promise<void> {
+    const complete = [limiters].flat().map((options, i): Options => {
+      if ('limiter' in options) return options;
+      return {
+        store: this.store,
+        name: `limiter-${i}`,
+        timeout: '1m',
+        onStoreError: 'throw',
+        ...options,
+      } as Options;
+    });
+    this.#app = await this.#adapter.start({
+      limiters: complete,
+      answer: async (request) => (await answer?.(request)) ?? {},
+    });
+  }
+
+  get #url(): string {
+    return this.#app!.url;
+  }
+
+  get #patience(): number {
+    return this.#adapter.patience ?? 5_000;
+  }
+
+  /** A response that has begun. */
+  begin(signal?: AbortSignal): Promise<Response> {
+    return send(this.#url, signal, this.#patience);
+  }
+
+  /** `n` requests in one packet. */
+  pipeline(n: number): Promise<string[]> {
+    return pipeline(this.#url, n, this.#patience);
+  }
+
+  get(options: Ask = {}): Promise<Answer> {
+    return ask(this.#url, options, this.#patience);
+  }
+
+  /** One request after the other. */
+  async statuses(n: number, options?: Ask): Promise<number[]> {
+    const statuses: number[] = [];
+    for (let i = 0; i < n; i++) statuses.push((await this.get(options)).status);
+    return statuses;
+  }
+
+  async expectStatuses(what: string, expected: readonly number[], options?: Ask): Promise<void> {
+    expectEqual(`the statuses of ${what}`, await this.statuses(expected.length, options), expected);
+  }
+
+  async expectRemaining(what: string, expected: number, options?: Ask): Promise<void> {
+    expectEqual(`RateLimit-Remaining, ${what}`, remainingOf(await this.get(options)), expected);
+  }
+
+  /** Waits until what nobody waits for has come about. */
+  async until(what: string, holds: () => MaybePromise<boolean>): Promise<void> {
+    const end = performance.now() + this.#patience;
+    while (!(await holds())) {
+      if (performance.now() > end) throw new Mismatch(what, false, true, `within ${this.#patience} ms`);
+      await sleep(1);
+    }
+  }
+
+  /** A limiter on the state of the app's first one. */
+  limiter(options: CreateLimiterOptions) {
+    return limiterOn(this.store, { name: 'limiter-0', ...options });
+  }
+
+  headerOf(request: unknown, name: string): string | undefined {
+    if (this.#adapter.headerOf) return this.#adapter.headerOf(request, name);
+    const { headers } = request as { headers: Headers | Readonly<Record<string, string | undefined>> };
+    return headers instanceof Headers ? (headers.get(name) ?? undefined) : headers[name];
+  }
+
+  decisionOf(request: unknown): Decision | undefined {
+    if (this.#adapter.decisionOf) return this.#adapter.decisionOf(request);
+    return (request as { rateLimit?: Decision }).rateLimit;
+  }
+
+  statusOf(response: unknown): number {
+    if (this.#adapter.statusOf) return this.#adapter.statusOf(response);
+    const { statusCode, status } = response as { statusCode?: number; status?: number };
+    return statusCode ?? status!;
+  }
+
+  respond(response: unknown, text: string): unknown {
+    if (this.#adapter.respond) return this.#adapter.respond(response, text);
+    return (response as { send(body: string): unknown }).send(text);
+  }
+
+  /** A key that the request names. */
+  keyBy(name: string): (request: unknown) => string | undefined {
+    return (request) => this.headerOf(request, name);
+  }
+
+  async close(): Promise<void> {
+    const app = this.#app;
+    this.#app = undefined;
+    await app?.close();
+    await (this.store as Store | undefined)?.close?.();
+  }
+}
+
+/** Collects the checks of one suite for an adapter. */
+export class AdapterSuite {
+  readonly checks: Check[] = [];
+  readonly #name: string;
+  readonly #adapter: AdapterUnderTest<unknown, unknown>;
+
+  constructor(name: string, adapter: AdapterUnderTest<unknown, unknown>) {
+    this.#name = name;
+    this.#adapter = adapter;
+  }
+
+  add(name: string, body: (lab: AdapterLab) => Promise<void>): void {
+    const run = async () => {
+      const lab = new AdapterLab(this.#adapter);
+      try {
+        await lab.renew();
+        await body(lab);
+      } finally {
+        await lab.close();
+      }
+    };
+    this.checks.push(makeCheck(this.#name, name, run));
+  }
+}
+
+/** A policy whose times are easy to tell: all is back at the window's end. */
+export const minute = (limit: number, name = 'minute'): Policy => ({
+  name,
+  algorithm: 'fixed-window',
+  limit,
+  window: '1m',
+});
+
+/** What an option's function may return: a value, or a promise of it. */
+export const LATER = {
+  sync: <T>(value: T): T => value,
+  async: <T>(value: T): Promise<T> => Promise.resolve(value),
+};
+
+/** A body that has begun, and goes on. */
+export function begun(): PassThrough {
+  const body = new PassThrough();
+  body.write('begun');
+  return body;
+}

@@ -1,0 +1,239 @@
+import type { Policy } from '../../policy.js';
+import type { Store } from '../../stores/store.js';
+import { expectEqual, expectFields } from '../expect.js';
+import { problemOf } from './client.js';
+import { begun, LATER, minute, type AdapterLab, type AdapterSuite, type AppAnswer } from './lab.js';
+
+/** What becomes of a charge once the response has ended. */
+export function outcomesOf(suite: AdapterSuite): void {
+  refunds(suite);
+  slots(suite);
+  turns(suite);
+}
+
+const answered = (status: number) => ({ headers: { 'x-status': String(status) } });
+
+/** The route answers with the status that a request names. */
+const asAsked = (lab: AdapterLab) => (request: unknown) => ({
+  status: Number(lab.headerOf(request, 'x-status') ?? 200),
+});
+
+/** What was given back arrives at the store after the response. */
+async function untilRemaining(
+  lab: AdapterLab,
+  expected: number,
+  policies = [minute(expected)],
+): Promise<void> {
+  const limiter = lab.limiter({ policies });
+  await lab.until(`${expected} units are left`, async () => {
+    const { remaining } = await limiter.peek('127.0.0.1');
+    return remaining === expected;
+  });
+}
+
+function refunds(suite: AdapterSuite): void {
+  for (const [option, back, charged] of [
+    ['skipFailedRequests', 400, 399],
+    ['skipFailedRequests', 500, 200],
+    ['skipSuccessfulRequests', 399, 400],
+    ['skipSuccessfulRequests', 200, 500],
+  ] as const)
+    suite.add(`${option} gives back for ${back}, and not for ${charged}`, async (lab) => {
+      await lab.serve({ policies: [minute(2)], [option]: true }, asAsked(lab));
+      for (let i = 0; i < 3; i++) {
+        await lab.expectStatuses('what is given back', [back], answered(back));
+        await untilRemaining(lab, 2);
+      }
+      await lab.expectStatuses('what is not', [charged, charged, 429], answered(charged));
+    });
+
+  for (const [title, wrap] of Object.entries(LATER))
+    suite.add(`requestWasSuccessful (${title})`, async (lab) => {
+      await lab.serve(
+        {
+          policies: [minute(1)],
+          skipFailedRequests: true,
+          requestWasSuccessful: (_request, response) => wrap(lab.statusOf(response) === 404),
+        },
+        asAsked(lab),
+      );
+      await lab.expectStatuses('a failure', [200], answered(200));
+      await untilRemaining(lab, 1);
+      await lab.expectStatuses('a success', [404, 429], answered(404));
+    });
+
+  suite.add('refundAborted gives back for a response that is cut off', async (lab) => {
+    const body = begun();
+    await lab.serve({ policies: [minute(1)], refundAborted: true }, () => ({ body }));
+    const leave = new AbortController();
+    const response = await lab.begin(leave.signal);
+    leave.abort();
+    await response.text().catch(() => {});
+    await untilRemaining(lab, 1);
+    body.destroy();
+  });
+
+  suite.add('the route settles what a request really cost', async (lab) => {
+    await lab.serve({ policies: [minute(10)], cost: 5 }, async (request): Promise<AppAnswer> => {
+      await lab.decisionOf(request)!.settle(Number(lab.headerOf(request, 'x-actual')));
+      return {};
+    });
+    const actual = (units: string) => ({ headers: { 'x-actual': units } });
+    await lab.expectRemaining('of which 1 is charged at last', 5, actual('1'));
+    await lab.expectRemaining('of which 9 are charged at last', 4, actual('9'));
+    await lab.expectStatuses('a request for more than is left', [429]);
+  });
+
+  suite.add('what cannot be given back fails nothing', async (lab) => {
+    const away = () => Promise.reject(new Error('away'));
+    const store: Store = {
+      decide: (query) => lab.store.decide(query),
+      adjust: away,
+      lease: away,
+      reset: away,
+      ban: away,
+    };
+    await lab.serve({ policies: [minute(9), { ...slot, limit: 9 }], store, skipSuccessfulRequests: true });
+    await lab.expectStatuses('three requests', [200, 200, 200]);
+  });
+}
+
+const slot = { name: 'slots', algorithm: 'concurrency', limit: 1, lease: '1m' } as const;
+
+/** The first answer goes on until `body` ends. */
+function firstGoesOn() {
+  const body = begun();
+  let first = true;
+  const answer = (): AppAnswer => (first ? ((first = false), { body }) : {});
+  return { body, answer };
+}
+
+const untilFree = (lab: AdapterLab) =>
+  lab.until('the slot is free again', async () => (await lab.get()).status === 200);
+
+function slots(suite: AdapterSuite): void {
+  suite.add('a slot is held until the response is finished', async (lab) => {
+    const { body, answer } = firstGoesOn();
+    await lab.serve({ policies: [slot] }, answer);
+    const response = await lab.begin();
+    expectEqual('RateLimit', response.headers.get('ratelimit'), '"slots";r=0');
+    expectEqual(
+      'RateLimit-Policy',
+      response.headers.get('ratelimit-policy'),
+      '"slots";q=1;qu="concurrent-requests"',
+    );
+    const denied = await lab.get();
+    expectEqual('the status meanwhile', denied.status, 429);
+    expectFields('its header fields', denied.headers, { 'retry-after': '60', ratelimit: '"slots";r=0;t=60' });
+    body.end('done');
+    await response.text();
+    await untilFree(lab);
+  });
+
+  suite.add('a slot is held until the connection is closed', async (lab) => {
+    const { body, answer } = firstGoesOn();
+    await lab.serve({ policies: [slot] }, answer);
+    const leave = new AbortController();
+    const response = await lab.begin(leave.signal);
+    await lab.expectStatuses('a request meanwhile', [429]);
+    leave.abort();
+    await response.text().catch(() => {});
+    await untilFree(lab);
+    body.destroy();
+  });
+
+  suite.add('a slot is given back exactly once', async (lab) => {
+    const policies = [{ ...slot, limit: 2 }];
+    await lab.serve({ policies });
+    for (let i = 0; i < 5; i++) {
+      await lab.expectStatuses('a request', [200]);
+      await untilRemaining(lab, 2, policies);
+    }
+  });
+
+  suite.add('a slot is renewed while the response takes longer than the lease', async (lab) => {
+    const { body, answer } = firstGoesOn();
+    const lease = 200;
+    let renewals = 0;
+    const store: Store = {
+      decide: (query) => lab.store.decide(query),
+      adjust: (change) => lab.store.adjust(change),
+      lease: async (change) => {
+        const held = await lab.store.lease(change);
+        renewals += 1;
+        return held;
+      },
+      reset: (subject) => lab.store.reset(subject),
+      ban: (subject, duration) => lab.store.ban(subject, duration),
+    };
+    await lab.serve({ policies: [{ ...slot, lease }], store }, answer);
+    const response = await lab.begin();
+    // The store's time passes as the check says. Of two renewals that end since, one has begun since.
+    for (let i = 0; i < 4; i++) {
+      lab.clock.now += lease / 2;
+      const before = renewals;
+      await lab.until('the slot is renewed twice', () => renewals >= before + 2);
+    }
+    await lab.expectStatuses('a request after two leases', [429]);
+    body.end();
+    await response.text();
+    await untilFree(lab);
+  });
+}
+
+const held = { algorithm: 'leaky-bucket', limit: 1, window: '1m', burst: 1, maxDelay: '5m' } as const;
+
+function turns(suite: AdapterSuite): void {
+  suite.add(
+    'a leaky bucket holds requests for their turn, and denies those that would wait too long',
+    async (lab) => {
+      const arrived: number[] = [];
+      const paced: Policy = { ...held, limit: 20, window: '1s', maxDelay: '150ms' };
+      await lab.serve({ policies: [paced] }, () => (arrived.push(performance.now()), {}));
+      const start = performance.now();
+      // To the store they come at once: its time stands still.
+      const answers = await Promise.all(Array.from({ length: 8 }, () => lab.get()));
+      const statuses = answers.map(({ status }) => status).sort();
+      expectEqual('the statuses', statuses, [200, 200, 200, 200, 429, 429, 429, 429]);
+      const early = arrived.filter((at, i) => at - start < 50 * i);
+      expectEqual('requests that went on before their turn', early.length, 0);
+    },
+  );
+
+  suite.add('the turn of a client that leaves is given back, and the route is not asked', async (lab) => {
+    let asked = 0;
+    await lab.serve({ policies: [held] }, () => (asked++, {}));
+    await lab.expectStatuses('the first request', [200]);
+    const leave = new AbortController();
+    const gone = lab.get({ signal: leave.signal }).catch(() => {});
+    await untilAhead(lab, 2);
+    leave.abort();
+    await gone;
+    await untilAhead(lab, 1);
+    expectEqual('requests that went on', asked, 1);
+  });
+
+  suite.add('no more are held than maxWaiting: 503', async (lab) => {
+    await lab.serve({ policies: [held], maxWaiting: 1 });
+    await lab.expectStatuses('the first request', [200]);
+    const leave = new AbortController();
+    const gone = lab.get({ signal: leave.signal }).catch(() => {});
+    await untilAhead(lab, 2);
+    const full = await lab.get();
+    expectEqual('the status', full.status, 503);
+    expectFields('the header fields', full.headers, { 'retry-after': '120', 'cache-control': 'no-store' });
+    expectFields('the body', problemOf(full), { status: 503 });
+    await untilAhead(lab, 2);
+    leave.abort();
+    await gone;
+  });
+}
+
+/** Until so many requests of a minute each have their turns. */
+async function untilAhead(lab: AdapterLab, minutes: number): Promise<void> {
+  const limiter = lab.limiter(held);
+  await lab.until(`the turns of ${minutes} requests are taken`, async () => {
+    const { resetAfterMs } = await limiter.peek('127.0.0.1');
+    return resetAfterMs === minutes * 60_000;
+  });
+}

@@ -1,0 +1,256 @@
+import type { Decision } from '../../decision.js';
+import type { Policy } from '../../policy.js';
+import { expectEqual, expectFields } from '../expect.js';
+import { problemOf } from './client.js';
+import { LATER, minute, type AdapterSuite, type Options } from './lab.js';
+
+/** What options make of a request. */
+export function requestsOf(suite: AdapterSuite): void {
+  addresses(suite);
+  for (const [title, wrap] of Object.entries(LATER)) functions(suite, title, wrap);
+  failures(suite);
+  lists(suite);
+  answers(suite);
+}
+
+const ADDRESSES: readonly (readonly [first: string, second: string, same: boolean, why: string])[] = [
+  ['192.0.2.1', '::ffff:192.0.2.1', true, 'IPv4 and the same mapped into IPv6'],
+  ['192.0.2.1', '::ffff:c000:201', true, 'mapped, in hexadecimal'],
+  ['2001:db8:1:200::1', '2001:db8:1:2ff:ffff::2', true, 'IPv6 of one /56'],
+  ['2001:DB8:0:0::1', '2001:db8::1', true, 'IPv6 in other forms'],
+  ['fe80::1%eth0', 'fe80::1%eth1', true, 'IPv6 with a zone'],
+  ['192.0.2.1', '192.0.2.2', false, 'IPv4 addresses'],
+  ['::ffff:192.0.2.1', '::ffff:192.0.2.2', false, 'mapped addresses'],
+  ['2001:db8:1:200::1', '2001:db8:1:300::1', false, 'IPv6 networks'],
+];
+
+function addresses(suite: AdapterSuite): void {
+  for (const [first, second, same, why] of ADDRESSES)
+    suite.add(`the key ${same ? 'is one for' : 'differs between'} ${why}`, async (lab) => {
+      await lab.serve({ policies: [minute(1)] });
+      await lab.expectStatuses(`a request from ${first}`, [200], { from: first });
+      await lab.expectStatuses(`a request from ${second}`, [same ? 429 : 200], { from: second });
+    });
+
+  suite.add('the key is of the network that ipv6Subnet says', async (lab) => {
+    await lab.serve([
+      { policies: [minute(1)], ipv6Subnet: 128 },
+      { policies: [minute(2)], ipv6Subnet: 32 },
+    ]);
+    await lab.expectStatuses('an address', [200, 429], { from: '2001:db8::1' });
+    await lab.expectStatuses('another of its /32', [200], { from: '2001:db8::2' });
+    await lab.expectStatuses('a third of its /32', [429], { from: '2001:db8:ffff::3' });
+  });
+
+  suite.add('the key is not made of what is no address: the request fails', async (lab) => {
+    await lab.serve({ policies: [minute(1)] });
+    for (const from of ['unknown', '1.2.3', '192.0.2.1:80', '010.0.0.1', "'; DROP"])
+      expectFields(`from ${from}`, await lab.get({ from }), { status: 500, text: 'HEADGATE_NO_CLIENT_IP' });
+  });
+}
+
+function functions(suite: AdapterSuite, title: string, wrap: <T>(value: T) => T | Promise<T>): void {
+  const as = (user: string) => ({ headers: { 'x-user': user } });
+
+  suite.add(
+    `keyGenerator (${title}): undefined does not limit, another value than a string fails`,
+    async (lab) => {
+      await lab.serve({
+        policies: [minute(1)],
+        keyGenerator: (request) => {
+          const user = lab.headerOf(request, 'x-user');
+          return wrap(user === 'number' ? (42 as unknown as string) : user);
+        },
+      });
+      await lab.expectStatuses('a user', [200, 429], as('a'));
+      await lab.expectStatuses('another', [200], as('b'));
+      await lab.expectStatuses('nobody', [200, 200, 200]);
+      expectFields('nobody', (await lab.get()).headers, { ratelimit: undefined });
+      expectFields('a number', await lab.get(as('number')), { status: 500, text: 'HEADGATE_INVALID_KEY' });
+    },
+  );
+
+  suite.add(`cost (${title}): 0 looks, and what is no cost fails`, async (lab) => {
+    await lab.serve({
+      policies: [minute(5)],
+      cost: (request) => wrap(Number(lab.headerOf(request, 'x-cost'))),
+    });
+    const costing = (cost: string) => ({ headers: { 'x-cost': cost } });
+    await lab.expectRemaining('after 3 of 5', 2, costing('3'));
+    await lab.expectStatuses('3 of 2', [429], costing('3'));
+    await lab.expectRemaining('after a look', 2, costing('0'));
+    expectFields('1.5', await lab.get(costing('1.5')), { status: 500, text: 'HEADGATE_INVALID_COST' });
+    await lab.expectRemaining('after 2 of 2', 0, costing('2'));
+    await lab.expectStatuses('a look at nothing left', [200], costing('0'));
+  });
+
+  suite.add(`skip (${title})`, async (lab) => {
+    await lab.serve({
+      policies: [minute(1)],
+      skip: (request) => wrap(lab.headerOf(request, 'x-user') === 'skipped'),
+    });
+    await lab.expectStatuses('who is skipped', [200, 200, 200], as('skipped'));
+    await lab.expectStatuses('who is not', [200, 429]);
+  });
+
+  suite.add(`policies (${title}): a change of the tier keeps what was charged`, async (lab) => {
+    const tiers: Record<string, Policy[]> = { free: [minute(2)], pro: [minute(4)] };
+    await lab.serve({ policies: (request) => wrap(tiers[lab.headerOf(request, 'x-user')!]!) });
+    await lab.expectStatuses('the small tier', [200, 200, 429], as('free'));
+    await lab.expectStatuses('the large tier', [200, 200, 429], as('pro'));
+    expectFields('no tier', await lab.get(as('none')), { status: 500, text: 'HEADGATE_INVALID_OPTION' });
+    tiers['pro']![0]!.limit = 5;
+    await lab.expectStatuses('a limit that was raised in place', [200, 429], as('pro'));
+  });
+
+  suite.add(`allowList and denyList by keys and by function (${title})`, async (lab) => {
+    const seen: string[] = [];
+    await lab.serve({
+      policies: [minute(1)],
+      keyGenerator: lab.keyBy('x-user'),
+      allowList: ['friend'],
+      denyList: (_request, key) => wrap(key === 'foe'),
+      onDecision: ({ key, reason }) => void seen.push(`${key}: ${reason}`),
+    });
+    await lab.expectStatuses('who is allowed', [200, 200], as('friend'));
+    await lab.expectStatuses('who is denied', [403], as('foe'));
+    await lab.expectStatuses('who is neither', [200, 429], as('other'));
+    expectEqual('the decisions', seen, [
+      'friend: allow-listed',
+      'friend: allow-listed',
+      'foe: deny-listed',
+      'other: undefined',
+      'other: quota-exceeded',
+    ]);
+  });
+}
+
+function failures(suite: AdapterSuite): void {
+  const failing = {
+    throws: () => {
+      throw new Error('thrown');
+    },
+    rejects: () => Promise.reject(new Error('thrown')),
+  };
+  for (const [title, fail] of Object.entries(failing))
+    for (const option of ['skip', 'keyGenerator', 'cost', 'policies', 'allowList', 'denyList'] as const)
+      suite.add(`${option} that ${title}, fails the request`, async (lab) => {
+        await lab.serve({ policies: [minute(1)], [option]: fail });
+        expectFields('the answer', await lab.get(), { status: 500, text: 'thrown' });
+      });
+}
+
+function lists(suite: AdapterSuite): void {
+  suite.add('denyList answers 403, before allowList, and charges nothing', async (lab) => {
+    await lab.serve({
+      policies: [minute(1)],
+      denyList: ['192.0.2.0/24', '2001:db8:bad::/48'],
+      allowList: ['192.0.2.1', '198.51.100.7'],
+    });
+    for (const from of ['192.0.2.1', '::ffff:192.0.2.9', '2001:db8:bad::1']) {
+      const answer = await lab.get({ from });
+      expectEqual(`the status for ${from}`, answer.status, 403);
+      expectEqual('the body', problemOf(answer), { type: 'about:blank', title: 'Forbidden', status: 403 });
+      const none = { 'retry-after': undefined, ratelimit: undefined };
+      expectFields('the header fields', answer.headers, { 'cache-control': 'no-store', ...none });
+    }
+    await lab.expectStatuses('who is allowed', [200, 200, 200], { from: '198.51.100.7' });
+    await lab.expectStatuses('who is neither', [200, 429], { from: '203.0.113.1' });
+  });
+
+  suite.add('lists decide where policies come with each request, too', async (lab) => {
+    await lab.serve({
+      policies: () => [minute(1)],
+      keyGenerator: lab.keyBy('x-user'),
+      allowList: ['friend'],
+      denyList: ['foe'],
+    });
+    const as = (user: string) => ({ headers: { 'x-user': user } });
+    await lab.expectStatuses('who is allowed', [200, 200], as('friend'));
+    await lab.expectStatuses('who is denied', [403], as('foe'));
+    await lab.expectStatuses('who is neither', [200, 429], as('other'));
+  });
+}
+
+function answers(suite: AdapterSuite): void {
+  suite.add('statusCode', async (lab) => {
+    await lab.serve({ policies: [minute(1)], statusCode: 420 });
+    await lab.get();
+    const answer = await lab.get();
+    expectEqual('the status', answer.status, 420);
+    expectFields('the body', problemOf(answer), { status: 420 });
+  });
+
+  suite.add('handler answers instead, with status and header fields set', async (lab) => {
+    const handler: Options['handler'] = (_request, response, { policy }) =>
+      lab.respond(response, `denied by ${policy}`);
+    await lab.serve({ policies: [minute(1)], handler });
+    await lab.get();
+    const answer = await lab.get();
+    expectFields('the answer', answer, { status: 429, text: 'denied by minute' });
+    expectFields('its header fields', answer.headers, {
+      'retry-after': '60',
+      ratelimit: '"minute";r=0;t=60',
+    });
+  });
+
+  suite.add('handler that fails, fails the request', async (lab) => {
+    await lab.serve({ policies: [minute(1)], handler: () => Promise.reject(new Error('late')) });
+    await lab.get();
+    expectFields('the answer', await lab.get(), { status: 500, text: 'late' });
+  });
+
+  suite.add('onDecision is told of every decision and its request', async (lab) => {
+    const seen: unknown[] = [];
+    await lab.serve({
+      policies: [minute(1)],
+      keyGenerator: () => 'all',
+      onDecision: ({ allowed, key }, request) =>
+        void seen.push([allowed, key, lab.headerOf(request, 'x-user')]),
+    });
+    await lab.statuses(2, { headers: { 'x-user': 'ada' } });
+    expectEqual('what it was told', seen, [
+      [true, 'all', 'ada'],
+      [false, 'all', 'ada'],
+    ]);
+  });
+
+  suite.add('shadow decides and reports, and tells the client nothing', async (lab) => {
+    const reasons: Decision['reason'][] = [];
+    await lab.serve({
+      policies: [minute(1)],
+      shadow: true,
+      onDecision: ({ reason }) => void reasons.push(reason),
+    });
+    await lab.expectStatuses('two requests', [200, 200]);
+    expectFields('the header fields', (await lab.get()).headers, {
+      ratelimit: undefined,
+      'retry-after': undefined,
+    });
+    expectEqual('the reasons', reasons, [undefined, 'quota-exceeded', 'quota-exceeded']);
+  });
+
+  suite.add('a shadow policy is not enforced, and the client is not told of it', async (lab) => {
+    await lab.serve({ policies: [{ ...minute(1, 'strict'), shadow: true }, minute(2)] });
+    const fields = { 'ratelimit-policy': '"minute";q=2;w=60', ratelimit: '"minute";r=1;t=60' };
+    expectFields('the header fields', (await lab.get()).headers, { ...fields, 'ratelimit-limit': '2' });
+    await lab.expectStatuses('two more', [200, 429]);
+  });
+
+  suite.add('limiter: one made by createLimiter, which both routes and code can use', async (lab) => {
+    const limiter = lab.limiter({ name: 'own', policies: [minute(3)] });
+    await lab.serve({ limiter, keyGenerator: () => 'k' });
+    await limiter.consume('k');
+    await lab.expectStatuses('what the code has left', [200, 200, 429]);
+    await limiter.reset('k');
+    await lab.expectStatuses('a request after a reset', [200]);
+  });
+
+  suite.add('the decision is on the request', async (lab) => {
+    await lab.serve({ policies: [minute(2)] }, (request) => {
+      const decision = lab.decisionOf(request);
+      return { body: `${decision?.policy} ${decision?.remaining}` };
+    });
+    expectFields('the answer', await lab.get(), { text: 'minute 1' });
+  });
+}

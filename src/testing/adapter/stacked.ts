@@ -1,0 +1,144 @@
+import type { Policy } from '../../policy.js';
+import { expectEqual, expectFields } from '../expect.js';
+import { problemOf } from './client.js';
+import { begun, minute, type AdapterSuite } from './lab.js';
+
+const slots: Policy = { name: 'slots', algorithm: 'concurrency', limit: 1, lease: '1m' };
+
+/** Several limiters on one route. */
+export function stackedLimiters(suite: AdapterSuite): void {
+  suite.add('they append to lists, and keep the tightest where there is room for one', async (lab) => {
+    const headers = ['draft-6', 'draft-11', 'legacy'] as const;
+    await lab.serve([
+      { policies: [minute(2, 'a')], headers },
+      { policies: [minute(9, 'b')], headers },
+    ]);
+    expectFields('the header fields', (await lab.get()).headers, {
+      'ratelimit-policy': '"a";q=2;w=60, "b";q=9;w=60',
+      ratelimit: '"a";r=1;t=60, "b";r=8;t=60',
+      'ratelimit-limit': '2',
+      'ratelimit-remaining': '1',
+      'x-ratelimit-limit': '2',
+    });
+  });
+
+  suite.add('they keep the tightest, whichever comes first', async (lab) => {
+    await lab.serve([
+      { policies: [minute(9, 'b')], headers: ['draft-7', 'legacy'] },
+      { policies: [minute(2, 'a')], headers: ['draft-7', 'legacy'] },
+    ]);
+    expectFields('the header fields', (await lab.get()).headers, {
+      'ratelimit-policy': '9;w=60, 2;w=60',
+      ratelimit: 'limit=2, remaining=1, reset=60',
+      'x-ratelimit-limit': '2',
+    });
+  });
+
+  suite.add('of which one denies: single fields are its own, though another has less left', async (lab) => {
+    const bucket: Policy = { name: 'bucket', algorithm: 'gcra', limit: 10, window: '10s' };
+    await lab.serve([
+      { policies: [minute(2, 'small')], headers: ['draft-6', 'draft-7'] },
+      { policies: [bucket], headers: ['draft-6', 'draft-7'], cost: 6 },
+    ]);
+    await lab.get();
+    expectFields('the header fields', (await lab.get()).headers, {
+      'ratelimit-limit': '10',
+      'ratelimit-remaining': '4',
+      'ratelimit-reset': '2',
+      ratelimit: 'limit=10, remaining=4, reset=2',
+      'retry-after': '2',
+    });
+  });
+
+  suite.add('of different dialects: the newer one has the field, whichever comes first', async (lab) => {
+    const [older, newer] = [
+      { policies: [minute(2, 'a')], headers: 'draft-7' },
+      { policies: [minute(9, 'b')], headers: 'draft-11' },
+    ] as const;
+    for (const order of [
+      [older, newer],
+      [newer, older],
+    ]) {
+      await lab.renew();
+      await lab.serve(order);
+      expectFields('the header fields', (await lab.get()).headers, {
+        'ratelimit-policy': '"b";q=9;w=60',
+        ratelimit: '"b";r=8;t=60',
+      });
+    }
+  });
+
+  suite.add('whose policies have one name are told apart by numbers, in a denial, too', async (lab) => {
+    await lab.serve([
+      { policies: [minute(9)] },
+      { policies: [minute(8), minute(7, 'minute-3')] },
+      { policies: [minute(6, 'hidden')], shadow: true },
+      { policies: [minute(5), minute(4, 'minute-4')] },
+      { policies: [minute(1), minute(3, 'hidden')] },
+    ]);
+    const policy =
+      '"minute";q=9;w=60, "minute-2";q=8;w=60, "minute-3";q=7;w=60, "minute-5";q=5;w=60, "minute-4";q=4;w=60, ' +
+      '"minute-6";q=1;w=60, "hidden";q=3;w=60';
+    const rest =
+      '"minute";r=8;t=60, "minute-2";r=7;t=60, "minute-3";r=6;t=60, "minute-5";r=4;t=60, "minute-4";r=3;t=60, ' +
+      '"minute-6";r=0;t=60, "hidden";r=2;t=60';
+    expectFields('the header fields', (await lab.get()).headers, {
+      'ratelimit-policy': policy,
+      ratelimit: rest,
+    });
+    const denied = await lab.get();
+    expectFields('the header fields', denied.headers, { 'ratelimit-policy': policy });
+    expectEqual('the violated policies', problemOf(denied)['violated-policies'], ['minute-6']);
+  });
+
+  suite.add('of which one denies by slots: the older fields stay those of the quota', async (lab) => {
+    const headers = ['draft-6', 'legacy'] as const;
+    const body = begun();
+    await lab.serve(
+      [
+        { policies: [minute(9)], headers },
+        { policies: [slots], headers },
+      ],
+      () => ({ body }),
+    );
+    const response = await lab.begin();
+    expectFields('the header fields', (await lab.get()).headers, {
+      'retry-after': '60',
+      'ratelimit-limit': '9',
+      'ratelimit-remaining': '7',
+      'ratelimit-reset': '60',
+      'x-ratelimit-limit': '9',
+      'x-ratelimit-remaining': '7',
+    });
+    body.end();
+    await response.text();
+  });
+
+  suite.add('they charge nothing for what one of them denies, whatever their order', async (lab) => {
+    const account = { policies: [minute(1, 'account')], keyGenerator: lab.keyBy('x-account') };
+    const address = { policies: [minute(3, 'address')], keyGenerator: lab.keyBy('x-address') };
+    for (const order of [
+      [address, account],
+      [account, address],
+    ]) {
+      await lab.renew();
+      await lab.serve(order);
+      const as = (user: string) => ({ headers: { 'x-account': user, 'x-address': 'same' } });
+      await lab.expectStatuses('ada', [200, 429, 429, 429, 429], as('ada'));
+      for (const user of ['bob', 'cy']) await lab.expectStatuses(user, [200], as(user));
+      const denied = await lab.get(as('dee'));
+      expectEqual('what denies the 4th account', problemOf(denied)['violated-policies'], ['address']);
+      lab.clock.now += 60_000;
+      await lab.expectStatuses('who was denied, a window later', [200], as('dee'));
+    }
+  });
+
+  suite.add('they give slots back for what one of them denies', async (lab) => {
+    await lab.serve([
+      { policies: [slots], keyGenerator: () => 'all' },
+      { policies: [minute(1)], keyGenerator: lab.keyBy('x-user') },
+    ]);
+    await lab.expectStatuses('a', [200, 429], { headers: { 'x-user': 'a' } });
+    await lab.expectStatuses('b', [200], { headers: { 'x-user': 'b' } });
+  });
+}

@@ -1,0 +1,112 @@
+import { show } from './expect.js';
+import { Random, seedFor } from './random.js';
+
+/**
+ * One thing that must hold. It is plain data, so every test runner can run it: `for (const { name, run } of checks) it(name, run)`.
+ */
+export interface Check {
+  /** What it is about: `'contract'`, `'law 3, charge'`, `'identity'`, ... */
+  readonly suite: string;
+  /** What must hold. Unique in its suite. */
+  readonly name: string;
+  /** Resolves if it holds. Rejects with a {@link CheckError}. It needs no `this`. */
+  readonly run: () => Promise<void>;
+}
+
+/** Why a check failed: which one, what was expected and what came, and for a random one the case and how to repeat it. */
+export class CheckError extends Error {
+  override readonly name = 'CheckError';
+  readonly suite: string;
+  readonly check: string;
+  /** What came. Absent if something was thrown. */
+  readonly actual?: unknown;
+  readonly expected?: unknown;
+
+  /** @internal */
+  constructor(suite: string, check: string, cause: unknown, details = '') {
+    const reason = cause instanceof Error ? cause.message : show(cause);
+    super(`${suite}: ${check}\n${reason}${details}`, { cause });
+    this.suite = suite;
+    this.check = check;
+    if (typeof cause === 'object' && cause !== null && 'actual' in cause && 'expected' in cause) {
+      this.actual = cause.actual;
+      this.expected = cause.expected;
+    }
+  }
+}
+
+export function makeCheck(suite: string, name: string, body: () => Promise<void>): Check {
+  const run = async () => {
+    try {
+      await body();
+    } catch (error) {
+      throw error instanceof CheckError ? error : new CheckError(suite, name, error);
+    }
+  };
+  return { suite, name, run };
+}
+
+/** Which random cases a check plays. */
+export interface Randomness {
+  /** How many cases each random check plays: default 25. A store in memory plays hundreds in a second, one on a server fewer. */
+  readonly runs?: number;
+  /** Decides which they are: any whole number. Default: another one each time. A failure tells it. */
+  readonly seed?: number;
+}
+
+/** A random case: whatever it consists of, its steps can be left out one by one. */
+interface Case {
+  readonly steps: readonly unknown[];
+}
+
+const unlikeTheLast = () => Math.floor(Math.random() * 2 ** 31);
+
+/** A check of random cases. The first that fails is shrunk. */
+export function makeRandomCheck<T extends Case>(
+  { runs = 25, seed }: Randomness,
+  suite: string,
+  name: string,
+  make: (random: Random) => T,
+  holds: (each: T) => Promise<void>,
+): Check {
+  return makeCheck(suite, name, async () => {
+    const first = seed ?? unlikeTheLast();
+    for (let i = 0; i < runs; i++) {
+      const each = make(new Random(seedFor(first, `${i} ${suite} ${name}`)));
+      const failure = await failureOf(each, holds);
+      if (!failure) continue;
+      const least = await shrink(each, failure.error, holds);
+      const repeat = `\nwith seed: ${first} (case ${i}), shrunk to\n${show(least.each)}`;
+      throw new CheckError(suite, name, least.error, repeat);
+    }
+  });
+}
+
+async function failureOf<T>(each: T, holds: (each: T) => Promise<void>) {
+  try {
+    await holds(each);
+    return undefined;
+  } catch (error) {
+    return { error };
+  }
+}
+
+const MOST_TRIES = 200;
+
+/** Leaves out steps, first many at a time, as long as the case still fails. */
+async function shrink<T extends Case>(each: T, error: unknown, holds: (each: T) => Promise<void>) {
+  let tries = 0;
+  for (
+    let size = each.steps.length >> 1;
+    size >= 1 && tries < MOST_TRIES;
+    size = size === 1 ? 0 : size >> 1
+  ) {
+    for (let at = 0; at < each.steps.length && tries < MOST_TRIES; tries++) {
+      const smaller = { ...each, steps: each.steps.toSpliced(at, size) };
+      const failure = await failureOf(smaller, holds);
+      if (failure) [each, error] = [smaller, failure.error];
+      else at += size;
+    }
+  }
+  return { each, error };
+}

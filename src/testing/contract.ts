@@ -1,0 +1,239 @@
+import type { Algorithm, Policy } from '../policy.js';
+import { drains, plainPolicy } from './algorithms.js';
+import type { Check } from './check.js';
+import { expectEqual, expectFields } from './expect.js';
+import { contractOfReturns } from './contract-returns.js';
+import { AWKWARD } from './keys.js';
+import { limiterOn, Suite, type StoreUnderTest } from './subject.js';
+
+const plain = (algorithm: Algorithm, limit = 3): Policy => plainPolicy(algorithm, limit, 60_000);
+
+/** After 4 of 6 units at 0 s and all there are at 15 s: what remains at these times, seconds. */
+const TIMES = [15, 30, 59.999, 66, 74.999, 81] as const;
+const REMAINING: Readonly<Record<Algorithm, readonly number[]>> = {
+  'fixed-window': [0, 0, 0, 6, 6, 6],
+  'sliding-window': [0, 0, 0, 4, 4, 6],
+  'sliding-log': [0, 0, 0, 4, 4, 6],
+  'token-bucket': [0, 2, 4, 5, 6, 6],
+  'leaky-bucket': [0, 2, 4, 5, 6, 6],
+  gcra: [0, 2, 4, 5, 6, 6],
+  concurrency: [0, 0, 0, 4, 4, 6],
+};
+
+/** What every store must do, by example. */
+export function contractChecks(subject: StoreUnderTest): Check[] {
+  const suite = new Suite('contract', subject);
+  for (const algorithm of suite.algorithms) contractOf(suite, algorithm);
+  contractOfBuckets(suite);
+  contractOfSets(suite);
+  contractOfReturns(suite);
+  contractOfBans(suite);
+  return suite.checks;
+}
+
+function contractOf(suite: Suite, algorithm: Algorithm): void {
+  suite.add(`${algorithm}: admits the limit, then denies until retryAfter`, async (lab) => {
+    const { clock, limiter } = await lab.open(plain(algorithm));
+    for (const remaining of [2, 1, 0])
+      expectFields('a request', await limiter.consume('key'), { allowed: true, remaining });
+    const { allowed, retryAfterMs } = await limiter.consume('key');
+    expectEqual('the 4th of 3 is allowed', allowed, false);
+    clock.now += retryAfterMs! - 1;
+    expectFields('1 ms before', await limiter.consume('key'), { allowed: false, retryAfterMs: 1 });
+    clock.now += 1;
+    expectFields('at retryAfter', await limiter.consume('key'), { allowed: true });
+  });
+
+  suite.add(`${algorithm}: what was charged comes back when this algorithm says`, async (lab) => {
+    const { clock, limiter } = await lab.open(plain(algorithm, 6));
+    const start = clock.now;
+    await limiter.consume('key', { cost: 4 });
+    clock.now += 15_000;
+    await limiter.consume('key', { cost: (await limiter.peek('key')).remaining });
+    for (const [i, seconds] of TIMES.entries()) {
+      clock.now = start + seconds * 1_000;
+      const { remaining } = await limiter.peek('key');
+      expectEqual(`remaining after ${seconds} s`, remaining, REMAINING[algorithm][i]);
+    }
+  });
+
+  suite.add(`${algorithm}: charges a cost whole, or not at all`, async (lab) => {
+    const { limiter } = await lab.open(plain(algorithm));
+    const costing = async (cost: number, expected: object) =>
+      expectFields(`a cost of ${cost}`, await limiter.consume('key', { cost }), expected);
+    await costing(4, { allowed: false, reason: 'cost-exceeds-capacity' });
+    await costing(2, { allowed: true, remaining: 1 });
+    await costing(2, { allowed: false, remaining: 1 });
+    await costing(1, { allowed: true, remaining: 0 });
+  });
+
+  suite.add(`${algorithm}: peeks without writing`, async (lab) => {
+    const { limiter } = await lab.open(plain(algorithm));
+    const full = { allowed: true, remaining: 3, resetAfterMs: 0 };
+    for (let i = 0; i < 3; i++) expectFields('a peek at no state', await limiter.peek('key'), full);
+    await limiter.consume('key', { cost: 3 });
+    for (let i = 0; i < 3; i++)
+      expectFields('a peek at no quota', await limiter.peek('key'), { allowed: false });
+    const free = await limiter.consume('key', { cost: 0 });
+    expectFields('a cost of 0', free, { allowed: true, remaining: 0 });
+  });
+
+  suite.add(
+    `${algorithm}: is back to its full quota after resetAfter, as if nothing had been`,
+    async (lab) => {
+      const { clock, limiter } = await lab.open(plain(algorithm));
+      clock.now += (await limiter.consume('key', { cost: 3 })).resetAfterMs;
+      expectFields('a peek', await limiter.peek('key'), { remaining: 3, resetAfterMs: 0 });
+      expectFields('a request', await limiter.consume('key'), { remaining: 2 });
+    },
+  );
+
+  suite.add(`${algorithm}: resets one key, and no other`, async (lab) => {
+    const { limiter } = await lab.open(plain(algorithm));
+    for (const key of ['user:1', 'user:1:9', 'user:*']) await limiter.consume(key, { cost: 3 });
+    await limiter.reset('user:1');
+    await limiter.reset('user:*');
+    expectFields('the key', await limiter.peek('user:1'), { remaining: 3, resetAfterMs: 0 });
+    expectFields('another', await limiter.peek('user:1:9'), { remaining: 0 });
+  });
+}
+
+function contractOfBuckets(suite: Suite): void {
+  for (const algorithm of suite.algorithms.filter((each) => drains(plain(each)))) {
+    suite.add(`${algorithm}: burst is what can be spent at once`, async (lab) => {
+      const { clock, limiter } = await lab.open({ ...plain(algorithm, 6), burst: 2 } as Policy);
+      expectFields('all at once', await limiter.consume('key', { cost: 2 }), { allowed: true, remaining: 0 });
+      expectFields('one more', await limiter.consume('key'), { allowed: false, retryAfterMs: 10_000 });
+      clock.now += 60_000;
+      expectFields('a window later', await limiter.peek('key'), { remaining: 2 });
+    });
+  }
+
+  if (!suite.algorithms.includes('leaky-bucket')) return;
+  suite.add(
+    'leaky-bucket: maxDelay holds requests for their turn, and denies who would wait longer',
+    async (lab) => {
+      const { limiter } = await lab.open({
+        ...plain('leaky-bucket', 6),
+        burst: 1,
+        maxDelay: 20_000,
+      } as Policy);
+      for (const delayMs of [0, 10_000, 20_000])
+        expectFields('a request', await limiter.consume('key'), { allowed: true, delayMs });
+      expectFields('the 4th', await limiter.consume('key'), { allowed: false, retryAfterMs: 10_000 });
+    },
+  );
+}
+
+function contractOfSets(suite: Suite): void {
+  suite.add('decides several policies together: all charge, or none does', async (lab) => {
+    const policies = suite.algorithms.map((each, i) => ({ ...plain(each, 5 - (i % 2)), name: each }));
+    const { limiter } = await lab.open({ policies });
+    const cost = Math.max(...policies.map(({ limit }) => limit)) - 2;
+    await limiter.consume('key', { cost });
+    // Of limits 5 and 4, the smaller has one unit left: two are too many for it.
+    const { allowed, policies: verdicts } = await limiter.consume('key', { cost: 2 });
+    expectEqual('allowed', allowed, policies.length === 1);
+    if (policies.length === 1) return;
+    const left = policies.map(({ limit }) => limit - cost);
+    expectEqual(
+      'remaining',
+      verdicts.map(({ remaining }) => remaining),
+      left,
+    );
+    expectFields('a smaller cost', await limiter.consume('key'), { allowed: true });
+  });
+
+  suite.add('lets a shadow report, but not deny', async (lab) => {
+    const { limiter } = await lab.open({
+      policies: [
+        { name: 'shadow', limit: 1, window: '1m', shadow: true },
+        { name: 'real', limit: 2, window: '1m' },
+      ],
+    });
+    for (const [i, allowed] of [
+      [true, true],
+      [false, true],
+      [false, false],
+    ].entries()) {
+      const { policies } = await limiter.consume('key');
+      expectEqual(
+        `request ${i + 1}, shadow and real`,
+        policies.map((each) => each.allowed),
+        allowed,
+      );
+    }
+  });
+
+  suite.add('shares state within a name, and with no other name or key', async (lab) => {
+    const { store, limiter } = await lab.open({ name: 'a', ...plain('fixed-window') });
+    const same = limiterOn(store, { name: 'a', ...plain('fixed-window') });
+    const other = limiterOn(store, { name: 'b', ...plain('fixed-window') });
+    await limiter.consume('key', { cost: 2 });
+    expectFields('the same name', await same.consume('key'), { remaining: 0 });
+    expectFields('another name', await other.peek('key'), { remaining: 3 });
+    expectFields('another key', await limiter.peek('key2'), { remaining: 3 });
+  });
+
+  suite.add('keeps awkward keys apart', async (lab) => {
+    const { limiter } = await lab.open({ limit: 1, window: '1m' });
+    for (const allowed of [true, false])
+      for (const key of AWKWARD)
+        expectFields(JSON.stringify(key.slice(0, 40)), await limiter.consume(key), { allowed });
+  });
+
+  suite.add('decides by other policies in the same scope', async (lab) => {
+    const { limiter } = await lab.open({ limit: 2, window: '1m' });
+    const paying = limiter.compile([{ limit: 10, window: '1m' }]);
+    await limiter.consume('key', { cost: 2 });
+    expectFields('the larger', await limiter.decide('key', 1, paying), { allowed: true, remaining: 7 });
+    expectFields('the smaller', await limiter.consume('key'), { allowed: false });
+  });
+}
+
+function contractOfBans(suite: Suite): void {
+  const banned = (retryAfterMs: number) => ({ allowed: false, reason: 'banned', retryAfterMs });
+
+  suite.add('bans after repeated denials, longer each time, and forgives when told to', async (lab) => {
+    const ban = { after: 2, within: 60_000, for: 60_000, factor: 3, max: 3_600_000 };
+    const { clock, limiter } = await lab.open({ limit: 1, window: 1_000, ban });
+    const next = async (what: string, expected: object) =>
+      expectFields(what, await limiter.consume('key'), expected);
+    await limiter.consume('key');
+    await next('the first denial', { reason: 'quota-exceeded' });
+    await next('the second denial', banned(60_000));
+    clock.now += 59_999;
+    await next('1 ms before the end', banned(1));
+    clock.now += 1;
+    await next('at the end', { allowed: true });
+    await limiter.consume('key');
+    await next('the second ban', banned(180_000));
+    await limiter.reset('key');
+    await next('after a reset', { reason: 'banned' });
+    await limiter.unban('key');
+    await limiter.reset('key');
+    await next('after unban', { allowed: true });
+    await limiter.consume('key');
+    await next('unban forgets earlier bans', banned(60_000));
+  });
+
+  suite.add('bans by denials of one while only: those before `within` are forgotten', async (lab) => {
+    const ban = { after: 2, within: 10_000, for: 60_000 };
+    const { clock, limiter } = await lab.open({ limit: 1, window: 60_000, ban });
+    await limiter.consume('key', { cost: 1 });
+    for (let i = 0; i < 3; i++) {
+      expectFields('a denial', await limiter.consume('key'), { reason: 'quota-exceeded' });
+      clock.now += 10_001;
+    }
+  });
+
+  suite.add('bans by hand: one key, for as long as was said', async (lab) => {
+    const { clock, limiter } = await lab.open({ limit: 1, window: '1m', ban: {} });
+    await limiter.ban('key', '1h');
+    expectFields('a request', await limiter.consume('key'), banned(3_600_000));
+    expectFields('a peek', await limiter.peek('key'), { reason: 'banned' });
+    expectFields('another key', await limiter.consume('other'), { allowed: true });
+    clock.now += 3_600_000;
+    expectFields('at the end', await limiter.consume('key'), { allowed: true });
+  });
+}

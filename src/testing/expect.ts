@@ -1,0 +1,46 @@
+import { inspect, isDeepStrictEqual } from 'node:util';
+
+/** What came is not what was expected. Test runners show the difference of `actual` and `expected`. */
+export class Mismatch extends Error {
+  readonly actual: unknown;
+  readonly expected: unknown;
+
+  /** @param demand what was expected, in words. Default: `expected` itself */
+  constructor(what: string, actual: unknown, expected: unknown, demand = show(expected)) {
+    super(`${what}: expected ${demand}, came ${show(actual)}`);
+    this.actual = actual;
+    this.expected = expected;
+  }
+}
+
+/** A value in one message. */
+export function show(value: unknown): string {
+  return inspect(value, { depth: 9, breakLength: 120, maxArrayLength: 200, maxStringLength: 200 });
+}
+
+/** Deeply and strictly equal. */
+export function expectEqual(what: string, actual: unknown, expected: unknown): void {
+  if (!isDeepStrictEqual(actual, expected)) throw new Mismatch(what, actual, expected);
+}
+
+/** An object has at least these properties, with these values. */
+export function expectFields(what: string, actual: object, expected: object): void {
+  const given = actual as Readonly<Record<string, unknown>>;
+  expectEqual(what, Object.fromEntries(Object.keys(expected).map((name) => [name, given[name]])), expected);
+}
+
+/** From `least` to `most`. */
+export function expectWithin(what: string, actual: number | undefined, least: number, most: number): void {
+  if (actual !== undefined && actual >= least && actual <= most) return;
+  if (least === -Infinity) throw new Mismatch(what, actual, most, `at most ${most}`);
+  if (most === Infinity) throw new Mismatch(what, actual, least, `at least ${least}`);
+  throw new Mismatch(what, actual, [least, most], `from ${least} to ${most}`);
+}
+
+export function expectAtMost(what: string, actual: number | undefined, most: number): void {
+  expectWithin(what, actual, -Infinity, most);
+}
+
+export function expectAtLeast(what: string, actual: number | undefined, least: number): void {
+  expectWithin(what, actual, least, Infinity);
+}

@@ -1,0 +1,73 @@
+// Law 4. Two stores give the same decision, verdict for verdict, on the same trace.
+import { memoryStore } from '../stores/memory.js';
+import type { Store } from '../stores/store.js';
+import { TestClock } from './clock.js';
+import type { Check } from './check.js';
+import { expectEqual } from './expect.js';
+import { Suite, type Lab, type StoreUnderTest } from './subject.js';
+import { play, randomBan, randomPolicies, randomTrace, setOf, type Trace } from './trace.js';
+
+/** A store to be compared with another. */
+export interface IdentityOptions extends StoreUnderTest {
+  /** Makes the store that is taken to be right. Default: a memory store. */
+  readonly createReference?: StoreUnderTest['createStore'];
+  /** Traces to play beside the random ones, by what they are about: what has once told two stores apart. */
+  readonly traces?: Readonly<Record<string, Trace>>;
+}
+
+/** Whatever is asked of a store, it answers as a memory store does, or as another that is named. */
+export function identityChecks(options: IdentityOptions): Check[] {
+  const suite = new Suite('law 4, identity', options);
+  const { createReference = (clock) => memoryStore({ clock }) } = options;
+  const some = suite.algorithms.map((each) => [each, [each]] as const);
+
+  for (const [what, algorithms] of [...some, ['mixed algorithms', suite.algorithms] as const])
+    for (const jumps of [false, true])
+      suite.addRandom(
+        `${what}: random traces${jumps ? ' on a clock that jumps' : ''}`,
+        (random) => randomTrace(random, algorithms, jumps),
+        (trace, lab) => compare(lab, trace),
+      );
+
+  for (const [title, trace] of Object.entries(options.traces ?? {}))
+    suite.add(title, (lab) => compare(lab, trace));
+
+  if (options.ordered)
+    suite.addRandom(
+      'asked all at once: the same as one after the other',
+      (random) => ({
+        policies: randomPolicies(random, random.once(2) ? [random.pick(suite.algorithms)] : suite.algorithms),
+        ban: randomBan(random),
+        steps: random.list(
+          20,
+          70,
+          () => [random.pick(['a', 'b', 'c{}', '']), random.pick([1, 1, 2, 5])] as const,
+        ),
+      }),
+      async ({ policies, ban, steps }, lab) => {
+        const clock = new TestClock();
+        const set = setOf(policies, ban);
+        const ask = async (store: Store) => {
+          const replies = steps.map(async ([key, cost], i) =>
+            store.decide({ set, key, cost, peek: false, lease: `l${i}` }),
+          );
+          return (await Promise.all(replies)).map(({ ban: banned, verdicts }) => [banned, ...verdicts]);
+        };
+        const expected = await ask(await createReference(clock.read));
+        expectEqual('a ban and verdicts each', await ask(await lab.createStore(clock)), expected);
+      },
+    );
+
+  return suite.checks;
+
+  async function compare(lab: Lab, trace: Trace): Promise<void> {
+    const [clock, own] = [new TestClock(), new TestClock()];
+    own.now = clock.now;
+    const reference = await createReference(own.read);
+    const expected = await play(reference, own, trace);
+    await reference.close?.();
+    const answers = await play(await lab.createStore(clock), clock, trace);
+    for (const [i, { step, answer }] of answers.entries())
+      expectEqual(`the answer to ${step}, as of the reference`, answer, expected[i]?.answer);
+  }
+}

@@ -1,0 +1,12 @@
+const LONG = 'x'.repeat(10_240);
+
+/** Keys that have broken others' limiters, each beside what it could be mistaken for. */
+export const AWKWARD: readonly string[] = [
+  ...' |%|%20|%2520|%25|%#|%#x|{|}|%7b|%7d|{}|}{|{a}|a}|}a|{{a}}'.split('|'),
+  ...':|::|a:|:a|a:b|a%3ab|default:a|a}f1|a}f1:p|*|user:1|user:1:9|user:*|?|[a]'.split('|'),
+  ...['\0', 'a\0', '\0a', '\0\0', '\n', '\r\n', '\t', '\x7f', '%00', '%7f', '\\', '"', "'", 'a b', 'a  b'],
+  ...['é', 'e\u0301', 'É', 'ß', '👍', '👍🏽', '😀😀', '\ud83d', '\ude00', '\ud83d\ud83d', '\ufffd', '%ufffd'],
+  ...['\u2028', '\ufeff', '', LONG, `${LONG}y`, `y${LONG}`, '%'.repeat(50), '{'.repeat(129)],
+  ...['x'.repeat(127), 'x'.repeat(128), 'x'.repeat(129)],
+  ...'constructor|__proto__|toString|hasOwnProperty|0|-0|1|01|1e0|NaN|null|undefined'.split('|'),
+];

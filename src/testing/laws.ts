@@ -1,0 +1,51 @@
+import type { Check } from './check.js';
+import { lawOfBound } from './laws/bound.js';
+import { lawOfChange } from './laws/change.js';
+import { lawOfCharge } from './laws/charge.js';
+import { lawOfClock } from './laws/clock.js';
+import { lawOfKeys } from './laws/keys.js';
+import { lawOfLife } from './laws/life.js';
+import { lawOfRace } from './laws/race.js';
+import { lawOfRetry } from './laws/retry.js';
+import { lawOfReturn } from './laws/return.js';
+import { Suite, type StoreUnderTest } from './subject.js';
+
+/** A law that can be stated of a store alone. */
+export type Law =
+  | 'law 1, bound'
+  | 'law 2, retry'
+  | 'law 3, charge'
+  | 'law 5, life'
+  | 'law 6, clock'
+  | 'law 7, race'
+  | 'law 9, keys'
+  | 'law 12, change'
+  | 'law 13, return';
+
+const LAWS: Readonly<Record<Law, (suite: Suite) => void>> = {
+  'law 1, bound': lawOfBound,
+  'law 2, retry': lawOfRetry,
+  'law 3, charge': lawOfCharge,
+  'law 5, life': lawOfLife,
+  'law 6, clock': lawOfClock,
+  'law 7, race': lawOfRace,
+  'law 9, keys': lawOfKeys,
+  'law 12, change': lawOfChange,
+  'law 13, return': lawOfReturn,
+};
+
+/**
+ * What a limiter on a store promises, judged without knowing how it decides.
+ *
+ * @param laws default: all
+ */
+export function lawChecks(
+  subject: StoreUnderTest,
+  laws: readonly Law[] = Object.keys(LAWS) as Law[],
+): Check[] {
+  return laws.flatMap((law) => {
+    const suite = new Suite(law, subject);
+    LAWS[law](suite);
+    return suite.checks;
+  });
+}

@@ -1,0 +1,124 @@
+// Law 1. What is admitted in any true window never exceeds the algorithm's published worst case.
+import type { Algorithm, Policy } from '../../policy.js';
+import {
+  boundOf,
+  capacityOf,
+  isHeld,
+  overhangOf,
+  plainPolicy,
+  randomPolicy,
+  windowOf,
+} from '../algorithms.js';
+import { expectAtLeast, expectAtMost, expectEqual } from '../expect.js';
+import type { Random } from '../random.js';
+import type { Lab, Suite } from '../subject.js';
+import { worstWindow, type Admission } from '../worst-window.js';
+
+/** What a client does next: waits, as a share of the window or until something is left, and asks for a cost. */
+interface Step {
+  readonly wait: number | 'retryAfter' | 'edge';
+  readonly cost: number | 'all';
+  readonly then: 'keep' | 'refund' | 'release';
+}
+
+const WAITS = [0, 0.001, 0.05, 0.1, 0.5, 0.9, 0.999, 1, 1.1, 'retryAfter', 'edge'] as const;
+const ENDS = ['keep', 'keep', 'keep', 'keep', 'refund', 'release'] as const;
+
+const randomStep = (random: Random): Step => ({
+  wait: random.once(2) ? random.pick(WAITS) : 2 * random.fraction(),
+  cost: random.once(2) ? 'all' : random.integer(1, 8),
+  then: random.pick(ENDS),
+});
+
+/** What clients that ask at the worst moments get at limit 100. */
+const REACHED: Partial<Record<Algorithm, number>> = {
+  'fixed-window': 199,
+  'sliding-window': 100,
+  'sliding-log': 100,
+  'token-bucket': 199,
+};
+
+export function lawOfBound(suite: Suite): void {
+  for (const algorithm of suite.algorithms) {
+    suite.addRandom(
+      `${algorithm}: no client gets more than the published bound`,
+      (random) => ({
+        policy: randomPolicy(random, algorithm),
+        steps: random.list(10, 60, () => randomStep(random)),
+      }),
+      async ({ policy, steps }, lab) => {
+        const worst = worstWindow(await play(lab, policy, steps), windowOf(policy));
+        expectAtMost('units in the fullest window', worst, boundOf(policy));
+      },
+    );
+
+    const reached = REACHED[algorithm];
+    if (reached !== undefined)
+      suite.add(`${algorithm}: bursts at the worst moments reach ${reached} at limit 100`, async (lab) => {
+        let worst = 0;
+        // One unit opens the window, the rest comes just before its end, and all there is after it.
+        for (const gap of [0.0001, 0.1, 0.9999]) {
+          const edges = Array.from(
+            { length: 120 },
+            () => ({ wait: 'edge', cost: 'all', then: 'keep' }) as const,
+          );
+          const steps: Step[] = [
+            { wait: 0, cost: 1, then: 'keep' },
+            { wait: gap, cost: 'all', then: 'keep' },
+            ...edges,
+          ];
+          const admissions = await play(lab, plainPolicy(algorithm, 100, 10_000), steps);
+          worst = Math.max(worst, worstWindow(admissions, 10_000));
+        }
+        expectEqual('units in the fullest window', worst, reached);
+      });
+
+    if (isHeld(plainPolicy(algorithm, 1, 1))) continue;
+    suite.add(
+      `${algorithm}: a client who asks whenever it may gets the limit in each window`,
+      async (lab) => {
+        for (const [limit, window] of [
+          [1, 7],
+          [3, 1_000],
+          [7, 1_500],
+        ] as const) {
+          const policy = plainPolicy(algorithm, limit, window);
+          const { clock, limiter } = await lab.open(policy);
+          const end = clock.now + 5 * (windowOf(policy) + overhangOf(policy));
+          let units = 0;
+          while (clock.now < end) {
+            const { allowed, retryAfterMs } = await limiter.consume('key');
+            if (allowed) units++;
+            else clock.now += retryAfterMs!;
+          }
+          expectAtLeast(`units in 5 windows of ${limit} per ${window} ms`, units, 5 * limit);
+        }
+      },
+    );
+  }
+}
+
+/** Plays a client's steps. Returns what was admitted for good, at the time of its effect. */
+async function play(lab: Lab, policy: Policy, steps: readonly Step[]): Promise<Admission[]> {
+  const { clock, limiter } = await lab.open(policy);
+  const held = isHeld(policy);
+  const admissions: Admission[] = [];
+  let retryAfter = 0;
+  for (const { wait, cost, then } of steps) {
+    if (wait === 'edge') clock.now += (await limiter.peek('key')).retryAfterMs ?? 0;
+    else clock.now += wait === 'retryAfter' ? retryAfter : Math.floor(wait * windowOf(policy));
+    const all = Math.max(1, (await limiter.peek('key')).remaining);
+    const decision = await limiter.consume('key', {
+      cost: cost === 'all' ? all : Math.min(cost, capacityOf(policy)),
+    });
+    retryAfter = decision.retryAfterMs ?? 0;
+    if (!decision.allowed) continue;
+    if (then === 'refund') {
+      await decision.refund();
+      if (!held) continue;
+    }
+    if (held && then === 'release') await decision.release();
+    else admissions.push({ at: clock.now + decision.delayMs, units: decision.cost });
+  }
+  return admissions;
+}

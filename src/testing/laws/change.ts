@@ -1,0 +1,221 @@
+// Law 12. Configurations that share a quota's name, in any interleaving: none goes beyond its own bound, none locks a key out, and a
+// higher limit never makes anybody wait longer.
+import type { Algorithm, Policy } from '../../policy.js';
+import {
+  boundOf,
+  isHeld,
+  overhangOf,
+  plainPolicy,
+  randomPolicy,
+  sharesCount,
+  windowOf,
+} from '../algorithms.js';
+import { expectAtLeast, expectAtMost, expectEqual, expectFields, expectWithin, show } from '../expect.js';
+import type { Random } from '../random.js';
+import type { Lab, Suite } from '../subject.js';
+import { worstWindow, type Admission } from '../worst-window.js';
+
+const RANGES = {
+  limits: [1, 2, 3, 5, 7, 20, 100],
+  windows: [500, 1_000, 3_000, 7_000],
+  maxDelays: [0, 2_000],
+};
+
+interface Request {
+  readonly wait: number;
+  /** Which configuration is asked. */
+  readonly which: number;
+  readonly cost: number;
+}
+
+const randomRequest = (random: Random): Request => ({
+  wait: random.pick([0, 0, 0, 0, 1, 50, 100, 333, 1_000]),
+  which: random.integer(0, 2),
+  cost: random.pick([0, 1, 1, 1, 2, 5, 30]),
+});
+
+/** Configurations of one algorithm, of which any field may differ, and requests. */
+const randomCase = (algorithm: Algorithm) => (random: Random) => ({
+  policies: random.list(2, 3, () => randomPolicy(random, algorithm, RANGES)),
+  steps: random.list(20, 80, () => randomRequest(random)),
+});
+
+export function lawOfChange(suite: Suite): void {
+  for (const algorithm of suite.algorithms) changesOf(suite, algorithm);
+  pairs(suite);
+
+  suite.add('a bucket that is raised a hundredfold admits at once what was to wait a minute', async (lab) => {
+    const small: Policy = { algorithm: 'token-bucket', limit: 60, window: 3_600_000, burst: 10 };
+    const { ask } = await open(lab, [small, { ...small, limit: 6_000 }]);
+    await ask(0, 10);
+    expectFields('the small one', await ask(0, 1), { allowed: false, retryAfterMs: 60_000 });
+    expectFields('the large one', await ask(1, 1), { allowed: true });
+  });
+
+  for (const algorithm of suite.algorithms.filter((each) => sharesCount(plainPolicy(each, 1, 1))))
+    suite.add(`${algorithm}: a denial by a smaller tier gives nothing back to a larger one`, async (lab) => {
+      const { ask } = await open(lab, [
+        plainPolicy(algorithm, 10, 60_000),
+        plainPolicy(algorithm, 100, 60_000),
+      ]);
+      await ask(1, 90);
+      expectFields('the smaller', await ask(0, 1), { allowed: false });
+      expectFields('the larger', await ask(1, 0), { remaining: 10 });
+    });
+}
+
+function changesOf(suite: Suite, algorithm: Algorithm): void {
+  if (!isHeld(plainPolicy(algorithm, 1, 1)))
+    suite.addRandom(
+      `${algorithm}: each configuration keeps to its own bound, whichever is asked`,
+      randomCase(algorithm),
+      async ({ policies, steps }, lab) => {
+        const { clock, ask, expectBounds } = await open(lab, policies);
+        for (const { wait, which, cost } of steps) {
+          clock.now += wait;
+          const { allowed } = await ask(which % policies.length, cost);
+          // The adversary: whoever is denied asks the others too.
+          if (!allowed) for (const i of policies.keys()) await ask(i, cost);
+        }
+        expectBounds();
+      },
+    );
+
+  suite.addRandom(
+    `${algorithm}: denials and looks leave no trace for any configuration`,
+    randomCase(algorithm),
+    async ({ policies, steps }, lab) => {
+      const [all, without] = [await open(lab, policies), await open(lab, policies)];
+      for (const { wait, which, cost } of steps) {
+        all.clock.now += wait;
+        without.clock.now += wait;
+        const i = which % policies.length;
+        if ((await all.ask(i, cost)).allowed && cost > 0) await without.ask(i, cost);
+        for (const k of policies.keys()) {
+          const [is, were] = [await all.ask(k, 0), await without.ask(k, 0)];
+          expectEqual(`configuration ${k}, as without the denials`, is.policies, were.policies);
+        }
+      }
+    },
+  );
+
+  suite.addRandom(
+    `${algorithm}: the wait that a configuration tells holds, and is no longer than its window`,
+    randomCase(algorithm),
+    async ({ policies, steps }, lab) => {
+      const { clock, ask } = await open(lab, policies);
+      for (const { wait, which, cost } of steps) {
+        clock.now += wait;
+        await ask(which % policies.length, cost);
+      }
+      for (const [i, policy] of policies.entries()) {
+        const { allowed, retryAfterMs } = await ask(i, 1);
+        if (allowed) continue;
+        expectWithin(`retryAfter of ${i}`, retryAfterMs, 1, windowOf(policy) + overhangOf(policy));
+        clock.now += retryAfterMs! - 1;
+        expectFields(`${i}, 1 ms before`, await ask(i, 1), { allowed: false });
+        clock.now += 1;
+        expectFields(`${i}, at retryAfter`, await ask(i, 1), { allowed: true });
+      }
+    },
+  );
+
+  suite.addRandom(
+    `${algorithm}: a higher limit, rate or burst never means a longer wait`,
+    (random) => {
+      const policy = randomPolicy(random, algorithm, RANGES);
+      const larger: Record<string, unknown> = { ...policy, limit: policy.limit + random.integer(0, 50) };
+      larger['lease' in policy ? 'lease' : 'window'] = Math.ceil(windowOf(policy) / random.pick([1, 2, 10]));
+      if ('burst' in policy) larger['burst'] = policy.burst! + random.integer(0, 50);
+      return {
+        policies: [policy, larger as unknown as Policy],
+        steps: random.list(20, 80, () => randomRequest(random)),
+      };
+    },
+    async ({ policies, steps }, lab) => {
+      const { clock, ask } = await open(lab, policies);
+      for (const { wait, cost } of steps) {
+        clock.now += wait;
+        await ask(0, cost);
+        const [before, after] = [await ask(0, 0), await ask(1, 0)];
+        expectAtLeast('remaining of the larger', after.remaining, Math.min(before.remaining, after.limit));
+        const denied = await ask(0, 1);
+        if (denied.allowed) continue;
+        expectAtMost('retryAfter of the larger', (await ask(1, 1)).retryAfterMs, denied.retryAfterMs!);
+        return;
+      }
+    },
+  );
+}
+
+/** Configurations that limiters got wrong: one client asks the other whenever one denies. */
+const PAIRS: readonly (readonly [title: string, one: Policy, other: Policy])[] = [
+  [
+    'sliding-log 20/1m beside 100/1m',
+    plainPolicy('sliding-log', 20, 60_000),
+    plainPolicy('sliding-log', 100, 60_000),
+  ],
+  ['sliding-window 10/1m beside 100/10s', { limit: 10, window: 60_000 }, { limit: 100, window: 10_000 }],
+  ['sliding-window 100/1m beside 100/30s', { limit: 100, window: 60_000 }, { limit: 100, window: 30_000 }],
+  [
+    'sliding-window, other segments',
+    { limit: 100, window: 60_000 },
+    { limit: 100, window: 60_000, segments: 7 },
+  ],
+  [
+    'token-bucket 100/1m beside 5/1s',
+    plainPolicy('token-bucket', 100, 60_000),
+    plainPolicy('token-bucket', 5, 1_000),
+  ],
+  [
+    'token-bucket, another burst',
+    { algorithm: 'token-bucket', limit: 10, window: 1_000, burst: 1 },
+    { algorithm: 'token-bucket', limit: 10, window: 1_000, burst: 100 },
+  ],
+  [
+    'fixed-window, another window',
+    plainPolicy('fixed-window', 10, 1_000),
+    plainPolicy('fixed-window', 10, 60_000),
+  ],
+];
+
+function pairs(suite: Suite): void {
+  for (const [title, ...policies] of PAIRS) {
+    if (!suite.algorithms.includes(policies[0].algorithm ?? 'sliding-window')) continue;
+    suite.add(`${title}: who asks both gains nothing, and neither locks the other out`, async (lab) => {
+      const { clock, ask, expectBounds } = await open(lab, policies);
+      const last = [clock.now, clock.now];
+      const step = Math.ceil((3 * Math.max(...policies.map(windowOf))) / 500);
+      // Counts that differ in their limit are one count: the larger one may keep it full.
+      const shared = policies[0].algorithm === 'sliding-log';
+      for (let i = 0; i < 500; i++) {
+        clock.now += step;
+        for (const [which, policy] of policies.entries()) {
+          if ((await ask(which, 1)).allowed) last[which] = clock.now;
+          const since = clock.now - (shared ? Math.max(...last) : last[which]!);
+          expectAtMost(`how long configuration ${which} denies, ms`, since, 1.2 * windowOf(policy) + step);
+        }
+      }
+      expectBounds();
+    });
+  }
+}
+
+/** Asks each configuration of one quota by its number, and notes what it admits. */
+async function open(lab: Lab, policies: readonly Policy[]) {
+  const { clock, limiter } = await lab.open({ limit: 1, window: 1 });
+  const sets = policies.map((policy) => limiter.compile([policy]));
+  const admissions: Admission[][] = policies.map(() => []);
+  const ask = async (i: number, cost: number) => {
+    const decision = await limiter.decide('key', cost, sets[i]);
+    if (decision.allowed && cost > 0) admissions[i]!.push({ at: clock.now + decision.delayMs, units: cost });
+    return decision;
+  };
+  const expectBounds = () => {
+    for (const [i, policy] of policies.entries()) {
+      const worst = worstWindow(admissions[i]!, windowOf(policy));
+      expectAtMost(`units in the fullest window of ${show(policy)}`, worst, boundOf(policy));
+    }
+  };
+  return { clock, ask, expectBounds };
+}

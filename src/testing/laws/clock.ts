@@ -1,0 +1,49 @@
+// Law 6. A clock that jumps back or forth never locks a key out for more than one window.
+import { overhangOf, randomPolicy, windowOf } from '../algorithms.js';
+import { expectAtMost, expectFields } from '../expect.js';
+import type { Suite } from '../subject.js';
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+/** At most nine steps: the store's time stays ahead of real time. */
+const JUMPS = [-1, -1_000, -60_000, -HOUR, -DAY, HOUR, DAY];
+
+export function lawOfClock(suite: Suite): void {
+  for (const algorithm of suite.algorithms) {
+    suite.addRandom(
+      `${algorithm}: whatever the clock did, a unit is free within one window`,
+      (random) => ({
+        policy: randomPolicy(random, algorithm),
+        steps: random.list(1, 9, () => ({
+          wait: random.once(2) ? random.integer(0, 5_000) : random.pick(JUMPS),
+          cost: random.pick([1, 1, 2, 5, 20]),
+          owe: random.pick([0, 0, 0, 3, 1_000]),
+        })),
+      }),
+      async ({ policy, steps }, lab) => {
+        const { clock, limiter } = await lab.open(policy);
+        for (const { wait, cost, owe } of steps) {
+          clock.now += wait;
+          await (await limiter.consume('key', { cost })).settle(cost + owe);
+        }
+        const { allowed, retryAfterMs } = await limiter.consume('key');
+        if (allowed) return;
+        expectAtMost('retryAfter', retryAfterMs, windowOf(policy) + overhangOf(policy));
+        clock.now += retryAfterMs!;
+        expectFields('at retryAfter', await limiter.consume('key'), { allowed: true });
+      },
+    );
+  }
+
+  suite.add('a ban never lasts longer than it was made for', async (lab) => {
+    for (const jump of [-DAY, -HOUR, -1, 0, 1, HOUR]) {
+      const { clock, limiter } = await lab.open({ limit: 10, window: 1_000, ban: {} });
+      await limiter.ban('key', 60_000);
+      clock.now += jump;
+      const { retryAfterMs } = await limiter.consume('key');
+      expectAtMost(`retryAfter after a jump of ${jump} ms`, retryAfterMs, 60_000);
+      clock.now += retryAfterMs!;
+      expectFields('at retryAfter', await limiter.consume('key'), { allowed: true });
+    }
+  });
+}

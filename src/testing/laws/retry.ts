@@ -1,0 +1,126 @@
+// Law 2. Denied until exactly retryAfter, admitted at it, if nobody else spends. Impossible costs say so.
+import type { Algorithm, Policy } from '../../policy.js';
+import { capacityOf, randomPolicy } from '../algorithms.js';
+import { expectEqual, expectFields } from '../expect.js';
+import type { Random } from '../random.js';
+import type { Lab, Suite, World } from '../subject.js';
+
+interface Spending {
+  readonly policy: Policy;
+  /** What was spent before: after so many ms, so much, and perhaps given back or charged beyond. */
+  readonly steps: readonly { wait: number; cost: number; then: 'keep' | 'refund' | 'owe' }[];
+  /** Draws the cost that is denied. */
+  readonly draw: number;
+}
+
+const WINDOWS = [7, 1_000, 1_500, 60_000, 3_600_000];
+
+const randomSpending =
+  (algorithm: Algorithm) =>
+  (random: Random): Spending => ({
+    policy: randomPolicy(random, algorithm, { windows: WINDOWS }),
+    steps: random.list(1, 25, () => ({
+      wait: random.once(2) ? random.pick([0, 1, 500, 6_000]) : random.integer(0, 70_000),
+      cost: random.integer(1, 10),
+      then: random.pick(['keep', 'keep', 'keep', 'refund', 'owe']),
+    })),
+    draw: random.integer(0, 300),
+  });
+
+export function lawOfRetry(suite: Suite): void {
+  for (const algorithm of suite.algorithms) {
+    const spending = randomSpending(algorithm);
+
+    suite.addRandom(
+      `${algorithm}: denied at every instant before retryAfter, admitted at it`,
+      spending,
+      async (each, lab) => {
+        const { clock, limiter } = await spend(lab, each);
+        const cost = 1 + (each.draw % capacityOf(each.policy));
+        const { allowed, retryAfterMs } = await limiter.consume('key', { cost });
+        if (allowed) return;
+        const start = clock.now;
+        for (const ms of instantsBefore(retryAfterMs!)) {
+          clock.now = start + ms;
+          const expected = { allowed: false, retryAfterMs: retryAfterMs! - ms };
+          expectFields(`a cost of ${cost}, ${ms} ms later`, await limiter.consume('key', { cost }), expected);
+        }
+        clock.now = start + retryAfterMs!;
+        expectFields('a peek at retryAfter', await limiter.peek('key', { cost }), { allowed: true });
+        expectFields('a request at retryAfter', await limiter.consume('key', { cost }), { allowed: true });
+      },
+    );
+
+    suite.addRandom(
+      `${algorithm}: the full quota is back at resetAfter, and not before`,
+      spending,
+      async (each, lab) => {
+        const { clock, limiter } = await spend(lab, each);
+        const { resetAfterMs } = await limiter.peek('key');
+        const start = clock.now;
+        for (const ms of instantsBefore(resetAfterMs)) {
+          clock.now = start + ms;
+          const { resetAfterMs: left } = await limiter.peek('key', { cost: 0 });
+          expectEqual(`resetAfter, ${ms} ms later`, left, resetAfterMs - ms);
+        }
+        clock.now = start + resetAfterMs;
+        const all = { cost: capacityOf(each.policy) };
+        expectFields('a request for everything', await limiter.consume('key', all), { allowed: true });
+      },
+    );
+
+    suite.addRandom(
+      `${algorithm}: a cost beyond capacity is never admitted, and says so`,
+      spending,
+      async (each, lab) => {
+        const { limiter } = await spend(lab, each);
+        const decision = await limiter.consume('key', { cost: capacityOf(each.policy) + 1 });
+        const expected = { allowed: false, reason: 'cost-exceeds-capacity', retryAfterMs: undefined };
+        expectFields('a request', decision, expected);
+      },
+    );
+  }
+
+  suite.addRandom(
+    'several policies: retryAfter is the longest of those that deny',
+    (random) => ({
+      policies: random.list(2, 4, (i) => ({
+        ...randomPolicy(random, random.pick(suite.algorithms), { windows: WINDOWS }),
+        name: `p${i}`,
+      })),
+      steps: random.list(0, 15, () => random.integer(0, 30_000)),
+    }),
+    async ({ policies, steps }, lab) => {
+      const { clock, limiter } = await lab.open({ policies });
+      for (const wait of steps) {
+        clock.now += wait;
+        await limiter.consume('key');
+      }
+      const { allowed, retryAfterMs } = await limiter.consume('key');
+      if (allowed) return;
+      clock.now += retryAfterMs! - 1;
+      expectFields('1 ms before', await limiter.consume('key'), { allowed: false, retryAfterMs: 1 });
+      clock.now += 1;
+      expectFields('at retryAfter', await limiter.consume('key'), { allowed: true });
+    },
+  );
+}
+
+/** A limiter on which all that was spent, and its clock. */
+async function spend(lab: Lab, { policy, steps }: Spending): Promise<World> {
+  const world = await lab.open(policy);
+  for (const { wait, cost, then } of steps) {
+    world.clock.now += wait;
+    const decision = await world.limiter.consume('key', { cost });
+    if (then === 'refund') await decision.refund();
+    if (then === 'owe') await decision.settle(cost + 3);
+  }
+  return world;
+}
+
+/** Every ms before `end` if there are no more than 20; else some at the start, in between and just before. */
+function instantsBefore(end: number): number[] {
+  if (end <= 20) return Array.from({ length: end }, (_, ms) => ms);
+  const between = Array.from({ length: 16 }, (_, i) => Math.floor((end * (i + 1)) / 17));
+  return [...new Set([0, 1, ...between, end - 2, end - 1])];
+}

@@ -1,0 +1,139 @@
+import { compileBan, type BanOptions } from '../ban.js';
+import { compilePolicies, type Algorithm, type Policy } from '../policy.js';
+import type { PolicySet, Query, Reply, Store } from '../stores/store.js';
+import { isHeld, randomPolicy } from './algorithms.js';
+import type { TestClock } from './clock.js';
+import { show } from './expect.js';
+import type { Random } from './random.js';
+
+/** One thing that is asked of a store. */
+export type TraceAction =
+  | { readonly do: 'decide'; readonly cost: number; readonly peek: boolean }
+  /** `of` counts earlier charges. `marked`: of that charge; else of none in particular. */
+  | { readonly do: 'adjust'; readonly units: number; readonly of: number; readonly marked: boolean }
+  | { readonly do: 'lease'; readonly action: 'release' | 'renew'; readonly of: number }
+  | { readonly do: 'reset' }
+  | { readonly do: 'ban'; readonly ms: number };
+
+/** What is asked of a store, one after the other. */
+export interface Trace {
+  /** Policies by which the keys of one name are decided in turn. */
+  readonly tiers: readonly (readonly Policy[])[];
+  readonly ban: BanOptions | undefined;
+  /** After so many ms, by which tier, for which key, what. */
+  readonly steps: readonly (readonly [wait: number, tier: number, key: string, action: TraceAction])[];
+}
+
+/** What a store answered at one step. */
+export interface Answer {
+  readonly step: string;
+  readonly answer: unknown;
+}
+
+const LIMITS = [1, 2, 3, 5, 7, 10, 100, 127, 128, 1_000, 32_768, 70_000];
+const WAITS = [0, 0, 0, 1, 1, 3, 50, 500, 2_000, 30_000];
+const JUMPS = [-1, -100, -5_000, 3_600_000];
+
+/** One name may stand for different algorithms in different tiers. */
+export function randomPolicies(random: Random, algorithms: readonly Algorithm[]): Policy[] {
+  return random.list(1, algorithms.length === 1 ? 2 : 3, (i): Policy => {
+    const policy = randomPolicy(random, random.pick(algorithms), { limits: LIMITS });
+    const counts = random.once(3) && !('lease' in policy) && !('maxDelay' in policy);
+    return { ...policy, shadow: random.once(5), name: `p${i}`, ...(counts && { count: 'attempts' }) };
+  });
+}
+
+export function randomBan(random: Random): BanOptions | undefined {
+  if (random.once(2)) return undefined;
+  const factor = random.pick([1, 1.5, 2.25]);
+  return { after: random.integer(1, 3), within: 10_000, for: 3_000, factor, max: 20_000 };
+}
+
+function randomAction(random: Random): TraceAction {
+  const kind = random.integer(1, 22);
+  const of = random.integer(0, 100);
+  if (kind <= 15) return { do: 'decide', cost: random.pick([0, 1, 1, 1, 2, 5, 200]), peek: random.once(6) };
+  if (kind <= 18)
+    return { do: 'adjust', units: random.pick([-1, -2, -100, 1, 5, 100]), of, marked: random.once(2) };
+  if (kind <= 20) return { do: 'lease', action: random.pick(['release', 'renew']), of };
+  return kind === 21 ? { do: 'reset' } : { do: 'ban', ms: random.pick([0, 1_000, 100_000]) };
+}
+
+/** @param jumps whether the clock may go back, and far forth */
+export function randomTrace(random: Random, algorithms: readonly Algorithm[], jumps: boolean): Trace {
+  return {
+    tiers: random.list(1, 2, () => randomPolicies(random, algorithms)),
+    ban: randomBan(random),
+    steps: random.list(10, 60, () => [
+      random.pick(jumps && random.once(4) ? JUMPS : WAITS),
+      random.integer(0, 1),
+      // Of several keys, one that has expired may be gone for good when the clock goes back, in memory sooner than elsewhere.
+      jumps ? 'a' : random.pick(['a', 'a', 'a', 'b{}%', '']),
+      randomAction(random),
+    ]),
+  };
+}
+
+/** A set of policies for a store that is asked without a limiter. */
+export function setOf(policies: readonly Policy[], ban: BanOptions | undefined): PolicySet {
+  const compiled = compilePolicies('policies', policies);
+  return { name: 'identity', policies: compiled, ban: compileBan(ban), timeout: 60_000 };
+}
+
+/** Plays a trace on a store. */
+export async function play(store: Store, clock: TestClock, { tiers, ban, steps }: Trace): Promise<Answer[]> {
+  const start = clock.now;
+  const sets = tiers.map((policies) => setOf(policies, ban));
+  const charged: { query: Query; reply: Reply }[] = [];
+  // One store tells by its clock whether a charge came before a reset, another by their order: a clock that goes back parts them.
+  let ordered = true;
+  const jumps = steps.some(([wait]) => wait < 0);
+  const answers: Answer[] = [];
+  for (const [i, [wait, tier, key, action]] of steps.entries()) {
+    clock.now += wait;
+    const set = sets[tier % sets.length]!;
+    const tell = (answer: unknown) =>
+      answers.push({ step: `step ${i}, ${show(action)} at ${clock.now - start} ms`, answer });
+    switch (action.do) {
+      case 'decide': {
+        const query = { set, key, cost: action.cost, peek: action.peek || action.cost === 0, lease: `l${i}` };
+        const reply = await store.decide(query);
+        tell({ now: reply.now - start, ban: reply.ban, verdicts: [...reply.verdicts] });
+        if (!query.peek) charged.push({ query, reply });
+        break;
+      }
+      case 'adjust': {
+        const past = charged[action.of % charged.length];
+        if (!past) break;
+        const { query, reply } = past;
+        const marks = query.set.policies.map((_, j) => reply.now + (reply.verdicts[3 * j + 2] ?? 0));
+        const adjusted = await store.adjust({
+          set: query.set,
+          key: query.key,
+          units: marks.map(() => action.units),
+          charged: action.marked && ordered ? { step: reply.step, marks } : undefined,
+          degraded: undefined,
+        });
+        tell({
+          now: adjusted.now - start,
+          charged: [...adjusted.charged],
+          verdicts: [...adjusted.verdicts],
+        });
+        break;
+      }
+      case 'lease': {
+        const past = charged[action.of % charged.length]?.query;
+        if (!past?.set.policies.some(({ source }) => isHeld(source))) break;
+        tell(await store.lease({ ...past, action: action.action, degraded: undefined }));
+        break;
+      }
+      case 'reset':
+        ordered &&= !jumps;
+        await store.reset({ set, key });
+        break;
+      case 'ban':
+        if (set.ban) await store.ban({ set, key }, action.ms);
+    }
+  }
+  return answers;
+}

@@ -1,0 +1,134 @@
+// The kit catches adapters that are wrong in one thing each, made of the one for Express.
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect } from 'chai';
+import { createLimiter, memoryStore, type CreateLimiterOptions, type Store } from 'headgate';
+import { adapterChecks, CheckError, type AdapterUnderTest, type App } from 'headgate/testing';
+import { adapters, type TestOptions, type TestRequest, type TestResponse } from '../http/apps.js';
+
+type TestApp = App<TestRequest, TestResponse>;
+type Adapter = AdapterUnderTest<TestRequest, TestResponse>;
+
+const serve = adapters['Express 5']!;
+const right: Adapter = { start: ({ limiters, answer }) => serve({ limiters, answer }), patience: 300 };
+
+/** The adapter for Express, but for what becomes of an app before it is served. */
+const but = (change: (app: TestApp) => TestApp): Adapter => ({
+  ...right,
+  start: (app) => right.start(change(app)),
+});
+
+/** It does not know an option. */
+const without = (option: string) =>
+  but(({ limiters, answer }) => ({
+    limiters: limiters.map(
+      (options) =>
+        Object.fromEntries(Object.entries(options).filter(([name]) => name !== option)) as TestOptions,
+    ),
+    answer,
+  }));
+
+const ANSWERS = 'adapter, answers';
+const REQUESTS = 'adapter, requests';
+const STACKED = 'adapter, several limiters on one route';
+const OUTCOMES = 'adapter, outcomes';
+
+/** For each option that an adapter may overlook, a check that finds it out. */
+const OPTIONS: Readonly<Record<string, readonly [suite: string, check: string]>> = {
+  keyGenerator: [
+    REQUESTS,
+    'keyGenerator (sync): undefined does not limit, another value than a string fails',
+  ],
+  ipv6Subnet: [REQUESTS, 'the key is of the network that ipv6Subnet says'],
+  cost: [ANSWERS, 'a cost that can never be admitted: no Retry-After, and why'],
+  skip: [REQUESTS, 'skip (async)'],
+  allowList: [REQUESTS, 'allowList and denyList by keys and by function (sync)'],
+  denyList: [REQUESTS, 'denyList answers 403, before allowList, and charges nothing'],
+  ban: [ANSWERS, 'a ban: 429 with its type, for as long as it lasts'],
+  shadow: [REQUESTS, 'shadow decides and reports, and tells the client nothing'],
+  headers: [ANSWERS, 'header fields: draft-7'],
+  statusCode: [REQUESTS, 'statusCode'],
+  handler: [REQUESTS, 'handler answers instead, with status and header fields set'],
+  onDecision: [REQUESTS, 'onDecision is told of every decision and its request'],
+  onStoreError: [ANSWERS, 'a store that fails: 503, 500, or an answer all the same, as onStoreError says'],
+  skipFailedRequests: [OUTCOMES, 'skipFailedRequests gives back for 500, and not for 200'],
+  skipSuccessfulRequests: [OUTCOMES, 'skipSuccessfulRequests gives back for 200, and not for 500'],
+  requestWasSuccessful: [OUTCOMES, 'requestWasSuccessful (sync)'],
+  refundAborted: [OUTCOMES, 'refundAborted gives back for a response that is cut off'],
+  maxWaiting: [OUTCOMES, 'no more are held than maxWaiting: 503'],
+};
+
+/** Other faults. */
+const FAULTS: Readonly<Record<string, Adapter & { caughtBy: readonly [suite: string, check: string] }>> = {
+  'only the first limiter counts': {
+    ...but(({ limiters, answer }) => ({ limiters: limiters.slice(0, 1), answer })),
+    caughtBy: [STACKED, 'they append to lists, and keep the tightest where there is room for one'],
+  },
+  'the last limiter comes first': {
+    ...but(({ limiters, answer }) => ({ limiters: limiters.toReversed(), answer })),
+    caughtBy: [STACKED, 'they append to lists, and keep the tightest where there is room for one'],
+  },
+  'slots are never given back': {
+    ...right,
+    createStore: (clock) => neverReleasing(memoryStore({ clock })),
+    caughtBy: [OUTCOMES, 'a slot is given back exactly once'],
+  },
+  'the route does not see the decision': {
+    ...right,
+    decisionOf: () => undefined,
+    caughtBy: [REQUESTS, 'the decision is on the request'],
+  },
+  'a denied request hangs': {
+    ...right,
+    async start({ limiters: [options] }) {
+      const limiter = createLimiter(options as CreateLimiterOptions);
+      const server = createServer((_request, response) => {
+        void limiter.consume('all').then(({ allowed }) => allowed && response.end('ok'));
+      });
+      await once(server.listen(0, '127.0.0.1'), 'listening');
+      const { port } = server.address() as AddressInfo;
+      const close = () => {
+        server.closeAllConnections();
+        server.close();
+      };
+      return { url: `http://127.0.0.1:${port}/`, close };
+    },
+    caughtBy: [ANSWERS, 'requests go on again at the second that Retry-After says, and not before'],
+  },
+  'nothing limits': {
+    ...but(({ answer }) => ({ limiters: [], answer })),
+    caughtBy: [ANSWERS, 'requests go on again at the second that Retry-After says, and not before'],
+  },
+};
+
+function neverReleasing(store: Store): Store {
+  return {
+    decide: (query) => store.decide(query),
+    adjust: (change) => store.adjust(change),
+    lease: ({ action }) => action === 'release',
+    reset: (subject) => store.reset(subject),
+    ban: (subject, duration) => store.ban(subject, duration),
+  };
+}
+
+async function expectCaught(adapter: Adapter, [suite, name]: readonly [string, string]): Promise<void> {
+  const check = adapterChecks(adapter).find((each) => each.suite === suite && each.name === name);
+  const error: unknown = await check!.run().then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  expect(error).to.be.instanceOf(CheckError);
+  expect((error as CheckError).message)
+    .to.include(`${suite}: ${name}\n`)
+    .and.match(/expected .+, came /s);
+}
+
+describe('wrong adapters', () => {
+  for (const [option, caughtBy] of Object.entries(OPTIONS))
+    it(`one without ${option}: caught by ${caughtBy.join(': ')}`, () =>
+      expectCaught(without(option), caughtBy));
+
+  for (const [fault, { caughtBy, ...adapter }] of Object.entries(FAULTS))
+    it(`${fault}: caught by ${caughtBy.join(': ')}`, () => expectCaught(adapter, caughtBy));
+});

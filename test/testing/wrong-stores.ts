@@ -1,0 +1,382 @@
+// Stores that are wrong in one thing each, made of the memory store. The kit must catch every one.
+import { setImmediate as turn } from 'node:timers/promises';
+import {
+  memoryStore,
+  type Change,
+  type ChangeReply,
+  type Policy,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Store,
+  type Subject,
+} from 'headgate';
+import type { StoreUnderTest } from 'headgate/testing';
+import { compilePolicies } from '../../src/policy.js';
+import { capacityOf } from '../../src/testing/algorithms.js';
+
+/** A wrong store, and a check that finds it out. */
+interface WrongStore extends Pick<StoreUnderTest, 'createStore' | 'entries'> {
+  readonly caughtBy: readonly [suite: string, check: string];
+}
+
+type Fault = (right: Store) => Partial<Store>;
+
+/** The memory store, but for a fault. */
+function but(fault: Fault): WrongStore['createStore'] {
+  return (clock) => wrap(memoryStore({ clock }), fault);
+}
+
+/** A plain object: the limiter then treats it as a store that may be away. */
+function wrap(right: Store, fault: Fault): Store {
+  return {
+    decide: (query) => right.decide(query),
+    adjust: (change) => right.adjust(change),
+    lease: (change) => right.lease(change),
+    reset: (subject) => right.reset(subject),
+    ban: (subject, duration) => right.ban(subject, duration),
+    ...fault(right),
+  };
+}
+
+/** Whatever it is asked about, it takes it for something else. */
+function mistaking(mistake: (subject: Subject) => Partial<Query>): WrongStore['createStore'] {
+  const mistaken = <T extends Subject>(subject: T): T => ({ ...subject, ...mistake(subject) });
+  return but((right) => ({
+    decide: (query) => right.decide(mistaken(query)),
+    adjust: (change) => right.adjust(mistaken(change)),
+    lease: (change) => right.lease(mistaken(change)),
+    reset: (subject) => right.reset(mistaken(subject)),
+    ban: (subject, duration) => right.ban(mistaken(subject), duration),
+  }));
+}
+
+/** It takes policies for others, whatever is done. */
+function misreading(misread: (policy: Policy) => Policy): WrongStore['createStore'] {
+  const sets = new WeakMap<PolicySet, PolicySet>();
+  return mistaking(({ set }) => {
+    let other = sets.get(set);
+    if (!other) {
+      const policies = set.policies.flatMap(({ source, name }) =>
+        compilePolicies('policies', [{ ...misread(source), name }]),
+      );
+      other = { ...set, policies };
+      sets.set(set, other);
+    }
+    return { set: other };
+  });
+}
+
+const without =
+  (field: string) =>
+  (policy: Policy): Policy =>
+    Object.fromEntries(Object.entries(policy).filter(([name]) => name !== field)) as unknown as Policy;
+
+/** Refunds were once tested by fixed windows alone. */
+const isFixedWindow = ({ set }: Subject) =>
+  set.policies.some(({ algorithm }) => algorithm === 'fixed-window');
+
+const look = (right: Store, { set, key }: Subject) =>
+  right.decide({ set, key, cost: 0, peek: true, lease: '' }) as Reply;
+
+/** Answers a change that is not made. */
+const unchanged = (right: Store, change: Change): ChangeReply => ({
+  ...look(right, change),
+  ban: 0,
+  verdicts: change.set.policies.flatMap((_, i) => look(right, change).verdicts.slice(3 * i, 3 * i + 3)),
+  charged: change.units.map((units) => Math.max(0, units)),
+});
+
+const admits = ({ ban, verdicts }: Reply) =>
+  ban <= 0 && verdicts.every((wait, i) => i % 3 > 0 || wait === 0 || wait < -1);
+
+/** Each once passed for a right one. */
+export const plausible: Readonly<Record<string, WrongStore>> = {
+  'a fixed window that poses as every other quota': {
+    createStore: misreading((policy) =>
+      policy.algorithm === 'concurrency'
+        ? policy
+        : {
+            algorithm: 'fixed-window',
+            limit: capacityOf(policy),
+            window: policy.window,
+            shadow: policy.shadow ?? false,
+          },
+    ),
+    caughtBy: ['contract', 'sliding-log: what was charged comes back when this algorithm says'],
+  },
+  'a refund that gives back everything, but of a fixed window': {
+    createStore: but((right) => ({
+      adjust: (change) => {
+        if (isFixedWindow(change) || change.units.every((units) => units >= 0)) return right.adjust(change);
+        void right.reset(change);
+        return unchanged(right, change);
+      },
+    })),
+    caughtBy: ['contract', 'token-bucket: gives back what was charged, once, and no more than there is'],
+  },
+  'adjust that does nothing, but to a fixed window': {
+    createStore: but((right) => ({
+      adjust: (change) => (isFixedWindow(change) ? right.adjust(change) : unchanged(right, change)),
+    })),
+    caughtBy: ['contract', 'sliding-window: charges what a request really cost'],
+  },
+  'maxDelay that is ignored': {
+    createStore: misreading(without('maxDelay')),
+    caughtBy: [
+      'contract',
+      'leaky-bucket: maxDelay holds requests for their turn, and denies who would wait longer',
+    ],
+  },
+  'burst that is ignored': {
+    createStore: misreading(without('burst')),
+    caughtBy: ['contract', 'gcra: burst is what can be spent at once'],
+  },
+  'a reset that a refund undoes': {
+    createStore: but((right) => ({
+      adjust: (change) =>
+        right.adjust(
+          change.charged
+            ? { ...change, charged: { ...change.charged, step: Number.MAX_SAFE_INTEGER } }
+            : change,
+        ),
+    })),
+    caughtBy: [
+      'law 13, return',
+      'sliding-window: after a reset, a refund takes nothing of what others were charged',
+    ],
+  },
+};
+
+const FOREVER = 366 * 24 * 3_600_000;
+
+/** One fault each. */
+export const faulty: Readonly<Record<string, WrongStore>> = {
+  'a peek that charges': {
+    createStore: but((right) => ({ decide: (query) => right.decide({ ...query, peek: false }) })),
+    caughtBy: ['contract', 'fixed-window: peeks without writing'],
+  },
+  'a cost that is ignored': {
+    createStore: but((right) => ({
+      decide: (query) => right.decide({ ...query, cost: Math.min(query.cost, 1) }),
+    })),
+    caughtBy: ['contract', 'gcra: charges a cost whole, or not at all'],
+  },
+  'a denial that charges': {
+    createStore: but((right) => ({
+      async decide(query) {
+        const reply = await right.decide(query);
+        const units = query.set.policies.map(() => 1);
+        const { set, key } = query;
+        if (!query.peek && !admits(reply))
+          await right.adjust({ set, key, units, charged: undefined, degraded: undefined });
+        return reply;
+      },
+    })),
+    caughtBy: ['law 3, charge', 'after a denial, every policy is as it was'],
+  },
+  'policies that are decided one after the other': {
+    createStore: but((right) => {
+      const parts = new WeakMap<PolicySet, PolicySet[]>();
+      return {
+        decide(query) {
+          const { set } = query;
+          const each = parts.get(set) ?? set.policies.map((policy) => ({ ...set, policies: [policy] }));
+          parts.set(set, each);
+          const replies = each.map((part) => right.decide({ ...query, set: part }) as Reply);
+          const verdicts = replies.flatMap((reply) => reply.verdicts);
+          return replies.find(({ ban }) => ban !== 0) ?? { ...replies.at(-1)!, verdicts };
+        },
+      };
+    }),
+    caughtBy: ['contract', 'decides several policies together: all charge, or none does'],
+  },
+  'a shadow that denies': {
+    createStore: misreading((policy) => ({ ...policy, shadow: false })),
+    caughtBy: ['contract', 'lets a shadow report, but not deny'],
+  },
+  'segments that are ignored': {
+    createStore: misreading(without('segments')),
+    caughtBy: ['law 4, identity', 'sliding-window: random traces'],
+  },
+  'looking and charging in two steps': {
+    createStore: but((right) => ({
+      async decide(query) {
+        if (query.peek) return right.decide(query);
+        const reply = await right.decide({ ...query, peek: true });
+        await turn();
+        const { set, key, cost } = query;
+        if (!admits(reply)) return right.decide(query);
+        const units = set.policies.map(() => cost);
+        if (query.lease !== '') return right.decide(query);
+        return right.adjust({ set, key, units, charged: undefined, degraded: undefined });
+      },
+    })),
+    caughtBy: [
+      'law 7, race',
+      'sliding-log: of requests at once, as many are admitted as the limit says, each told its own remaining',
+    ],
+  },
+  'a limit that keeps a count of its own': {
+    createStore: mistaking(({ set, key }) => ({
+      key: `${set.policies.map(({ limit }) => limit).join()}:${key}`,
+    })),
+    caughtBy: [
+      'law 12, change',
+      'fixed-window: a denial by a smaller tier gives nothing back to a larger one',
+    ],
+  },
+  'a refund of a window that is over': {
+    createStore: but((right) => ({
+      adjust: (change) => right.adjust({ ...change, charged: undefined }),
+    })),
+    caughtBy: ['contract', 'token-bucket: gives back nothing of a window that is over'],
+  },
+  'debt that is forgotten': {
+    createStore: but((right) => ({
+      adjust(change) {
+        const { verdicts } = look(right, change);
+        const units = change.units.map((each, i) => Math.min(each, verdicts[3 * i + 1] ?? each));
+        return right.adjust({ ...change, units });
+      },
+    })),
+    caughtBy: ['law 4, identity', 'fixed-window: random traces'],
+  },
+  'a slot that is never released': {
+    createStore: but((right) => ({
+      lease: (change) => change.action === 'release' || right.lease(change),
+    })),
+    caughtBy: ['contract', 'concurrency: holds slots until they are released or their lease ends'],
+  },
+  'a lease that is not renewed': {
+    createStore: but((right) => ({
+      lease: (change) => change.action === 'renew' || right.lease(change),
+    })),
+    caughtBy: ['contract', 'concurrency: holds slots until they are released or their lease ends'],
+  },
+  'a lease that never ends': {
+    createStore: misreading((policy) =>
+      policy.algorithm === 'concurrency' ? { ...policy, lease: FOREVER } : policy,
+    ),
+    caughtBy: ['contract', 'concurrency: what was charged comes back when this algorithm says'],
+  },
+  'one lease for all': {
+    createStore: but((right) => ({
+      decide: (query) => right.decide({ ...query, lease: query.lease && 'lease' }),
+      lease: (change) => right.lease({ ...change, lease: 'lease' }),
+    })),
+    caughtBy: ['contract', 'concurrency: releases the slots of one request, and no others'],
+  },
+  'a reset that forgets nothing': {
+    createStore: but(() => ({ reset: () => {} })),
+    caughtBy: ['contract', 'sliding-log: resets one key, and no other'],
+  },
+  'a reset of all keys': {
+    createStore: (clock) => {
+      let right = memoryStore({ clock });
+      const wrong = wrap(right, () => ({ reset: () => void (right = memoryStore({ clock })) }));
+      return {
+        ...wrong,
+        decide: (query) => right.decide(query),
+        adjust: (change) => right.adjust(change),
+      };
+    },
+    caughtBy: ['contract', 'gcra: resets one key, and no other'],
+  },
+  'a ban that never ends': {
+    createStore: but((right) => ({
+      ban: (subject, duration) => right.ban(subject, duration > 0 ? FOREVER : 0),
+    })),
+    caughtBy: ['contract', 'bans by hand: one key, for as long as was said'],
+  },
+  'unban that does nothing': {
+    createStore: but((right) => ({
+      ban: (subject, duration) => (duration > 0 ? right.ban(subject, duration) : undefined),
+    })),
+    caughtBy: ['contract', 'bans after repeated denials, longer each time, and forgives when told to'],
+  },
+  'denials that are never forgotten': {
+    createStore: mistakingBan((ban) => ({ ...ban, within: FOREVER })),
+    caughtBy: ['contract', 'bans by denials of one while only: those before `within` are forgotten'],
+  },
+  'bans that do not grow': {
+    createStore: mistakingBan((ban) => ({ ...ban, factor: 1 })),
+    caughtBy: ['contract', 'bans after repeated denials, longer each time, and forgives when told to'],
+  },
+  'keys in lower case': {
+    createStore: mistaking(({ key }) => ({ key: key.toLowerCase() })),
+    caughtBy: ['contract', 'keeps awkward keys apart'],
+  },
+  'keys that are cut at 1,000 characters': {
+    createStore: mistaking(({ key }) => ({ key: key.slice(0, 1_000) })),
+    caughtBy: ['contract', 'keeps awkward keys apart'],
+  },
+  'names that are ignored': {
+    createStore: mistaking(({ set }) => ({ set: sameName(set) })),
+    caughtBy: ['contract', 'shares state within a name, and with no other name or key'],
+  },
+  'names and keys that are joined by a colon': {
+    createStore: mistaking(({ set, key }) => ({ set: sameName(set), key: `${set.name}:${key}` })),
+    caughtBy: ['law 9, keys', 'a name and a key do not pose as another name and key'],
+  },
+  'waits in whole seconds': {
+    createStore: but((right) => ({
+      async decide(query) {
+        const reply = await right.decide(query);
+        const rounded = (value: number, i: number) =>
+          i % 3 === 0 && value > 0 ? Math.ceil(value / 1_000) * 1_000 : value;
+        return { ...reply, verdicts: reply.verdicts.map(rounded) };
+      },
+    })),
+    caughtBy: ['contract', 'fixed-window: admits the limit, then denies until retryAfter'],
+  },
+  'remaining as it was before': {
+    createStore: but((right) => ({
+      async decide(query) {
+        const { verdicts } = await right.decide({ ...query, peek: true });
+        return { ...(await right.decide(query)), verdicts };
+      },
+    })),
+    caughtBy: ['contract', 'concurrency: admits the limit, then denies until retryAfter'],
+  },
+  'a clock of its own': {
+    createStore: () => wrap(memoryStore(), () => ({})),
+    caughtBy: [
+      'contract',
+      'sliding-window: is back to its full quota after resetAfter, as if nothing had been',
+    ],
+  },
+  'a clock that it believes, wherever it jumps': {
+    createStore(clock) {
+      let last = 0;
+      return wrap(memoryStore({ clock: () => (last = Math.max(last, clock())) }), () => ({}));
+    },
+    caughtBy: ['law 4, identity', 'fixed-window: random traces on a clock that jumps'],
+  },
+  'entries without an end': {
+    createStore: but(() => ({})),
+    entries: () => [{ name: 'key', expiresAt: undefined }],
+    caughtBy: [
+      'law 5, life',
+      'what is kept has an end after every operation, and is kept until the quota is full',
+    ],
+  },
+  'entries that end before the quota is full': {
+    createStore: but(() => ({})),
+    entries: () => [{ name: 'key', expiresAt: Date.now() }],
+    caughtBy: [
+      'law 5, life',
+      'what is kept has an end after every operation, and is kept until the quota is full',
+    ],
+  },
+};
+
+function sameName(set: PolicySet): PolicySet {
+  return { ...set, name: 'same' };
+}
+
+function mistakingBan(
+  mistake: (ban: NonNullable<PolicySet['ban']>) => PolicySet['ban'],
+): WrongStore['createStore'] {
+  return mistaking(({ set }) => ({ set: { ...set, ban: set.ban && mistake(set.ban) } }));
+}
