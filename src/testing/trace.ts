@@ -1,6 +1,7 @@
 import { compileBan, type BanOptions } from '../ban.js';
 import { compilePolicies, type Algorithm, type Policy } from '../policy.js';
 import type { PolicySet, Query, Reply, Store } from '../stores/store.js';
+import { resetOf } from '../stores/verdicts.js';
 import { isHeld, randomPolicy } from './algorithms.js';
 import type { TestClock } from './clock.js';
 import { show } from './expect.js';
@@ -106,7 +107,7 @@ export async function play(store: Store, clock: TestClock, { tiers, ban, steps }
         const past = charged[action.of % charged.length];
         if (!past) break;
         const { query, reply } = past;
-        const marks = query.set.policies.map((_, j) => reply.now + (reply.verdicts[3 * j + 2] ?? 0));
+        const marks = query.set.policies.map((_, j) => reply.now + (reply.ban > 0 ? 0 : resetOf(reply.verdicts, j)));
         const adjusted = await store.adjust({
           set: query.set,
           key: query.key,
