@@ -1,7 +1,6 @@
 // Hono on Node.js, by the adapter for whatever answers a Request with a Response.
 //
 //   npx tsx examples/hono.ts
-import type { ServerResponse } from 'node:http';
 import { serve, type HttpBindings } from '@hono/node-server';
 import { getConnInfo } from '@hono/node-server/conninfo';
 import { Hono, type MiddlewareHandler } from 'hono';
@@ -13,7 +12,7 @@ function limited(...options: Parameters<typeof rateLimit>): MiddlewareHandler<En
   const limit = rateLimit(...options);
   return async (c, next) => {
     // `outgoing` tells more than `c.req.raw.signal`: what was sent whole, and that the client of a pipelined request has left.
-    const client = { ip: getConnInfo(c).remote.address, outgoing: c.env.outgoing as ServerResponse };
+    const client = { ip: getConnInfo(c).remote.address, outgoing: c.env.outgoing };
     const response = await limit(c.req.raw, client, async () => {
       await next();
       return c.res;

@@ -128,7 +128,7 @@ const serveKoa: Serve = ({ limiters, answer, before, failed }) => {
   });
   for (const options of limiters) app.use(overKoa.rateLimit(translate(options, response)));
   app.use(async (ctx: Context) => {
-    const { status = 200, body = 'ok' } = (await answer?.(ctx as unknown as TestRequest)) ?? {};
+    const { status = 200, body = 'ok' } = (await answer?.(ctx)) ?? {};
     if (ctx.headerSent) return void ctx.res.end();
     ctx.status = status;
     ctx.body = body;
@@ -154,13 +154,13 @@ const serveFetch =
       });
     };
     const serve = async (plain: Request, { incoming, outgoing }: HttpBindings): Promise<Response> => {
-      before?.(outgoing as ServerResponse);
+      before?.(outgoing);
       const { url, headers, socket } = incoming;
       const ip = (headers['x-forwarded-for'] as string | undefined) ?? socket.remoteAddress;
       const request = Object.create(plain, own({ url, headers, ip })) as Request;
       const gone = new AbortController();
-      nodeResponse.onEnd(outgoing as ServerResponse, () => gone.abort());
-      const end = exactly ? { outgoing: outgoing as ServerResponse } : { signal: gone.signal };
+      nodeResponse.onEnd(outgoing, () => gone.abort());
+      const end = exactly ? { outgoing: outgoing } : { signal: gone.signal };
       const pass = (i: number): Promise<Response> =>
         limits[i]?.(request, { ip, ...end }, () => pass(i + 1)) ?? respond(request as unknown as TestRequest);
       try {
