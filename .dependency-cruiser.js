@@ -64,6 +64,13 @@ export default {
       to: { path: 'node_modules/(@types/)?(express|fastify)' },
     },
     {
+      name: 'node-responses-behind-their-port',
+      comment: 'The request flow knows no response of Node: frameworks on web standards use it, too.',
+      severity: 'error',
+      from: { path: http, pathNot: 'src/http/(node|web)-response\\.ts$' },
+      to: { path: '^(node:)?(http|http2|stream)$' },
+    },
+    {
       name: 'express-or-fastify',
       severity: 'error',
       from: { path: '^src/express\\.ts$' },

@@ -1,29 +1,31 @@
-// Hono on Node.js: a middleware of a few lines.
+// Hono on Node.js, by the adapter for whatever answers a Request with a Response.
 //
 //   npx tsx examples/hono.ts
-import { serve } from '@hono/node-server';
+import { serve, type HttpBindings } from '@hono/node-server';
 import { getConnInfo } from '@hono/node-server/conninfo';
-import { createLimiter, type CreateLimiterOptions } from 'headgate';
-import { clientKey, denial, rateLimitHeaders } from 'headgate/http';
-import { Hono } from 'hono';
-import { createMiddleware } from 'hono/factory';
+import { Hono, type MiddlewareHandler } from 'hono';
+import { rateLimit } from './fetch.js';
 
-function rateLimit(options: CreateLimiterOptions) {
-  const limiter = createLimiter(options);
-  return createMiddleware(async (c, next) => {
-    const decision = await limiter.consume(clientKey(getConnInfo(c).remote.address));
-    if (!decision.allowed) {
-      const { status, headers, body } = denial(decision);
-      return new Response(body, { status, headers });
-    }
-    for (const [name, value] of Object.entries(rateLimitHeaders(decision))) c.header(name, value);
-    return next();
-  });
+type Env = { Bindings: HttpBindings };
+
+function limited(...options: Parameters<typeof rateLimit>): MiddlewareHandler<Env> {
+  const limit = rateLimit(...options);
+  return async (c, next) => {
+    // `outgoing` tells more than `c.req.raw.signal`: what was sent whole, and that the client of a pipelined request has left.
+    const client = { ip: getConnInfo(c).remote.address, outgoing: c.env.outgoing };
+    const response = await limit(c.req.raw, client, async () => {
+      await next();
+      return c.res;
+    });
+    // Otherwise Hono adds the fields of the response that it had before.
+    c.res = undefined;
+    c.res = response;
+  };
 }
 
-const app = new Hono();
+const app = new Hono<Env>();
 
-app.use(rateLimit({ limit: 5, window: '1m' }));
+app.use(limited({ limit: 5, window: '1m' }));
 app.get('/', (c) => c.text('Hello\n'));
 
 const port = Number(process.env.PORT ?? 3000);

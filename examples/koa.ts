@@ -1,32 +1,36 @@
-// Koa: a middleware of a few lines. Set `app.proxy` only behind your own proxy: clients are told apart by `ctx.ip`.
+// Koa: an adapter in a few lines. Set `app.proxy` only behind your own proxy: clients are told apart by `ctx.ip`.
 //
 //   npx tsx examples/koa.ts
-import { createLimiter, type CreateLimiterOptions } from 'headgate';
-import { clientKey, denial, rateLimitHeaders } from 'headgate/http';
-import Koa, { type Middleware } from 'koa';
+import { pathToFileURL } from 'node:url';
+import { createFlow, nodeResponse, type Framework, type HttpOptions } from 'headgate/http';
+import Koa, { type Context, type Middleware } from 'koa';
 
-function rateLimit(options: CreateLimiterOptions): Middleware {
-  const limiter = createLimiter(options);
+/** Koa has one object for a request and its response. */
+const framework: Framework<Context, Context> = {
+  ip: (ctx) => ctx.ip,
+  getHeader: (ctx, name) => ctx.res.getHeader(name),
+  setHeader: (ctx, name, value) => ctx.set(name, value),
+  headersSent: (ctx) => ctx.headerSent,
+  getStatus: (ctx) => ctx.status,
+  setStatus: (ctx, status) => void (ctx.status = status),
+  send: (ctx, body) => void (ctx.body = body),
+  hasEnded: (ctx) => nodeResponse.hasEnded(ctx.res),
+  onEnd: (ctx, ended) => nodeResponse.onEnd(ctx.res, ended),
+};
+
+export function rateLimit(options: HttpOptions<Context, Context>): Middleware {
+  const flow = createFlow(framework, options, 'rateLimit');
   return async (ctx, next) => {
-    const decision = await limiter.consume(clientKey(ctx.ip));
-    if (decision.allowed) {
-      ctx.set(rateLimitHeaders(decision));
-      await next();
-    } else {
-      const { status, headers, body } = denial(decision);
-      ctx.status = status;
-      ctx.set(headers);
-      ctx.body = body;
-    }
+    if ((await flow.handle(ctx, ctx)) === 'next') await next();
   };
 }
 
-const app = new Koa();
-
-app.use(rateLimit({ limit: 5, window: '1m' }));
-app.use((ctx) => {
-  ctx.body = 'Hello\n';
-});
-
-const port = Number(process.env.PORT ?? 3000);
-app.listen(port, () => console.log(`http://localhost:${port}`));
+if (import.meta.url === pathToFileURL(process.argv[1]!).href) {
+  const app = new Koa();
+  app.use(rateLimit({ limit: 5, window: '1m' }));
+  app.use((ctx) => {
+    ctx.body = 'Hello\n';
+  });
+  const port = Number(process.env.PORT ?? 3000);
+  app.listen(port, () => console.log(`http://localhost:${port}`));
+}

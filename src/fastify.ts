@@ -99,9 +99,8 @@ const framework: Framework<FastifyRequest, FastifyReply> = {
   getStatus: (reply) => reply.raw.statusCode,
   setStatus: (reply, status) => void reply.code(status),
   // With a serializer of ours, Fastify leaves the type as it is.
-  send: (reply, status, body) => {
-    reply.code(status).header('Content-Type', 'application/problem+json').serializer(asItIs).send(body);
-  },
+  send: (reply, body) => void reply.serializer(asItIs).send(body),
+  hasEnded: (reply) => nodeResponse.hasEnded(reply.raw),
   onEnd: (reply, ended) => nodeResponse.onEnd(reply.raw, ended),
   trail: (request: Limited) => request[TRAIL],
   keep: (request: Limited, trail) => {

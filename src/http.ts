@@ -13,9 +13,10 @@ import type { PolicySet } from './stores/store.js';
 import { checkInteger } from './validate.js';
 
 export { createFlow, type Flow } from './http/flow.js';
-export type { Ending, Framework, Next, Outcome, ResponsePort, Trail } from './http/framework.js';
+export type { Framework, Next, Outcome, ResponsePort, Trail, Trails } from './http/framework.js';
 export type { HeaderDialect, HeaderTarget } from './http/headers.js';
 export { nodeResponse } from './http/node-response.js';
+export { WebReply, webResponse, type WebEnd } from './http/web-response.js';
 export type { ListOption } from './http/lists.js';
 export type { HttpOptions, PoliciesOf, RequestOptions } from './http/options.js';
 

@@ -1,7 +1,8 @@
 import type { Decision } from '../decision.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
 import { checkShape } from '../validate.js';
-import type { Framework, Next, Outcome, Trail } from './framework.js';
+import { Ending } from './ending.js';
+import { weakTrails, type Framework, type Next, type Outcome, type Trail, type Trails } from './framework.js';
 import { retryAfterSeconds } from './headers.js';
 import {
   checkGeneratedKey,
@@ -33,13 +34,13 @@ export function createFlow<Req extends object, Res>(
 
 /** What happens to a request, whatever the framework. Without a promise as long as nothing on its way needs one. */
 export class Flow<Req extends object, Res> {
-  readonly #framework: Framework<Req, Res>;
+  readonly #framework: Framework<Req, Res> & Trails<Req>;
   readonly #options: CompiledOptions<Req, Res>;
   readonly #refunds: boolean;
 
   /** @internal */
   constructor(framework: Framework<Req, Res>, options: CompiledOptions<Req, Res>) {
-    this.#framework = framework;
+    this.#framework = { ...weakTrails, ...framework };
     this.#options = options;
     this.#refunds = options.refundSuccess || options.refundFailure || options.refundAborted;
   }
@@ -171,7 +172,7 @@ export class Flow<Req extends object, Res> {
   /** Waits for the request's turn (leaky bucket with `maxDelay`), unless its client leaves: then its slot is given back. */
   async #hold(decision: Decision, req: Req, res: Res): Promise<Outcome> {
     const gone = new AbortController();
-    const ending = this.#framework.onEnd(res, () => gone.abort());
+    const ending = new Ending(this.#framework, res, () => gone.abort());
     try {
       const held = await this.#options.limiter.hold(decision, { signal: gone.signal });
       return await this.#conclude(held, req, res);
@@ -209,11 +210,12 @@ export class Flow<Req extends object, Res> {
     const wait = retryAfterSeconds(decision);
     if (wait !== undefined) this.#framework.setHeader(res, 'Retry-After', String(wait));
     this.#framework.setHeader(res, 'Cache-Control', 'no-store');
+    this.#framework.setStatus(res, status);
     if (!handler) {
-      this.#framework.send(res, status, problemOf(decision, status, texts));
+      this.#framework.setHeader(res, 'Content-Type', 'application/problem+json');
+      this.#framework.send(res, problemOf(decision, status, texts));
       return 'answered';
     }
-    this.#framework.setStatus(res, status);
     const answered = handler(req, res, decision);
     return isPromise(answered) ? answered.then(() => 'answered') : 'answered';
   }
@@ -221,7 +223,7 @@ export class Flow<Req extends object, Res> {
   /** Waits for the end of the response: then slots are given back, and costs if they are not to count. */
   #follow(decision: Decision, req: Req, res: Res): void {
     let stopRenewing: (() => void) | undefined;
-    const ending = this.#framework.onEnd(res, (completed) => {
+    const ending = new Ending(this.#framework, res, (completed) => {
       stopRenewing?.();
       decision.release().catch(ignore);
       if (this.#refunds) this.#settle(decision, req, res, completed).catch(warn('requestWasSuccessful'));

@@ -7,38 +7,24 @@ export type Outcome = 'next' | 'answered';
 /** Goes on with the request, or fails it. */
 export type Next = (error?: unknown) => void;
 
-/** Listens to the end of one response. */
-export interface Ending {
-  /** Whether the response has ended. It is asked from time to time, for ends that nothing tells of. */
-  look(): boolean;
-  /** Ends the listening. */
-  stop(): void;
-}
-
-/** What a limiter needs of a response. `nodeResponse` has all of it for the responses of Node's servers. */
+/** What a limiter needs of a response. `nodeResponse` and `webResponse` have all of it. */
 export interface ResponsePort<Res> extends HeaderTarget<Res> {
   /** Whether status and header fields are on their way, so that nothing can be changed any more. */
   headersSent(res: Res): boolean;
   /** The status that the response has now. */
   getStatus(res: Res): number;
   setStatus(res: Res, status: number): void;
-  /** Answers with a body of the type `application/problem+json`; it is ASCII. */
-  send(res: Res, status: number, body: string): void;
+  /** Answers with this body, which is ASCII. Status and fields, with the body's type, are set. */
+  send(res: Res, body: string): void;
+  /** Whether the response has ended. While a response takes long it is asked from time to time, for ends that nothing tells of. */
+  hasEnded(res: Res): boolean;
   /**
-   * Calls `ended` once, when the response ends: with true if it was sent whole, whatever its status; with false if it was cut off, or its
-   * client has left. It is called at once if the response has ended already.
+   * Calls `ended` when the response ends: with true if it was sent whole, whatever its status; with false if it was cut off, or its client
+   * has left. Further calls change nothing.
+   *
+   * @returns what ends the listening
    */
-  onEnd(res: Res, ended: (completed: boolean) => void): Ending;
-}
-
-/** What a limiter needs of a framework. */
-export interface Framework<Req extends object, Res> extends ResponsePort<Res> {
-  /** The client's address, as far as the framework trusts what it was told of it. */
-  ip(req: Req): string | undefined;
-  /** What `keep` was last given for this request. */
-  trail(req: Req): Trail | undefined;
-  /** Keeps the trail with its request, and shows its decision to handlers, as `rateLimit` on the request. */
-  keep(req: Req, trail: Trail): void;
+  onEnd(res: Res, ended: (completed: boolean) => void): () => void;
 }
 
 /** The limiters that have decided on a request, the latest first. */
@@ -48,3 +34,28 @@ export interface Trail {
   readonly decision: Decision;
   readonly before: Trail | undefined;
 }
+
+/** Where a request's trail is kept. */
+export interface Trails<Req extends object> {
+  /** What `keep` was last given for this request. */
+  trail(req: Req): Trail | undefined;
+  /** Keeps the trail with its request, and shows its decision to handlers, as `rateLimit` on the request. */
+  keep(req: Req, trail: Trail): void;
+}
+
+/** What a limiter needs of a framework. Without `trail` and `keep`, a weak map keeps the trails, and `rateLimit` is a property. */
+export interface Framework<Req extends object, Res> extends ResponsePort<Res>, Partial<Trails<Req>> {
+  /** The client's address, as far as the framework trusts what it was told of it. */
+  ip(req: Req): string | undefined;
+}
+
+const kept = new WeakMap<object, Trail>();
+
+/** For frameworks that have no faster way. */
+export const weakTrails: Trails<object> = {
+  trail: (req) => kept.get(req),
+  keep: (req: { rateLimit?: Decision }, trail) => {
+    kept.set(req, trail);
+    req.rateLimit = trail.decision;
+  },
+};

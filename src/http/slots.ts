@@ -1,6 +1,6 @@
 import type { Decision } from '../decision.js';
 import type { PolicySet } from '../stores/store.js';
-import type { Ending } from './framework.js';
+import type { Ending } from './ending.js';
 
 /** The shortest lease of a set's concurrency policies, ms; 0 if it has none. */
 export function leaseOf({ policies }: PolicySet): number {
@@ -20,7 +20,11 @@ const LONGEST_TIMER = 2 ** 31 - 1;
  *
  * @returns what ends the renewing
  */
-export function renewSlots(decision: Decision, ending: Ending, longest: number): () => void {
+export function renewSlots(
+  decision: Decision,
+  ending: Pick<Ending<unknown>, 'look'>,
+  longest: number,
+): () => void {
   const lease = leaseOf(decision.set);
   if (lease === 0) return () => {};
   const until = performance.now() + longest;

@@ -219,7 +219,7 @@ describe('random bytes as keys', () => {
 });
 
 describe('random bytes as HTTP headers', () => {
-  for (const [name, serve] of Object.entries(adapters)) {
+  for (const [name, { serve }] of Object.entries(adapters)) {
     it(`${name}: an answer that is no server error, in time`, async () => {
       const served = await serve({
         limiters: [

@@ -1,15 +1,19 @@
 // The adapters under test, each behind the same face: the conformance suite loops over them.
 import { once } from 'node:events';
-import type { IncomingHttpHeaders, Server, ServerResponse } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
+import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import express5, { type ErrorRequestHandler, type RequestHandler } from 'express';
 import express4 from 'express4';
 import Fastify from 'fastify';
 import type { Decision, HeadgateError } from 'headgate';
 import { rateLimit } from 'headgate/express';
 import { rateLimitPlugin } from 'headgate/fastify';
-import type { HttpOptions } from '../../src/http/options.js';
+import { nodeResponse, type HttpOptions, type WebReply } from 'headgate/http';
+import Koa, { type Context } from 'koa';
+import * as overFetch from '../../examples/fetch.js';
+import * as overKoa from '../../examples/koa.js';
 
 /** What the requests of all frameworks have. */
 export interface TestRequest {
@@ -32,7 +36,7 @@ export interface Scenario {
   readonly limiters: readonly TestOptions[];
   /** What the route answers; default 200 and `ok`. */
   readonly answer?: (request: TestRequest) => TestAnswer | Promise<TestAnswer>;
-  /** Before the limiters. */
+  /** Before the limiters, with the response that Node has made. */
   readonly before?: (response: ServerResponse) => void;
   /** Is told of each request that failed. */
   readonly failed?: (error: HeadgateError) => void;
@@ -71,17 +75,11 @@ const serveExpress =
     };
     const fail: ErrorRequestHandler = (error: HeadgateError, _req, res, _next) => {
       failed?.(error);
-      res.status(500).send(error.code ?? error.message);
+      res.status(500).send(textOf(error));
     };
     app.all('/', start, ...limiters.map((options) => rateLimit(options)), end);
     app.use(fail);
-    const server = app.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    return served(server, async () => {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    });
+    return listen(createServer(app));
   };
 
 const serveFastify =
@@ -95,7 +93,7 @@ const serveFastify =
     await app.register(rateLimitPlugin, { global: false });
     app.setErrorHandler((error: HeadgateError, _request, reply) => {
       failed?.(error);
-      return reply.code(500).send(error.code ?? error.message);
+      return reply.code(500).send(textOf(error));
     });
     app.all('/', { config: { rateLimit: limiters } }, async (request, reply) => {
       const { status = 200, body = 'ok' } = (await answer?.(request)) ?? {};
@@ -110,15 +108,134 @@ const serveFastify =
     return served(app.server, () => app.close());
   };
 
+const serveKoa: Serve = ({ limiters, answer, before, failed }) => {
+  const app = new Koa({ proxy: true });
+  app.use(async (ctx, next) => {
+    before?.(ctx.res);
+    // What Koa has not begun it shall not end.
+    if (ctx.headerSent) ctx.respond = false;
+    try {
+      await next();
+    } catch (error) {
+      failed?.(error as HeadgateError);
+      ctx.status = 500;
+      ctx.body = textOf(error);
+    }
+  });
+  const response = (ctx: Context): TestResponse => ({
+    statusCode: ctx.status,
+    send: (body) => (ctx.body = body),
+  });
+  for (const options of limiters) app.use(overKoa.rateLimit(translate(options, response)));
+  app.use(async (ctx: Context) => {
+    const { status = 200, body = 'ok' } = (await answer?.(ctx)) ?? {};
+    if (ctx.headerSent) return void ctx.res.end();
+    ctx.status = status;
+    ctx.body = body;
+  });
+  // Clients that leave are errors to Koa.
+  app.on('error', () => {});
+  return listen(createServer((req, res) => void app.callback()(req, res)));
+};
+
+/** On Hono's server, as Node has none that asks for a `Response`. */
+const serveFetch =
+  (exactly: boolean): Serve =>
+  ({ limiters, answer, before, failed }) => {
+    const response = (reply: WebReply): TestResponse => ({
+      statusCode: reply.status,
+      send: (body) => (reply.body = body),
+    });
+    const limits = limiters.map((options) => overFetch.rateLimit(translate(options, response)));
+    const respond = async (request: TestRequest): Promise<Response> => {
+      const { status = 200, body = 'ok' } = (await answer?.(request)) ?? {};
+      return new Response(typeof body === 'string' ? body : (Readable.toWeb(body) as ReadableStream), {
+        status,
+      });
+    };
+    const serve = async (plain: Request, { incoming, outgoing }: HttpBindings): Promise<Response> => {
+      before?.(outgoing);
+      const { url, headers, socket } = incoming;
+      const ip = (headers['x-forwarded-for'] as string | undefined) ?? socket.remoteAddress;
+      const request = Object.create(plain, own({ url, headers, ip })) as Request;
+      const gone = new AbortController();
+      nodeResponse.onEnd(outgoing, () => gone.abort());
+      const end = exactly ? { outgoing: outgoing } : { signal: gone.signal };
+      const pass = (i: number): Promise<Response> =>
+        limits[i]?.(request, { ip, ...end }, () => pass(i + 1)) ?? respond(request as unknown as TestRequest);
+      try {
+        return await pass(0);
+      } catch (error) {
+        failed?.(error as HeadgateError);
+        return new Response(textOf(error), { status: 500 });
+      }
+    };
+    const listener = getRequestListener(serve as never, { overrideGlobalObjects: false });
+    return listen(createServer((incoming, outgoing) => void listener(incoming, outgoing)));
+  };
+
+/** Options for a framework whose responses are other than those of the tests. */
+function translate<Req, Res>(
+  options: TestOptions,
+  response: (res: Res) => TestResponse,
+): HttpOptions<Req, Res> {
+  const { handler, requestWasSuccessful: wasSuccessful } = options;
+  return {
+    ...options,
+    ...(handler && {
+      handler: (req: TestRequest, res: Res, decision: Decision) => handler(req, response(res), decision),
+    }),
+    ...(wasSuccessful && {
+      requestWasSuccessful: (req: TestRequest, res: Res) => wasSuccessful(req, response(res)),
+    }),
+  } as HttpOptions<Req, Res>;
+}
+
+/** Properties that take the place of accessors. */
+function own(values: object): PropertyDescriptorMap {
+  const entries = Object.entries(values) as [string, unknown][];
+  return Object.fromEntries(entries.map(([name, value]) => [name, { value, writable: true }]));
+}
+
+function textOf(error: unknown): string {
+  const { code, message } = error as HeadgateError;
+  return code ?? message;
+}
+
+async function listen(server: Server): Promise<Served> {
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return served(server, async () => {
+    server.closeAllConnections();
+    server.close();
+    await once(server, 'close');
+  });
+}
+
 function served(server: Server, close: () => Promise<void>): Served {
   const { port } = server.address() as AddressInfo;
   return { port, url: `http://127.0.0.1:${port}/`, server, close };
 }
 
-export const adapters: Readonly<Record<string, Serve>> = {
-  'Express 4': serveExpress(express4 as unknown as typeof express5),
-  'Express 5': serveExpress(express5),
-  'Fastify 5': serveFastify({}),
+/** An adapter, and what its framework can do. */
+export interface Adapter {
+  readonly serve: Serve;
+  /** A response can have been sent before a limiter decides. */
+  readonly sendsBefore: boolean;
+  /** It is known what of a response was sent. Otherwise only what was read of it. */
+  readonly knowsSent: boolean;
+}
+
+const onNode = { sendsBefore: true, knowsSent: true };
+const onWeb = { sendsBefore: false };
+
+export const adapters: Readonly<Record<string, Adapter>> = {
+  'Express 4': { serve: serveExpress(express4 as unknown as typeof express5), ...onNode },
+  'Express 5': { serve: serveExpress(express5), ...onNode },
+  'Fastify 5': { serve: serveFastify({}), ...onNode },
+  'Koa (examples/koa.ts)': { serve: serveKoa, ...onNode },
+  'fetch (examples/fetch.ts)': { serve: serveFetch(false), ...onWeb, knowsSent: false },
+  'fetch on Node (examples/fetch.ts)': { serve: serveFetch(true), ...onWeb, knowsSent: true },
 };
 
 /** Fastify on HTTP/2 without TLS. Express has no HTTP/2. */

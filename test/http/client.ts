@@ -56,6 +56,7 @@ function parse(text: string): Answer[] {
       ]),
     );
     const length = Number(headers['content-length']);
+    if (!(length >= 0)) throw new Error(`This answer has no Content-Length: ${text}`);
     answers.push({ status: Number(status.split(' ')[1]), headers, text: text.slice(end, end + length) });
     text = text.slice(end + length);
   }

@@ -9,7 +9,9 @@ import Fastify from 'fastify';
 import { createLimiter, HeadgateError, type Store } from 'headgate';
 import { rateLimit } from 'headgate/express';
 import { rateLimitPlugin } from 'headgate/fastify';
-import type { HttpOptions } from '../../src/http/options.js';
+import type { HttpOptions } from 'headgate/http';
+import Koa from 'koa';
+import { rateLimit as koaRateLimit } from '../../examples/koa.js';
 import { ask, type Answer } from './client.js';
 
 type Options = HttpOptions<object, object>;
@@ -55,6 +57,19 @@ async function overFastify(options: Options): Promise<Outcome> {
   return { answer, log };
 }
 
+async function overKoa(options: Options): Promise<Outcome> {
+  const app = new Koa();
+  let log = '';
+  app.on('error', (error) => (log += inspect(error)));
+  app.use(koaRateLimit(options as never));
+  const server = app.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const answer = await ask(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+  server.closeAllConnections();
+  server.close();
+  return { answer, log };
+}
+
 const DETAILS = 'connect ECONNREFUSED 10.1.2.3:6379, key ada@example.org';
 
 function failing(): Store {
@@ -66,6 +81,7 @@ const frameworks = {
   'Express 4': overExpress(express4 as unknown as typeof express5),
   'Express 5': overExpress(express5),
   'Fastify 5': overFastify,
+  Koa: overKoa,
 };
 
 for (const [name, serve] of Object.entries(frameworks)) {

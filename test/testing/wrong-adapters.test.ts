@@ -10,7 +10,7 @@ import { adapters, type TestOptions, type TestRequest, type TestResponse } from 
 type TestApp = App<TestRequest, TestResponse>;
 type Adapter = AdapterUnderTest<TestRequest, TestResponse>;
 
-const serve = adapters['Express 5']!;
+const { serve } = adapters['Express 5']!;
 const right: Adapter = { start: ({ limiters, answer }) => serve({ limiters, answer }), patience: 300 };
 
 /** The adapter for Express, but for what becomes of an app before it is served. */

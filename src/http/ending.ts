@@ -1,0 +1,35 @@
+import type { ResponsePort } from './framework.js';
+
+/** Tells once how a response ends: true if it was sent whole, false if it was cut off; at once if it has ended already. */
+export class Ending<Res> {
+  readonly #port: ResponsePort<Res>;
+  readonly #response: Res;
+  readonly #tell: (completed: boolean) => void;
+  #stopListening: (() => void) | undefined;
+  #told = false;
+
+  constructor(port: ResponsePort<Res>, response: Res, tell: (completed: boolean) => void) {
+    this.#port = port;
+    this.#response = response;
+    this.#tell = tell;
+    if (!this.look()) this.#stopListening = port.onEnd(response, (completed) => this.#end(completed));
+  }
+
+  /** Looks whether the response has ended, for ends that nothing tells of. */
+  look(): boolean {
+    if (!this.#told && this.#port.hasEnded(this.#response)) this.#end(false);
+    return this.#told;
+  }
+
+  /** Ends the listening. */
+  stop(): void {
+    this.#told = true;
+    this.#stopListening?.();
+  }
+
+  #end(completed: boolean): void {
+    if (this.#told) return;
+    this.stop();
+    this.#tell(completed);
+  }
+}

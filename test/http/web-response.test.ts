@@ -1,0 +1,136 @@
+// The ends of responses where only web standards tell of them.
+import { expect } from 'chai';
+import { webResponse, WebReply, type WebEnd } from 'headgate/http';
+
+const encoder = new TextEncoder();
+
+/** A body of these parts, and what became of it. */
+function bodyOf(parts: readonly (string | Error)[]) {
+  const left = [...parts];
+  const seen = { read: 0, cancelled: false };
+  const body = new ReadableStream<Uint8Array>(
+    {
+      pull(controller) {
+        const part = left.shift();
+        if (part === undefined) return controller.close();
+        if (part instanceof Error) return controller.error(part);
+        seen.read++;
+        controller.enqueue(encoder.encode(part));
+      },
+      cancel: () => void (seen.cancelled = true),
+    },
+    { highWaterMark: 0 },
+  );
+  return { body, seen };
+}
+
+/** A reply that is listened to, and how it has ended. */
+function followed(end?: WebEnd) {
+  const reply = new WebReply(end);
+  const ends: boolean[] = [];
+  const stop = webResponse.onEnd(reply, (completed) => void ends.push(completed));
+  return { reply, ends, stop };
+}
+
+const failureOf = (promise: Promise<unknown>) =>
+  promise.then(
+    () => expect.fail('It has not failed.'),
+    ({ message }: Error) => message,
+  );
+
+describe('a web-standard response', () => {
+  it('has the fields of the limiters, and those of the handler', async () => {
+    const reply = new WebReply();
+    webResponse.setHeader(reply, 'RateLimit', '"a";r=1');
+    expect(webResponse.getHeader(reply, 'ratelimit')).to.equal('"a";r=1');
+    expect(webResponse.getHeader(reply, 'RateLimit-Policy')).to.equal(null);
+    const own = new Response('text', {
+      status: 201,
+      headers: [
+        ['Set-Cookie', 'a=1'],
+        ['Set-Cookie', 'b=2'],
+      ],
+    });
+    const response = await reply.finish(async () => own);
+    expect(response).to.equal(own);
+    expect(response.headers.get('RateLimit')).to.equal('"a";r=1');
+    expect(response.headers.getSetCookie()).to.deep.equal(['a=1', 'b=2']);
+    expect(reply.status).to.equal(201);
+  });
+
+  it('has them, too, if its own fields cannot be changed', async () => {
+    const reply = new WebReply();
+    webResponse.setHeader(reply, 'RateLimit', '"a";r=1');
+    const response = await reply.finish(async () => Response.redirect('http://127.0.0.1/', 302));
+    expect([response.status, response.headers.get('RateLimit')]).to.deep.equal([302, '"a";r=1']);
+  });
+
+  it('ends when its body has been read, and none of it is read ahead', async () => {
+    const { reply, ends } = followed();
+    const { body, seen } = bodyOf(['a', 'b']);
+    const response = await reply.finish(async () => new Response(body, { status: 203 }));
+    expect(response.status).to.equal(203);
+    const reader = response.body!.getReader();
+    await reader.read();
+    await reader.read();
+    expect(seen.read).to.equal(2);
+    expect(ends).to.deep.equal([]);
+    expect((await reader.read()).done).to.equal(true);
+    expect(ends).to.deep.equal([true]);
+    expect(webResponse.hasEnded(reply)).to.equal(true);
+  });
+
+  it('is cut off if its body is cancelled, and that goes on to the body', async () => {
+    const { reply, ends } = followed();
+    const { body, seen } = bodyOf(['a', 'b']);
+    const response = await reply.finish(async () => new Response(body));
+    await response.body!.cancel();
+    expect(ends).to.deep.equal([false]);
+    expect(seen.cancelled).to.equal(true);
+  });
+
+  it('is cut off if its body fails', async () => {
+    const { reply, ends } = followed();
+    const { body } = bodyOf(['a', new Error('broken')]);
+    const response = await reply.finish(async () => new Response(body));
+    expect(await failureOf(response.text())).to.equal('broken');
+    expect(ends).to.deep.equal([false]);
+  });
+
+  it('is cut off once if its client leaves, whatever is read then', async () => {
+    const client = new AbortController();
+    const { reply, ends } = followed(client);
+    const { body } = bodyOf(['a']);
+    const response = await reply.finish(async () => new Response(body));
+    client.abort();
+    expect(ends).to.deep.equal([false]);
+    await response.text();
+    expect(ends).to.deep.equal([false]);
+  });
+
+  it('has ended if its client had left before', () => {
+    expect(webResponse.hasEnded(new WebReply({ signal: AbortSignal.abort() }))).to.equal(true);
+    expect(webResponse.hasEnded(new WebReply())).to.equal(false);
+  });
+
+  it('without a body ends at once', async () => {
+    const { reply, ends } = followed();
+    await reply.finish(async () => new Response(null, { status: 204 }));
+    expect(ends).to.deep.equal([true]);
+    expect(webResponse.getStatus(reply)).to.equal(204);
+  });
+
+  it('counts as one of status 500 if its handler fails, with what it fails with', async () => {
+    const { reply, ends } = followed();
+    expect(await failureOf(reply.finish(() => Promise.reject(new Error('broken'))))).to.equal('broken');
+    expect(ends).to.deep.equal([true]);
+    expect(webResponse.getStatus(reply)).to.equal(500);
+  });
+
+  it('tells nobody who has stopped listening', async () => {
+    const { reply, ends, stop } = followed();
+    stop();
+    await reply.finish(async () => new Response(null));
+    expect(ends).to.deep.equal([]);
+  });
+});
