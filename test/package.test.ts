@@ -15,6 +15,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { build } from 'esbuild';
+import ts from 'typescript';
 import manifest from '../package.json' with { type: 'json' };
 import { pack } from '../scripts/lib/pack.mjs';
 import { root } from '../scripts/lib/run.mjs';
@@ -123,6 +124,27 @@ describe('the packed package', function () {
       if (typeof found !== 'function' || found.default !== found) throw new Error(path);
     }`;
     await execute(process.execPath, ['-e', script], { cwd: bare });
+  });
+
+  it('tells editors what its functions do, in either module system', () => {
+    const paths = subpaths.filter((path) => !path.startsWith('./compat/'));
+    const targets = paths.flatMap((path) => Object.values(manifest.exports[path as '.']));
+    const declarations = targets.map((target) =>
+      join(bare, 'node_modules/headgate', target.replace(/\.js$/, '.d.ts')),
+    );
+    const program = ts.createProgram(declarations, { module: ts.ModuleKind.NodeNext });
+    const checker = program.getTypeChecker();
+    for (const declaration of declarations) {
+      const module = checker.getSymbolAtLocation(program.getSourceFile(declaration)!)!;
+      for (const exported of checker.getExportsOfModule(module)) {
+        const isAlias = (exported.flags & ts.SymbolFlags.Alias) !== 0;
+        const symbol = isAlias ? checker.getAliasedSymbol(exported) : exported;
+        if ((symbol.flags & ts.SymbolFlags.Function) === 0) continue;
+        expect(symbol.getDocumentationComment(checker), `${declaration} ${exported.name}`).not.to.have.length(
+          0,
+        );
+      }
+    }
   });
 
   const consumers = [

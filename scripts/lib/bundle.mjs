@@ -2,6 +2,7 @@
 import { chmodSync, cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { build } from 'esbuild';
+import { bareCode, TARGET } from './code.mjs';
 import { root } from './run.mjs';
 
 /** What a report's page is made of, beside the bundle. */
@@ -11,6 +12,13 @@ const page = [
   'src/cli/replay/page/page.js',
   'src/cli/replay/page/page.css',
 ];
+
+/** @type {import('esbuild').Plugin} */
+const withoutComments = {
+  name: 'without-comments',
+  setup: ({ onLoad }) =>
+    onLoad({ filter: /\.[cm]?[jt]s$/ }, async ({ path }) => ({ contents: await bareCode(path) })),
+};
 
 /**
  * Bundles the command line.
@@ -27,9 +35,10 @@ export async function bundleCli(directory) {
     metafile: true,
     platform: 'node',
     format: 'esm',
-    target: 'node20',
+    target: TARGET,
     legalComments: 'inline',
     logLevel: 'warning',
+    plugins: [withoutComments],
     // CommonJS libraries in an ES module.
     banner: {
       js: "import { createRequire as bundleRequire } from 'node:module';\nconst require = bundleRequire(import.meta.url);",

@@ -5,7 +5,9 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { createRequire } from 'node:module';
 import { dirname, join, relative, resolve } from 'node:path';
 import { rollup } from '@rollup/wasm-node';
+import { transform } from 'esbuild';
 import ts from 'typescript';
+import { bareCode, TARGET } from './code.mjs';
 import { root } from './run.mjs';
 
 const CONFIG = 'tsconfig.build.json';
@@ -50,7 +52,7 @@ async function bundle(doors, directory) {
     input: Object.fromEntries(doors.map((door) => [door, join(root, `src/${door}.ts`)])),
     external: (id) => !id.startsWith('.') && !id.startsWith(root),
     treeshake: { moduleSideEffects: false },
-    plugins: [typescript()],
+    plugins: [readable],
   });
   await bundled.write({
     dir: directory,
@@ -70,29 +72,16 @@ async function bundle(doors, directory) {
   await bundled.close();
 }
 
-/**
- * Takes the types out, and the comments: the declarations have those that users read.
- *
- * @returns {import('@rollup/wasm-node').Plugin}
- */
-function typescript() {
-  const { options } = ts.parseJsonConfigFileContent({ extends: `./${CONFIG}` }, ts.sys, root);
-  const compilerOptions = {
-    ...options,
-    module: ts.ModuleKind.ESNext,
-    moduleResolution: ts.ModuleResolutionKind.Bundler,
-    removeComments: true,
-    noEmit: false,
-  };
-  return {
-    name: 'typescript',
-    resolveId: (source, importer) =>
-      importer !== undefined && source.startsWith('.')
-        ? resolve(dirname(importer), source.replace(/\.js$/, '.ts'))
-        : undefined,
-    transform: (code, fileName) => ts.transpileModule(code, { fileName, compilerOptions }).outputText,
-  };
-}
+/** @type {import('@rollup/wasm-node').Plugin} */
+const readable = {
+  name: 'readable',
+  resolveId: (source, importer) =>
+    importer !== undefined && source.startsWith('.')
+      ? resolve(dirname(importer), source.replace(/\.js$/, '.ts'))
+      : undefined,
+  load: bareCode,
+  renderChunk: async (code) => (await transform(code, { target: TARGET })).code,
+};
 
 /**
  * Checks the types, and writes the declarations.
