@@ -2,6 +2,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { BanOptions, Policy, Query, Reply, Store } from 'headgate';
+import { admits, resetOf, waitOf } from 'headgate/stores';
 import { compileBan } from '../src/ban.js';
 import { compilePolicies } from '../src/policy.js';
 import { algorithms, policyOf } from './support/policies.js';
@@ -95,6 +96,13 @@ function traceOf(some: readonly (typeof algorithms)[number][], jumps: boolean): 
   });
 }
 
+/** What each policy charged. */
+function chargesOf({ set, cost }: Query, { ban, verdicts }: Reply): number[] {
+  const admitted = set.policies.map((_, i) => ban === 0 && admits(waitOf(verdicts, i)));
+  const charged = set.policies.every(({ shadow }, i) => shadow || admitted[i]);
+  return admitted.map((each) => (charged && each ? cost : 0));
+}
+
 /** Plays a trace on a store; returns all its answers. */
 async function play(
   createStore: (clock: () => number) => Store,
@@ -130,16 +138,18 @@ async function play(
         if (!past) break;
         const { query, reply } = past;
         const { set, key } = query;
-        const marks = set.policies.map((_, j) => reply.now + (reply.verdicts[3 * j + 2] ?? 0));
-        const units = marks.map(() => action.units);
+        const marks = set.policies.map((_, j) => reply.now + (resetOf(reply.verdicts, j) || 0));
         const known = action.marked && ordered ? { step: reply.step, marks } : undefined;
+        // Of a known charge no more is given back than was charged. A store that has forgotten the key could not know better.
+        const charges = chargesOf(query, reply);
+        const units = charges.map((cost) => (known ? Math.max(action.units, -cost) : action.units));
         const adjusted = await store.adjust({ set, key, units, charged: known, degraded: undefined });
         answers.push([adjusted.now - start, ...adjusted.charged, ...adjusted.verdicts]);
         break;
       }
       case 'lease': {
         const past = charged[action.of % charged.length]?.query;
-        if (!past?.set.policies.some(({ kernel }) => kernel === 'concurrency')) break;
+        if (!past?.set.policies.some(({ traits }) => traits.holdsSlots)) break;
         answers.push(await store.lease({ ...past, action: action.action, degraded: undefined }));
         break;
       }
