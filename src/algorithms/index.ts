@@ -29,15 +29,14 @@ export type Algorithm = NonNullable<Policy['algorithm']>;
 /** The algorithm of policies that name none. */
 export const DEFAULT_ALGORITHM: Algorithm = 'sliding-window';
 
-/** The kernels, by the names of their pages. To add one: a `.ts` and a `.lua` page, a line here, and its policy above. */
-const list = {
+/** Which page evaluates a policy. */
+export type Kernel = 'sliding-window' | 'fixed-window' | 'sliding-log' | 'gcra' | 'concurrency';
+
+/** The kernels, by the names of their pages. To add one: a `.ts` and a `.lua` page, a line here, its name and its policy above. */
+export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
   'sliding-window': slidingWindow,
   'fixed-window': fixedWindow,
   'sliding-log': slidingLog,
   gcra,
   concurrency,
 };
-
-export type Kernel = keyof typeof list;
-
-export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = list;

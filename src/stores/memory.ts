@@ -50,52 +50,53 @@ interface View {
 /** Where the key is that is being asked for. There is one of a store, which goes from key to key. */
 class MemoryPlace implements Place {
   readonly #onFull: MemoryStoreOptions['onFull'];
-  #table!: Table;
-  #selection!: Selection;
+  #view!: View;
   /** The slot's number in the table; `slot` is that within its page. */
   #at = 0;
   slot = 0;
   columns: readonly Column[] = [];
-  bans!: BanColumn;
 
   constructor(onFull: MemoryStoreOptions['onFull']) {
     this.#onFull = onFull;
   }
 
-  find({ table, selection }: View, key: string): this {
-    this.#table = table;
-    this.#selection = selection;
-    this.#go(table.find(key, selection.number));
+  find(view: View, key: string): this {
+    this.#view = view;
+    this.#go(view.table.find(key, view.selection.number));
     return this;
   }
 
   #go(at: number): void {
+    const { table, selection } = this.#view;
     this.#at = at;
     this.slot = at & WITHIN;
-    this.columns = this.#table.columns(at, this.#selection);
-    this.bans = this.#table.pageOf(at).bans;
+    this.columns = table.columns(at, selection);
+  }
+
+  get bans(): BanColumn {
+    return this.#view.table.pageOf(this.#at).bans;
   }
 
   get returns(): Returns {
-    return this.#table.returns;
+    return this.#view.table.returns;
   }
 
   create(now: number, byHand: boolean): void {
-    this.#go(this.#table.create(now, byHand));
+    this.#go(this.#view.table.create(now, byHand));
   }
 
   isFull(now: number): boolean {
-    return this.#table.isFull(now);
+    return this.#view.table.isFull(now);
   }
 
   full({ policies }: PolicySet, now: number): number {
     // What is only watched is not denied.
     const denies = this.#onFull === 'deny' && policies.some(({ shadow }) => !shadow);
-    return denies ? this.#table.roomIn(now) : 0;
+    return denies ? this.#view.table.roomIn(now) : 0;
   }
 
   deny(until: number): void {
-    this.#table.deny(this.#at, until);
+    this.#view.table.deny(this.#at, until);
   }
 }
 
