@@ -194,9 +194,12 @@ export class FailurePolicy implements Store, Prober {
 
   /** The store has failed, maybe too late. */
   erred<T>(call: Call<T>, error: HeadgateError): void {
-    const { later, subject } = call;
+    const { later, subject, query } = call;
     const isAwaited = this.#timeouts.settle(call);
-    if (later && (later.repeatable || hasDoneNothing(error, subject))) {
+    const isKnown = hasDoneNothing(error, subject) || isOfRequest(error);
+    // The reply is lost: the slots may be taken, by nobody.
+    if (query && !query.peek && !isKnown) this.#release(query);
+    if (later && !isOfRequest(error) && (later.repeatable || hasDoneNothing(error, subject))) {
       this.#breaker.circuitOf(subject).backlog.add(later.giveBack);
       if (isAwaited) this.failed(call, error);
     } else if (isAwaited) {
@@ -239,18 +242,22 @@ export class FailurePolicy implements Store, Prober {
 
   /** The store has admitted what was answered otherwise meanwhile: gives back what nobody has, or was told to have. */
   #undo(query: Query, { now, step, ban, verdicts }: Reply): void {
-    const { set, key, cost, peek, lease } = query;
+    const { set, key, cost, peek } = query;
     const admits = (i: number): boolean => verdicts[3 * i] === 0 || verdicts[3 * i]! < NEVER;
     const admitted = ban === 0 && set.policies.every(({ shadow }, i) => shadow || admits(i));
     if (peek || cost === 0 || !admitted) return;
-    const ignore = (): void => {};
-    if (lease !== '')
-      this.lease({ set, key, cost, lease, action: 'release', degraded: undefined }).catch(ignore);
+    this.#release(query);
     // The others have let the request pass: it counts.
     if (this.#mode !== 'deny' && this.#mode !== 'throw') return;
     const units = set.policies.map((_, i) => (admits(i) ? -cost : 0));
     const marks = set.policies.map((_, i) => now + verdicts[3 * i + 2]!);
-    this.adjust({ set, key, units, charged: { step, marks }, degraded: undefined }).catch(ignore);
+    this.adjust({ set, key, units, charged: { step, marks }, degraded: undefined }).catch(() => {});
+  }
+
+  /** Frees the store's slots of a request that was answered otherwise. */
+  #release({ set, key, cost, lease }: Query): void {
+    if (lease === '') return;
+    this.lease({ set, key, cost, lease, action: 'release', degraded: undefined }).catch(() => {});
   }
 
   async adjust(change: Change): Promise<ChangeReply> {
