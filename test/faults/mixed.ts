@@ -4,7 +4,15 @@ import { request, type ServerResponse } from 'node:http';
 import { connect as connectHttp2, constants } from 'node:http2';
 import { connect, type Socket } from 'node:net';
 import { PassThrough } from 'node:stream';
-import { createLimiter, HeadgateError, type Decision, type Limiter, type Policy, type Store } from 'headgate';
+import {
+  createLimiter,
+  HeadgateError,
+  type Decision,
+  type Limiter,
+  type Policy,
+  type Store,
+  type Verdict,
+} from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { Ending } from '../../src/http/ending.js';
 import {
@@ -19,7 +27,7 @@ import { endings, get, sent } from '../http/hostile.js';
 import { startCluster } from '../support/cluster.js';
 import type { ServerKind } from '../support/servers.js';
 import { clientKinds, clusterKinds, type TestClient } from './clients.js';
-import { MODES, sleep, TIMEOUT, until, type Mode } from './load.js';
+import { MODES, sleep, TIMEOUT, type Mode } from './load.js';
 import { check, play } from './play.js';
 import { Proxy } from './proxy.js';
 import { lines } from './report.js';
@@ -45,7 +53,8 @@ const WAITERS_SLOTS = 2;
 const MOST_WAITING = 100;
 
 /** The faults that break connections. */
-const BREAKS_CONNECTIONS = /^(connections|killed|loading|a password|a server is killed|a server's connections)/;
+const BREAKS_CONNECTIONS =
+  /^(connections|killed|loading|a password|a server is killed|a server's connections)/;
 
 /** What the soak counts; `broken` are promises, in words. */
 export interface Counts {
@@ -83,8 +92,6 @@ class Site {
   readonly counts: Counts;
   readonly told = new Map<string, Told>();
   readonly pacedKeys = new Map<string, number>();
-  /** The last key that the store did not answer for at the end. */
-  unanswered = '';
   /** While the store forgets, more is admitted than there is. */
   forgets = false;
   readonly #store: Store;
@@ -258,8 +265,7 @@ class Site {
     this.counts.requests += streams.length;
     await sleep(Math.random() * 60);
     for (const stream of streams)
-      if (Math.random() < 0.7)
-        stream.close(pick([constants.NGHTTP2_CANCEL, constants.NGHTTP2_NO_ERROR]));
+      if (Math.random() < 0.7) stream.close(pick([constants.NGHTTP2_CANCEL, constants.NGHTTP2_NO_ERROR]));
     await sleep(Math.random() * 10);
     session.destroy();
   }
@@ -316,7 +322,7 @@ class Site {
     for (const socket of this.#sockets) socket.destroy();
     for (const body of this.#bodies) body.destroy();
     const broke = (n: number, what: string): number => {
-      if (n > 0) counts.broken.push(`${where}: ${n} ${what} ${this.unanswered}`);
+      if (n > 0) counts.broken.push(`${where}: ${n} ${what}`);
       return n;
     };
     counts.leakedSlots += broke(await this.#leaked(() => this.#slots()), 'slots leaked');
@@ -331,29 +337,38 @@ class Site {
 
   /** What is left although there was time to give it back. */
   async #leaked(count: () => Promise<number>): Promise<number> {
-    let left = 0;
-    await until(async () => (left = await count()) === 0).catch(() => {});
-    if (left === 0) this.unanswered = '';
-    return left;
+    const giveUp = performance.now() + PATIENCE;
+    for (;;) {
+      const left = await count();
+      if (left === 0 || performance.now() > giveUp) return left;
+      await sleep(20);
+    }
+  }
+
+  /** What is left of a limiter's policy for a key, in the store's words: no answer of this process. */
+  async #left(limiter: Limiter, key: string, policy: number): Promise<Verdict> {
+    const until = performance.now() + PATIENCE;
+    for (;;) {
+      const decision = await limiter.peek(key).catch((error: HeadgateError) => error.code);
+      if (typeof decision !== 'string' && !decision.degraded) return decision.policies[policy]!;
+      if (performance.now() > until) {
+        const why = typeof decision === 'string' ? decision : decision.reason;
+        throw new Error(`The store does not answer for ${key}: ${why} ${JSON.stringify(limiter.health)}`);
+      }
+      await sleep(20);
+    }
   }
 
   async #slots(): Promise<number> {
-    const keys = [...this.told.keys()];
-    const of = async (limiter: Limiter, key: string, policy: string, limit: number): Promise<number> => {
-      const decision = await limiter.peek(key).catch((error: HeadgateError) => error.code);
-      if (typeof decision === 'string' || decision.degraded) {
-        const why = typeof decision === 'string' ? decision : decision.reason;
-        this.unanswered = `${key}: ${why} ${JSON.stringify(limiter.health)}`;
-        return 1;
-      }
-      return limit - decision.policies.find(({ name }) => name === policy)!.remaining;
-    };
     let held = 0;
-    for (let i = 0; i < keys.length; i += 100) {
-      const some = keys.slice(i, i + 100).map((key) => of(this.#limiter, key, 'slots', SLOTS));
-      for (const n of await Promise.all(some)) held += n;
-    }
-    for (const key of ['waits-0', 'waits-1']) held += await of(this.#waits, key, 'waits', WAITERS_SLOTS);
+    const look = async (limiter: Limiter, key: string, policy: number): Promise<void> => {
+      const { limit, remaining } = await this.#left(limiter, key, policy);
+      held += limit - remaining;
+    };
+    const keys = [...this.told.keys()];
+    for (let i = 0; i < keys.length; i += 20)
+      await Promise.all(keys.slice(i, i + 20).map((key) => look(this.#limiter, key, 1)));
+    for (const key of ['waits-0', 'waits-1']) await look(this.#waits, key, 0);
     return held;
   }
 
@@ -361,17 +376,16 @@ class Site {
   async #turns(): Promise<number> {
     let sum = 0;
     for (const [key, degraded] of this.pacedKeys) {
-      const { resetAfterMs, degraded: unknown } = await this.#pacer.peek(key);
-      sum += unknown ? 1 : Math.max(0, Math.ceil(resetAfterMs / HOUR) - 1 - degraded);
+      const { resetAfterMs } = await this.#left(this.#pacer, key, 0);
+      sum += Math.max(0, Math.ceil(resetAfterMs / HOUR) - 1 - degraded);
     }
     return sum;
   }
 
   /** Who finds no room although nobody waits any more. */
   async #waiters(): Promise<number> {
-    const held = await Promise.all(
-      Array.from({ length: 10 * WAITERS_SLOTS }, (_, i) => this.#waits.consume(`room-${i % 10}`)),
-    );
+    const held: Decision[] = [];
+    for (let i = 0; i < 10 * WAITERS_SLOTS; i++) held.push(await this.#waits.wait(`room-${i % 10}`));
     const gone = new AbortController();
     setMaxListeners(0, gone.signal);
     let full = 0;
@@ -396,8 +410,7 @@ class Site {
     let lost = 0;
     let over = 0;
     for (const [key, { asked, admitted, degraded }] of this.told) {
-      const { policies } = await this.#limiter.peek(key);
-      const charged = LIMIT - policies.find(({ name }) => name === 'quota')!.remaining;
+      const charged = LIMIT - (await this.#left(this.#limiter, key, 0)).remaining;
       // What fails with an error has no decision.
       if (charged > (this.#mode === 'throw' ? asked : admitted + degraded)) doubled++;
       if (!this.forgets && charged < admitted) lost++;
@@ -503,14 +516,17 @@ const sites: Readonly<Record<string, Serve>> = { ...adapters, 'Fastify 5, HTTP/2
  *
  * @param from the number of the first round, to see one again
  */
-export async function mixed(
-  minutes: number,
-  from: number,
-  told: (line: string) => void,
-): Promise<Counts> {
+export async function mixed(minutes: number, from: number, told: (line: string) => void): Promise<Counts> {
   const counts: Counts = {
     ...{ rounds: 0, faults: 0, decisions: 0, requests: 0, degraded: 0, doubled: 0, lost: 0 },
-    ...{ unresolved: 0, leakedSlots: 0, leakedTurns: 0, unknownTurns: 0, leakedWaiters: 0, overAdmissions: 0 },
+    ...{
+      unresolved: 0,
+      leakedSlots: 0,
+      leakedTurns: 0,
+      unknownTurns: 0,
+      leakedWaiters: 0,
+      overAdmissions: 0,
+    },
     ...{ unhandledRejections: 0, warnings: 0, heapGrowth: 0 },
     broken: [],
   };
@@ -544,9 +560,7 @@ export async function mixed(
     const before = broken.length;
     const noted = lines.length;
     try {
-      const setting = await (isCluster
-        ? clusterOf(kind, name, clusterFault)
-        : oneServer(kind, name, fault));
+      const setting = await (isCluster ? clusterOf(kind, name, clusterFault) : oneServer(kind, name, fault));
       try {
         await playWith(setting, where, counts, mode, adapter);
       } finally {

@@ -78,13 +78,13 @@ export async function check(
     const { answers, degraded, mode } = load;
     const where = `${what}, ${mode}`;
 
+    // But for what a busy machine adds.
     const p99 = percentile(
-      answers.map(({ ms }) => ms),
+      answers.map(({ ms, lag }) => ms - lag),
       99,
     );
-    // A turn of the event loop that is late delays the writing, the timer, and the look at the sockets after it.
     assert.ok(
-      p99 <= TIMEOUT + 20 + 3 * lateBy,
+      p99 <= TIMEOUT + 20 + lateBy,
       `${where}: p99 is ${p99} ms, this process was late by ${lateBy} ms`,
     );
 
@@ -100,7 +100,10 @@ export async function check(
     if (mode === 'deny' || mode === 'throw') assert.ok(!degraded.some(({ allowed }) => allowed), where);
     for (const { code } of answers) {
       const isExpected = code !== undefined && (STORE_CODES.has(code) || (code === LATE && lateBy > TIMEOUT));
-      assert.ok(code === undefined || (mode === 'throw' && isExpected), `${where}: ${code}, late by ${lateBy}`);
+      assert.ok(
+        code === undefined || (mode === 'throw' && isExpected),
+        `${where}: ${code}, late by ${lateBy}`,
+      );
     }
     assert.ok(scene.mayGoUnnoticed || degraded.length > 0, `${where}: nobody noticed`);
 
