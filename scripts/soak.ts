@@ -1,10 +1,15 @@
 // npm run soak: what takes too long for npm test. Prints what it counts, and exits with 1 if a promise was broken.
-//   npm run soak [memory] [faults] [fuzz]     default: all
+//   npm run soak [memory] [faults] [fuzz] [mixed]     default: all
+//   npm run soak mixed -- --minutes 60 --from 1       how long the mixed faults last, and which round is the first
 import { spawnSync } from 'node:child_process';
+import { parseArgs } from 'node:util';
 import { flood } from '../test/faults/flood.js';
 
 const MEGABYTE = 2 ** 20;
-const chosen = process.argv.slice(2);
+const { positionals: chosen, values } = parseArgs({
+  allowPositionals: true,
+  options: { minutes: { type: 'string', default: '60' }, from: { type: 'string', default: '1' } },
+});
 const runs = (part: string): boolean => chosen.length === 0 || chosen.includes(part);
 let broken = 0;
 
@@ -57,6 +62,16 @@ if (runs('fuzz')) {
     mocha({ HEADGATE_RUNS: '100' }, ...files),
     'random bytes, and random traces, a hundred times as many',
   );
+}
+
+if (runs('mixed')) {
+  const { mixed } = await import('../test/faults/mixed.js');
+  const { broken, ...counts } = await mixed(Number(values.minutes), Number(values.from), (line) =>
+    console.log(line),
+  );
+  console.table(counts);
+  promise(broken.length === 0, `mixed faults and hostile clients: ${broken.length} promises broken`);
+  promise(counts.heapGrowth < 8 * MEGABYTE, 'the heap does not grow from round to round');
 }
 
 process.exitCode = broken === 0 ? 0 : 1;

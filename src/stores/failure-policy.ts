@@ -194,9 +194,12 @@ export class FailurePolicy implements Store, Prober {
 
   /** The store has failed, maybe too late. */
   erred<T>(call: Call<T>, error: HeadgateError): void {
-    const { later, subject } = call;
+    const { later, subject, query } = call;
     const isAwaited = this.#timeouts.settle(call);
-    if (later && (later.repeatable || hasDoneNothing(error, subject))) {
+    const isKnown = hasDoneNothing(error, subject) || isOfRequest(error);
+    // The reply is lost: the slots may be taken, by nobody.
+    if (query && !query.peek && !isKnown) this.#release(query);
+    if (later && !isOfRequest(error) && (later.repeatable || hasDoneNothing(error, subject))) {
       this.#breaker.circuitOf(subject).backlog.add(later.giveBack);
       if (isAwaited) this.failed(call, error);
     } else if (isAwaited) {
@@ -239,19 +242,23 @@ export class FailurePolicy implements Store, Prober {
 
   /** The answer came after the timeout, and admitted. Its slots are given back, and its units too if we had denied the request. */
   #undo(query: Query, reply: Reply): void {
-    const { set, key, cost, peek, lease } = query;
+    const { set, key, cost, peek } = query;
     const charged = (i: number): boolean => admits(waitOf(reply.verdicts, i));
     const admitted = reply.ban === 0 && set.policies.every(({ shadow }, i) => shadow || charged(i));
     if (peek || cost === 0 || !admitted) return;
-    const ignore = (): void => {};
-    if (lease !== '')
-      this.lease({ set, key, cost, lease, action: 'release', degraded: undefined }).catch(ignore);
+    this.#release(query);
     // The other modes have let the request pass, so it counts.
     if (this.#mode !== 'deny' && this.#mode !== 'throw') return;
     const units = set.policies.map((_, i) => (charged(i) ? -cost : 0));
     const { step } = reply;
     const change = { set, key, units, charged: { step, marks: marksOf(reply) }, degraded: undefined };
-    this.adjust(change).catch(ignore);
+    this.adjust(change).catch(() => {});
+  }
+
+  /** Frees the store's slots of a request that was answered otherwise. */
+  #release({ set, key, cost, lease }: Query): void {
+    if (lease === '') return;
+    this.lease({ set, key, cost, lease, action: 'release', degraded: undefined }).catch(() => {});
   }
 
   async adjust(change: Change): Promise<ChangeReply> {

@@ -1,10 +1,10 @@
-import { Redis } from 'ioredis';
-import { Redis as Redis5 } from 'ioredis5';
-import { Redis as Valkey } from 'iovalkey';
-import { createClient } from 'redis';
+import { Cluster, Redis } from 'ioredis';
+import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5';
+import { Cluster as ValkeyCluster, Redis as Valkey } from 'iovalkey';
+import { createClient, createCluster } from 'redis';
 import type { RedisClient } from '../../src/stores/clients.js';
 
-interface TestClient {
+export interface TestClient {
   readonly client: RedisClient;
   /** Commands that wait in the client. */
   queued(): number;
@@ -47,3 +47,38 @@ export const clientKinds = {
     return { client: client, queued: () => 0, end: () => client.destroy() };
   },
 };
+
+/** Where a cluster's servers are reached that announce other addresses: proxies. */
+type Addresses = Readonly<Record<string, { host: string; port: number }>>;
+
+const clusterOptions = { clusterRetryStrategy: () => 100, slotsRefreshTimeout: 500 };
+
+const nodes = (ports: readonly number[]) => ports.map((port) => ({ host: '127.0.0.1', port }));
+
+function ioredisCluster(client: Cluster | Cluster5 | ValkeyCluster): TestClient {
+  client.on('error', () => {});
+  return { client, queued: () => 0, end: () => client.disconnect() };
+}
+
+type ConnectCluster = (ports: readonly number[], natMap?: Addresses) => TestClient;
+
+export const clusterKinds: Readonly<Record<keyof typeof clientKinds, ConnectCluster>> = {
+  'ioredis 6': (ports, natMap) => ioredisCluster(new Cluster(nodes(ports), withMap(natMap))),
+  'ioredis 5': (ports, natMap) => ioredisCluster(new Cluster5(nodes(ports), withMap(natMap))),
+  iovalkey: (ports, natMap) => ioredisCluster(new ValkeyCluster(nodes(ports), withMap(natMap))),
+  'node-redis'(ports, nodeAddressMap) {
+    const client = createCluster({
+      rootNodes: ports.map((port) => ({ url: `redis://127.0.0.1:${port}` })),
+      defaults: { socket: { reconnectStrategy: () => 100 } },
+      topologyRefreshOnReconnectionAttemptStrategy: 300,
+      ...(nodeAddressMap && { nodeAddressMap }),
+    });
+    client.on('error', () => {});
+    client.connect().catch(() => {});
+    return { client: client as unknown as RedisClient, queued: () => 0, end: () => client.destroy() };
+  },
+};
+
+function withMap(natMap: Addresses | undefined) {
+  return natMap ? { ...clusterOptions, natMap } : clusterOptions;
+}

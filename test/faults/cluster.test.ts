@@ -1,47 +1,13 @@
 import assert from 'node:assert/strict';
-import { Cluster } from 'ioredis';
-import { Cluster as Cluster5 } from 'ioredis5';
-import { Cluster as ValkeyCluster } from 'iovalkey';
-import { createCluster } from 'redis';
 import { createLimiter, type Clock, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { contractChecks } from 'headgate/testing';
-import type { RedisClient } from '../../src/stores/clients.js';
 import { describeChecks } from '../support/kit.js';
 import { freshPrefix } from '../support/stores.js';
+import { clusterKinds, type TestClient } from './clients.js';
 import { TestCluster } from './failover.js';
 import { MODES } from './load.js';
 import { check, play } from './play.js';
-
-interface ClusterClient {
-  readonly client: RedisClient;
-  end(): void;
-}
-
-const nodes = ({ ports }: TestCluster) => ports.map((port) => ({ host: '127.0.0.1', port }));
-
-const recommended = { clusterRetryStrategy: () => 100, slotsRefreshTimeout: 500 };
-
-function ioredis(client: Cluster | Cluster5 | ValkeyCluster): ClusterClient {
-  client.on('error', () => {});
-  return { client: client, end: () => client.disconnect() };
-}
-
-const clients: Record<string, (cluster: TestCluster) => Promise<ClusterClient>> = {
-  'ioredis 6': async (cluster) => ioredis(new Cluster(nodes(cluster), recommended)),
-  'ioredis 5': async (cluster) => ioredis(new Cluster5(nodes(cluster), recommended)),
-  iovalkey: async (cluster) => ioredis(new ValkeyCluster(nodes(cluster), recommended)),
-  async 'node-redis'(cluster) {
-    const client = createCluster({
-      rootNodes: nodes(cluster).map(({ host, port }) => ({ url: `redis://${host}:${port}` })),
-      defaults: { socket: { reconnectStrategy: () => 100 } },
-      topologyRefreshOnReconnectionAttemptStrategy: 300,
-    });
-    client.on('error', () => {});
-    await client.connect();
-    return { client: client as unknown as RedisClient, end: () => client.destroy() };
-  },
-};
 
 const severalPolicies: readonly Policy[] = [
   { name: 'burst', algorithm: 'token-bucket', limit: 5, window: '1m', burst: 2 },
@@ -55,10 +21,10 @@ describe('a cluster of six nodes', function () {
   before(async () => (cluster = await TestCluster.start('redis')));
   after(() => cluster.stop());
 
-  for (const [name, connect] of Object.entries(clients)) {
+  for (const [name, connect] of Object.entries(clusterKinds)) {
     it(`thousands of keys over cold script caches, several policies a key, by ${name}`, async () => {
       for (const admin of cluster.admins) await admin.script('FLUSH');
-      const { client, end } = await connect(cluster);
+      const { client, end } = connect(cluster.ports);
       const limiter = createLimiter({
         store: redisStore(client, { prefix: freshPrefix() }),
         policies: severalPolicies,
@@ -79,15 +45,15 @@ describe('a cluster of six nodes', function () {
     });
 
     describe(`by ${name}`, () => {
-      let made: ClusterClient;
-      before(async () => (made = await connect(cluster)));
+      let made: TestClient;
+      before(() => (made = connect(cluster.ports)));
       after(() => made.end());
       const createStore = (clock: Clock) => redisStore(made.client, { clock, prefix: freshPrefix() });
       describeChecks(`a cluster by ${name}`, contractChecks({ createStore }));
     });
 
     it(`a slot is moved while its keys are decided, by ${name}`, async () => {
-      const { client, end } = await connect(cluster);
+      const { client, end } = connect(cluster.ports);
       const limiter = createLimiter({
         store: redisStore(client, { prefix: freshPrefix() }),
         policies: severalPolicies,
@@ -131,9 +97,9 @@ describe('a cluster that loses a primary, under load', function () {
   after(() => cluster.stop());
 
   // Each loses another one: what has taken over stays.
-  for (const [i, name] of ['ioredis 6', 'ioredis 5', 'node-redis'].entries()) {
+  for (const [i, name] of (['ioredis 6', 'ioredis 5', 'node-redis'] as const).entries()) {
     it(`loses at most what was not replicated, by ${name}`, async () => {
-      const { client, end } = await clients[name]!(cluster);
+      const { client, end } = clusterKinds[name](cluster.ports);
       try {
         const stores = MODES.map(() => redisStore(client, { prefix: freshPrefix() }));
         const scene = {

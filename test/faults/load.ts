@@ -16,6 +16,8 @@ export interface Answer {
   /** When it was asked, by `performance.now()`, and how long the answer took. */
   readonly at: number;
   readonly ms: number;
+  /** How much of that this process was busy with something else, ms. */
+  readonly lag: number;
   readonly allowed: boolean;
   readonly degraded: boolean;
   /** Of an answer that was an error. */
@@ -30,6 +32,9 @@ export class Load {
   readonly #pending = new Set<Promise<void>>();
   #timer: NodeJS.Timeout | undefined;
   #asked = 0;
+  /** How long turns of the event loop took beyond their time, in sum, ms; and when the last one was looked at. */
+  #late = 0;
+  #looked = 0;
 
   constructor(mode: Mode, store: Store, onHealth?: () => void) {
     this.mode = mode;
@@ -47,7 +52,10 @@ export class Load {
   }
 
   start(): void {
+    this.#looked = performance.now();
     this.#timer = setInterval(() => {
+      this.#late = this.#lag();
+      this.#looked = performance.now();
       this.#ask('hot');
       this.#ask(`once-${this.#asked++}`);
     }, EVERY_MS);
@@ -68,10 +76,16 @@ export class Load {
     return this.answers.length > 20 && this.answers.slice(-10).every(({ degraded }) => !degraded);
   }
 
+  #lag(): number {
+    return this.#late + Math.max(0, performance.now() - this.#looked - EVERY_MS);
+  }
+
   #ask(key: string): void {
     const at = performance.now();
+    const lagBefore = this.#lag();
     const note = (allowed: boolean, degraded: boolean, code?: string): void => {
-      this.answers.push({ key, at, ms: performance.now() - at, allowed, degraded, code });
+      const lag = this.#lag() - lagBefore;
+      this.answers.push({ key, at, ms: performance.now() - at, lag, allowed, degraded, code });
     };
     const asked = this.limiter.consume(key).then(
       ({ allowed, degraded }) => note(allowed, degraded),

@@ -1,5 +1,5 @@
 /** What one fault did, to be read by people: HEADGATE_REPORT=1 prints the table at the end. */
-interface Line {
+export interface Line {
   readonly fault: string;
   readonly decisions: number;
   readonly degraded: number;
@@ -10,7 +10,8 @@ interface Line {
   readonly lateBy: number;
 }
 
-const lines: Line[] = [];
+/** All that was noted in this process. */
+export const lines: Line[] = [];
 
 export function noteFault(line: Line): void {
   lines.push({
@@ -21,6 +22,8 @@ export function noteFault(line: Line): void {
   });
 }
 
-after(() => {
-  if (process.env['HEADGATE_REPORT'] && lines.length > 0) console.table(lines);
-});
+// The soak prints its own.
+if (typeof after === 'function')
+  after(() => {
+    if (process.env['HEADGATE_REPORT'] && lines.length > 0) console.table(lines);
+  });

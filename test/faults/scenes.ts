@@ -7,6 +7,8 @@ import { freePort, startServer, type ServerKind, type TestServer } from '../supp
 import { Proxy } from './proxy.js';
 
 export interface Breakable {
+  /** Whether it is down from the start. */
+  readonly isDown?: true;
   /** Whether what was counted before is lost. */
   readonly forgets?: true;
   /** Whether callers may not notice. */
@@ -56,6 +58,7 @@ async function downAtStart(kind: ServerKind): Promise<Scene> {
   let server: TestServer | undefined;
   return {
     port,
+    isDown: true,
     break: async () => {},
     async mend() {
       server = await startServer(kind, { port });
@@ -72,6 +75,22 @@ async function refused(kind: ServerKind): Promise<Scene> {
     port: proxy.port,
     break: () => proxy.close(),
     mend: () => proxy.open(),
+    async end() {
+      await proxy.close();
+      await server.stop();
+    },
+  };
+}
+
+/** The server goes on, and nobody learns of it. */
+async function heldBack(kind: ServerKind): Promise<Scene> {
+  const server = await startServer(kind);
+  const proxy = new Proxy(server.port);
+  await proxy.open();
+  return {
+    port: proxy.port,
+    break: async () => proxy.hold(),
+    mend: async () => proxy.release(),
     async end() {
       await proxy.close();
       await server.stop();
@@ -178,6 +197,7 @@ export const scenes: Readonly<Record<string, MakeScene>> = {
   'down at the start, up later': downAtStart,
   'connections refused': refused,
   'killed, and restarted empty': killed,
+  'replies held back': heldBack,
   'stalled, and resumed': stalled,
   'connections cut in mid-reply': cutInMidReply,
   'scripts flushed again and again': scriptsFlushed,

@@ -14,6 +14,7 @@ import { expect } from 'chai';
 import { createLimiter, type Limiter, type Policy } from 'headgate';
 import { memory, TestClock } from '../support/stores.js';
 import { adapters, serveHttp2, type Scenario, type Serve, type Served, type TestOptions } from './apps.js';
+import { endings, get, sent } from './hostile.js';
 
 const HOUR = 3_600_000;
 
@@ -96,40 +97,6 @@ async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await holds())) await sleep(1);
 }
 
-const get = (path: string, ...fields: string[]) =>
-  [`GET ${path} HTTP/1.1`, 'Host: localhost', ...fields, '', ''].join('\r\n');
-const post = (...fields: string[]) =>
-  get('/?hang', 'Content-Type: text/plain', ...fields).replace('GET', 'POST');
-
-/** What a client sends on one connection, how many requests that is, and whether an answer arrives. */
-const sent: Readonly<Record<string, { text: string; n: number; begins?: boolean }>> = {
-  'a request without an answer': { text: get('/?hang'), n: 1 },
-  'a request whose answer has begun': { text: get('/?begin'), n: 1, begins: true },
-  'a request whose answer is long': { text: get('/?long'), n: 1, begins: true },
-  'pipelined requests without an answer': { text: get('/?hang').repeat(3), n: 3 },
-  'pipelined requests, answered behind one that is not': { text: get('/?hang') + get('/').repeat(2), n: 3 },
-  'a body that is not finished': { text: `${post('Content-Length: 100')}begun`, n: 1 },
-  'a chunked body that is not finished': {
-    text: `${post('Transfer-Encoding: chunked')}5\r\nbegun\r\n`,
-    n: 1,
-  },
-  'a pipelined body that is not finished': {
-    text: `${get('/?hang')}${post('Content-Length: 100')}begun`,
-    n: 2,
-  },
-  'a request that expects to continue': { text: post('Content-Length: 100', 'Expect: 100-continue'), n: 1 },
-  'pipelined requests before an upgrade': {
-    text: get('/?hang').repeat(2) + get('/', 'Connection: Upgrade', 'Upgrade: websocket'),
-    n: 2,
-  },
-};
-
-const endings: Readonly<Record<string, (socket: Socket) => unknown>> = {
-  closed: (socket) => socket.destroy(),
-  reset: (socket) => socket.resetAndDestroy(),
-  'half-closed': (socket) => socket.end(),
-};
-
 function http1(serve: Serve) {
   let site: Site;
   const sockets: Socket[] = [];
@@ -147,7 +114,7 @@ function http1(serve: Serve) {
     return socket;
   }
 
-  for (const [what, { text, n, begins }] of Object.entries(sent)) {
+  for (const [what, { text, n, begins }] of Object.entries(sent())) {
     for (const [how, end] of Object.entries(endings)) {
       // Who only ends its own half reads on, and gets the long answer.
       const whole = what.includes('long') && how === 'half-closed';

@@ -1,9 +1,16 @@
 import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Cluster, Redis } from 'ioredis';
 import { startServer, type ServerKind, type TestServer } from './servers.js';
 
 export interface TestCluster {
   readonly servers: readonly TestServer[];
+  /** Kills a server; `start` begins it anew, empty, with its place in the cluster. */
+  kill(i: number): Promise<void>;
+  /** Resolves when all agree again that the cluster is up. */
+  start(i: number): Promise<void>;
   /** A client of its own, ready. Whoever connects disconnects. */
   connect(): Promise<Cluster>;
   stop(): Promise<void>;
@@ -26,7 +33,9 @@ export async function startCluster(
     '2000',
     ...more,
   ];
-  const servers = await Promise.all(Array.from({ length: count }, () => startServer(kind, { args })));
+  // A node that is restarted finds its place in the cluster in its directory.
+  const dirs = Array.from({ length: count }, () => mkdtempSync(join(tmpdir(), 'headgate-cluster-')));
+  const servers = await Promise.all(dirs.map((dir) => startServer(kind, { args, dir })));
   const nodes = servers.map(({ port }) => new Redis(port));
   await Promise.all(
     nodes.map((node, i) => {
@@ -35,14 +44,26 @@ export async function startCluster(
     }),
   );
   for (const { port } of servers.slice(1)) await nodes[0]!.cluster('MEET', '127.0.0.1', port);
-  const up = async (node: Redis): Promise<boolean> => {
+  for (const node of nodes) node.disconnect();
+  const isUp = async (node: Redis): Promise<boolean> => {
     const info = String(await node.cluster('INFO'));
     return info.includes('cluster_state:ok') && info.includes(`cluster_known_nodes:${count}`);
   };
-  for (const node of nodes) while (!(await up(node))) await new Promise((resolve) => setTimeout(resolve, 20));
-  for (const node of nodes) node.disconnect();
+  const allUp = async (): Promise<void> => {
+    for (const { port } of servers) {
+      const node = new Redis(port);
+      while (!(await isUp(node))) await new Promise((resolve) => setTimeout(resolve, 20));
+      node.disconnect();
+    }
+  };
+  await allUp();
   return {
     servers,
+    kill: (i) => servers[i]!.kill('SIGKILL'),
+    async start(i) {
+      servers[i] = await startServer(kind, { args, dir: dirs[i]!, port: servers[i]!.port });
+      await allUp();
+    },
     async connect() {
       const client = new Cluster(servers.map(({ port }) => ({ host: '127.0.0.1', port })));
       await once(client, 'ready');
@@ -50,6 +71,7 @@ export async function startCluster(
     },
     async stop() {
       await Promise.all(servers.map((server) => server.stop()));
+      for (const dir of dirs) rmSync(dir, { recursive: true, force: true });
     },
   };
 }

@@ -1,0 +1,54 @@
+// What clients do that do not mean well, or whose network is bad.
+import type { Socket } from 'node:net';
+
+/** A request as text, with these fields. */
+export const get = (path: string, ...fields: string[]) =>
+  [`GET ${path} HTTP/1.1`, 'Host: localhost', ...fields, '', ''].join('\r\n');
+
+interface Sent {
+  readonly text: string;
+  /** How many requests that is. */
+  readonly n: number;
+  /** Whether an answer arrives. */
+  readonly begins?: boolean;
+}
+
+/**
+ * What a client sends on one connection. The server answers `/?hang` never, `/?begin` without an end, and `/?long` with more than
+ * sockets buffer.
+ *
+ * @param more fields of each request
+ */
+export function sent(...more: string[]): Readonly<Record<string, Sent>> {
+  const ask = (path: string, ...fields: string[]) => get(path, ...more, ...fields);
+  const post = (...fields: string[]) =>
+    ask('/?hang', 'Content-Type: text/plain', ...fields).replace('GET', 'POST');
+  return {
+    'a request without an answer': { text: ask('/?hang'), n: 1 },
+    'a request whose answer has begun': { text: ask('/?begin'), n: 1, begins: true },
+    'a request whose answer is long': { text: ask('/?long'), n: 1, begins: true },
+    'pipelined requests without an answer': { text: ask('/?hang').repeat(3), n: 3 },
+    'pipelined requests, answered behind one that is not': { text: ask('/?hang') + ask('/').repeat(2), n: 3 },
+    'a body that is not finished': { text: `${post('Content-Length: 100')}begun`, n: 1 },
+    'a chunked body that is not finished': {
+      text: `${post('Transfer-Encoding: chunked')}5\r\nbegun\r\n`,
+      n: 1,
+    },
+    'a pipelined body that is not finished': {
+      text: `${ask('/?hang')}${post('Content-Length: 100')}begun`,
+      n: 2,
+    },
+    'a request that expects to continue': { text: post('Content-Length: 100', 'Expect: 100-continue'), n: 1 },
+    'pipelined requests before an upgrade': {
+      text: ask('/?hang').repeat(2) + ask('/', 'Connection: Upgrade', 'Upgrade: websocket'),
+      n: 2,
+    },
+  };
+}
+
+/** How a client's connection can end. */
+export const endings: Readonly<Record<string, (socket: Socket) => unknown>> = {
+  closed: (socket) => socket.destroy(),
+  reset: (socket) => socket.resetAndDestroy(),
+  'half-closed': (socket) => socket.end(),
+};
