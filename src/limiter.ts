@@ -185,6 +185,11 @@ export class Limiter {
     return this.set.policies;
   }
 
+  /** @internal Its own policies, and those that it has compiled. */
+  get known(): readonly CompiledPolicy[] {
+    return this.#everything.policies;
+  }
+
   /**
    * Decides one request and charges its cost if every policy admits it.
    *
@@ -549,7 +554,18 @@ export function assembleLimiter(
   const waiting = checkWaiting(options);
   // Last: options that are refused claim nothing.
   const release = own ? () => {} : claimName(inner, options.name, set, tiers);
-  return new Limiter(set, store, shadow, waiting, options.onDecision, release);
+  const limiter = new Limiter(set, store, shadow, waiting, options.onDecision, () => {
+    release();
+    withdraw?.();
+  });
+  const withdraw = inner.announce?.({
+    name: set.name,
+    ban: set.ban,
+    shadow,
+    dynamic: tiers,
+    policies: () => limiter.known,
+  });
+  return limiter;
 }
 
 function checkWaiting({ maxWaiting, maxWaitingPerKey }: CommonOptions): [most: number, mostPerKey: number] {

@@ -1,14 +1,17 @@
 import { toMilliseconds, type Duration } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import { checkFunction, checkShape } from '../validate.js';
+import { BanBook } from './ban-book.js';
 import { Batcher, type Batch } from './batch.js';
 import { ScriptCalls } from './calls.js';
 import { commandsOf, type Commands, type Done, type RedisClient } from './clients.js';
 import { Denials } from './denials.js';
 import { KeyMaker } from './keys.js';
+import { Publisher } from './publisher.js';
 import { checkLease, Slices, type LeaseOptions } from './slices.js';
 import { assemble, type Script } from './scripts.js';
 import type {
+  Announcement,
   Change,
   ChangeReply,
   Clock,
@@ -38,6 +41,12 @@ export interface RedisStoreOptions {
   /** Decide on hot keys from slices of their quota that are taken in advance. Off by default. See docs/redis.md. */
   lease?: LeaseOptions;
   /**
+   * How often the store tells Redis which limiters it has, for `headgate limits` and the other commands: from `'1ms'` on, default
+   * `'30s'`, a `clock` switches it off. `false`: it writes nothing but what it decides by, and no index of bans either. See
+   * docs/redis.md.
+   */
+  publish?: Duration | false;
+  /**
    * For tests: decides by this clock instead of the server's. It must not be behind the server's clock, by which keys expire.
    */
   clock?: Clock;
@@ -66,17 +75,24 @@ class RedisStore implements Store {
   readonly #batcher: Batcher;
 
   readonly #denials: Denials | undefined;
+  readonly #publisher: Publisher | undefined;
+  readonly #book: BanBook | undefined;
 
   constructor(
     commands: Commands,
     clock: Clock | undefined,
     prefix: string,
     localDenials: number | undefined,
+    publish: number | undefined,
   ) {
     this.#commands = commands;
     this.#calls = new ScriptCalls(commands, clock);
     this.#prefix = prefix;
     this.#denials = localDenials === undefined ? undefined : new Denials(localDenials);
+    if (publish !== undefined) {
+      this.#publisher = new Publisher(commands, prefix, publish);
+      this.#book = new BanBook(commands, prefix);
+    }
     let { cluster } = commands;
     this.#batcher = new Batcher({
       get cluster() {
@@ -125,11 +141,12 @@ class RedisStore implements Store {
   #decode(batch: Batch, reply: unknown): readonly (Reply | Error)[] {
     const { set, queries, asked } = batch;
     const answers = decode(reply, queries.length, set.ban !== undefined, set.policies.length);
-    if (this.#denials) {
-      for (let i = 0; i < queries.length; i++) {
-        const answer = answers[i]!;
-        if (!(answer instanceof Error)) this.#denials.learn(queries[i]!, answer, asked);
-      }
+    if (!this.#denials && !set.ban) return answers;
+    for (let i = 0; i < queries.length; i++) {
+      const answer = answers[i]!;
+      if (answer instanceof Error) continue;
+      this.#denials?.learn(queries[i]!, answer, asked);
+      if (answer.ban !== 0) this.#book?.learn(queries[i]!, answer);
     }
     return answers;
   }
@@ -198,7 +215,16 @@ class RedisStore implements Store {
       const params = Object.values(set.ban!).map(String);
       const args = [DEADLINE, String(duration), ...params];
       await this.#run(assemble('set-ban', [], true), subject, [this.#plan(set).keys.ban(key)], args);
+      this.#book?.set(subject, duration);
     });
+  }
+
+  announce(limiter: Announcement): () => void {
+    return this.#publisher?.add(limiter) ?? (() => {});
+  }
+
+  close(): void {
+    this.#publisher?.close();
   }
 }
 
@@ -218,7 +244,7 @@ function pushCosts(args: string[], queries: readonly Query[], peek: boolean): vo
  */
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): Store {
   const commands = commandsOf(client);
-  checkShape('redisStore', options, ['prefix', 'localDenials', 'lease', 'clock']);
+  checkShape('redisStore', options, ['prefix', 'localDenials', 'lease', 'publish', 'clock']);
   const { prefix = 'hg' } = options as { prefix?: unknown };
   if (typeof prefix !== 'string' || !/^[\x21-\x7a\x7c\x7e]{1,64}$/.test(prefix)) {
     throw invalidOption(
@@ -231,6 +257,8 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   const { localDenials = clock ? false : '1s' } = options;
   const longest =
     localDenials === false ? undefined : toMilliseconds('redisStore.localDenials', localDenials);
-  const store = new RedisStore(commands, clock, prefix, longest);
+  const { publish = clock ? false : '30s' } = options;
+  const every = publish === false ? undefined : toMilliseconds('redisStore.publish', publish);
+  const store = new RedisStore(commands, clock, prefix, longest, every);
   return options.lease === undefined ? store : new Slices(store, checkLease(options.lease));
 }

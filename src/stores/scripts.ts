@@ -9,7 +9,8 @@ export interface Script {
   readonly sha: string;
 }
 
-export type ScriptName = 'evaluate' | 'evaluate-single' | 'adjust' | 'lease' | 'reset' | 'set-ban';
+export type ScriptName =
+  'evaluate' | 'evaluate-single' | 'adjust' | 'lease' | 'reset' | 'set-ban' | 'publish' | 'note-bans';
 
 const scripts = new Map<string, Script>();
 

@@ -3,6 +3,7 @@ import { toMilliseconds, type Duration } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import { checkInteger, checkShape } from '../validate.js';
 import type {
+  Announcement,
   Change,
   ChangeReply,
   LeaseChange,
@@ -204,6 +205,10 @@ export class Slices implements Store {
 
   whenReady(): Promise<void> | undefined {
     return this.#store.whenReady?.();
+  }
+
+  announce(limiter: Announcement): () => void {
+    return this.#store.announce?.(limiter) ?? (() => {});
   }
 
   /** Gives everything back. */

@@ -111,6 +111,18 @@ export interface LeaseChange extends Subject {
   readonly degraded: Reply['degraded'];
 }
 
+/** What a store may tell of a limiter to whoever operates it. */
+export interface Announcement {
+  /** Its scope. */
+  readonly name: string;
+  readonly ban: CompiledBan | undefined;
+  readonly shadow: boolean;
+  /** Its policies come with each request. */
+  readonly dynamic: boolean;
+  /** Those that it has now. */
+  policies(): readonly CompiledPolicy[];
+}
+
 /**
  * The contract between limiter and store. A store holds state and decides; each method is one atomic step. Policies of
  * one query are decided together: all charge, or none does. A store that fails throws or rejects; it never guesses, and a
@@ -134,6 +146,8 @@ export interface Store {
   ban(subject: Subject, duration: number): MaybePromise<void>;
   /** Resolves the next time that the store's client is connected: a store that was found down is then asked at once. */
   whenReady?(): Promise<void> | undefined;
+  /** Takes note of a limiter that uses it, to tell others of it. Returns what takes that back. */
+  announce?(limiter: Announcement): () => void;
   /** Frees what the store itself created (timers, not the user's client). */
   close?(): MaybePromise<void>;
 }

@@ -4,7 +4,7 @@ import { usageError } from '../errors.js';
 import { printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addLimitsOptions, readOneLimits, type LimitsOptions } from '../limits.js';
-import { policyText } from '../policy-text.js';
+import { policyText } from '../../policy-text.js';
 import { replayJson } from '../replay/json.js';
 import { addLogOptions, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
 import { Replay } from '../replay/replay.js';

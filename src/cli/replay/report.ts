@@ -6,7 +6,7 @@ import { dirname, resolve } from 'node:path';
 import { failure, usageError } from '../errors.js';
 import { duration, printable } from '../format.js';
 import type { Io } from '../io.js';
-import { policyText } from '../policy-text.js';
+import { policyText } from '../../policy-text.js';
 import { cellsOf, count, many, moment, share } from './format.js';
 import type { LogSummary } from './log-file.js';
 import { leftNote, logNotes } from './notes.js';
