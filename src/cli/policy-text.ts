@@ -26,9 +26,9 @@ interface Token {
  *
  * @throws CliError `USAGE`: what is wrong, where, and what to write instead
  */
-export function parsePolicies(texts: readonly string[]): Policy[] {
+export function parsePolicies(texts: readonly string[], what = '--policy'): Policy[] {
   const policies = texts.flatMap((text) => (/^\s*[[{]/.test(text) ? parseJson(text) : [parsePolicy(text)]));
-  compilePolicies('--policy', policies);
+  compilePolicies(what, policies);
   return policies;
 }
 

@@ -33,7 +33,7 @@ const commands: readonly { register(program: Command, io: Io): void }[] = [
  * @returns what to exit with; it never rejects
  */
 export async function run(args: readonly string[], streams: Streams): Promise<number> {
-  const io = createIo(streams, asksForJson(args));
+  const io = createIo(streams, args, asksForJson(args));
   const program = createProgram(io);
   try {
     await program.parseAsync(args, { from: 'user' });

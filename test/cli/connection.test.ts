@@ -282,6 +282,22 @@ for (const client of ['ioredis', 'iovalkey', 'redis']) {
       expect((await list(redis.replace('/3', ''))).stdout).to.match(/^0 banned/);
     });
 
+    it('an empty REDIS_URL is none, --redis goes before it; no connection stays', async () => {
+      const redis = at(guarded.port, `:${encodeURIComponent('p@ss:w/rd?')}@`);
+      const none = await headgate(['list'], { cwd, env: { REDIS_URL: '' } });
+      expect(none.code).to.equal(2);
+      expect(none.stderr).to.contain('--redis: which server?');
+      const env = { REDIS_URL: 'redis://no-such-host.invalid' };
+      expect((await headgate(['list', '--redis', redis], { cwd, env })).code).to.equal(0);
+      const admin = new Redis(guarded.port, { password: 'p@ss:w/rd?' });
+      // This one alone: also after a command that has failed.
+      await headgate(['peek', 'a', '--name', 'n', '--policy', '1/1s', '--redis', `${redis}/3`, '--cluster'], {
+        cwd,
+      });
+      while (((await admin.client('LIST')) as string).trim().split('\n').length > 1);
+      admin.disconnect();
+    });
+
     it('a wrong password, none, a user who may not, a database that is not there: 1, and what to do', async () => {
       const outcomes = {
         'wants a password': await list(at(guarded.port)),
