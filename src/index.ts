@@ -29,6 +29,7 @@ export type {
   TokenBucketPolicy,
 } from './policy.js';
 export type {
+  Announced,
   Announcement,
   Clock,
   Query,

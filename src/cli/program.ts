@@ -7,6 +7,7 @@ import * as peek from './commands/peek.js';
 import * as replay from './commands/replay.js';
 import * as reset from './commands/reset.js';
 import * as suggest from './commands/suggest.js';
+import * as top from './commands/top.js';
 import * as unban from './commands/unban.js';
 import { EXIT, reportOf } from './errors.js';
 import { printableJson, printableLines } from '../printable.js';
@@ -16,6 +17,7 @@ import { createIo, type Io, type Streams } from './io.js';
 /** In the order of the help. */
 const commands: readonly { register(program: Command, io: Io): void }[] = [
   limits,
+  top,
   list,
   peek,
   reset,

@@ -228,6 +228,10 @@ end
 return held, err
 end
 `,
+  count: `redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[3], '*', 'counts', ARGV[2])
+redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', now + ARGV[4]))
+return 1
+`,
   evaluate: `local policies, at = headgate_policies(2)
 local banning
 local strikes = 0

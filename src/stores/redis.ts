@@ -11,6 +11,7 @@ import { Publisher } from './publisher.js';
 import { checkLease, Slices, type LeaseOptions } from './slices.js';
 import { assemble, type Script } from './scripts.js';
 import type {
+  Announced,
   Announcement,
   Change,
   ChangeReply,
@@ -23,11 +24,14 @@ import type {
   Store,
   Subject,
 } from './store.js';
+import { checkTop, Traffic, type TopOptions } from './traffic.js';
 import { costArg, decode, decodeChange, policyArgs } from './wire.js';
 
 export type { RedisClient } from './clients.js';
 
 export type { LeaseOptions } from './slices.js';
+
+export type { TopOptions } from './traffic.js';
 
 export interface RedisStoreOptions {
   /** What all keys begin with: 1 to 64 printable ASCII characters without braces. Default `'hg'`. */
@@ -46,6 +50,8 @@ export interface RedisStoreOptions {
    * docs/redis.md.
    */
   publish?: Duration | false;
+  /** Count decisions by limiter, policy and key, and tell Redis once a second, for `headgate top`. Default `false`. */
+  top?: boolean | TopOptions;
   /**
    * For tests: decides by this clock instead of the server's. It must not be behind the server's clock, by which keys expire.
    */
@@ -66,6 +72,17 @@ interface Plan {
   readonly leases: boolean;
 }
 
+/** The options of a store, checked. */
+interface Settings {
+  readonly clock: Clock | undefined;
+  readonly prefix: string;
+  /** ms; undefined: off. */
+  readonly localDenials: number | undefined;
+  readonly publish: number | undefined;
+  /** Of so many decisions the key of one is counted; undefined: none are counted. */
+  readonly sample: number | undefined;
+}
+
 /** Keeps state in Redis or Valkey, decides in one EVALSHA. Use {@link redisStore}. */
 class RedisStore implements Store {
   readonly #commands: Commands;
@@ -77,14 +94,9 @@ class RedisStore implements Store {
   readonly #denials: Denials | undefined;
   readonly #publisher: Publisher | undefined;
   readonly #book: BanBook | undefined;
+  readonly #traffic: Traffic | undefined;
 
-  constructor(
-    commands: Commands,
-    clock: Clock | undefined,
-    prefix: string,
-    localDenials: number | undefined,
-    publish: number | undefined,
-  ) {
+  constructor(commands: Commands, { clock, prefix, localDenials, publish, sample }: Settings) {
     this.#commands = commands;
     this.#calls = new ScriptCalls(commands, clock);
     this.#prefix = prefix;
@@ -93,6 +105,7 @@ class RedisStore implements Store {
       this.#publisher = new Publisher(commands, prefix, publish);
       this.#book = new BanBook(commands, prefix);
     }
+    this.#traffic = sample === undefined ? undefined : new Traffic(commands, prefix, sample);
     let { cluster } = commands;
     this.#batcher = new Batcher({
       get cluster() {
@@ -219,12 +232,15 @@ class RedisStore implements Store {
     });
   }
 
-  announce(limiter: Announcement): () => void {
-    return this.#publisher?.add(limiter) ?? (() => {});
+  announce(limiter: Announcement): Announced {
+    const withdraw = this.#publisher?.add(limiter) ?? (() => {});
+    const traffic = this.#traffic;
+    return { withdraw, count: traffic && ((decision) => traffic.count(limiter.name, decision)) };
   }
 
   close(): void {
     this.#publisher?.close();
+    this.#traffic?.close();
   }
 }
 
@@ -244,7 +260,7 @@ function pushCosts(args: string[], queries: readonly Query[], peek: boolean): vo
  */
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): Store {
   const commands = commandsOf(client);
-  checkShape('redisStore', options, ['prefix', 'localDenials', 'lease', 'publish', 'clock']);
+  checkShape('redisStore', options, ['prefix', 'localDenials', 'lease', 'publish', 'top', 'clock']);
   const { prefix = 'hg' } = options as { prefix?: unknown };
   if (typeof prefix !== 'string' || !/^[\x21-\x7a\x7c\x7e]{1,64}$/.test(prefix)) {
     throw invalidOption(
@@ -259,6 +275,7 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
     localDenials === false ? undefined : toMilliseconds('redisStore.localDenials', localDenials);
   const { publish = clock ? false : '30s' } = options;
   const every = publish === false ? undefined : toMilliseconds('redisStore.publish', publish);
-  const store = new RedisStore(commands, clock, prefix, longest, every);
+  const settings = { clock, prefix, localDenials: longest, publish: every, sample: checkTop(options.top) };
+  const store = new RedisStore(commands, settings);
   return options.lease === undefined ? store : new Slices(store, checkLease(options.lease));
 }

@@ -10,7 +10,15 @@ export interface Script {
 }
 
 export type ScriptName =
-  'evaluate' | 'evaluate-single' | 'adjust' | 'lease' | 'reset' | 'set-ban' | 'publish' | 'note-bans';
+  | 'evaluate'
+  | 'evaluate-single'
+  | 'adjust'
+  | 'lease'
+  | 'reset'
+  | 'set-ban'
+  | 'publish'
+  | 'note-bans'
+  | 'count';
 
 const scripts = new Map<string, Script>();
 

@@ -3,6 +3,7 @@ import { toMilliseconds, type Duration } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import { checkInteger, checkShape } from '../validate.js';
 import type {
+  Announced,
   Announcement,
   Change,
   ChangeReply,
@@ -207,8 +208,8 @@ export class Slices implements Store {
     return this.#store.whenReady?.();
   }
 
-  announce(limiter: Announcement): () => void {
-    return this.#store.announce?.(limiter) ?? (() => {});
+  announce(limiter: Announcement): Announced | undefined {
+    return this.#store.announce?.(limiter);
   }
 
   /** Gives everything back. */

@@ -1,4 +1,5 @@
 import type { CompiledBan } from '../ban.js';
+import type { Decision } from '../decision.js';
 import type { CompiledPolicy } from '../policy.js';
 import type { Health } from './breaker.js';
 
@@ -123,6 +124,14 @@ export interface Announcement {
   policies(): readonly CompiledPolicy[];
 }
 
+/** What becomes of an announcement. */
+export interface Announced {
+  /** Takes it back. */
+  withdraw(): void;
+  /** Is told each decision of the limiter; absent if the store counts none. */
+  readonly count?: ((decision: Decision) => void) | undefined;
+}
+
 /**
  * The contract between limiter and store. A store holds state and decides; each method is one atomic step. Policies of
  * one query are decided together: all charge, or none does. A store that fails throws or rejects; it never guesses, and a
@@ -146,8 +155,8 @@ export interface Store {
   ban(subject: Subject, duration: number): MaybePromise<void>;
   /** Resolves the next time that the store's client is connected: a store that was found down is then asked at once. */
   whenReady?(): Promise<void> | undefined;
-  /** Takes note of a limiter that uses it, to tell others of it. Returns what takes that back. */
-  announce?(limiter: Announcement): () => void;
+  /** Takes note of a limiter that uses it, to tell others of it. */
+  announce?(limiter: Announcement): Announced | undefined;
   /** Frees what the store itself created (timers, not the user's client). */
   close?(): MaybePromise<void>;
 }

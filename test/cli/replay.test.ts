@@ -610,7 +610,7 @@ describe('headgate replay', () => {
       );
       expect(html)
         .to.match(/>200 \(93 %\)<.*?<span>28</s)
-        .and.match(/>503 \(7 %\)<.*?<span>2</s);
+        .and.match(/>503 \(6\.7 %\)<.*?<span>2</s);
       const clients = plots.find(({ id }) => id === 'clients')!;
       const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0);
       expect(clients.series.slice(0, 2).map(({ name, values }) => [name, sum(values)])).to.deep.equal([
