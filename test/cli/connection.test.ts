@@ -15,7 +15,7 @@ const POLICY = ['--policy', '10/1m'];
 
 describe('a command line that is wrong', () => {
   const cases: Record<string, { args: string[]; says: RegExp; files?: Record<string, string> }> = {
-    'no command': { args: [], says: /which command\? limits, list, peek, .*\nSee: headgate --help/ },
+    'no command': { args: [], says: /which command\? limits, top, list, peek, .*\nSee: headgate --help/ },
     'a command that is not known': { args: ['lst'], says: /unknown command 'lst'\n\(Did you mean list\?\)/ },
     'an option that is not known': {
       args: ['list', '--baned'],
