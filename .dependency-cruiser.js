@@ -1,5 +1,6 @@
 // Imports point one way: adapters -> http -> limiter -> stores -> algorithms.
-const adapters = '^src/(express|fastify|decorators|testing|index|http|opentelemetry|stores|compat/[^/]+)\\.ts$';
+const adapters =
+  '^src/(express|fastify|decorators|testing|index|http|opentelemetry|stores|compat/[^/]+)\\.ts$';
 /** What an adapter under compat/, or the kit for tests, consists of, besides its entry. */
 const parts = '^src/(compat/[^/]+|testing)/';
 /** The kit for tests, which a service does not load. */

@@ -7,7 +7,7 @@ import { getServers } from './servers.mjs';
 
 /** What cannot do without servers, or starts processes, or takes long. */
 const notUnit = `
-  cli/{administration,choosing-limits,connection,list,process,replay,state-keys}
+  cli/{administration,ban-book,bans,choosing-limits,connection,limits,list,process,replay,state-keys,top}
   compat/* compatibility/* docs demo examples faults/* features/{decorators-examples,observability} house http/turn identity
   memory mutants package redis/* release
 `;

@@ -31,6 +31,8 @@ export type {
   Traits,
 } from './algorithms/index.js';
 export type {
+  Announced,
+  Announcement,
   Clock,
   Query,
   Reply,

@@ -14,6 +14,7 @@ import { memoryStore } from './stores/memory.js';
 import { claimName } from './stores/names.js';
 import {
   isPromise,
+  type Announced,
   type MaybePromise,
   type PolicySet,
   type Query,
@@ -136,6 +137,8 @@ export class Limiter {
   readonly shadow: boolean;
   readonly #onDecision: ((decision: Decision) => void) | undefined;
   readonly #release: () => void;
+  #announced: Announced | undefined;
+  #count: Announced['count'];
   readonly #held: HoldQueue;
   readonly #waiting: WaitingRoom;
   /** What `wait` asks by: its denials are not the caller's doing, and don't ban. */
@@ -194,6 +197,14 @@ export class Limiter {
 
   get policies(): readonly CompiledPolicy[] {
     return this.set.policies;
+  }
+
+  /** @internal Tells the store of this limiter, for whoever operates it. */
+  announceTo(store: Store, dynamic: boolean): void {
+    const { name, ban } = this.set;
+    const policies = () => this.#everything.policies;
+    this.#announced = store.announce?.({ name, ban, shadow: this.shadow, dynamic, policies });
+    this.#count = this.#announced?.count;
   }
 
   /**
@@ -376,6 +387,7 @@ export class Limiter {
     if (this.#closed) return;
     this.#closed = true;
     this.#release();
+    this.#announced?.withdraw();
     this.#held.close();
     this.#waiting.close(this.#closedError());
     await Promise.allSettled(this.#pending);
@@ -463,7 +475,9 @@ export class Limiter {
     // By a name that is there: V8 is slow at looking up what is not.
     const known = reply.degraded === undefined ? undefined : OVERRIDES[reply.degraded];
     const override = known && reply.late ? { ...known, reason: 'process-late' as const } : known;
-    return this.#report(conclude(account, query, reply, this.shadow, override));
+    const decision = this.#report(conclude(account, query, reply, this.shadow, override));
+    if (this.#count && !query.peek) this.#count(decision);
+    return decision;
   }
 
   #report(decision: Decision): Decision {
@@ -560,7 +574,9 @@ export function assembleLimiter(
   const waiting = checkWaiting(options);
   // Last: options that are refused claim nothing.
   const release = own ? () => {} : claimName(inner, options.name, set, tiers);
-  return new Limiter(set, store, shadow, waiting, options.onDecision, release);
+  const limiter = new Limiter(set, store, shadow, waiting, options.onDecision, release);
+  limiter.announceTo(inner, tiers);
+  return limiter;
 }
 
 function checkWaiting({ maxWaiting, maxWaitingPerKey }: CommonOptions): [most: number, mostPerKey: number] {

@@ -130,7 +130,7 @@ describe('the demo’s page', () => {
       const { hostname, protocol } = new URL(request.url());
       if (hostname !== '127.0.0.1' && protocol !== 'data:') foreign.push(request.url());
     });
-    await page.goto(started[0]!.url);
+    await page.goto(`${started[0]!.url}/?still`);
     await page.locator('#concurrency').waitFor();
     // Windows that don't end while a test looks.
     await page.locator('#limit').fill('4');
@@ -213,6 +213,39 @@ describe('the demo’s page', () => {
       .to.contain('0.5')
       .and.to.contain('whole number');
   });
+
+  it('runs its show on load, until somebody does something', async () => {
+    await page.goto(started[0]!.url);
+    const run = page.locator('#run');
+    await admitted('fixed-window', 12);
+    expect(await run.getAttribute('aria-pressed')).to.equal('true');
+    await page.locator('#burst10').click();
+    expect(await run.getAttribute('aria-pressed')).to.equal('false');
+    await page.goto(started[0]!.url);
+    await admitted('fixed-window', 12);
+    await run.click();
+    expect(await run.getAttribute('aria-pressed')).to.equal('false');
+    await page.keyboard.press('r');
+    expect(await run.getAttribute('aria-pressed')).to.equal('true');
+  });
+
+  for (const width of [390, 320]) {
+    it(`fits ${width} px`, async () => {
+      await page.setViewportSize({ width, height: 800 });
+      await page.keyboard.press('b');
+      await admitted('fixed-window', 10);
+      expect(await page.evaluate<number>('document.documentElement.scrollWidth')).to.equal(width);
+      const cut = await page.evaluate<string[]>(`[...document.querySelectorAll('button, input, select, label, canvas, fieldset')]
+        .filter((each) => each.getBoundingClientRect().right > innerWidth + 0.5).map((each) => each.outerHTML.slice(0, 60))`);
+      expect(cut).to.deep.equal([]);
+      // What one sees is the rows, not the controls alone.
+      const { y } = (await page.locator('#fixed-window canvas').boundingBox())!;
+      await page.evaluate('scrollTo(0, 400)');
+      const controls = (await page.locator('#controls').boundingBox())!;
+      expect(y + controls.height).to.be.greaterThan(0);
+      expect(controls.y + controls.height).to.be.lessThan(400);
+    });
+  }
 
   it('draws', async () => {
     await page.keyboard.press('b');

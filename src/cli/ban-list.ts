@@ -12,6 +12,9 @@ export interface WantedBan {
   readonly key: string | Hash;
   /** ms */
   readonly duration: number;
+  /** As the line says. */
+  readonly by?: string | undefined;
+  readonly reason?: string | undefined;
 }
 
 export interface BanList {
@@ -83,7 +86,10 @@ function readJson(ban: Json, defaults: Defaults): WantedBan[] {
   if (ban.kind !== undefined && ban.kind !== 'banned') return [];
   const key = textOrHash(ban, 'key');
   if (key === undefined) throw usageError('it has no "key". Write a line of `bans export`, or a key alone.');
-  return [{ name: nameOf(ban, defaults), key, duration: durationOf(ban, defaults) }];
+  const text = (value: unknown): string | undefined =>
+    typeof value === 'string' ? value.slice(0, 500) : undefined;
+  const told = { by: text(ban.by), reason: text(ban.reason) };
+  return [{ name: nameOf(ban, defaults), key, duration: durationOf(ban, defaults), ...told }];
 }
 
 function nameOf(ban: Json, { name }: Defaults): string | Hash {

@@ -11,16 +11,20 @@ export const EXIT = {
   denied: 3,
   /** There is no server, or it does not answer in time. */
   unreachable: 4,
+  /** There is no limiter of this name, or none that does what was asked for. */
+  unknownScope: 5,
   /** By Ctrl-C; what was found until then was written. */
   interrupted: 130,
 } as const;
 
-export type CliErrorCode = 'USAGE' | 'FAILED' | 'UNREACHABLE' | 'INTERRUPTED';
+export type CliErrorCode = 'USAGE' | 'FAILED' | 'UNREACHABLE' | 'UNKNOWN_SCOPE' | 'NO_BAN' | 'INTERRUPTED';
 
 const EXIT_OF: Readonly<Record<CliErrorCode, number>> = {
   USAGE: EXIT.usage,
   FAILED: EXIT.failed,
   UNREACHABLE: EXIT.unreachable,
+  UNKNOWN_SCOPE: EXIT.unknownScope,
+  NO_BAN: EXIT.unknownScope,
   INTERRUPTED: EXIT.interrupted,
 };
 

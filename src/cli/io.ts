@@ -17,6 +17,8 @@ export interface Streams {
 
 /** The streams, and how to write to them. */
 export interface Io extends Streams {
+  /** What was typed after `headgate`. */
+  readonly args: readonly string[];
   /** `--json`: write JSON, for programs. */
   readonly json: boolean;
   /** Whether people watch the output as it comes. */
@@ -31,11 +33,12 @@ export interface Io extends Streams {
 
 export type Colors = ReturnType<typeof pc.createColors>;
 
-export function createIo(streams: Streams, json: boolean): Io {
+export function createIo(streams: Streams, args: readonly string[], json: boolean): Io {
   const { stdout, env } = streams;
   const isTTY = stdout.isTTY ?? false;
   return {
     ...streams,
+    args,
     json,
     isTTY,
     width: stdout.columns ?? 80,

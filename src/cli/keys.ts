@@ -3,6 +3,7 @@ import ipaddr from 'ipaddr.js';
 import { HeadgateError } from '../errors.js';
 import { clientKeys, DEFAULT_SUBNET } from '../http/client-key.js';
 import { parseEntry, type Network } from '../http/lists.js';
+import { bookEntry } from '../stores/ban-book.js';
 import { usageError } from './errors.js';
 import { printable } from './format.js';
 
@@ -71,6 +72,14 @@ export function show({ given, keys }: Subject): string {
   const [key] = keys;
   if (keys.length > 1) return `${many(keys)} of ${printable(given)}`;
   return key === given ? printable(given) : `${printable(key!)} (the key of ${printable(given)})`;
+}
+
+/** For the log of bans: a network is one thing there. */
+export function loggedOf(
+  name: string,
+  { given, keys }: Subject,
+): { readonly who: string; readonly keys: number } {
+  return { who: bookEntry(name, keys.length === 1 ? keys[0]! : given), keys: keys.length };
 }
 
 /** For programs. */

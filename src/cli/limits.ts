@@ -48,6 +48,13 @@ export function nameOf({ name }: LimitsOptions): string {
   return name;
 }
 
+/** How much is told at most: --limit, 0 is all. @throws CliError `USAGE` */
+export function limitOf(text: string | undefined, io: Io, enough: number): number {
+  if (text === undefined) return io.json ? Infinity : enough;
+  if (!/^\d{1,9}$/.test(text)) throw usageError('--limit: write a whole number; 0 lists all.');
+  return Number(text) || Infinity;
+}
+
 /** The limits that are given, by the limiter's name. @throws CliError `USAGE` */
 export function readLimits(options: LimitsOptions, io: Io): ReadonlyMap<string, Limits> {
   const { policy, policies: file } = options;

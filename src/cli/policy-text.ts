@@ -29,9 +29,9 @@ interface Token {
  *
  * @throws CliError `USAGE`: what is wrong, where, and what to write instead
  */
-export function parsePolicies(texts: readonly string[]): Policy[] {
+export function parsePolicies(texts: readonly string[], what = '--policy'): Policy[] {
   const policies = texts.flatMap((text) => (/^\s*[[{]/.test(text) ? parseJson(text) : [parsePolicy(text)]));
-  compilePolicies('--policy', policies);
+  compilePolicies(what, policies);
   return policies;
 }
 
@@ -165,23 +165,4 @@ function problem(text: string, token: Token, what: string): CliError {
 
 function example(): string {
   return "'100/1m', 'burst=token-bucket 20/1s burst 40'.";
-}
-
-/** A policy as it is written on a command line: what {@link parsePolicies} reads. */
-export function policyText(policy: Policy): string {
-  const { name, algorithm, limit, shadow } = policy;
-  const span = 'lease' in policy ? policy.lease : policy.window;
-  const time = typeof span === 'number' ? `${span}ms` : span;
-  const words = [
-    ...(algorithm === undefined || algorithm === 'sliding-window' ? [] : [algorithm]),
-    `${limit}/${time.replace(/\s+/g, '')}`,
-    ...('burst' in policy && policy.burst !== undefined ? [`burst ${policy.burst}`] : []),
-    ...('segments' in policy && policy.segments !== undefined ? [`segments ${policy.segments}`] : []),
-    ...('maxDelay' in policy && policy.maxDelay !== undefined
-      ? [`max-delay ${typeof policy.maxDelay === 'number' ? `${policy.maxDelay}ms` : policy.maxDelay}`]
-      : []),
-    ...('count' in policy && policy.count === 'attempts' ? ['attempts'] : []),
-    ...(shadow ? ['shadow'] : []),
-  ];
-  return `${name === undefined ? '' : `${name}=`}${words.join(' ')}`;
 }

@@ -1,19 +1,23 @@
-import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import * as ban from './commands/ban.js';
 import * as bans from './commands/bans.js';
+import * as limits from './commands/limits.js';
 import * as list from './commands/list.js';
 import * as peek from './commands/peek.js';
 import * as replay from './commands/replay.js';
 import * as reset from './commands/reset.js';
 import * as suggest from './commands/suggest.js';
+import * as top from './commands/top.js';
 import * as unban from './commands/unban.js';
 import { EXIT, reportOf } from './errors.js';
 import { printableJson, printableLines } from '../printable.js';
+import { VERSION } from '../version.js';
 import { createIo, type Io, type Streams } from './io.js';
 
 /** In the order of the help. */
 const commands: readonly { register(program: Command, io: Io): void }[] = [
+  limits,
+  top,
   list,
   peek,
   reset,
@@ -31,7 +35,7 @@ const commands: readonly { register(program: Command, io: Io): void }[] = [
  * @returns what to exit with; it never rejects
  */
 export async function run(args: readonly string[], streams: Streams): Promise<number> {
-  const io = createIo(streams, asksForJson(args));
+  const io = createIo(streams, args, asksForJson(args));
   const program = createProgram(io);
   try {
     await program.parseAsync(args, { from: 'user' });
@@ -67,7 +71,7 @@ function createProgram(io: Io): Command {
     .description(
       'Looks at, and changes, the state that limiters keep in Redis or Valkey; finds limits in access logs.',
     )
-    .version(version(), '-V, --version', 'print the version')
+    .version(VERSION, '-V, --version', 'print the version')
     .option('--json', 'write JSON, errors too')
     .helpOption('-h, --help', 'print this help')
     .helpCommand('help [command]', 'print the help of a command')
@@ -80,12 +84,6 @@ function createProgram(io: Io): Command {
     .exitOverride();
   for (const { register } of commands) register(program, io);
   return program;
-}
-
-/** It stands at the same place as seen from the source and from the bundle. */
-function version(): string {
-  const manifest = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-  return (JSON.parse(manifest) as { version: string }).version;
 }
 
 /** Help and version end a run like an error does. */

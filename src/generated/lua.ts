@@ -792,6 +792,14 @@ try('ZSCORE', key, 'x')
 return reply
 `,
   },
+  count: {
+    first: common_1,
+    pages: {},
+    last: `redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[3], '*', 'counts', ARGV[2])
+redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', now + ARGV[4]))
+return 1
+`,
+  },
   'evaluate-single': {
     first: common_1 + common_3,
     pages: {
@@ -1024,6 +1032,62 @@ if not still then return redis.error_reply(err) end
 held = math.min(held, still)
 end
 return held
+`,
+  },
+  'note-bans': {
+    first: common_1,
+    pages: {},
+    last: `local over = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 1000)
+if #over > 0 then
+redis.call('ZREM', KEYS[1], unpack(over))
+redis.call('HDEL', KEYS[2], unpack(over))
+end
+local most = tonumber(ARGV[2])
+local room = most - redis.call('ZCOUNT', KEYS[1], '-inf', '+inf')
+local left_out, last, logged = 0, 0, false
+for at = 5, #ARGV, 4 do
+local who, length, note, entry = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3]
+local known = redis.call('ZSCORE', KEYS[1], who)
+if length == 0 then
+redis.call('ZREM', KEYS[1], who)
+redis.call('HDEL', KEYS[2], who)
+elseif known or room > 0 then
+if not known then room = room - 1 end
+redis.call('ZADD', KEYS[1], string.format('%.0f', now + length), who)
+if note == '-' then redis.call('HDEL', KEYS[2], who) elseif note ~= '' then redis.call('HSET', KEYS[2], who, note) end
+last = math.max(last, now + length)
+else
+left_out = left_out + 1
+end
+if entry ~= '' then
+redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[3], '*', 'entry', entry)
+logged = true
+end
+end
+for i = 1, 2 do
+local stop = math.max(last, redis.call('PEXPIRETIME', KEYS[i]))
+if stop > 0 then redis.call('PEXPIREAT', KEYS[i], string.format('%.0f', stop)) end
+end
+if logged then redis.call('PEXPIREAT', KEYS[3], string.format('%.0f', now + ARGV[4])) end
+return left_out
+`,
+  },
+  publish: {
+    first: common_1,
+    pages: {},
+    last: `redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+if ARGV[3] == '' then
+redis.call('ZREM', KEYS[1], ARGV[2])
+redis.call('DEL', KEYS[2])
+return 1
+end
+local others = redis.call('ZCOUNT', KEYS[1], '-inf', '+inf')
+if others >= tonumber(ARGV[5]) and not redis.call('ZSCORE', KEYS[1], ARGV[2]) then return 0 end
+local stop = now + ARGV[4]
+redis.call('SET', KEYS[2], ARGV[3], 'PXAT', string.format('%.0f', stop))
+redis.call('ZADD', KEYS[1], string.format('%.0f', stop), ARGV[2])
+redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', math.max(stop, redis.call('PEXPIRETIME', KEYS[1]))))
+return 1
 `,
   },
   reset: {

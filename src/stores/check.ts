@@ -113,12 +113,15 @@ function evictionFound(info: string): Finding {
   return { level: 'warning', code: 'eviction', message };
 }
 
+/** The scripts without which limits hold. */
+const ASIDE = ['check', 'count', 'note-bans', 'publish'];
+
 /** Which algorithms' pages call a command; `decisions` stands for every other part of a script. */
 function usersOf(command: string): Set<string> {
   const call = `redis.call('${command}'`;
   const users = new Set<string>();
   for (const [script, { first, pages, last }] of Object.entries<Parts>(lua)) {
-    if (script === 'check') continue;
+    if (ASIDE.includes(script)) continue;
     if ((first + (pages.ban ?? '') + last).includes(call)) users.add('decisions');
     for (const [page, text] of Object.entries(pages))
       if (page !== 'ban' && text.includes(call)) users.add(page);

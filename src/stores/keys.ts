@@ -126,6 +126,11 @@ export function parseStateKey(prefix: string, redisKey: string): StateKey | unde
   return ours ? state : undefined;
 }
 
+/** Reads back what stands between the braces of a Redis key; undefined for what is none of ours. */
+export function parseWho(who: string): Omit<StateKey, 'head' | 'id'> | undefined {
+  return parseStateKey('x', `x:{${who}}${BAN_TAG}`);
+}
+
 function readBack(escaped: string): string | Hash {
   if (escaped.startsWith('%#')) return { hash: escaped.slice(2) };
   return escaped.replace(/%([0-9a-f]{2})/g, (_, code: string) => String.fromCharCode(parseInt(code, 16)));

@@ -1,15 +1,19 @@
 import { toMilliseconds, type Duration } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import { checkFunction, checkShape } from '../validate.js';
+import { BanBook } from './ban-book.js';
 import { Batcher, type Batch } from './batch.js';
 import { ScriptCalls } from './calls.js';
 import { checkServers, type Finding } from './check.js';
 import { commandsOf, type Commands, type Done, type RedisClient } from './clients.js';
 import { Denials } from './denials.js';
 import { KeyMaker } from './keys.js';
+import { Publisher } from './publisher.js';
 import { checkLease, Slices, type LeaseOptions } from './slices.js';
 import { assemble, type Script } from './scripts.js';
 import type {
+  Announced,
+  Announcement,
   Change,
   ChangeReply,
   Clock,
@@ -21,6 +25,7 @@ import type {
   Store,
   Subject,
 } from './store.js';
+import { checkTop, Traffic, type TopOptions } from './traffic.js';
 import { costArg, decode, decodeChange, policyArgs } from './wire.js';
 
 export type { RedisClient } from './clients.js';
@@ -38,6 +43,8 @@ export interface CheckableStore extends Store {
   check(): Promise<readonly Finding[]>;
 }
 
+export type { TopOptions } from './traffic.js';
+
 export interface RedisStoreOptions {
   /** What all keys begin with: 1 to 64 printable ASCII characters without braces. Default `'hg'`. */
   prefix?: string;
@@ -49,6 +56,14 @@ export interface RedisStoreOptions {
   localDenials?: Duration | false;
   /** Decide on hot keys from slices of their quota that are taken in advance. Off by default. See docs/redis.md. */
   lease?: LeaseOptions;
+  /**
+   * How often the store tells Redis which limiters it has, for `headgate limits` and the other commands: from `'1ms'` on, default
+   * `'30s'`, a `clock` switches it off. `false`: it writes nothing but what it decides by, and no index of bans either. See
+   * docs/redis.md.
+   */
+  publish?: Duration | false;
+  /** Count decisions by limiter, policy and key, and tell Redis once a second, for `headgate top`. Default `false`. */
+  top?: boolean | TopOptions;
   /**
    * For tests: decides by this clock instead of the server's. It must not be behind the server's clock, by which keys expire.
    */
@@ -72,6 +87,17 @@ interface Plan {
   readonly leases: boolean;
 }
 
+/** The options of a store, checked. */
+interface Settings {
+  readonly clock: Clock | undefined;
+  readonly prefix: string;
+  /** ms; undefined: off. */
+  readonly localDenials: number | undefined;
+  readonly publish: number | undefined;
+  /** Of so many decisions the key of one is counted; undefined: none are counted. */
+  readonly sample: number | undefined;
+}
+
 /** Keeps state in Redis or Valkey, decides in one EVALSHA. Use {@link redisStore}. */
 class RedisStore implements Store {
   readonly #commands: Commands;
@@ -83,17 +109,20 @@ class RedisStore implements Store {
   readonly #batcher: Batcher;
 
   readonly #denials: Denials | undefined;
+  readonly #publisher: Publisher | undefined;
+  readonly #book: BanBook | undefined;
+  readonly #traffic: Traffic | undefined;
 
-  constructor(
-    commands: Commands,
-    clock: Clock | undefined,
-    prefix: string,
-    localDenials: number | undefined,
-  ) {
+  constructor(commands: Commands, { clock, prefix, localDenials, publish, sample }: Settings) {
     this.#commands = commands;
     this.#clock = clock;
     this.#prefix = prefix;
     this.#denials = localDenials === undefined ? undefined : new Denials(localDenials);
+    if (publish !== undefined) {
+      this.#publisher = new Publisher(commands, prefix, publish);
+      this.#book = new BanBook(commands, prefix);
+    }
+    this.#traffic = sample === undefined ? undefined : new Traffic(commands, prefix, sample);
     let { cluster } = commands;
     this.#batcher = new Batcher({
       get cluster() {
@@ -166,11 +195,12 @@ class RedisStore implements Store {
   #decode(batch: Batch, reply: unknown): readonly (Reply | Error)[] {
     const { set, queries, asked } = batch;
     const answers = decode(reply, queries.length, set.ban !== undefined, set.policies.length);
-    if (this.#denials) {
-      for (let i = 0; i < queries.length; i++) {
-        const answer = answers[i]!;
-        if (!(answer instanceof Error)) this.#denials.learn(queries[i]!, answer, asked);
-      }
+    if (!this.#denials && !set.ban) return answers;
+    for (let i = 0; i < queries.length; i++) {
+      const answer = answers[i]!;
+      if (answer instanceof Error) continue;
+      this.#denials?.learn(queries[i]!, answer, asked);
+      if (answer.ban !== 0) this.#book?.learn(queries[i]!, answer);
     }
     return answers;
   }
@@ -240,7 +270,19 @@ class RedisStore implements Store {
       const params = Object.values(set.ban!).map(String);
       const args = [DEADLINE, String(duration), ...params];
       await this.#run(assemble('set-ban', [], true), subject, [this.#plan(set).keys.ban(key)], args);
+      this.#book?.set(subject, duration);
     });
+  }
+
+  announce(limiter: Announcement): Announced {
+    const withdraw = this.#publisher?.add(limiter) ?? (() => {});
+    const traffic = this.#traffic;
+    return { withdraw, count: traffic && ((decision) => traffic.count(limiter.name, decision)) };
+  }
+
+  close(): void {
+    this.#publisher?.close();
+    this.#traffic?.close();
   }
 }
 
@@ -260,7 +302,7 @@ function pushCosts(args: string[], queries: readonly Query[], peek: boolean): vo
  */
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): CheckableStore {
   const commands = commandsOf(client);
-  checkShape('redisStore', options, ['prefix', 'localDenials', 'lease', 'clock']);
+  checkShape('redisStore', options, ['prefix', 'localDenials', 'lease', 'publish', 'top', 'clock']);
   const { prefix = 'hg' } = options as { prefix?: unknown };
   if (typeof prefix !== 'string' || !/^[\x21-\x7a\x7c\x7e]{1,64}$/.test(prefix)) {
     throw invalidOption(
@@ -273,7 +315,10 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   const { localDenials = clock ? false : '1s' } = options;
   const longest =
     localDenials === false ? undefined : toMilliseconds('redisStore.localDenials', localDenials);
-  const store = new RedisStore(commands, clock, prefix, longest);
+  const { publish = clock ? false : '30s' } = options;
+  const every = publish === false ? undefined : toMilliseconds('redisStore.publish', publish);
+  const settings = { clock, prefix, localDenials: longest, publish: every, sample: checkTop(options.top) };
+  const store = new RedisStore(commands, settings);
   const layered = options.lease === undefined ? store : new Slices(store, checkLease(options.lease));
   return Object.assign(layered, { check: () => checkServers(commands, prefix) });
 }

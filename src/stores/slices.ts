@@ -4,6 +4,8 @@ import { invalidOption } from '../errors.js';
 import type { CompiledPolicy } from '../policy.js';
 import { checkInteger, checkShape } from '../validate.js';
 import type {
+  Announced,
+  Announcement,
   Change,
   ChangeReply,
   LeaseChange,
@@ -213,6 +215,10 @@ export class Slices implements Store {
 
   whenReady(): Promise<void> | undefined {
     return this.#store.whenReady?.();
+  }
+
+  announce(limiter: Announcement): Announced | undefined {
+    return this.#store.announce?.(limiter);
   }
 
   /** Gives everything back. */

@@ -1,4 +1,5 @@
 import type { CompiledBan } from '../ban.js';
+import type { Decision } from '../decision.js';
 import type { CompiledPolicy } from '../policy.js';
 import type { Health } from './breaker.js';
 import type { Verdicts } from './verdicts.js';
@@ -105,6 +106,26 @@ export interface LeaseChange extends Subject {
   readonly degraded: Reply['degraded'];
 }
 
+/** What a store may tell of a limiter to whoever operates it. */
+export interface Announcement {
+  /** Its scope. */
+  readonly name: string;
+  readonly ban: CompiledBan | undefined;
+  readonly shadow: boolean;
+  /** Its policies come with each request. */
+  readonly dynamic: boolean;
+  /** Those that it has now. */
+  policies(): readonly CompiledPolicy[];
+}
+
+/** What becomes of an announcement. */
+export interface Announced {
+  /** Takes it back. */
+  withdraw(): void;
+  /** Is told each decision of the limiter; absent if the store counts none. */
+  readonly count?: ((decision: Decision) => void) | undefined;
+}
+
 /**
  * The contract between limiter and store. A store holds state and decides; each method is one atomic step. Policies of
  * one query are decided together: all charge, or none does. A store that fails throws or rejects; it never guesses, and a
@@ -138,6 +159,8 @@ export interface Store {
    * this method ends each call at the latest when its connection ends, and is not asked anew as long as a call is on its way.
    */
   whenReady?(): Promise<void> | undefined;
+  /** Takes note of a limiter that uses it, to tell others of it. */
+  announce?(limiter: Announcement): Announced | undefined;
   /** Frees what the store itself created (timers, not the user's client). */
   close?(): MaybePromise<void>;
 }

@@ -107,7 +107,9 @@ export async function play(store: Store, clock: TestClock, { tiers, ban, steps }
         const past = charged[action.of % charged.length];
         if (!past) break;
         const { query, reply } = past;
-        const marks = query.set.policies.map((_, j) => reply.now + (reply.ban > 0 ? 0 : resetOf(reply.verdicts, j)));
+        const marks = query.set.policies.map(
+          (_, j) => reply.now + (reply.ban > 0 ? 0 : resetOf(reply.verdicts, j)),
+        );
         const adjusted = await store.adjust({
           set: query.set,
           key: query.key,

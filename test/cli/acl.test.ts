@@ -19,9 +19,11 @@ const permissions = (page: string, user: string): string[] =>
 
 const ofLimiters = permissions('docs/failure.md', 'headgate');
 const ofReaders = permissions('docs/cli.md', 'headgate-reader');
-const more = /two commands more, [^`]*`([^`]+)`/
-  .exec(readFileSync(join(root, 'docs/cli.md'), 'utf8'))![1]!
-  .split(' ');
+const listed = (pattern: RegExp): string[] =>
+  pattern.exec(readFileSync(join(root, 'docs/cli.md'), 'utf8'))![1]!.split(' ');
+const more = listed(/and two more, `([^`]+)`/);
+/** Without them everything works but what is told to operators. */
+const ofOperators = listed(/needs five others, `([^`]+)`/);
 
 const POLICIES = [
   ...['fixed=fixed-window 5/1m', 'sliding=5/1m', 'log=sliding-log 5/1m', 'bucket=token-bucket 5/1m'],
@@ -38,7 +40,7 @@ const LOOKS = [
 const CHANGES = [
   ['reset', 'a', '--name', 'n'],
   ['reset', 'b', ...AS_TEXT],
-  ['ban', 'c', '1h', '--name', 'n'],
+  ['ban', 'c', '1h', '--name', 'n', '--force'],
   ['unban', 'banned', '--name', 'n'],
 ];
 
@@ -86,7 +88,9 @@ describe('the permissions that docs/cli.md lists', () => {
       }
 
       it('are enough for all commands', async () => {
-        expect(await failures([...LOOKS, ...CHANGES], [...ofLimiters, ...more])).to.deep.equal([]);
+        expect(
+          await failures([...LOOKS, ...CHANGES], [...ofLimiters, ...more, ...ofOperators]),
+        ).to.deep.equal([]);
       });
 
       it('are enough for who only looks, and change nothing', async () => {
@@ -102,7 +106,7 @@ describe('the permissions that docs/cli.md lists', () => {
       }
 
       it('for who only looks, each is needed', async () => {
-        for (const one of ofReaders) {
+        for (const one of ofReaders.filter((each) => !ofOperators.includes(each))) {
           const others = ofReaders.filter((each) => each !== one);
           expect(await failures(LOOKS, others), one).to.not.deep.equal([]);
         }

@@ -7,7 +7,7 @@ import type { Limiter, Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { servers } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../support/stores.js';
-import { headgate, json } from './cli.js';
+import { headgate, json, TELLING, told } from './cli.js';
 
 const POLICIES: readonly Policy[] = [
   { name: 'burst', algorithm: 'token-bucket', limit: 2, window: '1h', burst: 3 },
@@ -36,13 +36,14 @@ for (const kind of ['redis', 'valkey'] as const) {
     /** Of the same store, with the limits of the first and another name. */
     let other: Limiter;
 
-    beforeEach(() => {
+    beforeEach(async () => {
       const prefix = freshPrefix();
       where = ['--redis', servers[kind].url, '--prefix', prefix, '--name', 'the api'];
-      const store = redisStore(client, { prefix, localDenials: false });
+      const store = redisStore(client, { prefix, ...TELLING });
       const options = { ban: { after: 2, for: '1h' }, policies: POLICIES };
       limiter = limiterOn(store, { ...options, name: 'the api' });
       other = limiterOn(store, { ...options, name: 'other' });
+      await told(where.slice(0, 4), 'the api', 'other');
     });
 
     afterEach(() => Promise.all([limiter.close(), other.close()]));
@@ -121,7 +122,12 @@ for (const kind of ['redis', 'valkey'] as const) {
     it('peek writes nothing', async () => {
       await limiter.consume('a');
       const dump = async () =>
-        Promise.all((await client.keys(`${where[3]}:*`)).sort().map((key) => client.dump(key)));
+        Promise.all(
+          (await client.keys(`${where[3]}:*`))
+            .filter((key) => !key.includes('{limiters}'))
+            .sort()
+            .map((key) => client.dump(key)),
+        );
       const before = await dump();
       await peek('a');
       await peek('nobody');
@@ -137,7 +143,7 @@ for (const kind of ['redis', 'valkey'] as const) {
     });
 
     it('a ban by hand cuts nothing short of what the limiter remembers', async () => {
-      const strict = limiterOn(redisStore(client, { prefix: where[3]!, localDenials: false }), {
+      const strict = limiterOn(redisStore(client, { prefix: where[3]!, ...TELLING }), {
         name: 'strict',
         policies: POLICIES,
         ban: { after: 1, within: '30d', for: '1h', factor: 3, max: '60d' },
@@ -145,6 +151,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       await strict.consume('a', { cost: 4 });
       expect((await strict.peek('a')).retryAfterMs).to.be.within(3_500_000, 3_600_000);
       const strictly = where.with(-1, 'strict');
+      await told(where.slice(0, 4), 'strict');
       await json('ban', 'a', '1', ...strictly);
       while ((await strict.peek('a')).reason === 'banned');
       // The next ban by denials grows from the one before, which was not made by hand.
@@ -249,6 +256,8 @@ for (const kind of ['redis', 'valkey'] as const) {
           network: '10.7.3.9/24',
           keys: 256,
           bannedForMs: 3_600_000,
+          by: null,
+          reason: null,
         });
         for (const [key, reason] of [
           ['10.7.3.0', 'banned'],
@@ -302,7 +311,9 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(await peek('a')).to.include({ stored: true });
       expect((await headgate(['peek', 'a', ...where, ...AS_TEXT])).stdout).to.not.contain('Nothing');
       const mistyped = where.with(-1, 'the-api');
-      expect(await json('peek', 'a', ...mistyped, ...AS_TEXT)).to.include({ allowed: true, stored: false });
+      const unknown = await headgate(['peek', 'a', ...mistyped, ...AS_TEXT, '--json']);
+      expect(unknown.code).to.equal(5);
+      expect(JSON.parse(unknown.stdout)).to.include({ allowed: true, stored: false });
       await limiter.ban('b', '1h');
       expect(await peek('b')).to.include({ stored: true });
     });

@@ -8,7 +8,7 @@ import type { Limiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { servers } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../support/stores.js';
-import { headgate } from './cli.js';
+import { headgate, TELLING, told } from './cli.js';
 
 const HOUR = 3_600_000;
 const KEYS = ['a', '', ' b ', '{c}:*', '日本', '-d', '#e', '2001:db8::/56', 'k'.repeat(10_000)];
@@ -21,7 +21,7 @@ for (const kind of ['redis', 'valkey'] as const) {
     let limiters: Limiter[];
 
     const on = (name: string): Limiter =>
-      limiterOn(redisStore(client, { prefix, localDenials: false }), {
+      limiterOn(redisStore(client, { prefix, ...TELLING }), {
         name,
         limit: 9,
         window: '1h',
@@ -38,10 +38,16 @@ for (const kind of ['redis', 'valkey'] as const) {
     };
     const isBanned = async (limiter: Limiter, key: string) => (await limiter.peek(key)).reason === 'banned';
 
-    beforeEach(() => {
+    const stateKeys = async () => {
+      const keys = await client.keys(`${prefix}:*`);
+      return keys.filter((key) => !key.includes('{limiters}'));
+    };
+    const start = async () => {
       prefix = freshPrefix();
       limiters = NAMES.map(on);
-    });
+      await told(['--redis', servers[kind].url, '--prefix', prefix], ...NAMES);
+    };
+    beforeEach(start);
     afterEach(() => Promise.all(limiters.map((limiter) => limiter.close())));
 
     it('what is exported can be imported elsewhere: all scopes, any key, until the same time', async () => {
@@ -56,10 +62,9 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect((await bans(['export', '--name', 'api'])).stdout.trim().split('\n')).to.have.length(KEYS.length);
 
       await Promise.all(limiters.map((limiter) => limiter.close()));
-      prefix = freshPrefix();
-      limiters = NAMES.map(on);
+      await start();
       expect(await imported(stdout, '--dry-run')).to.include({ dryRun: true, banned: count });
-      expect(await client.keys(`${prefix}:*`)).to.deep.equal([]);
+      expect(await stateKeys()).to.deep.equal([]);
       expect(await imported(stdout)).to.deep.equal({
         dryRun: false,
         banned: count,
@@ -81,7 +86,15 @@ for (const kind of ['redis', 'valkey'] as const) {
       const [api] = limiters as [Limiter];
       await api.ban('a', '1h');
       await api.consume('b');
-      const listed = await headgate(['list', '--json', '--redis', servers[kind].url, '--prefix', prefix]);
+      const listed = await headgate([
+        'list',
+        '--all',
+        '--json',
+        '--redis',
+        servers[kind].url,
+        '--prefix',
+        prefix,
+      ]);
       await api.unban('a');
       expect(await imported(listed.stdout)).to.include({ banned: 1, others: 1 });
       expect(await isBanned(api, 'a')).to.equal(true);
@@ -168,7 +181,7 @@ for (const kind of ['redis', 'valkey'] as const) {
         expect(stderr).to.match(says);
         expect({ code, stdout }).to.deep.equal({ code: 2, stdout: '' });
       }
-      expect(await client.keys(`${prefix}:*`)).to.deep.equal([]);
+      expect(await stateKeys()).to.deep.equal([]);
       const { code, stderr } = await bans(['import', 'no-such-file']);
       expect(code).to.equal(2);
       expect(stderr).to.match(/bans import no-such-file: it cannot be read: ENOENT/);

@@ -24,6 +24,18 @@ export async function headgate(args: readonly string[], given: Partial<Streams> 
   return { code, stdout: out, stderr: err };
 }
 
+/** Options of a store whose limiters tell of themselves at once. */
+export const TELLING = { localDenials: false, publish: '20ms' } as const;
+
+/** Resolves when limiters of these names have told the server of themselves. */
+export async function told(where: readonly string[], ...names: string[]): Promise<void> {
+  for (;;) {
+    const { limiters } = (await json('limits', ...where)) as { limiters: { name: string }[] };
+    if (names.every((name) => limiters.some((limiter) => limiter.name === name))) return;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
 /** The JSON that a command line writes; an error if it fails. */
 export async function json(...args: string[]): Promise<unknown> {
   const { code, stdout, stderr } = await headgate(['--json', ...args]);

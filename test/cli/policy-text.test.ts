@@ -2,7 +2,8 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { HeadgateError, type Policy } from 'headgate';
 import { CliError } from '../../src/cli/errors.js';
-import { parsePolicies, policyText } from '../../src/cli/policy-text.js';
+import { parsePolicies } from '../../src/cli/policy-text.js';
+import { policyText } from '../../src/policy-text.js';
 import { algorithms, policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
 

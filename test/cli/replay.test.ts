@@ -183,6 +183,64 @@ describe('headgate replay', () => {
       expect(stdout).to.not.contain('\u001b');
     });
 
+    it('names those denied most, in order, of however many', async () => {
+      // The later a client comes, the more it is denied; but for one.
+      const denials = Array.from({ length: 300 }, (_, i) => (i === 7 ? 500 : i));
+      const requests = denials.flatMap((denied, i) =>
+        Array.from({ length: denied + 1 }, () => ({ time: at(i), ip: `10.0.${i >> 8}.${i & 255}` })),
+      );
+      const file = logs.write('access.log', requests.map(jsonLine));
+      const { top } = await replayJson([file, '--policy', '1/1h', '--top', '3']);
+      expect(top.map(({ key, denied }) => [key, denied])).to.deep.equal([
+        ['10.0.0.7', 500],
+        ['10.0.1.43', 299],
+        ['10.0.1.42', 298],
+      ]);
+    });
+
+    it('compares with another set of policies, in one reading', async () => {
+      const requests = Array.from({ length: 30 }, (_, i) => ({ time: at(i), ip: `10.0.0.${i % 3}` })).concat(
+        Array.from({ length: 10 }, () => ({ time: at(100), ip: '10.0.0.9' })),
+      );
+      const file = logs.write('access.log', requests.map(jsonLine));
+      const first = ['--policy', '9/1h'];
+      const second = ['burst=5/1s', '100/1h'];
+      const found = (await replayJson([
+        file,
+        ...first,
+        '--compare',
+        second[0]!,
+        '--compare',
+        second[1]!,
+      ])) as Json & {
+        compared: Json & Record<string, number>;
+      };
+      const { logs: read, ...alone } = (await replayJson([file, ...first])) as Json & {
+        notReplayed: unknown;
+      };
+      expect(found).to.deep.include(alone);
+      const other = await replayJson([file, ...second.flatMap((policy) => ['--policy', policy])]);
+      const { compared } = found;
+      expect(compared.policies).to.deep.equal(other.policies);
+      expect(compared).to.include({
+        denied: 5,
+        deniedByBoth: 1,
+        deniedByFirstOnly: 3,
+        deniedBySecondOnly: 0,
+      });
+      expect(read).to.have.length(1);
+      const { stdout } = await replay([file, ...first, '--compare', second[0]!]);
+      expect(stdout)
+        .to.contain('compared with')
+        .and.to.contain(
+          'These policies: 4 denied (10 %), of 4 clients. The others: 5 denied (13 %), of 1 client.',
+        );
+      expect(stdout).to.contain('Clients denied by both: 1; by these alone: 3; by the others alone: 0.');
+      const wrong = await replay([file, ...first, '--compare', '5']);
+      expect(wrong.code).to.equal(2);
+      expect(wrong.stderr).to.contain('"5"');
+    });
+
     it('the plot of the denied is empty where nobody was denied, and shows one that was', async () => {
       const times = [...[0, 1, 2].map(() => 10), 30, 31, ...Array.from({ length: 500 }, () => 45), 60];
       const requests = times.map((second) => ({ time: at(second), ip: '10.0.0.1' }));
@@ -518,6 +576,93 @@ describe('headgate replay', () => {
       .and.to.contain('requests');
   });
 
+  describe('the report as it is written', () => {
+    const time = (i: number) => Date.UTC(2026, 9, 5, 6) + 1000 * i;
+    const line = (i: number, ip: string, path: string, status: number) => {
+      const stamp = new Date(time(i)).toISOString();
+      return JSON.stringify({ time: stamp, ip, method: 'GET', path, status });
+    };
+    const report = async (lines: readonly string[], ...args: string[]) => {
+      const file = logs.write('access.log', lines);
+      const { code, stderr } = await replay([file, ...args, '--report', 'r.html']);
+      expect(code, stderr).to.equal(0);
+      const html = readFileSync(join(logs.path, 'r.html'), 'utf8');
+      const json = /<script type="application\/json" id="data">(.*?)<\/script>/.exec(html)![1]!;
+      interface Plot {
+        id: string;
+        series: { name: string; values: number[]; dashed?: boolean }[];
+      }
+      return { html, plots: (JSON.parse(json) as { plots: Plot[] }).plots };
+    };
+    const some = Array.from({ length: 40 }, (_, i) =>
+      line(i, i % 4 === 3 ? '10.0.0.2' : '10.0.0.1', i % 2 === 0 ? '/a' : '/b?q=1', i < 38 ? 200 : 503),
+    );
+
+    it('says how it was made, what was denied, and of whom', async () => {
+      const { html, plots } = await report(some, '--policy', 'few=5/1h', '--match', '!/x GET');
+      expect(html).to.match(
+        /headgate replay \S*access\.log --policy few=5\/1h --match &#39;!\/x GET&#39; --report r\.html</,
+      );
+      // 25 + 5 are denied: all of 10.0.0.1 after its fifth, of 10.0.0.2 too.
+      expect(html).to.contain('<b class="out">30 <small>(75 %)</small></b>denied');
+      expect(html).to.match(
+        />\/a \(57 %\)<\/span><span class="bar bad"><i style="width: 100\.00%"><\/i><\/span><span>17</,
+      );
+      expect(html)
+        .to.match(/>200 \(93 %\)<.*?<span>28</s)
+        .and.match(/>503 \(6\.7 %\)<.*?<span>2</s);
+      const clients = plots.find(({ id }) => id === 'clients')!;
+      const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0);
+      expect(clients.series.slice(0, 2).map(({ name, values }) => [name, sum(values)])).to.deep.equal([
+        ['10.0.0.1', 30],
+        ['10.0.0.2', 10],
+      ]);
+      const [limit] = clients.series.filter(({ dashed }) => dashed);
+      expect(limit!.name).to.equal('limit: 5/1h, per 1s');
+      expect(limit!.values[0]).to.be.closeTo(5 / 3600, 1e-9);
+      expect(html).to.contain('10.0.0.1: 5 admitted, 25 denied; 10.0.0.2: 5 admitted, 5 denied.');
+    });
+
+    it('of a log where nobody is denied', async () => {
+      const { html, plots } = await report(some, '--policy', '100/1h');
+      expect(html).to.contain('Nobody was denied.').and.not.contain('class="out"');
+      expect(html).to.contain('<b>0 <small>(0 %)</small></b>denied');
+      expect(plots.map(({ id }) => id)).to.deep.equal(['requests', 'denied']);
+      const one = await report(some.slice(0, 1), '--policy', '100/1h');
+      expect(one.html).to.contain('2026-10-05 06:00:00 to 2026-10-05 06:00:00 UTC, 1ms<');
+    });
+
+    it('of standard input: without what needs a second reading', async () => {
+      const { code } = await replay(['-', '--policy', '5/1h', '--report', 'r.html'], some.join('\n'));
+      expect(code).to.equal(0);
+      const html = readFileSync(join(logs.path, 'r.html'), 'utf8');
+      expect(html).to.contain('for that a log is read twice').and.not.contain('id="clients"');
+      expect(html).to.contain('>/a (57 %)<');
+    });
+
+    it('compares two sets of policies', async () => {
+      const { html, plots } = await report(some, '--policy', '5/1h', '--compare', '9/1h');
+      expect(html).to.contain(
+        'Clients denied by both: 2; by the policies above alone: 0; by the other ones alone: 0.',
+      );
+      const compared = plots.find(({ id }) => id === 'compared')!;
+      const sums = compared.series.map(({ values }) => values.reduce((a, b) => a + b, 0));
+      expect(sums).to.deep.equal([40, 30, 22]);
+      expect(html).to.match(/<td>denied<\/td><td class="number">30<\/td><td class="number">22<\/td>/);
+    });
+
+    it('tells so many different paths at most', async () => {
+      const many = Array.from({ length: 12_000 }, (_, i) => line(i, '10.0.0.1', `/p${i}`, 200));
+      const { html } = await report(
+        [...many, ...many.slice(0, 2), ...many.slice(0, 1)],
+        '--policy',
+        '1/100d',
+      );
+      expect(html).to.match(/>\/p0 \(0\.02 %\)<.*?<span>2</s);
+      expect(html).to.match(/>others \(> 99\.\d+ %\)<|>others \(99\.\d+ %\)</);
+    });
+  });
+
   describe('--report', () => {
     let browser: Browser;
     before(async function () {
@@ -560,7 +705,7 @@ describe('headgate replay', () => {
         expect(await page.title()).to.equal('Headgate replay: <b>.log');
         const content = await page.locator('body').innerText();
         expect(content).to.contain(evil).and.to.contain('<script>alert(2)</script>').and.to.contain('<i>');
-        expect(await page.locator('.uplot canvas').count()).to.equal(2);
+        expect(await page.locator('.uplot canvas').count()).to.equal(3);
         expect(await page.locator('img').count()).to.equal(0);
         const drawn = await page.evaluate<number>(`(() => {
           const canvas = document.querySelector('#requests canvas');
@@ -629,6 +774,70 @@ describe('headgate replay', () => {
       const label = await page.locator('#requests').getAttribute('aria-label');
       expect(label).to.match(/^Per \d+s: requests at most [\d,]+, from 20.*; denied at most [\d,]+, from 20/);
       expect(await page.locator('details tr').count()).to.be.greaterThan(10);
+      await page.close();
+    });
+
+    it('has tables that can be sorted and saved, a scale by logarithms, and prints on white', async () => {
+      const requests = Array.from({ length: 400 }, (_, i) => ({
+        time: START + 5000 * i,
+        ip: `10.0.0.${[2, 3, 3, 3, 4, 4, 4, 4, 4, 4][i % 10]}`,
+      }));
+      const file = logs.write('access.log', [
+        ...requests.map(jsonLine),
+        jsonLine({ time: START + 3e6, ip: '10.0.0.2' }),
+      ]);
+      const { code } = await replay([
+        file,
+        '--key',
+        'ip',
+        '--policy',
+        '{"name":"=x","limit":5,"window":"1h"}',
+        '--policy',
+        '20/10m',
+        '--report',
+        'r.html',
+      ]);
+      expect(code).to.equal(0);
+      const page = await browser.newPage({ colorScheme: 'dark', acceptDownloads: true });
+      await page.goto(`file://${logs.path}/r.html`);
+      const clients = () =>
+        page.locator('table[data-name="clients denied"] tbody td:first-child').allTextContents();
+      const order = ['10.0.0.4', '10.0.0.3', '10.0.0.2'];
+      expect(await clients()).to.deep.equal(order);
+      const denied = page.locator('table[data-name="clients denied"] th', { hasText: /^denied$/ });
+      await denied.locator('button').click();
+      expect([await clients(), await denied.getAttribute('aria-sort')]).to.deep.equal([order, 'descending']);
+      await denied.locator('button').click();
+      expect([await clients(), await denied.getAttribute('aria-sort')]).to.deep.equal([
+        order.toReversed(),
+        'ascending',
+      ]);
+
+      const [download] = await Promise.all([
+        page.waitForEvent('download'),
+        page.getByRole('button', { name: 'Save the table "policies" as CSV' }).click(),
+      ]);
+      const path = join(logs.path, 'table.csv');
+      await download.saveAs(path);
+      const lines = readFileSync(path, 'utf8').split('\r\n');
+      expect(download.suggestedFilename()).to.equal('policies.csv');
+      expect(lines[0]).to.equal(
+        '\ufeffpolicy,limit,denied,of requests,clients,of clients,first (UTC),last (UTC)',
+      );
+      expect(lines[1]).to.match(/^'=x,5\/1h,\d+,/);
+
+      const log = page.locator('#log');
+      await log.click();
+      expect(await log.getAttribute('aria-pressed')).to.equal('true');
+      expect(
+        await page.evaluate<number[]>(`uPlot.sync('report').plots.map(({ scales }) => scales.y.distr)`),
+      ).to.deep.equal([4, 4, 4]);
+      await page.evaluate(`dispatchEvent(new Event('beforeprint'))`);
+      await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
+      expect(await page.evaluate<string>('getComputedStyle(document.body).backgroundColor')).to.equal(
+        'rgb(255, 255, 255)',
+      );
+      expect(await page.locator('#log').isVisible()).to.equal(false);
       await page.close();
     });
   });

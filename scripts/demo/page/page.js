@@ -326,6 +326,26 @@ function toggleRun() {
 }
 runButton.addEventListener('click', toggleRun);
 
+/** How long the show lasts by itself, ms. */
+const SHOW = 20_000;
+
+/** What there is to see, for who has just come: until it is over, or somebody does something. `?still` is without. */
+function show() {
+  const ending = new AbortController();
+  const { signal } = ending;
+  const end = (/** @type {Event | undefined} */ event) => {
+    // A press of the run button stops it by itself.
+    if (running.running && !(event?.target instanceof Node && runButton.contains(event.target))) toggleRun();
+    ending.abort();
+  };
+  for (const event of ['pointerdown', 'keydown'])
+    find(document, '#controls', HTMLFormElement).addEventListener(event, end, { signal, capture: true });
+  addEventListener('keydown', ({ key }) => key.toLowerCase() !== 'r' && end(undefined), { signal });
+  setTimeout(() => !signal.aborted && end(undefined), SHOW);
+  toggleRun();
+  burst();
+}
+
 function burst() {
   for (let i = 0; i < 10; i++) send();
 }
@@ -403,3 +423,4 @@ setInterval(() => {
   if (summary.textContent !== next) summary.textContent = next;
 }, 1_000);
 wake();
+if (!new URLSearchParams(location.search).has('still')) show();

@@ -1,21 +1,42 @@
 import { createReadStream } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
+import { escapeName, parseWho, type Hash } from '../../stores/keys.js';
+import { addNoteOptions, noteOf, type NoteOptions } from '../ban-note.js';
 import { usageError } from '../errors.js';
+import { columns, duration, printable } from '../format.js';
 import { write, writeJson, writeJsonLine, type Io } from '../io.js';
 import { addKeyOptions, subnetOf, type KeyOptions } from '../keys.js';
-import { addNameOption, nameOf } from '../limits.js';
+import { addNameOption, limitOf, nameOf } from '../limits.js';
 import { readBans, type BanList } from '../ban-list.js';
-import { Bans } from '../redis/bans.js';
-import { Finder, findJson } from '../redis/finds.js';
+import { Bans, type BanChange, type LogEntry } from '../redis/bans.js';
+import { BANS_ALONE, Finder, findJson, showText, textOrHash, type Wanted } from '../redis/finds.js';
+import { Published } from '../redis/published.js';
+import {
+  addForceOption,
+  checkBans,
+  INDEX_FULL,
+  unknownScope,
+  warn,
+  warnUnnoted,
+  type ForceOption,
+} from '../scope.js';
 import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
 import { durationOf } from './ban.js';
 
-interface ExportOptions extends RedisOptions {
+interface NamedOptions extends RedisOptions {
   readonly name?: string;
 }
 
-interface ImportOptions extends ExportOptions, KeyOptions {
+interface ExportOptions extends NamedOptions {
+  readonly scan?: boolean;
+}
+
+interface LogOptions extends NamedOptions {
+  readonly limit?: string;
+}
+
+interface ImportOptions extends NamedOptions, KeyOptions, NoteOptions, ForceOption {
   readonly for?: string;
   readonly dryRun?: boolean;
 }
@@ -25,7 +46,9 @@ export function register(program: Command, io: Io): void {
   const exporting = bans
     .command('export')
     .description('Writes who is banned as lines of JSON, for `bans import`: of one scope, or of all.');
-  addRedisOptions(addNameOption(exporting)).action((options: ExportOptions) => exportBans(options, io));
+  addScanOption(addRedisOptions(addNameOption(exporting))).action((options: ExportOptions) =>
+    exportBans(options, io),
+  );
   const importing = bans
     .command('import')
     .description(
@@ -33,7 +56,7 @@ export function register(program: Command, io: Io): void {
         'All lines are checked before anybody is banned; no ban becomes shorter.',
     )
     .argument('[file]', '- is standard input', STDIN);
-  addRedisOptions(addKeyOptions(addNameOption(importing)))
+  addForceOption(addNoteOptions(addRedisOptions(addKeyOptions(addNameOption(importing)))))
     .option('--for <duration>', "how long to ban the keys of lines that don't say it: '2h'")
     .option('--dry-run', 'only tell what would be done')
     .addHelpText(
@@ -41,16 +64,31 @@ export function register(program: Command, io: Io): void {
       '\nExample:\n  headgate bans import addresses.txt --name api --for 2h --redis redis://127.0.0.1:6379',
     )
     .action((file: string, options: ImportOptions) => importBans(file, options, io));
+  const logging = bans
+    .command('log')
+    .description('Tells who banned whom by hand, and who ended bans, when and why; the newest first.')
+    .option('--limit <n>', `so many at most; 0: all (default: ${ENOUGH}, with --json 0)`);
+  addRedisOptions(addNameOption(logging)).action((options: LogOptions) => tellLog(options, io));
 }
 
 const STDIN = '-';
+
+export function addScanOption(command: Command): Command {
+  return command.option('--scan', 'look at all keys instead of the index of bans');
+}
 
 async function exportBans(options: ExportOptions, io: Io): Promise<void> {
   const { name } = options;
   if (name !== undefined) nameOf(options);
   await withRedis(options, io, async (session) => {
-    const wanted = { name, limits: new Map(), banned: true, limited: false, admitted: false, states: false };
-    for await (const find of new Finder(session, wanted).finds()) await writeJsonLine(io, findJson(find));
+    const published = await Published.read(session);
+    warn(io, name === undefined ? undefined : unknownScope(published, name));
+    // Who tells nothing of itself keeps no index of its bans.
+    const scan = options.scan === true || published.instances.length === 0;
+    const wanted: Wanted = { ...BANS_ALONE, name, scan };
+    const finder = new Finder(session, wanted);
+    for await (const find of finder.finds()) await writeJsonLine(io, findJson(find));
+    if (finder.isIndexFull) warn(io, INDEX_FULL);
   });
 }
 
@@ -63,18 +101,29 @@ const TOGETHER = 1000;
 async function importBans(file: string, options: ImportOptions, io: Io): Promise<void> {
   if (options.name !== undefined) nameOf(options);
   subnetOf(options);
-  const duration = options.for === undefined ? undefined : durationOf(options.for);
-  const list = await readBans(linesOf(file, io), { ...options, duration });
+  const standard = options.for === undefined ? undefined : durationOf(options.for);
+  const list = await readBans(linesOf(file, io), { ...options, duration: standard });
   const { dryRun = false } = options;
+  const note = noteOf(options, io);
   await withRedis(options, io, async (session) => {
+    const names = new Set(list.bans.flatMap(({ name }) => (typeof name === 'string' ? [name] : [])));
+    await checkBans(session, [...names], { force: dryRun || options.force === true }, io);
     const bans = new Bans(session);
-    const wanted = list.bans.map(({ name, key, duration }) => ({ head: bans.head(name, key), duration }));
+    const wanted = list.bans.map(({ name, key, duration, ...told }) => ({
+      head: bans.head(name, key),
+      duration,
+      note: { by: told.by ?? note.by, reason: told.reason ?? note.reason },
+    }));
     let banned = 0;
+    let unnoted: string | undefined;
     for (let at = 0; at < wanted.length; at += TOGETHER) {
       const some = wanted.slice(at, at + TOGETHER);
       const left = await bans.left(some.map(({ head }) => head));
       const longer = some.filter(({ duration }, i) => left[i]! + SAME < duration);
-      if (!dryRun) await bans.set(longer);
+      for (const [scope, changes] of dryRun ? [] : byScope(longer)) {
+        const done = { action: 'import', who: `${scope}:`, keys: changes.length, forMs: 0, ...note } as const;
+        unnoted = (await bans.set(changes, done)) ?? unnoted;
+      }
       banned += longer.length;
     }
     const already = wanted.length - banned;
@@ -82,7 +131,62 @@ async function importBans(file: string, options: ImportOptions, io: Io): Promise
     await (io.json
       ? writeJson(io, { dryRun, banned, already, over, others })
       : write(io, text(banned, already, list, dryRun)));
+    warnUnnoted(io, unnoted);
   });
+}
+
+/** People read no more than this. */
+const ENOUGH = 100;
+
+async function tellLog(options: LogOptions, io: Io): Promise<void> {
+  const name = options.name === undefined ? undefined : nameOf(options);
+  const most = limitOf(options.limit, io, ENOUGH);
+  await withRedis(options, io, async (session) => {
+    warn(io, name === undefined ? undefined : unknownScope(await Published.read(session), name));
+    const rows: string[][] = [];
+    let told = 0;
+    for await (const { who, ...entry } of new Bans(session).log()) {
+      const whose = parseWho(who);
+      if (!whose || (name !== undefined && whose.scope !== escapeName(name))) continue;
+      if (told++ === most) break;
+      const scope = name ?? whose.name;
+      if (io.json) await writeJsonLine(io, logJson(entry, scope, whose.key));
+      else rows.push(logRow(entry, scope, whose.key));
+    }
+    if (io.json) return;
+    const head = ['when (UTC)', 'what', 'scope', 'key', 'for', 'by', 'reason'];
+    await write(io, rows.length === 0 ? 'Nothing was done by hand lately.\n' : columns(io, head, rows));
+  });
+}
+
+type Entry = Omit<LogEntry, 'who'>;
+
+function logJson(entry: Entry, name: string | Hash, key: string | Hash): object {
+  const { at, action, keys, forMs, by, reason, from } = entry;
+  const whose = keys === 1 ? textOrHash('key', key) : key === '' ? {} : textOrHash('network', key);
+  return { at, action, ...textOrHash('name', name), ...whose, keys, forMs, by, reason, from };
+}
+
+function logRow(entry: Entry, name: string | Hash, key: string | Hash): string[] {
+  const { at, action, keys, forMs, by, reason, from } = entry;
+  const time = at.slice(0, 19).replace('T', ' ');
+  const many = `${keys.toLocaleString('en-US')} keys`;
+  const whose = keys === 1 ? showText(key) : key === '' ? many : `${showText(key)} (${many})`;
+  const who = by === null ? (from === 'program' ? 'the program' : '-') : printable(by);
+  const length = forMs === 0 ? '-' : duration(forMs);
+  return [time, action, showText(name), whose, length, who, reason === null ? '-' : printable(reason)];
+}
+
+/** By the limiter's name, as it stands in keys. */
+function byScope(changes: readonly BanChange[]): Map<string, BanChange[]> {
+  const scopes = new Map<string, BanChange[]>();
+  for (const change of changes) {
+    const [scope = ''] = change.head.split('{')[1]!.split(':');
+    const known = scopes.get(scope);
+    if (known) known.push(change);
+    else scopes.set(scope, [change]);
+  }
+  return scopes;
 }
 
 async function* linesOf(file: string, { stdin, cwd }: Io): AsyncGenerator<Buffer | string> {

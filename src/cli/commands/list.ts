@@ -1,17 +1,27 @@
 import type { Command } from 'commander';
-import type { Hash } from '../../stores/keys.js';
 import { CliError, usageError } from '../errors.js';
 import { columns, duration, printable } from '../format.js';
 import { write, writeJsonLine, type Io } from '../io.js';
-import { addLimitsOptions, addNameOption, nameOf, readLimits, type LimitsOptions } from '../limits.js';
-import { Finder, findJson, type Find, type Wanted } from '../redis/finds.js';
+import {
+  addLimitsOptions,
+  addNameOption,
+  limitOf,
+  nameOf,
+  readLimits,
+  type Limits,
+  type LimitsOptions,
+} from '../limits.js';
+import { Finder, findJson, showText, type Find, type Wanted } from '../redis/finds.js';
+import { Published } from '../redis/published.js';
 import { STEP } from '../redis/scan.js';
+import { INDEX_FULL, unknownScope, warn } from '../scope.js';
 import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
 
 interface Options extends RedisOptions, LimitsOptions {
   readonly limited?: boolean;
   readonly banned?: boolean;
   readonly all?: boolean;
+  readonly scan?: boolean;
   readonly limit?: string;
   readonly count: string;
 }
@@ -38,6 +48,7 @@ export function register(program: Command, io: Io): void {
       '--limit <n>',
       `stop after so many besides all bans; 0: never (default: ${ENOUGH}, with --json 0)`,
     )
+    .option('--scan', 'with --banned: look at all keys instead of the index of bans')
     .option('--count <n>', 'how many keys the server looks at in one step', String(STEP))
     .addHelpText(
       'after',
@@ -48,10 +59,15 @@ export function register(program: Command, io: Io): void {
 }
 
 async function list(options: Options, io: Io): Promise<void> {
-  const wanted = wantedOf(options, io);
-  const most = limitOf(options.limit, io);
+  const { name } = options;
+  if (name !== undefined) nameOf(options);
+  const given = readLimits(options, io);
+  const most = limitOf(options.limit, io, ENOUGH);
   const count = countOf(options.count);
   await withRedis(options, io, async (session) => {
+    const published = await Published.read(session);
+    if (name !== undefined) warn(io, unknownScope(published, name));
+    const wanted = wantedOf(options, given, published);
     const finder = new Finder(session, wanted);
     const finds: Find[] = [];
     const line = new Progress(io);
@@ -81,6 +97,7 @@ async function list(options: Options, io: Io): Promise<void> {
       for (const [name, ofScope] of byScope(finds)) await write(io, text(name, ofScope, io));
       await write(io, summary(finds, wanted, finder.looked, more));
     }
+    if (finder.isIndexFull) warn(io, INDEX_FULL);
     if (stop.signal.aborted) {
       throw new CliError('INTERRUPTED', `Stopped at ${percent(done)} of the keys: there may be more.`);
     }
@@ -112,13 +129,13 @@ class Progress {
 
 const percent = (share: number): string => `${Math.floor(100 * share)} %`;
 
-function wantedOf(options: Options, io: Io): Wanted {
-  const { name, limited = false, banned = false, all = false } = options;
-  if (name !== undefined) nameOf(options);
-  const limits = readLimits(options, io);
+function wantedOf(options: Options, given: ReadonlyMap<string, Limits>, published: Published): Wanted {
+  const { name, limited = false, banned = false, all = false, scan = false } = options;
+  const told = name === undefined ? published.limits() : oneOf(published, name);
+  const limits = given.size > 0 ? given : told;
   if (limited && limits.size === 0) {
     throw usageError(
-      "--limited: by which limits? Redis holds what was spent, not the limits. Write them too: --name api --policy '100/1m', or " +
+      "--limited: by which limits? No limiter has told Redis of its own. Write them: --name api --policy '100/1m', or " +
         '--policies limits.json.',
     );
   }
@@ -129,14 +146,15 @@ function wantedOf(options: Options, io: Io): Wanted {
     banned: banned || all || !either,
     limited: limited || all || (!either && limits.size > 0),
     admitted: all,
-    states: all || (!either && limits.size === 0),
+    states: all || (!either && (limits.size === 0 || (given.size === 0 && 'of unknown scopes'))),
+    // Who tells nothing of itself keeps no index of its bans.
+    scan: scan || published.instances.length === 0,
   };
 }
 
-function limitOf(text: string | undefined, io: Io): number {
-  if (text === undefined) return io.json ? Infinity : ENOUGH;
-  if (!/^\d{1,9}$/.test(text)) throw usageError('--limit: write a whole number; 0 lists all.');
-  return Number(text) || Infinity;
+function oneOf(published: Published, name: string): ReadonlyMap<string, Limits> {
+  const limits = published.limitsOf(name);
+  return new Map(limits ? [[name, limits]] : []);
 }
 
 function countOf(text: string): number {
@@ -149,7 +167,7 @@ function countOf(text: string): number {
 function byScope(finds: readonly Find[]): Map<string, Find[]> {
   const scopes = new Map<string, Find[]>();
   for (const find of finds) {
-    const name = show(find.name);
+    const name = showText(find.name);
     const ofScope = scopes.get(name);
     if (ofScope) ofScope.push(find);
     else scopes.set(name, [find]);
@@ -157,19 +175,21 @@ function byScope(finds: readonly Find[]): Map<string, Find[]> {
   return scopes;
 }
 
-function show(text: string | Hash): string {
-  return typeof text === 'string' ? printable(text) : `sha256:${text.hash}`;
-}
-
 function text(name: string, finds: readonly Find[], io: Io): string {
-  const rows = [...finds].sort(inOrder).map((find) => [show(find.key), ...describe(find, io)]);
-  return `${io.colors.bold(name)}\n${columns(io, ['key', 'state', 'policy', 'time left'], rows)}\n`;
+  const isNoted = finds.some((find) => noteText(find) !== '-');
+  const rows = [...finds].sort(inOrder).map((find) => {
+    return [showText(find.key), ...describe(find, io), ...(isNoted ? [noteText(find)] : [])];
+  });
+  const head = ['key', 'state', 'policy', 'time left', ...(isNoted ? ['by: reason'] : [])];
+  return `${io.colors.bold(name)}\n${columns(io, head, rows)}\n`;
 }
 
 const KINDS: readonly Find['kind'][] = ['banned', 'limited', 'admitted', 'state', 'unreadable'];
 
 function inOrder(a: Find, b: Find): number {
-  return KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || show(a.key).localeCompare(show(b.key), 'en');
+  return (
+    KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || showText(a.key).localeCompare(showText(b.key), 'en')
+  );
 }
 
 function describe(find: Find, { colors }: Io): [state: string, policy: string, time: string] {
@@ -191,6 +211,13 @@ function describe(find: Find, { colors }: Io): [state: string, policy: string, t
   }
 }
 
+/** Of a ban by hand: who made it, and why. */
+function noteText(find: Find): string {
+  if (find.kind !== 'banned') return '-';
+  const texts = [find.by, find.reason].flatMap((text) => (text === null ? [] : [printable(text)]));
+  return texts.length > 0 ? texts.join(': ') : '-';
+}
+
 function stateName(algorithm: string | null): string {
   if (algorithm === 'ban') return 'denials counted';
   return algorithm ?? 'of another version';
@@ -206,7 +233,9 @@ function summary(finds: readonly Find[], wanted: Wanted, looked: number, more: b
     ...(wanted.banned ? [`${count('banned')} banned`] : []),
     ...(wanted.limited ? [`${count('limited')} limited`] : []),
     ...(wanted.admitted && wanted.limits.size > 0 ? [`${count('admitted')} admitted`] : []),
-    ...(wanted.states ? [`${count('state')} ${wanted.limits.size > 0 ? 'other states' : 'states'}`] : []),
+    ...(wanted.states === true || count('state') > 0
+      ? [`${count('state')} ${wanted.limits.size > 0 ? 'other states' : 'states'}`]
+      : []),
     ...(count('unreadable') > 0 ? [`${count('unreadable')} unreadable`] : []),
   ];
   const lines = [`${parts.join(', ')}; ${looked} keys of Headgate were looked at.`];

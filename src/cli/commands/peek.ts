@@ -1,15 +1,25 @@
 import type { Command } from 'commander';
 import { compileBan } from '../../ban.js';
 import type { Decision } from '../../decision.js';
-import type { Limiter } from '../../limiter.js';
+import type { CompiledPolicy } from '../../policy.js';
 import { KeyMaker } from '../../stores/keys.js';
+import type { PolicySet } from '../../stores/store.js';
 import { EXIT, usageError } from '../errors.js';
 import { columns, duration, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addKeyOptions, keyOf, show, type KeyOptions } from '../keys.js';
-import { addLimitsOptions, addNameOption, nameOf, readLimits, type LimitsOptions } from '../limits.js';
+import {
+  addLimitsOptions,
+  addNameOption,
+  nameOf,
+  readLimits,
+  type Limits,
+  type LimitsOptions,
+} from '../limits.js';
 import { Bans } from '../redis/bans.js';
-import { addRedisOptions, withRedis, type RedisOptions, type Session } from '../redis/session.js';
+import { Published } from '../redis/published.js';
+import { addRedisOptions, NO_KEY, withRedis, type RedisOptions, type Session } from '../redis/session.js';
+import { differing, unknownScope, warn } from '../scope.js';
 import { verdictsOf, type PolicyVerdict } from '../verdicts.js';
 
 interface Options extends RedisOptions, LimitsOptions, KeyOptions {
@@ -34,20 +44,21 @@ export function register(program: Command, io: Io): void {
   addRedisOptions(command);
 }
 
-/** What PTTL answers where there is no key. */
-const NO_KEY = -2;
-
-/** What is known of a key in one scope. */
+/** What is known of a key in one scope */
 interface Outlook {
   readonly name: string;
   readonly key: string;
   /** The key as it was typed. */
   readonly given: string;
   readonly cost: number;
-  readonly allowed: boolean;
+  /** `null`: by unknown limits. */
+  readonly allowed: boolean | null;
   readonly reason: string | null;
   readonly retryAfterMs: number | null;
   readonly bannedForMs: number;
+  /** Of a ban by hand, if it was told. */
+  readonly bannedBy: string | null;
+  readonly banReason: string | null;
   /** Whether the server holds anything of this key that its policies or the ban read. */
   readonly stored: boolean;
   readonly policies: readonly PolicyVerdict[];
@@ -56,27 +67,43 @@ interface Outlook {
 async function peek(given: string, options: Options, io: Io): Promise<void> {
   const name = nameOf(options);
   const key = keyOf(given, options);
-  const limits = readLimits(options, io).get(name);
-  if (!limits) {
-    throw usageError(
-      "peek: by which limits? Redis holds what was spent, not the limits. Write them as in the limiter: --policy '100/1m', " +
-        'or --policies limits.json.',
-    );
-  }
+  const typed = readLimits(options, io).get(name);
   const cost = costOf(options.cost);
   await withRedis(options, io, async (session) => {
-    const limiter = session.limiter(name, limits.policies, limits.shadow);
+    const published = await Published.read(session);
+    warn(io, unknownScope(published, name) ?? differing(published, name));
+    const isKnown = published.scopes.has(name);
+    const limits = typed ?? published.limitsOf(name);
+    if (!limits && isKnown) throw usageError(NOT_TOLD);
+    const limiter = limits && session.limiter(name, limits.policies, limits.shadow);
     const bans = new Bans(session);
-    const [decision, [bannedForMs = 0], stored] = await Promise.all([
-      limiter.peek(key, { cost }),
-      bans.left([bans.head(name, key)]),
-      isStored(session, limiter, key),
+    const head = bans.head(name, key);
+    const [decision, [bannedForMs = 0], [note], stored] = await Promise.all([
+      limiter?.peek(key, { cost }),
+      bans.left([head]),
+      bans.notes([head]),
+      isStored(session, name, limiter?.policies ?? [], key),
     ]);
-    const outlook = outlookOf(name, given, decision, { bannedForMs, stored }, limits.shadow);
-    if (!outlook.allowed) io.exitCode = EXIT.denied;
+    const told = bannedForMs > 0 ? note : null;
+    const ban = { bannedForMs, bannedBy: told?.by ?? null, banReason: told?.reason ?? null };
+    const outlook: Outlook = {
+      name,
+      key,
+      given,
+      cost,
+      ...answerOf(decision, bannedForMs, limits),
+      ...ban,
+      stored,
+    };
+    if (!stored && !isKnown) io.exitCode = EXIT.unknownScope;
+    else if (outlook.allowed === false) io.exitCode = EXIT.denied;
     await (io.json ? writeJson(io, outlook) : write(io, text(outlook, io)));
   });
 }
+
+const NOT_TOLD =
+  "peek: by which limits? The policies of this limiter come with each request. Write those that you mean: --policy '100/1m', " +
+  'or --policies limits.json.';
 
 function costOf(text: string): number {
   if (!/^\d{1,13}$/.test(text)) throw usageError('--cost: write a whole number from 0 to 1000000000000.');
@@ -84,49 +111,53 @@ function costOf(text: string): number {
 }
 
 /** Whether anything of the key is kept: a mistyped scope, key or policy looks like one that was never charged. */
-async function isStored(session: Session, { set }: Limiter, key: string): Promise<boolean> {
+async function isStored(
+  session: Session,
+  name: string,
+  policies: readonly CompiledPolicy[],
+  key: string,
+): Promise<boolean> {
   const keys: string[] = [];
-  new KeyMaker(session.prefix, { ...set, ban: compileBan({}) }).push(keys, key);
-  const ttls = await session.ask(Promise.all(keys.map((each) => session.connection.pttl(each))));
-  return ttls.some((ttl) => ttl !== NO_KEY);
+  const set: PolicySet = { name, policies, ban: compileBan({}), timeout: session.target.timeout };
+  new KeyMaker(session.prefix, set).push(keys, key);
+  const ttls = await Promise.all(keys.map((each) => session.call('PTTL', each)));
+  return ttls.some((ttl) => Number(ttl) !== NO_KEY);
 }
 
-function outlookOf(
-  name: string,
-  given: string,
-  decision: Decision,
-  { bannedForMs, stored }: Pick<Outlook, 'bannedForMs' | 'stored'>,
-  shadow: boolean,
-): Outlook {
-  const { allowed, reason, retryAfterMs }: Partial<Decision> =
-    bannedForMs > 0 ? { allowed: false, reason: 'banned', retryAfterMs: bannedForMs } : decision;
-  return {
-    name,
-    key: decision.key,
-    given,
-    cost: decision.cost,
-    allowed: allowed || shadow,
-    reason: reason ?? null,
-    retryAfterMs: retryAfterMs ?? null,
-    bannedForMs,
-    stored,
-    policies: verdictsOf(decision),
-  };
+type Answer = Pick<Outlook, 'allowed' | 'reason' | 'retryAfterMs' | 'policies'>;
+
+/** @param decision absent: nobody knows by which limits */
+function answerOf(decision: Decision | undefined, bannedForMs: number, limits: Limits | undefined): Answer {
+  const policies = decision ? verdictsOf(decision) : [];
+  if (bannedForMs > 0)
+    return { allowed: limits?.shadow ?? false, reason: 'banned', retryAfterMs: bannedForMs, policies };
+  if (!decision) return { allowed: null, reason: null, retryAfterMs: null, policies };
+  const { allowed, reason = null, retryAfterMs = null } = decision;
+  return { allowed, reason, retryAfterMs, policies };
+}
+
+function banText({ bannedForMs, bannedBy: by, banReason: reason }: Outlook): string {
+  const who = by === null ? '' : ` by ${printable(by)}`;
+  return `banned for ${duration(bannedForMs)}${who}${reason === null ? '' : `: ${printable(reason)}`}`;
 }
 
 function text(outlook: Outlook, io: Io): string {
   const { name, key, given, cost, allowed, reason, bannedForMs, stored, policies } = outlook;
-  const { bold, green, red } = io.colors;
-  const answer = allowed ? green('allowed') : red(`denied (${reason})`);
+  const { bold, green, red, yellow } = io.colors;
+  const unknown = yellow(stored ? 'unknown limits' : 'nothing stored');
+  const answer = allowed === null ? unknown : allowed ? green('allowed') : red(`denied (${reason})`);
   const lines = [
     `${bold(show({ given, keys: [key] }))} in ${bold(printable(name))}, a request of cost ${cost}: ${answer}`,
   ];
-  if (bannedForMs > 0) lines.push(`banned for ${duration(bannedForMs)}`);
+  if (bannedForMs > 0) lines.push(banText(outlook));
   if (!stored) {
     lines.push(
       'Nothing is stored: it was not charged lately, or --name, the key or the policies are not those of the limiter.',
     );
   }
+  if (allowed === null)
+    lines.push("By which limits is not known: write --policy '100/1m', or --policies limits.json.");
+  if (policies.length === 0) return `${lines.join('\n')}\n`;
   const head = ['policy', 'algorithm', 'limit', 'remaining', 'retry after', 'reset after'];
   const rows = policies.map((verdict) => [
     verdict.shadow ? `${verdict.name} (shadow)` : verdict.name,

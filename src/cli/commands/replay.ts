@@ -4,9 +4,14 @@ import { usageError } from '../errors.js';
 import { printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addLimitsOptions, readOneLimits, type LimitsOptions } from '../limits.js';
-import { policyText } from '../policy-text.js';
+import { policyText } from '../../policy-text.js';
+import { parsePolicies, POLICY_GRAMMAR } from '../policy-text.js';
+import { CloserLook, type ClientTimes } from '../replay/closer.js';
+import { compare } from '../replay/compare.js';
+import { DeniedRequests } from '../replay/denied.js';
 import { replayJson } from '../replay/json.js';
-import { addLogOptions, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
+import type { Logs } from '../replay/logs.js';
+import { addLogOptions, collect, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
 import { Replay } from '../replay/replay.js';
 import { checkReportPath, writeReport } from '../replay/report.js';
 import { forEachRequest } from '../replay/run.js';
@@ -15,6 +20,7 @@ import { replayText } from '../replay/terminal.js';
 interface Options extends LogOptions, LimitsOptions {
   readonly top: string;
   readonly report?: string;
+  readonly compare?: readonly string[];
 }
 
 const MOST_TOP = 10_000;
@@ -30,6 +36,11 @@ export function register(program: Command, io: Io): void {
   addLimitsOptions(addLogOptions(command))
     .option('--name <limiter>', 'which limiter of --policies, if it has several')
     .option('--top <n>', 'how many of the clients that were denied are named', '10')
+    .option(
+      '--compare <text>',
+      `a policy of another set to compare with, repeatable: ${POLICY_GRAMMAR}`,
+      collect,
+    )
     .option('--report <file>', 'write a page with plots, which needs no network')
     .addHelpText(
       'after',
@@ -47,19 +58,70 @@ async function replay(names: readonly string[], options: Options, io: Io): Promi
   }
   const { replayed, left } = split(limits.policies);
   const run = new Replay(replayed);
+  const other = options.compare && new Replay(split(parsePolicies(options.compare, '--compare')).replayed);
   const top = topOf(options.top);
   const report = options.report === undefined ? undefined : await checkReportPath(options.report, names, io);
-  await readLogs(names, options, io, async (logs) => {
-    await forEachRequest(logs, io, 'replaying', (key, time) => run.add(key, time));
+  const denied = report === undefined ? undefined : new DeniedRequests();
+  const read = async (logs: Logs): Promise<void> => {
+    await forEachRequest(logs, io, 'replaying', (entry) => {
+      const isAdmitted = run.add(entry.key, entry.time);
+      other?.add(entry.key, entry.time);
+      if (denied && !isAdmitted) denied.add(entry);
+    });
     logs.checkFound();
+    const { summaries } = logs;
     const result = run.result(top);
-    if (report !== undefined) await writeReport(report, result, logs.summaries, left);
+    const compared = other && compare(run, other, top);
+    if (report !== undefined) {
+      const clients = await lookCloser(logs, replayed, run, io);
+      const command = commandLine(io.args);
+      await writeReport(report, {
+        command,
+        result,
+        logs: summaries,
+        left,
+        denied: denied!,
+        clients,
+        compared,
+      });
+    }
     await (io.json
-      ? writeJson(io, replayJson(result, logs.summaries, left))
-      : write(io, replayText(result, logs.summaries, left, io)));
-  });
+      ? writeJson(io, replayJson(result, summaries, left, compared))
+      : write(io, replayText(result, summaries, left, compared, io)));
+  };
+  await readLogs(names, options, io, read, denied !== undefined);
   if (report !== undefined && !io.json)
     await write(io, `\nThe report is in ${printable(options.report!, Infinity)}\n`);
+}
+
+/** How many clients are plotted. */
+const PLOTTED = 6;
+
+/** What the clients that were denied most sent over time; undefined if the log cannot be read twice, or has changed. */
+async function lookCloser(
+  logs: Logs,
+  policies: readonly Policy[],
+  run: Replay,
+  io: Io,
+): Promise<ClientTimes | undefined> {
+  const again = logs.again();
+  if (!again) return undefined;
+  const closer = new CloserLook(
+    policies,
+    run.result(PLOTTED).top.map(({ key }) => key),
+  );
+  await forEachRequest(again, io, 'looking at the clients denied most', ({ key, time }) =>
+    closer.add(key, time),
+  );
+  return again.changed ? undefined : closer.result();
+}
+
+/** What was typed, such that a shell reads it as it was. */
+function commandLine(args: readonly string[]): string {
+  const quoted = args.map((arg) =>
+    /^[\w./:=@%+,-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`,
+  );
+  return ['headgate', ...quoted].join(' ');
 }
 
 /** Policies of slots are left out of those that are replayed, unless there are no others. */

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { BAN_TAG, isReset, resetKey, statePattern } from '../../stores/keys.js';
+import { BAN_TAG, isReset, KeyMaker, resetKey, statePattern } from '../../stores/keys.js';
 import { assemble } from '../../stores/scripts.js';
 import { duration, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
@@ -15,7 +15,13 @@ import {
 import { Bans } from '../redis/bans.js';
 import { policyNameOf } from '../redis/layouts.js';
 import { scan } from '../redis/scan.js';
-import { addRedisOptions, withRedis, type RedisOptions, type Session } from '../redis/session.js';
+import { Published } from '../redis/published.js';
+import { unknownScope, warn } from '../scope.js';
+import { addRedisOptions, NO_KEY, withRedis, type RedisOptions, type Session } from '../redis/session.js';
+
+interface Options extends RedisOptions, LimitsOptions, KeyOptions {
+  readonly scan?: boolean;
+}
 
 /** How many keys are reset at a time. */
 const TOGETHER = 500;
@@ -25,28 +31,31 @@ export function register(program: Command, io: Io): void {
     .command('reset')
     .summary('forget what was charged to a key')
     .description(
-      'Forgets what was charged to a key in the scope of one limiter; a ban stays. With the policies that is one call; without ' +
-        'them the server is searched for the state of this key.',
+      'Forgets what was charged to a key in the scope of one limiter; a ban stays. The policies are those that the limiter tells; ' +
+        'if it tells none, the server is searched for the state of this key.',
     )
     .argument('<key>', 'whose quota is full again: an address, a network, or any other key');
-  addLimitsOptions(addKeyOptions(addNameOption(command))).action(
-    async (given: string, options: RedisOptions & LimitsOptions & KeyOptions) => {
-      const name = nameOf(options);
-      const subject = subjectOf(given, options);
-      const limits = readLimits(options, io).get(name);
-      await withRedis(options, io, async (session) => {
-        const policies = limits
-          ? await resetPolicies(session, name, subject, limits)
-          : await resetAll(session, name, subject);
-        const bans = new Bans(session);
-        const left = await bans.left(subject.keys.map((key) => bans.head(name, key)));
-        const longest = Math.max(...left);
-        await (io.json
-          ? writeJson(io, { name, ...subjectJson(subject), policies, bannedForMs: longest })
-          : write(io, `${text(name, subject, policies)}${banText(left, longest, subject)}\n`));
-      });
-    },
-  );
+  command.option('--scan', 'search the server also for the state of policies that the limiter no longer has');
+  addLimitsOptions(addKeyOptions(addNameOption(command))).action(async (given: string, options: Options) => {
+    const name = nameOf(options);
+    const subject = subjectOf(given, options);
+    const limits = readLimits(options, io).get(name);
+    await withRedis(options, io, async (session) => {
+      const published = await Published.read(session);
+      warn(io, unknownScope(published, name));
+      const isKnown = !options.scan && published.scopes.get(name)?.length === 1;
+      const found = limits ?? (isKnown ? published.limitsOf(name) : undefined);
+      const policies = found
+        ? await resetPolicies(session, name, subject, found)
+        : await resetAll(session, name, subject);
+      const bans = new Bans(session);
+      const left = await bans.left(subject.keys.map((key) => bans.head(name, key)));
+      const longest = Math.max(...left);
+      await (io.json
+        ? writeJson(io, { name, ...subjectJson(subject), policies, bannedForMs: longest })
+        : write(io, `${text(name, subject, policies)}${banText(left, longest, subject)}\n`));
+    });
+  });
   addRedisOptions(command).addHelpText(
     'after',
     '\nExample:\n  headgate reset user:42 --name api --redis redis://127.0.0.1:6379',
@@ -67,7 +76,7 @@ function banText(left: readonly number[], longest: number, { keys, given }: Subj
   return ` ${who} ${duration(longest)}: headgate unban ${printable(given)} ends that.`;
 }
 
-/** @returns the names of the policies */
+/** @returns the names of the policies by which something was charged */
 async function resetPolicies(
   session: Session,
   name: string,
@@ -75,10 +84,17 @@ async function resetPolicies(
   { policies }: Limits,
 ): Promise<string[]> {
   const limiter = session.limiter(name, policies);
+  const maker = new KeyMaker(session.prefix, limiter.set);
+  const charged = new Set<string>();
+  const resetOne = async (key: string): Promise<void> => {
+    const ttls = await Promise.all(maker.policies(key).map((each) => session.call('PTTL', each)));
+    await limiter.reset(key);
+    limiter.policies.forEach((policy, i) => Number(ttls[i]) !== NO_KEY && charged.add(policy.name));
+  };
   for (let at = 0; at < keys.length; at += TOGETHER) {
-    await Promise.all(keys.slice(at, at + TOGETHER).map((key) => limiter.reset(key)));
+    await Promise.all(keys.slice(at, at + TOGETHER).map(resetOne));
   }
-  return limiter.policies.map((policy) => policy.name);
+  return [...charged];
 }
 
 /** Of whatever policies there are, or were. @returns their names */

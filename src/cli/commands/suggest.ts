@@ -50,7 +50,7 @@ async function suggest(names: readonly string[], options: Options, io: Io): Prom
   const shapes = shapesFor(options);
   await readLogs(names, options, io, async (logs) => {
     const measure = new Measure(shapes);
-    await forEachRequest(logs, io, 'measuring', (key, time) => measure.add(key, time));
+    await forEachRequest(logs, io, 'measuring', ({ key, time }) => measure.add(key, time));
     logs.checkFound();
     const { requests, clients, busiest, first, last } = measure;
     const found = { requests, clients, busiest, first, last };
@@ -69,7 +69,7 @@ async function count(logs: Logs, suggestions: Suggestions, io: Io): Promise<void
   const again = logs.changed ? undefined : logs.again();
   if (!again) return;
   const check = new Check(suggestions);
-  await forEachRequest(again, io, 'checking', (key, time) => check.add(key, time));
+  await forEachRequest(again, io, 'checking', ({ key, time }) => check.add(key, time));
   if (!logs.changed) check.finish();
 }
 

@@ -1,12 +1,15 @@
 import type { Command } from 'commander';
 import { duration, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
-import { addKeyOptions, show, subjectJson, subjectOf, type KeyOptions } from '../keys.js';
+import { addNoteOptions, noteOf, type NoteOptions } from '../ban-note.js';
+import { addKeyOptions, loggedOf, show, subjectJson, subjectOf, type KeyOptions } from '../keys.js';
 import { addNameOption, nameOf } from '../limits.js';
 import { Bans, type BanState } from '../redis/bans.js';
+import { Published } from '../redis/published.js';
+import { unknownScope, warn, warnUnnoted } from '../scope.js';
 import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
 
-interface Options extends RedisOptions, KeyOptions {
+interface Options extends RedisOptions, KeyOptions, NoteOptions {
   readonly name?: string;
 }
 
@@ -16,15 +19,20 @@ export function register(program: Command, io: Io): void {
     .summary('end the ban of a key')
     .description("Ends a key's ban, if there is one, and forgets the denials and bans before it.")
     .argument('<key>', 'whose ban ends: an address, a network, or any other key');
-  addKeyOptions(addNameOption(command)).action(async (given: string, options: Options) => {
+  addNoteOptions(addKeyOptions(addNameOption(command))).action(async (given: string, options: Options) => {
     const name = nameOf(options);
     const subject = subjectOf(given, options);
+    const note = noteOf(options, io);
     await withRedis(options, io, async (session) => {
+      warn(io, unknownScope(await Published.read(session), name));
       const bans = new Bans(session);
       const heads = subject.keys.map((key) => bans.head(name, key));
       const before = heads.length === 1 ? await bans.stateOf(heads[0]!) : undefined;
       const banned = before ? Number(before.bannedForMs > 0) : count(await bans.left(heads));
-      await bans.set(heads.map((head) => ({ head, duration: 0 })));
+      const changes = heads.map((head) => ({ head, duration: 0, note }));
+      const done = { action: 'unban', ...loggedOf(name, subject), forMs: 0, ...note } as const;
+      const unnoted = await bans.set(changes, done);
+      warnUnnoted(io, unnoted);
       if (io.json) {
         const found = before ? { wasBanned: banned > 0, ...before } : { wereBanned: banned };
         await writeJson(io, { name, ...subjectJson(subject), ...found });

@@ -1,4 +1,5 @@
 import { compileBan } from '../../ban.js';
+import { BOOK_BOUNDS, bookArgs, bookKeys, type BanNote, type LoggedBan } from '../../stores/ban-book.js';
 import { BAN_TAG, escapeKey, escapeName, type Hash } from '../../stores/keys.js';
 import { assemble } from '../../stores/scripts.js';
 import type { PolicySet } from '../../stores/store.js';
@@ -15,6 +16,18 @@ export interface BanState {
   /** ms, of the last ban by denials; 0: there was none. */
   readonly lastBanMs: number;
 }
+
+/** A ban to be made, or with 0 ms to be ended. */
+export interface BanChange {
+  /** Whose: see {@link Bans.head}. */
+  readonly head: string;
+  /** ms */
+  readonly duration: number;
+  readonly note: BanNote;
+}
+
+/** An entry of the log of bans by hand. */
+export type LogEntry = LoggedBan & { readonly at: string };
 
 /** How many are changed at a time. */
 const TOGETHER = 500;
@@ -48,25 +61,84 @@ export class Bans {
 
   /** All that is known of one. */
   async stateOf(head: string): Promise<BanState> {
-    const { connection } = this.#session;
     const [value, [reply]] = await Promise.all([
-      this.#session.ask(connection.get(`${head}}${BAN_TAG}`)),
+      this.#session.call('GET', `${head}}${BAN_TAG}`),
       this.#looker.look(this.#set, [head]),
     ]);
     if (reply instanceof Error) throw reply;
     const { now, ban } = reply!;
-    return { bannedForMs: ban, ...readBan(value, now) };
+    return { bannedForMs: ban, ...readBan(value as string | null, now) };
   }
 
-  /** Bans for `duration` ms each; 0: ends the ban and forgets what led to it. */
-  async set(wanted: readonly { readonly head: string; readonly duration: number }[]): Promise<void> {
+  /**
+   * Bans for `duration` ms each; 0: ends the ban and forgets what led to it. Then notes that, and logs it as one thing.
+   *
+   * @returns why it could not be noted; undefined if it was
+   */
+  async set(wanted: readonly BanChange[], done: Omit<LoggedBan, 'from'>): Promise<string | undefined> {
     const script = assemble('set-ban', [], true);
     const params = Object.values(this.#set.ban!).map(String);
+    let unnoted: string | undefined;
     for (let at = 0; at < wanted.length; at += TOGETHER) {
-      const calls = wanted.slice(at, at + TOGETHER).map(({ head, duration }) => {
+      const some = wanted.slice(at, at + TOGETHER);
+      const calls = some.map(({ head, duration }) => {
         return this.#session.run(script, [`${head}}${BAN_TAG}`], ['', String(duration), ...params]);
       });
       await Promise.all(calls);
+      await this.#note(some, at === 0 ? { ...done, from: 'cli' } : undefined).catch(
+        (error: unknown) => (unnoted = (error as Error).message),
+      );
     }
+    return unnoted;
+  }
+
+  async #note(changes: readonly BanChange[], done: LoggedBan | undefined): Promise<void> {
+    const script = assemble('note-bans', [], false);
+    const args = changes.flatMap(({ head, duration, note }, i) => {
+      return bookArgs(this.#who(head), duration, note, i === 0 ? done : undefined);
+    });
+    await this.#session.run(script, bookKeys(this.#session.prefix), ['', ...BOOK_BOUNDS, ...args]);
+  }
+
+  /** Who made each ban by hand, and why; null of the others. */
+  async notes(heads: readonly string[]): Promise<(BanNote | null)[]> {
+    if (heads.length === 0) return [];
+    const [, notes] = bookKeys(this.#session.prefix);
+    try {
+      const texts = await this.#session.call('HMGET', notes, ...heads.map((head) => this.#who(head)));
+      return (texts as (string | null)[]).map(noteOf);
+    } catch (error) {
+      // Bans can be told without them.
+      if (/NOPERM/.test(String(error))) return heads.map(() => null);
+      throw error;
+    }
+  }
+
+  /** What was done by hand, the newest first. */
+  async *log(): AsyncGenerator<LogEntry> {
+    const [, , log] = bookKeys(this.#session.prefix);
+    let end = '+';
+    for (;;) {
+      const page = await this.#session.call('XREVRANGE', log, end, '-', 'COUNT', String(TOGETHER));
+      const entries = page as [id: string, fields: string[]][];
+      for (const [id, [, text]] of entries) {
+        const at = new Date(Number(id.split('-')[0])).toISOString();
+        yield { at, ...(JSON.parse(text!) as LoggedBan) };
+      }
+      if (entries.length < TOGETHER) return;
+      end = `(${entries.at(-1)![0]}`;
+    }
+  }
+
+  #who(head: string): string {
+    return head.slice(this.#session.prefix.length + 2);
+  }
+}
+
+function noteOf(text: string | null): BanNote | null {
+  try {
+    return text === null ? null : (JSON.parse(text) as BanNote);
+  } catch {
+    return null;
   }
 }

@@ -18,10 +18,8 @@ export interface Connection {
   readonly client: RedisClient;
   /** The servers that hold keys: of a cluster its primaries. */
   nodes(): Promise<readonly Node[]>;
-  /** ms; -1: the key does not expire, -2: there is none. */
-  pttl(key: string): Promise<number>;
-  get(key: string): Promise<string | null>;
-  del(key: string): Promise<unknown>;
+  /** Runs a command on one key, which is its first argument, where that key is. */
+  call(command: string, key: string, ...args: string[]): Promise<unknown>;
   close(): void;
 }
 

@@ -1,18 +1,36 @@
 import { compileBan } from '../../ban.js';
 import { conclude } from '../../decision.js';
 import { compilePolicies } from '../../policy.js';
-import { BAN_TAG, escapeName, isReset, statePattern, type Hash } from '../../stores/keys.js';
+import { bookKeys, MOST_BANS } from '../../stores/ban-book.js';
+import {
+  BAN_TAG,
+  escapeName,
+  isReset,
+  parseStateKey,
+  statePattern,
+  type Hash,
+  type StateKey,
+} from '../../stores/keys.js';
 import type { PolicySet, Reply } from '../../stores/store.js';
+import { printable } from '../format.js';
 import type { Limits } from '../limits.js';
 import { verdictsOf, type PolicyVerdict } from '../verdicts.js';
+import { Bans } from './bans.js';
 import { kernelOf, policyNameOf } from './layouts.js';
 import { Looker } from './look.js';
-import { scan, type FoundKey, type ScanOptions } from './scan.js';
-import type { Session } from './session.js';
+import { scan, STEP, type FoundKey, type ScanOptions } from './scan.js';
+import { NO_KEY, type Session } from './session.js';
 
 /** One thing that the server holds about one key in one scope. */
 export type Find = { readonly name: string | Hash; readonly key: string | Hash } & (
-  | { readonly kind: 'banned'; readonly bannedForMs: number; readonly bannedUntil: string }
+  | {
+      readonly kind: 'banned';
+      readonly bannedForMs: number;
+      readonly bannedUntil: string;
+      /** Of a ban by hand, if it was told. */
+      readonly by: string | null;
+      readonly reason: string | null;
+    }
   | {
       /** A request of cost 1 would be denied, or admitted. */
       readonly kind: 'limited' | 'admitted';
@@ -39,9 +57,22 @@ export interface Wanted {
   readonly limited: boolean;
   /** Keys whose next request would be admitted. */
   readonly admitted: boolean;
-  /** State that none of the limits reads. */
-  readonly states: boolean;
+  /** State that none of the limits reads: of all scopes, or of those of which no limits are known. */
+  readonly states: boolean | 'of unknown scopes';
+  /** Look for bans among all keys, not in their index. */
+  readonly scan: boolean;
 }
+
+/** Bans and nothing else. */
+export const BANS_ALONE: Wanted = {
+  name: undefined,
+  limits: new Map(),
+  banned: true,
+  limited: false,
+  admitted: false,
+  states: false,
+  scan: false,
+};
 
 interface Scope {
   readonly name: string;
@@ -59,6 +90,8 @@ export class Finder {
   readonly #found = new Set<string>();
   /** Keys of ours that were looked at. */
   looked = 0;
+  /** The index of bans has no room, and may lack some. */
+  isIndexFull = false;
 
   constructor(session: Session, wanted: Wanted) {
     this.#session = session;
@@ -76,7 +109,11 @@ export class Finder {
   /** Bans come first: there are few, and whoever looks at the first lines alone must not miss one. */
   async *finds(options: ScanOptions = {}): AsyncGenerator<Find> {
     const { banned, limited, admitted, states } = this.#wanted;
-    const others = limited || admitted || states;
+    const others = limited || admitted || states !== false;
+    if (!others && !this.#wanted.scan) {
+      yield* this.#indexed(options);
+      return;
+    }
     const rounds = Number(banned) + Number(others);
     const round = (id: string, done: number): AsyncGenerator<FoundKey[]> => {
       const pattern = statePattern(this.#session.prefix, this.#wanted.name, undefined, id);
@@ -96,6 +133,35 @@ export class Finder {
     }
   }
 
+  /** The bans of the index: what is told of them is looked up where it stands. */
+  async *#indexed({ progress, signal }: ScanOptions): AsyncGenerator<Find> {
+    const { prefix } = this.#session;
+    const [index] = bookKeys(prefix);
+    const size = Number(await this.#session.call('ZCARD', index));
+    this.isIndexFull = size >= MOST_BANS;
+    let cursor = '0';
+    let seen = 0;
+    do {
+      const step = await this.#session.call('ZSCAN', index, cursor, 'COUNT', String(STEP));
+      const [next, members] = step as [string, string[]];
+      const keys = members.flatMap((who, i) => {
+        const redisKey = `${prefix}:{${who}}${BAN_TAG}`;
+        const state = i % 2 === 0 ? parseStateKey(prefix, redisKey) : undefined;
+        return state && this.#isWanted(state) ? [{ ...state, redisKey }] : [];
+      });
+      this.looked += keys.length;
+      yield* await this.#bans(this.#named(keys), false);
+      cursor = String(next);
+      seen += members.length / 2;
+      progress?.(cursor === '0' ? 1 : Math.min(1, seen / size));
+    } while (cursor !== '0' && !signal?.aborted);
+  }
+
+  #isWanted({ scope }: StateKey): boolean {
+    const { name } = this.#wanted;
+    return name === undefined || scope === escapeName(name);
+  }
+
   #named(page: readonly FoundKey[]): FoundKey[] {
     return page.flatMap((key) => (isReset(key) ? [] : [{ ...key, name: this.#nameOf(key) }]));
   }
@@ -107,15 +173,16 @@ export class Finder {
     for (const key of named) {
       if (key.id === BAN_TAG) continue;
       const scope = this.#scopes.get(key.scope);
-      if (!scope?.set.policies.some(({ id }) => id === key.id)) states.push(key);
-      else {
+      if (!scope?.set.policies.some(({ id }) => id === key.id)) {
+        if (this.#wanted.states === true || !scope) states.push(key);
+      } else {
         const keys = judged.get(scope);
         if (keys) keys.push(key);
         else judged.set(scope, [key]);
       }
     }
     const finds = [
-      ...(this.#wanted.states ? [this.#bans(bans, true)] : []),
+      ...(this.#wanted.states === true ? [this.#bans(bans, true)] : []),
       ...[...judged].map(([scope, keys]) => this.#verdicts(scope, keys)),
       this.#states(states),
     ];
@@ -143,7 +210,10 @@ export class Finder {
       ban: compileBan({}),
       timeout: this.#session.target.timeout,
     };
-    const replies = await this.#lookAt(set, keys);
+    const [replies, notes] = await Promise.all([
+      this.#lookAt(set, keys),
+      new Bans(this.#session).notes(keys.map(({ head }) => head)),
+    ]);
     const others: FoundKey[] = [];
     const finds = keys.flatMap((key, i): Find[] => {
       const reply = replies[i]!;
@@ -151,7 +221,8 @@ export class Finder {
       if (reply.ban === 0) others.push(key);
       else if (this.#isNew(key.redisKey)) {
         const bannedUntil = new Date(Date.now() + reply.ban).toISOString();
-        return [{ kind: 'banned', ...whose(key), bannedForMs: reply.ban, bannedUntil }];
+        const note = notes[i] ?? { by: null, reason: null };
+        return [{ kind: 'banned', ...whose(key), bannedForMs: reply.ban, bannedUntil, ...note }];
       }
       return [];
     });
@@ -177,12 +248,11 @@ export class Finder {
 
   async #states(keys: readonly FoundKey[]): Promise<Find[]> {
     if (!this.#wanted.states) return [];
-    const { connection } = this.#session;
-    const times = await this.#session.ask(Promise.all(keys.map(({ redisKey }) => connection.pttl(redisKey))));
+    const times = await Promise.all(keys.map(({ redisKey }) => this.#session.call('PTTL', redisKey)));
     return keys.flatMap((key, i): Find[] => {
       const expiresInMs = Number(times[i]);
       // It is gone since.
-      if (expiresInMs === -2 || !this.#isNew(key.redisKey)) return [];
+      if (expiresInMs === NO_KEY || !this.#isNew(key.redisKey)) return [];
       const isBan = key.id === BAN_TAG;
       return [
         {
@@ -217,6 +287,11 @@ export function findJson({ kind, name, key, ...rest }: Find): object {
   return { kind, ...textOrHash('name', name), ...textOrHash('key', key), ...rest };
 }
 
-function textOrHash(field: string, value: string | Hash): object {
+/** For people. */
+export function showText(text: string | Hash): string {
+  return typeof text === 'string' ? printable(text) : `sha256:${text.hash}`;
+}
+
+export function textOrHash(field: string, value: string | Hash): object {
   return typeof value === 'string' ? { [field]: value } : { [`${field}Hash`]: value.hash };
 }

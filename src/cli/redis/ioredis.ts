@@ -9,9 +9,6 @@ interface Client {
   connect(): Promise<unknown>;
   disconnect(): void;
   call(command: string, ...args: string[]): Promise<unknown>;
-  pttl(key: string): Promise<number>;
-  get(key: string): Promise<string | null>;
-  del(key: string): Promise<unknown>;
   on(event: 'error', listener: (error: Error) => void): unknown;
 }
 
@@ -122,9 +119,7 @@ function connectionOf(client: Client, nodes: () => Node[]): Connection {
   return {
     client: client as unknown as RedisClient,
     nodes: () => Promise.resolve(nodes()),
-    pttl: (key) => client.pttl(key),
-    get: (key) => client.get(key),
-    del: (key) => client.del(key),
+    call: (command, key, ...args) => client.call(command, key, ...args),
     close: () => client.disconnect(),
   };
 }

@@ -9,9 +9,6 @@ interface Client {
   /** Since version 5. */
   destroy?(): unknown;
   disconnect(): unknown;
-  pTTL(key: string): Promise<number>;
-  get(key: string): Promise<string | null>;
-  del(key: string): Promise<unknown>;
   on(event: 'error', listener: () => void): unknown;
 }
 
@@ -20,6 +17,7 @@ interface SingleClient extends Client {
 }
 
 interface ClusterClient extends Client {
+  sendCommand(key: string, isReadonly: boolean, command: readonly string[]): Promise<unknown>;
   readonly masters: readonly unknown[];
   nodeClient(node: unknown): SingleClient | Promise<SingleClient>;
 }
@@ -40,7 +38,12 @@ export const nodeRedis: Opener = {
       socket: { ...socketOptions(target), host, port, ...(tls && serverName(target.address)) },
     });
     await connected(client, target);
-    return connectionOf(client, () => Promise.resolve([nodeOf(client)]));
+    const node = nodeOf(client);
+    return connectionOf(
+      client,
+      (...command) => node.send(command),
+      () => Promise.resolve([node]),
+    );
   },
 
   async openCluster(module, target) {
@@ -50,8 +53,10 @@ export const nodeRedis: Opener = {
       defaults: { username, password, socket: socketOptions(target) },
     });
     await connected(client, target);
-    return connectionOf(client, () =>
-      Promise.all(client.masters.map(async (master) => nodeOf(await client.nodeClient(master)))),
+    return connectionOf(
+      client,
+      (command, key, ...args) => client.sendCommand(key, false, [command, key, ...args]),
+      () => Promise.all(client.masters.map(async (master) => nodeOf(await client.nodeClient(master)))),
     );
   },
 };
@@ -84,13 +89,11 @@ function nodeOf(client: SingleClient): Node {
   return { send: (command) => client.sendCommand(command) };
 }
 
-function connectionOf(client: Client, nodes: () => Promise<Node[]>): Connection {
+function connectionOf(client: Client, call: Connection['call'], nodes: () => Promise<Node[]>): Connection {
   return {
     client: client as unknown as RedisClient,
     nodes,
-    pttl: (key) => client.pTTL(key),
-    get: (key) => client.get(key),
-    del: (key) => client.del(key),
+    call,
     close: () => close(client),
   };
 }

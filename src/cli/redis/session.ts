@@ -41,6 +41,9 @@ export function addRedisOptions(command: Command): Command {
  */
 export const LENIENT: BanOptions = { within: '366d', max: '366d' };
 
+/** What PTTL answers where there is no key. */
+export const NO_KEY = -2;
+
 /** A connection, and the limiters on it. */
 export class Session {
   readonly connection: Connection;
@@ -67,6 +70,11 @@ export class Session {
     return this.ask(this.#calls.run({ script, keys, args, timeout, asked: [{ set, key: '' }] }));
   }
 
+  /** Runs a command on one key. */
+  call(command: string, key: string, ...args: string[]): Promise<unknown> {
+    return this.ask(this.connection.call(command, key, ...args));
+  }
+
   /** Waits for an answer that no limiter waits for. */
   ask<T>(answer: Promise<T>): Promise<T> {
     return within(this.target, answer);
@@ -74,7 +82,11 @@ export class Session {
 
   // A store each: limiters of one name and different policies may be on one server here.
   #common(name: string) {
-    const store = redisStore(this.connection.client, { prefix: this.prefix, localDenials: false });
+    const store = redisStore(this.connection.client, {
+      prefix: this.prefix,
+      localDenials: false,
+      publish: false,
+    });
     return { name, store, onStoreError: 'throw', timeout: this.target.timeout } as const;
   }
 }

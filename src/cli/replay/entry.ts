@@ -4,6 +4,9 @@ export interface Entry {
   time: number;
   /** Who is limited. */
   readonly key: string;
+  /** If they were asked for, and the log has them. */
+  readonly path?: string | undefined;
+  readonly status?: number | undefined;
 }
 
 /** What a line is: a request; nothing to replay (another kind of line, filtered out, no key); or unreadable, and why. */

@@ -1,3 +1,4 @@
+import type { Comparison } from './compare.js';
 import type { LogSummary } from './log-file.js';
 import type { Found } from './notes.js';
 import type { ReplayResult } from './replay.js';
@@ -11,7 +12,26 @@ export function replayJson(
   result: ReplayResult,
   logs: readonly LogSummary[],
   left: readonly string[],
+  compared: Comparison | undefined,
 ): object {
+  return {
+    ...resultJson(result),
+    notReplayed: left,
+    logs: logs.map(logJson),
+    ...(compared && { compared: comparisonJson(compared) }),
+  };
+}
+
+function comparisonJson({ result, both, firstOnly, secondOnly }: Comparison): object {
+  return {
+    ...resultJson(result),
+    deniedByBoth: both,
+    deniedByFirstOnly: firstOnly,
+    deniedBySecondOnly: secondOnly,
+  };
+}
+
+function resultJson(result: ReplayResult): object {
   const { first, last, busiest, policies, top, timeline, ...counts } = result;
   return {
     ...counts,
@@ -25,12 +45,10 @@ export function replayJson(
       last: iso(client.last),
       streakAt: iso(client.streakAt),
     })),
-    notReplayed: left,
     timeline: {
       widthMs: timeline.width,
       intervals: timeline.intervals.map((interval) => ({ ...interval, start: iso(interval.start) })),
     },
-    logs: logs.map(logJson),
   };
 }
 

@@ -14,6 +14,8 @@ export interface LineOptions extends ClientOptions {
   readonly keyField: string | undefined;
   /** Which requests count. */
   readonly match: Match | undefined;
+  /** Paths and statuses too. */
+  readonly details?: boolean;
 }
 
 export type ParseLine = (line: string) => Parsed;
@@ -24,7 +26,7 @@ export const FORMATS =
 
 /** Makes a reader of one log's lines, each in the format that it is in. */
 export function lineParser(options: LineOptions): ParseLine {
-  const { key, timeField, keyField, match } = options;
+  const { key, timeField, keyField, match, details = false } = options;
   const clientOf = clients(options);
   const w3c = new W3cReader();
 
@@ -81,7 +83,7 @@ export function lineParser(options: LineOptions): ParseLine {
         timeField === undefined ? `${knownFields('time')} and others were tried` : `of ${timeField}`;
       return { problem: `it has no time that can be read (${tried}; see --time-field)` };
     }
-    return { time, key: name };
+    return details ? { time, key: name, path: request.path, status: request.status } : { time, key: name };
   };
 }
 

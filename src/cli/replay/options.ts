@@ -45,12 +45,13 @@ export function addLogOptions(command: Command): Command {
   return addSubnetOption(command);
 }
 
-/** Opens the logs for as long as `use` reads them. @throws CliError `USAGE`, `FAILED` */
+/** Opens the logs for as long as `use` reads them; `details`: with what else is told of each request. @throws CliError `USAGE`, `FAILED` */
 export function readLogs(
   names: readonly string[],
   options: LogOptions,
   io: Io,
   use: (logs: Logs) => Promise<void>,
+  details = false,
 ): Promise<void> {
   const key = options.key.split(/[\s,]+/).filter((part) => part !== '');
   if (key.length === 0)
@@ -62,6 +63,7 @@ export function readLogs(
     match: parseMatch(options.match ?? []),
     subnet: subnetOf(options),
     trustedHops: hopsOf(options.trustedHops),
+    details,
   };
   return withLogs(names, io, () => lineParser(line), use);
 }

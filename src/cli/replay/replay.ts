@@ -155,6 +155,16 @@ export class Replay {
     this.#longestHold = Math.max(this.#longestHold, delay);
   }
 
+  /** How many clients there are: they are numbered as they come. */
+  get size(): number {
+    return this.#keys.size;
+  }
+
+  /** Whether a client was ever denied. */
+  isDenied(client: number): boolean {
+    return this.#denied.values[client]! > 0;
+  }
+
   /** @param top how many of the clients that were denied are named */
   result(top: number): ReplayResult {
     const { policies } = this.#engine.limiter;

@@ -1,5 +1,6 @@
 import { SingleBar } from 'cli-progress';
 import type { Io } from '../io.js';
+import type { Entry } from './entry.js';
 import type { Logs } from './logs.js';
 
 /** Goes through all requests, with a progress bar where somebody watches. */
@@ -7,13 +8,13 @@ export async function forEachRequest(
   logs: Logs,
   io: Io,
   title: string,
-  take: (key: string, time: number) => void,
+  take: (entry: Entry) => void,
 ): Promise<void> {
   const bar = startBar(logs, io, title);
   let requests = 0;
   try {
     for await (const batch of logs.requests()) {
-      for (const { key, time } of batch) take(key, time);
+      for (const entry of batch) take(entry);
       requests += batch.length;
       bar?.update(logs.bytesRead, { requests: requests.toLocaleString('en-US') });
     }

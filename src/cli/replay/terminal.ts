@@ -1,6 +1,7 @@
 import { columns, duration } from '../format.js';
 import type { Io } from '../io.js';
-import { policyText } from '../policy-text.js';
+import { policyText } from '../../policy-text.js';
+import type { Comparison } from './compare.js';
 import { cellsOf, count, many, moment, share } from './format.js';
 import type { LogSummary } from './log-file.js';
 import { leftNote, logNotes } from './notes.js';
@@ -11,6 +12,7 @@ export function replayText(
   result: ReplayResult,
   logs: readonly LogSummary[],
   left: readonly string[],
+  compared: Comparison | undefined,
   io: Io,
 ): string {
   const { bold, red, green, dim } = io.colors;
@@ -22,6 +24,7 @@ export function replayText(
   const parts = [
     `${bold(many(requests, 'request'))} of ${bold(many(clients, 'client'))}, ${span}: ${bold(verdict)}${of}`,
     policyTable(result, io),
+    ...(compared ? [comparisonText(result, compared, io)] : []),
     charts(result, io),
     topTable(result, io),
     [...left.map(leftNote), ...logNotes(logs, result)].map((note) => dim(note)).join('\n'),
@@ -64,6 +67,18 @@ function topTable({ top, deniedClients }: ReplayResult, io: Io): string {
   const rows = top.map((client) => cellsOf(client, 44, (time) => moment(time).slice(11)));
   const more = deniedClients - top.length;
   return `${columns(io, head, rows).trimEnd()}${more > 0 ? `\n... and ${many(more, 'more client')}: --top` : ''}`;
+}
+
+function comparisonText(first: ReplayResult, compared: Comparison, io: Io): string {
+  const { result: second, both, firstOnly, secondOnly } = compared;
+  const figures = (of: ReplayResult): string =>
+    `${count(of.denied)} denied (${share(of.denied, of.requests)}), of ${many(of.deniedClients, 'client')}`;
+  return [
+    io.colors.bold('compared with'),
+    policyTable(second, io),
+    `These policies: ${figures(first)}. The others: ${figures(second)}.`,
+    `Clients denied by both: ${count(both)}; by these alone: ${count(firstOnly)}; by the others alone: ${count(secondOnly)}.`,
+  ].join('\n');
 }
 
 const HEIGHT = 7;

@@ -1,0 +1,101 @@
+import type { Command } from 'commander';
+import { toText } from '../../duration.js';
+import type { CompiledBan } from '../../ban.js';
+import { columns, printable } from '../format.js';
+import { write, writeJson, type Io } from '../io.js';
+import { addNameOption, nameOf } from '../limits.js';
+import { Published, type Configuration, type Instance } from '../redis/published.js';
+import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
+import { unknownScope, warn } from '../scope.js';
+
+interface Options extends RedisOptions {
+  readonly name?: string;
+}
+
+export function register(program: Command, io: Io): void {
+  const command = program
+    .command('limits')
+    .summary('which limiters run where, and which differ')
+    .description(
+      'Tells which limiters run where, with which policies, and which instances differ. Limiters on Redis tell it of themselves, ' +
+        'unless redisStore has publish: false.',
+    );
+  addRedisOptions(addNameOption(command))
+    .addHelpText('after', '\nExample:\n  headgate limits --redis redis://127.0.0.1:6379')
+    .action((options: Options) => limits(options, io));
+}
+
+async function limits(options: Options, io: Io): Promise<void> {
+  const name = options.name === undefined ? undefined : nameOf(options);
+  await withRedis(options, io, async (session) => {
+    const published = await Published.read(session);
+    if (name !== undefined) warn(io, unknownScope(published, name));
+    const scopes = [...published.scopes].filter(([scope]) => name === undefined || scope === name);
+    await (io.json ? writeJson(io, json(published, scopes)) : write(io, text(published, scopes, io)));
+  });
+}
+
+type Scopes = readonly (readonly [name: string, configurations: readonly Configuration[]])[];
+
+function json({ instances }: Published, scopes: Scopes): object {
+  return {
+    instances: instances.map(({ limiters, ...instance }) => ({ ...instance, limiters: limiters.length })),
+    limiters: scopes.map(([name, configurations]) => ({
+      name,
+      differ: configurations.length > 1,
+      configurations: configurations.map(({ instances: some, ...configuration }) => ({
+        ...configuration,
+        instances: some.map(({ id }) => id),
+      })),
+    })),
+  };
+}
+
+function text({ instances }: Published, scopes: Scopes, io: Io): string {
+  if (instances.length === 0) {
+    return 'No limiter has told this server of itself, under this --prefix. They do within seconds, unless publish is false.\n';
+  }
+  const parts = scopes.map(([name, configurations]) => {
+    const rows = configurations.map((configuration) => [
+      policiesText(configuration),
+      banText(configuration.ban),
+      whereText(configuration.instances),
+    ]);
+    const differs = configurations.length > 1 ? io.colors.red('  instances differ') : '';
+    return `${io.colors.bold(printable(name))}${differs}\n${columns(io, ['policies', 'ban', 'where'], rows)}`;
+  });
+  const left = instances.reduce((sum, { more }) => sum + more, 0);
+  const differ = scopes.filter(([, configurations]) => configurations.length > 1).length;
+  const summary = [
+    `${count(scopes.length, 'limiter')} in ${count(instances.length, 'instance')}`,
+    ...(differ > 0 ? [`${differ} of them not alike everywhere`] : []),
+    ...(left > 0 ? [`${left} more were too many to be told`] : []),
+  ];
+  return `${[...parts, `${summary.join('; ')}.\n`].join('\n')}`;
+}
+
+const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
+
+function policiesText({ policies, shadow, dynamic }: Configuration): string {
+  const all = policies.map((policy) => printable(policy, 80)).join(', ');
+  const listed = dynamic ? `by request${all === '' ? '' : `, lately ${all}`}` : all;
+  return shadow ? `${listed} (shadow: denies nobody)` : listed;
+}
+
+/** The option `ban`, in a few words. */
+function banText(ban: CompiledBan | null): string {
+  if (ban === null) return 'none';
+  if (ban.after === 0) return 'by hand';
+  return `after ${ban.after} denials in ${toText(ban.within)}, for ${toText(ban.first)}`;
+}
+
+/** How many instances are named. */
+const NAMED = 3;
+
+function whereText(instances: readonly Instance[]): string {
+  const named = instances
+    .slice(0, NAMED)
+    .map(({ host, pid, version }) => `${printable(host)}:${pid} (${printable(version)})`);
+  const more = instances.length - named.length;
+  return `${named.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+}

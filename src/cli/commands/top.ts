@@ -1,0 +1,107 @@
+import type { Command } from 'commander';
+import { usageError } from '../errors.js';
+import { columns, printable } from '../format.js';
+import { write, writeJson, writeJsonLine, type Io } from '../io.js';
+import { addNameOption, nameOf } from '../limits.js';
+import { showText, textOrHash } from '../redis/finds.js';
+import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
+import { readTraffic, SPAN, type LimiterRates, type Snapshot } from '../redis/traffic.js';
+
+interface Options extends RedisOptions {
+  readonly name?: string;
+  readonly once?: boolean;
+  readonly keys: string;
+}
+
+export function register(program: Command, io: Io): void {
+  const command = program
+    .command('top')
+    .summary('what is admitted and denied now, a second')
+    .description(
+      'Shows what is admitted and denied a second, by limiter, policy and key, over the last five seconds, until Ctrl-C. The stores must ' +
+        'count: redisStore(client, { top: true }).',
+    )
+    .option('--once', 'show it once')
+    .option('--keys <n>', 'how many keys of each limiter: 0 to 20', '5');
+  addRedisOptions(addNameOption(command))
+    .addHelpText('after', '\nExample:\n  headgate top --redis redis://127.0.0.1:6379')
+    .action((options: Options) => top(options, io));
+}
+
+/** How often it is looked, ms. */
+const EVERY = 1000;
+
+/** The cursor to the upper left, and nothing below it. */
+const CLEAR = '\u001b[H\u001b[J';
+
+async function top(options: Options, io: Io): Promise<void> {
+  const name = options.name === undefined ? undefined : nameOf(options);
+  const keys = keysOf(options.keys);
+  await withRedis(options, io, async (session) => {
+    if (options.once) {
+      const snapshot = await readTraffic(session, name, keys);
+      await (io.json ? writeJson(io, json(snapshot)) : write(io, text(snapshot, io)));
+      return;
+    }
+    const stop = new AbortController();
+    const ignore = io.onInterrupt?.(() => stop.abort());
+    try {
+      while (!stop.signal.aborted) {
+        const snapshot = await readTraffic(session, name, keys);
+        if (io.json) await writeJsonLine(io, json(snapshot));
+        else await write(io, `${io.isTTY ? CLEAR : ''}${text(snapshot, io)}${io.isTTY ? '' : '\n'}`);
+        await pause(stop.signal);
+      }
+    } finally {
+      ignore?.();
+    }
+  });
+}
+
+/** Until it is looked again, or stopped. */
+function pause(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, EVERY);
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}
+
+function keysOf(text: string): number {
+  const keys = /^\d\d?$/.test(text) ? Number(text) : 21;
+  if (keys > 20) throw usageError('--keys: write a whole number from 0 to 20.');
+  return keys;
+}
+
+function json({ limiters, ...snapshot }: Snapshot): object {
+  return {
+    spanMs: SPAN,
+    ...snapshot,
+    limiters: limiters.map(({ keys, ...limiter }) => ({
+      ...limiter,
+      keys: keys.map(({ key, ...rates }) => ({ ...textOrHash('key', key), ...rates })),
+    })),
+  };
+}
+
+const NOTHING =
+  'Nothing was counted in the last five seconds. Stores count if they are asked to: redisStore(client, { top: true }).\n';
+
+function text({ instances, isSampled, limiters }: Snapshot, io: Io): string {
+  if (limiters.length === 0) return NOTHING;
+  const rows = limiters.flatMap((limiter) => rowsOf(limiter, io));
+  const note = isSampled ? '; of keys these are estimates' : '';
+  const table = columns(io, ['', 'admitted/s', 'denied/s'], rows);
+  return `${table}\n${instances} ${instances === 1 ? 'instance' : 'instances'}, the last ${SPAN / 1000} seconds${note}.\n`;
+}
+
+function rowsOf({ name, admitted, denied, policies, keys }: LimiterRates, { colors }: Io): string[][] {
+  const deniedText = (rate: number): string => (rate > 0 ? colors.red(String(rate)) : String(rate));
+  return [
+    [colors.bold(printable(name)), String(admitted), deniedText(denied)],
+    ...policies.map((policy) => [`  by policy ${printable(policy.name)}`, '', deniedText(policy.denied)]),
+    ...keys.map((key) => [`  ${showText(key.key)}`, String(key.admitted), deniedText(key.denied)]),
+  ];
+}

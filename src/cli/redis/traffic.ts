@@ -1,0 +1,115 @@
+import { parseWho, type Hash } from '../../stores/keys.js';
+import { topKey, type Counted } from '../../stores/traffic.js';
+import type { Session } from './session.js';
+
+/** Decisions a second. */
+export interface Rates {
+  readonly admitted: number;
+  readonly denied: number;
+}
+
+export interface LimiterRates extends Rates {
+  readonly name: string;
+  readonly policies: readonly { readonly name: string; readonly denied: number }[];
+  readonly keys: readonly (Rates & { readonly key: string | Hash })[];
+}
+
+/** What all instances have counted lately. */
+export interface Snapshot {
+  readonly instances: number;
+  /** Whether the counts of keys are estimates. */
+  readonly isSampled: boolean;
+  readonly limiters: readonly LimiterRates[];
+}
+
+/** How far back it is looked, ms. */
+export const SPAN = 5000;
+
+/** More entries are not read. */
+const MOST = 5000;
+
+type Pair = [admitted: number, denied: number];
+
+interface Sums {
+  readonly counts: Pair;
+  readonly policies: Map<string, number>;
+  readonly keys: Map<string, Pair>;
+}
+
+/** Reads what was counted in the last seconds, of one limiter or of all; the busiest stand first. */
+export async function readTraffic(
+  session: Session,
+  name: string | undefined,
+  keys: number,
+): Promise<Snapshot> {
+  const nodes = await session.connection.nodes();
+  const [seconds, micros] = (await session.ask(nodes[0]!.send(['TIME']))) as [string, string];
+  const since = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) - SPAN;
+  const from = String(Math.max(0, since));
+  const found = await session.call('XREVRANGE', topKey(session.prefix), '+', from, 'COUNT', String(MOST));
+  const entries = (found as [id: string, fields: string[]][]).flatMap(([, [, text]]) => parse(text));
+  const sums = new Map<string, Sums>();
+  for (const { limiters } of entries) {
+    for (const limiter of limiters) if (name === undefined || limiter.name === name) add(sums, limiter);
+  }
+  const limiters = [...sums].map(([scope, sum]) => ratesOf(scope, sum, keys));
+  return {
+    instances: new Set(entries.map(({ id }) => id)).size,
+    isSampled: entries.some(({ sample }) => sample > 1),
+    limiters: limiters.sort(busiest),
+  };
+}
+
+function parse(text: string | undefined): Counted[] {
+  try {
+    const counted = JSON.parse(text ?? '') as Counted;
+    return Array.isArray(counted.limiters) ? [counted] : [];
+  } catch {
+    return [];
+  }
+}
+
+function add(all: Map<string, Sums>, { name, counts, policies, keys }: Counted['limiters'][number]): void {
+  const sums = all.get(name) ?? {
+    counts: [0, 0] as Pair,
+    policies: new Map<string, number>(),
+    keys: new Map<string, Pair>(),
+  };
+  all.set(name, sums);
+  addPair(sums.counts, counts);
+  for (const [policy, denied] of Object.entries(policies)) {
+    sums.policies.set(policy, (sums.policies.get(policy) ?? 0) + denied);
+  }
+  for (const [key, pair] of Object.entries(keys)) {
+    const sum = sums.keys.get(key);
+    if (sum) addPair(sum, pair);
+    else sums.keys.set(key, [...pair]);
+  }
+}
+
+function addPair(to: Pair, [admitted, denied]: readonly [number, number]): void {
+  to[0] += admitted;
+  to[1] += denied;
+}
+
+const aSecond = (count: number): number => Math.round((10_000 * count) / SPAN) / 10;
+
+const busiest = (a: Rates, b: Rates): number => b.admitted + b.denied - a.admitted - a.denied;
+
+function ratesOf(name: string, { counts, policies, keys }: Sums, most: number): LimiterRates {
+  const rates = ([admitted, denied]: Pair): Rates => ({
+    admitted: aSecond(admitted),
+    denied: aSecond(denied),
+  });
+  return {
+    name,
+    ...rates(counts),
+    policies: [...policies]
+      .map(([policy, denied]) => ({ name: policy, denied: aSecond(denied) }))
+      .sort((a, b) => b.denied - a.denied),
+    keys: [...keys]
+      .map(([key, pair]) => ({ key: parseWho(`x:${key}`)?.key ?? key, ...rates(pair) }))
+      .sort(busiest)
+      .slice(0, most),
+  };
+}

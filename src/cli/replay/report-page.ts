@@ -1,0 +1,200 @@
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { policyText } from '../../policy-text.js';
+import { duration, printable } from '../format.js';
+import type { ClientTimes } from './closer.js';
+import type { Comparison } from './compare.js';
+import type { DeniedRequests } from './denied.js';
+import { cellsOf, count, many, moment, share } from './format.js';
+import type { LogSummary } from './log-file.js';
+import { leftNote, logNotes } from './notes.js';
+import type { Interval, ReplayResult } from './replay.js';
+import { bars, escape, figure, jsonInHtml, plot, table, tallyBars } from './report-html.js';
+import { plotsOf } from './report-plots.js';
+
+/** All that a report tells. */
+export interface Report {
+  /** What was typed to make it. */
+  readonly command: string;
+  readonly result: ReplayResult;
+  readonly logs: readonly LogSummary[];
+  /** Policies that are not replayed. */
+  readonly left: readonly string[];
+  readonly denied: DeniedRequests;
+  /** Of the clients that were denied most; undefined if the log cannot be read twice. */
+  readonly clients: ClientTimes | undefined;
+  readonly compared: Comparison | undefined;
+}
+
+/** How many paths and statuses are named. */
+const NAMED = 10;
+
+const packages = createRequire(import.meta.url);
+
+/** A file of the page: beside the bundle, where the build puts it, or from the source, where it is. */
+function asset(name: string, module?: string): string {
+  const beside = new URL(`./page/${name}`, import.meta.url);
+  return readFileSync(existsSync(beside) || !module ? beside : packages.resolve(module), 'utf8');
+}
+
+/** What a replay found, as one page of HTML that needs nothing else, nor the network. */
+export function reportPage(report: Report): string {
+  const { result, logs, left, command, compared } = report;
+  const scripts = [asset('uPlot.iife.min.js', 'uplot/dist/uPlot.iife.min.js'), asset('page.js')];
+  const hashes = scripts.map((script) => `'sha256-${createHash('sha256').update(script).digest('base64')}'`);
+  const { requests, admitted, denied, clients, deniedClients, first, last, timeline } = result;
+  const plots = plotsOf(report);
+  const title = `Headgate replay: ${logs.map(({ name }) => printable(name)).join(', ')}`;
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src ${hashes.join(' ')}">
+<link rel="icon" href="data:,">
+<title>${escape(title)}</title>
+<style>${asset('uPlot.min.css', 'uplot/dist/uPlot.min.css')}${asset('page.css')}</style>
+</head>
+<body>
+<h1>${escape(title)}</h1>
+<p class="quiet">${moment(first)} to ${moment(last)} UTC, ${duration(Math.max(1, last - first))}</p>
+<p><code class="command">${escape(printable(command, Infinity))}</code></p>
+<div class="figures">
+${figure(count(requests), 'requests')}
+${figure(count(admitted), 'admitted')}
+${figure(`${count(denied)} <small>(${escape(share(denied, requests))})</small>`, 'denied', denied > 0)}
+${figure(count(clients), 'clients')}
+${figure(`${count(deniedClients)} <small>(${escape(share(deniedClients, clients))})</small>`, 'clients denied', deniedClients > 0)}
+</div>
+<h2>Policies</h2>
+${policyTable('policies', result)}
+${compared ? comparison(result, compared) : ''}
+<h2>Requests</h2>
+<p class="quiet">Per ${duration(timeline.width)}, in UTC. Tap or point at the plot for values; drag, or use the buttons, to zoom.${
+    plots.partial.length > 0 ? ' Shaded: the log covers a part of that interval only.' : ''
+  }</p>
+<p class="zoom" hidden><button type="button" id="in">Zoom in</button> <button type="button" id="out">Zoom out</button>
+<button type="button" id="all">All</button> <button type="button" id="log" aria-pressed="false">Log scale</button></p>
+${plot('requests', peaks(result))}
+<h2>Denied by each policy</h2>
+<p class="quiet">A request that two policies deny is in both.</p>
+${plot('denied', 'Requests that each policy denied; the table below has the values.')}
+<details><summary>The plots as a table</summary>
+${intervalTable(result)}
+</details>
+${deniedSections(report)}
+<h2>How much of a limit the clients used</h2>
+<p class="quiet">The most that a client used at any time, of what can be spent at once.</p>
+${result.policies.map(useBars).join('\n')}
+<h2>Logs</h2>
+<ul>${[...left.map(leftNote), ...logNotes(logs, result)]
+    .map((note) => `<li>${escape(note.trim())}</li>`)
+    .join('')}</ul>
+<p class="quiet">Made with <code>headgate replay</code>.</p>
+<script type="application/json" id="data">${jsonInHtml(plots)}</script>
+<script>${scripts[0]}</script>
+<script type="module">${scripts[1]}</script>
+</body>
+</html>
+`;
+}
+
+function policyTable(name: string, { policies, requests, clients }: ReplayResult): string {
+  return table(
+    name,
+    ['policy', 'limit', 'denied', 'of requests', 'clients', 'of clients', 'first (UTC)', 'last (UTC)'],
+    policies.map(({ name, policy, denied, clients: affected, first, last }) => [
+      policy.shadow ? `${name} (would have)` : name,
+      policyText({ ...policy, name: undefined } as unknown as typeof policy),
+      count(denied),
+      share(denied, requests),
+      count(affected),
+      share(affected, clients),
+      moment(first),
+      moment(last),
+    ]),
+  );
+}
+
+/** The second set of policies beside the first. */
+function comparison(
+  first: ReplayResult,
+  { result: second, both, firstOnly, secondOnly }: Comparison,
+): string {
+  const { requests, clients } = first;
+  const row = (what: string, valueOf: (result: ReplayResult) => string): string[] => [
+    what,
+    valueOf(first),
+    valueOf(second),
+  ];
+  const rows = [
+    row('denied', ({ denied }) => count(denied)),
+    row('of requests', ({ denied }) => share(denied, requests)),
+    row('clients denied', ({ deniedClients }) => count(deniedClients)),
+    row('of clients', ({ deniedClients }) => share(deniedClients, clients)),
+  ];
+  return `<h2>Compared with other policies</h2>
+${policyTable('other policies', second)}
+${table('comparison', ['', 'the policies above', 'the other ones'], rows)}
+<p>Clients denied by both: ${count(both)}; by the policies above alone: ${count(firstOnly)}; by the other ones alone: ${count(secondOnly)}.</p>
+${plot('compared', `Denied by the policies above: ${count(first.denied)}; by the other ones: ${count(second.denied)}.`)}`;
+}
+
+/** Who and what was denied. */
+function deniedSections({ result, denied, clients }: Report): string {
+  if (result.denied === 0) return '<h2>Clients denied most</h2>\n<p>Nobody was denied.</p>';
+  const { top, deniedClients } = result;
+  const rows = top.map((client) => cellsOf(client, 200, moment));
+  const head = ['client', 'requests', 'denied', 'share', 'first (UTC)', 'last (UTC)', 'longest streak', 'by'];
+  const more = deniedClients - top.length;
+  const chart =
+    clients === undefined
+      ? '<p class="quiet">What they sent over time is not shown: for that a log is read twice.</p>'
+      : `<p class="quiet">Their requests per ${duration(clients.width)}. Dashed: what a policy admits of one client in that time, again and again.</p>
+${plot('clients', clientsLabel(clients))}`;
+  return `<h2>Clients denied most</h2>
+${chart}
+${table('clients denied', head, rows)}${more > 0 ? `<p class="quiet">... and ${many(more, 'more client')}.</p>` : ''}
+<h2>Paths of the denied requests</h2>
+${tallyBars(denied.paths(NAMED), result.denied)}
+<h2>What the denied requests were answered then</h2>
+<p class="quiet">The status in the log.</p>
+${tallyBars(denied.statuses(NAMED), result.denied)}`;
+}
+
+function clientsLabel({ clients }: ClientTimes): string {
+  const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0);
+  const texts = clients.map(({ key, admitted, denied }) => {
+    return `${printable(key)}: ${count(sum(admitted))} admitted, ${count(sum(denied))} denied`;
+  });
+  return `Requests over time of the clients denied most. ${texts.join('; ')}.`;
+}
+
+/** The largest values, for those who do not see the plot. */
+function peaks({ timeline: { intervals, width } }: ReplayResult): string {
+  const most = (valueOf: (interval: Interval) => number): string => {
+    const peak = intervals.reduce((a, b) => (valueOf(b) > valueOf(a) ? b : a));
+    return valueOf(peak) === 0 ? 'none' : `at most ${count(valueOf(peak))}, from ${moment(peak.start)}`;
+  };
+  return `Per ${duration(width)}: requests ${most((i) => i.admitted + i.denied)}; denied ${most((i) => i.denied)}. The table below has the values.`;
+}
+
+function intervalTable({ timeline, policies }: ReplayResult): string {
+  return table(
+    'requests',
+    ['from (UTC)', 'admitted', 'denied', ...policies.map(({ name }) => `by ${name}`)],
+    timeline.intervals.map(({ start, admitted, denied, policies: by }) => [
+      moment(start),
+      ...[admitted, denied, ...by].map(count),
+    ]),
+  );
+}
+
+function useBars({ name, use }: ReplayResult['policies'][number]): string {
+  const rows = use.map((clients, i) => {
+    const isDenied = i === use.length - 1;
+    return [isDenied ? 'denied' : `${10 * i} to ${10 * (i + 1)} %`, clients, isDenied] as const;
+  });
+  return `<h3>${escape(name)}</h3>${bars(rows)}`;
+}

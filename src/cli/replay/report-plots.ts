@@ -1,0 +1,116 @@
+import { toMilliseconds } from '../../duration.js';
+import { policyText } from '../../policy-text.js';
+import { duration, printable } from '../format.js';
+import type { ClientTimes } from './closer.js';
+import type { ReplayResult } from './replay.js';
+import type { Report } from './report-page.js';
+
+/** A line, or a layer, of a plot. */
+interface Series {
+  readonly name: string;
+  /** A variable of the page's style. */
+  readonly color: string;
+  readonly values: readonly number[];
+  /** A limit: it is the same everywhere. */
+  readonly dashed?: boolean;
+}
+
+interface Plot {
+  readonly id: string;
+  readonly stacked?: boolean;
+  readonly series: readonly Series[];
+}
+
+/** What the page draws. Times are in seconds. */
+export interface Plots {
+  readonly times: readonly number[];
+  readonly width: number;
+  /** From when to when the log covers a part of an interval only. */
+  readonly partial: readonly (readonly [number, number])[];
+  readonly plots: readonly Plot[];
+}
+
+/** Logs often have whole seconds. */
+const SECOND = 1000;
+
+/** Colours of policies and clients. */
+const COLORS = 6;
+
+const colorOf = (i: number): string => `--p${i % COLORS}`;
+
+export function plotsOf({ result, clients, compared }: Report): Plots {
+  const { timeline, policies } = result;
+  const { intervals } = timeline;
+  const all = intervals.map(({ admitted, denied }) => admitted + denied);
+  const plots: Plot[] = [
+    {
+      id: 'requests',
+      stacked: true,
+      series: [
+        { name: 'admitted', color: '--in', values: intervals.map(({ admitted }) => admitted) },
+        { name: 'denied', color: '--out', values: intervals.map(({ denied }) => denied) },
+      ],
+    },
+    {
+      id: 'denied',
+      series: policies.map(({ name }, i) => ({
+        name,
+        color: colorOf(i),
+        values: intervals.map((interval) => interval.policies[i]!),
+      })),
+    },
+  ];
+  if (compared) {
+    const other = compared.result.timeline.intervals;
+    plots.push({
+      id: 'compared',
+      series: [
+        { name: 'all requests', color: '--quiet', values: all },
+        {
+          name: 'denied by the policies above',
+          color: '--out',
+          values: intervals.map(({ denied }) => denied),
+        },
+        { name: 'denied by the other ones', color: '--p0', values: other.map(({ denied }) => denied) },
+      ],
+    });
+  }
+  if (clients && result.denied > 0) {
+    plots.push({ id: 'clients', series: [...clientSeries(clients), ...limitLines(result)] });
+  }
+  return {
+    times: intervals.map(({ start }) => start / SECOND),
+    width: timeline.width / SECOND,
+    partial: partialIntervals(result),
+    plots,
+  };
+}
+
+function clientSeries({ clients }: ClientTimes): Series[] {
+  return clients.map(({ key, admitted, denied }, i) => ({
+    name: printable(key, 40),
+    color: colorOf(i),
+    values: admitted.map((units, at) => units + denied[at]!),
+  }));
+}
+
+/** What each policy admits of one client in one interval, on the average. */
+function limitLines({ policies, timeline: { width, intervals } }: ReplayResult): Series[] {
+  return policies.flatMap(({ policy }): Series[] => {
+    if (!('window' in policy)) return [];
+    const value = (policy.limit * width) / toMilliseconds('window', policy.window);
+    const { name: _, ...unnamed } = policy;
+    const name = `limit: ${policyText(unnamed)}, per ${duration(width)}`;
+    return [{ name, color: '--text', dashed: true, values: intervals.map(() => value) }];
+  });
+}
+
+/** Where the log covers a part of an interval only, at its begin and its end, in seconds. */
+function partialIntervals({ timeline: { intervals, width }, first, last }: ReplayResult): [number, number][] {
+  const [begin, end] = [intervals[0]!.start, intervals.at(-1)!.start];
+  const starts = new Set([
+    ...(first - begin >= SECOND ? [begin] : []),
+    ...(end + width - last > SECOND ? [end] : []),
+  ]);
+  return [...starts].map((start) => [start / SECOND, (start + width) / SECOND]);
+}

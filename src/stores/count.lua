@@ -1,0 +1,9 @@
+-- Takes what an instance of the store has counted in a second, for whoever watches. No decision reads it.
+--
+-- KEYS:  the stream of counts
+-- ARGV:  deadline (see common.lua), what was counted (JSON), the most entries that are kept (about), for how long (ms)
+-- Reply: 1
+
+redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[3], '*', 'counts', ARGV[2])
+redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', now + ARGV[4]))
+return 1

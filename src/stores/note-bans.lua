@@ -1,0 +1,46 @@
+-- Notes which bans began and ended: an index, so that nobody has to look for them among all keys; for bans by hand who made them and
+-- why; and a log of what was done by hand. No decision reads any of it.
+--
+-- KEYS:  the index, a sorted set of `name:key` by when the ban ends; the notes, a hash; the log, a stream
+-- ARGV:  deadline (see common.lua), the most bans in the index, the most entries of the log (about), how long the log is kept (ms);
+--        then per ban `name:key`, for how long (ms, 0: it has ended), its note (JSON; empty: what there is stays; '-': none),
+--        its entry in the log (JSON; empty: none)
+-- Reply: how many bans found no room in the index
+
+-- At most so many at a time: the rest leaves with later calls.
+local over = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 1000)
+if #over > 0 then
+  redis.call('ZREM', KEYS[1], unpack(over))
+  redis.call('HDEL', KEYS[2], unpack(over))
+end
+
+local most = tonumber(ARGV[2])
+local room = most - redis.call('ZCOUNT', KEYS[1], '-inf', '+inf')
+local left_out, last, logged = 0, 0, false
+for at = 5, #ARGV, 4 do
+  local who, length, note, entry = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3]
+  local known = redis.call('ZSCORE', KEYS[1], who)
+  if length == 0 then
+    redis.call('ZREM', KEYS[1], who)
+    redis.call('HDEL', KEYS[2], who)
+  elseif known or room > 0 then
+    if not known then room = room - 1 end
+    redis.call('ZADD', KEYS[1], string.format('%.0f', now + length), who)
+    if note == '-' then redis.call('HDEL', KEYS[2], who) elseif note ~= '' then redis.call('HSET', KEYS[2], who, note) end
+    last = math.max(last, now + length)
+  else
+    left_out = left_out + 1
+  end
+  if entry ~= '' then
+    redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[3], '*', 'entry', entry)
+    logged = true
+  end
+end
+
+-- Each lives as long as its longest ban, the log as long as it is kept.
+for i = 1, 2 do
+  local stop = math.max(last, redis.call('PEXPIRETIME', KEYS[i]))
+  if stop > 0 then redis.call('PEXPIREAT', KEYS[i], string.format('%.0f', stop)) end
+end
+if logged then redis.call('PEXPIREAT', KEYS[3], string.format('%.0f', now + ARGV[4])) end
+return left_out

@@ -1,0 +1,21 @@
+-- Tells which limiters an instance of the store has, for whoever operates them. No decision reads it.
+--
+-- KEYS:  the sorted set of instances, by when what they told ends; the instance's own
+-- ARGV:  deadline (see common.lua), the instance, what it tells (empty: it has no limiters any more), for how long (ms), the most
+--        instances that are kept
+-- Reply: 1; 0 if there are too many others
+
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+if ARGV[3] == '' then
+  redis.call('ZREM', KEYS[1], ARGV[2])
+  redis.call('DEL', KEYS[2])
+  return 1
+end
+local others = redis.call('ZCOUNT', KEYS[1], '-inf', '+inf')
+if others >= tonumber(ARGV[5]) and not redis.call('ZSCORE', KEYS[1], ARGV[2]) then return 0 end
+local stop = now + ARGV[4]
+redis.call('SET', KEYS[2], ARGV[3], 'PXAT', string.format('%.0f', stop))
+redis.call('ZADD', KEYS[1], string.format('%.0f', stop), ARGV[2])
+-- Others may tell for longer.
+redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', math.max(stop, redis.call('PEXPIRETIME', KEYS[1]))))
+return 1

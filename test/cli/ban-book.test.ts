@@ -1,0 +1,219 @@
+// The index of bans, who made them and why, and the log: what is noted beside the bans themselves.
+import { Readable } from 'node:stream';
+import { expect } from 'chai';
+import type { Limiter } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { bookKeys, MOST_BANS } from '../../src/stores/ban-book.js';
+import { servers } from '../support/shared-servers.js';
+import { clients, freshPrefix, limiterOn } from '../support/stores.js';
+import { headgate, json, jsonLines, TELLING, told } from './cli.js';
+
+const HOUR = 3_600_000;
+
+for (const kind of ['redis', 'valkey'] as const) {
+  describe(`the book of bans on ${kind}`, () => {
+    const client = clients[kind];
+    let prefix: string;
+    let where: string[];
+    let limiter: Limiter;
+    let other: Limiter;
+
+    beforeEach(async () => {
+      prefix = freshPrefix();
+      where = ['--redis', servers[kind].url, '--prefix', prefix];
+      const store = redisStore(client, { prefix, ...TELLING });
+      limiter = limiterOn(store, { name: 'api', limit: 1, window: '1h', ban: { after: 2, for: '1h' } });
+      other = limiterOn(store, { name: 'other', limit: 1, window: '1h', ban: {} });
+      await told(where, 'api', 'other');
+    });
+    afterEach(() => Promise.all([limiter.close(), other.close()]));
+
+    const banned = async (...args: string[]) =>
+      (await jsonLines('list', '--banned', ...where, ...args))
+        .map(({ key, keyHash }) => String(key ?? keyHash))
+        .sort();
+    const deny = async (key: string, times = 3) => {
+      for (let i = 0; i < times; i++) await limiter.consume(key);
+    };
+    const noted = async (...keys: string[]) => {
+      while (!keys.every((key) => known.includes(key))) known = await banned();
+    };
+    let known: string[] = [];
+    beforeEach(() => (known = []));
+    const run = (...args: string[]) => headgate([...args, ...where], { env: { USER: 'ada' } });
+
+    it('list --banned needs no SCAN, whoever banned: denials, the program, the command line', async () => {
+      await Promise.all(Array.from({ length: 3000 }, (_, i) => other.consume(`user:${i}`)));
+      const long = 'k'.repeat(1000);
+      await deny('by denials');
+      await deny(long);
+      await limiter.ban('by the program', HOUR);
+      await other.ban('{odd}:*', HOUR);
+      await run('ban', 'by hand', '1h', '--name', 'api');
+      await run('ban', '10.0.0.0/24', '1h', '--name', 'other');
+      await noted('by denials');
+      await client.config('RESETSTAT');
+      const found = await banned();
+      expect(found).to.have.length(5 + 256);
+      expect(found).to.include.members(['by denials', 'by the program', '{odd}:*', 'by hand', '10.0.0.255']);
+      expect(await banned('--name', 'api')).to.have.length(4);
+      expect(await client.info('commandstats')).to.not.match(/cmdstat_(scan|keys):/);
+      expect(await banned('--scan')).to.deep.equal(found);
+      expect((await headgate(['bans', 'export', ...where])).stdout.trim().split('\n')).to.have.length(261);
+    });
+
+    it('says nothing that is not so: ended bans are gone, shortened ones have their time', async () => {
+      await limiter.ban('a', HOUR);
+      await limiter.ban('b', HOUR);
+      await limiter.ban('c', 30);
+      await limiter.unban('a');
+      await limiter.ban('b', 60_000);
+      await new Promise((resolve) => setTimeout(resolve, 40));
+      const lines = await jsonLines('list', '--banned', ...where);
+      expect(lines.map(({ key }) => key)).to.deep.equal(['b']);
+      expect(lines[0]!.bannedForMs).to.be.within(50_000, 60_000);
+      // What an unban could not take out of the index is not told either.
+      await client.zadd(bookKeys(prefix)[0], Date.now() + HOUR, 'api:nobody');
+      expect(await banned()).to.deep.equal(['b']);
+      await run('unban', 'b', '--name', 'api');
+      expect(await banned()).to.deep.equal([]);
+      expect(await client.zrange(bookKeys(prefix)[0], '0', '-1')).to.deep.equal(['api:nobody']);
+    });
+
+    it('a ban that was not noted is found by --scan, and noted when its key asks next', async () => {
+      await deny('a');
+      await noted('a');
+      await client.del(...bookKeys(prefix));
+      expect(await banned()).to.deep.equal([]);
+      expect(await banned('--scan')).to.deep.equal(['a']);
+      const elsewhere = limiterOn(redisStore(client, { prefix }), {
+        name: 'api',
+        limit: 1,
+        window: '1h',
+        ban: { after: 2 },
+      });
+      await elsewhere.consume('a');
+      await noted('a');
+      await elsewhere.close();
+    });
+
+    it('without limiters that keep an index, all keys are looked at', async () => {
+      const quiet = freshPrefix();
+      const store = redisStore(client, { prefix: quiet, localDenials: false, publish: false });
+      const silent = limiterOn(store, { name: 'api', limit: 1, window: '1h', ban: {} });
+      await silent.ban('a', HOUR);
+      const lines = await jsonLines('list', '--banned', '--redis', servers[kind].url, '--prefix', quiet);
+      expect(lines.map(({ key }) => key)).to.deep.equal(['a']);
+      await silent.close();
+    });
+
+    it('is bounded, and has TTLs; that it is full is told', async () => {
+      const [index, notes, log] = bookKeys(prefix);
+      await run('ban', 'a', '2h', '--name', 'api', '--reason', 'why');
+      expect(await client.pttl(index)).to.be.within(HOUR, 2 * HOUR);
+      expect(await client.pttl(notes)).to.be.within(HOUR, 2 * HOUR);
+      expect(await client.pttl(log)).to.be.within(89 * 24 * HOUR, 90 * 24 * HOUR);
+
+      const fill = `for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], ARGV[2], 'api:x' .. i) end
+        for i = 1, 12000 do redis.call('XADD', KEYS[2], '*', 'entry', '{}') end`;
+      await client.eval(fill, 2, index, log, String(MOST_BANS - 1), String(Date.now() + HOUR));
+      await run('ban', 'b', '3h', '--name', 'api');
+      expect(await client.zcard(index)).to.equal(MOST_BANS);
+      expect(await client.xlen(log)).to.be.within(10_000, 10_200);
+      expect((await limiter.peek('b')).reason).to.equal('banned');
+      const full = await run('list', '--banned');
+      expect(full.stderr).to.match(/the index of bans is full, and there may be more bans: --scan/);
+      expect(await banned('--scan')).to.deep.equal(['a', 'b']);
+      // Those whose time is over make room.
+      await client.eval(fill.split('\n')[0]!, 1, index, String(MOST_BANS - 1), '1');
+      for (let i = 0; i < 2; i++) await run('ban', 'b', '3h', '--name', 'api');
+      expect(await banned()).to.deep.equal(['a', 'b']);
+      expect(await client.zcard(index)).to.be.at.most(MOST_BANS - 1999);
+    });
+
+    it('who banned and why is told by list, peek, export and the log', async () => {
+      await run('ban', 'a', '1h', '--name', 'api', '--reason', 'credential stuffing, INC-7', '--by', 'grace');
+      await run('ban', 'b', '1h', '--name', 'api');
+      const [a, b] = await jsonLines('list', '--banned', ...where);
+      expect([a, b].map((line) => [line!.key, line!.by, line!.reason])).to.have.deep.members([
+        ['a', 'grace', 'credential stuffing, INC-7'],
+        ['b', 'ada', null],
+      ]);
+      const { stdout } = await run('list', '--banned');
+      expect(stdout).to.match(/^a +banned +- +\S+( \S+)? +grace: credential stuffing, INC-7$/m);
+      expect(stdout).to.match(/^b +banned +- +\S+( \S+)? +ada$/m);
+      expect((await run('peek', 'a', '--name', 'api')).stdout).to.match(
+        /\nbanned for .* by grace: credential stuffing, INC-7\n/,
+      );
+      expect(await json('peek', 'a', '--name', 'api', ...where)).to.include({
+        bannedBy: 'grace',
+        banReason: 'credential stuffing, INC-7',
+      });
+
+      const exported = (await run('bans', 'export')).stdout;
+      await run('unban', 'a', '--name', 'api', '--reason', 'was a test');
+      expect(await json('peek', 'a', '--name', 'api', ...where)).to.include({
+        bannedBy: null,
+        banReason: null,
+      });
+      const stdin = Readable.from([exported]);
+      await headgate(['bans', 'import', '-', '--by', 'linus', '--reason', 'moved', ...where], { stdin });
+      expect(await json('peek', 'a', '--name', 'api', ...where)).to.include({ bannedBy: 'grace' });
+
+      await limiter.ban('c', HOUR);
+      await run('ban', '10.0.0.0/24', '2h', '--name', 'other', '--reason', 'net');
+      while ((await jsonLines('bans', 'log', ...where)).length < 6);
+      const log = await jsonLines('bans', 'log', ...where);
+      expect(
+        log.map(({ action, name, key, network, keys, forMs, by, reason, from }) =>
+          [action, name, key ?? network, keys, forMs, by, reason, from].join('|'),
+        ),
+      ).to.deep.equal([
+        'ban|other|10.0.0.0/24|256|7200000|ada|net|cli',
+        'ban|api|c|1|3600000|||program',
+        'import|api||1|0|linus|moved|cli',
+        'unban|api|a|1|0|ada|was a test|cli',
+        'ban|api|b|1|3600000|ada||cli',
+        'ban|api|a|1|3600000|grace|credential stuffing, INC-7|cli',
+      ]);
+      for (const { at } of log) expect(Date.now() - Date.parse(String(at))).to.be.within(-1000, 60_000);
+      expect(await jsonLines('bans', 'log', '--name', 'other', ...where)).to.have.length(1);
+      expect(await jsonLines('bans', 'log', '--limit', '2', ...where)).to.have.length(2);
+      const people = (await run('bans', 'log')).stdout;
+      expect(people).to.match(/^\S+ \S+ +ban +other +10\.0\.0\.0\/24 \(256 keys\) +2h +ada +net$/m);
+      expect(people).to.match(/^\S+ \S+ +ban +api +c +1h +the program +-$/m);
+    });
+
+    it('the note of a ban by hand does not outlive it', async () => {
+      await run('ban', 'a', '1', '--name', 'api', '--reason', 'short');
+      while ((await limiter.peek('a')).reason === 'banned');
+      await deny('a');
+      await noted('a');
+      expect(await json('peek', 'a', '--name', 'api', ...where)).to.include({
+        bannedBy: null,
+        banReason: null,
+      });
+      // A key that asks while it is banned changes nothing of the note.
+      await run('ban', 'b', '1h', '--name', 'api', '--reason', 'long');
+      await client.zrem(bookKeys(prefix)[0], 'api:b');
+      await limiter.consume('b');
+      await noted('b');
+      expect(await json('peek', 'b', '--name', 'api', ...where)).to.include({ banReason: 'long' });
+    });
+
+    it('texts that are too long are refused; what they hold drives no terminal', async () => {
+      const long = await run('ban', 'a', '1h', '--name', 'api', '--reason', 'x'.repeat(501));
+      expect(long).to.include({ code: 2, stdout: '' });
+      await run('ban', 'a', '1h', '--name', 'api', '--reason', '\u001b[31mred');
+      for (const args of [
+        ['list', '--banned'],
+        ['peek', 'a', '--name', 'api'],
+        ['bans', 'log'],
+      ]) {
+        expect((await run(...args)).stdout)
+          .to.contain('\\u{1b}[31mred')
+          .and.not.to.contain('\u001b');
+      }
+    });
+  });
+}
