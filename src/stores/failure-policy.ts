@@ -198,7 +198,7 @@ export class FailurePolicy implements Store, Prober {
     const isAwaited = this.#timeouts.settle(call);
     const isKnown = hasDoneNothing(error, subject) || isOfRequest(error);
     // The reply is lost: the slots may be taken, by nobody.
-    if (query && !query.peek && !isKnown) this.#release(query);
+    if (query && !isKnown) this.#release(query);
     if (later && !isOfRequest(error) && (later.repeatable || hasDoneNothing(error, subject))) {
       this.#breaker.circuitOf(subject).backlog.add(later.giveBack);
       if (isAwaited) this.failed(call, error);

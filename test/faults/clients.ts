@@ -75,7 +75,7 @@ export const clusterKinds: Readonly<Record<keyof typeof clientKinds, ConnectClus
     });
     client.on('error', () => {});
     client.connect().catch(() => {});
-    return { client: client as unknown as RedisClient, queued: () => 0, end: () => client.destroy() };
+    return { client: client, queued: () => 0, end: () => client.destroy() };
   },
 };
 

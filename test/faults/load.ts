@@ -76,6 +76,22 @@ export class Load {
     return this.answers.length > 20 && this.answers.slice(-10).every(({ degraded }) => !degraded);
   }
 
+  /** How long turns of the event loop took beyond their time since the start, ms. */
+  get lag(): number {
+    return this.#late;
+  }
+
+  /** How it is doing, for people. */
+  told(): string {
+    const last = this.answers.slice(-100);
+    const degraded = last.filter((answer) => answer.degraded);
+    const { state, serversDown, late, lastError } = this.limiter.health;
+    return (
+      `${this.mode}: ${degraded.length} of the last ${last.length} degraded in ${Math.round(this.#late)} ms of lag, ` +
+      `${state}, ${late} late, down: ${serversDown.join()}, ${lastError?.message}, ${degraded.at(-1)?.code}`
+    );
+  }
+
   #lag(): number {
     return this.#late + Math.max(0, performance.now() - this.#looked - EVERY_MS);
   }

@@ -93,9 +93,10 @@ class Site {
   readonly counts: Counts;
   readonly told = new Map<string, Told>();
   readonly pacedKeys = new Map<string, number>();
+  /** The last key that had slots held at the end. */
+  leaking = '';
   /** While the store forgets, more is admitted than there is. */
   forgets = false;
-  readonly #store: Store;
   readonly #mode: Mode;
   readonly #http2: boolean;
   readonly #limiter: Limiter;
@@ -111,7 +112,6 @@ class Site {
 
   constructor(counts: Counts, store: Store, mode: Mode, http2: boolean) {
     this.counts = counts;
-    this.#store = store;
     this.#mode = mode;
     this.#http2 = http2;
     const common = { store, timeout: TIMEOUT, localShare: 0.5 } as const;
@@ -326,7 +326,7 @@ class Site {
       if (n > 0) counts.broken.push(`${where}: ${n} ${what}`);
       return n;
     };
-    counts.leakedSlots += broke(await this.#leaked(() => this.#slots()), 'slots leaked');
+    counts.leakedSlots += broke(await this.#leaked(() => this.#slots()), `slots leaked: ${this.leaking}`);
     const turns = await this.#leaked(() => this.#turns());
     if (BREAKS_CONNECTIONS.test(where)) counts.unknownTurns += turns;
     else counts.leakedTurns += broke(turns, 'turns of held requests leaked');
@@ -365,6 +365,7 @@ class Site {
     const look = async (limiter: Limiter, key: string, policy: number): Promise<void> => {
       const { limit, remaining } = await this.#left(limiter, key, policy);
       held += limit - remaining;
+      if (remaining < limit) this.leaking = `${key}, ${JSON.stringify(limiter.health)}`;
     };
     const keys = [...this.told.keys()];
     for (let i = 0; i < keys.length; i += 20)
@@ -420,10 +421,6 @@ class Site {
     counts.doubled += broke(doubled, `keys of ${this.#mode} charged more than once a request`);
     counts.lost += broke(lost, `keys of ${this.#mode} charged less than was admitted`);
     counts.overAdmissions += broke(over, `keys of ${this.#mode} admitted more than their limit`);
-  }
-
-  get store(): Store {
-    return this.#store;
   }
 }
 

@@ -198,6 +198,50 @@ describe('the failure policy', () => {
     await other.close();
   });
 
+  it('a reset of a store that is down is refused, and has it asked; then consume is the store’s again', async () => {
+    const store = new TestStore();
+    const options = { store, policies: [POLICY], timeout: 5, connectTimeout: 5 };
+    const first = createLimiter({ name: 'first', ...options });
+    store.answer = fail;
+    await bringDown(first);
+    await first.close();
+    // Whoever found it down asks no more: the reset alone is a reason to.
+    const limiter = createLimiter({ name: 'reset', ...options });
+    await assert.rejects(limiter.reset('a'), { code: 'HEADGATE_STORE_AWAY' });
+    store.answer = admit;
+    await until(() => limiter.health.state === 'up', 2000);
+    assert.equal((await limiter.consume('a')).degraded, false);
+    await limiter.reset('a');
+    // And while it is being asked, a reset neither ends that nor stands in its way.
+    store.answer = fail;
+    await bringDown(limiter);
+    const resets = Array.from({ length: 20 }, () => limiter.reset('a').catch(({ code }) => code as string));
+    assert.deepEqual(new Set(await Promise.all(resets)), new Set(['HEADGATE_STORE_AWAY']));
+    store.answer = admit;
+    await until(async () => !(await limiter.consume('a')).degraded, 2000);
+    await limiter.close();
+  });
+
+  for (const mode of MODES) {
+    it(`${mode}: malformed replies, however many, say nothing about the store: it stays up`, async () => {
+      const store = new TestStore();
+      const limiter = createLimiter({ store, policies: [POLICY], onStoreError: mode, timeout: 50 });
+      await limiter.consume('a');
+      store.answer = async () => ({ now: 1000, step: 0, ban: 0, verdicts: [0, 5] });
+      const start = performance.now();
+      for (let i = 0; i < 20 || performance.now() - start < 150; i++) {
+        const asked = limiter.consume('bad');
+        if (mode === 'throw') await assert.rejects(asked, { code: 'HEADGATE_MALFORMED_REPLY' });
+        else assert.equal((await asked).degraded, true);
+      }
+      const { state, failures } = limiter.health;
+      assert.deepEqual({ state, failures }, { state: 'up', failures: 0 });
+      store.answer = admit;
+      assert.equal((await limiter.consume('a')).degraded, false);
+      await limiter.close();
+    });
+  }
+
   it('asks as soon as the store’s client is ready', async () => {
     let ready!: () => void;
     class ReadyStore extends TestStore {
@@ -295,6 +339,75 @@ describe('the failure policy', () => {
         store.told.sort(),
         turnedAway ? ['adjust late -3,-3', 'release late'] : ['release late'],
       );
+      await limiter.close();
+    });
+  }
+
+  it('a late admission of which a shadow would have denied is given back, but for what the shadow was not charged', async () => {
+    const store = new TestStore();
+    const policies: Policy[] = [POLICY, { ...POLICY, name: 'watched', shadow: true }];
+    const limiter = createLimiter({ store, policies, onStoreError: 'deny', timeout: 5, connectTimeout: 5 });
+    let answer!: () => void;
+    // When the second policy would admit: at once, held for a while, later, never.
+    for (const [wait, told] of [
+      [0, ['adjust late -3,-3']],
+      [-1001, ['adjust late -3,-3']],
+      [1000, ['adjust late -3,0']],
+      [-1, ['adjust late -3,0']],
+    ] as const) {
+      const answered = new Promise<void>((resolve) => (answer = resolve));
+      store.answer = async () => {
+        await answered;
+        return { now: 1000, step: 0, ban: 0, verdicts: [0, 5, 1000, wait, 0, 1000] };
+      };
+      await limiter.consume('late', { cost: 3 });
+      answer();
+      await sleep(1);
+      assert.deepEqual(store.told.splice(0), told, `a wait of ${wait}`);
+    }
+    // One that is no shadow has denied: nothing was charged.
+    const answered = new Promise<void>((resolve) => (answer = resolve));
+    store.answer = async () => {
+      await answered;
+      return { now: 1000, step: 0, ban: 0, verdicts: [1000, 0, 1000, 0, 5, 1000] };
+    };
+    await limiter.consume('late', { cost: 3 });
+    answer();
+    await sleep(1);
+    assert.deepEqual(store.told, []);
+    await limiter.close();
+  });
+
+  for (const mode of MODES) {
+    it(`${mode}: slots are given back if the reply is lost that would have told of them`, async () => {
+      const store = new TestStore();
+      const slots: Policy = { name: 'slots', algorithm: 'concurrency', limit: 5, lease: '1m' };
+      const limiter = createLimiter({
+        ...{ store, policies: [POLICY, slots], onStoreError: mode, timeout: 20, connectTimeout: 20 },
+      });
+      store.answer = fail;
+      await limiter.consume('lost').catch(() => {});
+      await limiter.peek('look').catch(() => {});
+      // Nobody knows whether its units were charged, but a slot can be released without knowing.
+      assert.deepEqual(store.told.splice(0), ['release lost']);
+      // It was not run.
+      for (const code of [
+        'HEADGATE_PROCESS_LATE',
+        'HEADGATE_STORE_AWAY',
+        'HEADGATE_MALFORMED_REPLY',
+      ] as const) {
+        store.answer = () => Promise.reject(new HeadgateError(code, 'not run'));
+        await limiter.consume('known').catch(() => {});
+      }
+      assert.deepEqual(store.told, []);
+      // Nobody waits for it any more when the connection breaks.
+      store.answer = async () => {
+        await sleep(60);
+        throw new Error('the network is on fire');
+      };
+      await limiter.consume('late').catch(() => {});
+      await until(() => store.told.length > 0);
+      assert.deepEqual(store.told, ['release late']);
       await limiter.close();
     });
   }

@@ -51,4 +51,46 @@ describe('timeouts', () => {
       ),
       runs('memory', 40, 40),
     ));
+
+  it('are armed anew for what is left of the next, however long the process has run', async () => {
+    const { now } = performance;
+    const { setTimeout } = globalThis;
+    // Longer than a timer can be: whoever takes a moment for a time waits for ever, or not at all.
+    let time = 2 ** 33 + 0.3;
+    const armed: number[] = [];
+    let fire = (): void => {};
+    const expired: string[] = [];
+    const await_ = (name: string): Awaited => ({
+      ...{ subject, asked: 0, open: false, previous: undefined, next: undefined },
+      expire: () => expired.push(name),
+    });
+    const pass = async (ms: number): Promise<void> => {
+      time += ms;
+      fire();
+      await new Promise(setImmediate);
+    };
+    performance.now = () => time;
+    globalThis.setTimeout = ((run: () => void, ms: number) => {
+      armed.push(ms);
+      fire = run;
+      return { ref() {}, unref() {} };
+    }) as never;
+    try {
+      const timeouts = new Timeouts(MS);
+      timeouts.add(await_('first'));
+      time += 8;
+      timeouts.add(await_('second'));
+      await pass(MS - 8);
+      assert.deepEqual(expired, ['first']);
+      // A timer may come a little early.
+      await pass(7.8);
+      assert.deepEqual(expired, ['first']);
+      await pass(1);
+      assert.deepEqual(expired, ['first', 'second']);
+      assert.deepEqual(armed, [MS, 8, 1]);
+    } finally {
+      performance.now = now;
+      globalThis.setTimeout = setTimeout;
+    }
+  });
 });

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { createLimiter, type Decision } from 'headgate';
+import { createLimiter, type Decision, type Policy } from 'headgate';
 import { HoldQueue, type HoldOutcome, unitTime } from '../../src/queue.js';
 import { runs } from '../support/random.js';
 import { limiterOn, memory, stores, TestClock } from '../support/stores.js';
@@ -9,9 +9,9 @@ import { TestTiming } from '../support/timing.js';
 const policy = { algorithm: 'leaky-bucket', limit: 10, window: '1s', burst: 1, maxDelay: '1s' } as const;
 
 /** A limiter and a queue in one test's time, and what happened to whom, when. */
-function setup(most = 100) {
+function setup(most = 100, options: Policy = policy) {
   const timing = new TestTiming();
-  const limiter = limiterOn(memory(timing.clock), policy);
+  const limiter = limiterOn(memory(timing.clock), options);
   const queue = new HoldQueue(most, most, timing);
   const log: [name: string, outcome: HoldOutcome, at: number][] = [];
   const start = (name: string, { key = 'k', cost = 1, signal }: Partial<Arrival> = {}) => {
@@ -112,6 +112,31 @@ describe('holding requests for their turn', () => {
     ]);
     expect(timing.timers).to.equal(0);
     expect((await limiter.peek('k')).resetAfterMs).to.equal(100);
+  });
+
+  it('moves up by what left, also where a unit takes a fraction of a millisecond', async () => {
+    // A unit takes 142.9 ms, or 1.001 ms.
+    for (const limit of [7, 999]) {
+      const uneven = { ...policy, limit, burst: 3, maxDelay: '3s' } as const;
+      const costs = { a: 3, c: 1, d: 3 };
+      const whole = setup(100, uneven);
+      for (const [name, cost] of Object.entries(costs)) whole.start(name, { cost });
+      const left = setup(100, uneven);
+      const leave = new AbortController();
+      left.start('a', { cost: costs.a });
+      left.start('b', { cost: 2, signal: leave.signal });
+      left.start('c', { cost: costs.c });
+      left.start('d', { cost: costs.d });
+      leave.abort();
+      for (const { timing } of [whole, left]) await timing.advance(2000);
+      const turns = left.log.filter(([, outcome]) => outcome === 'turn');
+      expect(turns.map(([name]) => name)).to.deep.equal(['a', 'c', 'd']);
+      // As if it had never come, but for a millisecond to which the store rounds up.
+      for (const [i, [, , at]] of turns.entries()) expect(at - whole.log[i]![2]).to.be.within(-1, 1);
+      expect(left.timing.timers).to.equal(0);
+      const [one, other] = [whole, left].map(async ({ limiter }) => (await limiter.peek('k')).resetAfterMs);
+      expect(await other).to.equal(await one);
+    }
   });
 
   it('keeps order and spacing whoever comes and leaves, and whatever they cost', async () => {

@@ -173,6 +173,25 @@ describe('waiting, in the test’s time', () => {
     expect(log[1]).to.deep.equal(['hasty', 'HEADGATE_WAIT_TIMEOUT', 3_600_000]);
   });
 
+  it('waits for the policies that deny, and for no shadow beside them', async () => {
+    const { timing, log, start, calls } = setup({
+      policies: [
+        { name: 'real', algorithm: 'token-bucket', limit: 1, window: '1s' },
+        { name: 'watched', algorithm: 'fixed-window', limit: 1, window: '30d', shadow: true },
+        { name: 'slots', algorithm: 'concurrency', limit: 1, lease: '30d', shadow: true },
+      ],
+    });
+    for (const name of ['a', 'b', 'c']) start(name, { timeout: 5000 });
+    await timing.advance(5000);
+    expect(log).to.deep.equal([
+      ['a', 'admitted', 0],
+      ['b', 'admitted', 1000],
+      ['c', 'admitted', 2000],
+    ]);
+    // Once when it is first in line, and once when its turn has come.
+    expect(calls()).to.equal(5);
+  });
+
   it('asks for a slot more and more rarely while nobody tells that one is free, and at once when somebody does', async () => {
     const { timing, log, start, limiter, calls, room } = setup({
       algorithm: 'concurrency',
@@ -396,6 +415,46 @@ for (const [name, createStore] of Object.entries(stores)) {
       );
       expect(most).to.equal(2);
       expect((await limiter.peek('k')).remaining).to.equal(2);
+    });
+
+    it('asks at once when a slot is released, and needs no timer for it', async () => {
+      const limiter = limiterOn(createStore(), { algorithm: 'concurrency', limit: 1, lease: '1h' });
+      const { setTimeout } = globalThis;
+      // Those that poll never come to it.
+      globalThis.setTimeout = ((run: () => void, ms: number) =>
+        setTimeout(run, ms > 5 && ms < 2000 ? 1e6 : ms)) as never;
+      try {
+        for (const giveBack of ['release', 'cancel'] as const) {
+          const held = await limiter.acquire('k');
+          const order: number[] = [];
+          const waits = [1, 2, 3].map(async (i) => {
+            const slot = await limiter.wait('k');
+            order.push(i);
+            await slot[giveBack]();
+          });
+          await limiter.peek('k');
+          expect(order).to.deep.equal([]);
+          await held[giveBack]();
+          await Promise.all(waits);
+          expect(order).to.deep.equal([1, 2, 3]);
+        }
+      } finally {
+        globalThis.setTimeout = setTimeout;
+      }
+    });
+
+    it('is neither kept waiting nor refused by a shadow that would deny', async () => {
+      const limiter = limiterOn(createStore(), {
+        policies: [
+          { name: 'real', algorithm: 'token-bucket', limit: 100, window: '1s', burst: 2 },
+          { name: 'watched', ...quota, limit: 1, window: '30d', shadow: true },
+          { name: 'slots', algorithm: 'concurrency', limit: 1, lease: '30d', shadow: true },
+        ],
+      });
+      // More than the shadows ever admit.
+      await limiter.consume('k', { cost: 2 });
+      const decision = await limiter.wait('k', { cost: 2, timeout: '1h' });
+      expect(decision.policies.map(({ allowed }) => allowed)).to.deep.equal([true, false, false]);
     });
 
     it('does not ban whom it makes wait', async () => {
