@@ -218,9 +218,7 @@ function run(
   i = 0,
 ): void {
   if (i === flows.length) return done();
-  flows[i]!.run(request, reply, (error) =>
-    error ? done(error) : run(flows, request, reply, done, i + 1),
-  );
+  flows[i]!.run(request, reply, (error) => (error ? done(error) : run(flows, request, reply, done, i + 1)));
 }
 
 /** Of a route that was declared before the plugin was loaded, its limiters: its hooks cannot be added to any more. */
