@@ -235,7 +235,9 @@ describe('the demo’s page', () => {
       await page.keyboard.press('b');
       await admitted('fixed-window', 10);
       expect(await page.evaluate<number>('document.documentElement.scrollWidth')).to.equal(width);
-      const cut = await page.evaluate<string[]>(`[...document.querySelectorAll('button, input, select, label, canvas, fieldset')]
+      const cut = await page.evaluate<
+        string[]
+      >(`[...document.querySelectorAll('button, input, select, label, canvas, fieldset')]
         .filter((each) => each.getBoundingClientRect().right > innerWidth + 0.5).map((each) => each.outerHTML.slice(0, 60))`);
       expect(cut).to.deep.equal([]);
       // What one sees is the rows, not the controls alone.

@@ -55,14 +55,14 @@ export class Flow<Req extends object, Res> {
    */
   handle(req: Req, res: Res): MaybePromise<Outcome> {
     if (this.#hasDecided(this.#framework.trail(req))) return 'next';
-    let outcome: MaybePromise<Outcome>;
     try {
       const decision = this.#decide(req);
-      outcome = isPromise(decision) ? this.#later(decision, req, res) : this.#proceed(decision, req, res);
+      if (isPromise(decision)) return this.#later(decision, req, res);
+      const outcome = this.#proceed(decision, req, res);
+      return isPromise(outcome) ? outcome.catch(fail) : outcome;
     } catch (error) {
-      throw publicError(error);
+      return fail(error);
     }
-    return isPromise(outcome) ? outcome.catch(fail) : outcome;
   }
 
   /** As {@link Flow.handle}, for frameworks that go on by a callback. It is called at once where `handle` makes no promise. */
@@ -160,7 +160,11 @@ export class Flow<Req extends object, Res> {
   // From the decision to the answer.
 
   async #later(decision: Promise<Decision | undefined>, req: Req, res: Res): Promise<Outcome> {
-    return this.#proceed(await decision, req, res);
+    try {
+      return await this.#proceed(await decision, req, res);
+    } catch (error) {
+      return fail(error);
+    }
   }
 
   #proceed(decision: Decision | undefined, req: Req, res: Res): MaybePromise<Outcome> {

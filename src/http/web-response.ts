@@ -12,25 +12,30 @@ export interface WebEnd {
 
 /** What limiters write before there is a response: for frameworks whose handlers return a `Response`. */
 export class WebReply {
-  readonly headers = new Headers();
+  readonly headers: Headers = new Headers();
   /** Until somebody has answered, 499: for a client that left while its request was held, and does not see it. */
   status = 499;
+  /** Of the answer to a denied request; a `handler` may set it. */
   body: string | null = null;
   readonly #outgoing: ServerResponse | undefined;
   /** Is aborted when the response ends; the reason is whether it was sent whole. */
   readonly #ending = new AbortController();
   #isFollowed = false;
 
-  constructor({ signal, outgoing }: WebEnd = {}) {
+  /** @param end how it is known that the response ends; without it, by reading its body alone */
+  constructor(end: WebEnd = {}) {
+    const { signal, outgoing } = end;
     this.#outgoing = outgoing;
     signal?.addEventListener('abort', () => this.#ending.abort(false));
     if (signal?.aborted) this.#ending.abort(false);
   }
 
+  /** @internal */
   get hasEnded(): boolean {
     return this.#outgoing ? nodeResponse.hasEnded(this.#outgoing) : this.#ending.signal.aborted;
   }
 
+  /** @internal */
   onEnd(ended: (completed: boolean) => void): () => void {
     if (this.#outgoing) return nodeResponse.onEnd(this.#outgoing, ended);
     this.#isFollowed = true;
@@ -40,7 +45,7 @@ export class WebReply {
     return () => signal.removeEventListener('abort', tell);
   }
 
-  /** The answer to a request that does not go on. */
+  /** The response to a request that does not go on. */
   answer(): Response {
     return new Response(this.body, this);
   }

@@ -1,0 +1,157 @@
+// What adapter authors call: the conformance suite shows it over HTTP.
+import { EventEmitter } from 'node:events';
+import { expect } from 'chai';
+import { HeadgateError, memoryStore, type Decision, type Store } from 'headgate';
+import { createFlow, type Framework, type HttpOptions } from 'headgate/http';
+
+interface Req {
+  readonly ip?: string;
+  rateLimit?: Decision;
+}
+
+class Res extends EventEmitter {
+  status = 200;
+  readonly fields: Record<string, string> = {};
+  body: string | undefined;
+  ended = false;
+
+  end(completed: boolean): void {
+    this.ended = true;
+    this.emit('end', completed);
+  }
+}
+
+/** Without `trail` and `keep`. */
+const framework: Framework<Req, Res> = {
+  ip: (req) => req.ip,
+  getHeader: (res, name) => res.fields[name] ?? null,
+  setHeader: (res, name, value) => void (res.fields[name] = value),
+  headersSent: () => false,
+  getStatus: (res) => res.status,
+  setStatus: (res, status) => void (res.status = status),
+  send: (res, body) => void (res.body = body),
+  hasEnded: (res) => res.ended,
+  onEnd: (res, ended) => {
+    res.on('end', ended);
+    return () => void res.off('end', ended);
+  },
+};
+
+const limit = { limit: 1, window: '1h' } as const;
+const flowOf = (options: HttpOptions<Req, Res> = limit) => createFlow(framework, options);
+const request = (): Req => ({ ip: '192.0.2.1' });
+
+/** The memory store, by promises. */
+function slow(): Store {
+  const store = memoryStore();
+  return { ...failing, decide: (query) => Promise.resolve(store.decide(query)) };
+}
+
+const fail = () => Promise.reject(new Error('away'));
+const failing: Store = { decide: fail, adjust: fail, lease: fail, reset: fail, ban: fail };
+
+describe('a flow', () => {
+  it('answers at once where nothing needs a promise', () => {
+    const flow = flowOf();
+    const [req, denied] = [request(), new Res()];
+    expect(flow.handle(req, new Res())).to.equal('next');
+    expect(req.rateLimit?.remaining).to.equal(0);
+    expect(flow.handle(request(), denied)).to.equal('answered');
+    expect(denied).to.include({ status: 429 });
+    expect(denied.fields).to.include({
+      'Content-Type': 'application/problem+json',
+      'Cache-Control': 'no-store',
+    });
+    expect(JSON.parse(denied.body!)).to.include({ status: 429 });
+  });
+
+  it('answers by a promise where the store does', async () => {
+    const flow = flowOf({ ...limit, name: 'slow', store: slow() });
+    const outcome = flow.handle(request(), new Res());
+    expect(outcome).to.be.instanceOf(Promise);
+    expect(await outcome).to.equal('next');
+    expect(await flow.handle(request(), new Res())).to.equal('answered');
+  });
+
+  it('decides once on a request', () => {
+    const flow = flowOf();
+    const req = request();
+    for (let i = 0; i < 3; i++) expect(flow.handle(req, new Res())).to.equal('next');
+  });
+
+  it('keeps the fields of a limiter before it that has less left', () => {
+    const [tight, wide] = [flowOf(), flowOf({ ...limit, limit: 5 })];
+    const [req, res] = [request(), new Res()];
+    void tight.handle(req, res);
+    void wide.handle(req, res);
+    expect(res.fields).to.include({ 'RateLimit-Limit': '1', 'RateLimit-Remaining': '0' });
+  });
+
+  it('throws what the request fails with, or rejects with it, fit for the client', async () => {
+    expect(() => flowOf().handle({}, new Res()))
+      .to.throw(HeadgateError)
+      .that.includes({ code: 'HEADGATE_NO_CLIENT_IP', statusCode: 500 });
+    const flow = flowOf({ ...limit, name: 'failing', store: failing, onStoreError: 'throw' });
+    const error: unknown = await Promise.resolve(flow.handle(request(), new Res())).catch((e: unknown) => e);
+    expect(error).to.include({ code: 'HEADGATE_STORE_ERROR', statusCode: 503 });
+    expect(error).to.have.deep.property('headers', { 'Retry-After': '1' });
+  });
+
+  it('goes on by a callback, too: once, or not at all, or with an error', async () => {
+    const run = (flow: ReturnType<typeof flowOf>, req = request()) =>
+      new Promise<unknown>((resolve) => {
+        const res = new Res();
+        flow.run(req, res, (error) => resolve(error ?? 'next'));
+        setImmediate(() => resolve(res.status));
+      });
+    const quick = flowOf();
+    expect(await run(quick)).to.equal('next');
+    expect(await run(quick)).to.equal(429);
+    expect(await run(quick, {})).to.include({ code: 'HEADGATE_NO_CLIENT_IP' });
+    const late = flowOf({ ...limit, name: 'late', store: slow() });
+    expect(await run(late)).to.equal('next');
+    expect(await run(late)).to.equal(429);
+    const away = flowOf({ ...limit, name: 'away', store: failing, onStoreError: 'throw' });
+    expect(await run(away)).to.include({ code: 'HEADGATE_STORE_ERROR' });
+  });
+
+  it('gives back at the end of a response, whose status is asked then; not if it was cut off', async () => {
+    const flow = flowOf({ ...limit, limit: 3, skipFailedRequests: true });
+    const remaining = () => {
+      const req = request();
+      void flow.handle(req, new Res());
+      return req.rateLimit!.remaining;
+    };
+    const [failed, cut] = [new Res(), new Res()];
+    void flow.handle(request(), failed);
+    void flow.handle(request(), cut);
+    failed.status = cut.status = 500;
+    cut.end(false);
+    failed.end(true);
+    failed.end(true);
+    await new Promise(setImmediate);
+    expect(remaining()).to.equal(1);
+  });
+
+  it('gives slots back at once for a response that has ended before', () => {
+    const flow = flowOf({ algorithm: 'concurrency', limit: 1, lease: '1h' });
+    const gone = new Res();
+    gone.ended = true;
+    for (let i = 0; i < 3; i++) expect(flow.handle(request(), gone)).to.equal('next');
+    expect(gone.listenerCount('end')).to.equal(0);
+  });
+
+  it('closes the limiter that it has made', async () => {
+    const flow = flowOf();
+    await flow.close();
+    expect(() => flow.handle(request(), new Res()))
+      .to.throw()
+      .that.includes({ code: 'HEADGATE_CLOSED' });
+  });
+
+  it('names its caller in messages about options', () => {
+    const options = { ...limit, limits: 1 } as never;
+    expect(() => createFlow(framework, options)).to.throw('createFlow');
+    expect(() => createFlow(framework, options, 'rateLimit')).to.throw('rateLimit');
+  });
+});
