@@ -355,7 +355,7 @@ describe('bad input', () => {
     [inline({ onstoreerror: 'allow' }), 'onstoreerror', 'Did you mean `onStoreError`'],
     [inline({ ban: { duration: '1h' } }), 'duration', 'Headgate calls it `for`'],
     [inline({ ban: { maximum: '1h' } }), 'maximum', 'Known are: after, within, for, factor, max'],
-    [inline({ burst: 5 }), 'burst', 'Known are: name, algorithm, shadow, limit, window, segments'],
+    [inline({ burst: 5 }), 'burst', 'Known are: name, algorithm, shadow, limit, count, window, segments'],
     [inline({ algorithm: 'fixed-window', segments: 5 }), 'segments', 'Known are'],
     [inline({ algorithm: 'gcra', maxDelay: 5 }), 'maxDelay', 'Known are'],
     [

@@ -86,7 +86,7 @@ for (const [name, createStore] of Object.entries(stores)) {
 for (const name of serverKinds) {
   it(`${name} forgets keys by itself when they are as good as none`, async () => {
     const prefix = freshPrefix();
-    const store = redisStore(clients[name], { prefix });
+    const store = redisStore(clients[name], { prefix, publish: false });
     const policies = algorithms.map((algorithm) => ({
       name: algorithm,
       ...(policy(algorithm, 2, 150) as object),
