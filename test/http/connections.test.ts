@@ -11,7 +11,7 @@ import { connect, type Socket } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { createLimiter, type Limiter, type Policy } from 'headgate';
+import { createLimiter, type Limiter, type Policy, type Store } from 'headgate';
 import { memory, TestClock } from '../support/stores.js';
 import { adapters, serveHttp2, type Scenario, type Serve, type Served, type TestOptions } from './apps.js';
 import { endings, get, sent } from './hostile.js';
@@ -36,6 +36,8 @@ const LONG = 'x'.repeat(30_000_000);
 class Site {
   /** How many requests have come to the handler. */
   reached = 0;
+  /** The errors that came to the framework. */
+  readonly failures: string[] = [];
   readonly #limiter: Limiter;
   readonly #bodies: PassThrough[] = [];
   /** What the server's own end does not end. */
@@ -46,11 +48,20 @@ class Site {
     this.#limiter = limiter;
   }
 
-  static async open(serve: Serve, policies: Policy[], options: TestOptions = {}): Promise<Site> {
-    const common = { name: 'site', store: memory(new TestClock().read), timeout: '1m', policies } as const;
+  static async open(
+    serve: Serve,
+    policies: Policy[],
+    options: TestOptions = {},
+    store = memory(new TestClock().read),
+  ): Promise<Site> {
+    const common = { name: 'site', store, timeout: '1m', policies } as const;
     const site = new Site(createLimiter(common));
     const limiters = [{ ...common, ...options } as TestOptions];
-    site.#served = await serve({ limiters, answer: (request) => site.#answer(request.url) });
+    site.#served = await serve({
+      limiters,
+      answer: (request) => site.#answer(request.url),
+      failed: ({ code }) => site.failures.push(code),
+    });
     site.#served.server.on('upgrade', (_request, socket) => {
       socket.on('error', () => {}).on('end', () => socket.end());
       site.#connections.push(socket.resume());
@@ -75,6 +86,13 @@ class Site {
     return this.#served.port;
   }
 
+  /** Resolves when the server knows of no connection any more. */
+  async abandoned(): Promise<void> {
+    const { server } = this.#served;
+    const count = () => new Promise<number>((resolve) => server.getConnections((_, n) => resolve(n)));
+    await until(async () => (await count()) === 0);
+  }
+
   /** What is left of each policy. */
   async left(): Promise<string> {
     return (await this.#limiter.peek('127.0.0.1')).policies.map(({ remaining }) => remaining).join();
@@ -90,6 +108,23 @@ class Site {
     await this.#served.close();
     await this.#limiter.close();
   }
+}
+
+/** A store that decides when the test says so; it is looked at whenever somebody likes. */
+function gated(): { store: Store; asked(): number; open(): void } {
+  const inner = memory(new TestClock().read);
+  const waiting: (() => void)[] = [];
+  const store: Store = {
+    async decide(query) {
+      if (!query.peek) await new Promise<void>((resolve) => waiting.push(resolve));
+      return inner.decide(query);
+    },
+    adjust: (change) => inner.adjust(change),
+    lease: (change) => inner.lease(change),
+    reset: (subject) => inner.reset(subject),
+    ban: (subject, duration) => inner.ban(subject, duration),
+  };
+  return { store, asked: () => waiting.length, open: () => waiting.splice(0).forEach((go) => go()) };
 }
 
 /** What has been started but not waited for, arrives. */
@@ -141,6 +176,51 @@ function http1(serve: Serve) {
       });
     }
   }
+
+  it('a client that is gone before the decision: gives slots back, and units', async () => {
+    const { store, asked, open } = gated();
+    site = await Site.open(serve, taken, { refundAborted: true }, store);
+    const clients = await Promise.all([1, 2, 3].map(() => send(get('/?hang'))));
+    await until(() => asked() === 3);
+    for (const [i, socket] of clients.entries()) Object.values(endings)[i]!(socket);
+    clients[2]!.destroy();
+    await site.abandoned();
+    expect(await site.left()).to.equal('10,10');
+    open();
+    // Taken, and given back: neither is seen before the other.
+    await sleep(20);
+    await until(async () => (await site.left()) === '10,10');
+  });
+
+  it('a client that is gone before the decision: its units stay, by default', async () => {
+    const { store, asked, open } = gated();
+    site = await Site.open(serve, taken, { skipFailedRequests: true, skipSuccessfulRequests: true }, store);
+    const socket = await send(get('/'));
+    await until(() => asked() === 1);
+    socket.resetAndDestroy();
+    await site.abandoned();
+    open();
+    await until(async () => (await site.left()) === '10,9');
+  });
+
+  it('a client that is gone before the decision: gives its turn back', async () => {
+    const { store, asked, open } = gated();
+    site = await Site.open(serve, paced, {}, store);
+    const stays = await send(get('/?hang'));
+    await until(() => asked() === 1);
+    open();
+    await until(() => site.reached === 1);
+    const goes = await send(get('/'));
+    await until(() => asked() === 1);
+    stays.destroy();
+    goes.destroy();
+    await site.abandoned();
+    open();
+    await sleep(20);
+    await until(async () => (await site.ahead()) === 1);
+    expect(site.reached).to.equal(1);
+    expect(site.failures).to.deep.equal([]);
+  });
 
   it('an answer that is cut off is no success: its units stay', async () => {
     site = await Site.open(serve, taken, { skipSuccessfulRequests: true, skipFailedRequests: true });

@@ -5,8 +5,9 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import type { CreateLimiterOptions, Decision, Limiter } from 'headgate';
+import { createLimiter, type CreateLimiterOptions, type Decision, type Limiter, type Policy } from 'headgate';
 import { redisStore, type LeaseOptions } from 'headgate/redis';
+import { Slices } from '../../src/stores/slices.js';
 import { servers } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../support/stores.js';
 
@@ -128,6 +129,103 @@ describe('leases', () => {
     await consume(limiter, 100);
     await limiter.reset('hot');
     expect((await limiter.consume('hot')).remaining).to.equal(99_999);
+  });
+
+  describe('of several policies', () => {
+    const several: readonly Policy[] = [
+      { name: 'sliding', limit: 100_000, window: '1d' },
+      { name: 'fixed', algorithm: 'fixed-window', limit: 2_000, window: '1h' },
+      // A unit in 36 s.
+      { name: 'bucket', algorithm: 'token-bucket', limit: 100, window: '1h', burst: 3_000 },
+    ];
+    const left = async (limiter: Limiter) =>
+      (await limiter.peek('hot')).policies.map(({ remaining }) => remaining);
+
+    it('charge each of them what was decided, tell of each, and give back to each', async () => {
+      const limiter = make({ policies: several });
+      let decisions: Decision[] = [];
+      const calls = await callsOf(async () => (decisions = await consume(limiter, 1_000)));
+      expect(calls).to.be.below(500);
+      // Until slices come, the server decides meanwhile: the order of those under way is not told.
+      for (const { policies } of decisions) {
+        expect(policies.map(({ limit }) => limit)).to.deep.equal([100_000, 2_000, 100]);
+        for (const { name, remaining } of policies) expect(remaining, name).to.be.at.least(0);
+      }
+      const told = decisions.at(-1)!.policies.map(({ remaining }) => remaining);
+      expect([told[0]! - told[1]!, told[2]! - told[1]!]).to.deep.equal([98_000, 1_000]);
+      await stores.at(-1)!.close!();
+      expect(await left(limiter)).to.deep.equal([99_000, 1_000, 2_000]);
+      for (const decision of decisions.slice(100)) await decision.refund();
+      expect(await left(limiter)).to.deep.equal([99_900, 1_900, 2_900]);
+    });
+
+    it('admit no more than the lowest limit, whichever has it', async () => {
+      for (const lowest of [0, 1, 2]) {
+        const policies = several.map((policy, i) =>
+          i === lowest
+            ? { ...policy, limit: 40, window: '1d', ...('burst' in policy && { burst: 40 }) }
+            : policy,
+        ) as Policy[];
+        const limiter = make({ policies });
+        // In small steps: slices have time to come, and the last one to be refused.
+        const decisions: Decision[] = [];
+        for (let i = 0; i < 20; i++) {
+          decisions.push(...(await consume(limiter, 5)));
+          await new Promise(setImmediate);
+        }
+        await stores.at(-1)!.close!();
+        const admitted = decisions.filter(({ allowed }) => allowed).length;
+        const rest = await left(limiter);
+        // What was held and not spent came back.
+        expect(admitted + rest[lowest]!, policies[lowest]!.name).to.equal(40);
+        expect(admitted).to.be.at.least(36);
+        expect(rest.map((units) => units + admitted)).to.deep.equal(
+          [100_000, 2_000, 3_000].map((limit, i) => (i === lowest ? 40 : limit)),
+        );
+      }
+    });
+
+    it('end with the first of their fixed windows', async () => {
+      const { now } = performance;
+      let time = 1000;
+      performance.now = () => time;
+      try {
+        const { set } = createLimiter({
+          policies: [
+            { name: 'long', algorithm: 'fixed-window', limit: 1000, window: '1h' },
+            { name: 'short', algorithm: 'fixed-window', limit: 1000, window: '1s' },
+            { name: 'sliding', limit: 1000, window: '10ms' },
+          ],
+        });
+        const asked: number[] = [];
+        const returned: (readonly number[])[] = [];
+        const store = {
+          decide: async ({ cost }: { cost: number }) => {
+            asked.push(cost);
+            return { now: 0, step: 0, ban: 0, verdicts: [0, 900, 3_600_000, 0, 900, 500, 0, 900, 10] };
+          },
+          adjust: async ({ units }: { units: readonly number[] }) => returned.push(units),
+          reset: () => {},
+        };
+        const slices = new Slices(store as never, { size: 100, hold: 10_000 });
+        const decide = () => slices.decide({ set, key: 'k', cost: 1, peek: false, lease: '' });
+        // Until it is hot, and has a slice of 50.
+        for (let i = 0; i < 16; i++) await decide();
+        await new Promise(setImmediate);
+        expect(asked).to.deep.equal([...Array<number>(15).fill(1), 50, 1]);
+        time += 498;
+        await decide();
+        expect(asked).to.have.length(17);
+        // The server's clock counts whole milliseconds: the window may end one earlier.
+        time += 1;
+        await decide();
+        expect(asked.at(-1)).to.equal(1);
+        expect(returned).to.deep.equal([[-49, -49, -49]]);
+        slices.reset({ set, key: 'k' });
+      } finally {
+        performance.now = now;
+      }
+    });
   });
 
   const unfit: Record<string, CreateLimiterOptions> = {
