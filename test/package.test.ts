@@ -91,7 +91,7 @@ describe('the packed package', function () {
     expect((await headgate(bare, '--version')).stdout).to.equal(`${manifest.version}\n`);
     expect((await headgate(bare, '--help')).stdout).to.match(/^Usage: headgate .*peek.*unban/s);
 
-    const ban = ['ban', 'someone', '1h', '--name', 'api', '--redis', servers.redis.url, '--json'];
+    const ban = ['ban', 'someone', '1h', '--name', 'api', '--redis', servers.redis.url, '--json', '--force'];
     const without = (await headgate(bare, ...ban).catch((error: unknown) => error)) as {
       code: number;
       stderr: string;

@@ -19,14 +19,17 @@ export function countOf(verdicts: Verdicts): number {
   return verdicts.length / EACH;
 }
 
+/** The `wait` of the i-th policy, ms: see {@link Verdicts}. */
 export function waitOf(verdicts: Verdicts, i: number): number {
   return verdicts[EACH * i]!;
 }
 
+/** The units that the i-th policy has left. */
 export function remainingOf(verdicts: Verdicts, i: number): number {
   return verdicts[EACH * i + 1]!;
 }
 
+/** The time until the i-th policy is back at its full quota, ms. */
 export function resetOf(verdicts: Verdicts, i: number): number {
   return verdicts[EACH * i + 2]!;
 }
