@@ -15,7 +15,7 @@ const SUITES = {
 /** What every adapter must do, seen by a client over HTTP. Each check starts an app of its own on 127.0.0.1. */
 export function adapterChecks<Req, Res>(adapter: AdapterUnderTest<Req, Res>): Check[] {
   return Object.entries(SUITES).flatMap(([name, fill]) => {
-    const suite = new AdapterSuite(name, adapter as AdapterUnderTest<unknown, unknown>);
+    const suite = new AdapterSuite(name, adapter);
     fill(suite);
     return suite.checks;
   });

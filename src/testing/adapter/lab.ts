@@ -92,7 +92,7 @@ export class AdapterLab {
         timeout: '1m',
         onStoreError: 'throw',
         ...options,
-      } as Options;
+      };
     });
     this.#app = await this.#adapter.start({
       limiters: complete,

@@ -126,7 +126,7 @@ function changesOf(suite: Suite, algorithm: Algorithm): void {
       const policy = randomPolicy(random, algorithm, RANGES);
       const larger: Record<string, unknown> = { ...policy, limit: policy.limit + random.integer(0, 50) };
       larger['lease' in policy ? 'lease' : 'window'] = Math.ceil(windowOf(policy) / random.pick([1, 2, 10]));
-      if ('burst' in policy) larger['burst'] = policy.burst! + random.integer(0, 50);
+      if ('burst' in policy) larger['burst'] = policy.burst + random.integer(0, 50);
       return {
         policies: [policy, larger as unknown as Policy],
         steps: random.list(20, 80, () => randomRequest(random)),
