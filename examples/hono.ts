@@ -11,9 +11,8 @@ type Env = { Bindings: HttpBindings };
 function limited(...options: Parameters<typeof rateLimit>): MiddlewareHandler<Env> {
   const limit = rateLimit(...options);
   return async (c, next) => {
-    // `outgoing` tells more than `c.req.raw.signal`: what was sent whole, and that the client of a pipelined request has left.
-    const client = { ip: getConnInfo(c).remote.address, outgoing: c.env.outgoing };
-    const response = await limit(c.req.raw, client, async () => {
+    const connection = { ip: getConnInfo(c).remote.address, outgoing: c.env.outgoing };
+    const response = await limit(c.req.raw, connection, async () => {
       await next();
       return c.res;
     });

@@ -16,7 +16,7 @@ export { createFlow, type Flow } from './http/flow.js';
 export type { Framework, Next, Outcome, ResponsePort, Trail, Trails } from './http/framework.js';
 export type { HeaderDialect, HeaderTarget } from './http/headers.js';
 export { nodeResponse } from './http/node-response.js';
-export { WebReply, webResponse, type WebEnd } from './http/web-response.js';
+export { WebReply, webResponse } from './http/web-response.js';
 export type { ListOption } from './http/lists.js';
 export type { HttpOptions, PoliciesOf, RequestOptions } from './http/options.js';
 

@@ -2,14 +2,6 @@ import type { ServerResponse } from 'node:http';
 import type { ResponsePort } from './framework.js';
 import { nodeResponse } from './node-response.js';
 
-/** How it is known that a response ends, besides by reading its body. */
-export interface WebEnd {
-  /** Is aborted when the client leaves: `request.signal`, if the platform aborts that. */
-  readonly signal?: AbortSignal | undefined;
-  /** The response that Node's server has made, where there is one. It alone tells exactly what was sent. */
-  readonly outgoing?: ServerResponse | undefined;
-}
-
 /** What limiters write before there is a response: for frameworks whose handlers return a `Response`. */
 export class WebReply {
   readonly headers: Headers = new Headers();
@@ -18,31 +10,38 @@ export class WebReply {
   /** Of the answer to a denied request; a `handler` may set it. */
   body: string | null = null;
   readonly #outgoing: ServerResponse | undefined;
-  /** Is aborted when the response ends; the reason is whether it was sent whole. */
-  readonly #ending = new AbortController();
-  #isFollowed = false;
+  readonly #isHead: boolean;
+  readonly #listeners = new Set<(completed: boolean) => void>();
+  #hasEnded = false;
 
-  /** @param end how it is known that the response ends; without it, by reading its body alone */
-  constructor(end: WebEnd = {}) {
-    const { signal, outgoing } = end;
+  /**
+   * @param request its `signal` tells when the client leaves
+   * @param outgoing on Node's servers, the response that the server has made: it alone tells what was sent, and is asked instead
+   */
+  constructor(request: Pick<Request, 'method' | 'signal'>, outgoing?: ServerResponse) {
+    this.#isHead = request.method === 'HEAD';
     this.#outgoing = outgoing;
-    signal?.addEventListener('abort', () => this.#ending.abort(false));
-    if (signal?.aborted) this.#ending.abort(false);
+    if (outgoing) return;
+    request.signal.addEventListener('abort', () => this.#end(false));
+    if (request.signal.aborted) this.#end(false);
   }
 
   /** @internal */
   get hasEnded(): boolean {
-    return this.#outgoing ? nodeResponse.hasEnded(this.#outgoing) : this.#ending.signal.aborted;
+    return this.#outgoing ? nodeResponse.hasEnded(this.#outgoing) : this.#hasEnded;
   }
 
   /** @internal */
   onEnd(ended: (completed: boolean) => void): () => void {
     if (this.#outgoing) return nodeResponse.onEnd(this.#outgoing, ended);
-    this.#isFollowed = true;
-    const { signal } = this.#ending;
-    const tell = (): void => ended(signal.reason === true);
-    signal.addEventListener('abort', tell);
-    return () => signal.removeEventListener('abort', tell);
+    this.#listeners.add(ended);
+    return () => void this.#listeners.delete(ended);
+  }
+
+  #end(completed: boolean): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    for (const ended of this.#listeners) ended(completed);
   }
 
   /** The response to a request that does not go on. */
@@ -51,37 +50,40 @@ export class WebReply {
   }
 
   /**
-   * What `respond` resolves to, with the limiters' header fields. To be called once, around all limiters of the request. A response has
-   * ended when its body was read, unless `outgoing` tells better. If `respond` fails, that counts as a response of status 500.
+   * What `respond` resolves to, with the limiters' header fields. To be called once, around all limiters of the request. Without
+   * `outgoing`, a response has ended when its body was read. If `respond` fails, that counts as a response of status 500.
    */
   async finish(respond: () => Promise<Response>): Promise<Response> {
     try {
       const response = await respond();
       this.status = response.status;
-      if (!response.body) this.#ending.abort(true);
-      const followed = this.#isFollowed && response.body ? this.#follow(response, response.body) : response;
-      return withFields(followed, this.headers);
+      return withFields(this.#follow(response), this.headers);
     } catch (error) {
       this.status = 500;
-      this.#ending.abort(true);
+      this.#end(true);
       throw error;
     }
   }
 
   /** Reads nothing ahead, as who reads on has sent what was read before. */
-  #follow(response: Response, body: ReadableStream<Uint8Array>): Response {
-    const reader = body.getReader();
+  #follow(response: Response): Response {
+    if (this.#listeners.size === 0) return response;
+    if (this.#isHead || !response.body) {
+      this.#end(true);
+      return response;
+    }
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
     const pull = async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
       const { done, value } = await reader.read();
       if (!done) return controller.enqueue(value);
       controller.close();
-      this.#ending.abort(true);
+      this.#end(true);
     };
     const cancel = (reason: unknown): Promise<void> => {
-      this.#ending.abort(false);
+      this.#end(false);
       return reader.cancel(reason);
     };
-    reader.closed.catch(() => this.#ending.abort(false));
+    reader.closed.catch(() => this.#end(false));
     return new Response(new ReadableStream({ pull, cancel }, { highWaterMark: 0 }), response);
   }
 }

@@ -157,12 +157,13 @@ const serveFetch =
       before?.(outgoing);
       const { url, headers, socket } = incoming;
       const ip = (headers['x-forwarded-for'] as string | undefined) ?? socket.remoteAddress;
-      const request = Object.create(plain, own({ url, headers, ip })) as Request;
       const gone = new AbortController();
       nodeResponse.onEnd(outgoing, () => gone.abort());
-      const end = exactly ? { outgoing: outgoing } : { signal: gone.signal };
+      const { signal } = gone;
+      const request = Object.create(plain, own({ url, headers, ip, signal })) as Request;
+      const connection = { ip, ...(exactly && { outgoing }) };
       const pass = (i: number): Promise<Response> =>
-        limits[i]?.(request, { ip, ...end }, () => pass(i + 1)) ?? respond(request as unknown as TestRequest);
+        limits[i]?.(request, connection, () => pass(i + 1)) ?? respond(request as unknown as TestRequest);
       try {
         return await pass(0);
       } catch (error) {

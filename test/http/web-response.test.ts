@@ -1,6 +1,6 @@
 // The ends of responses where only web standards tell of them.
 import { expect } from 'chai';
-import { webResponse, WebReply, type WebEnd } from 'headgate/http';
+import { webResponse, WebReply } from 'headgate/http';
 
 const encoder = new TextEncoder();
 
@@ -24,9 +24,11 @@ function bodyOf(parts: readonly (string | Error)[]) {
   return { body, seen };
 }
 
+const make = (init?: RequestInit) => new WebReply(new Request('http://127.0.0.1/', init));
+
 /** A reply that is listened to, and how it has ended. */
-function followed(end?: WebEnd) {
-  const reply = new WebReply(end);
+function followed(init?: RequestInit) {
+  const reply = make(init);
   const ends: boolean[] = [];
   const stop = webResponse.onEnd(reply, (completed) => void ends.push(completed));
   return { reply, ends, stop };
@@ -40,7 +42,7 @@ const failureOf = (promise: Promise<unknown>) =>
 
 describe('a web-standard response', () => {
   it('has the fields of the limiters, and those of the handler', async () => {
-    const reply = new WebReply();
+    const reply = make();
     webResponse.setHeader(reply, 'RateLimit', '"a";r=1');
     expect(webResponse.getHeader(reply, 'ratelimit')).to.equal('"a";r=1');
     expect(webResponse.getHeader(reply, 'RateLimit-Policy')).to.equal(null);
@@ -59,7 +61,7 @@ describe('a web-standard response', () => {
   });
 
   it('has them, too, if its own fields cannot be changed', async () => {
-    const reply = new WebReply();
+    const reply = make();
     webResponse.setHeader(reply, 'RateLimit', '"a";r=1');
     const response = await reply.finish(async () => Response.redirect('http://127.0.0.1/', 302));
     expect([response.status, response.headers.get('RateLimit')]).to.deep.equal([302, '"a";r=1']);
@@ -99,7 +101,7 @@ describe('a web-standard response', () => {
 
   it('is cut off once if its client leaves, whatever is read then', async () => {
     const client = new AbortController();
-    const { reply, ends } = followed(client);
+    const { reply, ends } = followed({ signal: client.signal });
     const { body } = bodyOf(['a']);
     const response = await reply.finish(async () => new Response(body));
     client.abort();
@@ -109,8 +111,8 @@ describe('a web-standard response', () => {
   });
 
   it('has ended if its client had left before', () => {
-    expect(webResponse.hasEnded(new WebReply({ signal: AbortSignal.abort() }))).to.equal(true);
-    expect(webResponse.hasEnded(new WebReply())).to.equal(false);
+    expect(webResponse.hasEnded(make({ signal: AbortSignal.abort() }))).to.equal(true);
+    expect(webResponse.hasEnded(make())).to.equal(false);
   });
 
   it('without a body ends at once', async () => {
@@ -118,6 +120,20 @@ describe('a web-standard response', () => {
     await reply.finish(async () => new Response(null, { status: 204 }));
     expect(ends).to.deep.equal([true]);
     expect(webResponse.getStatus(reply)).to.equal(204);
+  });
+
+  it('to HEAD ends at once, too: nobody may read its body', async () => {
+    const { reply, ends } = followed({ method: 'HEAD' });
+    const own = new Response('text');
+    expect(await reply.finish(async () => own)).to.equal(own);
+    expect(ends).to.deep.equal([true]);
+  });
+
+  it('is left as it is if nobody waits for its end any more', async () => {
+    const { reply, stop } = followed();
+    stop();
+    const own = new Response('text');
+    expect(await reply.finish(async () => own)).to.equal(own);
   });
 
   it('counts as one of status 500 if its handler fails, with what it fails with', async () => {
