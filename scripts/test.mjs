@@ -9,7 +9,7 @@ import { getServers } from './servers.mjs';
 const notUnit = `
   cli/{administration,ban-book,bans,choosing-limits,connection,limits,list,process,replay,state-keys,top}
   compat/* compatibility/* docs demo examples faults/* features/{decorators-examples,observability} house http/turn identity
-  memory mutants package redis/* release
+  memory mutants package redis/* release resources
 `;
 
 const args = process.argv.slice(2);
