@@ -16,7 +16,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'compat/express-rate-limit/quota.ts': 10_000,
   'compat/fastify-rate-limit/counter.ts': 1000,
   'http/client-key.ts': 1000,
-  'http/ending.ts': 700, // requests under way on one connection
+  'http/node-response.ts': 700, // requests under way on one connection
   'http/options.ts': 1000,
   'limiter.ts': 1000, // requests under way
   'lines.ts': 400, // maxWaiting
@@ -39,7 +39,7 @@ const FEW = 60;
 const PASSING = [
   'limiter',
   'lines',
-  'http/ending',
+  'http/node-response',
   'algorithms/concurrency',
   'stores/backlog',
   'stores/batch',

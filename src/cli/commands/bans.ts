@@ -12,15 +12,7 @@ import { readBans, type BanList } from '../ban-list.js';
 import { Bans, type BanChange, type LogEntry } from '../redis/bans.js';
 import { BANS_ALONE, Finder, findJson, showText, textOrHash, type Wanted } from '../redis/finds.js';
 import { Published } from '../redis/published.js';
-import {
-  addForceOption,
-  checkBans,
-  INDEX_FULL,
-  unknownScope,
-  warn,
-  warnUnnoted,
-  type ForceOption,
-} from '../scope.js';
+import { addForceOption, checkBans, unknownScope, warn, warnUnnoted, type ForceOption } from '../scope.js';
 import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
 import { durationOf } from './ban.js';
 
@@ -28,9 +20,7 @@ interface NamedOptions extends RedisOptions {
   readonly name?: string;
 }
 
-interface ExportOptions extends NamedOptions {
-  readonly scan?: boolean;
-}
+type ExportOptions = NamedOptions;
 
 interface LogOptions extends NamedOptions {
   readonly limit?: string;
@@ -46,9 +36,7 @@ export function register(program: Command, io: Io): void {
   const exporting = bans
     .command('export')
     .description('Writes who is banned as lines of JSON, for `bans import`: of one scope, or of all.');
-  addScanOption(addRedisOptions(addNameOption(exporting))).action((options: ExportOptions) =>
-    exportBans(options, io),
-  );
+  addRedisOptions(addNameOption(exporting)).action((options: ExportOptions) => exportBans(options, io));
   const importing = bans
     .command('import')
     .description(
@@ -73,22 +61,16 @@ export function register(program: Command, io: Io): void {
 
 const STDIN = '-';
 
-export function addScanOption(command: Command): Command {
-  return command.option('--scan', 'look at all keys instead of the index of bans');
-}
-
 async function exportBans(options: ExportOptions, io: Io): Promise<void> {
   const { name } = options;
   if (name !== undefined) nameOf(options);
   await withRedis(options, io, async (session) => {
     const published = await Published.read(session);
     warn(io, name === undefined ? undefined : unknownScope(published, name));
-    // Who tells nothing of itself keeps no index of its bans.
-    const scan = options.scan === true || published.instances.length === 0;
-    const wanted: Wanted = { ...BANS_ALONE, name, scan };
+    // The index may lack bans: of limiters that tell nothing of themselves, or that may not write it. An export must have all.
+    const wanted: Wanted = { ...BANS_ALONE, name, scan: true };
     const finder = new Finder(session, wanted);
     for await (const find of finder.finds()) await writeJsonLine(io, findJson(find));
-    if (finder.isIndexFull) warn(io, INDEX_FULL);
   });
 }
 

@@ -96,6 +96,7 @@ async function list(options: Options, io: Io): Promise<void> {
     if (!io.json) {
       for (const [name, ofScope] of byScope(finds)) await write(io, text(name, ofScope, io));
       await write(io, summary(finds, wanted, finder.looked, more));
+      if (finder.isOfIndex) await write(io, 'Read from the index of bans: --scan looks at all keys.\n');
     }
     if (finder.isIndexFull) warn(io, INDEX_FULL);
     if (stop.signal.aborted) {

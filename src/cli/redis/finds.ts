@@ -92,6 +92,8 @@ export class Finder {
   looked = 0;
   /** The index of bans has no room, and may lack some. */
   isIndexFull = false;
+  /** Whether only those bans were looked at that are in the index. */
+  isOfIndex = false;
 
   constructor(session: Session, wanted: Wanted) {
     this.#session = session;
@@ -138,6 +140,7 @@ export class Finder {
     const { prefix } = this.#session;
     const [index] = bookKeys(prefix);
     const size = Number(await this.#session.call('ZCARD', index));
+    this.isOfIndex = true;
     this.isIndexFull = size >= MOST_BANS;
     let cursor = '0';
     let seen = 0;
