@@ -41,6 +41,9 @@ const LONG = 'x'.repeat(5_000_000);
 /** How long a polite client waits for its answer, and a waiter for its end, ms. */
 const PATIENCE = 10_000;
 
+/** Most rounds take five seconds, ms. */
+const LONGEST_ROUND = 180_000;
+
 const taken: Policy[] = [
   { name: 'quota', algorithm: 'fixed-window', limit: LIMIT, window: '1h' },
   { name: 'slots', algorithm: 'concurrency', limit: SLOTS, lease: '1h' },
@@ -225,7 +228,7 @@ class Site {
 
   async #connect(): Promise<Socket> {
     const socket = connect({ port: this.#served.port, host: '127.0.0.1' }).on('error', () => {});
-    await Promise.race([once(socket, 'connect'), once(socket, 'close')]);
+    await Promise.race([once(socket, 'connect'), once(socket, 'close'), sleep(PATIENCE)]);
     return socket;
   }
 
@@ -253,7 +256,7 @@ class Site {
 
   async #resetStreams(): Promise<void> {
     const session = connectHttp2(`http://127.0.0.1:${this.#served.port}`).on('error', () => {});
-    await Promise.race([once(session, 'connect'), once(session, 'close')]);
+    await Promise.race([once(session, 'connect'), once(session, 'close'), sleep(PATIENCE)]);
     const streams = Array.from({ length: 10 }, () => {
       const path = pick(['/?hang', '/?begin', '/?long', '/']);
       const unfinished = Math.random() < 0.3;
@@ -559,7 +562,8 @@ export async function mixed(minutes: number, from: number, told: (line: string) 
     try {
       const setting = await (isCluster ? clusterOf(kind, name, clusterFault) : oneServer(kind, name, fault));
       try {
-        await playWith(setting, where, counts, mode, adapter);
+        const played = playWith(setting, where, counts, mode, adapter).then(() => true);
+        if (!(await within(LONGEST_ROUND, played))) throw new Error('the round does not end');
       } finally {
         await setting.end();
       }
@@ -577,6 +581,7 @@ export async function mixed(minutes: number, from: number, told: (line: string) 
     const state = broken.length === before ? 'ok  ' : 'FAIL';
     told(`${state} ${round + 1}. ${where}; heap ${megabytes(heaps.at(-1)!)} MB`);
     for (const what of broken.slice(before)) told(`     ${what}`);
+    if (counts.rounds % 50 === 0) told(JSON.stringify({ ...counts, broken: broken.length }));
   }
   for (const [event, listener] of Object.entries(listeners)) process.off(event, listener);
   // The first rounds load modules and fill caches.
