@@ -626,9 +626,11 @@ function pick<T>(of: readonly T[]): T {
 async function within(ms: number, promised: Promise<boolean>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<boolean>((resolve) => (timer = setTimeout(() => resolve(false), ms)));
-  const kept = await Promise.race([promised, late]);
-  clearTimeout(timer);
-  return kept;
+  try {
+    return await Promise.race([promised, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 const megabytes = (bytes: number): string => (bytes / 2 ** 20).toFixed(1);
