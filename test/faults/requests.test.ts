@@ -131,6 +131,34 @@ describe('the permissions that docs/failure.md lists', () => {
     await server.stop();
   });
 
+  it('a refund of several policies that is refused in the middle gives nothing back twice', async () => {
+    const server = await startServer('redis');
+    const admin = new Redis(server.port);
+    await admin.call('ACL', 'SETUSER', 'headgate', 'on', '>password', '~hg:*', ...documented);
+    const user = new Redis(server.port, { username: 'headgate', password: 'password' });
+    const policies = (['fixed-window', 'sliding-log', 'token-bucket'] as const).map((algorithm): Policy => ({
+      name: algorithm,
+      algorithm,
+      limit: 9,
+      window: '1d',
+    }));
+    const limiter = createLimiter({
+      store: redisStore(user),
+      policies,
+      onStoreError: 'throw',
+      timeout: '10s',
+    });
+    const left = async () => (await limiter.peek('a')).policies.map(({ remaining }) => remaining);
+    const [decision] = await Promise.all(Array.from({ length: 6 }, () => limiter.consume('a')));
+    await admin.call('ACL', 'SETUSER', 'headgate', '-setrange');
+    await decision!.refund();
+    await sleep(700);
+    assert.deepEqual(await left(), [4, 3, 3]);
+    await limiter.close();
+    for (const client of [admin, user]) client.disconnect();
+    await server.stop();
+  });
+
   for (const right of ['zrem', 'zincrby', 'zscore']) {
     it(`without ${right} no slot is released that somebody holds, and none is tried for ever`, async () => {
       const server = await startServer('redis');
