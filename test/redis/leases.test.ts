@@ -221,7 +221,7 @@ describe('leases', () => {
         await decide();
         expect(asked.at(-1)).to.equal(1);
         expect(returned).to.deep.equal([[-49, -49, -49]]);
-        slices.reset({ set, key: 'k' });
+        await slices.reset({ set, key: 'k' });
       } finally {
         performance.now = now;
       }
