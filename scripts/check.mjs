@@ -15,6 +15,7 @@ const gates = [
   'unused',
   'docs:api:check',
   'package:check',
+  'test:nodes',
 ];
 
 ensureDependencies();

@@ -183,8 +183,8 @@ local function concurrency_release(key, p, id, units, now)
 local member = id .. ':' .. units
 local held, err = concurrency_holds(key, p, member, now)
 if held == 1 then
-redis.call('ZINCRBY', key, units, '#')
 redis.call('ZREM', key, member)
+redis.call('ZINCRBY', key, units, '#')
 local last = redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')
 if last[1] == '#' then redis.call('DEL', key) else redis.call('PEXPIREAT', key, last[2]) end
 end

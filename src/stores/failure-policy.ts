@@ -6,7 +6,7 @@ import { Eventual, listen, type Listener } from './eventual.js';
 import type { Local } from './local.js';
 import { probeOf, probeSet, quiet } from './probe.js';
 import { flawOf, malformedReply, tellsCharges } from './reply.js';
-import { coded, hasDoneNothing, isOfRequest } from './store-error.js';
+import { coded, failsAgain, hasDoneNothing, isOfRequest } from './store-error.js';
 import {
   isPromise,
   type Change,
@@ -196,10 +196,10 @@ export class FailurePolicy implements Store, Prober {
   erred<T>(call: Call<T>, error: HeadgateError): void {
     const { later, subject, query } = call;
     const isAwaited = this.#timeouts.settle(call);
-    const isKnown = hasDoneNothing(error, subject) || isOfRequest(error);
-    // The reply is lost: the slots may be taken, by nobody.
-    if (query && !isKnown) this.#release(query);
-    if (later && !isOfRequest(error) && (later.repeatable || hasDoneNothing(error, subject))) {
+    const isUndone = hasDoneNothing(error, subject);
+    // The reply is lost, and with it whether slots were taken.
+    if (query && !isUndone && !failsAgain(error)) this.#release(query);
+    if (later && !failsAgain(error) && (later.repeatable || isUndone)) {
       this.#breaker.circuitOf(subject).backlog.add(later.giveBack);
       if (isAwaited) this.failed(call, error);
     } else if (isAwaited) {

@@ -22,6 +22,11 @@ export function hasDoneNothing(error: HeadgateError, { until }: Subject): boolea
   return error.code === 'HEADGATE_STORE_AWAY' ? !until : REFUSAL.test(wordsOf(error));
 }
 
+/** Whether a call would fail again: the server has answered that this very call cannot be run. */
+export function failsAgain(error: HeadgateError): boolean {
+  return isOfRequest(error) || wordsOf(error).startsWith('ERR ');
+}
+
 function wordsOf({ message, cause }: HeadgateError): string {
   return cause instanceof Error ? cause.message : message;
 }

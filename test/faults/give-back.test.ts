@@ -50,6 +50,38 @@ describe('give-backs', () => {
     });
   }
 
+  for (const [name, connect] of Object.entries(clientKinds)) {
+    it(`of slots whose reply was lost with its connection, by ${name}`, async () => {
+      const proxy = new Proxy(servers.redis.port);
+      await proxy.open();
+      const { client, end } = connect(proxy.port);
+      const limiter = createLimiter({
+        ...{ store: redisStore(client, { prefix: freshPrefix() }), onStoreError: 'deny', timeout: '5s' },
+        policies: [{ name: 'slots', algorithm: 'concurrency', limit: 1000, lease: '10m' }],
+      });
+      const isBack = () => until(async () => !(await limiter.peek('key')).degraded);
+      let held = 0;
+      let lost = 0;
+      for (let round = 0; round < 5; round++) {
+        await isBack();
+        proxy.cutNextReply();
+        const decisions = await Promise.all(Array.from({ length: 20 }, () => limiter.consume('key')));
+        for (const { allowed, degraded } of decisions) {
+          if (allowed) held++;
+          if (degraded) lost++;
+        }
+      }
+      assert.ok(lost > 0, 'no reply was lost');
+      await isBack();
+      const left = async () => (await limiter.peek('key')).remaining;
+      await until(async () => (await left()) === 1000 - held).catch(() => {});
+      assert.equal(await left(), 1000 - held);
+      await limiter.close();
+      end();
+      await proxy.close();
+    });
+  }
+
   it('wait in a queue that is bounded: the oldest are forgotten', async () => {
     let isUp = false;
     const backlog = new Backlog(() => isUp);

@@ -42,6 +42,9 @@ const LONG = 'x'.repeat(5_000_000);
 /** How long a polite client waits for its answer, and a waiter for its end, ms. */
 const PATIENCE = 10_000;
 
+/** Most rounds take five seconds, ms. */
+const LONGEST_ROUND = 180_000;
+
 const taken: Policy[] = [
   { name: 'quota', algorithm: 'fixed-window', limit: LIMIT, window: '1h' },
   { name: 'slots', algorithm: 'concurrency', limit: SLOTS, lease: '1h' },
@@ -226,7 +229,7 @@ class Site {
 
   async #connect(): Promise<Socket> {
     const socket = connect({ port: this.#served.port, host: '127.0.0.1' }).on('error', () => {});
-    await Promise.race([once(socket, 'connect'), once(socket, 'close')]);
+    await Promise.race([once(socket, 'connect'), once(socket, 'close'), sleep(PATIENCE)]);
     return socket;
   }
 
@@ -254,7 +257,7 @@ class Site {
 
   async #resetStreams(): Promise<void> {
     const session = connectHttp2(`http://127.0.0.1:${this.#served.port}`).on('error', () => {});
-    await Promise.race([once(session, 'connect'), once(session, 'close')]);
+    await Promise.race([once(session, 'connect'), once(session, 'close'), sleep(PATIENCE)]);
     const streams = Array.from({ length: 10 }, () => {
       const path = pick(['/?hang', '/?begin', '/?long', '/']);
       const unfinished = Math.random() < 0.3;
@@ -560,7 +563,8 @@ export async function mixed(minutes: number, from: number, told: (line: string) 
     try {
       const setting = await (isCluster ? clusterOf(kind, name, clusterFault) : oneServer(kind, name, fault));
       try {
-        await playWith(setting, where, counts, mode, adapter);
+        const played = playWith(setting, where, counts, mode, adapter).then(() => true);
+        if (!(await within(LONGEST_ROUND, played))) throw new Error('the round does not end');
       } finally {
         await setting.end();
       }
@@ -578,6 +582,7 @@ export async function mixed(minutes: number, from: number, told: (line: string) 
     const state = broken.length === before ? 'ok  ' : 'FAIL';
     told(`${state} ${round + 1}. ${where}; heap ${megabytes(heaps.at(-1)!)} MB`);
     for (const what of broken.slice(before)) told(`     ${what}`);
+    if (counts.rounds % 50 === 0) told(JSON.stringify({ ...counts, broken: broken.length }));
   }
   for (const [event, listener] of Object.entries(listeners)) process.off(event, listener);
   // The first rounds load modules and fill caches.
@@ -622,9 +627,11 @@ function pick<T>(of: readonly T[]): T {
 async function within(ms: number, promised: Promise<boolean>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<boolean>((resolve) => (timer = setTimeout(() => resolve(false), ms)));
-  const kept = await Promise.race([promised, late]);
-  clearTimeout(timer);
-  return kept;
+  try {
+    return await Promise.race([promised, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 const megabytes = (bytes: number): string => (bytes / 2 ** 20).toFixed(1);

@@ -8,6 +8,7 @@ import { lua } from '../../src/generated/lua.js';
 import { servers } from '../support/shared-servers.js';
 import { startServer } from '../support/servers.js';
 import { freshPrefix } from '../support/stores.js';
+import { sleep } from './load.js';
 
 const everyPolicy: readonly Policy[] = [
   { name: 'fixed', algorithm: 'fixed-window', limit: 5, window: '1m' },
@@ -126,6 +127,61 @@ describe('the permissions that docs/failure.md lists', () => {
     for (const client of [admin, user]) client.disconnect();
     await server.stop();
   });
+
+  it('a refund of several policies that is refused in the middle gives nothing back twice', async () => {
+    const server = await startServer('redis');
+    const admin = new Redis(server.port);
+    await admin.call('ACL', 'SETUSER', 'headgate', 'on', '>password', '~hg:*', ...documented);
+    const user = new Redis(server.port, { username: 'headgate', password: 'password' });
+    const policies = (['fixed-window', 'sliding-log', 'token-bucket'] as const).map((algorithm): Policy => ({
+      name: algorithm,
+      algorithm,
+      limit: 9,
+      window: '1d',
+    }));
+    const limiter = createLimiter({
+      store: redisStore(user),
+      policies,
+      onStoreError: 'throw',
+      timeout: '10s',
+    });
+    const left = async () => (await limiter.peek('a')).policies.map(({ remaining }) => remaining);
+    const [decision] = await Promise.all(Array.from({ length: 6 }, () => limiter.consume('a')));
+    await admin.call('ACL', 'SETUSER', 'headgate', '-setrange');
+    await decision!.refund();
+    await sleep(700);
+    assert.deepEqual(await left(), [4, 3, 3]);
+    await limiter.close();
+    for (const client of [admin, user]) client.disconnect();
+    await server.stop();
+  });
+
+  for (const right of ['zrem', 'zincrby', 'zscore']) {
+    it(`without ${right} no slot is released that somebody holds, and none is tried for ever`, async () => {
+      const server = await startServer('redis');
+      const admin = new Redis(server.port);
+      await admin.call('ACL', 'SETUSER', 'headgate', 'on', '>password', '~hg:*', ...documented);
+      const user = new Redis(server.port, { username: 'headgate', password: 'password' });
+      const limiter = createLimiter({
+        ...{ store: redisStore(user), algorithm: 'concurrency', limit: 9, lease: '1h', timeout: '10s' },
+        onStoreError: 'throw',
+      });
+      const held = await Promise.all(Array.from({ length: 6 }, () => limiter.acquire('a')));
+      await admin.call('ACL', 'SETUSER', 'headgate', `-${right}`);
+      await held[0]!.release();
+      await admin.config('RESETSTAT');
+      await sleep(700);
+      const calls = /cmdstat_evalsha:calls=(\d+)/.exec(await admin.info('commandstats'))?.[1] ?? '0';
+      assert.equal(Number(calls), 0, 'it is tried again and again');
+      await admin.call('ACL', 'SETUSER', 'headgate', `+${right}`);
+      // It is held until its lease ends, as are the others.
+      assert.equal((await limiter.peek('a')).remaining, 3);
+      for (const decision of held.slice(1)) assert.equal(await decision.renew(), true);
+      await limiter.close();
+      for (const client of [admin, user]) client.disconnect();
+      await server.stop();
+    });
+  }
 
   for (const kind of ['redis', 'valkey'] as const) {
     it(`are enough on ${kind}, for every operation`, async () => {
