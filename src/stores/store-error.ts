@@ -13,8 +13,9 @@ export function isOfRequest(error: HeadgateError): boolean {
   return error.code === 'HEADGATE_MALFORMED_REPLY' || wordsOf(error).startsWith('WRONGTYPE');
 }
 
-/** What Redis says when it runs no script, or ends one at its first write. */
-const REFUSAL = /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MISCONF|OOM|NOAUTH|NOPERM) /;
+/** What Redis says when it runs no script, or ends one at its first write. To a long command before its password, it tells of a protocol error. */
+const REFUSAL =
+  /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MISCONF|OOM|NOAUTH|NOPERM|ERR Protocol error:|ERR max number of clients) /;
 
 /** Whether a call that has failed has certainly changed nothing: it was not written, or the server says so. */
 export function hasDoneNothing(error: HeadgateError, { until }: Subject): boolean {
@@ -24,7 +25,8 @@ export function hasDoneNothing(error: HeadgateError, { until }: Subject): boolea
 
 /** Whether a call would fail again: the server has answered that this very call cannot be run. */
 export function failsAgain(error: HeadgateError): boolean {
-  return isOfRequest(error) || wordsOf(error).startsWith('ERR ');
+  const words = wordsOf(error);
+  return isOfRequest(error) || (words.startsWith('ERR ') && !REFUSAL.test(words));
 }
 
 function wordsOf({ message, cause }: HeadgateError): string {

@@ -1,6 +1,6 @@
 // What is given back while the store is away is given back once it is there again.
 import assert from 'node:assert/strict';
-import { createLimiter, type Policy } from 'headgate';
+import { createLimiter, memoryStore, type Policy, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { servers } from '../support/shared-servers.js';
 import { freshPrefix } from '../support/stores.js';
@@ -79,6 +79,37 @@ describe('give-backs', () => {
       await limiter.close();
       end();
       await proxy.close();
+    });
+  }
+
+  for (const [words, times] of [
+    // A server that asks for a password refuses long commands so: it has run nothing.
+    ['ERR Protocol error: unauthenticated multibulk length', 2],
+    ['ERR max number of clients reached', 2],
+    ['NOAUTH Authentication required.', 2],
+    ["ERR The user executing the script can't run this command or subcommand", 1],
+  ] as const) {
+    it(`that are answered with "${words}" are ${times === 2 ? 'tried again' : 'not tried again'}`, async () => {
+      const memory = memoryStore();
+      let asked = 0;
+      const store: Store = {
+        decide: async (query) => memory.decide(query),
+        adjust: async (change) => memory.adjust(change),
+        lease: async (change) => {
+          if (asked++ === 0) throw new Error(words);
+          return memory.lease(change);
+        },
+        reset: async (subject) => memory.reset(subject),
+        ban: async (subject, duration) => memory.ban(subject, duration),
+      };
+      const limiter = createLimiter({ store, policies: POLICIES });
+      const decision = await limiter.acquire('key');
+      await decision.release();
+      await until(() => asked === times);
+      await sleep(250);
+      assert.equal(asked, times);
+      assert.equal((await limiter.peek('key')).policies[1]!.remaining, times === 2 ? 1000 : 999);
+      await limiter.close();
     });
   }
 

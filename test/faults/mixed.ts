@@ -510,7 +510,12 @@ async function clusterOf(
   };
 }
 
-const sites: Readonly<Record<string, Serve>> = { ...adapters, 'Fastify 5, HTTP/2': serveHttp2 };
+const sites: Readonly<Record<string, Serve>> = {
+  'Express 4': adapters['Express 4']!.serve,
+  'Express 5': adapters['Express 5']!.serve,
+  'Fastify 5': adapters['Fastify 5']!.serve,
+  'Fastify 5, HTTP/2': serveHttp2,
+};
 
 /**
  * Round after round, each with a client, a topology, a fault, an adapter and a mode, until the time is up.
