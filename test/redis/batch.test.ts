@@ -7,6 +7,7 @@ import { Redis as Redis5 } from 'ioredis5';
 import type { BanOptions, CreateLimiterOptions, Decision, Limiter, Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { startCluster, type TestCluster } from '../support/cluster.js';
+import { countedServer } from '../support/counted-server.js';
 import { servers } from '../support/shared-servers.js';
 import { algorithms, policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
@@ -123,18 +124,10 @@ describe('calls', () => {
   const clientsOf = { 'ioredis 6': Redis, 'ioredis 5': Redis5 as unknown as typeof Redis };
   for (const [name, Client] of Object.entries(clientsOf)) {
     describe(name, () => {
-      let client: Redis;
-      before(() => (client = new Client(servers.redis.port)));
-      after(() => client.disconnect());
-
-      const calls = async (): Promise<Record<string, number>> => {
-        const stats = await clients.redis.info('commandstats');
-        const found = stats.matchAll(/^cmdstat_(eval|evalsha):calls=(\d+)/gm);
-        return Object.fromEntries([...found].map(([, command, count]) => [String(command), Number(count)]));
-      };
+      const counted = countedServer(Client);
 
       const make = (options: Partial<CreateLimiterOptions> = {}): Limiter =>
-        limiterOn(redisStore(client, { prefix: freshPrefix() }), {
+        limiterOn(counted.store(), {
           limit: 1e6,
           window: '1h',
           ...options,
@@ -150,19 +143,18 @@ describe('calls', () => {
               [algorithm === 'concurrency' ? 'lease' : 'window']: '1h',
             }) as unknown as Policy,
         );
-        const limiter = limiterOn(redisStore(client, { prefix: freshPrefix() }), {
+        const limiter = limiterOn(counted.store(), {
           policies,
           ban: { after: 3 },
         });
         await limiter.consume('first');
-        await clients.redis.config('RESETSTAT');
-        for (let i = 0; i < 10; i++) await limiter.consume(`key${i}`);
-        expect(await calls()).to.deep.equal({ evalsha: 10 });
+        const counts = await counted.countsOf(async () => {
+          for (let i = 0; i < 10; i++) await limiter.consume(`key${i}`);
+        });
+        expect(counts).to.deep.equal({ evalsha: 10 });
       });
 
-      describe('carry what is asked at once', function () {
-        // The server counts all calls: on a busy machine another test's last ones may be among them.
-        this.retries(2);
+      describe('carry what is asked at once', () => {
         let limiter: Limiter;
         beforeEach(async () => {
           limiter = make();
@@ -171,13 +163,13 @@ describe('calls', () => {
 
         /** How many calls so many decisions make, that are asked for so many ms apart. */
         async function callsOf(count: number, apart: number): Promise<number> {
-          await clients.redis.config('RESETSTAT');
-          let now = performance.now();
-          const clock = mock.method(performance, 'now', () => (now += apart));
-          const asked = Array.from({ length: count }, (_, i) => limiter.consume(`key${i}`));
-          clock.mock.restore();
-          await Promise.all(asked);
-          return (await calls())['evalsha']!;
+          return counted.callsOf(async () => {
+            let now = performance.now();
+            const clock = mock.method(performance, 'now', () => (now += apart));
+            const asked = Array.from({ length: count }, (_, i) => limiter.consume(`key${i}`));
+            clock.mock.restore();
+            await Promise.all(asked);
+          });
         }
 
         it('up to seven alone', async () => {
@@ -218,9 +210,7 @@ describe('calls', () => {
         });
       });
 
-      describe('for a server', function () {
-        // The server counts all calls: on a busy machine another test's last ones may be among them.
-        this.retries(2);
+      describe('for a server', () => {
         /** Turns until a busy process is noticed. */
         const MANY = 40;
         let limiter: Limiter;
@@ -244,12 +234,12 @@ describe('calls', () => {
         }
 
         async function callsOf(callbacks: number): Promise<number> {
-          await clients.redis.config('RESETSTAT');
-          let now = performance.now();
-          const clock = mock.method(performance, 'now', () => (now += 0.01));
-          await ask(callbacks);
-          clock.mock.restore();
-          return (await calls())['evalsha']!;
+          return counted.callsOf(async () => {
+            let now = performance.now();
+            const clock = mock.method(performance, 'now', () => (now += 0.01));
+            await ask(callbacks);
+            clock.mock.restore();
+          });
         }
 
         it('whose requests come one in a turn, carry one each', async () => {
@@ -277,13 +267,15 @@ describe('calls', () => {
       });
 
       it('of two sets are two', async () => {
-        const store = redisStore(client, { prefix: freshPrefix() });
+        const store = counted.store();
         const one = limiterOn(store, { name: 'one', limit: 100, window: '1h' });
         const two = limiterOn(store, { name: 'two', algorithm: 'gcra', limit: 100, window: '1h' });
         await Promise.all([one.consume('first'), two.consume('first')]);
-        await clients.redis.config('RESETSTAT');
-        const decisions = await together(7 + 5, (i) => (i % 2 ? two : one).consume('key'));
-        expect(await calls()).to.deep.equal({ evalsha: 7 + 2 });
+        let decisions: Decision[] = [];
+        const counts = await counted.countsOf(async () => {
+          decisions = await together(7 + 5, (i) => (i % 2 ? two : one).consume('key'));
+        });
+        expect(counts).to.deep.equal({ evalsha: 7 + 2 });
         expect(decisions.map(({ remaining }) => remaining)).to.deep.equal(
           decisions.map((_, i) => 99 - Math.floor(i / 2)),
         );
@@ -292,7 +284,7 @@ describe('calls', () => {
       it('that the server does not know run once, in batches too', async () => {
         const limiter = make();
         await limiter.consume('key');
-        await clients.redis.script('FLUSH');
+        await counted.client.script('FLUSH');
         const decisions = await together(200, () => limiter.consume('key'));
         expect(decisions.map(({ remaining }) => remaining).sort((a, b) => b - a)).to.deep.equal(
           decisions.map((_, i) => 1e6 - 2 - i),

@@ -2,14 +2,14 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { memoryStore, type BanOptions, type Decision, type Policy, type Query, type Reply } from 'headgate';
-import { redisStore } from 'headgate/redis';
 import { compileBan } from '../../src/ban.js';
 import { compilePolicies } from '../../src/policy.js';
 import { Denials } from '../../src/stores/denials.js';
 import type { PolicySet } from '../../src/stores/store.js';
 import { algorithms, policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
-import { clients, freshPrefix, limiterOn, START } from '../support/stores.js';
+import { countedServer } from '../support/counted-server.js';
+import { freshPrefix, limiterOn, START } from '../support/stores.js';
 
 const setOf = (policies: readonly Policy[], ban?: BanOptions): PolicySet => ({
   name: 'scope',
@@ -207,22 +207,13 @@ describe('law 10: local denials', () => {
     });
   });
 
-  describe('on redis', function () {
-    // The server counts all calls: on a busy machine another test's last ones may be among them.
-    this.retries(2);
-    const calls = async (): Promise<number> => {
-      const stats = await clients.redis.info('commandstats');
-      return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(stats)?.[1] ?? 0);
-    };
-    const callsOf = async (work: () => Promise<unknown>): Promise<number> => {
-      await clients.redis.config('RESETSTAT');
-      await work();
-      return calls();
-    };
+  describe('on redis', () => {
+    const counted = countedServer();
+    const callsOf = (work: () => Promise<unknown>): Promise<number> => counted.callsOf(work);
     const allowed = ({ allowed }: Decision): boolean => allowed;
 
     it('cost no call, and end with a refund, a reset, a smaller cost or a raised limit', async () => {
-      const limiter = limiterOn(redisStore(clients.redis, { prefix: freshPrefix() }), {
+      const limiter = limiterOn(counted.store(), {
         limit: 3,
         window: '1h',
       });
@@ -250,7 +241,7 @@ describe('law 10: local denials', () => {
     });
 
     it('leave to the store the denials that it counts, and know the ban that they start', async () => {
-      const store = redisStore(clients.redis, { prefix: freshPrefix() });
+      const store = counted.store();
       const limiter = limiterOn(store, { limit: 1, window: '1h', ban: { after: 3, for: '2h' } });
       await limiter.consume('key');
       const denials = async (): Promise<void> => {
@@ -266,7 +257,7 @@ describe('law 10: local denials', () => {
     });
 
     it('leave to the store the slots that may be released at any moment', async () => {
-      const store = redisStore(clients.redis, { prefix: freshPrefix() });
+      const store = counted.store();
       const limiter = limiterOn(store, { algorithm: 'concurrency', limit: 1, lease: '1h' });
       await limiter.consume('key');
       expect(await callsOf(() => limiter.consume('key'))).to.equal(1);
@@ -275,7 +266,7 @@ describe('law 10: local denials', () => {
     it('see what another process gives back after `localDenials`', async () => {
       const prefix = freshPrefix();
       const [here, elsewhere] = [0, 1].map(() =>
-        limiterOn(redisStore(clients.redis, { prefix, localDenials: '60ms' }), { limit: 1, window: '1h' }),
+        limiterOn(counted.store({ prefix, localDenials: '60ms' }), { limit: 1, window: '1h' }),
       );
       await here!.consume('key');
       expect(allowed(await here!.consume('key'))).to.equal(false);
@@ -285,7 +276,7 @@ describe('law 10: local denials', () => {
     });
 
     it('are asked for anew each time with `localDenials: false`', async () => {
-      const store = redisStore(clients.redis, { prefix: freshPrefix(), localDenials: false });
+      const store = counted.store({ localDenials: false });
       const limiter = limiterOn(store, { limit: 1, window: '1h' });
       await limiter.consume('key');
       expect(await callsOf(() => limiter.consume('key'))).to.equal(1);

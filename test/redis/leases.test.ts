@@ -8,6 +8,7 @@ import { runInNewContext } from 'node:vm';
 import { createLimiter, type CreateLimiterOptions, type Decision, type Limiter, type Policy } from 'headgate';
 import { redisStore, type LeaseOptions } from 'headgate/redis';
 import { Slices } from '../../src/stores/slices.js';
+import { countedServer } from '../support/counted-server.js';
 import { servers } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../support/stores.js';
 
@@ -77,19 +78,14 @@ describe('leases, between processes', function () {
 describe('leases', () => {
   const fixed: CreateLimiterOptions = { algorithm: 'fixed-window', limit: 100_000, window: '1h' };
   const stores: { close?: () => unknown }[] = [];
+  const counted = countedServer();
+  const callsOf = (work: () => Promise<unknown>): Promise<number> => counted.callsOf(work);
   after(() => Promise.all(stores.map((store) => store.close?.())));
 
   function make(options: CreateLimiterOptions = fixed, lease: LeaseOptions = { hold: '10s' }): Limiter {
-    const store = redisStore(clients.redis, { prefix: freshPrefix(), lease });
+    const store = counted.store({ lease });
     stores.push(store);
     return limiterOn(store, options);
-  }
-
-  /** How many calls reached the server. */
-  async function callsOf(work: () => Promise<unknown>): Promise<number> {
-    await clients.redis.config('RESETSTAT');
-    await work();
-    return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(await clients.redis.info('commandstats'))?.[1] ?? 0);
   }
 
   async function consume(limiter: Limiter, times: number): Promise<Decision[]> {

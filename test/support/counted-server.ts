@@ -1,0 +1,46 @@
+// A Redis that counts calls for one suite. On the shared servers, the stores of other tests tell about their limiters now and then.
+import { Redis } from 'ioredis';
+import { redisStore, type CheckableStore, type RedisStoreOptions } from 'headgate/redis';
+import { startServer, type TestServer } from './servers.js';
+import { freshPrefix } from './stores.js';
+
+/** Starts a server for the suite that calls it, and stops it afterwards. */
+export function countedServer(Client: typeof Redis = Redis): CountedServer {
+  const counted = new CountedServer();
+  before(() => counted.start(Client));
+  after(() => counted.stop());
+  return counted;
+}
+
+export class CountedServer {
+  client!: Redis;
+  #server!: TestServer;
+
+  async start(Client: typeof Redis): Promise<void> {
+    this.#server = await startServer('redis');
+    this.client = new Client(this.#server.port);
+  }
+
+  async stop(): Promise<void> {
+    this.client.disconnect();
+    await this.#server.stop();
+  }
+
+  /** A store that calls the server for decisions only. */
+  store(options: RedisStoreOptions = {}): CheckableStore {
+    return redisStore(this.client, { prefix: freshPrefix(), publish: false, ...options });
+  }
+
+  /** How many calls of scripts the work makes, by command. */
+  async countsOf(work: () => Promise<unknown>): Promise<Record<string, number>> {
+    await this.client.config('RESETSTAT');
+    await work();
+    const stats = await this.client.info('commandstats');
+    const found = stats.matchAll(/^cmdstat_(eval|evalsha):calls=(\d+)/gm);
+    return Object.fromEntries([...found].map(([, command, count]) => [command!, Number(count)]));
+  }
+
+  async callsOf(work: () => Promise<unknown>): Promise<number> {
+    return (await this.countsOf(work))['evalsha'] ?? 0;
+  }
+}
