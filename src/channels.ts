@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel';
 import type { Decision } from './decision.js';
-import type { Health } from './stores/breaker.js';
+import type { Health } from './stores/health.js';
 import type { Store } from './stores/store.js';
 
 /** Published on `headgate:decision`: each decision that a limiter reports, those of a shadow and of lists too. */

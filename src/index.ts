@@ -13,7 +13,7 @@ export { memoryStore, type MemoryStoreOptions } from './stores/memory.js';
 export { HeadgateError, type ErrorCode } from './errors.js';
 export type { Decision, Reason, Verdict } from './decision.js';
 export type { FailureOptions } from './stores/failure.js';
-export type { Health } from './stores/breaker.js';
+export type { Health } from './stores/health.js';
 export type { Duration } from './duration.js';
 export type { BanOptions, CompiledBan } from './ban.js';
 export type { CompiledPolicy } from './policy.js';

@@ -1,4 +1,4 @@
-import type { Commands } from './clients.js';
+import type { Commands } from './clients/commands.js';
 import { assemble, type ScriptName } from './scripts.js';
 
 /** A deadline that is never over: what is written late does no harm. */

@@ -1,5 +1,5 @@
 import { Aside } from './aside.js';
-import type { Commands } from './clients.js';
+import type { Commands } from './clients/commands.js';
 import { escapeKey, escapeName } from './keys.js';
 import type { Reply, Subject } from './store.js';
 

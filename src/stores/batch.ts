@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import type { Done } from './clients.js';
+import type { Done } from './clients/commands.js';
 import { Eventual } from './eventual.js';
 import type { PolicySet, Query, Reply } from './store.js';
 import { Turns } from './turns.js';

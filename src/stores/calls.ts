@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import { HeadgateError } from '../errors.js';
-import type { Commands, Done } from './clients.js';
+import type { Commands, Done } from './clients/commands.js';
 import { OVER, StoreTime } from './deadline.js';
 import type { Script } from './scripts.js';
 import { explainUnknownCommand, isUnknownCommand } from './server-version.js';

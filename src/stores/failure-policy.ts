@@ -1,6 +1,7 @@
 import { HeadgateError } from '../errors.js';
 import type { GiveBack } from './backlog.js';
-import { breakerOf, type Breaker, type Health } from './breaker.js';
+import { breakerOf, type Breaker } from './breaker.js';
+import type { Health } from './health.js';
 import type { Circuit, Prober } from './circuit.js';
 import { Eventual, listen, type Listener } from './eventual.js';
 import type { Local } from './local.js';

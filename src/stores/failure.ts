@@ -1,7 +1,7 @@
 import { toMilliseconds, type Duration } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import { checkChoice, checkFunction } from '../validate.js';
-import type { Health } from './breaker.js';
+import type { Health } from './health.js';
 import { FailurePolicy } from './failure-policy.js';
 import { Local } from './local.js';
 import type { Store } from './store.js';

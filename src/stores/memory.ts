@@ -1,7 +1,8 @@
 import type { BanColumn } from '../algorithms/ban.js';
 import type { Column } from '../algorithms/index.js';
 import { checkChoice, checkFunction, checkInteger, checkShape } from '../validate.js';
-import { UP, type Health } from './breaker.js';
+import { UP } from './breaker.js';
+import type { Health } from './health.js';
 import { adjust, ban, decide, lease, reset, type Place } from './evaluate.js';
 import { WITHIN } from './page.js';
 import type { Returns } from './returns.js';

@@ -5,7 +5,7 @@ import { canonicalText } from '../policy-text.js';
 import type { CompiledPolicy } from '../policy.js';
 import { VERSION } from '../version.js';
 import { Aside } from './aside.js';
-import type { Commands } from './clients.js';
+import type { Commands } from './clients/commands.js';
 import type { Announcement } from './store.js';
 
 /** What one limiter tells of itself. */

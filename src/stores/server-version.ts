@@ -1,5 +1,5 @@
 import { HeadgateError } from '../errors.js';
-import type { Commands } from './clients.js';
+import type { Commands } from './clients/commands.js';
 
 /** The oldest Redis that has every command that the scripts use; Valkey has them from its first version on. */
 const FLOOR = { major: 7, minor: 0 };

@@ -1,7 +1,7 @@
 import type { CompiledBan } from '../ban.js';
 import type { Decision } from '../decision.js';
 import type { CompiledPolicy } from '../policy.js';
-import type { Health } from './breaker.js';
+import type { Health } from './health.js';
 import type { Verdicts } from './verdicts.js';
 
 /** A value now, or a promise of it. The memory store answers now, so that no promise is on the request's path. */

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Decision } from '../decision.js';
 import { checkInteger, checkShape } from '../validate.js';
 import { Aside } from './aside.js';
-import type { Commands } from './clients.js';
+import type { Commands } from './clients/commands.js';
 import { escapeKey } from './keys.js';
 
 /** Counts of decisions, for `headgate top`. */

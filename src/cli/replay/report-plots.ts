@@ -3,7 +3,7 @@ import { policyText } from '../../policy-text.js';
 import { duration, printable } from '../format.js';
 import type { ClientTimes } from './closer.js';
 import type { ReplayResult } from './replay.js';
-import type { Report } from './report-page.js';
+import type { Comparison } from './compare.js';
 
 /** A line, or a layer, of a plot. */
 interface Series {
@@ -38,7 +38,14 @@ const COLORS = 6;
 
 const colorOf = (i: number): string => `--p${i % COLORS}`;
 
-export function plotsOf({ result, clients, compared }: Report): Plots {
+/** What of a report is drawn. */
+interface Plotted {
+  readonly result: ReplayResult;
+  readonly clients: ClientTimes | undefined;
+  readonly compared: Comparison | undefined;
+}
+
+export function plotsOf({ result, clients, compared }: Plotted): Plots {
   const { timeline, policies } = result;
   const { intervals } = timeline;
   const all = intervals.map(({ admitted, denied }) => admitted + denied);

@@ -1,7 +1,6 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { Duration } from '../../duration.js';
 import type { Store as HeadgateStore } from '../../stores/store.js';
-import type { Validations } from './validations.js';
 
 // Names and shapes are those of express-rate-limit, so programs that import its types compile with these.
 
@@ -63,10 +62,28 @@ export type LegacyStore = {
 
 export type DraftHeadersVersion = 'draft-6' | 'draft-7' | 'draft-8';
 
+/** A likely mistake that is looked for. */
+export type ValidationName =
+  | 'ip'
+  | 'trustProxy'
+  | 'xForwardedForHeader'
+  | 'forwardedHeader'
+  | 'positiveHits'
+  | 'unsharedStore'
+  | 'singleCount'
+  | 'limit'
+  | 'draftPolliHeaders'
+  | 'onLimitReached'
+  | 'headersDraftVersion'
+  | 'headersResetTime'
+  | 'knownOptions'
+  | 'validationsConfig'
+  | 'creationStack'
+  | 'keyGeneratorIpFallback'
+  | 'windowMs';
+
 /** Which validations are on. */
-export type EnabledValidations = {
-  [key in keyof Omit<Validations, 'enabled' | 'disable'> | 'default']?: boolean;
-};
+export type EnabledValidations = { [name in ValidationName | 'default']?: boolean };
 
 /** The options of express-rate-limit. */
 export type Options = {

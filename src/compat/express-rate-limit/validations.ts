@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import type { Request } from 'express';
 import { invalidOption } from '../../errors.js';
-import type { EnabledValidations, Logger, Options, Store } from './types.js';
+import type { EnabledValidations, Logger, Options, Store, ValidationName } from './types.js';
 
 /** A likely misconfiguration. The pages of express-rate-limit explain the codes. */
 class ValidationError extends Error {
@@ -221,7 +221,7 @@ const checks = {
 
   /** Checks nothing: a wrong window is refused when the limiter is made, and windows can be long here. */
   windowMs(_windowMs?: unknown) {},
-};
+} satisfies Record<ValidationName, unknown>;
 
 type Checks = typeof checks;
 

@@ -1,4 +1,4 @@
-import type { Hazard } from '../clients.js';
+import type { Hazard } from './commands.js';
 
 /** @param example what to write for the client's options */
 export function noSocketTimeout(example: string): Hazard {

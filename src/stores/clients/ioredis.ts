@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream';
 import { HeadgateError } from '../../errors.js';
-import type { Commands, Done, Hazard, Server, Written } from '../clients.js';
+import type { Commands, Done, Hazard, Server, Written } from './commands.js';
 import { OVER } from '../deadline.js';
 import { slotOf } from '../slots.js';
 import { away, connection } from './away.js';

@@ -1,4 +1,4 @@
-import type { Commands, Done, Hazard, Server, Written } from '../clients.js';
+import type { Commands, Done, Hazard, Server, Written } from './commands.js';
 import { slotOf } from '../slots.js';
 import { away, connection } from './away.js';
 import { NEVER_RECONNECTS, noSocketTimeout, ONE_SLOT } from './hazards.js';
