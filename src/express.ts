@@ -93,7 +93,7 @@ const framework: Framework<Request, Response> = {
 
 /**
  * Middleware for Express 4 and 5: for `app.use`, for a router, for single routes. Several on one request are decided one after
- * the other; what a later one denies, the earlier ones don't charge.
+ * the other; what a later one denies, the earlier ones don't charge. Without a limit: 1,000 requests a minute for each client address.
  *
  * @example
  * app.use(rateLimit({ limit: 100, window: '1m' }))
@@ -102,7 +102,7 @@ const framework: Framework<Request, Response> = {
  * @throws HeadgateError as `createLimiter`; a request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`,
  * `HEADGATE_INVALID_COST`, what a callback throws, or what the store fails with under `onStoreError: 'throw'`
  */
-export function rateLimit(options: RateLimitOptions): RequestHandler {
+export function rateLimit(options: RateLimitOptions = {}): RequestHandler {
   const flow = createFlow(framework, options, 'rateLimit');
   return (req, res, next) => flow.run(req, res, next);
 }

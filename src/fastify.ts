@@ -295,7 +295,8 @@ function addHook(route: RouteOptions, name: RateLimitHook, hook: Hook): void {
 
 /**
  * The plugin for Fastify 5. It limits the context that it is registered in: its routes, whether they were declared before or after,
- * its child contexts, and its 404s. A route's `config.rateLimit` takes the place of the plugin's quota.
+ * its child contexts, and its 404s. A route's `config.rateLimit` takes the place of the plugin's quota. Without a limit: 1,000 requests a
+ * minute for each client address.
  *
  * @example
  * await fastify.register(rateLimitPlugin, { store, limit: 100, window: '1m' })

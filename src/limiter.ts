@@ -22,6 +22,8 @@ import {
   type Store,
   type Subject,
 } from './stores/store.js';
+import { soleVerdict } from './stores/verdicts.js';
+import { checkEnabled, isOn, type Switch } from './switch.js';
 import { realTiming } from './timing.js';
 import { deniedError, fullError, WaitingRoom } from './wait.js';
 import {
@@ -44,9 +46,15 @@ export interface CommonOptions extends FailureOptions {
   name?: string;
   /** Where state lives. Default: a memory store of its own. */
   store?: Store;
+  /** Bans a key after repeated denials. `{}` only allows bans by hand. Default: no bans. */
   ban?: BanOptions;
   /** Decide and report, never deny. Default `false`. */
   shadow?: boolean;
+  /**
+   * A switch: `false`, or a function that returns `false`, turns the limiter off. Then every request is admitted: nothing is asked, charged,
+   * written or reported. The function is called for each decision, and must answer at once. Default `true`.
+   */
+  enabled?: boolean | (() => boolean);
   /**
    * The most requests that this limiter holds for their turn (`maxDelay`) in this process, and the most that it lets wait in
    * `wait`: 1 to 1,000,000, default 10,000. Further ones are denied (`reason: 'queue-full'`); but one of a key that has fewer
@@ -73,6 +81,7 @@ export const LIMITER_OPTIONS = [
   'policies',
   'ban',
   'shadow',
+  'enabled',
   'onStoreError',
   'localShare',
   'timeout',
@@ -135,6 +144,7 @@ export class Limiter {
   readonly #store: Store;
   /** @internal */
   readonly shadow: boolean;
+  readonly #enabled: Switch;
   readonly #onDecision: ((decision: Decision) => void) | undefined;
   readonly #release: () => void;
   #announced: Announced | undefined;
@@ -167,6 +177,7 @@ export class Limiter {
     set: PolicySet,
     store: Store,
     shadow: boolean,
+    enabled: Switch,
     waiting: readonly [most: number, mostPerKey: number],
     onDecision: LimiterOptions['onDecision'],
     release: () => void,
@@ -175,6 +186,7 @@ export class Limiter {
     this.set = set;
     this.#store = store;
     this.shadow = shadow;
+    this.#enabled = enabled;
     this.#onDecision = onDecision;
     this.#release = release;
     this.#held = new HoldQueue(...waiting, realTiming);
@@ -195,8 +207,14 @@ export class Limiter {
     return this.#store.health ?? UP;
   }
 
+  /** What it enforces. Empty if the policies come with each request. */
   get policies(): readonly CompiledPolicy[] {
     return this.set.policies;
+  }
+
+  /** Whether it limits now: see the option. @throws HeadgateError `HEADGATE_INVALID_OPTION` if the function returns no boolean */
+  get enabled(): boolean {
+    return isOn(this.#enabled);
   }
 
   /** @internal Tells the store of this limiter, for whoever operates it. */
@@ -318,6 +336,7 @@ export class Limiter {
     this.#subject(key);
     const cost = checkCost(options.cost === undefined ? 1 : options.cost);
     const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
+    if (!this.enabled) return this.#ask(key, cost, this.set, false);
     if (this.set.policies.some(({ shadow, traits }) => !shadow && cost > traits.capacity)) {
       const decision = await this.#ask(key, cost, this.#patientSet, false);
       if (!decision.allowed) throw deniedError(decision);
@@ -416,6 +435,7 @@ export class Limiter {
     const leased = !peek && cost > 0 && holdsSlots(set);
     const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
     const query: Query = { set, key, cost, peek: peek || cost === 0, lease, until: 0, abandoned: false };
+    if (this.#enabled !== true && !this.enabled) return switchedOff(query);
     const reply = this.#store.decide(query);
     if (!isPromise(reply)) return this.#conclude(query, reply, peek);
     if (storeChannel.hasSubscribers) this.#observe(reply);
@@ -496,6 +516,13 @@ export class Limiter {
   }
 }
 
+/** Decides as for a key that has used nothing. */
+function switchedOff(query: Query): Decision {
+  const verdicts = query.set.policies.flatMap(({ traits }) => soleVerdict(0, traits.capacity, 0));
+  const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts };
+  return conclude(undefined, query, reply, false, { allowed: true, reason: 'disabled', retryAfterMs: 0 });
+}
+
 /** Whether a policy of the set is one of slots. */
 function holdsSlots({ policies }: PolicySet): boolean {
   for (let i = 0; i < policies.length; i++) if (policies[i]!.traits.holdsSlots) return true;
@@ -567,6 +594,7 @@ export function assembleLimiter(
     timeout: checkTimeout('timeout', options.timeout),
   });
   const shadow = checkBoolean('shadow', options.shadow, false);
+  const enabled = checkEnabled(options.enabled);
   checkFunction('onDecision', options.onDecision);
   const own = options.store === undefined;
   const inner = options.store === undefined ? memoryStore() : checkStore(options.store);
@@ -574,7 +602,7 @@ export function assembleLimiter(
   const waiting = checkWaiting(options);
   // Last: options that are refused claim nothing.
   const release = own ? () => {} : claimName(inner, options.name, set, tiers);
-  const limiter = new Limiter(set, store, shadow, waiting, options.onDecision, release);
+  const limiter = new Limiter(set, store, shadow, enabled, waiting, options.onDecision, release);
   limiter.announceTo(inner, tiers);
   return limiter;
 }

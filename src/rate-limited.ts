@@ -98,6 +98,7 @@ export function limiterOf(options: AnyOptions, defaultName: string): Limiter {
 export function limit(fn: AnyFunction, limiter: Limiter, options: AnyOptions): AnyFunction {
   const { key, cost = 1 } = options;
   const limited = async function (this: unknown, ...args: unknown[]): Promise<unknown> {
+    if (!limiter.enabled) return fn.apply(this, args);
     const who = key ? await key.apply(this, args) : EVERYBODY;
     if (who === undefined) return fn.apply(this, args);
     const units = typeof cost === 'function' ? await cost.apply(this, args) : cost;

@@ -183,6 +183,12 @@ const rows: readonly Row[] = [
   },
   { option: 'shadow', with: (value) => inline({ shadow: value }), wrong: NOT_BOOLEANS, fix: 'true or false' },
   {
+    option: 'enabled',
+    with: (value) => inline({ enabled: value }),
+    wrong: [0, 1, 'true', '', null, {}],
+    fix: 'function',
+  },
+  {
     option: 'timeout',
     with: (value) => inline({ timeout: value }),
     wrong: [...NOT_DURATIONS, 60_001, '2m'],
