@@ -544,8 +544,15 @@ function policiesOf(options: object): readonly Policy[] {
     ]),
   );
   const policies = (options as LimiterOptions).policies;
-  if (policies === undefined) return [inline as unknown as Policy];
   const both = Object.keys(inline);
+  if (policies === undefined) {
+    if (both.length > 0) return [inline as unknown as Policy];
+    throw invalidOption(
+      'policy.limit',
+      undefined,
+      "Write { limit: 100, window: '1m' }, or several in `policies`.",
+    );
+  }
   if (both.length > 0) {
     throw invalidOption(
       both.join(', '),
@@ -567,7 +574,7 @@ function policiesOf(options: object): readonly Policy[] {
  * without a name on one store; `HEADGATE_POLICY_MISMATCH` for one of the same name with other policies
  */
 export function createLimiter(options: CreateLimiterOptions): Limiter {
-  checkShape('createLimiter', options, [...LIMITER_OPTIONS, ...INLINE_FIELDS]);
+  checkOptions('createLimiter', options, [...LIMITER_OPTIONS, ...INLINE_FIELDS]);
   return assembleLimiter(options);
 }
 
@@ -577,16 +584,19 @@ export interface Assembly {
   defaultName?: string;
   /** Policies come with each request, by `compile`: the limiter has none of its own. */
   tiers?: boolean;
+  /** What each request costs, where it is known. */
+  cost?: number;
 }
 
 /** `createLimiter` for options that were checked. @throws as it */
 export function assembleLimiter(
   options: CreateLimiterOptions,
-  { defaultName = 'default', tiers = false }: Assembly = {},
+  { defaultName = 'default', tiers = false, cost = 0 }: Assembly = {},
 ): Limiter {
   const policies = tiers
     ? []
     : compilePolicies('policies' in options ? 'policies' : 'policy', policiesOf(options));
+  checkCapacity(cost, policies);
   const set: PolicySet = Object.freeze({
     name: checkLimiterName(options.name) ?? defaultName,
     policies,
@@ -605,6 +615,27 @@ export function assembleLimiter(
   const limiter = new Limiter(set, store, shadow, enabled, waiting, options.onDecision, release);
   limiter.announceTo(inner, tiers);
   return limiter;
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` for a cost that no request could ever be admitted with */
+export function checkCapacity(cost: number, policies: readonly CompiledPolicy[]): void {
+  const tooSmall = policies.find(({ traits }) => cost > traits.capacity);
+  if (!tooSmall) return;
+  const { name, traits } = tooSmall;
+  const fix = `The policy '${name}' never admits more than ${traits.capacity} at once. Write less, or give it a larger limit or burst.`;
+  throw invalidOption('cost', cost, fix);
+}
+
+/** Refuses a limiter in place of options, and what `checkShape` refuses. */
+export function checkOptions(what: string, options: unknown, known: readonly string[]): void {
+  if (options instanceof Limiter) {
+    const fix = known.includes('limiter') ? 'Write { limiter } instead of limiter.' : 'Write its options.';
+    throw new HeadgateError(
+      'HEADGATE_INVALID_OPTION',
+      `${what}: a limiter is not an object of options. ${fix}`,
+    );
+  }
+  checkShape(what, options, known);
 }
 
 function checkWaiting({ maxWaiting, maxWaitingPerKey }: CommonOptions): [most: number, mostPerKey: number] {

@@ -1,7 +1,7 @@
 import type { Decision } from '../decision.js';
+import { checkOptions } from '../limiter.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
 import { isOn } from '../switch.js';
-import { checkShape } from '../validate.js';
 import { Ending } from './ending.js';
 import { weakTrails, type Framework, type Next, type Outcome, type Trail, type Trails } from './framework.js';
 import { retryAfterSeconds } from './headers.js';
@@ -29,7 +29,7 @@ export function createFlow<Req extends object, Res>(
   options: HttpOptions<Req, Res> = {},
   caller = 'createFlow',
 ): Flow<Req, Res> {
-  checkShape(caller, options, HTTP_OPTIONS);
+  checkOptions(caller, options, HTTP_OPTIONS);
   return new Flow(framework, compileOptions(options));
 }
 

@@ -3,6 +3,7 @@ import { toMilliseconds, type Duration } from '../duration.js';
 import { HeadgateError, invalidOption, show } from '../errors.js';
 import {
   assembleLimiter,
+  checkCapacity,
   INLINE_FIELDS,
   Limiter,
   LIMITER_OPTIONS,
@@ -197,7 +198,8 @@ export function compileOptions<Req, Res>(
   };
   // Last: it claims its name.
   const given = shared ?? givenLimiter(options);
-  const limiter = given ?? ownLimiter(options, assembly);
+  if (given) checkCapacity(compiled.cost, given.policies);
+  const limiter = given ?? ownLimiter(options, { ...assembly, cost: compiled.cost });
   return {
     ...compiled,
     limiter,
