@@ -22,7 +22,8 @@ export type Reason =
   | 'allow-listed'
   | 'store-full'
   | 'store-error'
-  | 'process-late';
+  | 'process-late'
+  | 'disabled';
 
 /** What one policy says. */
 export interface Verdict {

@@ -22,15 +22,30 @@ export type ErrorCode =
   | 'HEADGATE_ABORTED'
   | 'HEADGATE_CLOSED';
 
+/** The page that explains every code. It is in the package, as installed. */
+const PAGE = 'node_modules/headgate/docs/errors.md';
+
+/** A message that ends with where its code is explained. */
+export function withPage(code: string, message: string): string {
+  const end = /[.!?]$/.test(message) ? '' : '.';
+  return `${message}${end} See ${PAGE}#${code.toLowerCase()}`;
+}
+
+/** The message without it, as part of another one, or for somebody who need not have the package installed. */
+export function withoutPage(message: string): string {
+  return message.replace(/ See node_modules\/headgate\/docs\/errors\.md#\w+/g, '');
+}
+
 /** What went wrong, as data: `code` is stable across versions, `message` is for people. */
 export class HeadgateError extends Error {
   override readonly name = 'HeadgateError';
+  /** What went wrong. Each code has a section in docs/errors.md. */
   readonly code: ErrorCode;
   /** The decision that led to the error, where there is one (`HEADGATE_DENIED`, `HEADGATE_WAIT_TIMEOUT`). */
   readonly decision?: Decision;
 
   constructor(code: ErrorCode, message: string, options: { cause?: unknown; decision?: Decision } = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    super(withPage(code, message), options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     if (options.decision) this.decision = options.decision;
   }

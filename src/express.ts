@@ -1,6 +1,7 @@
 import { IncomingMessage } from 'node:http';
 import type { Request, RequestHandler, Response } from 'express';
 import type { Decision } from './decision.js';
+import { HeadgateError } from './errors.js';
 import { createFlow } from './http/flow.js';
 import type { Framework, Trail } from './http/framework.js';
 import { nodeResponse } from './http/node-response.js';
@@ -63,6 +64,18 @@ function tells(req: Request): boolean {
   return lastTells;
 }
 
+const FOR_FASTIFY =
+  "its middleware is for Express. Write fastify.register(rateLimitPlugin), and import it from 'headgate/fastify'.";
+
+/** An instance, as of `register`, or a request, as of a hook. */
+function isFastify(value: object): boolean {
+  return 'addHook' in value || 'routeOptions' in value;
+}
+
+function misplaced(why: string): HeadgateError {
+  return new HeadgateError('HEADGATE_INVALID_ARGUMENT', `rateLimit: ${why}`);
+}
+
 /** Defines the accessor, unless something else has its name; false if the requests are not Express'. */
 function prepare(prototype: object): boolean {
   let express: object | undefined;
@@ -73,7 +86,10 @@ function prepare(prototype: object): boolean {
     express = link;
     known ??= Object.getOwnPropertyDescriptor(link, 'rateLimit');
   }
-  if (!link || !express) return false;
+  if (!link || !express) {
+    if (isFastify(prototype)) throw misplaced(FOR_FASTIFY);
+    return false;
+  }
   if (known) return known.get === rateLimitProperty.get;
   return Reflect.defineProperty(express, 'rateLimit', rateLimitProperty);
 }
@@ -93,7 +109,7 @@ const framework: Framework<Request, Response> = {
 
 /**
  * Middleware for Express 4 and 5: for `app.use`, for a router, for single routes. Several on one request are decided one after
- * the other; what a later one denies, the earlier ones don't charge.
+ * the other; what a later one denies, the earlier ones don't charge. Without a limit: 1,000 requests a minute for each client address.
  *
  * @example
  * app.use(rateLimit({ limit: 100, window: '1m' }))
@@ -102,7 +118,11 @@ const framework: Framework<Request, Response> = {
  * @throws HeadgateError as `createLimiter`; a request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`,
  * `HEADGATE_INVALID_COST`, what a callback throws, or what the store fails with under `onStoreError: 'throw'`
  */
-export function rateLimit(options: RateLimitOptions): RequestHandler {
+export function rateLimit(options: RateLimitOptions = {}): RequestHandler {
+  if (options instanceof IncomingMessage) {
+    throw misplaced('a request is not an object of options. Write app.use(rateLimit()), with parentheses.');
+  }
+  if (isFastify(Object(options) as object)) throw misplaced(FOR_FASTIFY);
   const flow = createFlow(framework, options, 'rateLimit');
   return (req, res, next) => flow.run(req, res, next);
 }

@@ -11,7 +11,7 @@ import type {
 } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { Decision } from './decision.js';
-import { invalidOption } from './errors.js';
+import { HeadgateError, invalidOption } from './errors.js';
 import { Flow } from './http/flow.js';
 import type { Framework, Next, Trail } from './http/framework.js';
 import { FIELDS } from './http/headers.js';
@@ -26,8 +26,8 @@ import {
   type HttpOptions,
 } from './http/options.js';
 import { routeName, type Route } from './http/route-name.js';
-import type { Assembly, Limiter } from './limiter.js';
-import { checkBoolean, checkChoice, checkShape } from './validate.js';
+import { checkOptions, type Assembly, type Limiter } from './limiter.js';
+import { checkBoolean, checkChoice } from './validate.js';
 
 export type { HeaderDialect } from './http/headers.js';
 
@@ -154,7 +154,7 @@ class Plugin {
 
   /** Limits by these options, and by the plugin's in what they leave out. Without a word on the quota, it is the plugin's own. */
   flow(what: string, options: RateLimitOptions, assembly?: Assembly): RouteFlow {
-    checkShape(what, options, [...HTTP_OPTIONS, 'hook']);
+    checkOptions(what, options, [...HTTP_OPTIONS, 'hook']);
     const hook = checkHook(options.hook) ?? this.hook;
     const shared = bringsLimiter(options) ? undefined : this.#limiter;
     const compiled = compileOptions(withDefaults(options, this.#options), assembly, shared);
@@ -235,7 +235,11 @@ function lateFlows(plugin: Plugin, route: Route, settings: RouteLimits): Fastify
 
 // eslint-disable-next-line @typescript-eslint/require-await -- what an async plugin throws, ends the registration
 const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, options) => {
-  checkShape('rateLimitPlugin', options, [...HTTP_OPTIONS, 'hook', 'global']);
+  if (typeof (fastify as Partial<FastifyInstance>)?.addHook !== 'function') {
+    const fix = "For Express write app.use(rateLimit()), and import rateLimit from 'headgate/express'.";
+    throw new HeadgateError('HEADGATE_INVALID_ARGUMENT', `rateLimitPlugin is a plugin of Fastify. ${fix}`);
+  }
+  checkOptions('rateLimitPlugin', options, [...HTTP_OPTIONS, 'hook', 'global']);
   const { global: given, ...rest } = options;
   const global = checkBoolean('global', given, true);
   const plugin = new Plugin(rest, global);
@@ -295,7 +299,8 @@ function addHook(route: RouteOptions, name: RateLimitHook, hook: Hook): void {
 
 /**
  * The plugin for Fastify 5. It limits the context that it is registered in: its routes, whether they were declared before or after,
- * its child contexts, and its 404s. A route's `config.rateLimit` takes the place of the plugin's quota.
+ * its child contexts, and its 404s. A route's `config.rateLimit` takes the place of the plugin's quota. Without a limit: 1,000 requests a
+ * minute for each client address.
  *
  * @example
  * await fastify.register(rateLimitPlugin, { store, limit: 100, window: '1m' })

@@ -23,6 +23,8 @@ import {
   type Store,
   type Subject,
 } from './stores/store.js';
+import { soleVerdict } from './stores/verdicts.js';
+import { checkEnabled, isOn, type Switch } from './switch.js';
 import { realTiming } from './timing.js';
 import { deniedError, fullError, WaitingRoom } from './wait.js';
 import {
@@ -45,9 +47,15 @@ export interface CommonOptions extends FailureOptions {
   name?: string;
   /** Where state lives. Default: a memory store of its own. */
   store?: Store;
+  /** Bans a key after repeated denials. `{}` only allows bans by hand. Default: no bans. */
   ban?: BanOptions;
   /** Decide and report, never deny. Default `false`. */
   shadow?: boolean;
+  /**
+   * A switch: `false`, or a function that returns `false`, turns the limiter off. Then every request is admitted: nothing is asked, charged,
+   * written or reported. The function is called for each decision, and must answer at once. Default `true`.
+   */
+  enabled?: boolean | (() => boolean);
   /**
    * The most requests that this limiter holds for their turn (`maxDelay`) in this process, and the most that it lets wait in
    * `wait`: 1 to 1,000,000, default 10,000. Further ones are denied (`reason: 'queue-full'`); but one of a key that has fewer
@@ -74,6 +82,7 @@ export const LIMITER_OPTIONS = [
   'policies',
   'ban',
   'shadow',
+  'enabled',
   'onStoreError',
   'localShare',
   'timeout',
@@ -136,6 +145,7 @@ export class Limiter {
   readonly #store: Store;
   /** @internal */
   readonly shadow: boolean;
+  readonly #enabled: Switch;
   readonly #onDecision: ((decision: Decision) => void) | undefined;
   readonly #release: () => void;
   #announced: Announced | undefined;
@@ -168,6 +178,7 @@ export class Limiter {
     set: PolicySet,
     store: Store,
     shadow: boolean,
+    enabled: Switch,
     waiting: readonly [most: number, mostPerKey: number],
     onDecision: LimiterOptions['onDecision'],
     release: () => void,
@@ -176,6 +187,7 @@ export class Limiter {
     this.set = set;
     this.#store = store;
     this.shadow = shadow;
+    this.#enabled = enabled;
     this.#onDecision = onDecision;
     this.#release = release;
     this.#held = new HoldQueue(...waiting, realTiming);
@@ -196,8 +208,14 @@ export class Limiter {
     return this.#store.health ?? UP;
   }
 
+  /** What it enforces. Empty if the policies come with each request. */
   get policies(): readonly CompiledPolicy[] {
     return this.set.policies;
+  }
+
+  /** Whether it limits now: see the option. @throws HeadgateError `HEADGATE_INVALID_OPTION` if the function returns no boolean */
+  get enabled(): boolean {
+    return isOn(this.#enabled);
   }
 
   /** @internal Tells the store of this limiter, for whoever operates it. */
@@ -319,6 +337,7 @@ export class Limiter {
     this.#subject(key);
     const cost = checkCost(options.cost === undefined ? 1 : options.cost);
     const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
+    if (!this.enabled) return this.#ask(key, cost, this.set, false);
     if (this.set.policies.some(({ shadow, traits }) => !shadow && cost > traits.capacity)) {
       const decision = await this.#ask(key, cost, this.#patientSet, false);
       if (!decision.allowed) throw deniedError(decision);
@@ -417,6 +436,7 @@ export class Limiter {
     const leased = !peek && cost > 0 && holdsSlots(set);
     const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
     const query: Query = { set, key, cost, peek: peek || cost === 0, lease, until: 0, abandoned: false };
+    if (this.#enabled !== true && !this.enabled) return switchedOff(query);
     const reply = this.#store.decide(query);
     if (!isPromise(reply)) return this.#conclude(query, reply, peek);
     if (storeChannel.hasSubscribers) this.#observe(reply);
@@ -497,6 +517,13 @@ export class Limiter {
   }
 }
 
+/** Decides as for a key that has used nothing. */
+function switchedOff(query: Query): Decision {
+  const verdicts = query.set.policies.flatMap(({ traits }) => soleVerdict(0, traits.capacity, 0));
+  const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts };
+  return conclude(undefined, query, reply, false, { allowed: true, reason: 'disabled', retryAfterMs: 0 });
+}
+
 /** Whether a policy of the set is one of slots. */
 function holdsSlots({ policies }: PolicySet): boolean {
   for (let i = 0; i < policies.length; i++) if (policies[i]!.traits.holdsSlots) return true;
@@ -518,8 +545,15 @@ function policiesOf(options: object): readonly Policy[] {
     ]),
   );
   const policies = (options as LimiterOptions).policies;
-  if (policies === undefined) return [inline as unknown as Policy];
   const both = Object.keys(inline);
+  if (policies === undefined) {
+    if (both.length > 0) return [inline as unknown as Policy];
+    throw invalidOption(
+      'policy.limit',
+      undefined,
+      "Write { limit: 100, window: '1m' }, or several in `policies`.",
+    );
+  }
   if (both.length > 0) {
     throw invalidOption(
       both.join(', '),
@@ -541,7 +575,7 @@ function policiesOf(options: object): readonly Policy[] {
  * without a name on one store; `HEADGATE_POLICY_MISMATCH` for one of the same name with other policies
  */
 export function createLimiter(options: CreateLimiterOptions): Limiter {
-  checkShape('createLimiter', options, [...LIMITER_OPTIONS, ...INLINE_FIELDS]);
+  checkOptions('createLimiter', options, [...LIMITER_OPTIONS, ...INLINE_FIELDS]);
   return assembleLimiter(options);
 }
 
@@ -551,16 +585,19 @@ export interface Assembly {
   defaultName?: string;
   /** Policies come with each request, by `compile`: the limiter has none of its own. */
   tiers?: boolean;
+  /** What each request costs, where it is known. */
+  cost?: number;
 }
 
 /** `createLimiter` for options that were checked. @throws as it */
 export function assembleLimiter(
   options: CreateLimiterOptions,
-  { defaultName = 'default', tiers = false }: Assembly = {},
+  { defaultName = 'default', tiers = false, cost = 0 }: Assembly = {},
 ): Limiter {
   const policies = tiers
     ? []
     : compilePolicies('policies' in options ? 'policies' : 'policy', policiesOf(options));
+  checkCapacity(cost, policies);
   const set: PolicySet = Object.freeze({
     name: checkLimiterName(options.name) ?? defaultName,
     policies,
@@ -568,6 +605,7 @@ export function assembleLimiter(
     timeout: checkTimeout('timeout', options.timeout),
   });
   const shadow = checkBoolean('shadow', options.shadow, false);
+  const enabled = checkEnabled(options.enabled);
   checkFunction('onDecision', options.onDecision);
   const own = options.store === undefined;
   const inner = options.store === undefined ? memoryStore() : checkStore(options.store);
@@ -575,9 +613,30 @@ export function assembleLimiter(
   const waiting = checkWaiting(options);
   // Last: options that are refused claim nothing.
   const release = own ? () => {} : claimName(inner, options.name, set, tiers);
-  const limiter = new Limiter(set, store, shadow, waiting, options.onDecision, release);
+  const limiter = new Limiter(set, store, shadow, enabled, waiting, options.onDecision, release);
   limiter.announceTo(inner, tiers);
   return limiter;
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` for a cost that no request could ever be admitted with */
+export function checkCapacity(cost: number, policies: readonly CompiledPolicy[]): void {
+  const tooSmall = policies.find(({ traits }) => cost > traits.capacity);
+  if (!tooSmall) return;
+  const { name, traits } = tooSmall;
+  const fix = `The policy '${name}' never admits more than ${traits.capacity} at once. Write less, or give it a larger limit or burst.`;
+  throw invalidOption('cost', cost, fix);
+}
+
+/** Refuses a limiter in place of options, and what `checkShape` refuses. */
+export function checkOptions(what: string, options: unknown, known: readonly string[]): void {
+  if (options instanceof Limiter) {
+    const fix = known.includes('limiter') ? 'Write { limiter } instead of limiter.' : 'Write its options.';
+    throw new HeadgateError(
+      'HEADGATE_INVALID_OPTION',
+      `${what}: a limiter is not an object of options. ${fix}`,
+    );
+  }
+  checkShape(what, options, known);
 }
 
 function checkWaiting({ maxWaiting, maxWaitingPerKey }: CommonOptions): [most: number, mostPerKey: number] {

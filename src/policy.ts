@@ -7,7 +7,7 @@ import {
   type Policy,
   type Traits,
 } from './algorithms/index.js';
-import { invalidOption } from './errors.js';
+import { HeadgateError, invalidOption } from './errors.js';
 import { checkBoolean, checkChoice, checkInteger, checkShape, MAX_UNITS } from './validate.js';
 
 export type { Algorithm, Policy } from './algorithms/index.js';
@@ -75,12 +75,26 @@ function checkCount(what: string, count: unknown, paces: boolean): boolean {
   return attempts;
 }
 
+/** Refuses a field of another algorithm. @throws HeadgateError `HEADGATE_UNKNOWN_OPTION` */
+function checkFields(what: string, policy: object, algorithm: Algorithm, fields: readonly string[]): void {
+  for (const field of Object.keys(Object(policy) as object)) {
+    if (fields.includes(field) || !POLICY_FIELDS.includes(field)) continue;
+    const having = ALGORITHMS.filter((name) => KINDS.get(name)!.fields.includes(field));
+    throw new HeadgateError(
+      'HEADGATE_UNKNOWN_OPTION',
+      `${what}: '${field}' is not known to the algorithm ${algorithm}, but to ${having.join(', ')}. Write ` +
+        `algorithm: '${having[0]}', or leave ${field} out.`,
+    );
+  }
+}
+
 /** Validates and compiles one policy. `what` is where it stands, for messages. */
 function compilePolicy(what: string, policy: Policy, fallbackName: string): CompiledPolicy {
   const named = (policy as Partial<Policy> | null)?.algorithm;
   const algorithm =
     named === undefined ? DEFAULT_ALGORITHM : checkChoice(`${what}.algorithm`, named, ALGORITHMS);
   const { kernel, fields } = KINDS.get(algorithm)!;
+  checkFields(what, policy, algorithm, fields);
   checkShape(what, policy, fields);
   const limit = checkInteger(`${what}.limit`, policy.limit, 1, MAX_UNITS);
   const name = policy.name === undefined ? fallbackName : checkName(`${what}.name`, policy.name);

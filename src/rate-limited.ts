@@ -3,6 +3,8 @@ import { toMilliseconds, type Duration } from './duration.js';
 import { HeadgateError, invalidOption } from './errors.js';
 import {
   assembleLimiter,
+  checkCapacity,
+  checkOptions,
   INLINE_FIELDS,
   Limiter,
   LIMITER_OPTIONS,
@@ -61,7 +63,7 @@ const EVERYBODY = 'all';
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST` */
 export function checkCallOptions(what: string, options: AnyOptions): void {
-  checkShape(what, options, [...CALL_OPTIONS, ...LIMITER_OPTIONS, ...INLINE_FIELDS]);
+  checkOptions(what, options, [...CALL_OPTIONS, ...LIMITER_OPTIONS, ...INLINE_FIELDS]);
   const { limiter, key, cost, wait, fallback, passArgs } = options;
   if (limiter !== undefined) {
     if (!(limiter instanceof Limiter))
@@ -76,7 +78,10 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
     }
   }
   checkFunction('key', key);
-  if (typeof cost !== 'function' && cost !== undefined) checkCost(cost);
+  if (typeof cost !== 'function' && cost !== undefined) {
+    checkCost(cost);
+    if (limiter) checkCapacity(cost, limiter.policies);
+  }
   if (typeof wait === 'object' && wait !== null) {
     checkShape('wait', wait, ['timeout']);
     if (wait.timeout !== undefined) toMilliseconds('wait.timeout', wait.timeout);
@@ -91,13 +96,15 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
 
 /** The limiter among options that were checked, or one made of them. */
 export function limiterOf(options: AnyOptions, defaultName: string): Limiter {
-  return options.limiter ?? assembleLimiter(options, { defaultName });
+  const cost = typeof options.cost === 'number' ? options.cost : 0;
+  return options.limiter ?? assembleLimiter(options, { defaultName, cost });
 }
 
 /** A function that asks the limiter before it calls `fn`. */
 export function limit(fn: AnyFunction, limiter: Limiter, options: AnyOptions): AnyFunction {
   const { key, cost = 1 } = options;
   const limited = async function (this: unknown, ...args: unknown[]): Promise<unknown> {
+    if (!limiter.enabled) return fn.apply(this, args);
     const who = key ? await key.apply(this, args) : EVERYBODY;
     if (who === undefined) return fn.apply(this, args);
     const units = typeof cost === 'function' ? await cost.apply(this, args) : cost;

@@ -1,3 +1,5 @@
+import { withPage } from './errors.js';
+
 /** Codes of the process warnings that tell of a set-up that needs somebody's attention. */
 export type WarningCode = 'HEADGATE_SILENT_CONNECTION' | 'HEADGATE_STORE_FULL' | 'HEADGATE_TOO_MANY_POLICIES';
 
@@ -7,5 +9,5 @@ const given = new Set<WarningCode>();
 export function warnOnce(code: WarningCode, message: string): void {
   if (given.has(code)) return;
   given.add(code);
-  process.emitWarning(message, { type: 'HeadgateWarning', code });
+  process.emitWarning(withPage(code, message), { type: 'HeadgateWarning', code });
 }

@@ -1,4 +1,4 @@
-import { HeadgateError } from '../errors.js';
+import { HeadgateError, withoutPage } from '../errors.js';
 
 /** What a script sees of an outcome. `docs/cli.md` lists them. */
 export const EXIT = {
@@ -58,10 +58,10 @@ export interface Report {
 
 export function reportOf(error: unknown): Report {
   if (error instanceof CliError) {
-    return { code: error.code, message: error.message, exitCode: EXIT_OF[error.code] };
+    return { code: error.code, message: withoutPage(error.message), exitCode: EXIT_OF[error.code] };
   }
   if (error instanceof HeadgateError) {
-    return { code: error.code, message: error.message, exitCode: exitCodeOf(error) };
+    return { code: error.code, message: withoutPage(error.message), exitCode: exitCodeOf(error) };
   }
   const message = error instanceof Error ? error.message : String(error);
   // A server quotes what it was sent with a command that it does not know: of AUTH, the password.

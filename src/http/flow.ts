@@ -1,6 +1,7 @@
 import type { Decision } from '../decision.js';
+import { checkOptions } from '../limiter.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
-import { checkShape } from '../validate.js';
+import { isOn } from '../switch.js';
 import { Ending } from './ending.js';
 import { weakTrails, type Framework, type Next, type Outcome, type Trail, type Trails } from './framework.js';
 import { retryAfterSeconds } from './headers.js';
@@ -25,10 +26,10 @@ import type { Texts } from './texts.js';
  */
 export function createFlow<Req extends object, Res>(
   framework: Framework<Req, Res>,
-  options: HttpOptions<Req, Res>,
+  options: HttpOptions<Req, Res> = {},
   caller = 'createFlow',
 ): Flow<Req, Res> {
-  checkShape(caller, options, HTTP_OPTIONS);
+  checkOptions(caller, options, HTTP_OPTIONS);
   return new Flow(framework, compileOptions(options));
 }
 
@@ -93,7 +94,8 @@ export class Flow<Req extends object, Res> {
   // From the request to a decision; undefined: not limited. One step after the other, each sync or async.
 
   #decide(req: Req): MaybePromise<Decision | undefined> {
-    const { skip } = this.#options;
+    const { enabled, limiter, skip } = this.#options;
+    if (!isOn(enabled) || !limiter.enabled) return undefined;
     const skipped = skip !== undefined && skip(req);
     return isPromise(skipped)
       ? skipped.then((is) => this.#afterSkip(req, is))

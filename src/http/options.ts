@@ -3,6 +3,7 @@ import { toMilliseconds, type Duration } from '../duration.js';
 import { HeadgateError, invalidOption, show } from '../errors.js';
 import {
   assembleLimiter,
+  checkCapacity,
   INLINE_FIELDS,
   Limiter,
   LIMITER_OPTIONS,
@@ -12,6 +13,7 @@ import {
 } from '../limiter.js';
 import type { Policy } from '../policy.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
+import { checkEnabled, type Switch } from '../switch.js';
 import { checkBoolean, checkFunction, checkInteger } from '../validate.js';
 import { clientKeys, DEFAULT_SUBNET, type ClientKey } from './client-key.js';
 import { compileHeaders, type HeaderDialect, type WriteHeaders } from './headers.js';
@@ -78,9 +80,9 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
 export type HttpOptions<Req, Res> =
   RequestOptions<Req, Res> | (Omit<RequestOptions<Req, Res>, 'policies' | 'limiter'> & Policy);
 
-/** Options that make a limiter: what `createLimiter` takes, but for `onDecision`, which adapters call with the request. */
+/** Options that make a limiter: what `createLimiter` takes, but for those that adapters heed themselves. */
 const OF_LIMITER: readonly string[] = [
-  ...LIMITER_OPTIONS.filter((option) => option !== 'onDecision'),
+  ...LIMITER_OPTIONS.filter((option) => option !== 'onDecision' && option !== 'enabled'),
   ...INLINE_FIELDS,
 ];
 
@@ -105,6 +107,7 @@ export const HTTP_OPTIONS: readonly string[] = [
   'refundAborted',
   'renewFor',
   'requestWasSuccessful',
+  'enabled',
   'onDecision',
 ];
 
@@ -137,6 +140,7 @@ export interface CompiledOptions<Req, Res> {
   /** The policies to decide by; undefined if they come with each request. */
   readonly set: PolicySet | undefined;
   readonly tiers: ((request: Req) => MaybePromise<PolicySet>) | undefined;
+  readonly enabled: Switch;
   readonly skip: ((request: Req) => MaybePromise<boolean>) | undefined;
   readonly key: ((request: Req) => MaybePromise<string | undefined>) | undefined;
   readonly clientKey: ClientKey;
@@ -172,6 +176,7 @@ export function compileOptions<Req, Res>(
   const { cost, headers, statusCode, ipv6Subnet, allowList, denyList } = options;
   const policiesOf = tiersIn(options);
   const compiled = {
+    enabled: checkEnabled(options.enabled),
     skip: checkFunction('skip', options.skip),
     key: checkFunction('keyGenerator', options.keyGenerator),
     clientKey: clientKeys(
@@ -193,7 +198,8 @@ export function compileOptions<Req, Res>(
   };
   // Last: it claims its name.
   const given = shared ?? givenLimiter(options);
-  const limiter = given ?? ownLimiter(options, assembly);
+  if (given) checkCapacity(compiled.cost, given.policies);
+  const limiter = given ?? ownLimiter(options, { ...assembly, cost: compiled.cost });
   return {
     ...compiled,
     limiter,
@@ -225,10 +231,12 @@ function givenLimiter(options: object): Limiter | undefined {
   return limiter;
 }
 
+/** What an adapter limits by if it is told no quota. */
+const DEFAULT_QUOTA: Policy = { limit: 1000, window: '1m' };
+
 function ownLimiter<Req, Res>(options: HttpOptions<Req, Res>, assembly: Assembly): Limiter {
-  const own = Object.fromEntries(
-    Object.entries(options).filter(([option]) => OF_LIMITER.includes(option)),
-  ) as unknown as CreateLimiterOptions;
+  const given = Object.fromEntries(Object.entries(options).filter(([option]) => OF_LIMITER.includes(option)));
+  const own = { ...(hasQuota(options) ? {} : DEFAULT_QUOTA), ...given } as CreateLimiterOptions;
   return assembleLimiter(own, { ...assembly, tiers: tiersIn(options) !== undefined });
 }
 

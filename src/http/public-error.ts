@@ -25,6 +25,7 @@ class PublicError extends HeadgateError {
 
   constructor(cause: HeadgateError, message: string, statusCode: number, headers: Record<string, string>) {
     super(cause.code, message, { cause });
+    this.message = message;
     this.statusCode = statusCode;
     this.headers = headers;
     // Express logs the stack alone.

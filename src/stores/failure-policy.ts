@@ -1,4 +1,4 @@
-import { HeadgateError } from '../errors.js';
+import { HeadgateError, withoutPage } from '../errors.js';
 import type { GiveBack } from './backlog.js';
 import { breakerOf, type Breaker } from './breaker.js';
 import type { Health } from './health.js';
@@ -316,7 +316,8 @@ export class FailurePolicy implements Store, Prober {
     down.watch(this);
     const { server, since, lastError } = down;
     const what = server === undefined ? 'The store' : `The store's server ${server}`;
-    const message = `${what} is down since ${new Date(since).toISOString()}: ${lastError?.message}`;
+    const why = withoutPage(String(lastError?.message));
+    const message = `${what} is down since ${new Date(since).toISOString()}: ${why}`;
     return new HeadgateError('HEADGATE_STORE_AWAY', message, { cause: lastError });
   }
 }

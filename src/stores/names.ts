@@ -1,10 +1,25 @@
 import { HeadgateError } from '../errors.js';
+import { toText } from '../duration.js';
+import { canonicalText } from '../policy-text.js';
 import type { PolicySet, Store } from './store.js';
 
 interface Claim {
   readonly named: boolean;
   readonly signature: string;
+  /** The policies, for messages. */
+  readonly text: string;
   holders: number;
+}
+
+/** What a limiter enforces, as it may be written. */
+function textOf({ policies, ban }: PolicySet): string {
+  const texts = policies.map(canonicalText);
+  if (ban) {
+    const { after, within, first, factor, max } = ban;
+    const often = after === 0 ? 'by hand' : `after ${after} denials within ${toText(within)}`;
+    texts.push(`ban ${often} for ${toText(first)}, factor ${factor / 1000}, max ${toText(max)}`);
+  }
+  return texts.join(', ');
 }
 
 const claims = new WeakMap<Store, Map<string, Claim>>();
@@ -25,9 +40,10 @@ export function claimName(
   claims.set(store, names);
   const policies = set.policies.map(({ id, params, shadow, attempts }) => [id, params, shadow, attempts]);
   const signature = dynamic ? 'dynamic' : JSON.stringify([policies, set.ban]);
+  const text = dynamic ? 'those of each request' : textOf(set);
   const claim = names.get(set.name);
   if (!claim) {
-    names.set(set.name, { named: name !== undefined, signature, holders: 1 });
+    names.set(set.name, { named: name !== undefined, signature, text, holders: 1 });
   } else if (name === undefined || !claim.named) {
     throw new HeadgateError(
       'HEADGATE_NAME_REQUIRED',
@@ -37,8 +53,8 @@ export function claimName(
   } else if (claim.signature !== signature) {
     throw new HeadgateError(
       'HEADGATE_POLICY_MISMATCH',
-      `Another limiter on this store is called ${JSON.stringify(set.name)} and has other policies: ${claim.signature}, here ` +
-        `${signature}. Limiters of one name share their quota: give them equal policies, or another name.`,
+      `Another limiter on this store is called ${JSON.stringify(set.name)} and has other policies: ${claim.text}. Here they are: ${text}. ` +
+        'Limiters of one name share their quota: give them equal policies, or another name.',
     );
   } else {
     claim.holders++;

@@ -566,8 +566,8 @@ describe('the Fastify plugin', () => {
       expect(await coded(declare([]))).to.equal('HEADGATE_INVALID_OPTION');
     });
 
-    it('of a quota that is missing', async () => {
-      void app.register(rateLimitPlugin);
+    it('of a quota that is half', async () => {
+      void app.register(rateLimitPlugin, { window } as never);
       expect(await coded(() => app.ready())).to.equal('HEADGATE_INVALID_OPTION');
     });
   });

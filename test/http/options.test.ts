@@ -9,7 +9,8 @@ const fine = { limit: 5, window: '1m' };
 
 /** Options, the option that the error names, and what else it says. */
 const wrong: [options: object, option: string, says?: RegExp][] = [
-  [{}, 'limit'],
+  [{ limit: undefined }, 'limit'],
+  [{ window: '1m' }, 'limit'],
   [{ limit: 5 }, 'window'],
   [{ ...fine, limit: NaN }, 'limit', /NaN/],
   [{ ...fine, limit: '5' }, 'limit', /"5"/],
@@ -52,6 +53,8 @@ const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ ...fine, maxWaitingPerKey: 0 }, 'maxWaitingPerKey'],
   [{ ...fine, maxWaiting: 50, maxWaitingPerKey: 51 }, 'maxWaitingPerKey', /1 to 50/],
   [{ ...fine, shadow: 'yes' }, 'shadow'],
+  [{ ...fine, enabled: 'yes' }, 'enabled'],
+  [{ ...fine, enabled: 0 }, 'enabled'],
   [{ ...fine, ban: true }, 'ban'],
   [{ ...fine, ban: { after: 0 } }, 'ban.after'],
   [{ ...fine, onStoreError: 'ignore' }, 'onStoreError', /'local'/],
