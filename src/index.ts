@@ -16,7 +16,7 @@ export type { FailureOptions } from './stores/failure.js';
 export type { Health } from './stores/breaker.js';
 export type { Duration } from './duration.js';
 export type { BanOptions, CompiledBan } from './ban.js';
-export type { CompiledPolicy } from './policy.js';
+export { parsePolicy, policyText, type CompiledPolicy, type Policies } from './policy.js';
 export type {
   Algorithm,
   ConcurrencyPolicy,

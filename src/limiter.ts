@@ -5,7 +5,7 @@ import type { Account } from './charge.js';
 import { conclude, type Decision, type Override } from './decision.js';
 import { toMilliseconds, type Duration } from './duration.js';
 import { HeadgateError, invalidOption } from './errors.js';
-import { compilePolicies, POLICY_FIELDS, type CompiledPolicy, type Policy } from './policy.js';
+import { compilePolicies, POLICY_FIELDS, type CompiledPolicy, type Policies, type Policy } from './policy.js';
 import { HoldQueue, unitTime } from './queue.js';
 import { checkTimeout, withFailurePolicy, type FailureOptions } from './stores/failure.js';
 import { UP, type Health } from './stores/breaker.js';
@@ -58,7 +58,8 @@ export interface CommonOptions extends FailureOptions {
 }
 
 export interface LimiterOptions extends CommonOptions {
-  policies?: readonly Policy[];
+  /** 1 to 32 policies, each as data or as text: `['300/1m', { limit: 5, window: '1s' }]`. A sole one may be its text alone. */
+  policies?: Policies;
   /** Every decision, for logs and metrics. What it throws is reported as a process warning. */
   onDecision?: (decision: Decision) => void;
 }
@@ -281,7 +282,7 @@ export class Limiter {
    *
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
    */
-  compile(policies: readonly Policy[]): PolicySet {
+  compile(policies: Policies): PolicySet {
     const set = { ...this.set, policies: compilePolicies('policies', policies) };
     this.#remember(set.policies);
     return set;
@@ -509,7 +510,7 @@ function checkArguments(options: ConsumeOptions | undefined): number {
 }
 
 /** The policies among options: `policies`, or one inline. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-function policiesOf(options: object): readonly Policy[] {
+function policiesOf(options: object): Policies {
   const inline = Object.fromEntries(
     INLINE_FIELDS.filter((field) => field in options).map((field) => [
       field,
@@ -536,12 +537,19 @@ function policiesOf(options: object): readonly Policy[] {
  * const limiter = createLimiter({ name: 'api', store: redisStore(redis), limit: 100, window: '1m' })
  * const { allowed, remaining, retryAfterMs } = await limiter.consume('user:42')
  *
+ * @param given the options, or a sole policy's text: `createLimiter('100/1m')`
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`; `HEADGATE_NAME_REQUIRED` for a second limiter
  * without a name on one store; `HEADGATE_POLICY_MISMATCH` for one of the same name with other policies
  */
-export function createLimiter(options: CreateLimiterOptions): Limiter {
+export function createLimiter(given: CreateLimiterOptions | string): Limiter {
+  const options = optionsOf(given);
   checkShape('createLimiter', options, [...LIMITER_OPTIONS, ...INLINE_FIELDS]);
   return assembleLimiter(options);
+}
+
+/** Options; a text is the limiter's policy. */
+export function optionsOf<Options extends object>(given: Options | string): Options {
+  return typeof given === 'string' ? ({ policies: given } as unknown as Options) : given;
 }
 
 /** What an adapter knows of its limiter besides the user's options. */

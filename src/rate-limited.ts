@@ -6,6 +6,7 @@ import {
   INLINE_FIELDS,
   Limiter,
   LIMITER_OPTIONS,
+  optionsOf,
   type CreateLimiterOptions,
 } from './limiter.js';
 import type { MaybePromise, Store } from './stores/store.js';
@@ -177,13 +178,15 @@ function likeOriginal(original: AnyFunction, like: AnyFunction): AnyFunction {
  * const lookUp = rateLimited(fetchUser, { limit: 10, window: '1s', key: (id) => id, wait: { timeout: '2s' } })
  * const user = await lookUp('42')
  *
+ * @param given the options, or the text of the sole policy
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, and as `createLimiter`
  */
 export function rateLimited<This, Args extends unknown[], Result, Other = never>(
   fn: (this: This, ...args: Args) => Result,
-  options: LimitedBy & CallOptions<This, Args, Args> & Fallback<This, Args, Other>,
+  given: string | (LimitedBy & CallOptions<This, Args, Args> & Fallback<This, Args, Other>),
 ): RateLimitedFunction<This, Args, Awaited<Result> | Awaited<Other>> {
   if (typeof fn !== 'function') throw invalidOption('fn', fn, 'Pass a function.');
+  const options = optionsOf(given);
   checkCallOptions('rateLimited', options as AnyOptions);
   const limiter = limiterOf(options as AnyOptions, fn.name || 'default');
   return limit(fn as AnyFunction, limiter, options as AnyOptions) as never;

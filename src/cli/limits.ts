@@ -3,11 +3,12 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { HeadgateError } from '../errors.js';
 import { INLINE_FIELDS, LIMITER_OPTIONS } from '../limiter.js';
-import { compilePolicies, type Policy } from '../policy.js';
+import { POLICY_GRAMMAR } from '../policy-text.js';
+import { compilePolicies, type Policies, type Policy } from '../policy.js';
 import { checkShape } from '../validate.js';
 import { usageError } from './errors.js';
 import type { Io } from './io.js';
-import { parsePolicies, POLICY_GRAMMAR } from './policy-text.js';
+import { parsePolicies } from './policy-text.js';
 
 /** What a limiter enforces, as far as it can be said on a command line. */
 export interface Limits {
@@ -99,7 +100,7 @@ function readJson(file: string, { cwd }: Io): unknown {
   }
 }
 
-const EXAMPLE = '[{ "limit": 100, "window": "1m" }], or { "api": [{ "limit": 100, "window": "1m" }] }';
+const EXAMPLE = '["100/1m"], or { "api": [{ "limit": 100, "window": "1m" }] }';
 
 function parseFile(file: string, value: unknown, options: LimitsOptions): Map<string, Limits> {
   const what = `--policies ${file}`;
@@ -115,12 +116,12 @@ function parseFile(file: string, value: unknown, options: LimitsOptions): Map<st
   return new Map(entries.map(([name, given]) => [name, limitsOf(`${what}: ${name}`, given)]));
 }
 
-/** Of an array of policies, or of a limiter's options, with all that may stand among them. */
+/** Of policies, or of a limiter's options, with all that may stand among them. */
 function limitsOf(what: string, value: unknown): Limits {
   try {
-    if (Array.isArray(value)) return checked(what, value as Policy[], false);
+    if (Array.isArray(value) || typeof value === 'string') return checked(what, value as Policies, false);
     checkShape(what, value, [...LIMITER_OPTIONS, ...INLINE_FIELDS]);
-    const { policies, shadow = false, ...inline } = value as { policies?: Policy[]; shadow?: boolean };
+    const { policies, shadow = false, ...inline } = value as { policies?: Policies; shadow?: boolean };
     const fields = Object.entries(inline).filter(([field]) => INLINE_FIELDS.includes(field));
     return checked(what, policies ?? [Object.fromEntries(fields) as unknown as Policy], shadow);
   } catch (error) {
@@ -128,7 +129,6 @@ function limitsOf(what: string, value: unknown): Limits {
   }
 }
 
-function checked(what: string, policies: readonly Policy[], shadow: boolean): Limits {
-  compilePolicies(what, policies);
-  return { policies, shadow };
+function checked(what: string, policies: Policies, shadow: boolean): Limits {
+  return { policies: compilePolicies(what, policies).map(({ source }) => source), shadow };
 }

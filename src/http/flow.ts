@@ -1,4 +1,5 @@
 import type { Decision } from '../decision.js';
+import { optionsOf } from '../limiter.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
 import { checkShape } from '../validate.js';
 import { Ending } from './ending.js';
@@ -20,14 +21,16 @@ import type { Texts } from './texts.js';
 /**
  * Makes a limiter for the requests of a framework.
  *
+ * @param given the options, or the text of the sole policy
  * @param caller the function whose options these are, for messages
  * @throws HeadgateError as `createLimiter`
  */
 export function createFlow<Req extends object, Res>(
   framework: Framework<Req, Res>,
-  options: HttpOptions<Req, Res>,
+  given: HttpOptions<Req, Res> | string,
   caller = 'createFlow',
 ): Flow<Req, Res> {
+  const options = optionsOf(given);
   checkShape(caller, options, HTTP_OPTIONS);
   return new Flow(framework, compileOptions(options));
 }

@@ -10,7 +10,7 @@ import {
   type CommonOptions,
   type CreateLimiterOptions,
 } from '../limiter.js';
-import type { Policy } from '../policy.js';
+import type { Policies, Policy } from '../policy.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
 import { checkBoolean, checkFunction, checkInteger } from '../validate.js';
 import { clientKeys, DEFAULT_SUBNET, type ClientKey } from './client-key.js';
@@ -18,7 +18,7 @@ import { compileHeaders, type HeaderDialect, type WriteHeaders } from './headers
 import { compileList, type List, type ListOption } from './lists.js';
 
 /** Tiers: the policies of a request. */
-export type PoliciesOf<Req> = (request: Req) => MaybePromise<readonly Policy[]>;
+export type PoliciesOf<Req> = (request: Req) => MaybePromise<Policies>;
 
 /** What all HTTP adapters take besides the policy. */
 export interface RequestOptions<Req, Res> extends CommonOptions {
@@ -27,7 +27,7 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
    * a client who changes tiers keeps what was charged; a memory store keeps that of 1,000 different ones at a time. Never make them of
    * what a client sends.
    */
-  policies?: readonly Policy[] | PoliciesOf<Req>;
+  policies?: Policies | PoliciesOf<Req>;
   /** A limiter made by `createLimiter`, in place of a policy and of everything else that makes one. */
   limiter?: Limiter;
   /**
@@ -240,7 +240,7 @@ function compileTiers<Req>(
   policiesOf: PoliciesOf<Req>,
 ): (request: Req) => MaybePromise<PolicySet> {
   const known = new Map<string, PolicySet>();
-  const compile = (policies: readonly Policy[]): PolicySet => {
+  const compile = (policies: Policies): PolicySet => {
     // By content: an array that was changed in place is a changed limit.
     const text = JSON.stringify(policies);
     let set = known.get(text);

@@ -128,5 +128,5 @@ function describe({ name, ban, shadow, dynamic, policies }: Announcement): Publi
 }
 
 function textsOf(policies: readonly CompiledPolicy[]): string[] {
-  return policies.slice(0, MOST_POLICIES).map(canonicalText);
+  return policies.slice(0, MOST_POLICIES).map((policy) => canonicalText(policy, policies.length === 1));
 }
