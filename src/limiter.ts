@@ -22,6 +22,7 @@ import {
   type Store,
   type Subject,
 } from './stores/store.js';
+import { Tiers, type TierOptions } from './tiers.js';
 import { realTiming } from './timing.js';
 import { deniedError, fullError, WaitingRoom } from './wait.js';
 import {
@@ -44,6 +45,11 @@ export interface CommonOptions extends FailureOptions {
   name?: string;
   /** Where state lives. Default: a memory store of its own. */
   store?: Store;
+  /**
+   * Named sets of policies, 1 to 100, of which each request has one: `{ free: '100/1m', pro: '1000/1m' }`. Policies beside them are for
+   * requests without a tier.
+   */
+  tiers?: TierOptions;
   ban?: BanOptions;
   /** Decide and report, never deny. Default `false`. */
   shadow?: boolean;
@@ -72,6 +78,7 @@ export const LIMITER_OPTIONS = [
   'name',
   'store',
   'policies',
+  'tiers',
   'ban',
   'shadow',
   'onStoreError',
@@ -87,7 +94,12 @@ export const LIMITER_OPTIONS = [
 /** Inline policy fields; `name` and `shadow` are the limiter's there. */
 export const INLINE_FIELDS = POLICY_FIELDS.filter((field) => field !== 'name' && field !== 'shadow');
 
-export interface ConsumeOptions {
+export interface TierOption {
+  /** Which of the limiter's `tiers` decides. Default: its policies that stand beside them. */
+  tier?: string | undefined;
+}
+
+export interface ConsumeOptions extends TierOption {
   /** Whole units, 0 (only look) to 1e12. Default 1. */
   cost?: number;
 }
@@ -133,6 +145,8 @@ export class Limiter {
   readonly name: string;
   /** @internal */
   readonly set: PolicySet;
+  /** @internal */
+  readonly tiers: Tiers;
   readonly #store: Store;
   /** @internal */
   readonly shadow: boolean;
@@ -143,7 +157,7 @@ export class Limiter {
   readonly #held: HoldQueue;
   readonly #waiting: WaitingRoom;
   /** What `wait` asks by: its denials are not the caller's doing, and don't ban. */
-  readonly #patientSet: PolicySet;
+  readonly #patientSets = new WeakMap<PolicySet, PolicySet>();
   /** Its own policies, and those that it has compiled: what a reset forgets. */
   #everything: PolicySet;
   /** What a decision changes its charge by: those who wait for its key learn what it gives back. */
@@ -166,6 +180,7 @@ export class Limiter {
   /** @internal */
   constructor(
     set: PolicySet,
+    tiers: Tiers,
     store: Store,
     shadow: boolean,
     waiting: readonly [most: number, mostPerKey: number],
@@ -174,15 +189,15 @@ export class Limiter {
   ) {
     this.name = set.name;
     this.set = set;
+    this.tiers = tiers;
     this.#store = store;
     this.shadow = shadow;
     this.#onDecision = onDecision;
     this.#release = release;
     this.#held = new HoldQueue(...waiting, realTiming);
-    this.#everything = set;
-    this.#patientSet = patient(set);
+    this.#everything = tiers.sets.size > 0 ? { ...set, policies: tiers.all } : set;
     this.#waiting = new WaitingRoom(...waiting, realTiming, {
-      decide: (key, cost) => this.#ask(key, cost, this.#patientSet, false),
+      decide: (key, cost, by) => this.#ask(key, cost, by, false),
       hold: async (decision, signal) => {
         const result = await this.#hold(decision, signal);
         if (!result.allowed) throw fullError(decision.key);
@@ -203,8 +218,10 @@ export class Limiter {
   /** @internal Tells the store of this limiter, for whoever operates it. */
   announceTo(store: Store, dynamic: boolean): void {
     const { name, ban } = this.set;
-    const policies = () => this.#everything.policies;
-    this.#announced = store.announce?.({ name, ban, shadow: this.shadow, dynamic, policies });
+    const { sets } = this.tiers;
+    const tiers = new Map([...sets].map(([tier, { policies: own }]) => [tier, own]));
+    const policies = () => (sets.size > 0 ? this.policies : this.#everything.policies);
+    this.#announced = store.announce?.({ name, ban, shadow: this.shadow, dynamic, policies, tiers });
     this.#count = this.#announced?.count;
   }
 
@@ -212,8 +229,8 @@ export class Limiter {
    * Decides one request and charges its cost if every policy admits it.
    *
    * @param key who is limited: any string
-   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, before anything is charged; what the store fails
-   * with under `onStoreError: 'throw'`; `HEADGATE_CLOSED`
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, before anything is charged; what
+   * the store fails with under `onStoreError: 'throw'`; `HEADGATE_CLOSED`
    */
   consume(key: string, options?: ConsumeOptions): Promise<Decision> {
     return this.#promise(key, options, false);
@@ -224,7 +241,7 @@ export class Limiter {
    *
    * @param set the policies to decide by, of {@link compile}; default the limiter's own
    */
-  decide(key: string, cost = 1, set: PolicySet = this.set): MaybePromise<Decision> {
+  decide(key: string, cost = 1, set: PolicySet = this.tiers.of(undefined)): MaybePromise<Decision> {
     return this.#ask(key, cost, set, false);
   }
 
@@ -241,23 +258,28 @@ export class Limiter {
    * Gives units back, of whatever is charged now; never more than that. To give back what one request was charged, and only
    * while its window lasts, use its `decision.refund()`.
    *
-   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_CLOSED`, or what the store fails with
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or what the
+   * store fails with
    */
-  async refund(key: string, cost = 1): Promise<void> {
-    const subject = this.#subject(key);
+  async refund(key: string, cost = 1, options: TierOption = {}): Promise<void> {
+    checkShape('options', options, ['tier']);
+    const subject = { ...this.#subject(key), set: this.tiers.of(options.tier) };
     checkCost(cost);
-    const units = this.policies.map(() => -cost);
+    const units = subject.set.policies.map(() => -cost);
     if (cost > 0) await this.#account.adjust({ ...subject, units, charged: undefined, degraded: undefined });
   }
 
   /**
-   * Forgets what was charged to a key, in this limiter's scope and nowhere else: by its own policies, and by those of the first 100 other
-   * shapes that {@link compile} has made (tiers). A ban stays: see `unban`.
+   * Forgets what was charged to a key, in this limiter's scope and nowhere else: by its own policies, by those of all its tiers, and by
+   * those of the first 100 other shapes that {@link compile} has made. With a `tier`, by the policies of that tier only, which other
+   * tiers may share. A ban stays: see `unban`.
    *
-   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_CLOSED`, or what the store fails with
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or what the store fails with
    */
-  async reset(key: string): Promise<void> {
-    await this.#store.reset({ ...this.#subject(key), set: this.#everything });
+  async reset(key: string, options: TierOption = {}): Promise<void> {
+    checkShape('options', options, ['tier']);
+    const set = options.tier === undefined ? this.#everything : this.tiers.of(options.tier);
+    await this.#store.reset({ ...this.#subject(key), set });
     this.#waiting.wake(key);
   }
 
@@ -278,7 +300,8 @@ export class Limiter {
   }
 
   /**
-   * Policies for `decide`, compiled, in this limiter's scope: tiers.
+   * Policies for `decide`, compiled, in this limiter's scope, for policies that are not known when the limiter is made. For others
+   * there are `tiers`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
    */
@@ -314,17 +337,18 @@ export class Limiter {
    * `HEADGATE_QUEUE_FULL` if `maxWaiting` leaves no room, or no more; `HEADGATE_CLOSED`; else as `consume`
    */
   async wait(key: string, options: WaitOptions = {}): Promise<Decision> {
-    checkShape('options', options, ['cost', 'timeout', 'signal']);
+    checkShape('options', options, ['cost', 'tier', 'timeout', 'signal']);
     checkSignal(options.signal);
     this.#subject(key);
+    const set = this.#patientSetOf(this.tiers.of(options.tier));
     const cost = checkCost(options.cost === undefined ? 1 : options.cost);
     const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
-    if (this.set.policies.some(({ shadow, traits }) => !shadow && cost > traits.capacity)) {
-      const decision = await this.#ask(key, cost, this.#patientSet, false);
+    if (set.policies.some(({ shadow, traits }) => !shadow && cost > traits.capacity)) {
+      const decision = await this.#ask(key, cost, set, false);
       if (!decision.allowed) throw deniedError(decision);
       return decision;
     }
-    return this.#track(this.#waiting.wait(key, cost, timeout, options.signal));
+    return this.#track(this.#waiting.wait(key, cost, set, timeout, options.signal));
   }
 
   /**
@@ -335,7 +359,7 @@ export class Limiter {
    * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no concurrency policy; else as `consume`
    */
   async acquire(key: string, options?: ConsumeOptions): Promise<Decision> {
-    if (!holdsSlots(this.set)) {
+    if (!holdsSlots(this.tiers.of(options?.tier))) {
       throw invalidOption(
         'algorithm',
         undefined,
@@ -404,6 +428,12 @@ export class Limiter {
     return { set: this.set, key: checkKey(key) };
   }
 
+  #patientSetOf(set: PolicySet): PolicySet {
+    let patientSet = this.#patientSets.get(set);
+    if (!patientSet) this.#patientSets.set(set, (patientSet = patient(set)));
+    return patientSet;
+  }
+
   #banSubject(key: string): Subject {
     if (!this.set.ban)
       throw invalidOption('ban', undefined, 'Make the limiter with the option `ban` ({} is enough).');
@@ -426,7 +456,8 @@ export class Limiter {
   /** An async function would make a second promise of a store's, and wait for the first: 4 % of a decision on Redis. */
   #promise(key: string, options: ConsumeOptions | undefined, peek: boolean): Promise<Decision> {
     try {
-      const decision = this.#ask(key, checkArguments(options), this.set, peek);
+      const cost = checkArguments(options);
+      const decision = this.#ask(key, cost, this.tiers.of(options?.tier), peek);
       return isPromise(decision) ? decision : Promise.resolve(decision);
     } catch (thrown) {
       const error = thrown as Error;
@@ -505,8 +536,13 @@ function holdsSlots({ policies }: PolicySet): boolean {
 
 function checkArguments(options: ConsumeOptions | undefined): number {
   if (options === undefined) return 1;
-  checkShape('options', options, ['cost']);
+  checkShape('options', options, ['cost', 'tier']);
   return options.cost === undefined ? 1 : options.cost;
+}
+
+/** Whether options have policies, in `policies` or inline. */
+export function hasPolicies(options: object): boolean {
+  return ['policies', ...INLINE_FIELDS].some((field) => options[field as keyof typeof options] !== undefined);
 }
 
 /** The policies among options: `policies`, or one inline. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
@@ -557,23 +593,26 @@ export interface Assembly {
   /** The name if the user gave none. */
   defaultName?: string;
   /** Policies come with each request, by `compile`: the limiter has none of its own. */
-  tiers?: boolean;
+  dynamic?: boolean;
 }
 
 /** `createLimiter` for options that were checked. @throws as it */
 export function assembleLimiter(
   options: CreateLimiterOptions,
-  { defaultName = 'default', tiers = false }: Assembly = {},
+  { defaultName = 'default', dynamic = false }: Assembly = {},
 ): Limiter {
-  const policies = tiers
-    ? []
-    : compilePolicies('policies' in options ? 'policies' : 'policy', policiesOf(options));
+  const inTiers = options.tiers !== undefined && !hasPolicies(options);
+  const policies =
+    dynamic || inTiers
+      ? []
+      : compilePolicies('policies' in options ? 'policies' : 'policy', policiesOf(options));
   const set: PolicySet = Object.freeze({
     name: checkLimiterName(options.name) ?? defaultName,
     policies,
     ban: compileBan(options.ban),
     timeout: checkTimeout('timeout', options.timeout),
   });
+  const tiers = new Tiers(options.tiers, set);
   const shadow = checkBoolean('shadow', options.shadow, false);
   checkFunction('onDecision', options.onDecision);
   const own = options.store === undefined;
@@ -581,9 +620,9 @@ export function assembleLimiter(
   const store = withFailurePolicy(inner, options, set.timeout);
   const waiting = checkWaiting(options);
   // Last: options that are refused claim nothing.
-  const release = own ? () => {} : claimName(inner, options.name, set, tiers);
-  const limiter = new Limiter(set, store, shadow, waiting, options.onDecision, release);
-  limiter.announceTo(inner, tiers);
+  const release = own ? () => {} : claimName(inner, options.name, set, tiers.sets, dynamic);
+  const limiter = new Limiter(set, tiers, store, shadow, waiting, options.onDecision, release);
+  limiter.announceTo(inner, dynamic);
   return limiter;
 }
 

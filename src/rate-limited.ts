@@ -7,6 +7,7 @@ import {
   Limiter,
   LIMITER_OPTIONS,
   optionsOf,
+  type ConsumeOptions,
   type CreateLimiterOptions,
 } from './limiter.js';
 import type { MaybePromise, Store } from './stores/store.js';
@@ -20,6 +21,8 @@ export type LimitedBy = { limiter: Limiter } | (CreateLimiterOptions & { limiter
 export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends unknown[]> {
   /** Who is limited, from the arguments; undefined: do not limit this call. Default: all calls share one quota. */
   key?: (this: This, ...args: KeyArgs) => MaybePromise<string | undefined>;
+  /** Which of the limiter's `tiers` a call has, or a function of the arguments. Default: the policies beside the tiers decide. */
+  tier?: string | ((this: This, ...args: KeyArgs) => MaybePromise<string | undefined>);
   /** Whole units, 0 (only look) to 1e12, or a function of the arguments. Default 1. */
   cost?: number | ((this: This, ...args: CostArgs) => MaybePromise<number>);
   /**
@@ -48,6 +51,7 @@ export type AnyFunction = (this: unknown, ...args: unknown[]) => unknown;
 export interface AnyOptions {
   readonly limiter?: Limiter;
   readonly key?: (this: unknown, ...args: unknown[]) => MaybePromise<string | undefined>;
+  readonly tier?: string | ((this: unknown, ...args: unknown[]) => MaybePromise<string | undefined>);
   readonly cost?: number | ((this: unknown, ...args: unknown[]) => MaybePromise<number>);
   readonly wait?: boolean | { timeout?: Duration };
   readonly fallback?: string | symbol | AnyFunction;
@@ -55,7 +59,7 @@ export interface AnyOptions {
   readonly store?: Store;
 }
 
-const CALL_OPTIONS = ['limiter', 'key', 'cost', 'wait', 'fallback', 'passArgs'];
+const CALL_OPTIONS = ['limiter', 'key', 'tier', 'cost', 'wait', 'fallback', 'passArgs'];
 
 /** The key of all calls of a function without the option `key`. */
 const EVERYBODY = 'all';
@@ -63,7 +67,7 @@ const EVERYBODY = 'all';
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST` */
 export function checkCallOptions(what: string, options: AnyOptions): void {
   checkShape(what, options, [...CALL_OPTIONS, ...LIMITER_OPTIONS, ...INLINE_FIELDS]);
-  const { limiter, key, cost, wait, fallback, passArgs } = options;
+  const { limiter, key, tier, cost, wait, fallback, passArgs } = options;
   if (limiter !== undefined) {
     if (!(limiter instanceof Limiter))
       throw invalidOption('limiter', limiter, 'Write what createLimiter returns.');
@@ -77,6 +81,7 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
     }
   }
   checkFunction('key', key);
+  if (typeof tier !== 'string') checkFunction('tier', tier);
   if (typeof cost !== 'function' && cost !== undefined) checkCost(cost);
   if (typeof wait === 'object' && wait !== null) {
     checkShape('wait', wait, ['timeout']);
@@ -97,14 +102,16 @@ export function limiterOf(options: AnyOptions, defaultName: string): Limiter {
 
 /** A function that asks the limiter before it calls `fn`. */
 export function limit(fn: AnyFunction, limiter: Limiter, options: AnyOptions): AnyFunction {
-  const { key, cost = 1 } = options;
+  const { key, tier, cost = 1 } = options;
+  if (typeof tier !== 'function') limiter.tiers.of(tier);
   const limited = async function (this: unknown, ...args: unknown[]): Promise<unknown> {
     const who = key ? await key.apply(this, args) : EVERYBODY;
     if (who === undefined) return fn.apply(this, args);
     const units = typeof cost === 'function' ? await cost.apply(this, args) : cost;
+    const by = typeof tier === 'function' ? await tier.apply(this, args) : tier;
     let decision: Decision;
     try {
-      decision = await admit(limiter, who, units, options.wait);
+      decision = await admit(limiter, who, { cost: units, tier: by }, options.wait);
     } catch (error) {
       if (options.fallback === undefined || !isDenial(error)) throw error;
       return fallbackOf(this, options.fallback).apply(this, options.passArgs ? args : []);
@@ -123,11 +130,11 @@ export function limit(fn: AnyFunction, limiter: Limiter, options: AnyOptions): A
 async function admit(
   limiter: Limiter,
   key: string,
-  cost: number,
+  options: ConsumeOptions,
   wait: AnyOptions['wait'],
 ): Promise<Decision> {
-  if (wait) return limiter.wait(key, { cost, ...(wait === true ? {} : wait) });
-  const decision = await limiter.hold(await limiter.consume(key, { cost }));
+  if (wait) return limiter.wait(key, { ...options, ...(wait === true ? {} : wait) });
+  const decision = await limiter.hold(await limiter.consume(key, options));
   if (!decision.allowed) throw deniedError(decision);
   return decision;
 }
@@ -179,7 +186,8 @@ function likeOriginal(original: AnyFunction, like: AnyFunction): AnyFunction {
  * const user = await lookUp('42')
  *
  * @param given the options, or the text of the sole policy
- * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, and as `createLimiter`
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, and as
+ * `createLimiter`
  */
 export function rateLimited<This, Args extends unknown[], Result, Other = never>(
   fn: (this: This, ...args: Args) => Result,

@@ -141,14 +141,14 @@ export class Flow<Req extends object, Res> {
     key: string | undefined,
     listed: 'deny-listed' | 'allow-listed' | undefined,
   ): MaybePromise<Decision | undefined> {
-    const { limiter, set, tiers } = this.#options;
+    const { limiter, set, setOf } = this.#options;
     if (listed) return limiter.listed(key ?? this.#framework.ip(req) ?? '', listed);
     if (key === undefined) return undefined;
     if (set) return this.#afterPolicies(req, key, set);
-    const tier = tiers!(req);
-    return isPromise(tier)
-      ? tier.then((compiled) => this.#afterPolicies(req, key, compiled))
-      : this.#afterPolicies(req, key, tier);
+    const made = setOf!(req);
+    return isPromise(made)
+      ? made.then((compiled) => this.#afterPolicies(req, key, compiled))
+      : this.#afterPolicies(req, key, made);
   }
 
   #afterPolicies(req: Req, key: string, set: PolicySet): MaybePromise<Decision> {

@@ -19,12 +19,13 @@ export function claimName(
   store: Store,
   name: string | undefined,
   set: PolicySet,
-  dynamic = false,
+  tiers: ReadonlyMap<string, PolicySet>,
+  dynamic: boolean,
 ): () => void {
   const names = claims.get(store) ?? new Map<string, Claim>();
   claims.set(store, names);
-  const policies = set.policies.map(({ id, params, shadow, attempts }) => [id, params, shadow, attempts]);
-  const signature = dynamic ? 'dynamic' : JSON.stringify([policies, set.ban]);
+  const named = [...tiers].sort(([a], [b]) => (a < b ? -1 : 1)).map(([tier, own]) => [tier, described(own)]);
+  const signature = dynamic ? 'dynamic' : JSON.stringify([described(set), set.ban, ...named]);
   const claim = names.get(set.name);
   if (!claim) {
     names.set(set.name, { named: name !== undefined, signature, holders: 1 });
@@ -47,4 +48,8 @@ export function claimName(
     const held = names.get(set.name);
     if (held && --held.holders === 0) names.delete(set.name);
   };
+}
+
+function described({ policies }: PolicySet): unknown[] {
+  return policies.map(({ id, params, shadow, attempts }) => [id, params, shadow, attempts]);
 }
