@@ -2,16 +2,13 @@
 //
 //   npx tsx examples/tiers.ts
 import express from 'express';
-import type { Policy } from 'headgate';
 import { rateLimit } from 'headgate/express';
 
-const tiers: Record<'anonymous' | 'free' | 'pro', Policy[]> = {
-  anonymous: [{ name: 'anonymous', limit: 2, window: '1m' }],
-  free: [{ name: 'free', limit: 5, window: '1m' }],
-  pro: [
-    { name: 'pro-burst', algorithm: 'token-bucket', limit: 10, window: '1s' },
-    { name: 'pro', limit: 1000, window: '1m' },
-  ],
+// Policies of one name, algorithm and window share their count: who becomes `pro` keeps what was charged.
+const tiers = {
+  anonymous: 'minute=2/1m',
+  free: 'minute=5/1m',
+  pro: ['burst=token-bucket 10/1s', 'minute=1000/1m'],
 };
 
 // In a real application: a look-up in your accounts, after the key has been verified.
@@ -20,13 +17,15 @@ const accounts = new Map<string, 'free' | 'pro'>([
   ['key-of-bob', 'free'],
 ]);
 
-const tierOf = (req: express.Request) => accounts.get(req.get('x-api-key') ?? '') ?? 'anonymous';
+const tierOf = (req: express.Request): keyof typeof tiers =>
+  accounts.get(req.get('x-api-key') ?? '') ?? 'anonymous';
 
 const app = express();
 
 app.use(
   rateLimit({
-    policies: (req) => tiers[tierOf(req)],
+    tiers,
+    tier: tierOf,
     keyGenerator: (req) => (tierOf(req) === 'anonymous' ? `ip:${req.ip}` : `key:${req.get('x-api-key')}`),
   }),
 );

@@ -9,6 +9,8 @@ export interface Dimension {
   key: string;
   /** Whole units, 0 (only look) to 1e12. Default 1. */
   cost?: number;
+  /** Which of the limiter's tiers decides. Default: its policies beside them. */
+  tier?: string;
 }
 
 /** What several limiters say to one request. Made by {@link consumeAll}. */
@@ -56,15 +58,15 @@ export class JointDecision {
  * Each limiter's decision is atomic. The whole is not: until the charges are given back, a simultaneous request may be
  * denied because of them. Policies on one key belong in one limiter, which decides them in one store call.
  *
- * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST` before
- * anything is charged; else as `limiter.consume`, after what was charged is given back
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`,
+ * `HEADGATE_UNKNOWN_TIER` before anything is charged; else as `limiter.consume`, after what was charged is given back
  */
 export async function consumeAll(dimensions: readonly Dimension[]): Promise<JointDecision> {
   check(dimensions);
   const decisions: Decision[] = [];
   try {
-    for (const { limiter, key, cost } of dimensions) {
-      const decision = await limiter.decide(key, cost);
+    for (const { limiter, key, cost, tier } of dimensions) {
+      const decision = await limiter.decide(key, cost, limiter.tiers.of(tier));
       decisions.push(decision);
       if (!decision.allowed) break;
     }
@@ -97,15 +99,16 @@ function share({ remaining, limit }: Decision): number {
 
 function check(dimensions: readonly Dimension[]): void {
   if (!Array.isArray(dimensions) || dimensions.length === 0) {
-    throw invalidOption('dimensions', dimensions, 'Write an array: [{ limiter, key, cost }, ...].');
+    throw invalidOption('dimensions', dimensions, 'Write an array: [{ limiter, key, cost, tier }, ...].');
   }
   dimensions.forEach((dimension: Dimension, i) => {
-    checkShape(`dimensions[${i}]`, dimension, ['limiter', 'key', 'cost']);
-    const { limiter, key, cost } = dimension;
+    checkShape(`dimensions[${i}]`, dimension, ['limiter', 'key', 'cost', 'tier']);
+    const { limiter, key, cost, tier } = dimension;
     if (!(limiter instanceof Limiter)) {
       throw invalidOption(`dimensions[${i}].limiter`, limiter, 'Write what createLimiter returns.');
     }
     checkKey(key);
     checkCost(cost ?? 1);
+    limiter.tiers.of(tier);
   });
 }

@@ -1,4 +1,5 @@
 import { HeadgateError } from './errors.js';
+import { optionsOf } from './limiter.js';
 import {
   checkCallOptions,
   fallbackOf,
@@ -73,6 +74,7 @@ const limited = new WeakMap<object, AnyOptions['fallback']>();
  *   async later(to: string, text: string) { ... }
  * }
  *
+ * @param options the options, or the text of the sole policy
  * @throws HeadgateError as `rateLimited`, when the class is defined; `HEADGATE_INVALID_ARGUMENT` on what is neither a method nor a class
  */
 export function RateLimited<
@@ -80,9 +82,9 @@ export function RateLimited<
   CostArgs extends unknown[] = [],
   FallbackArgs extends unknown[] = [],
 >(
-  options: LimitedBy & CallOptions<Any, KeyArgs, CostArgs> & Fallback<Any, FallbackArgs, unknown>,
+  options: string | (LimitedBy & CallOptions<Any, KeyArgs, CostArgs> & Fallback<Any, FallbackArgs, unknown>),
 ): RateLimitedDecorator<Longest<Longest<KeyArgs, CostArgs>, FallbackArgs>> {
-  const given = options as AnyOptions & { name?: string; store?: Store };
+  const given = optionsOf(options) as AnyOptions & { name?: string; store?: Store };
   checkCallOptions('RateLimited', given);
   // Mistakes are found where they were made, not where it is put.
   if (!given.limiter) limiterOf({ ...given, store: memoryStore() }, 'default');

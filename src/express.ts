@@ -112,13 +112,14 @@ const framework: Framework<Request, Response> = {
  * the other; what a later one denies, the earlier ones don't charge. Without a limit: 1,000 requests a minute for each client address.
  *
  * @example
- * app.use(rateLimit({ limit: 100, window: '1m' }))
+ * app.use(rateLimit('100/1m'))
  * app.post('/login', rateLimit({ name: 'login', store, limit: 5, window: '15m', keyGenerator: (req) => req.body.email }), login)
  *
+ * @param options the options, or the text of a sole policy
  * @throws HeadgateError as `createLimiter`; a request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`,
  * `HEADGATE_INVALID_COST`, what a callback throws, or what the store fails with under `onStoreError: 'throw'`
  */
-export function rateLimit(options: RateLimitOptions = {}): RequestHandler {
+export function rateLimit(options: RateLimitOptions | string = {}): RequestHandler {
   if (options instanceof IncomingMessage) {
     throw misplaced('a request is not an object of options. Write app.use(rateLimit()), with parentheses.');
   }

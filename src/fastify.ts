@@ -26,7 +26,7 @@ import {
   type HttpOptions,
 } from './http/options.js';
 import { routeName, type Route } from './http/route-name.js';
-import { checkOptions, type Assembly, type Limiter } from './limiter.js';
+import { checkOptions, optionsOf, type Assembly, type Limiter } from './limiter.js';
 import { checkBoolean, checkChoice } from './validate.js';
 
 export type { HeaderDialect } from './http/headers.js';
@@ -64,7 +64,7 @@ declare module 'fastify' {
   interface FastifyInstance<RawServer, RawRequest, RawReply, Logger, TypeProvider> {
     /** A hook that limits; without options, by the plugin's own quota. */
     rateLimit(
-      options?: RateLimitOptions,
+      options?: RateLimitOptions | string,
     ): onRequestHookHandler<
       RawServer,
       RawRequest,
@@ -78,7 +78,9 @@ declare module 'fastify' {
   }
 }
 
-type RouteLimits = RateLimitOptions | readonly RateLimitOptions[];
+/** Options, or the text of a sole policy. */
+type Limits = RateLimitOptions | string;
+type RouteLimits = Limits | readonly Limits[];
 type FastifyFlow = Flow<FastifyRequest, FastifyReply>;
 
 /** Fastify writes names in lower case; those of every response need not be converted each time. */
@@ -153,7 +155,8 @@ class Plugin {
   }
 
   /** Limits by these options, and by the plugin's in what they leave out. Without a word on the quota, it is the plugin's own. */
-  flow(what: string, options: RateLimitOptions, assembly?: Assembly): RouteFlow {
+  flow(what: string, given: Limits, assembly?: Assembly): RouteFlow {
+    const options = optionsOf(given);
     checkOptions(what, options, [...HTTP_OPTIONS, 'hook']);
     const hook = checkHook(options.hook) ?? this.hook;
     const shared = bringsLimiter(options) ? undefined : this.#limiter;
@@ -169,7 +172,7 @@ class Plugin {
     const what = `config.rateLimit of ${name}`;
     const list = [settings].flat();
     if (list.length === 0) throw invalidOption(what, settings, 'Write options, a list of them, or false.');
-    const flows = list.map((options: RateLimitOptions, i) => {
+    const flows = list.map((options: Limits, i) => {
       const defaultName = i === 0 ? name : `${name} #${i + 1}`;
       return this.flow(what, options, { defaultName });
     });
@@ -250,7 +253,7 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
   if (!Object.hasOwn(fastify, PLUGIN)) {
     fastify.decorate(PLUGIN, plugin);
     // A string: where another adapter declares it too, it has two types.
-    fastify.decorate('rateLimit' as string, (limits?: RateLimitOptions) => {
+    fastify.decorate('rateLimit' as string, (limits?: Limits) => {
       const flow = limits === undefined ? plugin.own : plugin.flow('fastify.rateLimit', limits).flow;
       if (!flow)
         throw invalidOption('fastify.rateLimit', limits, 'The plugin has no quota of its own: pass one.');
@@ -304,7 +307,7 @@ function addHook(route: RouteOptions, name: RateLimitHook, hook: Hook): void {
  *
  * @example
  * await fastify.register(rateLimitPlugin, { store, limit: 100, window: '1m' })
- * fastify.get('/search', { config: { rateLimit: { limit: 5, window: '10s' } } }, search)
+ * fastify.get('/search', { config: { rateLimit: '5/10s' } }, search)
  * fastify.get('/health', { config: { rateLimit: false } }, health)
  *
  * @throws HeadgateError as `createLimiter`; a request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`,

@@ -6,6 +6,7 @@ export {
   type HoldOptions,
   type Limiter,
   type LimiterOptions,
+  type TierOption,
   type WaitOptions,
 } from './limiter.js';
 export { consumeAll, type Dimension, type JointDecision } from './all.js';
@@ -14,9 +15,10 @@ export { HeadgateError, type ErrorCode } from './errors.js';
 export type { Decision, Reason, Verdict } from './decision.js';
 export type { FailureOptions } from './stores/failure.js';
 export type { Health } from './stores/health.js';
+export type { TierOptions } from './tiers.js';
 export type { Duration } from './duration.js';
 export type { BanOptions, CompiledBan } from './ban.js';
-export type { CompiledPolicy } from './policy.js';
+export { parsePolicy, policyText, type CompiledPolicy, type Policies } from './policy.js';
 export type {
   Algorithm,
   ConcurrencyPolicy,

@@ -5,7 +5,7 @@ import type { Account } from './charge.js';
 import { conclude, type Decision, type Override } from './decision.js';
 import { toMilliseconds, type Duration } from './duration.js';
 import { HeadgateError, invalidOption } from './errors.js';
-import { compilePolicies, POLICY_FIELDS, type CompiledPolicy, type Policy } from './policy.js';
+import { compilePolicies, POLICY_FIELDS, type CompiledPolicy, type Policies, type Policy } from './policy.js';
 import { HoldQueue, unitTime } from './queue.js';
 import { checkTimeout, withFailurePolicy, type FailureOptions } from './stores/failure.js';
 import { UP } from './stores/breaker.js';
@@ -25,6 +25,7 @@ import {
 } from './stores/store.js';
 import { soleVerdict } from './stores/verdicts.js';
 import { checkEnabled, isOn, type Switch } from './switch.js';
+import { Tiers, type TierOptions } from './tiers.js';
 import { realTiming } from './timing.js';
 import { deniedError, fullError, WaitingRoom } from './wait.js';
 import {
@@ -47,6 +48,11 @@ export interface CommonOptions extends FailureOptions {
   name?: string;
   /** Where state lives. Default: a memory store of its own. */
   store?: Store;
+  /**
+   * Named sets of policies, 1 to 100, of which each request has one: `{ free: '100/1m', pro: '1000/1m' }`. Policies beside them are for
+   * requests without a tier.
+   */
+  tiers?: TierOptions;
   /** Bans a key after repeated denials. `{}` only allows bans by hand. Default: no bans. */
   ban?: BanOptions;
   /** Decide and report, never deny. Default `false`. */
@@ -67,7 +73,8 @@ export interface CommonOptions extends FailureOptions {
 }
 
 export interface LimiterOptions extends CommonOptions {
-  policies?: readonly Policy[];
+  /** 1 to 32 policies, each as data or as text: `['300/1m', { limit: 5, window: '1s' }]`. A sole one may be its text alone. */
+  policies?: Policies;
   /** Every decision, for logs and metrics. What it throws is reported as a process warning. */
   onDecision?: (decision: Decision) => void;
 }
@@ -80,6 +87,7 @@ export const LIMITER_OPTIONS = [
   'name',
   'store',
   'policies',
+  'tiers',
   'ban',
   'shadow',
   'enabled',
@@ -96,7 +104,12 @@ export const LIMITER_OPTIONS = [
 /** Inline policy fields; `name` and `shadow` are the limiter's there. */
 export const INLINE_FIELDS = POLICY_FIELDS.filter((field) => field !== 'name' && field !== 'shadow');
 
-export interface ConsumeOptions {
+export interface TierOption {
+  /** Which of the limiter's `tiers` decides. Default: its policies that stand beside them. */
+  tier?: string | undefined;
+}
+
+export interface ConsumeOptions extends TierOption {
   /** Whole units, 0 (only look) to 1e12. Default 1. */
   cost?: number;
 }
@@ -142,6 +155,8 @@ export class Limiter {
   readonly name: string;
   /** @internal */
   readonly set: PolicySet;
+  /** @internal */
+  readonly tiers: Tiers;
   readonly #store: Store;
   /** @internal */
   readonly shadow: boolean;
@@ -153,7 +168,7 @@ export class Limiter {
   readonly #held: HoldQueue;
   readonly #waiting: WaitingRoom;
   /** What `wait` asks by: its denials are not the caller's doing, and don't ban. */
-  readonly #patientSet: PolicySet;
+  readonly #patientSets = new WeakMap<PolicySet, PolicySet>();
   /** Its own policies, and those that it has compiled: what a reset forgets. */
   #everything: PolicySet;
   /** What a decision changes its charge by: those who wait for its key learn what it gives back. */
@@ -176,6 +191,7 @@ export class Limiter {
   /** @internal */
   constructor(
     set: PolicySet,
+    tiers: Tiers,
     store: Store,
     shadow: boolean,
     enabled: Switch,
@@ -185,16 +201,16 @@ export class Limiter {
   ) {
     this.name = set.name;
     this.set = set;
+    this.tiers = tiers;
     this.#store = store;
     this.shadow = shadow;
     this.#enabled = enabled;
     this.#onDecision = onDecision;
     this.#release = release;
     this.#held = new HoldQueue(...waiting, realTiming);
-    this.#everything = set;
-    this.#patientSet = patient(set);
+    this.#everything = tiers.sets.size > 0 ? { ...set, policies: tiers.all } : set;
     this.#waiting = new WaitingRoom(...waiting, realTiming, {
-      decide: (key, cost) => this.#ask(key, cost, this.#patientSet, false),
+      decide: (key, cost, by) => this.#ask(key, cost, by, false),
       hold: async (decision, signal) => {
         const result = await this.#hold(decision, signal);
         if (!result.allowed) throw fullError(decision.key);
@@ -221,8 +237,10 @@ export class Limiter {
   /** @internal Tells the store of this limiter, for whoever operates it. */
   announceTo(store: Store, dynamic: boolean): void {
     const { name, ban } = this.set;
-    const policies = () => this.#everything.policies;
-    this.#announced = store.announce?.({ name, ban, shadow: this.shadow, dynamic, policies });
+    const { sets } = this.tiers;
+    const tiers = new Map([...sets].map(([tier, { policies: own }]) => [tier, own]));
+    const policies = () => (sets.size > 0 ? this.policies : this.#everything.policies);
+    this.#announced = store.announce?.({ name, ban, shadow: this.shadow, dynamic, policies, tiers });
     this.#count = this.#announced?.count;
   }
 
@@ -230,8 +248,8 @@ export class Limiter {
    * Decides one request and charges its cost if every policy admits it.
    *
    * @param key who is limited: any string
-   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, before anything is charged; what the store fails
-   * with under `onStoreError: 'throw'`; `HEADGATE_CLOSED`
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, before anything is charged; what
+   * the store fails with under `onStoreError: 'throw'`; `HEADGATE_CLOSED`
    */
   consume(key: string, options?: ConsumeOptions): Promise<Decision> {
     return this.#promise(key, options, false);
@@ -242,7 +260,7 @@ export class Limiter {
    *
    * @param set the policies to decide by, of {@link compile}; default the limiter's own
    */
-  decide(key: string, cost = 1, set: PolicySet = this.set): MaybePromise<Decision> {
+  decide(key: string, cost = 1, set: PolicySet = this.tiers.of(undefined)): MaybePromise<Decision> {
     return this.#ask(key, cost, set, false);
   }
 
@@ -259,23 +277,28 @@ export class Limiter {
    * Gives units back, of whatever is charged now; never more than that. To give back what one request was charged, and only
    * while its window lasts, use its `decision.refund()`.
    *
-   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_CLOSED`, or what the store fails with
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or what the
+   * store fails with
    */
-  async refund(key: string, cost = 1): Promise<void> {
-    const subject = this.#subject(key);
+  async refund(key: string, cost = 1, options: TierOption = {}): Promise<void> {
+    checkShape('options', options, ['tier']);
+    const subject = { ...this.#subject(key), set: this.tiers.of(options.tier) };
     checkCost(cost);
-    const units = this.policies.map(() => -cost);
+    const units = subject.set.policies.map(() => -cost);
     if (cost > 0) await this.#account.adjust({ ...subject, units, charged: undefined, degraded: undefined });
   }
 
   /**
-   * Forgets what was charged to a key, in this limiter's scope and nowhere else: by its own policies, and by those of the first 100 other
-   * shapes that {@link compile} has made (tiers). A ban stays: see `unban`.
+   * Forgets what was charged to a key, in this limiter's scope and nowhere else: by its own policies, by those of all its tiers, and by
+   * those of the first 100 other shapes that {@link compile} has made. With a `tier`, by the policies of that tier only, which other
+   * tiers may share. A ban stays: see `unban`.
    *
-   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_CLOSED`, or what the store fails with
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or what the store fails with
    */
-  async reset(key: string): Promise<void> {
-    await this.#store.reset({ ...this.#subject(key), set: this.#everything });
+  async reset(key: string, options: TierOption = {}): Promise<void> {
+    checkShape('options', options, ['tier']);
+    const set = options.tier === undefined ? this.#everything : this.tiers.of(options.tier);
+    await this.#store.reset({ ...this.#subject(key), set });
     this.#waiting.wake(key);
   }
 
@@ -296,11 +319,12 @@ export class Limiter {
   }
 
   /**
-   * Policies for `decide`, compiled, in this limiter's scope: tiers.
+   * Policies for `decide`, compiled, in this limiter's scope, for policies that are not known when the limiter is made. For others
+   * there are `tiers`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
    */
-  compile(policies: readonly Policy[]): PolicySet {
+  compile(policies: Policies): PolicySet {
     const set = { ...this.set, policies: compilePolicies('policies', policies) };
     this.#remember(set.policies);
     return set;
@@ -332,18 +356,19 @@ export class Limiter {
    * `HEADGATE_QUEUE_FULL` if `maxWaiting` leaves no room, or no more; `HEADGATE_CLOSED`; else as `consume`
    */
   async wait(key: string, options: WaitOptions = {}): Promise<Decision> {
-    checkShape('options', options, ['cost', 'timeout', 'signal']);
+    checkShape('options', options, ['cost', 'tier', 'timeout', 'signal']);
     checkSignal(options.signal);
     this.#subject(key);
+    const set = this.#patientSetOf(this.tiers.of(options.tier));
     const cost = checkCost(options.cost === undefined ? 1 : options.cost);
     const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
-    if (!this.enabled) return this.#ask(key, cost, this.set, false);
-    if (this.set.policies.some(({ shadow, traits }) => !shadow && cost > traits.capacity)) {
-      const decision = await this.#ask(key, cost, this.#patientSet, false);
+    if (!this.enabled) return this.#ask(key, cost, set, false);
+    if (set.policies.some(({ shadow, traits }) => !shadow && cost > traits.capacity)) {
+      const decision = await this.#ask(key, cost, set, false);
       if (!decision.allowed) throw deniedError(decision);
       return decision;
     }
-    return this.#track(this.#waiting.wait(key, cost, timeout, options.signal));
+    return this.#track(this.#waiting.wait(key, cost, set, timeout, options.signal));
   }
 
   /**
@@ -354,7 +379,7 @@ export class Limiter {
    * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no concurrency policy; else as `consume`
    */
   async acquire(key: string, options?: ConsumeOptions): Promise<Decision> {
-    if (!holdsSlots(this.set)) {
+    if (!holdsSlots(this.tiers.of(options?.tier))) {
       throw invalidOption(
         'algorithm',
         undefined,
@@ -423,6 +448,12 @@ export class Limiter {
     return { set: this.set, key: checkKey(key) };
   }
 
+  #patientSetOf(set: PolicySet): PolicySet {
+    let patientSet = this.#patientSets.get(set);
+    if (!patientSet) this.#patientSets.set(set, (patientSet = patient(set)));
+    return patientSet;
+  }
+
   #banSubject(key: string): Subject {
     if (!this.set.ban)
       throw invalidOption('ban', undefined, 'Make the limiter with the option `ban` ({} is enough).');
@@ -446,7 +477,8 @@ export class Limiter {
   /** An async function would make a second promise of a store's, and wait for the first: 4 % of a decision on Redis. */
   #promise(key: string, options: ConsumeOptions | undefined, peek: boolean): Promise<Decision> {
     try {
-      const decision = this.#ask(key, checkArguments(options), this.set, peek);
+      const cost = checkArguments(options);
+      const decision = this.#ask(key, cost, this.tiers.of(options?.tier), peek);
       return isPromise(decision) ? decision : Promise.resolve(decision);
     } catch (thrown) {
       const error = thrown as Error;
@@ -532,12 +564,17 @@ function holdsSlots({ policies }: PolicySet): boolean {
 
 function checkArguments(options: ConsumeOptions | undefined): number {
   if (options === undefined) return 1;
-  checkShape('options', options, ['cost']);
+  checkShape('options', options, ['cost', 'tier']);
   return options.cost === undefined ? 1 : options.cost;
 }
 
+/** Whether options have policies, in `policies` or inline. */
+export function hasPolicies(options: object): boolean {
+  return ['policies', ...INLINE_FIELDS].some((field) => options[field as keyof typeof options] !== undefined);
+}
+
 /** The policies among options: `policies`, or one inline. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-function policiesOf(options: object): readonly Policy[] {
+function policiesOf(options: object): Policies {
   const inline = Object.fromEntries(
     INLINE_FIELDS.filter((field) => field in options).map((field) => [
       field,
@@ -571,12 +608,19 @@ function policiesOf(options: object): readonly Policy[] {
  * const limiter = createLimiter({ name: 'api', store: redisStore(redis), limit: 100, window: '1m' })
  * const { allowed, remaining, retryAfterMs } = await limiter.consume('user:42')
  *
+ * @param given the options, or a sole policy's text: `createLimiter('100/1m')`
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`; `HEADGATE_NAME_REQUIRED` for a second limiter
  * without a name on one store; `HEADGATE_POLICY_MISMATCH` for one of the same name with other policies
  */
-export function createLimiter(options: CreateLimiterOptions): Limiter {
+export function createLimiter(given: CreateLimiterOptions | string): Limiter {
+  const options = optionsOf(given);
   checkOptions('createLimiter', options, [...LIMITER_OPTIONS, ...INLINE_FIELDS]);
   return assembleLimiter(options);
+}
+
+/** Options; a text is the limiter's policy. */
+export function optionsOf<Options extends object>(given: Options | string): Options {
+  return typeof given === 'string' ? ({ policies: given } as unknown as Options) : given;
 }
 
 /** What an adapter knows of its limiter besides the user's options. */
@@ -584,7 +628,7 @@ export interface Assembly {
   /** The name if the user gave none. */
   defaultName?: string;
   /** Policies come with each request, by `compile`: the limiter has none of its own. */
-  tiers?: boolean;
+  dynamic?: boolean;
   /** What each request costs, where it is known. */
   cost?: number;
 }
@@ -592,11 +636,13 @@ export interface Assembly {
 /** `createLimiter` for options that were checked. @throws as it */
 export function assembleLimiter(
   options: CreateLimiterOptions,
-  { defaultName = 'default', tiers = false, cost = 0 }: Assembly = {},
+  { defaultName = 'default', dynamic = false, cost = 0 }: Assembly = {},
 ): Limiter {
-  const policies = tiers
-    ? []
-    : compilePolicies('policies' in options ? 'policies' : 'policy', policiesOf(options));
+  const inTiers = options.tiers !== undefined && !hasPolicies(options);
+  const policies =
+    dynamic || inTiers
+      ? []
+      : compilePolicies('policies' in options ? 'policies' : 'policy', policiesOf(options));
   checkCapacity(cost, policies);
   const set: PolicySet = Object.freeze({
     name: checkLimiterName(options.name) ?? defaultName,
@@ -604,6 +650,7 @@ export function assembleLimiter(
     ban: compileBan(options.ban),
     timeout: checkTimeout('timeout', options.timeout),
   });
+  const tiers = new Tiers(options.tiers, set);
   const shadow = checkBoolean('shadow', options.shadow, false);
   const enabled = checkEnabled(options.enabled);
   checkFunction('onDecision', options.onDecision);
@@ -612,9 +659,9 @@ export function assembleLimiter(
   const store = withFailurePolicy(inner, options, set.timeout);
   const waiting = checkWaiting(options);
   // Last: options that are refused claim nothing.
-  const release = own ? () => {} : claimName(inner, options.name, set, tiers);
-  const limiter = new Limiter(set, store, shadow, enabled, waiting, options.onDecision, release);
-  limiter.announceTo(inner, tiers);
+  const release = own ? () => {} : claimName(inner, options.name, set, tiers.sets, dynamic);
+  const limiter = new Limiter(set, tiers, store, shadow, enabled, waiting, options.onDecision, release);
+  limiter.announceTo(inner, dynamic);
   return limiter;
 }
 

@@ -8,9 +8,13 @@ import {
   type Traits,
 } from './algorithms/index.js';
 import { HeadgateError, invalidOption } from './errors.js';
+import { canonicalText, parsePolicy as parse } from './policy-text.js';
 import { checkBoolean, checkChoice, checkInteger, checkShape, MAX_UNITS } from './validate.js';
 
 export type { Algorithm, Policy } from './algorithms/index.js';
+
+/** Policies: an array, in which each is data or text, as in `'300/1m'`; or the text of a sole one. */
+export type Policies = string | readonly (Policy | string)[];
 
 /** A validated policy, divided and rounded once, so that memory and Redis receive the same integers. */
 export interface CompiledPolicy {
@@ -89,7 +93,17 @@ function checkFields(what: string, policy: object, algorithm: Algorithm, fields:
 }
 
 /** Validates and compiles one policy. `what` is where it stands, for messages. */
-function compilePolicy(what: string, policy: Policy, fallbackName: string): CompiledPolicy {
+function compilePolicy(what: string, given: Policy | string, fallbackName: string): CompiledPolicy {
+  if (typeof given !== 'string') return compileFields(what, given, fallbackName);
+  const { policy, explain } = parse(what, given, KINDS);
+  try {
+    return compileFields(what, policy, fallbackName);
+  } catch (error) {
+    throw explain(error);
+  }
+}
+
+function compileFields(what: string, policy: Policy, fallbackName: string): CompiledPolicy {
   const named = (policy as Partial<Policy> | null)?.algorithm;
   const algorithm =
     named === undefined ? DEFAULT_ALGORITHM : checkChoice(`${what}.algorithm`, named, ALGORITHMS);
@@ -123,15 +137,16 @@ function compilePolicy(what: string, policy: Policy, fallbackName: string): Comp
  * @param what where they stand, for messages
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`: what is wrong, what was given, what to write
  */
-export function compilePolicies(what: string, policies: readonly Policy[]): readonly CompiledPolicy[] {
+export function compilePolicies(what: string, given: Policies): readonly CompiledPolicy[] {
+  const policies = typeof given === 'string' ? [given] : given;
   if (!Array.isArray(policies) || policies.length === 0 || policies.length > 32) {
     throw invalidOption(
       what,
       policies,
-      'Write an array of 1 to 32 policies: [{ limit: 100, window: "1m" }].',
+      'Write an array of 1 to 32 policies: [{ limit: 100, window: "1m" }], or ["100/1m"].',
     );
   }
-  const compiled = policies.map((policy: Policy, i) => {
+  const compiled = policies.map((policy: Policy | string, i) => {
     const single = policies.length === 1;
     return compilePolicy(single ? what : `${what}[${i}]`, policy, single ? 'default' : `policy-${i + 1}`);
   });
@@ -141,4 +156,24 @@ export function compilePolicies(what: string, policies: readonly Policy[]): read
     throw invalidOption(`${what}: name`, twice, 'Give each policy of a limiter its own name.');
   // Not frozen: V8 is slow at reading the elements of a frozen array.
   return compiled;
+}
+
+/**
+ * Reads a policy that is written as text: `'300/1m'`, `'burst=token-bucket 100/1m burst 20'`.
+ *
+ * @returns the policy as data; it is valid
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`: which word is wrong, where it stands, and what to write instead
+ */
+export function parsePolicy(text: string): Policy {
+  if (typeof text !== 'string') throw invalidOption('policy', text, "Write a text, as in '100/1m'.");
+  return { ...compilePolicy('policy', text, 'default').source };
+}
+
+/**
+ * The canonical text of a policy: the same for all policies that mean the same, however they were written. {@link parsePolicy} reads it.
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, as `createLimiter`
+ */
+export function policyText(policy: Policy | string): string {
+  return canonicalText(compilePolicy('policy', policy, 'default'));
 }

@@ -8,6 +8,8 @@ import {
   INLINE_FIELDS,
   Limiter,
   LIMITER_OPTIONS,
+  optionsOf,
+  type ConsumeOptions,
   type CreateLimiterOptions,
 } from './limiter.js';
 import type { MaybePromise, Store } from './stores/store.js';
@@ -21,6 +23,8 @@ export type LimitedBy = { limiter: Limiter } | (CreateLimiterOptions & { limiter
 export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends unknown[]> {
   /** Who is limited, from the arguments; undefined: do not limit this call. Default: all calls share one quota. */
   key?: (this: This, ...args: KeyArgs) => MaybePromise<string | undefined>;
+  /** Which of the limiter's `tiers` a call has, or a function of the arguments. Default: the policies beside the tiers decide. */
+  tier?: string | ((this: This, ...args: KeyArgs) => MaybePromise<string | undefined>);
   /** Whole units, 0 (only look) to 1e12, or a function of the arguments. Default 1. */
   cost?: number | ((this: This, ...args: CostArgs) => MaybePromise<number>);
   /**
@@ -49,6 +53,7 @@ export type AnyFunction = (this: unknown, ...args: unknown[]) => unknown;
 export interface AnyOptions {
   readonly limiter?: Limiter;
   readonly key?: (this: unknown, ...args: unknown[]) => MaybePromise<string | undefined>;
+  readonly tier?: string | ((this: unknown, ...args: unknown[]) => MaybePromise<string | undefined>);
   readonly cost?: number | ((this: unknown, ...args: unknown[]) => MaybePromise<number>);
   readonly wait?: boolean | { timeout?: Duration };
   readonly fallback?: string | symbol | AnyFunction;
@@ -56,7 +61,7 @@ export interface AnyOptions {
   readonly store?: Store;
 }
 
-const CALL_OPTIONS = ['limiter', 'key', 'cost', 'wait', 'fallback', 'passArgs'];
+const CALL_OPTIONS = ['limiter', 'key', 'tier', 'cost', 'wait', 'fallback', 'passArgs'];
 
 /** The key of all calls of a function without the option `key`. */
 const EVERYBODY = 'all';
@@ -64,7 +69,7 @@ const EVERYBODY = 'all';
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST` */
 export function checkCallOptions(what: string, options: AnyOptions): void {
   checkOptions(what, options, [...CALL_OPTIONS, ...LIMITER_OPTIONS, ...INLINE_FIELDS]);
-  const { limiter, key, cost, wait, fallback, passArgs } = options;
+  const { limiter, key, tier, cost, wait, fallback, passArgs } = options;
   if (limiter !== undefined) {
     if (!(limiter instanceof Limiter))
       throw invalidOption('limiter', limiter, 'Write what createLimiter returns.');
@@ -78,6 +83,7 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
     }
   }
   checkFunction('key', key);
+  if (typeof tier !== 'string') checkFunction('tier', tier);
   if (typeof cost !== 'function' && cost !== undefined) {
     checkCost(cost);
     if (limiter) checkCapacity(cost, limiter.policies);
@@ -102,15 +108,17 @@ export function limiterOf(options: AnyOptions, defaultName: string): Limiter {
 
 /** A function that asks the limiter before it calls `fn`. */
 export function limit(fn: AnyFunction, limiter: Limiter, options: AnyOptions): AnyFunction {
-  const { key, cost = 1 } = options;
+  const { key, tier, cost = 1 } = options;
+  if (typeof tier !== 'function') limiter.tiers.of(tier);
   const limited = async function (this: unknown, ...args: unknown[]): Promise<unknown> {
     if (!limiter.enabled) return fn.apply(this, args);
     const who = key ? await key.apply(this, args) : EVERYBODY;
     if (who === undefined) return fn.apply(this, args);
     const units = typeof cost === 'function' ? await cost.apply(this, args) : cost;
+    const by = typeof tier === 'function' ? await tier.apply(this, args) : tier;
     let decision: Decision;
     try {
-      decision = await admit(limiter, who, units, options.wait);
+      decision = await admit(limiter, who, { cost: units, tier: by }, options.wait);
     } catch (error) {
       if (options.fallback === undefined || !isDenial(error)) throw error;
       return fallbackOf(this, options.fallback).apply(this, options.passArgs ? args : []);
@@ -129,11 +137,11 @@ export function limit(fn: AnyFunction, limiter: Limiter, options: AnyOptions): A
 async function admit(
   limiter: Limiter,
   key: string,
-  cost: number,
+  options: ConsumeOptions,
   wait: AnyOptions['wait'],
 ): Promise<Decision> {
-  if (wait) return limiter.wait(key, { cost, ...(wait === true ? {} : wait) });
-  const decision = await limiter.hold(await limiter.consume(key, { cost }));
+  if (wait) return limiter.wait(key, { ...options, ...(wait === true ? {} : wait) });
+  const decision = await limiter.hold(await limiter.consume(key, options));
   if (!decision.allowed) throw deniedError(decision);
   return decision;
 }
@@ -184,13 +192,16 @@ function likeOriginal(original: AnyFunction, like: AnyFunction): AnyFunction {
  * const lookUp = rateLimited(fetchUser, { limit: 10, window: '1s', key: (id) => id, wait: { timeout: '2s' } })
  * const user = await lookUp('42')
  *
- * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, and as `createLimiter`
+ * @param given the options, or the text of the sole policy
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, and as
+ * `createLimiter`
  */
 export function rateLimited<This, Args extends unknown[], Result, Other = never>(
   fn: (this: This, ...args: Args) => Result,
-  options: LimitedBy & CallOptions<This, Args, Args> & Fallback<This, Args, Other>,
+  given: string | (LimitedBy & CallOptions<This, Args, Args> & Fallback<This, Args, Other>),
 ): RateLimitedFunction<This, Args, Awaited<Result> | Awaited<Other>> {
   if (typeof fn !== 'function') throw invalidOption('fn', fn, 'Pass a function.');
+  const options = optionsOf(given);
   checkCallOptions('rateLimited', options as AnyOptions);
   const limiter = limiterOf(options as AnyOptions, fn.name || 'default');
   return limit(fn as AnyFunction, limiter, options as AnyOptions) as never;

@@ -2,18 +2,19 @@ import type { Decision } from './decision.js';
 import { HeadgateError, show } from './errors.js';
 import { Line, Lines } from './lines.js';
 import type { Link } from './list.js';
-import type { MaybePromise } from './stores/store.js';
+import type { MaybePromise, PolicySet } from './stores/store.js';
 import type { Timing } from './timing.js';
 
 /** What waiting needs of a limiter. */
 export interface Host {
-  decide(key: string, cost: number): MaybePromise<Decision>;
+  decide(key: string, cost: number, set: PolicySet): MaybePromise<Decision>;
   /** Holds an admitted request until its turn. */
   hold(decision: Decision, signal: AbortSignal | undefined): Promise<Decision>;
 }
 
 interface Waiter {
   readonly cost: number;
+  readonly set: PolicySet;
   /** When the waiter gives up, by the room's clock. */
   readonly deadline: number;
   readonly signal: AbortSignal | undefined;
@@ -61,21 +62,29 @@ export class WaitingRoom {
   }
 
   /**
+   * @param set the policies that decide
    * @param timeout ms, or Infinity
    * @throws HeadgateError `HEADGATE_QUEUE_FULL`, `HEADGATE_WAIT_TIMEOUT`, `HEADGATE_ABORTED`, `HEADGATE_DENIED`, whatever `close`
    * is called with, or what the store fails with; in every case nothing stays charged
    */
-  wait(key: string, cost: number, timeout: number, signal: AbortSignal | undefined): Promise<Decision> {
+  wait(
+    key: string,
+    cost: number,
+    set: PolicySet,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Decision> {
     if (signal?.aborted) return Promise.reject(aborted(signal));
     const line = this.#lines.open(key, (longest) =>
       this.#end(longest, longest.last!, fullError(longest.key)),
     );
-    return line ? this.#join(line, cost, timeout, signal) : Promise.reject(fullError(key));
+    return line ? this.#join(line, cost, set, timeout, signal) : Promise.reject(fullError(key));
   }
 
   #join(
     line: WaitingLine,
     cost: number,
+    set: PolicySet,
     timeout: number,
     signal: AbortSignal | undefined,
   ): Promise<Decision> {
@@ -83,6 +92,7 @@ export class WaitingRoom {
       const deadline = this.#timing.now() + timeout;
       const waiter: Waiter = {
         cost,
+        set,
         deadline,
         signal,
         resolve,
@@ -157,7 +167,7 @@ export class WaitingRoom {
       const waiter = link.value;
       line.again = false;
       try {
-        const decision = await this.#host.decide(line.key, waiter.cost);
+        const decision = await this.#host.decide(line.key, waiter.cost, waiter.set);
         const sleep = await this.#answer(line, link, decision);
         if (sleep > 0 && !line.again && waiter.error === undefined) {
           line.stopTimer = this.#timing.after(sleep, () => void this.#ask(line));

@@ -128,7 +128,7 @@ describe('examples', function () {
     expect(await statuses(6, url, as('key-of-bob'))).to.deep.equal([...times(5, 200), 429]);
     expect(await statuses(8, url, as('key-of-ada'))).to.deep.equal(times(8, 200));
     expect((await fetch(url, as('key-of-ada'))).headers.get('RateLimit-Policy')).to.contain(
-      '"pro";q=1000;w=60',
+      '"minute";q=1000;w=60',
     );
   });
 

@@ -45,7 +45,7 @@ const places = [
   ['src/compat/express-rate-limit', [['compat/express-rate-limit'], ['compat']]],
   ['src/compat/fastify-rate-limit', [['compat/fastify-rate-limit'], ['compat']]],
   ['src/testing', [['testing'], ['stores', 'laws']]],
-  ['src/cli/', [['cli/log-lines', 'cli/policy-text', 'cli/suggest'], ['cli']]],
+  ['src/cli/', [['cli/log-lines', 'cli/suggest', 'features/policy-text'], ['cli']]],
   ['src/opentelemetry.ts', [['features/observability']]],
   ['src/decorators.ts', [['features/decorators'], ['features/decorators-examples']]],
   ['src/rate-limited.ts', [['features/decorators'], ['features/decorators-examples']]],

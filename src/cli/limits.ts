@@ -2,16 +2,20 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { HeadgateError } from '../errors.js';
-import { INLINE_FIELDS, LIMITER_OPTIONS } from '../limiter.js';
-import { compilePolicies, type Policy } from '../policy.js';
+import { INLINE_FIELDS, LIMITER_OPTIONS, type LimiterOptions } from '../limiter.js';
+import { POLICY_GRAMMAR } from '../policy-text.js';
+import { compilePolicies, type Policies, type Policy } from '../policy.js';
+import type { TierOptions } from '../tiers.js';
 import { checkShape } from '../validate.js';
 import { usageError } from './errors.js';
 import type { Io } from './io.js';
-import { parsePolicies, POLICY_GRAMMAR } from './policy-text.js';
+import { parsePolicies } from './policy-text.js';
 
 /** What a limiter enforces, as far as it can be said on a command line. */
 export interface Limits {
+  /** None, if each request has a tier. */
   readonly policies: readonly Policy[];
+  readonly tiers: ReadonlyMap<string, readonly Policy[]>;
   /** The limiter denies nobody. */
   readonly shadow: boolean;
 }
@@ -20,6 +24,7 @@ export interface LimitsOptions {
   readonly name?: string;
   readonly policy?: readonly string[];
   readonly policies?: string;
+  readonly tier?: string;
 }
 
 export function addNameOption(command: Command): Command {
@@ -29,7 +34,8 @@ export function addNameOption(command: Command): Command {
 export function addLimitsOptions(command: Command): Command {
   return command
     .option('--policy <text>', `a policy of the limiter, repeatable: ${POLICY_GRAMMAR}`, append)
-    .option('--policies <file>', 'the policies as JSON: an array, or an object of limiters by name');
+    .option('--policies <file>', 'the policies as JSON: an array, or an object of limiters by name')
+    .option('--tier <name>', "the policies of this tier, of the limiter's `tiers`");
 }
 
 function append(text: string, earlier: readonly string[] | undefined): string[] {
@@ -61,7 +67,10 @@ export function readLimits(options: LimitsOptions, io: Io): ReadonlyMap<string, 
   if (policy && file !== undefined) {
     throw usageError('--policy and --policies: write one of them.');
   }
-  if (policy) return new Map([[nameOf(options), { policies: parsePolicies(policy), shadow: false }]]);
+  if (policy) {
+    const limits = { policies: parsePolicies(policy), tiers: new Map(), shadow: false };
+    return new Map([[nameOf(options), limits]]);
+  }
   if (file === undefined) return new Map();
   const limits = parseFile(file, readJson(file, io), options);
   if (options.name !== undefined && !limits.has(options.name)) {
@@ -85,6 +94,16 @@ export function readOneLimits(options: LimitsOptions, io: Io): Limits | undefine
   return limits.get(name);
 }
 
+/** Limits of which the policies are those of a tier; without a tier, those of requests that have none. @throws CliError `USAGE` */
+export function ofTier(limits: Limits, name: string, tier: string | undefined): Limits {
+  const policies = tier === undefined ? limits.policies : limits.tiers.get(tier);
+  if (policies && policies.length > 0) return { ...limits, policies };
+  const known = [...limits.tiers.keys()].map((each) => JSON.stringify(each)).join(', ');
+  const which = known === '' ? 'has no tiers' : `has the tiers ${known}`;
+  const problem = tier === undefined ? 'which?' : `${JSON.stringify(tier)} is none.`;
+  throw usageError(`--tier: ${problem} ${JSON.stringify(name)} ${which}.`);
+}
+
 function readJson(file: string, { cwd }: Io): unknown {
   let text: string;
   try {
@@ -99,7 +118,7 @@ function readJson(file: string, { cwd }: Io): unknown {
   }
 }
 
-const EXAMPLE = '[{ "limit": 100, "window": "1m" }], or { "api": [{ "limit": 100, "window": "1m" }] }';
+const EXAMPLE = '["100/1m"], or { "api": [{ "limit": 100, "window": "1m" }] }';
 
 function parseFile(file: string, value: unknown, options: LimitsOptions): Map<string, Limits> {
   const what = `--policies ${file}`;
@@ -115,20 +134,30 @@ function parseFile(file: string, value: unknown, options: LimitsOptions): Map<st
   return new Map(entries.map(([name, given]) => [name, limitsOf(`${what}: ${name}`, given)]));
 }
 
-/** Of an array of policies, or of a limiter's options, with all that may stand among them. */
+/** Of policies, or of a limiter's options, with all that may stand among them. */
 function limitsOf(what: string, value: unknown): Limits {
   try {
-    if (Array.isArray(value)) return checked(what, value as Policy[], false);
+    if (Array.isArray(value) || typeof value === 'string') return checked(what, value as Policies, false);
     checkShape(what, value, [...LIMITER_OPTIONS, ...INLINE_FIELDS]);
-    const { policies, shadow = false, ...inline } = value as { policies?: Policy[]; shadow?: boolean };
-    const fields = Object.entries(inline).filter(([field]) => INLINE_FIELDS.includes(field));
-    return checked(what, policies ?? [Object.fromEntries(fields) as unknown as Policy], shadow);
+    const { policies, tiers, shadow = false, ...rest } = value as LimiterOptions;
+    const inline = Object.entries(rest).filter(([field]) => INLINE_FIELDS.includes(field));
+    const sole = inline.length > 0 || tiers === undefined ? [Object.fromEntries(inline) as never] : undefined;
+    return checked(what, policies ?? sole, shadow, tiers);
   } catch (error) {
     throw error instanceof HeadgateError ? usageError(error.message) : error;
   }
 }
 
-function checked(what: string, policies: readonly Policy[], shadow: boolean): Limits {
-  compilePolicies(what, policies);
-  return { policies, shadow };
+function checked(
+  what: string,
+  policies: Policies | undefined,
+  shadow: boolean,
+  tiers: TierOptions = {},
+): Limits {
+  const sourcesOf = (where: string, given: Policies) =>
+    compilePolicies(where, given).map(({ source }) => source);
+  const named = Object.entries(tiers).map(
+    ([tier, own]) => [tier, sourcesOf(`${what}: ${tier}`, own)] as const,
+  );
+  return { policies: policies === undefined ? [] : sourcesOf(what, policies), tiers: new Map(named), shadow };
 }

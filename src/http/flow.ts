@@ -1,5 +1,5 @@
 import type { Decision } from '../decision.js';
-import { checkOptions } from '../limiter.js';
+import { checkOptions, optionsOf } from '../limiter.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
 import { isOn } from '../switch.js';
 import { Ending } from './ending.js';
@@ -21,14 +21,16 @@ import type { Texts } from './texts.js';
 /**
  * Makes a limiter for the requests of a framework.
  *
+ * @param given the options, or the text of the sole policy
  * @param caller the function whose options these are, for messages
  * @throws HeadgateError as `createLimiter`
  */
 export function createFlow<Req extends object, Res>(
   framework: Framework<Req, Res>,
-  options: HttpOptions<Req, Res> = {},
+  given: HttpOptions<Req, Res> | string = {},
   caller = 'createFlow',
 ): Flow<Req, Res> {
+  const options = optionsOf(given);
   checkOptions(caller, options, HTTP_OPTIONS);
   return new Flow(framework, compileOptions(options));
 }
@@ -140,14 +142,14 @@ export class Flow<Req extends object, Res> {
     key: string | undefined,
     listed: 'deny-listed' | 'allow-listed' | undefined,
   ): MaybePromise<Decision | undefined> {
-    const { limiter, set, tiers } = this.#options;
+    const { limiter, set, setOf } = this.#options;
     if (listed) return limiter.listed(key ?? this.#framework.ip(req) ?? '', listed);
     if (key === undefined) return undefined;
     if (set) return this.#afterPolicies(req, key, set);
-    const tier = tiers!(req);
-    return isPromise(tier)
-      ? tier.then((compiled) => this.#afterPolicies(req, key, compiled))
-      : this.#afterPolicies(req, key, tier);
+    const made = setOf!(req);
+    return isPromise(made)
+      ? made.then((compiled) => this.#afterPolicies(req, key, compiled))
+      : this.#afterPolicies(req, key, made);
   }
 
   #afterPolicies(req: Req, key: string, set: PolicySet): MaybePromise<Decision> {

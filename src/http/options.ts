@@ -4,6 +4,7 @@ import { HeadgateError, invalidOption, show } from '../errors.js';
 import {
   assembleLimiter,
   checkCapacity,
+  hasPolicies,
   INLINE_FIELDS,
   Limiter,
   LIMITER_OPTIONS,
@@ -11,25 +12,31 @@ import {
   type CommonOptions,
   type CreateLimiterOptions,
 } from '../limiter.js';
-import type { Policy } from '../policy.js';
+import type { Policies, Policy } from '../policy.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
 import { checkEnabled, type Switch } from '../switch.js';
+import type { Tiers } from '../tiers.js';
 import { checkBoolean, checkFunction, checkInteger } from '../validate.js';
 import { clientKeys, DEFAULT_SUBNET, type ClientKey } from './client-key.js';
 import { compileHeaders, type HeaderDialect, type WriteHeaders } from './headers.js';
 import { compileList, type List, type ListOption } from './lists.js';
 
-/** Tiers: the policies of a request. */
-export type PoliciesOf<Req> = (request: Req) => MaybePromise<readonly Policy[]>;
+/** The policies of a request. */
+export type PoliciesOf<Req> = (request: Req) => MaybePromise<Policies>;
 
 /** What all HTTP adapters take besides the policy. */
 export interface RequestOptions<Req, Res> extends CommonOptions {
   /**
-   * The policies; or a function of the request (tiers), sync or async. State stays with a policy's name, algorithm and window, so that
+   * The policies; or a function of the request, sync or async, for policies that are not known at the start: else write `tiers`. State stays with a policy's name, algorithm and window, so that
    * a client who changes tiers keeps what was charged; a memory store keeps that of 1,000 different ones at a time. Never make them of
    * what a client sends.
    */
-  policies?: readonly Policy[] | PoliciesOf<Req>;
+  policies?: Policies | PoliciesOf<Req>;
+  /**
+   * Which of the `tiers` a request has: a name, or a sync or async function of the request. `undefined`: the policies beside the tiers
+   * decide. A request of a tier that there is not fails with `HEADGATE_UNKNOWN_TIER`.
+   */
+  tier?: string | ((request: Req) => MaybePromise<string | undefined>);
   /** A limiter made by `createLimiter`, in place of a policy and of everything else that makes one. */
   limiter?: Limiter;
   /**
@@ -87,12 +94,13 @@ const OF_LIMITER: readonly string[] = [
 ];
 
 /** Options that say what the quota is. */
-const OF_QUOTA: readonly string[] = ['limiter', 'policies', ...INLINE_FIELDS];
+const OF_QUOTA: readonly string[] = ['limiter', 'policies', 'tiers', ...INLINE_FIELDS];
 
 /** All options that adapters have in common, for `checkShape`. */
 export const HTTP_OPTIONS: readonly string[] = [
   ...OF_LIMITER,
   'limiter',
+  'tier',
   'keyGenerator',
   'ipv6Subnet',
   'cost',
@@ -124,7 +132,7 @@ export function bringsLimiter(options: object): boolean {
 /** `options`, and what they leave out as `defaults` have it; the name, and what does not fit to their quota, excepted. */
 export function withDefaults<T extends object>(options: T, defaults: object): T {
   const without = new Set(['name']);
-  if (hasQuota(options)) for (const option of OF_QUOTA) without.add(option);
+  if (hasQuota(options)) for (const option of [...OF_QUOTA, 'tier']) without.add(option);
   if ('limiter' in options) for (const option of OF_LIMITER) without.add(option);
   return {
     ...Object.fromEntries(Object.entries(defaults).filter(([option]) => !without.has(option))),
@@ -137,9 +145,9 @@ export interface CompiledOptions<Req, Res> {
   readonly limiter: Limiter;
   /** Whether the limiter was made for these options, and so is to be closed with them. */
   readonly ownsLimiter: boolean;
-  /** The policies to decide by; undefined if they come with each request. */
+  /** The policies to decide by; undefined if they differ by request. */
   readonly set: PolicySet | undefined;
-  readonly tiers: ((request: Req) => MaybePromise<PolicySet>) | undefined;
+  readonly setOf: ((request: Req) => MaybePromise<PolicySet>) | undefined;
   readonly enabled: Switch;
   readonly skip: ((request: Req) => MaybePromise<boolean>) | undefined;
   readonly key: ((request: Req) => MaybePromise<string | undefined>) | undefined;
@@ -174,7 +182,7 @@ export function compileOptions<Req, Res>(
   shared?: Limiter,
 ): CompiledOptions<Req, Res> {
   const { cost, headers, statusCode, ipv6Subnet, allowList, denyList } = options;
-  const policiesOf = tiersIn(options);
+  const policiesOf = policiesOfRequest(options);
   const compiled = {
     enabled: checkEnabled(options.enabled),
     skip: checkFunction('skip', options.skip),
@@ -199,18 +207,22 @@ export function compileOptions<Req, Res>(
   // Last: it claims its name.
   const given = shared ?? givenLimiter(options);
   if (given) checkCapacity(compiled.cost, given.policies);
+  checkTier(options as RequestOptions<Req, Res>, given);
   const limiter = given ?? ownLimiter(options, { ...assembly, cost: compiled.cost });
+  const { tier } = options as RequestOptions<Req, Res>;
+  const byTier = typeof tier === 'function' ? choosing(limiter.tiers, tier) : undefined;
+  const setOf = policiesOf ? compiling(limiter, policiesOf) : byTier;
   return {
     ...compiled,
     limiter,
     ownsLimiter: given === undefined,
-    set: policiesOf ? undefined : limiter.set,
-    tiers: policiesOf && compileTiers(limiter, policiesOf),
+    set: setOf ? undefined : limiter.tiers.of(tier as string | undefined),
+    setOf,
   };
 }
 
 /** `policies`, if it is a function of the request. */
-function tiersIn<Req, Res>(options: HttpOptions<Req, Res>): PoliciesOf<Req> | undefined {
+function policiesOfRequest<Req, Res>(options: HttpOptions<Req, Res>): PoliciesOf<Req> | undefined {
   const { policies } = options as RequestOptions<Req, Res>;
   return typeof policies === 'function' ? policies : undefined;
 }
@@ -237,18 +249,46 @@ const DEFAULT_QUOTA: Policy = { limit: 1000, window: '1m' };
 function ownLimiter<Req, Res>(options: HttpOptions<Req, Res>, assembly: Assembly): Limiter {
   const given = Object.fromEntries(Object.entries(options).filter(([option]) => OF_LIMITER.includes(option)));
   const own = { ...(hasQuota(options) ? {} : DEFAULT_QUOTA), ...given } as CreateLimiterOptions;
-  return assembleLimiter(own, { ...assembly, tiers: tiersIn(options) !== undefined });
+  return assembleLimiter(own, { ...assembly, dynamic: policiesOfRequest(options) !== undefined });
+}
+
+/** Checks what can be checked of a tier before there is a request. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+function checkTier<Req, Res>(options: RequestOptions<Req, Res>, limiter: Limiter | undefined): void {
+  const { tier, tiers, policies } = options;
+  const names = limiter ? [...limiter.tiers.sets.keys()] : Object.keys(tiers ?? {});
+  const isNeeded = limiter ? limiter.tiers.areNeeded : names.length > 0 && !hasPolicies(options);
+  if (tier === undefined && !isNeeded) return;
+  const known = names.map((name) => show(name)).join(', ');
+  if (typeof tier === 'string' ? !names.includes(tier) : typeof tier !== 'function' || names.length === 0) {
+    const fix =
+      names.length === 0 ? 'The limiter has no `tiers`: write them, too.' : `Its tiers are: ${known}.`;
+    throw invalidOption('tier', tier, `Write a tier, or a function of the request that returns one. ${fix}`);
+  }
+  if (typeof policies === 'function')
+    throw invalidOption('policies, tier', 'both', 'Write `policies` as a function, or `tiers`, not both.');
+}
+
+/** Sets by the tier that a function of the request returns. */
+function choosing<Req>(
+  tiers: Tiers,
+  tierOf: (request: Req) => MaybePromise<string | undefined>,
+): (request: Req) => MaybePromise<PolicySet> {
+  return (request) => {
+    const tier = tierOf(request);
+    return isPromise(tier) ? tier.then((name) => tiers.of(name)) : tiers.of(tier);
+  };
 }
 
 /** How many different answers of a `policies` function are remembered. */
 const REMEMBERED = 1000;
 
-function compileTiers<Req>(
+/** Sets by what a function of the request returns. */
+function compiling<Req>(
   limiter: Limiter,
   policiesOf: PoliciesOf<Req>,
 ): (request: Req) => MaybePromise<PolicySet> {
   const known = new Map<string, PolicySet>();
-  const compile = (policies: readonly Policy[]): PolicySet => {
+  const compile = (policies: Policies): PolicySet => {
     // By content: an array that was changed in place is a changed limit.
     const text = JSON.stringify(policies);
     let set = known.get(text);

@@ -14,6 +14,7 @@ const UNAVAILABLE = new Set<ErrorCode>([
 const MISTAKES = new Set<ErrorCode>([
   'HEADGATE_INVALID_KEY',
   'HEADGATE_INVALID_COST',
+  'HEADGATE_UNKNOWN_TIER',
   'HEADGATE_NO_CLIENT_IP',
 ]);
 

@@ -13,7 +13,7 @@ interface Claim {
 
 /** What a limiter enforces, as it may be written. */
 function textOf({ policies, ban }: PolicySet): string {
-  const texts = policies.map(canonicalText);
+  const texts = policies.map((policy) => canonicalText(policy));
   if (ban) {
     const { after, within, first, factor, max } = ban;
     const often = after === 0 ? 'by hand' : `after ${after} denials within ${toText(within)}`;
@@ -34,13 +34,19 @@ export function claimName(
   store: Store,
   name: string | undefined,
   set: PolicySet,
-  dynamic = false,
+  tiers: ReadonlyMap<string, PolicySet>,
+  dynamic: boolean,
 ): () => void {
   const names = claims.get(store) ?? new Map<string, Claim>();
   claims.set(store, names);
-  const policies = set.policies.map(({ id, params, shadow, attempts }) => [id, params, shadow, attempts]);
-  const signature = dynamic ? 'dynamic' : JSON.stringify([policies, set.ban]);
-  const text = dynamic ? 'those of each request' : textOf(set);
+  const named = [...tiers].sort(([a], [b]) => (a < b ? -1 : 1)).map(([tier, own]) => [tier, described(own)]);
+  const signature = dynamic ? 'dynamic' : JSON.stringify([described(set), set.ban, ...named]);
+  const text = dynamic
+    ? 'those of each request'
+    : [set, ...tiers.values()]
+        .filter(({ policies }) => policies.length > 0)
+        .map(textOf)
+        .join('; or ');
   const claim = names.get(set.name);
   if (!claim) {
     names.set(set.name, { named: name !== undefined, signature, text, holders: 1 });
@@ -63,4 +69,8 @@ export function claimName(
     const held = names.get(set.name);
     if (held && --held.holders === 0) names.delete(set.name);
   };
+}
+
+function described({ policies }: PolicySet): unknown[] {
+  return policies.map(({ id, params, shadow, attempts }) => [id, params, shadow, attempts]);
 }

@@ -11,12 +11,14 @@ import type { Announcement } from './store.js';
 /** What one limiter tells of itself. */
 export interface PublishedLimiter {
   readonly name: string;
-  /** As they are written on a command line. */
+  /** As text. Those of requests without a tier. */
   readonly policies: readonly string[];
+  /** Those of each tier; absent if there are no tiers. */
+  readonly tiers?: Readonly<Record<string, readonly string[]>>;
   /** `null`: it never asks for bans. */
   readonly ban: CompiledBan | null;
   readonly shadow: boolean;
-  /** Its policies are a function of the request, or tiers: these are those that were used lately. */
+  /** Its policies are a function of the request: these are those that were used lately. */
   readonly dynamic: boolean;
 }
 
@@ -123,10 +125,12 @@ export class Publisher {
   }
 }
 
-function describe({ name, ban, shadow, dynamic, policies }: Announcement): PublishedLimiter {
-  return { name, policies: textsOf(policies()), ban: ban ?? null, shadow, dynamic };
+function describe({ name, ban, shadow, dynamic, policies, tiers }: Announcement): PublishedLimiter {
+  const named = Object.fromEntries([...tiers].map(([tier, own]) => [tier, textsOf(own)]));
+  const told = { name, policies: textsOf(policies()), ban: ban ?? null, shadow, dynamic };
+  return tiers.size > 0 ? { ...told, tiers: named } : told;
 }
 
 function textsOf(policies: readonly CompiledPolicy[]): string[] {
-  return policies.slice(0, MOST_POLICIES).map(canonicalText);
+  return policies.slice(0, MOST_POLICIES).map((policy) => canonicalText(policy, policies.length === 1));
 }

@@ -114,8 +114,10 @@ export interface Announcement {
   readonly shadow: boolean;
   /** Its policies come with each request. */
   readonly dynamic: boolean;
-  /** Those that it has now. */
+  /** Those that it has now, for requests without a tier. */
   policies(): readonly CompiledPolicy[];
+  /** Those of each of its tiers. */
+  readonly tiers: ReadonlyMap<string, readonly CompiledPolicy[]>;
 }
 
 /** What becomes of an announcement. */

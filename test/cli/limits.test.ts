@@ -73,10 +73,7 @@ for (const kind of ['redis', 'valkey'] as const) {
           differ: false,
           configurations: [
             {
-              policies: [
-                'burst=token-bucket 20/1m burst 40',
-                '{"name":"an hour","limit":1000,"window":"1h","shadow":true}',
-              ],
+              policies: ['burst=token-bucket 20/1m burst 40', '"an hour"=1000/1h shadow'],
               ban: { after: 5, within: 600_000, first: 3_600_000, factor: 2000, max: 86_400_000 },
               shadow: false,
               dynamic: false,

@@ -39,7 +39,7 @@ function setup(options: CreateLimiterOptions, most = 100) {
   });
   const log: [name: string, outcome: string, at: number][] = [];
   const start = (name: string, { key = 'k', cost = 1, timeout = Infinity, signal }: Wish = {}) => {
-    void room.wait(key, cost, timeout, signal).then(
+    void room.wait(key, cost, limiter.set, timeout, signal).then(
       () => log.push([name, 'admitted', timing.now()]),
       (error: HeadgateError) => log.push([name, error.code, timing.now()]),
     );
@@ -102,7 +102,9 @@ describe('waiting, in the test’s time', () => {
       ['late', 'HEADGATE_WAIT_TIMEOUT', 0],
       ['small', 'admitted', 0],
     ]);
-    const error: unknown = await room.wait('k', 8, 100, undefined).catch((reason: unknown) => reason);
+    const error: unknown = await room
+      .wait('k', 8, limiter.set, 100, undefined)
+      .catch((reason: unknown) => reason);
     expect(error).to.have.nested.property('decision.retryAfterMs', 10_000);
     expect((await limiter.peek('k')).remaining).to.equal(0);
     expect(timing.timers).to.equal(0);

@@ -83,6 +83,18 @@ describe('the Fastify plugin', () => {
       expect(await statuses(1, '/b')).to.deep.equal([429]);
     });
 
+    it('a route chooses among the tiers of the plugin, or has policies of its own', async () => {
+      await app.register(rateLimitPlugin, { tiers: { free: '1/1m', pro: '3/1m' }, tier: 'free' });
+      app.get('/free', ok);
+      app.get('/pro', { config: { rateLimit: { tier: () => 'pro' } } }, ok);
+      app.get('/own', { config: { rateLimit: '2/1m' } }, ok);
+      app.get('/other', { config: { rateLimit: { tiers: { a: '1/1m' }, tier: 'a' } } }, ok);
+      expect(await statuses(2, '/free')).to.deep.equal([200, 429]);
+      expect(await statuses(3, '/pro')).to.deep.equal([200, 200, 429]);
+      expect(await statuses(3, '/own')).to.deep.equal([200, 200, 429]);
+      expect(await statuses(2, '/other')).to.deep.equal([200, 429]);
+    });
+
     it('charges a request once that ends in the 404 handler', async () => {
       await app.register(rateLimitPlugin, { limit: 2, window, hook: 'preHandler' });
       app.get('/', (_request, reply) => void reply.callNotFound());

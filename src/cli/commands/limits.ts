@@ -76,8 +76,10 @@ function text({ instances }: Published, scopes: Scopes, io: Io): string {
 
 const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
 
-function policiesText({ policies, shadow, dynamic }: Configuration): string {
-  const all = policies.map((policy) => printable(policy, 80)).join(', ');
+function policiesText({ policies, tiers = {}, shadow, dynamic }: Configuration): string {
+  const listOf = (texts: readonly string[]) => texts.map((policy) => printable(policy, 80)).join(', ');
+  const named = Object.entries(tiers).map(([tier, own]) => `${printable(tier)}: ${listOf(own)}`);
+  const all = [...(policies.length > 0 ? [listOf(policies)] : []), ...named].join('; ');
   const listed = dynamic ? `by request${all === '' ? '' : `, lately ${all}`}` : all;
   return shadow ? `${listed} (shadow: denies nobody)` : listed;
 }

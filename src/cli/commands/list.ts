@@ -7,6 +7,7 @@ import {
   addNameOption,
   limitOf,
   nameOf,
+  ofTier,
   readLimits,
   type Limits,
   type LimitsOptions,
@@ -131,9 +132,9 @@ class Progress {
 const percent = (share: number): string => `${Math.floor(100 * share)} %`;
 
 function wantedOf(options: Options, given: ReadonlyMap<string, Limits>, published: Published): Wanted {
-  const { name, limited = false, banned = false, all = false, scan = false } = options;
+  const { name, tier, limited = false, banned = false, all = false, scan = false } = options;
   const told = name === undefined ? published.limits() : oneOf(published, name);
-  const limits = given.size > 0 ? given : told;
+  const limits = byTier(given.size > 0 ? given : told, name, tier);
   if (limited && limits.size === 0) {
     throw usageError(
       "--limited: by which limits? No limiter has told Redis of its own. Write them: --name api --policy '100/1m', or " +
@@ -151,6 +152,18 @@ function wantedOf(options: Options, given: ReadonlyMap<string, Limits>, publishe
     // Who tells nothing of itself keeps no index of its bans.
     scan: scan || published.instances.length === 0,
   };
+}
+
+/** Which tier a key has, nobody knows: scopes whose requests all have one are left out, unless it is said which. */
+function byTier(
+  limits: ReadonlyMap<string, Limits>,
+  name: string | undefined,
+  tier: string | undefined,
+): ReadonlyMap<string, Limits> {
+  if (tier !== undefined && name === undefined)
+    throw usageError('--tier: of which limiter? Write --name, too.');
+  const known = [...limits].filter(([, { policies }]) => tier !== undefined || policies.length > 0);
+  return new Map(known.map(([scope, each]) => [scope, ofTier(each, scope, tier)]));
 }
 
 function oneOf(published: Published, name: string): ReadonlyMap<string, Limits> {

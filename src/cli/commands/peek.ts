@@ -12,6 +12,7 @@ import {
   addLimitsOptions,
   addNameOption,
   nameOf,
+  ofTier,
   readLimits,
   type Limits,
   type LimitsOptions,
@@ -73,8 +74,9 @@ async function peek(given: string, options: Options, io: Io): Promise<void> {
     const published = await Published.read(session);
     warn(io, unknownScope(published, name) ?? differing(published, name));
     const isKnown = published.scopes.has(name);
-    const limits = typed ?? published.limitsOf(name);
-    if (!limits && isKnown) throw usageError(NOT_TOLD);
+    const known = typed ?? published.limitsOf(name);
+    if (!known && isKnown) throw usageError(NOT_TOLD);
+    const limits = known && ofTier(known, name, options.tier);
     const limiter = limits && session.limiter(name, limits.policies, limits.shadow);
     const bans = new Bans(session);
     const head = bans.head(name, key);

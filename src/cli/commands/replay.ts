@@ -3,9 +3,10 @@ import type { Policy } from '../../policy.js';
 import { usageError } from '../errors.js';
 import { printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
-import { addLimitsOptions, readOneLimits, type LimitsOptions } from '../limits.js';
-import { policyText } from '../../policy-text.js';
-import { parsePolicies, POLICY_GRAMMAR } from '../policy-text.js';
+import { addLimitsOptions, ofTier, readOneLimits, type LimitsOptions } from '../limits.js';
+import { POLICY_GRAMMAR } from '../../policy-text.js';
+import { policyText } from '../../policy.js';
+import { parsePolicies } from '../policy-text.js';
 import { CloserLook, type ClientTimes } from '../replay/closer.js';
 import { compare } from '../replay/compare.js';
 import { DeniedRequests } from '../replay/denied.js';
@@ -56,7 +57,7 @@ async function replay(names: readonly string[], options: Options, io: Io): Promi
       "replay: by which policies? Write for example --policy '100/1m'; `headgate suggest` proposes some.",
     );
   }
-  const { replayed, left } = split(limits.policies);
+  const { replayed, left } = split(ofTier(limits, options.name ?? 'default', options.tier).policies);
   const run = new Replay(replayed);
   const other = options.compare && new Replay(split(parsePolicies(options.compare, '--compare')).replayed);
   const top = topOf(options.top);

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import type { Policy } from '../../policy.js';
 import { BAN_TAG, isReset, KeyMaker, resetKey, statePattern } from '../../stores/keys.js';
 import { assemble } from '../../stores/scripts.js';
 import { duration, printable } from '../format.js';
@@ -8,6 +9,7 @@ import {
   addLimitsOptions,
   addNameOption,
   nameOf,
+  ofTier,
   readLimits,
   type Limits,
   type LimitsOptions,
@@ -46,7 +48,7 @@ export function register(program: Command, io: Io): void {
       const isKnown = !options.scan && published.scopes.get(name)?.length === 1;
       const found = limits ?? (isKnown ? published.limitsOf(name) : undefined);
       const policies = found
-        ? await resetPolicies(session, name, subject, found)
+        ? await resetTiers(session, name, subject, found, options.tier)
         : await resetAll(session, name, subject);
       const bans = new Bans(session);
       const left = await bans.left(subject.keys.map((key) => bans.head(name, key)));
@@ -76,12 +78,28 @@ function banText(left: readonly number[], longest: number, { keys, given }: Subj
   return ` ${who} ${duration(longest)}: headgate unban ${printable(given)} ends that.`;
 }
 
+/** Of one tier, or of all and of requests without one. @returns as `resetPolicies` */
+async function resetTiers(
+  session: Session,
+  name: string,
+  subject: Subject,
+  limits: Limits,
+  tier: string | undefined,
+): Promise<string[]> {
+  const { policies, tiers } = tier === undefined ? limits : ofTier(limits, name, tier);
+  const sets = tier === undefined ? [policies, ...tiers.values()] : [policies];
+  const names = new Set<string>();
+  for (const set of sets.filter(({ length }) => length > 0))
+    for (const charged of await resetPolicies(session, name, subject, set)) names.add(charged);
+  return [...names];
+}
+
 /** @returns the names of the policies by which something was charged */
 async function resetPolicies(
   session: Session,
   name: string,
   { keys }: Subject,
-  { policies }: Limits,
+  policies: readonly Policy[],
 ): Promise<string[]> {
   const limiter = session.limiter(name, policies);
   const maker = new KeyMaker(session.prefix, limiter.set);

@@ -1,4 +1,5 @@
 import { publishedKey, type PublishedInstance, type PublishedLimiter } from '../../stores/publisher.js';
+import type { Policy } from '../../policy.js';
 import { parsePolicies } from '../policy-text.js';
 import type { Limits } from '../limits.js';
 import type { Session } from './session.js';
@@ -45,8 +46,10 @@ export class Published {
   limitsOf(name: string): Limits | undefined {
     const [most] = this.scopes.get(name) ?? [];
     if (!most || most.dynamic) return undefined;
+    const named = Object.entries(most.tiers ?? {}).map(([tier, texts]) => [tier, parsed(texts)] as const);
+    const tiers = new Map(named.filter((entry): entry is [string, Policy[]] => entry[1] !== undefined));
     const policies = parsed(most.policies);
-    return policies && { policies, shadow: most.shadow };
+    return policies || tiers.size > 0 ? { policies: policies ?? [], tiers, shadow: most.shadow } : undefined;
   }
 
   /** Those of all names. */
@@ -57,7 +60,7 @@ export class Published {
 }
 
 /** None, if a newer version has policies that this one does not know. */
-function parsed(texts: readonly string[]): Limits['policies'] | undefined {
+function parsed(texts: readonly string[]): Policy[] | undefined {
   try {
     return texts.length > 0 ? parsePolicies(texts) : undefined;
   } catch {
@@ -82,9 +85,9 @@ function configurationsOf(instances: readonly Instance[]): Map<string, Configura
     for (const { name, ...configuration } of instance.limiters) {
       const known = scopes.get(name) ?? new Map<string, Configuration & { instances: Instance[] }>();
       scopes.set(name, known);
-      const { policies, ban, shadow, dynamic } = configuration;
+      const { policies, tiers, ban, shadow, dynamic } = configuration;
       // What comes with each request differs from one instance to the next as their requests do.
-      const signature = JSON.stringify([dynamic ? [] : policies, ban, shadow, dynamic]);
+      const signature = JSON.stringify([dynamic ? [] : policies, tiers, ban, shadow, dynamic]);
       const same = known.get(signature);
       if (same?.instances.at(-1) === instance) continue;
       if (same) same.instances.push(instance);

@@ -79,6 +79,8 @@ export type ValidationName =
   | 'knownOptions'
   | 'validationsConfig'
   | 'creationStack'
+  | 'ipv6Subnet'
+  | 'ipv6SubnetOrKeyGenerator'
   | 'keyGeneratorIpFallback'
   | 'windowMs';
 

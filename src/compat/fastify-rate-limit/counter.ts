@@ -96,8 +96,8 @@ export class LimiterCounter extends Counter {
     super();
     const options = { store, onStoreError: 'throw', timeout: '1s', ...(hold && { ban: {} }) } as const;
     this.#hold = hold;
-    this.#limiter = assembleLimiter({ ...options, name }, { tiers: true });
-    this.#denials = hold && assembleLimiter({ ...options, name: `${name} denials` }, { tiers: true });
+    this.#limiter = assembleLimiter({ ...options, name }, { dynamic: true });
+    this.#denials = hold && assembleLimiter({ ...options, name: `${name} denials` }, { dynamic: true });
   }
 
   async incr(given: Key, quota: Quota): Promise<Count> {

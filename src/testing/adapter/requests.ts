@@ -1,5 +1,6 @@
 import type { Decision } from '../../decision.js';
 import type { Policy } from '../../policy.js';
+import { createLimiter } from '../../limiter.js';
 import { expectEqual, expectFields } from '../expect.js';
 import { problemOf } from './client.js';
 import { LATER, minute, type AdapterSuite, type Options } from './lab.js';
@@ -101,6 +102,23 @@ function functions(suite: AdapterSuite, title: string, wrap: <T>(value: T) => T 
     expectFields('no tier', await lab.get(as('none')), { status: 500, text: 'HEADGATE_INVALID_OPTION' });
     tiers['pro']![0]!.limit = 5;
     await lab.expectStatuses('a limit that was raised in place', [200, 429], as('pro'));
+  });
+
+  suite.add(`tiers by a function of the request (${title})`, async (lab) => {
+    const tiers = { free: [minute(2)], pro: [minute(4)] };
+    await lab.serve({ tiers, tier: (request) => wrap(lab.headerOf(request, 'x-user')) });
+    await lab.expectStatuses('the small tier', [200, 200, 429], as('free'));
+    await lab.expectStatuses('the large tier', [200, 200, 429], as('pro'));
+    expectFields('no tier', await lab.get(as('none')), { status: 500, text: 'HEADGATE_UNKNOWN_TIER' });
+  });
+
+  suite.add(`a limiter of tiers, and policies for who has none (${title})`, async (lab) => {
+    const limiter = createLimiter({ limit: 1, window: '1m', tiers: { pro: '3/1m' } });
+    const tier = (request: unknown) => wrap(lab.headerOf(request, 'x-user') === 'pro' ? 'pro' : undefined);
+    await lab.serve({ limiter, tier });
+    await lab.expectStatuses('no tier', [200, 429], as('ada'));
+    await lab.expectStatuses('a tier', [200, 200, 429], as('pro'));
+    await limiter.close();
   });
 
   suite.add(`allowList and denyList by keys and by function (${title})`, async (lab) => {

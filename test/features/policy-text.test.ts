@@ -1,0 +1,234 @@
+// Policies as text, wherever a policy stands.
+import { expect } from 'chai';
+import express from 'express';
+import fc from 'fast-check';
+import Fastify from 'fastify';
+import {
+  createLimiter,
+  HeadgateError,
+  memoryStore,
+  parsePolicy,
+  policyText,
+  type Limiter,
+  type Policy,
+} from 'headgate';
+import { rateLimit } from 'headgate/express';
+import { rateLimitPlugin } from 'headgate/fastify';
+import { rateLimited, RateLimited } from 'headgate/decorators';
+import request from 'supertest';
+import { CliError } from '../../src/cli/errors.js';
+import { parsePolicies } from '../../src/cli/policy-text.js';
+import { compilePolicies } from '../../src/policy.js';
+import { algorithms, policyOf } from '../support/policies.js';
+import { runs } from '../support/random.js';
+
+describe('a policy as text', () => {
+  const right: [text: string, policy: Policy][] = [
+    ['100/1m', { limit: 100, window: '1m' }],
+    ['100/m', { limit: 100, window: '1m' }],
+    ['  1,000 / 1h ', { limit: 1000, window: '1h' }],
+    ['1_000_000/30d', { limit: 1_000_000, window: '30d' }],
+    [
+      'burst=token-bucket 20/1s burst 40',
+      { name: 'burst', algorithm: 'token-bucket', limit: 20, window: '1s', burst: 40 },
+    ],
+    [
+      'b= TOKEN_BUCKET 20/1s burst=40',
+      { name: 'b', algorithm: 'token-bucket', limit: 20, window: '1s', burst: 40 },
+    ],
+    ['5/1.5s segments 3 shadow', { limit: 5, window: '1.5s', segments: 3, shadow: true }],
+    ['5/1s attempts', { limit: 5, window: '1s', count: 'attempts' }],
+    [
+      'leaky-bucket 5/1s max-delay 500ms',
+      { algorithm: 'leaky-bucket', limit: 5, window: '1s', maxDelay: '500ms' },
+    ],
+    ['slots=concurrency 10/30s', { name: 'slots', algorithm: 'concurrency', limit: 10, lease: '30s' }],
+    ['"per \\"hour\\" = 1"=3/1h', { name: 'per "hour" = 1', limit: 3, window: '1h' }],
+    [' "per hour" = 3/1h', { name: 'per hour', limit: 3, window: '1h' }],
+    ['a/b=100/1m', { name: 'a/b', limit: 100, window: '1m' }],
+  ];
+  for (const [text, policy] of right) {
+    it(text, () => expect(parsePolicy(text)).to.deep.equal(policy));
+  }
+
+  const wrong: [text: string, ...says: string[]][] = [
+    ['', 'the quota is missing', "'100/1m'"],
+    ['name=', 'the quota is missing'],
+    ['100', 'at character 1: "100" is not a quota', "'100/1m'"],
+    ['100/1m/2', 'is not a quota'],
+    ['x/1m', 'at character 1: "x/1m" is not an algorithm', 'sliding-window'],
+    ['a=-5/1m', 'at character 3: "-5" is not a whole number'],
+    ['100/1x', 'at character 5: "1x" is not a length of time', "'15m'"],
+    ['100/60', 'at character 5: "60" is not a length of time'],
+    ['5/400d', 'at character 3: "400d" is not a length of time', 'up to 366 days'],
+    ['token-buket 100/1m', 'at character 1: "token-buket" is not an algorithm', 'token-bucket'],
+    ['token-bucket 20/1s burst', 'at character 20: "burst" needs a value', "'burst 40'"],
+    ['token-bucket 20/1s burst many', 'at character 26: "many" is not a whole number'],
+    ['token-bucket 20/1s burst 1 burst 2', 'at character 28: "burst" stands there twice'],
+    ['100/1m brust 2', 'at character 8: "brust" is not known here', 'segments, attempts'],
+    ['100/1m burst 4', 'at character 8: "burst" is not for sliding-window', 'segments, attempts'],
+    ['concurrency 5/1s attempts', 'at character 18: "attempts" is not for concurrency'],
+    ['0/1m', '.limit: 0 is not valid', 'It is "0" at character 1 of "0/1m"'],
+    ['a=1/1s segments 0', '.segments: 0 is not valid', 'It is "segments" at character 8'],
+    ['"é"=1/1s', '.name: "é" is not valid', 'It is "é" at character 1'],
+  ];
+  for (const [text, ...says] of wrong) {
+    it(`refuses ${JSON.stringify(text)}`, () => {
+      for (const read of [() => parsePolicy(text), () => createLimiter({ policies: ['1/1s', text] })]) {
+        expect(read).to.throw(HeadgateError).with.property('code', 'HEADGATE_INVALID_OPTION');
+        for (const words of says) expect(read).to.throw(words);
+      }
+    });
+  }
+
+  it('refuses what is no text', () => {
+    for (const wrong of [undefined, 5, null, ['1/1s']])
+      expect(() => parsePolicy(wrong as never)).to.throw('1m');
+  });
+
+  it('an error says which of several it is', () => {
+    expect(() => createLimiter({ policies: ['1/1s', '2/1x'] })).to.throw(
+      'policies[1]: "2/1x", at character 3',
+    );
+    expect(() => createLimiter('2/1x')).to.throw('policies: "2/1x", at character 3');
+  });
+});
+
+/** What a limiter makes of a policy, whatever it was written as. */
+const meaningOf = (policy: Policy | string) => {
+  const [{ source: _, traits, ...meaning }] = compilePolicies('policy', [policy]) as [
+    ReturnType<typeof compilePolicies>[0],
+  ];
+  return { ...meaning, capacity: traits.capacity };
+};
+
+const named = fc
+  .tuple(
+    fc.constantFrom(...algorithms).chain((algorithm) => policyOf(algorithm)),
+    fc.option(fc.string({ minLength: 1, maxLength: 64, unit: 'grapheme-ascii' }), { nil: undefined }),
+    fc.record({ shadow: fc.boolean(), count: fc.constantFrom('admitted', 'attempts') }, { requiredKeys: [] }),
+  )
+  .map(([policy, name, { shadow, count }]) => ({
+    ...policy,
+    ...(name !== undefined && { name }),
+    ...(shadow !== undefined && { shadow }),
+    ...(count && policy.algorithm !== 'concurrency' && !('maxDelay' in policy) && { count }),
+  })) as fc.Arbitrary<Policy>;
+
+describe('the canonical text of a policy', () => {
+  it('is read as the same policy, and written as the same text', () =>
+    fc.assert(
+      fc.property(named, (policy) => {
+        const text = policyText(policy);
+        const read = parsePolicy(text);
+        expect(meaningOf(read)).to.deep.equal(meaningOf(policy));
+        expect(policyText(read)).to.equal(text);
+        expect(parsePolicy(policyText(read))).to.deep.equal(read);
+      }),
+      runs('memory', 500, 0),
+    ));
+
+  it('is the same for all that mean the same', () => {
+    const same: [text: string, ...others: (Policy | string)[]][] = [
+      [
+        '100/1m',
+        'sliding_window 100/60s segments 10',
+        { limit: 100, window: 60_000, name: 'default', shadow: false, count: 'admitted' },
+      ],
+      ['token-bucket 5/1s', { algorithm: 'token-bucket', limit: 5, window: '1000ms', burst: 5 }],
+      ['leaky-bucket 5/1s', 'leaky-bucket 5/1s max-delay 0s'],
+      ['concurrency 5/1d', { algorithm: 'concurrency', limit: 5, lease: '24h' }],
+      ['"a b"=1/1500ms', '"a b"=1/1.5s'],
+    ];
+    for (const [text, ...others] of same)
+      for (const other of [text, ...others]) expect(policyText(other)).to.equal(text);
+  });
+});
+
+describe('text stands wherever a policy stands', () => {
+  const textsOf = ({ policies }: Limiter) => policies.map(({ source }) => policyText(source));
+  const open: Limiter[] = [];
+  const kept = (limiter: Limiter) => {
+    open.push(limiter);
+    return limiter;
+  };
+  afterEach(() => Promise.all(open.splice(0).map((limiter) => limiter.close())));
+
+  it('createLimiter, its policies, and sets', async () => {
+    expect(textsOf(kept(createLimiter('3/1m')))).to.deep.equal(['3/1m']);
+    expect(textsOf(kept(createLimiter({ policies: '3/1m' })))).to.deep.equal(['3/1m']);
+    const limiter = kept(createLimiter({ policies: ['a=3/1m', { name: 'b', limit: 1, window: '1s' }] }));
+    expect(textsOf(limiter)).to.deep.equal(['a=3/1m', 'b=1/1s']);
+    expect(await limiter.decide('k', 1, limiter.compile('9/1m'))).to.include({ remaining: 8 });
+  });
+
+  it('a name is shared by text and data that mean the same', () => {
+    const store = memoryStore();
+    kept(createLimiter({ name: 'x', store, policies: ['100/60s'] }));
+    kept(createLimiter({ name: 'x', store, limit: 100, window: '1m' }));
+    expect(() => createLimiter({ name: 'x', store, policies: '101/1m' })).to.throw('other policies');
+  });
+
+  it('Express', async () => {
+    const app = express();
+    app.get('/one', rateLimit('1/1m'), (_req, res) => void res.send('ok'));
+    app.get('/fn', rateLimit({ policies: (req) => [req.query['limit'] as string] }), (_req, res) => {
+      res.send('ok');
+    });
+    expect((await request(app).get('/one')).headers['ratelimit-policy']).to.equal('"default";q=1;w=60');
+    expect((await request(app).get('/one')).status).to.equal(429);
+    expect((await request(app).get('/fn?limit=7/1h')).headers['ratelimit-limit']).to.equal('7');
+    expect(() => rateLimit('1/1x')).to.throw('at character 3');
+  });
+
+  it('Fastify: the plugin, routes, hooks', async () => {
+    const app = Fastify();
+    await app.register(rateLimitPlugin, { policies: '9/1m' });
+    app.get('/global', () => 'ok');
+    app.get('/route', { config: { rateLimit: '5/10s' } }, () => 'ok');
+    app.get('/two', { config: { rateLimit: ['a=5/10s', { policies: ['b=50/1m'] }] } }, () => 'ok');
+    app.get('/hook', { config: { rateLimit: false }, onRequest: app.rateLimit('4/1s') }, () => 'ok');
+    const policyOf = async (url: string) => (await app.inject(url)).headers['ratelimit-policy'];
+    expect(await policyOf('/global')).to.equal('"global";q=9;w=60');
+    expect(await policyOf('/route')).to.equal('"/route";q=5;w=10');
+    expect(await policyOf('/two')).to.equal('"a";q=5;w=10, "b";q=50;w=60');
+    expect(await policyOf('/hook')).to.equal('"default";q=4;w=1');
+    await app.close();
+  });
+
+  it('functions and methods', async () => {
+    class Mailer {
+      @RateLimited('1/1m')
+      async send(to: string): Promise<string> {
+        return Promise.resolve(to);
+      }
+    }
+    const mailer = new Mailer();
+    expect(await mailer.send('ada')).to.equal('ada');
+    const code = await mailer.send('bob').catch((error: HeadgateError) => error.code);
+    expect(code).to.equal('HEADGATE_DENIED');
+    const twice = rateLimited((n: number) => 2 * n, '5/1m');
+    kept(twice.limiter);
+    expect(await twice(4)).to.equal(8);
+    expect(textsOf(twice.limiter)).to.deep.equal(['5/1m']);
+  });
+
+  it('the command line, where JSON may stand beside it', () => {
+    const json = '[{"name":"a","limit":1,"window":"1s"},"b=2/1m"]';
+    expect(parsePolicies([json, 'c=3/1h', '{"name":"d","limit":3,"window":1500}'])).to.deep.equal([
+      { name: 'a', limit: 1, window: '1s' },
+      { name: 'b', limit: 2, window: '1m' },
+      { name: 'c', limit: 3, window: '1h' },
+      { name: 'd', limit: 3, window: 1500 },
+    ]);
+    for (const [texts, says] of [
+      [['{"limit":'], 'the JSON cannot be read'],
+      [['100/1m brust 2'], '--policy: "100/1m brust 2", at character 8'],
+      [['a=1/1s', 'a=1/1s'], 'its own name'],
+    ] as const) {
+      expect(() => parsePolicies(texts))
+        .to.throw(CliError, says)
+        .with.property('code', 'USAGE');
+    }
+  });
+});
