@@ -15,7 +15,7 @@ export type { Decision, Reason, Verdict } from './decision.js';
 export type { FailureOptions } from './stores/failure.js';
 export type { Health } from './stores/breaker.js';
 export type { Duration } from './duration.js';
-export type { BanOptions, CompiledBan } from './ban.js';
+export type { BanNoteOptions, BanOptions, CompiledBan } from './ban.js';
 export type { CompiledPolicy } from './policy.js';
 export type {
   Algorithm,
@@ -33,6 +33,7 @@ export type {
 export type {
   Announced,
   Announcement,
+  BanNote,
   Clock,
   Query,
   Reply,

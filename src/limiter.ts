@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { compileBan, type BanOptions } from './ban.js';
+import { checkNote, compileBan, type BanNoteOptions, type BanOptions } from './ban.js';
 import { decisionChannel, storeChannel, type DecisionMessage, type StoreMessage } from './channels.js';
 import type { Account } from './charge.js';
 import { conclude, type Decision, type Override } from './decision.js';
@@ -264,15 +264,18 @@ export class Limiter {
    * Bans a key by hand. The limiter must have the option `ban` (`{}` is enough), or it would not ask for bans.
    *
    * @param duration ms or `'1h'`, up to 366 days
-   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_OPTION`, `HEADGATE_CLOSED`, or what the store fails with
+   * @param note who bans, and why
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_CLOSED`, or what
+   * the store fails with
    */
-  async ban(key: string, duration: Duration): Promise<void> {
-    await this.#store.ban(this.#banSubject(key), toMilliseconds('duration', duration));
+  async ban(key: string, duration: Duration, note: BanNoteOptions = {}): Promise<void> {
+    const subject = this.#banSubject(key);
+    await this.#store.ban(subject, toMilliseconds('duration', duration), checkNote('ban', note));
   }
 
   /** Ends a ban and forgets the denials and bans before it. @throws as `ban` */
-  async unban(key: string): Promise<void> {
-    await this.#store.ban(this.#banSubject(key), 0);
+  async unban(key: string, note: BanNoteOptions = {}): Promise<void> {
+    await this.#store.ban(this.#banSubject(key), 0, checkNote('unban', note));
     this.#waiting.wake(key);
   }
 

@@ -26,11 +26,6 @@ interface Doubt extends Warning {
   readonly code: 'UNKNOWN_SCOPE' | 'NO_BAN';
 }
 
-export const INDEX_FULL: Warning = {
-  code: 'INDEX_FULL',
-  message: 'the index of bans is full, and there may be more bans: --scan looks at all keys.',
-};
-
 /** How many other scopes are named. */
 const MOST_NAMED = 10;
 

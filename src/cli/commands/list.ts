@@ -14,7 +14,7 @@ import {
 import { Finder, findJson, showText, type Find, type Wanted } from '../redis/finds.js';
 import { Published } from '../redis/published.js';
 import { STEP } from '../redis/scan.js';
-import { INDEX_FULL, unknownScope, warn } from '../scope.js';
+import { unknownScope, warn } from '../scope.js';
 import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
 
 interface Options extends RedisOptions, LimitsOptions {
@@ -98,7 +98,6 @@ async function list(options: Options, io: Io): Promise<void> {
       await write(io, summary(finds, wanted, finder.looked, more));
       if (finder.isOfIndex) await write(io, 'Read from the index of bans: --scan looks at all keys.\n');
     }
-    if (finder.isIndexFull) warn(io, INDEX_FULL);
     if (stop.signal.aborted) {
       throw new CliError('INTERRUPTED', `Stopped at ${percent(done)} of the keys: there may be more.`);
     }
@@ -148,8 +147,7 @@ function wantedOf(options: Options, given: ReadonlyMap<string, Limits>, publishe
     limited: limited || all || (!either && limits.size > 0),
     admitted: all,
     states: all || (!either && (limits.size === 0 || (given.size === 0 && 'of unknown scopes'))),
-    // Who tells nothing of itself keeps no index of its bans.
-    scan: scan || published.instances.length === 0,
+    scan,
   };
 }
 
