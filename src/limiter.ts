@@ -139,6 +139,8 @@ export class Limiter {
   readonly #release: () => void;
   #announced: Announced | undefined;
   #count: Announced['count'];
+  /** @internal The prefix lengths by which adapters make keys of IPv6 addresses. */
+  readonly ipv6Subnets = new Set<number>();
   readonly #held: HoldQueue;
   readonly #waiting: WaitingRoom;
   /** What `wait` asks by: its denials are not the caller's doing, and don't ban. */
@@ -203,7 +205,8 @@ export class Limiter {
   announceTo(store: Store, dynamic: boolean): void {
     const { name, ban } = this.set;
     const policies = () => this.#everything.policies;
-    this.#announced = store.announce?.({ name, ban, shadow: this.shadow, dynamic, policies });
+    const { shadow, ipv6Subnets } = this;
+    this.#announced = store.announce?.({ name, ban, shadow, dynamic, ipv6Subnets, policies });
     this.#count = this.#announced?.count;
   }
 
@@ -304,7 +307,9 @@ export class Limiter {
     const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [] };
     const allowed = reason === 'allow-listed';
     const retryAfterMs = allowed ? 0 : undefined;
-    return conclude(this.#store, query, reply, this.shadow, { allowed, reason, retryAfterMs });
+    const decision = conclude(this.#store, query, reply, this.shadow, { allowed, reason, retryAfterMs });
+    this.#count?.(decision);
+    return decision;
   }
 
   /**

@@ -171,12 +171,11 @@ export function compileOptions<Req, Res>(
 ): CompiledOptions<Req, Res> {
   const { cost, headers, statusCode, ipv6Subnet, allowList, denyList } = options;
   const policiesOf = tiersIn(options);
+  const subnet = ipv6Subnet === undefined ? DEFAULT_SUBNET : checkInteger('ipv6Subnet', ipv6Subnet, 1, 128);
   const compiled = {
     skip: checkFunction('skip', options.skip),
     key: checkFunction('keyGenerator', options.keyGenerator),
-    clientKey: clientKeys(
-      ipv6Subnet === undefined ? DEFAULT_SUBNET : checkInteger('ipv6Subnet', ipv6Subnet, 1, 128),
-    ),
+    clientKey: clientKeys(subnet),
     cost: cost === undefined || typeof cost === 'function' ? 1 : checkInteger('cost', cost, 0, 1e12),
     costOf: typeof cost === 'function' ? cost : undefined,
     allowList: allowList === undefined ? undefined : compileList('allowList', allowList),
@@ -194,6 +193,7 @@ export function compileOptions<Req, Res>(
   // Last: it claims its name.
   const given = shared ?? givenLimiter(options);
   const limiter = given ?? ownLimiter(options, assembly);
+  if (!compiled.key) limiter.ipv6Subnets.add(subnet);
   return {
     ...compiled,
     limiter,

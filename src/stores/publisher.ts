@@ -18,6 +18,8 @@ export interface PublishedLimiter {
   readonly shadow: boolean;
   /** Its policies are a function of the request, or tiers: these are those that were used lately. */
   readonly dynamic: boolean;
+  /** By which prefix lengths IPv6 addresses are its keys; none: its program makes its keys. */
+  readonly ipv6Subnets: readonly number[];
 }
 
 /** What one instance of the store tells of its limiters. */
@@ -123,8 +125,9 @@ export class Publisher {
   }
 }
 
-function describe({ name, ban, shadow, dynamic, policies }: Announcement): PublishedLimiter {
-  return { name, policies: textsOf(policies()), ban: ban ?? null, shadow, dynamic };
+function describe({ name, ban, shadow, dynamic, ipv6Subnets, policies }: Announcement): PublishedLimiter {
+  const subnets = [...ipv6Subnets].sort((a, b) => a - b);
+  return { name, policies: textsOf(policies()), ban: ban ?? null, shadow, dynamic, ipv6Subnets: subnets };
 }
 
 function textsOf(policies: readonly CompiledPolicy[]): string[] {

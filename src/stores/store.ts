@@ -120,6 +120,8 @@ export interface Announcement {
   readonly shadow: boolean;
   /** Its policies come with each request. */
   readonly dynamic: boolean;
+  /** The prefix lengths by which IPv6 addresses become its keys; none if they never do, as its program makes its keys. */
+  readonly ipv6Subnets: ReadonlySet<number>;
   /** Those that it has now. */
   policies(): readonly CompiledPolicy[];
 }

@@ -14,7 +14,8 @@ import {
 import { Finder, findJson, showText, type Find, type Wanted } from '../redis/finds.js';
 import { Published } from '../redis/published.js';
 import { STEP } from '../redis/scan.js';
-import { unknownScope, warn } from '../scope.js';
+import { unknownScope } from '../scope.js';
+import { warn } from '../warn.js';
 import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
 
 interface Options extends RedisOptions, LimitsOptions {
@@ -65,7 +66,7 @@ async function list(options: Options, io: Io): Promise<void> {
   const most = limitOf(options.limit, io, ENOUGH);
   const count = countOf(options.count);
   await withRedis(options, io, async (session) => {
-    const published = await Published.read(session);
+    const published = await Published.read(session, io);
     if (name !== undefined) warn(io, unknownScope(published, name));
     const wanted = wantedOf(options, given, published);
     const finder = new Finder(session, wanted);
@@ -135,8 +136,7 @@ function wantedOf(options: Options, given: ReadonlyMap<string, Limits>, publishe
   const limits = given.size > 0 ? given : told;
   if (limited && limits.size === 0) {
     throw usageError(
-      "--limited: by which limits? No limiter has told Redis of its own. Write them: --name api --policy '100/1m', or " +
-        '--policies limits.json.',
+      `--limited: by which limits? ${whyUnknown(published, name)} Write them: --name api --policy '100/1m', or --policies limits.json.`,
     );
   }
   const either = limited || banned;
@@ -149,6 +149,14 @@ function wantedOf(options: Options, given: ReadonlyMap<string, Limits>, publishe
     states: all || (!either && (limits.size === 0 || (given.size === 0 && 'of unknown scopes'))),
     scan,
   };
+}
+
+function whyUnknown({ scopes }: Published, name: string | undefined): string {
+  if (name === undefined || scopes.size === 0) return 'No limiter has told Redis of its own.';
+  const who = `limiter called ${JSON.stringify(name)}`;
+  return scopes.has(name)
+    ? `Those of the ${who} come with each request.`
+    : `No ${who} has told Redis of its own.`;
 }
 
 function oneOf(published: Published, name: string): ReadonlyMap<string, Limits> {

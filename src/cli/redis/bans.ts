@@ -5,7 +5,7 @@ import { assemble } from '../../stores/scripts.js';
 import type { BanNote, PolicySet } from '../../stores/store.js';
 import { readBan } from './layouts.js';
 import { Looker } from './look.js';
-import { LENIENT, type Session } from './session.js';
+import { LENIENT, OtherKeyError, type Session } from './session.js';
 
 /** What a server knows of the bans of one key. */
 export interface BanState {
@@ -112,7 +112,7 @@ export class Bans {
       return (texts as (string | null)[]).map(noteOf);
     } catch (error) {
       // Bans can be told without them.
-      if (/NOPERM/.test(String(error))) return heads.map(() => null);
+      if (error instanceof OtherKeyError || /NOPERM/.test(String(error))) return heads.map(() => null);
       throw error;
     }
   }

@@ -121,17 +121,16 @@ export class Finder {
     }
   }
 
-  /** All of them, each with what is told of it where it stands. */
+  /** All bans that there are. Those of one scope say nothing of the others. */
   async *#scanned(
     pages: AsyncGenerator<FoundKey[]>,
-    counts: boolean,
+    isAlone: boolean,
     signal?: AbortSignal,
   ): AsyncGenerator<Find> {
-    // Those of one scope say nothing of the others.
-    const sealing =
-      this.#wanted.name === undefined ? await new BanIndex(this.#session).beginSeal() : undefined;
+    const isAll = isAlone && this.#wanted.name === undefined;
+    const sealing = isAll ? await new BanIndex(this.#session).beginSeal() : undefined;
     for await (const page of pages) {
-      if (counts) this.looked += page.length;
+      if (isAlone) this.looked += page.length;
       yield* await this.#bans(this.#named(page), false, sealing);
     }
     if (!signal?.aborted) await sealing?.end();
