@@ -1,5 +1,6 @@
 import { toMilliseconds, type Duration } from './duration.js';
 import { invalidOption } from './errors.js';
+import type { BanNote } from './stores/store.js';
 import { checkInteger, checkShape } from './validate.js';
 
 /** Bans a key after repeated denials, longer each time. `{}` only allows bans by hand (`limiter.ban`). */
@@ -14,6 +15,14 @@ export interface BanOptions {
   factor?: number;
   /** ... but at most this long (default `'24h'`, or `for` if that is more). Earlier bans are forgotten as long after the last. */
   max?: Duration;
+}
+
+/** Who makes or ends a ban by hand, and why: a store on Redis keeps it for `headgate list` and `headgate bans log`. */
+export interface BanNoteOptions {
+  /** Who: 1 to 100 characters that are not all blank. */
+  by?: string;
+  /** Why: 1 to 500 characters that are not all blank. */
+  reason?: string;
 }
 
 /** Integers that both stores receive, in the order in which `algorithms/ban.lua` reads them. */
@@ -48,4 +57,19 @@ export function compileBan(ban: BanOptions | undefined): CompiledBan | undefined
     factor: Math.round(factor * 1000),
     max,
   });
+}
+
+/** How long the texts of a note may be, in characters. */
+const LONGEST = { by: 100, reason: 500 } as const;
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
+export function checkNote(what: string, note: BanNoteOptions): BanNote {
+  checkShape(what, note, ['by', 'reason']);
+  const text = (field: keyof BanNoteOptions): string | null => {
+    const value: unknown = note[field];
+    if (value === undefined) return null;
+    if (typeof value === 'string' && value.trim() !== '' && value.length <= LONGEST[field]) return value;
+    throw invalidOption(field, value, `Write 1 to ${LONGEST[field]} characters that are not all blank.`);
+  };
+  return { by: text('by'), reason: text('reason') };
 }

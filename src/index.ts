@@ -17,7 +17,7 @@ export type { FailureOptions } from './stores/failure.js';
 export type { Health } from './stores/health.js';
 export type { TierOptions } from './tiers.js';
 export type { Duration } from './duration.js';
-export type { BanOptions, CompiledBan } from './ban.js';
+export type { BanNoteOptions, BanOptions, CompiledBan } from './ban.js';
 export { parsePolicy, policyText, type CompiledPolicy, type Policies } from './policy.js';
 export type {
   Algorithm,
@@ -35,6 +35,7 @@ export type {
 export type {
   Announced,
   Announcement,
+  BanNote,
   Clock,
   Query,
   Reply,

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { compileBan, type BanOptions } from './ban.js';
+import { checkNote, compileBan, type BanNoteOptions, type BanOptions } from './ban.js';
 import { decisionChannel, storeChannel, type DecisionMessage, type StoreMessage } from './channels.js';
 import type { Account } from './charge.js';
 import { conclude, type Decision, type Override } from './decision.js';
@@ -165,6 +165,8 @@ export class Limiter {
   readonly #release: () => void;
   #announced: Announced | undefined;
   #count: Announced['count'];
+  /** @internal The prefix lengths by which adapters make keys of IPv6 addresses. */
+  readonly ipv6Subnets = new Set<number>();
   readonly #held: HoldQueue;
   readonly #waiting: WaitingRoom;
   /** What `wait` asks by: its denials are not the caller's doing, and don't ban. */
@@ -240,7 +242,8 @@ export class Limiter {
     const { sets } = this.tiers;
     const tiers = new Map([...sets].map(([tier, { policies: own }]) => [tier, own]));
     const policies = () => (sets.size > 0 ? this.policies : this.#everything.policies);
-    this.#announced = store.announce?.({ name, ban, shadow: this.shadow, dynamic, policies, tiers });
+    const { shadow, ipv6Subnets } = this;
+    this.#announced = store.announce?.({ name, ban, shadow, dynamic, ipv6Subnets, policies, tiers });
     this.#count = this.#announced?.count;
   }
 
@@ -306,15 +309,18 @@ export class Limiter {
    * Bans a key by hand. The limiter must have the option `ban` (`{}` is enough), or it would not ask for bans.
    *
    * @param duration ms or `'1h'`, up to 366 days
-   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_OPTION`, `HEADGATE_CLOSED`, or what the store fails with
+   * @param note who bans, and why
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_CLOSED`, or what
+   * the store fails with
    */
-  async ban(key: string, duration: Duration): Promise<void> {
-    await this.#store.ban(this.#banSubject(key), toMilliseconds('duration', duration));
+  async ban(key: string, duration: Duration, note: BanNoteOptions = {}): Promise<void> {
+    const subject = this.#banSubject(key);
+    await this.#store.ban(subject, toMilliseconds('duration', duration), checkNote('ban', note));
   }
 
   /** Ends a ban and forgets the denials and bans before it. @throws as `ban` */
-  async unban(key: string): Promise<void> {
-    await this.#store.ban(this.#banSubject(key), 0);
+  async unban(key: string, note: BanNoteOptions = {}): Promise<void> {
+    await this.#store.ban(this.#banSubject(key), 0, checkNote('unban', note));
     this.#waiting.wake(key);
   }
 
@@ -344,7 +350,9 @@ export class Limiter {
     const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [] };
     const allowed = reason === 'allow-listed';
     const retryAfterMs = allowed ? 0 : undefined;
-    return conclude(this.#store, query, reply, this.shadow, { allowed, reason, retryAfterMs });
+    const decision = conclude(this.#store, query, reply, this.shadow, { allowed, reason, retryAfterMs });
+    this.#count?.(decision);
+    return decision;
   }
 
   /**

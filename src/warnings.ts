@@ -1,7 +1,11 @@
 import { withPage } from './errors.js';
 
 /** Codes of the process warnings that tell of a set-up that needs somebody's attention. */
-export type WarningCode = 'HEADGATE_SILENT_CONNECTION' | 'HEADGATE_STORE_FULL' | 'HEADGATE_TOO_MANY_POLICIES';
+export type WarningCode =
+  | 'HEADGATE_BANS_UNKNOWN'
+  | 'HEADGATE_SILENT_CONNECTION'
+  | 'HEADGATE_STORE_FULL'
+  | 'HEADGATE_TOO_MANY_POLICIES';
 
 const given = new Set<WarningCode>();
 

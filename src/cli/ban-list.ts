@@ -1,10 +1,12 @@
+import { isIP } from 'node:net';
 import { createInterface } from 'node:readline/promises';
 import { Readable } from 'node:stream';
 import { toMilliseconds } from '../duration.js';
 import { HeadgateError } from '../errors.js';
+import { DEFAULT_SUBNET } from '../http/client-key.js';
 import type { Hash } from '../stores/keys.js';
 import { CliError, usageError } from './errors.js';
-import { subjectOf, type KeyOptions } from './keys.js';
+import { isOfIpv6, subjectOf, typedKey, type KeyOptions, type TypedKey } from './keys.js';
 
 /** Who is to be banned. */
 export interface WantedBan {
@@ -17,9 +19,11 @@ export interface WantedBan {
   readonly reason?: string | undefined;
 }
 
-export interface BanList {
-  /** One for each key: the longest. */
+/** What lines say, before it is known which keys limiters make of addresses. */
+export interface BanLines {
   readonly bans: readonly WantedBan[];
+  /** Lines of a key alone. */
+  readonly typed: readonly TypedKey[];
   /** How many bans have ended since they were written. */
   readonly over: number;
   /** Lines of something else, as `list --json` writes them too. */
@@ -43,23 +47,31 @@ type Json = Readonly<Record<string, unknown>>;
 export async function readBans(
   content: AsyncIterable<Buffer | string>,
   defaults: Defaults,
-): Promise<BanList> {
-  const bans = new Map<string, WantedBan>();
+): Promise<BanLines> {
+  const bans: WantedBan[] = [];
+  const typed: TypedKey[] = [];
   let over = 0;
   let others = 0;
   let number = 0;
   for await (const line of createInterface({ input: Readable.from(content), crlfDelay: Infinity })) {
     number += 1;
     const found = at(number, () => readLine(line.replace(/^\ufeff/, '').trim(), defaults));
-    if (found.length === 0) others += 1;
-    for (const ban of found) {
-      const id = JSON.stringify([ban.name, ban.key]);
-      const known = bans.get(id)?.duration ?? 0;
-      if (ban.duration === 0) over += 1;
-      else if (ban.duration > known) bans.set(id, ban);
-    }
+    if (found === undefined) others += 1;
+    else if ('given' in found) typed.push(found);
+    else if (found.duration === 0) over += 1;
+    else bans.push(found);
   }
-  return { bans: [...bans.values()], over, others };
+  return { bans, typed, over, others };
+}
+
+/** One ban for each key: the longest. */
+export function longestOf(bans: Iterable<WantedBan>): WantedBan[] {
+  const longest = new Map<string, WantedBan>();
+  for (const ban of bans) {
+    const id = JSON.stringify([ban.name, ban.key]);
+    if (ban.duration > (longest.get(id)?.duration ?? 0)) longest.set(id, ban);
+  }
+  return [...longest.values()];
 }
 
 /** Says of an error where it is. */
@@ -74,38 +86,74 @@ function at<T>(line: number, read: () => T): T {
   }
 }
 
-function readLine(line: string, defaults: Defaults): WantedBan[] {
-  if (line === '' || line.startsWith('#')) return [];
+function readLine(line: string, defaults: Defaults): WantedBan | TypedKey | undefined {
+  if (line === '' || line.startsWith('#')) return undefined;
   if (line.startsWith('{')) return readJson(JSON.parse(line) as Json, defaults);
-  const duration = durationOf({}, defaults);
-  const name = nameOf({}, defaults);
-  return subjectOf(line, defaults).keys.map((key) => ({ name, key, duration }));
+  if (!defaults.raw) refuseJunk(line);
+  durationOf({}, defaults);
+  nameOf({}, defaults);
+  const typed = typedKey(line, defaults);
+  // Of these it is known already.
+  if (!isOfIpv6(typed)) subjectOf(typed, DEFAULT_SUBNET);
+  return typed;
 }
 
-function readJson(ban: Json, defaults: Defaults): WantedBan[] {
-  if (ban.kind !== undefined && ban.kind !== 'banned') return [];
+/** What is hardly meant as a key. @throws CliError `USAGE` */
+function refuseJunk(line: string): void {
+  const what = /^-+$/.test(line)
+    ? 'stands for a client that is missing'
+    : /^["'[\]},]/.test(line)
+      ? 'is no key, but a part of something else'
+      : /^[\d.:a-f]+\s/i.test(line) && isIP(line.split(/\s/)[0]!) !== 0
+        ? 'has more than an address'
+        : undefined;
+  if (what === undefined) return;
+  throw usageError(
+    `${JSON.stringify(line.slice(0, 60))} ${what}. Leave it out, or write --raw if all lines are keys as they are.`,
+  );
+}
+
+function readJson(ban: Json, defaults: Defaults): WantedBan | undefined {
+  if (ban.kind !== undefined && ban.kind !== 'banned') return undefined;
   const key = textOrHash(ban, 'key');
   if (key === undefined) throw usageError('it has no "key". Write a line of `bans export`, or a key alone.');
-  const text = (value: unknown): string | undefined =>
-    typeof value === 'string' ? value.slice(0, 500) : undefined;
-  const told = { by: text(ban.by), reason: text(ban.reason) };
-  return [{ name: nameOf(ban, defaults), key, duration: durationOf(ban, defaults), ...told }];
+  // Headgate's own lines tell of keys that are there.
+  if (typeof key === 'string' && key.trim() === '' && ban.kind !== 'banned' && !defaults.raw)
+    throw usageError('its "key" is empty. Leave it out, or write --raw if that is a key.');
+  const told = { by: noteText(ban, 'by', 100), reason: noteText(ban, 'reason', 500) };
+  return { name: nameOf(ban, defaults), key, duration: durationOf(ban, defaults), ...told };
+}
+
+function noteText(ban: Json, field: string, longest: number): string | undefined {
+  const text = ban[field];
+  if (text === undefined || text === null) return undefined;
+  if (typeof text !== 'string') throw usageError(`"${field}": ${JSON.stringify(text)} is no text.`);
+  return text.slice(0, longest);
 }
 
 function nameOf(ban: Json, { name }: Defaults): string | Hash {
   const found = textOrHash(ban, 'name') ?? name;
   if (found === undefined) throw usageError('it names no scope. Write --name with that of such lines.');
+  if (typeof found === 'string' && (found.length < 1 || found.length > 256))
+    throw usageError('"name": write 1 to 256 characters.');
   return found;
 }
 
+/** No ban lasts longer, ms; servers' clocks differ. */
+const LONGEST = 366 * 24 * 60 * 60 * 1000;
+const TOLERANCE = 24 * 60 * 60 * 1000;
+
 /** What is left of the ban. */
 function durationOf({ bannedUntil, bannedForMs }: Json, { duration }: Defaults): number {
-  if (typeof bannedUntil === 'string') {
-    const left = Date.parse(bannedUntil) - Date.now();
-    if (Number.isNaN(left)) throw usageError(`"bannedUntil": ${JSON.stringify(bannedUntil)} is no time.`);
-    return left <= 0 ? 0 : toMilliseconds('bannedUntil', left);
+  if (bannedUntil !== undefined && bannedUntil !== null) {
+    const left = typeof bannedUntil === 'string' ? Date.parse(bannedUntil) - Date.now() : NaN;
+    const said = `"bannedUntil": ${JSON.stringify(bannedUntil)}`;
+    if (Number.isNaN(left)) throw usageError(`${said} is no time.`);
+    if (left > LONGEST + TOLERANCE)
+      throw usageError(`${said} is more than 366 days from now, and no ban lasts longer.`);
+    return Math.max(0, Math.min(left, LONGEST));
   }
-  if (bannedForMs !== undefined) return toMilliseconds('bannedForMs', bannedForMs);
+  if (bannedForMs !== undefined && bannedForMs !== null) return toMilliseconds('bannedForMs', bannedForMs);
   if (duration === undefined) throw usageError('it does not say for how long. Write --for with a duration.');
   return duration;
 }
@@ -113,6 +161,8 @@ function durationOf({ bannedUntil, bannedForMs }: Json, { duration }: Defaults):
 function textOrHash(ban: Json, field: string): string | Hash | undefined {
   const text = ban[field];
   if (typeof text === 'string') return text;
+  if (text !== undefined && text !== null)
+    throw usageError(`"${field}": ${JSON.stringify(text)} is no text.`);
   const hash = ban[`${field}Hash`];
   return typeof hash === 'string' && /^[\w-]{43}$/.test(hash) ? { hash } : undefined;
 }

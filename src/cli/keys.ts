@@ -8,11 +8,19 @@ import { usageError } from './errors.js';
 import { printable } from './format.js';
 
 export interface SubnetOption {
-  readonly ipv6Subnet: string;
+  readonly ipv6Subnet?: string;
 }
 
 export interface KeyOptions extends SubnetOption {
   readonly raw?: boolean;
+}
+
+/** A key as it was typed, before it is known which keys the limiter makes of addresses. */
+export interface TypedKey {
+  readonly given: string;
+  readonly entry: Network | string;
+  /** As it was typed; undefined: the limiter's. */
+  readonly subnet: number | undefined;
 }
 
 /** Whose state a command is about. */
@@ -26,45 +34,58 @@ export interface Subject {
 /** A network of more keys is refused. */
 const MOST_KEYS = 65_536;
 
-export function addSubnetOption(command: Command): Command {
+export function addSubnetOption(command: Command, otherwise = String(DEFAULT_SUBNET)): Command {
   return command.option(
     '--ipv6-subnet <bits>',
-    "of an IPv6 address the network of so many bits is the key, as in the limiter's option ipv6Subnet",
-    String(DEFAULT_SUBNET),
+    `of an IPv6 address the network of so many bits is the key, as in the limiter's option ipv6Subnet (default: ${otherwise})`,
   );
 }
 
 /** Options of the commands that are about a key. */
 export function addKeyOptions(command: Command): Command {
-  return addSubnetOption(command).option('--raw', 'the key as it is, also if it looks like an address');
+  return addSubnetOption(command, `what the limiter tells, or ${DEFAULT_SUBNET}`).option(
+    '--raw',
+    'the key as it is, also if it looks like an address',
+  );
 }
 
 /** @throws CliError `USAGE` */
-export function subnetOf({ ipv6Subnet }: SubnetOption): number {
+export function subnetOf({ ipv6Subnet }: SubnetOption): number | undefined {
+  if (ipv6Subnet === undefined) return undefined;
   const bits = /^\d{1,3}$/.test(ipv6Subnet) ? Number(ipv6Subnet) : 0;
   if (bits < 1 || bits > 128) throw usageError('--ipv6-subnet: write a whole number from 1 to 128.');
   return bits;
+}
+
+/** @throws CliError `USAGE`: there is nothing, or no address though it looks like one */
+export function typedKey(given: string, options: KeyOptions): TypedKey {
+  const subnet = subnetOf(options);
+  if (options.raw) return { given, entry: given, subnet };
+  if (given.trim() === '') throw usageError(`The key is empty. Write whose state you mean. ${RAW}`);
+  return { given, entry: read(given), subnet };
 }
 
 /**
  * The keys under which limiters know what was typed: of an address that of its client, of a network those of all clients in
  * it; any other text is a key itself.
  *
- * @throws CliError `USAGE`: no address though it looks like one; a network that is smaller than a key, or has too many
+ * @throws CliError `USAGE`: a network that is smaller than a key, or has too many
  */
-export function subjectOf(given: string, options: KeyOptions): Subject {
-  const subnet = subnetOf(options);
-  const entry = options.raw || given.trim() === '' ? given : read(given);
-  return { given, keys: typeof entry === 'string' ? [entry] : keysOf(given, entry, subnet) };
+export function subjectOf({ given, entry, subnet }: TypedKey, told: number): Subject {
+  return { given, keys: typeof entry === 'string' ? [entry] : keysOf(given, entry, subnet ?? told) };
 }
 
 /** What a command that answers for one key only is about. @throws CliError `USAGE` for a network of several */
-export function keyOf(given: string, options: KeyOptions): string {
-  const { keys } = subjectOf(given, options);
+export function keyOf({ given, keys }: Subject): string {
   if (keys.length > 1) {
     throw usageError(`${given} has ${many(keys)}. Write an address, or --raw for a key of this name.`);
   }
   return keys[0]!;
+}
+
+/** Whether it depends on the limiter which key it is. */
+export function isOfIpv6({ entry, subnet }: TypedKey): boolean {
+  return typeof entry !== 'string' && subnet === undefined && entry.address.kind() === 'ipv6';
 }
 
 /** For people: the key that was used, and what it was made of. */

@@ -25,6 +25,8 @@ export interface LimitsOptions {
   readonly policy?: readonly string[];
   readonly policies?: string;
   readonly tier?: string;
+  /** What the file was typed after, for messages. Default `--policies`. */
+  readonly option?: string;
 }
 
 export function addNameOption(command: Command): Command {
@@ -72,10 +74,11 @@ export function readLimits(options: LimitsOptions, io: Io): ReadonlyMap<string, 
     return new Map([[nameOf(options), limits]]);
   }
   if (file === undefined) return new Map();
-  const limits = parseFile(file, readJson(file, io), options);
+  const what = said(options);
+  const limits = parseFile(what, readJson(what, file, io), options);
   if (options.name !== undefined && !limits.has(options.name)) {
     const known = [...limits.keys()].map((name) => JSON.stringify(name)).join(', ');
-    throw usageError(`--policies ${file}: it has no ${JSON.stringify(options.name)}, but ${known}.`);
+    throw usageError(`${what}: it has no ${JSON.stringify(options.name)}, but ${known}.`);
   }
   return limits;
 }
@@ -84,12 +87,13 @@ export function readLimits(options: LimitsOptions, io: Io): ReadonlyMap<string, 
 export function readOneLimits(options: LimitsOptions, io: Io): Limits | undefined {
   const { name, policy, policies: file } = options;
   // Policies by themselves are a limiter's, whatever it is called.
-  const alone = policy !== undefined || (file !== undefined && Array.isArray(readJson(file, io)));
+  const alone =
+    policy !== undefined || (file !== undefined && Array.isArray(readJson(said(options), file, io)));
   const limits = readLimits(alone ? { ...options, name: 'default' } : options, io);
   if (alone || limits.size < 2) return [...limits.values()][0];
   if (name === undefined) {
     const known = [...limits.keys()].map((each) => JSON.stringify(each)).join(', ');
-    throw usageError(`--policies ${file}: of which limiter? Write --name with one of ${known}.`);
+    throw usageError(`${said(options)}: of which limiter? Write --name with one of ${known}.`);
   }
   return limits.get(name);
 }
@@ -104,24 +108,25 @@ export function ofTier(limits: Limits, name: string, tier: string | undefined): 
   throw usageError(`--tier: ${problem} ${JSON.stringify(name)} ${which}.`);
 }
 
-function readJson(file: string, { cwd }: Io): unknown {
+const said = ({ option = '--policies', policies = '' }: LimitsOptions): string => `${option} ${policies}`;
+
+function readJson(what: string, file: string, { cwd }: Io): unknown {
   let text: string;
   try {
     text = readFileSync(resolve(cwd, file), 'utf8');
   } catch (error) {
-    throw usageError(`--policies ${file}: it cannot be read: ${(error as Error).message}.`);
+    throw usageError(`${what}: it cannot be read: ${(error as Error).message}.`);
   }
   try {
     return JSON.parse(text) as unknown;
   } catch (error) {
-    throw usageError(`--policies ${file}: it is not JSON: ${(error as Error).message}.`);
+    throw usageError(`${what}: it is not JSON: ${(error as Error).message}.`);
   }
 }
 
 const EXAMPLE = '["100/1m"], or { "api": [{ "limit": 100, "window": "1m" }] }';
 
-function parseFile(file: string, value: unknown, options: LimitsOptions): Map<string, Limits> {
-  const what = `--policies ${file}`;
+function parseFile(what: string, value: unknown, options: LimitsOptions): Map<string, Limits> {
   if (Array.isArray(value)) return new Map([[nameOf(options), limitsOf(what, value)]]);
   if (typeof value !== 'object' || value === null) throw usageError(`${what}: write ${EXAMPLE}.`);
   if ('limit' in value || 'policies' in value) {

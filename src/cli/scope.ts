@@ -1,9 +1,10 @@
 import type { Command } from 'commander';
-import { printableJson, printableLines } from '../printable.js';
-import { CliError } from './errors.js';
 import type { Io } from './io.js';
-import { Published } from './redis/published.js';
-import type { Session } from './redis/session.js';
+import { DEFAULT_SUBNET } from '../http/client-key.js';
+import { CliError, usageError } from './errors.js';
+import { isOfIpv6, subjectOf, type Subject, type TypedKey } from './keys.js';
+import type { Published } from './redis/published.js';
+import { warn, type Warning } from './warn.js';
 
 export interface ForceOption {
   readonly force?: boolean;
@@ -16,20 +17,10 @@ export function addForceOption(command: Command): Command {
   );
 }
 
-interface Warning {
-  readonly code: string;
-  readonly message: string;
-}
-
 /** Why what was asked for would have no effect. */
 interface Doubt extends Warning {
   readonly code: 'UNKNOWN_SCOPE' | 'NO_BAN';
 }
-
-export const INDEX_FULL: Warning = {
-  code: 'INDEX_FULL',
-  message: 'the index of bans is full, and there may be more bans: --scan looks at all keys.',
-};
 
 /** How many other scopes are named. */
 const MOST_NAMED = 10;
@@ -47,19 +38,23 @@ export function unknownScope({ scopes, instances }: Published, name: string): Do
   const all = [...scopes.keys()].map((each) => JSON.stringify(each));
   const more = all.length > MOST_NAMED ? `, and ${all.length - MOST_NAMED} more` : '';
   const known = `${all.slice(0, MOST_NAMED).join(', ')}${more}`;
-  return {
-    code,
-    message: `no limiter called ${JSON.stringify(name)} has told of itself. There are: ${known}.`,
-  };
+  const untold = instances.reduce((sum, instance) => sum + instance.more, 0);
+  const message =
+    untold > 0
+      ? `no limiter called ${JSON.stringify(name)} is among those that have told of themselves; but ${untold} others were too many ` +
+        'to be told, and it may be one of them.'
+      : `no limiter called ${JSON.stringify(name)} has told of itself. There are: ${known}.`;
+  return { code, message };
 }
 
 /** That limiters of one name are not alike: what is said of one may not hold for the others. */
 export function differing({ scopes }: Published, name: string): Warning | undefined {
-  const count = scopes.get(name)?.length ?? 0;
-  if (count < 2) return undefined;
+  const [first, second, ...others] = scopes.get(name) ?? [];
+  if (!first || !second) return undefined;
+  const isMost = first.instances.length > second.instances.length;
   const message =
-    `the instances of ${JSON.stringify(name)} have ${count} different configurations, of which the most common one is taken: ` +
-    'see `headgate limits`.';
+    `the instances of ${JSON.stringify(name)} have ${others.length + 2} different configurations, of which ` +
+    `${isMost ? 'the most common one' : 'the first one (others are as common)'} is taken: see \`headgate limits\`.`;
   return { code: 'DIFFERENT', message };
 }
 
@@ -94,13 +89,12 @@ function partlyCannotBan({ scopes }: Published, name: string): Warning | undefin
  *
  * @throws CliError `UNKNOWN_SCOPE`, `NO_BAN`, unless it is forced: then it warns
  */
-export async function checkBans(
-  session: Session,
+export function checkBans(
+  published: Published,
   names: readonly string[],
   { force = false }: ForceOption,
   io: Io,
-): Promise<void> {
-  const published = await Published.read(session);
+): void {
   for (const name of names) {
     const doubt = cannotBan(published, name);
     if (doubt && !force) {
@@ -115,12 +109,39 @@ export function warnUnnoted(io: Io, why: string | undefined): void {
   warn(io, { code: 'NOT_NOTED', message: `it was done, but neither indexed nor logged: ${why}` });
 }
 
-/** Writes a warning to standard error: a line for people, an object for programs. */
-export function warn(io: Io, warning: Warning | undefined): void {
-  if (!warning) return;
-  const { code, message } = warning;
-  const text = io.json
-    ? printableJson(JSON.stringify({ warning: true, code, message }))
-    : printableLines(`headgate: warning: ${message}`);
-  io.stderr.write(`${text}\n`);
+/**
+ * Whose state is meant, by the keys that the limiters of a scope make of addresses.
+ *
+ * @throws CliError `USAGE` if they differ in that, or as `subjectOf`
+ */
+export function subjectsIn(
+  { scopes }: Published,
+  name: string,
+  typed: readonly TypedKey[],
+  io: Io,
+): readonly Subject[] {
+  if (!typed.some(isOfIpv6)) return typed.map((each) => subjectOf(each, DEFAULT_SUBNET));
+  const configurations = scopes.get(name) ?? [];
+  const subnets = [...new Set(configurations.flatMap(({ ipv6Subnets }) => ipv6Subnets))].sort(
+    (a, b) => a - b,
+  );
+  if (subnets.length > 1) {
+    throw usageError(
+      `The limiters called ${JSON.stringify(name)} make keys of IPv6 addresses by different networks: /${subnets.join(', /')}. ` +
+        'Write --ipv6-subnet with one of them.',
+    );
+  }
+  const subjects = typed.map((each) => subjectOf(each, subnets[0] ?? DEFAULT_SUBNET));
+  const isOwn = configurations.length > 0 && subnets.length === 0;
+  if (isOwn && subjects.some(({ given, keys }) => keys[0] !== given)) {
+    const message =
+      `the program makes the keys of ${JSON.stringify(name)} itself, and networks of /${DEFAULT_SUBNET} were taken for IPv6: ` +
+      '--ipv6-subnet takes others, --raw the key as it is.';
+    warn(io, { code: 'OWN_KEYS', message });
+  }
+  return subjects;
+}
+
+export function subjectIn(published: Published, name: string, typed: TypedKey, io: Io): Subject {
+  return subjectsIn(published, name, [typed], io)[0]!;
 }

@@ -1068,6 +1068,7 @@ for i = 1, 2 do
 local stop = math.max(last, redis.call('PEXPIRETIME', KEYS[i]))
 if stop > 0 then redis.call('PEXPIREAT', KEYS[i], string.format('%.0f', stop)) end
 end
+if left_out > 0 then redis.call('DEL', KEYS[4]) end
 if logged then redis.call('PEXPIREAT', KEYS[3], string.format('%.0f', now + ARGV[4])) end
 return left_out
 `,
@@ -1099,6 +1100,25 @@ local stop = math.max(redis.call('PEXPIRETIME', KEYS[i]), now + ARGV[1 + i])
 if stop > now then redis.call('SET', KEYS[count + i], string.format('%.0f', step), 'PXAT', stop) end
 redis.call('DEL', KEYS[i])
 end
+return 1
+`,
+  },
+  'seal-bans': {
+    first: common_1,
+    pages: {},
+    last: `local seal, index, token = KEYS[1], KEYS[2], ARGV[2]
+if not token then return redis.call('DEL', seal) end
+local found = redis.call('GET', seal)
+if ARGV[4] ~= 'whole' then
+if found == 'whole' and redis.call('ZSCORE', index, '') then return 0 end
+redis.call('SET', seal, token, 'PX', ARGV[3])
+return 1
+end
+if found ~= token then return 0 end
+local stop = now + ARGV[3]
+redis.call('SET', seal, 'whole', 'PXAT', string.format('%.0f', stop))
+redis.call('ZADD', index, string.format('%.0f', stop), '')
+redis.call('PEXPIREAT', index, string.format('%.0f', math.max(stop, redis.call('PEXPIRETIME', index))))
 return 1
 `,
   },

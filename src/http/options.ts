@@ -183,13 +183,12 @@ export function compileOptions<Req, Res>(
 ): CompiledOptions<Req, Res> {
   const { cost, headers, statusCode, ipv6Subnet, allowList, denyList } = options;
   const policiesOf = policiesOfRequest(options);
+  const subnet = ipv6Subnet === undefined ? DEFAULT_SUBNET : checkInteger('ipv6Subnet', ipv6Subnet, 1, 128);
   const compiled = {
     enabled: checkEnabled(options.enabled),
     skip: checkFunction('skip', options.skip),
     key: checkFunction('keyGenerator', options.keyGenerator),
-    clientKey: clientKeys(
-      ipv6Subnet === undefined ? DEFAULT_SUBNET : checkInteger('ipv6Subnet', ipv6Subnet, 1, 128),
-    ),
+    clientKey: clientKeys(subnet),
     cost: cost === undefined || typeof cost === 'function' ? 1 : checkInteger('cost', cost, 0, 1e12),
     costOf: typeof cost === 'function' ? cost : undefined,
     allowList: allowList === undefined ? undefined : compileList('allowList', allowList),
@@ -209,6 +208,7 @@ export function compileOptions<Req, Res>(
   if (given) checkCapacity(compiled.cost, given.policies);
   checkTier(options as RequestOptions<Req, Res>, given);
   const limiter = given ?? ownLimiter(options, { ...assembly, cost: compiled.cost });
+  if (!compiled.key) limiter.ipv6Subnets.add(subnet);
   const { tier } = options as RequestOptions<Req, Res>;
   const byTier = typeof tier === 'function' ? choosing(limiter.tiers, tier) : undefined;
   const setOf = policiesOf ? compiling(limiter, policiesOf) : byTier;

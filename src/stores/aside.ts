@@ -5,7 +5,7 @@ import { assemble, type ScriptName } from './scripts.js';
 const ANY_TIME = String(Number.MAX_SAFE_INTEGER);
 
 /** The user of an ACL may not do it. */
-const NOT_PERMITTED = /NOPERM|can't run this command|can't access/i;
+const NOT_PERMITTED = /NOPERM|ACL failure|can't run this command|can't access/i;
 
 /**
  * Calls beside the decisions, for whoever operates the limiters. Nobody waits for them; none is sent while the client is not

@@ -1,7 +1,8 @@
+import { warnOnce } from '../warnings.js';
 import { Aside } from './aside.js';
 import type { Commands } from './clients/commands.js';
 import { escapeKey, escapeName } from './keys.js';
-import type { Reply, Subject } from './store.js';
+import type { BanNote, Reply, Subject } from './store.js';
 
 /** Bounds of what is stored. `docs/redis.md` tells them. */
 export const MOST_BANS = 100_000;
@@ -12,27 +13,27 @@ const LOG_LIFE = 90 * 24 * 60 * 60 * 1000;
 const MOST_KNOWN = 10_000;
 const MOST_WAITING = 10_000;
 
+/** A banned key that still asks is noted again after so long, ms: the index may have been deleted meanwhile. */
+const AGAIN = 60_000;
+
 /** Bans of one call. */
 const TOGETHER = 100;
+
+/** What could not be noted is noted so much later, ms. */
+const LATER = 5000;
 
 /** The arguments before those of the bans. */
 export const BOOK_BOUNDS = [MOST_BANS, MOST_LOGGED, LOG_LIFE].map(String);
 
-/** The index, the notes and the log: no limiter's, as there is no colon between the braces. In one cluster slot. */
-export function bookKeys(prefix: string): [index: string, notes: string, log: string] {
+/** The index, the notes, the log and the seal: no limiter's, as there is no colon between the braces. In one cluster slot. */
+export function bookKeys(prefix: string): [index: string, notes: string, log: string, seal: string] {
   const head = `${prefix}:{bans}`;
-  return [head, `${head}:notes`, `${head}:log`];
+  return [head, `${head}:notes`, `${head}:log`, `${head}:whole`];
 }
 
 /** Who is banned, as the book has it: what stands between the braces of the state's keys. */
 export function bookEntry(name: string, key: string): string {
   return `${escapeName(name)}:${escapeKey(key)}`;
-}
-
-/** Who did it, and why. */
-export interface BanNote {
-  readonly by: string | null;
-  readonly reason: string | null;
 }
 
 /** An entry of the log. */
@@ -48,71 +49,118 @@ export interface LoggedBan extends BanNote {
   readonly from: 'cli' | 'program';
 }
 
+const UNKNOWN =
+  'The user of this Redis client may not note bans in their index: `headgate list --banned` may not show them, and `--scan` does. ' +
+  'docs/failure.md lists the permissions.';
+
 /** What becomes of the note of an earlier ban of the same key. */
 const KEEP = '';
 const DROP = '-';
 
-/** A ban's arguments for `note-bans.lua`: its end is one of 0 ms. Without a note, that of the ban before it goes. */
+/** A ban's arguments for `note-bans.lua`: its end is one of 0 ms. Without a note, that of the ban before it stays. */
 export function bookArgs(who: string, length: number, note?: BanNote, entry?: LoggedBan): string[] {
-  return [who, String(length), note ? JSON.stringify(note) : DROP, entry ? JSON.stringify(entry) : ''];
+  return [who, String(length), note ? noteArg(note) : KEEP, entry ? JSON.stringify(entry) : ''];
+}
+
+function noteArg({ by, reason }: BanNote): string {
+  return by === null && reason === null ? DROP : JSON.stringify({ by, reason });
 }
 
 /**
- * Notes bans beside the decisions: in a cluster no script could write both the ban's key and an index of all of them. What
- * could not be noted when a ban began is noted when the banned key asks next, by whichever process hears it.
+ * Notes bans beside the decisions: in a cluster no script could write both the ban's key and an index of all of them. A ban
+ * that cannot be noted at all breaks the seal of the index, so that nobody takes the index for whole.
  */
 export class BanBook {
   readonly #aside: Aside;
+  readonly #breaking: Aside;
   readonly #keys: readonly string[];
-  /** Until when a ban is noted, by the store's time, oldest first. */
-  readonly #known = new Map<string, number>();
+  /** Until when a ban lasts, and when it was noted, by the store's time, oldest first. */
+  readonly #known = new Map<string, { readonly until: number; readonly at: number }>();
   #waiting: string[][] = [];
+  /** Some ban is not in the index, and will not be. */
+  #hasMissed = false;
   #isSending = false;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(commands: Commands, prefix: string) {
     this.#aside = new Aside(commands, 'note-bans');
+    this.#breaking = new Aside(commands, 'seal-bans');
     this.#keys = bookKeys(prefix);
   }
 
-  /** Notes the ban that a reply of the store tells, unless it is noted already. */
+  /** Notes the ban that a reply of the store tells, unless it was noted lately. */
   learn({ set, key }: Subject, { now, ban }: Reply): void {
     const who = bookEntry(set.name, key);
-    const length = Math.abs(ban);
-    if (ban > 0 && (this.#known.get(who) ?? 0) >= now + length) return;
+    const until = now + Math.abs(ban);
+    const known = this.#known.get(who);
+    if (ban > 0 && known && known.until >= until && known.at + AGAIN > now) return;
     this.#known.delete(who);
-    this.#known.set(who, now + length);
+    this.#known.set(who, { until, at: now });
     if (this.#known.size > MOST_KNOWN) this.#known.delete(this.#known.keys().next().value!);
     // One that began before may have been made by hand, with a note.
-    this.#note([who, String(length), ban > 0 ? KEEP : DROP, '']);
+    this.#note([who, String(until - now), ban > 0 ? KEEP : DROP, '']);
   }
 
   /** Notes a ban, or with 0 ms its end, by the program. */
-  set({ set, key }: Subject, length: number): void {
+  set({ set, key }: Subject, length: number, note: BanNote): void {
     const who = bookEntry(set.name, key);
     this.#known.delete(who);
     const action = length > 0 ? 'ban' : 'unban';
-    const nobody = { by: null, reason: null };
-    const entry = { action, who, keys: 1, forMs: length, from: 'program', ...nobody } as const;
-    this.#note(bookArgs(who, length, undefined, entry));
+    const entry = { action, who, keys: 1, forMs: length, from: 'program', ...note } as const;
+    this.#note(bookArgs(who, length, note, entry));
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
   }
 
   #note(args: string[]): void {
-    if (!this.#aside.isPermitted || this.#waiting.length >= MOST_WAITING) return;
-    this.#waiting.push(args);
-    if (!this.#isSending) this.#send();
+    if (this.#waiting.length < MOST_WAITING) this.#waiting.push(args);
+    else this.#hasMissed = true;
+    if (!this.#timer) this.#send();
   }
 
   /** One call at a time: what comes meanwhile goes with the next. */
   #send(): void {
-    if (this.#waiting.length === 0) return;
+    if (this.#isSending) return;
+    if (!this.#aside.isPermitted && this.#waiting.length > 0) {
+      this.#waiting = [];
+      this.#hasMissed = true;
+    }
+    if (this.#hasMissed) this.#break();
+    else if (this.#waiting.length > 0) this.#write();
+  }
+
+  #write(): void {
+    const some = this.#waiting.splice(0, TOGETHER);
     this.#isSending = true;
-    const args = [...BOOK_BOUNDS, ...this.#waiting.splice(0, TOGETHER).flat()];
-    this.#aside.send(this.#keys, args, (isDone) => {
-      this.#isSending = false;
-      // What is lost is noted when its key asks next.
-      if (!isDone) this.#known.clear();
-      if (isDone) this.#send();
-      else this.#waiting = [];
+    this.#aside.send(this.#keys, [...BOOK_BOUNDS, ...some.flat()], (isDone) => {
+      if (!isDone) this.#waiting.unshift(...some);
+      this.#answered(isDone || !this.#aside.isPermitted);
     });
+  }
+
+  #break(): void {
+    if (!this.#breaking.isPermitted) {
+      warnOnce('HEADGATE_BANS_UNKNOWN', UNKNOWN);
+      return;
+    }
+    this.#hasMissed = false;
+    this.#isSending = true;
+    this.#breaking.send([this.#keys[3]!], [], (isDone) => {
+      if (!isDone) this.#hasMissed = true;
+      this.#answered(isDone);
+    });
+  }
+
+  #answered(goesOn: boolean): void {
+    this.#isSending = false;
+    if (goesOn) this.#send();
+    else this.#timer = setTimeout(() => this.#again(), LATER).unref();
+  }
+
+  #again(): void {
+    this.#timer = undefined;
+    this.#send();
   }
 }

@@ -114,7 +114,7 @@ function evictionFound(info: string): Finding {
 }
 
 /** The scripts without which limits hold. */
-const ASIDE = ['check', 'count', 'note-bans', 'publish'];
+const ASIDE = ['check', 'count', 'note-bans', 'publish', 'seal-bans'];
 
 /** Which algorithms' pages call a command; `decisions` stands for every other part of a script. */
 function usersOf(command: string): Set<string> {

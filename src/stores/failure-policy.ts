@@ -10,6 +10,7 @@ import { flawOf, malformedReply, tellsCharges } from './reply.js';
 import { coded, failsAgain, hasDoneNothing, isOfRequest } from './store-error.js';
 import {
   isPromise,
+  type BanNote,
   type Change,
   type ChangeReply,
   type LeaseChange,
@@ -285,9 +286,9 @@ export class FailurePolicy implements Store, Prober {
     return this.#ask(asked, () => this.#store.reset(asked));
   }
 
-  async ban(subject: Subject, duration: number): Promise<void> {
+  async ban(subject: Subject, duration: number, note?: BanNote): Promise<void> {
     const asked = { ...subject };
-    return this.#ask(asked, () => this.#store.ban(asked, duration));
+    return this.#ask(asked, () => this.#store.ban(asked, duration, note));
   }
 
   async probe(server: string | undefined): Promise<boolean> {

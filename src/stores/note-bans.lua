@@ -1,7 +1,7 @@
 -- Notes which bans began and ended: an index, so that nobody has to look for them among all keys; for bans by hand who made them and
 -- why; and a log of what was done by hand. No decision reads any of it.
 --
--- KEYS:  the index, a sorted set of `name:key` by when the ban ends; the notes, a hash; the log, a stream
+-- KEYS:  the index, a sorted set of `name:key` by when the ban ends; the notes, a hash; the log, a stream; the seal (see seal-bans.lua)
 -- ARGV:  deadline (see common.lua), the most bans in the index, the most entries of the log (about), how long the log is kept (ms);
 --        then per ban `name:key`, for how long (ms, 0: it has ended), its note (JSON; empty: what there is stays; '-': none),
 --        its entry in the log (JSON; empty: none)
@@ -42,5 +42,7 @@ for i = 1, 2 do
   local stop = math.max(last, redis.call('PEXPIRETIME', KEYS[i]))
   if stop > 0 then redis.call('PEXPIREAT', KEYS[i], string.format('%.0f', stop)) end
 end
+-- Whoever looks for bans has to look at all keys then.
+if left_out > 0 then redis.call('DEL', KEYS[4]) end
 if logged then redis.call('PEXPIREAT', KEYS[3], string.format('%.0f', now + ARGV[4])) end
 return left_out

@@ -20,6 +20,8 @@ export interface PublishedLimiter {
   readonly shadow: boolean;
   /** Its policies are a function of the request: these are those that were used lately. */
   readonly dynamic: boolean;
+  /** By which prefix lengths IPv6 addresses are its keys; none: its program makes its keys. */
+  readonly ipv6Subnets: readonly number[];
 }
 
 /** What one instance of the store tells of its limiters. */
@@ -125,9 +127,11 @@ export class Publisher {
   }
 }
 
-function describe({ name, ban, shadow, dynamic, policies, tiers }: Announcement): PublishedLimiter {
+function describe(announcement: Announcement): PublishedLimiter {
+  const { name, ban, shadow, dynamic, policies, tiers } = announcement;
+  const ipv6Subnets = [...announcement.ipv6Subnets].sort((a, b) => a - b);
+  const told = { name, policies: textsOf(policies()), ban: ban ?? null, shadow, dynamic, ipv6Subnets };
   const named = Object.fromEntries([...tiers].map(([tier, own]) => [tier, textsOf(own)]));
-  const told = { name, policies: textsOf(policies()), ban: ban ?? null, shadow, dynamic };
   return tiers.size > 0 ? { ...told, tiers: named } : told;
 }
 

@@ -15,6 +15,7 @@ import { assemble, type Script } from './scripts.js';
 import type {
   Announced,
   Announcement,
+  BanNote,
   Change,
   ChangeReply,
   Clock,
@@ -59,8 +60,7 @@ export interface RedisStoreOptions {
   lease?: LeaseOptions;
   /**
    * How often the store tells Redis which limiters it has, for `headgate limits` and the other commands: from `'1ms'` on, default
-   * `'30s'`, a `clock` switches it off. `false`: it writes nothing but what it decides by, and no index of bans either. See
-   * docs/redis.md.
+   * `'30s'`, a `clock` switches it off. `false`: it tells nothing of them. Bans are noted all the same. See docs/redis.md.
    */
   publish?: Duration | false;
   /** Count decisions by limiter, policy and key, and tell Redis once a second, for `headgate top`. Default `false`. */
@@ -73,6 +73,9 @@ export interface RedisStoreOptions {
 
 /** Each script's first argument: its deadline, filled in when the call is sent. */
 const DEADLINE = '';
+
+/** A ban of which nobody said who made it, or why. */
+const NOBODY: BanNote = { by: null, reason: null };
 
 /** Addresses change while a process runs: what is known of those that are gone is forgotten with all else. */
 const MOST_SERVERS = 1000;
@@ -119,10 +122,8 @@ class RedisStore implements Store {
     this.#clock = clock;
     this.#prefix = prefix;
     this.#denials = localDenials === undefined ? undefined : new Denials(localDenials);
-    if (publish !== undefined) {
-      this.#publisher = new Publisher(commands, prefix, publish);
-      this.#book = new BanBook(commands, prefix);
-    }
+    this.#publisher = publish === undefined ? undefined : new Publisher(commands, prefix, publish);
+    this.#book = clock ? undefined : new BanBook(commands, prefix);
     this.#traffic = sample === undefined ? undefined : new Traffic(commands, prefix, sample);
     let { cluster } = commands;
     this.#batcher = new Batcher({
@@ -265,13 +266,13 @@ class RedisStore implements Store {
     });
   }
 
-  ban(subject: Subject, duration: number): Promise<void> {
+  ban(subject: Subject, duration: number, note: BanNote = NOBODY): Promise<void> {
     return this.#change(subject, async () => {
       const { set, key } = subject;
       const params = Object.values(set.ban!).map(String);
       const args = [DEADLINE, String(duration), ...params];
       await this.#run(assemble('set-ban', [], true), subject, [this.#plan(set).keys.ban(key)], args);
-      this.#book?.set(subject, duration);
+      this.#book?.set(subject, duration, note);
     });
   }
 
@@ -283,6 +284,7 @@ class RedisStore implements Store {
 
   close(): void {
     this.#publisher?.close();
+    this.#book?.close();
     this.#traffic?.close();
   }
 }

@@ -6,6 +6,7 @@ import { checkInteger, checkShape } from '../validate.js';
 import type {
   Announced,
   Announcement,
+  BanNote,
   Change,
   ChangeReply,
   LeaseChange,
@@ -201,8 +202,8 @@ export class Slices implements Store {
     return this.#store.reset(subject);
   }
 
-  ban(subject: Subject, duration: number): MaybePromise<void> {
-    return this.#store.ban(subject, duration);
+  ban(subject: Subject, duration: number, note?: BanNote): MaybePromise<void> {
+    return this.#store.ban(subject, duration, note);
   }
 
   servers(): readonly string[] {

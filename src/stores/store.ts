@@ -106,6 +106,12 @@ export interface LeaseChange extends Subject {
   readonly degraded: Reply['degraded'];
 }
 
+/** Who made or ended a ban, and why; `null`: it was not told. */
+export interface BanNote {
+  readonly by: string | null;
+  readonly reason: string | null;
+}
+
 /** What a store may tell of a limiter to whoever operates it. */
 export interface Announcement {
   /** Its scope. */
@@ -114,6 +120,8 @@ export interface Announcement {
   readonly shadow: boolean;
   /** Its policies come with each request. */
   readonly dynamic: boolean;
+  /** The prefix lengths by which IPv6 addresses become its keys; none if they never do, as its program makes its keys. */
+  readonly ipv6Subnets: ReadonlySet<number>;
   /** Those that it has now, for requests without a tier. */
   policies(): readonly CompiledPolicy[];
   /** Those of each of its tiers. */
@@ -150,8 +158,11 @@ export interface Store {
   lease(change: LeaseChange): MaybePromise<boolean>;
   /** Forgets what the policies of a set charged to one key: it cannot be given back later. Bans stay. */
   reset(subject: Subject): MaybePromise<void>;
-  /** Bans a key for `duration` ms; 0 ends the ban and forgets earlier ones. */
-  ban(subject: Subject, duration: number): MaybePromise<void>;
+  /**
+   * Bans a key for `duration` ms; 0 ends the ban and forgets earlier ones. A store may keep the note, for whoever operates the
+   * limiters.
+   */
+  ban(subject: Subject, duration: number, note?: BanNote): MaybePromise<void>;
   /** Of a store with several servers, each with its own keys: their names. One may be down while others answer. */
   servers?(): readonly string[];
   /** The name of the server that has a key; undefined if there is but one, or it is not known. */

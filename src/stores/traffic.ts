@@ -25,6 +25,8 @@ export interface CountedLimiter {
   readonly counts: readonly [number, number];
   /** Denied by each policy, by name; a shadow's would-be denials too. */
   readonly policies: Readonly<Record<string, number>>;
+  /** Denied by something else than a policy: by `decision.reason`. */
+  readonly reasons: Readonly<Record<string, number>>;
   /** Of the keys that came most, as they stand in Redis keys: estimates, if not each decision was looked at. */
   readonly keys: Readonly<Record<string, readonly [number, number]>>;
 }
@@ -55,7 +57,10 @@ interface Counts {
   admitted: number;
   denied: number;
   readonly policies: Map<string, number>;
+  readonly reasons: Map<string, number>;
   readonly keys: Map<string, [number, number]>;
+  /** Decisions whose keys were counted, also of those that there was no room for. */
+  readonly sampled: [admitted: number, denied: number];
 }
 
 /** Counts decisions in this process, and tells Redis once a second. It is asked about each decision: it does little. */
@@ -75,38 +80,52 @@ export class Traffic {
     this.#sample = sample;
   }
 
-  count(name: string, { allowed, key, policies }: Decision): void {
+  count(name: string, { allowed, key, policies, reason }: Decision): void {
     const counts = this.#limiters.get(name) ?? this.#add(name);
     if (!counts) return;
     if (allowed) counts.admitted += 1;
     else counts.denied += 1;
+    let byPolicy = false;
     for (let i = 0; i < policies.length; i++) {
       const policy = policies[i]!;
       if (policy.allowed) continue;
+      byPolicy = true;
       const denied = counts.policies.get(policy.name);
       if (denied !== undefined || counts.policies.size < MOST_POLICIES)
         counts.policies.set(policy.name, (denied ?? 0) + 1);
     }
-    if (--this.#skip <= 0) this.#take(counts.keys, key, allowed);
+    // There are few reasons.
+    if (!allowed && !byPolicy && reason !== undefined)
+      counts.reasons.set(reason, (counts.reasons.get(reason) ?? 0) + 1);
+    if (--this.#skip <= 0) this.#take(counts, key, allowed);
   }
 
   #add(name: string): Counts | undefined {
     if (this.#limiters.size >= MOST_LIMITERS || !this.#aside.isPermitted) return undefined;
-    const counts: Counts = { admitted: 0, denied: 0, policies: new Map(), keys: new Map() };
+    const counts: Counts = {
+      admitted: 0,
+      denied: 0,
+      policies: new Map(),
+      reasons: new Map(),
+      keys: new Map(),
+      sampled: [0, 0],
+    };
     this.#limiters.set(name, counts);
     this.#timer ??= setTimeout(() => this.#flush(), EVERY).unref();
     return counts;
   }
 
   /** Takes a decision for `sample` of them. At random: traffic has rhythms. */
-  #take(keys: Counts['keys'], key: string, allowed: boolean): void {
+  #take({ keys, sampled }: Counts, key: string, allowed: boolean): void {
     this.#skip = this.#sample === 1 ? 1 : 1 + Math.floor(Math.random() * (2 * this.#sample - 1));
+    const which = allowed ? 0 : 1;
+    sampled[which] += 1;
     let counts = keys.get(key);
     if (!counts) {
       if (keys.size >= MOST_KEYS) return;
       keys.set(key, (counts = [0, 0]));
     }
-    counts[allowed ? 0 : 1] += this.#sample;
+    counts[which] += 1;
   }
 
   #flush(): void {
@@ -125,12 +144,25 @@ export class Traffic {
   }
 }
 
-function counted(name: string, { admitted, denied, policies, keys }: Counts): CountedLimiter {
-  const most = [...keys].sort(([, a], [, b]) => b[0] + b[1] - a[0] - a[1]).slice(0, MOST_SENT);
+function counted(name: string, counts: Counts): CountedLimiter {
+  const { admitted, denied, policies, reasons, keys, sampled } = counts;
+  const shareOf = ([a, d]: readonly [number, number]): [number, number] => [
+    share(a, sampled[0], admitted),
+    share(d, sampled[1], denied),
+  ];
+  const most = [...keys]
+    .sort(([, a], [, b]) => b[0] + b[1] - a[0] - a[1])
+    .slice(0, MOST_SENT)
+    .map(([key, pair]) => [escapeKey(key), shareOf(pair)] as const);
   return {
     name,
     counts: [admitted, denied],
     policies: Object.fromEntries(policies),
-    keys: Object.fromEntries(most.map(([key, counts]) => [escapeKey(key), counts])),
+    reasons: Object.fromEntries(reasons),
+    keys: Object.fromEntries(most),
   };
 }
+
+/** What `count` of those that were looked at stands for, of all: so that keys never have more than their limiter. */
+const share = (count: number, looked: number, all: number): number =>
+  looked === 0 ? 0 : Math.floor((count * all) / looked);

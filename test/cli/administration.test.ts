@@ -53,11 +53,13 @@ for (const kind of ['redis', 'valkey'] as const) {
 
     for (const key of KEYS) {
       const name = JSON.stringify(key.length > 20 ? `${key.slice(0, 20)}…` : key);
+      // Nobody means an empty key who does not say so.
+      const typed = [...(key.trim() === '' ? ['--raw'] : []), '--', key];
 
       it(`peek tells of ${name} what the limiter tells`, async () => {
         for (const cost of [1, 1, 2]) await limiter.consume(key, { cost });
         const expected = await limiter.peek(key);
-        const found = await peek(key);
+        const found = (await json('peek', ...where, ...AS_TEXT, ...typed)) as Record<string, unknown>;
         expect(found).to.include({ name: 'the api', key, cost: 1, allowed: true, bannedForMs: 0 });
         const verdicts = found.policies as Record<string, unknown>[];
         for (const [i, verdict] of expected.policies.entries()) {
@@ -78,17 +80,17 @@ for (const kind of ['redis', 'valkey'] as const) {
 
         for (const policies of [AS_TEXT, []]) {
           expect((await limiter.consume(key)).remaining).to.be.below(3);
-          const reset = (await json('reset', ...where, ...policies, '--', key)) as { policies: string[] };
+          const reset = (await json('reset', ...where, ...policies, ...typed)) as { policies: string[] };
           expect(reset.policies).to.have.members(['burst', 'day']);
           expect((await limiter.peek(key)).remaining).to.equal(3);
           expect((await limiter.peek(key)).policies[1]?.remaining).to.equal(10);
         }
 
-        await json('ban', ...where, '--', key, '2h');
+        await json('ban', ...where, ...typed, '2h');
         const banned = await limiter.consume(key);
         expect(banned.reason).to.equal('banned');
         expect(banned.retryAfterMs).to.be.within(7_100_000, 7_200_000);
-        const unbanned = (await json('unban', ...where, '--', key)) as Record<string, unknown>;
+        const unbanned = (await json('unban', ...where, ...typed)) as Record<string, unknown>;
         expect(unbanned).to.include({ name: 'the api', key, given: key, wasBanned: true });
         expect((await limiter.consume(key)).allowed).to.equal(true);
         expect(await spent()).to.deep.equal(before);
@@ -183,6 +185,54 @@ for (const kind of ['redis', 'valkey'] as const) {
         /^What was charged to a in the api is forgotten: (burst, day|day, burst)\.\n$/,
       );
       expect(await said('reset', 'a')).to.equal('Nothing was charged to a in the api.\n');
+    });
+
+    it('refuses a key that is empty or blank, and notes that are', async () => {
+      for (const key of ['', ' ', '\t']) {
+        for (const args of [
+          ['ban', key, '1h'],
+          ['unban', key],
+          ['peek', key],
+          ['reset', key],
+        ]) {
+          const { code, stderr } = await headgate([...args, ...where]);
+          expect(code, args[0]).to.equal(2);
+          expect(stderr).to.match(/The key is empty\. .*--raw/);
+        }
+      }
+      for (const note of [
+        ['--by', ''],
+        ['--by', ' '],
+        ['--reason', ''],
+      ]) {
+        const { code, stderr } = await headgate(['ban', 'a', '1h', ...where, ...note]);
+        expect(code).to.equal(2);
+        expect(stderr).to.match(/(by|reason): " ?" is not valid/);
+      }
+      // A variable that is empty says nothing.
+      const env = { HEADGATE_BY: '', USER: 'ada' };
+      const { stdout } = await headgate(['ban', 'a', '1h', '--json', ...where], { env });
+      expect(JSON.parse(stdout)).to.include({ by: 'ada' });
+    });
+
+    it('a ban for less than is left is done, and said', async () => {
+      await json('ban', 'a', '2h', ...where);
+      const shorter = await headgate(['ban', 'a', '2s', ...where]);
+      expect(shorter).to.include({ code: 0 });
+      expect(shorter.stderr).to.match(
+        /warning: it was banned in "the api" already, for (2h|1h 59m) more: that ban is shorter now/,
+      );
+      expect((await headgate(['ban', 'a', '2h', ...where])).stderr).to.equal('');
+    });
+
+    it('unban of nobody is not logged', async () => {
+      const log = async () => (await headgate(['bans', 'log', ...where])).stdout;
+      await json('unban', 'a', ...where);
+      await json('unban', '10.0.0.0/30', ...where);
+      expect(await log()).to.equal('Nothing was done by hand lately.\n');
+      await limiter.consume('a', { cost: 4 });
+      await json('unban', 'a', ...where);
+      expect(await log()).to.match(/unban/);
     });
 
     it('reset leaves a ban alone, and says so', async () => {

@@ -3,7 +3,10 @@ import { Readable } from 'node:stream';
 import { expect } from 'chai';
 import type { Limiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { bookKeys, MOST_BANS } from '../../src/stores/ban-book.js';
+import { Redis } from 'ioredis';
+import { BanBook, bookKeys, MOST_BANS } from '../../src/stores/ban-book.js';
+import { commandsOf } from '../../src/stores/clients.js';
+import { startServer } from '../support/servers.js';
 import { servers } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../support/stores.js';
 import { headgate, json, jsonLines, TELLING, told } from './cli.js';
@@ -77,33 +80,88 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(await banned()).to.deep.equal(['b']);
       await run('unban', 'b', '--name', 'api');
       expect(await banned()).to.deep.equal([]);
-      expect(await client.zrange(bookKeys(prefix)[0], '0', '-1')).to.deep.equal(['api:nobody']);
+      expect(await client.zrange(bookKeys(prefix)[0], '0', '-1')).to.have.members(['', 'api:nobody']);
     });
 
-    it('a ban that was not noted is found by --scan, and noted when its key asks next', async () => {
+    it('a deleted index is not taken for whole: all keys are looked at, and it is made anew', async () => {
+      const [index, notes, log, seal] = bookKeys(prefix);
       await deny('a');
-      await noted('a');
-      await client.del(...bookKeys(prefix));
-      expect(await banned()).to.deep.equal([]);
-      expect(await banned('--scan')).to.deep.equal(['a']);
-      const elsewhere = limiterOn(redisStore(client, { prefix }), {
-        name: 'api',
-        limit: 1,
-        window: '1h',
-        ban: { after: 2 },
-      });
-      await elsewhere.consume('a');
-      await noted('a');
-      await elsewhere.close();
+      await run('ban', 'b', '1h', '--name', 'api');
+      for (const gone of [[index], [seal], [index, notes, log, seal]]) {
+        expect(await banned()).to.deep.equal(['a', 'b']);
+        expect(await client.get(seal)).to.equal('whole');
+        await client.del(...gone);
+      }
+      expect((await run('list', '--banned')).stdout).to.not.match(/Read from the index/);
+      expect((await run('list', '--banned')).stdout).to.match(/Read from the index of bans: --scan/);
+      for (const key of [index, seal]) expect(await client.pttl(key)).to.be.within(1, 24 * HOUR);
+      // One scope, or a search that was stopped, says nothing of the others.
+      await client.del(index);
+      expect(await banned('--name', 'api')).to.deep.equal(['a', 'b']);
+      const stopped = { onInterrupt: (stop: () => void) => (stop(), () => {}) };
+      expect((await headgate(['list', '--banned', ...where], stopped)).code).to.equal(130);
+      expect(await client.get(seal)).to.not.equal('whole');
     });
 
-    it('without limiters that keep an index, all keys are looked at', async () => {
-      const quiet = freshPrefix();
-      const store = redisStore(client, { prefix: quiet, localDenials: false, publish: false });
-      const silent = limiterOn(store, { name: 'api', limit: 1, window: '1h', ban: {} });
-      await silent.ban('a', HOUR);
-      const lines = await jsonLines('list', '--banned', '--redis', servers[kind].url, '--prefix', quiet);
-      expect(lines.map(({ key }) => key)).to.deep.equal(['a']);
+    it('a process that has noted a ban notes it again, once a minute, when its key asks', async () => {
+      const [index] = bookKeys(prefix);
+      const book = new BanBook(commandsOf(client), prefix);
+      const now = Date.now();
+      const learn = (after: number) =>
+        book.learn(
+          { set: limiter.set, key: 'a' },
+          { now: now + after, step: 0, ban: HOUR - after, verdicts: [] },
+        );
+      learn(0);
+      while ((await client.zcard(index)) === 0);
+      await client.del(index);
+      learn(59_000);
+      learn(60_000);
+      while ((await client.zcard(index)) === 0);
+      book.close();
+    });
+
+    it('a ban that a user may not note breaks the seal: the next list looks at all keys', async () => {
+      const server = await startServer(kind);
+      const admin = new Redis(server.port);
+      const user = new Redis(server.port, { username: 'app', password: 'p', lazyConnect: true });
+      const at = ['--redis', server.url];
+      try {
+        await admin.call('ACL', 'SETUSER', 'app', 'on', '>p', '~hg:*', '+@all', '-zadd');
+        await user.connect();
+        const cannot = limiterOn(redisStore(user, { publish: false }), {
+          name: 'api',
+          limit: 1,
+          window: '1h',
+          ban: {},
+        });
+        await headgate(['list', '--banned', ...at]);
+        expect((await headgate(['list', '--banned', ...at])).stdout).to.match(/index of bans/);
+        await cannot.ban('a', HOUR);
+        for (const key of ['a', 'b', 'c']) {
+          await cannot.ban(key, HOUR);
+          while ((await admin.exists(bookKeys('hg')[3])) === 1);
+          const lines = await jsonLines('list', '--banned', ...at);
+          expect(lines.map((line) => line.key)).to.include(key);
+          while ((await admin.get(bookKeys('hg')[3])) !== 'whole')
+            await headgate(['list', '--banned', ...at]);
+        }
+        await cannot.close();
+      } finally {
+        user.disconnect();
+        admin.disconnect();
+        await server.stop();
+      }
+    });
+
+    it('limiters that tell nothing of themselves note their bans all the same', async () => {
+      const store = redisStore(client, { prefix, localDenials: false, publish: false });
+      const silent = limiterOn(store, { name: 'silent', limit: 1, window: '1h', ban: { after: 1 } });
+      await banned();
+      expect(await client.get(bookKeys(prefix)[3])).to.equal('whole');
+      await silent.ban('by the program', HOUR);
+      for (let i = 0; i < 3; i++) await silent.consume('by denials');
+      await noted('by the program', 'by denials');
       await silent.close();
     });
 
@@ -116,18 +174,19 @@ for (const kind of ['redis', 'valkey'] as const) {
 
       const fill = `for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], ARGV[2], 'api:x' .. i) end
         for i = 1, 12000 do redis.call('XADD', KEYS[2], '*', 'entry', '{}') end`;
+      await client.zrem(index, '');
       await client.eval(fill, 2, index, log, String(MOST_BANS - 1), String(Date.now() + HOUR));
       await run('ban', 'b', '3h', '--name', 'api');
       expect(await client.zcard(index)).to.equal(MOST_BANS);
       expect(await client.xlen(log)).to.be.within(10_000, 10_200);
       expect((await limiter.peek('b')).reason).to.equal('banned');
-      const full = await run('list', '--banned');
-      expect(full.stderr).to.match(/the index of bans is full, and there may be more bans: --scan/);
-      expect(await banned('--scan')).to.deep.equal(['a', 'b']);
+      // It is never whole then.
+      for (let i = 0; i < 2; i++) expect(await banned()).to.deep.equal(['a', 'b']);
       // Those whose time is over make room.
       await client.eval(fill.split('\n')[0]!, 1, index, String(MOST_BANS - 1), '1');
       for (let i = 0; i < 2; i++) await run('ban', 'b', '3h', '--name', 'api');
       expect(await banned()).to.deep.equal(['a', 'b']);
+      expect(await client.get(bookKeys(prefix)[3])).to.equal('whole');
       expect(await client.zcard(index)).to.be.at.most(MOST_BANS - 1999);
     });
 
@@ -182,6 +241,21 @@ for (const kind of ['redis', 'valkey'] as const) {
       const people = (await run('bans', 'log')).stdout;
       expect(people).to.match(/^\S+ \S+ +ban +other +10\.0\.0\.0\/24 \(256 keys\) +2h +ada +net$/m);
       expect(people).to.match(/^\S+ \S+ +ban +api +c +1h +the program +-$/m);
+    });
+
+    it('who bans by the program, and why, is told, too', async () => {
+      await limiter.ban('a', '1h', { by: 'fraud-service', reason: 'score 97' });
+      while ((await jsonLines('bans', 'log', ...where)).length < 1);
+      expect(await json('peek', 'a', '--name', 'api', ...where)).to.include({
+        bannedBy: 'fraud-service',
+        banReason: 'score 97',
+      });
+      await limiter.unban('a', { by: 'ada' });
+      while ((await jsonLines('bans', 'log', ...where)).length < 2);
+      const [ended, began] = await jsonLines('bans', 'log', ...where);
+      expect(ended).to.include({ action: 'unban', key: 'a', by: 'ada', reason: null, from: 'program' });
+      expect(began).to.include({ action: 'ban', by: 'fraud-service', reason: 'score 97', from: 'program' });
+      expect((await run('bans', 'log')).stdout).to.match(/ban +api +a +1h +fraud-service +score 97$/m);
     });
 
     it('the note of a ban by hand does not outlive it', async () => {

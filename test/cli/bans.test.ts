@@ -174,6 +174,25 @@ for (const kind of ['redis', 'valkey'] as const) {
           ['--name', 'api', '--for', '1h'],
           /line 2: "bannedUntil": "soon" is no time/,
         ],
+        ['-', ['--name', 'api', '--for', '1h'], /line 2: "-" stands for a client that is missing/],
+        ['["b"]', ['--name', 'api', '--for', '1h'], /line 2: "\[\\"b\\"\]" is no key/],
+        ['"b"', ['--name', 'api', '--for', '1h'], /line 2: .* is no key/],
+        ['10.0.0.1 - - [x]', ['--name', 'api', '--for', '1h'], /line 2: .* has more than an address/],
+        ['{"key":""}', ['--name', 'api', '--for', '1h'], /line 2: its "key" is empty/],
+        ['{"key":5}', ['--name', 'api', '--for', '1h'], /line 2: "key": 5 is no text/],
+        ['{"key":["b"]}', ['--name', 'api', '--for', '1h'], /line 2: "key": \["b"\] is no text/],
+        ['{"key":"b","name":5}', ['--name', 'api', '--for', '1h'], /line 2: "name": 5 is no text/],
+        ['{"key":"b","reason":{}}', ['--name', 'api', '--for', '1h'], /line 2: "reason": {} is no text/],
+        [
+          '{"key":"b","bannedUntil":5}',
+          ['--name', 'api', '--for', '1h'],
+          /line 2: "bannedUntil": 5 is no time/,
+        ],
+        [
+          '{"key":"b","bannedUntil":"2999-01-01T00:00:00Z"}',
+          ['--name', 'api', '--for', '1h'],
+          /line 2: "bannedUntil": "2999-01-01T00:00:00Z" is more than 366 days from now/,
+        ],
         ['10.0.0.0/40', ['--name', 'api', '--for', '1h'], /line 2: key: "10\.0\.0\.0\/40" is not valid/],
       ];
       for (const [line, args, says] of wrong) {
@@ -182,6 +201,8 @@ for (const kind of ['redis', 'valkey'] as const) {
         expect({ code, stdout }).to.deep.equal({ code: 2, stdout: '' });
       }
       expect(await stateKeys()).to.deep.equal([]);
+      // Whoever says so means it.
+      expect(await imported('-\n["b"]', '--name', 'api', '--for', '1h', '--raw')).to.include({ banned: 2 });
       const { code, stderr } = await bans(['import', 'no-such-file']);
       expect(code).to.equal(2);
       expect(stderr).to.match(/bans import no-such-file: it cannot be read: ENOENT/);

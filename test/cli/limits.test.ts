@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import type { Limiter, Policy } from 'headgate';
 import { redisStore, type RedisStoreOptions } from 'headgate/redis';
+import { bookKeys } from '../../src/stores/ban-book.js';
 import { publishedKey } from '../../src/stores/publisher.js';
 import { VERSION } from '../../src/version.js';
 import manifest from '../../package.json' with { type: 'json' };
@@ -77,6 +78,7 @@ for (const kind of ['redis', 'valkey'] as const) {
               ban: { after: 5, within: 600_000, first: 3_600_000, factor: 2000, max: 86_400_000 },
               shadow: false,
               dynamic: false,
+              ipv6Subnets: [],
               instances: ids,
             },
           ],
@@ -84,15 +86,24 @@ for (const kind of ['redis', 'valkey'] as const) {
         {
           name: 'login',
           differ: false,
-          configurations: [{ policies: ['3/15m'], ban: null, shadow: false, dynamic: false, instances: ids }],
+          configurations: [
+            {
+              policies: ['3/15m'],
+              ban: null,
+              shadow: false,
+              dynamic: false,
+              ipv6Subnets: [],
+              instances: ids,
+            },
+          ],
         },
       ]);
       const { stdout, stderr } = await headgate(['limits', ...where]);
       expect(stderr).to.equal('');
       expect(stdout).to.match(
-        /^burst=token-bucket 20\/1m burst 40, .* +after 5 denials in 10m, for 1h +\S+:\d+ \(/m,
+        /^burst=token-bucket 20\/1m burst 40, .* +after 5 denials in 10m, for 1h +own keys +\S+:\d+ \(/m,
       );
-      expect(stdout).to.match(/^3\/15m +none +/m);
+      expect(stdout).to.match(/^3\/15m +none +own keys +/m);
       expect(stdout).to.match(/\n2 limiters in 1 instance\.\n$/);
       const one = (await json('limits', ...where, '--name', 'login')) as Told;
       expect(one.limiters.map(({ name }) => name)).to.deep.equal(['login']);
@@ -120,6 +131,50 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(peek.stdout).to.match(/^default +sliding-window +9 per 1m/m);
     });
 
+    it('of configurations that are as common, always the same one is taken', async () => {
+      instance({ api: { policies: [{ limit: 10, window: '1m' }] } });
+      instance({ api: { policies: [{ limit: 9, window: '1m' }] } });
+      await until(async () => (await limits()).instances.length === 2);
+      const ids = await client.zrange(publishedKey(prefix), '0', '-1');
+      for (const order of [ids, ids.toReversed()]) {
+        for (const [i, id] of order.entries())
+          await client.zadd(publishedKey(prefix), Date.now() + 60_000 + i, id);
+        const peek = await headgate(['peek', 'a', ...where, '--name', 'api']);
+        expect(peek.stdout).to.match(/^default +sliding-window +10 per 1m/m);
+        expect(peek.stderr).to.match(
+          /2 different configurations, of which the first one \(others are as common\) is taken/,
+        );
+      }
+    });
+
+    it('a key that something else has written is named, and stops no command', async () => {
+      instance({ api: { policies: [{ limit: 9, window: '1m' }], ban: {} } });
+      await told(where, 'api');
+      await Promise.all(limiters.map((limiter) => limiter.close()));
+      limiters = [];
+      await client.set(publishedKey(prefix), 'x', 'PX', 60_000);
+      for (const args of [
+        ['limits'],
+        ['list'],
+        ['list', '--banned'],
+        ['peek', 'a', '--name', 'api', '--policy', '9/1m'],
+      ]) {
+        const { code, stderr } = await headgate([...args, ...where]);
+        expect(code, stderr).to.be.oneOf([0, 5]);
+        expect(stderr).to.contain(
+          `warning: which limiters there are is not known: the key ${publishedKey(prefix)} holds`,
+        );
+      }
+      const [index] = bookKeys(prefix);
+      await client.set(index, 'x', 'PX', 60_000);
+      const ban = await headgate(['ban', 'a', '1h', '--name', 'api', '--force', ...where]);
+      expect(ban.code).to.equal(0);
+      expect(ban.stderr).to.contain(`neither indexed nor logged: one of the keys ${index}, `);
+      const list = await headgate(['list', '--banned', ...where]);
+      expect(list.stdout).to.match(/^a +banned/m);
+      await client.del(publishedKey(prefix), index);
+    });
+
     it('is told of tiers that are used', async () => {
       const [limiter] = instance({ api: { policies: [{ limit: 9, window: '1m' }] } }) as [Limiter];
       await limiter.decide('a', 1, limiter.compile([{ limit: 90, window: '1m', name: 'gold' }]));
@@ -138,6 +193,14 @@ for (const kind of ['redis', 'valkey'] as const) {
       await told(where, 'n0');
       expect((await limits()).instances[0]).to.include({ more: 50, limiters: 200 });
       for (const key of await keys()) expect(await client.pttl(key), key).to.be.within(1, 10_060);
+      // What is not told may be there all the same.
+      const unknown = await headgate(['ban', 'a', '1h', ...where, '--name', 'n240']);
+      expect(unknown.code).to.equal(5);
+      expect(unknown.stderr)
+        .to.match(
+          /"n240" is among those that have told of themselves; but 50 others were too many to be told/,
+        )
+        .and.match(/--force bans all the same/);
 
       const later = Date.now() + 60_000;
       const others = Array.from({ length: 999 }, (_, i) => [later, `other${i}`]).flat();
@@ -162,7 +225,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(code).to.equal(0);
     });
 
-    it('writes nothing if it is switched off, or decides by a clock of its own', async () => {
+    it('tells nothing if it is switched off; by a clock of its own it notes no bans either', async () => {
       const [off, test] = [
         instance({ api: { policies: [{ limit: 1, window: '1m' }], ban: {} } }, { publish: false }),
         instance(
@@ -170,12 +233,12 @@ for (const kind of ['redis', 'valkey'] as const) {
           { clock: new TestClock().read },
         ),
       ].flat() as [Limiter, Limiter];
-      await off.ban('a', '1h');
       await test.ban('a', '1h');
-      await new Promise((resolve) => setTimeout(resolve, 50));
-      expect((await keys()).filter((key) => !key.includes('api:') && !key.includes('test:'))).to.deep.equal(
-        [],
-      );
+      await off.ban('a', '1h');
+      const [index, , log] = bookKeys(prefix);
+      await until(async () => (await client.exists(log)) === 1);
+      expect(await client.zrange(index, '0', '-1')).to.deep.equal(['api:a']);
+      expect((await keys()).filter((key) => key.includes('{limiters}'))).to.deep.equal([]);
     });
 
     it('refuses a time that is none', () => {
@@ -312,8 +375,14 @@ for (const kind of ['redis', 'valkey'] as const) {
         expect(refused).to.include({ code: 5, stdout: '' });
         expect((await api.peek('k')).allowed).to.equal(true);
         const tried = await headgate(['bans', 'import', '-', '--dry-run', ...where], given('api', 'open'));
-        expect(tried.code).to.equal(0);
+        expect(tried).to.include({ code: 5, stdout: '' });
         expect(tried.stderr).to.match(/"open" has no option/);
+        const forced = await headgate(
+          ['bans', 'import', '-', '--dry-run', '--force', ...where],
+          given('api', 'open'),
+        );
+        expect(forced.stdout).to.match(/^2 keys would be banned/);
+        expect(forced.stderr).to.match(/"open" has no option/);
         expect((await headgate(['bans', 'import', '-', ...where], given('api'))).code).to.equal(0);
         expect((await api.peek('k')).reason).to.equal('banned');
       });

@@ -236,6 +236,21 @@ describe('headgate replay', () => {
           'These policies: 4 denied (10 %), of 4 clients. The others: 5 denied (13 %), of 1 client.',
         );
       expect(stdout).to.contain('Clients denied by both: 1; by these alone: 3; by the others alone: 0.');
+      const policies = [
+        { name: 'burst', limit: 5, window: '1s' },
+        { limit: 100, window: '1h' },
+        { algorithm: 'concurrency', name: 'slots', limit: 2, lease: '1m' },
+      ];
+      const limiters = logs.write('limits.json', [JSON.stringify({ api: policies, other: policies })]);
+      const compare = [file, ...first, '--compare-policies', limiters];
+      const fromFile = (await replayJson([...compare, '--name', 'api'])) as Json & { compared: Json };
+      expect(fromFile.compared).to.deep.equal({ ...compared, notReplayed: ['slots=concurrency 2/1m'] });
+      expect((await replay([...compare, '--name', 'api'])).stdout).to.contain('slots=concurrency 2/1m');
+      for (const args of [compare, [...compare, '--name', 'nope'], [...compare, '--compare', '5/1m']]) {
+        const { code, stderr } = await replay(args);
+        expect(code).to.equal(2);
+        expect(stderr).to.contain('--compare-policies');
+      }
       const wrong = await replay([file, ...first, '--compare', '5']);
       expect(wrong.code).to.equal(2);
       expect(wrong.stderr).to.contain('"5"');
@@ -516,8 +531,8 @@ describe('headgate replay', () => {
       ['a policy that is wrong', ['a.log', '--policy', '100'], 2, '"100" is not a quota', "'100/1m'"],
       ['a policy of slots', ['a.log', '--policy', 'concurrency 5/1m'], 2, 'cannot be replayed'],
       ['no log', ['--policy', '1/1m'], 2, 'log'],
-      ['no such file', ['none.log', '--policy', '1/1m'], 1, 'none.log: there is no such file'],
-      ['a directory', ['.', '--policy', '1/1m'], 1, 'it is a directory'],
+      ['no such file', ['none.log', '--policy', '1/1m'], 2, 'none.log: there is no such file'],
+      ['a directory', ['.', '--policy', '1/1m'], 2, 'it is a directory'],
       ['twice', ['a.log', 'a.log', '--policy', '1/1m'], 2, 'given twice'],
       ['an empty file', ['empty.log', '--policy', '1/1m'], 1, 'empty.log: there is no line in it'],
       [
@@ -540,7 +555,7 @@ describe('headgate replay', () => {
         2,
         'is a log that is read',
       ],
-      ['the report nowhere', ['a.log', '--report', 'no/r.html', '--policy', '1/1m'], 1, 'cannot be written'],
+      ['the report nowhere', ['a.log', '--report', 'no/r.html', '--policy', '1/1m'], 2, 'cannot be written'],
       ['the report a directory', ['a.log', '--report', '.', '--policy', '1/1m'], 2, 'is a directory'],
     ];
     for (const [title, args, code, ...says] of cases) {

@@ -309,7 +309,7 @@ describe('headgate suggest', () => {
     [['--algorithm', 'bucket', 'a.log'], 2, '--algorithm: "bucket" is not one of sliding-window'],
     [['--policy', 'concurrency 1/1s', 'a.log'], 2, 'nothing can be suggested'],
     [['--policy', '100', 'a.log'], 2, '"100" is not a quota'],
-    [['b.log'], 1, 'b.log: there is no such file'],
+    [['b.log'], 2, 'b.log: there is no such file'],
     [[], 2, 'log'],
   ];
   for (const [args, code, ...says] of wrong) {

@@ -19,6 +19,7 @@ interface Shown {
   limiters: (Rates & {
     name: string;
     policies: { name: string; denied: number }[];
+    reasons: { reason: string; denied: number }[];
     keys: (Rates & { key?: string; keyHash?: string })[];
   })[];
 }
@@ -93,6 +94,32 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(stdout)
         .to.match(/^ {2}\{a\}:\* +0\.6 +1\.4$/m)
         .and.match(/\n3 instances, the last 5 seconds\.\n$/);
+    });
+
+    it('tells what else denies than policies: bans and lists; keys never have more than their limiter', async () => {
+      const banning = { policies: [{ limit: 1, window: '1h' }], ban: { after: 1 } };
+      const limiter = on('api', { top: { sample: 16 }, localDenials: false }, banning);
+      for (let i = 0; i < 15; i++) await limiter.consume('a');
+      for (let i = 0; i < 5; i++) limiter.listed('b', 'deny-listed');
+      const { limiters: found } = await shownWith(1);
+      const [api] = found as [Shown['limiters'][number]];
+      expect(api).to.include({ admitted: 0.2, denied: 3.8 });
+      expect(api.policies).to.deep.equal([{ name: 'default', denied: 0.2 }]);
+      expect(api.reasons).to.deep.equal([
+        { reason: 'banned', denied: 2.6 },
+        { reason: 'deny-listed', denied: 1 },
+      ]);
+      const sum = (of: 'admitted' | 'denied') => api.keys.reduce((total, key) => total + key[of], 0);
+      expect(sum('denied')).to.be.at.most(3.8);
+      expect(sum('admitted')).to.be.at.most(0.2);
+      const { stdout } = await headgate(['top', '--once', ...where]);
+      expect(stdout).to.match(/^ {2}banned +2\.6$/m);
+    });
+
+    it('warns of a scope that is not there', async () => {
+      const { code, stderr } = await headgate(['top', '--once', '--name', 'nope', ...where]);
+      expect(code).to.equal(0);
+      expect(stderr).to.match(/warning: no limiter has told this server of itself, .* called "nope"/);
     });
 
     it('counts what is decided from slices and shadows, too', async () => {

@@ -231,6 +231,19 @@ describe('bans', () => {
     expect(await refusal(without.ban('k', '1h'))).to.equal('HEADGATE_INVALID_OPTION');
     expect(await refusal(without.unban('k'))).to.equal('HEADGATE_INVALID_OPTION');
     const limiter = createLimiter({ ...policy, ban: {} });
+    for (const note of [
+      { by: '' },
+      { by: 'x'.repeat(101) },
+      { reason: ' ' },
+      { reason: 5 },
+      { why: 'x' },
+      5,
+    ]) {
+      expect(await refusal(limiter.ban('k', '1h', note as never))).to.match(/INVALID_OPTION|UNKNOWN_OPTION/);
+      expect(await refusal(limiter.unban('k', note as never))).to.match(/INVALID_OPTION|UNKNOWN_OPTION/);
+    }
+    await limiter.ban('noted', '1h', { by: 'ada', reason: 'a test' });
+    expect((await limiter.peek('noted')).reason).to.equal('banned');
     expect(await refusal(limiter.ban(5 as never, '1h'))).to.equal('HEADGATE_INVALID_KEY');
     for (const duration of [0, -1, 1.5, 'soon', '400d', undefined]) {
       expect(await refusal(limiter.ban('k', duration as never))).to.equal('HEADGATE_INVALID_OPTION');

@@ -3,10 +3,12 @@ import { toMilliseconds } from '../../duration.js';
 import { duration as showTime, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addNoteOptions, noteOf, type NoteOptions } from '../ban-note.js';
-import { addKeyOptions, loggedOf, show, subjectJson, subjectOf, type KeyOptions } from '../keys.js';
+import { addKeyOptions, loggedOf, show, subjectJson, typedKey, type KeyOptions } from '../keys.js';
 import { addNameOption, nameOf } from '../limits.js';
 import { Bans } from '../redis/bans.js';
-import { addForceOption, checkBans, warnUnnoted, type ForceOption } from '../scope.js';
+import { Published } from '../redis/published.js';
+import { addForceOption, checkBans, subjectIn, warnUnnoted, type ForceOption } from '../scope.js';
+import { warn, type Warning } from '../warn.js';
 import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
 
 interface Options extends RedisOptions, KeyOptions, NoteOptions, ForceOption {
@@ -25,14 +27,17 @@ export function register(program: Command, io: Io): void {
   addForceOption(addNoteOptions(addKeyOptions(addNameOption(command)))).action(
     async (given: string, text: string, options: Options) => {
       const name = nameOf(options);
-      const subject = subjectOf(given, options);
+      const typed = typedKey(given, options);
       const duration = durationOf(text);
       const note = noteOf(options, io);
       await withRedis(options, io, async (session) => {
-        await checkBans(session, [name], options, io);
+        const published = await Published.read(session, io);
+        checkBans(published, [name], options, io);
+        const subject = subjectIn(published, name, typed, io);
         const bans = new Bans(session);
         const changes = subject.keys.map((key) => ({ head: bans.head(name, key), duration, note }));
         const done = { action: 'ban', ...loggedOf(name, subject), forMs: duration, ...note } as const;
+        const before = await bans.left(changes.map(({ head }) => head));
         const unnoted = await bans.set(changes, done);
         const until = new Date(Date.now() + duration).toISOString();
         const verb = subject.keys.length > 1 ? 'are' : 'is';
@@ -40,6 +45,7 @@ export function register(program: Command, io: Io): void {
         await (io.json
           ? writeJson(io, { name, ...subjectJson(subject), bannedForMs: duration, ...note })
           : write(io, said));
+        warn(io, shortened(before, duration, name));
         warnUnnoted(io, unnoted);
       });
     },
@@ -48,6 +54,19 @@ export function register(program: Command, io: Io): void {
     'after',
     '\nExample:\n  headgate ban 203.0.113.7 2h --name api --redis redis://127.0.0.1:6379',
   );
+}
+
+/** A ban that ends so little sooner is the same, ms. */
+const SAME = 1000;
+
+/** Whoever bans for less than is left has maybe not known of the ban. */
+function shortened(before: readonly number[], duration: number, name: string): Warning | undefined {
+  const longer = before.filter((left) => left > duration + SAME);
+  if (longer.length === 0) return undefined;
+  const who = before.length === 1 ? 'it was' : `${longer.length} of them were`;
+  const left = showTime(Math.max(...longer));
+  const message = `${who} banned in ${JSON.stringify(name)} already, for ${left} more: that ban is shorter now.`;
+  return { code: 'SHORTENED', message };
 }
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` */

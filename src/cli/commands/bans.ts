@@ -6,13 +6,21 @@ import { addNoteOptions, noteOf, type NoteOptions } from '../ban-note.js';
 import { usageError } from '../errors.js';
 import { columns, duration, printable } from '../format.js';
 import { write, writeJson, writeJsonLine, type Io } from '../io.js';
-import { addKeyOptions, subnetOf, type KeyOptions } from '../keys.js';
+import { addKeyOptions, type KeyOptions } from '../keys.js';
 import { addNameOption, limitOf, nameOf } from '../limits.js';
-import { readBans, type BanList } from '../ban-list.js';
+import { longestOf, readBans, type BanLines, type WantedBan } from '../ban-list.js';
 import { Bans, type BanChange, type LogEntry } from '../redis/bans.js';
 import { BANS_ALONE, Finder, findJson, showText, textOrHash, type Wanted } from '../redis/finds.js';
 import { Published } from '../redis/published.js';
-import { addForceOption, checkBans, unknownScope, warn, warnUnnoted, type ForceOption } from '../scope.js';
+import {
+  addForceOption,
+  checkBans,
+  subjectsIn,
+  unknownScope,
+  warnUnnoted,
+  type ForceOption,
+} from '../scope.js';
+import { warn } from '../warn.js';
 import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
 import { durationOf } from './ban.js';
 
@@ -65,7 +73,7 @@ async function exportBans(options: ExportOptions, io: Io): Promise<void> {
   const { name } = options;
   if (name !== undefined) nameOf(options);
   await withRedis(options, io, async (session) => {
-    const published = await Published.read(session);
+    const published = await Published.read(session, io);
     warn(io, name === undefined ? undefined : unknownScope(published, name));
     // The index may lack bans: of limiters that tell nothing of themselves, or that may not write it. An export must have all.
     const wanted: Wanted = { ...BANS_ALONE, name, scan: true };
@@ -82,16 +90,24 @@ const TOGETHER = 1000;
 
 async function importBans(file: string, options: ImportOptions, io: Io): Promise<void> {
   if (options.name !== undefined) nameOf(options);
-  subnetOf(options);
   const standard = options.for === undefined ? undefined : durationOf(options.for);
-  const list = await readBans(linesOf(file, io), { ...options, duration: standard });
+  // What is wrong with it is said before a server is asked.
+  const lines = await readBans(linesOf(file, io), { ...options, duration: standard });
   const { dryRun = false } = options;
   const note = noteOf(options, io);
   await withRedis(options, io, async (session) => {
-    const names = new Set(list.bans.flatMap(({ name }) => (typeof name === 'string' ? [name] : [])));
-    await checkBans(session, [...names], { force: dryRun || options.force === true }, io);
+    const published = await Published.read(session, io);
+    const { typed, over, others } = lines;
+    const typedFor = typed.length > 0 ? [nameOf(options)] : [];
+    const names = lines.bans.flatMap(({ name }) => (typeof name === 'string' ? [name] : []));
+    checkBans(published, [...new Set([...names, ...typedFor])], options, io);
+    const told = typedFor.flatMap((name): WantedBan[] => {
+      const subjects = subjectsIn(published, name, typed, io);
+      return subjects.flatMap(({ keys }) => keys.map((key) => ({ name, key, duration: standard! })));
+    });
+    const list = longestOf([...lines.bans, ...told]);
     const bans = new Bans(session);
-    const wanted = list.bans.map(({ name, key, duration, ...told }) => ({
+    const wanted: BanChange[] = list.map(({ name, key, duration, ...told }) => ({
       head: bans.head(name, key),
       duration,
       note: { by: told.by ?? note.by, reason: told.reason ?? note.reason },
@@ -109,10 +125,9 @@ async function importBans(file: string, options: ImportOptions, io: Io): Promise
       banned += longer.length;
     }
     const already = wanted.length - banned;
-    const { over, others } = list;
     await (io.json
       ? writeJson(io, { dryRun, banned, already, over, others })
-      : write(io, text(banned, already, list, dryRun)));
+      : write(io, text(banned, already, lines, dryRun)));
     warnUnnoted(io, unnoted);
   });
 }
@@ -124,7 +139,7 @@ async function tellLog(options: LogOptions, io: Io): Promise<void> {
   const name = options.name === undefined ? undefined : nameOf(options);
   const most = limitOf(options.limit, io, ENOUGH);
   await withRedis(options, io, async (session) => {
-    warn(io, name === undefined ? undefined : unknownScope(await Published.read(session), name));
+    warn(io, name === undefined ? undefined : unknownScope(await Published.read(session, io), name));
     const rows: string[][] = [];
     let told = 0;
     for await (const { who, ...entry } of new Bans(session).log()) {
@@ -179,7 +194,7 @@ async function* linesOf(file: string, { stdin, cwd }: Io): AsyncGenerator<Buffer
   }
 }
 
-function text(banned: number, already: number, { over, others }: BanList, dryRun: boolean): string {
+function text(banned: number, already: number, { over, others }: BanLines, dryRun: boolean): string {
   const parts = [
     `${keys(banned)} ${dryRun ? 'would be' : banned === 1 ? 'is' : 'are'} banned`,
     ...(already > 0 ? [`${already} were banned for as long already`] : []),

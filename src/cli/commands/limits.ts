@@ -6,7 +6,8 @@ import { write, writeJson, type Io } from '../io.js';
 import { addNameOption, nameOf } from '../limits.js';
 import { Published, type Configuration, type Instance } from '../redis/published.js';
 import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
-import { unknownScope, warn } from '../scope.js';
+import { unknownScope } from '../scope.js';
+import { warn } from '../warn.js';
 
 interface Options extends RedisOptions {
   readonly name?: string;
@@ -28,7 +29,7 @@ export function register(program: Command, io: Io): void {
 async function limits(options: Options, io: Io): Promise<void> {
   const name = options.name === undefined ? undefined : nameOf(options);
   await withRedis(options, io, async (session) => {
-    const published = await Published.read(session);
+    const published = await Published.read(session, io);
     if (name !== undefined) warn(io, unknownScope(published, name));
     const scopes = [...published.scopes].filter(([scope]) => name === undefined || scope === name);
     await (io.json ? writeJson(io, json(published, scopes)) : write(io, text(published, scopes, io)));
@@ -59,10 +60,11 @@ function text({ instances }: Published, scopes: Scopes, io: Io): string {
     const rows = configurations.map((configuration) => [
       policiesText(configuration),
       banText(configuration.ban),
+      ipv6Text(configuration.ipv6Subnets),
       whereText(configuration.instances),
     ]);
     const differs = configurations.length > 1 ? io.colors.red('  instances differ') : '';
-    return `${io.colors.bold(printable(name))}${differs}\n${columns(io, ['policies', 'ban', 'where'], rows)}`;
+    return `${io.colors.bold(printable(name))}${differs}\n${columns(io, ['policies', 'ban', 'IPv6', 'where'], rows)}`;
   });
   const left = instances.reduce((sum, { more }) => sum + more, 0);
   const differ = scopes.filter(([, configurations]) => configurations.length > 1).length;
@@ -89,6 +91,11 @@ function banText(ban: CompiledBan | null): string {
   if (ban === null) return 'none';
   if (ban.after === 0) return 'by hand';
   return `after ${ban.after} denials in ${toText(ban.within)}, for ${toText(ban.first)}`;
+}
+
+/** Which keys are made of IPv6 addresses. */
+function ipv6Text(subnets: readonly number[]): string {
+  return subnets.length === 0 ? 'own keys' : subnets.map((bits) => `/${bits}`).join(', ');
 }
 
 /** How many instances are named. */

@@ -15,7 +15,8 @@ import {
 import { Finder, findJson, showText, type Find, type Wanted } from '../redis/finds.js';
 import { Published } from '../redis/published.js';
 import { STEP } from '../redis/scan.js';
-import { INDEX_FULL, unknownScope, warn } from '../scope.js';
+import { unknownScope } from '../scope.js';
+import { warn } from '../warn.js';
 import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
 
 interface Options extends RedisOptions, LimitsOptions {
@@ -66,7 +67,7 @@ async function list(options: Options, io: Io): Promise<void> {
   const most = limitOf(options.limit, io, ENOUGH);
   const count = countOf(options.count);
   await withRedis(options, io, async (session) => {
-    const published = await Published.read(session);
+    const published = await Published.read(session, io);
     if (name !== undefined) warn(io, unknownScope(published, name));
     const wanted = wantedOf(options, given, published);
     const finder = new Finder(session, wanted);
@@ -99,7 +100,6 @@ async function list(options: Options, io: Io): Promise<void> {
       await write(io, summary(finds, wanted, finder.looked, more));
       if (finder.isOfIndex) await write(io, 'Read from the index of bans: --scan looks at all keys.\n');
     }
-    if (finder.isIndexFull) warn(io, INDEX_FULL);
     if (stop.signal.aborted) {
       throw new CliError('INTERRUPTED', `Stopped at ${percent(done)} of the keys: there may be more.`);
     }
@@ -137,8 +137,7 @@ function wantedOf(options: Options, given: ReadonlyMap<string, Limits>, publishe
   const limits = byTier(given.size > 0 ? given : told, name, tier);
   if (limited && limits.size === 0) {
     throw usageError(
-      "--limited: by which limits? No limiter has told Redis of its own. Write them: --name api --policy '100/1m', or " +
-        '--policies limits.json.',
+      `--limited: by which limits? ${whyUnknown(published, name)} Write them: --name api --policy '100/1m', or --policies limits.json.`,
     );
   }
   const either = limited || banned;
@@ -149,8 +148,7 @@ function wantedOf(options: Options, given: ReadonlyMap<string, Limits>, publishe
     limited: limited || all || (!either && limits.size > 0),
     admitted: all,
     states: all || (!either && (limits.size === 0 || (given.size === 0 && 'of unknown scopes'))),
-    // Who tells nothing of itself keeps no index of its bans.
-    scan: scan || published.instances.length === 0,
+    scan,
   };
 }
 
@@ -164,6 +162,14 @@ function byTier(
     throw usageError('--tier: of which limiter? Write --name, too.');
   const known = [...limits].filter(([, { policies }]) => tier !== undefined || policies.length > 0);
   return new Map(known.map(([scope, each]) => [scope, ofTier(each, scope, tier)]));
+}
+
+function whyUnknown({ scopes }: Published, name: string | undefined): string {
+  if (name === undefined || scopes.size === 0) return 'No limiter has told Redis of its own.';
+  const who = `limiter called ${JSON.stringify(name)}`;
+  return scopes.has(name)
+    ? `Those of the ${who} come with each request.`
+    : `No ${who} has told Redis of its own.`;
 }
 
 function oneOf(published: Published, name: string): ReadonlyMap<string, Limits> {

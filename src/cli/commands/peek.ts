@@ -7,7 +7,7 @@ import type { PolicySet } from '../../stores/store.js';
 import { EXIT, usageError } from '../errors.js';
 import { columns, duration, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
-import { addKeyOptions, keyOf, show, type KeyOptions } from '../keys.js';
+import { addKeyOptions, keyOf, show, typedKey, type KeyOptions } from '../keys.js';
 import {
   addLimitsOptions,
   addNameOption,
@@ -20,7 +20,8 @@ import {
 import { Bans } from '../redis/bans.js';
 import { Published } from '../redis/published.js';
 import { addRedisOptions, NO_KEY, withRedis, type RedisOptions, type Session } from '../redis/session.js';
-import { differing, unknownScope, warn } from '../scope.js';
+import { differing, subjectIn, unknownScope } from '../scope.js';
+import { warn } from '../warn.js';
 import { verdictsOf, type PolicyVerdict } from '../verdicts.js';
 
 interface Options extends RedisOptions, LimitsOptions, KeyOptions {
@@ -67,14 +68,15 @@ interface Outlook {
 
 async function peek(given: string, options: Options, io: Io): Promise<void> {
   const name = nameOf(options);
-  const key = keyOf(given, options);
-  const typed = readLimits(options, io).get(name);
+  const typed = typedKey(given, options);
+  const written = readLimits(options, io).get(name);
   const cost = costOf(options.cost);
   await withRedis(options, io, async (session) => {
-    const published = await Published.read(session);
+    const published = await Published.read(session, io);
     warn(io, unknownScope(published, name) ?? differing(published, name));
+    const key = keyOf(subjectIn(published, name, typed, io));
     const isKnown = published.scopes.has(name);
-    const known = typed ?? published.limitsOf(name);
+    const known = written ?? published.limitsOf(name);
     if (!known && isKnown) throw usageError(NOT_TOLD);
     const limits = known && ofTier(known, name, options.tier);
     const limiter = limits && session.limiter(name, limits.policies, limits.shadow);

@@ -22,6 +22,7 @@ interface Options extends LogOptions, LimitsOptions {
   readonly top: string;
   readonly report?: string;
   readonly compare?: readonly string[];
+  readonly comparePolicies?: string;
 }
 
 const MOST_TOP = 10_000;
@@ -42,6 +43,7 @@ export function register(program: Command, io: Io): void {
       `a policy of another set to compare with, repeatable: ${POLICY_GRAMMAR}`,
       collect,
     )
+    .option('--compare-policies <file>', 'the other set as JSON, as in --policies; --name says which limiter')
     .option('--report <file>', 'write a page with plots, which needs no network')
     .addHelpText(
       'after',
@@ -59,7 +61,9 @@ async function replay(names: readonly string[], options: Options, io: Io): Promi
   }
   const { replayed, left } = split(ofTier(limits, options.name ?? 'default', options.tier).policies);
   const run = new Replay(replayed);
-  const other = options.compare && new Replay(split(parsePolicies(options.compare, '--compare')).replayed);
+  const given = comparedTo(options, io);
+  const second = given && split(given);
+  const other = second && new Replay(second.replayed);
   const top = topOf(options.top);
   const report = options.report === undefined ? undefined : await checkReportPath(options.report, names, io);
   const denied = report === undefined ? undefined : new DeniedRequests();
@@ -72,7 +76,7 @@ async function replay(names: readonly string[], options: Options, io: Io): Promi
     logs.checkFound();
     const { summaries } = logs;
     const result = run.result(top);
-    const compared = other && compare(run, other, top);
+    const compared = other && compare(run, other, second.left, top);
     if (report !== undefined) {
       const clients = await lookCloser(logs, replayed, run, io);
       const command = commandLine(io.args);
@@ -93,6 +97,18 @@ async function replay(names: readonly string[], options: Options, io: Io): Promi
   await readLogs(names, options, io, read, denied !== undefined);
   if (report !== undefined && !io.json)
     await write(io, `\nThe report is in ${printable(options.report!, Infinity)}\n`);
+}
+
+/** The other set of policies. @throws CliError `USAGE` */
+function comparedTo(
+  { name, compare: texts, comparePolicies: file }: Options,
+  io: Io,
+): readonly Policy[] | undefined {
+  if (texts && file !== undefined) throw usageError('--compare and --compare-policies: write one of them.');
+  if (texts) return parsePolicies(texts, '--compare');
+  if (file === undefined) return undefined;
+  const option = '--compare-policies';
+  return readOneLimits({ ...(name !== undefined && { name }), policies: file, option }, io)?.policies;
 }
 
 /** How many clients are plotted. */

@@ -4,7 +4,7 @@ import { BAN_TAG, isReset, KeyMaker, resetKey, statePattern } from '../../stores
 import { assemble } from '../../stores/scripts.js';
 import { duration, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
-import { addKeyOptions, show, subjectJson, subjectOf, type KeyOptions, type Subject } from '../keys.js';
+import { addKeyOptions, show, subjectJson, typedKey, type KeyOptions, type Subject } from '../keys.js';
 import {
   addLimitsOptions,
   addNameOption,
@@ -18,7 +18,8 @@ import { Bans } from '../redis/bans.js';
 import { policyNameOf } from '../redis/layouts.js';
 import { scan } from '../redis/scan.js';
 import { Published } from '../redis/published.js';
-import { unknownScope, warn } from '../scope.js';
+import { subjectIn, unknownScope } from '../scope.js';
+import { warn } from '../warn.js';
 import { addRedisOptions, NO_KEY, withRedis, type RedisOptions, type Session } from '../redis/session.js';
 
 interface Options extends RedisOptions, LimitsOptions, KeyOptions {
@@ -40,11 +41,12 @@ export function register(program: Command, io: Io): void {
   command.option('--scan', 'search the server also for the state of policies that the limiter no longer has');
   addLimitsOptions(addKeyOptions(addNameOption(command))).action(async (given: string, options: Options) => {
     const name = nameOf(options);
-    const subject = subjectOf(given, options);
+    const typed = typedKey(given, options);
     const limits = readLimits(options, io).get(name);
     await withRedis(options, io, async (session) => {
-      const published = await Published.read(session);
+      const published = await Published.read(session, io);
       warn(io, unknownScope(published, name));
+      const subject = subjectIn(published, name, typed, io);
       const isKnown = !options.scan && published.scopes.get(name)?.length === 1;
       const found = limits ?? (isKnown ? published.limitsOf(name) : undefined);
       const policies = found

@@ -114,7 +114,8 @@ function replayCommand(names: readonly string[], options: LogOptions): string {
   if (keyField !== undefined) words.push('--key-field', quoted(keyField));
   if (timeField !== undefined) words.push('--time-field', quoted(timeField));
   if (trustedHops !== undefined) words.push('--trusted-hops', trustedHops);
-  if (subnetOf(options) !== DEFAULT_SUBNET) words.push('--ipv6-subnet', ipv6Subnet);
+  if (ipv6Subnet !== undefined && subnetOf(options) !== DEFAULT_SUBNET)
+    words.push('--ipv6-subnet', ipv6Subnet);
   for (const filter of match) words.push('--match', quoted(filter));
   return words.join(' ');
 }

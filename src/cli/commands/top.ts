@@ -4,7 +4,10 @@ import { columns, printable } from '../format.js';
 import { write, writeJson, writeJsonLine, type Io } from '../io.js';
 import { addNameOption, nameOf } from '../limits.js';
 import { showText, textOrHash } from '../redis/finds.js';
+import { Published } from '../redis/published.js';
 import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
+import { unknownScope } from '../scope.js';
+import { warn } from '../warn.js';
 import { readTraffic, SPAN, type LimiterRates, type Snapshot } from '../redis/traffic.js';
 
 interface Options extends RedisOptions {
@@ -38,6 +41,8 @@ async function top(options: Options, io: Io): Promise<void> {
   const name = options.name === undefined ? undefined : nameOf(options);
   const keys = keysOf(options.keys);
   await withRedis(options, io, async (session) => {
+    const published = await Published.read(session, io);
+    if (name !== undefined) warn(io, unknownScope(published, name));
     if (options.once) {
       const snapshot = await readTraffic(session, name, keys);
       await (io.json ? writeJson(io, json(snapshot)) : write(io, text(snapshot, io)));
@@ -97,11 +102,15 @@ function text({ instances, isSampled, limiters }: Snapshot, io: Io): string {
   return `${table}\n${instances} ${instances === 1 ? 'instance' : 'instances'}, the last ${SPAN / 1000} seconds${note}.\n`;
 }
 
-function rowsOf({ name, admitted, denied, policies, keys }: LimiterRates, { colors }: Io): string[][] {
+function rowsOf(
+  { name, admitted, denied, policies, reasons, keys }: LimiterRates,
+  { colors }: Io,
+): string[][] {
   const deniedText = (rate: number): string => (rate > 0 ? colors.red(String(rate)) : String(rate));
   return [
     [colors.bold(printable(name)), String(admitted), deniedText(denied)],
     ...policies.map((policy) => [`  by policy ${printable(policy.name)}`, '', deniedText(policy.denied)]),
+    ...reasons.map(({ reason, denied }) => [`  ${printable(reason)}`, '', deniedText(denied)]),
     ...keys.map((key) => [`  ${showText(key.key)}`, String(key.admitted), deniedText(key.denied)]),
   ];
 }

@@ -2,11 +2,12 @@ import type { Command } from 'commander';
 import { duration, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addNoteOptions, noteOf, type NoteOptions } from '../ban-note.js';
-import { addKeyOptions, loggedOf, show, subjectJson, subjectOf, type KeyOptions } from '../keys.js';
+import { addKeyOptions, loggedOf, show, subjectJson, typedKey, type KeyOptions } from '../keys.js';
 import { addNameOption, nameOf } from '../limits.js';
 import { Bans, type BanState } from '../redis/bans.js';
 import { Published } from '../redis/published.js';
-import { unknownScope, warn, warnUnnoted } from '../scope.js';
+import { subjectIn, unknownScope, warnUnnoted } from '../scope.js';
+import { warn } from '../warn.js';
 import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
 
 interface Options extends RedisOptions, KeyOptions, NoteOptions {
@@ -21,17 +22,21 @@ export function register(program: Command, io: Io): void {
     .argument('<key>', 'whose ban ends: an address, a network, or any other key');
   addNoteOptions(addKeyOptions(addNameOption(command))).action(async (given: string, options: Options) => {
     const name = nameOf(options);
-    const subject = subjectOf(given, options);
+    const typed = typedKey(given, options);
     const note = noteOf(options, io);
     await withRedis(options, io, async (session) => {
-      warn(io, unknownScope(await Published.read(session), name));
+      const published = await Published.read(session, io);
+      warn(io, unknownScope(published, name));
+      const subject = subjectIn(published, name, typed, io);
       const bans = new Bans(session);
       const heads = subject.keys.map((key) => bans.head(name, key));
       const before = heads.length === 1 ? await bans.stateOf(heads[0]!) : undefined;
       const banned = before ? Number(before.bannedForMs > 0) : count(await bans.left(heads));
       const changes = heads.map((head) => ({ head, duration: 0, note }));
       const done = { action: 'unban', ...loggedOf(name, subject), forMs: 0, ...note } as const;
-      const unnoted = await bans.set(changes, done);
+      // Where there was nothing, nothing was done.
+      const isWorthIt = banned > 0 || (before && before.denials + before.lastBanMs > 0);
+      const unnoted = await bans.set(changes, isWorthIt ? done : undefined);
       warnUnnoted(io, unnoted);
       if (io.json) {
         const found = before ? { wasBanned: banned > 0, ...before } : { wereBanned: banned };

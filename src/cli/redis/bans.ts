@@ -1,11 +1,11 @@
 import { compileBan } from '../../ban.js';
-import { BOOK_BOUNDS, bookArgs, bookKeys, type BanNote, type LoggedBan } from '../../stores/ban-book.js';
+import { BOOK_BOUNDS, bookArgs, bookKeys, type LoggedBan } from '../../stores/ban-book.js';
 import { BAN_TAG, escapeKey, escapeName, type Hash } from '../../stores/keys.js';
 import { assemble } from '../../stores/scripts.js';
-import type { PolicySet } from '../../stores/store.js';
+import type { BanNote, PolicySet } from '../../stores/store.js';
 import { readBan } from './layouts.js';
 import { Looker } from './look.js';
-import { LENIENT, type Session } from './session.js';
+import { LENIENT, OtherKeyError, type Session } from './session.js';
 
 /** What a server knows of the bans of one key. */
 export interface BanState {
@@ -23,7 +23,8 @@ export interface BanChange {
   readonly head: string;
   /** ms */
   readonly duration: number;
-  readonly note: BanNote;
+  /** Absent: what there is stays. */
+  readonly note?: BanNote;
 }
 
 /** An entry of the log of bans by hand. */
@@ -73,9 +74,10 @@ export class Bans {
   /**
    * Bans for `duration` ms each; 0: ends the ban and forgets what led to it. Then notes that, and logs it as one thing.
    *
+   * @param done absent: it is not worth an entry in the log
    * @returns why it could not be noted; undefined if it was
    */
-  async set(wanted: readonly BanChange[], done: Omit<LoggedBan, 'from'>): Promise<string | undefined> {
+  async set(wanted: readonly BanChange[], done?: Omit<LoggedBan, 'from'>): Promise<string | undefined> {
     const script = assemble('set-ban', [], true);
     const params = Object.values(this.#set.ban!).map(String);
     let unnoted: string | undefined;
@@ -85,14 +87,15 @@ export class Bans {
         return this.#session.run(script, [`${head}}${BAN_TAG}`], ['', String(duration), ...params]);
       });
       await Promise.all(calls);
-      await this.#note(some, at === 0 ? { ...done, from: 'cli' } : undefined).catch(
+      await this.note(some, at === 0 && done ? { ...done, from: 'cli' } : undefined).catch(
         (error: unknown) => (unnoted = (error as Error).message),
       );
     }
     return unnoted;
   }
 
-  async #note(changes: readonly BanChange[], done: LoggedBan | undefined): Promise<void> {
+  /** Notes what is so already. */
+  async note(changes: readonly BanChange[], done?: LoggedBan): Promise<void> {
     const script = assemble('note-bans', [], false);
     const args = changes.flatMap(({ head, duration, note }, i) => {
       return bookArgs(this.#who(head), duration, note, i === 0 ? done : undefined);
@@ -109,7 +112,7 @@ export class Bans {
       return (texts as (string | null)[]).map(noteOf);
     } catch (error) {
       // Bans can be told without them.
-      if (/NOPERM/.test(String(error))) return heads.map(() => null);
+      if (error instanceof OtherKeyError || /NOPERM/.test(String(error))) return heads.map(() => null);
       throw error;
     }
   }

@@ -1,24 +1,16 @@
 import { compileBan } from '../../ban.js';
 import { conclude } from '../../decision.js';
 import { compilePolicies } from '../../policy.js';
-import { bookKeys, MOST_BANS } from '../../stores/ban-book.js';
-import {
-  BAN_TAG,
-  escapeName,
-  isReset,
-  parseStateKey,
-  statePattern,
-  type Hash,
-  type StateKey,
-} from '../../stores/keys.js';
+import { BAN_TAG, escapeName, isReset, statePattern, type Hash, type StateKey } from '../../stores/keys.js';
 import type { PolicySet, Reply } from '../../stores/store.js';
 import { printable } from '../format.js';
 import type { Limits } from '../limits.js';
 import { verdictsOf, type PolicyVerdict } from '../verdicts.js';
+import { BanIndex, type Sealing } from './ban-index.js';
 import { Bans } from './bans.js';
 import { kernelOf, policyNameOf } from './layouts.js';
 import { Looker } from './look.js';
-import { scan, STEP, type FoundKey, type ScanOptions } from './scan.js';
+import { scan, type FoundKey, type ScanOptions } from './scan.js';
 import { NO_KEY, type Session } from './session.js';
 
 /** One thing that the server holds about one key in one scope. */
@@ -59,7 +51,7 @@ export interface Wanted {
   readonly admitted: boolean;
   /** State that none of the limits reads: of all scopes, or of those of which no limits are known. */
   readonly states: boolean | 'of unknown scopes';
-  /** Look for bans among all keys, not in their index. */
+  /** Look for bans among all keys, even if their index is whole. */
   readonly scan: boolean;
 }
 
@@ -90,8 +82,6 @@ export class Finder {
   readonly #found = new Set<string>();
   /** Keys of ours that were looked at. */
   looked = 0;
-  /** The index of bans has no room, and may lack some. */
-  isIndexFull = false;
   /** Whether only those bans were looked at that are in the index. */
   isOfIndex = false;
 
@@ -112,8 +102,9 @@ export class Finder {
   async *finds(options: ScanOptions = {}): AsyncGenerator<Find> {
     const { banned, limited, admitted, states } = this.#wanted;
     const others = limited || admitted || states !== false;
-    if (!others && !this.#wanted.scan) {
-      yield* this.#indexed(options);
+    const index = new BanIndex(this.#session);
+    if (!others && !this.#wanted.scan && (await index.isWhole())) {
+      yield* this.#indexed(index, options);
       return;
     }
     const rounds = Number(banned) + Number(others);
@@ -122,12 +113,7 @@ export class Finder {
       const progress = (share: number): void => options.progress?.((done + share) / rounds);
       return scan(this.#session, pattern, { ...options, progress });
     };
-    if (banned) {
-      for await (const page of round(BAN_TAG, 0)) {
-        if (!others) this.looked += page.length;
-        yield* await this.#bans(this.#named(page), false);
-      }
-    }
+    if (banned) yield* this.#scanned(round(BAN_TAG, 0), !others, options.signal);
     if (!others || options.signal?.aborted) return;
     for await (const page of round('*', rounds - 1)) {
       this.looked += page.length;
@@ -135,32 +121,34 @@ export class Finder {
     }
   }
 
-  /** The bans of the index: what is told of them is looked up where it stands. */
-  async *#indexed({ progress, signal }: ScanOptions): AsyncGenerator<Find> {
-    const { prefix } = this.#session;
-    const [index] = bookKeys(prefix);
-    const size = Number(await this.#session.call('ZCARD', index));
-    this.isOfIndex = true;
-    this.isIndexFull = size >= MOST_BANS;
-    let cursor = '0';
-    let seen = 0;
-    do {
-      const step = await this.#session.call('ZSCAN', index, cursor, 'COUNT', String(STEP));
-      const [next, members] = step as [string, string[]];
-      const keys = members.flatMap((who, i) => {
-        const redisKey = `${prefix}:{${who}}${BAN_TAG}`;
-        const state = i % 2 === 0 ? parseStateKey(prefix, redisKey) : undefined;
-        return state && this.#isWanted(state) ? [{ ...state, redisKey }] : [];
-      });
-      this.looked += keys.length;
-      yield* await this.#bans(this.#named(keys), false);
-      cursor = String(next);
-      seen += members.length / 2;
-      progress?.(cursor === '0' ? 1 : Math.min(1, seen / size));
-    } while (cursor !== '0' && !signal?.aborted);
+  /** All bans that there are. Those of one scope say nothing of the others. */
+  async *#scanned(
+    pages: AsyncGenerator<FoundKey[]>,
+    isAlone: boolean,
+    signal?: AbortSignal,
+  ): AsyncGenerator<Find> {
+    const isAll = isAlone && this.#wanted.name === undefined;
+    const sealing = isAll ? await new BanIndex(this.#session).beginSeal() : undefined;
+    for await (const page of pages) {
+      if (isAlone) this.looked += page.length;
+      yield* await this.#bans(this.#named(page), false, sealing);
+    }
+    if (!signal?.aborted) await sealing?.end();
   }
 
-  #isWanted({ scope }: StateKey): boolean {
+  /** The bans of the index: what is told of them is looked up where it stands. */
+  async *#indexed(index: BanIndex, options: ScanOptions): AsyncGenerator<Find> {
+    this.isOfIndex = true;
+    for await (const heads of index.heads(options)) {
+      const keys = heads
+        .filter((state) => this.#isWanted(state))
+        .map((state) => ({ ...state, id: BAN_TAG, redisKey: `${state.head}}${BAN_TAG}` }));
+      this.looked += keys.length;
+      yield* await this.#bans(this.#named(keys), false);
+    }
+  }
+
+  #isWanted({ scope }: Pick<StateKey, 'scope'>): boolean {
     const { name } = this.#wanted;
     return name === undefined || scope === escapeName(name);
   }
@@ -206,7 +194,7 @@ export class Finder {
   }
 
   /** @param states also those that are not banned, but of whom denials are counted */
-  async #bans(keys: readonly FoundKey[], states: boolean): Promise<Find[]> {
+  async #bans(keys: readonly FoundKey[], states: boolean, sealing?: Sealing): Promise<Find[]> {
     const set: PolicySet = {
       name: '',
       policies: [],
@@ -218,6 +206,10 @@ export class Finder {
       new Bans(this.#session).notes(keys.map(({ head }) => head)),
     ]);
     const others: FoundKey[] = [];
+    const lefts = replies.map((reply) => (reply instanceof Error ? 0 : reply.ban));
+    await sealing?.note(
+      keys.flatMap(({ head }, i) => (lefts[i]! > 0 ? [{ head, duration: lefts[i]! }] : [])),
+    );
     const finds = keys.flatMap((key, i): Find[] => {
       const reply = replies[i]!;
       if (reply instanceof Error) return this.#unreadable(key, reply);

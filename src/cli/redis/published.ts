@@ -2,7 +2,9 @@ import { publishedKey, type PublishedInstance, type PublishedLimiter } from '../
 import type { Policy } from '../../policy.js';
 import { parsePolicies } from '../policy-text.js';
 import type { Limits } from '../limits.js';
-import type { Session } from './session.js';
+import type { Io } from '../io.js';
+import { warn } from '../warn.js';
+import { OtherKeyError, type Session } from './session.js';
 
 /** An instance of a store, and what it tells of itself. */
 export interface Instance extends PublishedInstance {
@@ -28,14 +30,22 @@ export class Published {
     this.scopes = configurationsOf(instances);
   }
 
-  static async read(session: Session): Promise<Published> {
+  /** Without them the commands work on, as where limiters tell nothing. */
+  static async read(session: Session, io: Io): Promise<Published> {
     const index = publishedKey(session.prefix);
-    const ids = (await session.call('ZRANGEBYSCORE', index, '-inf', '+inf')) as string[];
+    const ids = await session.call('ZRANGEBYSCORE', index, '-inf', '+inf').then(
+      (found) => found as string[],
+      (error: unknown) => {
+        if (!(error instanceof OtherKeyError)) throw error;
+        warn(io, { code: 'UNREADABLE', message: `which limiters there are is not known: ${error.message}` });
+        return [];
+      },
+    );
     const instances: Instance[] = [];
     for (let at = 0; at < ids.length; at += TOGETHER) {
       const some = ids.slice(at, at + TOGETHER);
       const texts = await Promise.all(
-        some.map((id) => session.call('GET', publishedKey(session.prefix, id))),
+        some.map((id) => session.call('GET', publishedKey(session.prefix, id)).catch(ofOther)),
       );
       texts.forEach((text, i) => instances.push(...read(some[i]!, text)));
     }
@@ -68,6 +78,11 @@ function parsed(texts: readonly string[]): Policy[] | undefined {
   }
 }
 
+/** What stands where an instance should is none. */
+function ofOther(error: unknown): undefined {
+  if (!(error instanceof OtherKeyError)) throw error;
+}
+
 /** None of what has ended meanwhile, or is not to be understood. */
 function read(id: string, text: unknown): Instance[] {
   if (typeof text !== 'string') return [];
@@ -85,9 +100,9 @@ function configurationsOf(instances: readonly Instance[]): Map<string, Configura
     for (const { name, ...configuration } of instance.limiters) {
       const known = scopes.get(name) ?? new Map<string, Configuration & { instances: Instance[] }>();
       scopes.set(name, known);
-      const { policies, tiers, ban, shadow, dynamic } = configuration;
+      const { policies, tiers, ban, shadow, dynamic, ipv6Subnets } = configuration;
       // What comes with each request differs from one instance to the next as their requests do.
-      const signature = JSON.stringify([dynamic ? [] : policies, tiers, ban, shadow, dynamic]);
+      const signature = JSON.stringify([dynamic ? [] : policies, tiers, ban, shadow, dynamic, ipv6Subnets]);
       const same = known.get(signature);
       if (same?.instances.at(-1) === instance) continue;
       if (same) same.instances.push(instance);
@@ -95,6 +110,12 @@ function configurationsOf(instances: readonly Instance[]): Map<string, Configura
     }
   }
   const names = [...scopes.keys()].sort();
-  const byCount = (a: Configuration, b: Configuration): number => b.instances.length - a.instances.length;
-  return new Map(names.map((name) => [name, [...scopes.get(name)!.values()].sort(byCount)]));
+  return new Map(names.map((name) => [name, inOrder(scopes.get(name)!)]));
+}
+
+/** The most common first; those that are as common always in the same order. */
+function inOrder(bySignature: ReadonlyMap<string, Configuration>): Configuration[] {
+  return [...bySignature]
+    .sort(([a, one], [b, other]) => other.instances.length - one.instances.length || (a < b ? -1 : 1))
+    .map(([, configuration]) => configuration);
 }

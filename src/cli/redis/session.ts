@@ -8,7 +8,8 @@ import { commandsOf } from '../../stores/clients.js';
 import { redisStore } from '../../stores/redis.js';
 import type { Script } from '../../stores/scripts.js';
 import type { PolicySet } from '../../stores/store.js';
-import { usageError } from '../errors.js';
+import { CliError, usageError } from '../errors.js';
+import { printable } from '../format.js';
 import type { Io } from '../io.js';
 import { parseAddress } from './address.js';
 import { connect, explain, type Connection, type Target } from './connection.js';
@@ -44,6 +45,20 @@ export const LENIENT: BanOptions = { within: '366d', max: '366d' };
 /** What PTTL answers where there is no key. */
 export const NO_KEY = -2;
 
+/** Something else has written a key of ours. */
+export class OtherKeyError extends CliError {}
+
+function rethrow(error: unknown, keys: readonly string[]): never {
+  if (!/WRONGTYPE/.test(String(error))) throw error;
+  const named = keys.slice(0, 4).map((key) => printable(key, 100));
+  const what = named.length > 1 ? `one of the keys ${named.join(', ')}` : `the key ${named.join()}`;
+  throw new OtherKeyError(
+    'FAILED',
+    `${what} holds something that is not Headgate's (WRONGTYPE). See what has written it, and delete it; or is it another --prefix?`,
+    error,
+  );
+}
+
 /** A connection, and the limiters on it. */
 export class Session {
   readonly connection: Connection;
@@ -67,12 +82,15 @@ export class Session {
   run(script: Script, keys: readonly string[], args: string[]): Promise<unknown> {
     const { timeout } = this.target;
     const set: PolicySet = { name: '', policies: [], ban: undefined, timeout };
-    return this.ask(this.#calls.run({ script, keys, args, timeout, asked: [{ set, key: '' }] }));
+    const answer = this.#calls.run({ script, keys, args, timeout, asked: [{ set, key: '' }] });
+    return this.ask(answer).catch((error: unknown) => rethrow(error, keys));
   }
 
   /** Runs a command on one key. */
   call(command: string, key: string, ...args: string[]): Promise<unknown> {
-    return this.ask(this.connection.call(command, key, ...args));
+    return this.ask(this.connection.call(command, key, ...args)).catch((error: unknown) =>
+      rethrow(error, [key]),
+    );
   }
 
   /** Waits for an answer that no limiter waits for. */

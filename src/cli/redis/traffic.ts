@@ -11,6 +11,8 @@ export interface Rates {
 export interface LimiterRates extends Rates {
   readonly name: string;
   readonly policies: readonly { readonly name: string; readonly denied: number }[];
+  /** Denied by something else than a policy. */
+  readonly reasons: readonly { readonly reason: string; readonly denied: number }[];
   readonly keys: readonly (Rates & { readonly key: string | Hash })[];
 }
 
@@ -33,6 +35,7 @@ type Pair = [admitted: number, denied: number];
 interface Sums {
   readonly counts: Pair;
   readonly policies: Map<string, number>;
+  readonly reasons: Map<string, number>;
   readonly keys: Map<string, Pair>;
 }
 
@@ -69,22 +72,27 @@ function parse(text: string | undefined): Counted[] {
   }
 }
 
-function add(all: Map<string, Sums>, { name, counts, policies, keys }: Counted['limiters'][number]): void {
+function add(all: Map<string, Sums>, limiter: Counted['limiters'][number]): void {
+  const { name, counts, policies, reasons = {}, keys } = limiter;
   const sums = all.get(name) ?? {
     counts: [0, 0] as Pair,
     policies: new Map<string, number>(),
+    reasons: new Map<string, number>(),
     keys: new Map<string, Pair>(),
   };
   all.set(name, sums);
   addPair(sums.counts, counts);
-  for (const [policy, denied] of Object.entries(policies)) {
-    sums.policies.set(policy, (sums.policies.get(policy) ?? 0) + denied);
-  }
+  addTo(sums.policies, policies);
+  addTo(sums.reasons, reasons);
   for (const [key, pair] of Object.entries(keys)) {
     const sum = sums.keys.get(key);
     if (sum) addPair(sum, pair);
     else sums.keys.set(key, [...pair]);
   }
+}
+
+function addTo(sums: Map<string, number>, counts: Readonly<Record<string, number>>): void {
+  for (const [name, count] of Object.entries(counts)) sums.set(name, (sums.get(name) ?? 0) + count);
 }
 
 function addPair(to: Pair, [admitted, denied]: readonly [number, number]): void {
@@ -96,7 +104,7 @@ const aSecond = (count: number): number => Math.round((10_000 * count) / SPAN) /
 
 const busiest = (a: Rates, b: Rates): number => b.admitted + b.denied - a.admitted - a.denied;
 
-function ratesOf(name: string, { counts, policies, keys }: Sums, most: number): LimiterRates {
+function ratesOf(name: string, { counts, policies, reasons, keys }: Sums, most: number): LimiterRates {
   const rates = ([admitted, denied]: Pair): Rates => ({
     admitted: aSecond(admitted),
     denied: aSecond(denied),
@@ -106,6 +114,9 @@ function ratesOf(name: string, { counts, policies, keys }: Sums, most: number): 
     ...rates(counts),
     policies: [...policies]
       .map(([policy, denied]) => ({ name: policy, denied: aSecond(denied) }))
+      .sort((a, b) => b.denied - a.denied),
+    reasons: [...reasons]
+      .map(([reason, denied]) => ({ reason, denied: aSecond(denied) }))
       .sort((a, b) => b.denied - a.denied),
     keys: [...keys]
       .map(([key, pair]) => ({ key: parseWho(`x:${key}`)?.key ?? key, ...rates(pair) }))

@@ -4,6 +4,8 @@ import type { Replay, ReplayResult } from './replay.js';
 export interface Comparison {
   /** What the second one does. */
   readonly result: ReplayResult;
+  /** Policies of the second set that are not replayed. */
+  readonly left: readonly string[];
   /** Clients that both deny, or one of them alone. */
   readonly both: number;
   readonly firstOnly: number;
@@ -11,7 +13,7 @@ export interface Comparison {
 }
 
 /** Compares two replays of the same requests: their clients have the same numbers. */
-export function compare(first: Replay, second: Replay, top: number): Comparison {
+export function compare(first: Replay, second: Replay, left: readonly string[], top: number): Comparison {
   let [both, firstOnly, secondOnly] = [0, 0, 0];
   for (let client = 0; client < first.size; client++) {
     const [a, b] = [first.isDenied(client), second.isDenied(client)];
@@ -19,5 +21,5 @@ export function compare(first: Replay, second: Replay, top: number): Comparison 
     else if (a) firstOnly += 1;
     else if (b) secondOnly += 1;
   }
-  return { result: second.result(top), both, firstOnly, secondOnly };
+  return { result: second.result(top), left, both, firstOnly, secondOnly };
 }

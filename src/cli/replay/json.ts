@@ -22,9 +22,10 @@ export function replayJson(
   };
 }
 
-function comparisonJson({ result, both, firstOnly, secondOnly }: Comparison): object {
+function comparisonJson({ result, left, both, firstOnly, secondOnly }: Comparison): object {
   return {
     ...resultJson(result),
+    notReplayed: left,
     deniedByBoth: both,
     deniedByFirstOnly: firstOnly,
     deniedBySecondOnly: secondOnly,

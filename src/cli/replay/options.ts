@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { DEFAULT_SUBNET } from '../../http/client-key.js';
 import { usageError } from '../errors.js';
 import { addSubnetOption, subnetOf, type SubnetOption } from '../keys.js';
 import type { Io } from '../io.js';
@@ -61,7 +62,7 @@ export function readLogs(
     keyField: options.keyField,
     timeField: options.timeField,
     match: parseMatch(options.match ?? []),
-    subnet: subnetOf(options),
+    subnet: subnetOf(options) ?? DEFAULT_SUBNET,
     trustedHops: hopsOf(options.trustedHops),
     details,
   };

@@ -88,7 +88,7 @@ ${deniedSections(report)}
 <p class="quiet">The most that a client used at any time, of what can be spent at once.</p>
 ${result.policies.map(useBars).join('\n')}
 <h2>Logs</h2>
-<ul>${[...left.map(leftNote), ...logNotes(logs, result)]
+<ul>${[...left.map(leftNote), ...(compared?.left ?? []).map(leftNote), ...logNotes(logs, result)]
     .map((note) => `<li>${escape(note.trim())}</li>`)
     .join('')}</ul>
 <p class="quiet">Made with <code>headgate replay</code>.</p>

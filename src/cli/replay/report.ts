@@ -21,9 +21,8 @@ export async function checkReportPath(path: string, logs: readonly string[], { c
   try {
     await access(found ? file : dirname(file), constants.W_OK);
   } catch (error) {
-    throw failure(
+    throw usageError(
       `--report: ${path} cannot be written: ${(error as Error).message}. Choose another place.`,
-      error,
     );
   }
   return file;

@@ -1,7 +1,7 @@
 import { open, type FileHandle } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { crc32 } from 'node:zlib';
-import { failure } from '../errors.js';
+import { failure, usageError } from '../errors.js';
 
 const CHUNK = 2 ** 18;
 /** So many bytes show whether a file has been begun anew. */
@@ -112,7 +112,7 @@ class FileSource implements Source {
   }
 }
 
-/** Opens a file, or a pipe that has a name. @throws CliError `FAILED` */
+/** Opens a file, or a pipe that has a name. @throws CliError `USAGE` */
 export async function openSource(name: string, path: string): Promise<Source> {
   let file: FileHandle | undefined;
   try {
@@ -123,7 +123,8 @@ export async function openSource(name: string, path: string): Promise<Source> {
     return new FileSource(name, file, found.size, `${found.dev}:${found.ino}`);
   } catch (error) {
     await file?.close();
-    throw readFailure(name, error as NodeJS.ErrnoException);
+    const { message } = readFailure(name, error as NodeJS.ErrnoException);
+    throw usageError(message);
   }
 }
 

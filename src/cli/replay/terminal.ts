@@ -27,7 +27,9 @@ export function replayText(
     ...(compared ? [comparisonText(result, compared, io)] : []),
     charts(result, io),
     topTable(result, io),
-    [...left.map(leftNote), ...logNotes(logs, result)].map((note) => dim(note)).join('\n'),
+    [...left.map(leftNote), ...(compared?.left ?? []).map(leftNote), ...logNotes(logs, result)]
+      .map((note) => dim(note))
+      .join('\n'),
   ];
   return `${parts.filter((part) => part !== '').join('\n\n')}\n`;
 }
