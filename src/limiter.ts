@@ -12,6 +12,7 @@ import { UP, type Health } from './stores/breaker.js';
 import { listen, type Listener } from './stores/eventual.js';
 import { memoryStore } from './stores/memory.js';
 import { claimName } from './stores/names.js';
+import { performance } from './stores/real-time.js';
 import {
   isPromise,
   type Announced,

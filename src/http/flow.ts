@@ -1,4 +1,5 @@
 import type { Decision } from '../decision.js';
+import type { Limiter } from '../limiter.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
 import { checkShape } from '../validate.js';
 import { Ending } from './ending.js';
@@ -43,6 +44,11 @@ export class Flow<Req extends object, Res> {
     this.#framework = { ...weakTrails, ...framework };
     this.#options = options;
     this.#refunds = options.refundSuccess || options.refundFailure || options.refundAborted;
+  }
+
+  /** What decides: to reset a key, to give one's own units back, to close. */
+  get limiter(): Limiter {
+    return this.#options.limiter;
   }
 
   /**

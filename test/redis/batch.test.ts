@@ -6,6 +6,7 @@ import { Redis, type Cluster } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
 import type { BanOptions, CreateLimiterOptions, Decision, Limiter, Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
+import { performance as storeTime } from '../../src/stores/real-time.js';
 import { startCluster, type TestCluster } from '../support/cluster.js';
 import { servers } from '../support/shared-servers.js';
 import { algorithms, policyOf } from '../support/policies.js';
@@ -173,7 +174,7 @@ describe('calls', () => {
         async function callsOf(count: number, apart: number): Promise<number> {
           await clients.redis.config('RESETSTAT');
           let now = performance.now();
-          const clock = mock.method(performance, 'now', () => (now += apart));
+          const clock = mock.method(storeTime, 'now', () => (now += apart));
           const asked = Array.from({ length: count }, (_, i) => limiter.consume(`key${i}`));
           clock.mock.restore();
           await Promise.all(asked);
@@ -246,7 +247,7 @@ describe('calls', () => {
         async function callsOf(callbacks: number): Promise<number> {
           await clients.redis.config('RESETSTAT');
           let now = performance.now();
-          const clock = mock.method(performance, 'now', () => (now += 0.01));
+          const clock = mock.method(storeTime, 'now', () => (now += 0.01));
           await ask(callbacks);
           clock.mock.restore();
           return (await calls())['evalsha']!;
