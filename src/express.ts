@@ -6,11 +6,18 @@ import { createFlow } from './http/flow.js';
 import type { Framework, Trail } from './http/framework.js';
 import { nodeResponse } from './http/node-response.js';
 import type { HttpOptions } from './http/options.js';
+import type { Limiter } from './limiter.js';
 
 export type { HeaderDialect } from './http/headers.js';
 
 /** What {@link rateLimit} takes. */
 export type RateLimitOptions = HttpOptions<Request, Response>;
+
+/** What {@link rateLimit} returns. */
+export interface RateLimitHandler extends RequestHandler {
+  /** What decides: `handler.limiter.reset(key)` forgets what a key was charged, `handler.limiter.close()` frees its name. */
+  readonly limiter: Limiter;
+}
 
 declare global {
   // eslint-disable-next-line @typescript-eslint/no-namespace -- how Express' types are extended
@@ -119,13 +126,14 @@ const framework: Framework<Request, Response> = {
  * @throws HeadgateError as `createLimiter`; a request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`,
  * `HEADGATE_INVALID_COST`, what a callback throws, or what the store fails with under `onStoreError: 'throw'`
  */
-export function rateLimit(options: RateLimitOptions | string = {}): RequestHandler {
+export function rateLimit(options: RateLimitOptions | string = {}): RateLimitHandler {
   if (options instanceof IncomingMessage) {
     throw misplaced('a request is not an object of options. Write app.use(rateLimit()), with parentheses.');
   }
   if (isFastify(Object(options) as object)) throw misplaced(FOR_FASTIFY);
   const flow = createFlow(framework, options, 'rateLimit');
-  return (req, res, next) => flow.run(req, res, next);
+  const handler: RequestHandler = (req, res, next) => flow.run(req, res, next);
+  return Object.assign(handler, { limiter: flow.limiter });
 }
 
 export default rateLimit;

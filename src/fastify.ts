@@ -62,7 +62,7 @@ declare module 'fastify' {
     rateLimit?: RouteRateLimits[keyof RouteRateLimits] | false;
   }
   interface FastifyInstance<RawServer, RawRequest, RawReply, Logger, TypeProvider> {
-    /** A hook that limits; without options, by the plugin's own quota. */
+    /** A hook that limits; without options, by the plugin's own quota. `limiter` is what decides: `fastify.rateLimit().limiter.reset(key)`. */
     rateLimit(
       options?: RateLimitOptions | string,
     ): onRequestHookHandler<
@@ -74,7 +74,7 @@ declare module 'fastify' {
       FastifySchema,
       TypeProvider,
       Logger
-    >;
+    > & { readonly limiter: Limiter };
   }
 }
 
@@ -257,7 +257,8 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
       const flow = limits === undefined ? plugin.own : plugin.flow('fastify.rateLimit', limits).flow;
       if (!flow)
         throw invalidOption('fastify.rateLimit', limits, 'The plugin has no quota of its own: pass one.');
-      return hookFor('onRequest', (request, reply, next) => flow.run(request, reply, next));
+      const hook: Hook = (request, reply, next) => flow.run(request, reply, next);
+      return Object.assign(hookFor('onRequest', hook), { limiter: flow.limiter });
     });
   }
 

@@ -10,7 +10,7 @@ export {
   type WaitOptions,
 } from './limiter.js';
 export { consumeAll, type Dimension, type JointDecision } from './all.js';
-export { memoryStore, type MemoryStoreOptions } from './stores/memory.js';
+export { memoryStore, type MemoryStore, type MemoryStoreOptions } from './stores/memory.js';
 export { HeadgateError, type ErrorCode } from './errors.js';
 export type { Decision, Reason, Verdict } from './decision.js';
 export type { FailureOptions } from './stores/failure.js';

@@ -13,6 +13,7 @@ import type { Health } from './stores/health.js';
 import { listen, type Listener } from './stores/eventual.js';
 import { memoryStore } from './stores/memory.js';
 import { claimName } from './stores/names.js';
+import { performance } from './stores/real-time.js';
 import {
   isPromise,
   type Announced,

@@ -142,6 +142,18 @@ describe('docs', () => {
     await limiter.close();
   });
 
+  it('the samples of docs/testing-your-app.md are those that run', () => {
+    const names = readdirSync(join(root, 'test/runners'));
+    const samples = names.map((name) => read(`test/runners/${name}`));
+    const shown = [...read('docs/testing-your-app.md').matchAll(/^```js\n(?:\/\/ [^\n]*\n)?(.*?)^```$/gms)];
+    expect(shown).to.have.length.greaterThan(5);
+    for (const [, code] of shown)
+      expect(
+        samples.some((sample) => sample.includes(code!)),
+        code,
+      ).to.equal(true);
+  });
+
   it('links lead somewhere', () => {
     const args = ['--no-config', '--no-stdout', '--frail', '--use', 'remark-validate-links=repository:false'];
     const { status, stderr } = spawnSync('node_modules/.bin/remark', [...args, ...pages], {

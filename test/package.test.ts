@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { promisify } from 'node:util';
+import { promisify, stripVTControlCharacters } from 'node:util';
 import { expect } from 'chai';
 import { build } from 'esbuild';
 import ts from 'typescript';
@@ -202,6 +202,31 @@ describe('the packed package', function () {
       const entry = join(consumer, 'consumer.mjs');
       await build({ entryPoints: [entry], outfile, bundle: true, platform: 'node', logLevel: 'error' });
       await works(outfile);
+    });
+  }
+
+  const runners = {
+    jest: ['jest/bin/jest.js', '--config', '{ "testMatch": ["**/jest.test.cjs"] }'],
+    vitest: ['vitest/vitest.mjs', 'run', 'vitest.test.mjs'],
+    mocha: ['mocha/bin/mocha.js', 'mocha.test.mjs'],
+    'node:test': [],
+  };
+
+  for (const [runner, [program, ...args]] of Object.entries(runners)) {
+    it(`is tested by its users with ${runner}`, async () => {
+      const app = join(directory, 'runners');
+      if (!existsSync(app)) {
+        cpSync(join(root, 'test/runners'), app, { recursive: true });
+        cpSync(join(bare, 'node_modules'), join(app, 'node_modules'), { recursive: true });
+        for (const name of ['express', 'ioredis', 'jest', 'mocha', 'sinon', 'supertest', 'vitest'])
+          symlinkSync(installed(name), join(app, 'node_modules', name));
+      }
+      const command = program === undefined ? ['--test', 'node.test.mjs'] : [installed(program), ...args];
+      const env = { ...process.env, REDIS_URL: servers.redis.url };
+      const { stdout, stderr } = await execute(process.execPath, command, { cwd: app, env }).catch(
+        showOutput,
+      );
+      expect(stripVTControlCharacters(stdout + stderr)).to.match(/\b4 pass|pass 4\b/);
     });
   }
 

@@ -1,5 +1,5 @@
 import type { Decision } from '../decision.js';
-import { checkOptions, optionsOf } from '../limiter.js';
+import { checkOptions, optionsOf, type Limiter } from '../limiter.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
 import { isOn } from '../switch.js';
 import { Ending } from './ending.js';
@@ -46,6 +46,11 @@ export class Flow<Req extends object, Res> {
     this.#framework = { ...weakTrails, ...framework };
     this.#options = options;
     this.#refunds = options.refundSuccess || options.refundFailure || options.refundAborted;
+  }
+
+  /** What decides: to reset a key, to give one's own units back, to close. */
+  get limiter(): Limiter {
+    return this.#options.limiter;
   }
 
   /**

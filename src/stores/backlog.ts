@@ -1,3 +1,5 @@
+import { clearTimeout, setTimeout } from './real-time.js';
+
 /** The most give-backs that wait. Then the oldest is forgotten: its charge and its slots end by themselves, in their time. */
 const MOST = 10_000;
 

@@ -1,6 +1,6 @@
-import { performance } from 'node:perf_hooks';
 import type { Done } from './clients/commands.js';
 import { Eventual } from './eventual.js';
+import { performance, setImmediate } from './real-time.js';
 import type { PolicySet, Query, Reply } from './store.js';
 import { Turns } from './turns.js';
 

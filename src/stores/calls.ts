@@ -1,7 +1,7 @@
-import { performance } from 'node:perf_hooks';
 import { HeadgateError } from '../errors.js';
 import type { Commands, Done } from './clients/commands.js';
 import { OVER, StoreTime } from './deadline.js';
+import { performance, setTimeout } from './real-time.js';
 import type { Script } from './scripts.js';
 import { explainUnknownCommand, isUnknownCommand } from './server-version.js';
 import { stepAfter } from './step.js';

@@ -1,5 +1,6 @@
 import { lua } from '../generated/lua.js';
 import type { Commands, Server } from './clients/commands.js';
+import { clearTimeout, setTimeout } from './real-time.js';
 import { assemble, type Parts } from './scripts.js';
 import { fieldOf, isUnknownCommand, tooOld, versionOf } from './server-version.js';
 

@@ -1,6 +1,6 @@
-import { performance } from 'node:perf_hooks';
 import type { HeadgateError } from '../errors.js';
 import { Backlog } from './backlog.js';
+import { clearTimeout, performance, setTimeout } from './real-time.js';
 
 /** Finds out by a call of its own whether a store is up. */
 export interface Prober {

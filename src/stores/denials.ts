@@ -1,5 +1,5 @@
-import { performance } from 'node:perf_hooks';
 import { DeniedKeys } from './denied-keys.js';
+import { performance } from './real-time.js';
 import type { PolicySet, Query, Reply, Subject } from './store.js';
 import { NEVER, waitOf } from './verdicts.js';
 

@@ -22,7 +22,7 @@ import type {
 import { Table } from './table.js';
 
 export interface MemoryStoreOptions {
-  /** Whole milliseconds since the epoch; for tests. Default `Date.now`. */
+  /** Whole milliseconds since the epoch; for tests. Default `Date.now`, looked up at each decision: fake timers move it. */
   clock?: Clock;
   /**
    * The most keys kept per limiter name: 100 to 16,000,000, default 1,000,000. At the cap, keys that are as good as new make
@@ -40,6 +40,14 @@ export interface MemoryStoreOptions {
    * banned by hand: of each kind the one that is free soonest.
    */
   onFull?: 'admit' | 'deny';
+}
+
+/** What {@link memoryStore} returns. */
+export interface MemoryStore extends Store {
+  /** How many keys have state now, or had not long ago. */
+  readonly size: number;
+  /** Forgets everything, bans too, for all limiters on this store. What was charged before cannot be given back any more. For tests. */
+  clear(): void;
 }
 
 /** A policy set's part of a table. */
@@ -102,7 +110,7 @@ class MemoryPlace implements Place {
 }
 
 /** Keeps state in this process. Bounded; no timers; answers synchronously. Use {@link memoryStore}. */
-class MemoryStore implements Store {
+class Memory implements MemoryStore {
   readonly embedded = true;
   readonly #clock: Clock;
   readonly #maxKeys: number;
@@ -110,6 +118,8 @@ class MemoryStore implements Store {
   readonly #tables = new Map<string, Table>();
   #views = new WeakMap<PolicySet, View>();
   #lastStep = 0;
+  /** The step of the last `clear`. */
+  #cleared = 0;
   #lastSet: PolicySet | undefined;
   #lastView: View | undefined;
 
@@ -119,7 +129,6 @@ class MemoryStore implements Store {
     this.#place = new MemoryPlace(onFull);
   }
 
-  /** How many keys have state now, or had not long ago. */
   get size(): number {
     let size = 0;
     for (const table of this.#tables.values()) size += table.size;
@@ -164,7 +173,10 @@ class MemoryStore implements Store {
 
   adjust(change: Change): ChangeReply {
     const now = this.#clock();
-    return adjust(this.#find(change, now), change, now, this.#step(now));
+    const { charged, units } = change;
+    const isGone = charged !== undefined && charged.step <= this.#cleared;
+    const left = isGone ? { ...change, units: units.map((each) => Math.max(0, each)) } : change;
+    return adjust(this.#find(left, now), left, now, this.#step(now));
   }
 
   lease(change: LeaseChange): boolean {
@@ -181,6 +193,13 @@ class MemoryStore implements Store {
     const now = this.#clock();
     ban(this.#find(subject, now), subject, duration, now);
   }
+
+  clear(): void {
+    this.#cleared = this.#step(this.#clock());
+    this.#tables.clear();
+    this.#views = new WeakMap();
+    this.#lastSet = undefined;
+  }
 }
 
 /**
@@ -188,11 +207,12 @@ class MemoryStore implements Store {
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
-export function memoryStore(options: MemoryStoreOptions = {}): Store & { readonly size: number } {
+export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   checkShape('memoryStore', options, ['clock', 'maxKeys', 'onFull']);
   const { onFull: given = 'admit' } = options;
   const maxKeys =
     options.maxKeys === undefined ? 1e6 : checkInteger('memoryStore.maxKeys', options.maxKeys, 100, 16e6);
   const onFull = checkChoice('memoryStore.onFull', given, ['admit', 'deny']);
-  return new MemoryStore(checkFunction('memoryStore.clock', options.clock) ?? Date.now, maxKeys, onFull);
+  const clock = checkFunction('memoryStore.clock', options.clock) ?? (() => Date.now());
+  return new Memory(clock, maxKeys, onFull);
 }

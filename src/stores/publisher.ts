@@ -6,6 +6,7 @@ import type { CompiledPolicy } from '../policy.js';
 import { VERSION } from '../version.js';
 import { Aside } from './aside.js';
 import type { Commands } from './clients/commands.js';
+import { clearTimeout, setTimeout } from './real-time.js';
 import type { Announcement } from './store.js';
 
 /** What one limiter tells of itself. */

@@ -1,8 +1,8 @@
-import { performance } from 'node:perf_hooks';
 import { toMilliseconds, type Duration } from '../duration.js';
 import { invalidOption } from '../errors.js';
 import type { CompiledPolicy } from '../policy.js';
 import { checkInteger, checkShape } from '../validate.js';
+import { clearTimeout, performance, setTimeout } from './real-time.js';
 import type {
   Announced,
   Announcement,

@@ -1,5 +1,5 @@
-import { performance } from 'node:perf_hooks';
 import { HeadgateError } from '../errors.js';
+import { performance, setImmediate, setTimeout } from './real-time.js';
 import type { Subject } from './store.js';
 
 /** A call whose answer is awaited. */
@@ -23,6 +23,7 @@ export interface Awaited {
 export class Timeouts {
   readonly #ms: number;
   readonly #patience: () => number;
+  readonly #startTimer: typeof setTimeout;
   #head: Awaited | undefined;
   #tail: Awaited | undefined;
   /** The timer; undefined if there is none, or once it has fired. */
@@ -31,10 +32,15 @@ export class Timeouts {
   #pending = 0;
   #idle: (() => void)[] = [];
 
-  /** @param ms the time from when a call is written @param patience the time from when it is asked, until it is written */
-  constructor(ms: number, patience: () => number = () => ms) {
+  /**
+   * @param ms the time from when a call is written
+   * @param patience the time from when it is asked, until it is written
+   * @param startTimer for tests
+   */
+  constructor(ms: number, patience: () => number = () => ms, startTimer = setTimeout) {
     this.#ms = ms;
     this.#patience = patience;
+    this.#startTimer = startTimer;
   }
 
   add(awaited: Awaited): void {
@@ -84,7 +90,7 @@ export class Timeouts {
   /** Never sleeps longer than `ms`: a call that is written meanwhile is due after that. */
   #arm(ms: number): void {
     this.#armed = true;
-    this.#timer = setTimeout(this.#wake, Math.ceil(Math.min(ms, this.#ms)));
+    this.#timer = this.#startTimer(this.#wake, Math.ceil(Math.min(ms, this.#ms)));
   }
 
   // After a long turn Node runs timers before it reads sockets. Answers that have arrived meanwhile must come first.

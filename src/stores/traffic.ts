@@ -4,6 +4,7 @@ import { checkInteger, checkShape } from '../validate.js';
 import { Aside } from './aside.js';
 import type { Commands } from './clients/commands.js';
 import { escapeKey } from './keys.js';
+import { clearTimeout, setTimeout } from './real-time.js';
 
 /** Counts of decisions, for `headgate top`. */
 export interface TopOptions {

@@ -1,3 +1,5 @@
+import { setImmediate } from './real-time.js';
+
 /** While calm, only every 17th decision looks at its turn. 17 is odd, so that of pairs it is not always the second. */
 const LOOK_EVERY = 17;
 

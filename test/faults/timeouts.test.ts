@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import { performance } from '../../src/stores/real-time.js';
 import type { Subject } from '../../src/stores/store.js';
 import { Timeouts, type Awaited } from '../../src/stores/timeouts.js';
 import { runs } from '../support/random.js';
@@ -54,7 +55,6 @@ describe('timeouts', () => {
 
   it('are armed anew for what is left of the next, however long the process has run', async () => {
     const { now } = performance;
-    const { setTimeout } = globalThis;
     // Longer than a timer can be: whoever takes a moment for a time waits for ever, or not at all.
     let time = 2 ** 33 + 0.3;
     const armed: number[] = [];
@@ -70,13 +70,13 @@ describe('timeouts', () => {
       await new Promise(setImmediate);
     };
     performance.now = () => time;
-    globalThis.setTimeout = ((run: () => void, ms: number) => {
+    const startTimer = (run: () => void, ms: number) => {
       armed.push(ms);
       fire = run;
-      return { ref() {}, unref() {} };
-    }) as never;
+      return { ref() {}, unref() {} } as NodeJS.Timeout;
+    };
     try {
-      const timeouts = new Timeouts(MS);
+      const timeouts = new Timeouts(MS, () => MS, startTimer);
       timeouts.add(await_('first'));
       time += 8;
       timeouts.add(await_('second'));
@@ -90,7 +90,6 @@ describe('timeouts', () => {
       assert.deepEqual(armed, [MS, 8, 1]);
     } finally {
       performance.now = now;
-      globalThis.setTimeout = setTimeout;
     }
   });
 });

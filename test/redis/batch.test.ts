@@ -6,6 +6,7 @@ import { Redis, type Cluster } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
 import type { BanOptions, CreateLimiterOptions, Decision, Limiter, Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
+import { performance as storeTime } from '../../src/stores/real-time.js';
 import { startCluster, type TestCluster } from '../support/cluster.js';
 import { countedServer } from '../support/counted-server.js';
 import { servers } from '../support/shared-servers.js';
@@ -165,7 +166,7 @@ describe('calls', () => {
         async function callsOf(count: number, apart: number): Promise<number> {
           return counted.callsOf(async () => {
             let now = performance.now();
-            const clock = mock.method(performance, 'now', () => (now += apart));
+            const clock = mock.method(storeTime, 'now', () => (now += apart));
             const asked = Array.from({ length: count }, (_, i) => limiter.consume(`key${i}`));
             clock.mock.restore();
             await Promise.all(asked);
@@ -236,7 +237,7 @@ describe('calls', () => {
         async function callsOf(callbacks: number): Promise<number> {
           return counted.callsOf(async () => {
             let now = performance.now();
-            const clock = mock.method(performance, 'now', () => (now += 0.01));
+            const clock = mock.method(storeTime, 'now', () => (now += 0.01));
             await ask(callbacks);
             clock.mock.restore();
           });

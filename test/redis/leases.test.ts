@@ -7,6 +7,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { createLimiter, type CreateLimiterOptions, type Decision, type Limiter, type Policy } from 'headgate';
 import { redisStore, type LeaseOptions } from 'headgate/redis';
+import { performance } from '../../src/stores/real-time.js';
 import { Slices } from '../../src/stores/slices.js';
 import { countedServer } from '../support/counted-server.js';
 import { servers } from '../support/shared-servers.js';

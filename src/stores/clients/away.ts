@@ -1,4 +1,5 @@
 import { HeadgateError } from '../../errors.js';
+import { clearTimeout, setTimeout } from '../real-time.js';
 
 interface Emitter {
   once(event: string, listener: () => void): unknown;

@@ -1,0 +1,26 @@
+// A process of its own whose timers are fakes before Headgate is loaded. It prints how 12 decisions on Redis at once, and one on a store
+// that never answers, were made.
+import { mock } from 'node:test';
+import { Redis } from 'ioredis';
+import { useFakeTimers } from 'sinon';
+
+const [port, fakes] = process.argv.slice(2);
+const redis = new Redis(Number(port));
+await redis.ping();
+if (fakes === 'sinon') useFakeTimers({ toNotFake: ['nextTick', 'queueMicrotask'] });
+else mock.timers.enable();
+
+const { createLimiter } = await import('headgate');
+const { redisStore } = await import('headgate/redis');
+const options = { limit: 10, window: '1m', onStoreError: 'throw' } as const;
+const limiter = createLimiter({ ...options, store: redisStore(redis, { prefix: `fakes-${fakes}` }) });
+const decisions = await Promise.all(Array.from({ length: 12 }, () => limiter.consume('ada')));
+const admitted = decisions.filter(({ allowed }) => allowed).length;
+
+const never = () => new Promise<never>(() => {});
+const store = { decide: never, adjust: never, lease: never, reset: never, ban: never };
+const error = await createLimiter({ ...options, store, timeout: 50, connectTimeout: 50 })
+  .consume('ada')
+  .catch((thrown: { code: string }) => thrown.code);
+console.log(JSON.stringify({ admitted, error }));
+process.exit();
