@@ -73,7 +73,7 @@ function concurrency.commit(key, p, cost, now, held, _, _, id)
     -- Without the right to it: nobody is told of this lease, so nobody may hold it.
     redis.call('ZREM', key, member)
     if held == 0 then redis.call('DEL', key) else redis.call('ZINCRBY', key, cost, '#') end
-    error(refused)
+    error(refused.err)
   end
   return p[1] - held - cost, p[2]
 end

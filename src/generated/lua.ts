@@ -165,7 +165,7 @@ local refused = type(kept) == 'table' and kept or type(swept) == 'table' and swe
 if refused then
 redis.call('ZREM', key, member)
 if held == 0 then redis.call('DEL', key) else redis.call('ZINCRBY', key, cost, '#') end
-error(refused)
+error(refused.err)
 end
 return p[1] - held - cost, p[2]
 end
@@ -858,7 +858,6 @@ end
 end
 try('GET', key)
 try('SET', key, '0', 'XX', 'PX', '1000')
-try('SET', key, '0', 'XX', 'KEEPTTL')
 try('DEL', key)
 try('INCRBY', key, 'x')
 try('GETRANGE', key, '0', '0')

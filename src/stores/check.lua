@@ -18,7 +18,6 @@ end
 
 try('GET', key)
 try('SET', key, '0', 'XX', 'PX', '1000')
-try('SET', key, '0', 'XX', 'KEEPTTL')
 try('DEL', key)
 try('INCRBY', key, 'x')
 try('GETRANGE', key, '0', '0')

@@ -1,4 +1,5 @@
 import { HeadgateError } from '../errors.js';
+import { plainWords } from './server-version.js';
 import type { Subject } from './store.js';
 
 /** What a store has failed with, as an error of Headgate. */
@@ -23,5 +24,5 @@ export function hasDoneNothing(error: HeadgateError, { until }: Subject): boolea
 }
 
 function wordsOf({ message, cause }: HeadgateError): string {
-  return cause instanceof Error ? cause.message : message;
+  return plainWords(cause instanceof Error ? cause.message : message);
 }

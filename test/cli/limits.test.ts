@@ -210,7 +210,6 @@ for (const kind of ['redis', 'valkey'] as const) {
             '+del',
             '+incrby',
             '+pexpireat',
-            '+pexpiretime',
             '+getrange',
             '+setrange',
             '+hello',
