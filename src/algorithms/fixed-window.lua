@@ -64,12 +64,35 @@ function fixed_window.commit(key, p, cost, now, used, stop, packed)
   return p[1] - used - cost, stop - now
 end
 
+-- As fixed_window.charge, for counts that do not fit into one integer with their window's end.
+local function fixed_window_charge_long(first, last, p, cost, now, reply, filled)
+  local limit, window = p[1], p[2]
+  for request = first, last do
+    local key = KEYS[request]
+    local value = redis.pcall('GET', key)
+    local stop, used = now + window, cost
+    if not value then
+      fixed_window_write(key, p, cost, stop)
+    elseif type(value) == 'table' or #value ~= 13 then
+      return request, filled
+    else
+      stop, used = struct.unpack('>I6I7', value)
+      used = used + cost
+      if stop <= now or stop > now + window or used > limit then return request, filled end
+      redis.call('SETRANGE', key, '6', struct.pack('>I7', used))
+    end
+    filled = headgate_say(reply, filled, 0, limit - used, stop - now)
+  end
+  return last + 1, filled
+end
+
 -- look and commit in one go, charging first, for what is common: sound states. Decides the requests from first to last, all of one
 -- cost, and appends their verdicts to a reply that is filled so far; stops before the first one for which look must tell. Returns
 -- the request after those decided, and how far the reply is filled. `text` is the cost as it came: formatting numbers is slow.
 function fixed_window.charge(first, last, p, cost, text, now, reply, filled)
   local limit, window = p[1], p[2]
-  if cost > limit or not fixed_window_packs(p, 0) then return first, filled end
+  if cost > limit then return first, filled end
+  if not fixed_window_packs(p, 0) then return fixed_window_charge_long(first, last, p, cost, now, reply, filled) end
   for request = first, last do
     local key = KEYS[request]
     local value = redis.pcall('INCRBY', key, text)

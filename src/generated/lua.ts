@@ -252,9 +252,30 @@ if type(charged) ~= 'number' then fixed_window_write(key, p, used + cost, stop) 
 return p[1] - used - cost, stop - now
 end
 `;
-const fixed_window_3 = `local function fixed_window_charge(first, last, p, cost, text, now, reply, filled)
+const fixed_window_3 = `local function fixed_window_charge_long(first, last, p, cost, now, reply, filled)
 local limit, window = p[1], p[2]
-if cost > limit or not fixed_window_packs(p, 0) then return first, filled end
+for request = first, last do
+local key = KEYS[request]
+local value = redis.pcall('GET', key)
+local stop, used = now + window, cost
+if not value then
+fixed_window_write(key, p, cost, stop)
+elseif type(value) == 'table' or #value ~= 13 then
+return request, filled
+else
+stop, used = struct.unpack('>I6I7', value)
+used = used + cost
+if stop <= now or stop > now + window or used > limit then return request, filled end
+redis.call('SETRANGE', key, '6', struct.pack('>I7', used))
+end
+filled = headgate_say(reply, filled, 0, limit - used, stop - now)
+end
+return last + 1, filled
+end
+local function fixed_window_charge(first, last, p, cost, text, now, reply, filled)
+local limit, window = p[1], p[2]
+if cost > limit then return first, filled end
+if not fixed_window_packs(p, 0) then return fixed_window_charge_long(first, last, p, cost, now, reply, filled) end
 for request = first, last do
 local key = KEYS[request]
 local value = redis.pcall('INCRBY', key, text)
