@@ -8,13 +8,15 @@
 
 local ban = { params = 5 }
 
+-- Earlier bans are remembered for `max` after the last one's end.
+local function ban_stop(p, state) return math.max(state[2], state[3] + (state[5] > 0 and p[5] or 0)) end
+
 local function ban_write(key, p, now, state)
-  -- Earlier bans are remembered for `max` after the last one's end.
-  local stop = math.max(state[2], state[3] + (state[5] > 0 and p[5] or 0))
+  local stop = ban_stop(p, state)
   if stop <= now then
     redis.call('DEL', key)
   else
-    redis.call('SET', key, string.format('%.0f %.0f %.0f %.0f %.0f', unpack(state)), 'PXAT', stop)
+    headgate_set(key, string.format('%.0f %.0f %.0f %.0f %.0f', unpack(state)), stop)
   end
 end
 
@@ -23,13 +25,10 @@ local function ban_read(key, p, now, writable)
   if not value then return { 0, 0, 0, 0, 0 } end
   if type(value) == 'table' then return nil, value.err end
   local denials, counted, banned, length, last = string.match(value, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
-  local stop = redis.call('PEXPIRETIME', key)
   -- No ban is longer than 366 days: what says so is not ours.
-  if not denials or stop <= now or tonumber(length) > 366 * 86400000 then
-    if writable and stop == -1 then redis.call('DEL', key) end
-    return { 0, 0, 0, 0, 0 }
-  end
+  if not denials or tonumber(length) > 366 * 86400000 then return { 0, 0, 0, 0, 0 } end
   local state = { tonumber(denials), tonumber(counted), tonumber(banned), tonumber(length), tonumber(last) }
+  if ban_stop(p, state) <= now then return { 0, 0, 0, 0, 0 } end
   if state[2] > now + p[2] or state[3] > now + state[4] then
     -- The clock went back, or the span was shortened: no ban is longer than it was made.
     state[2], state[3] = math.min(state[2], now + p[2]), math.min(state[3], now + state[4])

@@ -15,15 +15,11 @@ end
 -- Returns the units that are held, and the end of the last lease.
 local function concurrency_read(key, p, now, writable)
   local lease = p[2]
-  local stop = redis.call('PEXPIRETIME', key)
-  if stop == -2 then return 0, 0 end
-  local total = redis.pcall('ZSCORE', key, '#')
-  if type(total) == 'table' then return nil, total.err end
-  if stop <= now then
-    if writable and stop == -1 then redis.call('DEL', key) end
-    return 0, 0
-  end
-  local held = -(tonumber(total) or 0)
+  local last = redis.pcall('ZREVRANGE', key, 0, 0, 'WITHSCORES')
+  if last.err then return nil, last.err end
+  local stop = tonumber(last[2]) or 0
+  if stop <= now then return 0, 0 end
+  local held = -(tonumber(redis.call('ZSCORE', key, '#')) or 0)
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', key, 0, now)) do held = held - concurrency_units(member) end
   if stop > now + lease then
     -- The clock went back: nobody holds a slot for longer than one lease.
@@ -77,7 +73,7 @@ function concurrency.commit(key, p, cost, now, held, _, _, id)
     -- Without the right to it: nobody is told of this lease, so nobody may hold it.
     redis.call('ZREM', key, member)
     if held == 0 then redis.call('DEL', key) else redis.call('ZINCRBY', key, cost, '#') end
-    error(refused)
+    error(refused.err)
   end
   return p[1] - held - cost, p[2]
 end

@@ -1,9 +1,9 @@
 -- Fixed window: a counter whose window starts at a key's first request. Worst case in any window: 2 x limit.
 --
--- State:   an integer; the key's expiry is the window's end. From 0 on: the units charged. Below 0, which is usual: the units less
---          2^22 times the window's end (ms, modulo 2^31), so that one INCRBY charges, and tells both.
+-- State:   of two forms. An integer below 0, which is usual: the units charged, less 2^22 times the window's end (ms, modulo 2^31), so
+--          that one INCRBY charges, and tells both. Where these do not fit, 13 bytes, big-endian: the window's end (6, ms), the units (7).
 -- Params:  limit, window (ms)
--- Returns: look: wait, remaining, reset, used, stop (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
+-- Returns: look: wait, remaining, reset, used, stop, packed (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 
 local fixed_window = { params = 2 }
 
@@ -14,58 +14,85 @@ local function fixed_window_packs(p, used)
 end
 
 local function fixed_window_write(key, p, used, stop)
-  local value = fixed_window_packs(p, used) and used - stop % 2 ^ 31 * 2 ^ 22 or used
-  redis.call('SET', key, value, 'PXAT', stop)
+  local packs = fixed_window_packs(p, used)
+  headgate_set(key, packs and used - stop % 2 ^ 31 * 2 ^ 22 or struct.pack('>I6I7', stop, used), stop)
+  return packs
 end
 
+-- Returns units, the window's end, and whether INCRBY can charge.
 local function fixed_window_read(key, p, now, writable)
   local value = redis.pcall('GET', key)
   if not value then return 0, 0 end
   if type(value) == 'table' then return nil, value.err end
-  local used = tonumber(value)
-  if used and used < 0 and used > -2 ^ 53 then used = used % 2 ^ 22 end
-  local stop = redis.call('PEXPIRETIME', key)
-  if stop <= now or not (used and used >= 0 and used < 2 ^ 53) then
-    -- A key without a TTL has no window: it is no state.
-    if writable and stop == -1 then redis.call('DEL', key) end
-    return 0, 0
+  local used, stop
+  local packed = tonumber(value)
+  if #value == 13 then
+    stop, used = struct.unpack('>I6I7', value)
+    packed = nil
+  elseif packed and packed < 0 and packed > -2 ^ 53 then
+    used = packed % 2 ^ 22
+    -- The moment nearest to now that the value can mean.
+    stop = now + ((used - packed) / 2 ^ 22 - now + 2 ^ 30) % 2 ^ 31 - 2 ^ 30
   end
+  if not used or stop <= now or used > 2 ^ 53 or used % 1 > 0 then return 0, 0 end
   if stop > now + p[2] then
     -- The clock went back: nobody waits longer than one window.
     stop = now + p[2]
-    if writable then fixed_window_write(key, p, used, stop) end
+    if writable then packed = fixed_window_write(key, p, used, stop) end
   end
-  return used, stop
+  return used, stop, packed
 end
 
 function fixed_window.look(key, p, cost, now, writable)
   local limit = p[1]
-  local used, stop = fixed_window_read(key, p, now, writable)
+  local used, stop, packed = fixed_window_read(key, p, now, writable)
   if not used then return nil, stop end
   local wait = 0
   if cost > 0 and used + cost > limit then wait = cost > limit and -1 or stop - now end
-  return wait, used < limit and limit - used or 0, stop == 0 and 0 or stop - now, used, stop
+  return wait, used < limit and limit - used or 0, stop == 0 and 0 or stop - now, used, stop, packed
 end
 
-function fixed_window.commit(key, p, cost, now, used, stop)
+function fixed_window.commit(key, p, cost, now, used, stop, packed)
   if stop == 0 then
     fixed_window_write(key, p, cost, now + p[2])
     return p[1] - cost, p[2]
   end
-  -- INCRBY would take a state from below 0 past its units; it refuses some texts that tonumber takes; SET then raises what is
-  -- not about the text (OOM).
-  local charged = used + cost < 2 ^ 21 and redis.pcall('INCRBY', key, cost)
+  -- INCRBY would take a packed value past its units; it refuses some texts that tonumber takes; SET then raises what is not about the
+  -- text (OOM).
+  local charged = packed and used + cost < 2 ^ 21 and redis.pcall('INCRBY', key, cost)
   if type(charged) ~= 'number' then fixed_window_write(key, p, used + cost, stop) end
   return p[1] - used - cost, stop - now
+end
+
+-- As fixed_window.charge, for counts that do not fit into one integer with their window's end.
+local function fixed_window_charge_long(first, last, p, cost, now, reply, filled)
+  local limit, window = p[1], p[2]
+  for request = first, last do
+    local key = KEYS[request]
+    local value = redis.pcall('GET', key)
+    local stop, used = now + window, cost
+    if not value then
+      fixed_window_write(key, p, cost, stop)
+    elseif type(value) == 'table' or #value ~= 13 then
+      return request, filled
+    else
+      stop, used = struct.unpack('>I6I7', value)
+      used = used + cost
+      if stop <= now or stop > now + window or used > limit then return request, filled end
+      redis.call('SETRANGE', key, '6', struct.pack('>I7', used))
+    end
+    filled = headgate_say(reply, filled, 0, limit - used, stop - now)
+  end
+  return last + 1, filled
 end
 
 -- look and commit in one go, charging first, for what is common: sound states. Decides the requests from first to last, all of one
 -- cost, and appends their verdicts to a reply that is filled so far; stops before the first one for which look must tell. Returns
 -- the request after those decided, and how far the reply is filled. `text` is the cost as it came: formatting numbers is slow.
--- `tested`: `now` is not the server's time, by which keys expire.
-function fixed_window.charge(first, last, p, cost, text, now, tested, reply, filled)
+function fixed_window.charge(first, last, p, cost, text, now, reply, filled)
   local limit, window = p[1], p[2]
-  if cost > limit or not fixed_window_packs(p, 0) then return first, filled end
+  if cost > limit then return first, filled end
+  if not fixed_window_packs(p, 0) then return fixed_window_charge_long(first, last, p, cost, now, reply, filled) end
   for request = first, last do
     local key = KEYS[request]
     local value = redis.pcall('INCRBY', key, text)
@@ -77,8 +104,6 @@ function fixed_window.charge(first, last, p, cost, text, now, tested, reply, fil
     else
       local used = value % 2 ^ 22
       local reset = value < 0 and ((used - value) / 2 ^ 22 - now) % 2 ^ 31 or 0
-      -- A key that is there when its window is long over would seem to be in it.
-      if tested and redis.call('PEXPIRETIME', key) ~= now + reset then reset = 0 end
       if reset > 0 and reset <= window and used <= limit then
         -- As headgate_say, which would be one more call for each.
         filled = filled + 1
@@ -104,10 +129,6 @@ function fixed_window.adjust(key, p, units, mark, now)
     used = used + charged
   elseif stop ~= 0 and (mark == 0 or mark == stop) then
     used = math.max(0, used + units)
-    if used > 0 then
-      redis.call('INCRBY', key, units)
-      return math.max(0, limit - used), stop - now, 0
-    end
   end
   if used == 0 then
     if stop ~= 0 then redis.call('DEL', key) end

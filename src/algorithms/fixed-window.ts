@@ -77,7 +77,7 @@ class FixedWindowColumn extends PairColumn<FixedWindowParams> {
 }
 
 export const fixedWindow: AlgorithmDefinition<FixedWindowParams, FixedWindowPolicy> = {
-  tag: 'f2',
+  tag: 'f3',
   names: { 'fixed-window': ['window'] },
   holdsSlots: false,
   compile(what, { limit, window: given }) {

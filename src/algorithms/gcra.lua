@@ -1,19 +1,31 @@
 -- GCRA: token bucket, leaky bucket and gcra are this one kernel. Worst case in any window: burst + limit.
 -- Source: ITU-T I.371, "virtual scheduling"; the interface of redis-cell.
 --
--- State:   the theoretical arrival time (TAT): the key's expiry (ms) less the value (ticks, below one ms). So an
---          idle key is gone at the moment it is full again.
+-- State:   the theoretical arrival time (TAT), rounded up to a millisecond (6 bytes, big-endian), less so many ticks (4). From then on the
+--          bucket is full, and decides as no state does. The key may stay a little longer: see `gcra_write`.
 -- Params:  scale (ticks per ms), increment (ticks per unit), capacity, patience (max delay), ceiling (most debt), in ticks
--- Returns: look: wait, remaining, reset, backlog (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged units or
---          ticks given back
+-- Returns: look: wait, remaining, reset, backlog, last (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
+--          units or ticks given back
 
 -- Charges leave one after the other: giving one back moves those behind it.
 local gcra = { params = 5, drains = true }
 
-local function gcra_write(key, p, now, backlog)
-  local scale = p[1]
-  local reset = math.ceil(backlog / scale)
-  redis.call('SET', key, reset * scale - backlog, 'PXAT', now + reset)
+-- Keys expire at multiples of this many ms: a sixteenth of the longest time until a bucket is full, at least a second.
+local function gcra_grain(p) return math.max(1000, math.ceil(p[5] / p[1] / 16)) end
+
+-- `last`: the TAT that the key holds, rounded up; nil if there is none. Where both call for the same expiry, the key keeps it, which
+-- is cheaper than a new one each time.
+local function gcra_write(key, p, now, backlog, last, grain)
+  local part = -backlog % p[1]
+  local reset = (backlog + part) / p[1]
+  local stop = now + reset
+  local value = struct.pack('>I6I4', stop, part)
+  local expiry = stop - stop % grain + grain
+  if last and expiry == last - last % grain + grain then
+    redis.call('SETRANGE', key, '0', value)
+  else
+    headgate_set(key, value, expiry)
+  end
   return reset
 end
 
@@ -21,27 +33,21 @@ local function gcra_read(key, p, now, writable)
   local value = redis.pcall('GET', key)
   if not value then return 0 end
   if type(value) == 'table' then return nil, value.err end
-  local scale = p[1]
-  local stop = redis.call('PEXPIRETIME', key)
-  if stop <= now then
-    if writable and stop == -1 then redis.call('DEL', key) end
-    return 0
-  end
-  local part = tonumber(value)
-  if not (part and part >= 0 and part < scale) then part = 0 end
-  local backlog = math.max(0, (stop - now) * scale - part)
+  if #value ~= 10 then return 0 end
+  local stop, part = struct.unpack('>I6I4', value)
+  local backlog = math.max(0, (stop - now) * p[1] - (part < p[1] and part or 0))
   if backlog > p[5] then
     -- The clock went back: nobody waits longer than one window.
-    backlog = p[5]
-    if writable then gcra_write(key, p, now, backlog) end
+    backlog, stop = p[5], nil
+    if writable then gcra_write(key, p, now, backlog, stop, gcra_grain(p)) end
   end
-  return backlog
+  return backlog, stop
 end
 
 function gcra.look(key, p, cost, now, writable)
   local scale, increment, capacity, patience = p[1], p[2], p[3], p[4]
-  local backlog, err = gcra_read(key, p, now, writable)
-  if not backlog then return nil, err end
+  local backlog, last = gcra_read(key, p, now, writable)
+  if not backlog then return nil, last end
   local charge = cost * increment
   local over = backlog + charge - capacity
   local wait = 0
@@ -54,13 +60,36 @@ function gcra.look(key, p, cost, now, writable)
       wait = math.ceil((over - patience) / scale)
     end
   end
-  return wait, math.max(0, math.floor((capacity - backlog) / increment)), math.ceil(backlog / scale), backlog
+  return wait, math.max(0, math.floor((capacity - backlog) / increment)), math.ceil(backlog / scale), backlog, last
 end
 
-function gcra.commit(key, p, cost, now, backlog)
+function gcra.commit(key, p, cost, now, backlog, last)
   backlog = backlog + cost * p[2]
-  local reset = gcra_write(key, p, now, backlog)
+  local reset = gcra_write(key, p, now, backlog, last, gcra_grain(p))
   return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
+end
+
+-- look and commit in one go, for what is common: buckets with room for one more charge. As for fixed_window.charge.
+function gcra.charge(first, last, p, cost, _, now, reply, filled)
+  local scale, increment, capacity = p[1], p[2], p[3]
+  local charge, grain = cost * increment, gcra_grain(p)
+  for request = first, last do
+    local key = KEYS[request]
+    local value = redis.pcall('GET', key)
+    local backlog, stop = charge
+    if value then
+      if type(value) == 'table' or #value ~= 10 then return request, filled end
+      local part
+      stop, part = struct.unpack('>I6I4', value)
+      if part >= scale then return request, filled end
+      if stop > now then backlog = (stop - now) * scale - part + charge end
+    end
+    local left = capacity - backlog
+    if left < 0 then return request, filled end
+    local reset = gcra_write(key, p, now, backlog, stop, grain)
+    filled = headgate_say(reply, filled, 0, (left - left % increment) / increment, reset)
+  end
+  return last + 1, filled
 end
 
 -- What a charge surely has left: it drains when those before it have, or, at the earliest, from its beginning on. What has drained
@@ -90,6 +119,6 @@ function gcra.adjust(key, p, units, mark, now, at, shift)
     redis.call('DEL', key)
     return math.floor(p[3] / p[2]), 0, charged
   end
-  local reset = gcra_write(key, p, now, backlog)
+  local reset = gcra_write(key, p, now, backlog, nil, gcra_grain(p))
   return math.max(0, math.floor((p[3] - backlog) / p[2])), reset, charged
 end

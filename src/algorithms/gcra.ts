@@ -179,7 +179,7 @@ function compile(what: string, given: Given): Compiled<GcraParams> {
 }
 
 export const gcra: AlgorithmDefinition<GcraParams, TokenBucketPolicy | LeakyBucketPolicy> = {
-  tag: 'g2',
+  tag: 'g3',
   names: {
     'token-bucket': ['window', 'burst'],
     'leaky-bucket': ['window', 'burst', 'maxDelay'],

@@ -54,7 +54,7 @@ local function sliding_log_rewrite(key, p, log, room)
   end
   log.value, log.base, log.head, log.room = nil, base, 0, room
   local rest = string.rep('\0', 8 * (room - log.runs))
-  redis.call('SET', key, sliding_log_header(log) .. table.concat(runs) .. rest, 'PXAT', log.newest + p[2])
+  headgate_set(key, sliding_log_header(log) .. table.concat(runs) .. rest, log.newest + p[2])
 end
 
 -- Returns a log with what counts now; it has no runs if nothing does.
@@ -63,19 +63,16 @@ local function sliding_log_read(key, p, now, writable)
   if type(header) == 'table' then return nil, header.err end
   local window = p[2]
   local log = { runs = 0, live = 0 }
-  local stop = redis.call('PEXPIRETIME', key)
-  if stop <= now or #header < 29 then
-    if writable and stop == -1 then redis.call('DEL', key) end
-    return log
-  end
+  if #header < 29 then return log end
   local base, room, head, runs, before, last, newest = struct.unpack(SLIDING_LOG_HEADER, header)
   if head >= room or runs < 1 or runs > room or room > 2 ^ 23 then return log end
-  log = { base = base, room = room, head = head, runs = runs, before = before, last = last, newest = base + newest }
-  if log.newest > now then
+  newest = base + newest
+  if newest + window <= now then return log end
+  log = { base = base, room = room, head = head, runs = runs, before = before, last = last, newest = newest }
+  if newest > now then
     log.newest = now
     if writable then sliding_log_rewrite(key, p, log, room) end
   end
-  if log.newest + window <= now then return { runs = 0, live = 0 } end
   local oldest = sliding_log_first(log, function(i) return sliding_log_run(key, log, i) + window > now end)
   if oldest > 0 then
     local _, through = sliding_log_run(key, log, oldest - 1)
@@ -108,7 +105,7 @@ function sliding_log.commit(key, p, cost, now, log)
   local remaining = math.max(0, limit - log.live)
   if log.runs == 0 then
     log.base, log.room, log.head, log.runs, log.before, log.last, log.newest = now, 1, 0, 1, 0, cost, now
-    redis.call('SET', key, sliding_log_header(log) .. struct.pack('>I5I3', 0, cost), 'PXAT', now + window)
+    headgate_set(key, sliding_log_header(log) .. struct.pack('>I5I3', 0, cost), now + window)
     return remaining, window
   end
   if log.newest ~= now then

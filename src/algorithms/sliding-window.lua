@@ -1,155 +1,225 @@
 -- Sliding window: counters of sub-windows ("segments"). The oldest, partly expired one counts whole: never over `limit`
 -- in any window, at most 1/segments under. Segments start at a key's first request, so that keys don't expire together.
 --
--- State:   total, then the counters of all segments but the newest, newest first: each of 1, 2, 4 or 8 bytes, big-endian, as many as
---          the total needed when it was written. The newest one's counter is what the others leave of the total: a request in
---          the same segment rewrites the total alone. The key's expiry is the moment at which the newest no longer counts.
+-- State:   when the newest segment with units began (6 bytes, ms); then numbers of 1, 2, 4 or 8 bytes each, as the largest total so far
+--          needs: the total, and the counters of all segments, newest first. All big-endian. A request in the newest segment rewrites
+--          two of the numbers; a later one moves the counters as bytes.
 -- Params:  limit, segment (ms), segments
--- Returns: look: wait, remaining, reset, total, stop, counters (or nil, error); commit: remaining, reset; adjust: remaining, reset,
+-- Returns: look: wait, remaining, reset, total, start, value (or nil, error); commit: remaining, reset; adjust: remaining, reset,
 --          charged
 
 local sliding_window = { params = 3 }
 
 local SLIDING_WINDOW_FORMAT = { [1] = '>B', [2] = '>H', [4] = '>I4', [8] = '>I8' }
+local SLIDING_WINDOW_PAIR = { [1] = '>BB', [2] = '>HH', [4] = '>I4I4', [8] = '>I8I8' }
+local SLIDING_WINDOW_HEAD = { [1] = '>I6BB', [2] = '>I6HH', [4] = '>I6I4I4', [8] = '>I6I8I8' }
 
-local function sliding_window_width(count)
-  if count < 2 ^ 8 then return 1 end
-  if count < 2 ^ 16 then return 2 end
-  return count < 2 ^ 32 and 4 or 8
+-- The fewest bytes that hold a number.
+local function sliding_window_width(units)
+  if units < 2 ^ 8 then return 1 end
+  if units < 2 ^ 16 then return 2 end
+  return units < 2 ^ 32 and 4 or 8
+end
+
+-- The units of the oldest `count` segments.
+local function sliding_window_oldest(value, width, count)
+  local format, units = SLIDING_WINDOW_FORMAT[width], 0
+  for at = #value - width * count + 1, #value, width do units = units + struct.unpack(format, value, at) end
+  return units
+end
+
+-- The counters as a table, newest first, from 0 on: as many segments later.
+local function sliding_window_counters(value, p, passed)
+  local width = (#value - 6) / (p[3] + 2)
+  local format, counters = SLIDING_WINDOW_FORMAT[width], {}
+  for i = 0, p[3] do
+    counters[i] = i < passed and 0 or struct.unpack(format, value, 7 + width * (i + 1 - passed))
+  end
+  return counters
+end
+
+-- When the key expires of a state whose newest segment began at `start`: up to three segments after its last unit has left. Segments of
+-- one four share their expiry, which is cheaper than a new one each time.
+local function sliding_window_expiry(p, start)
+  return start + (p[3] + 4 - math.floor(start / p[2]) % 4) * p[2]
+end
+
+-- Charges in a segment that begins after the newest one, so many later: the counters between are 0, and as many leave.
+local function sliding_window_move(key, p, value, last, passed, total, cost)
+  local width = (#value - 6) / (p[3] + 2)
+  local start = last + passed * p[2]
+  local head = struct.pack(SLIDING_WINDOW_HEAD[width], start, total, cost)
+  if passed > 1 then head = head .. string.rep('\0', width * (passed - 1)) end
+  value = head .. string.sub(value, 7 + width, -1 - width * passed)
+  local expiry = sliding_window_expiry(p, start)
+  if sliding_window_expiry(p, last) == expiry then
+    redis.call('SETRANGE', key, '0', value)
+  else
+    headgate_set(key, value, expiry)
+  end
+end
+
+-- The first units of a key.
+local function sliding_window_begin(key, p, now, cost)
+  local width = sliding_window_width(cost)
+  local head = struct.pack(SLIDING_WINDOW_HEAD[width], now, cost, cost)
+  headgate_set(key, head .. string.rep('\0', width * p[3]), sliding_window_expiry(p, now))
 end
 
 -- Newest segments without a unit are left out, so that the state ends when its last unit leaves. Returns that moment.
-local function sliding_window_write(key, p, total, stop, older, newest)
-  local format, skip = SLIDING_WINDOW_FORMAT[sliding_window_width(total)], 0
-  while newest == 0 and skip < p[3] do
-    skip = skip + 1
-    newest = older[skip] or 0
-  end
-  local parts = { struct.pack(format, total) }
-  for i = 1, p[3] do parts[i + 1] = struct.pack(format, older[i + skip] or 0) end
-  stop = stop - skip * p[2]
-  redis.call('SET', key, table.concat(parts), 'PXAT', stop)
-  return stop
-end
-
--- The counters in `value`: older[1] is the segment before the newest, whose own comes second.
-local function sliding_window_unpack(value, segments, total)
-  local width = #value / (segments + 1)
+local function sliding_window_write(key, p, start, total, counters)
+  local skip = 0
+  while counters[skip] == 0 and skip < p[3] do skip = skip + 1 end
+  local width = sliding_window_width(total)
   local format = SLIDING_WINDOW_FORMAT[width]
-  local older, newest = {}, total
-  for i = 1, segments do
-    local count = struct.unpack(format, value, 1 + width * i)
-    older[i], newest = count, newest - count
-  end
-  return older, math.max(0, newest)
+  start = start - skip * p[2]
+  local parts = { struct.pack(SLIDING_WINDOW_HEAD[width], start, total, counters[skip]) }
+  for i = 1, p[3] do parts[i + 1] = struct.pack(format, counters[i + skip] or 0) end
+  headgate_set(key, table.concat(parts), sliding_window_expiry(p, start))
+  return start + (p[3] + 1) * p[2]
 end
 
--- Returns total, stop, older, newest; or total, stop, value while the state's newest segment is the current one.
+-- Returns the total now, the start of the newest segment with units, and the value; or 0, 0.
 local function sliding_window_read(key, p, now, writable)
   local value = redis.pcall('GET', key)
-  if not value then return 0, 0, {}, 0 end
+  if not value then return 0, 0 end
   if type(value) == 'table' then return nil, value.err end
   local segment, segments = p[2], p[3]
-  local life = (segments + 1) * segment
-  local stop = redis.call('PEXPIRETIME', key)
-  local format = SLIDING_WINDOW_FORMAT[#value / (segments + 1)]
-  if stop <= now or not format then
-    if writable and stop == -1 then redis.call('DEL', key) end
-    return 0, 0, {}, 0
+  local width = (#value - 6) / (segments + 2)
+  local format = SLIDING_WINDOW_HEAD[width]
+  if not format then return 0, 0 end
+  local start, total = struct.unpack(format, value)
+  local age = now - start
+  if age >= (segments + 1) * segment then return 0, 0 end
+  if age < 0 then
+    -- The clock went back: no segment begins in the future.
+    start, value = now, struct.pack('>I6', now) .. string.sub(value, 7)
+    if writable then headgate_set(key, value, sliding_window_expiry(p, now)) end
+  elseif age >= segment then
+    total = math.max(0, total - sliding_window_oldest(value, width, math.floor(age / segment)))
   end
-  local total = struct.unpack(format, value)
-  local start = stop - life
-  if start <= now and now < start + segment then return total, stop, value end
-
-  -- The newest segment is over, or the clock went back: take the counters apart.
-  local older, newest = sliding_window_unpack(value, segments, total)
-  older[0] = newest
-  local healing = start > now
-  if healing then start = now end
-  local passed = math.floor((now - start) / segment)
-  local shifted = {}
-  total = 0
-  for i = 1, segments do
-    shifted[i] = older[i - passed] or 0
-    total = total + shifted[i]
-  end
-  newest = older[-passed] or 0
-  total = total + newest
-  if total == 0 then return 0, 0, {}, 0 end
-  stop = start + passed * segment + life
-  if healing and writable then sliding_window_write(key, p, total, stop, shifted, newest) end
-  return total, stop, shifted, newest
+  return total, start, value
 end
 
 -- The time until at most `allowed` units are left: segments leave from the oldest on.
-local function sliding_window_until(p, now, total, stop, older, allowed)
-  for i = p[3], 1, -1 do
-    total = total - (older[i] or 0)
-    if total <= allowed then return stop - i * p[2] - now end
+local function sliding_window_until(p, now, total, start, value, allowed)
+  local passed = math.floor((now - start) / p[2])
+  local counters = sliding_window_counters(value, p, 0)
+  for i = p[3] - passed, 0, -1 do
+    total = total - counters[i]
+    if total <= allowed then return start + (p[3] + 1 - i) * p[2] - now end
   end
-  return stop - now
+  return start + (p[3] + 1) * p[2] - now
 end
 
 function sliding_window.look(key, p, cost, now, writable)
   local limit = p[1]
-  local total, stop, counters = sliding_window_read(key, p, now, writable)
-  if not total then return nil, stop end
-  local current = type(counters) == 'string'
+  local total, start, value = sliding_window_read(key, p, now, writable)
+  if not total then return nil, start end
   local remaining = total < limit and limit - total or 0
-  local reset = total == 0 and 0 or stop - now
-  if not current and total > 0 then reset = sliding_window_until(p, now, total, stop, counters, 0) end
-  if cost == 0 or total + cost <= limit then return 0, remaining, reset, total, stop, counters end
+  local reset = value and start + (p[3] + 1) * p[2] - now or 0
+  if cost == 0 or total + cost <= limit then return 0, remaining, reset, total, start, value end
   if cost > limit then return -1, remaining, reset end
-  local older = current and sliding_window_unpack(counters, p[3], total) or counters
-  return sliding_window_until(p, now, total, stop, older, limit - cost), remaining, reset
+  return sliding_window_until(p, now, total, start, value, limit - cost), remaining, reset
 end
 
-function sliding_window.commit(key, p, cost, now, total, stop, counters)
-  local sum, newest = total + cost, cost
-  if type(counters) == 'string' then
-    local width = #counters / (p[3] + 1)
-    if sliding_window_width(sum) <= width then
-      redis.call('SETRANGE', key, 0, struct.pack(SLIDING_WINDOW_FORMAT[width], sum))
-      return p[1] - sum, stop - now
-    end
-    counters, newest = sliding_window_unpack(counters, p[3], total)
-    newest = newest + cost
+function sliding_window.commit(key, p, cost, now, total, start, value)
+  local segment, segments = p[2], p[3]
+  local life = (segments + 1) * segment
+  local sum = total + cost
+  if not value then
+    sliding_window_begin(key, p, now, cost)
+    return p[1] - sum, life
   end
-  if stop == 0 then stop = now + (p[3] + 1) * p[2] end
-  sliding_window_write(key, p, sum, stop, counters, newest)
-  return p[1] - sum, stop - now
+  local passed = math.floor((now - start) / segment)
+  local width = (#value - 6) / (segments + 2)
+  if sum >= 256 ^ width then
+    local counters = sliding_window_counters(value, p, passed)
+    counters[0] = counters[0] + cost
+    sliding_window_write(key, p, start + passed * segment, sum, counters)
+  elseif passed == 0 then
+    local newest = struct.unpack(SLIDING_WINDOW_FORMAT[width], value, 7 + width)
+    redis.call('SETRANGE', key, '6', struct.pack(SLIDING_WINDOW_PAIR[width], sum, newest + cost))
+  else
+    sliding_window_move(key, p, value, start, passed, sum, cost)
+  end
+  return p[1] - sum, start + passed * segment + life - now
+end
+
+-- look and commit in one go, for what is common: sound states with room for one more charge. As for fixed_window.charge.
+function sliding_window.charge(first, last, p, cost, _, now, reply, filled)
+  local limit, segment, segments = p[1], p[2], p[3]
+  local life = (segments + 1) * segment
+  if cost > limit then return first, filled end
+  local short = limit < 2 ^ 20 and life < 2 ^ 32
+  local size, width, head, pair, most
+  for request = first, last do
+    local key = KEYS[request]
+    local value = redis.pcall('GET', key)
+    local age, total = 0, cost
+    if not value then
+      sliding_window_begin(key, p, now, cost)
+    elseif type(value) == 'table' then
+      return request, filled
+    else
+      if #value ~= size then
+        size = #value
+        width = (size - 6) / (segments + 2)
+        head, pair = SLIDING_WINDOW_HEAD[width], SLIDING_WINDOW_PAIR[width]
+        if not head then return request, filled end
+        most = math.min(limit, 256 ^ width - 1)
+      end
+      local start, before, newest = struct.unpack(head, value)
+      age, total = now - start, before + cost
+      if age < 0 or age >= life then return request, filled end
+      if age < segment then
+        if total > most then return request, filled end
+        redis.call('SETRANGE', key, '6', struct.pack(pair, total, newest + cost))
+      else
+        local passed = math.floor(age / segment)
+        age = age - passed * segment
+        total = total - sliding_window_oldest(value, width, passed)
+        if total < cost or total > most then return request, filled end
+        sliding_window_move(key, p, value, start, passed, total, cost)
+      end
+    end
+    if short then
+      -- As headgate_say, which would be one more call for each.
+      filled = filled + 1
+      reply[filled] = (life - age) * 2 ^ 20 + limit - total
+    else
+      filled = headgate_say(reply, filled, 0, limit - total, life - age)
+    end
+  end
+  return last + 1, filled
 end
 
 function sliding_window.adjust(key, p, units, mark, now)
   local limit, segment, segments = p[1], p[2], p[3]
-  local total, stop, older, newest = sliding_window_read(key, p, now, true)
-  if not total then return nil, stop end
-  if type(older) == 'string' then
-    local value = older
-    older, newest = sliding_window_unpack(value, segments, total)
-    if units < 0 and mark == stop and -units < newest then
-      redis.call('SETRANGE', key, 0, struct.pack(SLIDING_WINDOW_FORMAT[#value / (segments + 1)], total + units))
-      return math.max(0, limit - total - units), stop - now, 0
-    end
+  local total, start, value = sliding_window_read(key, p, now, true)
+  if not total then return nil, start end
+  local counters = { [0] = 0 }
+  if value then
+    local passed = math.floor((now - start) / segment)
+    counters, start = sliding_window_counters(value, p, passed), start + passed * segment
   end
   local charged = math.max(0, math.min(units, 2 ^ 52 - total))
   if charged > 0 then
-    if stop == 0 then stop = now + (segments + 1) * segment end
-    newest, total = newest + charged, total + charged
-  else
+    if not value then start = now end
+    counters[0], total = counters[0] + charged, total + charged
+  elseif value then
     -- Back to the segment that was charged; without a mark, from the oldest on, which frees least.
+    local stop = start + (segments + 1) * segment
     for i = segments, 0, -1 do
       if mark == 0 or mark == stop - i * segment then
-        local count = i == 0 and newest or older[i] or 0
-        local back = math.min(count, -units)
-        units, total = units + back, total - back
-        if i == 0 then newest = count - back else older[i] = count - back end
+        local back = math.min(counters[i], -units)
+        units, total, counters[i] = units + back, total - back, counters[i] - back
       end
     end
   end
   if total == 0 then
-    if stop ~= 0 then redis.call('DEL', key) end
+    if value then redis.call('DEL', key) end
     return limit, 0, charged
   end
-  return math.max(0, limit - total), sliding_window_write(key, p, total, stop, older, newest) - now, charged
+  return math.max(0, limit - total), sliding_window_write(key, p, start, total, counters) - now, charged
 end

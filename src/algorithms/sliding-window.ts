@@ -310,7 +310,7 @@ function compile(what: string, given: Given): Compiled<SlidingWindowParams> {
 }
 
 export const slidingWindow: AlgorithmDefinition<SlidingWindowParams, SlidingWindowPolicy> = {
-  tag: 's2',
+  tag: 's3',
   names: { 'sliding-window': ['window', 'segments'] },
   holdsSlots: false,
   compile,

@@ -6,11 +6,20 @@ local time = redis.call('TIME')
 step = time[1] * 1000000 + time[2]
 end
 local now = math.floor(step / 1000)
-if deadline >= 0 and now > deadline then error({ err = string.format('HEADGATE_LATE %.0f', now) }) end
+if deadline >= 0 and now > deadline then return redis.error_reply(string.format('HEADGATE_LATE %.0f', now)) end
 `;
-const common_2 = `local kernels, ban = {}
+const common_2 = `local function headgate_set(key, value, stop)
+if deadline >= 0 then
+redis.call('SET', key, value, 'PX', stop - now)
+else
+redis.call('SET', key, value)
+redis.call('PEXPIREAT', key, stop)
+end
+end
 `;
-const common_3 = `local function headgate_say(reply, filled, wait, remaining, reset)
+const common_3 = `local kernels, ban = {}
+`;
+const common_4 = `local function headgate_say(reply, filled, wait, remaining, reset)
 if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
 reply[filled + 1] = reset * 2 ^ 20 + remaining
 return filled + 1
@@ -43,12 +52,13 @@ end
 return policies, at
 end
 `;
-const ban_1 = `local function ban_write(key, p, now, state)
-local stop = math.max(state[2], state[3] + (state[5] > 0 and p[5] or 0))
+const ban_1 = `local function ban_stop(p, state) return math.max(state[2], state[3] + (state[5] > 0 and p[5] or 0)) end
+local function ban_write(key, p, now, state)
+local stop = ban_stop(p, state)
 if stop <= now then
 redis.call('DEL', key)
 else
-redis.call('SET', key, string.format('%.0f %.0f %.0f %.0f %.0f', unpack(state)), 'PXAT', stop)
+headgate_set(key, string.format('%.0f %.0f %.0f %.0f %.0f', unpack(state)), stop)
 end
 end
 local function ban_read(key, p, now, writable)
@@ -56,12 +66,9 @@ local value = redis.pcall('GET', key)
 if not value then return { 0, 0, 0, 0, 0 } end
 if type(value) == 'table' then return nil, value.err end
 local denials, counted, banned, length, last = string.match(value, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
-local stop = redis.call('PEXPIRETIME', key)
-if not denials or stop <= now or tonumber(length) > 366 * 86400000 then
-if writable and stop == -1 then redis.call('DEL', key) end
-return { 0, 0, 0, 0, 0 }
-end
+if not denials or tonumber(length) > 366 * 86400000 then return { 0, 0, 0, 0, 0 } end
 local state = { tonumber(denials), tonumber(counted), tonumber(banned), tonumber(length), tonumber(last) }
+if ban_stop(p, state) <= now then return { 0, 0, 0, 0, 0 } end
 if state[2] > now + p[2] or state[3] > now + state[4] then
 state[2], state[3] = math.min(state[2], now + p[2]), math.min(state[3], now + state[4])
 if writable then ban_write(key, p, now, state) end
@@ -105,15 +112,11 @@ return tonumber(string.match(member, ':(%d+)$')) or 0
 end
 local function concurrency_read(key, p, now, writable)
 local lease = p[2]
-local stop = redis.call('PEXPIRETIME', key)
-if stop == -2 then return 0, 0 end
-local total = redis.pcall('ZSCORE', key, '#')
-if type(total) == 'table' then return nil, total.err end
-if stop <= now then
-if writable and stop == -1 then redis.call('DEL', key) end
-return 0, 0
-end
-local held = -(tonumber(total) or 0)
+local last = redis.pcall('ZREVRANGE', key, 0, 0, 'WITHSCORES')
+if last.err then return nil, last.err end
+local stop = tonumber(last[2]) or 0
+if stop <= now then return 0, 0 end
+local held = -(tonumber(redis.call('ZSCORE', key, '#')) or 0)
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', key, 0, now)) do held = held - concurrency_units(member) end
 if stop > now + lease then
 stop = now + lease
@@ -162,7 +165,7 @@ local refused = type(kept) == 'table' and kept or type(swept) == 'table' and swe
 if refused then
 redis.call('ZREM', key, member)
 if held == 0 then redis.call('DEL', key) else redis.call('ZINCRBY', key, cost, '#') end
-error(refused)
+error(refused.err)
 end
 return p[1] - held - cost, p[2]
 end
@@ -206,48 +209,73 @@ const fixed_window_1 = `local function fixed_window_packs(p, used)
 return p[1] < 2 ^ 20 and p[2] < 2 ^ 30 and used < 2 ^ 21
 end
 local function fixed_window_write(key, p, used, stop)
-local value = fixed_window_packs(p, used) and used - stop % 2 ^ 31 * 2 ^ 22 or used
-redis.call('SET', key, value, 'PXAT', stop)
+local packs = fixed_window_packs(p, used)
+headgate_set(key, packs and used - stop % 2 ^ 31 * 2 ^ 22 or struct.pack('>I6I7', stop, used), stop)
+return packs
 end
 local function fixed_window_read(key, p, now, writable)
 local value = redis.pcall('GET', key)
 if not value then return 0, 0 end
 if type(value) == 'table' then return nil, value.err end
-local used = tonumber(value)
-if used and used < 0 and used > -2 ^ 53 then used = used % 2 ^ 22 end
-local stop = redis.call('PEXPIRETIME', key)
-if stop <= now or not (used and used >= 0 and used < 2 ^ 53) then
-if writable and stop == -1 then redis.call('DEL', key) end
-return 0, 0
+local used, stop
+local packed = tonumber(value)
+if #value == 13 then
+stop, used = struct.unpack('>I6I7', value)
+packed = nil
+elseif packed and packed < 0 and packed > -2 ^ 53 then
+used = packed % 2 ^ 22
+stop = now + ((used - packed) / 2 ^ 22 - now + 2 ^ 30) % 2 ^ 31 - 2 ^ 30
 end
+if not used or stop <= now or used > 2 ^ 53 or used % 1 > 0 then return 0, 0 end
 if stop > now + p[2] then
 stop = now + p[2]
-if writable then fixed_window_write(key, p, used, stop) end
+if writable then packed = fixed_window_write(key, p, used, stop) end
 end
-return used, stop
+return used, stop, packed
 end
 local function fixed_window_look(key, p, cost, now, writable)
 local limit = p[1]
-local used, stop = fixed_window_read(key, p, now, writable)
+local used, stop, packed = fixed_window_read(key, p, now, writable)
 if not used then return nil, stop end
 local wait = 0
 if cost > 0 and used + cost > limit then wait = cost > limit and -1 or stop - now end
-return wait, used < limit and limit - used or 0, stop == 0 and 0 or stop - now, used, stop
+return wait, used < limit and limit - used or 0, stop == 0 and 0 or stop - now, used, stop, packed
 end
 `;
-const fixed_window_2 = `local function fixed_window_commit(key, p, cost, now, used, stop)
+const fixed_window_2 = `local function fixed_window_commit(key, p, cost, now, used, stop, packed)
 if stop == 0 then
 fixed_window_write(key, p, cost, now + p[2])
 return p[1] - cost, p[2]
 end
-local charged = used + cost < 2 ^ 21 and redis.pcall('INCRBY', key, cost)
+local charged = packed and used + cost < 2 ^ 21 and redis.pcall('INCRBY', key, cost)
 if type(charged) ~= 'number' then fixed_window_write(key, p, used + cost, stop) end
 return p[1] - used - cost, stop - now
 end
 `;
-const fixed_window_3 = `local function fixed_window_charge(first, last, p, cost, text, now, tested, reply, filled)
+const fixed_window_3 = `local function fixed_window_charge_long(first, last, p, cost, now, reply, filled)
 local limit, window = p[1], p[2]
-if cost > limit or not fixed_window_packs(p, 0) then return first, filled end
+for request = first, last do
+local key = KEYS[request]
+local value = redis.pcall('GET', key)
+local stop, used = now + window, cost
+if not value then
+fixed_window_write(key, p, cost, stop)
+elseif type(value) == 'table' or #value ~= 13 then
+return request, filled
+else
+stop, used = struct.unpack('>I6I7', value)
+used = used + cost
+if stop <= now or stop > now + window or used > limit then return request, filled end
+redis.call('SETRANGE', key, '6', struct.pack('>I7', used))
+end
+filled = headgate_say(reply, filled, 0, limit - used, stop - now)
+end
+return last + 1, filled
+end
+local function fixed_window_charge(first, last, p, cost, text, now, reply, filled)
+local limit, window = p[1], p[2]
+if cost > limit then return first, filled end
+if not fixed_window_packs(p, 0) then return fixed_window_charge_long(first, last, p, cost, now, reply, filled) end
 for request = first, last do
 local key = KEYS[request]
 local value = redis.pcall('INCRBY', key, text)
@@ -258,7 +286,6 @@ filled = headgate_say(reply, filled, 0, limit - cost, window)
 else
 local used = value % 2 ^ 22
 local reset = value < 0 and ((used - value) / 2 ^ 22 - now) % 2 ^ 31 or 0
-if tested and redis.call('PEXPIRETIME', key) ~= now + reset then reset = 0 end
 if reset > 0 and reset <= window and used <= limit then
 filled = filled + 1
 reply[filled] = reset * 2 ^ 20 + limit - used
@@ -283,10 +310,6 @@ if stop == 0 then stop = now + p[2] end
 used = used + charged
 elseif stop ~= 0 and (mark == 0 or mark == stop) then
 used = math.max(0, used + units)
-if used > 0 then
-redis.call('INCRBY', key, units)
-return math.max(0, limit - used), stop - now, 0
-end
 end
 if used == 0 then
 if stop ~= 0 then redis.call('DEL', key) end
@@ -296,35 +319,37 @@ fixed_window_write(key, p, used, stop)
 return math.max(0, limit - used), stop - now, charged
 end
 `;
-const gcra_1 = `local function gcra_write(key, p, now, backlog)
-local scale = p[1]
-local reset = math.ceil(backlog / scale)
-redis.call('SET', key, reset * scale - backlog, 'PXAT', now + reset)
+const gcra_1 = `local function gcra_grain(p) return math.max(1000, math.ceil(p[5] / p[1] / 16)) end
+local function gcra_write(key, p, now, backlog, last, grain)
+local part = -backlog % p[1]
+local reset = (backlog + part) / p[1]
+local stop = now + reset
+local value = struct.pack('>I6I4', stop, part)
+local expiry = stop - stop % grain + grain
+if last and expiry == last - last % grain + grain then
+redis.call('SETRANGE', key, '0', value)
+else
+headgate_set(key, value, expiry)
+end
 return reset
 end
 local function gcra_read(key, p, now, writable)
 local value = redis.pcall('GET', key)
 if not value then return 0 end
 if type(value) == 'table' then return nil, value.err end
-local scale = p[1]
-local stop = redis.call('PEXPIRETIME', key)
-if stop <= now then
-if writable and stop == -1 then redis.call('DEL', key) end
-return 0
-end
-local part = tonumber(value)
-if not (part and part >= 0 and part < scale) then part = 0 end
-local backlog = math.max(0, (stop - now) * scale - part)
+if #value ~= 10 then return 0 end
+local stop, part = struct.unpack('>I6I4', value)
+local backlog = math.max(0, (stop - now) * p[1] - (part < p[1] and part or 0))
 if backlog > p[5] then
-backlog = p[5]
-if writable then gcra_write(key, p, now, backlog) end
+backlog, stop = p[5], nil
+if writable then gcra_write(key, p, now, backlog, stop, gcra_grain(p)) end
 end
-return backlog
+return backlog, stop
 end
 local function gcra_look(key, p, cost, now, writable)
 local scale, increment, capacity, patience = p[1], p[2], p[3], p[4]
-local backlog, err = gcra_read(key, p, now, writable)
-if not backlog then return nil, err end
+local backlog, last = gcra_read(key, p, now, writable)
+if not backlog then return nil, last end
 local charge = cost * increment
 local over = backlog + charge - capacity
 local wait = 0
@@ -337,16 +362,38 @@ else
 wait = math.ceil((over - patience) / scale)
 end
 end
-return wait, math.max(0, math.floor((capacity - backlog) / increment)), math.ceil(backlog / scale), backlog
+return wait, math.max(0, math.floor((capacity - backlog) / increment)), math.ceil(backlog / scale), backlog, last
 end
 `;
-const gcra_2 = `local function gcra_commit(key, p, cost, now, backlog)
+const gcra_2 = `local function gcra_commit(key, p, cost, now, backlog, last)
 backlog = backlog + cost * p[2]
-local reset = gcra_write(key, p, now, backlog)
+local reset = gcra_write(key, p, now, backlog, last, gcra_grain(p))
 return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
 end
 `;
-const gcra_3 = `local function gcra_give_back_most(p, charge, mark, now, at, shift)
+const gcra_3 = `local function gcra_charge(first, last, p, cost, _, now, reply, filled)
+local scale, increment, capacity = p[1], p[2], p[3]
+local charge, grain = cost * increment, gcra_grain(p)
+for request = first, last do
+local key = KEYS[request]
+local value = redis.pcall('GET', key)
+local backlog, stop = charge
+if value then
+if type(value) == 'table' or #value ~= 10 then return request, filled end
+local part
+stop, part = struct.unpack('>I6I4', value)
+if part >= scale then return request, filled end
+if stop > now then backlog = (stop - now) * scale - part + charge end
+end
+local left = capacity - backlog
+if left < 0 then return request, filled end
+local reset = gcra_write(key, p, now, backlog, stop, grain)
+filled = headgate_say(reply, filled, 0, (left - left % increment) / increment, reset)
+end
+return last + 1, filled
+end
+`;
+const gcra_4 = `local function gcra_give_back_most(p, charge, mark, now, at, shift)
 local rounding = p[2] % p[1] == 0 and 0 or p[1] - 1
 local in_turn = (mark - now) * p[1] - rounding - shift
 return math.max(0, math.min(charge, math.max(in_turn, charge - (now - at) * p[1])))
@@ -368,7 +415,7 @@ if backlog == 0 then
 redis.call('DEL', key)
 return math.floor(p[3] / p[2]), 0, charged
 end
-local reset = gcra_write(key, p, now, backlog)
+local reset = gcra_write(key, p, now, backlog, nil, gcra_grain(p))
 return math.max(0, math.floor((p[3] - backlog) / p[2])), reset, charged
 end
 `;
@@ -407,26 +454,23 @@ runs[i + 1] = struct.pack('>I5I3', time - base, through)
 end
 log.value, log.base, log.head, log.room = nil, base, 0, room
 local rest = string.rep('\\0', 8 * (room - log.runs))
-redis.call('SET', key, sliding_log_header(log) .. table.concat(runs) .. rest, 'PXAT', log.newest + p[2])
+headgate_set(key, sliding_log_header(log) .. table.concat(runs) .. rest, log.newest + p[2])
 end
 local function sliding_log_read(key, p, now, writable)
 local header = redis.pcall('GETRANGE', key, 0, 28)
 if type(header) == 'table' then return nil, header.err end
 local window = p[2]
 local log = { runs = 0, live = 0 }
-local stop = redis.call('PEXPIRETIME', key)
-if stop <= now or #header < 29 then
-if writable and stop == -1 then redis.call('DEL', key) end
-return log
-end
+if #header < 29 then return log end
 local base, room, head, runs, before, last, newest = struct.unpack(SLIDING_LOG_HEADER, header)
 if head >= room or runs < 1 or runs > room or room > 2 ^ 23 then return log end
-log = { base = base, room = room, head = head, runs = runs, before = before, last = last, newest = base + newest }
-if log.newest > now then
+newest = base + newest
+if newest + window <= now then return log end
+log = { base = base, room = room, head = head, runs = runs, before = before, last = last, newest = newest }
+if newest > now then
 log.newest = now
 if writable then sliding_log_rewrite(key, p, log, room) end
 end
-if log.newest + window <= now then return { runs = 0, live = 0 } end
 local oldest = sliding_log_first(log, function(i) return sliding_log_run(key, log, i) + window > now end)
 if oldest > 0 then
 local _, through = sliding_log_run(key, log, oldest - 1)
@@ -456,7 +500,7 @@ log.live = log.live + cost
 local remaining = math.max(0, limit - log.live)
 if log.runs == 0 then
 log.base, log.room, log.head, log.runs, log.before, log.last, log.newest = now, 1, 0, 1, 0, cost, now
-redis.call('SET', key, sliding_log_header(log) .. struct.pack('>I5I3', 0, cost), 'PXAT', now + window)
+headgate_set(key, sliding_log_header(log) .. struct.pack('>I5I3', 0, cost), now + window)
 return remaining, window
 end
 if log.newest ~= now then
@@ -537,141 +581,204 @@ return math.max(0, limit - log.live), log.newest + window - now, 0
 end
 `;
 const sliding_window_1 = `local SLIDING_WINDOW_FORMAT = { [1] = '>B', [2] = '>H', [4] = '>I4', [8] = '>I8' }
-local function sliding_window_width(count)
-if count < 2 ^ 8 then return 1 end
-if count < 2 ^ 16 then return 2 end
-return count < 2 ^ 32 and 4 or 8
+`;
+const sliding_window_2 = `local SLIDING_WINDOW_PAIR = { [1] = '>BB', [2] = '>HH', [4] = '>I4I4', [8] = '>I8I8' }
+`;
+const sliding_window_3 = `local SLIDING_WINDOW_HEAD = { [1] = '>I6BB', [2] = '>I6HH', [4] = '>I6I4I4', [8] = '>I6I8I8' }
+local function sliding_window_width(units)
+if units < 2 ^ 8 then return 1 end
+if units < 2 ^ 16 then return 2 end
+return units < 2 ^ 32 and 4 or 8
 end
-local function sliding_window_write(key, p, total, stop, older, newest)
-local format, skip = SLIDING_WINDOW_FORMAT[sliding_window_width(total)], 0
-while newest == 0 and skip < p[3] do
-skip = skip + 1
-newest = older[skip] or 0
+local function sliding_window_oldest(value, width, count)
+local format, units = SLIDING_WINDOW_FORMAT[width], 0
+for at = #value - width * count + 1, #value, width do units = units + struct.unpack(format, value, at) end
+return units
 end
-local parts = { struct.pack(format, total) }
-for i = 1, p[3] do parts[i + 1] = struct.pack(format, older[i + skip] or 0) end
-stop = stop - skip * p[2]
-redis.call('SET', key, table.concat(parts), 'PXAT', stop)
-return stop
+local function sliding_window_counters(value, p, passed)
+local width = (#value - 6) / (p[3] + 2)
+local format, counters = SLIDING_WINDOW_FORMAT[width], {}
+for i = 0, p[3] do
+counters[i] = i < passed and 0 or struct.unpack(format, value, 7 + width * (i + 1 - passed))
 end
-local function sliding_window_unpack(value, segments, total)
-local width = #value / (segments + 1)
+return counters
+end
+local function sliding_window_expiry(p, start)
+return start + (p[3] + 4 - math.floor(start / p[2]) % 4) * p[2]
+end
+`;
+const sliding_window_4 = `local function sliding_window_move(key, p, value, last, passed, total, cost)
+local width = (#value - 6) / (p[3] + 2)
+local start = last + passed * p[2]
+local head = struct.pack(SLIDING_WINDOW_HEAD[width], start, total, cost)
+if passed > 1 then head = head .. string.rep('\\0', width * (passed - 1)) end
+value = head .. string.sub(value, 7 + width, -1 - width * passed)
+local expiry = sliding_window_expiry(p, start)
+if sliding_window_expiry(p, last) == expiry then
+redis.call('SETRANGE', key, '0', value)
+else
+headgate_set(key, value, expiry)
+end
+end
+local function sliding_window_begin(key, p, now, cost)
+local width = sliding_window_width(cost)
+local head = struct.pack(SLIDING_WINDOW_HEAD[width], now, cost, cost)
+headgate_set(key, head .. string.rep('\\0', width * p[3]), sliding_window_expiry(p, now))
+end
+`;
+const sliding_window_5 = `local function sliding_window_write(key, p, start, total, counters)
+local skip = 0
+while counters[skip] == 0 and skip < p[3] do skip = skip + 1 end
+local width = sliding_window_width(total)
 local format = SLIDING_WINDOW_FORMAT[width]
-local older, newest = {}, total
-for i = 1, segments do
-local count = struct.unpack(format, value, 1 + width * i)
-older[i], newest = count, newest - count
-end
-return older, math.max(0, newest)
+start = start - skip * p[2]
+local parts = { struct.pack(SLIDING_WINDOW_HEAD[width], start, total, counters[skip]) }
+for i = 1, p[3] do parts[i + 1] = struct.pack(format, counters[i + skip] or 0) end
+headgate_set(key, table.concat(parts), sliding_window_expiry(p, start))
+return start + (p[3] + 1) * p[2]
 end
 local function sliding_window_read(key, p, now, writable)
 local value = redis.pcall('GET', key)
-if not value then return 0, 0, {}, 0 end
+if not value then return 0, 0 end
 if type(value) == 'table' then return nil, value.err end
 local segment, segments = p[2], p[3]
-local life = (segments + 1) * segment
-local stop = redis.call('PEXPIRETIME', key)
-local format = SLIDING_WINDOW_FORMAT[#value / (segments + 1)]
-if stop <= now or not format then
-if writable and stop == -1 then redis.call('DEL', key) end
-return 0, 0, {}, 0
+local width = (#value - 6) / (segments + 2)
+local format = SLIDING_WINDOW_HEAD[width]
+if not format then return 0, 0 end
+local start, total = struct.unpack(format, value)
+local age = now - start
+if age >= (segments + 1) * segment then return 0, 0 end
+if age < 0 then
+start, value = now, struct.pack('>I6', now) .. string.sub(value, 7)
+if writable then headgate_set(key, value, sliding_window_expiry(p, now)) end
+elseif age >= segment then
+total = math.max(0, total - sliding_window_oldest(value, width, math.floor(age / segment)))
 end
-local total = struct.unpack(format, value)
-local start = stop - life
-if start <= now and now < start + segment then return total, stop, value end
-local older, newest = sliding_window_unpack(value, segments, total)
-older[0] = newest
-local healing = start > now
-if healing then start = now end
-local passed = math.floor((now - start) / segment)
-local shifted = {}
-total = 0
-for i = 1, segments do
-shifted[i] = older[i - passed] or 0
-total = total + shifted[i]
+return total, start, value
 end
-newest = older[-passed] or 0
-total = total + newest
-if total == 0 then return 0, 0, {}, 0 end
-stop = start + passed * segment + life
-if healing and writable then sliding_window_write(key, p, total, stop, shifted, newest) end
-return total, stop, shifted, newest
+local function sliding_window_until(p, now, total, start, value, allowed)
+local passed = math.floor((now - start) / p[2])
+local counters = sliding_window_counters(value, p, 0)
+for i = p[3] - passed, 0, -1 do
+total = total - counters[i]
+if total <= allowed then return start + (p[3] + 1 - i) * p[2] - now end
 end
-local function sliding_window_until(p, now, total, stop, older, allowed)
-for i = p[3], 1, -1 do
-total = total - (older[i] or 0)
-if total <= allowed then return stop - i * p[2] - now end
-end
-return stop - now
+return start + (p[3] + 1) * p[2] - now
 end
 local function sliding_window_look(key, p, cost, now, writable)
 local limit = p[1]
-local total, stop, counters = sliding_window_read(key, p, now, writable)
-if not total then return nil, stop end
-local current = type(counters) == 'string'
+local total, start, value = sliding_window_read(key, p, now, writable)
+if not total then return nil, start end
 local remaining = total < limit and limit - total or 0
-local reset = total == 0 and 0 or stop - now
-if not current and total > 0 then reset = sliding_window_until(p, now, total, stop, counters, 0) end
-if cost == 0 or total + cost <= limit then return 0, remaining, reset, total, stop, counters end
+local reset = value and start + (p[3] + 1) * p[2] - now or 0
+if cost == 0 or total + cost <= limit then return 0, remaining, reset, total, start, value end
 if cost > limit then return -1, remaining, reset end
-local older = current and sliding_window_unpack(counters, p[3], total) or counters
-return sliding_window_until(p, now, total, stop, older, limit - cost), remaining, reset
+return sliding_window_until(p, now, total, start, value, limit - cost), remaining, reset
 end
 `;
-const sliding_window_2 = `local function sliding_window_commit(key, p, cost, now, total, stop, counters)
-local sum, newest = total + cost, cost
-if type(counters) == 'string' then
-local width = #counters / (p[3] + 1)
-if sliding_window_width(sum) <= width then
-redis.call('SETRANGE', key, 0, struct.pack(SLIDING_WINDOW_FORMAT[width], sum))
-return p[1] - sum, stop - now
+const sliding_window_6 = `local function sliding_window_commit(key, p, cost, now, total, start, value)
+local segment, segments = p[2], p[3]
+local life = (segments + 1) * segment
+local sum = total + cost
+if not value then
+sliding_window_begin(key, p, now, cost)
+return p[1] - sum, life
 end
-counters, newest = sliding_window_unpack(counters, p[3], total)
-newest = newest + cost
+local passed = math.floor((now - start) / segment)
+local width = (#value - 6) / (segments + 2)
+if sum >= 256 ^ width then
+local counters = sliding_window_counters(value, p, passed)
+counters[0] = counters[0] + cost
+sliding_window_write(key, p, start + passed * segment, sum, counters)
+elseif passed == 0 then
+local newest = struct.unpack(SLIDING_WINDOW_FORMAT[width], value, 7 + width)
+redis.call('SETRANGE', key, '6', struct.pack(SLIDING_WINDOW_PAIR[width], sum, newest + cost))
+else
+sliding_window_move(key, p, value, start, passed, sum, cost)
 end
-if stop == 0 then stop = now + (p[3] + 1) * p[2] end
-sliding_window_write(key, p, sum, stop, counters, newest)
-return p[1] - sum, stop - now
+return p[1] - sum, start + passed * segment + life - now
 end
 `;
-const sliding_window_3 = `local function sliding_window_adjust(key, p, units, mark, now)
+const sliding_window_7 = `local function sliding_window_charge(first, last, p, cost, _, now, reply, filled)
 local limit, segment, segments = p[1], p[2], p[3]
-local total, stop, older, newest = sliding_window_read(key, p, now, true)
-if not total then return nil, stop end
-if type(older) == 'string' then
-local value = older
-older, newest = sliding_window_unpack(value, segments, total)
-if units < 0 and mark == stop and -units < newest then
-redis.call('SETRANGE', key, 0, struct.pack(SLIDING_WINDOW_FORMAT[#value / (segments + 1)], total + units))
-return math.max(0, limit - total - units), stop - now, 0
+local life = (segments + 1) * segment
+if cost > limit then return first, filled end
+local short = limit < 2 ^ 20 and life < 2 ^ 32
+local size, width, head, pair, most
+for request = first, last do
+local key = KEYS[request]
+local value = redis.pcall('GET', key)
+local age, total = 0, cost
+if not value then
+sliding_window_begin(key, p, now, cost)
+elseif type(value) == 'table' then
+return request, filled
+else
+if #value ~= size then
+size = #value
+width = (size - 6) / (segments + 2)
+head, pair = SLIDING_WINDOW_HEAD[width], SLIDING_WINDOW_PAIR[width]
+if not head then return request, filled end
+most = math.min(limit, 256 ^ width - 1)
 end
+local start, before, newest = struct.unpack(head, value)
+age, total = now - start, before + cost
+if age < 0 or age >= life then return request, filled end
+if age < segment then
+if total > most then return request, filled end
+redis.call('SETRANGE', key, '6', struct.pack(pair, total, newest + cost))
+else
+local passed = math.floor(age / segment)
+age = age - passed * segment
+total = total - sliding_window_oldest(value, width, passed)
+if total < cost or total > most then return request, filled end
+sliding_window_move(key, p, value, start, passed, total, cost)
+end
+end
+if short then
+filled = filled + 1
+reply[filled] = (life - age) * 2 ^ 20 + limit - total
+else
+filled = headgate_say(reply, filled, 0, limit - total, life - age)
+end
+end
+return last + 1, filled
+end
+`;
+const sliding_window_8 = `local function sliding_window_adjust(key, p, units, mark, now)
+local limit, segment, segments = p[1], p[2], p[3]
+local total, start, value = sliding_window_read(key, p, now, true)
+if not total then return nil, start end
+local counters = { [0] = 0 }
+if value then
+local passed = math.floor((now - start) / segment)
+counters, start = sliding_window_counters(value, p, passed), start + passed * segment
 end
 local charged = math.max(0, math.min(units, 2 ^ 52 - total))
 if charged > 0 then
-if stop == 0 then stop = now + (segments + 1) * segment end
-newest, total = newest + charged, total + charged
-else
+if not value then start = now end
+counters[0], total = counters[0] + charged, total + charged
+elseif value then
+local stop = start + (segments + 1) * segment
 for i = segments, 0, -1 do
 if mark == 0 or mark == stop - i * segment then
-local count = i == 0 and newest or older[i] or 0
-local back = math.min(count, -units)
-units, total = units + back, total - back
-if i == 0 then newest = count - back else older[i] = count - back end
+local back = math.min(counters[i], -units)
+units, total, counters[i] = units + back, total - back, counters[i] - back
 end
 end
 end
 if total == 0 then
-if stop ~= 0 then redis.call('DEL', key) end
+if value then redis.call('DEL', key) end
 return limit, 0, charged
 end
-return math.max(0, limit - total), sliding_window_write(key, p, total, stop, older, newest) - now, charged
+return math.max(0, limit - total), sliding_window_write(key, p, start, total, counters) - now, charged
 end
 `;
 
 /** How each script begins, the pages of which it has those that it needs, and how it ends. */
 export const lua = {
   adjust: {
-    first: common_1 + common_2 + common_3,
+    first: common_1 + common_2 + common_3 + common_4,
     pages: {
       concurrency:
         concurrency_1 +
@@ -686,7 +793,7 @@ export const lua = {
 `,
       gcra:
         gcra_1 +
-        gcra_3 +
+        gcra_4 +
         `kernels['gcra'] = { params = 5, drains = true, look = gcra_look, adjust = gcra_adjust }
 `,
       'sliding-log':
@@ -697,6 +804,8 @@ export const lua = {
       'sliding-window':
         sliding_window_1 +
         sliding_window_3 +
+        sliding_window_5 +
+        sliding_window_8 +
         `kernels['sliding-window'] = { params = 3, look = sliding_window_look, adjust = sliding_window_adjust }
 `,
     },
@@ -705,12 +814,7 @@ export const lua = {
       policies_2 +
       `local function read_history(key)
 local history = {}
-local value = redis.call('GET', key)
-if value and redis.call('PEXPIRETIME', key) == -1 then
-redis.call('DEL', key)
-elseif value then
-for number in string.gmatch(value, '%d+') do history[#history + 1] = tonumber(number) end
-end
+for number in string.gmatch(redis.call('GET', key) or '', '%d+') do history[#history + 1] = tonumber(number) end
 if #history % 3 ~= 1 then history = { 0 } end
 return history
 end
@@ -729,7 +833,7 @@ end
 local numbers = {}
 for i, number in ipairs(history) do numbers[i] = string.format('%.0f', number) end
 numbers[#numbers + 1] = string.format('%.0f %.0f %.0f', charge, step, ticks)
-redis.call('SET', key, table.concat(numbers, ' '), 'PXAT', stop)
+headgate_set(key, table.concat(numbers, ' '), stop)
 end
 local policies, at = headgate_policies(3)
 local charge = tonumber(ARGV[2])
@@ -780,7 +884,7 @@ try('INCRBY', key, 'x')
 try('GETRANGE', key, '0', '0')
 try('SETRANGE', key, '0', '')
 try('PEXPIREAT', key, '1')
-try('PEXPIRETIME', key)
+try('PTTL', key)
 try('ZADD', key, 'XX', '1', 'x')
 try('ZINCRBY', key, 'x', 'x')
 try('ZCOUNT', key, '0', '1')
@@ -801,7 +905,7 @@ return 1
 `,
   },
   'evaluate-single': {
-    first: common_1 + common_3,
+    first: common_1 + common_2 + common_4,
     pages: {
       concurrency:
         concurrency_1 +
@@ -818,7 +922,8 @@ return 1
       gcra:
         gcra_1 +
         gcra_2 +
-        `local page_params, page_look, page_commit, page_charge = 5, gcra_look, gcra_commit, nil
+        gcra_3 +
+        `local page_params, page_look, page_commit, page_charge = 5, gcra_look, gcra_commit, gcra_charge
 `,
       'sliding-log':
         sliding_log_1 +
@@ -827,7 +932,12 @@ return 1
       'sliding-window':
         sliding_window_1 +
         sliding_window_2 +
-        `local page_params, page_look, page_commit, page_charge = 3, sliding_window_look, sliding_window_commit, nil
+        sliding_window_3 +
+        sliding_window_4 +
+        sliding_window_5 +
+        sliding_window_6 +
+        sliding_window_7 +
+        `local page_params, page_look, page_commit, page_charge = 3, sliding_window_look, sliding_window_commit, sliding_window_charge
 `,
     },
     last: `local params = {}
@@ -838,7 +948,6 @@ local filled = 1
 local text, cost, writable = '1', 1, true
 local request, requests = 1, #KEYS
 local alike = not ARGV[at + 1]
-local tested = deadline < 0
 while request <= requests do
 if ARGV[at] then
 text, cost = ARGV[at], tonumber(ARGV[at])
@@ -847,7 +956,7 @@ at = at + 1
 end
 local last = alike and requests or request
 if page_charge and writable and cost > 0 then
-request, filled = page_charge(request, last, params, cost, text, now, tested, reply, filled)
+request, filled = page_charge(request, last, params, cost, text, now, reply, filled)
 end
 if request <= last then
 local key = KEYS[request]
@@ -868,7 +977,7 @@ return reply
 `,
   },
   evaluate: {
-    first: common_1 + common_2 + common_3,
+    first: common_1 + common_2 + common_3 + common_4,
     pages: {
       ban:
         ban_1 +
@@ -892,7 +1001,7 @@ return reply
       gcra:
         gcra_1 +
         gcra_2 +
-        gcra_3 +
+        gcra_4 +
         `kernels['gcra'] = { params = 5, drains = true, look = gcra_look, commit = gcra_commit, adjust = gcra_adjust }
 `,
       'sliding-log':
@@ -904,6 +1013,10 @@ return reply
         sliding_window_1 +
         sliding_window_2 +
         sliding_window_3 +
+        sliding_window_4 +
+        sliding_window_5 +
+        sliding_window_6 +
+        sliding_window_8 +
         `kernels['sliding-window'] = { params = 3, look = sliding_window_look, commit = sliding_window_commit, adjust = sliding_window_adjust }
 `,
     },
@@ -1012,7 +1125,7 @@ return reply
 `,
   },
   lease: {
-    first: common_1 + common_2,
+    first: common_1 + common_3,
     pages: {
       concurrency:
         concurrency_1 +
@@ -1044,7 +1157,7 @@ redis.call('HDEL', KEYS[2], unpack(over))
 end
 local most = tonumber(ARGV[2])
 local room = most - redis.call('ZCOUNT', KEYS[1], '-inf', '+inf')
-local left_out, last, logged = 0, 0, false
+local left_out, logged = 0, false
 for at = 5, #ARGV, 4 do
 local who, length, note, entry = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3]
 local known = redis.call('ZSCORE', KEYS[1], who)
@@ -1055,7 +1168,6 @@ elseif known or room > 0 then
 if not known then room = room - 1 end
 redis.call('ZADD', KEYS[1], string.format('%.0f', now + length), who)
 if note == '-' then redis.call('HDEL', KEYS[2], who) elseif note ~= '' then redis.call('HSET', KEYS[2], who, note) end
-last = math.max(last, now + length)
 else
 left_out = left_out + 1
 end
@@ -1064,9 +1176,9 @@ redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[3], '*', 'entry', entry)
 logged = true
 end
 end
+local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')
 for i = 1, 2 do
-local stop = math.max(last, redis.call('PEXPIRETIME', KEYS[i]))
-if stop > 0 then redis.call('PEXPIREAT', KEYS[i], string.format('%.0f', stop)) end
+if last[2] then redis.call('PEXPIREAT', KEYS[i], last[2]) end
 end
 if left_out > 0 then redis.call('DEL', KEYS[4]) end
 if logged then redis.call('PEXPIREAT', KEYS[3], string.format('%.0f', now + ARGV[4])) end
@@ -1074,7 +1186,7 @@ return left_out
 `,
   },
   publish: {
-    first: common_1,
+    first: common_1 + common_2,
     pages: {},
     last: `redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 if ARGV[3] == '' then
@@ -1085,19 +1197,19 @@ end
 local others = redis.call('ZCOUNT', KEYS[1], '-inf', '+inf')
 if others >= tonumber(ARGV[5]) and not redis.call('ZSCORE', KEYS[1], ARGV[2]) then return 0 end
 local stop = now + ARGV[4]
-redis.call('SET', KEYS[2], ARGV[3], 'PXAT', string.format('%.0f', stop))
+headgate_set(KEYS[2], ARGV[3], stop)
 redis.call('ZADD', KEYS[1], string.format('%.0f', stop), ARGV[2])
-redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', math.max(stop, redis.call('PEXPIRETIME', KEYS[1]))))
+redis.call('PEXPIREAT', KEYS[1], redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2])
 return 1
 `,
   },
   reset: {
-    first: common_1,
+    first: common_1 + common_2,
     pages: {},
     last: `local count = #ARGV - 1
 for i = 1, count do
-local stop = math.max(redis.call('PEXPIRETIME', KEYS[i]), now + ARGV[1 + i])
-if stop > now then redis.call('SET', KEYS[count + i], string.format('%.0f', step), 'PXAT', stop) end
+local life = math.max(redis.call('PTTL', KEYS[i]), tonumber(ARGV[1 + i]))
+if life > 0 then headgate_set(KEYS[count + i], string.format('%.0f', step), now + life) end
 redis.call('DEL', KEYS[i])
 end
 return 1
@@ -1123,7 +1235,7 @@ return 1
 `,
   },
   'set-ban': {
-    first: common_1 + common_2,
+    first: common_1 + common_2 + common_3,
     pages: {
       ban:
         ban_1 +

@@ -6,15 +6,10 @@
 --        per policy: kernel, '0', its params; then per policy its units (< 0: give back), its mark, how long a charge counts (ms)
 -- Reply: step, then per policy the units charged, and its verdict (see headgate_say in common.lua), which admits
 
--- What happened to a key since it was charged; without a TTL it is none.
+-- What happened to a key since it was charged.
 local function read_history(key)
   local history = {}
-  local value = redis.call('GET', key)
-  if value and redis.call('PEXPIRETIME', key) == -1 then
-    redis.call('DEL', key)
-  elseif value then
-    for number in string.gmatch(value, '%d+') do history[#history + 1] = tonumber(number) end
-  end
+  for number in string.gmatch(redis.call('GET', key) or '', '%d+') do history[#history + 1] = tonumber(number) end
   if #history % 3 ~= 1 then history = { 0 } end
   return history
 end
@@ -37,7 +32,7 @@ local function write_history(key, history, charge, ticks, stop)
   local numbers = {}
   for i, number in ipairs(history) do numbers[i] = string.format('%.0f', number) end
   numbers[#numbers + 1] = string.format('%.0f %.0f %.0f', charge, step, ticks)
-  redis.call('SET', key, table.concat(numbers, ' '), 'PXAT', stop)
+  headgate_set(key, table.concat(numbers, ' '), stop)
 end
 
 local policies, at = headgate_policies(3)

@@ -2,7 +2,7 @@ import { lua } from '../generated/lua.js';
 import type { Commands, Server } from './clients/commands.js';
 import { clearTimeout, setTimeout } from './real-time.js';
 import { assemble, type Parts } from './scripts.js';
-import { fieldOf, isUnknownCommand, tooOld, versionOf } from './server-version.js';
+import { fieldOf, isUnknownCommand, plainWords, tooOld, versionOf } from './server-version.js';
 
 /** What a check of a store says about one thing. */
 export interface Finding {
@@ -134,7 +134,8 @@ function usersOf(command: string): Set<string> {
 function commandsFound(failures: readonly string[]): Finding[] {
   const found: Finding[] = [];
   for (let i = 0; i < failures.length; i += 2) {
-    const [name, words] = failures.slice(i, i + 2) as [string, string];
+    const [name, given] = failures.slice(i, i + 2) as [string, string];
+    const words = plainWords(given);
     const users = usersOf(name);
     const isOfOne = users.size === 1 && !users.has('decisions');
     const what = isUnknownCommand(new Error(words)) ? 'The server does not have' : 'The server does not run';

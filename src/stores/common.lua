@@ -2,7 +2,7 @@
 --
 -- KEYS:  of the script that follows
 -- ARGV:  deadline, by the server's time (ms), or, for tests, the step at which to decide, negative; then the script's own
--- Reply: none; 'HEADGATE_LATE', and the server's time, is raised past the deadline: whoever asked has been answered otherwise
+-- Reply: none; past the deadline, the error 'HEADGATE_LATE' with the server's time: whoever asked has been answered otherwise
 
 local deadline = tonumber(ARGV[1])
 -- The time in microseconds. No two calls have the same, so that it tells which came first.
@@ -13,7 +13,18 @@ if deadline >= 0 then
   step = time[1] * 1000000 + time[2]
 end
 local now = math.floor(step / 1000)
-if deadline >= 0 and now > deadline then error({ err = string.format('HEADGATE_LATE %.0f', now) }) end
+if deadline >= 0 and now > deadline then return redis.error_reply(string.format('HEADGATE_LATE %.0f', now)) end
+
+-- Writes a value that counts until `stop`, which the value itself tells: the TTL only makes room.
+local function headgate_set(key, value, stop)
+  if deadline >= 0 then
+    redis.call('SET', key, value, 'PX', stop - now)
+  else
+    -- A test's time is not the server's, by which keys expire.
+    redis.call('SET', key, value)
+    redis.call('PEXPIREAT', key, stop)
+  end
+end
 
 -- The algorithms that the script has, by name, and bans if it has them: their pages follow, and fill this in. Redis refuses to read a
 -- global that does not exist.

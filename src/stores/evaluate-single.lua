@@ -17,7 +17,6 @@ local filled = 1
 local text, cost, writable = '1', 1, true
 local request, requests = 1, #KEYS
 local alike = not ARGV[at + 1]
-local tested = deadline < 0
 while request <= requests do
   if ARGV[at] then
     text, cost = ARGV[at], tonumber(ARGV[at])
@@ -26,7 +25,7 @@ while request <= requests do
   end
   local last = alike and requests or request
   if page_charge and writable and cost > 0 then
-    request, filled = page_charge(request, last, params, cost, text, now, tested, reply, filled)
+    request, filled = page_charge(request, last, params, cost, text, now, reply, filled)
   end
   if request <= last then
     local key = KEYS[request]

@@ -16,7 +16,7 @@ end
 
 local most = tonumber(ARGV[2])
 local room = most - redis.call('ZCOUNT', KEYS[1], '-inf', '+inf')
-local left_out, last, logged = 0, 0, false
+local left_out, logged = 0, false
 for at = 5, #ARGV, 4 do
   local who, length, note, entry = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3]
   local known = redis.call('ZSCORE', KEYS[1], who)
@@ -27,7 +27,6 @@ for at = 5, #ARGV, 4 do
     if not known then room = room - 1 end
     redis.call('ZADD', KEYS[1], string.format('%.0f', now + length), who)
     if note == '-' then redis.call('HDEL', KEYS[2], who) elseif note ~= '' then redis.call('HSET', KEYS[2], who, note) end
-    last = math.max(last, now + length)
   else
     left_out = left_out + 1
   end
@@ -38,9 +37,9 @@ for at = 5, #ARGV, 4 do
 end
 
 -- Each lives as long as its longest ban, the log as long as it is kept.
+local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')
 for i = 1, 2 do
-  local stop = math.max(last, redis.call('PEXPIRETIME', KEYS[i]))
-  if stop > 0 then redis.call('PEXPIREAT', KEYS[i], string.format('%.0f', stop)) end
+  if last[2] then redis.call('PEXPIREAT', KEYS[i], last[2]) end
 end
 -- Whoever looks for bans has to look at all keys then.
 if left_out > 0 then redis.call('DEL', KEYS[4]) end

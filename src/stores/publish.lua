@@ -14,8 +14,8 @@ end
 local others = redis.call('ZCOUNT', KEYS[1], '-inf', '+inf')
 if others >= tonumber(ARGV[5]) and not redis.call('ZSCORE', KEYS[1], ARGV[2]) then return 0 end
 local stop = now + ARGV[4]
-redis.call('SET', KEYS[2], ARGV[3], 'PXAT', string.format('%.0f', stop))
+headgate_set(KEYS[2], ARGV[3], stop)
 redis.call('ZADD', KEYS[1], string.format('%.0f', stop), ARGV[2])
 -- Others may tell for longer.
-redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', math.max(stop, redis.call('PEXPIRETIME', KEYS[1]))))
+redis.call('PEXPIREAT', KEYS[1], redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2])
 return 1

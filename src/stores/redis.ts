@@ -298,7 +298,7 @@ function pushCosts(args: string[], queries: readonly Query[], peek: boolean): vo
 }
 
 /**
- * A store in Redis 7.0 or later, or Valkey. The client stays yours: it is neither configured nor closed.
+ * A store in Redis 6.0 or later, or Valkey. The client stays yours: it is neither configured nor closed.
  *
  * @param client an ioredis or iovalkey `Redis` or `Cluster`, or what `createClient` or `createCluster` of the package `redis` made
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`

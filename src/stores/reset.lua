@@ -6,8 +6,8 @@
 
 local count = #ARGV - 1
 for i = 1, count do
-  local stop = math.max(redis.call('PEXPIRETIME', KEYS[i]), now + ARGV[1 + i])
-  if stop > now then redis.call('SET', KEYS[count + i], string.format('%.0f', step), 'PXAT', stop) end
+  local life = math.max(redis.call('PTTL', KEYS[i]), tonumber(ARGV[1 + i]))
+  if life > 0 then headgate_set(KEYS[count + i], string.format('%.0f', step), now + life) end
   redis.call('DEL', KEYS[i])
 end
 return 1

@@ -2,7 +2,7 @@ import { HeadgateError } from '../errors.js';
 import type { Commands } from './clients/commands.js';
 
 /** The oldest Redis that has every command that the scripts use; Valkey has them from its first version on. */
-const FLOOR = { major: 7, minor: 0 };
+const FLOOR = { major: 6, minor: 0 };
 
 export interface ServerVersion {
   /** `Redis 7.2.4`, `Valkey 8.0.1`. */
@@ -28,6 +28,14 @@ export function fieldOf(info: string, name: string): string | undefined {
 
 export function tooOld({ text }: ServerVersion): string {
   return `${text} is too old: Headgate needs Redis ${FLOOR.major}.${FLOOR.minor} or later, or Valkey.`;
+}
+
+/** What Redis before 7.0 puts before the words of a command that a script has called: where in the script that was. */
+const PLACE = /^(ERR )?(Error running script \(call to \w+\): )?((@?user_script: ?|=\[C\]: )-?\d+: )+-?/;
+
+/** A server's words without what says where in a script they come from. */
+export function plainWords(words: string): string {
+  return words.replace(PLACE, '').trim();
 }
 
 /** Whether a server has failed with the words for a command that it does not have. */

@@ -1,4 +1,5 @@
 import { HeadgateError } from '../errors.js';
+import { plainWords } from './server-version.js';
 import type { Subject } from './store.js';
 
 /** What a store has failed with, as an error of Headgate. */
@@ -30,5 +31,5 @@ export function failsAgain(error: HeadgateError): boolean {
 }
 
 function wordsOf({ message, cause }: HeadgateError): string {
-  return cause instanceof Error ? cause.message : message;
+  return plainWords(cause instanceof Error ? cause.message : message);
 }

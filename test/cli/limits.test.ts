@@ -270,7 +270,6 @@ for (const kind of ['redis', 'valkey'] as const) {
             '+del',
             '+incrby',
             '+pexpireat',
-            '+pexpiretime',
             '+getrange',
             '+setrange',
             '+hello',

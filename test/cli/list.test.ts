@@ -158,10 +158,10 @@ for (const kind of ['redis', 'valkey'] as const) {
 
     it('leaves the keys of others, and of other prefixes, alone', async () => {
       await client.set(`${where[3]}:{api:x}`, 'not ours', 'EX', 60);
-      await client.set(`${where[3]}:{api:broken}g2@3/1h+3:burst`, 'not a number', 'EX', 60);
-      await client.lpush(`${where[3]}:{api:list}f2@1d:day`, 'wrong type');
-      await client.expire(`${where[3]}:{api:list}f2@1d:day`, 60);
-      await client.set(`${where[3]}2:{api:y}g2@3/1h+3:burst`, '0', 'EX', 60);
+      await client.set(`${where[3]}:{api:broken}g3@3/1h+3:burst`, 'not a number', 'EX', 60);
+      await client.lpush(`${where[3]}:{api:list}f3@1d:day`, 'wrong type');
+      await client.expire(`${where[3]}:{api:list}f3@1d:day`, 60);
+      await client.set(`${where[3]}2:{api:y}g3@3/1h+3:burst`, '0', 'EX', 60);
       await client.set(`${where[3]}:{api:future}z9`, '0', 'EX', 60);
       const lines = await list();
       expect(keysOf(lines, 'state')).to.have.members(['broken', 'list', 'future']);

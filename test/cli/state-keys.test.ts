@@ -37,7 +37,7 @@ describe('keys of state', () => {
         const keys: string[] = [];
         new KeyMaker(prefix, setOf(name)).push(keys, key);
         const read = keys.map((redisKey) => parseStateKey(prefix, redisKey));
-        expect(read.map((state) => state?.id)).to.deep.equal([BAN_TAG, 's2@100msx10', 'g2@1/1s+1:a}b:{c']);
+        expect(read.map((state) => state?.id)).to.deep.equal([BAN_TAG, 's3@100msx10', 'g3@1/1s+1:a}b:{c']);
         for (const [i, state] of read.entries()) {
           expect(state?.name).to.equal(name);
           expect(state?.key).to.equal(key);
@@ -73,7 +73,7 @@ describe('keys of state', () => {
     ];
     for (const redisKey of others) expect(parseStateKey('hg', redisKey), redisKey).to.equal(undefined);
     // With a shape, and as before there was one.
-    for (const tail of ['s2@6sx10', 's1'])
+    for (const tail of ['s3@6sx10', 's1'])
       expect(parseStateKey('hg', `hg:{a:b}${tail}`)).to.include({ name: 'a', key: 'b' });
   });
 

@@ -80,8 +80,8 @@ describe('diagnostics channels', () => {
     const redis = new Redis(servers.redis.port);
     const store = redisStore(redis);
     const limiter = createLimiter({ name: 'throws', store, limit: 9, window: '1m', onStoreError: 'throw' });
-    await redis.rpush('hg:{throws:k}s2@6sx10', 'not ours');
-    await redis.expire('hg:{throws:k}s2@6sx10', 60);
+    await redis.rpush('hg:{throws:k}s3@6sx10', 'not ours');
+    await redis.expire('hg:{throws:k}s3@6sx10', 60);
     let thrown: unknown;
     await limiter.consume('k').catch((error: unknown) => (thrown = error));
     expect((seen.store as StoreMessage[])[0]!.error)

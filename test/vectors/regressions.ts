@@ -4,7 +4,41 @@ import type { Trace } from 'headgate/testing';
 const decide = (cost: number) => ({ do: 'decide', cost, peek: cost === 0 }) as const;
 const giveBack = { do: 'adjust', units: -1, of: 0, marked: false } as const;
 
+const DAY = 86_400_000;
+const MILLION = 2 ** 20;
+
+/** What the clock and the costs of a long state go through: forms of a value change, segments pass, the clock goes back. */
+const longSteps = (window: number, ...costs: readonly number[]): Trace['steps'] => [
+  ...costs.map((cost) => [0, 1, 'a', decide(cost)] as const),
+  [1_000, 0, 'a', decide(1)],
+  [1_000, 1, 'a', decide(1)],
+  [0, 1, 'a', giveBack],
+  [3_000, 1, 'a', decide(300)],
+  [-2_500, 1, 'a', decide(2)],
+  [0, 0, 'a', decide(0)],
+  [9_000, 1, 'a', decide(70_000)],
+  [0, 0, 'a', decide(1)],
+  [1_500, 1, 'a', decide(3 * MILLION)],
+  [window / 5, 1, 'a', decide(1)],
+  [0, 0, 'a', decide(1)],
+  [window / 1.6, 1, 'a', decide(1)],
+  [window / 2, 1, 'a', decide(2)],
+  [window / 2.5, 0, 'a', decide(2)],
+];
+
 export const regressions: Readonly<Record<string, Trace>> = {
+  ...Object.fromEntries(
+    (['fixed-window', 'sliding-window'] as const).flatMap((algorithm) =>
+      [10_000, 30 * DAY].map((window): [string, Trace] => [
+        `${algorithm}: small and large limits share the count of a window of ${window} ms`,
+        {
+          tiers: [[{ algorithm, limit: 400, window }], [{ algorithm, limit: 4 * MILLION, window }]],
+          ban: undefined,
+          steps: longSteps(window, 1, 253, 1, 1, 2, 65_300),
+        },
+      ]),
+    ),
+  ),
   'fixed-window: a refund after the window, and then the clock goes back': {
     tiers: [[{ algorithm: 'fixed-window', limit: 1, window: 1 }]],
     ban: undefined,

@@ -112,7 +112,7 @@ const REMEDIES: readonly [RegExp, string][] = [
   [/DB index|invalid DB/i, 'The server has no database of that number.'],
   [/READONLY/, 'The server is a replica: name its primary.'],
   [/self-signed|unable to (get|verify)/, 'Name a file with its authority in NODE_EXTRA_CA_CERTS.'],
-  [/Unknown Redis command called from script/i, 'Headgate needs Redis 7.0 or later, or Valkey.'],
+  [/Unknown Redis command called from (Lua )?script/i, 'Headgate needs Redis 6.0 or later, or Valkey.'],
 ];
 
 /** Puts what a client or a server failed with in words that help. */
