@@ -14,6 +14,7 @@ export { HeadgateError, type ErrorCode } from './errors.js';
 export type { Decision, Reason, Verdict } from './decision.js';
 export type { FailureOptions } from './stores/failure.js';
 export type { Health } from './stores/breaker.js';
+export type { WarningCode, Warnings } from './warnings.js';
 export type { Duration } from './duration.js';
 export type { BanOptions, CompiledBan } from './ban.js';
 export type { CompiledPolicy } from './policy.js';

@@ -14,6 +14,7 @@ import {
 import type { Policy } from '../policy.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
 import { checkEnabled, type Switch } from '../switch.js';
+import { compileWarnings, type Warn } from '../warnings.js';
 import { checkBoolean, checkFunction, checkInteger } from '../validate.js';
 import { clientKeys, DEFAULT_SUBNET, type ClientKey } from './client-key.js';
 import { compileHeaders, type HeaderDialect, type WriteHeaders } from './headers.js';
@@ -82,7 +83,7 @@ export type HttpOptions<Req, Res> =
 
 /** Options that make a limiter: what `createLimiter` takes, but for those that adapters heed themselves. */
 const OF_LIMITER: readonly string[] = [
-  ...LIMITER_OPTIONS.filter((option) => option !== 'onDecision' && option !== 'enabled'),
+  ...LIMITER_OPTIONS.filter((option) => !['onDecision', 'enabled', 'warnings'].includes(option)),
   ...INLINE_FIELDS,
 ];
 
@@ -108,6 +109,7 @@ export const HTTP_OPTIONS: readonly string[] = [
   'renewFor',
   'requestWasSuccessful',
   'enabled',
+  'warnings',
   'onDecision',
 ];
 
@@ -141,6 +143,7 @@ export interface CompiledOptions<Req, Res> {
   readonly set: PolicySet | undefined;
   readonly tiers: ((request: Req) => MaybePromise<PolicySet>) | undefined;
   readonly enabled: Switch;
+  readonly warn: Warn;
   readonly skip: ((request: Req) => MaybePromise<boolean>) | undefined;
   readonly key: ((request: Req) => MaybePromise<string | undefined>) | undefined;
   readonly clientKey: ClientKey;
@@ -177,6 +180,7 @@ export function compileOptions<Req, Res>(
   const policiesOf = tiersIn(options);
   const compiled = {
     enabled: checkEnabled(options.enabled),
+    warn: compileWarnings(options.warnings),
     skip: checkFunction('skip', options.skip),
     key: checkFunction('keyGenerator', options.keyGenerator),
     clientKey: clientKeys(
@@ -236,7 +240,12 @@ const DEFAULT_QUOTA: Policy = { limit: 1000, window: '1m' };
 
 function ownLimiter<Req, Res>(options: HttpOptions<Req, Res>, assembly: Assembly): Limiter {
   const given = Object.fromEntries(Object.entries(options).filter(([option]) => OF_LIMITER.includes(option)));
-  const own = { ...(hasQuota(options) ? {} : DEFAULT_QUOTA), ...given } as CreateLimiterOptions;
+  const { warnings } = options;
+  const own = {
+    ...(hasQuota(options) ? {} : DEFAULT_QUOTA),
+    ...(warnings !== undefined && { warnings }),
+    ...given,
+  } as CreateLimiterOptions;
   return assembleLimiter(own, { ...assembly, tiers: tiersIn(options) !== undefined });
 }
 

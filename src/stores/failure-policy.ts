@@ -1,4 +1,5 @@
 import { HeadgateError, withoutPage } from '../errors.js';
+import type { Warn } from '../warnings.js';
 import type { GiveBack } from './backlog.js';
 import { breakerOf, type Breaker, type Health } from './breaker.js';
 import type { Circuit, Prober } from './circuit.js';
@@ -89,6 +90,7 @@ export class FailurePolicy implements Store, Prober {
   readonly #mode: Mode;
   readonly #local: Local;
   readonly #onHealth: ((health: Health) => void) | undefined;
+  readonly #warn: Warn;
   readonly #breaker: Breaker;
   readonly #timeouts: Timeouts;
   readonly #probes: PolicySet;
@@ -100,8 +102,10 @@ export class FailurePolicy implements Store, Prober {
     timeout: number,
     connectTimeout: number,
     onHealth: ((health: Health) => void) | undefined,
+    warn: Warn,
   ) {
     this.#store = store;
+    this.#warn = warn;
     this.#mode = mode;
     this.#local = local;
     const breaker = (this.#breaker = breakerOf(store));
@@ -296,7 +300,7 @@ export class FailurePolicy implements Store, Prober {
     const answer = promise(() => this.#store.decide(query)).then((reply) => reply);
     await this.#await(answer, query, undefined, query.set).catch(() => {});
     // A store that has `whenReady` ends each call at the latest when its connection ends.
-    if (this.#store.whenReady) await quiet(answer);
+    if (this.#store.whenReady) await quiet(answer, this.#warn);
     return true;
   }
 

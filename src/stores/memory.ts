@@ -1,5 +1,6 @@
 import type { BanColumn } from '../algorithms/ban.js';
 import type { Column } from '../algorithms/index.js';
+import { compileWarnings, type Warn, type Warnings } from '../warnings.js';
 import { checkChoice, checkFunction, checkInteger, checkShape } from '../validate.js';
 import { UP, type Health } from './breaker.js';
 import { adjust, ban, decide, lease, reset, type Place } from './evaluate.js';
@@ -20,6 +21,7 @@ import type {
 } from './store.js';
 import { Table } from './table.js';
 
+/** What `memoryStore` takes. */
 export interface MemoryStoreOptions {
   /** Whole milliseconds since the epoch; for tests. Default `Date.now`. */
   clock?: Clock;
@@ -39,6 +41,8 @@ export interface MemoryStoreOptions {
    * banned by hand: of each kind the one that is free soonest.
    */
   onFull?: 'admit' | 'deny';
+  /** Which of its warnings are not wanted: `false` for all, or their codes. See docs/errors.md. */
+  warnings?: Warnings;
 }
 
 /** A policy set's part of a table. */
@@ -112,9 +116,12 @@ class MemoryStore implements Store {
   #lastSet: PolicySet | undefined;
   #lastView: View | undefined;
 
-  constructor(clock: Clock, maxKeys: number, onFull: MemoryStoreOptions['onFull']) {
+  readonly #warn: Warn;
+
+  constructor(clock: Clock, maxKeys: number, onFull: MemoryStoreOptions['onFull'], warn: Warn) {
     this.#clock = clock;
     this.#maxKeys = maxKeys;
+    this.#warn = warn;
     this.#place = new MemoryPlace(onFull);
   }
 
@@ -144,7 +151,7 @@ class MemoryStore implements Store {
 
   #makeView(set: PolicySet, now: number): View {
     let table = this.#tables.get(set.name);
-    if (!table) this.#tables.set(set.name, (table = new Table(this.#maxKeys, now)));
+    if (!table) this.#tables.set(set.name, (table = new Table(this.#maxKeys, now, this.#warn)));
     if (set.ban) table.ban = set.ban;
     const selection = table.select(set.policies, now, () => (this.#views = new WeakMap()));
     const view = { table, selection };
@@ -188,10 +195,16 @@ class MemoryStore implements Store {
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
 export function memoryStore(options: MemoryStoreOptions = {}): Store & { readonly size: number } {
-  checkShape('memoryStore', options, ['clock', 'maxKeys', 'onFull']);
+  checkShape('memoryStore', options, ['clock', 'maxKeys', 'onFull', 'warnings']);
+  return makeMemoryStore(options, compileWarnings(options.warnings));
+}
+
+/** The same for options whose names are known. */
+export function makeMemoryStore(options: MemoryStoreOptions, warn: Warn): MemoryStore {
   const { onFull: given = 'admit' } = options;
   const maxKeys =
     options.maxKeys === undefined ? 1e6 : checkInteger('memoryStore.maxKeys', options.maxKeys, 100, 16e6);
   const onFull = checkChoice('memoryStore.onFull', given, ['admit', 'deny']);
-  return new MemoryStore(checkFunction('memoryStore.clock', options.clock) ?? Date.now, maxKeys, onFull);
+  const clock = checkFunction('memoryStore.clock', options.clock) ?? Date.now;
+  return new MemoryStore(clock, maxKeys, onFull, warn);
 }
