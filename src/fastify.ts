@@ -307,7 +307,7 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
   fastify.addHook('onClose', () => plugin.close());
 };
 
-watchForRoutes((context) => innermost(context) !== undefined);
+watchForRoutes((context) => innermost(context as FastifyInstance) !== undefined);
 
 function innermost(fastify: FastifyInstance): Plugin | undefined {
   return (fastify as { [PLUGIN]?: Plugin })[PLUGIN];

@@ -497,7 +497,7 @@ export class Limiter {
       storeChannel.publish(message);
     };
     reply.then(
-      ({ degraded }) => publish(degraded !== undefined),
+      ({ degraded, error }) => publish(degraded !== undefined, error),
       (error: unknown) => publish(false, error),
     );
   }

@@ -114,6 +114,7 @@ export class FailurePolicy implements Store, Prober {
     this.#probes = probeSet(timeout);
     this.#onHealth = onHealth;
     if (onHealth) breaker.listeners.add(onHealth);
+    else breaker.warners.add(warn);
   }
 
   get health(): Health {
@@ -238,9 +239,9 @@ export class FailurePolicy implements Store, Prober {
   #instead(query: Query, error: HeadgateError | undefined, down?: Circuit): Reply {
     if (this.#mode === 'throw') throw error ?? this.#downError(down!);
     down?.watch(this);
-    if (this.#mode === 'local') return this.#local.decide(query);
+    if (this.#mode === 'local') return { ...this.#local.decide(query), error };
     const late = error?.code === 'HEADGATE_PROCESS_LATE';
-    const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], degraded: this.#mode };
+    const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], degraded: this.#mode, error };
     return late ? { ...reply, late } : reply;
   }
 
@@ -313,6 +314,7 @@ export class FailurePolicy implements Store, Prober {
     await this.#timeouts.idle();
     this.#breaker.unwatch(this);
     if (this.#onHealth) this.#breaker.listeners.delete(this.#onHealth);
+    this.#breaker.warners.delete(this.#warn);
   }
 
   #downError(down: Circuit): HeadgateError {
