@@ -16,6 +16,7 @@ import type { Policies, Policy } from '../policy.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
 import { checkEnabled, type Switch } from '../switch.js';
 import type { Tiers } from '../tiers.js';
+import { compileWarnings, type Warn } from '../warnings.js';
 import { checkBoolean, checkFunction, checkInteger } from '../validate.js';
 import { clientKeys, DEFAULT_SUBNET, type ClientKey } from './client-key.js';
 import { compileHeaders, type HeaderDialect, type WriteHeaders } from './headers.js';
@@ -89,7 +90,7 @@ export type HttpOptions<Req, Res> =
 
 /** Options that make a limiter: what `createLimiter` takes, but for those that adapters heed themselves. */
 const OF_LIMITER: readonly string[] = [
-  ...LIMITER_OPTIONS.filter((option) => option !== 'onDecision' && option !== 'enabled'),
+  ...LIMITER_OPTIONS.filter((option) => !['onDecision', 'enabled', 'warnings'].includes(option)),
   ...INLINE_FIELDS,
 ];
 
@@ -116,6 +117,7 @@ export const HTTP_OPTIONS: readonly string[] = [
   'renewFor',
   'requestWasSuccessful',
   'enabled',
+  'warnings',
   'onDecision',
 ];
 
@@ -149,6 +151,7 @@ export interface CompiledOptions<Req, Res> {
   readonly set: PolicySet | undefined;
   readonly setOf: ((request: Req) => MaybePromise<PolicySet>) | undefined;
   readonly enabled: Switch;
+  readonly warn: Warn;
   readonly skip: ((request: Req) => MaybePromise<boolean>) | undefined;
   readonly key: ((request: Req) => MaybePromise<string | undefined>) | undefined;
   readonly clientKey: ClientKey;
@@ -186,6 +189,7 @@ export function compileOptions<Req, Res>(
   const subnet = ipv6Subnet === undefined ? DEFAULT_SUBNET : checkInteger('ipv6Subnet', ipv6Subnet, 1, 128);
   const compiled = {
     enabled: checkEnabled(options.enabled),
+    warn: compileWarnings(options.warnings),
     skip: checkFunction('skip', options.skip),
     key: checkFunction('keyGenerator', options.keyGenerator),
     clientKey: clientKeys(subnet),
@@ -248,7 +252,12 @@ const DEFAULT_QUOTA: Policy = { limit: 1000, window: '1m' };
 
 function ownLimiter<Req, Res>(options: HttpOptions<Req, Res>, assembly: Assembly): Limiter {
   const given = Object.fromEntries(Object.entries(options).filter(([option]) => OF_LIMITER.includes(option)));
-  const own = { ...(hasQuota(options) ? {} : DEFAULT_QUOTA), ...given } as CreateLimiterOptions;
+  const { warnings } = options;
+  const own = {
+    ...(hasQuota(options) ? {} : DEFAULT_QUOTA),
+    ...(warnings !== undefined && { warnings }),
+    ...given,
+  } as CreateLimiterOptions;
   return assembleLimiter(own, { ...assembly, dynamic: policiesOfRequest(options) !== undefined });
 }
 

@@ -1,5 +1,6 @@
 import type { BanColumn } from '../algorithms/ban.js';
 import type { Column } from '../algorithms/index.js';
+import { compileWarnings, type Warn, type Warnings } from '../warnings.js';
 import { checkChoice, checkFunction, checkInteger, checkShape } from '../validate.js';
 import { UP } from './breaker.js';
 import type { Health } from './health.js';
@@ -21,6 +22,7 @@ import type {
 } from './store.js';
 import { Table } from './table.js';
 
+/** What `memoryStore` takes. */
 export interface MemoryStoreOptions {
   /** Whole milliseconds since the epoch; for tests. Default `Date.now`, looked up at each decision: fake timers move it. */
   clock?: Clock;
@@ -40,6 +42,8 @@ export interface MemoryStoreOptions {
    * banned by hand: of each kind the one that is free soonest.
    */
   onFull?: 'admit' | 'deny';
+  /** Which of its warnings are not wanted: `false` for all, or their codes. See docs/errors.md. */
+  warnings?: Warnings;
 }
 
 /** What {@link memoryStore} returns. */
@@ -123,9 +127,12 @@ class Memory implements MemoryStore {
   #lastSet: PolicySet | undefined;
   #lastView: View | undefined;
 
-  constructor(clock: Clock, maxKeys: number, onFull: MemoryStoreOptions['onFull']) {
+  readonly #warn: Warn;
+
+  constructor(clock: Clock, maxKeys: number, onFull: MemoryStoreOptions['onFull'], warn: Warn) {
     this.#clock = clock;
     this.#maxKeys = maxKeys;
+    this.#warn = warn;
     this.#place = new MemoryPlace(onFull);
   }
 
@@ -154,7 +161,7 @@ class Memory implements MemoryStore {
 
   #makeView(set: PolicySet, now: number): View {
     let table = this.#tables.get(set.name);
-    if (!table) this.#tables.set(set.name, (table = new Table(this.#maxKeys, now)));
+    if (!table) this.#tables.set(set.name, (table = new Table(this.#maxKeys, now, this.#warn)));
     if (set.ban) table.ban = set.ban;
     const selection = table.select(set.policies, now, () => (this.#views = new WeakMap()));
     const view = { table, selection };
@@ -208,11 +215,16 @@ class Memory implements MemoryStore {
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
-  checkShape('memoryStore', options, ['clock', 'maxKeys', 'onFull']);
+  checkShape('memoryStore', options, ['clock', 'maxKeys', 'onFull', 'warnings']);
+  return makeMemoryStore(options, compileWarnings(options.warnings));
+}
+
+/** The same for options whose names are known. */
+export function makeMemoryStore(options: MemoryStoreOptions, warn: Warn): MemoryStore {
   const { onFull: given = 'admit' } = options;
   const maxKeys =
     options.maxKeys === undefined ? 1e6 : checkInteger('memoryStore.maxKeys', options.maxKeys, 100, 16e6);
   const onFull = checkChoice('memoryStore.onFull', given, ['admit', 'deny']);
   const clock = checkFunction('memoryStore.clock', options.clock) ?? (() => Date.now());
-  return new Memory(clock, maxKeys, onFull);
+  return new Memory(clock, maxKeys, onFull, warn);
 }

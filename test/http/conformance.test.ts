@@ -53,7 +53,7 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
   describe('says', () => {
     for (const { title, headers, policies, cost = 1, requests = 1, fields } of dialects) {
       it(title, async () => {
-        await serve({ policies, cost, ...(headers === undefined ? {} : { headers }) });
+        await serve({ policies, cost: () => cost, ...(headers === undefined ? {} : { headers }) });
         await statuses(requests - 1);
         const answer = await get();
         expect(pick(answer.headers, /ratelimit|retry-after/)).to.deep.equal(fields);
