@@ -138,6 +138,8 @@ export class Limiter {
   readonly shadow: boolean;
   readonly #onDecision: ((decision: Decision) => void) | undefined;
   readonly #release: () => void;
+  /** Whether a ban by denials forgets what was charged. */
+  readonly #freshBans: boolean;
   #announced: Announced | undefined;
   #count: Announced['count'];
   readonly #held: HoldQueue;
@@ -171,7 +173,9 @@ export class Limiter {
     waiting: readonly [most: number, mostPerKey: number],
     onDecision: LimiterOptions['onDecision'],
     release: () => void,
+    freshBans = false,
   ) {
+    this.#freshBans = freshBans;
     this.name = set.name;
     this.set = set;
     this.#store = store;
@@ -286,6 +290,12 @@ export class Limiter {
     const set = { ...this.set, policies: compilePolicies('policies', policies) };
     this.#remember(set.policies);
     return set;
+  }
+
+  /** Of a key that was banned just now: nobody is admitted meanwhile. If it fails, what was charged counts until its window ends. */
+  async #forget({ key, set }: Query): Promise<void> {
+    this.#remember(set.policies);
+    await this.#store.reset({ set: this.#everything, key });
   }
 
   /** Notes what else is charged in this limiter's scope. */
@@ -477,6 +487,7 @@ export class Limiter {
     const known = reply.degraded === undefined ? undefined : OVERRIDES[reply.degraded];
     const override = known && reply.late ? { ...known, reason: 'process-late' as const } : known;
     const decision = this.#report(conclude(account, query, reply, this.shadow, override));
+    if (reply.ban < 0 && this.#freshBans) void this.#track(this.#forget(query)).catch(() => {});
     if (this.#count && !query.peek) this.#count(decision);
     return decision;
   }
@@ -575,7 +586,7 @@ export function assembleLimiter(
   const waiting = checkWaiting(options);
   // Last: options that are refused claim nothing.
   const release = own ? () => {} : claimName(inner, options.name, set, tiers);
-  const limiter = new Limiter(set, store, shadow, waiting, options.onDecision, release);
+  const limiter = new Limiter(set, store, shadow, waiting, options.onDecision, release, options.ban?.fresh);
   limiter.announceTo(inner, tiers);
   return limiter;
 }
