@@ -1,8 +1,8 @@
 // Imports point one way: adapters -> http -> limiter -> stores -> algorithms.
 const adapters =
-  '^src/(express|fastify|decorators|testing|index|http|opentelemetry|stores|compat/[^/]+)\\.ts$';
-/** What an adapter under compat/, or the kit for tests, consists of, besides its entry. */
-const parts = '^src/(compat/[^/]+|testing)/';
+  '^src/(express|fastify|nestjs|decorators|testing|index|http|opentelemetry|stores|compat/[^/]+)\\.ts$';
+/** What an adapter under compat/, that of NestJS, or the kit for tests, consists of, besides its entry. */
+const parts = '^src/(compat/[^/]+|testing|nestjs)/';
 /** The kit for tests, which a service does not load. */
 const testing = '^src/testing(/|\\.ts$)';
 /** The command line: a program of its own, bundled with what it uses. */
@@ -62,7 +62,7 @@ export default {
       name: 'frameworks-only-in-their-adapter',
       severity: 'error',
       from: { path: '^src/', pathNot: [adapters, parts] },
-      to: { path: 'node_modules/(@types/)?(express|fastify)' },
+      to: { path: 'node_modules/((@types/)?(express|fastify)|@nestjs)' },
     },
     {
       name: 'node-responses-behind-their-port',

@@ -1,7 +1,7 @@
 import { toMilliseconds, type Duration } from './duration.js';
 import { invalidOption } from './errors.js';
 import type { BanNote } from './stores/store.js';
-import { checkInteger, checkShape } from './validate.js';
+import { checkBoolean, checkInteger, checkShape } from './validate.js';
 
 /** Bans a key after repeated denials, longer each time. `{}` only allows bans by hand (`limiter.ban`). */
 export interface BanOptions {
@@ -15,6 +15,11 @@ export interface BanOptions {
   factor?: number;
   /** ... but at most this long (default `'24h'`, or `for` if that is more). Earlier bans are forgotten as long after the last. */
   max?: Duration;
+  /**
+   * When denials begin a ban, what was charged to the key is forgotten, as by `reset`: the quota is whole when the ban ends. Default
+   * `false`: what is charged stays for its window, and after a shorter ban the key may still be denied.
+   */
+  fresh?: boolean;
 }
 
 /** Who makes or ends a ban by hand, and why: a store on Redis keeps it for `headgate list` and `headgate bans log`. */
@@ -41,7 +46,8 @@ const DAY = 24 * 60 * 60 * 1000;
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
 export function compileBan(ban: BanOptions | undefined): CompiledBan | undefined {
   if (ban === undefined) return undefined;
-  checkShape('ban', ban, ['after', 'within', 'for', 'factor', 'max']);
+  checkShape('ban', ban, ['after', 'within', 'for', 'factor', 'max', 'fresh']);
+  checkBoolean('ban.fresh', ban.fresh, false);
   const { within = '10m', for: span = '1h', factor = 2 } = ban;
   const after = ban.after === undefined ? 0 : checkInteger('ban.after', ban.after, 1, 1e6);
   const first = toMilliseconds('ban.for', span);

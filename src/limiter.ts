@@ -173,6 +173,8 @@ export class Limiter {
   readonly #warn: Warn;
   readonly #onDecision: ((decision: Decision) => void) | undefined;
   readonly #release: () => void;
+  /** Whether a ban by denials forgets what was charged. */
+  readonly #freshBans: boolean;
   #announced: Announced | undefined;
   #count: Announced['count'];
   /** @internal The prefix lengths by which adapters make keys of IPv6 addresses. */
@@ -211,7 +213,9 @@ export class Limiter {
     waiting: readonly [most: number, mostPerKey: number],
     onDecision: LimiterOptions['onDecision'],
     release: () => void,
+    freshBans = false,
   ) {
+    this.#freshBans = freshBans;
     this.name = set.name;
     this.set = set;
     this.tiers = tiers;
@@ -347,6 +351,12 @@ export class Limiter {
     checkWindows(set.policies, this.#warn);
     this.#remember(set.policies);
     return set;
+  }
+
+  /** Of a key that was banned just now: nobody is admitted meanwhile. If it fails, what was charged counts until its window ends. */
+  async #forget({ key, set }: Query): Promise<void> {
+    this.#remember(set.policies);
+    await this.#store.reset({ set: this.#everything, key });
   }
 
   /** Notes what else is charged in this limiter's scope. */
@@ -550,6 +560,7 @@ export class Limiter {
     const known = reply.degraded === undefined ? undefined : OVERRIDES[reply.degraded];
     const override = known && reply.late ? { ...known, reason: 'process-late' as const } : known;
     const decision = this.#report(conclude(account, query, reply, this.shadow, override));
+    if (reply.ban < 0 && this.#freshBans) void this.#track(this.#forget(query)).catch(() => {});
     if (this.#count && !query.peek) this.#count(decision);
     if (decision.reason === 'cost-exceeds-capacity') this.#warnOfCost(decision);
     return decision;
@@ -691,7 +702,10 @@ export function assembleLimiter(
   const waiting = checkWaiting(options);
   // Last: options that are refused claim nothing.
   const release = own ? () => {} : claimName(inner, options.name, set, tiers.sets, dynamic);
-  const limiter = new Limiter(set, tiers, store, shadow, enabled, warn, waiting, options.onDecision, release);
+  const limiter = new Limiter(
+    ...([set, tiers, store, shadow, enabled, warn, waiting, options.onDecision, release] as const),
+    options.ban?.fresh,
+  );
   limiter.announceTo(inner, dynamic);
   for (const { policies: each } of [set, ...tiers.sets.values()]) checkWindows(each, warn);
   if (inner.embedded) checkProcess(warn);

@@ -34,8 +34,9 @@ class Names {
  * - `headgate.near_limit` (counter): admitted with little left, by `limiter` and `policy`; its share of the decisions warns early;
  * - `headgate.shadow.denials` (counter): what a shadow policy would have denied, by `limiter` and `policy`;
  * - `headgate.store.full` (counter): requests for whose key a memory store had no room, by `limiter` and `outcome`;
- * - `headgate.store.duration` (histogram, ms): until the answer, by `limiter`, `degraded` and `failed`;
- * - `headgate.store.busy` (histogram, ms): for how much of that this process was busy with other work, by `limiter`;
+ * - `headgate.store.duration` (histogram, s): until the answer, by `limiter`, `degraded` and `failed`;
+ * - `headgate.store.busy` (histogram, s): for how much of that this process was busy with other work, by `limiter`;
+ * - `headgate.stores.down` (gauge): how many stores are down now;
  * - `headgate.degraded.time` (counter, s): how long stores have been down.
  *
  * Attributes never hold a key, and at most 200 different names.
@@ -57,17 +58,22 @@ export function instrument(options: InstrumentOptions = {}): () => void {
   const full = meter.createCounter('headgate.store.full', {
     description: 'Requests for whose key a memory store had no room',
   });
-  const milliseconds = {
-    unit: 'ms',
-    advice: { explicitBucketBoundaries: [0.25, 0.5, 1, 2, 5, 10, 25, 50, 100, 250, 1000] },
+  const seconds = {
+    unit: 's',
+    advice: {
+      explicitBucketBoundaries: [0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1],
+    },
   };
   const duration = meter.createHistogram('headgate.store.duration', {
     description: "Time until the store's answer",
-    ...milliseconds,
+    ...seconds,
   });
   const busy = meter.createHistogram('headgate.store.busy', {
     description: "How much of the time until the store's answer this process was busy",
-    ...milliseconds,
+    ...seconds,
+  });
+  const down = meter.createObservableGauge('headgate.stores.down', {
+    description: 'How many stores are down',
   });
   const degraded = meter.createObservableCounter('headgate.degraded.time', {
     description: 'How long stores have been down',
@@ -98,8 +104,8 @@ export function instrument(options: InstrumentOptions = {}): () => void {
   const onStore = (message: unknown): void => {
     const { limiter, durationMs, busyMs, degraded: instead, error } = message as StoreMessage;
     const name = names.bounded(limiter);
-    busy.record(busyMs, { limiter: name });
-    duration.record(durationMs, {
+    busy.record(busyMs / 1000, { limiter: name });
+    duration.record(durationMs / 1000, {
       limiter: name,
       degraded: instead,
       failed: error !== undefined,
@@ -125,15 +131,18 @@ export function instrument(options: InstrumentOptions = {}): () => void {
     settle();
     result.observe(downSeconds);
   };
+  const count: typeof observe = (result) => result.observe(downSince.size);
 
   subscribe('headgate:decision', onDecision);
   subscribe('headgate:store', onStore);
   subscribe('headgate:health', onHealth);
   degraded.addCallback(observe);
+  down.addCallback(count);
   return () => {
     unsubscribe('headgate:decision', onDecision);
     unsubscribe('headgate:store', onStore);
     unsubscribe('headgate:health', onHealth);
     degraded.removeCallback(observe);
+    down.removeCallback(count);
   };
 }

@@ -72,6 +72,8 @@ describe('docs', () => {
         noUnusedLocals: false,
         noUnusedParameters: false,
         allowJs: false,
+        // NestJS has no others.
+        experimentalDecorators: true,
       },
       root,
     );

@@ -118,6 +118,8 @@ describe('examples', function () {
     const health = await fetch(`${url}/health`);
     expect(health.status).to.equal(200);
     expect(health.headers.has('RateLimit')).to.equal(false);
+    const denied = await fetch(`${url}/search`);
+    expect(denied.headers.get('Content-Type')).to.equal('application/problem+json');
   });
 
   it('tiers', async () => {

@@ -18,13 +18,13 @@ import { build } from 'esbuild';
 import ts from 'typescript';
 import manifest from '../package.json' with { type: 'json' };
 import { pack } from '../scripts/lib/pack.mjs';
-import { root } from '../scripts/lib/run.mjs';
+import { root, run } from '../scripts/lib/run.mjs';
 import { servers } from './support/shared-servers.js';
 
 const execute = promisify(execFile);
 const subpaths = Object.keys(manifest.exports).filter((path) => path !== './package.json');
 /** These run on a peer, and load where it is installed. */
-const needingTheirPeer = ['./opentelemetry'];
+const needingTheirPeer = ['./opentelemetry', './nestjs'];
 const installed = (name: string) => join(root, 'node_modules', name);
 
 describe('the packed package', function () {
@@ -181,6 +181,7 @@ describe('the packed package', function () {
         '@types/express': types,
         fastify: 'fastify',
         ioredis,
+        ...Object.fromEntries(['common', 'core'].map((name) => [`@nestjs/${name}`, `@nestjs/${name}`])),
         '@opentelemetry/api': '@opentelemetry/api',
         '@types/node': '@types/node',
       };
@@ -203,6 +204,34 @@ describe('the packed package', function () {
       await build({ entryPoints: [entry], outfile, bundle: true, platform: 'node', logLevel: 'error' });
       await works(outfile);
     });
+  }
+
+  for (const major of [11, 12]) {
+    it(`limits Nest ${major} on Express and on Fastify, as ESM and as CommonJS`, async () => {
+      const app = nestProject(major);
+      cpSync(join(bare, 'node_modules'), join(app, 'node_modules'), { recursive: true });
+      for (const format of ['esm', 'cjs'] as const) {
+        const outfile = join(app, `nest.${format === 'esm' ? 'mjs' : 'cjs'}`);
+        const options = { bundle: true, platform: 'node', packages: 'external', logLevel: 'error' } as const;
+        const tsconfigRaw = { compilerOptions: { target: 'es2022' as const } };
+        await build({ ...options, entryPoints: ['test/package/nest.ts'], format, outfile, tsconfigRaw });
+        await works(outfile);
+      }
+    });
+  }
+
+  /** A project with this Nest, from npm, once. */
+  function nestProject(major: number): string {
+    const project = join(directory, `nest-${major}`);
+    const kept = join(root, `node_modules/.cache/nest-${major}`);
+    if (!existsSync(join(kept, 'node_modules/@nestjs/platform-fastify'))) {
+      const names = ['common', 'core', 'platform-express', 'platform-fastify', 'websockets'];
+      const packages = [...names.map((name) => `@nestjs/${name}@${major}`), 'reflect-metadata@0.2', 'rxjs@7'];
+      const quiet = ['--no-save', '--no-audit', '--no-fund', '--loglevel=error'];
+      expect(run('npm', ['install', '--prefix', kept, ...quiet, ...packages])).to.equal(0);
+    }
+    cpSync(join(kept, 'node_modules'), join(project, 'node_modules'), { recursive: true });
+    return project;
   }
 
   const runners = {

@@ -1,60 +1,11 @@
-// NestJS: a guard for the whole application, and a decorator for what has a limit of its own.
+// NestJS: a guard for the whole application, and decorators for what has a limit of its own.
 //
 //   npx tsx --tsconfig examples/nestjs/tsconfig.json examples/nestjs/main.ts
 import 'reflect-metadata';
-import {
-  Controller,
-  Get,
-  HttpException,
-  Inject,
-  Injectable,
-  Module,
-  type CanActivate,
-  type ExecutionContext,
-} from '@nestjs/common';
-import { APP_GUARD, NestFactory, Reflector } from '@nestjs/core';
-import type { Request, Response } from 'express';
-import { createLimiter, memoryStore, type Limiter, type Policy } from 'headgate';
-import { clientKey, denial, rateLimitHeaders } from 'headgate/http';
-
-/** `@RateLimit([{ limit: 5, window: '10s' }])` on a method or a controller; `@RateLimit([])`: not limited. */
-const RateLimit = Reflector.createDecorator<Policy[]>();
-
-@Injectable()
-class RateLimitGuard implements CanActivate {
-  readonly #store = memoryStore(); // Or redisStore(redis): all instances share the quotas.
-  readonly #global = createLimiter({ name: 'global', store: this.#store, limit: 100, window: '1m' });
-  readonly #own = new Map<Policy[], Limiter>();
-
-  constructor(@Inject(Reflector) private readonly reflector: Reflector) {}
-
-  async canActivate(context: ExecutionContext): Promise<boolean> {
-    const limiter = this.#limiterOf(context);
-    if (!limiter) return true;
-    const http = context.switchToHttp();
-    const decision = await limiter.consume(clientKey(http.getRequest<Request>().ip));
-    const response = http.getResponse<Response>();
-    if (decision.allowed) {
-      response.set(rateLimitHeaders(decision));
-      return true;
-    }
-    const { status, headers, body } = denial(decision);
-    response.set(headers);
-    throw new HttpException(JSON.parse(body) as object, status);
-  }
-
-  #limiterOf(context: ExecutionContext): Limiter | undefined {
-    const policies = this.reflector.getAllAndOverride(RateLimit, [context.getHandler(), context.getClass()]);
-    if (!policies) return this.#global;
-    if (policies.length === 0) return undefined;
-    let limiter = this.#own.get(policies);
-    if (!limiter) {
-      const name = `${context.getClass().name}.${context.getHandler().name}`;
-      this.#own.set(policies, (limiter = createLimiter({ name, store: this.#store, policies })));
-    }
-    return limiter;
-  }
-}
+import { Controller, Get, Module } from '@nestjs/common';
+import { APP_FILTER, APP_GUARD, NestFactory } from '@nestjs/core';
+import { memoryStore } from 'headgate';
+import { RateLimit, RateLimitFilter, RateLimitGuard, RateLimitModule, SkipRateLimit } from 'headgate/nestjs';
 
 @Controller()
 class AppController {
@@ -64,19 +15,27 @@ class AppController {
   }
 
   @Get('search')
-  @RateLimit([{ limit: 2, window: '10s' }])
+  @RateLimit({ limit: 2, window: '10s' })
   search() {
     return 'found\n';
   }
 
   @Get('health')
-  @RateLimit([])
+  @SkipRateLimit()
   health() {
     return 'ok\n';
   }
 }
 
-@Module({ controllers: [AppController], providers: [{ provide: APP_GUARD, useClass: RateLimitGuard }] })
+@Module({
+  // Or redisStore(redis): all instances share the quotas.
+  imports: [RateLimitModule.forRoot({ store: memoryStore(), limit: 100, window: '1m' })],
+  controllers: [AppController],
+  providers: [
+    { provide: APP_GUARD, useClass: RateLimitGuard },
+    { provide: APP_FILTER, useClass: RateLimitFilter },
+  ],
+})
 class AppModule {}
 
 const app = await NestFactory.create(AppModule, { logger: ['error'] });

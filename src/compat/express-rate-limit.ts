@@ -48,6 +48,8 @@ export function rateLimit(passedOptions: RateLimitOptions = {}): RateLimitReques
   // Limiters that share a store of Headgate have different names, so each counts for itself.
   const store = isHeadgateStore(config.store) ? { localKeys: true } : config.store;
 
+  const answersDenied = passedOptions.handler === undefined && config.statusCode >= 400;
+
   /** Whether the request goes on. */
   const admit = async (request: Request, response: Response, next: NextFunction): Promise<boolean> => {
     const outcome = outcomeOf(response, config);
@@ -78,7 +80,9 @@ export function rateLimit(passedOptions: RateLimitOptions = {}): RateLimitReques
     tell(response, told, config);
     if (outcome) void undoLater(outcome, counted, request, response, config);
     if (!counted.denied) return true;
-    writeRetryAfter(response, told, await valueOf(config.retryAfter, request, response));
+    // A handler of one's own may let the request pass: without header fields it alone says what there is.
+    if (answersDenied || config.legacyHeaders || config.standardHeaders)
+      writeRetryAfter(response, told, await valueOf(config.retryAfter, request, response));
     await config.handler(request, response, next, options);
     return false;
   };

@@ -7,9 +7,11 @@ import { HeadgateError, memoryStore, type Store as HeadgateStore } from 'headgat
 import rateLimit, {
   MemoryStore,
   rateLimit as named,
+  type Client,
   type RateLimitInfo,
   type RateLimitOptions,
   type Store,
+  type Validations,
 } from 'headgate/compat/express-rate-limit';
 import { redisStore } from 'headgate/redis';
 import { RedisStore, type RedisReply } from 'rate-limit-redis';
@@ -100,6 +102,22 @@ describe('compat/express-rate-limit', () => {
       const [first, second] = await answers([limiter], 2);
       expect(first!.headers['retry-after']).to.equal(undefined);
       expect(second!.headers['retry-after']).to.match(/^(60|59)$/);
+    });
+
+    it('Retry-After is on no request that a handler lets pass, without header fields', async () => {
+      const off: RateLimitOptions = { limit: 1, windowMs: 60_000, legacyHeaders: false };
+      const passing: RateLimitOptions = { ...off, handler: (_req, _res, next) => next() };
+      for (const options of [passing, { ...off, statusCode: 200 }]) {
+        const [, second] = await answers([rateLimit(options)], 2);
+        expect(second!.status).to.equal(200);
+        expect(second!.headers).not.to.have.property('retry-after');
+      }
+    });
+
+    it('all types are there', () => {
+      const client: Client = { totalHits: 1, resetTime: new Date() };
+      const validations: Pick<Validations, 'disable'> | undefined = undefined;
+      expect([client.totalHits, validations]).to.deep.equal([1, undefined]);
     });
 
     it('limiters on one route keep the tightest in fields for one quota, and all in lists', async () => {

@@ -1,6 +1,8 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { createLimiter, type BanOptions, type HeadgateError } from 'headgate';
+import { RateLimiterMemory } from 'rate-limiter-flexible';
+import { useFakeTimers } from 'sinon';
 import { rateLimitHeaders } from 'headgate/http';
 import { runs } from '../support/random.js';
 import { limiterOn, stores, TestClock } from '../support/stores.js';
@@ -218,6 +220,62 @@ for (const [name, createStore] of Object.entries(stores)) {
       ));
   });
 }
+
+for (const [name, createStore] of Object.entries(stores)) {
+  describe(`fresh bans, ${name}`, () => {
+    it('end with a whole quota, however long its window is', async () => {
+      for (const fresh of [true, false]) {
+        const clock = new TestClock();
+        const limiter = limiterOn(createStore(clock.read), {
+          algorithm: 'fixed-window',
+          limit: 2,
+          window: '90d',
+          ban: { after: 1, for: '1h', factor: 1, fresh },
+        });
+        const charged = await limiter.consume('k');
+        await limiter.consume('k');
+        const { retryAfterMs } = await limiter.consume('k');
+        if (fresh) expect(retryAfterMs).to.equal(HOUR);
+        await charged.refund();
+        clock.now += HOUR - 1;
+        expect(await limiter.consume('k')).to.include({ reason: 'banned', retryAfterMs: 1 });
+        clock.now += 1;
+        expect((await limiter.peek('k')).remaining).to.equal(fresh ? 2 : 1);
+        await limiter.close();
+      }
+    });
+  });
+}
+
+describe('a fresh ban and the blockDuration of rate-limiter-flexible', () => {
+  it('admit the same requests', async () => {
+    const time = useFakeTimers({ now: Date.now(), toFake: ['Date', 'setTimeout', 'clearTimeout'] });
+    try {
+      const theirs = new RateLimiterMemory({ points: 3, duration: (90 * DAY) / 1000, blockDuration: 3600 });
+      const ours = createLimiter({
+        algorithm: 'fixed-window',
+        limit: 3,
+        window: '90d',
+        ban: { after: 1, for: '1h', factor: 1, fresh: true },
+      });
+      const log: boolean[][] = [[], []];
+      for (const wait of [0, 0, 0, 0, 0, HOUR - 1, 1, 0, 0, 0, MINUTE, HOUR, 0]) {
+        await time.tickAsync(wait);
+        log[0]!.push(
+          await theirs.consume('ada').then(
+            () => true,
+            () => false,
+          ),
+        );
+        log[1]!.push((await ours.consume('ada')).allowed);
+      }
+      expect(log[1]).to.deep.equal(log[0]);
+      expect(log[0]).to.include(true).and.include(false);
+    } finally {
+      time.restore();
+    }
+  });
+});
 
 describe('bans', () => {
   const refusal = (promise: Promise<unknown>) =>

@@ -1,5 +1,5 @@
 // What goes on can be seen: diagnostics channels, and OpenTelemetry on top of them.
-import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import diagnostics, { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import {
   AggregationTemporality,
   InMemoryMetricExporter,
@@ -175,6 +175,34 @@ describe('headgate/opentelemetry', () => {
     expect(await points('headgate.store.duration')).to.include({ 'remote false false': 4 });
     redis.disconnect();
     await limiter.close();
+  });
+
+  it('tells durations in seconds', async () => {
+    const channel = diagnostics.channel('headgate:store');
+    const message = { limiter: 'timed', durationMs: 1500, busyMs: 500, degraded: false };
+    channel.publish(message);
+    exporter.reset();
+    await reader.forceFlush();
+    const metrics = exporter.getMetrics().flatMap(({ scopeMetrics }) => scopeMetrics[0]!.metrics);
+    for (const [name, sum] of [
+      ['headgate.store.duration', 1.5],
+      ['headgate.store.busy', 0.5],
+    ] as const) {
+      const { descriptor, dataPoints } = metrics.find(({ descriptor }) => descriptor.name === name)!;
+      expect(descriptor.unit).to.equal('s');
+      const point = dataPoints.find(({ attributes }) => attributes['limiter'] === 'timed')!;
+      expect((point.value as { sum: number }).sum).to.equal(sum);
+    }
+  });
+
+  it('tells how many stores are down', async () => {
+    const channel = diagnostics.channel('headgate:health');
+    const store = {};
+    expect(await points('headgate.stores.down')).to.deep.equal({ '': 0 });
+    channel.publish({ store, health: { state: 'down' } });
+    expect(await points('headgate.stores.down')).to.deep.equal({ '': 1 });
+    channel.publish({ store, health: { state: 'up' } });
+    expect(await points('headgate.stores.down')).to.deep.equal({ '': 0 });
   });
 
   it('never has more than 200 names, and no key, among its attributes', async () => {

@@ -29,6 +29,9 @@ export type Logger = { error: LoggerFn; warn: LoggerFn };
 /** What is known of one client. */
 export type ClientRateLimitInfo = { totalHits: number; resetTime: Date | undefined };
 
+/** What is known of a client whose quota is in use. */
+export type Client = { totalHits: number; resetTime: Date };
+
 export type IncrementResponse = ClientRateLimitInfo;
 
 export type IncrementCallback = (

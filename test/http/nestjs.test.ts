@@ -1,0 +1,279 @@
+// headgate/nestjs on both platforms: what the kit checks, and what Nest alone has.
+import { execFile } from 'node:child_process';
+import { EventEmitter } from 'node:events';
+import { promisify } from 'node:util';
+import { Catch, Controller, type ArgumentsHost, type ExecutionContext, type Type } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
+import { WsException } from '@nestjs/websockets';
+import { expect } from 'chai';
+import { memoryStore, type Store } from 'headgate';
+import {
+  RateLimit,
+  RateLimitException,
+  RateLimitGuard,
+  RateLimitModule,
+  requestOf,
+  SkipRateLimit,
+  type RateLimitModuleOptions,
+  type RateLimitOptions,
+} from 'headgate/nestjs';
+import { adapterChecks } from 'headgate/testing';
+import { describeChecks } from '../support/kit.js';
+import { sharedController } from '../support/nest-controllers.js';
+import { all, decorate, listen, moduleOf, nestAdapter, platforms } from '../support/nest.js';
+import { serverKinds, servers } from '../support/shared-servers.js';
+import { freshPrefix } from '../support/stores.js';
+
+const execute = promisify(execFile);
+const fixed = (limit: number) => ({ algorithm: 'fixed-window', limit, window: '1m' }) as const;
+
+for (const platform of Object.keys(platforms)) {
+  const adapter = platforms[platform]!;
+
+  describeChecks(`Nest on ${platform}`, adapterChecks(nestAdapter(platform)));
+
+  describe(`Nest on ${platform}`, () => {
+    const running: { close(): Promise<void> }[] = [];
+    afterEach(async () => {
+      for (const app of running.splice(0)) await app.close();
+    });
+
+    async function serve(
+      limits = RateLimitModule.forRoot({ store: memoryStore(), ...fixed(3) }),
+      controllers = [sharedController()],
+      prepare?: Parameters<typeof listen>[2],
+    ) {
+      const { app, url } = await listen(moduleOf(controllers, limits), adapter(), prepare);
+      running.push(app);
+      const get = (path: string) => fetch(url + path);
+      const statuses = async (...paths: string[]) => {
+        const all: number[] = [];
+        for (const path of paths) all.push((await get(path)).status);
+        return all;
+      };
+      return { app, get, statuses };
+    }
+
+    it('a controller has one limiter for its handlers; what a handler has takes its place', async () => {
+      const { statuses, get } = await serve();
+      expect(await statuses('a', 'b', 'a', 'b')).to.deep.equal([200, 200, 429, 429]);
+      expect(await statuses('own', 'own')).to.deep.equal([200, 429]);
+      expect(await statuses('free', 'free', 'free', 'free')).to.deep.equal([200, 200, 200, 200]);
+      expect(await statuses('global', 'global', 'global', 'global')).to.deep.equal([200, 200, 200, 429]);
+      expect((await get('twice')).headers.get('ratelimit-policy')).to.equal(
+        '"Shop.twice";q=2;w=60, "Shop.twice #2";q=1;w=60',
+      );
+      expect(await statuses('twice')).to.deep.equal([429]);
+    });
+
+    it('handlers without a decorator have the module’s quota, 1,000 a minute by default, or none', async () => {
+      class Plain {
+        get() {
+          return 'plain';
+        }
+      }
+      decorate(Plain, 'get', all());
+      Controller()(Plain);
+      const policyOf = async (options: RateLimitModuleOptions) =>
+        (await (await serve(RateLimitModule.forRoot(options), [Plain])).get('')).headers.get(
+          'ratelimit-policy',
+        );
+      expect(await policyOf({})).to.equal('"global";q=1000;w=60');
+      expect(await policyOf({ limit: 5, window: '10s' })).to.equal('"global";q=5;w=10');
+      expect(await policyOf({ global: false })).to.equal(null);
+    });
+
+    it('takes what a decorator leaves out from the module, and options from other providers', async () => {
+      const limits = RateLimitModule.forRootAsync({
+        inject: [NestFactoryToken],
+        imports: [{ module: class Config {}, providers: [token], exports: [NestFactoryToken] }],
+        useFactory: (limit: number): RateLimitModuleOptions => ({
+          ...fixed(limit),
+          store: memoryStore(),
+          keyGenerator: (context) =>
+            requestOf<{ headers: { client?: string } }>(context).headers.client ?? 'nobody',
+        }),
+      });
+      const { app } = await serve(limits);
+      const url = await app.getUrl();
+      const status = async (path: string, client: string) =>
+        (await fetch(`${url}/${path}`, { headers: { client } })).status;
+      expect([await status('own', 'ada'), await status('own', 'ada')]).to.deep.equal([200, 429]);
+      expect([await status('own', 'bob'), await status('global', 'bob')]).to.deep.equal([200, 200]);
+    });
+
+    it('denies by an exception that filters may answer; otherwise the answer is a problem', async () => {
+      const { get, statuses } = await serve();
+      await statuses('own');
+      const denied = await get('own');
+      expect(denied.status).to.equal(429);
+      expect(denied.headers.get('retry-after')).to.equal('60');
+      expect(denied.headers.get('content-type')).to.match(/^application\/(problem\+)?json/);
+      expect(await denied.json()).to.include({ status: 429 });
+
+      class Filter {
+        catch(exception: RateLimitException, host: ArgumentsHost) {
+          const response: { status(code: number): { send(body: string): void } } = host
+            .switchToHttp()
+            .getResponse();
+          response.status(418).send(`${exception.decision.key} ${exception.message}`);
+        }
+      }
+      Catch(RateLimitException)(Filter);
+      const filtered = await serve(undefined, undefined, (app) => app.useGlobalFilters(new Filter()));
+      await filtered.statuses('own');
+      const answer = await filtered.get('own');
+      expect(answer.status).to.equal(418);
+      expect(await answer.text()).to.match(/^127\.0\.0\.1 Quota Exceeded$/);
+    });
+
+    it('says when to try again if the store fails', async () => {
+      const fails = () => Promise.reject(new Error('secret'));
+      const store: Store = { decide: fails, adjust: fails, lease: fails, reset: fails, ban: fails };
+      const { get } = await serve(RateLimitModule.forRoot({ store, onStoreError: 'throw', ...fixed(1) }));
+      const answer = await get('own');
+      expect(answer.status).to.equal(503);
+      expect(answer.headers.get('retry-after')).to.equal('1');
+      expect(await answer.text()).not.to.contain('secret');
+    });
+
+    it('tells mistakes when the app starts', async () => {
+      const start = async (options: RateLimitModuleOptions, ...controllers: Type[]) => {
+        const module = moduleOf(controllers, RateLimitModule.forRoot(options));
+        const app = await NestFactory.create(module, adapter(), { logger: false, abortOnError: false });
+        running.push(app);
+        return app.init().then(
+          () => 'started',
+          (error: { code: string }) => error.code,
+        );
+      };
+      class Wrong {
+        get() {}
+      }
+      decorate(Wrong, 'get', all(), RateLimit({ limti: 5 } as unknown as RateLimitOptions));
+      Controller()(Wrong);
+      expect(await start({}, Wrong)).to.equal('HEADGATE_UNKNOWN_OPTION');
+      const store = memoryStore();
+      expect(await start({ store }, sharedController(), sharedController('other'))).to.equal(
+        'HEADGATE_NAME_REQUIRED',
+      );
+    });
+
+    it('gives names back when the app is closed', async () => {
+      const store = memoryStore();
+      for (let i = 0; i < 2; i++) {
+        const { app } = await serve(RateLimitModule.forRoot({ store, ...fixed(1) }));
+        await app.close();
+      }
+    });
+  });
+}
+
+const NestFactoryToken = Symbol('limit');
+const token = { provide: NestFactoryToken, useValue: 3 };
+
+describe('a Nest controller’s limiter', () => {
+  for (const kind of serverKinds) {
+    it(`is one for all processes, whichever handler comes first (${kind})`, async () => {
+      const script = new URL('../support/nest-child.ts', import.meta.url).pathname;
+      const prefix = freshPrefix();
+      const ask = async (...paths: string[]) => {
+        const args = ['--import', 'tsx', script, String(servers[kind].port), prefix, ...paths];
+        return JSON.parse((await execute(process.execPath, args)).stdout) as number[];
+      };
+      const [one, other] = await Promise.all([ask('a', 'b', 'a'), ask('b', 'a', 'b')]);
+      expect([...one, ...other].filter((status) => status === 200)).to.have.length(2);
+      expect([...one, ...other].filter((status) => status === 429)).to.have.length(4);
+    }).timeout(60_000);
+  }
+});
+
+describe('Nest beyond HTTP', () => {
+  class Chat {
+    say() {}
+    free() {}
+  }
+  const closing: { close(): Promise<void> }[] = [];
+  afterEach(async () => {
+    for (const app of closing.splice(0)) await app.close();
+  });
+
+  async function guard(options: RateLimitOptions): Promise<RateLimitGuard> {
+    decorate(Chat, 'say', RateLimit(options));
+    decorate(Chat, 'free', SkipRateLimit());
+    const module = moduleOf([], RateLimitModule.forRoot({ store: memoryStore(), ...fixed(100) }));
+    const app = await NestFactory.createApplicationContext(module, { logger: false });
+    closing.push(app);
+    return app.get(RateLimitGuard);
+  }
+
+  function contextOf(type: string, args: unknown[], method: 'say' | 'free' = 'say'): ExecutionContext {
+    const context = new ExecutionContextHost(args, Chat as never, Chat.prototype[method]);
+    context.setType(type as 'http');
+    return context;
+  }
+
+  const tryAgain = async (limits: RateLimitGuard, context: ExecutionContext): Promise<unknown> =>
+    limits.canActivate(context).then(
+      (passes) => passes,
+      (error: unknown) => error,
+    );
+
+  it('GraphQL: each field is charged, the client is the request’s, and nothing is written to the response', async () => {
+    const limits = await guard(fixed(2));
+    const res = Object.assign(new EventEmitter(), { statusCode: 200, setHeader: () => expect.fail() });
+    const req = { ip: '192.0.2.1' } as { ip: string; rateLimit?: object };
+    const field = () => contextOf('graphql', [{}, {}, { req, res }, {}]);
+    const once = field();
+    expect(await tryAgain(limits, once)).to.be.true;
+    // Guarded twice, a field is charged once.
+    expect(await tryAgain(limits, once)).to.be.true;
+    expect(req.rateLimit).to.include({ remaining: 1 });
+    expect(await tryAgain(limits, field())).to.be.true;
+    const denied = (await tryAgain(limits, field())) as RateLimitException;
+    expect(denied).to.be.instanceOf(RateLimitException);
+    expect(denied.getStatus()).to.equal(429);
+    expect(res.statusCode).to.equal(200);
+    expect(await tryAgain(limits, contextOf('graphql', [{}, {}, { req, res }, {}], 'free'))).to.be.true;
+  });
+
+  it('gateways: each message is charged to the socket’s address, and denied by a WsException', async () => {
+    const limits = await guard(fixed(1));
+    const socket = Object.assign(new EventEmitter(), { handshake: { address: '192.0.2.1' } });
+    const other = Object.assign(new EventEmitter(), { _socket: { remoteAddress: '192.0.2.2' } });
+    expect(await tryAgain(limits, contextOf('ws', [socket, 'hello']))).to.be.true;
+    expect(await tryAgain(limits, contextOf('ws', [other, 'hello']))).to.be.true;
+    const denied = (await tryAgain(limits, contextOf('ws', [socket, 'hello']))) as WsException;
+    expect(denied).to.be.instanceOf(WsException);
+    expect(denied.getError()).to.include({ status: 429 });
+  });
+
+  it('gateways: a slot is held until the connection ends', async () => {
+    const limits = await guard({
+      algorithm: 'concurrency',
+      limit: 1,
+      lease: '1m',
+      keyGenerator: () => 'room',
+    });
+    const sockets = [0, 1].map(() => Object.assign(new EventEmitter(), { disconnected: false }));
+    const enter = (i: number) => tryAgain(limits, contextOf('ws', [sockets[i], 'hello']));
+    expect(await enter(0)).to.be.true;
+    expect(await enter(1)).to.be.instanceOf(WsException);
+    sockets[0]!.emit('disconnect');
+    await new Promise(setImmediate);
+    expect(await enter(1)).to.be.true;
+    sockets[1]!.emit('close');
+  });
+
+  it('microservices: whom a message is charged to, says the keyGenerator', async () => {
+    const limits = await guard({
+      ...fixed(1),
+      keyGenerator: (context) => context.switchToRpc().getData<{ user: string }>().user,
+    });
+    const message = (user: string) => contextOf('rpc', [{ user }, {}]);
+    expect(await tryAgain(limits, message('ada'))).to.be.true;
+    expect(await tryAgain(limits, message('bob'))).to.be.true;
+    expect(await tryAgain(limits, message('ada'))).to.be.instanceOf(RateLimitException);
+  });
+});
