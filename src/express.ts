@@ -10,7 +10,7 @@ import type { HttpOptions } from './http/options.js';
 export type { HeaderDialect } from './http/headers.js';
 
 /** What {@link rateLimit} takes. */
-export type RateLimitOptions = HttpOptions<Request, Response>;
+export type RateLimitOptions<Req extends Request = Request> = HttpOptions<Req, Response>;
 
 declare global {
   // eslint-disable-next-line @typescript-eslint/no-namespace -- how Express' types are extended
@@ -126,12 +126,14 @@ const framework: Framework<Request, Response> = {
  * @throws HeadgateError as `createLimiter`; a request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`,
  * `HEADGATE_INVALID_COST`, what a callback throws, or what the store fails with under `onStoreError: 'throw'`
  */
-export function rateLimit(options: RateLimitOptions = {}): RequestHandler {
+export function rateLimit<Req extends Request = Request>(
+  options: RateLimitOptions<Req> = {},
+): RequestHandler {
   if (options instanceof IncomingMessage) {
     throw misplaced('a request is not an object of options. Write app.use(rateLimit()), with parentheses.');
   }
   if (isFastify(Object(options) as object)) throw misplaced(FOR_FASTIFY);
-  const flow = createFlow(framework, options, 'rateLimit');
+  const flow = createFlow(framework, options as RateLimitOptions, 'rateLimit');
   return (req, res, next) => flow.run(req, res, next);
 }
 

@@ -5,7 +5,14 @@ import type { Account } from './charge.js';
 import { conclude, type Decision, type Override } from './decision.js';
 import { toMilliseconds, type Duration } from './duration.js';
 import { HeadgateError, invalidOption } from './errors.js';
-import { compilePolicies, POLICY_FIELDS, type CompiledPolicy, type Policy } from './policy.js';
+import {
+  compilePolicies,
+  POLICY_FIELDS,
+  type CompiledPolicy,
+  type NoPolicy,
+  type Policy,
+  type StrictPolicy,
+} from './policy.js';
 import { HoldQueue, unitTime } from './queue.js';
 import { checkTimeout, withFailurePolicy, type FailureOptions } from './stores/failure.js';
 import { UP, type Health } from './stores/breaker.js';
@@ -72,14 +79,21 @@ export interface CommonOptions extends FailureOptions {
   maxWaitingPerKey?: number;
 }
 
+/** What `createLimiter` takes besides the policy. */
 export interface LimiterOptions extends CommonOptions {
-  policies?: readonly Policy[];
   /** Every decision, for logs and metrics. What it throws is reported as a process warning. */
   onDecision?: (decision: Decision) => void;
 }
 
+/** Several policies, which decide together. */
+interface Policies {
+  /** 1 to 32 policies. All of them charge a request, or none does. Their names differ. */
+  policies: readonly StrictPolicy[];
+}
+
 /** What `createLimiter` takes: a policy inline, or `policies`. */
-export type CreateLimiterOptions = LimiterOptions | (Omit<LimiterOptions, 'policies'> & Policy);
+export type CreateLimiterOptions = LimiterOptions &
+  ((StrictPolicy & { policies?: undefined }) | (NoPolicy & Policies));
 
 /** Names of the options that are not the policy's. */
 export const LIMITER_OPTIONS = [
@@ -564,7 +578,7 @@ function policiesOf(options: object): readonly Policy[] {
       options[field as keyof typeof options],
     ]),
   );
-  const policies = (options as LimiterOptions).policies;
+  const { policies } = options as Partial<Policies>;
   const both = Object.keys(inline);
   if (policies === undefined) {
     if (both.length > 0) return [inline as unknown as Policy];
@@ -611,7 +625,7 @@ export interface Assembly {
 
 /** `createLimiter` for options that were checked. @throws as it */
 export function assembleLimiter(
-  options: CreateLimiterOptions,
+  options: LimiterOptions & { policies?: readonly Policy[] | undefined },
   { defaultName = 'default', tiers = false, cost = 0 }: Assembly = {},
 ): Limiter {
   const policies = tiers

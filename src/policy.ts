@@ -10,7 +10,7 @@ import {
 import { HeadgateError, invalidOption } from './errors.js';
 import { checkBoolean, checkChoice, checkInteger, checkShape, MAX_UNITS } from './validate.js';
 
-export type { Algorithm, Policy } from './algorithms/index.js';
+export type { Algorithm, NoPolicy, Policy, StrictPolicy } from './algorithms/index.js';
 
 /** A validated policy, divided and rounded once, so that memory and Redis receive the same integers. */
 export interface CompiledPolicy {

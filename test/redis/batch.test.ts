@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { Redis, type Cluster } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
-import type { BanOptions, CreateLimiterOptions, Decision, Limiter, Policy } from 'headgate';
+import type { BanOptions, LimiterOptions, Decision, Limiter, Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { startCluster, type TestCluster } from '../support/cluster.js';
 import { servers } from '../support/shared-servers.js';
@@ -133,7 +133,7 @@ describe('calls', () => {
         return Object.fromEntries([...found].map(([, command, count]) => [String(command), Number(count)]));
       };
 
-      const make = (options: Partial<CreateLimiterOptions> = {}): Limiter =>
+      const make = (options: Partial<LimiterOptions> = {}): Limiter =>
         limiterOn(redisStore(client, { prefix: freshPrefix() }), {
           limit: 1e6,
           window: '1h',
