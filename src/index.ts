@@ -6,6 +6,7 @@ export {
   type HoldOptions,
   type Limiter,
   type LimiterOptions,
+  type Policies,
   type WaitOptions,
 } from './limiter.js';
 export { consumeAll, type Dimension, type JointDecision } from './all.js';
@@ -14,7 +15,7 @@ export { HeadgateError, type ErrorCode } from './errors.js';
 export type { Decision, Reason, Verdict } from './decision.js';
 export type { FailureOptions } from './stores/failure.js';
 export type { Health } from './stores/breaker.js';
-export type { WarningCode, Warnings } from './warnings.js';
+export { WARNING_CODES, type WarningCode, type Warnings } from './warnings.js';
 export type { Duration } from './duration.js';
 export type { BanOptions, CompiledBan } from './ban.js';
 export type { CompiledPolicy } from './policy.js';
@@ -25,7 +26,9 @@ export type {
   Kernel,
   LeakyBucketPolicy,
   Params,
+  NoPolicy,
   Policy,
+  StrictPolicy,
   SlidingLogPolicy,
   SlidingWindowPolicy,
   TokenBucketPolicy,

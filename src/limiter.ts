@@ -86,7 +86,7 @@ export interface LimiterOptions extends CommonOptions {
 }
 
 /** Several policies, which decide together. */
-interface Policies {
+export interface Policies {
   /** 1 to 32 policies. All of them charge a request, or none does. Their names differ. */
   policies: readonly StrictPolicy[];
 }

@@ -73,7 +73,7 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
 }
 
 /** Policies of an adapter. */
-interface Policies<Req> {
+export interface RequestPolicies<Req> {
   /**
    * The policies; or a function of the request (tiers), sync or async. State stays with a policy's name, algorithm and window, so that
    * a client who changes tiers keeps what was charged; a memory store keeps that of 1,000 different ones at a time. Never make them of
@@ -84,21 +84,23 @@ interface Policies<Req> {
 }
 
 /** What a limiter that is given has decided already. */
-type GivenLimiter = { [Option in Exclude<keyof CommonOptions, 'enabled' | 'warnings'>]?: undefined } & {
+export type GivenLimiter = {
+  [Option in Exclude<keyof CommonOptions, 'enabled' | 'warnings'>]?: undefined;
+} & {
   /** A limiter made by `createLimiter`, in place of a policy and of everything else that makes one. */
   limiter: Limiter;
   policies?: undefined;
 };
 
 /** Nothing on the quota: 1,000 requests a minute. */
-interface NoQuota {
+export interface NoQuota {
   policies?: undefined;
   limiter?: undefined;
 }
 
 /** The options of an HTTP adapter: a policy inline, or `policies`, or a `limiter`; none of them is 1,000 requests a minute. */
 export type HttpOptions<Req, Res> = RequestOptions<Req, Res> &
-  ((StrictPolicy & NoQuota) | (NoPolicy & (Policies<Req> | GivenLimiter | NoQuota)));
+  ((StrictPolicy & NoQuota) | (NoPolicy & (RequestPolicies<Req> | GivenLimiter | NoQuota)));
 
 /** Options that make a limiter: what `createLimiter` takes, but for those that adapters heed themselves. */
 const OF_LIMITER: readonly string[] = [
