@@ -11,7 +11,7 @@ import type { Limiter } from './limiter.js';
 export type { HeaderDialect } from './http/headers.js';
 
 /** What {@link rateLimit} takes. */
-export type RateLimitOptions = HttpOptions<Request, Response>;
+export type RateLimitOptions<Req extends Request = Request> = HttpOptions<Req, Response>;
 
 /** What {@link rateLimit} returns. */
 export interface RateLimitHandler extends RequestHandler {
@@ -134,12 +134,14 @@ const framework: Framework<Request, Response> = {
  * @throws HeadgateError as `createLimiter`; a request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`,
  * `HEADGATE_INVALID_COST`, what a callback throws, or what the store fails with under `onStoreError: 'throw'`
  */
-export function rateLimit(options: RateLimitOptions | string = {}): RateLimitHandler {
+export function rateLimit<Req extends Request = Request>(
+  options: RateLimitOptions<Req> | string = {},
+): RateLimitHandler {
   if (options instanceof IncomingMessage) {
     throw misplaced('a request is not an object of options. Write app.use(rateLimit()), with parentheses.');
   }
   if (isFastify(Object(options) as object)) throw misplaced(FOR_FASTIFY);
-  const flow = createFlow(framework, options, 'rateLimit');
+  const flow = createFlow(framework, options as RateLimitOptions | string, 'rateLimit');
   const handler: RequestHandler = (req, res, next) => flow.run(req, res, next);
   return Object.assign(handler, { limiter: flow.limiter });
 }

@@ -18,7 +18,14 @@ export type { HeaderDialect, HeaderTarget } from './http/headers.js';
 export { nodeResponse } from './http/node-response.js';
 export { WebReply, webResponse } from './http/web-response.js';
 export type { ListOption } from './http/lists.js';
-export type { HttpOptions, PoliciesOf, RequestOptions } from './http/options.js';
+export type {
+  GivenLimiter,
+  HttpOptions,
+  NoQuota,
+  PoliciesOf,
+  RequestOptions,
+  RequestPolicies,
+} from './http/options.js';
 
 type Fields = Record<string, string>;
 

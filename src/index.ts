@@ -16,7 +16,7 @@ export type { Decision, Reason, Verdict } from './decision.js';
 export type { FailureOptions } from './stores/failure.js';
 export type { Health } from './stores/health.js';
 export type { TierOptions } from './tiers.js';
-export type { WarningCode, Warnings } from './warnings.js';
+export { WARNING_CODES, type WarningCode, type Warnings } from './warnings.js';
 export type { Duration } from './duration.js';
 export type { BanNoteOptions, BanOptions, CompiledBan } from './ban.js';
 export { parsePolicy, policyText, type CompiledPolicy, type Policies } from './policy.js';
@@ -27,7 +27,9 @@ export type {
   Kernel,
   LeakyBucketPolicy,
   Params,
+  NoPolicy,
   Policy,
+  StrictPolicy,
   SlidingLogPolicy,
   SlidingWindowPolicy,
   TokenBucketPolicy,

@@ -5,7 +5,16 @@ import type { Account } from './charge.js';
 import { conclude, type Decision, type Override } from './decision.js';
 import { toMilliseconds, type Duration } from './duration.js';
 import { HeadgateError, invalidOption } from './errors.js';
-import { compilePolicies, POLICY_FIELDS, type CompiledPolicy, type Policies, type Policy } from './policy.js';
+import {
+  compilePolicies,
+  POLICY_FIELDS,
+  type CompiledPolicy,
+  type NoPolicy,
+  type Policies,
+  type Policy,
+  type StrictPolicies,
+  type StrictPolicy,
+} from './policy.js';
 import { HoldQueue, unitTime } from './queue.js';
 import { checkTimeout, withFailurePolicy, type FailureOptions } from './stores/failure.js';
 import { UP } from './stores/breaker.js';
@@ -80,15 +89,30 @@ export interface CommonOptions extends FailureOptions {
   maxWaitingPerKey?: number;
 }
 
+/** What `createLimiter` takes besides the policy. */
 export interface LimiterOptions extends CommonOptions {
-  /** 1 to 32 policies, each as data or as text: `['300/1m', { limit: 5, window: '1s' }]`. A sole one may be its text alone. */
-  policies?: Policies;
   /** Every decision, for logs and metrics. What it throws is reported as a process warning. */
   onDecision?: (decision: Decision) => void;
 }
 
-/** What `createLimiter` takes: a policy inline, or `policies`. */
-export type CreateLimiterOptions = LimiterOptions | (Omit<LimiterOptions, 'policies'> & Policy);
+/** Several policies, which decide together. */
+export interface JointPolicies {
+  /**
+   * 1 to 32 policies, each as data or as text: `['300/1m', { limit: 5, window: '1s' }]`. A sole one may be its text alone. All of them
+   * charge a request, or none does. Their names differ.
+   */
+  policies: StrictPolicies;
+}
+
+/** No policies beside the `tiers`: each request has a tier. */
+export interface OnlyTiers {
+  policies?: undefined;
+  tiers: TierOptions;
+}
+
+/** What `createLimiter` takes: a policy inline, `policies`, or `tiers`. */
+export type CreateLimiterOptions = LimiterOptions &
+  ((StrictPolicy & { policies?: undefined }) | (NoPolicy & (JointPolicies | OnlyTiers)));
 
 /** Names of the options that are not the policy's. */
 export const LIMITER_OPTIONS = [
@@ -622,7 +646,7 @@ function policiesOf(options: object): Policies {
       options[field as keyof typeof options],
     ]),
   );
-  const policies = (options as LimiterOptions).policies;
+  const { policies } = options as Partial<JointPolicies>;
   const both = Object.keys(inline);
   if (policies === undefined) {
     if (both.length > 0) return [inline as unknown as Policy];
@@ -676,7 +700,7 @@ export interface Assembly {
 
 /** `createLimiter` for options that were checked. @throws as it */
 export function assembleLimiter(
-  options: CreateLimiterOptions,
+  options: LimiterOptions & { policies?: Policies | undefined },
   { defaultName = 'default', dynamic = false, cost = 0 }: Assembly = {},
 ): Limiter {
   const inTiers = options.tiers !== undefined && !hasPolicies(options);

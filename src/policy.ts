@@ -5,16 +5,20 @@ import {
   type Kernel,
   type Params,
   type Policy,
+  type StrictPolicy,
   type Traits,
 } from './algorithms/index.js';
 import { HeadgateError, invalidOption } from './errors.js';
 import { canonicalText, parsePolicy as parse } from './policy-text.js';
 import { checkBoolean, checkChoice, checkInteger, checkShape, MAX_UNITS } from './validate.js';
 
-export type { Algorithm, Policy } from './algorithms/index.js';
+export type { Algorithm, NoPolicy, Policy, StrictPolicy } from './algorithms/index.js';
 
 /** Policies: an array, in which each is data or text, as in `'300/1m'`; or the text of a sole one. */
 export type Policies = string | readonly (Policy | string)[];
+
+/** The same as the options take them: what a compiler can find wrong is. */
+export type StrictPolicies = string | readonly (StrictPolicy | string)[];
 
 /** A validated policy, divided and rounded once, so that memory and Redis receive the same integers. */
 export interface CompiledPolicy {

@@ -5,7 +5,7 @@ import {
   createLimiter,
   HeadgateError,
   type ChangeReply,
-  type CreateLimiterOptions,
+  type LimiterOptions,
   type Reply,
   type Store,
 } from 'headgate';
@@ -46,7 +46,7 @@ const answering = (reply: unknown): Store => ({
 
 const later = (reply: unknown) => answering(Promise.resolve(reply));
 
-const limiterOn = (store: Store, options: Partial<CreateLimiterOptions> = {}) =>
+const limiterOn = (store: Store, options: Partial<LimiterOptions> = {}) =>
   createLimiter({
     limit: 5,
     window: 1_000,

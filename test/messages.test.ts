@@ -55,8 +55,8 @@ const onFastify = async (register: (app: FastifyInstance) => unknown): Promise<v
 function mismatch(first: object, second: object): () => unknown {
   return () => {
     const store = memoryStore();
-    createLimiter({ name: 'api', store, ...first });
-    createLimiter({ name: 'api', store, ...second });
+    createLimiter({ name: 'api', store, ...first } as never);
+    createLimiter({ name: 'api', store, ...second } as never);
   };
 }
 
@@ -85,7 +85,13 @@ const mistakes: readonly [mistake: string, when: When, make: () => unknown, code
     'INVALID_OPTION',
     /Write its options/,
   ],
-  ['createLimiter({})', 'made', () => createLimiter({}), 'INVALID_OPTION', /\{ limit: 100, window: '1m' \}/],
+  [
+    'createLimiter({})',
+    'made',
+    () => createLimiter({} as never),
+    'INVALID_OPTION',
+    /\{ limit: 100, window: '1m' \}/,
+  ],
   [
     'app.use(rateLimit)',
     'requested',

@@ -146,6 +146,34 @@ describe('the packed package', function () {
     await execute(process.execPath, ['-e', script], { cwd: bare });
   });
 
+  it('has types for every sub-path where TypeScript resolves as Node 10 did: the default of CommonJS until TypeScript 5', async () => {
+    const project = join(bare, 'old');
+    mkdirSync(project);
+    // Those whose types need no peer.
+    const paths = ['.', './redis', './decorators', './stores', './testing'];
+    const lines = paths.map(
+      (path, i) => `import * as m${i} from 'headgate${path.slice(1)}'; export type T${i} = typeof m${i};`,
+    );
+    writeFileSync(join(project, 'index.ts'), lines.join('\n'));
+    const { typesVersions } = manifest;
+    expect(Object.keys(typesVersions['*'])).to.have.members(
+      subpaths.flatMap((path) => (path === '.' ? [] : path.slice(2))),
+    );
+    for (const [target] of Object.values(typesVersions['*'])) expect(files).to.include(target!.slice(2));
+    const compilerOptions = {
+      ...{ target: 'es2022', module: 'commonjs', moduleResolution: 'node10', ignoreDeprecations: '6.0' },
+      ...{
+        strict: true,
+        noEmit: true,
+        skipLibCheck: true,
+        types: [],
+        lib: ['es2023', 'esnext.disposable', 'dom'],
+      },
+    };
+    writeFileSync(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['index.ts'] }));
+    await execute(process.execPath, [installed('typescript/bin/tsc'), '-p', project]).catch(showOutput);
+  });
+
   it('tells editors what its functions do, in either module system', () => {
     const paths = subpaths.filter((path) => !path.startsWith('./compat/'));
     const targets = paths.flatMap((path) => Object.values(manifest.exports[path as '.']));

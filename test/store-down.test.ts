@@ -3,7 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
-import { createLimiter, type CreateLimiterOptions, type Store } from 'headgate';
+import { createLimiter, type LimiterOptions, type Store } from 'headgate';
 import { instrument } from 'headgate/opentelemetry';
 import { redisStore, type RedisClient } from 'headgate/redis';
 import type { StoreMessage } from '../src/channels.js';
@@ -71,7 +71,7 @@ describe('a Redis that is set up wrongly', () => {
   const short = { limit: 5, window: '1m', connectTimeout: '50ms', timeout: '50ms' } as const;
 
   /** Asks until the store is down. */
-  async function fail(store: Store, options: Partial<CreateLimiterOptions> = {}): Promise<void> {
+  async function fail(store: Store, options: Partial<LimiterOptions> = {}): Promise<void> {
     const limiter = createLimiter({ ...short, store, ...options });
     await limiter.consume('key').catch(() => {});
     while (limiter.health.state === 'up') {

@@ -9,7 +9,7 @@ import { build } from 'esbuild';
 import express, { type Express } from 'express';
 import Fastify, { type FastifyServerOptions } from 'fastify';
 import request from 'supertest';
-import { createLimiter, memoryStore, type CreateLimiterOptions, type WarningCode } from 'headgate';
+import { createLimiter, memoryStore, type LimiterOptions, type WarningCode } from 'headgate';
 import { rateLimit, type RateLimitOptions } from 'headgate/express';
 import { rateLimitPlugin, type RateLimitPluginOptions } from 'headgate/fastify';
 import { clientKey } from 'headgate/http';
@@ -81,7 +81,7 @@ async function routeWithoutPlugin(config: object, other = false): Promise<void> 
   await app.close();
 }
 
-const costly = async (options: Partial<CreateLimiterOptions> = {}): Promise<void> => {
+const costly = async (options: Partial<LimiterOptions> = {}): Promise<void> => {
   const limiter = createLimiter({ limit: 3, window: '1h', ...options });
   expect(await limiter.consume('key', { cost: 5 })).to.have.property('reason', 'cost-exceeds-capacity');
 };

@@ -66,7 +66,10 @@ for (const [name, createStore] of Object.entries(stores)) {
 
     it('by real time: what was spent is back after retryAfter, not before', async () => {
       const limiters = algorithms.map((algorithm) =>
-        limiterOn(createStore(), { name: algorithm, ...(policy(algorithm, 2, 300) as object) }),
+        limiterOn(createStore(), {
+          name: algorithm,
+          ...(policy(algorithm, 2, 300) as { limit: number; window: number }),
+        }),
       );
       const consume = () => Promise.all(limiters.map((limiter) => limiter.consume('key', { cost: 2 })));
       const wait = (decisions: { retryAfterMs: number | undefined }[]) =>

@@ -24,6 +24,18 @@ export type Policy =
   | LeakyBucketPolicy
   | ConcurrencyPolicy;
 
+type FieldOf<P> = P extends unknown ? keyof P : never;
+
+type Without<P> = P extends unknown
+  ? P & { [Field in Exclude<FieldOf<Policy>, keyof P>]?: undefined }
+  : never;
+
+/** A policy as it is written in options: with no field of another algorithm. */
+export type StrictPolicy = Without<Policy>;
+
+/** The fields of a policy, where none may stand. */
+export type NoPolicy = { [Field in Exclude<FieldOf<Policy>, 'name' | 'shadow'>]?: undefined };
+
 export type Algorithm = NonNullable<Policy['algorithm']>;
 
 /** The algorithm of policies that name none. */

@@ -144,7 +144,7 @@ function limitsOf(what: string, value: unknown): Limits {
   try {
     if (Array.isArray(value) || typeof value === 'string') return checked(what, value as Policies, false);
     checkShape(what, value, [...LIMITER_OPTIONS, ...INLINE_FIELDS]);
-    const { policies, tiers, shadow = false, ...rest } = value as LimiterOptions;
+    const { policies, tiers, shadow = false, ...rest } = value as LimiterOptions & { policies?: Policies };
     const inline = Object.entries(rest).filter(([field]) => INLINE_FIELDS.includes(field));
     const sole = inline.length > 0 || tiers === undefined ? [Object.fromEntries(inline) as never] : undefined;
     return checked(what, policies ?? sole, shadow, tiers);

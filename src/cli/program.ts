@@ -1,6 +1,7 @@
 import { Command, CommanderError } from 'commander';
 import * as ban from './commands/ban.js';
 import * as bans from './commands/bans.js';
+import * as check from './commands/check.js';
 import * as limits from './commands/limits.js';
 import * as list from './commands/list.js';
 import * as peek from './commands/peek.js';
@@ -26,6 +27,7 @@ const commands: readonly { register(program: Command, io: Io): void }[] = [
   bans,
   replay,
   suggest,
+  check,
 ];
 
 /**

@@ -8,7 +8,7 @@ import { looksLikeAddress, parseAddress, type Address } from './address.js';
  * address in any notation. They never match a key, as a client may choose its own key.
  */
 export type ListOption<Request> =
-  readonly string[] | ((request: Request, key?: string) => MaybePromise<boolean>);
+  readonly string[] | { call(request: Request, key?: string): MaybePromise<boolean> }['call'];
 
 /** Whether a request is on the list: by its client's address, or by its key. */
 export type List<Request> = (

@@ -12,7 +12,7 @@ import {
   type CommonOptions,
   type CreateLimiterOptions,
 } from '../limiter.js';
-import type { Policies, Policy } from '../policy.js';
+import type { NoPolicy, Policies, Policy, StrictPolicies, StrictPolicy } from '../policy.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
 import { checkEnabled, type Switch } from '../switch.js';
 import type { Tiers } from '../tiers.js';
@@ -23,34 +23,30 @@ import { compileHeaders, type HeaderDialect, type WriteHeaders } from './headers
 import { compileList, type List, type ListOption } from './lists.js';
 
 /** The policies of a request. */
-export type PoliciesOf<Req> = (request: Req) => MaybePromise<Policies>;
+export type PoliciesOf<Req> = { call(request: Req): MaybePromise<Policies> }['call'];
+
+/** A function of the user's: it may ask for a request of a type that is narrower than the framework's. */
+type Callback<Args extends unknown[], Result> = { call(...args: Args): Result }['call'];
 
 /** What all HTTP adapters take besides the policy. */
 export interface RequestOptions<Req, Res> extends CommonOptions {
   /**
-   * The policies; or a function of the request, sync or async, for policies that are not known at the start: else write `tiers`. State stays with a policy's name, algorithm and window, so that
-   * a client who changes tiers keeps what was charged; a memory store keeps that of 1,000 different ones at a time. Never make them of
-   * what a client sends.
-   */
-  policies?: Policies | PoliciesOf<Req>;
   /**
    * Which of the `tiers` a request has: a name, or a sync or async function of the request. `undefined`: the policies beside the tiers
    * decide. A request of a tier that there is not fails with `HEADGATE_UNKNOWN_TIER`.
    */
-  tier?: string | ((request: Req) => MaybePromise<string | undefined>);
-  /** A limiter made by `createLimiter`, in place of a policy and of everything else that makes one. */
-  limiter?: Limiter;
+  tier?: string | Callback<[request: Req], MaybePromise<string | undefined>>;
   /**
    * Who is limited: any string; `undefined` does not limit this request. Sync or async. Default: the client's address as the
    * framework knows it, an IPv6 address by its network (`ipv6Subnet`).
    */
-  keyGenerator?: (request: Req) => MaybePromise<string | undefined>;
+  keyGenerator?: Callback<[request: Req], MaybePromise<string | undefined>>;
   /** The prefix length by which IPv6 addresses are one client, for the default key: 1 to 128, default 56. */
   ipv6Subnet?: number;
   /** Whole units, 0 (only look) to 1e12: a number, or a sync or async function of the request. Default 1. */
-  cost?: number | ((request: Req) => MaybePromise<number>);
+  cost?: number | Callback<[request: Req], MaybePromise<number>>;
   /** Requests that are not limited at all. Sync or async. */
-  skip?: (request: Req) => MaybePromise<boolean>;
+  skip?: Callback<[request: Req], MaybePromise<boolean>>;
   /** Who is never limited. */
   allowList?: ListOption<Req>;
   /** Who is always denied, with 403. It has precedence over the `allowList`. */
@@ -63,7 +59,7 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
   /** The status of a denial: 400 to 599, default 429. (What a list denies is 403, what the store's failure denies is 503.) */
   statusCode?: number;
   /** Answers denied requests instead. Status and headers are set already. */
-  handler?: (request: Req, response: Res, decision: Decision) => unknown;
+  handler?: Callback<[request: Req, response: Res, decision: Decision], unknown>;
   /** Give the cost back once the response was a success. Default `false`. */
   skipSuccessfulRequests?: boolean;
   /** Give the cost back once the response was a failure. Default `false`. */
@@ -79,14 +75,40 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
    */
   renewFor?: Duration;
   /** What counts as a success of a completed response. Sync or async. Default: a status below 400. */
-  requestWasSuccessful?: (request: Req, response: Res) => MaybePromise<boolean>;
+  requestWasSuccessful?: Callback<[request: Req, response: Res], MaybePromise<boolean>>;
   /** Every decision, for logs and metrics. What it throws is reported as a process warning. */
-  onDecision?: (decision: Decision, request: Req) => void;
+  onDecision?: Callback<[decision: Decision, request: Req], void>;
 }
 
-/** The options of an HTTP adapter: a policy inline, or `policies`, or a `limiter`. */
-export type HttpOptions<Req, Res> =
-  RequestOptions<Req, Res> | (Omit<RequestOptions<Req, Res>, 'policies' | 'limiter'> & Policy);
+/** Policies of an adapter. */
+export interface RequestPolicies<Req> {
+  /**
+   * The policies; or a function of the request, sync or async, for policies that are not known at the start: else write `tiers`. State
+   * stays with a policy's name, algorithm and window, so that a client who changes tiers keeps what was charged; a memory store keeps
+   * that of 1,000 different ones at a time. Never make them of what a client sends.
+   */
+  policies: StrictPolicies | PoliciesOf<Req>;
+  limiter?: undefined;
+}
+
+/** What a limiter that is given has decided already. */
+export type GivenLimiter = {
+  [Option in Exclude<keyof CommonOptions, 'enabled' | 'warnings'>]?: undefined;
+} & {
+  /** A limiter made by `createLimiter`, in place of a policy and of everything else that makes one. */
+  limiter: Limiter;
+  policies?: undefined;
+};
+
+/** Nothing on the quota: 1,000 requests a minute. */
+export interface NoQuota {
+  policies?: undefined;
+  limiter?: undefined;
+}
+
+/** The options of an HTTP adapter: a policy inline, or `policies`, or a `limiter`; none of them is 1,000 requests a minute. */
+export type HttpOptions<Req, Res> = RequestOptions<Req, Res> &
+  ((StrictPolicy & NoQuota) | (NoPolicy & (RequestPolicies<Req> | GivenLimiter | NoQuota)));
 
 /** Options that make a limiter: what `createLimiter` takes, but for those that adapters heed themselves. */
 const OF_LIMITER: readonly string[] = [
@@ -210,10 +232,10 @@ export function compileOptions<Req, Res>(
   // Last: it claims its name.
   const given = shared ?? givenLimiter(options);
   if (given) checkCapacity(compiled.cost, given.policies);
-  checkTier(options as RequestOptions<Req, Res>, given);
+  checkTier(options, given);
   const limiter = given ?? ownLimiter(options, { ...assembly, cost: compiled.cost });
   if (!compiled.key) limiter.ipv6Subnets.add(subnet);
-  const { tier } = options as RequestOptions<Req, Res>;
+  const { tier } = options;
   const byTier = typeof tier === 'function' ? choosing(limiter.tiers, tier) : undefined;
   const setOf = policiesOf ? compiling(limiter, policiesOf) : byTier;
   return {
@@ -227,7 +249,7 @@ export function compileOptions<Req, Res>(
 
 /** `policies`, if it is a function of the request. */
 function policiesOfRequest<Req, Res>(options: HttpOptions<Req, Res>): PoliciesOf<Req> | undefined {
-  const { policies } = options as RequestOptions<Req, Res>;
+  const { policies } = options;
   return typeof policies === 'function' ? policies : undefined;
 }
 
@@ -262,7 +284,7 @@ function ownLimiter<Req, Res>(options: HttpOptions<Req, Res>, assembly: Assembly
 }
 
 /** Checks what can be checked of a tier before there is a request. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-function checkTier<Req, Res>(options: RequestOptions<Req, Res>, limiter: Limiter | undefined): void {
+function checkTier<Req, Res>(options: HttpOptions<Req, Res>, limiter: Limiter | undefined): void {
   const { tier, tiers, policies } = options;
   const names = limiter ? [...limiter.tiers.sets.keys()] : Object.keys(tiers ?? {});
   const isNeeded = limiter ? limiter.tiers.areNeeded : names.length > 0 && !hasPolicies(options);

@@ -42,7 +42,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       fc.assert(
         fc.asyncProperty(policies, requests, async (list, trace) => {
           const clock = new TestClock();
-          const limiter = limiterOn(createStore(clock.read), { policies: list });
+          const limiter = limiterOn(createStore(clock.read), { policies: list as Policy[] });
           const alone = list.map((policy) =>
             createLimiter({
               ...{ store: memoryStore({ clock: clock.read }), name: policy.name },

@@ -84,7 +84,7 @@ for (const [name, createStore] of Object.entries(stores)) {
             const limiters = algorithms.map((algorithm, i) => {
               const span = algorithm === 'concurrency' ? { lease: '1m' } : { window: '1m' };
               const options = { name: `l${i}`, algorithm, limit: 3 + 2 * i, ...span };
-              return limiterOn(store, options);
+              return limiterOn(store, options as never);
             });
             for (const { keys, cost } of requests) {
               // A key of three for each limiter.

@@ -29,7 +29,7 @@ async function errorOf(action: () => unknown): Promise<HeadgateError> {
 
 for (const [name, createStore] of Object.entries(stores)) {
   describe(`tiers on ${name}`, () => {
-    const open = (options: Partial<CreateLimiterOptions> = { tiers }) => {
+    const open = (options: CreateLimiterOptions = { tiers }) => {
       const clock = new TestClock();
       return { clock, limiter: limiterOn(createStore(clock.read), options) };
     };

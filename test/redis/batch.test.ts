@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { Redis, type Cluster } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
-import type { BanOptions, CreateLimiterOptions, Decision, Limiter, Policy } from 'headgate';
+import type { BanOptions, LimiterOptions, Decision, Limiter, Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { performance as storeTime } from '../../src/stores/real-time.js';
 import { startCluster, type TestCluster } from '../support/cluster.js';
@@ -127,7 +127,7 @@ describe('calls', () => {
     describe(name, () => {
       const counted = countedServer(Client);
 
-      const make = (options: Partial<CreateLimiterOptions> = {}): Limiter =>
+      const make = (options: Partial<LimiterOptions> = {}): Limiter =>
         limiterOn(counted.store(), {
           limit: 1e6,
           window: '1h',

@@ -1,0 +1,37 @@
+import type { Command } from 'commander';
+import { checkServers, type Finding } from '../../stores/check.js';
+import { commandsOf } from '../../stores/clients.js';
+import { EXIT } from '../errors.js';
+import { columns, printable } from '../format.js';
+import { write, writeJson, type Io } from '../io.js';
+import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
+
+export function register(program: Command, io: Io): void {
+  const command = program
+    .command('check')
+    .summary('whether limits can hold on a server')
+    .description(
+      'Looks at version, commands, permissions, eviction and clock, as `store.check()` does. It writes nothing. Exits with 1 if limits ' +
+        'do not hold on the server.',
+    );
+  addRedisOptions(command)
+    .addHelpText('after', '\nExample:\n  headgate check --redis redis://127.0.0.1:6379')
+    .action(async (options: RedisOptions) => {
+      await withRedis(options, io, async ({ connection, prefix }) => {
+        const found = await checkServers(commandsOf(connection.client), prefix);
+        await tell(
+          // The client is this command's own, whose options are not those of the service.
+          found.filter(({ code }) => code !== 'client'),
+          io,
+        );
+      });
+    });
+}
+
+async function tell(findings: readonly Finding[], io: Io): Promise<void> {
+  const holds = findings.every(({ level }) => level !== 'error');
+  if (!holds) io.exitCode = EXIT.failed;
+  if (io.json) return writeJson(io, { holds, findings });
+  const rows = findings.map(({ level, code, message }) => [level, code, printable(message, 500)]);
+  await write(io, columns(io, ['level', 'what', 'finding'], rows));
+}

@@ -1,0 +1,75 @@
+// What type-checks, and what does not: it would throw at once. `npm run types` reads this file; nothing runs it.
+import express, { type Request } from 'express';
+import Fastify, { type FastifyRequest } from 'fastify';
+import { createLimiter, memoryStore, type Policy } from 'headgate';
+import { rateLimited } from 'headgate/decorators';
+import { rateLimit } from 'headgate/express';
+import { rateLimitPlugin } from 'headgate/fastify';
+
+const quota = { limit: 5, window: '1m' } as const;
+const limiter = createLimiter(quota);
+const policy = quota as Policy;
+
+interface UserRequest extends Request {
+  user: { id: string };
+}
+
+export function whatIsRight(): void {
+  const app = express();
+  app.use(rateLimit());
+  app.use(rateLimit({}));
+  app.use(rateLimit({ headers: false, enabled: () => true }));
+  app.use(rateLimit({ limiter, cost: 2, warnings: false }));
+  app.use(rateLimit({ policies: [quota, { ...quota, algorithm: 'token-bucket', burst: 9 }] }));
+  app.use(rateLimit({ policies: (req) => (req.path === '/' ? [quota] : [policy]) }));
+  app.use(rateLimit({ ...policy, name: 'any' }));
+  app.use(rateLimit({ ...quota, keyGenerator: (req: UserRequest) => req.user.id }));
+  app.use(
+    rateLimit<UserRequest>({
+      ...quota,
+      keyGenerator: (req) => req.user.id,
+      cost: (req) => req.user.id.length,
+    }),
+  );
+  const fastify = Fastify();
+  void fastify.register(rateLimitPlugin);
+  void fastify.register(rateLimitPlugin, {
+    ...quota,
+    keyGenerator: (request: FastifyRequest & { user: string }) => request.user,
+  });
+  createLimiter({ ...policy, store: memoryStore() });
+  createLimiter({ ...quota, algorithm: 'gcra', burst: 9 });
+  createLimiter({ algorithm: 'concurrency', limit: 5, lease: '1m' });
+  rateLimited((id: string) => id, { limiter, key: (id) => id });
+}
+
+export function whatIsWrong(): void {
+  // @ts-expect-error no limit at all
+  createLimiter({});
+  // @ts-expect-error no window
+  createLimiter({ limit: 5 });
+  // @ts-expect-error no limit
+  rateLimit({ window: '1m' });
+  // @ts-expect-error a burst of a window
+  createLimiter({ ...quota, burst: 9 });
+  // @ts-expect-error a burst of a window
+  rateLimit({ ...quota, burst: 9 });
+  // @ts-expect-error a burst of a window
+  rateLimit({ policies: [{ ...quota, burst: 9 }] });
+  // @ts-expect-error a window of slots
+  createLimiter({ algorithm: 'concurrency', limit: 5, lease: '1m', window: '1m' });
+  // @ts-expect-error segments of a bucket
+  createLimiter({ ...quota, algorithm: 'gcra', segments: 5 });
+  // @ts-expect-error a limiter beside a limit
+  rateLimit({ ...quota, limiter });
+  // @ts-expect-error a limiter beside a store
+  rateLimit({ limiter, store: memoryStore() });
+  // @ts-expect-error a policy beside policies
+  rateLimit({ ...quota, policies: [quota] });
+  // @ts-expect-error a policy beside policies
+  createLimiter({ ...quota, policies: [quota] });
+  // @ts-expect-error a code that there is not
+  rateLimit({ ...quota, warnings: ['HEADGATE_X'] });
+  // @ts-expect-error a key that is none
+  rateLimit({ ...quota, keyGenerator: () => 5 });
+}
