@@ -21,6 +21,7 @@ export type { BanOptions, CompiledBan } from './ban.js';
 export { parsePolicy, policyText, type CompiledPolicy, type Policies } from './policy.js';
 export type {
   Algorithm,
+  CalendarPolicy,
   ConcurrencyPolicy,
   FixedWindowPolicy,
   Kernel,

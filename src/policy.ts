@@ -32,6 +32,8 @@ export interface CompiledPolicy {
   readonly kernel: Kernel;
   /** The kernel's integers, in the order in which its Lua page reads them. */
   readonly params: Params;
+  /** What its Lua page reads at a moment, ms since the epoch, in place of `params`; undefined if that does not depend on the time. */
+  readonly sent: ((now: number) => readonly number[]) | undefined;
   /**
    * Tells the state of this policy from all others under one key: the layout's tag, the state's shape (a window's length, a bucket's
    * rate and burst), the name. The limit of a count is not in it: that may change live.
@@ -99,7 +101,7 @@ function compileFields(what: string, policy: Policy, fallbackName: string): Comp
   const limit = checkInteger(`${what}.limit`, policy.limit, 1, MAX_UNITS);
   const name = policy.name === undefined ? fallbackName : checkName(`${what}.name`, policy.name);
   const definition = algorithms[kernel];
-  const { params, window, shape, life, traits } = definition.compile(what, { ...policy, limit });
+  const { params, sent, window, shape, life, traits } = definition.compile(what, { ...policy, limit });
   const layout = `${definition.tag}@${shape}`;
   return Object.freeze({
     name,
@@ -111,6 +113,7 @@ function compileFields(what: string, policy: Policy, fallbackName: string): Comp
     traits: Object.freeze({ holdsSlots: definition.holdsSlots, ...traits }),
     kernel,
     params: Object.freeze(params),
+    sent,
     id: name === 'default' ? layout : `${layout}:${name}`,
     life,
     source: Object.freeze({ ...policy }),

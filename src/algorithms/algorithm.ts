@@ -157,6 +157,11 @@ export interface Traits {
 /** What an algorithm makes of a policy. */
 export interface Compiled<P = Params> {
   readonly params: P;
+  /**
+   * If what the page of Lua reads depends on the time: that, for a moment in ms since the epoch. If the server's time is too far from
+   * it, the page's `check` raises `HEADGATE_PERIOD`, and the caller sends what is for that time. Otherwise the page reads `params`.
+   */
+  readonly sent?: (now: number) => readonly number[];
   /** The time that the limit is for, ms: a window, or a lease. */
   readonly window: number;
   /**

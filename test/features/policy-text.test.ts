@@ -96,7 +96,7 @@ describe('a policy as text', () => {
 
 /** What a limiter makes of a policy, whatever it was written as. */
 const meaningOf = (policy: Policy | string) => {
-  const [{ source: _, traits, ...meaning }] = compilePolicies('policy', [policy]) as [
+  const [{ source: _, sent: _sent, traits, ...meaning }] = compilePolicies('policy', [policy]) as [
     ReturnType<typeof compilePolicies>[0],
   ];
   return { ...meaning, capacity: traits.capacity };
