@@ -43,6 +43,7 @@ const WORDS: readonly Word[] = [
   { word: 'burst', field: 'burst', form: 'number', otherwise: ({ limit }) => limit },
   { word: 'segments', field: 'segments', form: 'number', otherwise: () => 10 },
   { word: 'max-delay', field: 'maxDelay', form: 'time', otherwise: () => 0 },
+  { word: 'unit', field: 'unit', form: 'word', otherwise: () => 'requests' },
   { word: 'attempts', field: 'count', form: 'nothing', means: 'attempts', otherwise: () => 'admitted' },
   { word: 'shadow', field: 'shadow', form: 'nothing', means: true, otherwise: () => false },
 ];

@@ -52,7 +52,7 @@ const COMMON = ['name', 'algorithm', 'shadow', 'limit'];
 const KINDS = new Map<string, { kernel: Kernel; fields: readonly string[] }>();
 for (const kernel of Object.keys(algorithms) as Kernel[]) {
   const { names, holdsSlots } = algorithms[kernel];
-  const common = holdsSlots ? COMMON : [...COMMON, 'count'];
+  const common = holdsSlots ? COMMON : [...COMMON, 'count', 'unit'];
   for (const [name, own] of Object.entries(names)) KINDS.set(name, { kernel, fields: [...common, ...own] });
 }
 
@@ -92,6 +92,14 @@ function compilePolicy(what: string, given: Policy | string, fallbackName: strin
   }
 }
 
+/** The unit that a policy names, if it is not the usual one. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+function unitOf(what: string, policy: Policy): { unit?: string } {
+  const unit: unknown = 'unit' in policy ? policy.unit : undefined;
+  if (unit === undefined || unit === 'requests') return {};
+  if (typeof unit === 'string' && /^[\w.-]{1,64}$/.test(unit)) return { unit };
+  throw invalidOption(`${what}.unit`, unit, "Write 1 to 64 letters, digits, '-', '_' and '.': 'tokens'.");
+}
+
 function compileFields(what: string, policy: Policy, fallbackName: string): CompiledPolicy {
   const named = (policy as Partial<Policy> | null)?.algorithm;
   const algorithm =
@@ -110,7 +118,11 @@ function compileFields(what: string, policy: Policy, fallbackName: string): Comp
     window,
     shadow: checkBoolean(`${what}.shadow`, policy.shadow, false),
     attempts: checkCount(what, 'count' in policy ? policy.count : undefined, traits.paceMs !== undefined),
-    traits: Object.freeze({ holdsSlots: definition.holdsSlots, ...traits }),
+    traits: Object.freeze({
+      holdsSlots: definition.holdsSlots,
+      ...traits,
+      ...unitOf(what, policy),
+    }),
     kernel,
     params: Object.freeze(params),
     sent,

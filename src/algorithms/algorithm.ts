@@ -18,6 +18,11 @@ export interface QuotaPolicy extends PolicyBase {
    * this limiter or of one that is stacked behind it. What this policy itself denies is never charged to it.
    */
   count?: 'admitted' | 'attempts';
+  /**
+   * What is counted, for header fields (`qu` of draft-11): `'requests'` (default), `'content-bytes'`, `'tokens'` or any word of 1 to 64
+   * letters, digits, `-`, `_` and `.`. It changes no decision.
+   */
+  unit?: string;
 }
 
 /** A policy's fields when an algorithm compiles them: `limit` is validated, the rest is as the user wrote it. */
