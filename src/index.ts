@@ -22,6 +22,7 @@ export type { BanNoteOptions, BanOptions, CompiledBan } from './ban.js';
 export { parsePolicy, policyText, type CompiledPolicy, type Policies } from './policy.js';
 export type {
   Algorithm,
+  CalendarPolicy,
   ConcurrencyPolicy,
   FixedWindowPolicy,
   Kernel,

@@ -1,4 +1,5 @@
 import { DEFAULT_ALGORITHM, type Policy } from './algorithms/index.js';
+import { anchorText, type Period } from './calendar.js';
 import { toMilliseconds, toText } from './duration.js';
 import { HeadgateError, show } from './errors.js';
 import type { CompiledPolicy } from './policy.js';
@@ -7,12 +8,14 @@ import type { CompiledPolicy } from './policy.js';
 export type Kinds = ReadonlyMap<string, { readonly fields: readonly string[] }>;
 
 /** How a field's value is written. */
-type Form = 'number' | 'time' | 'word' | 'nothing';
+type Form = 'number' | 'time' | 'word' | 'anchor' | 'nothing';
 
 interface Word {
   readonly word: string;
   readonly field: string;
   readonly form: Form;
+  /** Values that may stand without the word. */
+  readonly bare?: RegExp;
   /** The value that the word stands for, if it has none of its own. */
   readonly means?: unknown;
   /** The value that a policy has without the word: it is not written. */
@@ -23,10 +26,24 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /** What may stand behind the quota, in the order of the canonical text. */
 const WORDS: readonly Word[] = [
+  {
+    word: 'time-zone',
+    field: 'timeZone',
+    form: 'word',
+    bare: /^(UTC|[a-z]\w+\/[\w+/-]+|[+-]\d\d:\d\d)$/i,
+    otherwise: () => 'UTC',
+  },
+  {
+    word: 'anchor',
+    field: 'anchor',
+    form: 'anchor',
+    otherwise: ({ period }) => anchorText(period as Period, undefined),
+  },
   { word: 'by', field: 'by', form: 'word' },
   { word: 'burst', field: 'burst', form: 'number', otherwise: ({ limit }) => limit },
   { word: 'segments', field: 'segments', form: 'number', otherwise: () => 10 },
   { word: 'max-delay', field: 'maxDelay', form: 'time', otherwise: () => 0 },
+  { word: 'unit', field: 'unit', form: 'word', otherwise: () => 'requests' },
   { word: 'attempts', field: 'count', form: 'nothing', means: 'attempts', otherwise: () => 'admitted' },
   { word: 'shadow', field: 'shadow', form: 'nothing', means: true, otherwise: () => false },
 ];
@@ -35,6 +52,7 @@ const WORDS: readonly Word[] = [
 const SPANS: readonly { readonly field: string; readonly form: Form }[] = [
   { field: 'window', form: 'time' },
   { field: 'lease', form: 'time' },
+  { field: 'period', form: 'word' },
 ];
 
 /** The grammar in one line, for help and errors. */
@@ -43,7 +61,7 @@ export const POLICY_GRAMMAR = `[name=][algorithm ]limit/window ${WORDS.map(usage
 const EXAMPLE = "'100/1m', 'token-bucket 20/1s burst 40'.";
 
 function usageOf({ word, form }: Word): string {
-  const value = { number: ' n', time: ' time', word: ' name', nothing: '' }[form];
+  const value = { number: ' n', time: ' time', word: ' name', anchor: ' day', nothing: '' }[form];
   return `[${word}${value}]`;
 }
 
@@ -93,10 +111,11 @@ class Parser {
     this.#takeQuota(fields);
     const words = WORDS.filter(({ field }) => fields.includes(field));
     for (let token = this.#tokens.shift(); token; token = this.#tokens.shift()) {
-      const word = words.find((known) => known.word === token.text);
+      const word = words.find((known) => known.word === token.text || known.bare?.test(token.text));
       if (!word) throw this.#problem(token, this.#unknown(token, words));
       if (word.field in this.#policy) throw this.#problem(token, 'stands there twice. Write it once.');
-      this.#set(word.field, this.#takeValue(token, word), token);
+      const isBare = word.word !== token.text;
+      this.#set(word.field, isBare ? token.text : this.#takeValue(token, word), token);
     }
     return { policy: this.#policy as unknown as Policy, explain: (error) => this.#explain(error) };
   }
@@ -145,12 +164,13 @@ class Parser {
     if (form === 'nothing') return means;
     const value = this.#tokens.shift();
     if (value) return this.#read(value, form);
-    const example = { number: '40', time: '2s', word: 'account' }[form];
+    const example = { number: '40', time: '2s', word: 'account', anchor: '15' }[form];
     throw this.#problem(token, `needs a value: '${word} ${example}'.`);
   }
 
   #read(token: Token, form: Form): unknown {
     if (form === 'number') return this.#number(token);
+    if (form === 'anchor') return /^\d+$/.test(token.text) ? Number(token.text) : token.text;
     return form === 'time' ? this.#time(token) : token.text;
   }
 
@@ -245,20 +265,22 @@ export function canonicalText({ name, algorithm, source }: CompiledPolicy, alone
   const span = SPANS.find(({ field }) => policy[field] !== undefined)!;
   const words = [
     ...(algorithm === DEFAULT_ALGORITHM ? [] : [algorithm]),
-    `${source.limit}/${written(policy[span.field], span.form)}`,
+    `${source.limit}/${written(policy[span.field], span.form, policy)}`,
     ...WORDS.flatMap((word) => wordsOf(policy, word)),
   ];
   return `${alone && name === 'default' ? '' : `${nameText(name)}=`}${words.join(' ')}`;
 }
 
-function wordsOf(policy: Fields, { word, field, form, otherwise }: Word): string[] {
+function wordsOf(policy: Fields, { word, field, form, bare, otherwise }: Word): string[] {
   if (policy[field] === undefined) return [];
-  const value = written(policy[field], form);
-  if (otherwise && value === written(otherwise(policy), form)) return [];
+  const value = written(policy[field], form, policy);
+  if (otherwise && value === written(otherwise(policy), form, policy)) return [];
+  if (bare?.test(value)) return [value];
   return form === 'nothing' ? [word] : [word, value];
 }
 
 /** Times in the largest unit of which they are a whole number. */
-function written(value: unknown, form: Form): string {
+function written(value: unknown, form: Form, { period }: Fields): string {
+  if (form === 'anchor') return anchorText(period as Period, value);
   return form === 'time' ? toText(toMilliseconds('time', value, 0)) : String(value);
 }

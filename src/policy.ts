@@ -36,6 +36,8 @@ export interface CompiledPolicy {
   readonly kernel: Kernel;
   /** The kernel's integers, in the order in which its Lua page reads them. */
   readonly params: Params;
+  /** What its Lua page reads at a moment, ms since the epoch, in place of `params`; undefined if that does not depend on the time. */
+  readonly sent: ((now: number) => readonly number[]) | undefined;
   /**
    * Tells the state of this policy from all others under one key: the layout's tag, the state's shape (a window's length, a bucket's
    * rate and burst), the name. The limit of a count is not in it: that may change live.
@@ -54,7 +56,7 @@ const COMMON = ['name', 'algorithm', 'shadow', 'limit'];
 const KINDS = new Map<string, { kernel: Kernel; fields: readonly string[] }>();
 for (const kernel of Object.keys(algorithms) as Kernel[]) {
   const { names, holdsSlots } = algorithms[kernel];
-  const common = holdsSlots ? COMMON : [...COMMON, 'count'];
+  const common = holdsSlots ? COMMON : [...COMMON, 'count', 'unit'];
   for (const [name, own] of Object.entries(names)) KINDS.set(name, { kernel, fields: [...common, ...own] });
 }
 
@@ -107,6 +109,14 @@ function compilePolicy(what: string, given: Policy | string, fallbackName: strin
   }
 }
 
+/** The unit that a policy names, if it is not the usual one. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+function unitOf(what: string, policy: Policy): { unit?: string } {
+  const unit: unknown = 'unit' in policy ? policy.unit : undefined;
+  if (unit === undefined || unit === 'requests') return {};
+  if (typeof unit === 'string' && /^[\w.-]{1,64}$/.test(unit)) return { unit };
+  throw invalidOption(`${what}.unit`, unit, "Write 1 to 64 letters, digits, '-', '_' and '.': 'tokens'.");
+}
+
 function compileFields(what: string, policy: Policy, fallbackName: string): CompiledPolicy {
   const named = (policy as Partial<Policy> | null)?.algorithm;
   const algorithm =
@@ -117,7 +127,7 @@ function compileFields(what: string, policy: Policy, fallbackName: string): Comp
   const limit = checkInteger(`${what}.limit`, policy.limit, 1, MAX_UNITS);
   const name = policy.name === undefined ? fallbackName : checkName(`${what}.name`, policy.name);
   const definition = algorithms[kernel];
-  const { params, window, shape, life, traits } = definition.compile(what, { ...policy, limit });
+  const { params, sent, window, shape, life, traits } = definition.compile(what, { ...policy, limit });
   const layout = `${definition.tag}@${shape}`;
   return Object.freeze({
     name,
@@ -126,9 +136,14 @@ function compileFields(what: string, policy: Policy, fallbackName: string): Comp
     window,
     shadow: checkBoolean(`${what}.shadow`, policy.shadow, false),
     attempts: checkCount(what, 'count' in policy ? policy.count : undefined, traits.paceMs !== undefined),
-    traits: Object.freeze({ holdsSlots: definition.holdsSlots, ...traits }),
+    traits: Object.freeze({
+      holdsSlots: definition.holdsSlots,
+      ...traits,
+      ...unitOf(what, policy),
+    }),
     kernel,
     params: Object.freeze(params),
+    sent,
     id: name === 'default' ? layout : `${layout}:${name}`,
     life,
     source: Object.freeze({ ...policy }),

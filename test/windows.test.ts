@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { Algorithm } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { algorithms } from './support/policies.js';
+import { windowed as algorithms } from './support/policies.js';
 import { serverKinds } from './support/shared-servers.js';
 import { clients, freshPrefix, limiterOn, stores, TestClock } from './support/stores.js';
 

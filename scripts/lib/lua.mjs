@@ -50,9 +50,9 @@ const BAN = 'ban';
  * @type {Readonly<Record<string, { algorithm?: string[], ban?: string[] }>>}
  */
 const calls = {
-  evaluate: { algorithm: ['look', 'commit', 'adjust', 'release'], ban: ['look', 'strike'] },
+  evaluate: { algorithm: ['check', 'look', 'commit', 'adjust', 'release'], ban: ['look', 'strike'] },
   [SINGLE]: { algorithm: ['look', 'commit', 'charge'] },
-  adjust: { algorithm: ['look', 'adjust'] },
+  adjust: { algorithm: ['check', 'look', 'adjust'] },
   lease: { algorithm: ['release', 'renew'] },
   'set-ban': { ban: ['set'] },
 };

@@ -18,6 +18,11 @@ export interface QuotaPolicy extends PolicyBase {
    * this limiter or of one that is stacked behind it. What this policy itself denies is never charged to it.
    */
   count?: 'admitted' | 'attempts';
+  /**
+   * What is counted, for header fields (`qu` of draft-11): `'requests'` (default), `'content-bytes'`, `'tokens'` or any word of 1 to 64
+   * letters, digits, `-`, `_` and `.`. It changes no decision.
+   */
+  unit?: string;
 }
 
 /** A policy's fields when an algorithm compiles them: `limit` is validated, the rest is as the user wrote it. */
@@ -157,6 +162,11 @@ export interface Traits {
 /** What an algorithm makes of a policy. */
 export interface Compiled<P = Params> {
   readonly params: P;
+  /**
+   * If what the page of Lua reads depends on the time: that, for a moment in ms since the epoch. If the server's time is too far from
+   * it, the page's `check` raises `HEADGATE_PERIOD`, and the caller sends what is for that time. Otherwise the page reads `params`.
+   */
+  readonly sent?: (now: number) => readonly number[];
   /** The time that the limit is for, ms: a window, or a lease. */
   readonly window: number;
   /**

@@ -1,4 +1,5 @@
 import type { AlgorithmDefinition } from './algorithm.js';
+import { calendar, type CalendarPolicy } from './calendar.js';
 import { concurrency, type ConcurrencyPolicy } from './concurrency.js';
 import { fixedWindow, type FixedWindowPolicy } from './fixed-window.js';
 import { gcra, type LeakyBucketPolicy, type TokenBucketPolicy } from './gcra.js';
@@ -7,6 +8,7 @@ import { slidingWindow, type SlidingWindowPolicy } from './sliding-window.js';
 
 export { Column, SlotColumn, type Params, type Saved, type Traits } from './algorithm.js';
 export type {
+  CalendarPolicy,
   ConcurrencyPolicy,
   FixedWindowPolicy,
   LeakyBucketPolicy,
@@ -22,7 +24,8 @@ export type Policy =
   | SlidingLogPolicy
   | TokenBucketPolicy
   | LeakyBucketPolicy
-  | ConcurrencyPolicy;
+  | ConcurrencyPolicy
+  | CalendarPolicy;
 
 type FieldOf<P> = P extends unknown ? keyof P : never;
 
@@ -42,7 +45,7 @@ export type Algorithm = NonNullable<Policy['algorithm']>;
 export const DEFAULT_ALGORITHM: Algorithm = 'sliding-window';
 
 /** Which page evaluates a policy. */
-export type Kernel = 'sliding-window' | 'fixed-window' | 'sliding-log' | 'gcra' | 'concurrency';
+export type Kernel = 'sliding-window' | 'fixed-window' | 'sliding-log' | 'gcra' | 'concurrency' | 'calendar';
 
 /** The kernels, by the names of their pages. To add one: a `.ts` and a `.lua` page, a line here, its name and its policy above. */
 export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
@@ -51,4 +54,5 @@ export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
   'sliding-log': slidingLog,
   gcra,
   concurrency,
+  calendar,
 };

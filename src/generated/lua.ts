@@ -42,6 +42,7 @@ for i = 1, count do
 local page, flags = kernels[ARGV[at]], tonumber(ARGV[at + 1])
 local policy
 policy, at = headgate_params(page, at + 2)
+if page.check then page.check(policy, now) end
 policy.shadow, policy.attempts = flags % 2 == 1, flags > 1
 policy.look, policy.commit = page.look, page.commit
 policy.adjust, policy.drains = page.adjust, page.drains
@@ -105,6 +106,68 @@ else
 state[3], state[4] = now + length, length
 ban_write(key, p, now, state)
 end
+end
+`;
+const calendar_1 = `local function calendar_check(p, now)
+if now >= p[2] then
+for i = 3, 9 do
+if now < p[i] then return p[i] end
+end
+end
+error(string.format('HEADGATE_PERIOD %.0f', now), 0)
+end
+local function calendar_write(key, used, stop)
+headgate_set(key, string.format('%.0f@%.0f', used, stop), stop)
+end
+local function calendar_read(key, p, now, writable)
+local stop = calendar_check(p, now)
+local value = redis.pcall('GET', key)
+if not value then return 0, 0 end
+if type(value) == 'table' then return nil, value.err end
+local units, till = string.match(value, '^(%d+)@(%d+)$')
+local used, expiry = tonumber(units), tonumber(till)
+if not used or used >= 2 ^ 53 or expiry <= now then
+if writable then redis.call('DEL', key) end
+return 0, 0
+end
+if writable and (expiry > stop or redis.call('PTTL', key) < 0) then
+expiry = math.min(expiry, stop)
+calendar_write(key, used, expiry)
+end
+return used, math.min(expiry, stop)
+end
+local function calendar_look(key, p, cost, now, writable)
+local limit = p[1]
+local used, stop = calendar_read(key, p, now, writable)
+if not used then return nil, stop end
+local wait = 0
+if cost > 0 and used + cost > limit then wait = cost > limit and -1 or stop - now end
+return wait, math.max(0, limit - used), stop == 0 and 0 or stop - now, used, stop
+end
+`;
+const calendar_2 = `local function calendar_commit(key, p, cost, now, used, stop)
+if stop == 0 then stop = calendar_check(p, now) end
+calendar_write(key, used + cost, stop)
+return p[1] - used - cost, stop - now
+end
+`;
+const calendar_3 = `local function calendar_adjust(key, p, units, mark, now)
+local limit = p[1]
+local used, stop = calendar_read(key, p, now, true)
+if not used then return nil, stop end
+local charged = math.max(0, math.min(units, 2 ^ 52 - used))
+if charged > 0 then
+if stop == 0 then stop = calendar_check(p, now) end
+used = used + charged
+elseif stop ~= 0 and (mark == 0 or mark == stop) then
+used = math.max(0, used + units)
+end
+if used == 0 then
+if stop ~= 0 then redis.call('DEL', key) end
+return limit, 0, charged
+end
+calendar_write(key, used, stop)
+return math.max(0, limit - used), stop - now, charged
 end
 `;
 const concurrency_1 = `local function concurrency_units(member)
@@ -798,6 +861,11 @@ export const lua = {
   adjust: {
     first: common_1 + common_2 + common_3 + common_4,
     pages: {
+      calendar:
+        calendar_1 +
+        calendar_3 +
+        `kernels['calendar'] = { params = 9, check = calendar_check, look = calendar_look, adjust = calendar_adjust }
+`,
       concurrency:
         concurrency_1 +
         concurrency_2 +
@@ -925,6 +993,11 @@ return 1
   'evaluate-single': {
     first: common_1 + common_2 + common_4,
     pages: {
+      calendar:
+        calendar_1 +
+        calendar_2 +
+        `local page_params, page_look, page_commit, page_charge = 9, calendar_look, calendar_commit, nil
+`,
       concurrency:
         concurrency_1 +
         concurrency_2 +
@@ -1001,6 +1074,12 @@ return reply
         ban_1 +
         ban_2 +
         `ban = { params = 5, look = ban_look, strike = ban_strike }
+`,
+      calendar:
+        calendar_1 +
+        calendar_2 +
+        calendar_3 +
+        `kernels['calendar'] = { params = 9, check = calendar_check, look = calendar_look, commit = calendar_commit, adjust = calendar_adjust }
 `,
       concurrency:
         concurrency_1 +

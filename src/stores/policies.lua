@@ -21,6 +21,8 @@ local function headgate_policies(at)
     local page, flags = kernels[ARGV[at]], tonumber(ARGV[at + 1])
     local policy
     policy, at = headgate_params(page, at + 2)
+    -- What the caller sent along may not be enough for this time: then nothing is done.
+    if page.check then page.check(policy, now) end
     policy.shadow, policy.attempts = flags % 2 == 1, flags > 1
     policy.look, policy.commit = page.look, page.commit
     policy.adjust, policy.drains = page.adjust, page.drains

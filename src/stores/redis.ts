@@ -28,7 +28,7 @@ import type {
   Subject,
 } from './store.js';
 import { checkTop, Traffic, type TopOptions } from './traffic.js';
-import { costArg, decode, decodeChange, policyArgs } from './wire.js';
+import { costArg, decode, decodeChange, paramArgs, policyArgs } from './wire.js';
 
 export type { RedisClient } from './clients.js';
 
@@ -76,6 +76,8 @@ const DEADLINE = '';
 
 /** A ban of which nobody said who made it, or why. */
 const NOBODY: BanNote = { by: null, reason: null };
+/** The error of a call that was sent for another time than the server's. It has changed nothing. */
+const PERIOD = /HEADGATE_PERIOD (\d+)/;
 
 /** Addresses change while a process runs: what is known of those that are gone is forgotten with all else. */
 const MOST_SERVERS = 1000;
@@ -85,6 +87,10 @@ interface Plan {
   readonly keys: KeyMaker;
   readonly evaluate: Script;
   readonly adjust: Script;
+  /** Whether it sends one policy and nothing else. */
+  readonly single: boolean;
+  /** Whether its arguments depend on the time. */
+  readonly moves: boolean;
   /** The deadline, count of policies, the policies, the ban. */
   readonly evaluateArgs: readonly string[];
   readonly adjustArgs: readonly string[];
@@ -109,6 +115,8 @@ class RedisStore implements Store {
   /** By server of a cluster: each has its own clock, and knows its own scripts. */
   readonly #calls = new Map<string | undefined, ScriptCalls>();
   readonly #prefix: string;
+  /** How far the server's clock is ahead of this process', ms. Known once that matters. */
+  #skew = 0;
   readonly #plans = new WeakMap<PolicySet, Plan>();
   readonly #batcher: Batcher;
 
@@ -145,21 +153,31 @@ class RedisStore implements Store {
       const kernels = set.policies.map(({ kernel }) => kernel);
       const leases = set.policies.some(({ traits }) => traits.holdsSlots);
       const single = kernels.length === 1 && !set.ban && !leases;
-      const args = policyArgs(set.policies);
-      const ban = Object.values(set.ban ?? {}).map(String);
       plan = {
         keys: new KeyMaker(this.#prefix, set),
         evaluate: assemble(single ? 'evaluate-single' : 'evaluate', kernels, set.ban !== undefined),
         adjust: assemble('adjust', kernels, false),
-        evaluateArgs: single
-          ? [DEADLINE, ...Object.values(set.policies[0]!.params).map(String)]
-          : [DEADLINE, ...args, ...ban],
-        adjustArgs: args,
+        single,
+        moves: set.policies.some(({ sent }) => sent !== undefined),
+        ...argsOf(set, single, this.#now),
         leases,
       };
       this.#plans.set(set, plan);
     }
-    return plan;
+    return plan.moves ? { ...plan, ...argsOf(set, plan.single, this.#now) } : plan;
+  }
+
+  /** The server's time, as far as it is known, ms since the epoch. */
+  get #now(): number {
+    return this.#clock ? this.#clock() : Date.now() + this.#skew;
+  }
+
+  /** Whether the server's time was too far from what was taken for it: then it is known now, and the call was not run. */
+  #learnsTime(error: unknown): boolean {
+    const time = error instanceof Error ? PERIOD.exec(error.message)?.[1] : undefined;
+    if (time === undefined) return false;
+    this.#skew = Number(time) - Date.now();
+    return true;
   }
 
   #run(script: Script, subject: Subject, keys: readonly string[], args: string[]): Promise<unknown> {
@@ -218,7 +236,8 @@ class RedisStore implements Store {
     }
   }
 
-  #send({ set, peek, queries }: Batch, done: Done): void {
+  #send(batch: Batch, done: Done, again = false): void {
+    const { set, peek, queries } = batch;
     const plan = this.#plan(set);
     const keys: string[] = [];
     for (const { key } of queries) plan.keys.push(keys, key);
@@ -226,7 +245,11 @@ class RedisStore implements Store {
     pushCosts(args, queries, peek);
     if (plan.leases) for (const query of queries) args.push(query.lease);
     const call = { script: plan.evaluate, keys, args, timeout: set.timeout, asked: queries };
-    this.#callsFor(keys, queries).send(call, done);
+    this.#callsFor(keys, queries).send(call, (error, reply) => {
+      if (plan.moves && !again && this.#learnsTime(error)) this.#send(batch, done, true);
+      else if (error === undefined) done(undefined, reply);
+      else done(error);
+    });
   }
 
   whenReady(): Promise<void> {
@@ -234,15 +257,22 @@ class RedisStore implements Store {
   }
 
   adjust(change: Change): Promise<ChangeReply> {
-    return this.#change(change, async () => {
-      const { set, key, units, charged } = change;
-      const plan = this.#plan(set);
-      const keys = plan.keys.policies(key, charged !== undefined);
-      const args = [DEADLINE, String(charged?.step ?? 0), ...plan.adjustArgs];
-      for (const [i, { life }] of set.policies.entries())
-        args.push(String(units[i]), String(charged?.marks[i] ?? 0), String(life));
+    return this.#change(change, () => this.#adjust(change));
+  }
+
+  async #adjust(change: Change, again = false): Promise<ChangeReply> {
+    const { set, key, units, charged } = change;
+    const plan = this.#plan(set);
+    const keys = plan.keys.policies(key, charged !== undefined);
+    const args = [DEADLINE, String(charged?.step ?? 0), ...plan.adjustArgs];
+    for (const [i, { life }] of set.policies.entries())
+      args.push(String(units[i]), String(charged?.marks[i] ?? 0), String(life));
+    try {
       return decodeChange(await this.#run(plan.adjust, change, keys, args), units.length);
-    });
+    } catch (error) {
+      if (again || !this.#learnsTime(error)) throw error;
+      return this.#adjust(change, true);
+    }
   }
 
   lease(change: LeaseChange): Promise<boolean> {
@@ -251,7 +281,7 @@ class RedisStore implements Store {
       const policies = set.policies.filter(({ traits }) => traits.holdsSlots);
       const all = this.#plan(set).keys.policies(key);
       const keys = policies.map((policy) => all[set.policies.indexOf(policy)]!);
-      const args = [DEADLINE, action, lease, String(cost), ...policyArgs(policies)];
+      const args = [DEADLINE, action, lease, String(cost), ...policyArgs(policies, this.#now)];
       const kernels = policies.map(({ kernel }) => kernel);
       return (await this.#run(assemble('lease', kernels, false), change, keys, args)) === 1;
     });
@@ -287,6 +317,19 @@ class RedisStore implements Store {
     this.#book?.close();
     this.#traffic?.close();
   }
+}
+
+/** What a set's scripts read of it at a moment. */
+function argsOf(
+  { policies, ban }: PolicySet,
+  single: boolean,
+  now: number,
+): Pick<Plan, 'evaluateArgs' | 'adjustArgs'> {
+  const args = policyArgs(policies, now);
+  const evaluateArgs = single
+    ? paramArgs(policies[0]!, now)
+    : [...args, ...Object.values(ban ?? {}).map(String)];
+  return { evaluateArgs: [DEADLINE, ...evaluateArgs], adjustArgs: args };
 }
 
 /** None if all cost 1, and one if they are equal. */

@@ -4,16 +4,21 @@ import { malformedReply } from './reply.js';
 import type { ChangeReply, Reply } from './store.js';
 import { addVerdict, soleVerdict } from './verdicts.js';
 
-/** How many policies, and each of them, as `policies.lua` reads them. */
-export function policyArgs(policies: readonly CompiledPolicy[]): string[] {
+/** How many policies, and each of them, as `policies.lua` reads them at a moment, ms since the epoch. */
+export function policyArgs(policies: readonly CompiledPolicy[], now: number): string[] {
   return [
     String(policies.length),
-    ...policies.flatMap(({ kernel, shadow, attempts, params }) => [
-      kernel,
-      String((shadow ? 1 : 0) + (attempts ? 2 : 0)),
-      ...Object.values(params).map(String),
+    ...policies.flatMap((policy) => [
+      policy.kernel,
+      String((policy.shadow ? 1 : 0) + (policy.attempts ? 2 : 0)),
+      ...paramArgs(policy, now),
     ]),
   ];
+}
+
+/** What a policy's Lua page reads. */
+export function paramArgs({ params, sent }: CompiledPolicy, now: number): string[] {
+  return (sent ? sent(now) : Object.values(params)).map(String);
 }
 
 /** A cost, as `evaluate.lua` reads it. */

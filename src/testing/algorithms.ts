@@ -46,6 +46,16 @@ const FACTS: Readonly<Record<Algorithm, Facts>> = {
     }),
   },
   gcra: bucket,
+  calendar: {
+    fields: (random) => ({
+      period: random.pick(['hour', 'day', 'week', 'month', 'year']),
+      ...(random.once(2)
+        ? { timeZone: random.pick(['Europe/Berlin', 'Asia/Kathmandu', 'Pacific/Apia']) }
+        : {}),
+    }),
+    bound: ({ limit }) => 2 * limit,
+    leaves: 'by window',
+  },
   concurrency: {
     fields: (_random, lease) => ({ lease }),
     bound: ({ limit }) => limit,
@@ -80,11 +90,30 @@ export function randomPolicy(random: Random, algorithm: Algorithm, ranges: Range
 /** A plain policy of one algorithm. */
 export function plainPolicy(algorithm: Algorithm, limit: number, window: number): Policy {
   const span = isHeld({ algorithm } as Policy) ? { lease: window } : { window };
-  return { algorithm, limit, ...span } as unknown as Policy;
+  return { algorithm, limit, ...(algorithm === 'calendar' ? { period: 'year' } : span) } as unknown as Policy;
 }
 
-/** A policy's window, or its lease, ms. */
+const HOUR = 3_600_000;
+
+/** How long a period is at least: with a change of summer time, in February, in no leap year. */
+const SHORTEST = {
+  hour: HOUR,
+  day: 23 * HOUR,
+  week: 167 * HOUR,
+  month: (28 * 24 - 1) * HOUR,
+  year: (365 * 24 - 1) * HOUR,
+};
+const LONGEST = {
+  hour: HOUR,
+  day: 25 * HOUR,
+  week: 169 * HOUR,
+  month: (31 * 24 + 1) * HOUR,
+  year: (366 * 24 + 1) * HOUR,
+};
+
+/** A policy's window, or its lease, or how long its period is at least, ms. */
 export function windowOf(policy: Policy): number {
+  if ('period' in policy) return SHORTEST[policy.period];
   return Number('lease' in policy ? policy.lease : policy.window);
 }
 
@@ -93,8 +122,12 @@ export function capacityOf(policy: Policy): number {
   return ('burst' in policy ? policy.burst : undefined) ?? policy.limit;
 }
 
-/** How much longer than its window a policy may hold a unit, ms: the sliding window's oldest segment counts whole. */
+/**
+ * How much longer than its window a policy may hold a unit, ms: the sliding window's oldest segment counts whole, and periods of the
+ * calendar are not all as short as the shortest.
+ */
 export function overhangOf(policy: Policy): number {
+  if ('period' in policy) return LONGEST[policy.period] - SHORTEST[policy.period];
   if ((policy.algorithm ?? 'sliding-window') !== 'sliding-window') return 0;
   const { segments = 10 } = policy as { segments?: number };
   const segment = Math.ceil(windowOf(policy) / segments);

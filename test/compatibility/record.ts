@@ -1,5 +1,7 @@
 // Writes the samples of the layout that this version writes. Run it once for each new layout, never for an old one:
 //   npx tsx test/compatibility/record.ts <number>
+// or, of what is new beside a layout, with its name and the name of the only policies below to record:
+//   npx tsx test/compatibility/record.ts <name> <policies>
 import { existsSync, writeFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
 import type { Policy } from 'headgate';
@@ -18,6 +20,7 @@ const policies: Record<string, readonly Policy[]> = {
   'leaky bucket that holds': [
     { algorithm: 'leaky-bucket', limit: 10, window: minute, burst: 1, maxDelay: 30_000 },
   ],
+  calendar: [{ algorithm: 'calendar', limit: 10, period: 'hour', timeZone: 'Asia/Kathmandu' }],
   concurrency: [{ algorithm: 'concurrency', limit: 3, lease: minute }],
   several: [
     { name: 'burst', algorithm: 'token-bucket', limit: 5, window: 1000 },
@@ -53,6 +56,7 @@ const server = await startServer('redis');
 const client = new Redis(server.port);
 const samples: Sample[] = [];
 for (const [what, set] of Object.entries(policies)) {
+  if (process.argv[3] !== undefined && what !== process.argv[3]) continue;
   for (const banned of [false, true]) {
     await client.flushall();
     let now = WRITTEN;

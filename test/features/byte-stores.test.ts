@@ -4,6 +4,7 @@ import type { Policy, Store, Subject } from 'headgate';
 import { KeyState, stateKey, stateStore } from 'headgate/stores';
 import { compileBan } from '../../src/ban.js';
 import { compilePolicies } from '../../src/policy.js';
+import { plainPolicy } from '../../src/testing/algorithms.js';
 import { algorithms } from '../support/policies.js';
 import { limiterOn, START, TestClock } from '../support/stores.js';
 import { Table, tableStore } from '../support/table.js';
@@ -15,10 +16,8 @@ const setOf = (policies: readonly Policy[], ban?: object) => ({
   timeout: 60_000,
 });
 const policyOf = (algorithm: Policy['algorithm'], limit = 5) =>
-  ({ name: algorithm, algorithm, limit, window: 60_000 }) as Policy;
-const all = algorithms.map((algorithm) =>
-  algorithm === 'concurrency' ? { name: algorithm, algorithm, limit: 5, lease: 60_000 } : policyOf(algorithm),
-);
+  ({ name: algorithm, ...plainPolicy(algorithm!, limit, 60_000) }) as Policy;
+const all = algorithms.map((algorithm) => policyOf(algorithm));
 const ask = (policies: readonly Policy[], ban?: object) => ({
   set: setOf(policies, ban),
   key: 'ada',

@@ -37,6 +37,7 @@ describe('a policy as text', () => {
       { name: 'b', algorithm: 'token-bucket', limit: 20, window: '1s', burst: 40 },
     ],
     ['5/1.5s segments 3 shadow', { limit: 5, window: '1.5s', segments: 3, shadow: true }],
+    ['5/1s unit tokens', { limit: 5, window: '1s', unit: 'tokens' }],
     ['5/1s attempts', { limit: 5, window: '1s', count: 'attempts' }],
     [
       'leaky-bucket 5/1s max-delay 500ms',
@@ -65,8 +66,8 @@ describe('a policy as text', () => {
     ['token-bucket 20/1s burst', 'at character 20: "burst" needs a value', "'burst 40'"],
     ['token-bucket 20/1s burst many', 'at character 26: "many" is not a whole number'],
     ['token-bucket 20/1s burst 1 burst 2', 'at character 28: "burst" stands there twice'],
-    ['100/1m brust 2', 'at character 8: "brust" is not known here', 'segments, attempts'],
-    ['100/1m burst 4', 'at character 8: "burst" is not for sliding-window', 'segments, attempts'],
+    ['100/1m brust 2', 'at character 8: "brust" is not known here', 'segments, unit, attempts'],
+    ['100/1m burst 4', 'at character 8: "burst" is not for sliding-window', 'segments, unit, attempts'],
     ['concurrency 5/1s attempts', 'at character 18: "attempts" is not for concurrency'],
     ['0/1m', '.limit: 0 is not valid', 'It is "0" at character 1 of "0/1m"'],
     ['a=1/1s segments 0', '.segments: 0 is not valid', 'It is "segments" at character 8'],
@@ -96,7 +97,7 @@ describe('a policy as text', () => {
 
 /** What a limiter makes of a policy, whatever it was written as. */
 const meaningOf = (policy: Policy | string) => {
-  const [{ source: _, traits, ...meaning }] = compilePolicies('policy', [policy]) as [
+  const [{ source: _, sent: _sent, traits, ...meaning }] = compilePolicies('policy', [policy]) as [
     ReturnType<typeof compilePolicies>[0],
   ];
   return { ...meaning, capacity: traits.capacity };
@@ -167,6 +168,21 @@ describe('text stands wherever a policy stands', () => {
     kept(createLimiter({ name: 'x', store, policies: ['100/60s'] }));
     kept(createLimiter({ name: 'x', store, limit: 100, window: '1m' }));
     expect(() => createLimiter({ name: 'x', store, policies: '101/1m' })).to.throw('other policies');
+  });
+
+  it('what is counted is told in headers', async () => {
+    const app = express();
+    const units = [
+      'a=9/1m unit content-bytes',
+      'b=8/1m unit requests',
+      { name: 'c', limit: 7, window: '1m', unit: 'gpu.s' },
+    ];
+    app.get('/', rateLimit({ policies: units }), (_req, res) => void res.send('ok'));
+    expect((await request(app).get('/')).headers['ratelimit-policy']).to.equal(
+      '"a";q=9;w=60;qu="content-bytes", "b";q=8;w=60, "c";q=7;w=60;qu="gpu.s"',
+    );
+    expect(() => createLimiter('9/1m unit ü')).to.throw('.unit: "ü" is not valid');
+    expect(policyText('8/1m unit requests')).to.equal('8/1m');
   });
 
   it('Express', async () => {

@@ -1,11 +1,11 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { createLimiter, type Decision, type Policy, type Store } from 'headgate';
-import { algorithms, burstOf, overhangOf, policyOf, windowOf } from '../support/policies.js';
+import { burstOf, overhangOf, policyOf, windowed, windowOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
 import { limiterOn, memory, stores, TestClock } from '../support/stores.js';
 
-const quotas = algorithms.filter((algorithm) => algorithm !== 'concurrency');
+const quotas = windowed.filter((algorithm) => algorithm !== 'concurrency');
 
 const step = fc.record({
   wait: fc.constantFrom(0, 0, 0.01, 0.1, 0.5, 1, 1.2),

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { redisStore } from 'headgate/redis';
 import { describeLaw } from '../support/kit.js';
-import { algorithms } from '../support/policies.js';
+import { windowed } from '../support/policies.js';
 import { serverKinds } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../support/stores.js';
 
@@ -12,7 +12,7 @@ for (const name of serverKinds) {
   describe(`law 6, clock, on ${name}`, () => {
     it("a client's own clock does not matter", async () => {
       const prefix = freshPrefix();
-      const policies = algorithms.map((algorithm) =>
+      const policies = windowed.map((algorithm) =>
         algorithm === 'concurrency'
           ? { name: algorithm, algorithm, limit: 3, lease: '1h' }
           : { name: algorithm, algorithm, limit: 3, window: '1h' },

@@ -11,7 +11,8 @@ const NOW = 1_800_000_000_000;
 const LIMIT = 1000;
 const kinds = Object.keys(algorithms) as Kernel[];
 const params = kinds.map(
-  (kind) => algorithms[kind].compile(kind, { limit: LIMIT, window: 60_000, lease: 60_000 }).params,
+  (kind) =>
+    algorithms[kind].compile(kind, { limit: LIMIT, window: 60_000, lease: 60_000, period: 'year' }).params,
 );
 const ban = compileBan({})!;
 

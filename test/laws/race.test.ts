@@ -6,7 +6,7 @@ import { expect } from 'chai';
 import type { Algorithm, CreateLimiterOptions } from 'headgate';
 import { describeLaw } from '../support/kit.js';
 import { serverKinds, servers } from '../support/shared-servers.js';
-import { algorithms } from '../support/policies.js';
+import { windowed as algorithms } from '../support/policies.js';
 import { freshPrefix } from '../support/stores.js';
 
 /** What a racing process is told. */

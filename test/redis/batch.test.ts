@@ -10,7 +10,7 @@ import { performance as storeTime } from '../../src/stores/real-time.js';
 import { startCluster, type TestCluster } from '../support/cluster.js';
 import { countedServer } from '../support/counted-server.js';
 import { servers } from '../support/shared-servers.js';
-import { algorithms, policyOf } from '../support/policies.js';
+import { algorithms, policyOf, windowed } from '../support/policies.js';
 import { runs } from '../support/random.js';
 import { clients, freshPrefix, limiterOn, redis, START, TestClock } from '../support/stores.js';
 
@@ -135,7 +135,7 @@ describe('calls', () => {
         });
 
       it('are one EVALSHA a decision, whatever the number of policies', async () => {
-        const policies = algorithms.map(
+        const policies = windowed.map(
           (algorithm): Policy =>
             ({
               name: algorithm,

@@ -99,7 +99,7 @@ export const plausible: Readonly<Record<string, WrongStore>> = {
         : {
             algorithm: 'fixed-window',
             limit: capacityOf(policy),
-            window: policy.window,
+            window: 'window' in policy ? policy.window : '1h',
             shadow: policy.shadow ?? false,
           },
     ),

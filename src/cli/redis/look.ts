@@ -35,7 +35,12 @@ export class Looker {
     const kernels = policies.map(({ kernel }) => kernel);
     const ids = [...(ban ? [BAN_TAG] : []), ...policies.map(({ id }) => id)];
     const keys = heads.flatMap((head) => ids.map((id) => `${head}}${id}`));
-    const args = ['', ...policyArgs(policies), ...Object.values(ban ?? {}).map(String), costArg(1, true)];
+    const args = [
+      '',
+      ...policyArgs(policies, Date.now()),
+      ...Object.values(ban ?? {}).map(String),
+      costArg(1, true),
+    ];
     if (policies.some(({ traits }) => traits.holdsSlots)) args.push(...heads.map(() => ''));
     const script = assemble('evaluate', kernels, ban !== undefined);
     const reply = await this.#session.run(script, keys, args);

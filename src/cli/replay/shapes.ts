@@ -15,9 +15,11 @@ export interface Shape {
   of(units: number): Policy;
 }
 
-/** Of which limits can be found: a log does not say how long a request was being served. */
-export type MeasuredAlgorithm = Exclude<Algorithm, 'concurrency'>;
-export const MEASURED = ALGORITHMS.filter((name): name is MeasuredAlgorithm => name !== 'concurrency');
+/** Of which limits can be found: a log does not say how long a request was being served, and rarely has several months. */
+export type MeasuredAlgorithm = Exclude<Algorithm, 'concurrency' | 'calendar'>;
+export const MEASURED = ALGORITHMS.filter(
+  (name): name is MeasuredAlgorithm => name !== 'concurrency' && name !== 'calendar',
+);
 
 /** What is measured unless windows are given. */
 const WINDOWS = ['1s', '10s', '1m', '10m', '1h'];
@@ -48,9 +50,12 @@ export function shapesOf(algorithm: MeasuredAlgorithm, windows: readonly string[
 /**
  * The shape of a policy: of a bucket its rate is kept and its burst is to be found; of all others the limit.
  *
- * @throws CliError `USAGE` for a concurrency policy
+ * @throws CliError `USAGE` for a concurrency or calendar policy
  */
 export function shapeOf(policy: Policy): Shape {
+  if (policy.algorithm === 'calendar') {
+    throw usageError('For a calendar policy nothing can be suggested: write a window, as in --window 1d.');
+  }
   if (policy.algorithm === 'concurrency') {
     throw usageError(
       'For a concurrency policy nothing can be suggested: an access log does not say how long each request was being served.',

@@ -86,6 +86,7 @@ function changesOf(suite: Suite, algorithm: Algorithm): void {
     randomCase(algorithm),
     async ({ policies, steps }, lab) => {
       const [all, without] = [await open(lab, policies), await open(lab, policies)];
+      without.clock.now = all.clock.now;
       for (const { wait, which, cost } of steps) {
         all.clock.now += wait;
         without.clock.now += wait;
@@ -125,7 +126,8 @@ function changesOf(suite: Suite, algorithm: Algorithm): void {
     (random) => {
       const policy = randomPolicy(random, algorithm, RANGES);
       const larger: Record<string, unknown> = { ...policy, limit: policy.limit + random.integer(0, 50) };
-      larger['lease' in policy ? 'lease' : 'window'] = Math.ceil(windowOf(policy) / random.pick([1, 2, 10]));
+      for (const span of ['window', 'lease'].filter((each) => each in policy))
+        larger[span] = Math.ceil(windowOf(policy) / random.pick([1, 2, 10]));
       if ('burst' in policy) larger['burst'] = policy.burst + random.integer(0, 50);
       return {
         policies: [policy, larger as unknown as Policy],

@@ -1,0 +1,76 @@
+-- Calendar: a counter of a period of the calendar. Worst case in any time as long as a period: 2 x limit.
+--
+-- State:   'units@end': what is charged, and the period's end (ms)
+-- Params:  limit; then, in order, the beginnings of seven periods that follow each other, and the end of the last (ms): those around
+--          the time, as far as the caller knows it. If the time is in none of them, HEADGATE_PERIOD and the time are raised: the
+--          caller sends those around it
+-- Returns: look: wait, remaining, reset, used, stop (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged;
+--          check: the end of the period that the time is in
+
+local calendar = { params = 9 }
+
+function calendar.check(p, now)
+  if now >= p[2] then
+    for i = 3, 9 do
+      if now < p[i] then return p[i] end
+    end
+  end
+  error(string.format('HEADGATE_PERIOD %.0f', now), 0)
+end
+
+local function calendar_write(key, used, stop)
+  headgate_set(key, string.format('%.0f@%.0f', used, stop), stop)
+end
+
+local function calendar_read(key, p, now, writable)
+  local stop = calendar.check(p, now)
+  local value = redis.pcall('GET', key)
+  if not value then return 0, 0 end
+  if type(value) == 'table' then return nil, value.err end
+  local units, till = string.match(value, '^(%d+)@(%d+)$')
+  local used, expiry = tonumber(units), tonumber(till)
+  if not used or used >= 2 ^ 53 or expiry <= now then
+    if writable then redis.call('DEL', key) end
+    return 0, 0
+  end
+  if writable and (expiry > stop or redis.call('PTTL', key) < 0) then
+    -- The clock went back, so that nobody waits longer than until this period ends; or the key has lost its TTL.
+    expiry = math.min(expiry, stop)
+    calendar_write(key, used, expiry)
+  end
+  return used, math.min(expiry, stop)
+end
+
+function calendar.look(key, p, cost, now, writable)
+  local limit = p[1]
+  local used, stop = calendar_read(key, p, now, writable)
+  if not used then return nil, stop end
+  local wait = 0
+  if cost > 0 and used + cost > limit then wait = cost > limit and -1 or stop - now end
+  return wait, math.max(0, limit - used), stop == 0 and 0 or stop - now, used, stop
+end
+
+function calendar.commit(key, p, cost, now, used, stop)
+  if stop == 0 then stop = calendar.check(p, now) end
+  calendar_write(key, used + cost, stop)
+  return p[1] - used - cost, stop - now
+end
+
+function calendar.adjust(key, p, units, mark, now)
+  local limit = p[1]
+  local used, stop = calendar_read(key, p, now, true)
+  if not used then return nil, stop end
+  local charged = math.max(0, math.min(units, 2 ^ 52 - used))
+  if charged > 0 then
+    if stop == 0 then stop = calendar.check(p, now) end
+    used = used + charged
+  elseif stop ~= 0 and (mark == 0 or mark == stop) then
+    used = math.max(0, used + units)
+  end
+  if used == 0 then
+    if stop ~= 0 then redis.call('DEL', key) end
+    return limit, 0, charged
+  end
+  calendar_write(key, used, stop)
+  return math.max(0, limit - used), stop - now, charged
+end
