@@ -4,8 +4,10 @@ export {
   type ConsumeOptions,
   type CreateLimiterOptions,
   type HoldOptions,
+  type JointPolicies,
   type Limiter,
   type LimiterOptions,
+  type OnlyTiers,
   type TierOption,
   type WaitOptions,
 } from './limiter.js';
@@ -19,7 +21,13 @@ export type { TierOptions } from './tiers.js';
 export { WARNING_CODES, type WarningCode, type Warnings } from './warnings.js';
 export type { Duration } from './duration.js';
 export type { BanNoteOptions, BanOptions, CompiledBan } from './ban.js';
-export { parsePolicy, policyText, type CompiledPolicy, type Policies } from './policy.js';
+export {
+  parsePolicy,
+  policyText,
+  type CompiledPolicy,
+  type Policies,
+  type StrictPolicies,
+} from './policy.js';
 export type {
   Algorithm,
   CalendarPolicy,
