@@ -9,6 +9,7 @@ export {
   type WaitOptions,
 } from './limiter.js';
 export { consumeAll, type Dimension, type JointDecision } from './all.js';
+export type { Key } from './dimensions.js';
 export { memoryStore, type MemoryStoreOptions } from './stores/memory.js';
 export { HeadgateError, type ErrorCode } from './errors.js';
 export type { Decision, Reason, Verdict } from './decision.js';
@@ -34,6 +35,8 @@ export type {
   Announced,
   Announcement,
   Clock,
+  Dimensions,
+  Keys,
   Query,
   Reply,
   Change,

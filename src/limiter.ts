@@ -1,10 +1,18 @@
 import { randomBytes } from 'node:crypto';
-import { compileBan, type BanOptions } from './ban.js';
+import { banDimension, compileBan, type BanOptions } from './ban.js';
 import { decisionChannel, storeChannel, type DecisionMessage, type StoreMessage } from './channels.js';
 import type { Account } from './charge.js';
 import { conclude, type Decision, type Override } from './decision.js';
+import {
+  checkSlots,
+  DEFAULT_DIMENSION,
+  dimensionsOf,
+  subjectOf,
+  unknownDimension,
+  type Key,
+} from './dimensions.js';
 import { toMilliseconds, type Duration } from './duration.js';
-import { HeadgateError, invalidOption } from './errors.js';
+import { HeadgateError, invalidOption, show } from './errors.js';
 import { compilePolicies, POLICY_FIELDS, type CompiledPolicy, type Policy } from './policy.js';
 import { HoldQueue, unitTime } from './queue.js';
 import { checkTimeout, withFailurePolicy, type FailureOptions } from './stores/failure.js';
@@ -15,6 +23,8 @@ import { claimName } from './stores/names.js';
 import {
   isPromise,
   type Announced,
+  type Dimensions,
+  type Keys,
   type MaybePromise,
   type PolicySet,
   type Query,
@@ -23,13 +33,13 @@ import {
   type Subject,
 } from './stores/store.js';
 import { realTiming } from './timing.js';
+import { idsOf, joined } from './who.js';
 import { deniedError, fullError, WaitingRoom } from './wait.js';
 import {
   checkBoolean,
   checkCost,
   checkFunction,
   checkInteger,
-  checkKey,
   checkShape,
   checkSignal,
   checkStore,
@@ -53,6 +63,18 @@ export interface CommonOptions extends FailureOptions {
    * than others takes the place of the last one of the key that has most.
    */
   maxWaiting?: number;
+  /**
+   * With Redis Cluster, and policies by several dimensions: the dimension in whose slot all keys of a decision lie. Each other key is
+   * then counted within it: an address has a quota for each `org` that it comes with. Requests without a key of it share one slot. It
+   * means the same on every store.
+   */
+  slotBy?: string;
+  /**
+   * The other way: keys of several slots are decided one after the other, and given back if one denies. Default `false`. Meanwhile a
+   * simultaneous request may be denied though it need not be. Other stores than a cluster decide in one step all the same. See
+   * docs/redis.md.
+   */
+  acrossSlots?: boolean;
   /** How many of these may be of one key: 1 to `maxWaiting`, default a tenth of it, rounded down, but at least 1. */
   maxWaitingPerKey?: number;
 }
@@ -79,6 +101,8 @@ export const LIMITER_OPTIONS = [
   'connectTimeout',
   'maxWaiting',
   'maxWaitingPerKey',
+  'slotBy',
+  'acrossSlots',
   'onHealth',
   'onDecision',
 ] as const;
@@ -124,6 +148,23 @@ function patient(set: PolicySet): PolicySet {
   };
 }
 
+/** What a limiter's dimensions are made of, besides its policies. */
+interface ByOptions extends Omit<Dimensions, 'names'> {
+  /** Dimensions that an adapter has keys of. */
+  readonly known: readonly string[];
+}
+
+/** @throws HeadgateError `HEADGATE_DIMENSIONS` if a store cannot decide by the dimensions of a set */
+function checkDimensions(store: Store, set: PolicySet): void {
+  if (!set.dimensions) return;
+  if (store.checkDimensions) return store.checkDimensions(set);
+  throw new HeadgateError(
+    'HEADGATE_DIMENSIONS',
+    'store: it knows nothing of dimensions, so that policies with `by` would count wrong keys. Use memoryStore, redisStore or stateStore; ' +
+      'or teach it, and give it the method `checkDimensions`: see docs/extending.md.',
+  );
+}
+
 const LEASE_PREFIX = randomBytes(9).toString('base64url');
 let leases = 0;
 
@@ -149,15 +190,18 @@ export class Limiter {
   readonly #account: Account = {
     adjust: async (change) => {
       const reply = await this.#store.adjust(change);
-      if (change.units.some((units) => units < 0)) this.#waiting.wake(change.key);
+      if (change.units.some((units) => units < 0)) this.#waiting.wake(idsOf(change));
       return reply;
     },
     lease: async (change) => {
       const held = await this.#store.lease(change);
-      if (change.action === 'release') this.#waiting.wake(change.key);
+      if (change.action === 'release') this.#waiting.wake(idsOf(change));
       return held;
     },
   };
+  readonly #by: ByOptions;
+  /** Dimensions that keys may have, beside those of a set: the adapter's, and those of other tiers. */
+  #known: readonly string[];
   /** What must end before the store may be closed. */
   readonly #pending = new Set<Promise<unknown>>();
   #closed = false;
@@ -165,6 +209,7 @@ export class Limiter {
   /** @internal */
   constructor(
     set: PolicySet,
+    by: ByOptions,
     store: Store,
     shadow: boolean,
     waiting: readonly [most: number, mostPerKey: number],
@@ -173,6 +218,8 @@ export class Limiter {
   ) {
     this.name = set.name;
     this.set = set;
+    this.#by = by;
+    this.#known = by.known;
     this.#store = store;
     this.shadow = shadow;
     this.#onDecision = onDecision;
@@ -210,11 +257,11 @@ export class Limiter {
   /**
    * Decides one request and charges its cost if every policy admits it.
    *
-   * @param key who is limited: any string
-   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, before anything is charged; what the store fails
+   * @param key who is limited: any string; or an object with a key of each dimension, `{ key: ip, account: 'ada' }`
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_INVALID_COST`, before anything is charged; what the store fails
    * with under `onStoreError: 'throw'`; `HEADGATE_CLOSED`
    */
-  consume(key: string, options?: ConsumeOptions): Promise<Decision> {
+  consume(key: Key, options?: ConsumeOptions): Promise<Decision> {
     return this.#promise(key, options, false);
   }
 
@@ -223,7 +270,7 @@ export class Limiter {
    *
    * @param set the policies to decide by, of {@link compile}; default the limiter's own
    */
-  decide(key: string, cost = 1, set: PolicySet = this.set): MaybePromise<Decision> {
+  decide(key: Key, cost = 1, set: PolicySet = this.set): MaybePromise<Decision> {
     return this.#ask(key, cost, set, false);
   }
 
@@ -232,7 +279,7 @@ export class Limiter {
    *
    * @throws as `consume`
    */
-  peek(key: string, options?: ConsumeOptions): Promise<Decision> {
+  peek(key: Key, options?: ConsumeOptions): Promise<Decision> {
     return this.#promise(key, options, true);
   }
 
@@ -242,61 +289,74 @@ export class Limiter {
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_CLOSED`, or what the store fails with
    */
-  async refund(key: string, cost = 1): Promise<void> {
+  async refund(key: Key, cost = 1): Promise<void> {
     const subject = this.#subject(key);
     checkCost(cost);
-    const units = this.policies.map(() => -cost);
-    if (cost > 0) await this.#account.adjust({ ...subject, units, charged: undefined, degraded: undefined });
+    const units = subject.set.policies.map(() => -cost);
+    if (cost > 0 && units.length > 0)
+      await this.#account.adjust({ ...subject, units, charged: undefined, degraded: undefined });
   }
 
   /**
    * Forgets what was charged to a key, in this limiter's scope and nowhere else: by its own policies, and by those of the first 100 other
-   * shapes that {@link compile} has made (tiers). A ban stays: see `unban`.
+   * shapes that {@link compile} has made (tiers). Of several dimensions, what was charged to each of the keys by itself. A ban stays: see
+   * `unban`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_CLOSED`, or what the store fails with
    */
-  async reset(key: string): Promise<void> {
-    await this.#store.reset({ ...this.#subject(key), set: this.#everything });
-    this.#waiting.wake(key);
+  async reset(key: Key): Promise<void> {
+    const subject = this.#subject(key, this.#everything);
+    if (subject.set.policies.length > 0) await this.#store.reset(subject);
+    this.#waiting.wake(idsOf(subject));
   }
 
   /**
    * Bans a key by hand. The limiter must have the option `ban` (`{}` is enough), or it would not ask for bans.
    *
+   * @param key with the option `ban: { by: 'account' }` an object with a key of that dimension: `{ account: 'ada' }`
    * @param duration ms or `'1h'`, up to 366 days
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_OPTION`, `HEADGATE_CLOSED`, or what the store fails with
    */
-  async ban(key: string, duration: Duration): Promise<void> {
+  async ban(key: Key, duration: Duration): Promise<void> {
     await this.#store.ban(this.#banSubject(key), toMilliseconds('duration', duration));
   }
 
   /** Ends a ban and forgets the denials and bans before it. @throws as `ban` */
-  async unban(key: string): Promise<void> {
-    await this.#store.ban(this.#banSubject(key), 0);
-    this.#waiting.wake(key);
+  async unban(key: Key): Promise<void> {
+    const subject = this.#banSubject(key);
+    await this.#store.ban(subject, 0);
+    this.#waiting.wake(idsOf(subject));
   }
 
   /**
    * Policies for `decide`, compiled, in this limiter's scope: tiers.
    *
-   * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
+   * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_DIMENSIONS`
    */
   compile(policies: readonly Policy[]): PolicySet {
-    const set = { ...this.set, policies: compilePolicies('policies', policies) };
+    const set = this.#setOf(compilePolicies('policies', policies));
+    checkDimensions(this.#store, set);
     this.#remember(set.policies);
     return set;
   }
 
+  #setOf(policies: readonly CompiledPolicy[]): PolicySet {
+    return { ...this.set, policies, dimensions: dimensionsOf(policies, this.set.ban, this.#by) };
+  }
+
   /** Notes what else is charged in this limiter's scope. */
   #remember(policies: readonly CompiledPolicy[]): void {
-    const known = new Map(this.#everything.policies.map((policy) => [policy.id, policy]));
+    const idOf = ({ id, by }: CompiledPolicy): string => `${by} ${id}`;
+    const known = new Map(this.#everything.policies.map((policy) => [idOf(policy), policy]));
     const { size } = known;
-    for (const policy of policies) if (known.size < MOST_KNOWN) known.set(policy.id, policy);
-    if (known.size > size) this.#everything = { ...this.set, policies: [...known.values()] };
+    for (const policy of policies) if (known.size < MOST_KNOWN) known.set(idOf(policy), policy);
+    if (known.size === size) return;
+    this.#everything = this.#setOf([...known.values()]);
+    this.#known = [...this.#by.known, ...(this.#everything.dimensions?.names ?? [])];
   }
 
   /** @internal A decision that no policy made: of a list. Nothing is asked or charged. */
-  listed(key: string, reason: 'allow-listed' | 'deny-listed'): Decision {
+  listed(key: Key, reason: 'allow-listed' | 'deny-listed'): Decision {
     const query: Query = { ...this.#subject(key), cost: 0, peek: true, lease: '' };
     const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [] };
     const allowed = reason === 'allow-listed';
@@ -305,25 +365,28 @@ export class Limiter {
   }
 
   /**
-   * Waits until a request is admitted, and charges it. Those who wait for one key in this process are served in the order in
-   * which they came, whatever their costs, and the store is asked for the first of them alone, when it can be admitted.
+   * Waits until a request is admitted, and charges it. Those who wait for one key (of several dimensions: for the same keys) in this
+   * process are served in the order in which they came, whatever their costs, and the store is asked for the first of them alone, when it can be admitted.
    *
    * @throws HeadgateError, and nothing is charged: `HEADGATE_WAIT_TIMEOUT` at the timeout, or as soon as it is known that the
    * request cannot be admitted before it; `HEADGATE_ABORTED`; `HEADGATE_DENIED` for a cost that can never be admitted;
    * `HEADGATE_QUEUE_FULL` if `maxWaiting` leaves no room, or no more; `HEADGATE_CLOSED`; else as `consume`
    */
-  async wait(key: string, options: WaitOptions = {}): Promise<Decision> {
+  async wait(key: Key, options: WaitOptions = {}): Promise<Decision> {
     checkShape('options', options, ['cost', 'timeout', 'signal']);
     checkSignal(options.signal);
-    this.#subject(key);
+    const subject = this.#subject(key);
     const cost = checkCost(options.cost === undefined ? 1 : options.cost);
     const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
-    if (this.set.policies.some(({ shadow, traits }) => !shadow && cost > traits.capacity)) {
+    const { policies } = subject.set;
+    const isNobody = policies.length === 0 && !subject.set.ban;
+    if (isNobody || policies.some(({ shadow, traits }) => !shadow && cost > traits.capacity)) {
       const decision = await this.#ask(key, cost, this.#patientSet, false);
       if (!decision.allowed) throw deniedError(decision);
       return decision;
     }
-    return this.#track(this.#waiting.wait(key, cost, timeout, options.signal));
+    const who = { key: typeof key === 'string' ? key : { ...key }, ids: idsOf(subject) };
+    return this.#track(this.#waiting.wait(who, cost, timeout, options.signal));
   }
 
   /**
@@ -333,7 +396,7 @@ export class Limiter {
    *
    * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no concurrency policy; else as `consume`
    */
-  async acquire(key: string, options?: ConsumeOptions): Promise<Decision> {
+  async acquire(key: Key, options?: ConsumeOptions): Promise<Decision> {
     if (!holdsSlots(this.set)) {
       throw invalidOption(
         'algorithm',
@@ -361,7 +424,9 @@ export class Limiter {
 
   async #hold(decision: Decision, signal: AbortSignal | undefined): Promise<Decision> {
     if (decision.delayMs === 0 || decision.charged === 0) return decision;
-    const { key, cost, delayMs, set } = decision;
+    const { cost, delayMs, set, subject } = decision;
+    // Requests move up among those that the same policies pace.
+    const key = joined(idsOf(subject, ({ traits }) => traits.paceMs !== undefined));
     const turn = { key, cost, delayMs, unitMs: unitTime(set.policies) };
     const outcome = await this.#held.hold(turn, signal);
     if (outcome === 'turn') return decision;
@@ -398,20 +463,40 @@ export class Limiter {
     return new HeadgateError('HEADGATE_CLOSED', `The limiter ${JSON.stringify(this.name)} is closed.`);
   }
 
-  #subject(key: string): Subject {
-    if (this.#closed) throw this.#closedError();
-    return { set: this.set, key: checkKey(key) };
+  /** @internal @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_CLOSED` */
+  checkKey(key: Key): void {
+    this.#subject(key);
   }
 
-  #banSubject(key: string): Subject {
+  #subject(key: Key, set = this.set): Subject {
+    if (this.#closed) throw this.#closedError();
+    return subjectOf(set, key, this.#known);
+  }
+
+  #banSubject(key: Key): Subject {
     if (!this.set.ban)
       throw invalidOption('ban', undefined, 'Make the limiter with the option `ban` ({} is enough).');
-    return this.#subject(key);
+    const subject = this.#subject(key);
+    if (subject.set.ban) return subject;
+    const { banBy } = this.#by;
+    throw new HeadgateError(
+      'HEADGATE_INVALID_KEY',
+      `key: ${show(key)} is not banned, as the bans of this limiter are by ${show(banBy)}. Pass { ${banBy}: ... }.`,
+    );
   }
 
-  #ask(key: string, cost: number, set: PolicySet, peek: boolean): MaybePromise<Decision> {
+  #ask(key: Key, cost: number, set: PolicySet, peek: boolean): MaybePromise<Decision> {
     if (this.#closed) throw this.#closedError();
-    checkKey(key);
+    if (typeof key === 'string' && set.dimensions === undefined) return this.#decide(set, key, cost, peek);
+    const subject = subjectOf(set, key, this.#known);
+    if (subject.set.policies.length > 0 || subject.set.ban)
+      return this.#decide(subject.set, subject.key, cost, peek);
+    // Nothing applies to it.
+    const query: Query = { ...subject, cost: checkCost(cost), peek: true, lease: '' };
+    return this.#conclude(query, { now: Date.now(), step: 0, ban: 0, verdicts: [] }, true);
+  }
+
+  #decide(set: PolicySet, key: Keys, cost: number, peek: boolean): MaybePromise<Decision> {
     checkCost(cost);
     const leased = !peek && cost > 0 && holdsSlots(set);
     const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
@@ -423,7 +508,7 @@ export class Limiter {
   }
 
   /** An async function would make a second promise of a store's, and wait for the first: 4 % of a decision on Redis. */
-  #promise(key: string, options: ConsumeOptions | undefined, peek: boolean): Promise<Decision> {
+  #promise(key: Key, options: ConsumeOptions | undefined, peek: boolean): Promise<Decision> {
     try {
       const decision = this.#ask(key, checkArguments(options), this.set, peek);
       return isPromise(decision) ? decision : Promise.resolve(decision);
@@ -550,33 +635,48 @@ export interface Assembly {
   defaultName?: string;
   /** Policies come with each request, by `compile`: the limiter has none of its own. */
   tiers?: boolean;
+  /** Dimensions of which the adapter has keys. */
+  dimensions?: readonly string[];
 }
 
 /** `createLimiter` for options that were checked. @throws as it */
 export function assembleLimiter(
   options: CreateLimiterOptions,
-  { defaultName = 'default', tiers = false }: Assembly = {},
+  { defaultName = 'default', tiers = false, dimensions: known = [] }: Assembly = {},
 ): Limiter {
   const policies = tiers
     ? []
     : compilePolicies('policies' in options ? 'policies' : 'policy', policiesOf(options));
+  const ban = compileBan(options.ban);
+  const by: ByOptions = { ...checkSlots(options), banBy: banDimension(options.ban), known };
+  const dimensions = dimensionsOf(policies, ban, by);
+  if (!tiers) checkUsed(by, policies);
   const set: PolicySet = Object.freeze({
     name: checkLimiterName(options.name) ?? defaultName,
     policies,
-    ban: compileBan(options.ban),
+    ban,
+    dimensions,
     timeout: checkTimeout('timeout', options.timeout),
   });
   const shadow = checkBoolean('shadow', options.shadow, false);
   checkFunction('onDecision', options.onDecision);
   const own = options.store === undefined;
   const inner = options.store === undefined ? memoryStore() : checkStore(options.store);
+  checkDimensions(inner, set);
   const store = withFailurePolicy(inner, options, set.timeout);
   const waiting = checkWaiting(options);
   // Last: options that are refused claim nothing.
   const release = own ? () => {} : claimName(inner, options.name, set, tiers);
-  const limiter = new Limiter(set, store, shadow, waiting, options.onDecision, release);
+  const limiter = new Limiter(set, by, store, shadow, waiting, options.onDecision, release);
   limiter.announceTo(inner, tiers);
   return limiter;
+}
+
+/** @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION` for a dimension of which no request has a key */
+function checkUsed({ banBy, slotBy, known }: ByOptions, policies: readonly CompiledPolicy[]): void {
+  const used = [DEFAULT_DIMENSION, ...known, ...policies.map(({ by }) => by)];
+  if (!used.includes(banBy)) throw unknownDimension('ban.by', banBy, used);
+  if (slotBy !== undefined && !used.includes(slotBy)) throw unknownDimension('slotBy', slotBy, used);
 }
 
 function checkWaiting({ maxWaiting, maxWaitingPerKey }: CommonOptions): [most: number, mostPerKey: number] {

@@ -1,4 +1,5 @@
 import type { Decision } from './decision.js';
+import type { Key } from './dimensions.js';
 import { toMilliseconds, type Duration } from './duration.js';
 import { HeadgateError, invalidOption } from './errors.js';
 import {
@@ -17,8 +18,8 @@ export type LimitedBy = { limiter: Limiter } | (CreateLimiterOptions & { limiter
 
 /** Admission by what a function is called with. */
 export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends unknown[]> {
-  /** Who is limited, from the arguments; undefined: do not limit this call. Default: all calls share one quota. */
-  key?: (this: This, ...args: KeyArgs) => MaybePromise<string | undefined>;
+  /** Who is limited, from the arguments: a key, or an object with a key of each dimension; undefined: do not limit this call. Default: all calls share one quota. */
+  key?: (this: This, ...args: KeyArgs) => MaybePromise<Key | undefined>;
   /** Whole units, 0 (only look) to 1e12, or a function of the arguments. Default 1. */
   cost?: number | ((this: This, ...args: CostArgs) => MaybePromise<number>);
   /**
@@ -46,7 +47,7 @@ export type AnyFunction = (this: unknown, ...args: unknown[]) => unknown;
 /** Options of either form, as they are used: types have been checked by then. */
 export interface AnyOptions {
   readonly limiter?: Limiter;
-  readonly key?: (this: unknown, ...args: unknown[]) => MaybePromise<string | undefined>;
+  readonly key?: (this: unknown, ...args: unknown[]) => MaybePromise<Key | undefined>;
   readonly cost?: number | ((this: unknown, ...args: unknown[]) => MaybePromise<number>);
   readonly wait?: boolean | { timeout?: Duration };
   readonly fallback?: string | symbol | AnyFunction;
@@ -119,12 +120,7 @@ export function limit(fn: AnyFunction, limiter: Limiter, options: AnyOptions): A
 }
 
 /** @throws HeadgateError `HEADGATE_DENIED`, or what `limiter.wait` and `limiter.consume` throw */
-async function admit(
-  limiter: Limiter,
-  key: string,
-  cost: number,
-  wait: AnyOptions['wait'],
-): Promise<Decision> {
+async function admit(limiter: Limiter, key: Key, cost: number, wait: AnyOptions['wait']): Promise<Decision> {
   if (wait) return limiter.wait(key, { cost, ...(wait === true ? {} : wait) });
   const decision = await limiter.hold(await limiter.consume(key, { cost }));
   if (!decision.allowed) throw deniedError(decision);

@@ -12,8 +12,10 @@ import {
 } from '../limiter.js';
 import type { Policy } from '../policy.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
+import { DEFAULT_DIMENSION } from '../dimensions.js';
 import { checkBoolean, checkFunction, checkInteger } from '../validate.js';
 import { clientKeys, DEFAULT_SUBNET, type ClientKey } from './client-key.js';
+import { checkKeysOf, compileKeys, type KeysOf, type KeysOption } from './dimension-keys.js';
 import { compileHeaders, type HeaderDialect, type WriteHeaders } from './headers.js';
 import { compileList, type List, type ListOption } from './lists.js';
 
@@ -35,6 +37,11 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
    * framework knows it, an IPv6 address by its network (`ipv6Subnet`).
    */
   keyGenerator?: (request: Req) => MaybePromise<string | undefined>;
+  /**
+   * Of policies with `by`, a request's key of each dimension: `{ account: (req) => req.user?.id }`; `undefined`: policies by it do not
+   * apply to the request. Sync or async.
+   */
+  keys?: KeysOption<Req>;
   /** The prefix length by which IPv6 addresses are one client, for the default key: 1 to 128, default 56. */
   ipv6Subnet?: number;
   /** Whole units, 0 (only look) to 1e12: a number, or a sync or async function of the request. Default 1. */
@@ -92,6 +99,7 @@ export const HTTP_OPTIONS: readonly string[] = [
   ...OF_LIMITER,
   'limiter',
   'keyGenerator',
+  'keys',
   'ipv6Subnet',
   'cost',
   'skip',
@@ -140,6 +148,10 @@ export interface CompiledOptions<Req, Res> {
   readonly skip: ((request: Req) => MaybePromise<boolean>) | undefined;
   readonly key: ((request: Req) => MaybePromise<string | undefined>) | undefined;
   readonly clientKey: ClientKey;
+  /** Keys of several dimensions; undefined: all policies are by the request's key. */
+  readonly keysOf: KeysOf<Req> | undefined;
+  /** Whether a policy may be by the request's key. */
+  readonly needsKey: boolean;
   readonly cost: number;
   readonly costOf: ((request: Req) => MaybePromise<number>) | undefined;
   readonly allowList: List<Req> | undefined;
@@ -158,6 +170,12 @@ export interface CompiledOptions<Req, Res> {
 
 const DAY = 24 * 3_600_000;
 
+/** What an adapter knows besides the user's options. */
+export interface HttpAssembly extends Assembly {
+  /** The option `keys` is another's default: not all of them need be used. */
+  keysAreDefaults?: boolean;
+}
+
 /**
  * Validates options whose names were checked (`checkShape` with `HTTP_OPTIONS`), and makes their limiter.
  *
@@ -166,7 +184,7 @@ const DAY = 24 * 3_600_000;
  */
 export function compileOptions<Req, Res>(
   options: HttpOptions<Req, Res>,
-  assembly: Assembly = {},
+  assembly: HttpAssembly = {},
   shared?: Limiter,
 ): CompiledOptions<Req, Res> {
   const { cost, headers, statusCode, ipv6Subnet, allowList, denyList } = options;
@@ -177,6 +195,7 @@ export function compileOptions<Req, Res>(
     clientKey: clientKeys(
       ipv6Subnet === undefined ? DEFAULT_SUBNET : checkInteger('ipv6Subnet', ipv6Subnet, 1, 128),
     ),
+    keysOf: compileKeys(options.keys),
     cost: cost === undefined || typeof cost === 'function' ? 1 : checkInteger('cost', cost, 0, 1e12),
     costOf: typeof cost === 'function' ? cost : undefined,
     allowList: allowList === undefined ? undefined : compileList('allowList', allowList),
@@ -194,12 +213,20 @@ export function compileOptions<Req, Res>(
   // Last: it claims its name.
   const given = shared ?? givenLimiter(options);
   const limiter = given ?? ownLimiter(options, assembly);
+  const set = policiesOf ? undefined : limiter.set;
+  try {
+    if (set) checkKeysOf(set.dimensions, options.keys, assembly.keysAreDefaults ?? false);
+  } catch (error) {
+    if (!given) void limiter.close();
+    throw error;
+  }
   return {
     ...compiled,
     limiter,
     ownsLimiter: given === undefined,
-    set: policiesOf ? undefined : limiter.set,
-    tiers: policiesOf && compileTiers(limiter, policiesOf),
+    set,
+    needsKey: set?.dimensions?.names.includes(DEFAULT_DIMENSION) ?? true,
+    tiers: policiesOf && compileTiers(limiter, policiesOf, options.keys),
   };
 }
 
@@ -229,7 +256,10 @@ function ownLimiter<Req, Res>(options: HttpOptions<Req, Res>, assembly: Assembly
   const own = Object.fromEntries(
     Object.entries(options).filter(([option]) => OF_LIMITER.includes(option)),
   ) as unknown as CreateLimiterOptions;
-  return assembleLimiter(own, { ...assembly, tiers: tiersIn(options) !== undefined });
+  const { defaultName } = assembly;
+  const dimensions = Object.keys(options.keys ?? {});
+  const tiers = tiersIn(options) !== undefined;
+  return assembleLimiter(own, { ...(defaultName !== undefined && { defaultName }), dimensions, tiers });
 }
 
 /** How many different answers of a `policies` function are remembered. */
@@ -238,6 +268,7 @@ const REMEMBERED = 1000;
 function compileTiers<Req>(
   limiter: Limiter,
   policiesOf: PoliciesOf<Req>,
+  keys: KeysOption<Req> | undefined,
 ): (request: Req) => MaybePromise<PolicySet> {
   const known = new Map<string, PolicySet>();
   const compile = (policies: readonly Policy[]): PolicySet => {
@@ -246,6 +277,7 @@ function compileTiers<Req>(
     let set = known.get(text);
     if (!set) {
       set = limiter.compile(policies);
+      checkKeysOf(set.dimensions, keys, true);
       if (known.size === REMEMBERED) known.clear();
       known.set(text, set);
     }

@@ -1,6 +1,7 @@
 import { Aside } from './aside.js';
 import type { Commands } from './clients.js';
-import { escapeKey, escapeName } from './keys.js';
+import { DEFAULT_DIMENSION } from '../dimensions.js';
+import { escapeName, escapeWho, whoOf } from './keys.js';
 import type { Reply, Subject } from './store.js';
 
 /** Bounds of what is stored. `docs/redis.md` tells them. */
@@ -25,8 +26,12 @@ export function bookKeys(prefix: string): [index: string, notes: string, log: st
 }
 
 /** Who is banned, as the book has it: what stands between the braces of the state's keys. */
-export function bookEntry(name: string, key: string): string {
-  return `${escapeName(name)}:${escapeKey(key)}`;
+export function bookEntry(name: string, key: string, by = DEFAULT_DIMENSION): string {
+  return `${escapeName(name)}:${escapeWho(by, key)}`;
+}
+
+function bannedBy({ set, key }: Subject): string {
+  return whoOf(set, key, set.dimensions?.banBy ?? DEFAULT_DIMENSION);
 }
 
 /** Who did it, and why. */
@@ -75,8 +80,8 @@ export class BanBook {
   }
 
   /** Notes the ban that a reply of the store tells, unless it is noted already. */
-  learn({ set, key }: Subject, { now, ban }: Reply): void {
-    const who = bookEntry(set.name, key);
+  learn(subject: Subject, { now, ban }: Reply): void {
+    const who = bannedBy(subject);
     const length = Math.abs(ban);
     if (ban > 0 && (this.#known.get(who) ?? 0) >= now + length) return;
     this.#known.delete(who);
@@ -87,8 +92,8 @@ export class BanBook {
   }
 
   /** Notes a ban, or with 0 ms its end, by the program. */
-  set({ set, key }: Subject, length: number): void {
-    const who = bookEntry(set.name, key);
+  set(subject: Subject, length: number): void {
+    const who = bannedBy(subject);
     this.#known.delete(who);
     const action = length > 0 ? 'ban' : 'unban';
     const nobody = { by: null, reason: null };

@@ -116,6 +116,11 @@ export class FailurePolicy implements Store, Prober {
     return this.#breaker.health;
   }
 
+  /** As of the store that it asks. */
+  get checkDimensions(): Store['checkDimensions'] {
+    return this.#store.checkDimensions?.bind(this.#store);
+  }
+
   decide(query: Query): MaybePromise<Reply> {
     const down = this.#breaker.downFor(query);
     if (down) return this.#instead(query, undefined, down);

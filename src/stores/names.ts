@@ -23,8 +23,14 @@ export function claimName(
 ): () => void {
   const names = claims.get(store) ?? new Map<string, Claim>();
   claims.set(store, names);
-  const policies = set.policies.map(({ id, params, shadow, attempts }) => [id, params, shadow, attempts]);
-  const signature = dynamic ? 'dynamic' : JSON.stringify([policies, set.ban]);
+  const policies = set.policies.map(({ id, by, params, shadow, attempts }) => [
+    id,
+    by,
+    params,
+    shadow,
+    attempts,
+  ]);
+  const signature = dynamic ? 'dynamic' : JSON.stringify([policies, set.ban, set.dimensions]);
   const claim = names.get(set.name);
   if (!claim) {
     names.set(set.name, { named: name !== undefined, signature, holders: 1 });

@@ -1,5 +1,5 @@
 import { toMilliseconds, type Duration } from '../duration.js';
-import { invalidOption } from '../errors.js';
+import { HeadgateError, invalidOption } from '../errors.js';
 import { checkFunction, checkShape } from '../validate.js';
 import { BanBook } from './ban-book.js';
 import { Batcher, type Batch } from './batch.js';
@@ -186,6 +186,18 @@ class RedisStore implements Store {
     const keys: string[] = [];
     this.#plan(set).keys.push(keys, key);
     return this.#commands.serverOf(keys[0]!);
+  }
+
+  /** @throws HeadgateError `HEADGATE_DIMENSIONS` */
+  checkDimensions({ dimensions }: PolicySet): void {
+    if (!this.#commands.cluster || !dimensions || dimensions.names.length < 2) return;
+    if (dimensions.slotBy !== undefined) return;
+    throw new HeadgateError(
+      'HEADGATE_DIMENSIONS',
+      `These policies are by keys of several dimensions (${dimensions.names.join(', ')}), which lie in several slots of the cluster. ` +
+        `Write slotBy: '${dimensions.names.at(-1)}' to put the keys of a decision into the slot of that one, or acrossSlots: true to ` +
+        'decide one after the other. See "Policies by several keys" in docs/redis.md.',
+    );
   }
 
   decide(query: Query): MaybePromise<Reply> {

@@ -27,6 +27,8 @@ export interface StoreUnderTest extends Randomness {
   entries?(store: Store): MaybePromise<readonly StoreEntry[]>;
   /** Requests that are made at once are decided in their order. Default `false`. With it, identity compares those as well. */
   readonly ordered?: boolean;
+  /** Policies may be by keys of several dimensions. Default `true`. */
+  readonly dimensions?: boolean;
   /** The algorithms to check. Default: all. */
   readonly algorithms?: readonly Algorithm[];
 }
