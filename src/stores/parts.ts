@@ -58,7 +58,10 @@ export function changeOf(change: Change, { set, at, keyOf }: Part): Change {
     set,
     key: keyOf(key),
     units: at.map((i) => units[i]!),
-    charged: charged && { ...charged, marks: at.map((i) => charged.marks[i]!) },
+    charged: charged && {
+      step: charged.steps?.[at[0]!] ?? charged.step,
+      marks: at.map((i) => charged.marks[i]!),
+    },
   };
 }
 

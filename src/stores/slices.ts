@@ -16,7 +16,7 @@ import type {
   Store,
   Subject,
 } from './store.js';
-import { addVerdict, countOf, marksOf, remainingOf, resetOf, waitOf } from './verdicts.js';
+import { addVerdict, chargedOf, countOf, remainingOf, resetOf, waitOf } from './verdicts.js';
 
 /** Leases for hot keys: a process takes a slice of a key's quota in one call, and decides from it. See docs/redis.md. */
 export interface LeaseOptions {
@@ -168,7 +168,7 @@ export class Slices implements Store {
     slice.left = 0;
     if (left === 0) return;
     const units = set.policies.map(() => -left);
-    const charged = { step: reply.step, marks: marksOf(reply) };
+    const charged = chargedOf(reply);
     try {
       await this.#store.adjust({ set, key, units, charged, degraded: undefined });
     } catch {

@@ -83,6 +83,9 @@ export interface Reply {
   readonly ban: number;
   /** What each policy says; empty if banned, or if no store could decide. */
   readonly verdicts: Verdicts;
+  /** Set by a store that asked several servers, each by its own clock: per policy, the step, and the mark as of `Charged`. */
+  readonly steps?: readonly number[];
+  readonly marks?: readonly number[];
   /**
    * Set by a store that had no room for what the verdicts admit, so that it charged nothing. 0: the query is admitted all the same.
    * More: it is denied, and there may be room in so many ms.
@@ -98,6 +101,8 @@ export interface Reply {
 export interface Charged {
   /** The step by which it was charged. What was reset since is gone. */
   readonly step: number;
+  /** Per policy, if they were charged by several steps: see `Reply.steps`. */
+  readonly steps?: readonly number[];
   /** Per policy, the moment (store's time, ms) at which it would have left the account by itself: `now` + `resetAfter`. */
   readonly marks: readonly number[];
 }

@@ -4,6 +4,7 @@ import type { Store } from '../stores/store.js';
 import { TestClock } from './clock.js';
 import type { Check } from './check.js';
 import { expectEqual } from './expect.js';
+import { slotsOf } from './laws/mixed.js';
 import { Suite, type Lab, type StoreUnderTest } from './subject.js';
 import {
   play,
@@ -40,7 +41,7 @@ export function identityChecks(options: IdentityOptions): Check[] {
   if (options.dimensions ?? true)
     suite.addRandom(
       'keys of several dimensions: random traces',
-      (random) => randomMixedTrace(random, suite.algorithms),
+      (random) => randomMixedTrace(random, suite.algorithms, slotsOf(suite)),
       (trace, lab) => compare(lab, trace),
     );
 
