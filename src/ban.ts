@@ -1,3 +1,4 @@
+import { checkDimension, DEFAULT_DIMENSION } from './dimensions.js';
 import { toMilliseconds, type Duration } from './duration.js';
 import { invalidOption } from './errors.js';
 import type { BanNote } from './stores/store.js';
@@ -15,6 +16,8 @@ export interface BanOptions {
   factor?: number;
   /** ... but at most this long (default `'24h'`, or `for` if that is more). Earlier bans are forgotten as long after the last. */
   max?: Duration;
+  /** The dimension whose key is banned, as `'account'`. A request without a key of it is never banned. Default `'key'`. */
+  by?: string;
 }
 
 /** Who makes or ends a ban by hand, and why: a store on Redis keeps it for `headgate list` and `headgate bans log`. */
@@ -36,12 +39,17 @@ export interface CompiledBan {
   readonly max: number;
 }
 
+/** The dimension whose key is banned. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export function banDimension(ban: BanOptions | undefined): string {
+  return ban?.by === undefined ? DEFAULT_DIMENSION : checkDimension('ban.by', ban.by);
+}
+
 const DAY = 24 * 60 * 60 * 1000;
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
 export function compileBan(ban: BanOptions | undefined): CompiledBan | undefined {
   if (ban === undefined) return undefined;
-  checkShape('ban', ban, ['after', 'within', 'for', 'factor', 'max']);
+  checkShape('ban', ban, ['after', 'within', 'for', 'factor', 'max', 'by']);
   const { within = '10m', for: span = '1h', factor = 2 } = ban;
   const after = ban.after === undefined ? 0 : checkInteger('ban.after', ban.after, 1, 1e6);
   const first = toMilliseconds('ban.for', span);

@@ -1,4 +1,5 @@
 import { DEFAULT_ALGORITHM, type Policy } from './algorithms/index.js';
+import { DEFAULT_DIMENSION } from './dimensions.js';
 import { toMilliseconds, toText } from './duration.js';
 import { HeadgateError, show } from './errors.js';
 import type { CompiledPolicy } from './policy.js';
@@ -23,7 +24,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /** What may stand behind the quota, in the order of the canonical text. */
 const WORDS: readonly Word[] = [
-  { word: 'by', field: 'by', form: 'word' },
+  { word: 'by', field: 'by', form: 'word', otherwise: () => DEFAULT_DIMENSION },
   { word: 'burst', field: 'burst', form: 'number', otherwise: ({ limit }) => limit },
   { word: 'segments', field: 'segments', form: 'number', otherwise: () => 10 },
   { word: 'max-delay', field: 'maxDelay', form: 'time', otherwise: () => 0 },

@@ -266,16 +266,7 @@ for (const kind of ['redis', 'valkey'] as const) {
             '+get',
             '+set',
           ],
-          ...[
-            '+del',
-            '+incrby',
-            '+pexpireat',
-            '+getrange',
-            '+setrange',
-            '+hello',
-            '+info',
-            '+ping',
-          ],
+          ...['+del', '+incrby', '+pexpireat', '+getrange', '+setrange', '+hello', '+info', '+ping'],
         );
         await user.connect();
         const store = redisStore(user, { prefix, publish: '5ms' });

@@ -117,7 +117,7 @@ function denials(suite: AdapterSuite): void {
   });
 
   suite.add('a cost that can never be admitted: no Retry-After, and why', async (lab) => {
-    await lab.serve({ policies: [minute(5)], cost: 6 });
+    await lab.serve({ policies: [minute(5)], cost: () => 6 });
     const answer = await lab.get();
     expectEqual('the status', answer.status, 429);
     expectFields('the header fields', answer.headers, {
