@@ -21,7 +21,7 @@ export interface StoreMessage {
   readonly busyMs: number;
   /** The failure policy answered instead. */
   readonly degraded: boolean;
-  /** What it threw, under `onStoreError: 'throw'`. */
+  /** What the store failed with, whatever `onStoreError` made of it. Absent if it has answered. */
   readonly error?: unknown;
 }
 

@@ -105,6 +105,14 @@ const framework: Framework<Request, Response> = {
   // A denial is not sent by res.send: an ETag of it is of no use.
   ...nodeResponse,
   ip: (req) => req.ip,
+  proxy: (req) => {
+    // Other servers call Express' middleware, too.
+    const { app, headers = {}, socket } = req as Partial<Request>;
+    if (!app) return undefined;
+    const trusted: unknown = app.get('trust proxy');
+    const trusts = trusted === true ? 'anybody' : trusted ? 'some' : 'nobody';
+    return { trusts, headers, peer: socket?.remoteAddress };
+  },
   trail: (req) => (tells(req) ? trails.get(req) : (req as Limited)[TRAIL]),
   keep: (req: Limited, trail) => {
     const told = tells(req);

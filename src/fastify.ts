@@ -28,6 +28,7 @@ import {
 } from './http/options.js';
 import { routeName, type Route } from './http/route-name.js';
 import { checkOptions, optionsOf, type Limiter } from './limiter.js';
+import { watchForRoutes } from './missing-plugin.js';
 import { checkBoolean, checkChoice } from './validate.js';
 
 export type { HeaderDialect } from './http/headers.js';
@@ -94,8 +95,26 @@ interface Limited extends FastifyRequest {
   [TRAIL]?: Trail;
 }
 
+/** More addresses than anybody has proxies: whoever trusts all of them trusts anybody. */
+const HOPS = Array.from({ length: 200 }, (_, i) => `192.0.2.${i}`);
+const PRETENDED = {
+  headers: { 'x-forwarded-for': HOPS.join(', ') },
+  socket: { remoteAddress: '192.0.2.254' },
+};
+
+/** Fastify does not tell its `trustProxy`, but what it makes of a request. */
+function trustsAnybody(request: FastifyRequest): boolean {
+  const pretended = Object.create(request, { raw: { value: PRETENDED } }) as FastifyRequest;
+  return pretended.ips!.length > HOPS.length;
+}
+
 const framework: Framework<FastifyRequest, FastifyReply> = {
   ip: (request) => request.ip,
+  proxy: (request) => ({
+    trusts: request.ips === undefined ? 'nobody' : trustsAnybody(request) ? 'anybody' : 'some',
+    headers: request.headers,
+    peer: request.socket.remoteAddress,
+  }),
   getHeader: (reply, name) => reply.getHeader(name),
   setHeader: (reply, name, value) => void reply.header(LOWER_CASE[name] ?? name, value),
   headersSent: (reply) => reply.raw.headersSent,
@@ -263,6 +282,7 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
       const flow = limits === undefined ? plugin.own : plugin.flow('fastify.rateLimit', limits).flow;
       if (!flow)
         throw invalidOption('fastify.rateLimit', limits, 'The plugin has no quota of its own: pass one.');
+      if (limits !== undefined) flow.made();
       const hook: Hook = (request, reply, next) => flow.run(request, reply, next);
       return Object.assign(hookFor('onRequest', hook), { limiter: flow.limiter });
     });
@@ -296,6 +316,8 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
   fastify.addHook(plugin.hook as 'onRequest', hookFor(plugin.hook, limit));
   fastify.addHook('onClose', () => plugin.close());
 };
+
+watchForRoutes((context) => innermost(context as FastifyInstance) !== undefined);
 
 function innermost(fastify: FastifyInstance): Plugin | undefined {
   return (fastify as { [PLUGIN]?: Plugin })[PLUGIN];

@@ -13,7 +13,7 @@ import type { PolicySet } from './stores/store.js';
 import { checkInteger } from './validate.js';
 
 export { createFlow, type Flow } from './http/flow.js';
-export type { Framework, Next, Outcome, ResponsePort, Trail, Trails } from './http/framework.js';
+export type { Framework, Next, Outcome, Proxies, ResponsePort, Trail, Trails } from './http/framework.js';
 export type { HeaderDialect, HeaderTarget } from './http/headers.js';
 export { nodeResponse } from './http/node-response.js';
 export { WebReply, webResponse } from './http/web-response.js';

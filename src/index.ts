@@ -17,6 +17,7 @@ export type { Decision, Reason, Verdict } from './decision.js';
 export type { FailureOptions } from './stores/failure.js';
 export type { Health } from './stores/health.js';
 export type { TierOptions } from './tiers.js';
+export type { WarningCode, Warnings } from './warnings.js';
 export type { Duration } from './duration.js';
 export type { BanNoteOptions, BanOptions, CompiledBan } from './ban.js';
 export { parsePolicy, policyText, type CompiledPolicy, type Policies } from './policy.js';

@@ -21,7 +21,8 @@ import { checkTimeout, withFailurePolicy, type FailureOptions } from './stores/f
 import { UP } from './stores/breaker.js';
 import type { Health } from './stores/health.js';
 import { listen, type Listener } from './stores/eventual.js';
-import { memoryStore } from './stores/memory.js';
+import { makeMemoryStore } from './stores/memory.js';
+import { checkProcess, checkWindows } from './setup.js';
 import { claimName } from './stores/names.js';
 import { performance } from './stores/real-time.js';
 import {
@@ -40,6 +41,7 @@ import { soleVerdict } from './stores/verdicts.js';
 import { checkEnabled, isOn, type Switch } from './switch.js';
 import { Tiers, type TierOptions } from './tiers.js';
 import { realTiming } from './timing.js';
+import { compileWarnings, type Warn, type Warnings } from './warnings.js';
 import { idsOf, joined } from './who.js';
 import { deniedError, fullError, WaitingRoom } from './wait.js';
 import {
@@ -75,6 +77,11 @@ export interface CommonOptions extends FailureOptions {
    * written or reported. The function is called for each decision, and must answer at once. Default `true`.
    */
   enabled?: boolean | (() => boolean);
+  /**
+   * Which warnings about the set-up are not wanted: `false` for all, or their codes. Each comes once per process, as a process warning:
+   * see docs/errors.md.
+   */
+  warnings?: Warnings;
   /**
    * The most requests that this limiter holds for their turn (`maxDelay`) in this process, and the most that it lets wait in
    * `wait`: 1 to 1,000,000, default 10,000. Further ones are denied (`reason: 'queue-full'`); but one of a key that has fewer
@@ -116,6 +123,7 @@ export const LIMITER_OPTIONS = [
   'ban',
   'shadow',
   'enabled',
+  'warnings',
   'onStoreError',
   'localShare',
   'timeout',
@@ -205,6 +213,7 @@ export class Limiter {
   /** @internal */
   readonly shadow: boolean;
   readonly #enabled: Switch;
+  readonly #warn: Warn;
   readonly #onDecision: ((decision: Decision) => void) | undefined;
   readonly #release: () => void;
   #announced: Announced | undefined;
@@ -245,6 +254,7 @@ export class Limiter {
     store: Store,
     shadow: boolean,
     enabled: Switch,
+    warn: Warn,
     waiting: readonly [most: number, mostPerKey: number],
     onDecision: LimiterOptions['onDecision'],
     release: () => void,
@@ -256,6 +266,7 @@ export class Limiter {
     this.#store = store;
     this.shadow = shadow;
     this.#enabled = enabled;
+    this.#warn = warn;
     this.#onDecision = onDecision;
     this.#release = release;
     this.#held = new HoldQueue(...waiting, realTiming);
@@ -387,6 +398,7 @@ export class Limiter {
   compile(policies: Policies): PolicySet {
     const set = withPolicies(this.set, compilePolicies('policies', policies), this.#by);
     checkDimensions(this.#store, set);
+    checkWindows(set.policies, this.#warn);
     this.#remember(set.policies);
     return set;
   }
@@ -609,7 +621,7 @@ export class Limiter {
       storeChannel.publish(message);
     };
     reply.then(
-      ({ degraded }) => publish(degraded !== undefined),
+      ({ degraded, error }) => publish(degraded !== undefined, error),
       (error: unknown) => publish(false, error),
     );
   }
@@ -621,7 +633,16 @@ export class Limiter {
     const override = known && reply.late ? { ...known, reason: 'process-late' as const } : known;
     const decision = this.#report(conclude(account, query, reply, this.shadow, override));
     if (this.#count && !query.peek) this.#count(decision);
+    if (decision.reason === 'cost-exceeds-capacity') this.#warnOfCost(decision);
     return decision;
+  }
+
+  #warnOfCost({ cost, policy }: Decision): void {
+    this.#warn(
+      'HEADGATE_COST_ABOVE_CAPACITY',
+      `The limiter ${JSON.stringify(this.name)} was asked for a cost of ${cost}, which its policy '${policy}' can never admit. Give the policy a ` +
+        'larger limit or burst, or bound the cost.',
+    );
   }
 
   #report(decision: Decision): Decision {
@@ -755,16 +776,30 @@ export function assembleLimiter(
   if (!dynamic) checkUsed(by, tiers.all);
   const shadow = checkBoolean('shadow', options.shadow, false);
   const enabled = checkEnabled(options.enabled);
+  const warn = compileWarnings(options.warnings);
   checkFunction('onDecision', options.onDecision);
   const own = options.store === undefined;
-  const inner = options.store === undefined ? memoryStore() : checkStore(options.store);
+  const inner = options.store === undefined ? makeMemoryStore({}, warn) : checkStore(options.store);
   for (const each of tiers.all) checkDimensions(inner, each);
-  const store = withFailurePolicy(inner, options, set.timeout);
+  const store = withFailurePolicy(inner, options, set.timeout, warn);
   const waiting = checkWaiting(options);
   // Last: options that are refused claim nothing.
   const release = own ? () => {} : claimName(inner, options.name, set, tiers.sets, dynamic);
-  const limiter = new Limiter(set, tiers, by, store, shadow, enabled, waiting, options.onDecision, release);
+  const limiter = new Limiter(
+    set,
+    tiers,
+    by,
+    store,
+    shadow,
+    enabled,
+    warn,
+    waiting,
+    options.onDecision,
+    release,
+  );
   limiter.announceTo(inner, dynamic);
+  for (const { policies: each } of [set, ...tiers.sets.values()]) checkWindows(each, warn);
+  if (inner.embedded) checkProcess(warn);
   return limiter;
 }
 
@@ -777,7 +812,7 @@ function checkUsed({ banBy, slotBy, known }: ByOptions, sets: readonly PolicySet
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` for a cost that no request could ever be admitted with */
 export function checkCapacity(cost: number, policies: readonly CompiledPolicy[]): void {
-  const tooSmall = policies.find(({ traits }) => cost > traits.capacity);
+  const tooSmall = policies.find(({ shadow, traits }) => !shadow && cost > traits.capacity);
   if (!tooSmall) return;
   const { name, traits } = tooSmall;
   const fix = `The policy '${name}' never admits more than ${traits.capacity} at once. Write less, or give it a larger limit or burst.`;

@@ -1,17 +1,52 @@
-import { withPage } from './errors.js';
+import { invalidOption, withPage } from './errors.js';
+
+/** Every code of a process warning; `docs/errors.md` has a section for each. */
+export const WARNING_CODES = [
+  'HEADGATE_UNTRUSTED_PROXY',
+  'HEADGATE_ANY_PROXY_TRUSTED',
+  'HEADGATE_FORWARDED_UNREAD',
+  'HEADGATE_LIMITER_IN_HANDLER',
+  'HEADGATE_WHOLE_IPV6_KEY',
+  'HEADGATE_NEVER_A_KEY',
+  'HEADGATE_LIMIT_PER_PROCESS',
+  'HEADGATE_SHORT_WINDOW',
+  'HEADGATE_COST_ABOVE_CAPACITY',
+  'HEADGATE_PLUGIN_MISSING',
+  'HEADGATE_STORE_DOWN',
+  'HEADGATE_SILENT_CONNECTION',
+  'HEADGATE_BANS_UNKNOWN',
+  'HEADGATE_STORE_FULL',
+  'HEADGATE_TOO_MANY_POLICIES',
+] as const;
 
 /** Codes of the process warnings that tell of a set-up that needs somebody's attention. */
-export type WarningCode =
-  | 'HEADGATE_BANS_UNKNOWN'
-  | 'HEADGATE_SILENT_CONNECTION'
-  | 'HEADGATE_STORE_FULL'
-  | 'HEADGATE_TOO_MANY_POLICIES';
+export type WarningCode = (typeof WARNING_CODES)[number];
 
-const given = new Set<WarningCode>();
+/** Which of them are not wanted: `false` for all, or a list. */
+export type Warnings = false | readonly WarningCode[];
 
-/** Emits a process warning, the first time that this process has reason for it. */
-export function warnOnce(code: WarningCode, message: string): void {
+/** Emits a process warning, unless it is not wanted, or this process had it before. */
+export type Warn = (code: WarningCode, message: string) => void;
+
+/** Those that this process had. */
+export const given = new Set<WarningCode>();
+
+/** For what has no option `warnings`. */
+export const warnOnce: Warn = (code, message) => {
   if (given.has(code)) return;
   given.add(code);
   process.emitWarning(withPage(code, message), { type: 'HeadgateWarning', code });
+};
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export function compileWarnings(unwanted: Warnings | undefined): Warn {
+  if (unwanted === undefined) return warnOnce;
+  if (unwanted === false) return () => {};
+  if (!Array.isArray(unwanted) || !unwanted.every((code) => WARNING_CODES.includes(code as WarningCode))) {
+    throw invalidOption('warnings', unwanted, `Write false, or an array of: ${WARNING_CODES.join(', ')}.`);
+  }
+  const codes = new Set<WarningCode>(unwanted);
+  return (code, message) => {
+    if (!codes.has(code)) warnOnce(code, message);
+  };
 }

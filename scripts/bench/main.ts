@@ -12,13 +12,14 @@ import type { Bench, Section } from './lib/part.js';
 import { environment, markdown } from './lib/report.js';
 import { bytes } from './parts/bytes.js';
 import { cluster } from './parts/cluster.js';
+import { cost } from './parts/cost.js';
 import { http } from './parts/http.js';
 import { log } from './parts/log.js';
 import { memory } from './parts/memory.js';
 import { redis } from './parts/redis.js';
 import { scaling } from './parts/scaling.js';
 
-const parts = [memory, redis, cluster, bytes, http, scaling, log];
+const parts = [memory, redis, cost, cluster, bytes, http, scaling, log];
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

@@ -69,10 +69,11 @@ function gcra.commit(key, p, cost, now, backlog, last)
   return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
 end
 
--- look and commit in one go, for what is common: buckets with room for one more charge. As for fixed_window.charge.
+-- look and commit in one go, for what is common: sound states, and no patience. As for fixed_window.charge.
 function gcra.charge(first, last, p, cost, _, now, reply, filled)
   local scale, increment, capacity = p[1], p[2], p[3]
   local charge, grain = cost * increment, gcra_grain(p)
+  if charge > capacity or p[4] > 0 then return first, filled end
   for request = first, last do
     local key = KEYS[request]
     local value = redis.pcall('GET', key)
@@ -85,9 +86,15 @@ function gcra.charge(first, last, p, cost, _, now, reply, filled)
       if stop > now then backlog = (stop - now) * scale - part + charge end
     end
     local left = capacity - backlog
-    if left < 0 then return request, filled end
-    local reset = gcra_write(key, p, now, backlog, stop, grain)
-    filled = headgate_say(reply, filled, 0, (left - left % increment) / increment, reset)
+    if left >= 0 then
+      local reset = gcra_write(key, p, now, backlog, stop, grain)
+      filled = headgate_say(reply, filled, 0, (left - left % increment) / increment, reset)
+    else
+      backlog = backlog - charge
+      if backlog > p[5] then return request, filled end
+      local remaining = math.max(0, math.floor((capacity - backlog) / increment))
+      filled = headgate_say(reply, filled, math.ceil(-left / scale), remaining, stop - now)
+    end
   end
   return last + 1, filled
 end

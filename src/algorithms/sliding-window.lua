@@ -146,7 +146,7 @@ function sliding_window.commit(key, p, cost, now, total, start, value)
   return p[1] - sum, start + passed * segment + life - now
 end
 
--- look and commit in one go, for what is common: sound states with room for one more charge. As for fixed_window.charge.
+-- look and commit in one go, for what is common: sound states whose numbers hold one more charge. As for fixed_window.charge.
 function sliding_window.charge(first, last, p, cost, _, now, reply, filled)
   local limit, segment, segments = p[1], p[2], p[3]
   local life = (segments + 1) * segment
@@ -156,7 +156,7 @@ function sliding_window.charge(first, last, p, cost, _, now, reply, filled)
   for request = first, last do
     local key = KEYS[request]
     local value = redis.pcall('GET', key)
-    local age, total = 0, cost
+    local age, total, wait = 0, cost, 0
     if not value then
       sliding_window_begin(key, p, now, cost)
     elseif type(value) == 'table' then
@@ -167,23 +167,34 @@ function sliding_window.charge(first, last, p, cost, _, now, reply, filled)
         width = (size - 6) / (segments + 2)
         head, pair = SLIDING_WINDOW_HEAD[width], SLIDING_WINDOW_PAIR[width]
         if not head then return request, filled end
-        most = math.min(limit, 256 ^ width - 1)
+        most = 256 ^ width
       end
       local start, before, newest = struct.unpack(head, value)
       age, total = now - start, before + cost
       if age < 0 or age >= life then return request, filled end
       if age < segment then
-        if total > most then return request, filled end
-        redis.call('SETRANGE', key, '6', struct.pack(pair, total, newest + cost))
+        if total > limit then
+          wait = sliding_window_until(p, now, before, start, value, limit - cost)
+        else
+          if total >= most then return request, filled end
+          redis.call('SETRANGE', key, '6', struct.pack(pair, total, newest + cost))
+        end
       else
         local passed = math.floor(age / segment)
-        age = age - passed * segment
         total = total - sliding_window_oldest(value, width, passed)
-        if total < cost or total > most then return request, filled end
-        sliding_window_move(key, p, value, start, passed, total, cost)
+        if total < cost or total >= most then return request, filled end
+        if total > limit then
+          wait = sliding_window_until(p, now, total - cost, start, value, limit - cost)
+        else
+          age = age - passed * segment
+          sliding_window_move(key, p, value, start, passed, total, cost)
+        end
       end
     end
-    if short then
+    if wait > 0 then
+      total = total - cost
+      filled = headgate_say(reply, filled, wait, total < limit and limit - total or 0, life - age)
+    elseif short then
       -- As headgate_say, which would be one more call for each.
       filled = filled + 1
       reply[filled] = (life - age) * 2 ^ 20 + limit - total

@@ -178,6 +178,16 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     return this.#end - now;
   }
 
+  /** The same for counters as they are stored, in place. */
+  #untilStored(slot: number, p: SlidingWindowParams, now: number, allowed: number): number {
+    const counts = this.#counts;
+    const at = this.#countsAt(slot);
+    let total = this.#total;
+    let i = p.segments;
+    while (i >= 1 && (total -= counts[at + i]!) > allowed) i--;
+    return this.#end - i * p.segment - now;
+  }
+
   look(slot: number, p: SlidingWindowParams, cost: number, now: number, writable: boolean): void {
     const { limit } = p;
     this.#read(slot, p, now, writable);
@@ -189,8 +199,9 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     } else if (cost > limit) {
       this.wait = -1;
     } else {
-      if (this.#current) this.#unpack(slot);
-      this.wait = this.#until(p, now, limit - cost);
+      this.wait = this.#current
+        ? this.#untilStored(slot, p, now, limit - cost)
+        : this.#until(p, now, limit - cost);
     }
   }
 

@@ -42,3 +42,7 @@ export function columns({ colors }: Io, head: readonly string[], rows: readonly 
   for (const row of rows) table.push([...row]);
   return `${table.toString().replace(/ +$/gm, '')}\n`;
 }
+
+/** A word as a shell takes it. */
+export const quoted = (word: string): string =>
+  /^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

@@ -1,12 +1,23 @@
 #!/usr/bin/env node
+import { userInfo } from 'node:os';
 import { run } from './program.js';
 
-const { stdin, stdout, stderr, env } = process;
+const { stdin, stdout, stderr } = process;
+const env = { USER: systemUser(), ...process.env };
 
 // Who reads has had enough: `headgate list | head`.
 stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(error.code === 'EPIPE' ? 0 : 1);
 });
+
+/** Not every user of a container has a name. */
+function systemUser(): string | undefined {
+  try {
+    return userInfo().username;
+  } catch {
+    return undefined;
+  }
+}
 
 function onInterrupt(listener: () => void): () => void {
   process.once('SIGINT', listener);

@@ -374,6 +374,7 @@ end
 const gcra_3 = `local function gcra_charge(first, last, p, cost, _, now, reply, filled)
 local scale, increment, capacity = p[1], p[2], p[3]
 local charge, grain = cost * increment, gcra_grain(p)
+if charge > capacity or p[4] > 0 then return first, filled end
 for request = first, last do
 local key = KEYS[request]
 local value = redis.pcall('GET', key)
@@ -386,9 +387,15 @@ if part >= scale then return request, filled end
 if stop > now then backlog = (stop - now) * scale - part + charge end
 end
 local left = capacity - backlog
-if left < 0 then return request, filled end
+if left >= 0 then
 local reset = gcra_write(key, p, now, backlog, stop, grain)
 filled = headgate_say(reply, filled, 0, (left - left % increment) / increment, reset)
+else
+backlog = backlog - charge
+if backlog > p[5] then return request, filled end
+local remaining = math.max(0, math.floor((capacity - backlog) / increment))
+filled = headgate_say(reply, filled, math.ceil(-left / scale), remaining, stop - now)
+end
 end
 return last + 1, filled
 end
@@ -708,7 +715,7 @@ local size, width, head, pair, most
 for request = first, last do
 local key = KEYS[request]
 local value = redis.pcall('GET', key)
-local age, total = 0, cost
+local age, total, wait = 0, cost, 0
 if not value then
 sliding_window_begin(key, p, now, cost)
 elseif type(value) == 'table' then
@@ -719,23 +726,34 @@ size = #value
 width = (size - 6) / (segments + 2)
 head, pair = SLIDING_WINDOW_HEAD[width], SLIDING_WINDOW_PAIR[width]
 if not head then return request, filled end
-most = math.min(limit, 256 ^ width - 1)
+most = 256 ^ width
 end
 local start, before, newest = struct.unpack(head, value)
 age, total = now - start, before + cost
 if age < 0 or age >= life then return request, filled end
 if age < segment then
-if total > most then return request, filled end
+if total > limit then
+wait = sliding_window_until(p, now, before, start, value, limit - cost)
+else
+if total >= most then return request, filled end
 redis.call('SETRANGE', key, '6', struct.pack(pair, total, newest + cost))
+end
 else
 local passed = math.floor(age / segment)
-age = age - passed * segment
 total = total - sliding_window_oldest(value, width, passed)
-if total < cost or total > most then return request, filled end
+if total < cost or total >= most then return request, filled end
+if total > limit then
+wait = sliding_window_until(p, now, total - cost, start, value, limit - cost)
+else
+age = age - passed * segment
 sliding_window_move(key, p, value, start, passed, total, cost)
 end
 end
-if short then
+end
+if wait > 0 then
+total = total - cost
+filled = headgate_say(reply, filled, wait, total < limit and limit - total or 0, life - age)
+elseif short then
 filled = filled + 1
 reply[filled] = (life - age) * 2 ^ 20 + limit - total
 else

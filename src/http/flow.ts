@@ -17,6 +17,7 @@ import {
 import { problemOf, statusOf } from './problem.js';
 import { publicError } from './public-error.js';
 import { leaseOf, renewSlots } from './slots.js';
+import { SetupChecks } from './setup-checks.js';
 import type { Texts } from './texts.js';
 
 /**
@@ -33,7 +34,9 @@ export function createFlow<Req extends object, Res>(
 ): Flow<Req, Res> {
   const options = optionsOf(given);
   checkOptions(caller, options, HTTP_OPTIONS);
-  return new Flow(framework, compileOptions(options));
+  const flow = new Flow(framework, compileOptions(options));
+  flow.made();
+  return flow;
 }
 
 /** What happens to a request, whatever the framework. Without a promise as long as nothing on its way needs one. */
@@ -41,9 +44,16 @@ export class Flow<Req extends object, Res> {
   readonly #framework: Framework<Req, Res> & Trails<Req>;
   readonly #options: CompiledOptions<Req, Res>;
   readonly #refunds: boolean;
+  /** Undefined once enough requests were looked at. */
+  #checks: SetupChecks<Req> | undefined;
 
   /** @internal */
   constructor(framework: Framework<Req, Res>, options: CompiledOptions<Req, Res>) {
+    this.#checks = new SetupChecks(framework, {
+      warn: options.warn,
+      lists: options.allowList !== undefined || options.denyList !== undefined,
+      ownKeys: options.key !== undefined,
+    });
     this.#framework = { ...weakTrails, ...framework };
     this.#options = options;
     this.#refunds = options.refundSuccess || options.refundFailure || options.refundAborted;
@@ -86,6 +96,11 @@ export class Flow<Req extends object, Res> {
     else if (outcome !== 'answered') goOn(outcome, next);
   }
 
+  /** @internal The user has made it, now. */
+  made(): void {
+    if (this.#options.ownsLimiter) this.#checks?.made();
+  }
+
   /** Closes the limiter if it was made for this flow. */
   async close(): Promise<void> {
     if (this.#options.ownsLimiter) await this.#options.limiter.close();
@@ -119,6 +134,7 @@ export class Flow<Req extends object, Res> {
 
   #afterKey(req: Req, key: string | undefined): MaybePromise<Decision | undefined> {
     checkGeneratedKey(key);
+    if (this.#checks && !this.#checks.look(req, key)) this.#checks = undefined;
     const { denyList, allowList } = this.#options;
     if (!denyList && !allowList) return this.#afterLists(req, key, undefined);
     const listed = this.#lookUp(req, key);

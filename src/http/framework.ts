@@ -43,10 +43,22 @@ export interface Trails<Req extends object> {
   keep(req: Req, trail: Trail): void;
 }
 
+/** What a framework knows of the proxies before it. */
+export interface Proxies {
+  /** Whose word on the client's address it takes. */
+  readonly trusts: 'nobody' | 'some' | 'anybody';
+  /** The request's fields, in lower case. */
+  readonly headers: Readonly<Record<string, unknown>>;
+  /** The address that the connection comes from. */
+  readonly peer: string | undefined;
+}
+
 /** What a limiter needs of a framework. Without `trail` and `keep`, a weak map keeps the trails, and `rateLimit` is a property. */
 export interface Framework<Req extends object, Res> extends ResponsePort<Res>, Partial<Trails<Req>> {
   /** The client's address, as far as the framework trusts what it was told of it. */
   ip(req: Req): string | undefined;
+  /** What is known of proxies, for the warnings about the set-up: the first requests of a limiter are looked at. Without it, there are none. */
+  proxy?(req: Req): Proxies | undefined;
 }
 
 const kept = new WeakMap<object, Trail>();

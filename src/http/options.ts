@@ -17,6 +17,7 @@ import type { Policies, Policy } from '../policy.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
 import { checkEnabled, type Switch } from '../switch.js';
 import type { Tiers } from '../tiers.js';
+import { compileWarnings, type Warn } from '../warnings.js';
 import { checkBoolean, checkFunction, checkInteger } from '../validate.js';
 import { clientKeys, DEFAULT_SUBNET, type ClientKey } from './client-key.js';
 import { checkKeysOf, compileKeys, type KeysOf, type KeysOption } from './dimension-keys.js';
@@ -96,7 +97,7 @@ export type HttpOptions<Req, Res> =
 
 /** Options that make a limiter: what `createLimiter` takes, but for those that adapters heed themselves. */
 const OF_LIMITER: readonly string[] = [
-  ...LIMITER_OPTIONS.filter((option) => option !== 'onDecision' && option !== 'enabled'),
+  ...LIMITER_OPTIONS.filter((option) => !['onDecision', 'enabled', 'warnings'].includes(option)),
   ...INLINE_FIELDS,
 ];
 
@@ -124,6 +125,7 @@ export const HTTP_OPTIONS: readonly string[] = [
   'renewFor',
   'requestWasSuccessful',
   'enabled',
+  'warnings',
   'onDecision',
 ];
 
@@ -157,6 +159,7 @@ export interface CompiledOptions<Req, Res> {
   readonly set: PolicySet | undefined;
   readonly setOf: ((request: Req) => MaybePromise<PolicySet>) | undefined;
   readonly enabled: Switch;
+  readonly warn: Warn;
   readonly skip: ((request: Req) => MaybePromise<boolean>) | undefined;
   readonly key: ((request: Req) => MaybePromise<string | undefined>) | undefined;
   readonly clientKey: ClientKey;
@@ -204,6 +207,7 @@ export function compileOptions<Req, Res>(
   const subnet = ipv6Subnet === undefined ? DEFAULT_SUBNET : checkInteger('ipv6Subnet', ipv6Subnet, 1, 128);
   const compiled = {
     enabled: checkEnabled(options.enabled),
+    warn: compileWarnings(options.warnings),
     skip: checkFunction('skip', options.skip),
     key: checkFunction('keyGenerator', options.keyGenerator),
     clientKey: clientKeys(subnet),
@@ -281,13 +285,15 @@ const DEFAULT_QUOTA: Policy = { limit: 1000, window: '1m' };
 
 function ownLimiter<Req, Res>(options: HttpOptions<Req, Res>, assembly: Assembly): Limiter {
   const given = Object.fromEntries(Object.entries(options).filter(([option]) => OF_LIMITER.includes(option)));
-  const own = { ...(hasQuota(options) ? {} : DEFAULT_QUOTA), ...given } as CreateLimiterOptions;
+  const { warnings } = options;
+  const own = {
+    ...(hasQuota(options) ? {} : DEFAULT_QUOTA),
+    ...(warnings !== undefined && { warnings }),
+    ...given,
+  } as CreateLimiterOptions;
   const dimensions = Object.keys(options.keys ?? {});
-  return assembleLimiter(own, {
-    ...assembly,
-    dimensions,
-    dynamic: policiesOfRequest(options) !== undefined,
-  });
+  const dynamic = policiesOfRequest(options) !== undefined;
+  return assembleLimiter(own, { ...assembly, dimensions, dynamic });
 }
 
 /** Checks what can be checked of a tier before there is a request. @throws HeadgateError `HEADGATE_INVALID_OPTION` */

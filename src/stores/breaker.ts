@@ -1,5 +1,6 @@
-import { healthChannel, type HealthMessage } from '../channels.js';
-import type { HeadgateError } from '../errors.js';
+import { healthChannel, storeChannel, type HealthMessage } from '../channels.js';
+import { withoutPage, type HeadgateError } from '../errors.js';
+import type { Warn } from '../warnings.js';
 import { Circuit, type Prober } from './circuit.js';
 import type { Health } from './health.js';
 import type { Store, Subject } from './store.js';
@@ -28,6 +29,8 @@ export class Breaker {
   #late = 0;
   #hasAnswered = false;
   readonly listeners = new Set<(health: Health) => void>();
+  /** Of limiters without a listener. */
+  readonly warners = new Set<Warn>();
 
   constructor(store: Store) {
     this.#store = store;
@@ -89,6 +92,8 @@ export class Breaker {
 
   failure(subject: Subject, error: HeadgateError, prober: Prober): void {
     this.circuitOf(subject).failure(error, prober);
+    // A store that has never answered is rather set up wrongly than out of order.
+    if (!this.#hasAnswered) this.#warn('has not answered yet', error);
   }
 
   /** The store has answered a call that nobody waits for any more. */
@@ -99,6 +104,18 @@ export class Breaker {
   /** A limiter is closed. */
   unwatch(prober: Prober): void {
     for (const circuit of this.#circuits.values()) circuit.unwatch(prober);
+  }
+
+  /** Where nobody listens. */
+  #warn(what: string, { message }: HeadgateError): void {
+    if (this.listeners.size > 0 || healthChannel.hasSubscribers || storeChannel.hasSubscribers) return;
+    for (const warn of this.warners) {
+      warn(
+        'HEADGATE_STORE_DOWN',
+        `The store ${what}: ${withoutPage(message)} Meanwhile the option onStoreError decides: limits hold for each process alone, or not at ` +
+          'all. The option onHealth would tell you of each change instead of this warning.',
+      );
+    }
   }
 
   #isDown(): boolean {
@@ -116,6 +133,9 @@ export class Breaker {
       const message: HealthMessage = { store: this.#store, health };
       healthChannel.publish(message);
     }
+    const { lastError, serversDown } = health;
+    if (lastError && state === 'down') this.#warn('is down', lastError);
+    else if (lastError && serversDown.length > 0) this.#warn(`has lost ${serversDown.join(', ')}`, lastError);
     for (const listener of this.listeners) {
       try {
         listener(health);

@@ -1,4 +1,5 @@
 import { HeadgateError, withoutPage } from '../errors.js';
+import type { Warn } from '../warnings.js';
 import type { GiveBack } from './backlog.js';
 import { breakerOf, type Breaker } from './breaker.js';
 import type { Health } from './health.js';
@@ -91,6 +92,7 @@ export class FailurePolicy implements Store, Prober {
   readonly #mode: Mode;
   readonly #local: Local;
   readonly #onHealth: ((health: Health) => void) | undefined;
+  readonly #warn: Warn;
   readonly #breaker: Breaker;
   readonly #timeouts: Timeouts;
   readonly #probes: PolicySet;
@@ -102,8 +104,10 @@ export class FailurePolicy implements Store, Prober {
     timeout: number,
     connectTimeout: number,
     onHealth: ((health: Health) => void) | undefined,
+    warn: Warn,
   ) {
     this.#store = store;
+    this.#warn = warn;
     this.#mode = mode;
     this.#local = local;
     const breaker = (this.#breaker = breakerOf(store));
@@ -112,6 +116,7 @@ export class FailurePolicy implements Store, Prober {
     this.#probes = probeSet(timeout);
     this.#onHealth = onHealth;
     if (onHealth) breaker.listeners.add(onHealth);
+    else breaker.warners.add(warn);
   }
 
   get health(): Health {
@@ -241,9 +246,9 @@ export class FailurePolicy implements Store, Prober {
   #instead(query: Query, error: HeadgateError | undefined, down?: Circuit): Reply {
     if (this.#mode === 'throw') throw error ?? this.#downError(down!);
     down?.watch(this);
-    if (this.#mode === 'local') return this.#local.decide(query);
+    if (this.#mode === 'local') return { ...this.#local.decide(query), error };
     const late = error?.code === 'HEADGATE_PROCESS_LATE';
-    const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], degraded: this.#mode };
+    const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], degraded: this.#mode, error };
     return late ? { ...reply, late } : reply;
   }
 
@@ -302,7 +307,7 @@ export class FailurePolicy implements Store, Prober {
     const answer = promise(() => this.#store.decide(query)).then((reply) => reply);
     await this.#await(answer, query, undefined, query.set).catch(() => {});
     // A store that has `whenReady` ends each call at the latest when its connection ends.
-    if (this.#store.whenReady) await quiet(answer);
+    if (this.#store.whenReady) await quiet(answer, this.#warn);
     return true;
   }
 
@@ -315,6 +320,7 @@ export class FailurePolicy implements Store, Prober {
     await this.#timeouts.idle();
     this.#breaker.unwatch(this);
     if (this.#onHealth) this.#breaker.listeners.delete(this.#onHealth);
+    this.#breaker.warners.delete(this.#warn);
   }
 
   #downError(down: Circuit): HeadgateError {

@@ -1,11 +1,13 @@
 import { toMilliseconds, type Duration } from '../duration.js';
 import { invalidOption } from '../errors.js';
+import type { Warn } from '../warnings.js';
 import { checkChoice, checkFunction } from '../validate.js';
 import type { Health } from './health.js';
 import { FailurePolicy } from './failure-policy.js';
 import { Local } from './local.js';
 import type { Store } from './store.js';
 
+/** What decides while the store does not. */
 export interface FailureOptions {
   /**
    * What to do when the store fails or is late: `'local'` (default) decides in an embedded memory store, `'allow'` admits,
@@ -44,7 +46,7 @@ export function checkTimeout(option: 'timeout' | 'connectTimeout', given: unknow
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */
-export function withFailurePolicy(store: Store, options: FailureOptions, timeout: number): Store {
+export function withFailurePolicy(store: Store, options: FailureOptions, timeout: number, warn: Warn): Store {
   const { onStoreError = 'local', localShare: share = 1 } = options;
   const mode = checkChoice('onStoreError', onStoreError, ['local', 'allow', 'deny', 'throw']);
   if (typeof share !== 'number' || !(share > 0 && share <= 1)) {
@@ -53,5 +55,5 @@ export function withFailurePolicy(store: Store, options: FailureOptions, timeout
   const connectTimeout = checkTimeout('connectTimeout', options.connectTimeout);
   const onHealth = checkFunction('onHealth', options.onHealth);
   if (store.embedded) return store;
-  return new FailurePolicy(store, mode, new Local(store, share), timeout, connectTimeout, onHealth);
+  return new FailurePolicy(store, mode, new Local(store, share), timeout, connectTimeout, onHealth, warn);
 }

@@ -1,5 +1,6 @@
 import type { BanColumn } from '../algorithms/ban.js';
 import type { Column } from '../algorithms/index.js';
+import { compileWarnings, type Warn, type Warnings } from '../warnings.js';
 import { checkChoice, checkFunction, checkInteger, checkShape } from '../validate.js';
 import { UP } from './breaker.js';
 import * as together from './evaluate-together.js';
@@ -23,6 +24,7 @@ import type {
 } from './store.js';
 import { Table } from './table.js';
 
+/** What `memoryStore` takes. */
 export interface MemoryStoreOptions {
   /** Whole milliseconds since the epoch; for tests. Default `Date.now`, looked up at each decision: fake timers move it. */
   clock?: Clock;
@@ -42,6 +44,8 @@ export interface MemoryStoreOptions {
    * banned by hand: of each kind the one that is free soonest.
    */
   onFull?: 'admit' | 'deny';
+  /** Which of its warnings are not wanted: `false` for all, or their codes. See docs/errors.md. */
+  warnings?: Warnings;
 }
 
 /** What {@link memoryStore} returns. */
@@ -145,10 +149,13 @@ class Memory implements MemoryStore {
   #lastSet: PolicySet | undefined;
   #lastView: View | undefined;
 
-  constructor(clock: Clock, maxKeys: number, onFull: MemoryStoreOptions['onFull']) {
+  readonly #warn: Warn;
+
+  constructor(clock: Clock, maxKeys: number, onFull: MemoryStoreOptions['onFull'], warn: Warn) {
     this.#clock = clock;
     this.#maxKeys = maxKeys;
     this.#onFull = onFull;
+    this.#warn = warn;
     this.#place = new MemoryPlace(onFull);
   }
 
@@ -191,7 +198,7 @@ class Memory implements MemoryStore {
   #makeView(set: PolicySet, now: number): View {
     const scope = `${scopeOf(set)} ${set.name}`;
     let table = this.#tables.get(scope);
-    if (!table) this.#tables.set(scope, (table = new Table(this.#maxKeys, now)));
+    if (!table) this.#tables.set(scope, (table = new Table(this.#maxKeys, now, this.#warn)));
     if (set.ban) table.ban = set.ban;
     const selection = table.select(set.policies, now, () => {
       this.#views = new WeakMap();
@@ -263,11 +270,16 @@ class Memory implements MemoryStore {
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
-  checkShape('memoryStore', options, ['clock', 'maxKeys', 'onFull']);
+  checkShape('memoryStore', options, ['clock', 'maxKeys', 'onFull', 'warnings']);
+  return makeMemoryStore(options, compileWarnings(options.warnings));
+}
+
+/** The same for options whose names are known. */
+export function makeMemoryStore(options: MemoryStoreOptions, warn: Warn): MemoryStore {
   const { onFull: given = 'admit' } = options;
   const maxKeys =
     options.maxKeys === undefined ? 1e6 : checkInteger('memoryStore.maxKeys', options.maxKeys, 100, 16e6);
   const onFull = checkChoice('memoryStore.onFull', given, ['admit', 'deny']);
   const clock = checkFunction('memoryStore.clock', options.clock) ?? (() => Date.now());
-  return new Memory(clock, maxKeys, onFull);
+  return new Memory(clock, maxKeys, onFull, warn);
 }

@@ -1,5 +1,5 @@
 import { compilePolicies } from '../policy.js';
-import { warnOnce } from '../warnings.js';
+import type { Warn } from '../warnings.js';
 import type { PolicySet, Query, Store } from './store.js';
 
 /** Whether a store is up is asked by a call that writes, as do those that it is to answer: a full server still reads. */
@@ -31,7 +31,7 @@ export function probeOf(store: Store, set: PolicySet, server: string | undefined
  * Resolves when a probe is over for the store's client, too. As long as it is not, nothing more is to be written: a client that closes
  * a connection on which nothing happens takes what it writes for something that does.
  */
-export async function quiet(answer: Promise<unknown>): Promise<void> {
+export async function quiet(answer: Promise<unknown>, warn: Warn): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const isSilent = new Promise<boolean>((resolve) => {
     timer = setTimeout(() => resolve(true), SILENCE).unref();
@@ -40,15 +40,15 @@ export async function quiet(answer: Promise<unknown>): Promise<void> {
     () => false,
     () => false,
   );
-  if (await Promise.race([isOver, isSilent])) warn();
+  if (await Promise.race([isOver, isSilent])) warnOfSilence(warn);
   clearTimeout(timer);
 }
 
-function warn(): void {
-  warnOnce(
+function warnOfSilence(warn: Warn): void {
+  warn(
     'HEADGATE_SILENT_CONNECTION',
     `The store has not answered for ${SILENCE / 1000} s, on a connection that its client takes for alive. Either the server hangs, or ` +
       'the connection is dead: then limits hold for this process alone until the client notices, which takes minutes. Give the ' +
-      'client a socketTimeout, as "Dead connections" in docs/failure.md says.',
+      'client a socketTimeout.',
   );
 }

@@ -1,5 +1,5 @@
 import type { CompiledPolicy } from '../policy.js';
-import { warnOnce } from '../warnings.js';
+import type { Warn } from '../warnings.js';
 
 /** The most policies whose state a table keeps, and the most selections of them. */
 const MOST_POLICIES = 1000;
@@ -35,6 +35,11 @@ export class Selections {
   readonly #selections = new Map<string, Selection>();
   readonly #vacantPolicies: number[] = [];
   readonly #vacantSelections: number[] = [];
+  readonly #warn: Warn;
+
+  constructor(warn: Warn) {
+    this.#warn = warn;
+  }
 
   /** How many policies there are. */
   get size(): number {
@@ -86,7 +91,7 @@ export class Selections {
     for (const selection of this.#selections.values())
       if (selection !== kept && selection.usedAt + selection.life <= now) this.#remove(selection, freed);
     while (this.#isFull) {
-      warnTooMany();
+      warnTooMany(this.#warn);
       this.#remove(this.#oldest(kept), freed);
     }
     this.#vacantPolicies.push(...freed.policies);
@@ -118,11 +123,10 @@ function idOf(policies: readonly CompiledPolicy[]): string {
   return policies.map(({ id }) => id).join('\n');
 }
 
-function warnTooMany(): void {
-  warnOnce(
+function warnTooMany(warn: Warn): void {
+  warn(
     'HEADGATE_TOO_MANY_POLICIES',
     `A memory store has forgotten a policy's state, as it keeps that of ${MOST_POLICIES} policies per limiter name. Policies are different if ` +
-      'their name, algorithm or window is; buckets, if their rate or burst is, too. Tell clients apart by their keys. See ' +
-      'docs/failure.md, "A memory store that is full".',
+      'their name, algorithm or window is; buckets, if their rate or burst is, too. Tell clients apart by their keys.',
   );
 }

@@ -1,5 +1,6 @@
 import type { CompiledBan } from '../ban.js';
 import type { Decision } from '../decision.js';
+import type { HeadgateError } from '../errors.js';
 import type { CompiledPolicy } from '../policy.js';
 import type { Health } from './health.js';
 import type { Verdicts } from './verdicts.js';
@@ -93,6 +94,8 @@ export interface Reply {
   readonly full?: number;
   /** Set by the failure policy: the store could not be asked, and how the query was answered instead. */
   readonly degraded?: 'local' | 'allow' | 'deny';
+  /** Set by the failure policy: what the store has failed with, where it was asked. */
+  readonly error?: HeadgateError | undefined;
   /** Set by the failure policy: not the store was the reason, but this process, which was too busy to ask it in time. */
   readonly late?: boolean;
 }

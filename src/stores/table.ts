@@ -1,7 +1,7 @@
 import { algorithms, type Column } from '../algorithms/index.js';
 import type { CompiledBan } from '../ban.js';
 import type { CompiledPolicy } from '../policy.js';
-import { warnOnce } from '../warnings.js';
+import type { Warn } from '../warnings.js';
 import { fingerprint, takeFingerprint } from './fingerprint.js';
 import { Page, PAGE_BITS, WITHIN } from './page.js';
 import { Returns } from './returns.js';
@@ -33,7 +33,7 @@ export class Table {
   readonly #pages: Page[];
   /** For each ending of a hash, the page of its keys. The length is a power of two. */
   #directory: Page[];
-  readonly #selections = new Selections();
+  readonly #selections: Selections;
   readonly returns = new Returns();
   /** How the limiters of this name ban, if they do. */
   ban: CompiledBan | undefined;
@@ -51,8 +51,12 @@ export class Table {
   #lastKey: string | undefined;
   #lastSlot = 0;
 
-  constructor(maxKeys: number, now: number) {
+  readonly #warn: Warn;
+
+  constructor(maxKeys: number, now: number, warn: Warn) {
     this.#maxKeys = maxKeys;
+    this.#warn = warn;
+    this.#selections = new Selections(warn);
     this.#epoch = now - 2 ** 31 * 1000;
     this.#pages = [new Page(0, 0, 0, 0)];
     this.#directory = [...this.#pages];
@@ -117,7 +121,7 @@ export class Table {
       let victim = this.#findRoom(now);
       if (victim === 0) {
         this.#unremembered++;
-        warnFull(this.#maxKeys);
+        warnFull(this.#warn, this.#maxKeys);
         if (!byHand) return 0;
         victim = this.#findForBan(now);
       }
@@ -280,10 +284,10 @@ export class Table {
   }
 }
 
-function warnFull(maxKeys: number): void {
-  warnOnce(
+function warnFull(warn: Warn, maxKeys: number): void {
+  warn(
     'HEADGATE_STORE_FULL',
     `A memory store has no room for a new key: those that it keeps (maxKeys: ${maxKeys}) are denied or banned. ` +
-      'What it does then is its option `onFull`. See docs/failure.md, "A memory store that is full".',
+      'What it does then is its option `onFull`.',
   );
 }

@@ -240,7 +240,9 @@ for (const kind of ['redis', 'valkey'] as const) {
       await limiter.ban('a', '1h');
       for (const policies of [[], AS_TEXT]) {
         const { stdout } = await headgate(['reset', 'a', ...where, ...policies]);
-        expect(stdout).to.match(/It is still banned, for (1h|59m \d+s): headgate unban a ends that\.\n$/);
+        expect(stdout).to.match(
+          /It is still banned, for (1h|59m \d+s): headgate unban a --name 'the api' ends that\.\n$/,
+        );
         const found = (await json('reset', 'a', ...where, ...policies)) as { bannedForMs: number };
         expect(found.bannedForMs).to.be.within(3_500_000, 3_600_000);
       }

@@ -1,6 +1,7 @@
 // The command line as a process: pipes, colours, its end.
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
@@ -46,6 +47,12 @@ describe('the process', function () {
       `headgate list --json --prefix ${prefix} | wc -l; ${peek} >/dev/null; echo $?; headgate pek 2>/dev/null; echo $?`,
     );
     expect(stdout.split(/\s+/)).to.deep.equal(['3000', '3', '2', '']);
+  });
+
+  it('who bans is the user of the system, also where no variable says so', async () => {
+    const ban = `headgate ban a 1h --name api --force --json --prefix ${prefix}`;
+    const { stdout } = await shell(`unset HEADGATE_BY SUDO_USER USER; ${ban} 2>/dev/null`);
+    expect(JSON.parse(stdout)).to.include({ by: userInfo().username });
   });
 
   it('Ctrl-C ends a list, and keeps its lines', async () => {

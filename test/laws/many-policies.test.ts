@@ -164,7 +164,7 @@ describe('law 11, policies that come with each request', () => {
         // Many sets of few policies.
         (i: number) => Object.fromEntries([...i.toString(2)].map((bit, j) => [`p${j}-${bit}`, MINUTE])),
       ]) {
-        const selections = new Selections();
+        const selections = new Selections(() => {});
         const live = new Map<number, object>();
         let most = 0;
         for (let i = 0; i < 3 * MOST; i++) {
@@ -181,7 +181,7 @@ describe('law 11, policies that come with each request', () => {
     });
 
     it('and forgotten when the longest life of a set is over, but not the set that asks', () => {
-      const selections = new Selections();
+      const selections = new Selections(() => {});
       select(selections, { short: 1_000, long: MINUTE }, 0);
       for (let i = 1; i < MOST - 1; i++) select(selections, { [`p${i}`]: 1_000 }, 0);
       const { freed } = select(selections, { last: 1_000 }, 1_000);

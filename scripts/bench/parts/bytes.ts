@@ -36,7 +36,7 @@ export const bytes: Part = {
             const { usage, total } = results.get(subject)!;
             return [subject, fixed(usage, 0), fixed(total, 0)];
           }),
-          bars: [bar(FIXED, 0), bar(BUCKET, 0), bar(DEFAULT, 48)],
+          bars: [bar(FIXED, 0), bar(BUCKET, 16), bar(DEFAULT, 48)],
           data: Object.fromEntries(results),
         },
       ];

@@ -8,6 +8,7 @@ import { headgate, headgateRedis } from '../lib/headgate.js';
 import { Keys } from '../lib/keys.js';
 import { quantile } from '../lib/stats.js';
 
+/** Unless the options say otherwise, ms. */
 const WINDOW = 3_600_000;
 
 /** One decision in so many is timed, of what is answered from memory fewer: the clock would cost the fastest most. */
@@ -28,6 +29,10 @@ export interface RedisOptions {
   readonly scope?: string;
   /** How many policies decide, all alike. */
   readonly policies?: number;
+  /** Of Headgate's limiter, ms. */
+  readonly window?: number;
+  /** Headgate's limiter asks the server for every denial, too. */
+  readonly remote?: boolean;
 }
 
 /** A limiter under test; `allowed` reads its answers, a rejection that is no error is a denial. */
@@ -49,7 +54,7 @@ async function ours(dist: string, algorithm: Algorithm, options: RedisOptions): 
   const count = options.policies ?? 1;
   const limiter = createLimiter({
     name: options.scope ?? 'api',
-    store: redisStore(redis),
+    store: redisStore(redis, options.remote ? { localDenials: false } : {}),
     // A stall of the machine must not change what is measured.
     timeout: '10s',
     onStoreError: 'throw',
@@ -57,7 +62,7 @@ async function ours(dist: string, algorithm: Algorithm, options: RedisOptions): 
       ...(count > 1 && { name: `policy ${i}` }),
       algorithm,
       limit: options.limit,
-      window: WINDOW,
+      window: options.window ?? WINDOW,
     })),
   });
   return {
@@ -207,9 +212,9 @@ export async function start({ dist, ...options }: RedisOptions & { dist: string 
   }
 
   /** Keeps so many decisions in flight for a while; returns how many there were, and microseconds of some. */
-  async function load(inFlight: number, ms: number, admitted: boolean) {
+  async function load(inFlight: number, ms: number, admitted: boolean | 'any') {
     const times: number[] = [];
-    const every = admitted ? TIMED : TIMED_DENIED;
+    const every = admitted === false ? TIMED_DENIED : TIMED;
     const end = performance.now() + ms;
     let decisions = 0;
     let over = false;
@@ -218,7 +223,8 @@ export async function start({ dist, ...options }: RedisOptions & { dist: string 
         const timed = decisions++ % every === 0;
         const begin = timed ? performance.now() : 0;
         const made = decide(keys.random());
-        if ((made instanceof Promise ? await made : made) !== admitted)
+        const answer = made instanceof Promise ? await made : made;
+        if (admitted !== 'any' && answer !== admitted)
           throw new Error(`${options.subject}: not as expected.`);
         // What is answered at once would leave the others no turn.
         if (decisions % AT_ONCE === 0) await new Promise(setImmediate);
@@ -261,7 +267,8 @@ export async function start({ dist, ...options }: RedisOptions & { dist: string 
       return { usage, total: ((await memoryOf(server)) - before) / keys.count };
     },
 
-    async round(inFlight: number, ms: number, admitted: boolean) {
+    /** @param admitted what every answer must be */
+    async round(inFlight: number, ms: number, admitted: boolean | 'any') {
       await load(inFlight, ms / 5, admitted);
       await server.config('RESETSTAT');
       const redisBefore = await cpuOf(server);

@@ -96,7 +96,8 @@ async function list(options: Options, io: Io): Promise<void> {
       ignore?.();
     }
     if (!io.json) {
-      for (const [name, ofScope] of byScope(finds)) await write(io, text(name, ofScope, io));
+      for (const [name, ofScope] of [...byScope(finds)].sort(([a], [b]) => a.localeCompare(b, 'en')))
+        await write(io, text(name, ofScope, io));
       await write(io, summary(finds, wanted, finder.looked, more));
       if (finder.isOfIndex) await write(io, 'Read from the index of bans: --scan looks at all keys.\n');
     }

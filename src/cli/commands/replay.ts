@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { Policy } from '../../policy.js';
 import { usageError } from '../errors.js';
-import { printable } from '../format.js';
+import { printable, quoted } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addLimitsOptions, ofTier, readOneLimits, type LimitsOptions } from '../limits.js';
 import { POLICY_GRAMMAR } from '../../policy-text.js';
@@ -134,12 +134,7 @@ async function lookCloser(
 }
 
 /** What was typed, such that a shell reads it as it was. */
-function commandLine(args: readonly string[]): string {
-  const quoted = args.map((arg) =>
-    /^[\w./:=@%+,-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`,
-  );
-  return ['headgate', ...quoted].join(' ');
-}
+const commandLine = (args: readonly string[]): string => ['headgate', ...args.map(quoted)].join(' ');
 
 /** Policies of slots are left out of those that are replayed, unless there are no others. */
 function split(policies: readonly Policy[]): { replayed: readonly Policy[]; left: readonly string[] } {

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { Policy } from '../../policy.js';
 import { BAN_TAG, isReset, KeyMaker, resetKey, statePattern } from '../../stores/keys.js';
 import { assemble } from '../../stores/scripts.js';
-import { duration, printable } from '../format.js';
+import { duration, printable, quoted } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addKeyOptions, show, subjectJson, typedKey, type KeyOptions, type Subject } from '../keys.js';
 import {
@@ -57,7 +57,7 @@ export function register(program: Command, io: Io): void {
       const longest = Math.max(...left);
       await (io.json
         ? writeJson(io, { name, ...subjectJson(subject), policies, bannedForMs: longest })
-        : write(io, `${text(name, subject, policies)}${banText(left, longest, subject)}\n`));
+        : write(io, `${text(name, subject, policies)}${banText(name, left, longest, subject)}\n`));
     });
   });
   addRedisOptions(command).addHelpText(
@@ -73,11 +73,11 @@ function text(name: string, subject: Subject, policies: readonly string[]): stri
 }
 
 /** A reset leaves bans alone, which is not what everybody expects. */
-function banText(left: readonly number[], longest: number, { keys, given }: Subject): string {
+function banText(name: string, left: readonly number[], longest: number, { keys, given }: Subject): string {
   if (longest === 0) return '';
   const banned = left.filter((ms) => ms > 0).length;
   const who = keys.length === 1 ? 'It is still banned, for' : `${banned} of them are still banned, for up to`;
-  return ` ${who} ${duration(longest)}: headgate unban ${printable(given)} ends that.`;
+  return ` ${who} ${duration(longest)}: headgate unban ${quoted(printable(given))} --name ${quoted(printable(name))} ends that.`;
 }
 
 /** Of one tier, or of all and of requests without one. @returns as `resetPolicies` */

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { toMilliseconds } from '../../duration.js';
 import { DEFAULT_SUBNET } from '../../http/client-key.js';
 import { usageError } from '../errors.js';
+import { quoted } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { subnetOf } from '../keys.js';
 import { parsePolicies } from '../policy-text.js';
@@ -119,7 +120,3 @@ function replayCommand(names: readonly string[], options: LogOptions): string {
   for (const filter of match) words.push('--match', quoted(filter));
   return words.join(' ');
 }
-
-/** A word as a shell takes it. */
-const quoted = (word: string): string =>
-  /^[\w./:-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

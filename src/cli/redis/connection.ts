@@ -104,7 +104,10 @@ const NETWORK =
 const REMEDIES: readonly [RegExp, string][] = [
   [/^NOAUTH|NOAUTH Auth/, 'The server wants a password: redis://:password@host:port, or user:password@.'],
   [/WRONGPASS|invalid password|invalid username/i, 'The server refuses the user or the password.'],
-  [/NOPERM/, "The user may not do that: see which commands and keys the server's ACL gives it."],
+  [
+    /NOPERM|ACL failure|can't run this command/,
+    "The user may not do that: see which commands and keys the server's ACL gives it.",
+  ],
   [
     /ERR Client sent AUTH|AUTH .*without any password/i,
     'The server has no password: leave it out of the URL.',

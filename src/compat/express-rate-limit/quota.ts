@@ -40,6 +40,8 @@ export class Quota implements Counter {
       ...(name !== undefined && { name }),
       ...(timeout !== undefined && { timeout }),
       onStoreError: 'throw',
+      // Its windows are always milliseconds.
+      warnings: ['HEADGATE_SHORT_WINDOW'],
     });
   }
 

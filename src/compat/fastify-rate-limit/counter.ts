@@ -94,7 +94,14 @@ export class LimiterCounter extends Counter {
 
   constructor(name: string, store: Store, hold: Hold | undefined) {
     super();
-    const options = { store, onStoreError: 'throw', timeout: '1s', ...(hold && { ban: {} }) } as const;
+    const options = {
+      store,
+      onStoreError: 'throw',
+      timeout: '1s',
+      // Its windows are always milliseconds.
+      warnings: ['HEADGATE_SHORT_WINDOW'],
+      ...(hold && { ban: {} }),
+    } as const;
     this.#hold = hold;
     this.#limiter = assembleLimiter({ ...options, name }, { dynamic: true });
     this.#denials = hold && assembleLimiter({ ...options, name: `${name} denials` }, { dynamic: true });

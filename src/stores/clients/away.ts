@@ -1,5 +1,6 @@
 import { HeadgateError } from '../../errors.js';
 import { clearTimeout, setTimeout } from '../real-time.js';
+import type { LastError } from './last-error.js';
 
 interface Emitter {
   once(event: string, listener: () => void): unknown;
@@ -9,12 +10,21 @@ interface Emitter {
 /** How long to wait for a client that emits no event, ms: the longest `timeout`. Each caller waits only for its own. */
 const LONGEST = 60_000;
 
-export function away(why: string): HeadgateError {
-  return new HeadgateError('HEADGATE_STORE_AWAY', `The store's client is not connected: ${why}.`);
+/** @param cause what its connection has failed with, if that is known */
+export function away(why: string, cause?: unknown): HeadgateError {
+  const { message = '', code = '' } = (cause ?? {}) as { message?: string; code?: string };
+  const said = message || code;
+  const text = `The store's client is not connected: ${why}${said && ` (${said})`}.`;
+  return new HeadgateError('HEADGATE_STORE_AWAY', text, { cause });
 }
 
 /** Resolves with the first of the events `up`. @throws HeadgateError `HEADGATE_STORE_AWAY` with the first of `down` */
-export function connection(client: Emitter, up: readonly string[], down: readonly string[]): Promise<void> {
+export function connection(
+  client: Emitter,
+  up: readonly string[],
+  down: readonly string[],
+  lastError: LastError,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     const done = () => {
       clearTimeout(timer);
@@ -27,7 +37,7 @@ export function connection(client: Emitter, up: readonly string[], down: readonl
     };
     const fail = () => {
       done();
-      reject(away('it could not connect'));
+      reject(away('it could not connect', lastError.get()));
     };
     const timer = setTimeout(fail, LONGEST).unref();
     for (const event of up) client.once(event, succeed);

@@ -4,6 +4,7 @@ import type { Commands, Done, Hazard, Server, Written } from './commands.js';
 import { OVER } from '../deadline.js';
 import { slotOf } from '../slots.js';
 import { away, connection } from './away.js';
+import { LastError } from './last-error.js';
 import { NEVER_RECONNECTS, noSocketTimeout, ONE_SLOT } from './hazards.js';
 
 /** What `redisStore` takes of an ioredis `Redis` or `Cluster` (5 or 6), or of iovalkey's. */
@@ -74,6 +75,7 @@ function isCluster(client: IoredisLike): client is ClusterLike {
 export class IoredisCommands implements Commands {
   readonly cluster: boolean;
   readonly #client: IoredisLike;
+  readonly #lastError: LastError;
   /** The client as its own methods see it: without autopipelining (it holds commands back), and each command passes `#take`. */
   readonly #view: Sender;
   /** The client's options, and those of a cluster's connections. */
@@ -101,6 +103,7 @@ export class IoredisCommands implements Commands {
     this.cluster = isCluster(client);
     const options = client.options as IoredisOptions;
     this.#options = { ...options.redisOptions, ...options };
+    this.#lastError = new LastError(client);
     client.on('close', () => this.#lost());
     if (isCluster(client)) {
       const watch = (node: IoredisLike) => void node.on('close', () => this.#lost());
@@ -135,13 +138,17 @@ export class IoredisCommands implements Commands {
 
   connected(): Promise<void> {
     const { status } = this.#client;
+    const error = this.#lastError.get();
     // `lazyConnect`: the first command connects.
     if (status === 'wait') this.#client.connect().catch(() => {});
     else if (status !== 'connecting' && status !== 'connect')
-      return Promise.reject(away(`its status is "${status}"`));
-    return (this.#connecting ??= connection(this.#client, ['ready'], ['close', 'end']).finally(
-      () => (this.#connecting = undefined),
-    ));
+      return Promise.reject(away(`its status is "${status}"`, error));
+    return (this.#connecting ??= connection(
+      this.#client,
+      ['ready'],
+      ['close', 'end'],
+      this.#lastError,
+    ).finally(() => (this.#connecting = undefined)));
   }
 
   servers(): readonly Server[] {

@@ -1,6 +1,7 @@
 import type { Commands, Done, Hazard, Server, Written } from './commands.js';
 import { slotOf } from '../slots.js';
 import { away, connection } from './away.js';
+import { LastError } from './last-error.js';
 import { NEVER_RECONNECTS, noSocketTimeout, ONE_SLOT } from './hazards.js';
 
 interface EvalOptions {
@@ -59,6 +60,7 @@ export class NodeRedisCommands implements Commands {
   readonly #view: NodeRedisLike;
   /** The event that tells that it is ready. */
   readonly #up: string;
+  readonly #lastError: LastError;
   #reconnecting = false;
   #connecting: Promise<void> | undefined;
   #nextReady: Promise<void> | undefined;
@@ -71,6 +73,7 @@ export class NodeRedisCommands implements Commands {
     this.#view = this.cluster
       ? client
       : this.#client.withCommandOptions({ timeout: undefined, typeMapping: undefined });
+    this.#lastError = new LastError(client);
     client.on('reconnecting', () => (this.#reconnecting = true));
     client.on('ready', () => (this.#reconnecting = false));
   }
@@ -95,10 +98,14 @@ export class NodeRedisCommands implements Commands {
 
   connected(): Promise<void> {
     if (!this.#client.isOpen) return Promise.reject(away('call its connect() first'));
-    if (this.#reconnecting) return Promise.reject(away('it is reconnecting'));
-    return (this.#connecting ??= connection(this.#client, [this.#up], ['reconnecting', 'end']).finally(
-      () => (this.#connecting = undefined),
-    ));
+    const error = this.#lastError.get();
+    if (this.#reconnecting) return Promise.reject(away('it is reconnecting', error));
+    return (this.#connecting ??= connection(
+      this.#client,
+      [this.#up],
+      ['reconnecting', 'end'],
+      this.#lastError,
+    ).finally(() => (this.#connecting = undefined)));
   }
 
   servers(): readonly Server[] {

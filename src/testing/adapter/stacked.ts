@@ -38,7 +38,7 @@ export function stackedLimiters(suite: AdapterSuite): void {
     const bucket: Policy = { name: 'bucket', algorithm: 'gcra', limit: 10, window: '10s' };
     await lab.serve([
       { policies: [minute(2, 'small')], headers: ['draft-6', 'draft-7'] },
-      { policies: [bucket], headers: ['draft-6', 'draft-7'], cost: 6 },
+      { policies: [bucket], headers: ['draft-6', 'draft-7'], cost: () => 6 },
     ]);
     await lab.get();
     expectFields('the header fields', (await lab.get()).headers, {

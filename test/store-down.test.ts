@@ -1,0 +1,172 @@
+// A Redis that is set up wrongly is told by one warning, with the cause, and by each message of `headgate:store`.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { expect } from 'chai';
+import { Redis } from 'ioredis';
+import { createClient } from 'redis';
+import { createLimiter, type CreateLimiterOptions, type Store } from 'headgate';
+import { instrument } from 'headgate/opentelemetry';
+import { redisStore, type RedisClient } from 'headgate/redis';
+import type { StoreMessage } from '../src/channels.js';
+import { given } from '../src/warnings.js';
+import { freePort } from './support/servers.js';
+import { servers } from './support/shared-servers.js';
+
+interface Mistake {
+  readonly title: string;
+  connect(): Promise<[RedisClient, end: () => unknown]> | [RedisClient, end: () => unknown];
+  readonly cause: RegExp;
+}
+
+const user = 'store-down';
+
+function ioredis(options: object): [RedisClient, () => unknown] {
+  const client = new Redis({ port: servers.redis.port, maxRetriesPerRequest: 0, ...options });
+  client.on('error', () => {});
+  return [client, () => client.disconnect()];
+}
+
+const mistakes: readonly Mistake[] = [
+  {
+    title: 'a wrong password',
+    connect: () => ioredis({ username: user, password: 'wrong' }),
+    cause: /WRONGPASS/,
+  },
+  { title: 'a wrong port', connect: async () => ioredis({ port: await freePort() }), cause: /ECONNREFUSED/ },
+  {
+    title: 'a permission that is missing',
+    connect: () => ioredis({ username: user, password: 'right' }),
+    cause: /NOPERM/,
+  },
+  {
+    title: 'node-redis without connect()',
+    connect: () => [createClient({ url: servers.redis.url }), () => {}],
+    cause: /call its connect\(\) first/,
+  },
+];
+
+const modes = ['local', 'allow', 'deny', 'throw'] as const;
+
+describe('a Redis that is set up wrongly', () => {
+  const { emitWarning } = process;
+  let warned: string[] = [];
+  let admin: Redis;
+
+  before(async () => {
+    admin = new Redis(servers.redis.port);
+    await admin.call('ACL', 'SETUSER', user, 'on', '>right', '~hg:*', '+info', '+ping');
+  });
+  after(async () => {
+    await admin.call('ACL', 'DELUSER', user);
+    admin.disconnect();
+  });
+  beforeEach(() => {
+    warned = [];
+    given.clear();
+    process.emitWarning = ((message: string, options: { code?: string }) => {
+      if (options.code === 'HEADGATE_STORE_DOWN') warned.push(message);
+    }) as typeof emitWarning;
+  });
+  afterEach(() => (process.emitWarning = emitWarning));
+
+  const short = { limit: 5, window: '1m', connectTimeout: '50ms', timeout: '50ms' } as const;
+
+  /** Asks until the store is down. */
+  async function fail(store: Store, options: Partial<CreateLimiterOptions> = {}): Promise<void> {
+    const limiter = createLimiter({ ...short, store, ...options });
+    await limiter.consume('key').catch(() => {});
+    while (limiter.health.state === 'up') {
+      await limiter.consume('key').catch(() => {});
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    await limiter.close();
+  }
+
+  for (const { title, connect, cause } of mistakes) {
+    describe(title, () => {
+      for (const onStoreError of modes) {
+        it(`${onStoreError}: one warning, at the first request, with the cause`, async () => {
+          const [client, end] = await connect();
+          const limiter = createLimiter({ ...short, store: redisStore(client), onStoreError });
+          await limiter.consume('key').catch(() => {});
+          expect(warned).to.have.length(1);
+          expect(warned[0])
+            .to.match(/^The store has not answered yet: /)
+            .and.to.match(cause);
+          expect(warned[0]).to.match(/ See node_modules\/headgate\/docs\/errors\.md#headgate_store_down$/);
+          expect(warned[0]!.match(/See/g)).to.have.length(1);
+          await limiter.close();
+          end();
+        });
+
+        it(`${onStoreError}: headgate:store carries the error`, async () => {
+          const [client, end] = await connect();
+          const messages: StoreMessage[] = [];
+          const listen = (message: unknown) => void messages.push(message as StoreMessage);
+          subscribe('headgate:store', listen);
+          try {
+            await fail(redisStore(client), { onStoreError });
+          } finally {
+            unsubscribe('headgate:store', listen);
+          }
+          expect(messages.length).to.be.at.least(5);
+          for (const { error, degraded } of messages) {
+            expect(error)
+              .to.be.an('error')
+              .with.property('code')
+              .that.matches(/^HEADGATE_STORE_/);
+            expect(degraded).to.equal(onStoreError !== 'throw');
+          }
+          expect(warned).to.deep.equal([]);
+          end();
+        });
+      }
+    });
+  }
+
+  const broken = (): Store => {
+    const reject = () => Promise.reject(new Error('ECONNREFUSED'));
+    return { decide: reject, adjust: reject, lease: reject, reset: reject, ban: reject };
+  };
+
+  it('a store that had answered: one warning, once it is down', async () => {
+    let isUp = true;
+    const working = createLimiter({ limit: 5, window: '1m' });
+    const inner = broken();
+    const store: Store = {
+      ...inner,
+      decide: (query) =>
+        isUp
+          ? Promise.resolve({ now: Date.now(), step: 1, ban: 0, verdicts: [0, 4, 60_000] })
+          : inner.decide(query),
+    };
+    const limiter = createLimiter({ ...short, store });
+    await limiter.consume('key');
+    isUp = false;
+    await limiter.consume('key');
+    expect(warned).to.deep.equal([]);
+    await fail(store, { name: 'other' });
+    await fail(store, { name: 'another' });
+    expect(warned).to.have.length(1);
+    expect(warned[0]).to.match(/^The store is down: .*ECONNREFUSED/);
+    await limiter.close();
+    await working.close();
+  });
+
+  it('none where onHealth, a channel or the metrics listen, or where it is not wanted', async () => {
+    await fail(broken(), { onHealth: () => {} });
+    await fail(broken(), { warnings: false });
+    await fail(broken(), { warnings: ['HEADGATE_STORE_DOWN'] });
+    for (const channel of ['headgate:health', 'headgate:store']) {
+      const listen = () => {};
+      subscribe(channel, listen);
+      await fail(broken());
+      unsubscribe(channel, listen);
+    }
+    const stop = instrument();
+    await fail(broken());
+    stop();
+    expect(warned).to.deep.equal([]);
+    await fail(broken());
+    expect(warned).to.have.length(1);
+  });
+});

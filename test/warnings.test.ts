@@ -1,0 +1,399 @@
+// Mistakes of the set-up that are no errors: the warning of each, and when it comes.
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { expect } from 'chai';
+import { build } from 'esbuild';
+import express, { type Express } from 'express';
+import Fastify, { type FastifyServerOptions } from 'fastify';
+import request from 'supertest';
+import { createLimiter, memoryStore, type CreateLimiterOptions, type WarningCode } from 'headgate';
+import { rateLimit, type RateLimitOptions } from 'headgate/express';
+import { rateLimitPlugin, type RateLimitPluginOptions } from 'headgate/fastify';
+import { clientKey } from 'headgate/http';
+import { root } from '../scripts/lib/run.mjs';
+import { given, WARNING_CODES } from '../src/warnings.js';
+
+const quota = { limit: 1000, window: '1h' } as const;
+const forwarded = { 'x-forwarded-for': '198.51.100.7' };
+
+interface Ask {
+  readonly headers?: Record<string, string>;
+  readonly times?: number;
+  /** The address that the connection comes from. */
+  readonly from?: string;
+}
+
+/** An application's requests. */
+async function onExpress(
+  options: RateLimitOptions,
+  { headers = {}, times = 1, from }: Ask = {},
+  prepare: (app: Express) => unknown = () => {},
+): Promise<void> {
+  const app = express();
+  prepare(app);
+  if (from !== undefined)
+    app.use((req, _, next) => next(void Object.defineProperty(req, 'ip', { value: from })));
+  app.use(rateLimit(options), (_, res) => void res.end());
+  for (let i = 0; i < times; i++) await request(app).get('/').set(headers);
+}
+
+async function onFastify(
+  options: RateLimitPluginOptions,
+  { headers = {}, times = 1, from = '127.0.0.1' }: Ask = {},
+  server: FastifyServerOptions = {},
+): Promise<void> {
+  const app = Fastify(server);
+  await app.register(rateLimitPlugin, options);
+  for (let i = 0; i < times; i++) await app.inject({ url: '/', headers, remoteAddress: from });
+  await app.close();
+}
+
+const express200 = async (): Promise<void> => {
+  const app = express();
+  let admitted = 0;
+  app.use(async (req, res, next) => {
+    await Promise.resolve();
+    rateLimit({ limit: 2, window: '1h' })(req, res, next);
+  });
+  app.get('/', (_, res) => void res.end(String(++admitted)));
+  for (let i = 0; i < 5; i++) await request(app).get('/').expect(200);
+  expect(admitted).to.equal(5);
+};
+
+async function limiterInRoute(): Promise<void> {
+  const app = Fastify();
+  await app.register(rateLimitPlugin, { global: false });
+  app.get('/', (req, reply) => {
+    app.rateLimit({ limit: 1, window: '1h' }).call(app, req, reply, () => void reply.send('ok'));
+  });
+  for (let i = 0; i < 3; i++) expect((await app.inject('/')).statusCode).to.equal(200);
+  await app.close();
+}
+
+async function routeWithoutPlugin(config: object, other = false): Promise<void> {
+  const app = Fastify();
+  if (other) app.decorate('createRateLimit' as string, () => {});
+  app.get('/search', { config }, () => 'found');
+  await app.ready();
+  await app.close();
+}
+
+const costly = async (options: Partial<CreateLimiterOptions> = {}): Promise<void> => {
+  const limiter = createLimiter({ limit: 3, window: '1h', ...options });
+  expect(await limiter.consume('key', { cost: 5 })).to.have.property('reason', 'cost-exceeds-capacity');
+};
+
+const ip = (req: { ip?: string | undefined }) => req.ip;
+const subnet = (req: { ip?: string | undefined }) => clientKey(req.ip);
+const never = () => undefined;
+
+const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCode, says: RegExp][] = [
+  [
+    'Express: X-Forwarded-For without trust proxy',
+    () => onExpress(quota, { headers: forwarded }),
+    'HEADGATE_UNTRUSTED_PROXY',
+    /'trust proxy'/,
+  ],
+  [
+    'Fastify: the same',
+    () => onFastify(quota, { headers: forwarded }),
+    'HEADGATE_UNTRUSTED_PROXY',
+    /trustProxy/,
+  ],
+  [
+    'the same with a list of addresses',
+    () =>
+      onExpress({ ...quota, keyGenerator: () => 'user', allowList: ['10.0.0.1'] }, { headers: forwarded }),
+    'HEADGATE_UNTRUSTED_PROXY',
+    /one key/,
+  ],
+  [
+    'Express: trust proxy is true',
+    () => onExpress(quota, { headers: forwarded }, (app) => app.set('trust proxy', true)),
+    'HEADGATE_ANY_PROXY_TRUSTED',
+    /choose its address/,
+  ],
+  [
+    'Fastify: trustProxy is true',
+    () => onFastify(quota, { headers: forwarded }, { trustProxy: true }),
+    'HEADGATE_ANY_PROXY_TRUSTED',
+    /choose its address/,
+  ],
+  [
+    'Express: Forwarded',
+    () => onExpress(quota, { headers: { forwarded: 'for=198.51.100.7' } }),
+    'HEADGATE_FORWARDED_UNREAD',
+    /Forwarded/,
+  ],
+  [
+    'Fastify: Forwarded',
+    () => onFastify(quota, { headers: { forwarded: 'for=198.51.100.7' } }),
+    'HEADGATE_FORWARDED_UNREAD',
+    /Forwarded/,
+  ],
+  ['Express: a limiter in a handler', express200, 'HEADGATE_LIMITER_IN_HANDLER', /Make it once/],
+  ['Fastify: a limiter in a handler', limiterInRoute, 'HEADGATE_LIMITER_IN_HANDLER', /Make it once/],
+  [
+    'Express: a bare IPv6 address as key',
+    () => onExpress({ ...quota, keyGenerator: ip }, { from: '2001:db8::1' }),
+    'HEADGATE_WHOLE_IPV6_KEY',
+    /clientKey\(req\.ip\)/,
+  ],
+  [
+    'Fastify: a bare IPv6 address as key',
+    () => onFastify({ ...quota, keyGenerator: ip }, { from: '::ffff:192.0.2.1' }),
+    'HEADGATE_WHOLE_IPV6_KEY',
+    /clientKey\(req\.ip\)/,
+  ],
+  [
+    'Express: never a key',
+    () => onExpress({ ...quota, keyGenerator: never }, { times: 100 }),
+    'HEADGATE_NEVER_A_KEY',
+    /'preHandler'/,
+  ],
+  [
+    'Fastify: never a key',
+    () => onFastify({ ...quota, keyGenerator: never }, { times: 100 }),
+    'HEADGATE_NEVER_A_KEY',
+    /'preHandler'/,
+  ],
+  [
+    'window: 60',
+    () => createLimiter({ limit: 5, window: 60 }),
+    'HEADGATE_SHORT_WINDOW',
+    /60 milliseconds.*'60s'/,
+  ],
+  ['window: 60 of Express', () => rateLimit({ limit: 5, window: 60 }), 'HEADGATE_SHORT_WINDOW', /'60s'/],
+  [
+    'lease: 30',
+    () => createLimiter({ algorithm: 'concurrency', limit: 5, lease: 30 }),
+    'HEADGATE_SHORT_WINDOW',
+    /30 milliseconds/,
+  ],
+  [
+    'window: 60 of a tier',
+    () => onExpress({ policies: () => [{ limit: 5, window: 60 }] }),
+    'HEADGATE_SHORT_WINDOW',
+    /'60s'/,
+  ],
+  ['a cost above the capacity', () => costly(), 'HEADGATE_COST_ABOVE_CAPACITY', /cost of 5.*'default'/],
+  [
+    'a cost above the capacity of a route',
+    () => onExpress({ limit: 3, window: '1h', cost: () => 5 }),
+    'HEADGATE_COST_ABOVE_CAPACITY',
+    /cost of 5/,
+  ],
+  [
+    'config.rateLimit without the plugin',
+    () => routeWithoutPlugin({ rateLimit: { limit: 5, window: '1m' } }),
+    'HEADGATE_PLUGIN_MISSING',
+    /\/search.*register\(rateLimitPlugin\)/,
+  ],
+  [
+    'a list in config.rateLimit without the plugin',
+    () => routeWithoutPlugin({ rateLimit: [{ limit: 5, window: '1m' }] }),
+    'HEADGATE_PLUGIN_MISSING',
+    /\/search/,
+  ],
+];
+
+/** What is right, or somebody else's business. */
+const fine: readonly [what: string, cause: () => unknown][] = [
+  [
+    'a proxy that is trusted',
+    () => onExpress(quota, { headers: forwarded }, (app) => app.set('trust proxy', 1)),
+  ],
+  ['by its address', () => onFastify(quota, { headers: forwarded }, { trustProxy: '127.0.0.1' })],
+  ['by its number', () => onFastify(quota, { headers: forwarded }, { trustProxy: 1 as never })],
+  [
+    'X-Forwarded-For where keys are no addresses',
+    () => onExpress({ ...quota, keyGenerator: () => 'user' }, { headers: forwarded }),
+  ],
+  ['a key of a network', () => onExpress({ ...quota, keyGenerator: subnet }, { from: '2001:db8::1' })],
+  ['a bare IPv4 address', () => onFastify({ ...quota, keyGenerator: ip })],
+  ['99 requests without a key', () => onFastify({ ...quota, keyGenerator: never }, { times: 99 })],
+  [
+    'some requests with a key',
+    () => {
+      let n = 0;
+      return onFastify({ ...quota, keyGenerator: () => (n++ === 0 ? 'user' : undefined) }, { times: 101 });
+    },
+  ],
+  ['a limiter of the application in a handler', () => onExpress(quota, { times: 3 })],
+  [
+    'a shared limiter in a handler',
+    async () => {
+      const limiter = createLimiter(quota);
+      const app = express();
+      app.use((req, res, next) => rateLimit({ limiter })(req, res, next));
+      await request(app).get('/');
+    },
+  ],
+  [
+    'a route that was declared before the plugin, at its first request',
+    async () => {
+      const app = Fastify();
+      void app.register(rateLimitPlugin);
+      app.get('/', { config: { rateLimit: { ...quota, limit: 5 } } }, () => 'ok');
+      await app.inject('/');
+      await app.close();
+    },
+  ],
+  ["window: '60ms'", () => createLimiter({ limit: 5, window: '60ms' })],
+  ['window: 1000', () => createLimiter({ limit: 5, window: 1000 })],
+  ['a store in memory, in one process', () => createLimiter({ ...quota, store: memoryStore() })],
+  [
+    "another limiter's config.rateLimit",
+    () => routeWithoutPlugin({ rateLimit: { max: 5, timeWindow: '1m' } }),
+  ],
+  ['a route of @fastify/rate-limit', () => routeWithoutPlugin({ rateLimit: { limit: 5 } }, true)],
+  ['config.rateLimit: false', () => routeWithoutPlugin({ rateLimit: false })],
+];
+
+describe('warnings of the set-up', () => {
+  const { emitWarning } = process;
+  let warned: { code: string | undefined; message: string }[] = [];
+
+  beforeEach(() => {
+    warned = [];
+    given.clear();
+    process.emitWarning = ((message: string, options: { code?: string }) =>
+      void warned.push({ code: options.code, message })) as typeof emitWarning;
+  });
+  afterEach(() => (process.emitWarning = emitWarning));
+
+  for (const [mistake, cause, code, says] of mistakes) {
+    it(`${mistake}: ${code}, once`, async () => {
+      await cause();
+      await cause();
+      expect(warned.map(({ code }) => code)).to.deep.equal([code]);
+      expect(warned[0]!.message)
+        .to.match(says)
+        .and.to.match(new RegExp(`[.] See node_modules/headgate/docs/errors\\.md#${code.toLowerCase()}$`));
+    });
+  }
+
+  for (const [what, cause] of fine) {
+    it(`none for ${what}`, async () => {
+      await cause();
+      expect(warned).to.deep.equal([]);
+    });
+  }
+
+  it('only the first 1,000 requests of a limiter are looked at', async () => {
+    const app = Fastify();
+    await app.register(rateLimitPlugin, { limit: 1e6, window: '1h' });
+    for (let i = 0; i < 1000; i++) await app.inject('/');
+    await app.inject({ url: '/', headers: forwarded });
+    await app.close();
+    expect(warned).to.deep.equal([]);
+  });
+
+  describe('warnings: false, or a list', () => {
+    it('of a limiter, of adapters, of a store', async () => {
+      for (const warnings of [false, ['HEADGATE_UNTRUSTED_PROXY', 'HEADGATE_COST_ABOVE_CAPACITY']] as const) {
+        await onExpress({ ...quota, warnings }, { headers: forwarded });
+        await onFastify({ ...quota, warnings }, { headers: forwarded });
+        await onExpress({ limiter: createLimiter(quota), warnings }, { headers: forwarded });
+        await costly({ warnings });
+        await onExpress({ limit: 3, window: '1h', cost: () => 5, warnings });
+        memoryStore({ warnings });
+      }
+      expect(warned).to.deep.equal([]);
+      // What one does not want, another may.
+      await onExpress(quota, { headers: forwarded });
+      expect(warned).to.have.length(1);
+    });
+
+    it('silences nothing else', () => {
+      createLimiter({ limit: 5, window: 60, warnings: ['HEADGATE_UNTRUSTED_PROXY'] });
+      expect(warned.map(({ code }) => code)).to.deep.equal(['HEADGATE_SHORT_WINDOW']);
+    });
+
+    it('holds for the routes of a plugin', async () => {
+      const app = Fastify();
+      await app.register(rateLimitPlugin, { warnings: false });
+      app.get('/', { config: { rateLimit: { limit: 5, window: 60 } } }, () => 'ok');
+      await app.inject({ url: '/', headers: forwarded });
+      await app.close();
+      expect(warned).to.deep.equal([]);
+    });
+
+    for (const warnings of [true, null, 'HEADGATE_STORE_FULL', ['HEADGATE_X'], {}]) {
+      it(`${JSON.stringify(warnings)} is refused`, () => {
+        for (const make of [createLimiter, rateLimit, memoryStore] as ((options: object) => unknown)[]) {
+          const options = make === memoryStore ? { warnings } : { ...quota, warnings };
+          expect(() => make(options))
+            .to.throw(/warnings: .*HEADGATE_UNTRUSTED_PROXY/)
+            .with.property('code', 'HEADGATE_INVALID_OPTION');
+        }
+      });
+    }
+  });
+
+  it('every code has its section', () => {
+    const page = readFileSync(`${root}/docs/errors.md`, 'utf8');
+    const [, warnings = ''] = page.split('\n## Warnings\n');
+    const sections = [...warnings.matchAll(/^### (\w+)$/gm)].map(([, code]) => code);
+    expect(sections).to.have.members([...WARNING_CODES]);
+  });
+});
+
+describe('a memory store where several processes serve', function () {
+  this.timeout(60_000);
+  const execute = promisify(execFile);
+  const child = `
+    import cluster from 'node:cluster';
+    import { isMainThread, Worker } from 'node:worker_threads';
+    import { createLimiter, memoryStore } from './src/index.ts';
+
+    const [, , how] = process.argv;
+    if (how === 'cluster' && cluster.isPrimary) cluster.fork();
+    else if (how === 'thread' && isMainThread) new Worker(__filename, { argv: [how] });
+    else {
+      process.on('warning', ({ code, message }) => console.log(code, message));
+      createLimiter({ limit: 5, window: '1m' });
+      createLimiter({ limit: 5, window: '1m', store: memoryStore() });
+      if (cluster.isWorker) setImmediate(() => cluster.worker.disconnect());
+    }`;
+  let directory: string;
+  let outfile: string;
+
+  before(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'headgate-processes-'));
+    outfile = join(directory, 'child.cjs');
+    const stdin = { contents: child, resolveDir: root, loader: 'ts' } as const;
+    await build({ stdin, outfile, bundle: true, platform: 'node', format: 'cjs', logLevel: 'error' });
+  });
+  after(() => rmSync(directory, { recursive: true }));
+
+  async function run(how: string, env: NodeJS.ProcessEnv = {}): Promise<string> {
+    const { stdout } = await execute(process.execPath, [outfile, how], {
+      env: { ...process.env, NODE_ENV: '', ...env },
+    });
+    return stdout;
+  }
+
+  it('alone: no warning', async () => {
+    expect(await run('alone')).to.equal('');
+    expect(await run('alone', { NODE_APP_INSTANCE: '0' })).to.equal('');
+  });
+
+  it('a second instance of PM2', async () => {
+    expect(await run('alone', { NODE_APP_INSTANCE: '1' })).to.match(
+      /^HEADGATE_LIMIT_PER_PROCESS .*instances.*\n$/,
+    );
+  });
+
+  it('a worker of a cluster', async () => {
+    expect(await run('cluster')).to.match(/^HEADGATE_LIMIT_PER_PROCESS .*cluster.*\n$/);
+  });
+
+  it('a worker thread, but not that of a test runner', async () => {
+    expect(await run('thread')).to.match(/^HEADGATE_LIMIT_PER_PROCESS .*thread.*\n$/);
+    expect(await run('thread', { NODE_ENV: 'test' })).to.equal('');
+  });
+});
