@@ -122,6 +122,17 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
       );
     });
 
+    it('named tiers may be by different keys, and a fixed one asks for its own alone', async () => {
+      const tiers = { free: policies.slice(0, 1), team: policies };
+      const tier = ({ headers }: TestRequest) => (headers['x-org'] ? 'team' : 'free');
+      await serve({ tiers, tier, name: 'named', keyGenerator, keys });
+      expect(await statuses(3, as('a', 'ada', 'acme'))).to.deep.equal([200, 200, 429]);
+      expect(await statuses(3, as('a', 'ada'))).to.deep.equal([200, 200, 429]);
+      await served!.close();
+      await serve({ tiers, tier: 'free', name: 'fixed', keyGenerator });
+      expect(await statuses(5, as('a', 'ada', 'acme'))).to.deep.equal([200, 200, 200, 200, 429]);
+    });
+
     it('tiers may be by different keys, and bans by one of them', async () => {
       await serve({
         policies: ({ headers }) => (headers['x-org'] ? policies : policies.slice(0, 2)),

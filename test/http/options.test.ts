@@ -163,6 +163,18 @@ describe('options of several keys', () => {
     }
   };
 
+  it('of tiers, each that may decide needs its keys, and each key a policy of one of them', () => {
+    const tiers = { free: '1/1m', team: '1/1m by account', big: '1/1m by org' };
+    const tier = () => 'free';
+    const code = (options: object) => codeOf(() => rateLimit({ tiers, tier, ...options }));
+    expect(code({ keys: { account: id, org: id } })).to.equal('none');
+    expect(code({ keys: { account: id } })).to.equal('HEADGATE_UNKNOWN_DIMENSION');
+    expect(code({ keys: { account: id, org: id, planet: id } })).to.equal('HEADGATE_UNKNOWN_DIMENSION');
+    expect(code({ tier: 'team', keys: { account: id } })).to.equal('none');
+    expect(code({ tier: 'team', keys: { org: id } })).to.equal('HEADGATE_UNKNOWN_DIMENSION');
+    expect(code({ tier: 'free' })).to.equal('none');
+  });
+
   it('must fit to the dimensions of the policies', () => {
     expect(codeOf(() => rateLimit({ ...byAccount, keys: { account: id } }))).to.equal('none');
     expect(codeOf(() => rateLimit({ ...byAccount }))).to.equal('HEADGATE_UNKNOWN_DIMENSION');
