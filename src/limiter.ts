@@ -250,7 +250,9 @@ export class Limiter {
   announceTo(store: Store, dynamic: boolean): void {
     const { name, ban } = this.set;
     const policies = () => this.#everything.policies;
-    this.#announced = store.announce?.({ name, ban, shadow: this.shadow, dynamic, policies });
+    const { banBy, slotBy } = this.#by;
+    const told = { name, ban, banBy, slotBy, shadow: this.shadow, dynamic, policies };
+    this.#announced = store.announce?.(told);
     this.#count = this.#announced?.count;
   }
 

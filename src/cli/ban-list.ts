@@ -1,6 +1,7 @@
 import { createInterface } from 'node:readline/promises';
 import { Readable } from 'node:stream';
 import { toMilliseconds } from '../duration.js';
+import { checkDimension } from '../dimensions.js';
 import { HeadgateError } from '../errors.js';
 import type { Hash } from '../stores/keys.js';
 import { CliError, usageError } from './errors.js';
@@ -10,6 +11,7 @@ import { subjectOf, type KeyOptions } from './keys.js';
 export interface WantedBan {
   readonly name: string | Hash;
   readonly key: string | Hash;
+  readonly dimension?: string | undefined;
   /** ms */
   readonly duration: number;
   /** As the line says. */
@@ -53,7 +55,7 @@ export async function readBans(
     const found = at(number, () => readLine(line.replace(/^\ufeff/, '').trim(), defaults));
     if (found.length === 0) others += 1;
     for (const ban of found) {
-      const id = JSON.stringify([ban.name, ban.key]);
+      const id = JSON.stringify([ban.name, ban.key, ban.dimension]);
       const known = bans.get(id)?.duration ?? 0;
       if (ban.duration === 0) over += 1;
       else if (ban.duration > known) bans.set(id, ban);
@@ -79,7 +81,8 @@ function readLine(line: string, defaults: Defaults): WantedBan[] {
   if (line.startsWith('{')) return readJson(JSON.parse(line) as Json, defaults);
   const duration = durationOf({}, defaults);
   const name = nameOf({}, defaults);
-  return subjectOf(line, defaults).keys.map((key) => ({ name, key, duration }));
+  const { keys, dimension } = subjectOf(line, defaults);
+  return keys.map((key) => ({ name, key, dimension, duration }));
 }
 
 function readJson(ban: Json, defaults: Defaults): WantedBan[] {
@@ -89,7 +92,10 @@ function readJson(ban: Json, defaults: Defaults): WantedBan[] {
   const text = (value: unknown): string | undefined =>
     typeof value === 'string' ? value.slice(0, 500) : undefined;
   const told = { by: text(ban.by), reason: text(ban.reason) };
-  return [{ name: nameOf(ban, defaults), key, duration: durationOf(ban, defaults), ...told }];
+  if (ban.within !== undefined)
+    throw usageError('it is of a limiter with `slotBy`, whose bans are made by the program alone.');
+  const dimension = ban.dimension === undefined ? undefined : checkDimension('dimension', ban.dimension);
+  return [{ name: nameOf(ban, defaults), key, dimension, duration: durationOf(ban, defaults), ...told }];
 }
 
 function nameOf(ban: Json, { name }: Defaults): string | Hash {

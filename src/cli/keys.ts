@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import ipaddr from 'ipaddr.js';
+import { checkDimension, DEFAULT_DIMENSION } from '../dimensions.js';
 import { HeadgateError } from '../errors.js';
 import { clientKeys, DEFAULT_SUBNET } from '../http/client-key.js';
 import { parseEntry, type Network } from '../http/lists.js';
@@ -13,6 +14,7 @@ export interface SubnetOption {
 
 export interface KeyOptions extends SubnetOption {
   readonly raw?: boolean;
+  readonly dimension?: string;
 }
 
 /** Whose state a command is about. */
@@ -21,6 +23,8 @@ export interface Subject {
   readonly given: string;
   /** The limiter's keys: one, or of a network those of all its clients. */
   readonly keys: readonly string[];
+  /** The dimension of the keys. */
+  readonly dimension: string;
 }
 
 /** A network of more keys is refused. */
@@ -36,7 +40,9 @@ export function addSubnetOption(command: Command): Command {
 
 /** Options of the commands that are about a key. */
 export function addKeyOptions(command: Command): Command {
-  return addSubnetOption(command).option('--raw', 'the key as it is, also if it looks like an address');
+  return addSubnetOption(command)
+    .option('--raw', 'the key as it is, also if it looks like an address')
+    .option('--dimension <name>', 'which of its keys, for policies with `by`: the key is taken as it is');
 }
 
 /** @throws CliError `USAGE` */
@@ -54,8 +60,26 @@ export function subnetOf({ ipv6Subnet }: SubnetOption): number {
  */
 export function subjectOf(given: string, options: KeyOptions): Subject {
   const subnet = subnetOf(options);
-  const entry = options.raw || given.trim() === '' ? given : read(given);
-  return { given, keys: typeof entry === 'string' ? [entry] : keysOf(given, entry, subnet) };
+  const dimension = dimensionOf(options);
+  const isRaw = options.raw || dimension !== DEFAULT_DIMENSION || given.trim() === '';
+  const entry = isRaw ? given : read(given);
+  const keys = typeof entry === 'string' ? [entry] : keysOf(given, entry, subnet);
+  return { given, keys, dimension };
+}
+
+/** @throws CliError `USAGE` */
+export function dimensionOf({ dimension }: KeyOptions): string {
+  if (dimension === undefined) return DEFAULT_DIMENSION;
+  try {
+    return checkDimension('--dimension', dimension);
+  } catch (error) {
+    throw usageError((error as Error).message);
+  }
+}
+
+/** What stands before a key of another dimension than the default one. */
+export function prefixOf(dimension: string): string {
+  return dimension === DEFAULT_DIMENSION ? '' : `${dimension} `;
 }
 
 /** What a command that answers for one key only is about. @throws CliError `USAGE` for a network of several */
@@ -68,23 +92,32 @@ export function keyOf(given: string, options: KeyOptions): string {
 }
 
 /** For people: the key that was used, and what it was made of. */
-export function show({ given, keys }: Subject): string {
+export function show({ given, keys, dimension }: Subject): string {
   const [key] = keys;
   if (keys.length > 1) return `${many(keys)} of ${printable(given)}`;
-  return key === given ? printable(given) : `${printable(key!)} (the key of ${printable(given)})`;
+  return key === given
+    ? prefixOf(dimension) + printable(given)
+    : `${printable(key!)} (the key of ${printable(given)})`;
 }
 
 /** For the log of bans: a network is one thing there. */
 export function loggedOf(
   name: string,
-  { given, keys }: Subject,
+  { given, keys, dimension }: Subject,
 ): { readonly who: string; readonly keys: number } {
-  return { who: bookEntry(name, keys.length === 1 ? keys[0]! : given), keys: keys.length };
+  return { who: bookEntry(name, keys.length === 1 ? keys[0]! : given, dimension), keys: keys.length };
 }
 
 /** For programs. */
-export function subjectJson({ given, keys }: Subject): object {
-  return keys.length === 1 ? { key: keys[0], given } : { network: given, keys: keys.length };
+export function subjectJson({ given, keys, dimension }: Subject): object {
+  return keys.length === 1
+    ? { key: keys[0], given, ...dimensionJson(dimension) }
+    : { network: given, keys: keys.length };
+}
+
+/** Of the default dimension nothing is said. */
+export function dimensionJson(dimension: string): { dimension?: string } {
+  return dimension === DEFAULT_DIMENSION ? {} : { dimension };
 }
 
 const many = (keys: readonly string[]): string => `${keys.length.toLocaleString('en-US')} keys`;

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
+import { DEFAULT_DIMENSION } from '../dimensions.js';
 import { HeadgateError } from '../errors.js';
 import { INLINE_FIELDS, LIMITER_OPTIONS } from '../limiter.js';
 import { compilePolicies, type Policy } from '../policy.js';
@@ -83,6 +84,16 @@ export function readOneLimits(options: LimitsOptions, io: Io): Limits | undefine
     throw usageError(`--policies ${file}: of which limiter? Write --name with one of ${known}.`);
   }
   return limits.get(name);
+}
+
+/** The policies that a key of this dimension counts for. @throws CliError `USAGE` if there are none */
+export function policiesBy(dimension: string, policies: readonly Policy[]): Policy[] {
+  const some = policies.filter(({ by = DEFAULT_DIMENSION }) => by === dimension);
+  if (some.length > 0 || policies.length === 0) return some;
+  const known = [...new Set(policies.map(({ by = DEFAULT_DIMENSION }) => by))].join(', ');
+  throw usageError(
+    `No policy of this limiter is by '${dimension}'. Write --dimension with one of: ${known}.`,
+  );
 }
 
 function readJson(file: string, { cwd }: Io): unknown {

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { CompiledBan } from '../ban.js';
+import { DEFAULT_DIMENSION } from '../dimensions.js';
 import { canonicalText } from '../policy-text.js';
 import type { CompiledPolicy } from '../policy.js';
 import { VERSION } from '../version.js';
@@ -15,6 +16,10 @@ export interface PublishedLimiter {
   readonly policies: readonly string[];
   /** `null`: it never asks for bans. */
   readonly ban: CompiledBan | null;
+  /** The dimension whose keys are banned; absent: the default one. */
+  readonly banBy?: string;
+  /** The dimension within which all others are counted; absent: none. */
+  readonly slotBy?: string;
   readonly shadow: boolean;
   /** Its policies are a function of the request, or tiers: these are those that were used lately. */
   readonly dynamic: boolean;
@@ -123,8 +128,12 @@ export class Publisher {
   }
 }
 
-function describe({ name, ban, shadow, dynamic, policies }: Announcement): PublishedLimiter {
-  return { name, policies: textsOf(policies()), ban: ban ?? null, shadow, dynamic };
+function describe({ name, ban, banBy, slotBy, shadow, dynamic, policies }: Announcement): PublishedLimiter {
+  const by = {
+    ...(ban && banBy !== DEFAULT_DIMENSION && { banBy }),
+    ...(slotBy !== undefined && { slotBy }),
+  };
+  return { name, policies: textsOf(policies()), ban: ban ?? null, ...by, shadow, dynamic };
 }
 
 function textsOf(policies: readonly CompiledPolicy[]): string[] {

@@ -29,9 +29,13 @@ export function register(program: Command, io: Io): void {
       const duration = durationOf(text);
       const note = noteOf(options, io);
       await withRedis(options, io, async (session) => {
-        await checkBans(session, [name], options, io);
+        await checkBans(session, [name], options, io, subject.dimension);
         const bans = new Bans(session);
-        const changes = subject.keys.map((key) => ({ head: bans.head(name, key), duration, note }));
+        const changes = subject.keys.map((key) => ({
+          head: bans.head(name, key, subject.dimension),
+          duration,
+          note,
+        }));
         const done = { action: 'ban', ...loggedOf(name, subject), forMs: duration, ...note } as const;
         const unnoted = await bans.set(changes, done);
         const until = new Date(Date.now() + duration).toISOString();

@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
 import { toText } from '../../duration.js';
-import type { CompiledBan } from '../../ban.js';
 import { columns, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addNameOption, nameOf } from '../limits.js';
@@ -58,7 +57,7 @@ function text({ instances }: Published, scopes: Scopes, io: Io): string {
   const parts = scopes.map(([name, configurations]) => {
     const rows = configurations.map((configuration) => [
       policiesText(configuration),
-      banText(configuration.ban),
+      banText(configuration),
       whereText(configuration.instances),
     ]);
     const differs = configurations.length > 1 ? io.colors.red('  instances differ') : '';
@@ -83,10 +82,11 @@ function policiesText({ policies, shadow, dynamic }: Configuration): string {
 }
 
 /** The option `ban`, in a few words. */
-function banText(ban: CompiledBan | null): string {
+function banText({ ban, banBy }: Configuration): string {
   if (ban === null) return 'none';
-  if (ban.after === 0) return 'by hand';
-  return `after ${ban.after} denials in ${toText(ban.within)}, for ${toText(ban.first)}`;
+  const whose = banBy === undefined ? '' : `, by ${printable(banBy)}`;
+  if (ban.after === 0) return `by hand${whose}`;
+  return `after ${ban.after} denials in ${toText(ban.within)}, for ${toText(ban.first)}${whose}`;
 }
 
 /** How many instances are named. */

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { DEFAULT_DIMENSION } from '../../dimensions.js';
 import { BAN_TAG, isReset, KeyMaker, resetKey, statePattern } from '../../stores/keys.js';
 import { assemble } from '../../stores/scripts.js';
 import { duration, printable } from '../format.js';
@@ -6,6 +7,7 @@ import { write, writeJson, type Io } from '../io.js';
 import { addKeyOptions, show, subjectJson, subjectOf, type KeyOptions, type Subject } from '../keys.js';
 import {
   addLimitsOptions,
+  policiesBy,
   addNameOption,
   nameOf,
   readLimits,
@@ -16,7 +18,7 @@ import { Bans } from '../redis/bans.js';
 import { policyNameOf } from '../redis/layouts.js';
 import { scan } from '../redis/scan.js';
 import { Published } from '../redis/published.js';
-import { unknownScope, warn } from '../scope.js';
+import { checkSlot, unknownScope, warn } from '../scope.js';
 import { addRedisOptions, NO_KEY, withRedis, type RedisOptions, type Session } from '../redis/session.js';
 
 interface Options extends RedisOptions, LimitsOptions, KeyOptions {
@@ -42,6 +44,7 @@ export function register(program: Command, io: Io): void {
     const limits = readLimits(options, io).get(name);
     await withRedis(options, io, async (session) => {
       const published = await Published.read(session);
+      checkSlot(published, name, subject.dimension);
       warn(io, unknownScope(published, name));
       const isKnown = !options.scan && published.scopes.get(name)?.length === 1;
       const found = limits ?? (isKnown ? published.limitsOf(name) : undefined);
@@ -49,7 +52,7 @@ export function register(program: Command, io: Io): void {
         ? await resetPolicies(session, name, subject, found)
         : await resetAll(session, name, subject);
       const bans = new Bans(session);
-      const left = await bans.left(subject.keys.map((key) => bans.head(name, key)));
+      const left = await bans.left(subject.keys.map((key) => bans.head(name, key, subject.dimension)));
       const longest = Math.max(...left);
       await (io.json
         ? writeJson(io, { name, ...subjectJson(subject), policies, bannedForMs: longest })
@@ -80,15 +83,16 @@ function banText(left: readonly number[], longest: number, { keys, given }: Subj
 async function resetPolicies(
   session: Session,
   name: string,
-  { keys }: Subject,
-  { policies }: Limits,
+  { keys, dimension }: Subject,
+  { policies: all }: Limits,
 ): Promise<string[]> {
+  const policies = policiesBy(dimension, all);
   const limiter = session.limiter(name, policies);
   const maker = new KeyMaker(session.prefix, limiter.set);
   const charged = new Set<string>();
   const resetOne = async (key: string): Promise<void> => {
     const ttls = await Promise.all(maker.policies(key).map((each) => session.call('PTTL', each)));
-    await limiter.reset(key);
+    await limiter.reset({ [dimension]: key });
     limiter.policies.forEach((policy, i) => Number(ttls[i]) !== NO_KEY && charged.add(policy.name));
   };
   for (let at = 0; at < keys.length; at += TOGETHER) {
@@ -98,11 +102,13 @@ async function resetPolicies(
 }
 
 /** Of whatever policies there are, or were. @returns their names */
-async function resetAll(session: Session, name: string, { keys }: Subject): Promise<string[]> {
+async function resetAll(session: Session, name: string, subject: Subject): Promise<string[]> {
+  const { keys, dimension } = subject;
   const reset = new Set<string>();
   const bans = new Bans(session);
-  const heads = new Set(keys.map((key) => bans.head(name, key)));
-  const pattern = statePattern(session.prefix, name, keys.length === 1 ? keys[0] : undefined);
+  const heads = new Set(keys.map((key) => bans.head(name, key, subject.dimension)));
+  const isSole = keys.length === 1 && dimension === DEFAULT_DIMENSION;
+  const pattern = statePattern(session.prefix, name, isSole ? keys[0] : undefined);
   for await (const page of scan(session, pattern)) {
     const states = page.filter((key) => key.id !== BAN_TAG && !isReset(key) && heads.has(key.head));
     for (const state of states) {

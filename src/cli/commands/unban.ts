@@ -6,7 +6,7 @@ import { addKeyOptions, loggedOf, show, subjectJson, subjectOf, type KeyOptions 
 import { addNameOption, nameOf } from '../limits.js';
 import { Bans, type BanState } from '../redis/bans.js';
 import { Published } from '../redis/published.js';
-import { unknownScope, warn, warnUnnoted } from '../scope.js';
+import { checkSlot, unknownScope, warn, warnUnnoted } from '../scope.js';
 import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
 
 interface Options extends RedisOptions, KeyOptions, NoteOptions {
@@ -24,9 +24,11 @@ export function register(program: Command, io: Io): void {
     const subject = subjectOf(given, options);
     const note = noteOf(options, io);
     await withRedis(options, io, async (session) => {
-      warn(io, unknownScope(await Published.read(session), name));
+      const published = await Published.read(session);
+      checkSlot(published, name, subject.dimension);
+      warn(io, unknownScope(published, name));
       const bans = new Bans(session);
-      const heads = subject.keys.map((key) => bans.head(name, key));
+      const heads = subject.keys.map((key) => bans.head(name, key, subject.dimension));
       const before = heads.length === 1 ? await bans.stateOf(heads[0]!) : undefined;
       const banned = before ? Number(before.bannedForMs > 0) : count(await bans.left(heads));
       const changes = heads.map((head) => ({ head, duration: 0, note }));

@@ -82,9 +82,9 @@ function configurationsOf(instances: readonly Instance[]): Map<string, Configura
     for (const { name, ...configuration } of instance.limiters) {
       const known = scopes.get(name) ?? new Map<string, Configuration & { instances: Instance[] }>();
       scopes.set(name, known);
-      const { policies, ban, shadow, dynamic } = configuration;
+      const { policies, ban, banBy, slotBy, shadow, dynamic } = configuration;
       // What comes with each request differs from one instance to the next as their requests do.
-      const signature = JSON.stringify([dynamic ? [] : policies, ban, shadow, dynamic]);
+      const signature = JSON.stringify([dynamic ? [] : policies, ban, banBy, slotBy, shadow, dynamic]);
       const same = known.get(signature);
       if (same?.instances.at(-1) === instance) continue;
       if (same) same.instances.push(instance);
