@@ -60,7 +60,7 @@ export class Across implements ByOneKey {
   #look(query: Query, parts: readonly Part[], denied: number, denial: Reply): Promise<Reply[]> {
     const look = { ...query, peek: true, lease: '' };
     return Promise.all(
-      parts.map((part, i) => (i === denied ? denial : this.#store.decide(queryOf(look, part)))),
+      parts.map(async (part, i) => (i === denied ? denial : this.#store.decide(queryOf(look, part)))),
     );
   }
 

@@ -90,7 +90,7 @@ export function randomMixedTrace(
   // Across slots neither attempts nor denials are counted.
   const across = slots.acrossSlots && { count: 'admitted' as const };
   const policyOf = (policy: Policy): Policy =>
-    ({ ...policy, ...('count' in policy && across), by: by() }) as Policy;
+    ({ ...policy, ...('count' in policy && across), by: by() });
   return {
     tiers: trace.tiers.map((policies) => policies.map(policyOf)),
     ban: across ? undefined : trace.ban && { ...trace.ban, by: by() },

@@ -1,6 +1,6 @@
 // Policies by several keys on a cluster: in the slot of one of them, or across slots.
 import { expect } from 'chai';
-import { Cluster } from 'ioredis';
+import type { Cluster } from 'ioredis';
 import { createLimiter, type Clock, type HeadgateError, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { identityChecks, lawChecks, type Law } from 'headgate/testing';
