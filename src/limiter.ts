@@ -304,7 +304,9 @@ export class Limiter {
     const tiers = new Map([...sets].map(([tier, { policies: own }]) => [tier, own]));
     const policies = () => (sets.size > 0 ? this.policies : this.#everything.policies);
     const { shadow, ipv6Subnets } = this;
-    this.#announced = store.announce?.({ name, ban, shadow, dynamic, ipv6Subnets, policies, tiers });
+    const { banBy, slotBy } = this.#by;
+    const told = { name, ban, banBy, slotBy, shadow, dynamic, ipv6Subnets, policies, tiers };
+    this.#announced = store.announce?.(told);
     this.#count = this.#announced?.count;
   }
 

@@ -66,10 +66,10 @@ export function changeOf(change: Change, { set, at, keyOf }: Part): Change {
 }
 
 /** The verdicts of the whole set. */
-export function verdictsOfAll(parts: readonly Part[], verdicts: readonly Verdicts[]): number[] {
+export function verdictsOfAll(parts: readonly Part[], each: readonly Verdicts[]): number[] {
   const all: number[] = [];
   for (const [part, i] of places(parts)) {
-    const of = verdicts[part]!;
+    const of = each[part]!;
     addVerdict(all, waitOf(of, i), remainingOf(of, i), resetOf(of, i));
   }
   return all;

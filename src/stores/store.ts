@@ -145,6 +145,9 @@ export interface Announcement {
   /** Its scope. */
   readonly name: string;
   readonly ban: CompiledBan | undefined;
+  /** Whose key is banned, and in whose slot keys lie. */
+  readonly banBy: string;
+  readonly slotBy: string | undefined;
   readonly shadow: boolean;
   /** Its policies come with each request. */
   readonly dynamic: boolean;
