@@ -84,7 +84,7 @@ export function subjectOf({ given, entry, subnet, dimension }: TypedKey, told: n
 }
 
 /** @throws CliError `USAGE` */
-export function dimensionOf({ dimension }: KeyOptions): string {
+function dimensionOf({ dimension }: KeyOptions): string {
   if (dimension === undefined) return DEFAULT_DIMENSION;
   try {
     return checkDimension('--dimension', dimension);
