@@ -2,7 +2,7 @@
 // same: it reads, lets `change` decide, and writes under a lock or a compare-and-set.
 import { pathToFileURL } from 'node:url';
 import { createLimiter, type Clock, type Store } from 'headgate';
-import { stateStore } from 'headgate/stores';
+import { stateStore, type StateChange } from 'headgate/stores';
 
 export function mapStore(clock: Clock = Date.now): Store {
   const states = new Map<string, { bytes: Uint8Array; expiresAt: number }>();
@@ -17,15 +17,27 @@ export function mapStore(clock: Clock = Date.now): Store {
     }
   }
 
+  function write(key: string, { changed, bytes, expiresAt }: StateChange, now: number): void {
+    if (!changed) return;
+    states.delete(key);
+    sweep(now);
+    if (bytes) states.set(key, { bytes, expiresAt });
+  }
+
   return stateStore({
     // Nothing else runs between reading and writing: no lock is needed.
     update(key, change) {
       const now = clock();
-      const { changed, bytes, expiresAt } = change(states.get(key)?.bytes, now);
-      if (!changed) return;
-      states.delete(key);
-      sweep(now);
-      if (bytes) states.set(key, { bytes, expiresAt });
+      write(key, change(states.get(key)?.bytes, now), now);
+    },
+    // For policies by several keys, as `by: 'account'`: a table would do this in a transaction.
+    updateAll(keys, change) {
+      const now = clock();
+      const changes = change(
+        keys.map((key) => states.get(key)?.bytes),
+        now,
+      );
+      changes.forEach((each, i) => write(keys[i]!, each, now));
     },
   });
 }

@@ -1,12 +1,13 @@
 import type { Decision } from './decision.js';
+import type { Key } from './dimensions.js';
 import { invalidOption } from './errors.js';
 import { Limiter } from './limiter.js';
-import { checkCost, checkKey, checkShape } from './validate.js';
+import { checkCost, checkShape } from './validate.js';
 
-/** One dimension of a request: per address, per account, per route. */
+/** What one limiter is asked of a request: per address, per account, per route. */
 export interface Dimension {
   limiter: Limiter;
-  key: string;
+  key: Key;
   /** Whole units, 0 (only look) to 1e12. Default 1. */
   cost?: number;
   /** Which of the limiter's tiers decides. Default: its policies beside them. */
@@ -56,7 +57,8 @@ export class JointDecision {
  * They are asked in order, up to the first that denies; then those before it give their charge back.
  *
  * Each limiter's decision is atomic. The whole is not: until the charges are given back, a simultaneous request may be
- * denied because of them. Policies on one key belong in one limiter, which decides them in one store call.
+ * denied because of them. Policies on one key belong in one limiter, which decides them in one store call; and so do policies on several
+ * keys (`by`), if their state lies in one store.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`,
  * `HEADGATE_UNKNOWN_TIER` before anything is charged; else as `limiter.consume`, after what was charged is given back
@@ -107,7 +109,7 @@ function check(dimensions: readonly Dimension[]): void {
     if (!(limiter instanceof Limiter)) {
       throw invalidOption(`dimensions[${i}].limiter`, limiter, 'Write what createLimiter returns.');
     }
-    checkKey(key);
+    limiter.checkKey(key);
     checkCost(cost ?? 1);
     limiter.tiers.of(tier);
   });

@@ -1,3 +1,4 @@
+import { checkDimension, DEFAULT_DIMENSION } from './dimensions.js';
 import { toMilliseconds, type Duration } from './duration.js';
 import { invalidOption } from './errors.js';
 import type { BanNote } from './stores/store.js';
@@ -20,6 +21,8 @@ export interface BanOptions {
    * `false`: what is charged stays for its window, and after a shorter ban the key may still be denied.
    */
   fresh?: boolean;
+  /** The dimension whose key is banned, as `'account'`. A request without a key of it is never banned. Default `'key'`. */
+  by?: string;
 }
 
 /** Who makes or ends a ban by hand, and why: a store on Redis keeps it for `headgate list` and `headgate bans log`. */
@@ -41,12 +44,17 @@ export interface CompiledBan {
   readonly max: number;
 }
 
+/** The dimension whose key is banned. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export function banDimension(ban: BanOptions | undefined): string {
+  return ban?.by === undefined ? DEFAULT_DIMENSION : checkDimension('ban.by', ban.by);
+}
+
 const DAY = 24 * 60 * 60 * 1000;
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
 export function compileBan(ban: BanOptions | undefined): CompiledBan | undefined {
   if (ban === undefined) return undefined;
-  checkShape('ban', ban, ['after', 'within', 'for', 'factor', 'max', 'fresh']);
+  checkShape('ban', ban, ['after', 'within', 'for', 'factor', 'max', 'fresh', 'by']);
   checkBoolean('ban.fresh', ban.fresh, false);
   const { within = '10m', for: span = '1h', factor = 2 } = ban;
   const after = ban.after === undefined ? 0 : checkInteger('ban.after', ban.after, 1, 1e6);

@@ -1,6 +1,6 @@
 import type { Verdict } from './decision.js';
 import type { ChangeReply, Charged, Query, Reply, Store } from './stores/store.js';
-import { marksOf } from './stores/verdicts.js';
+import { chargedOf } from './stores/verdicts.js';
 
 /** Where a decision changes afterwards what it charged. */
 export type Account = Pick<Store, 'adjust' | 'lease'>;
@@ -110,5 +110,5 @@ export class Charge {
 
 /** @param reply of the step that charged */
 function entryOf(asked: number, units: readonly number[], reply: Reply): Entry {
-  return { asked, units, step: reply.step, marks: marksOf(reply) };
+  return { asked, units, ...chargedOf(reply) };
 }

@@ -1,6 +1,6 @@
 import { Charge, type Account } from './charge.js';
 import type { CompiledPolicy } from './policy.js';
-import type { PolicySet, Query, Reply } from './stores/store.js';
+import type { Keys, PolicySet, Query, Reply, Subject } from './stores/store.js';
 import { admits, countOf, NEVER, remainingOf, resetOf, waitOf, type Verdicts } from './stores/verdicts.js';
 import { checkCost } from './validate.js';
 
@@ -28,6 +28,8 @@ export type Reason =
 /** What one policy says. */
 export interface Verdict {
   readonly name: string;
+  /** Whose quota it is: the request's key, or its key of the policy's dimension (`by`). */
+  readonly key: string;
   readonly allowed: boolean;
   readonly limit: number;
   /** Whole units that could be spent now; floored, never negative. */
@@ -41,6 +43,7 @@ export interface Verdict {
 /** The answer for one request. */
 export class Decision {
   declare readonly allowed: boolean;
+  /** The request's key; without one, or if no policy is by it, its key of the first dimension that a policy is by. */
   declare readonly key: string;
   declare readonly cost: number;
   /** The policy that decided: of those that deny, the one that denies longest; else the one with the least remaining. */
@@ -75,7 +78,7 @@ export class Decision {
     { allowed, shadow, verdict, limit, retryAfterMs, resetAfterMs, delayMs, reason }: Outcome,
   ) {
     this.allowed = allowed;
-    this.key = query.key;
+    this.key = firstOf(query.key);
     this.cost = query.cost;
     this.policy = verdict?.name;
     this.limit = limit;
@@ -106,6 +109,11 @@ export class Decision {
   /** @internal */
   get set(): PolicySet {
     return this.#query.set;
+  }
+
+  /** @internal */
+  get subject(): Subject {
+    return this.#query;
   }
 
   /** @internal Whether its limiter is a shadow, of which clients are not told. */
@@ -205,7 +213,7 @@ export function conclude(
   override?: Override,
 ): Decision {
   const { policies } = query.set;
-  const list = verdictsOf(policies, reply.verdicts);
+  const list = verdictsOf(query, reply.verdicts);
   const decider = list.length > 1 ? deciderOf(policies, list) : 0;
   const verdict = list[decider];
   const denies = verdict !== undefined && !verdict.allowed && !policies[decider]!.shadow;
@@ -224,19 +232,29 @@ export function conclude(
   });
 }
 
-function verdictsOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): Verdict[] {
+/** The key that stands for all. */
+function firstOf(key: Keys): string {
+  return typeof key === 'string' ? key : (key[0] ?? '');
+}
+
+function verdictsOf({ set, key }: Query, verdicts: Verdicts): Verdict[] {
+  const { policies } = set;
   // An array literal has just the room it needs, and most limiters have one policy.
-  return policies.length === 1 && verdicts.length > 0
-    ? [verdictOf(policies[0]!, verdicts, 0)]
-    : policies.slice(0, countOf(verdicts)).map((policy, i) => verdictOf(policy, verdicts, i));
+  if (policies.length === 1 && verdicts.length > 0 && typeof key === 'string')
+    return [verdictOf(policies[0]!, key, verdicts, 0)];
+  const some = policies.slice(0, countOf(verdicts));
+  if (typeof key === 'string') return some.map((policy, i) => verdictOf(policy, key, verdicts, i));
+  const { names } = set.dimensions!;
+  return some.map((policy, i) => verdictOf(policy, key[names.indexOf(policy.by)]!, verdicts, i));
 }
 
 /** The i-th verdict of a reply. */
-function verdictOf({ name, limit }: CompiledPolicy, verdicts: Verdicts, i: number): Verdict {
+function verdictOf({ name, limit }: CompiledPolicy, key: string, verdicts: Verdicts, i: number): Verdict {
   const wait = waitOf(verdicts, i);
   const allowed = admits(wait);
   return {
     name,
+    key,
     allowed,
     limit,
     remaining: remainingOf(verdicts, i),

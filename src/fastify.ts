@@ -23,10 +23,11 @@ import {
   HTTP_OPTIONS,
   withDefaults,
   type CompiledOptions,
+  type HttpAssembly,
   type HttpOptions,
 } from './http/options.js';
 import { routeName, type Route } from './http/route-name.js';
-import { checkOptions, optionsOf, type Assembly, type Limiter } from './limiter.js';
+import { checkOptions, optionsOf, type Limiter } from './limiter.js';
 import { watchForRoutes } from './missing-plugin.js';
 import { checkBoolean, checkChoice } from './validate.js';
 
@@ -174,12 +175,17 @@ class Plugin {
   }
 
   /** Limits by these options, and by the plugin's in what they leave out. Without a word on the quota, it is the plugin's own. */
-  flow(what: string, given: Limits, assembly?: Assembly): RouteFlow {
+  flow(what: string, given: Limits, assembly?: HttpAssembly): RouteFlow {
     const options = optionsOf(given);
     checkOptions(what, options, [...HTTP_OPTIONS, 'hook']);
     const hook = checkHook(options.hook) ?? this.hook;
     const shared = bringsLimiter(options) ? undefined : this.#limiter;
-    const compiled = compileOptions(withDefaults(options, this.#options), assembly, shared);
+    const keysAreDefaults = !('keys' in options);
+    const compiled = compileOptions(
+      withDefaults(options, this.#options),
+      { ...assembly, keysAreDefaults },
+      shared,
+    );
     return { hook, flow: this.#add(compiled) };
   }
 

@@ -12,6 +12,7 @@ export {
   type WaitOptions,
 } from './limiter.js';
 export { consumeAll, type Dimension, type JointDecision } from './all.js';
+export type { Key } from './dimensions.js';
 export { memoryStore, type MemoryStore, type MemoryStoreOptions } from './stores/memory.js';
 export { HeadgateError, type ErrorCode } from './errors.js';
 export type { Decision, Reason, Verdict } from './decision.js';
@@ -49,6 +50,8 @@ export type {
   Announcement,
   BanNote,
   Clock,
+  Dimensions,
+  Keys,
   Query,
   Reply,
   Change,

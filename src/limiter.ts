@@ -1,10 +1,20 @@
 import { randomBytes } from 'node:crypto';
-import { checkNote, compileBan, type BanNoteOptions, type BanOptions } from './ban.js';
+import { banDimension, checkNote, compileBan, type BanNoteOptions, type BanOptions } from './ban.js';
 import { decisionChannel, storeChannel, type DecisionMessage, type StoreMessage } from './channels.js';
 import type { Account } from './charge.js';
 import { conclude, type Decision, type Override } from './decision.js';
+import {
+  checkSlots,
+  DEFAULT_DIMENSION,
+  dimensionsOf,
+  distinct,
+  subjectOf,
+  unknownDimension,
+  withPolicies,
+  type Key,
+} from './dimensions.js';
 import { toMilliseconds, type Duration } from './duration.js';
-import { HeadgateError, invalidOption } from './errors.js';
+import { HeadgateError, invalidOption, show } from './errors.js';
 import {
   compilePolicies,
   POLICY_FIELDS,
@@ -27,6 +37,8 @@ import { performance } from './stores/real-time.js';
 import {
   isPromise,
   type Announced,
+  type Dimensions,
+  type Keys,
   type MaybePromise,
   type PolicySet,
   type Query,
@@ -39,13 +51,13 @@ import { checkEnabled, isOn, type Switch } from './switch.js';
 import { Tiers, type TierOptions } from './tiers.js';
 import { realTiming } from './timing.js';
 import { compileWarnings, type Warn, type Warnings } from './warnings.js';
+import { idsOf, joined } from './who.js';
 import { deniedError, fullError, WaitingRoom } from './wait.js';
 import {
   checkBoolean,
   checkCost,
   checkFunction,
   checkInteger,
-  checkKey,
   checkShape,
   checkSignal,
   checkStore,
@@ -85,6 +97,18 @@ export interface CommonOptions extends FailureOptions {
    * than others takes the place of the last one of the key that has most.
    */
   maxWaiting?: number;
+  /**
+   * With Redis Cluster, and policies by several dimensions: the dimension in whose slot all keys of a decision lie. Each other key is
+   * then counted within it: an address has a quota for each `org` that it comes with. Requests without a key of it share one slot. It
+   * means the same on every store.
+   */
+  slotBy?: string;
+  /**
+   * The other way: keys of several slots are decided one after the other, and given back if one denies. Default `false`. Meanwhile a
+   * simultaneous request may be denied though it need not be. Other stores than a cluster decide in one step all the same. See
+   * docs/redis.md.
+   */
+  acrossSlots?: boolean;
   /** How many of these may be of one key: 1 to `maxWaiting`, default a tenth of it, rounded down, but at least 1. */
   maxWaitingPerKey?: number;
 }
@@ -130,6 +154,8 @@ export const LIMITER_OPTIONS = [
   'connectTimeout',
   'maxWaiting',
   'maxWaitingPerKey',
+  'slotBy',
+  'acrossSlots',
   'onHealth',
   'onDecision',
 ] as const;
@@ -180,6 +206,23 @@ function patient(set: PolicySet): PolicySet {
   };
 }
 
+/** What a limiter's dimensions are made of, besides its policies. */
+interface ByOptions extends Omit<Dimensions, 'names'> {
+  /** Dimensions that an adapter has keys of. */
+  readonly known: readonly string[];
+}
+
+/** @throws HeadgateError `HEADGATE_DIMENSIONS` if a store cannot decide by the dimensions of a set */
+function checkDimensions(store: Store, set: PolicySet): void {
+  if (!set.dimensions) return;
+  if (store.checkDimensions) return store.checkDimensions(set);
+  throw new HeadgateError(
+    'HEADGATE_DIMENSIONS',
+    'store: it knows nothing of dimensions, so that policies with `by` would count wrong keys. Use memoryStore, redisStore or stateStore; ' +
+      'or teach it, and give it the method `checkDimensions`: see docs/extending.md.',
+  );
+}
+
 const LEASE_PREFIX = randomBytes(9).toString('base64url');
 let leases = 0;
 
@@ -213,15 +256,18 @@ export class Limiter {
   readonly #account: Account = {
     adjust: async (change) => {
       const reply = await this.#store.adjust(change);
-      if (change.units.some((units) => units < 0)) this.#waiting.wake(change.key);
+      if (change.units.some((units) => units < 0)) this.#waiting.wake(idsOf(change));
       return reply;
     },
     lease: async (change) => {
       const held = await this.#store.lease(change);
-      if (change.action === 'release') this.#waiting.wake(change.key);
+      if (change.action === 'release') this.#waiting.wake(idsOf(change));
       return held;
     },
   };
+  readonly #by: ByOptions;
+  /** Dimensions that keys may have, beside those of a set: the adapter's, and those of other tiers. */
+  #known: readonly string[];
   /** What must end before the store may be closed. */
   readonly #pending = new Set<Promise<unknown>>();
   #closed = false;
@@ -230,6 +276,7 @@ export class Limiter {
   constructor(
     set: PolicySet,
     tiers: Tiers,
+    by: ByOptions,
     store: Store,
     shadow: boolean,
     enabled: Switch,
@@ -243,6 +290,7 @@ export class Limiter {
     this.name = set.name;
     this.set = set;
     this.tiers = tiers;
+    this.#by = by;
     this.#store = store;
     this.shadow = shadow;
     this.#enabled = enabled;
@@ -250,9 +298,10 @@ export class Limiter {
     this.#onDecision = onDecision;
     this.#release = release;
     this.#held = new HoldQueue(...waiting, realTiming);
-    this.#everything = tiers.sets.size > 0 ? { ...set, policies: tiers.all } : set;
+    this.#everything = tiers.everything;
+    this.#known = this.#allKnown();
     this.#waiting = new WaitingRoom(...waiting, realTiming, {
-      decide: (key, cost, by) => this.#ask(key, cost, by, false),
+      decide: (key, cost, its) => this.#ask(key, cost, its, false),
       hold: async (decision, signal) => {
         const result = await this.#hold(decision, signal);
         if (!result.allowed) throw fullError(decision.key);
@@ -283,18 +332,20 @@ export class Limiter {
     const tiers = new Map([...sets].map(([tier, { policies: own }]) => [tier, own]));
     const policies = () => (sets.size > 0 ? this.policies : this.#everything.policies);
     const { shadow, ipv6Subnets } = this;
-    this.#announced = store.announce?.({ name, ban, shadow, dynamic, ipv6Subnets, policies, tiers });
+    const { banBy, slotBy } = this.#by;
+    const told = { name, ban, banBy, slotBy, shadow, dynamic, ipv6Subnets, policies, tiers };
+    this.#announced = store.announce?.(told);
     this.#count = this.#announced?.count;
   }
 
   /**
    * Decides one request and charges its cost if every policy admits it.
    *
-   * @param key who is limited: any string
-   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, before anything is charged; what
-   * the store fails with under `onStoreError: 'throw'`; `HEADGATE_CLOSED`
+   * @param key who is limited: any string; or an object with a key of each dimension, `{ key: ip, account: 'ada' }`
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, before
+   * anything is charged; what the store fails with under `onStoreError: 'throw'`; `HEADGATE_CLOSED`
    */
-  consume(key: string, options?: ConsumeOptions): Promise<Decision> {
+  consume(key: Key, options?: ConsumeOptions): Promise<Decision> {
     return this.#promise(key, options, false);
   }
 
@@ -303,7 +354,7 @@ export class Limiter {
    *
    * @param set the policies to decide by, of {@link compile}; default the limiter's own
    */
-  decide(key: string, cost = 1, set: PolicySet = this.tiers.of(undefined)): MaybePromise<Decision> {
+  decide(key: Key, cost = 1, set: PolicySet = this.tiers.of(undefined)): MaybePromise<Decision> {
     return this.#ask(key, cost, set, false);
   }
 
@@ -312,7 +363,7 @@ export class Limiter {
    *
    * @throws as `consume`
    */
-  peek(key: string, options?: ConsumeOptions): Promise<Decision> {
+  peek(key: Key, options?: ConsumeOptions): Promise<Decision> {
     return this.#promise(key, options, true);
   }
 
@@ -323,55 +374,60 @@ export class Limiter {
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or what the
    * store fails with
    */
-  async refund(key: string, cost = 1, options: TierOption = {}): Promise<void> {
+  async refund(key: Key, cost = 1, options: TierOption = {}): Promise<void> {
     checkShape('options', options, ['tier']);
-    const subject = { ...this.#subject(key), set: this.tiers.of(options.tier) };
+    const subject = this.#subject(key, this.tiers.of(options.tier));
     checkCost(cost);
     const units = subject.set.policies.map(() => -cost);
-    if (cost > 0) await this.#account.adjust({ ...subject, units, charged: undefined, degraded: undefined });
+    if (cost > 0 && units.length > 0)
+      await this.#account.adjust({ ...subject, units, charged: undefined, degraded: undefined });
   }
 
   /**
    * Forgets what was charged to a key, in this limiter's scope and nowhere else: by its own policies, by those of all its tiers, and by
    * those of the first 100 other shapes that {@link compile} has made. With a `tier`, by the policies of that tier only, which other
-   * tiers may share. A ban stays: see `unban`.
+   * tiers may share. Of several dimensions, what was charged to each of the keys by itself. A ban stays: see `unban`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or what the store fails with
    */
-  async reset(key: string, options: TierOption = {}): Promise<void> {
+  async reset(key: Key, options: TierOption = {}): Promise<void> {
     checkShape('options', options, ['tier']);
     const set = options.tier === undefined ? this.#everything : this.tiers.of(options.tier);
-    await this.#store.reset({ ...this.#subject(key), set });
-    this.#waiting.wake(key);
+    const subject = this.#subject(key, set);
+    if (subject.set.policies.length > 0) await this.#store.reset(subject);
+    this.#waiting.wake(idsOf(subject));
   }
 
   /**
    * Bans a key by hand. The limiter must have the option `ban` (`{}` is enough), or it would not ask for bans.
    *
+   * @param key with the option `ban: { by: 'account' }` an object with a key of that dimension: `{ account: 'ada' }`
    * @param duration ms or `'1h'`, up to 366 days
    * @param note who bans, and why
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_CLOSED`, or what
    * the store fails with
    */
-  async ban(key: string, duration: Duration, note: BanNoteOptions = {}): Promise<void> {
+  async ban(key: Key, duration: Duration, note: BanNoteOptions = {}): Promise<void> {
     const subject = this.#banSubject(key);
     await this.#store.ban(subject, toMilliseconds('duration', duration), checkNote('ban', note));
   }
 
   /** Ends a ban and forgets the denials and bans before it. @throws as `ban` */
-  async unban(key: string, note: BanNoteOptions = {}): Promise<void> {
-    await this.#store.ban(this.#banSubject(key), 0, checkNote('unban', note));
-    this.#waiting.wake(key);
+  async unban(key: Key, note: BanNoteOptions = {}): Promise<void> {
+    const subject = this.#banSubject(key);
+    await this.#store.ban(subject, 0, checkNote('unban', note));
+    this.#waiting.wake(idsOf(subject));
   }
 
   /**
    * Policies for `decide`, compiled, in this limiter's scope, for policies that are not known when the limiter is made. For others
    * there are `tiers`.
    *
-   * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
+   * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_DIMENSIONS`
    */
   compile(policies: Policies): PolicySet {
-    const set = { ...this.set, policies: compilePolicies('policies', policies) };
+    const set = withPolicies(this.set, compilePolicies('policies', policies), this.#by);
+    checkDimensions(this.#store, set);
     checkWindows(set.policies, this.#warn);
     this.#remember(set.policies);
     return set;
@@ -380,19 +436,28 @@ export class Limiter {
   /** Of a key that was banned just now: nobody is admitted meanwhile. If it fails, what was charged counts until its window ends. */
   async #forget({ key, set }: Query): Promise<void> {
     this.#remember(set.policies);
-    await this.#store.reset({ set: this.#everything, key });
+    const names = set.dimensions?.names ?? [DEFAULT_DIMENSION];
+    const keys = typeof key === 'string' ? [key] : key;
+    const charged = this.#everything.policies.filter(({ by }) => by === this.#by.banBy);
+    const banned = Object.fromEntries(names.map((name, i) => [name, keys[i]]));
+    await this.#store.reset(subjectOf(withPolicies(this.set, charged, this.#by), banned, this.#known));
   }
 
   /** Notes what else is charged in this limiter's scope. */
   #remember(policies: readonly CompiledPolicy[]): void {
-    const known = new Map(this.#everything.policies.map((policy) => [policy.id, policy]));
-    const { size } = known;
-    for (const policy of policies) if (known.size < MOST_KNOWN) known.set(policy.id, policy);
-    if (known.size > size) this.#everything = { ...this.set, policies: [...known.values()] };
+    const before = this.#everything.policies;
+    const known = distinct([...before, ...policies]).slice(0, Math.max(MOST_KNOWN, before.length));
+    if (known.length === before.length) return;
+    this.#everything = withPolicies(this.set, known, this.#by);
+    this.#known = this.#allKnown();
+  }
+
+  #allKnown(): string[] {
+    return [...this.#by.known, ...(this.#everything.dimensions?.names ?? [])];
   }
 
   /** @internal A decision that no policy made: of a list. Nothing is asked or charged. */
-  listed(key: string, reason: 'allow-listed' | 'deny-listed'): Decision {
+  listed(key: Key, reason: 'allow-listed' | 'deny-listed'): Decision {
     const query: Query = { ...this.#subject(key), cost: 0, peek: true, lease: '' };
     const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [] };
     const allowed = reason === 'allow-listed';
@@ -403,27 +468,29 @@ export class Limiter {
   }
 
   /**
-   * Waits until a request is admitted, and charges it. Those who wait for one key in this process are served in the order in
-   * which they came, whatever their costs, and the store is asked for the first of them alone, when it can be admitted.
+   * Waits until a request is admitted, and charges it. Those who wait for one key (of several dimensions: for the same keys) in this
+   * process are served in the order in which they came, whatever their costs, and the store is asked for the first of them alone, when it can be admitted.
    *
    * @throws HeadgateError, and nothing is charged: `HEADGATE_WAIT_TIMEOUT` at the timeout, or as soon as it is known that the
    * request cannot be admitted before it; `HEADGATE_ABORTED`; `HEADGATE_DENIED` for a cost that can never be admitted;
    * `HEADGATE_QUEUE_FULL` if `maxWaiting` leaves no room, or no more; `HEADGATE_CLOSED`; else as `consume`
    */
-  async wait(key: string, options: WaitOptions = {}): Promise<Decision> {
+  async wait(key: Key, options: WaitOptions = {}): Promise<Decision> {
     checkShape('options', options, ['cost', 'tier', 'timeout', 'signal']);
     checkSignal(options.signal);
-    this.#subject(key);
     const set = this.#patientSetOf(this.tiers.of(options.tier));
+    const subject = this.#subject(key, set);
     const cost = checkCost(options.cost === undefined ? 1 : options.cost);
     const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
     if (!this.enabled) return this.#ask(key, cost, set, false);
-    if (set.policies.some(({ shadow, traits }) => !shadow && cost > traits.capacity)) {
+    const { policies } = subject.set;
+    if (isNothing(subject.set) || policies.some(({ shadow, traits }) => !shadow && cost > traits.capacity)) {
       const decision = await this.#ask(key, cost, set, false);
       if (!decision.allowed) throw deniedError(decision);
       return decision;
     }
-    return this.#track(this.#waiting.wait(key, cost, set, timeout, options.signal));
+    const who = { key: typeof key === 'string' ? key : { ...key }, set, ids: idsOf(subject) };
+    return this.#track(this.#waiting.wait(who, cost, timeout, options.signal));
   }
 
   /**
@@ -433,7 +500,7 @@ export class Limiter {
    *
    * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no concurrency policy; else as `consume`
    */
-  async acquire(key: string, options?: ConsumeOptions): Promise<Decision> {
+  async acquire(key: Key, options?: ConsumeOptions): Promise<Decision> {
     if (!holdsSlots(this.tiers.of(options?.tier))) {
       throw invalidOption(
         'algorithm',
@@ -461,7 +528,9 @@ export class Limiter {
 
   async #hold(decision: Decision, signal: AbortSignal | undefined): Promise<Decision> {
     if (decision.delayMs === 0 || decision.charged === 0) return decision;
-    const { key, cost, delayMs, set } = decision;
+    const { cost, delayMs, set, subject } = decision;
+    // Requests move up among those that the same policies pace.
+    const key = joined(idsOf(subject, ({ traits }) => traits.paceMs !== undefined));
     const turn = { key, cost, delayMs, unitMs: unitTime(set.policies) };
     const outcome = await this.#held.hold(turn, signal);
     if (outcome === 'turn') return decision;
@@ -498,9 +567,9 @@ export class Limiter {
     return new HeadgateError('HEADGATE_CLOSED', `The limiter ${JSON.stringify(this.name)} is closed.`);
   }
 
-  #subject(key: string): Subject {
-    if (this.#closed) throw this.#closedError();
-    return { set: this.set, key: checkKey(key) };
+  /** @internal @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_CLOSED` */
+  checkKey(key: Key): void {
+    this.#subject(key);
   }
 
   #patientSetOf(set: PolicySet): PolicySet {
@@ -509,15 +578,34 @@ export class Limiter {
     return patientSet;
   }
 
-  #banSubject(key: string): Subject {
-    if (!this.set.ban)
-      throw invalidOption('ban', undefined, 'Make the limiter with the option `ban` ({} is enough).');
-    return this.#subject(key);
+  #subject(key: Key, set = this.set): Subject {
+    if (this.#closed) throw this.#closedError();
+    return subjectOf(set, key, this.#known);
   }
 
-  #ask(key: string, cost: number, set: PolicySet, peek: boolean): MaybePromise<Decision> {
+  #banSubject(key: Key): Subject {
+    if (!this.set.ban)
+      throw invalidOption('ban', undefined, 'Make the limiter with the option `ban` ({} is enough).');
+    const subject = this.#subject(key);
+    if (subject.set.ban) return subject;
+    const { banBy } = this.#by;
+    throw new HeadgateError(
+      'HEADGATE_INVALID_KEY',
+      `key: ${show(key)} is not banned, as the bans of this limiter are by ${show(banBy)}. Pass { ${banBy}: ... }.`,
+    );
+  }
+
+  #ask(key: Key, cost: number, set: PolicySet, peek: boolean): MaybePromise<Decision> {
     if (this.#closed) throw this.#closedError();
-    checkKey(key);
+    if (typeof key === 'string' && set.dimensions === undefined) return this.#decide(set, key, cost, peek);
+    const subject = subjectOf(set, key, this.#known);
+    if (!isNothing(subject.set)) return this.#decide(subject.set, subject.key, cost, peek);
+    const query: Query = { ...subject, cost: checkCost(cost), peek: true, lease: '' };
+    if (!this.enabled) return switchedOff(query);
+    return this.#conclude(query, { now: Date.now(), step: 0, ban: 0, verdicts: [] }, true);
+  }
+
+  #decide(set: PolicySet, key: Keys, cost: number, peek: boolean): MaybePromise<Decision> {
     checkCost(cost);
     const leased = !peek && cost > 0 && holdsSlots(set);
     const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
@@ -530,7 +618,7 @@ export class Limiter {
   }
 
   /** An async function would make a second promise of a store's, and wait for the first: 4 % of a decision on Redis. */
-  #promise(key: string, options: ConsumeOptions | undefined, peek: boolean): Promise<Decision> {
+  #promise(key: Key, options: ConsumeOptions | undefined, peek: boolean): Promise<Decision> {
     try {
       const cost = checkArguments(options);
       const decision = this.#ask(key, cost, this.tiers.of(options?.tier), peek);
@@ -621,6 +709,11 @@ function switchedOff(query: Query): Decision {
   return conclude(undefined, query, reply, false, { allowed: true, reason: 'disabled', retryAfterMs: 0 });
 }
 
+/** Whether nothing of a set applies to a request. */
+function isNothing({ policies, ban }: PolicySet): boolean {
+  return policies.length === 0 && !ban;
+}
+
 /** Whether a policy of the set is one of slots. */
 function holdsSlots({ policies }: PolicySet): boolean {
   for (let i = 0; i < policies.length; i++) if (policies[i]!.traits.holdsSlots) return true;
@@ -696,12 +789,14 @@ export interface Assembly {
   dynamic?: boolean;
   /** What each request costs, where it is known. */
   cost?: number;
+  /** Dimensions of which the adapter has keys. */
+  dimensions?: readonly string[];
 }
 
 /** `createLimiter` for options that were checked. @throws as it */
 export function assembleLimiter(
   options: LimiterOptions & { policies?: Policies | undefined },
-  { defaultName = 'default', dynamic = false, cost = 0 }: Assembly = {},
+  { defaultName = 'default', dynamic = false, cost = 0, dimensions: known = [] }: Assembly = {},
 ): Limiter {
   const inTiers = options.tiers !== undefined && !hasPolicies(options);
   const policies =
@@ -709,31 +804,43 @@ export function assembleLimiter(
       ? []
       : compilePolicies('policies' in options ? 'policies' : 'policy', policiesOf(options));
   checkCapacity(cost, policies);
+  const ban = compileBan(options.ban);
+  const by: ByOptions = { ...checkSlots(options), banBy: banDimension(options.ban), known };
   const set: PolicySet = Object.freeze({
     name: checkLimiterName(options.name) ?? defaultName,
     policies,
-    ban: compileBan(options.ban),
+    ban,
+    dimensions: dimensionsOf(policies, ban, by),
     timeout: checkTimeout('timeout', options.timeout),
   });
-  const tiers = new Tiers(options.tiers, set);
+  const tiers = new Tiers(options.tiers, set, by);
+  if (!dynamic) checkUsed(by, tiers.all);
   const shadow = checkBoolean('shadow', options.shadow, false);
   const enabled = checkEnabled(options.enabled);
   const warn = compileWarnings(options.warnings);
   checkFunction('onDecision', options.onDecision);
   const own = options.store === undefined;
   const inner = options.store === undefined ? makeMemoryStore({}, warn) : checkStore(options.store);
+  for (const each of tiers.all) checkDimensions(inner, each);
   const store = withFailurePolicy(inner, options, set.timeout, warn);
   const waiting = checkWaiting(options);
   // Last: options that are refused claim nothing.
   const release = own ? () => {} : claimName(inner, options.name, set, tiers.sets, dynamic);
   const limiter = new Limiter(
-    ...([set, tiers, store, shadow, enabled, warn, waiting, options.onDecision, release] as const),
+    ...([set, tiers, by, store, shadow, enabled, warn, waiting, options.onDecision, release] as const),
     options.ban?.fresh,
   );
   limiter.announceTo(inner, dynamic);
   for (const { policies: each } of [set, ...tiers.sets.values()]) checkWindows(each, warn);
   if (inner.embedded) checkProcess(warn);
   return limiter;
+}
+
+/** @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION` for a dimension of which no request has a key */
+function checkUsed({ banBy, slotBy, known }: ByOptions, sets: readonly PolicySet[]): void {
+  const used = [DEFAULT_DIMENSION, ...known, ...sets.flatMap(({ policies }) => policies.map(({ by }) => by))];
+  if (!used.includes(banBy)) throw unknownDimension('ban.by', banBy, used);
+  if (slotBy !== undefined && !used.includes(slotBy)) throw unknownDimension('slotBy', slotBy, used);
 }
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` for a cost that no request could ever be admitted with */

@@ -1,5 +1,6 @@
 import { DEFAULT_ALGORITHM, type Policy } from './algorithms/index.js';
 import { anchorText, type Period } from './calendar.js';
+import { DEFAULT_DIMENSION } from './dimensions.js';
 import { toMilliseconds, toText } from './duration.js';
 import { HeadgateError, show } from './errors.js';
 import type { CompiledPolicy } from './policy.js';
@@ -39,7 +40,7 @@ const WORDS: readonly Word[] = [
     form: 'anchor',
     otherwise: ({ period }) => anchorText(period as Period, undefined),
   },
-  { word: 'by', field: 'by', form: 'word' },
+  { word: 'by', field: 'by', form: 'word', otherwise: () => DEFAULT_DIMENSION },
   { word: 'burst', field: 'burst', form: 'number', otherwise: ({ limit }) => limit },
   { word: 'segments', field: 'segments', form: 'number', otherwise: () => 10 },
   { word: 'max-delay', field: 'maxDelay', form: 'time', otherwise: () => 0 },

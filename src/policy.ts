@@ -8,6 +8,7 @@ import {
   type StrictPolicy,
   type Traits,
 } from './algorithms/index.js';
+import { checkDimension, DEFAULT_DIMENSION } from './dimensions.js';
 import { HeadgateError, invalidOption } from './errors.js';
 import { canonicalText, parsePolicy as parse } from './policy-text.js';
 import { checkBoolean, checkChoice, checkInteger, checkShape, MAX_UNITS } from './validate.js';
@@ -30,6 +31,8 @@ export interface CompiledPolicy {
   readonly shadow: boolean;
   /** Whether it is also charged for what another policy denies. */
   readonly attempts: boolean;
+  /** The dimension whose key counts. */
+  readonly by: string;
   /** What there is to know of its algorithm. */
   readonly traits: Traits;
   /** Which of the algorithms' pages evaluates it. */
@@ -50,7 +53,7 @@ export interface CompiledPolicy {
 }
 
 /** The fields of all policies; each algorithm's page names its own. */
-const COMMON = ['name', 'algorithm', 'shadow', 'limit'];
+const COMMON = ['name', 'algorithm', 'shadow', 'limit', 'by'];
 
 /** By the name that policies have for an algorithm: its kernel, and the fields that a policy can have. */
 const KINDS = new Map<string, { kernel: Kernel; fields: readonly string[] }>();
@@ -136,6 +139,7 @@ function compileFields(what: string, policy: Policy, fallbackName: string): Comp
     window,
     shadow: checkBoolean(`${what}.shadow`, policy.shadow, false),
     attempts: checkCount(what, 'count' in policy ? policy.count : undefined, traits.paceMs !== undefined),
+    by: policy.by === undefined ? DEFAULT_DIMENSION : checkDimension(`${what}.by`, policy.by),
     traits: Object.freeze({
       holdsSlots: definition.holdsSlots,
       ...traits,

@@ -1,4 +1,5 @@
 import type { Decision } from './decision.js';
+import type { Key } from './dimensions.js';
 import { toMilliseconds, type Duration } from './duration.js';
 import { HeadgateError, invalidOption } from './errors.js';
 import {
@@ -21,8 +22,8 @@ export type LimitedBy = { limiter: Limiter } | (CreateLimiterOptions & { limiter
 
 /** Admission by what a function is called with. */
 export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends unknown[]> {
-  /** Who is limited, from the arguments; undefined: do not limit this call. Default: all calls share one quota. */
-  key?: (this: This, ...args: KeyArgs) => MaybePromise<string | undefined>;
+  /** Who is limited, from the arguments: a key, or an object with a key of each dimension; undefined: do not limit this call. Default: all calls share one quota. */
+  key?: (this: This, ...args: KeyArgs) => MaybePromise<Key | undefined>;
   /** Which of the limiter's `tiers` a call has, or a function of the arguments. Default: the policies beside the tiers decide. */
   tier?: string | ((this: This, ...args: KeyArgs) => MaybePromise<string | undefined>);
   /** Whole units, 0 (only look) to 1e12, or a function of the arguments. Default 1. */
@@ -52,7 +53,7 @@ export type AnyFunction = (this: unknown, ...args: unknown[]) => unknown;
 /** Options of either form, as they are used: types have been checked by then. */
 export interface AnyOptions {
   readonly limiter?: Limiter;
-  readonly key?: (this: unknown, ...args: unknown[]) => MaybePromise<string | undefined>;
+  readonly key?: (this: unknown, ...args: unknown[]) => MaybePromise<Key | undefined>;
   readonly tier?: string | ((this: unknown, ...args: unknown[]) => MaybePromise<string | undefined>);
   readonly cost?: number | ((this: unknown, ...args: unknown[]) => MaybePromise<number>);
   readonly wait?: boolean | { timeout?: Duration };
@@ -136,7 +137,7 @@ export function limit(fn: AnyFunction, limiter: Limiter, options: AnyOptions): A
 /** @throws HeadgateError `HEADGATE_DENIED`, or what `limiter.wait` and `limiter.consume` throw */
 async function admit(
   limiter: Limiter,
-  key: string,
+  key: Key,
   options: ConsumeOptions,
   wait: AnyOptions['wait'],
 ): Promise<Decision> {

@@ -1,6 +1,7 @@
+import { distinct, withPolicies } from './dimensions.js';
 import { HeadgateError, invalidOption, show } from './errors.js';
 import { compilePolicies, type CompiledPolicy, type Policies } from './policy.js';
-import type { PolicySet } from './stores/store.js';
+import type { Dimensions, PolicySet } from './stores/store.js';
 
 /** Named policies: `{ free: '100/1m', pro: ['1000/1m', '50/1s'] }`. Names are strings of 1 to 64 characters. */
 export type TierOptions = Readonly<Record<string, Policies>>;
@@ -10,23 +11,27 @@ const MOST_TIERS = 100;
 /** The policies of each tier of a limiter, and those of who has none. */
 export class Tiers {
   readonly sets: ReadonlyMap<string, PolicySet>;
+  /** The policies of all sets as one: what a reset forgets. */
+  readonly everything: PolicySet;
   readonly #base: PolicySet;
 
   /**
    * @param given the option `tiers`
    * @param base the limiter's own policies, maybe none
+   * @param by what the tiers' dimensions are made of, besides their policies
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
    */
-  constructor(given: unknown, base: PolicySet) {
+  constructor(given: unknown, base: PolicySet, by: Omit<Dimensions, 'names'>) {
     this.#base = base;
     const policies = given === undefined ? [] : namedPolicies(given);
-    this.sets = new Map(policies.map(([tier, own]) => [tier, Object.freeze({ ...base, policies: own })]));
+    this.sets = new Map(policies.map(([tier, own]) => [tier, withPolicies(base, own, by)]));
+    const all = distinct(this.all.flatMap((set) => set.policies));
+    this.everything = this.sets.size > 0 ? withPolicies(base, all, by) : base;
   }
 
-  /** Every policy of the limiter, those with one state once. */
-  get all(): readonly CompiledPolicy[] {
-    const sets = [this.#base, ...this.sets.values()];
-    return [...new Map(sets.flatMap(({ policies }) => policies).map((each) => [each.id, each])).values()];
+  /** All sets that may decide: that of the limiter's own policies, unless each request needs a tier, and those of the tiers. */
+  get all(): readonly PolicySet[] {
+    return this.areNeeded ? [...this.sets.values()] : [this.#base, ...this.sets.values()];
   }
 
   /** Whether a request must have a tier. */

@@ -152,17 +152,6 @@ export function checkCost(cost: unknown): number {
   return cost;
 }
 
-/** @throws HeadgateError `HEADGATE_INVALID_KEY` unless it is a string */
-export function checkKey(key: unknown): string {
-  if (typeof key !== 'string') {
-    throw new HeadgateError(
-      'HEADGATE_INVALID_KEY',
-      `key: ${show(key)} is not a string. Pass who is limited, as any string.`,
-    );
-  }
-  return key;
-}
-
 /** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` unless it is an AbortSignal or absent */
 export function checkSignal(signal: unknown): void {
   if (signal !== undefined && !(signal instanceof AbortSignal)) {

@@ -1,20 +1,31 @@
 import type { Decision } from './decision.js';
+import type { Key } from './dimensions.js';
 import { HeadgateError, show } from './errors.js';
 import { Line, Lines } from './lines.js';
 import type { Link } from './list.js';
 import type { MaybePromise, PolicySet } from './stores/store.js';
 import type { Timing } from './timing.js';
+import { joined } from './who.js';
 
 /** What waiting needs of a limiter. */
 export interface Host {
-  decide(key: string, cost: number, set: PolicySet): MaybePromise<Decision>;
+  decide(key: Key, cost: number, set: PolicySet): MaybePromise<Decision>;
   /** Holds an admitted request until its turn. */
   hold(decision: Decision, signal: AbortSignal | undefined): Promise<Decision>;
 }
 
-interface Waiter {
-  readonly cost: number;
+/** Who waits. */
+export interface Who {
+  readonly key: Key;
+  /** The policies that decide. */
   readonly set: PolicySet;
+  /** What tells each of the keys: see `idsOf`. */
+  readonly ids: readonly string[];
+}
+
+interface Waiter {
+  readonly who: Who;
+  readonly cost: number;
   /** When the waiter gives up, by the room's clock. */
   readonly deadline: number;
   readonly signal: AbortSignal | undefined;
@@ -29,8 +40,9 @@ interface Waiter {
 const FIRST_POLL = 10;
 const LAST_POLL = 1000;
 
-/** The waiters of one key, in the order in which they came. The store is asked for the first one only. */
+/** The waiters of one key, or of the same keys of several dimensions, in the order in which they came. The store is asked for the first one only. */
 class WaitingLine extends Line<Waiter> {
+  ids: readonly string[] = [this.key];
   asking = false;
   /** Whether something was given back while the store was asked. Then it is asked again at once. */
   again = false;
@@ -45,6 +57,8 @@ export class WaitingRoom {
   readonly #timing: Timing;
   readonly #host: Host;
   readonly #lines: Lines<Waiter, WaitingLine>;
+  /** Lines of several keys, by each of them. */
+  readonly #byPart = new Map<string, Set<WaitingLine>>();
 
   /**
    * @param most how many wait at a time
@@ -62,37 +76,48 @@ export class WaitingRoom {
   }
 
   /**
-   * @param set the policies that decide
    * @param timeout ms, or Infinity
    * @throws HeadgateError `HEADGATE_QUEUE_FULL`, `HEADGATE_WAIT_TIMEOUT`, `HEADGATE_ABORTED`, `HEADGATE_DENIED`, whatever `close`
    * is called with, or what the store fails with; in every case nothing stays charged
    */
-  wait(
-    key: string,
-    cost: number,
-    set: PolicySet,
-    timeout: number,
-    signal: AbortSignal | undefined,
-  ): Promise<Decision> {
+  wait(who: Who, cost: number, timeout: number, signal: AbortSignal | undefined): Promise<Decision> {
     if (signal?.aborted) return Promise.reject(aborted(signal));
-    const line = this.#lines.open(key, (longest) =>
-      this.#end(longest, longest.last!, fullError(longest.key)),
+    const line = this.#lines.open(joined(who.ids), (longest) =>
+      this.#end(longest, longest.last!, fullError(longest.last!.value.who.key)),
     );
-    return line ? this.#join(line, cost, set, timeout, signal) : Promise.reject(fullError(key));
+    if (!line) return Promise.reject(fullError(who.key));
+    if (line.size === 0) this.#enter(line, who.ids);
+    return this.#join(line, who, cost, timeout, signal);
+  }
+
+  #enter(line: WaitingLine, ids: readonly string[]): void {
+    line.ids = ids;
+    if (ids.length === 1) return;
+    for (const id of ids) {
+      const lines = this.#byPart.get(id) ?? new Set();
+      this.#byPart.set(id, lines.add(line));
+    }
+  }
+
+  #leave(line: WaitingLine): void {
+    for (const id of line.ids) {
+      const lines = this.#byPart.get(id);
+      if (lines?.delete(line) && lines.size === 0) this.#byPart.delete(id);
+    }
   }
 
   #join(
     line: WaitingLine,
+    who: Who,
     cost: number,
-    set: PolicySet,
     timeout: number,
     signal: AbortSignal | undefined,
   ): Promise<Decision> {
     return new Promise((resolve, reject) => {
       const deadline = this.#timing.now() + timeout;
       const waiter: Waiter = {
+        who,
         cost,
-        set,
         deadline,
         signal,
         resolve,
@@ -105,7 +130,7 @@ export class WaitingRoom {
       const watch = (): void => {
         const left = deadline - this.#timing.now();
         if (left > 0) stopTimer = this.#timing.after(left, watch);
-        else this.#giveUp(line, link, late(line.key, line.denial));
+        else this.#giveUp(line, link, late(who.key, line.denial));
       };
       waiter.leave = () => {
         stopTimer();
@@ -118,10 +143,24 @@ export class WaitingRoom {
     });
   }
 
-  /** Something was given back to a key, so its first waiter may be admitted now. */
-  wake(key: string): void {
-    const line = this.#lines.get(key);
-    if (!line) return;
+  /**
+   * Something was given back to keys, so the first waiter of each may be admitted now. Of the lines that have it among several keys
+   * one is asked for; if that ends a wait, the next one is.
+   */
+  wake(ids: readonly string[]): void {
+    for (const id of ids) {
+      const line = this.#lines.get(id);
+      if (line) this.#wake(line);
+      const lines = this.#byPart.get(id);
+      const [next] = lines ?? [];
+      if (!lines || !next) continue;
+      lines.delete(next);
+      lines.add(next);
+      this.#wake(next);
+    }
+  }
+
+  #wake(line: WaitingLine): void {
     line.again = true;
     void this.#ask(line);
   }
@@ -154,6 +193,7 @@ export class WaitingRoom {
 
   #remove(line: WaitingLine, link: Link<Waiter>): void {
     this.#lines.delete(line, link);
+    if (line.size === 0) this.#leave(line);
     line.poll = FIRST_POLL;
     link.value.leave();
   }
@@ -167,7 +207,8 @@ export class WaitingRoom {
       const waiter = link.value;
       line.again = false;
       try {
-        const decision = await this.#host.decide(line.key, waiter.cost, waiter.set);
+        const { key, set } = waiter.who;
+        const decision = await this.#host.decide(key, waiter.cost, set);
         const sleep = await this.#answer(line, link, decision);
         if (sleep > 0 && !line.again && waiter.error === undefined) {
           line.stopTimer = this.#timing.after(sleep, () => void this.#ask(line));
@@ -187,12 +228,12 @@ export class WaitingRoom {
     if (!decision.allowed) line.denial = decision;
     const now = this.#timing.now();
     if (decision.allowed && now + decision.delayMs > waiter.deadline)
-      waiter.error ??= late(line.key, decision);
+      waiter.error ??= late(waiter.who.key, decision);
     if (waiter.error !== undefined) await decision.cancel();
     if (waiter.error === undefined && !decision.allowed) {
       const { known, sleep } = delays(decision, line.poll);
       if (known === undefined) waiter.error = deniedError(decision);
-      else if (now + known >= waiter.deadline) waiter.error = late(line.key, decision);
+      else if (now + known >= waiter.deadline) waiter.error = late(waiter.who.key, decision);
       else {
         line.poll = Math.min(2 * line.poll, LAST_POLL);
         return sleep;
@@ -201,6 +242,7 @@ export class WaitingRoom {
     this.#remove(line, link);
     if (waiter.error !== undefined) waiter.reject(waiter.error);
     else waiter.resolve(decision.delayMs > 0 ? this.#host.hold(decision, waiter.signal) : decision);
+    if (line.ids.length > 1) this.wake(line.ids);
     return 0;
   }
 }
@@ -228,7 +270,7 @@ function delays(decision: Decision, poll: number): { known: number | undefined; 
   return { known, sleep: Math.max(known, slots ? Math.min(poll, decision.retryAfterMs) : 0, 1) };
 }
 
-function late(key: string, decision: Decision | undefined): HeadgateError {
+function late(key: Key, decision: Decision | undefined): HeadgateError {
   const wait = decision?.retryAfterMs ? ` It could be in ${decision.retryAfterMs} ms at the earliest.` : '';
   return new HeadgateError(
     'HEADGATE_WAIT_TIMEOUT',
@@ -249,7 +291,7 @@ function aborted(signal: AbortSignal): HeadgateError {
 }
 
 /** @internal The error for one too many. */
-export function fullError(key: string): HeadgateError {
+export function fullError(key: Key): HeadgateError {
   return new HeadgateError(
     'HEADGATE_QUEUE_FULL',
     `${show(key)} cannot wait: too many requests are waiting already (maxWaiting, maxWaitingPerKey).`,

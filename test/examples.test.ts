@@ -154,6 +154,31 @@ describe('examples', function () {
     expect((await fetch(`${url}?items=1`)).headers.get('RateLimit')).to.contain('"hour";r=16');
   });
 
+  for (const name of ['per-account', 'per-account-fastify']) {
+    it(name, async () => {
+      const { url } = await serve(name);
+      const as = (account: string) => ({ headers: { Authorization: `token-of-${account}` } });
+      const first = await fetch(`${url}/a`, as('ada'));
+      expect(await first.json()).to.deep.equal([
+        { name: 'address-minute', key: '127.0.0.1', remaining: 299 },
+        { name: 'address-burst', key: '127.0.0.1', remaining: 99 },
+        { name: 'page-minute', key: '/a', remaining: 299 },
+        { name: 'page-burst', key: '/a', remaining: 99 },
+        { name: 'account-minute', key: 'ada', remaining: 299 },
+        { name: 'account-burst', key: 'ada', remaining: 99 },
+      ]);
+      const answers = await Promise.all(
+        times(110, 0).map((_, i) => fetch(`${url}/page-${i % 3}`, as('bob'))),
+      );
+      const denied = answers.filter(({ status }) => status === 429);
+      // However slow this machine is, no more than the burst goes through in its window.
+      expect(denied.length).to.be.at.least(1);
+      expect(await json(denied[0]!)).to.deep.include({ 'violated-policies': ['address-burst'] });
+      const anonymous = (await fetch(`${url}/b`)).headers.get('RateLimit-Policy');
+      expect(anonymous).to.contain('"page-burst"').and.not.contain('account');
+    });
+  }
+
   it('without-http', async () => {
     const { ended, output } = await run('without-http');
     expect(await ended).to.equal(0);

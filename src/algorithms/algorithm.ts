@@ -9,6 +9,11 @@ export interface PolicyBase {
   limit: number;
   /** Evaluate and report, never deny. Default `false`. */
   shadow?: boolean;
+  /**
+   * The dimension whose key counts, as `'account'`: a letter, then up to 31 letters, digits, `_` and `-`. Default `'key'`: the request's
+   * key. The policy does not apply to requests without a key of the dimension.
+   */
+  by?: string;
 }
 
 /** The fields that policies of all algorithms have that count what passes, and not what is held. */

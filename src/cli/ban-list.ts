@@ -2,6 +2,7 @@ import { isIP } from 'node:net';
 import { createInterface } from 'node:readline/promises';
 import { Readable } from 'node:stream';
 import { toMilliseconds } from '../duration.js';
+import { checkDimension } from '../dimensions.js';
 import { HeadgateError } from '../errors.js';
 import { DEFAULT_SUBNET } from '../http/client-key.js';
 import type { Hash } from '../stores/keys.js';
@@ -12,6 +13,7 @@ import { isOfIpv6, subjectOf, typedKey, type KeyOptions, type TypedKey } from '.
 export interface WantedBan {
   readonly name: string | Hash;
   readonly key: string | Hash;
+  readonly dimension?: string | undefined;
   /** ms */
   readonly duration: number;
   /** As the line says. */
@@ -68,7 +70,7 @@ export async function readBans(
 export function longestOf(bans: Iterable<WantedBan>): WantedBan[] {
   const longest = new Map<string, WantedBan>();
   for (const ban of bans) {
-    const id = JSON.stringify([ban.name, ban.key]);
+    const id = JSON.stringify([ban.name, ban.key, ban.dimension]);
     if (ban.duration > (longest.get(id)?.duration ?? 0)) longest.set(id, ban);
   }
   return [...longest.values()];
@@ -120,8 +122,11 @@ function readJson(ban: Json, defaults: Defaults): WantedBan | undefined {
   // Headgate's own lines tell of keys that are there.
   if (typeof key === 'string' && key.trim() === '' && ban.kind !== 'banned' && !defaults.raw)
     throw usageError('its "key" is empty. Leave it out, or write --raw if that is a key.');
+  if (ban.within !== undefined)
+    throw usageError('it is of a limiter with `slotBy`, whose bans are made by the program alone.');
+  const dimension = ban.dimension === undefined ? undefined : checkDimension('dimension', ban.dimension);
   const told = { by: noteText(ban, 'by', 100), reason: noteText(ban, 'reason', 500) };
-  return { name: nameOf(ban, defaults), key, duration: durationOf(ban, defaults), ...told };
+  return { name: nameOf(ban, defaults), key, dimension, duration: durationOf(ban, defaults), ...told };
 }
 
 function noteText(ban: Json, field: string, longest: number): string | undefined {

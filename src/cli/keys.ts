@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import ipaddr from 'ipaddr.js';
+import { checkDimension, DEFAULT_DIMENSION } from '../dimensions.js';
 import { HeadgateError } from '../errors.js';
 import { clientKeys, DEFAULT_SUBNET } from '../http/client-key.js';
 import { parseEntry, type Network } from '../http/lists.js';
@@ -13,6 +14,7 @@ export interface SubnetOption {
 
 export interface KeyOptions extends SubnetOption {
   readonly raw?: boolean;
+  readonly dimension?: string;
 }
 
 /** A key as it was typed, before it is known which keys the limiter makes of addresses. */
@@ -21,6 +23,8 @@ export interface TypedKey {
   readonly entry: Network | string;
   /** As it was typed; undefined: the limiter's. */
   readonly subnet: number | undefined;
+  /** Which of the limiter's keys it is. */
+  readonly dimension: string;
 }
 
 /** Whose state a command is about. */
@@ -29,6 +33,8 @@ export interface Subject {
   readonly given: string;
   /** The limiter's keys: one, or of a network those of all its clients. */
   readonly keys: readonly string[];
+  /** The dimension of the keys. */
+  readonly dimension: string;
 }
 
 /** A network of more keys is refused. */
@@ -43,10 +49,9 @@ export function addSubnetOption(command: Command, otherwise = String(DEFAULT_SUB
 
 /** Options of the commands that are about a key. */
 export function addKeyOptions(command: Command): Command {
-  return addSubnetOption(command, `what the limiter tells, or ${DEFAULT_SUBNET}`).option(
-    '--raw',
-    'the key as it is, also if it looks like an address',
-  );
+  return addSubnetOption(command, `what the limiter tells, or ${DEFAULT_SUBNET}`)
+    .option('--raw', 'the key as it is, also if it looks like an address')
+    .option('--dimension <name>', 'which of its keys, for policies with `by`: the key is taken as it is');
 }
 
 /** @throws CliError `USAGE` */
@@ -60,9 +65,11 @@ export function subnetOf({ ipv6Subnet }: SubnetOption): number | undefined {
 /** @throws CliError `USAGE`: there is nothing, or no address though it looks like one */
 export function typedKey(given: string, options: KeyOptions): TypedKey {
   const subnet = subnetOf(options);
-  if (options.raw) return { given, entry: given, subnet };
+  const dimension = dimensionOf(options);
+  if (options.raw) return { given, entry: given, subnet, dimension };
   if (given.trim() === '') throw usageError(`The key is empty. Write whose state you mean. ${RAW}`);
-  return { given, entry: read(given), subnet };
+  // Only the keys of the default dimension are made of addresses.
+  return { given, entry: dimension === DEFAULT_DIMENSION ? read(given) : given, subnet, dimension };
 }
 
 /**
@@ -71,8 +78,24 @@ export function typedKey(given: string, options: KeyOptions): TypedKey {
  *
  * @throws CliError `USAGE`: a network that is smaller than a key, or has too many
  */
-export function subjectOf({ given, entry, subnet }: TypedKey, told: number): Subject {
-  return { given, keys: typeof entry === 'string' ? [entry] : keysOf(given, entry, subnet ?? told) };
+export function subjectOf({ given, entry, subnet, dimension }: TypedKey, told: number): Subject {
+  const keys = typeof entry === 'string' ? [entry] : keysOf(given, entry, subnet ?? told);
+  return { given, keys, dimension };
+}
+
+/** @throws CliError `USAGE` */
+function dimensionOf({ dimension }: KeyOptions): string {
+  if (dimension === undefined) return DEFAULT_DIMENSION;
+  try {
+    return checkDimension('--dimension', dimension);
+  } catch (error) {
+    throw usageError((error as Error).message);
+  }
+}
+
+/** What stands before a key of another dimension than the default one. */
+export function prefixOf(dimension: string): string {
+  return dimension === DEFAULT_DIMENSION ? '' : `${dimension} `;
 }
 
 /** What a command that answers for one key only is about. @throws CliError `USAGE` for a network of several */
@@ -89,23 +112,32 @@ export function isOfIpv6({ entry, subnet }: TypedKey): boolean {
 }
 
 /** For people: the key that was used, and what it was made of. */
-export function show({ given, keys }: Subject): string {
+export function show({ given, keys, dimension }: Subject): string {
   const [key] = keys;
   if (keys.length > 1) return `${many(keys)} of ${printable(given)}`;
-  return key === given ? printable(given) : `${printable(key!)} (the key of ${printable(given)})`;
+  return key === given
+    ? prefixOf(dimension) + printable(given)
+    : `${printable(key!)} (the key of ${printable(given)})`;
 }
 
 /** For the log of bans: a network is one thing there. */
 export function loggedOf(
   name: string,
-  { given, keys }: Subject,
+  { given, keys, dimension }: Subject,
 ): { readonly who: string; readonly keys: number } {
-  return { who: bookEntry(name, keys.length === 1 ? keys[0]! : given), keys: keys.length };
+  return { who: bookEntry(name, keys.length === 1 ? keys[0]! : given, dimension), keys: keys.length };
 }
 
 /** For programs. */
-export function subjectJson({ given, keys }: Subject): object {
-  return keys.length === 1 ? { key: keys[0], given } : { network: given, keys: keys.length };
+export function subjectJson({ given, keys, dimension }: Subject): object {
+  return keys.length === 1
+    ? { key: keys[0], given, ...dimensionJson(dimension) }
+    : { network: given, keys: keys.length };
+}
+
+/** Of the default dimension nothing is said. */
+export function dimensionJson(dimension: string): { dimension?: string } {
+  return dimension === DEFAULT_DIMENSION ? {} : { dimension };
 }
 
 const many = (keys: readonly string[]): string => `${keys.length.toLocaleString('en-US')} keys`;

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
+import { DEFAULT_DIMENSION } from '../dimensions.js';
 import { HeadgateError } from '../errors.js';
 import { INLINE_FIELDS, LIMITER_OPTIONS, type LimiterOptions } from '../limiter.js';
 import { POLICY_GRAMMAR } from '../policy-text.js';
@@ -106,6 +107,16 @@ export function ofTier(limits: Limits, name: string, tier: string | undefined): 
   const which = known === '' ? 'has no tiers' : `has the tiers ${known}`;
   const problem = tier === undefined ? 'which?' : `${JSON.stringify(tier)} is none.`;
   throw usageError(`--tier: ${problem} ${JSON.stringify(name)} ${which}.`);
+}
+
+/** The policies that a key of this dimension counts for. @throws CliError `USAGE` if there are none */
+export function policiesBy(dimension: string, policies: readonly Policy[]): Policy[] {
+  const some = policies.filter(({ by = DEFAULT_DIMENSION }) => by === dimension);
+  if (some.length > 0 || policies.length === 0) return some;
+  const known = [...new Set(policies.map(({ by = DEFAULT_DIMENSION }) => by))].join(', ');
+  throw usageError(
+    `No policy of this limiter is by '${dimension}'. Write --dimension with one of: ${known}.`,
+  );
 }
 
 const said = ({ option = '--policies', policies = '' }: LimitsOptions): string => `${option} ${policies}`;

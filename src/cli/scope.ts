@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { DEFAULT_DIMENSION } from '../dimensions.js';
 import type { Io } from './io.js';
 import { DEFAULT_SUBNET } from '../http/client-key.js';
 import { CliError, usageError } from './errors.js';
@@ -58,10 +59,29 @@ export function differing({ scopes }: Published, name: string): Warning | undefi
   return { code: 'DIFFERENT', message };
 }
 
+/**
+ * That the keys of a limiter are not those that a command makes.
+ *
+ * @throws CliError `USAGE`
+ */
+export function checkSlot({ scopes }: Published, name: string, dimension: string): void {
+  const slotBy = scopes.get(name)?.find((each) => each.slotBy !== undefined)?.slotBy;
+  if (slotBy === undefined || slotBy === dimension) return;
+  throw usageError(
+    `The limiter ${JSON.stringify(name)} has slotBy: '${slotBy}', so that a key of ${dimension} has state within each ${slotBy}. Use ` +
+      `limiter.peek, reset, ban and unban with both keys; headgate list shows what there is.`,
+  );
+}
+
 /** The same of a scope in which somebody is to be banned. */
-function cannotBan(published: Published, name: string): Doubt | undefined {
+function cannotBan(published: Published, name: string, dimension: string): Doubt | undefined {
   const configurations = published.scopes.get(name);
   if (!configurations) return unknownScope(published, name);
+  const { banBy = DEFAULT_DIMENSION } = configurations[0]!;
+  if (configurations[0]!.ban !== null && banBy !== dimension) {
+    const message = `the limiter ${JSON.stringify(name)} bans by ${banBy}, and not by ${dimension}. Write --dimension ${banBy}.`;
+    return { code: 'NO_BAN', message };
+  }
   if (configurations.some(({ ban }) => ban !== null)) return undefined;
   const message = `the limiter ${JSON.stringify(name)} has no option \`ban\`, and so never asks for bans. Give it ban: {}.`;
   return { code: 'NO_BAN', message };
@@ -94,9 +114,13 @@ export function checkBans(
   names: readonly string[],
   { force = false }: ForceOption,
   io: Io,
+  dimension?: string,
 ): void {
   for (const name of names) {
-    const doubt = cannotBan(published, name);
+    // An import has a dimension for each ban.
+    const its = dimension ?? published.scopes.get(name)?.[0]?.banBy ?? DEFAULT_DIMENSION;
+    checkSlot(published, name, its);
+    const doubt = cannotBan(published, name, its);
     if (doubt && !force) {
       throw new CliError(doubt.code, `${doubt.message} Nobody was banned: --force bans all the same.`);
     }

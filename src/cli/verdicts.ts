@@ -14,6 +14,7 @@ export function verdictsOf({ policies, set }: Decision): PolicyVerdict[] {
     const { algorithm, window, shadow } = set.policies[i]!;
     return {
       name: verdict.name,
+      key: verdict.key,
       algorithm,
       limit: verdict.limit,
       windowMs: window,

@@ -1,4 +1,5 @@
 import type { Decision } from '../decision.js';
+import type { Key } from '../dimensions.js';
 import { checkOptions, optionsOf, type Limiter } from '../limiter.js';
 import type { MaybePromise, PolicySet } from '../stores/store.js';
 import { isOn } from '../switch.js';
@@ -126,8 +127,8 @@ export class Flow<Req extends object, Res> {
 
   #afterSkip(req: Req, skipped: boolean): MaybePromise<Decision | undefined> {
     if (skipped) return undefined;
-    const { key, clientKey } = this.#options;
-    const made = key ? key(req) : clientKey(this.#framework.ip(req));
+    const { key, clientKey, needsKey } = this.#options;
+    const made = key ? key(req) : needsKey ? clientKey(this.#framework.ip(req)) : undefined;
     return isPromise(made) ? made.then((value) => this.#afterKey(req, value)) : this.#afterKey(req, made);
   }
 
@@ -163,8 +164,15 @@ export class Flow<Req extends object, Res> {
     key: string | undefined,
     listed: 'deny-listed' | 'allow-listed' | undefined,
   ): MaybePromise<Decision | undefined> {
-    const { limiter, set, setOf } = this.#options;
+    const { limiter, keysOf } = this.#options;
     if (listed) return limiter.listed(key ?? this.#framework.ip(req) ?? '', listed);
+    if (!keysOf) return this.#afterKeys(req, key);
+    const keys = keysOf(req, key);
+    return isPromise(keys) ? keys.then((all) => this.#afterKeys(req, all)) : this.#afterKeys(req, keys);
+  }
+
+  #afterKeys(req: Req, key: Key | undefined): MaybePromise<Decision | undefined> {
+    const { set, setOf } = this.#options;
     if (key === undefined) return undefined;
     if (set) return this.#afterPolicies(req, key, set);
     const made = setOf!(req);
@@ -173,7 +181,7 @@ export class Flow<Req extends object, Res> {
       : this.#afterPolicies(req, key, made);
   }
 
-  #afterPolicies(req: Req, key: string, set: PolicySet): MaybePromise<Decision> {
+  #afterPolicies(req: Req, key: Key, set: PolicySet): MaybePromise<Decision> {
     const { limiter, cost, costOf } = this.#options;
     if (!costOf) return limiter.decide(key, cost, set);
     const computed = costOf(req);

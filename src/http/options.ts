@@ -1,4 +1,5 @@
 import type { Decision } from '../decision.js';
+import { DEFAULT_DIMENSION } from '../dimensions.js';
 import { toMilliseconds, type Duration } from '../duration.js';
 import { HeadgateError, invalidOption, show } from '../errors.js';
 import {
@@ -19,6 +20,7 @@ import type { Tiers } from '../tiers.js';
 import { compileWarnings, type Warn } from '../warnings.js';
 import { checkBoolean, checkFunction, checkInteger } from '../validate.js';
 import { clientKeys, DEFAULT_SUBNET, type ClientKey } from './client-key.js';
+import { checkKeysOf, compileKeys, type KeysOf, type KeysOption } from './dimension-keys.js';
 import { compileHeaders, type HeaderDialect, type WriteHeaders } from './headers.js';
 import { compileList, type List, type ListOption } from './lists.js';
 
@@ -41,6 +43,11 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
    * framework knows it, an IPv6 address by its network (`ipv6Subnet`).
    */
   keyGenerator?: Callback<[request: Req], MaybePromise<string | undefined>>;
+  /**
+   * Of policies with `by`, a request's key of each dimension: `{ account: (req) => req.user?.id }`; `undefined`: policies by it do not
+   * apply to the request. Sync or async.
+   */
+  keys?: KeysOption<Req>;
   /** The prefix length by which IPv6 addresses are one client, for the default key: 1 to 128, default 56. */
   ipv6Subnet?: number;
   /** Whole units, 0 (only look) to 1e12: a number, or a sync or async function of the request. Default 1. */
@@ -125,6 +132,7 @@ export const HTTP_OPTIONS: readonly string[] = [
   'limiter',
   'tier',
   'keyGenerator',
+  'keys',
   'ipv6Subnet',
   'cost',
   'skip',
@@ -177,6 +185,10 @@ export interface CompiledOptions<Req, Res> {
   readonly skip: ((request: Req) => MaybePromise<boolean>) | undefined;
   readonly key: ((request: Req) => MaybePromise<string | undefined>) | undefined;
   readonly clientKey: ClientKey;
+  /** Keys of several dimensions; undefined: all policies are by the request's key. */
+  readonly keysOf: KeysOf<Req> | undefined;
+  /** Whether a policy may be by the request's key. */
+  readonly needsKey: boolean;
   readonly cost: number;
   readonly costOf: ((request: Req) => MaybePromise<number>) | undefined;
   readonly allowList: List<Req> | undefined;
@@ -195,6 +207,12 @@ export interface CompiledOptions<Req, Res> {
 
 const DAY = 24 * 3_600_000;
 
+/** What an adapter knows besides the user's options. */
+export interface HttpAssembly extends Assembly {
+  /** The option `keys` is another's default: not all of them need be used. */
+  keysAreDefaults?: boolean;
+}
+
 /**
  * Validates options whose names were checked (`checkShape` with `HTTP_OPTIONS`), and makes their limiter.
  *
@@ -203,7 +221,7 @@ const DAY = 24 * 3_600_000;
  */
 export function compileOptions<Req, Res>(
   options: HttpOptions<Req, Res>,
-  assembly: Assembly = {},
+  assembly: HttpAssembly = {},
   shared?: Limiter,
 ): CompiledOptions<Req, Res> {
   const { cost, headers, statusCode, ipv6Subnet, allowList, denyList } = options;
@@ -215,6 +233,7 @@ export function compileOptions<Req, Res>(
     skip: checkFunction('skip', options.skip),
     key: checkFunction('keyGenerator', options.keyGenerator),
     clientKey: clientKeys(subnet),
+    keysOf: compileKeys(options.keys),
     cost: cost === undefined || typeof cost === 'function' ? 1 : checkInteger('cost', cost, 0, 1e12),
     costOf: typeof cost === 'function' ? cost : undefined,
     allowList: allowList === undefined ? undefined : compileList('allowList', allowList),
@@ -234,16 +253,26 @@ export function compileOptions<Req, Res>(
   if (given) checkCapacity(compiled.cost, given.policies);
   checkTier(options, given);
   const limiter = given ?? ownLimiter(options, { ...assembly, cost: compiled.cost });
-  if (!compiled.key) limiter.ipv6Subnets.add(subnet);
   const { tier } = options;
   const byTier = typeof tier === 'function' ? choosing(limiter.tiers, tier) : undefined;
-  const setOf = policiesOf ? compiling(limiter, policiesOf) : byTier;
+  const setOf = policiesOf ? compiling(limiter, policiesOf, options.keys) : byTier;
+  const set = setOf ? undefined : limiter.tiers.of(tier as string | undefined);
+  // Those that may decide: of a function `policies` they are not known yet.
+  const sets = policiesOf ? [] : set ? [set] : limiter.tiers.all;
+  try {
+    if (!policiesOf) checkKeysOf(sets, options.keys, assembly.keysAreDefaults ?? false);
+  } catch (error) {
+    if (!given) void limiter.close();
+    throw error;
+  }
+  if (!compiled.key) limiter.ipv6Subnets.add(subnet);
   return {
     ...compiled,
     limiter,
     ownsLimiter: given === undefined,
-    set: setOf ? undefined : limiter.tiers.of(tier as string | undefined),
+    set,
     setOf,
+    needsKey: policiesOf !== undefined || sets.some(isByKey),
   };
 }
 
@@ -269,6 +298,10 @@ function givenLimiter(options: object): Limiter | undefined {
   return limiter;
 }
 
+function isByKey({ dimensions }: PolicySet): boolean {
+  return dimensions?.names.includes(DEFAULT_DIMENSION) ?? true;
+}
+
 /** What an adapter limits by if it is told no quota. */
 const DEFAULT_QUOTA: Policy = { limit: 1000, window: '1m' };
 
@@ -280,7 +313,9 @@ function ownLimiter<Req, Res>(options: HttpOptions<Req, Res>, assembly: Assembly
     ...(warnings !== undefined && { warnings }),
     ...given,
   } as CreateLimiterOptions;
-  return assembleLimiter(own, { ...assembly, dynamic: policiesOfRequest(options) !== undefined });
+  const dimensions = Object.keys(options.keys ?? {});
+  const dynamic = policiesOfRequest(options) !== undefined;
+  return assembleLimiter(own, { ...assembly, dimensions, dynamic });
 }
 
 /** Checks what can be checked of a tier before there is a request. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
@@ -317,6 +352,7 @@ const REMEMBERED = 1000;
 function compiling<Req>(
   limiter: Limiter,
   policiesOf: PoliciesOf<Req>,
+  keys: KeysOption<Req> | undefined,
 ): (request: Req) => MaybePromise<PolicySet> {
   const known = new Map<string, PolicySet>();
   const compile = (policies: Policies): PolicySet => {
@@ -325,6 +361,7 @@ function compiling<Req>(
     let set = known.get(text);
     if (!set) {
       set = limiter.compile(policies);
+      checkKeysOf([set], keys, true);
       if (known.size === REMEMBERED) known.clear();
       known.set(text, set);
     }

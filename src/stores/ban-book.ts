@@ -1,7 +1,8 @@
+import { DEFAULT_DIMENSION } from '../dimensions.js';
 import { warnOnce } from '../warnings.js';
 import { Aside } from './aside.js';
 import type { Commands } from './clients/commands.js';
-import { escapeKey, escapeName } from './keys.js';
+import { escapeName, escapeWho, whoOf } from './keys.js';
 import type { BanNote, Reply, Subject } from './store.js';
 
 /** Bounds of what is stored. `docs/redis.md` tells them. */
@@ -32,8 +33,12 @@ export function bookKeys(prefix: string): [index: string, notes: string, log: st
 }
 
 /** Who is banned, as the book has it: what stands between the braces of the state's keys. */
-export function bookEntry(name: string, key: string): string {
-  return `${escapeName(name)}:${escapeKey(key)}`;
+export function bookEntry(name: string, key: string, by = DEFAULT_DIMENSION): string {
+  return `${escapeName(name)}:${escapeWho(by, key)}`;
+}
+
+function bannedBy({ set, key }: Subject): string {
+  return whoOf(set, key, set.dimensions?.banBy ?? DEFAULT_DIMENSION);
 }
 
 /** An entry of the log. */
@@ -89,8 +94,8 @@ export class BanBook {
   }
 
   /** Notes the ban that a reply of the store tells, unless it was noted lately. */
-  learn({ set, key }: Subject, { now, ban }: Reply): void {
-    const who = bookEntry(set.name, key);
+  learn(subject: Subject, { now, ban }: Reply): void {
+    const who = bannedBy(subject);
     const until = now + Math.abs(ban);
     const known = this.#known.get(who);
     if (ban > 0 && known && known.until >= until && known.at + AGAIN > now) return;
@@ -102,8 +107,8 @@ export class BanBook {
   }
 
   /** Notes a ban, or with 0 ms its end, by the program. */
-  set({ set, key }: Subject, length: number, note: BanNote): void {
-    const who = bookEntry(set.name, key);
+  set(subject: Subject, length: number, note: BanNote): void {
+    const who = bannedBy(subject);
     this.#known.delete(who);
     const action = length > 0 ? 'ban' : 'unban';
     const entry = { action, who, keys: 1, forMs: length, from: 'program', ...note } as const;

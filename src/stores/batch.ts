@@ -190,8 +190,9 @@ function inBurst(batch: OpenBatch): boolean {
 function byKey({ set, peek, asked, queries, waiters }: OpenBatch): OpenBatch[] {
   const parts = new Map<string, OpenBatch>();
   queries.forEach((query, i) => {
-    let part = parts.get(query.key);
-    if (!part) parts.set(query.key, (part = { set, peek, asked, queries: [], waiters: [], burst: true }));
+    const key = typeof query.key === 'string' ? query.key : JSON.stringify(query.key);
+    let part = parts.get(key);
+    if (!part) parts.set(key, (part = { set, peek, asked, queries: [], waiters: [], burst: true }));
     part.queries.push(query);
     part.waiters.push(waiters[i]!);
   });

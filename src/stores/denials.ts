@@ -1,6 +1,7 @@
 import { DeniedKeys } from './denied-keys.js';
+import { partsOf, type Part } from './parts.js';
 import { performance } from './real-time.js';
-import type { PolicySet, Query, Reply, Subject } from './store.js';
+import type { Keys, PolicySet, Query, Reply, Subject } from './store.js';
 import { NEVER, waitOf } from './verdicts.js';
 
 /** Denials that are remembered, and changes, each per limiter name. */
@@ -9,7 +10,10 @@ const MOST = 10_000;
 /** A store's clock counts whole milliseconds: it may admit up to one earlier than it said. */
 const TICK = 1;
 
-/** What is known of the keys of one limiter name. */
+/** Of several keys, so much text at most is remembered with a denial. */
+const LONGEST = 1000;
+
+/** What is known of the keys of one limiter name, and of one dimension. */
 interface Scope {
   readonly denied: DeniedKeys;
   /** When what was charged to a key was last changed, other than by a decision: oldest first. */
@@ -18,9 +22,16 @@ interface Scope {
   forgotten: number;
 }
 
+/** What is known of the keys of a set's part. */
+interface ScopedPart extends Part {
+  readonly known: Scope;
+}
+
 /** A policy set: those with equal policies, under one name, are alike. */
 interface View {
+  /** Of its only part, or of its first. */
   readonly scope: Scope;
+  readonly parts: readonly ScopedPart[];
   readonly policies: string;
 }
 
@@ -47,27 +58,39 @@ export class Denials {
   #view(set: PolicySet): View {
     if (set === this.#lastSet) return this.#lastView!;
     let view = this.#views.get(set);
-    if (!view) {
-      const policies = JSON.stringify([
-        set.policies.map(({ id, shadow, attempts, params }) => [id, shadow, attempts, params]),
-        set.ban,
-      ]);
-      let scope = this.#scopes.get(set.name);
-      if (!scope) {
-        scope = { denied: new DeniedKeys(policies, MOST), changes: new Map(), forgotten: -Infinity };
-        this.#scopes.set(set.name, scope);
-      }
-      view = { scope, policies };
-      this.#views.set(set, view);
-    }
+    if (!view) this.#views.set(set, (view = this.#makeView(set)));
     this.#lastSet = set;
     this.#lastView = view;
     return view;
   }
 
+  #makeView(set: PolicySet): View {
+    const policies = JSON.stringify([
+      set.policies.map(({ id, by, shadow, attempts, params }) => [id, by, shadow, attempts, params]),
+      set.ban,
+      set.dimensions,
+    ]);
+    const parts = partsOf(set).map((part) => ({
+      ...part,
+      known: this.#scope(part.scope, set.name, policies),
+    }));
+    return { scope: parts[0]!.known, parts, policies };
+  }
+
+  #scope(dimension: string, name: string, policies: string): Scope {
+    const id = `${dimension} ${name}`;
+    let scope = this.#scopes.get(id);
+    if (!scope) {
+      scope = { denied: new DeniedKeys(policies, MOST), changes: new Map(), forgotten: -Infinity };
+      this.#scopes.set(id, scope);
+    }
+    return scope;
+  }
+
   /** The answer to a query, if the store is known to deny it now. */
   recall({ set, key, cost, peek }: Query): Reply | undefined {
-    const { scope, policies } = this.#view(set);
+    const { scope, parts, policies } = this.#view(set);
+    if (typeof key !== 'string') return peek ? undefined : this.#recallAny(parts, policies, key, cost);
     const { denied } = scope;
     const slot = peek ? 0 : denied.find(key);
     if (slot === 0) return undefined;
@@ -75,29 +98,50 @@ export class Denials {
     return denied.policiesOf(slot) === policies ? denied.reply(slot, cost, this.#clock()) : undefined;
   }
 
+  /** A denial by one key, of the same keys in all: what the other policies say is part of it. */
+  #recallAny(parts: readonly ScopedPart[], policies: string, key: Keys, cost: number): Reply | undefined {
+    let keys: string | undefined;
+    for (const { known, keyOf } of parts) {
+      const { denied } = known;
+      const slot = denied.find(keyOf(key));
+      if (slot === 0 || denied.policiesOf(slot) !== policies) continue;
+      const of = denied.keysOf(slot);
+      if (of !== undefined && of !== (keys ??= JSON.stringify(key))) continue;
+      const reply = denied.reply(slot, cost, this.#clock());
+      if (reply) return reply;
+    }
+    return undefined;
+  }
+
   /** Takes note of what the store answered to a query that was asked at `asked`. */
   learn({ set, key, cost, peek }: Query, reply: Reply, asked: number): void {
     if (peek) return;
-    const { scope, policies } = this.#view(set);
-    const { denied } = scope;
+    const { parts, policies } = this.#view(set);
     const wait = denialOf(set, reply);
     if (wait === 0) {
       // Something was charged: what was denied has to wait longer now.
-      denied.delete(denied.find(key));
+      for (const { known, keyOf } of parts) known.denied.delete(known.denied.find(keyOf(key)));
       return;
     }
-    if (asked <= (scope.changes.get(key) ?? scope.forgotten)) return;
+    const { known, keyOf } = decider(parts, reply);
+    const its = keyOf(key);
+    if (asked <= (known.changes.get(its) ?? known.forgotten)) return;
     const until = asked + Math.min(this.#longest, wait - TICK);
     const received = this.#clock();
     if (until <= received) return;
-    const { now, step } = reply;
-    const noted = reply.ban === 0 ? reply : { now, step, ban: Math.abs(reply.ban), verdicts: [] };
-    denied.set(key, { policies, cost, reply: noted, received, until });
+    const { now, step, ban } = reply;
+    const noted = ban === 0 ? reply : { now, step, ban: Math.abs(ban), verdicts: [] };
+    const keys = ban === 0 && typeof key !== 'string' ? JSON.stringify(key) : undefined;
+    if (keys !== undefined && keys.length > LONGEST) return;
+    known.denied.set(its, { policies, keys, cost, reply: noted, received, until });
   }
 
   /** Forgets a key's denial. To be called before the store is told of a change, and after it has answered or failed. */
   forget({ set, key }: Subject): void {
-    const { scope } = this.#view(set);
+    for (const { known, keyOf } of this.#view(set).parts) this.#forget(known, keyOf(key));
+  }
+
+  #forget(scope: Scope, key: string): void {
     scope.denied.delete(scope.denied.find(key));
     const { changes } = scope;
     changes.delete(key);
@@ -107,6 +151,23 @@ export class Denials {
     scope.forgotten = at;
     changes.delete(oldest);
   }
+}
+
+/** The part whose key is banned, or which denies longest: what is given back to another does not end the denial. */
+function decider(parts: readonly ScopedPart[], { ban, verdicts }: Reply): ScopedPart {
+  if (ban !== 0) return parts.find(({ set }) => set.ban)!;
+  let decider = parts[0]!;
+  let longest = 0;
+  for (const part of parts) {
+    for (let i = 0; i < part.at.length; i++) {
+      const wait = waitOf(verdicts, part.at[i]!);
+      const time = part.set.policies[i]!.shadow ? 0 : wait === NEVER ? Infinity : wait;
+      if (time <= longest) continue;
+      decider = part;
+      longest = time;
+    }
+  }
+  return decider;
 }
 
 /** For how long a reply denies whatever others do, ms; 0 if it does not, or if the store must hear of each denial. */

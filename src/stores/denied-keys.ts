@@ -5,6 +5,8 @@ import { addVerdict, countOf, remainingOf, resetOf, soleVerdict, waitOf } from '
 /** What the store has denied, and for how long. Times are those of the memory's clock. */
 export interface Denial {
   readonly policies: string;
+  /** Of a denial by keys of several dimensions: all of them. Undefined: it denies whatever the other keys are. */
+  readonly keys?: string | undefined;
   readonly cost: number;
   readonly reply: Reply;
   /** When the reply came: the wait that it tells began no later. */
@@ -77,6 +79,10 @@ export class DeniedKeys {
       slot = integers[slot * INTEGERS + LINK]!;
     }
     return slot;
+  }
+
+  keysOf(slot: number): string | undefined {
+    return this.#elsewhere.get(slot)?.keys;
   }
 
   policiesOf(slot: number): string {
@@ -156,8 +162,15 @@ export class DeniedKeys {
     this.#size--;
   }
 
-  #fits({ policies, cost, reply: { ban, verdicts } }: Denial): boolean {
-    if (policies !== this.#policies || ban !== 0 || countOf(verdicts) !== 1 || !isSmall(cost)) return false;
+  #fits({ policies, keys, cost, reply: { ban, verdicts } }: Denial): boolean {
+    if (
+      keys !== undefined ||
+      policies !== this.#policies ||
+      ban !== 0 ||
+      countOf(verdicts) !== 1 ||
+      !isSmall(cost)
+    )
+      return false;
     return verdicts.every(isSmall);
   }
 

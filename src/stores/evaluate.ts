@@ -64,8 +64,8 @@ function full(place: Place, set: PolicySet, now: number, step: number): Reply {
 }
 
 /** What a store answers to `adjust`. */
-export function adjust(place: Place, change: Change, now: number, step: number): ChangeReply {
-  const { set, key, units, charged } = change;
+export function adjust(place: Place, key: string, change: Change, now: number, step: number): ChangeReply {
+  const { set, units, charged } = change;
   if (place.slot === 0 && units.some((each) => each > 0)) place.create(now, false);
   const { columns, slot, returns } = place;
   const done = columns.map((column, i) => {
@@ -103,7 +103,7 @@ export function lease(place: Place, { set, lease, action }: LeaseChange, now: nu
 }
 
 /** What a store does for `reset`. */
-export function reset(place: Place, { set, key }: Subject, now: number, step: number): void {
+export function reset(place: Place, key: string, { set }: Subject, now: number, step: number): void {
   const { columns, slot, returns } = place;
   for (const { id, life } of set.policies) returns.open(id, key, now, life).reset(step);
   if (slot !== 0) for (const column of columns) column.clear(slot);
@@ -116,7 +116,7 @@ export function ban(place: Place, { set }: Subject, duration: number, now: numbe
 }
 
 /** Whether all policies that are not shadows admit; their verdicts are in the columns. */
-function look(
+export function look(
   columns: readonly Column[],
   { policies }: PolicySet,
   slot: number,
@@ -134,7 +134,8 @@ function look(
   return admitted;
 }
 
-function commit(
+/** Charges the policies that are to be. */
+export function commit(
   columns: readonly Column[],
   { policies }: PolicySet,
   slot: number,
@@ -154,12 +155,12 @@ function commit(
   }
 }
 
-function countsAttempts({ policies }: PolicySet): boolean {
+export function countsAttempts({ policies }: PolicySet): boolean {
   return policies.some(({ attempts }) => attempts);
 }
 
 /** Until when a key must not be forgotten; 0 if it may. A key with nothing left is as good as denied. */
-function deniedUntil(columns: readonly Column[], { policies }: PolicySet, now: number): number {
+export function deniedUntil(columns: readonly Column[], { policies }: PolicySet, now: number): number {
   let until = 0;
   for (let i = 0; i < columns.length; i++) {
     const { wait, remaining, reset } = columns[i]!;
@@ -168,7 +169,7 @@ function deniedUntil(columns: readonly Column[], { policies }: PolicySet, now: n
   return until;
 }
 
-function verdictsOf(columns: readonly Column[]): number[] {
+export function verdictsOf(columns: readonly Column[]): number[] {
   if (columns.length === 1) {
     const { wait, remaining, reset } = columns[0]!;
     return soleVerdict(wait, remaining, reset);

@@ -22,7 +22,7 @@ import {
   type Store,
   type Subject,
 } from './store.js';
-import { admits, marksOf, waitOf } from './verdicts.js';
+import { admits, chargedOf, waitOf } from './verdicts.js';
 import { Timeouts, type Awaited } from './timeouts.js';
 
 /** What decides when the store does not: see `FailureOptions`. */
@@ -121,6 +121,11 @@ export class FailurePolicy implements Store, Prober {
 
   get health(): Health {
     return this.#breaker.health;
+  }
+
+  /** As of the store that it asks. */
+  get checkDimensions(): Store['checkDimensions'] {
+    return this.#store.checkDimensions?.bind(this.#store);
   }
 
   decide(query: Query): MaybePromise<Reply> {
@@ -257,8 +262,7 @@ export class FailurePolicy implements Store, Prober {
     // The other modes have let the request pass, so it counts.
     if (this.#mode !== 'deny' && this.#mode !== 'throw') return;
     const units = set.policies.map((_, i) => (charged(i) ? -cost : 0));
-    const { step } = reply;
-    const change = { set, key, units, charged: { step, marks: marksOf(reply) }, degraded: undefined };
+    const change = { set, key, units, charged: chargedOf(reply), degraded: undefined };
     this.adjust(change).catch(() => {});
   }
 

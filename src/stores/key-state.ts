@@ -1,12 +1,15 @@
 import { BanColumn } from '../algorithms/ban.js';
 import { algorithms, type Column, type Saved } from '../algorithms/index.js';
 import type { CompiledBan } from '../ban.js';
+import { HeadgateError } from '../errors.js';
 import type { CompiledPolicy } from '../policy.js';
+import * as together from './evaluate-together.js';
 import { adjust, ban, decide, lease, reset, type Place } from './evaluate.js';
-import { escapeKey, escapeName } from './keys.js';
+import { whoOf } from './keys.js';
+import { partsOf } from './parts.js';
 import { History } from './returns.js';
 import { stepAfter } from './step.js';
-import type { Change, ChangeReply, LeaseChange, Query, Reply, Subject } from './store.js';
+import type { Change, ChangeReply, LeaseChange, PolicySet, Query, Reply, Subject } from './store.js';
 
 /** Changes with the layout of the bytes, and is part of the key, so that versions never read each other's state. */
 const VERSION = 'k1';
@@ -15,11 +18,23 @@ const VERSION = 'k1';
 const GRACE = 60_000;
 
 /**
- * The key under which a store keeps the state of a subject: printable ASCII, at most 300 characters. No two subjects have one key, unless
- * they share their state.
+ * The key under which a store keeps the state of a subject of one dimension: printable ASCII, at most 500 characters. No two subjects
+ * have one key, unless they share their state.
+ *
+ * @throws HeadgateError `HEADGATE_DIMENSIONS` if the subject has keys of several dimensions: see {@link stateKeys}
  */
-export function stateKey({ set, key }: Subject): string {
-  return `{${escapeName(set.name)}:${escapeKey(key)}}${VERSION}`;
+export function stateKey(subject: Subject): string {
+  const [key, ...more] = stateKeys(subject);
+  if (key !== undefined && more.length === 0) return key;
+  throw new HeadgateError(
+    'HEADGATE_DIMENSIONS',
+    'stateKey: this subject has keys of several dimensions. Use stateKeys, and change their states together.',
+  );
+}
+
+/** The keys of a subject with keys of several dimensions, one for each part of its state. */
+export function stateKeys({ set, key }: Subject): string[] {
+  return partsOf(set).map((part) => `{${whoOf(set, key, part.name)}}${VERSION}`);
 }
 
 /** What a store is to write. */
@@ -84,27 +99,27 @@ export class KeyState {
 
   /** As `Store.decide`. */
   decide(query: Query): Reply {
-    return decide(this.#place(query), query, this.#now, this.#nextStep());
+    return decide(this.place(query.set), query, this.#now, this.nextStep());
   }
 
   /** As `Store.adjust`. */
   adjust(change: Change): ChangeReply {
-    return adjust(this.#place(change), change, this.#now, this.#nextStep());
+    return adjust(this.place(change.set), '', change, this.#now, this.nextStep());
   }
 
   /** As `Store.lease`. */
   lease(change: LeaseChange): boolean {
-    return lease(this.#place(change), change, this.#now);
+    return lease(this.place(change.set), change, this.#now);
   }
 
   /** As `Store.reset`. */
   reset(subject: Subject): void {
-    reset(this.#place(subject), subject, this.#now, this.#nextStep());
+    reset(this.place(subject.set), '', subject, this.#now, this.nextStep());
   }
 
   /** As `Store.ban`. */
   ban(subject: Subject, duration: number): void {
-    ban(this.#place(subject), subject, duration, this.#now);
+    ban(this.place(subject.set), subject, duration, this.#now);
   }
 
   /** What is to be written. */
@@ -116,11 +131,13 @@ export class KeyState {
     return { changed: text !== this.#before, bytes, expiresAt };
   }
 
-  #nextStep(): number {
-    return (this.#step = stepAfter(this.#step, this.#now));
+  /** @internal */
+  nextStep(step = stepAfter(this.#step, this.#now)): number {
+    return (this.#step = step);
   }
 
-  #place({ set }: Subject): Place {
+  /** @internal */
+  place(set: PolicySet): Place {
     this.#ban ??= set.ban;
     return {
       columns: set.policies.map((policy) => this.#column(policy)),
@@ -177,6 +194,61 @@ export class KeyState {
 
   #text(): string {
     return JSON.stringify(this.#parts());
+  }
+}
+
+/**
+ * The states of a subject's keys, in the order of {@link stateKeys}, which change together. It has the methods of a {@link KeyState}.
+ */
+export class JointState {
+  readonly #states: readonly KeyState[];
+  readonly #now: number;
+
+  /** @param bytes of each key, and `now`: as for a `KeyState` */
+  constructor(bytes: readonly (Uint8Array | undefined)[], now: number) {
+    this.#states = bytes.map((each) => new KeyState(each, now));
+    this.#now = now;
+  }
+
+  /** As `Store.decide`. */
+  decide(query: Query): Reply {
+    return together.decide(this.#parts(query), query, this.#now, this.#nextStep());
+  }
+
+  /** As `Store.adjust`. */
+  adjust(change: Change): ChangeReply {
+    return together.adjust(this.#parts(change), change, this.#now, this.#nextStep());
+  }
+
+  /** As `Store.lease`. */
+  lease(change: LeaseChange): boolean {
+    return together.lease(this.#parts(change), change, this.#now);
+  }
+
+  /** As `Store.reset`. */
+  reset(subject: Subject): void {
+    together.reset(this.#parts(subject), subject, this.#now, this.#nextStep());
+  }
+
+  /** As `Store.ban`. */
+  ban(subject: Subject, duration: number): void {
+    together.ban(this.#parts(subject), subject, duration, this.#now);
+  }
+
+  /** What is to be written under each key. */
+  save(): StateChange[] {
+    return this.#states.map((state) => state.save());
+  }
+
+  #parts({ set }: Subject): together.PlacedPart[] {
+    return partsOf(set).map((part, i) => ({ ...part, place: this.#states[i]!.place(part.set) }));
+  }
+
+  /** One for all: what they charge is given back by it. */
+  #nextStep(): number {
+    const step = Math.max(...this.#states.map((state) => state.nextStep()));
+    for (const state of this.#states) state.nextStep(step);
+    return step;
   }
 }
 

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { PolicySet } from './store.js';
+import { DEFAULT_DIMENSION } from '../dimensions.js';
+import type { Keys, PolicySet } from './store.js';
 
 /** Longer keys are hashed: a Redis key's length is bounded whatever the user's key is. */
 const LONGEST = 128;
@@ -42,40 +43,89 @@ export const BAN_TAG = 'b1';
 /** The tag of what was reset or given back of a policy's state of a key: see adjust.lua. */
 const RESET_TAG = 'r1';
 
+/** What a key of a dimension begins with. No escaped key does. */
+const MARK = '%@';
+
+/** A key as it stands between the braces: that of another dimension than the default one begins with its name. */
+export function escapeWho(dimension: string, key: string): string {
+  const escaped = escapeKey(key);
+  return dimension === DEFAULT_DIMENSION ? escaped : `${MARK}${dimension}=${escaped}`;
+}
+
+/** Whose state it is in a scope: one text for each of a set's dimensions. */
+function whosOf({ dimensions }: PolicySet, key: Keys): string[] {
+  const { names = [DEFAULT_DIMENSION], slotBy } = dimensions ?? {};
+  if (typeof key === 'string') return [escapeWho(names[0] ?? DEFAULT_DIMENSION, key)];
+  if (slotBy === undefined) return names.map((name, i) => escapeWho(name, key[i]!));
+  const at = names.indexOf(slotBy);
+  // Requests without a key of the dimension share a slot.
+  const slot = at < 0 ? MARK + slotBy : escapeWho(slotBy, key[at]!);
+  return names.map((name, i) => (i === at ? slot : `${slot}}${MARK}${name}=${escapeKey(key[i]!)}`));
+}
+
+/** Whose state it is, with the scope: what the Redis keys of one part of a set have in common between the first brace and the last. */
+export function whoOf(set: PolicySet, key: Keys, dimension: string): string {
+  const at = set.dimensions?.names.indexOf(dimension) ?? 0;
+  return `${escapeName(set.name)}:${whosOf(set, key)[at]}`;
+}
+
 /**
- * The Redis keys of a query: `prefix:{name:key}tag`, one per policy and one for the ban, in one cluster slot. The tag names
- * the layout and the policy, so that neither versions nor policies read each other's state.
+ * The Redis keys of a query: `prefix:{name:key}tag`, one per policy and one for the ban. The tag names the layout and the policy, so that
+ * neither versions nor policies read each other's state. A key of another dimension is `prefix:{name:%@account=key}tag`; with `slotBy`
+ * it follows the one in whose slot it lies: `prefix:{name:%@org=acme}%@account=key}tag`.
  */
 export class KeyMaker {
+  readonly #set: PolicySet;
+  readonly #scope: string;
+  /** What a sole key begins with. */
   readonly #head: string;
+  /** For each policy, and for the ban, the number of its dimension. */
+  readonly #at: readonly number[];
+  readonly #banAt: number;
   readonly #tails: readonly string[];
   readonly #ban: string | undefined;
 
   constructor(prefix: string, set: PolicySet) {
-    this.#head = `${prefix}:{${escapeName(set.name)}:`;
+    const { names = [DEFAULT_DIMENSION], banBy = DEFAULT_DIMENSION } = set.dimensions ?? {};
+    this.#set = set;
+    this.#scope = `${prefix}:{${escapeName(set.name)}:`;
+    this.#head = this.#scope + escapeWho(names[0] ?? DEFAULT_DIMENSION, '');
+    this.#at = set.policies.map(({ by }) => names.indexOf(by));
+    this.#banAt = names.indexOf(banBy);
     this.#tails = set.policies.map(({ id }) => `}${id}`);
     this.#ban = set.ban && `}${BAN_TAG}`;
   }
 
   /** Appends the keys of all policies, after that of the ban if the set has one. */
-  push(to: string[], key: string): void {
+  push(to: string[], key: Keys): void {
+    if (typeof key !== 'string') {
+      if (this.#ban) to.push(this.ban(key));
+      to.push(...this.policies(key));
+      return;
+    }
     const head = this.#head + escapeKey(key);
     if (this.#ban) to.push(head + this.#ban);
     for (const tail of this.#tails) to.push(head + tail);
   }
 
   /** The key of the ban. */
-  ban(key: string): string {
-    return this.#head + escapeKey(key) + this.#ban;
+  ban(key: Keys): string {
+    const heads = this.#heads(key);
+    return (typeof key === 'string' ? heads[0] : heads[this.#banAt])! + this.#ban;
   }
 
   /** The keys of all policies; `histories`: then those of what was given back of them. */
-  policies(key: string, histories = false): string[] {
-    const head = this.#head + escapeKey(key);
-    const keys = this.#tails.map((tail) => head + tail);
+  policies(key: Keys, histories = false): string[] {
+    const heads = this.#heads(key);
+    const headOf = (i: number): string => (typeof key === 'string' ? heads[0] : heads[this.#at[i]!])!;
+    const keys = this.#tails.map((tail, i) => headOf(i) + tail);
     return histories
-      ? [...keys, ...this.#tails.map((tail) => `${head}}${RESET_TAG}:${tail.slice(1)}`)]
+      ? [...keys, ...this.#tails.map((tail, i) => `${headOf(i)}}${RESET_TAG}:${tail.slice(1)}`)]
       : keys;
+  }
+
+  #heads(key: Keys): string[] {
+    return whosOf(this.#set, key).map((who) => this.#scope + who);
   }
 }
 
@@ -86,6 +136,10 @@ export interface StateKey {
   /** The limiter's name, and whose state it is; hashed names and keys cannot be read back. */
   readonly name: string | Hash;
   readonly key: string | Hash;
+  /** The dimension of the key. */
+  readonly by: string;
+  /** Of a limiter with `slotBy`: in whose slot it lies. Without a key: in that of all requests which have none. */
+  readonly slot?: { readonly by: string; readonly key: string | Hash | undefined };
   /** All of the Redis key before the tag: what the state of one key in one scope has in common. */
   readonly head: string;
   /** As `CompiledPolicy.id`; or {@link BAN_TAG}; or {@link RESET_TAG}, a colon and a policy's. */
@@ -108,22 +162,35 @@ export interface Hash {
   readonly hash: string;
 }
 
-const STATE_KEY = /^\{([^{}:]*):([^{}]*)\}([a-z]\d+(?:@[^:{}]+)?(?::[\x20-\x7e]+)?)$/;
+const STATE_KEY = /^\{([^{}:]*):([^{}]*)(?:\}(%@[^{}]*))?\}([a-z]\d+(?:@[^:{}]+)?(?::[\x20-\x7e]+)?)$/;
 
 /** Reads a Redis key back; undefined for what `KeyMaker` does not make. */
 export function parseStateKey(prefix: string, redisKey: string): StateKey | undefined {
   if (!redisKey.startsWith(`${prefix}:`)) return undefined;
-  const [, name, key, id] = STATE_KEY.exec(redisKey.slice(prefix.length + 1)) ?? [];
-  if (name === undefined || key === undefined || id === undefined) return undefined;
-  const state: StateKey = {
+  const [, name, first, second, id] = STATE_KEY.exec(redisKey.slice(prefix.length + 1)) ?? [];
+  if (name === undefined || first === undefined || id === undefined) return undefined;
+  const slot = readWho(first);
+  const whose = second === undefined ? slot : readWho(second);
+  const scope = readBack(name);
+  if (!slot || !whose || whose.key === undefined || !isMadeBy(escapeName, scope, name)) return undefined;
+  return {
     scope: name,
-    name: readBack(name),
-    key: readBack(key),
+    name: scope,
+    key: whose.key,
+    by: whose.by,
+    ...(whose !== slot && { slot }),
     head: redisKey.slice(0, -id.length - 1),
     id,
   };
-  const ours = isMadeBy(escapeName, state.name, name) && isMadeBy(escapeKey, state.key, key);
-  return ours ? state : undefined;
+}
+
+/** Reads back what `escapeWho` made; without a key if it is that of requests which have none. */
+function readWho(who: string): { by: string; key: string | Hash | undefined } | undefined {
+  const [, by, ofDimension] = /^%@([A-Za-z][\w-]*)(?:=(.*))?$/s.exec(who) ?? [];
+  if (by !== undefined && ofDimension === undefined) return { by, key: undefined };
+  const escaped = ofDimension ?? who;
+  const key = readBack(escaped);
+  return isMadeBy(escapeKey, key, escaped) ? { by: by ?? DEFAULT_DIMENSION, key } : undefined;
 }
 
 /** Reads back what stands between the braces of a Redis key; undefined for what is none of ours. */

@@ -3,9 +3,11 @@ import type { Column } from '../algorithms/index.js';
 import { compileWarnings, type Warn, type Warnings } from '../warnings.js';
 import { checkChoice, checkFunction, checkInteger, checkShape } from '../validate.js';
 import { UP } from './breaker.js';
-import type { Health } from './health.js';
+import * as together from './evaluate-together.js';
 import { adjust, ban, decide, lease, reset, type Place } from './evaluate.js';
+import type { Health } from './health.js';
 import { WITHIN } from './page.js';
+import { partsOf, scopeOf } from './parts.js';
 import type { Returns } from './returns.js';
 import type { Selection } from './selections.js';
 import { stepAfter } from './step.js';
@@ -27,7 +29,7 @@ export interface MemoryStoreOptions {
   /** Whole milliseconds since the epoch; for tests. Default `Date.now`, looked up at each decision: fake timers move it. */
   clock?: Clock;
   /**
-   * The most keys kept per limiter name: 100 to 16,000,000, default 1,000,000. At the cap, keys that are as good as new make
+   * The most keys kept per limiter name and dimension: 100 to 16,000,000, default 1,000,000. At the cap, keys that are as good as new make
    * room; then keys that are neither denied nor banned. If there are none, `onFull` decides. The state of 1,000 different policies
    * is kept per limiter name.
    */
@@ -113,12 +115,32 @@ class MemoryPlace implements Place {
   }
 }
 
+/** One of the places of a decision by several keys. */
+class PartPlace extends MemoryPlace {
+  #found!: { readonly view: View; readonly key: string };
+
+  override find(view: View, key: string): this {
+    this.#found = { view, key };
+    return super.find(view, key);
+  }
+
+  override create(now: number, byHand: boolean): void {
+    // A table makes room for the key that was looked for last.
+    super.find(this.#found.view, this.#found.key);
+    super.create(now, byHand);
+  }
+}
+
 /** Keeps state in this process. Bounded; no timers; answers synchronously. Use {@link memoryStore}. */
 class Memory implements MemoryStore {
   readonly embedded = true;
   readonly #clock: Clock;
   readonly #maxKeys: number;
+  readonly #onFull: MemoryStoreOptions['onFull'];
   readonly #place: MemoryPlace;
+  /** Those of decisions by several keys, as many as one has needed. */
+  readonly #places: PartPlace[] = [];
+  /** By dimension and limiter name: no dimension takes another's room. */
   readonly #tables = new Map<string, Table>();
   #views = new WeakMap<PolicySet, View>();
   #lastStep = 0;
@@ -132,6 +154,7 @@ class Memory implements MemoryStore {
   constructor(clock: Clock, maxKeys: number, onFull: MemoryStoreOptions['onFull'], warn: Warn) {
     this.#clock = clock;
     this.#maxKeys = maxKeys;
+    this.#onFull = onFull;
     this.#warn = warn;
     this.#place = new MemoryPlace(onFull);
   }
@@ -148,9 +171,9 @@ class Memory implements MemoryStore {
     return { ...UP, unremembered };
   }
 
-  #find({ set, key }: Subject, now: number): Place {
+  #find(set: PolicySet, key: string, now: number): Place {
     if (set !== this.#lastSet) {
-      const found = this.#views.get(set) ?? this.#makeView(set, now);
+      const found = this.#viewOf(set, now);
       this.#lastSet = set;
       this.#lastView = found;
     }
@@ -159,11 +182,28 @@ class Memory implements MemoryStore {
     return this.#place.find(view, key);
   }
 
+  #findParts({ set, key }: Subject, now: number): together.PlacedPart[] {
+    return partsOf(set).map((part, i) => {
+      const place = (this.#places[i] ??= new PartPlace(this.#onFull));
+      const view = this.#viewOf(part.set, now);
+      view.selection.usedAt = now;
+      return { ...part, place: place.find(view, part.keyOf(key)) };
+    });
+  }
+
+  #viewOf(set: PolicySet, now: number): View {
+    return this.#views.get(set) ?? this.#makeView(set, now);
+  }
+
   #makeView(set: PolicySet, now: number): View {
-    let table = this.#tables.get(set.name);
-    if (!table) this.#tables.set(set.name, (table = new Table(this.#maxKeys, now, this.#warn)));
+    const scope = `${scopeOf(set)} ${set.name}`;
+    let table = this.#tables.get(scope);
+    if (!table) this.#tables.set(scope, (table = new Table(this.#maxKeys, now, this.#warn)));
     if (set.ban) table.ban = set.ban;
-    const selection = table.select(set.policies, now, () => (this.#views = new WeakMap()));
+    const selection = table.select(set.policies, now, () => {
+      this.#views = new WeakMap();
+      this.#lastSet = undefined;
+    });
     const view = { table, selection };
     this.#views.set(set, view);
     return view;
@@ -173,32 +213,47 @@ class Memory implements MemoryStore {
     return (this.#lastStep = stepAfter(this.#lastStep, now));
   }
 
+  // Any dimensions will do.
+  checkDimensions(): void {}
+
   decide(query: Query): Reply {
     const now = this.#clock();
-    return decide(this.#find(query, now), query, now, this.#step(now));
+    const { set, key } = query;
+    return typeof key === 'string'
+      ? decide(this.#find(set, key, now), query, now, this.#step(now))
+      : together.decide(this.#findParts(query, now), query, now, this.#step(now));
   }
 
   adjust(change: Change): ChangeReply {
     const now = this.#clock();
-    const { charged, units } = change;
+    const { charged, units, set, key } = change;
     const isGone = charged !== undefined && charged.step <= this.#cleared;
     const left = isGone ? { ...change, units: units.map((each) => Math.max(0, each)) } : change;
-    return adjust(this.#find(left, now), left, now, this.#step(now));
+    return typeof key === 'string'
+      ? adjust(this.#find(set, key, now), key, left, now, this.#step(now))
+      : together.adjust(this.#findParts(left, now), left, now, this.#step(now));
   }
 
   lease(change: LeaseChange): boolean {
     const now = this.#clock();
-    return lease(this.#find(change, now), change, now);
+    const { set, key } = change;
+    return typeof key === 'string'
+      ? lease(this.#find(set, key, now), change, now)
+      : together.lease(this.#findParts(change, now), change, now);
   }
 
   reset(subject: Subject): void {
     const now = this.#clock();
-    reset(this.#find(subject, now), subject, now, this.#step(now));
+    const { set, key } = subject;
+    if (typeof key === 'string') reset(this.#find(set, key, now), key, subject, now, this.#step(now));
+    else together.reset(this.#findParts(subject, now), subject, now, this.#step(now));
   }
 
   ban(subject: Subject, duration: number): void {
     const now = this.#clock();
-    ban(this.#find(subject, now), subject, duration, now);
+    const { set, key } = subject;
+    if (typeof key === 'string') ban(this.#find(set, key, now), subject, duration, now);
+    else together.ban(this.#findParts(subject, now), subject, duration, now);
   }
 
   clear(): void {

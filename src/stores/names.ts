@@ -71,6 +71,9 @@ export function claimName(
   };
 }
 
-function described({ policies }: PolicySet): unknown[] {
-  return policies.map(({ id, params, shadow, attempts }) => [id, params, shadow, attempts]);
+function described({ policies, dimensions }: PolicySet): unknown[] {
+  return [
+    policies.map(({ id, by, params, shadow, attempts }) => [id, by, params, shadow, attempts]),
+    dimensions,
+  ];
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { CompiledBan } from '../ban.js';
+import { DEFAULT_DIMENSION } from '../dimensions.js';
 import { canonicalText } from '../policy-text.js';
 import type { CompiledPolicy } from '../policy.js';
 import { VERSION } from '../version.js';
@@ -18,6 +19,10 @@ export interface PublishedLimiter {
   readonly tiers?: Readonly<Record<string, readonly string[]>>;
   /** `null`: it never asks for bans. */
   readonly ban: CompiledBan | null;
+  /** The dimension whose keys are banned; absent: the default one. */
+  readonly banBy?: string;
+  /** The dimension within which all others are counted; absent: none. */
+  readonly slotBy?: string;
   readonly shadow: boolean;
   /** Its policies are a function of the request: these are those that were used lately. */
   readonly dynamic: boolean;
@@ -129,9 +134,13 @@ export class Publisher {
 }
 
 function describe(announcement: Announcement): PublishedLimiter {
-  const { name, ban, shadow, dynamic, policies, tiers } = announcement;
+  const { name, ban, banBy, slotBy, shadow, dynamic, policies, tiers } = announcement;
+  const by = {
+    ...(ban && banBy !== DEFAULT_DIMENSION && { banBy }),
+    ...(slotBy !== undefined && { slotBy }),
+  };
   const ipv6Subnets = [...announcement.ipv6Subnets].sort((a, b) => a - b);
-  const told = { name, policies: textsOf(policies()), ban: ban ?? null, shadow, dynamic, ipv6Subnets };
+  const told = { name, policies: textsOf(policies()), ban: ban ?? null, ...by, shadow, dynamic, ipv6Subnets };
   const named = Object.fromEntries([...tiers].map(([tier, own]) => [tier, textsOf(own)]));
   return tiers.size > 0 ? { ...told, tiers: named } : told;
 }

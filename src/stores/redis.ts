@@ -1,6 +1,7 @@
 import { toMilliseconds, type Duration } from '../duration.js';
-import { invalidOption } from '../errors.js';
+import { HeadgateError, invalidOption } from '../errors.js';
 import { checkFunction, checkShape } from '../validate.js';
+import { Across, checkAcross } from './across.js';
 import { BanBook } from './ban-book.js';
 import { Batcher, type Batch } from './batch.js';
 import { ScriptCalls } from './calls.js';
@@ -119,6 +120,9 @@ class RedisStore implements Store {
   #skew = 0;
   readonly #plans = new WeakMap<PolicySet, Plan>();
   readonly #batcher: Batcher;
+  readonly #across = new Across(this);
+  /** Keys live in many slots, and a call may have those of one. */
+  #isCluster: boolean;
 
   readonly #denials: Denials | undefined;
   readonly #publisher: Publisher | undefined;
@@ -133,14 +137,15 @@ class RedisStore implements Store {
     this.#publisher = publish === undefined ? undefined : new Publisher(commands, prefix, publish);
     this.#book = clock ? undefined : new BanBook(commands, prefix);
     this.#traffic = sample === undefined ? undefined : new Traffic(commands, prefix, sample);
-    let { cluster } = commands;
+    this.#isCluster = commands.cluster;
+    const isCluster = (): boolean => this.#isCluster;
     this.#batcher = new Batcher({
       get cluster() {
-        return cluster;
+        return isCluster();
       },
       // There are clusters behind one address. The server has looked at the keys before it ran anything.
       refusesKeys: (error) =>
-        error instanceof Error && error.message.startsWith('CROSSSLOT') && (cluster = true),
+        error instanceof Error && error.message.startsWith('CROSSSLOT') && (this.#isCluster = true),
       send: (batch, done) => this.#send(batch, done),
       decode: (batch, reply) => this.#decode(batch, reply),
       together: (send) => commands.together(send),
@@ -208,8 +213,30 @@ class RedisStore implements Store {
     return this.#commands.serverOf(keys[0]!);
   }
 
+  /** @throws HeadgateError `HEADGATE_DIMENSIONS` */
+  checkDimensions(set: PolicySet): void {
+    const { names = [], slotBy, acrossSlots } = set.dimensions ?? {};
+    if (!this.#isCluster || names.length < 2 || slotBy !== undefined) return;
+    if (acrossSlots) return checkAcross(set);
+    throw new HeadgateError(
+      'HEADGATE_DIMENSIONS',
+      `These policies are by keys of several dimensions (${names.join(', ')}), which lie in several slots of the cluster. Write ` +
+        `slotBy: '${names.at(-1)}' to put the keys of a decision into the slot of that one, or acrossSlots: true to decide one after ` +
+        'the other. See "Policies by several keys" in docs/redis.md.',
+    );
+  }
+
+  /** Whether the keys of a subject lie in several slots. */
+  #isAcross({ set, key }: Subject): boolean {
+    return (
+      this.#isCluster && typeof key !== 'string' && key.length > 1 && set.dimensions?.slotBy === undefined
+    );
+  }
+
   decide(query: Query): MaybePromise<Reply> {
-    return this.#denials?.recall(query) ?? this.#batcher.ask(query);
+    const recalled = this.#denials?.recall(query);
+    if (recalled) return recalled;
+    return this.#isAcross(query) ? this.#across.decide(query) : this.#batcher.ask(query);
   }
 
   #decode(batch: Batch, reply: unknown): readonly (Reply | Error)[] {
@@ -257,6 +284,7 @@ class RedisStore implements Store {
   }
 
   adjust(change: Change): Promise<ChangeReply> {
+    if (this.#isAcross(change)) return this.#across.adjust(change);
     return this.#change(change, () => this.#adjust(change));
   }
 
@@ -276,6 +304,7 @@ class RedisStore implements Store {
   }
 
   lease(change: LeaseChange): Promise<boolean> {
+    if (this.#isAcross(change)) return this.#across.lease(change);
     return this.#change(change, async () => {
       const { set, key, lease, cost, action } = change;
       const policies = set.policies.filter(({ traits }) => traits.holdsSlots);
@@ -288,6 +317,7 @@ class RedisStore implements Store {
   }
 
   reset(subject: Subject): Promise<void> {
+    if (this.#isAcross(subject)) return this.#across.reset(subject);
     return this.#change(subject, async () => {
       const { set, key } = subject;
       const keys = this.#plan(set).keys.policies(key, true);

@@ -1,5 +1,5 @@
 import { toMilliseconds, type Duration } from '../duration.js';
-import { invalidOption } from '../errors.js';
+import { HeadgateError, invalidOption } from '../errors.js';
 import type { CompiledPolicy } from '../policy.js';
 import { checkInteger, checkShape } from '../validate.js';
 import { clearTimeout, performance, setTimeout } from './real-time.js';
@@ -17,7 +17,7 @@ import type {
   Store,
   Subject,
 } from './store.js';
-import { addVerdict, countOf, marksOf, remainingOf, resetOf, waitOf } from './verdicts.js';
+import { addVerdict, chargedOf, countOf, remainingOf, resetOf, waitOf } from './verdicts.js';
 
 /** Leases for hot keys: a process takes a slice of a key's quota in one call, and decides from it. See docs/redis.md. */
 export interface LeaseOptions {
@@ -99,10 +99,22 @@ export class Slices implements Store {
     return view;
   }
 
+  /** @throws HeadgateError `HEADGATE_DIMENSIONS` */
+  checkDimensions(set: PolicySet): void {
+    if ((set.dimensions?.names.length ?? 1) > 1) {
+      throw new HeadgateError(
+        'HEADGATE_DIMENSIONS',
+        'redisStore({ lease }) takes slices of the quota of one key, and these policies are by keys of several dimensions. Leave out ' +
+          '`lease`, or make a limiter for each dimension.',
+      );
+    }
+    this.#store.checkDimensions?.(set);
+  }
+
   decide(query: Query): MaybePromise<Reply> {
     const { set, key, cost, peek } = query;
     const view = this.#view(set);
-    if (peek || cost > view.units) return this.#store.decide(query);
+    if (typeof key !== 'string' || peek || cost > view.units) return this.#store.decide(query);
     let hot = view.keys.get(key);
     if (!hot) {
       if (view.keys.size >= MOST) return this.#store.decide(query);
@@ -118,13 +130,13 @@ export class Slices implements Store {
       hot.next = undefined;
     }
     // The next slice is on its way before this one is used up.
-    if (!hot.next && (!slice || slice.left <= view.units / 2)) this.#fetch(query, view, hot, now);
+    if (!hot.next && (!slice || slice.left <= view.units / 2)) this.#fetch(set, key, view, hot, now);
     if (!slice || slice.left < cost || now >= slice.until) return this.#store.decide(query);
     slice.left -= cost;
     return fromSlice(slice, Math.floor(now - slice.received));
   }
 
-  #fetch({ set, key }: Query, view: View, hot: HotKey, asked: number): void {
+  #fetch(set: PolicySet, key: string, view: View, hot: HotKey, asked: number): void {
     if (hot.fetching || hot.decisions < HOT || asked < hot.waitUntil) return;
     hot.fetching = true;
     const query: Query = { set, key, cost: view.units, peek: false, lease: '' };
@@ -157,7 +169,7 @@ export class Slices implements Store {
     slice.left = 0;
     if (left === 0) return;
     const units = set.policies.map(() => -left);
-    const charged = { step: reply.step, marks: marksOf(reply) };
+    const charged = chargedOf(reply);
     try {
       await this.#store.adjust({ set, key, units, charged, degraded: undefined });
     } catch {
@@ -198,7 +210,7 @@ export class Slices implements Store {
 
   reset(subject: Subject): MaybePromise<void> {
     // What this process holds of the key was charged before: it goes with the other charges.
-    this.#view(subject.set).keys.delete(subject.key);
+    if (typeof subject.key === 'string') this.#view(subject.set).keys.delete(subject.key);
     return this.#store.reset(subject);
   }
 

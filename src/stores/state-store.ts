@@ -1,10 +1,13 @@
-import { KeyState, stateKey, type StateChange } from './key-state.js';
+import { HeadgateError } from '../errors.js';
+import { JointState, KeyState, stateKey, stateKeys, type StateChange } from './key-state.js';
+import { partsOf } from './parts.js';
 import {
   isPromise,
   type Change,
   type ChangeReply,
   type LeaseChange,
   type MaybePromise,
+  type PolicySet,
   type Query,
   type Reply,
   type Store,
@@ -25,6 +28,14 @@ export interface StateBackend {
     key: string,
     change: (bytes: Uint8Array | undefined, now: number) => StateChange,
   ): MaybePromise<void>;
+  /**
+   * The same of several keys at once, for limiters with keys of several dimensions: all that `change` returns is written, one for each
+   * key, or nothing is. Such limiters are refused on a backend without it.
+   */
+  updateAll?(
+    keys: readonly string[],
+    change: (bytes: readonly (Uint8Array | undefined)[], now: number) => readonly StateChange[],
+  ): MaybePromise<void>;
   /** Frees what the backend itself made. */
   close?(): MaybePromise<void>;
 }
@@ -32,7 +43,7 @@ export interface StateBackend {
 /** A question about a key, and what answers it. */
 interface Job<T = unknown> {
   readonly subject: Subject;
-  run(state: KeyState): T;
+  run(state: KeyState | JointState): T;
   answer?: T;
 }
 
@@ -49,6 +60,16 @@ class StateStore implements Store {
 
   constructor(backend: StateBackend) {
     this.#backend = backend;
+  }
+
+  /** @throws HeadgateError `HEADGATE_DIMENSIONS` */
+  checkDimensions(set: PolicySet): void {
+    if (this.#backend.updateAll || partsOf(set).length < 2) return;
+    throw new HeadgateError(
+      'HEADGATE_DIMENSIONS',
+      'This store changes the state of one key at a time, and these policies are by keys of several dimensions. Give the backend of ' +
+        'stateStore a method `updateAll`, or make a limiter for each dimension.',
+    );
   }
 
   decide(query: Query): MaybePromise<Reply> {
@@ -76,6 +97,7 @@ class StateStore implements Store {
   }
 
   #ask<T>(job: Job<T>): MaybePromise<T> {
+    if (typeof job.subject.key !== 'string') return this.#askTogether(job);
     const key = stateKey(job.subject);
     const waiting = this.#waiting.get(key);
     if (waiting) {
@@ -89,6 +111,20 @@ class StateStore implements Store {
     const next = (): void => void this.#next(key);
     updated.then(next, next);
     return updated.then(() => job.answer as T);
+  }
+
+  #askTogether<T>(job: Job<T>): MaybePromise<T> {
+    this.checkDimensions(job.subject.set);
+    const keys = stateKeys(job.subject);
+    const change = (bytes: readonly (Uint8Array | undefined)[], now: number): StateChange[] => {
+      const state = new JointState(bytes, now);
+      if (!job.subject.abandoned) job.answer = job.run(state);
+      return state.save();
+    };
+    const updated = this.#backend.updateAll
+      ? this.#backend.updateAll(keys, change)
+      : this.#backend.update(keys[0]!, (bytes, now) => change([bytes], now)[0]!);
+    return isPromise(updated) ? updated.then(() => job.answer as T) : (job.answer as T);
   }
 
   /** Asks for all who wait for a key, in the order in which they came. */

@@ -15,12 +15,32 @@ export function isPromise<T>(value: MaybePromise<T>): value is Promise<T> {
 /** Milliseconds since the Unix epoch, whole. */
 export type Clock = () => number;
 
+/** By which kinds of keys a set's policies count. */
+export interface Dimensions {
+  /** Those of its policies, of its ban and `slotBy`; `'key'`, that of policies without `by`, stands first. */
+  readonly names: readonly string[];
+  /** Whose key is banned. */
+  readonly banBy: string;
+  /** The dimension in whose slot of a cluster all keys of a decision lie: the state of another key is then one of both. */
+  readonly slotBy: string | undefined;
+  /** Whether keys in several slots may be decided one after the other. */
+  readonly acrossSlots: boolean;
+}
+
+/**
+ * Who is asked for: a string if all policies of the set are by one dimension; else a string for each of `dimensions.names`, in this
+ * order. (With `slotBy` a sole key of another dimension is an array, too.)
+ */
+export type Keys = string | readonly string[];
+
 /** What one limiter enforces; compiled once and shared by all its queries, so that stores can key caches by identity. */
 export interface PolicySet {
   /** The quota's scope: sets of one name on one store share their state. */
   readonly name: string;
   readonly policies: readonly CompiledPolicy[];
   readonly ban: CompiledBan | undefined;
+  /** Absent: all of its policies, and its ban, are by the request's key. */
+  readonly dimensions?: Dimensions | undefined;
   /**
    * How long an answer is awaited, ms, from when the question was written. A store that can must not decide later: the caller has
    * been answered otherwise.
@@ -31,8 +51,8 @@ export interface PolicySet {
 /** Whose state in which set; the part that all operations have in common. */
 export interface Subject {
   readonly set: PolicySet;
-  /** Any string. */
-  readonly key: string;
+  /** Any string; or any strings, one for each dimension. */
+  readonly key: Keys;
   /**
    * Set by a store that sends the question elsewhere, when it writes it: until when the answer is waited for, by
    * `performance.now()`. Absent or 0: it is not written yet, or the store does not tell.
@@ -64,6 +84,9 @@ export interface Reply {
   readonly ban: number;
   /** What each policy says; empty if banned, or if no store could decide. */
   readonly verdicts: Verdicts;
+  /** Set by a store that asked several servers, each by its own clock: per policy, the step, and the mark as of `Charged`. */
+  readonly steps?: readonly number[];
+  readonly marks?: readonly number[];
   /**
    * Set by a store that had no room for what the verdicts admit, so that it charged nothing. 0: the query is admitted all the same.
    * More: it is denied, and there may be room in so many ms.
@@ -81,6 +104,8 @@ export interface Reply {
 export interface Charged {
   /** The step by which it was charged. What was reset since is gone. */
   readonly step: number;
+  /** Per policy, if they were charged by several steps: see `Reply.steps`. */
+  readonly steps?: readonly number[];
   /** Per policy, the moment (store's time, ms) at which it would have left the account by itself: `now` + `resetAfter`. */
   readonly marks: readonly number[];
 }
@@ -120,6 +145,9 @@ export interface Announcement {
   /** Its scope. */
   readonly name: string;
   readonly ban: CompiledBan | undefined;
+  /** Whose key is banned, and in whose slot keys lie. */
+  readonly banBy: string;
+  readonly slotBy: string | undefined;
   readonly shadow: boolean;
   /** Its policies come with each request. */
   readonly dynamic: boolean;
@@ -166,6 +194,11 @@ export interface Store {
    * limiters.
    */
   ban(subject: Subject, duration: number, note?: BanNote): MaybePromise<void>;
+  /**
+   * Throws if the store cannot decide by the dimensions of a set. A store without this method knows nothing of dimensions: limiters
+   * with policies by others than the request's key are refused.
+   */
+  checkDimensions?: ((set: PolicySet) => void) | undefined;
   /** Of a store with several servers, each with its own keys: their names. One may be down while others answer. */
   servers?(): readonly string[];
   /** The name of the server that has a key; undefined if there is but one, or it is not known. */

@@ -1,3 +1,5 @@
+import type { Charged, Reply } from './store.js';
+
 /**
  * What the policies of a set say to one query: three integers per policy, in the set's order.
  * - `wait`: 0: admitted. > 0: denied, the same cost will be admitted after so many ms. {@link NEVER}: the cost exceeds the capacity. Below
@@ -50,10 +52,17 @@ export function addVerdict(to: number[], wait: number, remaining: number, reset:
 }
 
 /** Per policy, when what a reply charged leaves the account by itself. See `Charged`. */
-export function marksOf({ now, verdicts }: { readonly now: number; readonly verdicts: Verdicts }): number[] {
+export function marksOf({ now, verdicts, marks: known }: Omit<Reply, 'step' | 'ban'>): number[] {
+  if (known) return [...known];
   const marks: number[] = [];
   for (let i = 0; i < countOf(verdicts); i++) marks.push(now + resetOf(verdicts, i));
   return marks;
+}
+
+/** What must be known of a reply's charge to give it back. */
+export function chargedOf(reply: Reply): Charged {
+  const { step, steps } = reply;
+  return { step, marks: marksOf(reply), ...(steps && { steps }) };
 }
 
 /** The same number. V8 keeps integers of 32 bits in place, but each number that comes of fractions in an object. */

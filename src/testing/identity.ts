@@ -4,8 +4,17 @@ import type { Store } from '../stores/store.js';
 import { TestClock } from './clock.js';
 import type { Check } from './check.js';
 import { expectEqual } from './expect.js';
+import { slotsOf } from './laws/mixed.js';
 import { Suite, type Lab, type StoreUnderTest } from './subject.js';
-import { play, randomBan, randomPolicies, randomTrace, setOf, type Trace } from './trace.js';
+import {
+  play,
+  randomBan,
+  randomMixedTrace,
+  randomPolicies,
+  randomTrace,
+  setOf,
+  type Trace,
+} from './trace.js';
 
 /** A store to be compared with another. */
 export interface IdentityOptions extends StoreUnderTest {
@@ -28,6 +37,13 @@ export function identityChecks(options: IdentityOptions): Check[] {
         (random) => randomTrace(random, algorithms, jumps),
         (trace, lab) => compare(lab, trace),
       );
+
+  if (options.dimensions ?? true)
+    suite.addRandom(
+      'keys of several dimensions: random traces',
+      (random) => randomMixedTrace(random, suite.algorithms, slotsOf(suite)),
+      (trace, lab) => compare(lab, trace),
+    );
 
   for (const [title, trace] of Object.entries(options.traces ?? {}))
     suite.add(title, (lab) => compare(lab, trace));

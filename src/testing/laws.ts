@@ -5,6 +5,7 @@ import { lawOfCharge } from './laws/charge.js';
 import { lawOfClock } from './laws/clock.js';
 import { lawOfKeys } from './laws/keys.js';
 import { lawOfLife } from './laws/life.js';
+import { boundOfMixed, changeOfMixed, chargeOfMixed, raceOfMixed, retryOfMixed } from './laws/mixed.js';
 import { lawOfRace } from './laws/race.js';
 import { lawOfRetry } from './laws/retry.js';
 import { lawOfReturn } from './laws/return.js';
@@ -34,6 +35,15 @@ const LAWS: Readonly<Record<Law, (suite: Suite) => void>> = {
   'law 13, return': lawOfReturn,
 };
 
+/** The same of policies by several dimensions. */
+const MIXED: Partial<Record<Law, (suite: Suite) => void>> = {
+  'law 1, bound': boundOfMixed,
+  'law 2, retry': retryOfMixed,
+  'law 3, charge': chargeOfMixed,
+  'law 7, race': raceOfMixed,
+  'law 12, change': changeOfMixed,
+};
+
 /**
  * What a limiter on a store promises, judged without knowing how it decides.
  *
@@ -46,6 +56,7 @@ export function lawChecks(
   return laws.flatMap((law) => {
     const suite = new Suite(law, subject);
     LAWS[law](suite);
+    if (subject.dimensions ?? true) MIXED[law]?.(suite);
     return suite.checks;
   });
 }

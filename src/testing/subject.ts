@@ -27,6 +27,11 @@ export interface StoreUnderTest extends Randomness {
   entries?(store: Store): MaybePromise<readonly StoreEntry[]>;
   /** Requests that are made at once are decided in their order. Default `false`. With it, identity compares those as well. */
   readonly ordered?: boolean;
+  /**
+   * Policies may be by keys of several dimensions. Default `true`. For a store of several servers: the options with which limiters are made
+   * then, of which `slotBy` is `'org'`.
+   */
+  readonly dimensions?: boolean | { readonly slotBy: 'org' } | { readonly acrossSlots: true };
   /** The algorithms to check. Default: all. */
   readonly algorithms?: readonly Algorithm[];
 }

@@ -1,10 +1,12 @@
-import { compileBan, type BanOptions } from '../ban.js';
+import { banDimension, compileBan, type BanOptions } from '../ban.js';
+import { checkSlots, dimensionsOf, subjectOf, type Key, type SlotOptions } from '../dimensions.js';
 import { compilePolicies, type Algorithm, type Policy } from '../policy.js';
 import type { PolicySet, Query, Reply, Store } from '../stores/store.js';
-import { resetOf } from '../stores/verdicts.js';
+import { chargedOf, resetOf } from '../stores/verdicts.js';
 import { isHeld, randomPolicy } from './algorithms.js';
 import type { TestClock } from './clock.js';
 import { show } from './expect.js';
+import { DIMENSIONS, randomKeys } from './laws/mixed.js';
 import type { Random } from './random.js';
 
 /** One thing that is asked of a store. */
@@ -21,8 +23,10 @@ export interface Trace {
   /** Policies by which the keys of one name are decided in turn. */
   readonly tiers: readonly (readonly Policy[])[];
   readonly ban: BanOptions | undefined;
+  /** Where keys of several dimensions lie. */
+  readonly slots?: SlotOptions;
   /** After so many ms, by which tier, for which key, what. */
-  readonly steps: readonly (readonly [wait: number, tier: number, key: string, action: TraceAction])[];
+  readonly steps: readonly (readonly [wait: number, tier: number, key: Key, action: TraceAction])[];
 }
 
 /** What a store answered at one step. */
@@ -75,28 +79,62 @@ export function randomTrace(random: Random, algorithms: readonly Algorithm[], ju
   };
 }
 
+/** The same of policies by several dimensions, and of requests that have some of the keys. */
+export function randomMixedTrace(
+  random: Random,
+  algorithms: readonly Algorithm[],
+  slots: SlotOptions,
+): Trace {
+  const trace = randomTrace(random, algorithms, false);
+  const by = () => random.pick(DIMENSIONS);
+  // Across slots neither attempts nor denials are counted.
+  const across = slots.acrossSlots && { count: 'admitted' as const };
+  const policyOf = (policy: Policy): Policy => ({ ...policy, ...('count' in policy && across), by: by() });
+  return {
+    tiers: trace.tiers.map((policies) => policies.map(policyOf)),
+    ban: across ? undefined : trace.ban && { ...trace.ban, by: by() },
+    slots,
+    steps: trace.steps.map(([wait, tier, , action]) => [wait, tier, randomKeys(random), action]),
+  };
+}
+
 /** A set of policies for a store that is asked without a limiter. */
-export function setOf(policies: readonly Policy[], ban: BanOptions | undefined): PolicySet {
+export function setOf(
+  policies: readonly Policy[],
+  ban: BanOptions | undefined,
+  slots: SlotOptions = {},
+): PolicySet {
   const compiled = compilePolicies('policies', policies);
-  return { name: 'identity', policies: compiled, ban: compileBan(ban), timeout: 60_000 };
+  const banned = compileBan(ban);
+  const by = { banBy: banDimension(ban), ...checkSlots(slots) };
+  const dimensions = dimensionsOf(compiled, banned, by);
+  return { name: 'identity', policies: compiled, ban: banned, dimensions, timeout: 60_000 };
 }
 
 /** Plays a trace on a store. */
-export async function play(store: Store, clock: TestClock, { tiers, ban, steps }: Trace): Promise<Answer[]> {
+export async function play(
+  store: Store,
+  clock: TestClock,
+  { tiers, ban, slots, steps }: Trace,
+): Promise<Answer[]> {
   const start = clock.now;
-  const sets = tiers.map((policies) => setOf(policies, ban));
+  const sets = tiers.map((policies) => setOf(policies, ban, slots));
   const charged: { query: Query; reply: Reply }[] = [];
   // One store tells by its clock whether a charge came before a reset, another by their order: a clock that goes back parts them.
   let ordered = true;
   const jumps = steps.some(([wait]) => wait < 0);
   const answers: Answer[] = [];
-  for (const [i, [wait, tier, key, action]] of steps.entries()) {
+  for (const [i, [wait, tier, keys, action]] of steps.entries()) {
     clock.now += wait;
-    const set = sets[tier % sets.length]!;
+    const whole = sets[tier % sets.length]!;
+    const { set, key } = subjectOf(whole, keys, DIMENSIONS);
+    // Nothing applies to a request without any of the keys.
+    const isNobody = set.policies.length === 0 && !set.ban;
     const tell = (answer: unknown) =>
       answers.push({ step: `step ${i}, ${show(action)} at ${clock.now - start} ms`, answer });
     switch (action.do) {
       case 'decide': {
+        if (isNobody) break;
         const query = { set, key, cost: action.cost, peek: action.peek || action.cost === 0, lease: `l${i}` };
         const reply = await store.decide(query);
         tell({ now: reply.now - start, ban: reply.ban, verdicts: [...reply.verdicts] });
@@ -114,7 +152,7 @@ export async function play(store: Store, clock: TestClock, { tiers, ban, steps }
           set: query.set,
           key: query.key,
           units: marks.map(() => action.units),
-          charged: action.marked && ordered ? { step: reply.step, marks } : undefined,
+          charged: action.marked && ordered ? { ...chargedOf(reply), marks } : undefined,
           degraded: undefined,
         });
         tell({
@@ -132,7 +170,7 @@ export async function play(store: Store, clock: TestClock, { tiers, ban, steps }
       }
       case 'reset':
         ordered &&= !jumps;
-        await store.reset({ set, key });
+        if (set.policies.length > 0) await store.reset({ set, key });
         break;
       case 'ban':
         if (set.ban) await store.ban({ set, key }, action.ms);

@@ -20,7 +20,9 @@ export interface Sample {
   readonly looks: readonly { readonly after: number; readonly says: Look }[];
 }
 
-type Look = Pick<Decision, 'allowed' | 'reason' | 'policies'>;
+type Look = Pick<Decision, 'allowed' | 'reason'> & {
+  readonly policies: readonly Omit<Decision['policies'][number], 'key'>[];
+};
 
 /** When samples are written: far ahead, so that no server expires them. */
 export const WRITTEN = Date.UTC(2100, 0, 1);
@@ -48,7 +50,8 @@ export function limiterOf(
 }
 
 export async function look(limiter: ReturnType<typeof limiterOf>): Promise<Look> {
-  const { allowed, reason, policies } = await limiter.peek(KEY);
+  const { allowed, reason, policies: verdicts } = await limiter.peek(KEY);
+  const policies = verdicts.map(({ key: _, ...verdict }) => verdict);
   // As JSON keeps it.
   return JSON.parse(JSON.stringify({ allowed, reason, policies })) as Look;
 }

@@ -6,6 +6,7 @@ import {
   type Change,
   type ChangeReply,
   type Health,
+  type LeaseChange,
   type Limiter,
   type Policy,
   type Query,
@@ -28,12 +29,12 @@ class TestStore implements Store {
   }
 
   async adjust({ key, units }: Change): Promise<ChangeReply> {
-    this.told.push(`adjust ${key} ${units.join()}`);
+    this.told.push(`adjust ${String(key)} ${units.join()}`);
     return { now: 1000, step: 0, ban: 0, verdicts: [0, 1, 1], charged: [0] };
   }
 
-  async lease({ key, action }: { key: string; action: string }): Promise<boolean> {
-    this.told.push(`${action} ${key}`);
+  async lease({ key, action }: LeaseChange): Promise<boolean> {
+    this.told.push(`${action} ${String(key)}`);
     return true;
   }
 

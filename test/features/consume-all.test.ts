@@ -1,13 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import {
-  consumeAll,
-  createLimiter,
-  type Dimension,
-  type HeadgateError,
-  type Limiter,
-  type Store,
-} from 'headgate';
+import { consumeAll, createLimiter, type Dimension, type HeadgateError, type Store } from 'headgate';
 import { runs } from '../support/random.js';
 import { limiterOn, memory, stores, TestClock } from '../support/stores.js';
 
@@ -108,7 +101,7 @@ for (const [name, createStore] of Object.entries(stores)) {
   });
 }
 
-function remaining(dimensions: readonly { limiter: Limiter; key: string }[]): Promise<number[]> {
+function remaining(dimensions: readonly Dimension[]): Promise<number[]> {
   return Promise.all(dimensions.map(async ({ limiter, key }) => (await limiter.peek(key)).remaining));
 }
 

@@ -53,7 +53,7 @@ function waiting(most: number, mostPerKey: number): Room {
     come(key, signal) {
       // Nobody is admitted: who comes first only takes the quota.
       void limiter.decide(key, 1);
-      return room.wait(key, 1, limiter.set, Infinity, signal).then(
+      return room.wait({ key, set: limiter.set, ids: [key] }, 1, Infinity, signal).then(
         () => 'turn',
         ({ code }: HeadgateError) => outcomes[code] ?? code,
       );

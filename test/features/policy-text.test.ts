@@ -107,10 +107,21 @@ const named = fc
   .tuple(
     fc.constantFrom(...algorithms).chain((algorithm) => policyOf(algorithm)),
     fc.option(fc.string({ minLength: 1, maxLength: 64, unit: 'grapheme-ascii' }), { nil: undefined }),
-    fc.record({ shadow: fc.boolean(), count: fc.constantFrom('admitted', 'attempts') }, { requiredKeys: [] }),
+    fc.record(
+      {
+        shadow: fc.boolean(),
+        count: fc.constantFrom('admitted', 'attempts'),
+        by: fc.oneof(
+          fc.constantFrom('key', 'by', 'shadow', 'account'),
+          fc.stringMatching(/^[A-Za-z][\w-]{0,31}$/),
+        ),
+      },
+      { requiredKeys: [] },
+    ),
   )
-  .map(([policy, name, { shadow, count }]) => ({
+  .map(([policy, name, { shadow, count, by }]) => ({
     ...policy,
+    ...(by !== undefined && { by }),
     ...(name !== undefined && { name }),
     ...(shadow !== undefined && { shadow }),
     ...(count && policy.algorithm !== 'concurrency' && !('maxDelay' in policy) && { count }),
@@ -137,6 +148,8 @@ describe('the canonical text of a policy', () => {
         { limit: 100, window: 60_000, name: 'default', shadow: false, count: 'admitted' },
       ],
       ['token-bucket 5/1s', { algorithm: 'token-bucket', limit: 5, window: '1000ms', burst: 5 }],
+      ['5/1m by org', { limit: 5, window: '1m', by: 'org' }, '5/1m by=org'],
+      ['5/1m', '5/1m by key', { limit: 5, window: '1m', by: 'key' }],
       ['leaky-bucket 5/1s', 'leaky-bucket 5/1s max-delay 0s'],
       ['concurrency 5/1d', { algorithm: 'concurrency', limit: 5, lease: '24h' }],
       ['"a b"=1/1500ms', '"a b"=1/1.5s'],

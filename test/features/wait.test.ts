@@ -5,6 +5,7 @@ import {
   type CreateLimiterOptions,
   type Decision,
   type HeadgateError,
+  type Key,
   type Limiter,
   type Store,
 } from 'headgate';
@@ -25,7 +26,7 @@ function setup(options: CreateLimiterOptions, most = 100) {
   const timing = new TestTiming();
   const limiter = limiterOn(memory(timing.clock), options);
   let calls = 0;
-  const open = new Set<string>();
+  const open = new Set<Key>();
   const room = new WaitingRoom(most, most, timing, {
     decide: async (key, cost) => {
       calls++;
@@ -39,7 +40,7 @@ function setup(options: CreateLimiterOptions, most = 100) {
   });
   const log: [name: string, outcome: string, at: number][] = [];
   const start = (name: string, { key = 'k', cost = 1, timeout = Infinity, signal }: Wish = {}) => {
-    void room.wait(key, cost, limiter.set, timeout, signal).then(
+    void room.wait({ key, set: limiter.set, ids: [key] }, cost, timeout, signal).then(
       () => log.push([name, 'admitted', timing.now()]),
       (error: HeadgateError) => log.push([name, error.code, timing.now()]),
     );
@@ -103,7 +104,7 @@ describe('waiting, in the test’s time', () => {
       ['small', 'admitted', 0],
     ]);
     const error: unknown = await room
-      .wait('k', 8, limiter.set, 100, undefined)
+      .wait({ key: 'k', set: limiter.set, ids: ['k'] }, 8, 100, undefined)
       .catch((reason: unknown) => reason);
     expect(error).to.have.nested.property('decision.retryAfterMs', 10_000);
     expect((await limiter.peek('k')).remaining).to.equal(0);
@@ -207,7 +208,7 @@ describe('waiting, in the test’s time', () => {
     expect(calls()).to.be.within(60, 68);
     await timing.advance(300);
     await held.release();
-    room.wake('k');
+    room.wake(['k']);
     await timing.advance(0);
     expect(log).to.deep.equal([['a', 'admitted', 60_300]]);
     expect(timing.timers).to.equal(0);

@@ -2,11 +2,18 @@
 // express.test.ts and fastify.test.ts.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { createLimiter, type Decision, type Policy, type Store } from 'headgate';
+import { createLimiter, type Decision, type HeadgateError, type Policy, type Store } from 'headgate';
 import { adapterChecks } from 'headgate/testing';
 import { describeChecks } from '../support/kit.js';
 import { stores, TestClock, type CreateStore } from '../support/stores.js';
-import { adapters, type Adapter, type Scenario, type Served, type TestOptions } from './apps.js';
+import {
+  adapters,
+  type Adapter,
+  type Scenario,
+  type Served,
+  type TestOptions,
+  type TestRequest,
+} from './apps.js';
 import { ask, type Answer, type Ask } from './client.js';
 import { dialects } from './dialects.js';
 
@@ -49,6 +56,96 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
     for (let i = 0; i < n; i++) result.push((await get(options)).status);
     return result;
   }
+
+  describe('policies by several keys', () => {
+    const policies = [
+      { ...minute(4, 'address') },
+      { ...minute(2, 'account'), by: 'account' },
+      { ...minute(3, 'org'), by: 'org' },
+    ];
+    const header = (name: string) => (request: TestRequest) => request.headers[name] as string | undefined;
+    const keyGenerator = header('x-key');
+    const keys = {
+      account: header('x-account'),
+      org: async (request: TestRequest) => header('x-org')(request),
+    };
+    const as = (key: string, account?: string, org?: string): Ask => ({
+      headers: { 'x-key': key, ...(account && { 'x-account': account }), ...(org && { 'x-org': org }) },
+    });
+
+    it('are one limiter: a denial by one key charges none of the others', async () => {
+      await serve({ policies, keyGenerator, keys });
+      expect(await statuses(3, as('a', 'ada', 'acme'))).to.deep.equal([200, 200, 429]);
+      const denied = await get(as('b', 'ada', 'acme'));
+      expect(denied.status).to.equal(429);
+      expect(JSON.parse(denied.text)).to.deep.include({ 'violated-policies': ['account'] });
+      expect(pick(denied.headers, /^ratelimit$/)).to.deep.equal({
+        ratelimit: '"address";r=4;t=60, "account";r=0;t=60, "org";r=1;t=60',
+      });
+      expect(await statuses(2, as('b', 'bob', 'acme'))).to.deep.equal([200, 429]);
+    });
+
+    it('policies by a key that a request has not got do not apply, and are not told', async () => {
+      await serve({ policies, keyGenerator, keys });
+      const { headers } = await get(as('a'));
+      expect(pick(headers, /^ratelimit-policy$/)).to.deep.equal({ 'ratelimit-policy': '"address";q=4;w=60' });
+      expect(await statuses(4, as('a'))).to.deep.equal([200, 200, 200, 429]);
+    });
+
+    it('a request that has none is not limited', async () => {
+      await serve({ policies: policies.slice(1), keys, keyGenerator: () => undefined });
+      const { status, headers } = await get();
+      expect([status, pick(headers, /ratelimit/)]).to.deep.equal([200, {}]);
+    });
+
+    it('what makes a key fails the request: it throws, rejects, or returns no key', async () => {
+      const failed: HeadgateError[] = [];
+      const wrong = [
+        () => {
+          throw new Error('no session');
+        },
+        () => Promise.reject(new Error('no database')),
+        () => 5 as never,
+        () => null as never,
+      ];
+      for (const account of wrong) {
+        await serve(
+          { policies, name: `wrong-${failed.length}`, keyGenerator, keys: { ...keys, account } },
+          { failed: (error) => failed.push(error) },
+        );
+        expect((await get(as('a'))).status).to.equal(500);
+        await served!.close();
+      }
+      expect(failed.map(({ code }) => code)).to.deep.equal(wrong.map(() => 'HEADGATE_INVALID_KEY'));
+      expect(failed.map(({ cause }) => (cause as Error).message.slice(0, 12))).to.deep.equal(
+        wrong.map(() => 'keys.account'),
+      );
+    });
+
+    it('named tiers may be by different keys, and a fixed one asks for its own alone', async () => {
+      const tiers = { free: policies.slice(0, 1), team: policies };
+      const tier = ({ headers }: TestRequest) => (headers['x-org'] ? 'team' : 'free');
+      await serve({ tiers, tier, name: 'named', keyGenerator, keys });
+      expect(await statuses(3, as('a', 'ada', 'acme'))).to.deep.equal([200, 200, 429]);
+      expect(await statuses(3, as('a', 'ada'))).to.deep.equal([200, 200, 429]);
+      await served!.close();
+      await serve({ tiers, tier: 'free', name: 'fixed', keyGenerator });
+      expect(await statuses(5, as('a', 'ada', 'acme'))).to.deep.equal([200, 200, 200, 200, 429]);
+    });
+
+    it('tiers may be by different keys, and bans by one of them', async () => {
+      await serve({
+        policies: ({ headers }) => (headers['x-org'] ? policies : policies.slice(0, 2)),
+        ban: { after: 1, for: '1h', by: 'account' },
+        keyGenerator,
+        keys,
+      });
+      expect(await statuses(4, as('a', 'ada', 'acme'))).to.deep.equal([200, 200, 429, 429]);
+      const banned = await get(as('b', 'ada'));
+      expect(JSON.parse(banned.text)).to.have.property('title', 'Abnormal Usage Detected');
+      expect(await statuses(1, as('b', 'bob'))).to.deep.equal([200]);
+    });
+  });
 
   describe('says', () => {
     for (const { title, headers, policies, cost = 1, requests = 1, fields } of dialects) {

@@ -22,6 +22,14 @@ const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ ...fine, name: '' }, 'name'],
   [{ ...fine, name: 5 }, 'name'],
   [{ ...fine, keyGenerator: 'ip' }, 'keyGenerator', /"ip".*function/],
+  [{ ...fine, keys: {} }, 'keys', /account: \(req\)/],
+  [{ ...fine, keys: 'account' }, 'keys'],
+  [{ ...fine, by: 'account', keys: { account: 'id' } }, 'keys.account', /"id".*function/],
+  [{ ...fine, by: 'account', keys: { account: undefined } }, 'keys.account'],
+  [{ ...fine, keys: { 'the org': () => 'x' } }, 'keys', /the org/],
+  [{ ...fine, keys: { key: () => 'x' } }, 'keys.key', /keyGenerator/],
+  [{ ...fine, by: '' }, 'policy.by'],
+  [{ ...fine, acrossSlots: 'yes' }, 'acrossSlots'],
   [{ ...fine, ipv6Subnet: 0 }, 'ipv6Subnet', /1 to 128/],
   [{ ...fine, ipv6Subnet: 129 }, 'ipv6Subnet'],
   [{ ...fine, ipv6Subnet: 55.5 }, 'ipv6Subnet'],
@@ -141,4 +149,68 @@ it('a limiter that could not be made has claimed no name', () => {
     thrownBy(() => rateLimit({ ...fine, ...bad, store } as unknown as typeof fine));
   }
   rateLimit({ ...fine, store });
+});
+
+describe('options of several keys', () => {
+  const byAccount = { ...fine, by: 'account' };
+  const id = () => 'ada';
+  const codeOf = (make: () => unknown) => {
+    try {
+      make();
+      return 'none';
+    } catch (error) {
+      return (error as HeadgateError).code;
+    }
+  };
+
+  it('of tiers, each that may decide needs its keys, and each key a policy of one of them', () => {
+    const tiers = { free: '1/1m', team: '1/1m by account', big: '1/1m by org' };
+    const tier = () => 'free';
+    const code = (options: object) => codeOf(() => rateLimit({ tiers, tier, ...options }));
+    expect(code({ keys: { account: id, org: id } })).to.equal('none');
+    expect(code({ keys: { account: id } })).to.equal('HEADGATE_UNKNOWN_DIMENSION');
+    expect(code({ keys: { account: id, org: id, planet: id } })).to.equal('HEADGATE_UNKNOWN_DIMENSION');
+    expect(code({ tier: 'team', keys: { account: id } })).to.equal('none');
+    expect(code({ tier: 'team', keys: { org: id } })).to.equal('HEADGATE_UNKNOWN_DIMENSION');
+    expect(code({ tier: 'free' })).to.equal('none');
+  });
+
+  it('must fit to the dimensions of the policies', () => {
+    expect(codeOf(() => rateLimit({ ...byAccount, keys: { account: id } }))).to.equal('none');
+    expect(codeOf(() => rateLimit({ ...byAccount }))).to.equal('HEADGATE_UNKNOWN_DIMENSION');
+    expect(codeOf(() => rateLimit({ ...byAccount, keys: { account: id, org: id } }))).to.equal(
+      'HEADGATE_UNKNOWN_DIMENSION',
+    );
+    expect(codeOf(() => rateLimit({ ...fine, ban: { by: 'account' } }))).to.equal(
+      'HEADGATE_UNKNOWN_DIMENSION',
+    );
+    expect(codeOf(() => rateLimit({ ...fine, ban: { by: 'account' }, keys: { account: id } }))).to.equal(
+      'none',
+    );
+    const limiter = createLimiter(byAccount);
+    expect(codeOf(() => rateLimit({ limiter }))).to.equal('HEADGATE_UNKNOWN_DIMENSION');
+    expect(codeOf(() => rateLimit({ limiter, keys: { account: id } }))).to.equal('none');
+  });
+
+  it('of the Fastify plugin are defaults: a route may use some of them', async () => {
+    const fastify = Fastify();
+    await fastify.register(rateLimitPlugin, { ...byAccount, limit: 1, keys: { account: id } });
+    fastify.get('/', { config: { rateLimit: { limit: 2, window: '1m' } } }, () => 'ok');
+    fastify.get('/own', () => 'ok');
+    const statuses = [];
+    for (const url of ['/', '/', '/', '/own', '/own']) statuses.push((await fastify.inject(url)).statusCode);
+    expect(statuses).to.deep.equal([200, 200, 429, 200, 429]);
+    await fastify.close();
+  });
+
+  it('no address is needed where no policy is by it', async () => {
+    const fastify = Fastify();
+    await fastify.register(rateLimitPlugin, { ...byAccount, keys: { account: id } });
+    fastify.addHook('onRequest', async (request) =>
+      Object.defineProperty(request, 'ip', { value: undefined }),
+    );
+    fastify.get('/', () => 'ok');
+    expect((await fastify.inject({ url: '/', remoteAddress: '' })).statusCode).to.equal(200);
+    await fastify.close();
+  });
 });

@@ -32,6 +32,30 @@ export class Table implements StateBackend {
     }
   }
 
+  async updateAll(
+    keys: readonly string[],
+    change: Parameters<NonNullable<StateBackend['updateAll']>>[1],
+  ): Promise<void> {
+    this.updates++;
+    for (;;) {
+      const rows = await Promise.all(keys.map((key) => this.#read(key)));
+      const changes = change(
+        rows.map((row) => row?.bytes),
+        this.#clock(),
+      );
+      await turn();
+      if (this.failure) throw this.failure;
+      const isNew = (key: string, i: number): boolean => this.rows.get(key)?.version !== rows[i]?.version;
+      if (keys.some(isNew)) continue;
+      for (const [i, { changed, bytes }] of changes.entries()) {
+        if (!changed) continue;
+        this.writes++;
+        this.rows.set(keys[i]!, { version: (rows[i]?.version ?? 0) + 1, bytes });
+      }
+      return;
+    }
+  }
+
   async #read(key: string): Promise<Row | undefined> {
     this.reads++;
     await turn();

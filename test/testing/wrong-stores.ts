@@ -4,6 +4,7 @@ import {
   memoryStore,
   type Change,
   type ChangeReply,
+  type Keys,
   type Policy,
   type PolicySet,
   type Query,
@@ -35,6 +36,7 @@ function wrap(right: Store, fault: Fault): Store {
     lease: (change) => right.lease(change),
     reset: (subject) => right.reset(subject),
     ban: (subject, duration) => right.ban(subject, duration),
+    checkDimensions: () => {},
     ...fault(right),
   };
 }
@@ -49,6 +51,22 @@ function mistaking(mistake: (subject: Subject) => Partial<Query>): WrongStore['c
     reset: (subject) => right.reset(mistaken(subject)),
     ban: (subject, duration) => right.ban(mistaken(subject), duration),
   }));
+}
+
+const withoutDimensions = new WeakMap<PolicySet, PolicySet>();
+
+/** The set as a store would read it that knows nothing of `by`. */
+function withoutBy(set: PolicySet): PolicySet {
+  let other = withoutDimensions.get(set);
+  if (!other) {
+    const policies = set.policies.map((policy) => ({ ...policy, by: 'key' }));
+    withoutDimensions.set(set, (other = { ...set, policies, dimensions: undefined }));
+  }
+  return other;
+}
+
+function each(keys: Keys, change: (key: string) => string): Keys {
+  return typeof keys === 'string' ? change(keys) : keys.map(change);
 }
 
 /** It takes policies for others, whatever is done. */
@@ -219,7 +237,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
   },
   'a limit that keeps a count of its own': {
     createStore: mistaking(({ set, key }) => ({
-      key: `${set.policies.map(({ limit }) => limit).join()}:${key}`,
+      key: `${set.policies.map(({ limit }) => limit).join()}:${String(key)}`,
     })),
     caughtBy: [
       'law 12, change',
@@ -303,12 +321,19 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     createStore: mistakingBan((ban) => ({ ...ban, factor: 1 })),
     caughtBy: ['contract', 'bans after repeated denials, longer each time, and forgives when told to'],
   },
+  'policies by another dimension that count the first key': {
+    createStore: mistaking(({ set, key }) => ({
+      set: withoutBy(set),
+      key: typeof key === 'string' ? key : key[0]!,
+    })),
+    caughtBy: ['law 4, identity', 'keys of several dimensions: random traces'],
+  },
   'keys in lower case': {
-    createStore: mistaking(({ key }) => ({ key: key.toLowerCase() })),
+    createStore: mistaking(({ key }) => ({ key: each(key, (text) => text.toLowerCase()) })),
     caughtBy: ['contract', 'keeps awkward keys apart'],
   },
   'keys that are cut at 1,000 characters': {
-    createStore: mistaking(({ key }) => ({ key: key.slice(0, 1_000) })),
+    createStore: mistaking(({ key }) => ({ key: each(key, (text) => text.slice(0, 1_000)) })),
     caughtBy: ['contract', 'keeps awkward keys apart'],
   },
   'names that are ignored': {
@@ -316,7 +341,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     caughtBy: ['contract', 'shares state within a name, and with no other name or key'],
   },
   'names and keys that are joined by a colon': {
-    createStore: mistaking(({ set, key }) => ({ set: sameName(set), key: `${set.name}:${key}` })),
+    createStore: mistaking(({ set, key }) => ({ set: sameName(set), key: `${set.name}:${String(key)}` })),
     caughtBy: ['law 9, keys', 'a name and a key do not pose as another name and key'],
   },
   'waits in whole seconds': {

@@ -1,5 +1,5 @@
 import { startServer } from '../../../test/support/servers.js';
-import type { Part, Section } from '../lib/part.js';
+import { ratioBar, type Part, type Section } from '../lib/part.js';
 import { count, fixed, rate, spread } from '../lib/report.js';
 import { sample, summarize } from '../lib/stats.js';
 import type { RedisOptions } from '../rigs/redis.js';
@@ -34,6 +34,19 @@ export const scaling: Part = {
       } satisfies Section;
     }
 
+    /** Three policies by a key each, beside three of one key. */
+    async function dimensions(): Promise<Section> {
+      const three = { ...base, policies: 3 };
+      const what = ['one key', 'three keys, of three dimensions'];
+      const section = await compare('Three policies by', what, [three, { ...three, dimensions: true }]);
+      const [one, several] = section.data as unknown as [
+        { redis: { median: number } },
+        { redis: { median: number } },
+      ];
+      const bar = '<= 1.2x the Redis CPU of three policies of one key';
+      return { ...section, bars: [ratioBar(bar, several.redis.median, one.redis.median, 1.2, true)] };
+    }
+
     try {
       const policies = [1, 2, 4, 8];
       const limits = [10, 1000, 100_000];
@@ -43,6 +56,7 @@ export const scaling: Part = {
           policies.map(String),
           policies.map((n) => ({ ...base, policies: n })),
         ),
+        await dimensions(),
         await compare(
           'Keys',
           [100, 10_000, 1_000_000].map(count),

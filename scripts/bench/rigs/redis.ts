@@ -33,6 +33,8 @@ export interface RedisOptions {
   readonly window?: number;
   /** Headgate's limiter asks the server for every denial, too. */
   readonly remote?: boolean;
+  /** Each of them is by another dimension. */
+  readonly dimensions?: boolean;
 }
 
 /** A limiter under test; `allowed` reads its answers, a rejection that is no error is a denial. */
@@ -60,13 +62,16 @@ async function ours(dist: string, algorithm: Algorithm, options: RedisOptions): 
     onStoreError: 'throw',
     policies: Array.from({ length: count }, (_, i) => ({
       ...(count > 1 && { name: `policy ${i}` }),
+      ...(options.dimensions && i > 0 && { by: `dimension${i}` }),
       algorithm,
       limit: options.limit,
       window: options.window ?? WINDOW,
     })),
   });
+  const others = options.dimensions ? Array.from({ length: count - 1 }, (_, i) => `dimension${i + 1}`) : [];
+  const keysOf = (key: string) => ({ key, ...Object.fromEntries(others.map((name) => [name, key])) });
   return {
-    ask: (key) => limiter.decide(key),
+    ask: options.dimensions ? (key) => limiter.decide(keysOf(key)) : (key) => limiter.decide(key),
     allowed: ({ allowed }: { allowed: boolean }) => allowed,
     close: () => redis.quit(),
   };

@@ -32,10 +32,14 @@ export function register(program: Command, io: Io): void {
       const note = noteOf(options, io);
       await withRedis(options, io, async (session) => {
         const published = await Published.read(session, io);
-        checkBans(published, [name], options, io);
+        checkBans(published, [name], options, io, typed.dimension);
         const subject = subjectIn(published, name, typed, io);
         const bans = new Bans(session);
-        const changes = subject.keys.map((key) => ({ head: bans.head(name, key), duration, note }));
+        const changes = subject.keys.map((key) => ({
+          head: bans.head(name, key, subject.dimension),
+          duration,
+          note,
+        }));
         const done = { action: 'ban', ...loggedOf(name, subject), forMs: duration, ...note } as const;
         const before = await bans.left(changes.map(({ head }) => head));
         const unnoted = await bans.set(changes, done);

@@ -6,7 +6,7 @@ import { addNoteOptions, noteOf, type NoteOptions } from '../ban-note.js';
 import { usageError } from '../errors.js';
 import { columns, duration, printable } from '../format.js';
 import { write, writeJson, writeJsonLine, type Io } from '../io.js';
-import { addKeyOptions, type KeyOptions } from '../keys.js';
+import { addKeyOptions, dimensionJson, prefixOf, type KeyOptions } from '../keys.js';
 import { addNameOption, limitOf, nameOf } from '../limits.js';
 import { longestOf, readBans, type BanLines, type WantedBan } from '../ban-list.js';
 import { Bans, type BanChange, type LogEntry } from '../redis/bans.js';
@@ -103,12 +103,14 @@ async function importBans(file: string, options: ImportOptions, io: Io): Promise
     checkBans(published, [...new Set([...names, ...typedFor])], options, io);
     const told = typedFor.flatMap((name): WantedBan[] => {
       const subjects = subjectsIn(published, name, typed, io);
-      return subjects.flatMap(({ keys }) => keys.map((key) => ({ name, key, duration: standard! })));
+      return subjects.flatMap(({ keys, dimension }) =>
+        keys.map((key) => ({ name, key, dimension, duration: standard! })),
+      );
     });
     const list = longestOf([...lines.bans, ...told]);
     const bans = new Bans(session);
-    const wanted: BanChange[] = list.map(({ name, key, duration, ...told }) => ({
-      head: bans.head(name, key),
+    const wanted: BanChange[] = list.map(({ name, key, dimension, duration, ...told }) => ({
+      head: bans.head(name, key, dimension),
       duration,
       note: { by: told.by ?? note.by, reason: told.reason ?? note.reason },
     }));
@@ -147,8 +149,9 @@ async function tellLog(options: LogOptions, io: Io): Promise<void> {
       if (!whose || (name !== undefined && whose.scope !== escapeName(name))) continue;
       if (told++ === most) break;
       const scope = name ?? whose.name;
-      if (io.json) await writeJsonLine(io, logJson(entry, scope, whose.key));
-      else rows.push(logRow(entry, scope, whose.key));
+      const shown = { ...entry, dimension: whose.by };
+      if (io.json) await writeJsonLine(io, logJson(shown, scope, whose.key));
+      else rows.push(logRow(shown, scope, whose.key));
     }
     if (io.json) return;
     const head = ['when (UTC)', 'what', 'scope', 'key', 'for', 'by', 'reason'];
@@ -156,19 +159,25 @@ async function tellLog(options: LogOptions, io: Io): Promise<void> {
   });
 }
 
-type Entry = Omit<LogEntry, 'who'>;
+type Entry = Omit<LogEntry, 'who'> & { readonly dimension: string };
 
 function logJson(entry: Entry, name: string | Hash, key: string | Hash): object {
-  const { at, action, keys, forMs, by, reason, from } = entry;
-  const whose = keys === 1 ? textOrHash('key', key) : key === '' ? {} : textOrHash('network', key);
+  const { at, action, keys, forMs, by, reason, from, dimension } = entry;
+  const whose =
+    keys === 1
+      ? { ...textOrHash('key', key), ...dimensionJson(dimension) }
+      : key === ''
+        ? {}
+        : textOrHash('network', key);
   return { at, action, ...textOrHash('name', name), ...whose, keys, forMs, by, reason, from };
 }
 
 function logRow(entry: Entry, name: string | Hash, key: string | Hash): string[] {
-  const { at, action, keys, forMs, by, reason, from } = entry;
+  const { at, action, keys, forMs, by, reason, from, dimension } = entry;
   const time = at.slice(0, 19).replace('T', ' ');
   const many = `${keys.toLocaleString('en-US')} keys`;
-  const whose = keys === 1 ? showText(key) : key === '' ? many : `${showText(key)} (${many})`;
+  const whose =
+    keys === 1 ? prefixOf(dimension) + showText(key) : key === '' ? many : `${showText(key)} (${many})`;
   const who = by === null ? (from === 'program' ? 'the program' : '-') : printable(by);
   const length = forMs === 0 ? '-' : duration(forMs);
   return [time, action, showText(name), whose, length, who, reason === null ? '-' : printable(reason)];

@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
 import { toText } from '../../duration.js';
-import type { CompiledBan } from '../../ban.js';
 import { columns, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addNameOption, nameOf } from '../limits.js';
@@ -59,7 +58,7 @@ function text({ instances }: Published, scopes: Scopes, io: Io): string {
   const parts = scopes.map(([name, configurations]) => {
     const rows = configurations.map((configuration) => [
       policiesText(configuration),
-      banText(configuration.ban),
+      banText(configuration),
       ipv6Text(configuration.ipv6Subnets),
       whereText(configuration.instances),
     ]);
@@ -87,10 +86,11 @@ function policiesText({ policies, tiers = {}, shadow, dynamic }: Configuration):
 }
 
 /** The option `ban`, in a few words. */
-function banText(ban: CompiledBan | null): string {
+function banText({ ban, banBy }: Configuration): string {
   if (ban === null) return 'none';
-  if (ban.after === 0) return 'by hand';
-  return `after ${ban.after} denials in ${toText(ban.within)}, for ${toText(ban.first)}`;
+  const whose = banBy === undefined ? '' : `, by ${printable(banBy)}`;
+  if (ban.after === 0) return `by hand${whose}`;
+  return `after ${ban.after} denials in ${toText(ban.within)}, for ${toText(ban.first)}${whose}`;
 }
 
 /** Which keys are made of IPv6 addresses. */

@@ -12,7 +12,7 @@ import {
   type Limits,
   type LimitsOptions,
 } from '../limits.js';
-import { Finder, findJson, showText, type Find, type Wanted } from '../redis/finds.js';
+import { Finder, findJson, showKey, showText, type Find, type Wanted } from '../redis/finds.js';
 import { Published } from '../redis/published.js';
 import { STEP } from '../redis/scan.js';
 import { unknownScope } from '../scope.js';
@@ -199,7 +199,7 @@ function byScope(finds: readonly Find[]): Map<string, Find[]> {
 function text(name: string, finds: readonly Find[], io: Io): string {
   const isNoted = finds.some((find) => noteText(find) !== '-');
   const rows = [...finds].sort(inOrder).map((find) => {
-    return [showText(find.key), ...describe(find, io), ...(isNoted ? [noteText(find)] : [])];
+    return [showKey(find), ...describe(find, io), ...(isNoted ? [noteText(find)] : [])];
   });
   const head = ['key', 'state', 'policy', 'time left', ...(isNoted ? ['by: reason'] : [])];
   return `${io.colors.bold(name)}\n${columns(io, head, rows)}\n`;
@@ -208,9 +208,7 @@ function text(name: string, finds: readonly Find[], io: Io): string {
 const KINDS: readonly Find['kind'][] = ['banned', 'limited', 'admitted', 'state', 'unreadable'];
 
 function inOrder(a: Find, b: Find): number {
-  return (
-    KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || showText(a.key).localeCompare(showText(b.key), 'en')
-  );
+  return KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || showKey(a).localeCompare(showKey(b), 'en');
 }
 
 function describe(find: Find, { colors }: Io): [state: string, policy: string, time: string] {

@@ -1,16 +1,18 @@
 import type { Command } from 'commander';
 import { compileBan } from '../../ban.js';
 import type { Decision } from '../../decision.js';
+import { DEFAULT_DIMENSION, dimensionsOf } from '../../dimensions.js';
 import type { CompiledPolicy } from '../../policy.js';
 import { KeyMaker } from '../../stores/keys.js';
 import type { PolicySet } from '../../stores/store.js';
 import { EXIT, usageError } from '../errors.js';
 import { columns, duration, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
-import { addKeyOptions, keyOf, show, typedKey, type KeyOptions } from '../keys.js';
+import { addKeyOptions, dimensionJson, keyOf, show, typedKey, type KeyOptions } from '../keys.js';
 import {
   addLimitsOptions,
   addNameOption,
+  policiesBy,
   nameOf,
   ofTier,
   readLimits,
@@ -20,7 +22,7 @@ import {
 import { Bans } from '../redis/bans.js';
 import { Published } from '../redis/published.js';
 import { addRedisOptions, NO_KEY, withRedis, type RedisOptions, type Session } from '../redis/session.js';
-import { differing, subjectIn, unknownScope } from '../scope.js';
+import { checkSlot, differing, subjectIn, unknownScope } from '../scope.js';
 import { warn } from '../warn.js';
 import { verdictsOf, type PolicyVerdict } from '../verdicts.js';
 
@@ -50,6 +52,8 @@ export function register(program: Command, io: Io): void {
 interface Outlook {
   readonly name: string;
   readonly key: string;
+  /** Of another dimension than the default one. */
+  readonly dimension?: string;
   /** The key as it was typed. */
   readonly given: string;
   readonly cost: number;
@@ -69,30 +73,33 @@ interface Outlook {
 async function peek(given: string, options: Options, io: Io): Promise<void> {
   const name = nameOf(options);
   const typed = typedKey(given, options);
+  const { dimension } = typed;
   const written = readLimits(options, io).get(name);
   const cost = costOf(options.cost);
   await withRedis(options, io, async (session) => {
     const published = await Published.read(session, io);
+    checkSlot(published, name, dimension);
     warn(io, unknownScope(published, name) ?? differing(published, name));
     const key = keyOf(subjectIn(published, name, typed, io));
     const isKnown = published.scopes.has(name);
     const known = written ?? published.limitsOf(name);
     if (!known && isKnown) throw usageError(NOT_TOLD);
     const limits = known && ofTier(known, name, options.tier);
-    const limiter = limits && session.limiter(name, limits.policies, limits.shadow);
+    const limiter = limits && session.limiter(name, policiesBy(dimension, limits.policies), limits.shadow);
     const bans = new Bans(session);
-    const head = bans.head(name, key);
+    const head = bans.head(name, key, dimension);
     const [decision, [bannedForMs = 0], [note], stored] = await Promise.all([
-      limiter?.peek(key, { cost }),
+      limiter?.peek({ [dimension]: key }, { cost }),
       bans.left([head]),
       bans.notes([head]),
-      isStored(session, name, limiter?.policies ?? [], key),
+      isStored(session, name, limiter?.policies ?? [], key, dimension),
     ]);
     const told = bannedForMs > 0 ? note : null;
     const ban = { bannedForMs, bannedBy: told?.by ?? null, banReason: told?.reason ?? null };
     const outlook: Outlook = {
       name,
       key,
+      ...dimensionJson(dimension),
       given,
       cost,
       ...answerOf(decision, bannedForMs, limits),
@@ -120,9 +127,13 @@ async function isStored(
   name: string,
   policies: readonly CompiledPolicy[],
   key: string,
+  dimension: string,
 ): Promise<boolean> {
   const keys: string[] = [];
-  const set: PolicySet = { name, policies, ban: compileBan({}), timeout: session.target.timeout };
+  const ban = compileBan({});
+  const slots = { banBy: dimension, slotBy: undefined, acrossSlots: false };
+  const dimensions = dimensionsOf(policies, ban, slots);
+  const set: PolicySet = { name, policies, ban, dimensions, timeout: session.target.timeout };
   new KeyMaker(session.prefix, set).push(keys, key);
   const ttls = await Promise.all(keys.map((each) => session.call('PTTL', each)));
   return ttls.some((ttl) => Number(ttl) !== NO_KEY);
@@ -146,12 +157,13 @@ function banText({ bannedForMs, bannedBy: by, banReason: reason }: Outlook): str
 }
 
 function text(outlook: Outlook, io: Io): string {
-  const { name, key, given, cost, allowed, reason, bannedForMs, stored, policies } = outlook;
+  const { name, key, dimension = DEFAULT_DIMENSION, given } = outlook;
+  const { cost, allowed, reason, bannedForMs, stored, policies } = outlook;
   const { bold, green, red, yellow } = io.colors;
   const unknown = yellow(stored ? 'unknown limits' : 'nothing stored');
   const answer = allowed === null ? unknown : allowed ? green('allowed') : red(`denied (${reason})`);
   const lines = [
-    `${bold(show({ given, keys: [key] }))} in ${bold(printable(name))}, a request of cost ${cost}: ${answer}`,
+    `${bold(show({ given, keys: [key], dimension }))} in ${bold(printable(name))}, a request of cost ${cost}: ${answer}`,
   ];
   if (bannedForMs > 0) lines.push(banText(outlook));
   if (!stored) {

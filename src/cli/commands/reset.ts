@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { DEFAULT_DIMENSION } from '../../dimensions.js';
 import type { Policy } from '../../policy.js';
 import { BAN_TAG, isReset, KeyMaker, resetKey, statePattern } from '../../stores/keys.js';
 import { assemble } from '../../stores/scripts.js';
@@ -7,6 +8,7 @@ import { write, writeJson, type Io } from '../io.js';
 import { addKeyOptions, show, subjectJson, typedKey, type KeyOptions, type Subject } from '../keys.js';
 import {
   addLimitsOptions,
+  policiesBy,
   addNameOption,
   nameOf,
   ofTier,
@@ -18,7 +20,7 @@ import { Bans } from '../redis/bans.js';
 import { policyNameOf } from '../redis/layouts.js';
 import { scan } from '../redis/scan.js';
 import { Published } from '../redis/published.js';
-import { subjectIn, unknownScope } from '../scope.js';
+import { checkSlot, subjectIn, unknownScope } from '../scope.js';
 import { warn } from '../warn.js';
 import { addRedisOptions, NO_KEY, withRedis, type RedisOptions, type Session } from '../redis/session.js';
 
@@ -45,6 +47,7 @@ export function register(program: Command, io: Io): void {
     const limits = readLimits(options, io).get(name);
     await withRedis(options, io, async (session) => {
       const published = await Published.read(session, io);
+      checkSlot(published, name, typed.dimension);
       warn(io, unknownScope(published, name));
       const subject = subjectIn(published, name, typed, io);
       const isKnown = !options.scan && published.scopes.get(name)?.length === 1;
@@ -53,7 +56,7 @@ export function register(program: Command, io: Io): void {
         ? await resetTiers(session, name, subject, found, options.tier)
         : await resetAll(session, name, subject);
       const bans = new Bans(session);
-      const left = await bans.left(subject.keys.map((key) => bans.head(name, key)));
+      const left = await bans.left(subject.keys.map((key) => bans.head(name, key, subject.dimension)));
       const longest = Math.max(...left);
       await (io.json
         ? writeJson(io, { name, ...subjectJson(subject), policies, bannedForMs: longest })
@@ -90,9 +93,12 @@ async function resetTiers(
 ): Promise<string[]> {
   const { policies, tiers } = tier === undefined ? limits : ofTier(limits, name, tier);
   const sets = tier === undefined ? [policies, ...tiers.values()] : [policies];
+  const own = policiesBy(subject.dimension, sets.flat());
   const names = new Set<string>();
-  for (const set of sets.filter(({ length }) => length > 0))
+  for (const set of sets.map((each) => each.filter((policy) => own.includes(policy)))) {
+    if (set.length === 0) continue;
     for (const charged of await resetPolicies(session, name, subject, set)) names.add(charged);
+  }
   return [...names];
 }
 
@@ -100,7 +106,7 @@ async function resetTiers(
 async function resetPolicies(
   session: Session,
   name: string,
-  { keys }: Subject,
+  { keys, dimension }: Subject,
   policies: readonly Policy[],
 ): Promise<string[]> {
   const limiter = session.limiter(name, policies);
@@ -108,7 +114,7 @@ async function resetPolicies(
   const charged = new Set<string>();
   const resetOne = async (key: string): Promise<void> => {
     const ttls = await Promise.all(maker.policies(key).map((each) => session.call('PTTL', each)));
-    await limiter.reset(key);
+    await limiter.reset({ [dimension]: key });
     limiter.policies.forEach((policy, i) => Number(ttls[i]) !== NO_KEY && charged.add(policy.name));
   };
   for (let at = 0; at < keys.length; at += TOGETHER) {
@@ -118,11 +124,13 @@ async function resetPolicies(
 }
 
 /** Of whatever policies there are, or were. @returns their names */
-async function resetAll(session: Session, name: string, { keys }: Subject): Promise<string[]> {
+async function resetAll(session: Session, name: string, subject: Subject): Promise<string[]> {
+  const { keys, dimension } = subject;
   const reset = new Set<string>();
   const bans = new Bans(session);
-  const heads = new Set(keys.map((key) => bans.head(name, key)));
-  const pattern = statePattern(session.prefix, name, keys.length === 1 ? keys[0] : undefined);
+  const heads = new Set(keys.map((key) => bans.head(name, key, subject.dimension)));
+  const isSole = keys.length === 1 && dimension === DEFAULT_DIMENSION;
+  const pattern = statePattern(session.prefix, name, isSole ? keys[0] : undefined);
   for await (const page of scan(session, pattern)) {
     const states = page.filter((key) => key.id !== BAN_TAG && !isReset(key) && heads.has(key.head));
     for (const state of states) {

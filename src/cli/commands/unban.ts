@@ -6,7 +6,7 @@ import { addKeyOptions, loggedOf, show, subjectJson, typedKey, type KeyOptions }
 import { addNameOption, nameOf } from '../limits.js';
 import { Bans, type BanState } from '../redis/bans.js';
 import { Published } from '../redis/published.js';
-import { subjectIn, unknownScope, warnUnnoted } from '../scope.js';
+import { checkSlot, subjectIn, unknownScope, warnUnnoted } from '../scope.js';
 import { warn } from '../warn.js';
 import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
 
@@ -26,10 +26,11 @@ export function register(program: Command, io: Io): void {
     const note = noteOf(options, io);
     await withRedis(options, io, async (session) => {
       const published = await Published.read(session, io);
+      checkSlot(published, name, typed.dimension);
       warn(io, unknownScope(published, name));
       const subject = subjectIn(published, name, typed, io);
       const bans = new Bans(session);
-      const heads = subject.keys.map((key) => bans.head(name, key));
+      const heads = subject.keys.map((key) => bans.head(name, key, subject.dimension));
       const before = heads.length === 1 ? await bans.stateOf(heads[0]!) : undefined;
       const banned = before ? Number(before.bannedForMs > 0) : count(await bans.left(heads));
       const changes = heads.map((head) => ({ head, duration: 0, note }));

@@ -1,6 +1,7 @@
 import { compileBan } from '../../ban.js';
+import { DEFAULT_DIMENSION } from '../../dimensions.js';
 import { BOOK_BOUNDS, bookArgs, bookKeys, type LoggedBan } from '../../stores/ban-book.js';
-import { BAN_TAG, escapeKey, escapeName, type Hash } from '../../stores/keys.js';
+import { BAN_TAG, escapeName, escapeWho, type Hash } from '../../stores/keys.js';
 import { assemble } from '../../stores/scripts.js';
 import type { BanNote, PolicySet } from '../../stores/store.js';
 import { readBan } from './layouts.js';
@@ -46,9 +47,11 @@ export class Bans {
   }
 
   /** What stands before the tag in the Redis keys of a key. */
-  head(name: string | Hash, key: string | Hash): string {
+  head(name: string | Hash, key: string | Hash, dimension = DEFAULT_DIMENSION): string {
     const scope = typeof name === 'string' ? escapeName(name) : `%#${name.hash}`;
-    return `${this.#session.prefix}:{${scope}:${typeof key === 'string' ? escapeKey(key) : `%#${key.hash}`}`;
+    const who =
+      typeof key === 'string' ? escapeWho(dimension, key) : `${escapeWho(dimension, '')}%#${key.hash}`;
+    return `${this.#session.prefix}:{${scope}:${who}`;
   }
 
   /** For how long each is banned, ms; 0: it is not. */

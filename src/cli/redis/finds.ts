@@ -4,6 +4,7 @@ import { compilePolicies } from '../../policy.js';
 import { BAN_TAG, escapeName, isReset, statePattern, type Hash, type StateKey } from '../../stores/keys.js';
 import type { PolicySet, Reply } from '../../stores/store.js';
 import { printable } from '../format.js';
+import { dimensionJson } from '../keys.js';
 import type { Limits } from '../limits.js';
 import { verdictsOf, type PolicyVerdict } from '../verdicts.js';
 import { BanIndex, type Sealing } from './ban-index.js';
@@ -14,7 +15,14 @@ import { scan, type FoundKey, type ScanOptions } from './scan.js';
 import { NO_KEY, type Session } from './session.js';
 
 /** One thing that the server holds about one key in one scope. */
-export type Find = { readonly name: string | Hash; readonly key: string | Hash } & (
+export type Find = {
+  readonly name: string | Hash;
+  readonly key: string | Hash;
+  /** Of another dimension than the default one. */
+  readonly dimension?: string;
+  /** With `slotBy`: the dimension and the key within which the key is counted. */
+  readonly within?: string;
+} & (
   | {
       readonly kind: 'banned';
       readonly bannedForMs: number;
@@ -164,7 +172,7 @@ export class Finder {
     for (const key of named) {
       if (key.id === BAN_TAG) continue;
       const scope = this.#scopes.get(key.scope);
-      if (!scope?.set.policies.some(({ id }) => id === key.id)) {
+      if (!scope?.set.policies.some(({ id, by }) => id === key.id && by === key.by)) {
         if (this.#wanted.states === true || !scope) states.push(key);
       } else {
         const keys = judged.get(scope);
@@ -224,15 +232,27 @@ export class Finder {
     return states ? [...finds, ...(await this.#states(others))] : finds;
   }
 
-  async #verdicts({ set, shadow }: Scope, keys: readonly FoundKey[]): Promise<Find[]> {
+  async #verdicts(scope: Scope, keys: readonly FoundKey[]): Promise<Find[]> {
     const { limited, admitted } = this.#wanted;
     if (!limited && !admitted) return [];
+    const finds = [...new Set(keys.map(({ by }) => by))].map((by) => {
+      const policies = scope.set.policies.filter((policy) => policy.by === by);
+      const its = keys.filter((key) => key.by === by);
+      return this.#verdictsBy({ ...scope, set: { ...scope.set, policies } }, its);
+    });
+    return (await Promise.all(finds)).flat();
+  }
+
+  /** Of keys of one dimension, and the policies by it. */
+  async #verdictsBy({ set, shadow }: Scope, keys: readonly FoundKey[]): Promise<Find[]> {
+    const { limited, admitted } = this.#wanted;
     const whole = [...new Map(keys.map((key) => [key.head, key])).values()];
     const replies = await this.#lookAt(set, whole);
     return whole.flatMap((key, i): Find[] => {
       const reply = replies[i]!;
       if (reply instanceof Error) return this.#unreadable(key, reply);
-      const decision = conclude(undefined, { set, key: '', cost: 1, peek: true, lease: '' }, reply, shadow);
+      const who = typeof key.key === 'string' ? key.key : key.key.hash;
+      const decision = conclude(undefined, { set, key: who, cost: 1, peek: true, lease: '' }, reply, shadow);
       const kind = decision.allowed ? 'admitted' : 'limited';
       if (!(kind === 'limited' ? limited : admitted) || !this.#isNew(`${kind} ${key.head}`)) return [];
       const policy = decision.policy ?? null;
@@ -273,8 +293,15 @@ export class Finder {
   }
 }
 
-function whose({ name, key }: FoundKey): Pick<Find, 'name' | 'key'> {
-  return { name, key };
+function whose({ name, key, by, slot }: FoundKey): Pick<Find, 'name' | 'key' | 'dimension' | 'within'> {
+  const within = slot && { within: `${slot.by} ${slot.key === undefined ? '-' : showText(slot.key)}` };
+  return { name, key, ...dimensionJson(by), ...within };
+}
+
+/** For people: a key, with its dimension unless that is the default one. */
+export function showKey({ key, dimension, within }: Pick<Find, 'key' | 'dimension' | 'within'>): string {
+  const its = `${dimension === undefined ? '' : `${dimension} `}${showText(key)}`;
+  return within === undefined ? its : `${its} in ${within}`;
 }
 
 /** `name` and `key`, or `nameHash` and `keyHash` of what is known by its hash only; then what was found. */

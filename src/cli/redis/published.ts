@@ -100,9 +100,10 @@ function configurationsOf(instances: readonly Instance[]): Map<string, Configura
     for (const { name, ...configuration } of instance.limiters) {
       const known = scopes.get(name) ?? new Map<string, Configuration & { instances: Instance[] }>();
       scopes.set(name, known);
-      const { policies, tiers, ban, shadow, dynamic, ipv6Subnets } = configuration;
+      const { policies, tiers, ban, banBy, slotBy, shadow, dynamic, ipv6Subnets } = configuration;
       // What comes with each request differs from one instance to the next as their requests do.
-      const signature = JSON.stringify([dynamic ? [] : policies, tiers, ban, shadow, dynamic, ipv6Subnets]);
+      const enforced = [dynamic ? [] : policies, tiers, ban, banBy, slotBy, shadow, dynamic, ipv6Subnets];
+      const signature = JSON.stringify(enforced);
       const same = known.get(signature);
       if (same?.instances.at(-1) === instance) continue;
       if (same) same.instances.push(instance);

@@ -1,3 +1,4 @@
+import { DEFAULT_DIMENSION } from '../../dimensions.js';
 import { createLimiter, type Limiter } from '../../limiter.js';
 import type { Decision } from '../../decision.js';
 import type { Policy } from '../../policy.js';
@@ -25,7 +26,7 @@ export class Engine {
       );
     }
     this.#store = memoryStore({ clock: () => this.#now, maxKeys: MAX_KEYS });
-    this.limiter = createLimiter({ name: 'replay', store: this.#store, policies });
+    this.limiter = createLimiter({ name: 'replay', store: this.#store, policies: byTheKey(policies) });
   }
 
   /** Decides a request that came at `time`; no time is before the last. */
@@ -40,6 +41,18 @@ export class Engine {
     const reply = this.#store.decide({ set: this.limiter.set, key, cost: 1, peek: false, lease: '' });
     return now(reply).verdicts;
   }
+}
+
+/** A log's key is that of the policies' dimension, whatever that is. @throws CliError `USAGE` if there are several */
+function byTheKey(policies: readonly Policy[]): Policy[] {
+  const dimensions = new Set(policies.map(({ by }) => by ?? DEFAULT_DIMENSION));
+  if (dimensions.size > 1) {
+    throw usageError(
+      `These policies are by keys of several dimensions (${[...dimensions].join(', ')}), and a log is replayed by one: --key. Replay the ` +
+        'policies of each dimension by themselves.',
+    );
+  }
+  return policies.map(({ by: _, ...policy }) => policy as Policy);
 }
 
 function now<T>(value: MaybePromise<T>): T {

@@ -1,0 +1,95 @@
+import { checkDimension, DEFAULT_DIMENSION, unknownDimension, type Key } from '../dimensions.js';
+import { HeadgateError, invalidOption, show } from '../errors.js';
+import { isPromise, type MaybePromise, type PolicySet } from '../stores/store.js';
+import { checkFunction } from '../validate.js';
+
+/** For each dimension the key of a request; `undefined`: policies by it do not apply to the request. Sync or async. */
+export type KeysOption<Req> = Readonly<
+  Record<string, { call(request: Req): MaybePromise<string | undefined> }['call']>
+>;
+
+/** The keys of a request, with that of the default dimension; undefined if it has none. */
+export type KeysOf<Req> = (request: Req, key: string | undefined) => MaybePromise<Key | undefined>;
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export function compileKeys<Req>(keys: KeysOption<Req> | undefined): KeysOf<Req> | undefined {
+  if (keys === undefined) return undefined;
+  if (typeof keys !== 'object' || keys === null || Array.isArray(keys) || Object.keys(keys).length === 0) {
+    const fix = 'Write a function for each dimension: { account: (req) => req.user?.id }.';
+    throw invalidOption('keys', keys, fix);
+  }
+  const each = Object.entries(keys).map(([dimension, keyOf]) => {
+    const what = `keys.${checkDimension('keys', dimension)}`;
+    if (dimension === DEFAULT_DIMENSION)
+      throw invalidOption(what, keyOf, 'Write it as the option keyGenerator.');
+    if (keyOf === undefined) throw invalidOption(what, keyOf, 'Write a function.');
+    return { dimension, what, keyOf: checkFunction(what, keyOf) };
+  });
+  return (request, key) => {
+    const made: Record<string, string | undefined> = { [DEFAULT_DIMENSION]: key };
+    const later: Promise<void>[] = [];
+    for (const { dimension, what, keyOf } of each) {
+      let value: MaybePromise<string | undefined>;
+      try {
+        value = keyOf(request);
+      } catch (error) {
+        throw threw(what, error);
+      }
+      if (isPromise(value)) later.push(awaited(what, value).then((its) => void (made[dimension] = its)));
+      else made[dimension] = checked(what, value);
+    }
+    return later.length === 0 ? someOf(made) : Promise.all(later).then(() => someOf(made));
+  };
+}
+
+async function awaited(what: string, value: Promise<string | undefined>): Promise<string | undefined> {
+  let its: string | undefined;
+  try {
+    its = await value;
+  } catch (error) {
+    throw threw(what, error);
+  }
+  return checked(what, its);
+}
+
+function checked(what: string, key: unknown): string | undefined {
+  if (key === undefined || typeof key === 'string') return key;
+  throw new HeadgateError(
+    'HEADGATE_INVALID_KEY',
+    `${what}: ${show(key)} is not a key. Return a string, or undefined if policies by it do not apply to the request.`,
+  );
+}
+
+function threw(what: string, cause: unknown): HeadgateError {
+  const fix = 'Return undefined for a request without a key of this dimension.';
+  return new HeadgateError('HEADGATE_INVALID_KEY', `${what} threw: ${String(cause)}. ${fix}`, { cause });
+}
+
+/** No keys at all: the request is not limited. */
+function someOf(keys: Readonly<Record<string, string | undefined>>): Key | undefined {
+  return Object.values(keys).some((key) => key !== undefined) ? keys : undefined;
+}
+
+/**
+ * That there is a function for each dimension of the sets that may decide; and, unless they are another's defaults, a policy for each
+ * function.
+ *
+ * @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION`
+ */
+export function checkKeysOf(
+  sets: readonly PolicySet[],
+  keys: KeysOption<never> | undefined,
+  areDefaults: boolean,
+): void {
+  const names = sets.flatMap(({ dimensions }) => dimensions?.names ?? []);
+  const made = [DEFAULT_DIMENSION, ...Object.keys(keys ?? {})];
+  const missing = names.find((name) => !made.includes(name));
+  if (missing !== undefined) {
+    throw new HeadgateError(
+      'HEADGATE_UNKNOWN_DIMENSION',
+      `keys: policies are by '${missing}', and requests have no key of it. Write keys: { ${missing}: (req) => ... }.`,
+    );
+  }
+  const extra = made.find((name) => name !== DEFAULT_DIMENSION && !names.includes(name));
+  if (extra !== undefined && !areDefaults) throw unknownDimension(`keys.${extra}`, extra, names);
+}

@@ -1,0 +1,271 @@
+// The laws of limiters whose policies are by several dimensions: each request has some of the keys.
+import type { Key } from '../../dimensions.js';
+import type { Decision } from '../../decision.js';
+import type { Policy } from '../../policy.js';
+import { boundOf, isHeld, overhangOf, plainPolicy, randomPolicy, windowOf } from '../algorithms.js';
+import { expectAtMost, expectEqual, expectFields, expectWithin } from '../expect.js';
+import type { Random } from '../random.js';
+import { limiterOn, type Suite } from '../subject.js';
+import { worstWindow, type Admission } from '../worst-window.js';
+
+export const DIMENSIONS = ['key', 'account', 'org'] as const;
+
+/** Some keys of few, so that requests meet in one dimension and not in another. The same text is a key in each of them. */
+export function randomKeys(random: Random): Exclude<Key, string> {
+  const keys: Record<string, string> = {};
+  for (const dimension of DIMENSIONS)
+    if (!random.once(4)) keys[dimension] = random.pick(['a', 'b', '%@org=a']);
+  return Object.keys(keys).length === 0 ? { key: 'a' } : keys;
+}
+
+/** Policies by each of the dimensions. */
+function randomMix(random: Random, suite: Suite, held = true): Policy[] {
+  const algorithms = suite.algorithms.filter((each) => held || !isHeld(plainPolicy(each, 1, 1)));
+  return random.list(3, 5, (i): Policy => {
+    const policy = randomPolicy(random, random.pick(algorithms), {
+      limits: [1, 2, 3, 5, 10],
+      windows: [500, 1_000, 3_000],
+      maxDelays: [0],
+    });
+    return { ...policy, name: `p${i}`, by: DIMENSIONS[i] ?? random.pick(DIMENSIONS) };
+  });
+}
+
+const randomCase =
+  (suite: Suite, held = true) =>
+  (random: Random) => ({
+    policies: randomMix(random, suite, held),
+    steps: random.list(10, 60, () => ({
+      wait: random.pick([0, 0, 0, 1, 50, 333, 1_000]),
+      key: randomKeys(random),
+      cost: random.pick([1, 1, 1, 2, 3]),
+    })),
+  });
+
+/** How limiters are made: see `StoreUnderTest.dimensions`. */
+export function slotsOf({ subject: { dimensions } }: Pick<Suite, 'subject'>): {
+  slotBy?: string;
+  acrossSlots?: boolean;
+} {
+  return typeof dimensions === 'object' ? dimensions : {};
+}
+
+/** What there is to be said of a key of each dimension: by itself, or with the one within which it is counted. */
+const sides = (key: Exclude<Key, string>, slotBy: string | undefined): Key[] =>
+  Object.entries(key).map(([dimension, value]) => ({
+    ...(slotBy !== undefined && { [slotBy]: key[slotBy] }),
+    [dimension]: value,
+  }));
+
+export function boundOfMixed(suite: Suite): void {
+  const slots = slotsOf(suite);
+  suite.addRandom(
+    'several dimensions: no key of any of them gets more than the published bound',
+    randomCase(suite, false),
+    async ({ policies, steps }, lab) => {
+      const { clock, limiter } = await lab.open({ policies, ...slots });
+      const admitted = new Map<string, Admission[]>();
+      for (const { wait, key, cost } of steps) {
+        clock.now += wait;
+        const { allowed, policies: verdicts } = await limiter.consume(key, { cost });
+        if (!allowed) continue;
+        for (const verdict of verdicts) {
+          // With `slotBy` each key is counted within that of the slot.
+          const who = JSON.stringify([verdict.name, verdict.key, slots.slotBy && key[slots.slotBy]]);
+          admitted.set(who, [...(admitted.get(who) ?? []), { at: clock.now, units: cost }]);
+        }
+      }
+      for (const [who, admissions] of admitted) {
+        const policy = policies.find(({ name }) => who.startsWith(`["${name}"`))!;
+        expectAtMost(`units of ${who}`, worstWindow(admissions, windowOf(policy)), boundOf(policy));
+      }
+    },
+  );
+}
+
+export function retryOfMixed(suite: Suite): void {
+  const slots = slotsOf(suite);
+  suite.addRandom(
+    'several dimensions: denied until retryAfter, admitted at it',
+    randomCase(suite),
+    async ({ policies, steps }, lab) => {
+      const { clock, limiter } = await lab.open({ policies, ...slots });
+      for (const { wait, key, cost } of steps) {
+        clock.now += wait;
+        const { allowed, retryAfterMs } = await limiter.consume(key, { cost });
+        if (allowed || retryAfterMs === undefined) continue;
+        clock.now += retryAfterMs - 1;
+        expectFields('1 ms before', await limiter.consume(key, { cost }), {
+          allowed: false,
+          retryAfterMs: 1,
+        });
+        clock.now += 1;
+        expectFields('at retryAfter', await limiter.consume(key, { cost }), { allowed: true });
+      }
+    },
+  );
+}
+
+export function chargeOfMixed(suite: Suite): void {
+  const slots = slotsOf(suite);
+  suite.addRandom(
+    'several dimensions: a denial charges no key, an admission each of them, and what is given back was never charged',
+    randomCase(suite),
+    async ({ policies, steps }, lab) => {
+      const { clock, limiter } = await lab.open({ policies, ...slots });
+      const looks = async (key: Exclude<Key, string>): Promise<Decision['policies']> =>
+        (await Promise.all(sides(key, slots.slotBy).map((side) => limiter.peek(side)))).flatMap(
+          (each) => each.policies,
+        );
+      for (const [i, { wait, key, cost }] of steps.entries()) {
+        clock.now += wait;
+        const before = await looks(key);
+        const decision = await limiter.consume(key, { cost });
+        const after = await looks(key);
+        if (!decision.allowed) {
+          expectEqual('the verdicts after a denial, each key by itself', after, before);
+          continue;
+        }
+        for (const { name, key: its, remaining } of decision.policies) {
+          const left = before.find((each) => each.name === name)!;
+          expectEqual(`whose ${name} is`, its, left.key);
+          expectEqual(`remaining of ${name}`, remaining, left.remaining - cost);
+        }
+        // A window begins with a charge, so only what was at hand before is compared.
+        if (i % 3 !== 0 || before.some(({ resetAfterMs }) => resetAfterMs === 0)) continue;
+        await decision.cancel();
+        expectEqual('the verdicts after it was taken back', await looks(key), before);
+      }
+    },
+  );
+
+  if (slots.slotBy !== undefined) return;
+  suite.add('several dimensions: what one key is reset, the others keep', async (lab) => {
+    const policies = DIMENSIONS.map((by): Policy => ({ name: by, limit: 3, window: 60_000, by }));
+    const { limiter } = await lab.open({ policies, ...slots });
+    const key = { key: 'same', account: 'same', org: 'same' };
+    await limiter.consume(key, { cost: 2 });
+    await limiter.reset({ account: 'same' });
+    const left = (await limiter.peek(key)).policies.map(({ remaining }) => remaining);
+    expectEqual('remaining', left, [1, 3, 1]);
+    expectFields('by the key alone', await limiter.consume('same', { cost: 2 }), {
+      allowed: false,
+      policy: 'key',
+    });
+    expectFields('by others alone', await limiter.consume({ account: 'same' }, { cost: 3 }), {
+      allowed: true,
+    });
+    await limiter.refund({ org: 'same' }, 1);
+    expectFields('after a refund', await limiter.peek({ org: 'same' }), { remaining: 2, key: 'same' });
+  });
+
+  if (slots.acrossSlots) return;
+  suite.add('several dimensions: a ban is of the key that it is by', async (lab) => {
+    const { limiter } = await lab.open({
+      policies: [
+        { name: 'ip', limit: 2, window: 60_000 },
+        { name: 'account', limit: 100, window: 60_000, by: 'account' },
+      ],
+      ban: { after: 2, for: 600_000, by: 'account' },
+    });
+    const ada = { key: 'x', account: 'ada' };
+    for (let i = 0; i < 4; i++) await limiter.consume(ada);
+    expectFields('elsewhere', await limiter.consume({ key: 'y', account: 'ada' }), {
+      allowed: false,
+      reason: 'banned',
+    });
+    expectFields('another account', await limiter.consume({ key: 'y', account: 'x' }), { allowed: true });
+    expectFields('no account', await limiter.consume({ key: 'y' }), { allowed: true });
+    await limiter.unban({ account: 'ada' });
+    expectFields('unbanned', await limiter.consume({ key: 'z', account: 'ada' }), { allowed: true });
+    await limiter.ban({ account: 'x' }, 5_000);
+    expectFields('by hand', await limiter.consume({ account: 'x' }), { allowed: false, retryAfterMs: 5_000 });
+  });
+}
+
+export function raceOfMixed(suite: Suite): void {
+  const slots = slotsOf(suite);
+  suite.addRandom(
+    'several dimensions: of requests at once, each key gets as many as its limit says',
+    (random) => ({
+      limits: [random.integer(1, 10), random.integer(1, 20), random.integer(1, 30)] as const,
+      steps: random.list(
+        1,
+        60,
+        () => [random.integer(0, 1), random.integer(0, 4), random.integer(0, 1)] as const,
+      ),
+    }),
+    async ({ limits: [ip, account, org], steps }, lab) => {
+      const month = 30 * 24 * 3_600_000;
+      const policies = [
+        { name: 'ip', algorithm: 'fixed-window', limit: ip, window: month },
+        { name: 'account', algorithm: 'token-bucket', limit: account, window: month, by: 'account' },
+        { name: 'org', algorithm: 'sliding-window', limit: org, window: month, by: 'org' },
+      ] satisfies Policy[];
+      const options = { name: 'race', policies, ...slots };
+      const { store, clock, limiter } = await lab.open(options);
+      const sibling = limiterOn(await lab.createSibling(store, clock), options);
+      const asked = steps.map(([which, address, who]) =>
+        [limiter, sibling][which]!.consume({ key: `ip${address}`, account: `a${who}`, org: 'acme' }),
+      );
+      const admitted = new Map<string, number>();
+      const decisions = await Promise.all(asked);
+      for (const { policies: verdicts } of decisions.filter(({ allowed }) => allowed)) {
+        for (const { name, key, limit } of verdicts) {
+          const who = `${name} ${key}`;
+          admitted.set(who, (admitted.get(who) ?? 0) + 1);
+          expectAtMost(`admitted of ${who}`, admitted.get(who), limit);
+        }
+      }
+      for (const { allowed, policy, policies: verdicts } of decisions) {
+        // Across slots a request may be denied for what another has to give back.
+        if (allowed || slots.acrossSlots) continue;
+        const { key, limit } = verdicts.find(({ name }) => name === policy)!;
+        expectEqual(`admitted of ${policy} ${key}, which denied`, admitted.get(`${policy} ${key}`), limit);
+      }
+    },
+  );
+}
+
+export function changeOfMixed(suite: Suite): void {
+  const slots = slotsOf(suite);
+  suite.addRandom(
+    'another dimension: each configuration keeps to its own bound, and locks nobody out',
+    (random) => {
+      const [algorithm] = [random.pick(suite.algorithms.filter((each) => !isHeld(plainPolicy(each, 1, 1))))];
+      const policy = randomPolicy(random, algorithm, {
+        limits: [1, 2, 5],
+        windows: [500, 3_000],
+        maxDelays: [0],
+      });
+      return {
+        policies: DIMENSIONS.map((by): Policy => ({ ...policy, by })),
+        steps: random.list(20, 80, () => ({
+          wait: random.pick([0, 0, 1, 50, 333, 1_000]),
+          which: random.integer(0, 2),
+          key: { key: random.pick(['a', 'b']), account: random.pick(['a', 'b']), org: 'a' },
+        })),
+      };
+    },
+    async ({ policies, steps }, lab) => {
+      const { clock, limiter } = await lab.open({
+        policies: policies.map((each, i) => ({ ...each, name: `p${i}` })),
+        ...slots,
+      });
+      const sets = policies.map((policy) => limiter.compile([policy]));
+      const admitted = new Map<string, Admission[]>();
+      for (const { wait, which, key } of steps) {
+        clock.now += wait;
+        const decision = await limiter.decide(key, 1, sets[which]);
+        const policy = policies[which]!;
+        if (!decision.allowed) {
+          expectWithin('retryAfter', decision.retryAfterMs, 1, windowOf(policy) + overhangOf(policy));
+          continue;
+        }
+        const who = `${policy.by} ${decision.policies[0]!.key}`;
+        admitted.set(who, [...(admitted.get(who) ?? []), { at: clock.now, units: 1 }]);
+        expectAtMost(`units of ${who}`, worstWindow(admitted.get(who)!, windowOf(policy)), boundOf(policy));
+      }
+    },
+  );
+}

@@ -1,0 +1,292 @@
+// Policies by several keys in one limiter: what a request may say of itself, what is refused, and who waits for what.
+import { expect } from 'chai';
+import {
+  consumeAll,
+  createLimiter,
+  memoryStore,
+  type CreateLimiterOptions,
+  type LimiterOptions,
+  type HeadgateError,
+  type Key,
+  type Policy,
+  type Store,
+} from 'headgate';
+import { rateLimited } from 'headgate/decorators';
+import { redisStore } from 'headgate/redis';
+import { stateStore } from 'headgate/stores';
+import { clients, freshPrefix, limiterOn, stores, TestClock } from '../support/stores.js';
+import { serverKinds } from '../support/shared-servers.js';
+
+const POLICIES: readonly Policy[] = [
+  { name: 'ip', algorithm: 'fixed-window', limit: 3, window: '1m' },
+  { name: 'account', algorithm: 'fixed-window', limit: 2, window: '1m', by: 'account' },
+  { name: 'org', algorithm: 'fixed-window', limit: 5, window: '1h', by: 'org' },
+];
+
+const codeOf = (run: () => unknown): Promise<string> =>
+  Promise.resolve()
+    .then(run)
+    .then(
+      () => 'none',
+      (error: HeadgateError) => error.code,
+    );
+
+for (const [name, createStore] of Object.entries(stores)) {
+  describe(`policies by several keys, on ${name}`, () => {
+    const open = (options: LimiterOptions & { policies?: Policy[] } = {}) => {
+      const clock = new TestClock();
+      const store = createStore(clock.read);
+      return { clock, limiter: limiterOn(store, { policies: POLICIES, ...options }) };
+    };
+    const all = { key: '::1', account: 'ada', org: 'acme' };
+
+    it('are decided together, and each verdict tells its key', async () => {
+      const { limiter } = open();
+      const { key, policies } = await limiter.consume(all, { cost: 2 });
+      expect(key).to.equal('::1');
+      expect(policies.map((each) => [each.name, each.key, each.remaining])).to.deep.equal([
+        ['ip', '::1', 1],
+        ['account', 'ada', 0],
+        ['org', 'acme', 3],
+      ]);
+      const denied = await limiter.consume({ ...all, key: 'elsewhere' });
+      expect(denied).to.include({
+        allowed: false,
+        policy: 'account',
+        key: 'elsewhere',
+        retryAfterMs: 60_000,
+      });
+      expect(await limiter.peek('elsewhere')).to.include({ remaining: 3 });
+    });
+
+    it('a string is the key of the first dimension, and others are left out', async () => {
+      const { limiter } = open();
+      for (const key of ['x', { key: 'x' }, { key: 'x', account: undefined }] satisfies Key[])
+        expect((await limiter.consume(key)).policies.map((each) => each.name)).to.deep.equal(['ip']);
+      expect(await limiter.consume('x')).to.include({ allowed: false });
+      expect((await limiter.consume({ org: 'x', account: 'x' })).policies).to.have.length(2);
+    });
+
+    it('nothing applies to a request that has none of the keys', async () => {
+      const { limiter } = open({ policies: POLICIES.slice(1) });
+      const decision = await limiter.consume('::1', { cost: 100 });
+      expect(decision).to.include({ allowed: true, charged: 0, policy: undefined, reason: undefined });
+      expect(decision.policies).to.deep.equal([]);
+      await decision.refund();
+      expect(await limiter.wait({ key: '::1' })).to.include({ allowed: true });
+      await limiter.reset('::1');
+    });
+
+    it('settle, release and cancel change what each of the keys was charged', async () => {
+      const { limiter } = open({
+        policies: [
+          ...POLICIES,
+          { name: 'slots', algorithm: 'concurrency', limit: 2, lease: '1m', by: 'account' },
+        ],
+      });
+      const decision = await limiter.acquire(all);
+      await decision.settle(2);
+      const left = async () => (await limiter.peek(all)).policies.map(({ remaining }) => remaining);
+      expect(await left()).to.deep.equal([1, 0, 3, 1]);
+      await decision.settle(1);
+      expect(await decision.release()).to.be.true;
+      expect(await left()).to.deep.equal([2, 1, 4, 2]);
+      await decision.cancel();
+      expect(await left()).to.deep.equal([3, 2, 5, 2]);
+    });
+
+    it('attempts are charged to the key of their own dimension alone', async () => {
+      const [ip, account] = POLICIES as [Policy, Policy];
+      const { limiter } = open({ policies: [{ ...ip, count: 'attempts' } as Policy, account] });
+      for (let i = 0; i < 3; i++) await limiter.consume({ key: 'x', account: 'ada' });
+      expect(await limiter.peek('x')).to.include({ allowed: false });
+      expect(await limiter.peek({ account: 'ada' })).to.include({ remaining: 0 });
+      expect(await limiter.consume({ key: 'y', account: 'bob' })).to.include({ allowed: true });
+    });
+
+    it('who waits with other keys is woken by what is given back to one of them', async () => {
+      const { limiter } = open({
+        policies: [{ name: 'slot', algorithm: 'concurrency', limit: 1, lease: '1h', by: 'org' }, ...POLICIES],
+      });
+      const held = await limiter.acquire({ key: 'a', org: 'acme' });
+      const waiting = ['b', 'c'].map((key) => limiter.wait({ key, org: 'acme' }));
+      await held.release();
+      const first = await Promise.race(waiting);
+      expect(first.allowed).to.be.true;
+      await first.release();
+      expect((await Promise.all(waiting)).map(({ allowed }) => allowed)).to.deep.equal([true, true]);
+      await limiter.close();
+    });
+
+    it('rateLimited and consumeAll take keys of several dimensions, too', async () => {
+      const { limiter } = open();
+      const greet = rateLimited((user: string) => `hello ${user}`, {
+        limiter,
+        key: (user) => ({ account: user }),
+      });
+      expect(await greet('ada')).to.equal('hello ada');
+      const joint = await consumeAll([{ limiter, key: { account: 'ada' } }]);
+      expect(joint.decision).to.include({ remaining: 0, key: 'ada' });
+      expect(await codeOf(() => greet('ada'))).to.equal('HEADGATE_DENIED');
+    });
+  });
+}
+
+describe('policies by several keys', () => {
+  const limiter = createLimiter({ policies: POLICIES });
+  for (const [what, key, code] of [
+    ['an empty object', {}, 'HEADGATE_INVALID_KEY'],
+    ['a number', 5, 'HEADGATE_INVALID_KEY'],
+    ['null', null, 'HEADGATE_INVALID_KEY'],
+    ['an array', ['ada'], 'HEADGATE_INVALID_KEY'],
+    ['a key of a wrong type', { account: 5 }, 'HEADGATE_INVALID_KEY'],
+    ['a key that is null', { account: null }, 'HEADGATE_INVALID_KEY'],
+    ['an unknown dimension', { accuont: 'ada' }, 'HEADGATE_UNKNOWN_DIMENSION'],
+    ['a dimension that every object has', { constructor: 'ada' }, 'HEADGATE_UNKNOWN_DIMENSION'],
+  ] as const) {
+    it(`${what} is refused: ${code}`, async () => {
+      const given = key as unknown as Key;
+      for (const run of [
+        () => limiter.consume(given),
+        () => limiter.peek(given),
+        () => limiter.wait(given),
+        () => limiter.reset(given),
+        () => limiter.refund(given),
+      ])
+        expect(await codeOf(run)).to.equal(code);
+    });
+  }
+
+  for (const [what, options, code] of [
+    ['a dimension with a space', { limit: 1, window: '1s', by: 'the org' }, 'HEADGATE_INVALID_OPTION'],
+    ['a dimension that is no string', { limit: 1, window: '1s', by: 1 }, 'HEADGATE_INVALID_OPTION'],
+    ['a ban by an unknown one', { policies: POLICIES, ban: { by: 'user' } }, 'HEADGATE_UNKNOWN_DIMENSION'],
+    ['slotBy an unknown one', { policies: POLICIES, slotBy: 'user' }, 'HEADGATE_UNKNOWN_DIMENSION'],
+    [
+      'slotBy and acrossSlots',
+      { policies: POLICIES, slotBy: 'org', acrossSlots: true },
+      'HEADGATE_INVALID_OPTION',
+    ],
+    [
+      'more dimensions than eight',
+      { policies: [...'abcdefgh'].map((by) => ({ name: by, limit: 1, window: '1s', by })) },
+      'HEADGATE_INVALID_OPTION',
+    ],
+  ] as const) {
+    it(`${what}: refused when the limiter is made`, async () => {
+      expect(await codeOf(() => createLimiter(options as unknown as CreateLimiterOptions))).to.equal(code);
+    });
+  }
+
+  it('a ban by hand wants the key that bans are by', async () => {
+    const banning = createLimiter({ policies: POLICIES, ban: { by: 'account' } });
+    expect(await codeOf(() => banning.ban('ada', '1h'))).to.equal('HEADGATE_INVALID_KEY');
+    await banning.ban({ account: 'ada' }, '1h');
+    expect(await banning.consume({ key: 'x', account: 'ada' })).to.include({ reason: 'banned' });
+    expect(await banning.consume('ada')).to.include({ allowed: true });
+  });
+
+  it('a policy by `key` is one without `by`', () => {
+    expect(createLimiter({ limit: 1, window: '1s', by: 'key' }).set.dimensions).to.equal(undefined);
+  });
+
+  it('a store that knows nothing of dimensions is refused, and so is a backend that writes one key at a time', async () => {
+    const right = memoryStore();
+    const old: Store = {
+      decide: (query) => right.decide(query),
+      adjust: (change) => right.adjust(change),
+      lease: (change) => right.lease(change),
+      reset: (subject) => right.reset(subject),
+      ban: (subject, ms) => right.ban(subject, ms),
+    };
+    const bytes = stateStore({ update: (_, change) => void change(undefined, 0) });
+    for (const store of [old, bytes])
+      expect(await codeOf(() => createLimiter({ store, policies: POLICIES }))).to.equal(
+        'HEADGATE_DIMENSIONS',
+      );
+    expect(await codeOf(() => createLimiter({ store: bytes, policies: [POLICIES[1]!] }))).to.equal('none');
+  });
+
+  it('tiers may differ in their dimensions: an unknown one of the other is known', async () => {
+    const tiers = createLimiter({ policies: [POLICIES[0]!] });
+    const set = tiers.compile([POLICIES[2]!]);
+    expect(await tiers.consume({ key: 'x', org: 'acme' })).to.include({ limit: 3 });
+    expect(await tiers.decide({ key: 'x', org: 'acme' }, 1, set)).to.include({ limit: 5, key: 'acme' });
+    await tiers.reset({ key: 'x', org: 'acme' });
+    expect((await tiers.decide({ org: 'acme' }, 0, set)).remaining).to.equal(5);
+  });
+
+  it('each dimension has room of its own in memory', async () => {
+    const store = memoryStore({ maxKeys: 100 });
+    const flooded = createLimiter({ store, policies: POLICIES });
+    for (let i = 0; i < 2; i++) await flooded.consume({ key: 'x', account: 'ada' });
+    for (let i = 0; i < 1_000; i++) for (let n = 0; n < 3; n++) await flooded.consume(`ip${i}`);
+    expect(await flooded.peek({ account: 'ada' })).to.include({ allowed: false });
+    // The addresses find no room, but accounts are limited.
+    for (let i = 0; i < 2; i++) await flooded.consume({ key: `new${i}`, account: 'bob' });
+    expect(await flooded.consume({ key: 'new', account: 'bob' })).to.include({
+      allowed: false,
+      policy: 'account',
+    });
+  });
+});
+
+for (const kind of serverKinds) {
+  describe(`policies by several keys, on ${kind}`, () => {
+    it('one script call decides, whatever the number of dimensions', async () => {
+      const limiter = limiterOn(redisStore(clients[kind], { prefix: freshPrefix(), publish: false }), {
+        policies: POLICIES,
+      });
+      await limiter.consume({ key: 'warm', account: 'up', org: 'x' });
+      const seen: string[] = [];
+      const monitor = await clients[kind].monitor();
+      const mine = freshPrefix();
+      monitor.on('monitor', (_: string, args: string[]) => {
+        if (args.some((arg) => arg.includes(mine))) seen.push(args[0]!.toLowerCase());
+      });
+      await limiter.consume({ key: mine, account: mine, org: mine });
+      await clients[kind].get(`end${mine}`);
+      while (!seen.includes('get') || seen.at(-1) !== 'get') await new Promise(setImmediate);
+      monitor.disconnect();
+      expect(seen.filter((command) => command.startsWith('eval'))).to.have.length(1);
+    });
+
+    it('a denial is repeated without a call for the same keys, until one of those that denied is given back', async () => {
+      const store = redisStore(clients[kind], { prefix: freshPrefix(), publish: false, localDenials: '1m' });
+      const limiter = limiterOn(store, { policies: POLICIES });
+      const all = { key: 'x', account: 'ada', org: 'acme' };
+      for (let i = 0; i < 3; i++) await limiter.consume(all);
+      // The server forgets, but this process does not ask.
+      const before = await limiter.consume(all);
+      expect(before).to.include({ allowed: false, policy: 'account' });
+      expect(before.policies.map(({ key }) => key)).to.deep.equal(['x', 'ada', 'acme']);
+      await limiter.reset({ key: 'x' });
+      expect(await limiter.consume(all)).to.include({ allowed: false, policy: 'account' });
+      expect(await limiter.consume({ ...all, account: 'bob' })).to.include({ allowed: true });
+      await limiter.reset({ account: 'ada' });
+      expect(await limiter.consume(all)).to.include({ allowed: true });
+    });
+
+    it('leases of slices are refused', async () => {
+      const store = redisStore(clients[kind], { prefix: freshPrefix(), lease: {} });
+      expect(await codeOf(() => createLimiter({ store, policies: POLICIES }))).to.equal(
+        'HEADGATE_DIMENSIONS',
+      );
+      await store.close?.();
+    });
+
+    it('policies without `by` keep their keys, and others tell their dimension', async () => {
+      const prefix = freshPrefix();
+      const limiter = limiterOn(redisStore(clients[kind], { prefix, publish: false }), {
+        name: 'api',
+        policies: POLICIES,
+      });
+      await limiter.consume({ key: 'x', account: 'a:d{a}', org: 'acme' });
+      expect((await clients[kind].keys(`${prefix}:*`)).sort()).to.deep.equal([
+        `${prefix}:{api:%@account=a:d%7ba%7d}f3@1m:account`,
+        `${prefix}:{api:%@org=acme}f3@1h:org`,
+        `${prefix}:{api:x}f3@1m:ip`,
+      ]);
+    });
+  });
+}
