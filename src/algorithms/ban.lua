@@ -25,15 +25,16 @@ local function ban_read(key, p, now, writable)
   if not value then return { 0, 0, 0, 0, 0 } end
   if type(value) == 'table' then return nil, value.err end
   local denials, counted, banned, length, last = string.match(value, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+  local state = { 0, 0, 0, 0, 0 }
   -- No ban is longer than 366 days: what says so is not ours.
-  if not denials or tonumber(length) > 366 * 86400000 then return { 0, 0, 0, 0, 0 } end
-  local state = { tonumber(denials), tonumber(counted), tonumber(banned), tonumber(length), tonumber(last) }
-  if ban_stop(p, state) <= now then return { 0, 0, 0, 0, 0 } end
-  if state[2] > now + p[2] or state[3] > now + state[4] then
-    -- The clock went back, or the span was shortened: no ban is longer than it was made.
-    state[2], state[3] = math.min(state[2], now + p[2]), math.min(state[3], now + state[4])
-    if writable then ban_write(key, p, now, state) end
+  if denials and tonumber(length) <= 366 * 86400000 then
+    state = { tonumber(denials), tonumber(counted), tonumber(banned), tonumber(length), tonumber(last) }
   end
+  -- The clock went back, or the span was shortened: no ban is longer than it was made.
+  local longer = state[2] > now + p[2] or state[3] > now + state[4]
+  if longer then state[2], state[3] = math.min(state[2], now + p[2]), math.min(state[3], now + state[4]) end
+  if writable and (longer or redis.call('PTTL', key) == -1) then ban_write(key, p, now, state) end
+  if ban_stop(p, state) <= now then return { 0, 0, 0, 0, 0 } end
   if state[2] <= now then state[1], state[2] = 0, 0 end
   if state[3] + p[5] <= now then state[5] = 0 end
   return state

@@ -36,6 +36,8 @@ local function fixed_window_read(key, p, now, writable)
   end
   if not used or stop <= now or used > 2 ^ 53 or used % 1 > 0 then return 0, 0 end
   if stop > now + p[2] then
+    -- Without a TTL it may be so old that an end long ago looks like one to come.
+    if redis.call('PTTL', key) == -1 then return 0, 0 end
     -- The clock went back: nobody waits longer than one window.
     stop = now + p[2]
     if writable then packed = fixed_window_write(key, p, used, stop) end
@@ -60,7 +62,11 @@ function fixed_window.commit(key, p, cost, now, used, stop, packed)
   -- INCRBY would take a packed value past its units; it refuses some texts that tonumber takes; SET then raises what is not about the
   -- text (OOM).
   local charged = packed and used + cost < 2 ^ 21 and redis.pcall('INCRBY', key, cost)
-  if type(charged) ~= 'number' then fixed_window_write(key, p, used + cost, stop) end
+  if type(charged) ~= 'number' then
+    fixed_window_write(key, p, used + cost, stop)
+  elseif redis.call('PTTL', key) == -1 then
+    headgate_heal(key, fixed_window.look, p)
+  end
   return p[1] - used - cost, stop - now
 end
 
@@ -80,6 +86,7 @@ local function fixed_window_charge_long(first, last, p, cost, now, reply, filled
       used = used + cost
       if stop <= now or stop > now + window or used > limit then return request, filled end
       redis.call('SETRANGE', key, '6', struct.pack('>I7', used))
+      if redis.call('PTTL', key) == -1 then headgate_heal(key, fixed_window.look, p) end
     end
     filled = headgate_say(reply, filled, 0, limit - used, stop - now)
   end
@@ -104,13 +111,15 @@ function fixed_window.charge(first, last, p, cost, text, now, reply, filled)
     else
       local used = value % 2 ^ 22
       local reset = value < 0 and ((used - value) / 2 ^ 22 - now) % 2 ^ 31 or 0
-      if reset > 0 and reset <= window and used <= limit then
+      local sound = reset > 0 and reset <= window
+      if sound and redis.call('PTTL', key) == -1 then headgate_heal(key, fixed_window.look, p) end
+      if sound and used <= limit then
         -- As headgate_say, which would be one more call for each.
         filled = filled + 1
         reply[filled] = reset * 2 ^ 20 + limit - used
       else
         redis.call('INCRBY', key, -cost)
-        if reset == 0 or reset > window then return request, filled end
+        if not sound then return request, filled end
         local before = used - cost
         filled = headgate_say(reply, filled, reset, before < limit and limit - before or 0, reset)
       end

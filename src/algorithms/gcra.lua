@@ -2,30 +2,19 @@
 -- Source: ITU-T I.371, "virtual scheduling"; the interface of redis-cell.
 --
 -- State:   the theoretical arrival time (TAT), rounded up to a millisecond (6 bytes, big-endian), less so many ticks (4). From then on the
---          bucket is full, and decides as no state does. The key may stay a little longer: see `gcra_write`.
+--          bucket is full, and the key expires.
 -- Params:  scale (ticks per ms), increment (ticks per unit), capacity, patience (max delay), ceiling (most debt), in ticks
--- Returns: look: wait, remaining, reset, backlog, last (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
+-- Returns: look: wait, remaining, reset, backlog (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 --          units or ticks given back
 
 -- Charges leave one after the other: giving one back moves those behind it.
 local gcra = { params = 5, drains = true }
 
--- Keys expire at multiples of this many ms: a sixteenth of the longest time until a bucket is full, at least a second.
-local function gcra_grain(p) return math.max(1000, math.ceil(p[5] / p[1] / 16)) end
-
--- `last`: the TAT that the key holds, rounded up; nil if there is none. Where both call for the same expiry, the key keeps it, which
--- is cheaper than a new one each time.
-local function gcra_write(key, p, now, backlog, last, grain)
+local function gcra_write(key, p, now, backlog)
   local part = -backlog % p[1]
   local reset = (backlog + part) / p[1]
   local stop = now + reset
-  local value = struct.pack('>I6I4', stop, part)
-  local expiry = stop - stop % grain + grain
-  if last and expiry == last - last % grain + grain then
-    redis.call('SETRANGE', key, '0', value)
-  else
-    headgate_set(key, value, expiry)
-  end
+  headgate_set(key, struct.pack('>I6I4', stop, part), stop)
   return reset
 end
 
@@ -38,16 +27,16 @@ local function gcra_read(key, p, now, writable)
   local backlog = math.max(0, (stop - now) * p[1] - (part < p[1] and part or 0))
   if backlog > p[5] then
     -- The clock went back: nobody waits longer than one window.
-    backlog, stop = p[5], nil
-    if writable then gcra_write(key, p, now, backlog, stop, gcra_grain(p)) end
+    backlog = p[5]
+    if writable then gcra_write(key, p, now, backlog) end
   end
-  return backlog, stop
+  return backlog
 end
 
 function gcra.look(key, p, cost, now, writable)
   local scale, increment, capacity, patience = p[1], p[2], p[3], p[4]
-  local backlog, last = gcra_read(key, p, now, writable)
-  if not backlog then return nil, last end
+  local backlog, err = gcra_read(key, p, now, writable)
+  if not backlog then return nil, err end
   local charge = cost * increment
   local over = backlog + charge - capacity
   local wait = 0
@@ -60,19 +49,19 @@ function gcra.look(key, p, cost, now, writable)
       wait = math.ceil((over - patience) / scale)
     end
   end
-  return wait, math.max(0, math.floor((capacity - backlog) / increment)), math.ceil(backlog / scale), backlog, last
+  return wait, math.max(0, math.floor((capacity - backlog) / increment)), math.ceil(backlog / scale), backlog
 end
 
-function gcra.commit(key, p, cost, now, backlog, last)
+function gcra.commit(key, p, cost, now, backlog)
   backlog = backlog + cost * p[2]
-  local reset = gcra_write(key, p, now, backlog, last, gcra_grain(p))
+  local reset = gcra_write(key, p, now, backlog)
   return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
 end
 
 -- look and commit in one go, for what is common: sound states, and no patience. As for fixed_window.charge.
 function gcra.charge(first, last, p, cost, _, now, reply, filled)
   local scale, increment, capacity = p[1], p[2], p[3]
-  local charge, grain = cost * increment, gcra_grain(p)
+  local charge = cost * increment
   if charge > capacity or p[4] > 0 then return first, filled end
   for request = first, last do
     local key = KEYS[request]
@@ -87,11 +76,12 @@ function gcra.charge(first, last, p, cost, _, now, reply, filled)
     end
     local left = capacity - backlog
     if left >= 0 then
-      local reset = gcra_write(key, p, now, backlog, stop, grain)
+      local reset = gcra_write(key, p, now, backlog)
       filled = headgate_say(reply, filled, 0, (left - left % increment) / increment, reset)
     else
       backlog = backlog - charge
       if backlog > p[5] then return request, filled end
+      if redis.call('PTTL', key) == -1 then headgate_heal(key, gcra.look, p) end
       local remaining = math.max(0, math.floor((capacity - backlog) / increment))
       filled = headgate_say(reply, filled, math.ceil(-left / scale), remaining, stop - now)
     end
@@ -126,6 +116,6 @@ function gcra.adjust(key, p, units, mark, now, at, shift)
     redis.call('DEL', key)
     return math.floor(p[3] / p[2]), 0, charged
   end
-  local reset = gcra_write(key, p, now, backlog, nil, gcra_grain(p))
+  local reset = gcra_write(key, p, now, backlog)
   return math.max(0, math.floor((p[3] - backlog) / p[2])), reset, charged
 end

@@ -3,7 +3,7 @@
 --
 -- State:   when the newest segment with units began (6 bytes, ms); then numbers of 1, 2, 4 or 8 bytes each, as the largest total so far
 --          needs: the total, and the counters of all segments, newest first. All big-endian. A request in the newest segment rewrites
---          two of the numbers; a later one moves the counters as bytes.
+--          two of the numbers; a later one moves the counters as bytes. The key expires when its newest unit leaves.
 -- Params:  limit, segment (ms), segments
 -- Returns: look: wait, remaining, reset, total, start, value (or nil, error); commit: remaining, reset; adjust: remaining, reset,
 --          charged
@@ -38,32 +38,20 @@ local function sliding_window_counters(value, p, passed)
   return counters
 end
 
--- When the key expires of a state whose newest segment began at `start`: up to three segments after its last unit has left. Segments of
--- one four share their expiry, which is cheaper than a new one each time.
-local function sliding_window_expiry(p, start)
-  return start + (p[3] + 4 - math.floor(start / p[2]) % 4) * p[2]
-end
-
 -- Charges in a segment that begins after the newest one, so many later: the counters between are 0, and as many leave.
 local function sliding_window_move(key, p, value, last, passed, total, cost)
   local width = (#value - 6) / (p[3] + 2)
   local start = last + passed * p[2]
   local head = struct.pack(SLIDING_WINDOW_HEAD[width], start, total, cost)
   if passed > 1 then head = head .. string.rep('\0', width * (passed - 1)) end
-  value = head .. string.sub(value, 7 + width, -1 - width * passed)
-  local expiry = sliding_window_expiry(p, start)
-  if sliding_window_expiry(p, last) == expiry then
-    redis.call('SETRANGE', key, '0', value)
-  else
-    headgate_set(key, value, expiry)
-  end
+  headgate_set(key, head .. string.sub(value, 7 + width, -1 - width * passed), start + (p[3] + 1) * p[2])
 end
 
 -- The first units of a key.
 local function sliding_window_begin(key, p, now, cost)
   local width = sliding_window_width(cost)
   local head = struct.pack(SLIDING_WINDOW_HEAD[width], now, cost, cost)
-  headgate_set(key, head .. string.rep('\0', width * p[3]), sliding_window_expiry(p, now))
+  headgate_set(key, head .. string.rep('\0', width * p[3]), now + (p[3] + 1) * p[2])
 end
 
 -- Newest segments without a unit are left out, so that the state ends when its last unit leaves. Returns that moment.
@@ -75,8 +63,9 @@ local function sliding_window_write(key, p, start, total, counters)
   start = start - skip * p[2]
   local parts = { struct.pack(SLIDING_WINDOW_HEAD[width], start, total, counters[skip]) }
   for i = 1, p[3] do parts[i + 1] = struct.pack(format, counters[i + skip] or 0) end
-  headgate_set(key, table.concat(parts), sliding_window_expiry(p, start))
-  return start + (p[3] + 1) * p[2]
+  local stop = start + (p[3] + 1) * p[2]
+  headgate_set(key, table.concat(parts), stop)
+  return stop
 end
 
 -- Returns the total now, the start of the newest segment with units, and the value; or 0, 0.
@@ -94,7 +83,7 @@ local function sliding_window_read(key, p, now, writable)
   if age < 0 then
     -- The clock went back: no segment begins in the future.
     start, value = now, struct.pack('>I6', now) .. string.sub(value, 7)
-    if writable then headgate_set(key, value, sliding_window_expiry(p, now)) end
+    if writable then headgate_set(key, value, now + (segments + 1) * segment) end
   elseif age >= segment then
     total = math.max(0, total - sliding_window_oldest(value, width, math.floor(age / segment)))
   end
@@ -140,6 +129,7 @@ function sliding_window.commit(key, p, cost, now, total, start, value)
   elseif passed == 0 then
     local newest = struct.unpack(SLIDING_WINDOW_FORMAT[width], value, 7 + width)
     redis.call('SETRANGE', key, '6', struct.pack(SLIDING_WINDOW_PAIR[width], sum, newest + cost))
+    if redis.call('PTTL', key) == -1 then headgate_heal(key, sliding_window.look, p) end
   else
     sliding_window_move(key, p, value, start, passed, sum, cost)
   end
@@ -172,24 +162,25 @@ function sliding_window.charge(first, last, p, cost, _, now, reply, filled)
       local start, before, newest = struct.unpack(head, value)
       age, total = now - start, before + cost
       if age < 0 or age >= life then return request, filled end
-      if age < segment then
-        if total > limit then
-          wait = sliding_window_until(p, now, before, start, value, limit - cost)
-        else
-          if total >= most then return request, filled end
-          redis.call('SETRANGE', key, '6', struct.pack(pair, total, newest + cost))
-        end
-      else
-        local passed = math.floor(age / segment)
+      local passed = 0
+      if age >= segment then
+        passed = math.floor(age / segment)
         total = total - sliding_window_oldest(value, width, passed)
-        if total < cost or total >= most then return request, filled end
-        if total > limit then
-          wait = sliding_window_until(p, now, total - cost, start, value, limit - cost)
+        if total < cost then return request, filled end
+      end
+      if total > limit then
+        wait = sliding_window_until(p, now, total - cost, start, value, limit - cost)
+      else
+        if total >= most then return request, filled end
+        if passed == 0 then
+          redis.call('SETRANGE', key, '6', struct.pack(pair, total, newest + cost))
         else
           age = age - passed * segment
           sliding_window_move(key, p, value, start, passed, total, cost)
         end
       end
+      -- Only a later segment calls for another TTL.
+      if (wait > 0 or passed == 0) and redis.call('PTTL', key) == -1 then headgate_heal(key, sliding_window.look, p) end
     end
     if wait > 0 then
       total = total - cost

@@ -17,9 +17,15 @@ redis.call('PEXPIREAT', key, stop)
 end
 end
 `;
-const common_3 = `local kernels, ban = {}
+const common_3 = `local function headgate_heal(key, look, p)
+local wait, _, reset = look(key, p, 0, now, false)
+if not wait then return end
+if reset > 0 then redis.call('PEXPIREAT', key, now + reset) else redis.call('DEL', key) end
+end
 `;
-const common_4 = `local function headgate_say(reply, filled, wait, remaining, reset)
+const common_4 = `local kernels, ban = {}
+`;
+const common_5 = `local function headgate_say(reply, filled, wait, remaining, reset)
 if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
 reply[filled + 1] = reset * 2 ^ 20 + remaining
 return filled + 1
@@ -67,13 +73,14 @@ local value = redis.pcall('GET', key)
 if not value then return { 0, 0, 0, 0, 0 } end
 if type(value) == 'table' then return nil, value.err end
 local denials, counted, banned, length, last = string.match(value, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
-if not denials or tonumber(length) > 366 * 86400000 then return { 0, 0, 0, 0, 0 } end
-local state = { tonumber(denials), tonumber(counted), tonumber(banned), tonumber(length), tonumber(last) }
-if ban_stop(p, state) <= now then return { 0, 0, 0, 0, 0 } end
-if state[2] > now + p[2] or state[3] > now + state[4] then
-state[2], state[3] = math.min(state[2], now + p[2]), math.min(state[3], now + state[4])
-if writable then ban_write(key, p, now, state) end
+local state = { 0, 0, 0, 0, 0 }
+if denials and tonumber(length) <= 366 * 86400000 then
+state = { tonumber(denials), tonumber(counted), tonumber(banned), tonumber(length), tonumber(last) }
 end
+local longer = state[2] > now + p[2] or state[3] > now + state[4]
+if longer then state[2], state[3] = math.min(state[2], now + p[2]), math.min(state[3], now + state[4]) end
+if writable and (longer or redis.call('PTTL', key) == -1) then ban_write(key, p, now, state) end
+if ban_stop(p, state) <= now then return { 0, 0, 0, 0, 0 } end
 if state[2] <= now then state[1], state[2] = 0, 0 end
 if state[3] + p[5] <= now then state[5] = 0 end
 return state
@@ -192,8 +199,7 @@ end
 end
 return math.max(0, held), stop
 end
-`;
-const concurrency_2 = `local function concurrency_until(key, now, stop, held, left)
+local function concurrency_until(key, now, stop, held, left)
 local at, many = 0, 16
 if redis.call('ZCOUNT', key, string.format('(%.0f', now), '+inf') == held then at, many, left = left, 1, 0 end
 while true do
@@ -219,7 +225,7 @@ end
 return wait, held < limit and limit - held or 0, stop == 0 and 0 or stop - now, held, stop
 end
 `;
-const concurrency_3 = `local function concurrency_commit(key, p, cost, now, held, _, _, id)
+const concurrency_2 = `local function concurrency_commit(key, p, cost, now, held, _, _, id)
 local till, member = now + p[2], id .. ':' .. cost
 redis.call('ZADD', key, till, member, -held - cost, '#')
 local kept = redis.pcall('PEXPIREAT', key, till)
@@ -233,13 +239,13 @@ end
 return p[1] - held - cost, p[2]
 end
 `;
-const concurrency_4 = `local function concurrency_adjust(key, p, _, _, now)
+const concurrency_3 = `local function concurrency_adjust(key, p, _, _, now)
 local held, stop = concurrency_read(key, p, now, true)
 if not held then return nil, stop end
 return math.max(0, p[1] - held), stop == 0 and 0 or stop - now, 0
 end
 `;
-const concurrency_5 = `local function concurrency_holds(key, p, member, now)
+const concurrency_4 = `local function concurrency_holds(key, p, member, now)
 local held, err = concurrency_read(key, p, now, true)
 if not held then return nil, err end
 local stop = held > 0 and redis.call('ZSCORE', key, member)
@@ -257,7 +263,7 @@ end
 return held, err
 end
 `;
-const concurrency_6 = `local function concurrency_renew(key, p, id, units, now)
+const concurrency_5 = `local function concurrency_renew(key, p, id, units, now)
 local member = id .. ':' .. units
 local held, err = concurrency_holds(key, p, member, now)
 if held == 1 then
@@ -291,6 +297,7 @@ stop = now + ((used - packed) / 2 ^ 22 - now + 2 ^ 30) % 2 ^ 31 - 2 ^ 30
 end
 if not used or stop <= now or used > 2 ^ 53 or used % 1 > 0 then return 0, 0 end
 if stop > now + p[2] then
+if redis.call('PTTL', key) == -1 then return 0, 0 end
 stop = now + p[2]
 if writable then packed = fixed_window_write(key, p, used, stop) end
 end
@@ -311,7 +318,11 @@ fixed_window_write(key, p, cost, now + p[2])
 return p[1] - cost, p[2]
 end
 local charged = packed and used + cost < 2 ^ 21 and redis.pcall('INCRBY', key, cost)
-if type(charged) ~= 'number' then fixed_window_write(key, p, used + cost, stop) end
+if type(charged) ~= 'number' then
+fixed_window_write(key, p, used + cost, stop)
+elseif redis.call('PTTL', key) == -1 then
+headgate_heal(key, fixed_window_look, p)
+end
 return p[1] - used - cost, stop - now
 end
 `;
@@ -330,6 +341,7 @@ stop, used = struct.unpack('>I6I7', value)
 used = used + cost
 if stop <= now or stop > now + window or used > limit then return request, filled end
 redis.call('SETRANGE', key, '6', struct.pack('>I7', used))
+if redis.call('PTTL', key) == -1 then headgate_heal(key, fixed_window_look, p) end
 end
 filled = headgate_say(reply, filled, 0, limit - used, stop - now)
 end
@@ -349,12 +361,14 @@ filled = headgate_say(reply, filled, 0, limit - cost, window)
 else
 local used = value % 2 ^ 22
 local reset = value < 0 and ((used - value) / 2 ^ 22 - now) % 2 ^ 31 or 0
-if reset > 0 and reset <= window and used <= limit then
+local sound = reset > 0 and reset <= window
+if sound and redis.call('PTTL', key) == -1 then headgate_heal(key, fixed_window_look, p) end
+if sound and used <= limit then
 filled = filled + 1
 reply[filled] = reset * 2 ^ 20 + limit - used
 else
 redis.call('INCRBY', key, -cost)
-if reset == 0 or reset > window then return request, filled end
+if not sound then return request, filled end
 local before = used - cost
 filled = headgate_say(reply, filled, reset, before < limit and limit - before or 0, reset)
 end
@@ -382,18 +396,11 @@ fixed_window_write(key, p, used, stop)
 return math.max(0, limit - used), stop - now, charged
 end
 `;
-const gcra_1 = `local function gcra_grain(p) return math.max(1000, math.ceil(p[5] / p[1] / 16)) end
-local function gcra_write(key, p, now, backlog, last, grain)
+const gcra_1 = `local function gcra_write(key, p, now, backlog)
 local part = -backlog % p[1]
 local reset = (backlog + part) / p[1]
 local stop = now + reset
-local value = struct.pack('>I6I4', stop, part)
-local expiry = stop - stop % grain + grain
-if last and expiry == last - last % grain + grain then
-redis.call('SETRANGE', key, '0', value)
-else
-headgate_set(key, value, expiry)
-end
+headgate_set(key, struct.pack('>I6I4', stop, part), stop)
 return reset
 end
 local function gcra_read(key, p, now, writable)
@@ -404,15 +411,15 @@ if #value ~= 10 then return 0 end
 local stop, part = struct.unpack('>I6I4', value)
 local backlog = math.max(0, (stop - now) * p[1] - (part < p[1] and part or 0))
 if backlog > p[5] then
-backlog, stop = p[5], nil
-if writable then gcra_write(key, p, now, backlog, stop, gcra_grain(p)) end
+backlog = p[5]
+if writable then gcra_write(key, p, now, backlog) end
 end
-return backlog, stop
+return backlog
 end
 local function gcra_look(key, p, cost, now, writable)
 local scale, increment, capacity, patience = p[1], p[2], p[3], p[4]
-local backlog, last = gcra_read(key, p, now, writable)
-if not backlog then return nil, last end
+local backlog, err = gcra_read(key, p, now, writable)
+if not backlog then return nil, err end
 local charge = cost * increment
 local over = backlog + charge - capacity
 local wait = 0
@@ -425,18 +432,18 @@ else
 wait = math.ceil((over - patience) / scale)
 end
 end
-return wait, math.max(0, math.floor((capacity - backlog) / increment)), math.ceil(backlog / scale), backlog, last
+return wait, math.max(0, math.floor((capacity - backlog) / increment)), math.ceil(backlog / scale), backlog
 end
 `;
-const gcra_2 = `local function gcra_commit(key, p, cost, now, backlog, last)
+const gcra_2 = `local function gcra_commit(key, p, cost, now, backlog)
 backlog = backlog + cost * p[2]
-local reset = gcra_write(key, p, now, backlog, last, gcra_grain(p))
+local reset = gcra_write(key, p, now, backlog)
 return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
 end
 `;
 const gcra_3 = `local function gcra_charge(first, last, p, cost, _, now, reply, filled)
 local scale, increment, capacity = p[1], p[2], p[3]
-local charge, grain = cost * increment, gcra_grain(p)
+local charge = cost * increment
 if charge > capacity or p[4] > 0 then return first, filled end
 for request = first, last do
 local key = KEYS[request]
@@ -451,11 +458,12 @@ if stop > now then backlog = (stop - now) * scale - part + charge end
 end
 local left = capacity - backlog
 if left >= 0 then
-local reset = gcra_write(key, p, now, backlog, stop, grain)
+local reset = gcra_write(key, p, now, backlog)
 filled = headgate_say(reply, filled, 0, (left - left % increment) / increment, reset)
 else
 backlog = backlog - charge
 if backlog > p[5] then return request, filled end
+if redis.call('PTTL', key) == -1 then headgate_heal(key, gcra_look, p) end
 local remaining = math.max(0, math.floor((capacity - backlog) / increment))
 filled = headgate_say(reply, filled, math.ceil(-left / scale), remaining, stop - now)
 end
@@ -485,7 +493,7 @@ if backlog == 0 then
 redis.call('DEL', key)
 return math.floor(p[3] / p[2]), 0, charged
 end
-local reset = gcra_write(key, p, now, backlog, nil, gcra_grain(p))
+local reset = gcra_write(key, p, now, backlog)
 return math.max(0, math.floor((p[3] - backlog) / p[2])), reset, charged
 end
 `;
@@ -564,7 +572,8 @@ wait = sliding_log_run(key, log, last) + window - now
 end
 return wait, math.max(0, limit - live), log.runs > 0 and log.newest + window - now or 0, log
 end
-local function sliding_log_commit(key, p, cost, now, log)
+`;
+const sliding_log_2 = `local function sliding_log_commit(key, p, cost, now, log)
 local limit, window = p[1], p[2]
 log.live = log.live + cost
 local remaining = math.max(0, limit - log.live)
@@ -586,7 +595,7 @@ redis.call('PEXPIREAT', key, now + window)
 return remaining, window
 end
 `;
-const sliding_log_2 = `local function sliding_log_give_back_oldest(key, log, units)
+const sliding_log_3 = `local function sliding_log_give_back_oldest(key, log, units)
 local back = math.min(units, log.live)
 if back < log.live then
 local head = sliding_log_first(log, function(i) return sliding_log_through(key, log, i) > back end)
@@ -655,12 +664,14 @@ const sliding_window_1 = `local SLIDING_WINDOW_FORMAT = { [1] = '>B', [2] = '>H'
 const sliding_window_2 = `local SLIDING_WINDOW_PAIR = { [1] = '>BB', [2] = '>HH', [4] = '>I4I4', [8] = '>I8I8' }
 `;
 const sliding_window_3 = `local SLIDING_WINDOW_HEAD = { [1] = '>I6BB', [2] = '>I6HH', [4] = '>I6I4I4', [8] = '>I6I8I8' }
-local function sliding_window_width(units)
+`;
+const sliding_window_4 = `local function sliding_window_width(units)
 if units < 2 ^ 8 then return 1 end
 if units < 2 ^ 16 then return 2 end
 return units < 2 ^ 32 and 4 or 8
 end
-local function sliding_window_oldest(value, width, count)
+`;
+const sliding_window_5 = `local function sliding_window_oldest(value, width, count)
 local format, units = SLIDING_WINDOW_FORMAT[width], 0
 for at = #value - width * count + 1, #value, width do units = units + struct.unpack(format, value, at) end
 return units
@@ -673,30 +684,21 @@ counters[i] = i < passed and 0 or struct.unpack(format, value, 7 + width * (i + 
 end
 return counters
 end
-local function sliding_window_expiry(p, start)
-return start + (p[3] + 4 - math.floor(start / p[2]) % 4) * p[2]
-end
 `;
-const sliding_window_4 = `local function sliding_window_move(key, p, value, last, passed, total, cost)
+const sliding_window_6 = `local function sliding_window_move(key, p, value, last, passed, total, cost)
 local width = (#value - 6) / (p[3] + 2)
 local start = last + passed * p[2]
 local head = struct.pack(SLIDING_WINDOW_HEAD[width], start, total, cost)
 if passed > 1 then head = head .. string.rep('\\0', width * (passed - 1)) end
-value = head .. string.sub(value, 7 + width, -1 - width * passed)
-local expiry = sliding_window_expiry(p, start)
-if sliding_window_expiry(p, last) == expiry then
-redis.call('SETRANGE', key, '0', value)
-else
-headgate_set(key, value, expiry)
-end
+headgate_set(key, head .. string.sub(value, 7 + width, -1 - width * passed), start + (p[3] + 1) * p[2])
 end
 local function sliding_window_begin(key, p, now, cost)
 local width = sliding_window_width(cost)
 local head = struct.pack(SLIDING_WINDOW_HEAD[width], now, cost, cost)
-headgate_set(key, head .. string.rep('\\0', width * p[3]), sliding_window_expiry(p, now))
+headgate_set(key, head .. string.rep('\\0', width * p[3]), now + (p[3] + 1) * p[2])
 end
 `;
-const sliding_window_5 = `local function sliding_window_write(key, p, start, total, counters)
+const sliding_window_7 = `local function sliding_window_write(key, p, start, total, counters)
 local skip = 0
 while counters[skip] == 0 and skip < p[3] do skip = skip + 1 end
 local width = sliding_window_width(total)
@@ -704,10 +706,12 @@ local format = SLIDING_WINDOW_FORMAT[width]
 start = start - skip * p[2]
 local parts = { struct.pack(SLIDING_WINDOW_HEAD[width], start, total, counters[skip]) }
 for i = 1, p[3] do parts[i + 1] = struct.pack(format, counters[i + skip] or 0) end
-headgate_set(key, table.concat(parts), sliding_window_expiry(p, start))
-return start + (p[3] + 1) * p[2]
+local stop = start + (p[3] + 1) * p[2]
+headgate_set(key, table.concat(parts), stop)
+return stop
 end
-local function sliding_window_read(key, p, now, writable)
+`;
+const sliding_window_8 = `local function sliding_window_read(key, p, now, writable)
 local value = redis.pcall('GET', key)
 if not value then return 0, 0 end
 if type(value) == 'table' then return nil, value.err end
@@ -720,7 +724,7 @@ local age = now - start
 if age >= (segments + 1) * segment then return 0, 0 end
 if age < 0 then
 start, value = now, struct.pack('>I6', now) .. string.sub(value, 7)
-if writable then headgate_set(key, value, sliding_window_expiry(p, now)) end
+if writable then headgate_set(key, value, now + (segments + 1) * segment) end
 elseif age >= segment then
 total = math.max(0, total - sliding_window_oldest(value, width, math.floor(age / segment)))
 end
@@ -746,7 +750,7 @@ if cost > limit then return -1, remaining, reset end
 return sliding_window_until(p, now, total, start, value, limit - cost), remaining, reset
 end
 `;
-const sliding_window_6 = `local function sliding_window_commit(key, p, cost, now, total, start, value)
+const sliding_window_9 = `local function sliding_window_commit(key, p, cost, now, total, start, value)
 local segment, segments = p[2], p[3]
 local life = (segments + 1) * segment
 local sum = total + cost
@@ -763,13 +767,14 @@ sliding_window_write(key, p, start + passed * segment, sum, counters)
 elseif passed == 0 then
 local newest = struct.unpack(SLIDING_WINDOW_FORMAT[width], value, 7 + width)
 redis.call('SETRANGE', key, '6', struct.pack(SLIDING_WINDOW_PAIR[width], sum, newest + cost))
+if redis.call('PTTL', key) == -1 then headgate_heal(key, sliding_window_look, p) end
 else
 sliding_window_move(key, p, value, start, passed, sum, cost)
 end
 return p[1] - sum, start + passed * segment + life - now
 end
 `;
-const sliding_window_7 = `local function sliding_window_charge(first, last, p, cost, _, now, reply, filled)
+const sliding_window_10 = `local function sliding_window_charge(first, last, p, cost, _, now, reply, filled)
 local limit, segment, segments = p[1], p[2], p[3]
 local life = (segments + 1) * segment
 if cost > limit then return first, filled end
@@ -794,24 +799,24 @@ end
 local start, before, newest = struct.unpack(head, value)
 age, total = now - start, before + cost
 if age < 0 or age >= life then return request, filled end
-if age < segment then
-if total > limit then
-wait = sliding_window_until(p, now, before, start, value, limit - cost)
-else
-if total >= most then return request, filled end
-redis.call('SETRANGE', key, '6', struct.pack(pair, total, newest + cost))
-end
-else
-local passed = math.floor(age / segment)
+local passed = 0
+if age >= segment then
+passed = math.floor(age / segment)
 total = total - sliding_window_oldest(value, width, passed)
-if total < cost or total >= most then return request, filled end
+if total < cost then return request, filled end
+end
 if total > limit then
 wait = sliding_window_until(p, now, total - cost, start, value, limit - cost)
+else
+if total >= most then return request, filled end
+if passed == 0 then
+redis.call('SETRANGE', key, '6', struct.pack(pair, total, newest + cost))
 else
 age = age - passed * segment
 sliding_window_move(key, p, value, start, passed, total, cost)
 end
 end
+if (wait > 0 or passed == 0) and redis.call('PTTL', key) == -1 then headgate_heal(key, sliding_window_look, p) end
 end
 if wait > 0 then
 total = total - cost
@@ -826,7 +831,7 @@ end
 return last + 1, filled
 end
 `;
-const sliding_window_8 = `local function sliding_window_adjust(key, p, units, mark, now)
+const sliding_window_11 = `local function sliding_window_adjust(key, p, units, mark, now)
 local limit, segment, segments = p[1], p[2], p[3]
 local total, start, value = sliding_window_read(key, p, now, true)
 if not total then return nil, start end
@@ -859,7 +864,7 @@ end
 /** How each script begins, the pages of which it has those that it needs, and how it ends. */
 export const lua = {
   adjust: {
-    first: common_1 + common_2 + common_3 + common_4,
+    first: common_1 + common_2 + common_3 + common_4 + common_5,
     pages: {
       calendar:
         calendar_1 +
@@ -868,8 +873,7 @@ export const lua = {
 `,
       concurrency:
         concurrency_1 +
-        concurrency_2 +
-        concurrency_4 +
+        concurrency_3 +
         `kernels['concurrency'] = { params = 2, look = concurrency_look, adjust = concurrency_adjust }
 `,
       'fixed-window':
@@ -885,22 +889,28 @@ export const lua = {
       'sliding-log':
         sliding_log_1 +
         sliding_log_2 +
+        sliding_log_3 +
         `kernels['sliding-log'] = { params = 2, look = sliding_log_look, adjust = sliding_log_adjust }
 `,
       'sliding-window':
         sliding_window_1 +
         sliding_window_3 +
+        sliding_window_4 +
         sliding_window_5 +
+        sliding_window_7 +
         sliding_window_8 +
+        sliding_window_11 +
         `kernels['sliding-window'] = { params = 3, look = sliding_window_look, adjust = sliding_window_adjust }
 `,
     },
     last:
       policies_1 +
       policies_2 +
-      `local function read_history(key)
+      `local function read_history(key, stop)
 local history = {}
-for number in string.gmatch(redis.call('GET', key) or '', '%d+') do history[#history + 1] = tonumber(number) end
+local value = redis.call('GET', key)
+if value and redis.call('PTTL', key) == -1 then redis.call('PEXPIREAT', key, stop) end
+for number in string.gmatch(value or '', '%d+') do history[#history + 1] = tonumber(number) end
 if #history % 3 ~= 1 then history = { 0 } end
 return history
 end
@@ -929,7 +939,7 @@ for i, policy in ipairs(policies) do
 local units, mark, life = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
 at = at + 3
 local returns = units < 0 and charge > 0
-local history = returns and read_history(KEYS[#policies + i])
+local history = returns and read_history(KEYS[#policies + i], now + life)
 if history and history[1] >= charge then units = 0 end
 local remaining, reset, changed
 if units == 0 then
@@ -945,6 +955,7 @@ if history and policy.drains and changed > 0 then
 write_history(KEYS[#policies + i], history, charge, changed, now + life)
 end
 end
+if redis.call('PTTL', KEYS[i]) == -1 then headgate_heal(KEYS[i], policy.look, policy) end
 reply[filled + 1] = units > 0 and changed or 0
 filled = headgate_say(reply, filled + 1, 0, remaining, reset)
 end
@@ -991,7 +1002,7 @@ return 1
 `,
   },
   'evaluate-single': {
-    first: common_1 + common_2 + common_4,
+    first: common_1 + common_2 + common_3 + common_5,
     pages: {
       calendar:
         calendar_1 +
@@ -1001,7 +1012,6 @@ return 1
       concurrency:
         concurrency_1 +
         concurrency_2 +
-        concurrency_3 +
         `local page_params, page_look, page_commit, page_charge = 2, concurrency_look, concurrency_commit, nil
 `,
       'fixed-window':
@@ -1018,6 +1028,7 @@ return 1
 `,
       'sliding-log':
         sliding_log_1 +
+        sliding_log_2 +
         `local page_params, page_look, page_commit, page_charge = 2, sliding_log_look, sliding_log_commit, nil
 `,
       'sliding-window':
@@ -1028,6 +1039,9 @@ return 1
         sliding_window_5 +
         sliding_window_6 +
         sliding_window_7 +
+        sliding_window_8 +
+        sliding_window_9 +
+        sliding_window_10 +
         `local page_params, page_look, page_commit, page_charge = 3, sliding_window_look, sliding_window_commit, sliding_window_charge
 `,
     },
@@ -1054,6 +1068,8 @@ local key = KEYS[request]
 local wait, remaining, reset, a, b, c = page_look(key, params, cost, now, writable)
 if writable and cost > 0 and wait and (wait == 0 or wait < -1) then
 remaining, reset = page_commit(key, params, cost, now, a, b, c)
+elseif writable and redis.call('PTTL', key) == -1 then
+headgate_heal(key, page_look, params)
 end
 if wait then
 filled = headgate_say(reply, filled, wait, remaining, reset)
@@ -1068,7 +1084,7 @@ return reply
 `,
   },
   evaluate: {
-    first: common_1 + common_2 + common_3 + common_4,
+    first: common_1 + common_2 + common_3 + common_4 + common_5,
     pages: {
       ban:
         ban_1 +
@@ -1086,7 +1102,6 @@ return reply
         concurrency_2 +
         concurrency_3 +
         concurrency_4 +
-        concurrency_5 +
         `kernels['concurrency'] = { params = 2, look = concurrency_look, commit = concurrency_commit, adjust = concurrency_adjust, release = concurrency_release }
 `,
       'fixed-window':
@@ -1104,6 +1119,7 @@ return reply
       'sliding-log':
         sliding_log_1 +
         sliding_log_2 +
+        sliding_log_3 +
         `kernels['sliding-log'] = { params = 2, look = sliding_log_look, commit = sliding_log_commit, adjust = sliding_log_adjust }
 `,
       'sliding-window':
@@ -1113,7 +1129,10 @@ return reply
         sliding_window_4 +
         sliding_window_5 +
         sliding_window_6 +
+        sliding_window_7 +
         sliding_window_8 +
+        sliding_window_9 +
+        sliding_window_11 +
         `kernels['sliding-window'] = { params = 3, look = sliding_window_look, commit = sliding_window_commit, adjust = sliding_window_adjust }
 `,
     },
@@ -1182,6 +1201,7 @@ if cost < 0 then cost, writable = -1 - cost, false end
 end
 local lease = leases and ARGV[leases + request + 1]
 local err, banned, state
+local charged = false
 if ban then
 banned, state = ban.look(KEYS[base], banning, now, writable)
 if not banned then err = state end
@@ -1199,9 +1219,16 @@ if not admits(i) and not policy.shadow then admitted = false end
 end
 if not err and writable then
 if not admitted and ban then banned = -ban.strike(KEYS[base], banning, now, state) end
-if cost > 0 and (admitted or attempts) then err = charge(base, cost, lease) end
+if cost > 0 and (admitted or attempts) then
+err = charge(base, cost, lease)
+charged = not err
+end
 if cost > 0 and attempts and not admitted and not err then look_again(base, cost) end
 end
+end
+for i = 1, writable and count or 0 do
+local key, policy = KEYS[base + i], policies[i]
+if not (charged and charges(i)) and redis.call('PTTL', key) == -1 then headgate_heal(key, policy.look, policy) end
 end
 if err then
 reply[filled + 1] = err
@@ -1222,13 +1249,36 @@ return reply
 `,
   },
   lease: {
-    first: common_1 + common_3,
+    first: common_1 + common_2 + common_3 + common_4,
     pages: {
+      calendar:
+        calendar_1 +
+        `kernels['calendar'] = { params = 9, look = calendar_look }
+`,
       concurrency:
         concurrency_1 +
+        concurrency_4 +
         concurrency_5 +
-        concurrency_6 +
-        `kernels['concurrency'] = { params = 2, release = concurrency_release, renew = concurrency_renew }
+        `kernels['concurrency'] = { params = 2, look = concurrency_look, release = concurrency_release, renew = concurrency_renew }
+`,
+      'fixed-window':
+        fixed_window_1 +
+        `kernels['fixed-window'] = { params = 2, look = fixed_window_look }
+`,
+      gcra:
+        gcra_1 +
+        `kernels['gcra'] = { params = 5, drains = true, look = gcra_look }
+`,
+      'sliding-log':
+        sliding_log_1 +
+        `kernels['sliding-log'] = { params = 2, look = sliding_log_look }
+`,
+      'sliding-window':
+        sliding_window_1 +
+        sliding_window_3 +
+        sliding_window_5 +
+        sliding_window_8 +
+        `kernels['sliding-window'] = { params = 3, look = sliding_window_look }
 `,
     },
     last:
@@ -1239,6 +1289,7 @@ local held = 1
 for i, policy in ipairs(policies) do
 local still, err = policy[ARGV[2]](KEYS[i], policy, ARGV[3], tonumber(ARGV[4]), now)
 if not still then return redis.error_reply(err) end
+if redis.call('PTTL', KEYS[i]) == -1 then headgate_heal(KEYS[i], policy.look, policy) end
 held = math.min(held, still)
 end
 return held
@@ -1313,7 +1364,7 @@ return 1
 `,
   },
   'seal-bans': {
-    first: common_1,
+    first: common_1 + common_2,
     pages: {},
     last: `local seal, index, token = KEYS[1], KEYS[2], ARGV[2]
 if not token then return redis.call('DEL', seal) end
@@ -1325,14 +1376,14 @@ return 1
 end
 if found ~= token then return 0 end
 local stop = now + ARGV[3]
-redis.call('SET', seal, 'whole', 'PXAT', string.format('%.0f', stop))
+headgate_set(seal, 'whole', stop)
 redis.call('ZADD', index, string.format('%.0f', stop), '')
-redis.call('PEXPIREAT', index, string.format('%.0f', math.max(stop, redis.call('PEXPIRETIME', index))))
+redis.call('PEXPIREAT', index, redis.call('ZREVRANGE', index, 0, 0, 'WITHSCORES')[2])
 return 1
 `,
   },
   'set-ban': {
-    first: common_1 + common_2 + common_3,
+    first: common_1 + common_2 + common_4,
     pages: {
       ban:
         ban_1 +

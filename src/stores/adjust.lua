@@ -6,10 +6,12 @@
 --        per policy: kernel, '0', its params; then per policy its units (< 0: give back), its mark, how long a charge counts (ms)
 -- Reply: step, then per policy the units charged, and its verdict (see headgate_say in common.lua), which admits
 
--- What happened to a key since it was charged.
-local function read_history(key)
+-- What happened to a key since it was charged. `stop` is the expiry of one that has lost its own.
+local function read_history(key, stop)
   local history = {}
-  for number in string.gmatch(redis.call('GET', key) or '', '%d+') do history[#history + 1] = tonumber(number) end
+  local value = redis.call('GET', key)
+  if value and redis.call('PTTL', key) == -1 then redis.call('PEXPIREAT', key, stop) end
+  for number in string.gmatch(value or '', '%d+') do history[#history + 1] = tonumber(number) end
   if #history % 3 ~= 1 then history = { 0 } end
   return history
 end
@@ -43,7 +45,7 @@ for i, policy in ipairs(policies) do
   local units, mark, life = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   at = at + 3
   local returns = units < 0 and charge > 0
-  local history = returns and read_history(KEYS[#policies + i])
+  local history = returns and read_history(KEYS[#policies + i], now + life)
   -- What was reset since has been given back already, and what is charged now are others' units.
   if history and history[1] >= charge then units = 0 end
   local remaining, reset, changed
@@ -60,6 +62,7 @@ for i, policy in ipairs(policies) do
       write_history(KEYS[#policies + i], history, charge, changed, now + life)
     end
   end
+  if redis.call('PTTL', KEYS[i]) == -1 then headgate_heal(KEYS[i], policy.look, policy) end
   reply[filled + 1] = units > 0 and changed or 0
   filled = headgate_say(reply, filled + 1, 0, remaining, reset)
 end

@@ -26,6 +26,13 @@ local function headgate_set(key, value, stop)
   end
 end
 
+-- Gives a key without a TTL one, as somebody has taken it away (PERSIST). `look` is the function of the key's page.
+local function headgate_heal(key, look, p)
+  local wait, _, reset = look(key, p, 0, now, false)
+  if not wait then return end
+  if reset > 0 then redis.call('PEXPIREAT', key, now + reset) else redis.call('DEL', key) end
+end
+
 -- The algorithms that the script has, by name, and bans if it has them: their pages follow, and fill this in. Redis refuses to read a
 -- global that does not exist.
 local kernels, ban = {}

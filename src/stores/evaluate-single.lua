@@ -32,6 +32,8 @@ while request <= requests do
     local wait, remaining, reset, a, b, c = page_look(key, params, cost, now, writable)
     if writable and cost > 0 and wait and (wait == 0 or wait < -1) then
       remaining, reset = page_commit(key, params, cost, now, a, b, c)
+    elseif writable and redis.call('PTTL', key) == -1 then
+      headgate_heal(key, page_look, params)
     end
     if wait then
       filled = headgate_say(reply, filled, wait, remaining, reset)

@@ -86,6 +86,7 @@ for request = 0, requests - 1 do
   end
   local lease = leases and ARGV[leases + request + 1]
   local err, banned, state
+  local charged = false
   if ban then
     banned, state = ban.look(KEYS[base], banning, now, writable)
     if not banned then err = state end
@@ -104,9 +105,18 @@ for request = 0, requests - 1 do
     end
     if not err and writable then
       if not admitted and ban then banned = -ban.strike(KEYS[base], banning, now, state) end
-      if cost > 0 and (admitted or attempts) then err = charge(base, cost, lease) end
+      if cost > 0 and (admitted or attempts) then
+        err = charge(base, cost, lease)
+        charged = not err
+      end
       if cost > 0 and attempts and not admitted and not err then look_again(base, cost) end
     end
+  end
+
+  -- Whoever charges leaves a TTL.
+  for i = 1, writable and count or 0 do
+    local key, policy = KEYS[base + i], policies[i]
+    if not (charged and charges(i)) and redis.call('PTTL', key) == -1 then headgate_heal(key, policy.look, policy) end
   end
 
   if err then

@@ -15,7 +15,8 @@ if ARGV[4] ~= 'whole' then
 end
 if found ~= token then return 0 end
 local stop = now + ARGV[3]
-redis.call('SET', seal, 'whole', 'PXAT', string.format('%.0f', stop))
+headgate_set(seal, 'whole', stop)
 redis.call('ZADD', index, string.format('%.0f', stop), '')
-redis.call('PEXPIREAT', index, string.format('%.0f', math.max(stop, redis.call('PEXPIRETIME', index))))
+-- A ban may last longer.
+redis.call('PEXPIREAT', index, redis.call('ZREVRANGE', index, 0, 0, 'WITHSCORES')[2])
 return 1
