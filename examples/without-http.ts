@@ -4,7 +4,12 @@
 import { createLimiter } from 'headgate';
 
 // In memory here; pass `store: redisStore(redis)` and all workers share the quota.
-const limiter = createLimiter({ name: 'jobs', limit: 3, window: '1m' });
+const limiter = createLimiter({
+  name: 'jobs',
+  limit: 3,
+  window: '1m',
+  warnings: ['HEADGATE_COST_ABOVE_CAPACITY'], // One of the jobs below is too large on purpose.
+});
 
 async function run(customer: string, job: string, cost = 1) {
   const decision = await limiter.consume(customer, { cost });

@@ -100,9 +100,11 @@ for (const name of serverKinds) {
     });
     const { resetAfterMs } = await limiter.consume('key', { cost: 2 });
     await limiter.consume('key');
-    expect(await clients[name].keys(`${prefix}:*`)).to.have.length(policies.length + 1);
+    // Without what is told to operators.
+    const keys = () => clients[name].keys(`${prefix}:{*:key}*`);
+    expect(await keys()).to.have.length(policies.length + 1);
     // The ban's 100 ms, and as long again until it is forgotten.
     await sleep(Math.max(resetAfterMs, 200) + 5);
-    expect(await clients[name].keys(`${prefix}:*`)).to.deep.equal([]);
+    expect(await keys()).to.deep.equal([]);
   });
 }
