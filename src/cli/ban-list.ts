@@ -102,13 +102,18 @@ function readLine(line: string, defaults: Defaults): WantedBan | TypedKey | unde
 
 /** What is hardly meant as a key. @throws CliError `USAGE` */
 function refuseJunk(line: string): void {
+  const words = line.split(/[\s,;|]+/);
   const what = /^-+$/.test(line)
     ? 'stands for a client that is missing'
-    : /^["'[\]},]/.test(line)
+    : /^["'[\]},<]/.test(line) || /^(null|true|false)$/.test(line)
       ? 'is no key, but a part of something else'
-      : /^[\d.:a-f]+\s/i.test(line) && isIP(line.split(/\s/)[0]!) !== 0
-        ? 'has more than an address'
-        : undefined;
+      : /[\p{Cc}\ufffd]/u.test(line)
+        ? 'is no text'
+        : words.length > 1 && words.some((word) => isIP(word) !== 0)
+          ? 'has more than an address'
+          : line.includes(',')
+            ? 'is a row of a table: its keys must stand alone'
+            : undefined;
   if (what === undefined) return;
   throw usageError(
     `${JSON.stringify(line.slice(0, 60))} ${what}. Leave it out, or write --raw if all lines are keys as they are.`,

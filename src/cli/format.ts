@@ -1,4 +1,4 @@
-import Table from 'cli-table3';
+import stringWidth from 'string-width';
 import { printable as escaped } from '../printable.js';
 import type { Io } from './io.js';
 
@@ -31,16 +31,15 @@ export function printable(text: string, longest = 60): string {
 }
 
 /** Columns without borders, so that lines can be cut and searched; with a line feed at the end. */
-export function columns({ colors }: Io, head: readonly string[], rows: readonly string[][]): string {
-  const nothing = ['top', 'top-mid', 'top-left', 'top-right', 'bottom', 'bottom-mid', 'bottom-left'];
-  const more = ['bottom-right', 'left', 'left-mid', 'mid', 'mid-mid', 'right', 'right-mid', 'middle'];
-  const table = new Table({
-    chars: Object.fromEntries([...nothing, ...more].map((place) => [place, ''])),
-    style: { 'padding-left': 0, 'padding-right': 2, head: [], border: [], compact: true },
-  });
-  table.push(head.map((title) => colors.dim(title)));
-  for (const row of rows) table.push([...row]);
-  return `${table.toString().replace(/ +$/gm, '')}\n`;
+export function columns(
+  { colors }: Io,
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+): string {
+  const lines = [head.map((title) => colors.dim(title)), ...rows];
+  const widths = head.map((_, i) => lines.reduce((most, line) => Math.max(most, stringWidth(line[i]!)), 0));
+  const padded = (cell: string, i: number): string => cell + ' '.repeat(widths[i]! + 2 - stringWidth(cell));
+  return lines.map((line) => `${line.map(padded).join('').trimEnd()}\n`).join('');
 }
 
 /** A word as a shell takes it. */

@@ -265,6 +265,7 @@ for (const kind of ['redis', 'valkey'] as const) {
             '+time',
             '+get',
             '+set',
+            '+pttl',
           ],
           ...['+del', '+incrby', '+pexpireat', '+getrange', '+setrange', '+hello', '+info', '+ping'],
         );

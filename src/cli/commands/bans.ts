@@ -116,15 +116,25 @@ async function importBans(file: string, options: ImportOptions, io: Io): Promise
     }));
     let banned = 0;
     let unnoted: string | undefined;
+    const made: BanChange[] = [];
     for (let at = 0; at < wanted.length; at += TOGETHER) {
       const some = wanted.slice(at, at + TOGETHER);
       const left = await bans.left(some.map(({ head }) => head));
       const longer = some.filter(({ duration }, i) => left[i]! + SAME < duration);
-      for (const [scope, changes] of dryRun ? [] : byScope(longer)) {
-        const done = { action: 'import', who: `${scope}:`, keys: changes.length, forMs: 0, ...note } as const;
-        unnoted = (await bans.set(changes, done)) ?? unnoted;
-      }
+      if (!dryRun) unnoted = (await bans.set(longer)) ?? unnoted;
+      made.push(...longer);
       banned += longer.length;
+    }
+    for (const [scope, { length }] of dryRun ? [] : byScope(made)) {
+      const done = {
+        action: 'import',
+        who: `${scope}:`,
+        keys: length,
+        forMs: 0,
+        from: 'cli',
+        ...note,
+      } as const;
+      unnoted = (await bans.logOf(done)) ?? unnoted;
     }
     const already = wanted.length - banned;
     await (io.json
@@ -207,8 +217,10 @@ function text(banned: number, already: number, { over, others }: BanLines, dryRu
   const parts = [
     `${keys(banned)} ${dryRun ? 'would be' : banned === 1 ? 'is' : 'are'} banned`,
     ...(already > 0 ? [`${already} were banned for as long already`] : []),
-    ...(over > 0 ? [`${over} bans are over`] : []),
-    ...(others > 0 ? [`${others} lines are of no ban`] : []),
+    ...(over > 0 ? [`${over.toLocaleString('en-US')} ${over === 1 ? 'ban is' : 'bans are'} over`] : []),
+    ...(others > 0
+      ? [`${others.toLocaleString('en-US')} ${others === 1 ? 'line is' : 'lines are'} of no ban`]
+      : []),
   ];
   return `${parts.join('; ')}.\n`;
 }

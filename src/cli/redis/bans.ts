@@ -106,6 +106,17 @@ export class Bans {
     await this.#session.run(script, bookKeys(this.#session.prefix), ['', ...BOOK_BOUNDS, ...args]);
   }
 
+  /** Logs what was done to many keys. @returns as `set` */
+  async logOf(done: LoggedBan): Promise<string | undefined> {
+    // No key's entry in the index is blank.
+    const args = bookArgs(' ', 0, undefined, done);
+    const script = assemble('note-bans', [], false);
+    return this.#session.run(script, bookKeys(this.#session.prefix), ['', ...BOOK_BOUNDS, ...args]).then(
+      () => undefined,
+      (error: unknown) => (error as Error).message,
+    );
+  }
+
   /** Who made each ban by hand, and why; null of the others. */
   async notes(heads: readonly string[]): Promise<(BanNote | null)[]> {
     if (heads.length === 0) return [];
