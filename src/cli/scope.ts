@@ -27,8 +27,8 @@ interface Doubt extends Warning {
 const MOST_NAMED = 10;
 
 /** What is wrong with a scope, as far as limiters tell; undefined: nothing. */
-export function unknownScope({ scopes, instances }: Published, name: string): Doubt | undefined {
-  if (scopes.has(name)) return undefined;
+export function unknownScope({ scopes, instances, problem }: Published, name: string): Doubt | undefined {
+  if (scopes.has(name) || problem !== undefined) return undefined;
   const code = 'UNKNOWN_SCOPE';
   if (instances.length === 0) {
     const message =

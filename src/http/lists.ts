@@ -49,7 +49,7 @@ export interface Network {
 const NETWORK = /^([^/]+)\/(\d{1,3})$/;
 
 const FIX =
-  'Write an IP address, a network such as 10.0.0.0/8 or 2001:db8::/32, or a key. To list a key that looks like an address, ' +
+  'Write an IP address without brackets and port, a network such as 10.0.0.0/8 or 2001:db8::/32, or a key. To list a key that looks like an address, ' +
   'begin your keys with a word: `user:1.2` instead of `1.2`.';
 
 /** An address, a network, or a key. @throws HeadgateError `HEADGATE_INVALID_OPTION` */

@@ -71,11 +71,11 @@ describe('policies by several keys on a cluster', function () {
     const keys = (await Promise.all(client.nodes('master').map((node) => node.keys(`${prefix}:*`)))).flat();
     const names = keys.filter((key) => key.includes('{api:')).sort();
     expect(names).to.deep.equal([
-      `${prefix}:{api:%@org=acme}%@account=ada}f2@1m:account`,
-      `${prefix}:{api:%@org=acme}%@key=x}f2@1m:ip`,
+      `${prefix}:{api:%@org=acme}%@account=ada}f3@1m:account`,
+      `${prefix}:{api:%@org=acme}%@key=x}f3@1m:ip`,
       names.find((name) => name.startsWith(`${prefix}:{api:%@org=acme}g`)),
-      `${prefix}:{api:%@org}%@account=ada}f2@1m:account`,
-      `${prefix}:{api:%@org}%@key=x}f2@1m:ip`,
+      `${prefix}:{api:%@org}%@account=ada}f3@1m:account`,
+      `${prefix}:{api:%@org}%@key=x}f3@1m:ip`,
     ]);
     expect((await limiter.peek('x')).remaining).to.equal(1);
     await limiter.close();

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { toText } from '../../duration.js';
+import { failure } from '../errors.js';
 import { columns, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addNameOption, nameOf } from '../limits.js';
@@ -29,6 +30,7 @@ async function limits(options: Options, io: Io): Promise<void> {
   const name = options.name === undefined ? undefined : nameOf(options);
   await withRedis(options, io, async (session) => {
     const published = await Published.read(session, io);
+    if (published.problem !== undefined) throw failure('Nothing can be told of the limiters.');
     if (name !== undefined) warn(io, unknownScope(published, name));
     const scopes = [...published.scopes].filter(([scope]) => name === undefined || scope === name);
     await (io.json ? writeJson(io, json(published, scopes)) : write(io, text(published, scopes, io)));

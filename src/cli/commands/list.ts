@@ -168,6 +168,9 @@ function byTier(
 function whyUnknown({ scopes }: Published, name: string | undefined): string {
   if (name === undefined || scopes.size === 0) return 'No limiter has told Redis of its own.';
   const who = `limiter called ${JSON.stringify(name)}`;
+  const tiers = Object.keys(scopes.get(name)?.[0]?.tiers ?? {});
+  if (tiers.length > 0)
+    return `The ${who} has the tiers ${tiers.map((tier) => JSON.stringify(tier)).join(', ')}: write --tier.`;
   return scopes.has(name)
     ? `Those of the ${who} come with each request.`
     : `No ${who} has told Redis of its own.`;

@@ -49,7 +49,7 @@ export function register(program: Command, io: Io): void {
         io,
         before
           ? `${who} ${text(before, where)}\n`
-          : `Of ${who}, ${banned} were banned in ${where}, and are no longer.\n`,
+          : `Of ${who}, ${banned.toLocaleString('en-US')} were banned in ${where}, and are no longer.\n`,
       );
     });
   });

@@ -22,22 +22,27 @@ const TOGETHER = 100;
 /** The limiters that tell Redis of themselves. */
 export class Published {
   readonly instances: readonly Instance[];
+  /** Why nothing of them can be read; undefined if it can. */
+  readonly problem: string | undefined;
   /** By name; the configuration that most instances have stands first. More than one: instances differ. */
   readonly scopes: ReadonlyMap<string, readonly Configuration[]>;
 
-  constructor(instances: readonly Instance[]) {
+  constructor(instances: readonly Instance[], problem?: string) {
     this.instances = instances;
+    this.problem = problem;
     this.scopes = configurationsOf(instances);
   }
 
   /** Without them the commands work on, as where limiters tell nothing. */
   static async read(session: Session, io: Io): Promise<Published> {
     const index = publishedKey(session.prefix);
+    let problem: string | undefined;
     const ids = await session.call('ZRANGEBYSCORE', index, '-inf', '+inf').then(
       (found) => found as string[],
       (error: unknown) => {
         if (!(error instanceof OtherKeyError)) throw error;
-        warn(io, { code: 'UNREADABLE', message: `which limiters there are is not known: ${error.message}` });
+        problem = `which limiters there are is not known: ${error.message}`;
+        warn(io, { code: 'UNREADABLE', message: problem });
         return [];
       },
     );
@@ -49,7 +54,7 @@ export class Published {
       );
       texts.forEach((text, i) => instances.push(...read(some[i]!, text)));
     }
-    return new Published(instances);
+    return new Published(instances, problem);
   }
 
   /** What limiters of a name enforce; undefined if nobody tells it, or it comes with each request. */

@@ -105,7 +105,14 @@ export class Session {
       localDenials: false,
       publish: false,
     });
-    return { name, store, onStoreError: 'throw', timeout: this.target.timeout } as const;
+    return {
+      // What is wrong is said as an error of the command.
+      warnings: false as const,
+      name,
+      store,
+      onStoreError: 'throw',
+      timeout: this.target.timeout,
+    } as const;
   }
 }
 
