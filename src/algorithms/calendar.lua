@@ -18,7 +18,7 @@ function calendar.check(p, now)
   error(string.format('HEADGATE_PERIOD %.0f', now), 0)
 end
 
-local function calendar_write(key, used, stop)
+local function calendar_write(key, _, used, stop)
   headgate_set(key, string.format('%.0f@%.0f', used, stop), stop)
 end
 
@@ -36,7 +36,7 @@ local function calendar_read(key, p, now, writable)
   if writable and (expiry > stop or redis.call('PTTL', key) < 0) then
     -- The clock went back, so that nobody waits longer than until this period ends; or the key has lost its TTL.
     expiry = math.min(expiry, stop)
-    calendar_write(key, used, expiry)
+    calendar_write(key, p, used, expiry)
   end
   return used, math.min(expiry, stop)
 end
@@ -52,25 +52,10 @@ end
 
 function calendar.commit(key, p, cost, now, used, stop)
   if stop == 0 then stop = calendar.check(p, now) end
-  calendar_write(key, used + cost, stop)
+  calendar_write(key, p, used + cost, stop)
   return p[1] - used - cost, stop - now
 end
 
 function calendar.adjust(key, p, units, mark, now)
-  local limit = p[1]
-  local used, stop = calendar_read(key, p, now, true)
-  if not used then return nil, stop end
-  local charged = math.max(0, math.min(units, 2 ^ 52 - used))
-  if charged > 0 then
-    if stop == 0 then stop = calendar.check(p, now) end
-    used = used + charged
-  elseif stop ~= 0 and (mark == 0 or mark == stop) then
-    used = math.max(0, used + units)
-  end
-  if used == 0 then
-    if stop ~= 0 then redis.call('DEL', key) end
-    return limit, 0, charged
-  end
-  calendar_write(key, used, stop)
-  return math.max(0, limit - used), stop - now, charged
+  return headgate_recount(key, p, units, mark, now, calendar_read, calendar_write, calendar.check(p, now))
 end

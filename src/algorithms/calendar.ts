@@ -1,11 +1,6 @@
 import { Calendar, type Period } from '../calendar.js';
-import {
-  MOST_COUNTED,
-  PairColumn,
-  type AlgorithmDefinition,
-  type QuotaPolicy,
-  type Returned,
-} from './algorithm.js';
+import type { AlgorithmDefinition, QuotaPolicy } from './algorithm.js';
+import { CounterColumn, counterTraits } from './counter.js';
 
 /** At most `limit` units in each period of the calendar. Worst case in any time as long as a period: 2 x limit. */
 export interface CalendarPolicy extends QuotaPolicy {
@@ -39,63 +34,9 @@ function numberOf(calendar: Calendar): number {
   return calendars.push(calendar) - 1;
 }
 
-function endAt(p: CalendarParams, now: number): number {
-  return calendars[p.calendar]!.endAt(now);
-}
-
-/** A counter and the end of its period. A slot's pair: the end, and what is used. */
-class CalendarColumn extends PairColumn<CalendarParams> {
-  /** The end of the period that the state is of, 0 if it is over. */
-  #read(slot: number, p: CalendarParams, now: number, writable: boolean): number {
-    let stop = this.state[2 * slot]!;
-    if (stop <= now) return 0;
-    const end = endAt(p, now);
-    if (stop > end) {
-      stop = end;
-      if (writable) this.state[2 * slot] = stop;
-    }
-    return stop;
-  }
-
-  look(slot: number, p: CalendarParams, cost: number, now: number, writable: boolean): void {
-    const stop = this.#read(slot, p, now, writable);
-    const used = stop === 0 ? 0 : this.state[2 * slot + 1]!;
-    this.wait = cost === 0 || used + cost <= p.limit ? 0 : cost > p.limit ? -1 : stop - now;
-    this.remaining = Math.max(0, p.limit - used);
-    this.reset = stop === 0 ? 0 : stop - now;
-  }
-
-  commit(slot: number, p: CalendarParams, cost: number, now: number): void {
-    if (this.reset === 0) {
-      const stop = endAt(p, now);
-      this.state[2 * slot + 1] = cost;
-      this.state[2 * slot] = stop;
-      this.reset = stop - now;
-    } else {
-      this.state[2 * slot + 1]! += cost;
-    }
-    this.remaining -= cost;
-  }
-
-  adjust(slot: number, p: CalendarParams, units: number, now: number, of: Returned | undefined): number {
-    let stop = this.#read(slot, p, now, true);
-    let used = stop === 0 ? 0 : this.state[2 * slot + 1]!;
-    const charged = Math.max(0, Math.min(units, MOST_COUNTED - used));
-    if (charged > 0) {
-      if (stop === 0) stop = endAt(p, now);
-      used += charged;
-    } else if (stop !== 0 && (!of || of.mark === stop)) {
-      used = Math.max(0, used + units);
-    }
-    if (stop !== 0) {
-      if (used === 0) stop = 0;
-      this.state[2 * slot + 1] = used;
-      this.state[2 * slot] = stop;
-    }
-    this.wait = 0;
-    this.remaining = Math.max(0, p.limit - used);
-    this.reset = stop === 0 ? 0 : stop - now;
-    return charged;
+class CalendarColumn extends CounterColumn<CalendarParams> {
+  endAt(p: CalendarParams, now: number): number {
+    return calendars[p.calendar]!.endAt(now);
   }
 
   sibling(slots: number): CalendarColumn {
@@ -117,14 +58,7 @@ export const calendar: AlgorithmDefinition<CalendarParams, CalendarPolicy> = {
       window: lengths.usual,
       shape: id,
       life: lengths.most,
-      traits: {
-        capacity: limit,
-        drains: false,
-        paceMs: undefined,
-        slices: 'until-reset',
-        unit: undefined,
-        nextUnitMs: (_remaining, resetMs) => resetMs,
-      },
+      traits: counterTraits(limit),
     };
   },
   createColumn: (slots) => new CalendarColumn(slots),

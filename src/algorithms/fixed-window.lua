@@ -129,20 +129,5 @@ function fixed_window.charge(first, last, p, cost, text, now, reply, filled)
 end
 
 function fixed_window.adjust(key, p, units, mark, now)
-  local limit = p[1]
-  local used, stop = fixed_window_read(key, p, now, true)
-  if not used then return nil, stop end
-  local charged = math.max(0, math.min(units, 2 ^ 52 - used))
-  if charged > 0 then
-    if stop == 0 then stop = now + p[2] end
-    used = used + charged
-  elseif stop ~= 0 and (mark == 0 or mark == stop) then
-    used = math.max(0, used + units)
-  end
-  if used == 0 then
-    if stop ~= 0 then redis.call('DEL', key) end
-    return limit, 0, charged
-  end
-  fixed_window_write(key, p, used, stop)
-  return math.max(0, limit - used), stop - now, charged
+  return headgate_recount(key, p, units, mark, now, fixed_window_read, fixed_window_write, now + p[2])
 end

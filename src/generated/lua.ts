@@ -23,9 +23,28 @@ if not wait then return end
 if reset > 0 then redis.call('PEXPIREAT', key, now + reset) else redis.call('DEL', key) end
 end
 `;
-const common_4 = `local kernels, ban = {}
+const common_4 = `local function headgate_recount(key, p, units, mark, now, read, write, stop_if_new)
+local limit = p[1]
+local used, stop = read(key, p, now, true)
+if not used then return nil, stop end
+local charged = math.max(0, math.min(units, 2 ^ 52 - used))
+if charged > 0 then
+if stop == 0 then stop = stop_if_new end
+used = used + charged
+elseif stop ~= 0 and (mark == 0 or mark == stop) then
+used = math.max(0, used + units)
+end
+if used == 0 then
+if stop ~= 0 then redis.call('DEL', key) end
+return limit, 0, charged
+end
+write(key, p, used, stop)
+return math.max(0, limit - used), stop - now, charged
+end
 `;
-const common_5 = `local function headgate_say(reply, filled, wait, remaining, reset)
+const common_5 = `local kernels, ban = {}
+`;
+const common_6 = `local function headgate_say(reply, filled, wait, remaining, reset)
 if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
 reply[filled + 1] = reset * 2 ^ 20 + remaining
 return filled + 1
@@ -123,7 +142,7 @@ end
 end
 error(string.format('HEADGATE_PERIOD %.0f', now), 0)
 end
-local function calendar_write(key, used, stop)
+local function calendar_write(key, _, used, stop)
 headgate_set(key, string.format('%.0f@%.0f', used, stop), stop)
 end
 local function calendar_read(key, p, now, writable)
@@ -139,7 +158,7 @@ return 0, 0
 end
 if writable and (expiry > stop or redis.call('PTTL', key) < 0) then
 expiry = math.min(expiry, stop)
-calendar_write(key, used, expiry)
+calendar_write(key, p, used, expiry)
 end
 return used, math.min(expiry, stop)
 end
@@ -154,27 +173,12 @@ end
 `;
 const calendar_2 = `local function calendar_commit(key, p, cost, now, used, stop)
 if stop == 0 then stop = calendar_check(p, now) end
-calendar_write(key, used + cost, stop)
+calendar_write(key, p, used + cost, stop)
 return p[1] - used - cost, stop - now
 end
 `;
 const calendar_3 = `local function calendar_adjust(key, p, units, mark, now)
-local limit = p[1]
-local used, stop = calendar_read(key, p, now, true)
-if not used then return nil, stop end
-local charged = math.max(0, math.min(units, 2 ^ 52 - used))
-if charged > 0 then
-if stop == 0 then stop = calendar_check(p, now) end
-used = used + charged
-elseif stop ~= 0 and (mark == 0 or mark == stop) then
-used = math.max(0, used + units)
-end
-if used == 0 then
-if stop ~= 0 then redis.call('DEL', key) end
-return limit, 0, charged
-end
-calendar_write(key, used, stop)
-return math.max(0, limit - used), stop - now, charged
+return headgate_recount(key, p, units, mark, now, calendar_read, calendar_write, calendar_check(p, now))
 end
 `;
 const concurrency_1 = `local function concurrency_units(member)
@@ -378,22 +382,7 @@ return last + 1, filled
 end
 `;
 const fixed_window_4 = `local function fixed_window_adjust(key, p, units, mark, now)
-local limit = p[1]
-local used, stop = fixed_window_read(key, p, now, true)
-if not used then return nil, stop end
-local charged = math.max(0, math.min(units, 2 ^ 52 - used))
-if charged > 0 then
-if stop == 0 then stop = now + p[2] end
-used = used + charged
-elseif stop ~= 0 and (mark == 0 or mark == stop) then
-used = math.max(0, used + units)
-end
-if used == 0 then
-if stop ~= 0 then redis.call('DEL', key) end
-return limit, 0, charged
-end
-fixed_window_write(key, p, used, stop)
-return math.max(0, limit - used), stop - now, charged
+return headgate_recount(key, p, units, mark, now, fixed_window_read, fixed_window_write, now + p[2])
 end
 `;
 const gcra_1 = `local function gcra_write(key, p, now, backlog)
@@ -864,7 +853,7 @@ end
 /** How each script begins, the pages of which it has those that it needs, and how it ends. */
 export const lua = {
   adjust: {
-    first: common_1 + common_2 + common_3 + common_4 + common_5,
+    first: common_1 + common_2 + common_3 + common_4 + common_5 + common_6,
     pages: {
       calendar:
         calendar_1 +
@@ -1002,7 +991,7 @@ return 1
 `,
   },
   'evaluate-single': {
-    first: common_1 + common_2 + common_3 + common_5,
+    first: common_1 + common_2 + common_3 + common_6,
     pages: {
       calendar:
         calendar_1 +
@@ -1084,7 +1073,7 @@ return reply
 `,
   },
   evaluate: {
-    first: common_1 + common_2 + common_3 + common_4 + common_5,
+    first: common_1 + common_2 + common_3 + common_4 + common_5 + common_6,
     pages: {
       ban:
         ban_1 +
@@ -1249,7 +1238,7 @@ return reply
 `,
   },
   lease: {
-    first: common_1 + common_2 + common_3 + common_4,
+    first: common_1 + common_2 + common_3 + common_5,
     pages: {
       calendar:
         calendar_1 +
@@ -1383,7 +1372,7 @@ return 1
 `,
   },
   'set-ban': {
-    first: common_1 + common_2 + common_4,
+    first: common_1 + common_2 + common_5,
     pages: {
       ban:
         ban_1 +

@@ -33,6 +33,27 @@ local function headgate_heal(key, look, p)
   if reset > 0 then redis.call('PEXPIREAT', key, now + reset) else redis.call('DEL', key) end
 end
 
+-- The `adjust` of a counter whose units are back at once. `read` and `write` are functions of its page; a counter that begins now ends at
+-- `stop_if_new`.
+local function headgate_recount(key, p, units, mark, now, read, write, stop_if_new)
+  local limit = p[1]
+  local used, stop = read(key, p, now, true)
+  if not used then return nil, stop end
+  local charged = math.max(0, math.min(units, 2 ^ 52 - used))
+  if charged > 0 then
+    if stop == 0 then stop = stop_if_new end
+    used = used + charged
+  elseif stop ~= 0 and (mark == 0 or mark == stop) then
+    used = math.max(0, used + units)
+  end
+  if used == 0 then
+    if stop ~= 0 then redis.call('DEL', key) end
+    return limit, 0, charged
+  end
+  write(key, p, used, stop)
+  return math.max(0, limit - used), stop - now, charged
+end
+
 -- The algorithms that the script has, by name, and bans if it has them: their pages follow, and fill this in. Redis refuses to read a
 -- global that does not exist.
 local kernels, ban = {}

@@ -1,0 +1,77 @@
+import { MOST_COUNTED, PairColumn, type Compiled, type Returned } from './algorithm.js';
+
+/** What columns of counters need to know of a policy. */
+interface CounterParams {
+  readonly limit: number;
+}
+
+/** A counter, and the end of its window or period, when all units are back at once. A slot's pair: the end, and what is used. */
+export abstract class CounterColumn<P extends CounterParams> extends PairColumn<P> {
+  /** When a counter ends that begins now. No later one is waited for, whatever the clock did. */
+  protected abstract endAt(p: P, now: number): number;
+
+  /** The counter's end, 0 if there is none. */
+  #read(slot: number, p: P, now: number, writable: boolean): number {
+    let stop = this.state[2 * slot]!;
+    if (stop <= now) return 0;
+    const end = this.endAt(p, now);
+    if (stop > end) {
+      stop = end;
+      if (writable) this.state[2 * slot] = stop;
+    }
+    return stop;
+  }
+
+  look(slot: number, p: P, cost: number, now: number, writable: boolean): void {
+    const stop = this.#read(slot, p, now, writable);
+    const used = stop === 0 ? 0 : this.state[2 * slot + 1]!;
+    this.wait = cost === 0 || used + cost <= p.limit ? 0 : cost > p.limit ? -1 : stop - now;
+    this.remaining = Math.max(0, p.limit - used);
+    this.reset = stop === 0 ? 0 : stop - now;
+  }
+
+  commit(slot: number, p: P, cost: number, now: number): void {
+    if (this.reset === 0) {
+      const stop = this.endAt(p, now);
+      this.state[2 * slot + 1] = cost;
+      this.state[2 * slot] = stop;
+      this.reset = stop - now;
+    } else {
+      this.state[2 * slot + 1]! += cost;
+    }
+    this.remaining -= cost;
+  }
+
+  adjust(slot: number, p: P, units: number, now: number, of: Returned | undefined): number {
+    let stop = this.#read(slot, p, now, true);
+    let used = stop === 0 ? 0 : this.state[2 * slot + 1]!;
+    const charged = Math.max(0, Math.min(units, MOST_COUNTED - used));
+    if (charged > 0) {
+      if (stop === 0) stop = this.endAt(p, now);
+      used += charged;
+    } else if (stop !== 0 && (!of || of.mark === stop)) {
+      used = Math.max(0, used + units);
+    }
+    if (stop !== 0) {
+      if (used === 0) stop = 0;
+      this.state[2 * slot + 1] = used;
+      this.state[2 * slot] = stop;
+    }
+    this.wait = 0;
+    this.remaining = Math.max(0, p.limit - used);
+    this.reset = stop === 0 ? 0 : stop - now;
+    return charged;
+  }
+}
+
+/** What there is to know of a policy whose units are back at once. */
+export function counterTraits(limit: number): Compiled['traits'] {
+  return {
+    capacity: limit,
+    drains: false,
+    paceMs: undefined,
+    slices: 'until-reset',
+    unit: undefined,
+    nextUnitMs: (_remaining, resetMs) => resetMs,
+  };
+}
