@@ -17,6 +17,7 @@ import { toMilliseconds, type Duration } from './duration.js';
 import { HeadgateError, invalidOption, show } from './errors.js';
 import {
   compilePolicies,
+  holdsSlots,
   POLICY_FIELDS,
   type CompiledPolicy,
   type NoPolicy,
@@ -97,6 +98,8 @@ export interface CommonOptions extends FailureOptions {
    * than others takes the place of the last one of the key that has most.
    */
   maxWaiting?: number;
+  /** How many of these may be of one key: 1 to `maxWaiting`, default a tenth of it, rounded down, but at least 1. */
+  maxWaitingPerKey?: number;
   /**
    * With Redis Cluster, and policies by several dimensions: the dimension in whose slot all keys of a decision lie. Each other key is
    * then counted within it: an address has a quota for each `org` that it comes with. Requests without a key of it share one slot. It
@@ -109,8 +112,6 @@ export interface CommonOptions extends FailureOptions {
    * docs/redis.md.
    */
   acrossSlots?: boolean;
-  /** How many of these may be of one key: 1 to `maxWaiting`, default a tenth of it, rounded down, but at least 1. */
-  maxWaitingPerKey?: number;
 }
 
 /** What `createLimiter` takes besides the policy. */
@@ -212,6 +213,23 @@ interface ByOptions extends Omit<Dimensions, 'names'> {
   readonly known: readonly string[];
 }
 
+/** What a limiter consists of: its options, checked. */
+interface Parts {
+  readonly set: PolicySet;
+  readonly tiers: Tiers;
+  readonly by: ByOptions;
+  readonly store: Store;
+  readonly shadow: boolean;
+  readonly enabled: Switch;
+  readonly warn: Warn;
+  readonly waiting: readonly [most: number, mostPerKey: number];
+  readonly onDecision: LimiterOptions['onDecision'];
+  /** Gives the name back. */
+  readonly release: () => void;
+  /** Whether a ban by denials forgets what was charged. */
+  readonly freshBans: boolean;
+}
+
 /** @throws HeadgateError `HEADGATE_DIMENSIONS` if a store cannot decide by the dimensions of a set */
 function checkDimensions(store: Store, set: PolicySet): void {
   if (!set.dimensions) return;
@@ -273,19 +291,19 @@ export class Limiter {
   #closed = false;
 
   /** @internal */
-  constructor(
-    set: PolicySet,
-    tiers: Tiers,
-    by: ByOptions,
-    store: Store,
-    shadow: boolean,
-    enabled: Switch,
-    warn: Warn,
-    waiting: readonly [most: number, mostPerKey: number],
-    onDecision: LimiterOptions['onDecision'],
-    release: () => void,
-    freshBans = false,
-  ) {
+  constructor({
+    set,
+    tiers,
+    by,
+    store,
+    shadow,
+    enabled,
+    warn,
+    waiting,
+    onDecision,
+    release,
+    freshBans,
+  }: Parts) {
     this.#freshBans = freshBans;
     this.name = set.name;
     this.set = set;
@@ -501,7 +519,7 @@ export class Limiter {
    * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no concurrency policy; else as `consume`
    */
   async acquire(key: Key, options?: ConsumeOptions): Promise<Decision> {
-    if (!holdsSlots(this.tiers.of(options?.tier))) {
+    if (!holdsSlots(this.tiers.of(options?.tier).policies)) {
       throw invalidOption(
         'algorithm',
         undefined,
@@ -607,7 +625,7 @@ export class Limiter {
 
   #decide(set: PolicySet, key: Keys, cost: number, peek: boolean): MaybePromise<Decision> {
     checkCost(cost);
-    const leased = !peek && cost > 0 && holdsSlots(set);
+    const leased = !peek && cost > 0 && holdsSlots(set.policies);
     const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
     const query: Query = { set, key, cost, peek: peek || cost === 0, lease, until: 0, abandoned: false };
     if (this.#enabled !== true && !this.enabled) return switchedOff(query);
@@ -712,12 +730,6 @@ function switchedOff(query: Query): Decision {
 /** Whether nothing of a set applies to a request. */
 function isNothing({ policies, ban }: PolicySet): boolean {
   return policies.length === 0 && !ban;
-}
-
-/** Whether a policy of the set is one of slots. */
-function holdsSlots({ policies }: PolicySet): boolean {
-  for (let i = 0; i < policies.length; i++) if (policies[i]!.traits.holdsSlots) return true;
-  return false;
 }
 
 function checkArguments(options: ConsumeOptions | undefined): number {
@@ -826,12 +838,13 @@ export function assembleLimiter(
   const waiting = checkWaiting(options);
   // Last: options that are refused claim nothing.
   const release = own ? () => {} : claimName(inner, options.name, set, tiers.sets, dynamic);
-  const limiter = new Limiter(
-    ...([set, tiers, by, store, shadow, enabled, warn, waiting, options.onDecision, release] as const),
-    options.ban?.fresh,
-  );
+  const limiter = new Limiter({
+    ...{ set, tiers, by, store, shadow, enabled, warn, waiting, release },
+    onDecision: options.onDecision,
+    freshBans: options.ban?.fresh ?? false,
+  });
   limiter.announceTo(inner, dynamic);
-  for (const { policies: each } of [set, ...tiers.sets.values()]) checkWindows(each, warn);
+  for (const each of tiers.all) checkWindows(each.policies, warn);
   if (inner.embedded) checkProcess(warn);
   return limiter;
 }

@@ -25,7 +25,6 @@ import type { Outcome } from './http/framework.js';
 import {
   bringsLimiter,
   compileOptions,
-  hasQuota,
   HTTP_OPTIONS,
   withDefaults,
   type HttpOptions,
@@ -111,9 +110,6 @@ export function SkipRateLimit(): CustomDecorator {
 /** What Nest gives as a handler. */
 type Handler = ReturnType<ExecutionContext['getHandler']>;
 
-/** The quota of a module that is given none. */
-const STANDARD = { limit: 1000, window: '1m' };
-
 const OPTIONS = Symbol('headgate.nestjs.options');
 const reflector = new Reflector();
 
@@ -131,7 +127,7 @@ class RateLimiters implements OnModuleInit, OnApplicationShutdown {
     checkShape('RateLimitModule', options, [...HTTP_OPTIONS, 'global']);
     const { global, ...defaults } = options;
     this.#global = checkBoolean('global', global, true);
-    this.#defaults = (hasQuota(defaults) ? defaults : { ...STANDARD, ...defaults }) as RateLimitOptions;
+    this.#defaults = defaults as RateLimitOptions;
     this.#discovery = discovery;
   }
 

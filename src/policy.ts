@@ -52,6 +52,12 @@ export interface CompiledPolicy {
   readonly source: Policy;
 }
 
+/** Whether one of the policies is of slots. */
+export function holdsSlots(policies: readonly CompiledPolicy[]): boolean {
+  for (let i = 0; i < policies.length; i++) if (policies[i]!.traits.holdsSlots) return true;
+  return false;
+}
+
 /** The fields of all policies; each algorithm's page names its own. */
 const COMMON = ['name', 'algorithm', 'shadow', 'limit', 'by'];
 

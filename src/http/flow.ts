@@ -1,7 +1,7 @@
 import type { Decision } from '../decision.js';
 import type { Key } from '../dimensions.js';
 import { checkOptions, optionsOf, type Limiter } from '../limiter.js';
-import type { MaybePromise, PolicySet } from '../stores/store.js';
+import { isPromise, type MaybePromise, type PolicySet } from '../stores/store.js';
 import { isOn } from '../switch.js';
 import { Ending } from './ending.js';
 import { weakTrails, type Framework, type Next, type Outcome, type Trail, type Trails } from './framework.js';
@@ -10,7 +10,6 @@ import {
   checkGeneratedKey,
   compileOptions,
   HTTP_OPTIONS,
-  isPromise,
   type CompiledOptions,
   type HttpOptions,
 } from './options.js';

@@ -14,7 +14,7 @@ import {
   type CreateLimiterOptions,
 } from '../limiter.js';
 import type { NoPolicy, Policies, Policy, StrictPolicies, StrictPolicy } from '../policy.js';
-import type { MaybePromise, PolicySet } from '../stores/store.js';
+import { isPromise, type MaybePromise, type PolicySet } from '../stores/store.js';
 import { checkEnabled, type Switch } from '../switch.js';
 import type { Tiers } from '../tiers.js';
 import { compileWarnings, type Warn } from '../warnings.js';
@@ -32,7 +32,6 @@ type Callback<Args extends unknown[], Result> = { call(...args: Args): Result }[
 
 /** What all HTTP adapters take besides the policy. */
 export interface RequestOptions<Req, Res> extends CommonOptions {
-  /**
   /**
    * Which of the `tiers` a request has: a name, or a sync or async function of the request. `undefined`: the policies beside the tiers
    * decide. A request of a tier that there is not fails with `HEADGATE_UNKNOWN_TIER`.
@@ -306,13 +305,9 @@ function isByKey({ dimensions }: PolicySet): boolean {
 const DEFAULT_QUOTA: Policy = { limit: 1000, window: '1m' };
 
 function ownLimiter<Req, Res>(options: HttpOptions<Req, Res>, assembly: Assembly): Limiter {
-  const given = Object.fromEntries(Object.entries(options).filter(([option]) => OF_LIMITER.includes(option)));
-  const { warnings } = options;
-  const own = {
-    ...(hasQuota(options) ? {} : DEFAULT_QUOTA),
-    ...(warnings !== undefined && { warnings }),
-    ...given,
-  } as CreateLimiterOptions;
+  const wanted = [...OF_LIMITER, 'warnings'];
+  const given = Object.fromEntries(Object.entries(options).filter(([option]) => wanted.includes(option)));
+  const own = { ...(hasQuota(options) ? {} : DEFAULT_QUOTA), ...given } as CreateLimiterOptions;
   const dimensions = Object.keys(options.keys ?? {});
   const dynamic = policiesOfRequest(options) !== undefined;
   return assembleLimiter(own, { ...assembly, dimensions, dynamic });
@@ -371,10 +366,6 @@ function compiling<Req>(
     const policies = policiesOf(request);
     return isPromise(policies) ? policies.then(compile) : compile(policies);
   };
-}
-
-export function isPromise<T>(value: MaybePromise<T>): value is Promise<T> {
-  return typeof (value as Partial<Promise<T>> | null | undefined)?.then === 'function';
 }
 
 /** @throws HeadgateError `HEADGATE_INVALID_KEY` */

@@ -1,4 +1,5 @@
 import { isIPv6 } from 'node:net';
+import { setImmediate } from '../stores/real-time.js';
 import type { Framework } from './framework.js';
 import type { Warn } from '../warnings.js';
 
@@ -16,9 +17,6 @@ interface Facts {
   readonly ownKeys: boolean;
 }
 
-/** Taken when the module is loaded: tests replace the global one. */
-const later = setImmediate;
-
 /** Looks at a limiter's first requests for mistakes of its set-up. */
 export class SetupChecks<Req extends object> {
   readonly #framework: Framework<Req, never>;
@@ -35,7 +33,7 @@ export class SetupChecks<Req extends object> {
   /** For a limiter that the user makes: one that has a request in the turn in which it was made, was made for that request. */
   made(): void {
     this.#isNew = true;
-    later(() => (this.#isNew = false));
+    setImmediate(() => (this.#isNew = false));
   }
 
   /** @returns whether there are requests left to look at */

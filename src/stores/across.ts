@@ -1,4 +1,5 @@
 import { HeadgateError } from '../errors.js';
+import { holdsSlots } from '../policy.js';
 import { changeOf, chargedByAll, partsOf, verdictsOfAll, type Part } from './parts.js';
 import type { Change, ChangeReply, LeaseChange, PolicySet, Query, Reply, Subject } from './store.js';
 import { admits, chargedOf, marksOf, waitOf } from './verdicts.js';
@@ -80,7 +81,7 @@ export class Across implements ByOneKey {
         const subject = { set: part.set, key: part.keyOf(query.key), degraded: undefined };
         const units = part.at.map((_, n) => (admits(waitOf(reply.verdicts, n)) ? -cost : 0));
         const adjusted = this.#store.adjust({ ...subject, units, charged: chargedOf(reply) });
-        return holdsSlots(part)
+        return holdsSlots(part.set.policies)
           ? [adjusted, this.#store.lease({ ...subject, cost, lease, action: 'release' })]
           : [adjusted];
       }),
@@ -94,7 +95,7 @@ export class Across implements ByOneKey {
   }
 
   async lease(change: LeaseChange): Promise<boolean> {
-    const parts = partsOf(change.set).filter(holdsSlots);
+    const parts = partsOf(change.set).filter(({ set }) => holdsSlots(set.policies));
     const held = await Promise.all(
       parts.map(({ set, keyOf }) => this.#store.lease({ ...change, set, key: keyOf(change.key) })),
     );
@@ -123,7 +124,7 @@ function queryOf(query: Query, part: Part): Query {
     key: part.keyOf(query.key),
     cost: query.cost,
     peek: query.peek,
-    lease: holdsSlots(part) ? query.lease : '',
+    lease: holdsSlots(part.set.policies) ? query.lease : '',
     get until() {
       return query.until ?? 0;
     },
@@ -137,10 +138,6 @@ function queryOf(query: Query, part: Part): Query {
       query.server = server;
     },
   };
-}
-
-function holdsSlots({ set }: Part): boolean {
-  return set.policies.some(({ traits }) => traits.holdsSlots);
 }
 
 function denies({ set }: Part, { verdicts }: Reply): boolean {

@@ -3,6 +3,7 @@ import { warnOnce } from '../warnings.js';
 import { Aside } from './aside.js';
 import type { Commands } from './clients/commands.js';
 import { escapeName, escapeWho, whoOf } from './keys.js';
+import { clearTimeout, setTimeout } from './real-time.js';
 import type { BanNote, Reply, Subject } from './store.js';
 
 /** Bounds of what is stored. `docs/redis.md` tells them. */

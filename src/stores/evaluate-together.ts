@@ -1,4 +1,5 @@
 import type { Column } from '../algorithms/index.js';
+import { holdsSlots } from '../policy.js';
 import * as one from './evaluate.js';
 import { changeOf, chargedByAll, verdictsOfAll, type Part } from './parts.js';
 import type { Change, ChangeReply, LeaseChange, Query, Reply, Subject } from './store.js';
@@ -93,7 +94,7 @@ export function adjust(parts: readonly PlacedPart[], change: Change, now: number
 /** What a store answers to `lease`. */
 export function lease(parts: readonly PlacedPart[], change: LeaseChange, now: number): boolean {
   const held = parts
-    .filter(({ set }) => set.policies.some(({ traits }) => traits.holdsSlots))
+    .filter(({ set }) => holdsSlots(set.policies))
     .map(({ place, set }) => one.lease(place, { ...change, set }, now));
   return !held.includes(false);
 }

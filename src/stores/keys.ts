@@ -98,29 +98,29 @@ export class KeyMaker {
 
   /** Appends the keys of all policies, after that of the ban if the set has one. */
   push(to: string[], key: Keys): void {
-    if (typeof key !== 'string') {
-      if (this.#ban) to.push(this.ban(key));
-      to.push(...this.policies(key));
+    if (typeof key === 'string') {
+      const head = this.#head + escapeKey(key);
+      if (this.#ban) to.push(head + this.#ban);
+      for (const tail of this.#tails) to.push(head + tail);
       return;
     }
-    const head = this.#head + escapeKey(key);
-    if (this.#ban) to.push(head + this.#ban);
-    for (const tail of this.#tails) to.push(head + tail);
+    const heads = this.#heads(key);
+    if (this.#ban) to.push(heads[this.#banAt]! + this.#ban);
+    this.#tails.forEach((tail, i) => to.push(heads[this.#at[i]!]! + tail));
   }
 
   /** The key of the ban. */
   ban(key: Keys): string {
-    const heads = this.#heads(key);
-    return (typeof key === 'string' ? heads[0] : heads[this.#banAt])! + this.#ban;
+    return this.#heads(key)[this.#banAt]! + this.#ban;
   }
 
   /** The keys of all policies; `histories`: then those of what was given back of them. */
   policies(key: Keys, histories = false): string[] {
     const heads = this.#heads(key);
-    const headOf = (i: number): string => (typeof key === 'string' ? heads[0] : heads[this.#at[i]!])!;
-    const keys = this.#tails.map((tail, i) => headOf(i) + tail);
+    const own = this.#at.map((at) => heads[at]!);
+    const keys = this.#tails.map((tail, i) => own[i]! + tail);
     return histories
-      ? [...keys, ...this.#tails.map((tail, i) => `${headOf(i)}}${RESET_TAG}:${tail.slice(1)}`)]
+      ? [...keys, ...this.#tails.map((tail, i) => `${own[i]!}}${RESET_TAG}:${tail.slice(1)}`)]
       : keys;
   }
 

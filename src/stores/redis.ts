@@ -1,5 +1,6 @@
 import { toMilliseconds, type Duration } from '../duration.js';
 import { HeadgateError, invalidOption } from '../errors.js';
+import { holdsSlots } from '../policy.js';
 import { checkFunction, checkShape } from '../validate.js';
 import { Across, checkAcross } from './across.js';
 import { BanBook } from './ban-book.js';
@@ -77,6 +78,7 @@ const DEADLINE = '';
 
 /** A ban of which nobody said who made it, or why. */
 const NOBODY: BanNote = { by: null, reason: null };
+
 /** The error of a call that was sent for another time than the server's. It has changed nothing. */
 const PERIOD = /HEADGATE_PERIOD (\d+)/;
 
@@ -156,7 +158,7 @@ class RedisStore implements Store {
     let plan = this.#plans.get(set);
     if (!plan) {
       const kernels = set.policies.map(({ kernel }) => kernel);
-      const leases = set.policies.some(({ traits }) => traits.holdsSlots);
+      const leases = holdsSlots(set.policies);
       const single = kernels.length === 1 && !set.ban && !leases;
       plan = {
         keys: new KeyMaker(this.#prefix, set),
@@ -272,10 +274,11 @@ class RedisStore implements Store {
     pushCosts(args, queries, peek);
     if (plan.leases) for (const query of queries) args.push(query.lease);
     const call = { script: plan.evaluate, keys, args, timeout: set.timeout, asked: queries };
-    this.#callsFor(keys, queries).send(call, (error, reply) => {
-      if (plan.moves && !again && this.#learnsTime(error)) this.#send(batch, done, true);
-      else if (error === undefined) done(undefined, reply);
-      else done(error);
+    const calls = this.#callsFor(keys, queries);
+    if (!plan.moves || again) return calls.send(call, done);
+    calls.send(call, (error, reply) => {
+      if (this.#learnsTime(error)) this.#send(batch, done, true);
+      else done(error, reply);
     });
   }
 
