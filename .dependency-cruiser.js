@@ -1,50 +1,41 @@
-// Imports point one way: adapters -> http -> limiter -> stores -> algorithms.
-const adapters =
-  '^src/(express|fastify|nestjs|decorators|testing|index|http|opentelemetry|stores|compat/[^/]+)\\.ts$';
-/** What an adapter under compat/, that of NestJS, or the kit for tests, consists of, besides its entry. */
-const parts = '^src/(compat/[^/]+|testing|nestjs)/';
+// Imports point one way: down these floors. Types count as well.
+const floors = [
+  '^src/common/',
+  '^src/algorithms/',
+  '^src/contract/',
+  '^src/stores/',
+  '^src/limiter/',
+  '^src/(http|telemetry)/',
+  '^src/(compat|testing)/[^/]+/|^src/testing/',
+  '^src/([^/]+|compat/[^/]+)\\.ts$',
+  '^src/cli/',
+];
+/** The doors of the package: each re-exports what its sub-path offers. */
+const doors = '^src/([^/]+|compat/[^/]+)\\.ts$';
 /** The kit for tests, which a service does not load. */
 const testing = '^src/testing(/|\\.ts$)';
 /** The command line: a program of its own, bundled with what it uses. */
 const cli = '^src/cli/';
-const http = '^src/http/';
-const limiter = '^src/limiter\\.ts$';
 const stores = '^src/stores/';
-const algorithms = '^src/algorithms/';
-
-/**
- * @param {string} name
- * @param {string} from
- * @param {string[]} above
- * @returns {import('dependency-cruiser').IForbiddenRuleType}
- */
-const noneAbove = (name, from, above) => ({
-  name: `${name}-import-nothing-above`,
-  severity: 'error',
-  from: { path: from },
-  to: { path: above },
-});
+const redis = '^src/stores/redis/';
+const adapters = '^src/http/adapters/';
 
 /** @type {import('dependency-cruiser').IConfiguration} */
 export default {
   forbidden: [
+    { name: 'no-cycles', severity: 'error', from: {}, to: { circular: true } },
+    ...floors.slice(0, -1).map((floor, i) => ({
+      name: `floor-${i + 1}-imports-nothing-above`,
+      severity: /** @type {const} */ ('error'),
+      from: { path: floor, ...(i === floors.length - 2 ? {} : { pathNot: doors }) },
+      to: { path: floors.slice(i + 1).join('|') },
+    })),
     {
-      name: 'no-cycles',
-      comment: 'Of modules as they are loaded: types may refer to each other.',
-      severity: 'error',
-      from: {},
-      to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } },
-    },
-    noneAbove('algorithms', algorithms, [stores, limiter, http, adapters, parts]),
-    noneAbove('stores', stores, [limiter, http, adapters, parts]),
-    noneAbove('limiter', limiter, [http, adapters, parts]),
-    noneAbove('http', http, [adapters, parts]),
-    noneAbove('parts-of-adapters', parts, [adapters]),
-    {
-      name: 'nothing-imports-the-command-line',
+      name: 'doors-only-from-outside',
+      comment: 'Nothing in src/ but the command line comes in by a door.',
       severity: 'error',
       from: { path: '^src/', pathNot: cli },
-      to: { path: cli },
+      to: { path: doors },
     },
     {
       name: 'nothing-imports-the-kit-for-tests',
@@ -53,34 +44,41 @@ export default {
       to: { path: testing },
     },
     {
+      name: 'stores-stand-alone',
+      comment: 'The stores share the state of a key and know nothing of each other.',
+      severity: 'error',
+      from: { path: '^src/stores/(memory|redis|state|guard)/' },
+      to: { path: stores, pathNot: ['^src/stores/$1/', '^src/stores/[^/]+\\.ts$', '^src/stores/(state|memory)/'] },
+    },
+    {
       name: 'adapters-stand-alone',
       severity: 'error',
-      from: { path: adapters },
+      from: { path: '^src/http/', pathNot: adapters },
       to: { path: adapters },
     },
     {
       name: 'frameworks-only-in-their-adapter',
       severity: 'error',
-      from: { path: '^src/', pathNot: [adapters, parts] },
-      to: { path: 'node_modules/((@types/)?(express|fastify)|@nestjs)' },
+      from: { path: '^src/', pathNot: [adapters, '^src/compat/', doors] },
+      to: { path: 'node_modules/(@types/)?(express|fastify|@nestjs)' },
     },
     {
       name: 'node-responses-behind-their-port',
       comment: 'The request flow knows no response of Node: frameworks on web standards use it, too.',
       severity: 'error',
-      from: { path: http, pathNot: 'src/http/(node|web)-response\\.ts$' },
+      from: { path: '^src/http/', pathNot: [adapters, 'src/http/(node|web)-response\\.ts$'] },
       to: { path: '^(node:)?(http|http2|stream)$' },
     },
     {
       name: 'express-or-fastify',
       severity: 'error',
-      from: { path: '^src/express\\.ts$' },
+      from: { path: `${adapters}express\\.ts$` },
       to: { path: 'node_modules/fastify' },
     },
     {
       name: 'fastify-or-express',
       severity: 'error',
-      from: { path: '^src/fastify\\.ts$' },
+      from: { path: `${adapters}fastify\\.ts$` },
       to: { path: 'node_modules/(@types/)?express' },
     },
     {
@@ -95,8 +93,11 @@ export default {
         'Who keeps state in memory does not load the Redis store and its scripts. That of @fastify/rate-limit takes a ' +
         'client as an option of the plugin, and so has the store at hand.',
       severity: 'error',
-      from: { path: [adapters, parts, http, limiter], pathNot: '^src/compat/fastify-rate-limit' },
-      to: { path: '^src/stores/redis\\.ts$|^src/generated/', reachable: true },
+      from: {
+        path: '^src/',
+        pathNot: ['^src/compat/fastify-rate-limit', redis, '^src/redis\\.ts$', cli],
+      },
+      to: { path: redis, reachable: true },
     },
     {
       name: 'declared',

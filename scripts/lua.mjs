@@ -1,4 +1,4 @@
-// The Lua files are the source; src/generated/lua.ts holds them, stripped, so that the package reads no files.
+// The Lua files are the source; src/stores/redis/generated/lua.ts holds them, stripped, so that the package reads no files.
 //   build   writes the generated module
 //   check   lints the Lua as Redis will see it, and fails when the generated module is stale
 import { spawnSync } from 'node:child_process';
@@ -36,8 +36,8 @@ if (process.argv[2] === 'build') {
  * @returns {Promise<string[]>}
  */
 async function assembled() {
-  const { assemble } = await import('../src/stores/scripts.js');
-  const { lua } = await import('../src/generated/lua.js');
+  const { assemble } = await import('../src/stores/redis/scripts.js');
+  const { lua } = await import('../src/stores/redis/generated/lua.js');
   const { algorithms } = await import('../src/algorithms/index.js');
   const names = /** @type {(keyof typeof lua)[]} */ (Object.keys(lua));
   const kernels = /** @type {(keyof typeof algorithms)[]} */ (Object.keys(algorithms));

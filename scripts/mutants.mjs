@@ -1,5 +1,5 @@
 // Do the tests notice? Takes small changes of src/ at random, applies each to a copy of the tree and runs the tests near it.
-//   npm run mutants -- [--seed 1] [--count 60] [--only src/stores] [--only src/queue.ts:92] [--workers 2]
+//   npm run mutants -- [--seed 1] [--count 60] [--only src/stores] [--only src/limiter/waiting/queue.ts:92] [--workers 2]
 import { availableParallelism, setPriority } from 'node:os';
 import { parseArgs } from 'node:util';
 import { ensureServers } from './servers.mjs';

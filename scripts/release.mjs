@@ -44,7 +44,10 @@ function prepare(next) {
   run('.ci/run', []);
   if (dry) return console.log(`Ready to be released as ${next}.`);
   if (next !== current) run('npm', ['version', next, '--no-git-tag-version']);
-  writeFileSync('src/version.ts', readFileSync('src/version.ts', 'utf8').replace(/'[^']*'/, `'${next}'`));
+  writeFileSync(
+    'src/common/version.ts',
+    readFileSync('src/common/version.ts', 'utf8').replace(/'[^']*'/, `'${next}'`),
+  );
   writeFileSync('CHANGELOG.md', changelog);
   run('git', ['commit', '--all', '--message', `Release ${next}`]);
   run('git', ['tag', '--annotate', `v${next}`, '--message', `Headgate ${next}`]);

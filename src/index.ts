@@ -10,25 +10,25 @@ export {
   type OnlyTiers,
   type TierOption,
   type WaitOptions,
-} from './limiter.js';
-export { consumeAll, type Dimension, type JointDecision } from './all.js';
-export type { Key } from './dimensions.js';
-export { memoryStore, type MemoryStore, type MemoryStoreOptions } from './stores/memory.js';
-export { HeadgateError, type ErrorCode } from './errors.js';
-export type { Decision, Reason, Verdict } from './decision.js';
-export type { FailureOptions } from './stores/failure.js';
-export type { Health } from './stores/health.js';
-export type { TierOptions } from './tiers.js';
-export { WARNING_CODES, type WarningCode, type Warnings } from './warnings.js';
-export type { Duration } from './duration.js';
-export type { BanNoteOptions, BanOptions, CompiledBan } from './ban.js';
+} from './limiter/limiter.js';
+export { consumeAll, type Dimension, type JointDecision } from './limiter/consume-all.js';
+export type { Key } from './contract/dimensions.js';
+export { memoryStore, type MemoryStore, type MemoryStoreOptions } from './stores/memory/memory.js';
+export { HeadgateError, type ErrorCode } from './common/errors.js';
+export type { Decision, Reason, Verdict } from './contract/decision.js';
+export type { FailureOptions } from './stores/guard/failure.js';
+export type { Health } from './contract/health.js';
+export type { TierOptions } from './limiter/tiers.js';
+export { WARNING_CODES, type WarningCode, type Warnings } from './common/warnings.js';
+export type { Duration } from './common/duration.js';
+export type { BanNoteOptions, BanOptions, CompiledBan } from './algorithms/ban-options.js';
 export {
   parsePolicy,
   policyText,
   type CompiledPolicy,
   type Policies,
   type StrictPolicies,
-} from './policy.js';
+} from './contract/policy.js';
 export type {
   Algorithm,
   CalendarPolicy,
@@ -62,4 +62,4 @@ export type {
   PolicySet,
   Store,
   Subject,
-} from './stores/store.js';
+} from './contract/store.js';

@@ -3,6 +3,6 @@
  *
  * @module
  */
-export { JointState, KeyState, stateKey, stateKeys, type StateChange } from './stores/key-state.js';
-export { stateStore, type StateBackend } from './stores/state-store.js';
-export { admits, NEVER, remainingOf, resetOf, waitOf, type Verdicts } from './stores/verdicts.js';
+export { JointState, KeyState, stateKey, stateKeys, type StateChange } from './stores/state/key-state.js';
+export { stateStore, type StateBackend } from './stores/state/state-store.js';
+export { admits, NEVER, remainingOf, resetOf, waitOf, type Verdicts } from './contract/verdicts.js';

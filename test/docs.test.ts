@@ -174,7 +174,7 @@ describe('docs', () => {
   });
 
   it('every error code has its section, and no other', () => {
-    const [, union] = /export type ErrorCode =([^;]*);/.exec(read('src/errors.ts'))!;
+    const [, union] = /export type ErrorCode =([^;]*);/.exec(read('src/common/errors.ts'))!;
     const codes = [...union!.matchAll(/'(\w+)'/g)].map(([, code]) => code);
     const [page = ''] = read('docs/errors.md').split('\n## Warnings\n');
     const sections = [...page.matchAll(/^### (\w+)$/gm)].map(([, code]) => code);

@@ -7,7 +7,7 @@ import { Redis } from 'ioredis';
 import ts from 'typescript';
 import { root } from '../scripts/lib/run.mjs';
 import { algorithms } from '../src/algorithms/index.js';
-import { ALGORITHMS } from '../src/policy.js';
+import { ALGORITHMS } from '../src/contract/policy.js';
 import { startServer, type TestServer } from './support/servers.js';
 
 /** A machine where neither server is installed, nor may be. */
@@ -113,15 +113,17 @@ describe('an algorithm is known by its traits', () => {
   }
 
   it('no file outside of src/algorithms asks for its name', () => {
-    const files = sources.filter((file) => file.endsWith('.ts') && !file.startsWith('src/generated/'));
-    expect(files).to.include('src/limiter.ts');
+    const files = sources.filter(
+      (file) => file.endsWith('.ts') && !file.startsWith('src/stores/redis/generated/'),
+    );
+    expect(files).to.include('src/limiter/limiter.ts');
     expect(files.flatMap(asksIn)).to.deep.equal([]);
   });
 
   it('no script does', () => {
     const locals = [...names].map((name) => name.replaceAll('-', '_'));
     const files = sources.filter((file) => file.endsWith('.lua'));
-    expect(files).to.include('src/stores/evaluate.lua');
+    expect(files).to.include('src/stores/redis/lua/evaluate.lua');
     const asking = files.filter((file) => {
       const code = read(file).replace(/--.*$/gm, '');
       return locals.some((name) => new RegExp(`\\b${name}\\b`).test(code));
@@ -129,8 +131,8 @@ describe('an algorithm is known by its traits', () => {
     expect(asking).to.deep.equal([]);
   });
 
-  it('no file outside of src/stores/verdicts.ts knows what stands where in verdicts', () => {
-    const files = sources.filter((file) => file.endsWith('.ts') && file !== 'src/stores/verdicts.ts');
+  it('no file outside of src/contract/verdicts.ts knows what stands where in verdicts', () => {
+    const files = sources.filter((file) => file.endsWith('.ts') && file !== 'src/contract/verdicts.ts');
     const asking = files.filter((file) => /verdicts\[|\[3 \* /.test(read(file)));
     expect(asking).to.deep.equal([]);
   });

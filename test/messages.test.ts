@@ -8,7 +8,7 @@ import { createLimiter, HeadgateError, memoryStore, type Store } from 'headgate'
 import { rateLimited } from 'headgate/decorators';
 import { rateLimit } from 'headgate/express';
 import { rateLimitPlugin } from 'headgate/fastify';
-import { withoutPage } from '../src/errors.js';
+import { withoutPage } from '../src/common/errors.js';
 
 const limit = 5;
 const window = '1m';

@@ -69,7 +69,11 @@ describe('the mutants', () => {
 
   it('are of every source file, and each file has tests that may notice them', () => {
     const files = new Set(allMutants().map(({ file }) => file));
-    for (const file of ['src/algorithms/gcra.ts', 'src/algorithms/gcra.lua', 'src/stores/common.lua'])
+    for (const file of [
+      'src/algorithms/gcra.ts',
+      'src/algorithms/gcra.lua',
+      'src/stores/redis/lua/common.lua',
+    ])
       expect(files).to.include(file);
     for (const file of sourceFiles()) expect(stagesFor(file).flat(), file).to.not.be.empty;
   });
@@ -88,7 +92,7 @@ describe('the mutants', () => {
   describe('planted', function () {
     this.timeout(120_000);
 
-    const file = 'src/duration.ts';
+    const file = 'src/common/duration.ts';
     const text = readFileSync(join(root, file), 'utf8');
     const plant = (from: string, to: string): Mutant => {
       const start = text.indexOf(from);

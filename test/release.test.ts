@@ -33,7 +33,7 @@ describe('npm run release', function () {
     write('package.json', '{ "name": "example", "version": "0.1.0" }\n');
     write('CHANGELOG.md', CHANGELOG);
     mkdirSync(join(directory, 'src'));
-    write('src/version.ts', "export const VERSION = '0.1.0';\n");
+    write('src/common/version.ts', "export const VERSION = '0.1.0';\n");
     mkdirSync(join(directory, '.ci'));
     write('.ci/run', '#!/bin/sh\necho checked\n');
     chmodSync(join(directory, '.ci/run'), 0o755);
@@ -50,7 +50,7 @@ describe('npm run release', function () {
     expect(JSON.parse(readFileSync(join(directory, 'package.json'), 'utf8'))).to.include({
       version: '0.2.0',
     });
-    expect(readFileSync(join(directory, 'src/version.ts'), 'utf8')).to.contain("VERSION = '0.2.0'");
+    expect(readFileSync(join(directory, 'src/common/version.ts'), 'utf8')).to.contain("VERSION = '0.2.0'");
     const today = new Date().toISOString().slice(0, 10);
     expect(readFileSync(join(directory, 'CHANGELOG.md'), 'utf8')).to.equal(
       `# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - ${today}\n\n### Added\n\n- All of it.\n`,

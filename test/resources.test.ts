@@ -15,22 +15,22 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'algorithms/concurrency.ts': 700, // its limit
   'compat/express-rate-limit/quota.ts': 10_000,
   'compat/fastify-rate-limit/counter.ts': 1000,
-  'dimensions.ts': 101, // shapes of policies of one limiter, and those that come
+  'contract/dimensions.ts': 101, // shapes of policies of one limiter, and those that come
   'http/client-key.ts': 1000,
   'http/node-response.ts': 700, // requests under way on one connection
   'http/options.ts': 1000,
-  'limiter.ts': 1000, // requests under way
-  'lines.ts': 400, // maxWaiting
-  'opentelemetry.ts': 200,
-  'stores/backlog.ts': 10_000,
-  'stores/batch.ts': 64,
-  'stores/denials.ts': 10_001, // one more, until the oldest is taken out
-  'stores/denied-keys.ts': 10_000,
-  'stores/memory.ts': 500, // names of limiters
-  'stores/redis.ts': 1000,
-  'stores/returns.ts': 100_001,
-  'stores/selections.ts': 1001,
-  'stores/slices.ts': 10_000,
+  'limiter/limiter.ts': 1000, // requests under way
+  'limiter/waiting/lines.ts': 400, // maxWaiting
+  'telemetry/opentelemetry.ts': 200,
+  'stores/guard/backlog.ts': 10_000,
+  'stores/redis/batch.ts': 64,
+  'stores/redis/denials.ts': 10_001, // one more, until the oldest is taken out
+  'stores/redis/denied-keys.ts': 10_000,
+  'stores/memory/memory.ts': 500, // names of limiters
+  'stores/redis/redis.ts': 1000,
+  'stores/state/returns.ts': 100_001,
+  'stores/memory/selections.ts': 1001,
+  'stores/redis/slices.ts': 10_000,
 };
 
 /** Files whose collections may have this many entries whatever happens. */
@@ -38,14 +38,14 @@ const FEW = 60;
 
 /** What is under way, or belongs to limiters that are open. Nothing of it is left. */
 const PASSING = [
-  'limiter',
-  'lines',
+  'limiter/limiter',
+  'limiter/waiting/lines',
   'http/node-response',
   'algorithms/concurrency',
-  'stores/backlog',
-  'stores/batch',
+  'stores/guard/backlog',
+  'stores/redis/batch',
 ];
-const OF_LIMITERS = ['stores/names', 'stores/breaker', 'stores/circuit', 'stores/slices'];
+const OF_LIMITERS = ['limiter/names', 'stores/guard/breaker', 'stores/guard/circuit', 'stores/redis/slices'];
 
 describe('resources', function () {
   this.timeout(300_000);

@@ -6,8 +6,8 @@ import { createClient } from 'redis';
 import { createLimiter, type LimiterOptions, type Store, type WarningCode } from 'headgate';
 import { instrument } from 'headgate/opentelemetry';
 import { redisStore, type RedisClient } from 'headgate/redis';
-import type { StoreMessage } from '../src/channels.js';
-import { given } from '../src/warnings.js';
+import type { StoreMessage } from '../src/contract/diagnostics.js';
+import { given } from '../src/common/warnings.js';
 import { freePort } from './support/servers.js';
 import { servers } from './support/shared-servers.js';
 

@@ -14,7 +14,7 @@ import { rateLimit, type RateLimitOptions } from 'headgate/express';
 import { rateLimitPlugin, type RateLimitPluginOptions } from 'headgate/fastify';
 import { clientKey } from 'headgate/http';
 import { root } from '../scripts/lib/run.mjs';
-import { given, WARNING_CODES } from '../src/warnings.js';
+import { given, WARNING_CODES } from '../src/common/warnings.js';
 
 const quota = { limit: 1000, window: '1h' } as const;
 const forwarded = { 'x-forwarded-for': '198.51.100.7' };

@@ -30,13 +30,13 @@ import { root } from './run.mjs';
  */
 
 /** The generated module. */
-export const GENERATED = 'src/generated/lua.ts';
+export const GENERATED = 'src/stores/redis/generated/lua.ts';
 
 /** The script for one algorithm alone. */
 export const SINGLE = 'evaluate-single';
 
 const ALGORITHMS = 'src/algorithms';
-const STORES = 'src/stores';
+const STORES = 'src/stores/redis/lua';
 
 /** What the comment at the beginning of a file explains. */
 const explained = { [ALGORITHMS]: ['State', 'Params', 'Returns'], [STORES]: ['KEYS', 'ARGV', 'Reply'] };

@@ -24,7 +24,7 @@ import { stagesFor } from './tests.mjs';
  * @typedef {{ fullTitle: string, file: string, err: { code?: string } }} Failure of a test
  */
 
-const GENERATED_LUA = 'src/generated/lua.ts';
+const GENERATED_LUA = 'src/stores/redis/generated/lua.ts';
 
 /** @type {Map<string, Promise<number>>} how long each stage takes without a mutant, ms */
 const durations = new Map();

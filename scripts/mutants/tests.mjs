@@ -19,6 +19,13 @@ const guard = [
 const places = [
   ['src/algorithms/', decisions],
   [
+    'src/stores/redis/clients',
+    [
+      ['redis', 'stores', 'malformed-reply'],
+      ['faults/resend', 'faults/close'],
+    ],
+  ],
+  [
     'src/stores/redis',
     [
       ['vectors', 'redis'],
@@ -26,29 +33,20 @@ const places = [
       ['laws', 'identity', 'features'],
     ],
   ],
-  [
-    'src/stores/clients',
-    [
-      ['redis', 'stores', 'malformed-reply'],
-      ['faults/resend', 'faults/close'],
-    ],
-  ],
-  ['src/stores/failure.ts', guard],
-  ['src/stores/breaker.ts', guard],
-  ['src/stores/timeouts.ts', guard],
-  ['src/stores/key-state.ts', [['features/byte-stores', 'stores'], ...decisions.slice(1)]],
-  ['src/stores/state-store.ts', [['features/byte-stores', 'stores']]],
+  ['src/stores/guard/', guard],
+  ['src/stores/state/key-state.ts', [['features/byte-stores', 'stores'], ...decisions.slice(1)]],
+  ['src/stores/state/state-store.ts', [['features/byte-stores', 'stores']]],
   ['src/stores/', [['vectors', 'redis'], ...decisions.slice(1), ['malformed-reply', 'faults/policy', 'cli']]],
   ['src/http', [['http'], ['features', 'bad-input'], ['compat', 'faults/requests']]],
-  ['src/express.ts', [['http/express', 'http/conformance'], ['http', 'bad-input'], ['compat']]],
-  ['src/fastify.ts', [['http/fastify', 'http/conformance'], ['http', 'bad-input'], ['compat']]],
+  ['src/http/adapters/express.ts', [['http/express', 'http/conformance'], ['http', 'bad-input'], ['compat']]],
+  ['src/http/adapters/fastify.ts', [['http/fastify', 'http/conformance'], ['http', 'bad-input'], ['compat']]],
   ['src/compat/express-rate-limit', [['compat/express-rate-limit'], ['compat']]],
   ['src/compat/fastify-rate-limit', [['compat/fastify-rate-limit'], ['compat']]],
   ['src/testing', [['testing'], ['stores', 'laws']]],
   ['src/cli/', [['cli/log-lines', 'cli/suggest', 'features/policy-text'], ['cli']]],
-  ['src/opentelemetry.ts', [['features/observability']]],
-  ['src/decorators.ts', [['features/decorators'], ['features/decorators-examples']]],
-  ['src/rate-limited.ts', [['features/decorators'], ['features/decorators-examples']]],
+  ['src/telemetry/opentelemetry.ts', [['features/observability']]],
+  ['src/limiter/decorators.ts', [['features/decorators'], ['features/decorators-examples']]],
+  ['src/limiter/rate-limited.ts', [['features/decorators'], ['features/decorators-examples']]],
   [
     'src/',
     [

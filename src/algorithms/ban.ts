@@ -1,4 +1,4 @@
-import type { CompiledBan } from '../ban.js';
+import type { CompiledBan } from './ban-options.js';
 import { areNumbers, type Saved } from './algorithm.js';
 
 type Six = readonly [number, number, number, number, number, number];

@@ -1,4 +1,4 @@
-import { Calendar, type Period } from '../calendar.js';
+import { Calendar, type Period } from './periods.js';
 import type { AlgorithmDefinition, QuotaPolicy } from './algorithm.js';
 import { CounterColumn, counterTraits } from './counter.js';
 

@@ -1,5 +1,5 @@
-import { toMilliseconds, toText, type Duration } from '../duration.js';
-import { checkInteger } from '../validate.js';
+import { toMilliseconds, toText, type Duration } from '../common/duration.js';
+import { checkInteger } from '../common/validate.js';
 import { SlotColumn, type AlgorithmDefinition, type PolicyBase, type Saved } from './algorithm.js';
 
 /** At most `limit` units at a time, each held until it is released or its lease ends. `limit` up to 100,000. */

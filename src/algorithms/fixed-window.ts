@@ -1,4 +1,4 @@
-import { toMilliseconds, toText, type Duration } from '../duration.js';
+import { toMilliseconds, toText, type Duration } from '../common/duration.js';
 import type { AlgorithmDefinition, QuotaPolicy } from './algorithm.js';
 import { CounterColumn, counterTraits } from './counter.js';
 

@@ -1,6 +1,6 @@
-import { toMilliseconds, toText, type Duration } from '../duration.js';
-import { invalidOption } from '../errors.js';
-import { checkInteger, MAX_UNITS } from '../validate.js';
+import { toMilliseconds, toText, type Duration } from '../common/duration.js';
+import { invalidOption } from '../common/errors.js';
+import { checkInteger, MAX_UNITS } from '../common/validate.js';
 import {
   PairColumn,
   type AlgorithmDefinition,

@@ -1,5 +1,5 @@
-import { toMilliseconds, toText, type Duration } from '../duration.js';
-import { checkInteger } from '../validate.js';
+import { toMilliseconds, toText, type Duration } from '../common/duration.js';
+import { checkInteger } from '../common/validate.js';
 import {
   areNumbers,
   Column,

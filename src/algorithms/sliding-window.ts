@@ -1,6 +1,6 @@
-import { toMilliseconds, toText, type Duration } from '../duration.js';
-import { invalidOption } from '../errors.js';
-import { checkInteger } from '../validate.js';
+import { toMilliseconds, toText, type Duration } from '../common/duration.js';
+import { invalidOption } from '../common/errors.js';
+import { checkInteger } from '../common/validate.js';
 import {
   areNumbers,
   Column,

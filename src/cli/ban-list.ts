@@ -1,9 +1,9 @@
 import { isIP } from 'node:net';
 import { createInterface } from 'node:readline/promises';
 import { Readable } from 'node:stream';
-import { toMilliseconds } from '../duration.js';
-import { checkDimension } from '../dimensions.js';
-import { HeadgateError } from '../errors.js';
+import { toMilliseconds } from '../common/duration.js';
+import { checkDimension } from '../contract/dimensions.js';
+import { HeadgateError } from '../common/errors.js';
 import { DEFAULT_SUBNET } from '../http/client-key.js';
 import type { Hash } from '../stores/keys.js';
 import { CliError, usageError } from './errors.js';

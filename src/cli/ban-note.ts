@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { checkNote } from '../ban.js';
-import type { BanNote } from '../stores/store.js';
+import { checkNote } from '../algorithms/ban-options.js';
+import type { BanNote } from '../contract/store.js';
 import type { Io } from './io.js';
 
 export interface NoteOptions {

@@ -1,4 +1,4 @@
-import { HeadgateError, withoutPage } from '../errors.js';
+import { HeadgateError, withoutPage } from '../common/errors.js';
 
 /** What a script sees of an outcome. `docs/cli.md` lists them. */
 export const EXIT = {

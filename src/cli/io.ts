@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import pc from 'picocolors';
-import { printableJson } from '../printable.js';
+import { printableJson } from '../common/printable.js';
 
 /** What a command reads and writes; tests pass their own. */
 export interface Streams {

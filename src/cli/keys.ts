@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
 import ipaddr from 'ipaddr.js';
-import { checkDimension, DEFAULT_DIMENSION } from '../dimensions.js';
-import { HeadgateError } from '../errors.js';
+import { checkDimension, DEFAULT_DIMENSION } from '../contract/dimensions.js';
+import { HeadgateError } from '../common/errors.js';
 import { clientKeys, DEFAULT_SUBNET } from '../http/client-key.js';
 import { parseEntry, type Network } from '../http/lists.js';
-import { bookEntry } from '../stores/ban-book.js';
+import { bookEntry } from '../stores/redis/ban-book.js';
 import { usageError } from './errors.js';
 import { printable } from './format.js';
 

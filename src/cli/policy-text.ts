@@ -1,5 +1,5 @@
-import { HeadgateError } from '../errors.js';
-import { compilePolicies, type Policy } from '../policy.js';
+import { HeadgateError } from '../common/errors.js';
+import { compilePolicies, type Policy } from '../contract/policy.js';
 import { usageError } from './errors.js';
 
 /**

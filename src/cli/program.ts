@@ -11,8 +11,8 @@ import * as suggest from './commands/suggest.js';
 import * as top from './commands/top.js';
 import * as unban from './commands/unban.js';
 import { EXIT, reportOf } from './errors.js';
-import { printableJson, printableLines } from '../printable.js';
-import { VERSION } from '../version.js';
+import { printableJson, printableLines } from '../common/printable.js';
+import { VERSION } from '../common/version.js';
 import { createIo, type Io, type Streams } from './io.js';
 
 /** In the order of the help. */

@@ -1,5 +1,5 @@
-import type { Decision, Verdict } from '../decision.js';
-import type { Algorithm } from '../policy.js';
+import type { Decision, Verdict } from '../contract/decision.js';
+import type { Algorithm } from '../contract/policy.js';
 
 /** A verdict, with what its policy says; for JSON: what is absent is null. */
 export interface PolicyVerdict extends Omit<Verdict, 'retryAfterMs'> {

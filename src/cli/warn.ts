@@ -1,4 +1,4 @@
-import { printableJson, printableLines } from '../printable.js';
+import { printableJson, printableLines } from '../common/printable.js';
 import type { Io } from './io.js';
 
 export interface Warning {

@@ -1,5 +1,5 @@
 import { isIPv4 } from 'node:net';
-import { HeadgateError, show } from '../errors.js';
+import { HeadgateError, show } from '../common/errors.js';
 import { parseAddress, type Address } from './address.js';
 
 /** The default prefix length of IPv6 keys. Providers mostly give a customer a network of this size or larger. */

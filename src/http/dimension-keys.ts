@@ -1,7 +1,7 @@
-import { checkDimension, DEFAULT_DIMENSION, unknownDimension, type Key } from '../dimensions.js';
-import { HeadgateError, invalidOption, show } from '../errors.js';
-import { isPromise, type MaybePromise, type PolicySet } from '../stores/store.js';
-import { checkFunction } from '../validate.js';
+import { checkDimension, DEFAULT_DIMENSION, unknownDimension, type Key } from '../contract/dimensions.js';
+import { HeadgateError, invalidOption, show } from '../common/errors.js';
+import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
+import { checkFunction } from '../common/validate.js';
 
 /** For each dimension the key of a request; `undefined`: policies by it do not apply to the request. Sync or async. */
 export type KeysOption<Req> = Readonly<

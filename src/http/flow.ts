@@ -1,8 +1,8 @@
-import type { Decision } from '../decision.js';
-import type { Key } from '../dimensions.js';
-import { checkOptions, optionsOf, type Limiter } from '../limiter.js';
-import { isPromise, type MaybePromise, type PolicySet } from '../stores/store.js';
-import { isOn } from '../switch.js';
+import type { Decision } from '../contract/decision.js';
+import type { Key } from '../contract/dimensions.js';
+import { checkOptions, optionsOf, type Limiter } from '../limiter/limiter.js';
+import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
+import { isOn } from '../limiter/switch.js';
 import { Ending } from './ending.js';
 import { weakTrails, type Framework, type Next, type Outcome, type Trail, type Trails } from './framework.js';
 import { retryAfterSeconds } from './headers.js';
@@ -15,7 +15,7 @@ import {
 } from './options.js';
 import { problemOf, statusOf } from './problem.js';
 import { publicError } from './public-error.js';
-import { leaseOf, renewSlots } from './slots.js';
+import { leaseOf, renewSlots } from './held-slots.js';
 import { SetupChecks } from './setup-checks.js';
 import type { Texts } from './texts.js';
 

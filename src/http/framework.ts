@@ -1,4 +1,4 @@
-import type { Decision } from '../decision.js';
+import type { Decision } from '../contract/decision.js';
 import type { HeaderTarget } from './headers.js';
 
 /** What becomes of a request: it goes on, or it has its answer. */

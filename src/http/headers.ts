@@ -1,7 +1,7 @@
-import { outweighs, type Decision, type Verdict } from '../decision.js';
-import { invalidOption } from '../errors.js';
-import type { CompiledPolicy } from '../policy.js';
-import { checkChoice } from '../validate.js';
+import { outweighs, type Decision, type Verdict } from '../contract/decision.js';
+import { invalidOption } from '../common/errors.js';
+import type { CompiledPolicy } from '../contract/policy.js';
+import { checkChoice } from '../common/validate.js';
 import { seconds, textsAfter, textsOf, type Texts } from './texts.js';
 
 /**

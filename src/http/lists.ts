@@ -1,5 +1,5 @@
-import { invalidOption } from '../errors.js';
-import type { MaybePromise } from '../stores/store.js';
+import { invalidOption } from '../common/errors.js';
+import type { MaybePromise } from '../contract/store.js';
 import { looksLikeAddress, parseAddress, type Address } from './address.js';
 
 /**

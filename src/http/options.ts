@@ -1,7 +1,7 @@
-import type { Decision } from '../decision.js';
-import { DEFAULT_DIMENSION } from '../dimensions.js';
-import { toMilliseconds, type Duration } from '../duration.js';
-import { HeadgateError, invalidOption, show } from '../errors.js';
+import type { Decision } from '../contract/decision.js';
+import { DEFAULT_DIMENSION } from '../contract/dimensions.js';
+import { toMilliseconds, type Duration } from '../common/duration.js';
+import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import {
   assembleLimiter,
   checkCapacity,
@@ -12,13 +12,13 @@ import {
   type Assembly,
   type CommonOptions,
   type CreateLimiterOptions,
-} from '../limiter.js';
-import type { NoPolicy, Policies, Policy, StrictPolicies, StrictPolicy } from '../policy.js';
-import { isPromise, type MaybePromise, type PolicySet } from '../stores/store.js';
-import { checkEnabled, type Switch } from '../switch.js';
-import type { Tiers } from '../tiers.js';
-import { compileWarnings, type Warn } from '../warnings.js';
-import { checkBoolean, checkFunction, checkInteger } from '../validate.js';
+} from '../limiter/limiter.js';
+import type { NoPolicy, Policies, Policy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
+import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
+import { checkEnabled, type Switch } from '../limiter/switch.js';
+import type { Tiers } from '../limiter/tiers.js';
+import { compileWarnings, type Warn } from '../common/warnings.js';
+import { checkBoolean, checkFunction, checkInteger } from '../common/validate.js';
 import { clientKeys, DEFAULT_SUBNET, type ClientKey } from './client-key.js';
 import { checkKeysOf, compileKeys, type KeysOf, type KeysOption } from './dimension-keys.js';
 import { compileHeaders, type HeaderDialect, type WriteHeaders } from './headers.js';

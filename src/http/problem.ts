@@ -1,4 +1,4 @@
-import type { Decision } from '../decision.js';
+import type { Decision } from '../contract/decision.js';
 import { textsOf, type Texts } from './texts.js';
 
 /** The status of a denial. `quota` is the user's `statusCode` for an exceeded quota. */

@@ -1,4 +1,4 @@
-import { HeadgateError, type ErrorCode } from '../errors.js';
+import { HeadgateError, type ErrorCode } from '../common/errors.js';
 
 /** Codes that are not the client's doing, and over soon. */
 const UNAVAILABLE = new Set<ErrorCode>([

@@ -1,7 +1,7 @@
 import { isIPv6 } from 'node:net';
-import { setImmediate } from '../stores/real-time.js';
+import { setImmediate } from '../common/real-time.js';
 import type { Framework } from './framework.js';
-import type { Warn } from '../warnings.js';
+import type { Warn } from '../common/warnings.js';
 
 /** The first so many requests of a limiter are looked at. */
 const REQUESTS = 1000;

@@ -1,5 +1,5 @@
-import type { CompiledPolicy } from '../policy.js';
-import type { PolicySet } from '../stores/store.js';
+import type { CompiledPolicy } from '../contract/policy.js';
+import type { PolicySet } from '../contract/store.js';
 
 /** The parts of a policy set's texts that are the same in every response. */
 export interface Texts {

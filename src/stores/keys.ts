@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { DEFAULT_DIMENSION } from '../dimensions.js';
-import type { Keys, PolicySet } from './store.js';
+import { DEFAULT_DIMENSION } from '../contract/dimensions.js';
+import type { Keys, PolicySet } from '../contract/store.js';
 
 /** Longer keys are hashed: a Redis key's length is bounded whatever the user's key is. */
 const LONGEST = 128;

@@ -1,4 +1,4 @@
-import type { Algorithm, Policy } from '../policy.js';
+import type { Algorithm, Policy } from '../contract/policy.js';
 import type { Random } from './random.js';
 
 /** What the laws promise of an algorithm: published facts, written down without looking at how it decides. */

@@ -1,4 +1,4 @@
-import { toMilliseconds, type Duration } from '../duration.js';
+import { toMilliseconds, type Duration } from '../common/duration.js';
 
 const DAY = 24 * 3_600_000;
 

@@ -1,4 +1,4 @@
-import type { Algorithm, Policy } from '../policy.js';
+import type { Algorithm, Policy } from '../contract/policy.js';
 import { isHeld, plainPolicy } from './algorithms.js';
 import { expectEqual, expectFields } from './expect.js';
 import type { Suite } from './subject.js';

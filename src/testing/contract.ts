@@ -1,4 +1,4 @@
-import type { Algorithm, Policy } from '../policy.js';
+import type { Algorithm, Policy } from '../contract/policy.js';
 import { drains, plainPolicy } from './algorithms.js';
 import type { Check } from './check.js';
 import { expectEqual, expectFields } from './expect.js';

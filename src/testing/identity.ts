@@ -1,6 +1,6 @@
 // Law 4. Two stores give the same decision, verdict for verdict, on the same trace.
-import { memoryStore } from '../stores/memory.js';
-import type { Store } from '../stores/store.js';
+import { memoryStore } from '../stores/memory/memory.js';
+import type { Store } from '../contract/store.js';
 import { TestClock } from './clock.js';
 import type { Check } from './check.js';
 import { expectEqual } from './expect.js';

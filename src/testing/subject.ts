@@ -1,6 +1,6 @@
-import { createLimiter, type CreateLimiterOptions, type Limiter } from '../limiter.js';
-import type { Algorithm } from '../policy.js';
-import type { Clock, MaybePromise, Store } from '../stores/store.js';
+import { createLimiter, type CreateLimiterOptions, type Limiter } from '../limiter/limiter.js';
+import type { Algorithm } from '../contract/policy.js';
+import type { Clock, MaybePromise, Store } from '../contract/store.js';
 import { ALGORITHMS } from './algorithms.js';
 import { makeCheck, makeRandomCheck, type Check, type Randomness } from './check.js';
 import { TestClock } from './clock.js';

@@ -1,8 +1,8 @@
-import { banDimension, compileBan, type BanOptions } from '../ban.js';
-import { checkSlots, dimensionsOf, subjectOf, type Key, type SlotOptions } from '../dimensions.js';
-import { compilePolicies, type Algorithm, type Policy } from '../policy.js';
-import type { PolicySet, Query, Reply, Store } from '../stores/store.js';
-import { chargedOf, resetOf } from '../stores/verdicts.js';
+import { banDimension, compileBan, type BanOptions } from '../algorithms/ban-options.js';
+import { checkSlots, dimensionsOf, subjectOf, type Key, type SlotOptions } from '../contract/dimensions.js';
+import { compilePolicies, type Algorithm, type Policy } from '../contract/policy.js';
+import type { PolicySet, Query, Reply, Store } from '../contract/store.js';
+import { chargedOf, resetOf } from '../contract/verdicts.js';
 import { isHeld, randomPolicy } from './algorithms.js';
 import type { TestClock } from './clock.js';
 import { show } from './expect.js';

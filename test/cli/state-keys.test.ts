@@ -1,10 +1,10 @@
 // Redis keys are read back to what they were made from, and patterns match those of their key and no others.
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { compileBan } from '../../src/ban.js';
-import { compilePolicies, type Policy } from '../../src/policy.js';
+import { compileBan } from '../../src/algorithms/ban-options.js';
+import { compilePolicies, type Policy } from '../../src/contract/policy.js';
 import { BAN_TAG, escapeName, KeyMaker, parseStateKey, statePattern } from '../../src/stores/keys.js';
-import type { PolicySet } from '../../src/stores/store.js';
+import type { PolicySet } from '../../src/contract/store.js';
 import { runs } from '../support/random.js';
 import { clients, freshPrefix } from '../support/stores.js';
 

@@ -2,7 +2,7 @@ import { Cluster, Redis } from 'ioredis';
 import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5';
 import { Cluster as ValkeyCluster, Redis as Valkey } from 'iovalkey';
 import { createClient, createCluster } from 'redis';
-import type { RedisClient } from '../../src/stores/clients.js';
+import type { RedisClient } from '../../src/stores/redis/clients/clients.js';
 
 export interface TestClient {
   readonly client: RedisClient;

@@ -6,7 +6,7 @@ import { Cluster as ValkeyCluster } from 'iovalkey';
 import { createCluster } from 'redis';
 import { createLimiter, type Health } from 'headgate';
 import { redisStore, type RedisClient } from 'headgate/redis';
-import { slotOf } from '../../src/stores/slots.js';
+import { slotOf } from '../../src/stores/redis/clients/hash-slot.js';
 import { startCluster, type TestCluster } from '../support/cluster.js';
 import { freshPrefix } from '../support/stores.js';
 import { sleep, until } from './load.js';

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { createLimiter, HeadgateError, type Decision, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { assemble } from '../../src/stores/scripts.js';
+import { assemble } from '../../src/stores/redis/scripts.js';
 import { allowKeysWithoutTtl } from '../support/hooks.js';
 import { servers } from '../support/shared-servers.js';
 import { runs } from '../support/random.js';

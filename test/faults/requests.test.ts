@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
 import { createLimiter, HeadgateError, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { lua } from '../../src/generated/lua.js';
+import { lua } from '../../src/stores/redis/generated/lua.js';
 import { servers } from '../support/shared-servers.js';
 import { startServer } from '../support/servers.js';
 import { freshPrefix } from '../support/stores.js';

@@ -5,7 +5,7 @@ import { Cluster as Cluster5 } from 'ioredis5';
 import { createLimiter, HeadgateError } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { freePort, startServer, type TestServer } from '../support/servers.js';
-import type { RedisClient } from '../../src/stores/clients.js';
+import type { RedisClient } from '../../src/stores/redis/clients/clients.js';
 import { freshPrefix } from '../support/stores.js';
 import { clientKinds } from './clients.js';
 import { until } from './load.js';

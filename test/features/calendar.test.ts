@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { createLimiter, type CalendarPolicy, type CreateLimiterOptions } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { Calendar } from '../../src/calendar.js';
+import { Calendar } from '../../src/algorithms/periods.js';
 import { serverKinds } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn, stores, TestClock } from '../support/stores.js';
 

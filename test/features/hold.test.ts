@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { createLimiter, type Decision, type Policy } from 'headgate';
-import { HoldQueue, type HoldOutcome, unitTime } from '../../src/queue.js';
+import { HoldQueue, type HoldOutcome, unitTime } from '../../src/limiter/waiting/queue.js';
 import { runs } from '../support/random.js';
 import { limiterOn, memory, stores, TestClock } from '../support/stores.js';
 import { TestTiming } from '../support/timing.js';

@@ -2,8 +2,8 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { Decision, HeadgateError } from 'headgate';
-import { HoldQueue } from '../../src/queue.js';
-import { WaitingRoom } from '../../src/wait.js';
+import { HoldQueue } from '../../src/limiter/waiting/queue.js';
+import { WaitingRoom } from '../../src/limiter/waiting/wait.js';
 import { runs } from '../support/random.js';
 import { limiterOn, memory } from '../support/stores.js';
 import { TestTiming } from '../support/timing.js';

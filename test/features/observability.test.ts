@@ -8,10 +8,10 @@ import {
 } from '@opentelemetry/sdk-metrics';
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
-import type { DecisionMessage, HealthMessage, StoreMessage } from '../../src/channels.js';
+import type { DecisionMessage, HealthMessage, StoreMessage } from '../../src/contract/diagnostics.js';
 import { createLimiter, memoryStore } from '../../src/index.js';
-import { instrument } from '../../src/opentelemetry.js';
-import { redisStore } from '../../src/stores/redis.js';
+import { instrument } from '../../src/telemetry/opentelemetry.js';
+import { redisStore } from '../../src/stores/redis/redis.js';
 import { startServer } from '../support/servers.js';
 import { servers } from '../support/shared-servers.js';
 

@@ -9,7 +9,7 @@ import {
   type Limiter,
   type Store,
 } from 'headgate';
-import { WaitingRoom } from '../../src/wait.js';
+import { WaitingRoom } from '../../src/limiter/waiting/wait.js';
 import { runs } from '../support/random.js';
 import { limiterOn, memory, stores } from '../support/stores.js';
 import { TestTiming } from '../support/timing.js';

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { HeadgateError } from 'headgate';
-import { compilePolicies, type CompiledPolicy } from '../../src/policy.js';
+import { compilePolicies, type CompiledPolicy } from '../../src/contract/policy.js';
 import { describeLaw } from '../support/kit.js';
 import { runs } from '../support/random.js';
 

@@ -2,9 +2,9 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { algorithms, type Kernel } from '../../src/algorithms/index.js';
-import { compileBan } from '../../src/ban.js';
+import { compileBan } from '../../src/algorithms/ban-options.js';
 import { fingerprint, takeFingerprint } from '../../src/stores/fingerprint.js';
-import { Page } from '../../src/stores/page.js';
+import { Page } from '../../src/stores/memory/page.js';
 import { runs } from '../support/random.js';
 
 const NOW = 1_800_000_000_000;

@@ -6,7 +6,7 @@ import { Redis, type Cluster } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
 import type { BanOptions, LimiterOptions, Decision, Limiter, Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { performance as storeTime } from '../../src/stores/real-time.js';
+import { performance as storeTime } from '../../src/common/real-time.js';
 import { startCluster, type TestCluster } from '../support/cluster.js';
 import { countedServer } from '../support/counted-server.js';
 import { servers } from '../support/shared-servers.js';

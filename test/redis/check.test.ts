@@ -6,7 +6,7 @@ import { Redis } from 'ioredis';
 import { createClient, createCluster } from 'redis';
 import { createLimiter, HeadgateError } from 'headgate';
 import { redisStore, type Finding, type RedisClient } from 'headgate/redis';
-import { lua } from '../../src/generated/lua.js';
+import { lua } from '../../src/stores/redis/generated/lua.js';
 import { clientKinds } from '../faults/clients.js';
 import { startCluster } from '../support/cluster.js';
 import { freePort, startServer, type ServerKind, type ServerOptions } from '../support/servers.js';

@@ -2,10 +2,10 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { memoryStore, type BanOptions, type Decision, type Policy, type Query, type Reply } from 'headgate';
-import { compileBan } from '../../src/ban.js';
-import { compilePolicies } from '../../src/policy.js';
-import { Denials } from '../../src/stores/denials.js';
-import type { PolicySet } from '../../src/stores/store.js';
+import { compileBan } from '../../src/algorithms/ban-options.js';
+import { compilePolicies } from '../../src/contract/policy.js';
+import { Denials } from '../../src/stores/redis/denials.js';
+import type { PolicySet } from '../../src/contract/store.js';
 import { algorithms, policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
 import { countedServer } from '../support/counted-server.js';

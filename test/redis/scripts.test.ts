@@ -3,8 +3,8 @@ import { expect } from 'chai';
 import luaparse from 'luaparse';
 import { composeScripts, GENERATED } from '../../scripts/lib/lua.mjs';
 import { algorithms, type Kernel } from '../../src/algorithms/index.js';
-import { lua } from '../../src/generated/lua.js';
-import { assemble, type ScriptName } from '../../src/stores/scripts.js';
+import { lua } from '../../src/stores/redis/generated/lua.js';
+import { assemble, type ScriptName } from '../../src/stores/redis/scripts.js';
 
 const names = Object.keys(lua) as ScriptName[];
 const kernels = Object.keys(algorithms) as Kernel[];

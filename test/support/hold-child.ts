@@ -1,7 +1,7 @@
 // A process that takes two slots, says so, and never gives them back. Arguments: the server's URL, the prefix.
 import { Redis } from 'ioredis';
 import { createLimiter } from '../../src/index.js';
-import { redisStore } from '../../src/stores/redis.js';
+import { redisStore } from '../../src/stores/redis/redis.js';
 
 const [url = '', prefix = ''] = process.argv.slice(2);
 const limiter = createLimiter({

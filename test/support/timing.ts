@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import type { Timing } from '../../src/timing.js';
+import type { Timing } from '../../src/common/timing.js';
 import { START } from './clock.js';
 
 interface Timer {

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { toMilliseconds } from '../../duration.js';
+import { toMilliseconds } from '../../common/duration.js';
 import { duration as showTime, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addNoteOptions, noteOf, type NoteOptions } from '../ban-note.js';

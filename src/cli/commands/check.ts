@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { checkServers, type Finding } from '../../stores/check.js';
-import { commandsOf } from '../../stores/clients.js';
+import { checkServers, type Finding } from '../../stores/redis/check.js';
+import { commandsOf } from '../../stores/redis/clients/clients.js';
 import { EXIT } from '../errors.js';
 import { columns, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { toText } from '../../duration.js';
+import { toText } from '../../common/duration.js';
 import { failure } from '../errors.js';
 import { columns, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';

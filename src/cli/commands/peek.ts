@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
-import { compileBan } from '../../ban.js';
-import type { Decision } from '../../decision.js';
-import { DEFAULT_DIMENSION, dimensionsOf } from '../../dimensions.js';
-import type { CompiledPolicy } from '../../policy.js';
+import { compileBan } from '../../algorithms/ban-options.js';
+import type { Decision } from '../../contract/decision.js';
+import { DEFAULT_DIMENSION, dimensionsOf } from '../../contract/dimensions.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
 import { KeyMaker } from '../../stores/keys.js';
-import type { PolicySet } from '../../stores/store.js';
+import type { PolicySet } from '../../contract/store.js';
 import { EXIT, usageError } from '../errors.js';
 import { columns, duration, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';

@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
-import type { Policy } from '../../policy.js';
+import type { Policy } from '../../contract/policy.js';
 import { usageError } from '../errors.js';
 import { printable, quoted } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addLimitsOptions, ofTier, readOneLimits, type LimitsOptions } from '../limits.js';
-import { POLICY_GRAMMAR } from '../../policy-text.js';
-import { policyText } from '../../policy.js';
+import { POLICY_GRAMMAR } from '../../contract/policy-text.js';
+import { policyText } from '../../contract/policy.js';
 import { parsePolicies } from '../policy-text.js';
 import { CloserLook, type ClientTimes } from '../replay/closer.js';
 import { compare } from '../replay/compare.js';

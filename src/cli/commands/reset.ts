@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
-import { DEFAULT_DIMENSION } from '../../dimensions.js';
-import type { Policy } from '../../policy.js';
+import { DEFAULT_DIMENSION } from '../../contract/dimensions.js';
+import type { Policy } from '../../contract/policy.js';
 import { BAN_TAG, isReset, KeyMaker, resetKey, statePattern } from '../../stores/keys.js';
-import { assemble } from '../../stores/scripts.js';
+import { assemble } from '../../stores/redis/scripts.js';
 import { duration, printable, quoted } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addKeyOptions, show, subjectJson, typedKey, type KeyOptions, type Subject } from '../keys.js';

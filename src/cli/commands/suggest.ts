@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { toMilliseconds } from '../../duration.js';
+import { toMilliseconds } from '../../common/duration.js';
 import { DEFAULT_SUBNET } from '../../http/client-key.js';
 import { usageError } from '../errors.js';
 import { quoted } from '../format.js';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { bookKeys } from '../../stores/ban-book.js';
+import { bookKeys } from '../../stores/redis/ban-book.js';
 import { parseWho, type StateKey } from '../../stores/keys.js';
-import { assemble } from '../../stores/scripts.js';
+import { assemble } from '../../stores/redis/scripts.js';
 import { Bans, type BanChange } from './bans.js';
 import { STEP, type ScanOptions } from './scan.js';
 import type { Session } from './session.js';

@@ -1,9 +1,9 @@
-import { compileBan } from '../../ban.js';
-import { DEFAULT_DIMENSION } from '../../dimensions.js';
-import { BOOK_BOUNDS, bookArgs, bookKeys, type LoggedBan } from '../../stores/ban-book.js';
+import { compileBan } from '../../algorithms/ban-options.js';
+import { DEFAULT_DIMENSION } from '../../contract/dimensions.js';
+import { BOOK_BOUNDS, bookArgs, bookKeys, type LoggedBan } from '../../stores/redis/ban-book.js';
 import { BAN_TAG, escapeName, escapeWho, type Hash } from '../../stores/keys.js';
-import { assemble } from '../../stores/scripts.js';
-import type { BanNote, PolicySet } from '../../stores/store.js';
+import { assemble } from '../../stores/redis/scripts.js';
+import type { BanNote, PolicySet } from '../../contract/store.js';
 import { readBan } from './layouts.js';
 import { Looker } from './look.js';
 import { LENIENT, OtherKeyError, type Session } from './session.js';

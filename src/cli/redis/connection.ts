@@ -1,4 +1,4 @@
-import type { RedisClient } from '../../stores/clients.js';
+import type { RedisClient } from '../../stores/redis/clients/clients.js';
 import { CliError, failure, usageError } from '../errors.js';
 import { showAddress, type Address } from './address.js';
 import { ioredis } from './ioredis.js';

@@ -1,8 +1,8 @@
-import { compileBan } from '../../ban.js';
-import { conclude } from '../../decision.js';
-import { compilePolicies } from '../../policy.js';
+import { compileBan } from '../../algorithms/ban-options.js';
+import { conclude } from '../../contract/decision.js';
+import { compilePolicies } from '../../contract/policy.js';
 import { BAN_TAG, escapeName, isReset, statePattern, type Hash, type StateKey } from '../../stores/keys.js';
-import type { PolicySet, Reply } from '../../stores/store.js';
+import type { PolicySet, Reply } from '../../contract/store.js';
 import { printable } from '../format.js';
 import { dimensionJson } from '../keys.js';
 import type { Limits } from '../limits.js';

@@ -1,4 +1,4 @@
-import type { RedisClient } from '../../stores/clients.js';
+import type { RedisClient } from '../../stores/redis/clients/clients.js';
 import { failure } from '../errors.js';
 import { serverName, type Address } from './address.js';
 import type { Connection, Node, Opener, Target } from './connection.js';

@@ -1,8 +1,8 @@
-import { commandsOf } from '../../stores/clients.js';
-import { assemble } from '../../stores/scripts.js';
+import { commandsOf } from '../../stores/redis/clients/clients.js';
+import { assemble } from '../../stores/redis/scripts.js';
 import { BAN_TAG } from '../../stores/keys.js';
-import type { PolicySet, Reply } from '../../stores/store.js';
-import { costArg, decode, policyArgs } from '../../stores/wire.js';
+import type { PolicySet, Reply } from '../../contract/store.js';
+import { costArg, decode, policyArgs } from '../../stores/redis/wire.js';
 import type { Session } from './session.js';
 
 /** How many keys are looked at in one script call: it runs for well under a millisecond. */

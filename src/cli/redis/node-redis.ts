@@ -1,4 +1,4 @@
-import type { RedisClient } from '../../stores/clients.js';
+import type { RedisClient } from '../../stores/redis/clients/clients.js';
 import { serverName } from './address.js';
 import type { Connection, Node, Opener, Target } from './connection.js';
 import { within } from './within.js';

@@ -1,5 +1,5 @@
-import { publishedKey, type PublishedInstance, type PublishedLimiter } from '../../stores/publisher.js';
-import type { Policy } from '../../policy.js';
+import { publishedKey, type PublishedInstance, type PublishedLimiter } from '../../stores/redis/publisher.js';
+import type { Policy } from '../../contract/policy.js';
 import { parsePolicies } from '../policy-text.js';
 import type { Limits } from '../limits.js';
 import type { Io } from '../io.js';

@@ -1,4 +1,4 @@
-import type { Policy } from '../../policy.js';
+import type { Policy } from '../../contract/policy.js';
 import { Engine } from './engine.js';
 import { Timeline } from './timeline.js';
 

@@ -1,10 +1,10 @@
-import { DEFAULT_DIMENSION } from '../../dimensions.js';
-import { createLimiter, type Limiter } from '../../limiter.js';
-import type { Decision } from '../../decision.js';
-import type { Policy } from '../../policy.js';
-import { isPromise, type MaybePromise, type Store } from '../../stores/store.js';
-import { memoryStore } from '../../stores/memory.js';
-import type { Verdicts } from '../../stores/verdicts.js';
+import { DEFAULT_DIMENSION } from '../../contract/dimensions.js';
+import { createLimiter, type Limiter } from '../../limiter/limiter.js';
+import type { Decision } from '../../contract/decision.js';
+import type { Policy } from '../../contract/policy.js';
+import { isPromise, type MaybePromise, type Store } from '../../contract/store.js';
+import { memoryStore } from '../../stores/memory/memory.js';
+import type { Verdicts } from '../../contract/verdicts.js';
 import { usageError } from '../errors.js';
 
 /** The memory store's most. */

@@ -1,4 +1,4 @@
-import { remainingOf, waitOf } from '../../stores/verdicts.js';
+import { remainingOf, waitOf } from '../../contract/verdicts.js';
 import { Engine } from './engine.js';
 import { Keys, type Column } from './keys.js';
 import type { Shape } from './shapes.js';

@@ -1,5 +1,5 @@
-import { toMilliseconds } from '../../duration.js';
-import { ALGORITHMS, type Algorithm, type Policy } from '../../policy.js';
+import { toMilliseconds } from '../../common/duration.js';
+import { ALGORITHMS, type Algorithm, type Policy } from '../../contract/policy.js';
 import { usageError } from '../errors.js';
 
 /** A policy whose limit, or burst, is to be found. */

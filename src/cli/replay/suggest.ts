@@ -1,4 +1,4 @@
-import type { Policy } from '../../policy.js';
+import type { Policy } from '../../contract/policy.js';
 import { excludable, exceedingAny, jointLimits, type Measure, type Peaks } from './measure.js';
 import { Replay } from './replay.js';
 import type { Shape } from './shapes.js';

@@ -1,4 +1,4 @@
-import type { MaybePromise } from '../../stores/store.js';
+import type { MaybePromise } from '../../contract/store.js';
 import type { ClientRateLimitInfo } from './types.js';
 
 /** What one request was counted as. */

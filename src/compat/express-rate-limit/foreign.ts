@@ -1,5 +1,5 @@
-import { HeadgateError } from '../../errors.js';
-import { isPromise } from '../../stores/store.js';
+import { HeadgateError } from '../../common/errors.js';
+import { isPromise } from '../../contract/store.js';
 import type { Counted, Counter } from './counter.js';
 import type { ClientRateLimitInfo, LegacyStore, Store } from './types.js';
 

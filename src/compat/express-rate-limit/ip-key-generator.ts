@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net';
 import { clientKeyOf, DEFAULT_SUBNET } from '../../http/client-key.js';
-import { checkInteger } from '../../validate.js';
+import { checkInteger } from '../../common/validate.js';
 
 const COMPATIBLE = /^::(\d+\.\d+\.\d+\.\d+)$/;
 

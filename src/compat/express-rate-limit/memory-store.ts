@@ -1,5 +1,5 @@
-import { memoryStore } from '../../stores/memory.js';
-import type { MaybePromise } from '../../stores/store.js';
+import { memoryStore } from '../../stores/memory/memory.js';
+import type { MaybePromise } from '../../contract/store.js';
 import type { Counted } from './counter.js';
 import { Quota } from './quota.js';
 import type { ClientRateLimitInfo, Options, Store } from './types.js';

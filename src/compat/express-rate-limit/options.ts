@@ -1,9 +1,9 @@
 import { isIPv6 } from 'node:net';
 import type { Request } from 'express';
-import { toMilliseconds, type Duration } from '../../duration.js';
-import { invalidOption } from '../../errors.js';
-import type { Store as HeadgateStore } from '../../stores/store.js';
-import { checkStore } from '../../validate.js';
+import { toMilliseconds, type Duration } from '../../common/duration.js';
+import { invalidOption } from '../../common/errors.js';
+import type { Store as HeadgateStore } from '../../contract/store.js';
+import { checkStore } from '../../common/validate.js';
 import type { Counter } from './counter.js';
 import { ForeignCounter, modernized } from './foreign.js';
 import { ipKeyGenerator } from './ip-key-generator.js';

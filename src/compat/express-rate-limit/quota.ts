@@ -1,8 +1,8 @@
-import type { Decision } from '../../decision.js';
-import { toMilliseconds, type Duration } from '../../duration.js';
-import { createLimiter, type Limiter } from '../../limiter.js';
-import { isPromise, type MaybePromise, type PolicySet, type Store } from '../../stores/store.js';
-import { MAX_UNITS } from '../../validate.js';
+import type { Decision } from '../../contract/decision.js';
+import { toMilliseconds, type Duration } from '../../common/duration.js';
+import { createLimiter, type Limiter } from '../../limiter/limiter.js';
+import { isPromise, type MaybePromise, type PolicySet, type Store } from '../../contract/store.js';
+import { MAX_UNITS } from '../../common/validate.js';
 import type { Counted, Counter } from './counter.js';
 import type { ClientRateLimitInfo } from './types.js';
 

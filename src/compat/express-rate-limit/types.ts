@@ -1,6 +1,6 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
-import type { Duration } from '../../duration.js';
-import type { Store as HeadgateStore } from '../../stores/store.js';
+import type { Duration } from '../../common/duration.js';
+import type { Store as HeadgateStore } from '../../contract/store.js';
 
 // Names and shapes are those of express-rate-limit, so programs that import its types compile with these.
 

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import type { Request } from 'express';
-import { invalidOption } from '../../errors.js';
+import { invalidOption } from '../../common/errors.js';
 import type { EnabledValidations, Logger, Options, Store, ValidationName } from './types.js';
 
 /** A likely misconfiguration. The pages of express-rate-limit explain the codes. */

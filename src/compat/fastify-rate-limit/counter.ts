@@ -1,8 +1,8 @@
-import type { Decision } from '../../decision.js';
-import { HeadgateError } from '../../errors.js';
-import { assembleLimiter, type Limiter } from '../../limiter.js';
-import type { PolicySet, Store } from '../../stores/store.js';
-import { MAX_UNITS } from '../../validate.js';
+import type { Decision } from '../../contract/decision.js';
+import { HeadgateError } from '../../common/errors.js';
+import { assembleLimiter, type Limiter } from '../../limiter/limiter.js';
+import type { PolicySet, Store } from '../../contract/store.js';
+import { MAX_UNITS } from '../../common/validate.js';
 import type { Count, FastifyRateLimitStore } from './types.js';
 
 /** The result of a `keyGenerator`. */

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { HeadgateError } from '../../errors.js';
+import { HeadgateError } from '../../common/errors.js';
 import type { Counter } from './counter.js';
 import { normalizeIP } from './normalize-ip.js';
 import { toMax, toWindow, type Params } from './params.js';

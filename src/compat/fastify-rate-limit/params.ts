@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
-import { toMilliseconds } from '../../duration.js';
-import { HeadgateError, invalidOption } from '../../errors.js';
-import { checkChoice } from '../../validate.js';
+import { toMilliseconds } from '../../common/duration.js';
+import { HeadgateError, invalidOption } from '../../common/errors.js';
+import { checkChoice } from '../../common/validate.js';
 import { DEFAULT_SUBNET, normalizeIP } from './normalize-ip.js';
 import type { errorResponseBuilderContext, RateLimitHook, RateLimitPluginOptions } from './types.js';
 

@@ -1,5 +1,5 @@
 import type { FastifyRequest, RouteOptions } from 'fastify';
-import type { RedisClient } from '../../stores/redis.js';
+import type { RedisClient } from '../../stores/redis/redis.js';
 
 /** The argument of a custom store's constructor: all options with their defaults, and `timeWindow` in milliseconds. */
 // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- each store declares what it takes

@@ -1,4 +1,4 @@
-import type { Policy } from '../../policy.js';
+import type { Policy } from '../../contract/policy.js';
 import { expectEqual, expectFields, expectWithin } from '../expect.js';
 import { fieldsOf, problemOf, remainingOf } from './client.js';
 import { minute, type AdapterSuite, type Options } from './lab.js';

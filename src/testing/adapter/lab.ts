@@ -1,12 +1,12 @@
 import type { Readable } from 'node:stream';
 import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Decision } from '../../decision.js';
+import type { Decision } from '../../contract/decision.js';
 import type { HttpOptions } from '../../http/options.js';
-import type { CreateLimiterOptions } from '../../limiter.js';
-import type { Policy } from '../../policy.js';
-import { memoryStore } from '../../stores/memory.js';
-import type { Clock, MaybePromise, Store } from '../../stores/store.js';
+import type { CreateLimiterOptions } from '../../limiter/limiter.js';
+import type { Policy } from '../../contract/policy.js';
+import { memoryStore } from '../../stores/memory/memory.js';
+import type { Clock, MaybePromise, Store } from '../../contract/store.js';
 import { makeCheck, type Check } from '../check.js';
 import { TestClock } from '../clock.js';
 import { expectEqual, Mismatch } from '../expect.js';

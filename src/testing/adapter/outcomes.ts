@@ -1,5 +1,5 @@
-import type { Policy } from '../../policy.js';
-import type { Store } from '../../stores/store.js';
+import type { Policy } from '../../contract/policy.js';
+import type { Store } from '../../contract/store.js';
 import { expectEqual, expectFields } from '../expect.js';
 import { problemOf } from './client.js';
 import { begun, LATER, minute, type AdapterLab, type AdapterSuite, type AppAnswer } from './lab.js';

@@ -1,6 +1,6 @@
-import type { Decision } from '../../decision.js';
-import type { Policy } from '../../policy.js';
-import { createLimiter } from '../../limiter.js';
+import type { Decision } from '../../contract/decision.js';
+import type { Policy } from '../../contract/policy.js';
+import { createLimiter } from '../../limiter/limiter.js';
 import { expectEqual, expectFields } from '../expect.js';
 import { problemOf } from './client.js';
 import { LATER, minute, type AdapterSuite, type Options } from './lab.js';

@@ -1,4 +1,4 @@
-import type { Policy } from '../../policy.js';
+import type { Policy } from '../../contract/policy.js';
 import { expectEqual, expectFields } from '../expect.js';
 import { problemOf } from './client.js';
 import { begun, minute, type AdapterSuite } from './lab.js';

@@ -1,5 +1,5 @@
 // Law 1. What is admitted in any true window never exceeds the algorithm's published worst case.
-import type { Algorithm, Policy } from '../../policy.js';
+import type { Algorithm, Policy } from '../../contract/policy.js';
 import {
   boundOf,
   capacityOf,

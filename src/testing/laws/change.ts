@@ -1,6 +1,6 @@
 // Law 12. Configurations that share a quota's name, in any interleaving: none goes beyond its own bound, none locks a key out, and a
 // higher limit never makes anybody wait longer.
-import type { Algorithm, Policy } from '../../policy.js';
+import type { Algorithm, Policy } from '../../contract/policy.js';
 import {
   boundOf,
   isHeld,

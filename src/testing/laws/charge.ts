@@ -1,5 +1,5 @@
 // Law 3. A denied request charges nothing, in any policy: all charge, or none does.
-import type { Policy } from '../../policy.js';
+import type { Policy } from '../../contract/policy.js';
 import { randomPolicy } from '../algorithms.js';
 import { expectEqual } from '../expect.js';
 import type { Random } from '../random.js';

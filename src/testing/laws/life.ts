@@ -1,7 +1,7 @@
 // Law 5. What a store keeps has an end after every operation; what has expired decides exactly as no state.
-import type { Decision } from '../../decision.js';
-import type { Limiter } from '../../limiter.js';
-import type { Policy } from '../../policy.js';
+import type { Decision } from '../../contract/decision.js';
+import type { Limiter } from '../../limiter/limiter.js';
+import type { Policy } from '../../contract/policy.js';
 import { randomPolicy } from '../algorithms.js';
 import { expectAtLeast, expectEqual, Mismatch } from '../expect.js';
 import type { Random } from '../random.js';

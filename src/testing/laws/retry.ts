@@ -1,5 +1,5 @@
 // Law 2. Denied until exactly retryAfter, admitted at it, if nobody else spends. Impossible costs say so.
-import type { Algorithm, Policy } from '../../policy.js';
+import type { Algorithm, Policy } from '../../contract/policy.js';
 import { capacityOf, randomPolicy } from '../algorithms.js';
 import { expectEqual, expectFields } from '../expect.js';
 import type { Random } from '../random.js';

@@ -1,6 +1,6 @@
-import type { Decision } from '../../decision.js';
-import type { Limiter } from '../../limiter.js';
-import type { Policy } from '../../policy.js';
+import type { Decision } from '../../contract/decision.js';
+import type { Limiter } from '../../limiter/limiter.js';
+import type { Policy } from '../../contract/policy.js';
 import { expectEqual } from '../expect.js';
 import { TestClock } from '../clock.js';
 import type { Lab } from '../subject.js';

@@ -1,0 +1,161 @@
+import type { NextFunction, Request, Response } from 'express';
+import { isPromise } from '../../contract/store.js';
+import type { Counted } from './counter.js';
+import { writeHeaders, writeRetryAfter, type Told } from './headers.js';
+import { checkLimit, configure, counterOf, isHeadgateStore, optionsOf, type Config } from './options.js';
+import type {
+  AugmentedRequest,
+  RateLimitInfo,
+  RateLimitOptions,
+  RateLimitRequestHandler,
+  Store,
+  ValueDeterminingMiddleware,
+} from './types.js';
+
+export { ipKeyGenerator } from './ip-key-generator.js';
+export { MemoryStore } from './memory-store.js';
+export type * from './types.js';
+export type { Validations } from './validations.js';
+
+/** @deprecated express-rate-limit deprecates it, too. */
+export const SECOND = 1000;
+/** @deprecated express-rate-limit deprecates it, too. */
+export const MINUTE = 60 * SECOND;
+/** @deprecated express-rate-limit deprecates it, too. */
+export const HOUR = 60 * MINUTE;
+/** @deprecated express-rate-limit deprecates it, too. */
+export const DAY = 24 * HOUR;
+
+/**
+ * The middleware of express-rate-limit 8 on Headgate. It has the same options, defaults, header fields, request property and
+ * stores. docs/migrating.md lists the differences.
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`; if limiters share a store of Headgate, also `HEADGATE_NAME_REQUIRED` or
+ * `HEADGATE_POLICY_MISMATCH`
+ */
+export function rateLimit(passedOptions: RateLimitOptions = {}): RateLimitRequestHandler {
+  const config = configure(passedOptions);
+  const { validations } = config;
+  const counter = counterOf(config);
+  const options = optionsOf(config);
+  // Limiters that share a store of Headgate have different names, so each counts for itself.
+  const store = isHeadgateStore(config.store) ? { localKeys: true } : config.store;
+
+  const answersDenied = passedOptions.handler === undefined && config.statusCode >= 400;
+
+  /** Whether the request goes on. */
+  const admit = async (request: Request, response: Response, next: NextFunction): Promise<boolean> => {
+    const outcome = outcomeOf(response, config);
+    if (await config.skip(request, response)) return true;
+    const key = await config.keyGenerator(request, response);
+    const limit = await valueOf(config.limit, request, response);
+    const units = checkLimit(limit);
+    let counted: Counted;
+    try {
+      const answer = counter.count(key, units);
+      counted = isPromise(answer) ? await answer : answer;
+    } catch (error) {
+      if (!config.passOnStoreError) throw error;
+      config.logger.error(
+        error,
+        'express-rate-limit: error from store, allowing request without rate-limiting.',
+      );
+      return true;
+    }
+    validations.positiveHits(counted.used);
+    validations.singleCount(request, store as Store, key);
+    validations.limit(limit);
+    const info = infoOf(counted, key, limit, units);
+    (request as AugmentedRequest)[config.requestPropertyName] = info;
+    const name =
+      config.standardHeaders === 'draft-8' ? await valueOf(config.identifier, request, response) : '';
+    const told: Told = { info, denied: counted.denied, name, windowMs: config.windowMs };
+    tell(response, told, config);
+    if (outcome) void undoLater(outcome, counted, request, response, config);
+    if (!counted.denied) return true;
+    // A handler of one's own may let the request pass: without header fields it alone says what there is.
+    if (answersDenied || config.legacyHeaders || config.standardHeaders)
+      writeRetryAfter(response, told, await valueOf(config.retryAfter, request, response));
+    await config.handler(request, response, next, options);
+    return false;
+  };
+
+  const middleware = async (request: Request, response: Response, next: NextFunction): Promise<void> => {
+    let admitted;
+    try {
+      admitted = await admit(request, response, next);
+    } catch (error) {
+      next(error);
+      return;
+    }
+    if (admitted) next();
+  };
+  return Object.assign(middleware, {
+    resetKey: (key: string) => {
+      const done = counter.resetKey(key);
+      // Not every caller awaits the result.
+      if (isPromise(done)) done.catch(() => {});
+      return done;
+    },
+    getKey: (key: string) => {
+      if (!counter.get) throw new Error('The current store does not support the get/getKey method');
+      return counter.get(key);
+    },
+  });
+}
+
+function valueOf<T>(
+  value: T | ValueDeterminingMiddleware<T>,
+  request: Request,
+  response: Response,
+): T | Promise<T> {
+  return typeof value === 'function' ? (value as ValueDeterminingMiddleware<T>)(request, response) : value;
+}
+
+function infoOf({ used, resetTime }: Counted, key: string, limit: number, units: number): RateLimitInfo {
+  const info = { limit, used, remaining: Math.max(units - used, 0), resetTime, key };
+  // Version 6 called it `current`.
+  return Object.defineProperty(info, 'current', { value: used });
+}
+
+/** Writes the header fields. */
+function tell(response: Response, told: Told, { legacyHeaders, standardHeaders, validations }: Config): void {
+  if (standardHeaders) validations.headersDraftVersion(standardHeaders);
+  if (standardHeaders === 'draft-7' || standardHeaders === 'draft-8') {
+    validations.headersResetTime(told.info.resetTime);
+  }
+  writeHeaders(response, told, legacyHeaders, standardHeaders);
+}
+
+/** How the response ends: true if it was sent whole. Undefined if no option needs it. */
+function outcomeOf(
+  response: Response,
+  { skipFailedRequests, skipSuccessfulRequests }: Config,
+): Promise<boolean> | undefined {
+  if (!skipFailedRequests && !skipSuccessfulRequests) return undefined;
+  return new Promise((resolve) => {
+    response.once('finish', () => resolve(true));
+    response.once('close', () => resolve(false));
+    if (skipFailedRequests) response.once('error', () => resolve(false));
+  });
+}
+
+/** Gives a request's charge back if its outcome does not count. Never rejects. */
+async function undoLater(
+  outcome: Promise<boolean>,
+  counted: Counted,
+  request: Request,
+  response: Response,
+  { skipFailedRequests, skipSuccessfulRequests, requestWasSuccessful, logger }: Config,
+): Promise<void> {
+  let doing = 'in requestWasSuccessful callback';
+  try {
+    const successful = (await outcome) && (await requestWasSuccessful(request, response));
+    doing = 'from store during decrement';
+    if (successful ? skipSuccessfulRequests : skipFailedRequests) await counted.undo();
+  } catch (error) {
+    logger.error(error, `express-rate-limit: error ${doing}.`);
+  }
+}
+
+export default rateLimit;

@@ -1,0 +1,228 @@
+import type {
+  ContextConfigDefault,
+  FastifyPluginAsync,
+  FastifyRequest,
+  FastifySchema,
+  preHandlerAsyncHookHandler,
+  RouteGenericInterface,
+  RouteOptions,
+} from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import { HeadgateError } from '../../common/errors.js';
+import { routeName } from '../../http/adapters/route-name.js';
+import { memoryStore } from '../../stores/memory/memory.js';
+import { redisStore } from '../../stores/redis/redis.js';
+import type { Store } from '../../contract/store.js';
+import { LimiterCounter, StoreCounter, type Counter, type Hold } from './counter.js';
+import { Limit } from './limit.js';
+import { normalizeIP } from './normalize-ip.js';
+import { compileParams, type Params } from './params.js';
+import type {
+  CreateRateLimitOptions,
+  FastifyRateLimitStore,
+  RateLimitOptions,
+  RateLimitPluginOptions,
+  RateLimitResult,
+} from './types.js';
+
+export { normalizeIP };
+export type {
+  Count,
+  CreateRateLimitOptions,
+  errorResponseBuilderContext,
+  FastifyRateLimitOptions,
+  FastifyRateLimitStore,
+  FastifyRateLimitStoreCtor,
+  QuotaField,
+  RateLimitHook,
+  RateLimitOptions,
+  RateLimitPluginOptions,
+  RateLimitResult,
+} from './types.js';
+
+declare module 'fastify' {
+  interface RouteRateLimits {
+    compat: RateLimitOptions;
+  }
+  interface FastifyContextConfig {
+    rateLimit?: RouteRateLimits[keyof RouteRateLimits] | false;
+  }
+  interface FastifyInstance<RawServer, RawRequest, RawReply, Logger, TypeProvider> {
+    /** A function that counts a request, or only looks, and returns the result. It answers nothing. */
+    createRateLimit(
+      options?: CreateRateLimitOptions,
+    ): (req: FastifyRequest, callOptions?: { increment?: boolean }) => Promise<RateLimitResult>;
+    /** A hook that limits requests. Without options, it uses the plugin's own limit. */
+    rateLimit<
+      RouteGeneric extends RouteGenericInterface = RouteGenericInterface,
+      ContextConfig = ContextConfigDefault,
+      SchemaCompiler extends FastifySchema = FastifySchema,
+    >(
+      options?: RateLimitOptions,
+    ): preHandlerAsyncHookHandler<
+      RawServer,
+      RawRequest,
+      RawReply,
+      RouteGeneric,
+      ContextConfig,
+      SchemaCompiler,
+      TypeProvider,
+      Logger
+    >;
+  }
+}
+
+/** How often an application has registered the plugin. All its processes do it equally often. */
+const registrations = new WeakMap<object, number>();
+
+/** A prefix for the names of further registrations, so that each counts for itself on one Redis. */
+function scopeOf(server: object): string {
+  const count = (registrations.get(server) ?? 0) + 1;
+  registrations.set(server, count);
+  return count === 1 ? '' : `${count}: `;
+}
+
+/** The options of a route, of a decorator's call, or the plugin's own. */
+type Settings = RateLimitOptions | CreateRateLimitOptions;
+
+/** One registration: its own limit, and all that its limits share. */
+class Plugin {
+  readonly own: Limit;
+  readonly #options: RateLimitPluginOptions;
+  /** The store of all limiters. Undefined: each has its own memory store. */
+  readonly #redis: Store | undefined;
+  /** The user's custom store. Its children count for routes. */
+  readonly #store: FastifyRateLimitStore | undefined;
+  /** The beginning of its limiters' names. */
+  readonly #scope: string;
+  /** Limits by route name, so that HEAD and GET of a route share one count. */
+  readonly #routes = new Map<string, { settings: Settings; limit: Limit }>();
+  readonly #groups = new Map<string, Counter>();
+  readonly #counters: Counter[] = [];
+  /** How many limits were made by calls. All processes of a program make them in the same order. */
+  #unnamed = 0;
+
+  constructor(options: RateLimitPluginOptions, scope: string) {
+    const { redis, nameSpace = 'fastify-rate-limit-', store: Store } = options;
+    const params = compileParams(options);
+    this.#options = options;
+    this.#scope = scope;
+    // Without local denials: a test that empties Redis expects all counts to be gone.
+    if (redis && !Store) this.#redis = redisStore(redis, { prefix: nameSpace, localDenials: false });
+    if (Store) this.#store = new Store({ ...params });
+    const make = (): Counter =>
+      this.#store ? new StoreCounter(this.#store, params.groupId) : this.#limiterCounter('global', params);
+    this.own = new Limit(params, this.#counter(params, make));
+  }
+
+  /** The limit of a route. */
+  ofRoute(route: RouteOptions & { path: string }, settings: Settings): Limit {
+    const name = routeName(route);
+    const known = this.#routes.get(name);
+    if (known?.settings === settings) return known.limit;
+    const limit = this.#limit(name, settings, route);
+    this.#routes.set(name, { settings, limit });
+    return limit;
+  }
+
+  /** The limit of a decorator's call. */
+  ofCall(settings: Settings | undefined): Limit {
+    if (typeof settings !== 'object') return this.own;
+    return this.#limit(`#${++this.#unnamed}`, settings, {});
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#counters.map((counter) => counter.close()));
+  }
+
+  #limit(name: string, settings: Settings, routeInfo: object): Limit {
+    const { store: Store } = settings;
+    const params = compileParams({ ...this.#options, ...settings });
+    const make = (): Counter => {
+      if (Store) return new StoreCounter(new Store({ ...params, routeInfo }), params.groupId);
+      if (!this.#store) return this.#limiterCounter(name, params);
+      const info = { ...params, routeInfo } as unknown as Parameters<FastifyRateLimitStore['child']>[0];
+      return new StoreCounter(this.#store.child(info), params.groupId);
+    };
+    return new Limit(params, this.#counter(params, make));
+  }
+
+  /** A new counter, or that of the group. */
+  #counter({ groupId }: Params, make: () => Counter): Counter {
+    let counter = groupId === undefined ? undefined : this.#groups.get(groupId);
+    if (counter) return counter;
+    counter = make();
+    this.#counters.push(counter);
+    if (groupId !== undefined) this.#groups.set(groupId, counter);
+    return counter;
+  }
+
+  #limiterCounter(name: string, params: Params): Counter {
+    const { groupId, cache } = params;
+    const store = this.#redis ?? inMemory(cache);
+    const scoped = this.#scope + (groupId === undefined ? name : `group ${groupId}`);
+    return new LimiterCounter(scoped, store, holdOf(params));
+  }
+}
+
+function inMemory(cache: number | undefined): Store {
+  // `Date.now` is looked up each time, as tests replace it.
+  const clock = (): number => Date.now();
+  return memoryStore(cache === undefined ? { clock } : { clock, maxKeys: Math.max(100, cache) });
+}
+
+function holdOf({ continueExceeding, exponentialBackoff }: Params): Hold | undefined {
+  if (continueExceeding) return 'renew';
+  return exponentialBackoff ? 'double' : undefined;
+}
+
+// eslint-disable-next-line @typescript-eslint/require-await -- an error in an async plugin ends the registration
+const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, options) => {
+  const plugin = new Plugin(options, scopeOf(fastify.server));
+  const global = options.global !== false;
+
+  if (!fastify.hasDecorator('createRateLimit')) {
+    fastify.decorate('createRateLimit', (settings?: CreateRateLimitOptions) => {
+      const limit = plugin.ofCall(settings).readable();
+      return (req: FastifyRequest, call?: { increment?: boolean }) =>
+        limit.check(req, call?.increment !== false);
+    });
+  }
+  if (!fastify.hasDecorator('rateLimit')) {
+    fastify.decorate('rateLimit' as string, (settings?: RateLimitOptions) => plugin.ofCall(settings).handle);
+  }
+
+  fastify.addHook('onRoute', (route) => {
+    const settings: unknown = route.config?.rateLimit;
+    if (settings === undefined || settings === null) {
+      if (global) addHook(route, plugin.own);
+    } else if (typeof settings === 'object') {
+      addHook(route, plugin.ofRoute(route, settings));
+    } else if (settings !== false) {
+      throw new HeadgateError('HEADGATE_INVALID_OPTION', 'Unknown value for route rate-limit configuration');
+    }
+  });
+  fastify.addHook('onClose', () => plugin.close());
+};
+
+/** Adds a limit's hook after the route's own hooks. */
+function addHook(route: RouteOptions, { hook, handle }: Limit): void {
+  const hooks = route as unknown as Record<string, unknown>;
+  hooks[hook] = [...[hooks[hook] ?? []].flat(), handle];
+}
+
+/**
+ * The plugin of @fastify/rate-limit 11 on Headgate. It has the same options, headers, hooks and answers, so only the import
+ * changes. `docs/migrating.md` lists the differences.
+ *
+ * @example
+ * await fastify.register(fastifyRateLimit, { max: 100, timeWindow: '1 minute', redis })
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`
+ */
+export const fastifyRateLimit = Object.assign(
+  fastifyPlugin(register, { fastify: '5.x', name: '@fastify/rate-limit' }),
+  { normalizeIP },
+);
+
+export default fastifyRateLimit;

@@ -1,0 +1,193 @@
+import type { CompiledBan } from '../algorithms/ban-options.js';
+import { HeadgateError, invalidOption, show } from '../common/errors.js';
+import type { CompiledPolicy } from './policy.js';
+import type { Dimensions, Keys, PolicySet, Subject } from './store.js';
+import { checkBoolean } from '../common/validate.js';
+
+/**
+ * Who is limited: a key, any string; or a key of each dimension. `key` is that of policies without `by`, and a string stands for
+ * `{ key }`. Policies by a dimension that is left out, or `undefined`, do not apply.
+ */
+export type Key = string | Readonly<Record<string, string | undefined>>;
+
+/** The dimension of policies without `by`. */
+export const DEFAULT_DIMENSION = 'key';
+
+/** The most dimensions of a limiter: there is a set of policies for each selection of them. */
+const MOST_DIMENSIONS = 8;
+
+const NAME = /^[A-Za-z][\w-]{0,31}$/;
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless it can be a dimension's name */
+export function checkDimension(option: string, name: unknown): string {
+  if (typeof name === 'string' && NAME.test(name)) return name;
+  const fix = "Write a dimension's name: a letter, then up to 31 letters, digits, _ and -.";
+  throw invalidOption(option, name, fix);
+}
+
+/** The options of a limiter that say where the keys of a decision lie. */
+export interface SlotOptions {
+  slotBy?: string;
+  acrossSlots?: boolean;
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export function checkSlots({ slotBy, acrossSlots }: SlotOptions): Pick<Dimensions, 'slotBy' | 'acrossSlots'> {
+  const across = checkBoolean('acrossSlots', acrossSlots, false);
+  if (slotBy === undefined) return { slotBy, acrossSlots: across };
+  if (across) throw invalidOption('slotBy, acrossSlots', slotBy, 'Write one of them.');
+  return { slotBy: checkDimension('slotBy', slotBy), acrossSlots: false };
+}
+
+/**
+ * The dimensions of policies, and of a ban; undefined if all are by the request's key.
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION` if there are too many
+ */
+export function dimensionsOf(
+  policies: readonly CompiledPolicy[],
+  ban: CompiledBan | undefined,
+  { banBy, slotBy, acrossSlots }: Omit<Dimensions, 'names'> = BY_KEY,
+): Dimensions | undefined {
+  const used = new Set(policies.map(({ by }) => by));
+  if (ban) used.add(banBy);
+  if (slotBy !== undefined) used.add(slotBy);
+  used.delete(DEFAULT_DIMENSION);
+  if (used.size === 0) return undefined;
+  if (used.size >= MOST_DIMENSIONS) {
+    throw invalidOption('by', [...used], `Write at most ${MOST_DIMENSIONS - 1} dimensions.`);
+  }
+  const byKey = slotBy === DEFAULT_DIMENSION || (ban && banBy === DEFAULT_DIMENSION);
+  const hasDefault = byKey || policies.some(({ by }) => by === DEFAULT_DIMENSION);
+  return { names: hasDefault ? [DEFAULT_DIMENSION, ...used] : [...used], banBy, slotBy, acrossSlots };
+}
+
+/** What limiters of some policies enforce, with the ban and the scope of a set. @throws as `dimensionsOf` */
+export function withPolicies(
+  base: PolicySet,
+  policies: readonly CompiledPolicy[],
+  by: Omit<Dimensions, 'names'>,
+): PolicySet {
+  return Object.freeze({ ...base, policies, dimensions: dimensionsOf(policies, base.ban, by) });
+}
+
+/** The policies of one limiter: of those that share a state, the first. */
+export function distinct(policies: readonly CompiledPolicy[]): CompiledPolicy[] {
+  const known = new Map<string, CompiledPolicy>();
+  for (const policy of policies) {
+    const state = `${policy.by} ${policy.id}`;
+    if (!known.has(state)) known.set(state, policy);
+  }
+  return [...known.values()];
+}
+
+const BY_KEY = { banBy: DEFAULT_DIMENSION, slotBy: undefined, acrossSlots: false };
+
+/** Of sets with dimensions, the selections that were made, by the bits of the dimensions that they have. */
+const selections = new WeakMap<PolicySet, (PolicySet | undefined)[]>();
+
+/** The part of a set that is by some of its dimensions. @param bits one for each that is selected */
+export function select(set: PolicySet, bits: number): PolicySet {
+  const { dimensions } = set;
+  if (!dimensions || bits === 2 ** dimensions.names.length - 1) return set;
+  let known = selections.get(set);
+  if (!known) selections.set(set, (known = []));
+  return (known[bits] ??= restrict(set, dimensions, bits));
+}
+
+function restrict(set: PolicySet, dimensions: Dimensions, bits: number): PolicySet {
+  const names = dimensions.names.filter((_, i) => (bits & (1 << i)) !== 0);
+  const isPlain = dimensions.slotBy === undefined && names.every((name) => name === DEFAULT_DIMENSION);
+  return {
+    ...set,
+    policies: set.policies.filter(({ by }) => names.includes(by)),
+    ban: names.includes(dimensions.banBy) ? set.ban : undefined,
+    dimensions: isPlain ? undefined : { ...dimensions, names },
+  };
+}
+
+/**
+ * What of a set applies to a request, and its keys.
+ *
+ * @param known the dimensions that the request may have beside those of the set
+ * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`
+ */
+export function subjectOf(set: PolicySet, key: Key, known: readonly string[]): Subject {
+  const names = set.dimensions ? set.dimensions.names : ONLY_DEFAULT;
+  const given = typeof key === 'string' ? { key } : checkKeys(key, names, known);
+  const keys: string[] = [];
+  let bits = 0;
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i]!;
+    const value = Object.hasOwn(given, name) ? given[name] : undefined;
+    if (value === undefined) continue;
+    keys.push(value);
+    bits |= 1 << i;
+  }
+  // Of a plain set there is a key, or else nothing applies.
+  const selected = set.dimensions ? select(set, bits) : keys.length > 0 ? set : nothingOf(set);
+  return { set: selected, key: keysOf(selected, keys) };
+}
+
+const ONLY_DEFAULT: readonly string[] = [DEFAULT_DIMENSION];
+
+/** A single key stands for itself, unless it lies in the slot of another. */
+function keysOf({ dimensions }: PolicySet, keys: readonly string[]): Keys {
+  const slotBy = dimensions?.slotBy;
+  const isSole = keys.length < 2 && (slotBy === undefined || dimensions?.names[0] === slotBy);
+  return isSole ? (keys[0] ?? '') : keys;
+}
+
+const nothing = new WeakMap<PolicySet, PolicySet>();
+
+function nothingOf(set: PolicySet): PolicySet {
+  let none = nothing.get(set);
+  if (!none) nothing.set(set, (none = { ...set, policies: [], ban: undefined }));
+  return none;
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION` */
+function checkKeys(
+  key: unknown,
+  names: readonly string[],
+  known: readonly string[],
+): Readonly<Record<string, string | undefined>> {
+  if (typeof key !== 'object' || key === null || Array.isArray(key)) {
+    throw invalidKey('key', key, 'is not a string, nor an object with a key of each dimension');
+  }
+  const entries = Object.entries(key) as [string, unknown][];
+  if (entries.length === 0)
+    throw invalidKey('key', key, `names nobody. Known dimensions: ${list(names, known)}`);
+  for (const [name, value] of entries) {
+    if (name !== DEFAULT_DIMENSION && !names.includes(name) && !known.includes(name))
+      throw unknownDimension(`key.${name}`, name, names, known);
+    if (typeof value !== 'string' && value !== undefined)
+      throw invalidKey(`key.${name}`, value, 'is not a string');
+  }
+  return key as Readonly<Record<string, string | undefined>>;
+}
+
+function invalidKey(what: string, given: unknown, problem: string): HeadgateError {
+  return new HeadgateError(
+    'HEADGATE_INVALID_KEY',
+    `${what}: ${show(given)} ${problem}. Pass who is limited, as any string, or as an object: { key: ip, account: 'ada' }.`,
+  );
+}
+
+/** The error for a dimension that no policy is by. */
+export function unknownDimension(
+  what: string,
+  name: string,
+  names: Iterable<string>,
+  known: Iterable<string> = [],
+): HeadgateError {
+  return new HeadgateError(
+    'HEADGATE_UNKNOWN_DIMENSION',
+    `${what}: no policy is by ${show(name)}. Known dimensions: ${list(names, known)}. Write one of them, or a policy with ` +
+      `by: ${show(name)}.`,
+  );
+}
+
+function list(names: Iterable<string>, known: Iterable<string>): string {
+  return [...new Set([DEFAULT_DIMENSION, ...names, ...known])].map((name) => `'${name}'`).join(', ');
+}

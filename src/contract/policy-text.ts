@@ -1,0 +1,287 @@
+import { DEFAULT_ALGORITHM, type Policy } from '../algorithms/index.js';
+import { anchorText, type Period } from '../algorithms/periods.js';
+import { DEFAULT_DIMENSION } from './dimensions.js';
+import { toMilliseconds, toText } from '../common/duration.js';
+import { HeadgateError, show } from '../common/errors.js';
+import type { CompiledPolicy } from './policy.js';
+
+/** What each algorithm is called, with the fields that its policies have. */
+export type Kinds = ReadonlyMap<string, { readonly fields: readonly string[] }>;
+
+/** How a field's value is written. */
+type Form = 'number' | 'time' | 'word' | 'anchor' | 'nothing';
+
+interface Word {
+  readonly word: string;
+  readonly field: string;
+  readonly form: Form;
+  /** Values that may stand without the word. */
+  readonly bare?: RegExp;
+  /** The value that the word stands for, if it has none of its own. */
+  readonly means?: unknown;
+  /** The value that a policy has without the word: it is not written. */
+  readonly otherwise?: (policy: Fields) => unknown;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** What may stand behind the quota, in the order of the canonical text. */
+const WORDS: readonly Word[] = [
+  {
+    word: 'time-zone',
+    field: 'timeZone',
+    form: 'word',
+    bare: /^(UTC|[a-z]\w+\/[\w+/-]+|[+-]\d\d:\d\d)$/i,
+    otherwise: () => 'UTC',
+  },
+  {
+    word: 'anchor',
+    field: 'anchor',
+    form: 'anchor',
+    otherwise: ({ period }) => anchorText(period as Period, undefined),
+  },
+  { word: 'by', field: 'by', form: 'word', otherwise: () => DEFAULT_DIMENSION },
+  { word: 'burst', field: 'burst', form: 'number', otherwise: ({ limit }) => limit },
+  { word: 'segments', field: 'segments', form: 'number', otherwise: () => 10 },
+  { word: 'max-delay', field: 'maxDelay', form: 'time', otherwise: () => 0 },
+  { word: 'unit', field: 'unit', form: 'word', otherwise: () => 'requests' },
+  { word: 'attempts', field: 'count', form: 'nothing', means: 'attempts', otherwise: () => 'admitted' },
+  { word: 'shadow', field: 'shadow', form: 'nothing', means: true, otherwise: () => false },
+];
+
+/** What the limit is for; each algorithm has one of these fields. */
+const SPANS: readonly { readonly field: string; readonly form: Form }[] = [
+  { field: 'window', form: 'time' },
+  { field: 'lease', form: 'time' },
+  { field: 'period', form: 'word' },
+];
+
+/** The grammar in one line, for help and errors. */
+export const POLICY_GRAMMAR = `[name=][algorithm ]limit/window ${WORDS.map(usageOf).join(' ')}`;
+
+const EXAMPLE = "'100/1m', 'token-bucket 20/1s burst 40'.";
+
+function usageOf({ word, form }: Word): string {
+  const value = { number: ' n', time: ' time', word: ' name', anchor: ' day', nothing: '' }[form];
+  return `[${word}${value}]`;
+}
+
+interface Token {
+  readonly text: string;
+  /** Where it begins, from 1. */
+  readonly at: number;
+}
+
+/** A policy that was written as text. */
+export interface ParsedPolicy {
+  readonly policy: Policy;
+  /** Finds the word that a field came from, and says where it stands: adds that to an error about the field. */
+  readonly explain: (error: unknown) => unknown;
+}
+
+/**
+ * Reads a policy: `[name=][algorithm ]limit/window` and words, as in `100/1m` and `burst=token-bucket 20/1s burst 40`. A name with
+ * spaces, quotes or `=` stands in double quotes. A concurrency policy's window is its lease.
+ *
+ * @param what where the text stands, for messages
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`: which word is wrong, where it stands, and what to write instead
+ */
+export function parsePolicy(what: string, text: string, kinds: Kinds): ParsedPolicy {
+  return new Parser(what, text, kinds).parse();
+}
+
+class Parser {
+  readonly #what: string;
+  readonly #text: string;
+  readonly #kinds: Kinds;
+  readonly #tokens: Token[];
+  readonly #policy: Record<string, unknown> = {};
+  readonly #origins = new Map<string, Token>();
+
+  constructor(what: string, text: string, kinds: Kinds) {
+    this.#what = what;
+    this.#text = text;
+    this.#kinds = kinds;
+    const { name, rest } = splitName(text);
+    if (name) this.#set('name', name.text, name);
+    this.#tokens = tokensOf(text, rest);
+  }
+
+  parse(): ParsedPolicy {
+    const fields = this.#takeAlgorithm();
+    this.#takeQuota(fields);
+    const words = WORDS.filter(({ field }) => fields.includes(field));
+    for (let token = this.#tokens.shift(); token; token = this.#tokens.shift()) {
+      const word = words.find((known) => known.word === token.text || known.bare?.test(token.text));
+      if (!word) throw this.#problem(token, this.#unknown(token, words));
+      if (word.field in this.#policy) throw this.#problem(token, 'stands there twice. Write it once.');
+      const isBare = word.word !== token.text;
+      this.#set(word.field, isBare ? token.text : this.#takeValue(token, word), token);
+    }
+    return { policy: this.#policy as unknown as Policy, explain: (error) => this.#explain(error) };
+  }
+
+  #set(field: string, value: unknown, token: Token): void {
+    this.#policy[field] = value;
+    this.#origins.set(field, token);
+  }
+
+  /** @returns the fields that a policy of this algorithm has */
+  #takeAlgorithm(): readonly string[] {
+    const first = this.#tokens[0];
+    if (!first || !/^[a-z]/i.test(first.text)) return this.#kinds.get(DEFAULT_ALGORITHM)!.fields;
+    const algorithm = first.text.toLowerCase().replaceAll('_', '-');
+    const kind = this.#kinds.get(algorithm);
+    if (!kind) {
+      const known = [...this.#kinds.keys()].join(', ');
+      throw this.#problem(
+        first,
+        `is not an algorithm. Write one of ${known}; or none: ${DEFAULT_ALGORITHM}.`,
+      );
+    }
+    this.#set('algorithm', algorithm, first);
+    this.#tokens.shift();
+    return kind.fields;
+  }
+
+  #takeQuota(fields: readonly string[]): void {
+    const token = this.#tokens.shift();
+    if (!token) {
+      const text = `${this.#what}: ${show(this.#text)} is not a policy: the quota is missing. Write the like of ${EXAMPLE}`;
+      throw new HeadgateError('HEADGATE_INVALID_OPTION', text);
+    }
+    const [limit = '', length, ...more] = token.text.split('/');
+    if (length === undefined || more.length > 0) {
+      throw this.#problem(token, `is not a quota. Write the limit, a slash and the window, as in ${EXAMPLE}`);
+    }
+    const span = SPANS.find(({ field }) => fields.includes(field))!;
+    const limitToken = { text: limit, at: token.at };
+    const spanToken = { text: length, at: token.at + token.text.length - length.length };
+    this.#set('limit', this.#read(limitToken, 'number'), limitToken);
+    this.#set(span.field, this.#read(spanToken, span.form), spanToken);
+  }
+
+  #takeValue(token: Token, { word, form, means }: Word): unknown {
+    if (form === 'nothing') return means;
+    const value = this.#tokens.shift();
+    if (value) return this.#read(value, form);
+    const example = { number: '40', time: '2s', word: 'account', anchor: '15' }[form];
+    throw this.#problem(token, `needs a value: '${word} ${example}'.`);
+  }
+
+  #read(token: Token, form: Form): unknown {
+    if (form === 'number') return this.#number(token);
+    if (form === 'anchor') return /^\d+$/.test(token.text) ? Number(token.text) : token.text;
+    return form === 'time' ? this.#time(token) : token.text;
+  }
+
+  /** Digits, with `_` or `,` between them for the eye. */
+  #number(token: Token): number {
+    if (!/^\d+([_,]\d+)*$/.test(token.text)) {
+      throw this.#problem(token, `is not a whole number. Write the like of ${EXAMPLE}`);
+    }
+    return Number(token.text.replace(/[_,]/g, ''));
+  }
+
+  #time(token: Token): string {
+    const text = /^[a-z]+$/i.test(token.text) ? `1${token.text}` : token.text;
+    try {
+      // A bare number could be meant as seconds.
+      if (!/^\d+$/.test(token.text) && toMilliseconds('window', text, 0) >= 0) return text;
+    } catch {
+      // What is wrong is said below, with its place.
+    }
+    throw this.#problem(
+      token,
+      "is not a length of time. Write a number with a unit, up to 366 days: '500ms', '10s', '15m', '1h', '30d'.",
+    );
+  }
+
+  #unknown({ text }: Token, words: readonly Word[]): string {
+    const known = words.map(({ word }) => word).join(', ');
+    const elsewhere = WORDS.some(({ word }) => word === text);
+    const algorithm = (this.#policy['algorithm'] as string | undefined) ?? DEFAULT_ALGORITHM;
+    return elsewhere
+      ? `is not for ${algorithm}. After its quota come: ${known}.`
+      : `is not known here. After the quota come: ${known}.`;
+  }
+
+  #problem(token: Token, what: string): HeadgateError {
+    return new HeadgateError(
+      'HEADGATE_INVALID_OPTION',
+      `${this.#what}: ${show(this.#text)}, at character ${token.at}: ${show(token.text)} ${what}`,
+    );
+  }
+
+  #explain(error: unknown): unknown {
+    if (!(error instanceof HeadgateError)) return error;
+    for (const [field, token] of this.#origins) {
+      if (!error.message.startsWith(`${this.#what}.${field}: `)) continue;
+      const place = `It is ${show(token.text)} at character ${token.at} of ${show(this.#text)}.`;
+      return new HeadgateError(error.code, `${error.message} ${place}`);
+    }
+    return error;
+  }
+}
+
+/** The name before the first `=` of the first word, and where the rest of the text begins. */
+function splitName(text: string): { name?: Token; rest: number } {
+  const start = text.search(/\S|$/);
+  const quoted = /^"((?:[^"\\]|\\.)*)"\s*=/.exec(text.slice(start));
+  if (quoted) return { name: { text: unquoted(quoted[1]!), at: start + 1 }, rest: start + quoted[0].length };
+  const plain = /^([^\s="]+)=/.exec(text.slice(start));
+  if (!plain) return { rest: start };
+  return { name: { text: plain[1]!, at: start + 1 }, rest: start + plain[0].length };
+}
+
+/** Words; a slash between spaces belongs to both neighbours, and `burst=40` is `burst 40`. */
+function tokensOf(text: string, from: number): Token[] {
+  const tokens: Token[] = [];
+  for (const { 0: word, index } of text.slice(from).matchAll(/\S+(\s*\/\s*\S+)?/g)) {
+    const [, option, value] = /^([a-z-]+)=(.+)$/.exec(word) ?? [];
+    const at = from + index + 1;
+    if (tokens.length > 0 && option !== undefined && value !== undefined) {
+      tokens.push({ text: option, at }, { text: value, at: at + option.length + 1 });
+    } else tokens.push({ text: word.replace(/\s*\/\s*/, '/'), at });
+  }
+  return tokens;
+}
+
+function unquoted(text: string): string {
+  return text.replace(/\\(.)/g, '$1');
+}
+
+/** A name, in quotes unless it can stand without. In front of a text, `[` and `{` would begin JSON. */
+function nameText(name: string): string {
+  return /^[^\s="[{]+$/.test(name) ? name : `"${name.replace(/["\\]/g, '\\$&')}"`;
+}
+
+/**
+ * The canonical text of a policy: the same for all policies that mean the same, however they were written.
+ *
+ * @param alone whether it is its limiter's only policy, so that the name `default` goes without saying
+ */
+export function canonicalText({ name, algorithm, source }: CompiledPolicy, alone = true): string {
+  const policy = source as unknown as Fields;
+  const span = SPANS.find(({ field }) => policy[field] !== undefined)!;
+  const words = [
+    ...(algorithm === DEFAULT_ALGORITHM ? [] : [algorithm]),
+    `${source.limit}/${written(policy[span.field], span.form, policy)}`,
+    ...WORDS.flatMap((word) => wordsOf(policy, word)),
+  ];
+  return `${alone && name === 'default' ? '' : `${nameText(name)}=`}${words.join(' ')}`;
+}
+
+function wordsOf(policy: Fields, { word, field, form, bare, otherwise }: Word): string[] {
+  if (policy[field] === undefined) return [];
+  const value = written(policy[field], form, policy);
+  if (otherwise && value === written(otherwise(policy), form, policy)) return [];
+  if (bare?.test(value)) return [value];
+  return form === 'nothing' ? [word] : [word, value];
+}
+
+/** Times in the largest unit of which they are a whole number. */
+function written(value: unknown, form: Form, { period }: Fields): string {
+  if (form === 'anchor') return anchorText(period as Period, value);
+  return form === 'time' ? toText(toMilliseconds('time', value, 0)) : String(value);
+}

@@ -1,0 +1,149 @@
+import { IncomingMessage } from 'node:http';
+import type { Request, RequestHandler, Response } from 'express';
+import type { Decision } from '../../contract/decision.js';
+import { HeadgateError } from '../../common/errors.js';
+import { createFlow } from '../flow.js';
+import type { Framework, Trail } from '../framework.js';
+import { nodeResponse } from '../node-response.js';
+import type { HttpOptions } from '../options.js';
+import type { Limiter } from '../../limiter/limiter.js';
+
+export type { HeaderDialect } from '../headers.js';
+
+/** What {@link rateLimit} takes. */
+export type RateLimitOptions<Req extends Request = Request> = HttpOptions<Req, Response>;
+
+/** What {@link rateLimit} returns. */
+export interface RateLimitHandler extends RequestHandler {
+  /** What decides: `handler.limiter.reset(key)` forgets what a key was charged, `handler.limiter.close()` frees its name. */
+  readonly limiter: Limiter;
+}
+
+declare global {
+  // eslint-disable-next-line @typescript-eslint/no-namespace -- how Express' types are extended
+  namespace Express {
+    interface Request {
+      /** The decision of the last limiter that this request has passed. */
+      rateLimit?: Decision;
+    }
+  }
+}
+
+// Express gives each request a hidden class of its own, to which V8 takes 2 µs to add a property, and for which its inline caches are
+// filled in vain. So nothing is added to a request, and what all requests share is looked up on their prototype, once.
+
+/** What each request has passed. For one that is not Express' it is a property: those share their hidden classes. */
+const trails = new WeakMap<object, Trail>();
+
+const TRAIL = Symbol('headgate.trail');
+
+interface Limited extends Request {
+  [TRAIL]?: Trail;
+}
+
+/** `req.rateLimit`, on the prototype that all requests of Express share. */
+const rateLimitProperty = {
+  configurable: true,
+  enumerable: true,
+  get(this: object): Decision | undefined {
+    return trails.get(this)?.decision;
+  },
+  /** As if it was no accessor. */
+  set(this: object, value: unknown): void {
+    const description = { value, configurable: true, enumerable: true, writable: true };
+    Object.defineProperty(this, 'rateLimit', description);
+  },
+};
+
+/** By prototype, whether its requests have an entry in `trails`, and the accessor above. */
+const telling = new WeakMap<object, boolean>();
+
+/** An app's requests have one prototype, and most servers have one app. */
+let lastPrototype: object | undefined;
+let lastTells = false;
+
+function tells(req: Request): boolean {
+  const prototype = (Object.getPrototypeOf(req) ?? Object.prototype) as object;
+  if (prototype === lastPrototype) return lastTells;
+  lastPrototype = prototype;
+  lastTells = telling.get(prototype) ?? prepare(prototype);
+  telling.set(prototype, lastTells);
+  return lastTells;
+}
+
+const FOR_FASTIFY =
+  "its middleware is for Express. Write fastify.register(rateLimitPlugin), and import it from 'headgate/fastify'.";
+
+/** An instance, as of `register`, or a request, as of a hook. */
+function isFastify(value: object): boolean {
+  return 'addHook' in value || 'routeOptions' in value;
+}
+
+function misplaced(why: string): HeadgateError {
+  return new HeadgateError('HEADGATE_INVALID_ARGUMENT', `rateLimit: ${why}`);
+}
+
+/** Defines the accessor, unless something else has its name; false if the requests are not Express'. */
+function prepare(prototype: object): boolean {
+  let express: object | undefined;
+  let known: PropertyDescriptor | undefined;
+  // An app's own prototype, those of apps that it is mounted in, and Express'. Tests bring requests that have none of them.
+  let link: object | null = prototype;
+  for (; link && link !== IncomingMessage.prototype; link = Object.getPrototypeOf(link) as object | null) {
+    express = link;
+    known ??= Object.getOwnPropertyDescriptor(link, 'rateLimit');
+  }
+  if (!link || !express) {
+    if (isFastify(prototype)) throw misplaced(FOR_FASTIFY);
+    return false;
+  }
+  if (known) return known.get === rateLimitProperty.get;
+  return Reflect.defineProperty(express, 'rateLimit', rateLimitProperty);
+}
+
+const framework: Framework<Request, Response> = {
+  // A denial is not sent by res.send: an ETag of it is of no use.
+  ...nodeResponse,
+  ip: (req) => req.ip,
+  proxy: (req) => {
+    // Other servers call Express' middleware, too.
+    const { app, headers = {}, socket } = req as Partial<Request>;
+    if (!app) return undefined;
+    const trusted: unknown = app.get('trust proxy');
+    const trusts = trusted === true ? 'anybody' : trusted ? 'some' : 'nobody';
+    return { trusts, headers, peer: socket?.remoteAddress };
+  },
+  trail: (req) => (tells(req) ? trails.get(req) : (req as Limited)[TRAIL]),
+  keep: (req: Limited, trail) => {
+    const told = tells(req);
+    if (told) trails.set(req, trail);
+    else req[TRAIL] = trail;
+    if (!told || Object.hasOwn(req, 'rateLimit')) req.rateLimit = trail.decision;
+  },
+};
+
+/**
+ * Middleware for Express 4 and 5: for `app.use`, for a router, for single routes. Several on one request are decided one after
+ * the other; what a later one denies, the earlier ones don't charge. Without a limit: 1,000 requests a minute for each client address.
+ *
+ * @example
+ * app.use(rateLimit('100/1m'))
+ * app.post('/login', rateLimit({ name: 'login', store, limit: 5, window: '15m', keyGenerator: (req) => req.body.email }), login)
+ *
+ * @param options the options, or the text of a sole policy
+ * @throws HeadgateError as `createLimiter`; a request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`,
+ * `HEADGATE_INVALID_COST`, what a callback throws, or what the store fails with under `onStoreError: 'throw'`
+ */
+export function rateLimit<Req extends Request = Request>(
+  options: RateLimitOptions<Req> | string = {},
+): RateLimitHandler {
+  if (options instanceof IncomingMessage) {
+    throw misplaced('a request is not an object of options. Write app.use(rateLimit()), with parentheses.');
+  }
+  if (isFastify(Object(options) as object)) throw misplaced(FOR_FASTIFY);
+  const flow = createFlow(framework, options as RateLimitOptions | string, 'rateLimit');
+  const handler: RequestHandler = (req, res, next) => flow.run(req, res, next);
+  return Object.assign(handler, { limiter: flow.limiter });
+}
+
+export default rateLimit;

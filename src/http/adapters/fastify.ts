@@ -1,0 +1,347 @@
+import type {
+  ContextConfigDefault,
+  FastifyInstance,
+  FastifyPluginAsync,
+  FastifyReply,
+  FastifyRequest,
+  FastifySchema,
+  onRequestHookHandler,
+  RouteGenericInterface,
+  RouteOptions,
+} from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import type { Decision } from '../../contract/decision.js';
+import { HeadgateError, invalidOption } from '../../common/errors.js';
+import { Flow } from '../flow.js';
+import type { Framework, Next, Trail } from '../framework.js';
+import { FIELDS } from '../headers.js';
+import { nodeResponse } from '../node-response.js';
+import {
+  bringsLimiter,
+  compileOptions,
+  hasQuota,
+  HTTP_OPTIONS,
+  withDefaults,
+  type CompiledOptions,
+  type HttpAssembly,
+  type HttpOptions,
+} from '../options.js';
+import { routeName, type Route } from './route-name.js';
+import { checkOptions, optionsOf, type Limiter } from '../../limiter/limiter.js';
+import { watchForRoutes } from './missing-plugin.js';
+import { checkBoolean, checkChoice } from '../../common/validate.js';
+
+export type { HeaderDialect } from '../headers.js';
+
+const HOOKS = ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as const;
+
+/** When a request is limited: as early as possible, or when what the key needs is known (`preHandler` for the body). */
+export type RateLimitHook = (typeof HOOKS)[number];
+
+/** What a route's `config.rateLimit` and `fastify.rateLimit` take. What is missing is as the plugin has it. */
+export type RateLimitOptions = HttpOptions<FastifyRequest, FastifyReply> & {
+  /** Default `'onRequest'`. */
+  hook?: RateLimitHook;
+};
+
+/** What the plugin takes: its own quota, and the defaults of its routes'. */
+export type RateLimitPluginOptions = RateLimitOptions & {
+  /** Limit every route of this context that has no `config.rateLimit` of its own, and its 404s. Default `true`. */
+  global?: boolean;
+};
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The decision of the last limiter that this request has passed. */
+    rateLimit?: Decision;
+  }
+  /** What a route's `config.rateLimit` can be, a property per adapter. */
+  interface RouteRateLimits {
+    headgate: RouteLimits;
+  }
+  interface FastifyContextConfig {
+    /** Limiters of this route, in place of the plugin's own; `false`: none. */
+    rateLimit?: RouteRateLimits[keyof RouteRateLimits] | false;
+  }
+  interface FastifyInstance<RawServer, RawRequest, RawReply, Logger, TypeProvider> {
+    /** A hook that limits; without options, by the plugin's own quota. `limiter` is what decides: `fastify.rateLimit().limiter.reset(key)`. */
+    rateLimit(
+      options?: RateLimitOptions | string,
+    ): onRequestHookHandler<
+      RawServer,
+      RawRequest,
+      RawReply,
+      RouteGenericInterface,
+      ContextConfigDefault,
+      FastifySchema,
+      TypeProvider,
+      Logger
+    > & { readonly limiter: Limiter };
+  }
+}
+
+/** Options, or the text of a sole policy. */
+type Limits = RateLimitOptions | string;
+type RouteLimits = Limits | readonly Limits[];
+type FastifyFlow = Flow<FastifyRequest, FastifyReply>;
+
+/** Fastify writes names in lower case; those of every response need not be converted each time. */
+const LOWER_CASE = Object.fromEntries(FIELDS.map((name) => [name, name.toLowerCase()]));
+
+/** Where a request keeps its trail: Fastify is told of it beforehand, as V8 is slow at adding a property. */
+const TRAIL = Symbol('headgate.trail');
+
+interface Limited extends FastifyRequest {
+  [TRAIL]?: Trail;
+}
+
+/** More addresses than anybody has proxies: whoever trusts all of them trusts anybody. */
+const HOPS = Array.from({ length: 200 }, (_, i) => `192.0.2.${i}`);
+const PRETENDED = {
+  headers: { 'x-forwarded-for': HOPS.join(', ') },
+  socket: { remoteAddress: '192.0.2.254' },
+};
+
+/** Fastify does not tell its `trustProxy`, but what it makes of a request. */
+function trustsAnybody(request: FastifyRequest): boolean {
+  const pretended = Object.create(request, { raw: { value: PRETENDED } }) as FastifyRequest;
+  return pretended.ips!.length > HOPS.length;
+}
+
+const framework: Framework<FastifyRequest, FastifyReply> = {
+  ip: (request) => request.ip,
+  proxy: (request) => ({
+    trusts: request.ips === undefined ? 'nobody' : trustsAnybody(request) ? 'anybody' : 'some',
+    headers: request.headers,
+    peer: request.socket.remoteAddress,
+  }),
+  getHeader: (reply, name) => reply.getHeader(name),
+  setHeader: (reply, name, value) => void reply.header(LOWER_CASE[name] ?? name, value),
+  headersSent: (reply) => reply.raw.headersSent,
+  getStatus: (reply) => reply.raw.statusCode,
+  setStatus: (reply, status) => void reply.code(status),
+  // With a serializer of ours, Fastify leaves the type as it is.
+  send: (reply, body) => void reply.serializer(asItIs).send(body),
+  hasEnded: (reply) => nodeResponse.hasEnded(reply.raw),
+  onEnd: (reply, ended) => nodeResponse.onEnd(reply.raw, ended),
+  trail: (request: Limited) => request[TRAIL],
+  keep: (request: Limited, trail) => {
+    request.rateLimit = trail.decision;
+    request[TRAIL] = trail;
+  },
+};
+
+function asItIs(body: unknown): string {
+  return body as string;
+}
+
+/** The innermost plugin of a context: routes belong to it. */
+const PLUGIN = Symbol('headgate.plugin');
+
+/** A route's limiters that run in the plugin's hook; absent if it was declared before the plugin was loaded. */
+const FLOWS = Symbol('headgate.flows');
+
+/** What Fastify makes of a route's `config`. */
+interface RouteConfig {
+  rateLimit?: RouteLimits | false;
+  [FLOWS]?: readonly FastifyFlow[];
+}
+
+/** A limiter of a route, and when it runs. */
+interface RouteFlow {
+  readonly hook: RateLimitHook;
+  readonly flow: FastifyFlow;
+}
+
+/** What one registration limits, and how. */
+class Plugin {
+  readonly hook: RateLimitHook;
+  /** Limits by the plugin's own quota; undefined if it was given none. */
+  readonly own: FastifyFlow | undefined;
+  readonly #options: RateLimitOptions;
+  readonly #limiter: Limiter | undefined;
+  readonly #flows: FastifyFlow[] = [];
+  /** By name, so that HEAD and GET of a route have one quota. */
+  readonly #routes = new Map<string, { settings: RouteLimits; flows: readonly RouteFlow[] }>();
+
+  constructor(options: RateLimitOptions, global: boolean) {
+    this.#options = options;
+    this.hook = checkHook(options.hook) ?? 'onRequest';
+    if (global || hasQuota(options)) {
+      const compiled = compileOptions(options, { defaultName: 'global' });
+      this.#limiter = compiled.limiter;
+      this.own = this.#add(compiled);
+    }
+  }
+
+  /** Limits by these options, and by the plugin's in what they leave out. Without a word on the quota, it is the plugin's own. */
+  flow(what: string, given: Limits, assembly?: HttpAssembly): RouteFlow {
+    const options = optionsOf(given);
+    checkOptions(what, options, [...HTTP_OPTIONS, 'hook']);
+    const hook = checkHook(options.hook) ?? this.hook;
+    const shared = bringsLimiter(options) ? undefined : this.#limiter;
+    const keysAreDefaults = !('keys' in options);
+    const compiled = compileOptions(
+      withDefaults(options, this.#options),
+      { ...assembly, keysAreDefaults },
+      shared,
+    );
+    return { hook, flow: this.#add(compiled) };
+  }
+
+  /** The limiters of a route. */
+  flowsOf(route: Route, settings: RouteLimits): readonly RouteFlow[] {
+    const name = routeName(route);
+    const known = this.#routes.get(name);
+    if (known?.settings === settings) return known.flows;
+    const what = `config.rateLimit of ${name}`;
+    const list = [settings].flat();
+    if (list.length === 0) throw invalidOption(what, settings, 'Write options, a list of them, or false.');
+    const flows = list.map((options: Limits, i) => {
+      const defaultName = i === 0 ? name : `${name} #${i + 1}`;
+      return this.flow(what, options, { defaultName });
+    });
+    this.#routes.set(name, { settings, flows });
+    return flows;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#flows.map((flow) => flow.close()));
+  }
+
+  #add(compiled: CompiledOptions<FastifyRequest, FastifyReply>): FastifyFlow {
+    const flow = new Flow(framework, compiled);
+    this.#flows.push(flow);
+    return flow;
+  }
+}
+
+function checkHook(hook: unknown): RateLimitHook | undefined {
+  return hook === undefined ? undefined : checkChoice('hook', hook, HOOKS);
+}
+
+type Hook = (request: FastifyRequest, reply: FastifyReply, done: Next) => void;
+
+/** `preParsing` passes the payload, too. */
+function hookFor(name: RateLimitHook, hook: Hook): onRequestHookHandler {
+  if (name !== 'preParsing') return hook as onRequestHookHandler;
+  const parsing = function (
+    this: unknown,
+    request: FastifyRequest,
+    reply: FastifyReply,
+    _: unknown,
+    done: Next,
+  ): void {
+    hook.call(this, request, reply, done);
+  };
+  return parsing as unknown as onRequestHookHandler;
+}
+
+/** One limiter after the other. */
+function run(
+  flows: readonly FastifyFlow[],
+  request: FastifyRequest,
+  reply: FastifyReply,
+  done: Next,
+  i = 0,
+): void {
+  if (i === flows.length) return done();
+  flows[i]!.run(request, reply, (error) => (error ? done(error) : run(flows, request, reply, done, i + 1)));
+}
+
+/** Of a route that was declared before the plugin was loaded, its limiters: its hooks cannot be added to any more. */
+function lateFlows(plugin: Plugin, route: Route, settings: RouteLimits): FastifyFlow[] {
+  return plugin.flowsOf(route, settings).map(({ hook, flow }) => {
+    if (hook === plugin.hook) return flow;
+    throw invalidOption(
+      'hook',
+      hook,
+      `The route ${routeName(route)} was declared before the plugin was loaded: write \`await fastify.register(rateLimitPlugin, ...)\` first.`,
+    );
+  });
+}
+
+// eslint-disable-next-line @typescript-eslint/require-await -- what an async plugin throws, ends the registration
+const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, options) => {
+  if (typeof (fastify as Partial<FastifyInstance>)?.addHook !== 'function') {
+    const fix = "For Express write app.use(rateLimit()), and import rateLimit from 'headgate/express'.";
+    throw new HeadgateError('HEADGATE_INVALID_ARGUMENT', `rateLimitPlugin is a plugin of Fastify. ${fix}`);
+  }
+  checkOptions('rateLimitPlugin', options, [...HTTP_OPTIONS, 'hook', 'global']);
+  const { global: given, ...rest } = options;
+  const global = checkBoolean('global', given, true);
+  const plugin = new Plugin(rest, global);
+
+  for (const property of ['rateLimit', TRAIL] as const) {
+    if (!fastify.hasRequestDecorator(property)) fastify.decorateRequest(property, undefined);
+  }
+  if (!Object.hasOwn(fastify, PLUGIN)) {
+    fastify.decorate(PLUGIN, plugin);
+    // A string: where another adapter declares it too, it has two types.
+    fastify.decorate('rateLimit' as string, (limits?: Limits) => {
+      const flow = limits === undefined ? plugin.own : plugin.flow('fastify.rateLimit', limits).flow;
+      if (!flow)
+        throw invalidOption('fastify.rateLimit', limits, 'The plugin has no quota of its own: pass one.');
+      if (limits !== undefined) flow.made();
+      const hook: Hook = (request, reply, next) => flow.run(request, reply, next);
+      return Object.assign(hookFor('onRequest', hook), { limiter: flow.limiter });
+    });
+  }
+
+  fastify.addHook('onRoute', function (route) {
+    const { config } = route as { config?: RouteConfig };
+    const settings = config?.rateLimit;
+    if (settings === undefined || settings === false || innermost(this) !== plugin) return;
+    const flows = plugin.flowsOf(route, settings);
+    for (const { hook, flow } of flows) {
+      if (hook !== plugin.hook)
+        addHook(route, hook, (request, reply, next) => flow.run(request, reply, next));
+    }
+    const now = flows.filter(({ hook }) => hook === plugin.hook).map(({ flow }) => flow);
+    (route as { config?: RouteConfig }).config = { ...config, [FLOWS]: now };
+  });
+
+  // In the order of registration among the context's other hooks, and for 404s, too.
+  const limit: Hook = function (this: FastifyInstance, request, reply, next) {
+    const config = request.routeOptions.config as RouteConfig & Route;
+    const { rateLimit: settings, [FLOWS]: flows } = config;
+    if (settings === undefined) return global ? plugin.own!.run(request, reply, next) : next();
+    if (settings === false || innermost(this) !== plugin) return next();
+    if (flows)
+      return flows.length === 1 ? flows[0]!.run(request, reply, next) : run(flows, request, reply, next);
+    const { prefixTrailingSlash } = request.routeOptions;
+    config[FLOWS] = lateFlows(plugin, { ...config, prefix: this.prefix, prefixTrailingSlash }, settings);
+    run(config[FLOWS], request, reply, next);
+  };
+  fastify.addHook(plugin.hook as 'onRequest', hookFor(plugin.hook, limit));
+  fastify.addHook('onClose', () => plugin.close());
+};
+
+watchForRoutes((context) => innermost(context as FastifyInstance) !== undefined);
+
+function innermost(fastify: FastifyInstance): Plugin | undefined {
+  return (fastify as { [PLUGIN]?: Plugin })[PLUGIN];
+}
+
+/** After those that the route has. */
+function addHook(route: RouteOptions, name: RateLimitHook, hook: Hook): void {
+  const hooks = route as unknown as Record<string, unknown>;
+  hooks[name] = [...[hooks[name] ?? []].flat(), hookFor(name, hook)];
+}
+
+/**
+ * The plugin for Fastify 5. It limits the context that it is registered in: its routes, whether they were declared before or after,
+ * its child contexts, and its 404s. A route's `config.rateLimit` takes the place of the plugin's quota. Without a limit: 1,000 requests a
+ * minute for each client address.
+ *
+ * @example
+ * await fastify.register(rateLimitPlugin, { store, limit: 100, window: '1m' })
+ * fastify.get('/search', { config: { rateLimit: '5/10s' } }, search)
+ * fastify.get('/health', { config: { rateLimit: false } }, health)
+ *
+ * @throws HeadgateError as `createLimiter`; a request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`,
+ * `HEADGATE_INVALID_COST`, what a callback throws, or what the store fails with under `onStoreError: 'throw'`
+ */
+export const rateLimitPlugin = fastifyPlugin(register, { fastify: '5.x', name: 'headgate' });
+
+export default rateLimitPlugin;

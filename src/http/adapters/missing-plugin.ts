@@ -1,0 +1,46 @@
+import { subscribe } from 'node:diagnostics_channel';
+import { hasQuota } from '../options.js';
+import { warnOnce } from '../../common/warnings.js';
+
+/** What is needed of a Fastify, a context of it. */
+interface Context {
+  hasDecorator(name: string): boolean;
+  addHook(name: 'onRoute', hook: (this: Context, route: { url: string; config?: object }) => void): unknown;
+  addHook(name: 'onReady', hook: (done: () => void) => void): unknown;
+}
+
+/**
+ * Warns of routes that have limits where no plugin enforces them, in every Fastify that is made from now on.
+ *
+ * @param isLimited whether a context has the plugin
+ */
+export function watchForRoutes(isLimited: (context: Context) => boolean): void {
+  subscribe('fastify.initialization', (message) => {
+    const { fastify } = message as { fastify: Context };
+    const routes: { url: string; context: Context }[] = [];
+    fastify.addHook('onRoute', function ({ url, config }) {
+      const settings: unknown = (config as { rateLimit?: unknown } | undefined)?.rateLimit;
+      if ([settings].flat().some(saysQuota)) routes.push({ url, context: this });
+    });
+    fastify.addHook('onReady', (done) => {
+      const open = routes.find(({ context }) => !isLimited(context) && !hasOther(context));
+      if (open) {
+        warnOnce(
+          'HEADGATE_PLUGIN_MISSING',
+          `The route ${open.url} has a config.rateLimit, but no plugin is registered where it is declared: it is not limited. Write ` +
+            'await fastify.register(rateLimitPlugin) before it.',
+        );
+      }
+      done();
+    });
+  });
+}
+
+function saysQuota(settings: unknown): boolean {
+  return typeof settings === 'object' && settings !== null && hasQuota(settings);
+}
+
+/** Other limiters have a `config.rateLimit`, too. */
+function hasOther(context: Context): boolean {
+  return context.hasDecorator('createRateLimit');
+}

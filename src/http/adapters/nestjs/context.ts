@@ -1,0 +1,152 @@
+// What differs between HTTP, GraphQL, gateways and microservices.
+import type { ServerResponse } from 'node:http';
+import type { ExecutionContext } from '@nestjs/common';
+import type { Decision } from '../../../contract/decision.js';
+import type { Flow } from '../../flow.js';
+import type { Framework, Trail } from '../../framework.js';
+import { nodeResponse } from '../../node-response.js';
+
+/** The GraphQL servers' context, as they are set up for Express or Fastify. */
+interface GraphqlContext {
+  readonly req?: object;
+  readonly request?: object;
+  readonly res?: object;
+  readonly reply?: object & { readonly request?: object };
+}
+
+const graphqlContext = (context: ExecutionContext): GraphqlContext =>
+  context.getArgByIndex<GraphqlContext | undefined>(2) ?? {};
+
+/**
+ * The request of a context, of Express or Fastify, also under GraphQL. Of a gateway it is the client's socket; of a microservice its
+ * message's context.
+ */
+export function requestOf<T = Record<string, unknown>>(context: ExecutionContext): T {
+  switch (context.getType<string>()) {
+    case 'http':
+      return context.switchToHttp().getRequest<T>();
+    case 'graphql': {
+      const { req, request, reply } = graphqlContext(context);
+      return (req ?? request ?? reply?.request ?? {}) as T;
+    }
+    case 'ws':
+      return context.switchToWs().getClient<T>();
+    default:
+      return context.switchToRpc().getContext<T>();
+  }
+}
+
+/** A request of Express or Fastify, or a socket of socket.io or ws. */
+interface Client {
+  readonly ip?: string;
+  readonly handshake?: { readonly address?: string };
+  readonly _socket?: { readonly remoteAddress?: string };
+  rateLimit?: Decision;
+}
+
+/** A response of Express, a reply of Fastify, or what stands for one. */
+export interface Response {
+  readonly raw?: ServerResponse;
+  getHeader(name: string): unknown;
+  setHeader?(name: string, value: string): unknown;
+  header(name: string, value: string): unknown;
+  status(status: number): unknown;
+}
+
+/** Stands for a response that is not the handler's alone, or that there is none: nothing is written. It tells when all is over. */
+class NoResponse implements Response {
+  readonly ending: Pick<typeof nodeResponse, 'hasEnded' | 'onEnd'>;
+  readonly raw: ServerResponse;
+
+  constructor(context: ExecutionContext) {
+    const type = context.getType<string>();
+    const { res, reply } = type === 'graphql' ? graphqlContext(context) : {};
+    const response = res ?? reply;
+    const target = type === 'ws' ? requestOf<object>(context) : response;
+    this.raw = ((response as Partial<Response> | undefined)?.raw ?? target ?? {}) as ServerResponse;
+    this.ending = type === 'ws' ? socketEnding : response ? nodeResponse : overAtOnce;
+  }
+
+  getHeader(): undefined {}
+
+  header(): void {}
+
+  status(): void {}
+}
+
+/** A socket of socket.io or ws. */
+interface Socket {
+  readonly disconnected?: boolean;
+  readonly readyState?: number;
+  once(event: string, listener: () => void): unknown;
+  off(event: string, listener: () => void): unknown;
+}
+
+/** Ends with the connection, in which nothing was completed. */
+const socketEnding: NoResponse['ending'] = {
+  hasEnded: (res) => {
+    const { disconnected, readyState } = res as unknown as Socket;
+    return disconnected === true || (readyState !== undefined && readyState > 1);
+  },
+  onEnd: (res, ended) => {
+    const socket = res as unknown as Socket;
+    const cut = (): void => ended(false);
+    for (const event of ['disconnect', 'close']) socket.once(event, cut);
+    return () => ['disconnect', 'close'].forEach((event) => socket.off(event, cut));
+  },
+};
+
+/** Nobody tells when a message was handled. */
+const overAtOnce: NoResponse['ending'] = { hasEnded: () => true, onEnd: () => () => {} };
+
+const rawOf = (res: Response): ServerResponse => res.raw ?? (res as unknown as ServerResponse);
+const endingOf = (res: Response): NoResponse['ending'] =>
+  res instanceof NoResponse ? res.ending : nodeResponse;
+
+/** By context, as one request of GraphQL or one socket runs many handlers, each of which is charged. */
+const trails = new WeakMap<ExecutionContext, Trail>();
+
+/** The problem details of a denial, which Nest is to send. */
+const problems = new WeakMap<Response, string>();
+
+export const problemOf = (res: Response): string | undefined => problems.get(res);
+
+/** Answers with this body, to which nothing is added. Status and fields are set. */
+export function sendAsItIs(res: Response, body: string): void {
+  if (!res.raw) return nodeResponse.send(rawOf(res), body);
+  const reply = res as unknown as { serializer(as: (body: string) => string): { send(body: string): void } };
+  reply.serializer((text) => text).send(body);
+}
+
+export const decisionOf = (context: ExecutionContext): Decision => trails.get(context)!.decision;
+
+/** What limiters set on. */
+export function responseOf(context: ExecutionContext): Response {
+  return context.getType() === 'http'
+    ? context.switchToHttp().getResponse<Response>()
+    : new NoResponse(context);
+}
+
+export const framework: Framework<ExecutionContext, Response> = {
+  ip: (context) => {
+    const { ip, handshake, _socket } = requestOf<Client>(context);
+    return ip ?? handshake?.address ?? _socket?.remoteAddress;
+  },
+  trail: (context) => trails.get(context),
+  keep: (context, trail) => {
+    trails.set(context, trail);
+    requestOf<Client>(context).rateLimit = trail.decision;
+  },
+  getHeader: (res, name) => res.getHeader(name),
+  // Express' `header` adds a charset to types.
+  setHeader: (res, name, value) =>
+    void (res.setHeader ? res.setHeader(name, value) : res.header(name, value)),
+  headersSent: (res) => rawOf(res).headersSent,
+  getStatus: (res) => rawOf(res).statusCode,
+  setStatus: (res, status) => void res.status(status),
+  send: (res, body) => void problems.set(res, body),
+  hasEnded: (res) => endingOf(res).hasEnded(rawOf(res)),
+  onEnd: (res, ended) => endingOf(res).onEnd(rawOf(res), ended),
+};
+
+export type NestFlow = Flow<ExecutionContext, Response>;

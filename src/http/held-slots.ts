@@ -1,0 +1,44 @@
+import type { Decision } from '../contract/decision.js';
+import type { PolicySet } from '../contract/store.js';
+import type { Ending } from './ending.js';
+
+/** The shortest lease of a set's concurrency policies, ms; 0 if it has none. */
+export function leaseOf({ policies }: PolicySet): number {
+  let least = 0;
+  for (const { traits, window } of policies) {
+    if (traits.holdsSlots && (least === 0 || window < least)) least = window;
+  }
+  return least;
+}
+
+/** Node fires a longer timer at once. */
+const LONGEST_TIMER = 2 ** 31 - 1;
+
+/**
+ * Renews the slots of a response that takes longer than their lease, until it ends, but for `longest` ms at most: then they end
+ * with their lease.
+ *
+ * @returns what ends the renewing
+ */
+export function renewSlots(
+  decision: Decision,
+  ending: Pick<Ending<unknown>, 'look'>,
+  longest: number,
+): () => void {
+  const lease = leaseOf(decision.set);
+  if (lease === 0) return () => {};
+  const until = performance.now() + longest;
+  const stop = (): void => clearInterval(timer);
+  const renew = (): void => {
+    if (ending.look()) return;
+    if (performance.now() > until) return stop();
+    decision.renew().then((held) => {
+      if (!held) stop();
+    }, ignore);
+  };
+  const timer = setInterval(renew, Math.min(Math.ceil(lease / 3), LONGEST_TIMER)).unref();
+  return stop;
+}
+
+/** The store is away: the next renewal may still be in time. */
+function ignore(): void {}

@@ -1,0 +1,121 @@
+import type { Decision } from '../contract/decision.js';
+import { HeadgateError, show } from '../common/errors.js';
+import { clientKeyOf, DEFAULT_SUBNET } from './client-key.js';
+import {
+  compileHeaders,
+  retryAfterSeconds,
+  type HeaderDialect,
+  type HeaderTarget,
+  type WriteHeaders,
+} from './headers.js';
+import { problemOf, statusOf } from './problem.js';
+import type { PolicySet } from '../contract/store.js';
+import { checkInteger } from '../common/validate.js';
+
+export { createFlow, type Flow } from './flow.js';
+export type { Framework, Next, Outcome, Proxies, ResponsePort, Trail, Trails } from './framework.js';
+export type { HeaderDialect, HeaderTarget } from './headers.js';
+export { nodeResponse } from './node-response.js';
+export { WebReply, webResponse } from './web-response.js';
+export type { ListOption } from './lists.js';
+export type {
+  GivenLimiter,
+  HttpOptions,
+  NoQuota,
+  PoliciesOf,
+  RequestOptions,
+  RequestPolicies,
+} from './options.js';
+
+type Fields = Record<string, string>;
+
+const fieldsTarget: HeaderTarget<Fields> = {
+  getHeader: (fields, name) => fields[name],
+  setHeader: (fields, name, value) => void (fields[name] = value),
+};
+
+/** By what asks for them; a list by its content. */
+const writers = new Map<unknown, WriteHeaders>();
+
+function writerOf(dialects: HeaderDialect | readonly HeaderDialect[] | false | undefined): WriteHeaders {
+  const isList = Array.isArray(dialects) && dialects.every((dialect) => typeof dialect === 'string');
+  const id = isList ? JSON.stringify(dialects) : dialects;
+  let write = writers.get(id);
+  if (!write) writers.set(id, (write = compileHeaders(dialects)));
+  return write;
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
+function checkDecision(decision: Decision): void {
+  if (Array.isArray(setOf(decision)?.policies)) return;
+  throw new HeadgateError(
+    'HEADGATE_INVALID_ARGUMENT',
+    `decision: ${show(decision)} is not valid. Pass what \`await limiter.consume(key)\` returns, itself and no copy of it.`,
+  );
+}
+
+/** Undefined for what is no decision. */
+function setOf(decision: Partial<Decision> | null | undefined): PolicySet | undefined {
+  try {
+    return decision?.set;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * The header fields that tell a client its quota, for a framework without an adapter. Without `Retry-After`: see {@link denial}.
+ *
+ * @param dialects as the adapters' option `headers`; default `['draft-6', 'draft-11']`
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_ARGUMENT`
+ */
+export function rateLimitHeaders(
+  decision: Decision,
+  dialects?: HeaderDialect | readonly HeaderDialect[] | false,
+): Record<string, string> {
+  checkDecision(decision);
+  const write = writerOf(dialects);
+  const fields: Fields = {};
+  write(fieldsTarget, fields, decision, false);
+  return fields;
+}
+
+/** An HTTP answer, whatever the framework. */
+export interface Answer {
+  status: number;
+  headers: Record<string, string>;
+  /** Problem details (RFC 9457): JSON, in ASCII. */
+  body: string;
+}
+
+/**
+ * The answer to a denied request, for a framework without an adapter: 429, 503 if the store is the reason, 403 for a deny list;
+ * with the quota's fields, problem details, and `Retry-After` if waiting helps: not for a deny list, nor for a cost that can never be
+ * admitted.
+ *
+ * @param dialects as for {@link rateLimitHeaders}
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_ARGUMENT`
+ */
+export function denial(
+  decision: Decision,
+  dialects?: HeaderDialect | readonly HeaderDialect[] | false,
+): Answer {
+  const headers = rateLimitHeaders(decision, dialects);
+  const status = statusOf(decision, 429);
+  const wait = retryAfterSeconds(decision);
+  if (wait !== undefined) headers['Retry-After'] = String(wait);
+  headers['Cache-Control'] = 'no-store';
+  headers['Content-Type'] = 'application/problem+json';
+  return { status, headers, body: problemOf(decision, status) };
+}
+
+/**
+ * The adapters' default key: a client's address, canonical, an IPv6 address by its network.
+ *
+ * @param ip the address as the framework knows it; from a proxy only one that is trusted
+ * @param ipv6Subnet the prefix length by which IPv6 addresses are one client: 1 to 128, default 56
+ * @throws HeadgateError `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_OPTION`
+ */
+export function clientKey(ip: string | undefined, ipv6Subnet = DEFAULT_SUBNET): string {
+  return clientKeyOf(ip, checkInteger('ipv6Subnet', ipv6Subnet, 1, 128));
+}

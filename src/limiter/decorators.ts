@@ -1,0 +1,169 @@
+import { HeadgateError } from '../common/errors.js';
+import { optionsOf } from './limiter.js';
+import {
+  checkCallOptions,
+  fallbackOf,
+  limit,
+  limiterOf,
+  type AnyFunction,
+  type AnyOptions,
+  type CallOptions,
+  type Fallback,
+  type LimitedBy,
+} from './rate-limited.js';
+import { memoryStore } from '../stores/memory/memory.js';
+import type { Store } from '../contract/store.js';
+
+export {
+  rateLimited,
+  type CallOptions,
+  type Fallback,
+  type LimitedBy,
+  type RateLimitedFunction,
+} from './rate-limited.js';
+
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- as in TypeScript's own decorator types
+type Any = any;
+type Class = abstract new (...args: Any[]) => unknown;
+type AsyncMethod<This, Args extends unknown[], Result> = (this: This, ...args: Args) => Promise<Result>;
+
+/** The names of methods that don't return a promise. */
+type SyncMethods<T> = {
+  [K in keyof T]: T[K] extends (...args: Any[]) => infer R
+    ? R extends PromiseLike<unknown>
+      ? never
+      : K
+    : never;
+}[keyof T];
+
+/** Nothing to add to a class whose methods all return promises; else what no class has. */
+type AllAsync<C> = C extends abstract new (...args: Any[]) => infer Instance
+  ? [SyncMethods<Instance>] extends [never]
+    ? unknown
+    : { 'These methods do not return a promise, as a limited method does': SyncMethods<Instance> }
+  : never;
+
+/** A decorator of methods and classes, standard and legacy (`experimentalDecorators`). `Args`: what `key`, `cost` and `fallback` take. */
+export interface RateLimitedDecorator<Args extends unknown[]> {
+  <This, A extends [...Args, ...Any[]], Result>(
+    method: AsyncMethod<This, A, Result>,
+    context: ClassMethodDecoratorContext<This, AsyncMethod<This, A, Result>>,
+  ): AsyncMethod<This, A, Result>;
+  <C extends Class>(target: C & AllAsync<C>, context: ClassDecoratorContext<C>): void;
+  <A extends [...Args, ...Any[]], Result>(
+    target: object,
+    name: string | symbol,
+    descriptor: TypedPropertyDescriptor<AsyncMethod<Any, A, Result>>,
+  ): void;
+  <C extends Class>(target: C & AllAsync<C>): void;
+}
+
+/** Methods that are limited, and what they fall back on: what decorates their class leaves both alone. */
+const limited = new WeakMap<object, AnyOptions['fallback']>();
+
+/**
+ * Limits a method, or all methods of a class, its own and its static ones. What a class inherits, what has a decorator of its
+ * own, and every method that one of these decorators names as its `fallback`, stay as they are. The options are those of
+ * {@link rateLimited}; `this` in `key`, `cost` and `fallback` is the method's. A limited method returns a promise, so it has to
+ * return one before. Each method has a quota of its own, unless they are given a common `limiter`, or a `name`.
+ *
+ * @example
+ * class Mailer {
+ *   \@RateLimited({ limit: 5, window: '1m', key: (to: string) => to, fallback: 'later', passArgs: true })
+ *   async send(to: string, text: string) { ... }
+ *   async later(to: string, text: string) { ... }
+ * }
+ *
+ * @param options the options, or the text of the sole policy
+ * @throws HeadgateError as `rateLimited`, when the class is defined; `HEADGATE_INVALID_ARGUMENT` on what is neither a method nor a class
+ */
+export function RateLimited<
+  KeyArgs extends unknown[] = [],
+  CostArgs extends unknown[] = [],
+  FallbackArgs extends unknown[] = [],
+>(
+  options: string | (LimitedBy & CallOptions<Any, KeyArgs, CostArgs> & Fallback<Any, FallbackArgs, unknown>),
+): RateLimitedDecorator<Longest<Longest<KeyArgs, CostArgs>, FallbackArgs>> {
+  const given = optionsOf(options) as AnyOptions & { name?: string; store?: Store };
+  checkCallOptions('RateLimited', given);
+  // Mistakes are found where they were made, not where it is put.
+  if (!given.limiter) limiterOf({ ...given, store: memoryStore() }, 'default');
+  // Methods that share a name share their quota: then they need a common store.
+  const shared = given.name !== undefined && !given.store && !given.limiter ? { store: memoryStore() } : {};
+  const own: AnyOptions = { ...given, ...shared };
+  const { fallback } = own;
+
+  function wrap(fn: AnyFunction, name: string, calls = own): AnyFunction {
+    const result = limit(fn, limiterOf(own, name), calls);
+    limited.set(result, calls.fallback);
+    return result;
+  }
+
+  function wrapAll(holder: object, prefix: string, calls: AnyOptions): void {
+    const spared = fallbacksIn(holder).add(fallback);
+    for (const [name, descriptor] of Object.entries(Object.getOwnPropertyDescriptors(holder))) {
+      const fn = descriptor.value as unknown;
+      // A method is not enumerable, as opposed to a static property.
+      if (typeof fn !== 'function' || descriptor.enumerable || name === 'constructor') continue;
+      if (spared.has(name) || limited.has(fn)) continue;
+      if (calls.fallback !== undefined) fallbackOf(holder, calls.fallback);
+      Object.defineProperty(holder, name, {
+        ...descriptor,
+        value: wrap(fn as AnyFunction, prefix + name, calls),
+      });
+    }
+  }
+
+  function decorateClass(target: Class): void {
+    wrapAll(target.prototype as object, `${target.name}.`, own);
+    const { fallback: _, ...without } = own;
+    const instanceOnly = typeof fallback !== 'function' && fallback !== undefined && !(fallback in target);
+    wrapAll(target, `${target.name}.`, instanceOnly ? without : own);
+  }
+
+  const decorate = (target: unknown, context?: unknown, descriptor?: PropertyDescriptor): unknown => {
+    if (isStandard(context)) {
+      if (context.kind === 'class') return decorateClass(target as Class);
+      if (context.kind !== 'method') throw misplaced(context.kind);
+      if (typeof fallback === 'string' || typeof fallback === 'symbol') {
+        // Only an object that is made has all its methods.
+        context.addInitializer(function () {
+          fallbackOf(this, fallback);
+        });
+      }
+      return wrap(target as AnyFunction, String(context.name));
+    }
+    if (context === undefined && typeof target === 'function')
+      return decorateClass(target as unknown as Class);
+    if (typeof descriptor?.value !== 'function') throw misplaced('property');
+    if (fallback !== undefined) fallbackOf(target, fallback);
+    const of = typeof target === 'function' ? target : (target as object).constructor;
+    descriptor.value = wrap(descriptor.value as AnyFunction, `${of.name}.${String(context)}`);
+    return undefined;
+  };
+  return decorate as RateLimitedDecorator<Longest<Longest<KeyArgs, CostArgs>, FallbackArgs>>;
+}
+
+/** What the limited methods of a class fall back on, inherited ones too: a class can override their fallback. */
+function fallbacksIn(holder: object): Set<AnyOptions['fallback']> {
+  const found = new Set<AnyOptions['fallback']>();
+  for (let link: object | null = holder; link; link = Object.getPrototypeOf(link) as object | null) {
+    for (const key of Reflect.ownKeys(link)) {
+      found.add(limited.get(Object.getOwnPropertyDescriptor(link, key)!.value as object));
+    }
+  }
+  return found;
+}
+
+type Longest<A extends unknown[], B extends unknown[]> = B extends [...A, ...Any[]] ? B : A;
+
+function isStandard(context: unknown): context is DecoratorContext {
+  return typeof context === 'object' && context !== null && 'kind' in context;
+}
+
+function misplaced(kind: string): HeadgateError {
+  return new HeadgateError(
+    'HEADGATE_INVALID_ARGUMENT',
+    `@RateLimited stands before a ${kind}. Put it before a method or a class.`,
+  );
+}

@@ -1,0 +1,79 @@
+import { HeadgateError } from '../common/errors.js';
+import { toText } from '../common/duration.js';
+import { canonicalText } from '../contract/policy-text.js';
+import type { PolicySet, Store } from '../contract/store.js';
+
+interface Claim {
+  readonly named: boolean;
+  readonly signature: string;
+  /** The policies, for messages. */
+  readonly text: string;
+  holders: number;
+}
+
+/** What a limiter enforces, as it may be written. */
+function textOf({ policies, ban }: PolicySet): string {
+  const texts = policies.map((policy) => canonicalText(policy));
+  if (ban) {
+    const { after, within, first, factor, max } = ban;
+    const often = after === 0 ? 'by hand' : `after ${after} denials within ${toText(within)}`;
+    texts.push(`ban ${often} for ${toText(first)}, factor ${factor / 1000}, max ${toText(max)}`);
+  }
+  return texts.join(', ');
+}
+
+const claims = new WeakMap<Store, Map<string, Claim>>();
+
+/**
+ * Sees to it that limiters share state on purpose only: on one store each has its own name, or a common one, given to each,
+ * with equal policies. Returns a function that gives the name back.
+ *
+ * @throws HeadgateError `HEADGATE_NAME_REQUIRED`, `HEADGATE_POLICY_MISMATCH`
+ */
+export function claimName(
+  store: Store,
+  name: string | undefined,
+  set: PolicySet,
+  tiers: ReadonlyMap<string, PolicySet>,
+  dynamic: boolean,
+): () => void {
+  const names = claims.get(store) ?? new Map<string, Claim>();
+  claims.set(store, names);
+  const named = [...tiers].sort(([a], [b]) => (a < b ? -1 : 1)).map(([tier, own]) => [tier, described(own)]);
+  const signature = dynamic ? 'dynamic' : JSON.stringify([described(set), set.ban, ...named]);
+  const text = dynamic
+    ? 'those of each request'
+    : [set, ...tiers.values()]
+        .filter(({ policies }) => policies.length > 0)
+        .map(textOf)
+        .join('; or ');
+  const claim = names.get(set.name);
+  if (!claim) {
+    names.set(set.name, { named: name !== undefined, signature, text, holders: 1 });
+  } else if (name === undefined || !claim.named) {
+    throw new HeadgateError(
+      'HEADGATE_NAME_REQUIRED',
+      `Another limiter on this store is called ${JSON.stringify(set.name)}, and not both were given their name. Give each ` +
+        `its own: name: 'login', name: 'search'; or both the same one if they are to share a quota.`,
+    );
+  } else if (claim.signature !== signature) {
+    throw new HeadgateError(
+      'HEADGATE_POLICY_MISMATCH',
+      `Another limiter on this store is called ${JSON.stringify(set.name)} and has other policies: ${claim.text}. Here they are: ${text}. ` +
+        'Limiters of one name share their quota: give them equal policies, or another name.',
+    );
+  } else {
+    claim.holders++;
+  }
+  return () => {
+    const held = names.get(set.name);
+    if (held && --held.holders === 0) names.delete(set.name);
+  };
+}
+
+function described({ policies, dimensions }: PolicySet): unknown[] {
+  return [
+    policies.map(({ id, by, params, shadow, attempts }) => [id, by, params, shadow, attempts]),
+    dimensions,
+  ];
+}

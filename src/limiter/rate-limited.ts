@@ -1,0 +1,209 @@
+import type { Decision } from '../contract/decision.js';
+import type { Key } from '../contract/dimensions.js';
+import { toMilliseconds, type Duration } from '../common/duration.js';
+import { HeadgateError, invalidOption } from '../common/errors.js';
+import {
+  assembleLimiter,
+  checkCapacity,
+  checkOptions,
+  INLINE_FIELDS,
+  Limiter,
+  LIMITER_OPTIONS,
+  optionsOf,
+  type ConsumeOptions,
+  type CreateLimiterOptions,
+} from './limiter.js';
+import type { MaybePromise, Store } from '../contract/store.js';
+import { checkBoolean, checkCost, checkFunction, checkShape } from '../common/validate.js';
+import { deniedError } from './waiting/wait.js';
+
+/** By which limiter: one of yours, or one that is made of these options. */
+export type LimitedBy = { limiter: Limiter } | (CreateLimiterOptions & { limiter?: never });
+
+/** Admission by what a function is called with. */
+export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends unknown[]> {
+  /** Who is limited, from the arguments: a key, or an object with a key of each dimension; undefined: do not limit this call. Default: all calls share one quota. */
+  key?: (this: This, ...args: KeyArgs) => MaybePromise<Key | undefined>;
+  /** Which of the limiter's `tiers` a call has, or a function of the arguments. Default: the policies beside the tiers decide. */
+  tier?: string | ((this: This, ...args: KeyArgs) => MaybePromise<string | undefined>);
+  /** Whole units, 0 (only look) to 1e12, or a function of the arguments. Default 1. */
+  cost?: number | ((this: This, ...args: CostArgs) => MaybePromise<number>);
+  /**
+   * Wait until the call is admitted: as long as it takes, or up to `timeout`. Default `false`. Without the option `key`, all calls have one
+   * key, of which `maxWaitingPerKey` may wait.
+   */
+  wait?: boolean | { timeout?: Duration };
+}
+
+/** What is called in place of a denied call: a function, or a method of the same object, by its name. */
+export type Fallback<This, Args extends unknown[], Result> =
+  | { fallback?: undefined; passArgs?: undefined }
+  | { fallback: string | symbol | ((this: This) => Result); passArgs?: false }
+  | { fallback: string | symbol | ((this: This, ...args: Args) => Result); passArgs: true };
+
+/** A function that is limited. It returns a promise, whatever the original one returns. */
+export interface RateLimitedFunction<This, Args extends unknown[], Result> {
+  (this: This, ...args: Args): Promise<Result>;
+  /** By which it is limited. */
+  readonly limiter: Limiter;
+}
+
+export type AnyFunction = (this: unknown, ...args: unknown[]) => unknown;
+
+/** Options of either form, as they are used: types have been checked by then. */
+export interface AnyOptions {
+  readonly limiter?: Limiter;
+  readonly key?: (this: unknown, ...args: unknown[]) => MaybePromise<Key | undefined>;
+  readonly tier?: string | ((this: unknown, ...args: unknown[]) => MaybePromise<string | undefined>);
+  readonly cost?: number | ((this: unknown, ...args: unknown[]) => MaybePromise<number>);
+  readonly wait?: boolean | { timeout?: Duration };
+  readonly fallback?: string | symbol | AnyFunction;
+  readonly passArgs?: boolean;
+  readonly store?: Store;
+}
+
+const CALL_OPTIONS = ['limiter', 'key', 'tier', 'cost', 'wait', 'fallback', 'passArgs'];
+
+/** The key of all calls of a function without the option `key`. */
+const EVERYBODY = 'all';
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST` */
+export function checkCallOptions(what: string, options: AnyOptions): void {
+  checkOptions(what, options, [...CALL_OPTIONS, ...LIMITER_OPTIONS, ...INLINE_FIELDS]);
+  const { limiter, key, tier, cost, wait, fallback, passArgs } = options;
+  if (limiter !== undefined) {
+    if (!(limiter instanceof Limiter))
+      throw invalidOption('limiter', limiter, 'Write what createLimiter returns.');
+    const others = Object.keys(options).filter((name) => !CALL_OPTIONS.includes(name));
+    if (others.length > 0) {
+      throw invalidOption(
+        others.join(', '),
+        'given with `limiter`',
+        'Write a limiter, or the options of one.',
+      );
+    }
+  }
+  checkFunction('key', key);
+  if (typeof tier !== 'string') checkFunction('tier', tier);
+  if (typeof cost !== 'function' && cost !== undefined) {
+    checkCost(cost);
+    if (limiter) checkCapacity(cost, limiter.policies);
+  }
+  if (typeof wait === 'object' && wait !== null) {
+    checkShape('wait', wait, ['timeout']);
+    if (wait.timeout !== undefined) toMilliseconds('wait.timeout', wait.timeout);
+  } else checkBoolean('wait', wait, false);
+  if (fallback !== undefined && !['function', 'string', 'symbol'].includes(typeof fallback)) {
+    throw invalidOption('fallback', fallback, "Write a function, or a method's name.");
+  }
+  if (checkBoolean('passArgs', passArgs, false) && fallback === undefined) {
+    throw invalidOption('passArgs', passArgs, 'Write a `fallback` to pass the arguments to.');
+  }
+}
+
+/** The limiter among options that were checked, or one made of them. */
+export function limiterOf(options: AnyOptions, defaultName: string): Limiter {
+  const cost = typeof options.cost === 'number' ? options.cost : 0;
+  return options.limiter ?? assembleLimiter(options, { defaultName, cost });
+}
+
+/** A function that asks the limiter before it calls `fn`. */
+export function limit(fn: AnyFunction, limiter: Limiter, options: AnyOptions): AnyFunction {
+  const { key, tier, cost = 1 } = options;
+  if (typeof tier !== 'function') limiter.tiers.of(tier);
+  const limited = async function (this: unknown, ...args: unknown[]): Promise<unknown> {
+    if (!limiter.enabled) return fn.apply(this, args);
+    const who = key ? await key.apply(this, args) : EVERYBODY;
+    if (who === undefined) return fn.apply(this, args);
+    const units = typeof cost === 'function' ? await cost.apply(this, args) : cost;
+    const by = typeof tier === 'function' ? await tier.apply(this, args) : tier;
+    let decision: Decision;
+    try {
+      decision = await admit(limiter, who, { cost: units, tier: by }, options.wait);
+    } catch (error) {
+      if (options.fallback === undefined || !isDenial(error)) throw error;
+      return fallbackOf(this, options.fallback).apply(this, options.passArgs ? args : []);
+    }
+    try {
+      return await fn.apply(this, args);
+    } finally {
+      // A slot that cannot be given back now is free at the end of its lease.
+      await decision.release().catch(() => {});
+    }
+  };
+  return Object.defineProperty(likeOriginal(fn, limited), 'limiter', { value: limiter, configurable: true });
+}
+
+/** @throws HeadgateError `HEADGATE_DENIED`, or what `limiter.wait` and `limiter.consume` throw */
+async function admit(
+  limiter: Limiter,
+  key: Key,
+  options: ConsumeOptions,
+  wait: AnyOptions['wait'],
+): Promise<Decision> {
+  if (wait) return limiter.wait(key, { ...options, ...(wait === true ? {} : wait) });
+  const decision = await limiter.hold(await limiter.consume(key, options));
+  if (!decision.allowed) throw deniedError(decision);
+  return decision;
+}
+
+function isDenial(error: unknown): boolean {
+  return (
+    error instanceof HeadgateError &&
+    ['HEADGATE_DENIED', 'HEADGATE_WAIT_TIMEOUT', 'HEADGATE_QUEUE_FULL'].includes(error.code)
+  );
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` if the object has no such method */
+export function fallbackOf(self: unknown, fallback: string | symbol | AnyFunction): AnyFunction {
+  if (typeof fallback === 'function') return fallback;
+  const method = (self as Record<string | symbol, unknown> | null | undefined)?.[fallback];
+  if (typeof method !== 'function') {
+    throw invalidOption('fallback', fallback, 'Write the name of a method of the same object.');
+  }
+  return method as AnyFunction;
+}
+
+/** What `reflect-metadata` adds to Reflect, where it is loaded. */
+interface ReflectMetadata {
+  getOwnMetadataKeys?(target: object): unknown[];
+  getOwnMetadata(key: unknown, target: object): unknown;
+  defineMetadata(key: unknown, value: unknown, target: object): void;
+}
+
+/** Gives a function the name, the length, the properties and the metadata of another: frameworks look for them. */
+function likeOriginal(original: AnyFunction, like: AnyFunction): AnyFunction {
+  for (const key of Reflect.ownKeys(original)) {
+    if (key === 'prototype' || key === 'arguments' || key === 'caller') continue;
+    Object.defineProperty(like, key, Object.getOwnPropertyDescriptor(original, key)!);
+  }
+  const reflect = Reflect as unknown as ReflectMetadata;
+  for (const key of reflect.getOwnMetadataKeys?.(original) ?? []) {
+    reflect.defineMetadata(key, reflect.getOwnMetadata(key, original), like);
+  }
+  return like;
+}
+
+/**
+ * Limits a function: `limited(...args)` calls it if its limiter admits the call. A denied call goes to the `fallback`; without
+ * one its promise rejects with `HEADGATE_DENIED`, with the decision. Slots of concurrency policies are held until the
+ * function's promise is settled. The limiter is named after the function, unless it is given a name.
+ *
+ * @example
+ * const lookUp = rateLimited(fetchUser, { limit: 10, window: '1s', key: (id) => id, wait: { timeout: '2s' } })
+ * const user = await lookUp('42')
+ *
+ * @param given the options, or the text of the sole policy
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, and as
+ * `createLimiter`
+ */
+export function rateLimited<This, Args extends unknown[], Result, Other = never>(
+  fn: (this: This, ...args: Args) => Result,
+  given: string | (LimitedBy & CallOptions<This, Args, Args> & Fallback<This, Args, Other>),
+): RateLimitedFunction<This, Args, Awaited<Result> | Awaited<Other>> {
+  if (typeof fn !== 'function') throw invalidOption('fn', fn, 'Pass a function.');
+  const options = optionsOf(given);
+  checkCallOptions('rateLimited', options as AnyOptions);
+  const limiter = limiterOf(options as AnyOptions, fn.name || 'default');
+  return limit(fn as AnyFunction, limiter, options as AnyOptions) as never;
+}

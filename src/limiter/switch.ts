@@ -1,0 +1,22 @@
+import { invalidOption } from '../common/errors.js';
+
+/** The option `enabled`, checked. */
+export type Switch = boolean | (() => boolean);
+
+const FIX = 'Write true, false, or a function that returns one of them at once.';
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export function checkEnabled(enabled: unknown): Switch {
+  if (enabled === undefined) return true;
+  if (typeof enabled !== 'boolean' && typeof enabled !== 'function') {
+    throw invalidOption('enabled', enabled, FIX);
+  }
+  return enabled as Switch;
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` if a function returns something else: a promise would always be on */
+export function isOn(enabled: Switch): boolean {
+  const on: unknown = typeof enabled === 'function' ? enabled() : enabled;
+  if (typeof on !== 'boolean') throw invalidOption('enabled', on, FIX);
+  return on;
+}

@@ -1,0 +1,77 @@
+import { distinct, withPolicies } from '../contract/dimensions.js';
+import { HeadgateError, invalidOption, show } from '../common/errors.js';
+import { compilePolicies, type CompiledPolicy, type Policies } from '../contract/policy.js';
+import type { Dimensions, PolicySet } from '../contract/store.js';
+
+/** Named policies: `{ free: '100/1m', pro: ['1000/1m', '50/1s'] }`. Names are strings of 1 to 64 characters. */
+export type TierOptions = Readonly<Record<string, Policies>>;
+
+const MOST_TIERS = 100;
+
+/** The policies of each tier of a limiter, and those of who has none. */
+export class Tiers {
+  readonly sets: ReadonlyMap<string, PolicySet>;
+  /** The policies of all sets as one: what a reset forgets. */
+  readonly everything: PolicySet;
+  readonly #base: PolicySet;
+
+  /**
+   * @param given the option `tiers`
+   * @param base the limiter's own policies, maybe none
+   * @param by what the tiers' dimensions are made of, besides their policies
+   * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
+   */
+  constructor(given: unknown, base: PolicySet, by: Omit<Dimensions, 'names'>) {
+    this.#base = base;
+    const policies = given === undefined ? [] : namedPolicies(given);
+    this.sets = new Map(policies.map(([tier, own]) => [tier, withPolicies(base, own, by)]));
+    const all = distinct(this.all.flatMap((set) => set.policies));
+    this.everything = this.sets.size > 0 ? withPolicies(base, all, by) : base;
+  }
+
+  /** All sets that may decide: that of the limiter's own policies, unless each request needs a tier, and those of the tiers. */
+  get all(): readonly PolicySet[] {
+    return this.areNeeded ? [...this.sets.values()] : [this.#base, ...this.sets.values()];
+  }
+
+  /** Whether a request must have a tier. */
+  get areNeeded(): boolean {
+    return this.sets.size > 0 && this.#base.policies.length === 0;
+  }
+
+  /**
+   * The policies of a tier; without one, the limiter's own.
+   *
+   * @throws HeadgateError `HEADGATE_UNKNOWN_TIER`
+   */
+  of(tier: string | undefined): PolicySet {
+    const set = tier === undefined && !this.areNeeded ? this.#base : this.sets.get(tier!);
+    if (!set) throw this.#unknown(tier);
+    return set;
+  }
+
+  #unknown(tier: unknown): HeadgateError {
+    const names = [...this.sets.keys()].map((name) => show(name)).join(', ');
+    const known = names === '' ? 'The limiter has no `tiers`.' : `Its tiers are: ${names}.`;
+    const message =
+      tier === undefined
+        ? `tier: none is given, and the limiter has no policies beside its tiers. Write one of: ${names}.`
+        : `tier: ${show(tier)} is no tier of the limiter. ${known}`;
+    return new HeadgateError('HEADGATE_UNKNOWN_TIER', message);
+  }
+}
+
+function namedPolicies(given: unknown): [tier: string, policies: readonly CompiledPolicy[]][] {
+  const isObject = typeof given === 'object' && given !== null && !Array.isArray(given);
+  const tiers = isObject ? Object.entries(given) : [];
+  if (tiers.length === 0 || tiers.length > MOST_TIERS) {
+    const fix = `Write an object of 1 to ${MOST_TIERS} tiers: { free: '100/1m', pro: ['1000/1m', '50/1s'] }.`;
+    throw invalidOption('tiers', given, fix);
+  }
+  return tiers.map(([tier, policies]) => {
+    if (tier.length < 1 || tier.length > 64) {
+      throw invalidOption('tiers', tier, 'Write names of 1 to 64 characters.');
+    }
+    return [tier, compilePolicies(`tiers.${tier}`, policies as Policies)];
+  });
+}

@@ -1,0 +1,156 @@
+import { healthChannel, storeChannel, type HealthMessage } from '../../contract/diagnostics.js';
+import { withoutPage, type HeadgateError } from '../../common/errors.js';
+import type { Warn } from '../../common/warnings.js';
+import { Circuit, type Prober } from './circuit.js';
+import type { Health } from '../../contract/health.js';
+import type { Store, Subject } from '../../contract/store.js';
+
+/** Of a store that is never away. */
+export const UP: Health = {
+  state: 'up',
+  since: Date.now(),
+  failures: 0,
+  lastError: undefined,
+  slow: false,
+  late: 0,
+  serversDown: [],
+};
+
+/**
+ * Learns from calls whether a store is up, and which servers of it are not. All limiters of a store share it. What the client fails
+ * with before a server is asked concerns all of them.
+ */
+export class Breaker {
+  readonly #store: Store;
+  /** By server: those that have failed since they last answered in time. */
+  readonly #circuits = new Map<string | undefined, Circuit>();
+  #state: Health['state'] = 'up';
+  #since = Date.now();
+  #late = 0;
+  #hasAnswered = false;
+  readonly listeners = new Set<(health: Health) => void>();
+  /** Of limiters without a listener. */
+  readonly warners = new Set<Warn>();
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** What is down, so that a question is not to be sent: the store, or the server that has its key. */
+  downFor(subject: Subject): Circuit | undefined {
+    if (this.#circuits.size === 0) return undefined;
+    return this.#downAt(undefined) ?? this.#downAt(this.#store.serverOf?.(subject));
+  }
+
+  #downAt(server: string | undefined): Circuit | undefined {
+    const circuit = this.#circuits.get(server);
+    return circuit?.down ? circuit : undefined;
+  }
+
+  /** The circuit of a server that fails. */
+  circuitOf({ server }: Subject): Circuit {
+    let circuit = this.#circuits.get(server);
+    if (!circuit) {
+      const made = (circuit = new Circuit(server, () => {
+        if (!made.down) this.#circuits.delete(server);
+        this.#turned();
+      }));
+      this.#circuits.set(server, made);
+    }
+    return circuit;
+  }
+
+  /** Whether the store has answered in time, ever. */
+  get hasAnswered(): boolean {
+    return this.#hasAnswered;
+  }
+
+  get health(): Health {
+    const circuits = [...this.#circuits.values()];
+    return {
+      state: this.#state,
+      since: this.#since,
+      failures: circuits.reduce((sum, { failures }) => sum + failures, 0),
+      lastError: circuits.findLast(({ lastError }) => lastError)?.lastError,
+      slow: circuits.some(({ slow }) => slow),
+      late: this.#late,
+      serversDown: circuits.flatMap(({ server, down }) => (down && server !== undefined ? [server] : [])),
+    };
+  }
+
+  /** The store has answered in time. @param late this process has read it too late */
+  success({ server }: Subject, late: boolean): void {
+    if (late) this.#late++;
+    this.#hasAnswered = true;
+    if (this.#circuits.size === 0) return;
+    for (const name of [undefined, server]) {
+      const circuit = this.#circuits.get(name);
+      this.#circuits.delete(name);
+      circuit?.success();
+    }
+  }
+
+  failure(subject: Subject, error: HeadgateError, prober: Prober): void {
+    this.circuitOf(subject).failure(error, prober);
+    // A store that has never answered is rather set up wrongly than out of order.
+    if (!this.#hasAnswered) this.#warn('has not answered yet', error);
+  }
+
+  /** The store has answered a call that nobody waits for any more. */
+  answeredLate({ server }: Subject): void {
+    this.#circuits.get(server)?.answeredLate();
+  }
+
+  /** A limiter is closed. */
+  unwatch(prober: Prober): void {
+    for (const circuit of this.#circuits.values()) circuit.unwatch(prober);
+  }
+
+  /** Where nobody listens. */
+  #warn(what: string, { message }: HeadgateError): void {
+    if (this.listeners.size > 0 || healthChannel.hasSubscribers || storeChannel.hasSubscribers) return;
+    for (const warn of this.warners) {
+      warn(
+        'HEADGATE_STORE_DOWN',
+        `The store ${what}: ${withoutPage(message)} Meanwhile the option onStoreError decides: limits hold for each process alone, or not at ` +
+          'all. The option onHealth would tell you of each change instead of this warning.',
+      );
+    }
+  }
+
+  #isDown(): boolean {
+    if (this.#downAt(undefined)) return true;
+    const servers = this.#store.servers?.() ?? [];
+    return servers.length > 0 && servers.every((server) => this.#downAt(server));
+  }
+
+  #turned(): void {
+    const state = this.#isDown() ? 'down' : 'up';
+    if (state !== this.#state) this.#since = Date.now();
+    this.#state = state;
+    const { health } = this;
+    if (healthChannel.hasSubscribers) {
+      const message: HealthMessage = { store: this.#store, health };
+      healthChannel.publish(message);
+    }
+    const { lastError, serversDown } = health;
+    if (lastError && state === 'down') this.#warn('is down', lastError);
+    else if (lastError && serversDown.length > 0) this.#warn(`has lost ${serversDown.join(', ')}`, lastError);
+    for (const listener of this.listeners) {
+      try {
+        listener(health);
+      } catch (error) {
+        process.emitWarning(`onHealth threw: ${String(error)}`, 'HeadgateWarning');
+      }
+    }
+  }
+}
+
+const breakers = new WeakMap<Store, Breaker>();
+
+/** The breaker of a store. */
+export function breakerOf(store: Store): Breaker {
+  let breaker = breakers.get(store);
+  if (!breaker) breakers.set(store, (breaker = new Breaker(store)));
+  return breaker;
+}

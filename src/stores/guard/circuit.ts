@@ -1,0 +1,158 @@
+import type { HeadgateError } from '../../common/errors.js';
+import { Backlog } from './backlog.js';
+import { clearTimeout, performance, setTimeout } from '../../common/real-time.js';
+
+/** Finds out by a call of its own whether a store is up. */
+export interface Prober {
+  /**
+   * Asks once. Resolves when no call is on its way any more, with false if the server is not one of the store's.
+   *
+   * @param server see `Store.serverOf`; undefined: any
+   */
+  probe(server: string | undefined): Promise<boolean>;
+  /** Resolves the next time that the store's client is connected; undefined if nobody knows. */
+  whenReady(): Promise<void> | undefined;
+}
+
+/** A server is down after this many failures in a row that took at least this long, ms. One condition alone tells nothing. */
+const FAILURES = 5;
+const FAILING_FOR = 100;
+
+/**
+ * The pause before a server is asked again: this part of the time that it has been down, within limits, ms. A random factor of 1 to 2
+ * keeps all processes from asking at once.
+ */
+const PART = 0.1;
+const SOONEST = 100;
+const LATEST = 2000;
+
+/** A server that has answered too late within this time, ms, is slow, not gone. It is longer than the pause between two probes. */
+const SLOW_FOR = 5000;
+
+/** Learns from calls whether a server is up. */
+export class Circuit {
+  readonly server: string | undefined;
+  readonly #turned: () => void;
+  #down = false;
+  #since = Date.now();
+  #failures = 0;
+  #failingSince = 0;
+  #lastError: HeadgateError | undefined;
+  #answeredLate = -Infinity;
+  /** The limiters that can ask the server while it is down. */
+  readonly #probers = new Set<Prober>();
+  #timer: NodeJS.Timeout | undefined;
+  #probing = false;
+  /** Whether to ask again as soon as the probe on its way has its answer. */
+  #again = false;
+  #awaitsReady = false;
+  /** What will be given back once the server is up. */
+  readonly backlog = new Backlog(() => !this.#down);
+
+  /** @param turned is called when the server is found down, and when it is up again */
+  constructor(server: string | undefined, turned: () => void) {
+    this.server = server;
+    this.#turned = turned;
+  }
+
+  get down(): boolean {
+    return this.#down;
+  }
+
+  /** When the server was found down, ms since the epoch. */
+  get since(): number {
+    return this.#since;
+  }
+
+  get failures(): number {
+    return this.#failures;
+  }
+
+  get lastError(): HeadgateError | undefined {
+    return this.#lastError;
+  }
+
+  get slow(): boolean {
+    return this.#failures > 0 && performance.now() - this.#answeredLate < SLOW_FOR;
+  }
+
+  success(): void {
+    this.#failures = 0;
+    this.#lastError = undefined;
+    if (this.#down) this.#turn(false);
+  }
+
+  failure(error: HeadgateError, prober: Prober): void {
+    this.#lastError = error;
+    if (this.#failures++ === 0) this.#failingSince = performance.now();
+    if (this.#down || this.#failures < FAILURES || performance.now() - this.#failingSince < FAILING_FOR)
+      return;
+    this.#turn(true);
+    this.watch(prober);
+    this.#probeWhenReady(prober);
+  }
+
+  /** The server has answered a call that nobody waits for any more. If it was stalled, it may be back. */
+  answeredLate(): void {
+    this.#answeredLate = performance.now();
+    if (this.#down) void this.#probe();
+  }
+
+  /** A limiter needs a server that is down. */
+  watch(prober: Prober): void {
+    this.#probers.add(prober);
+    if (!this.#timer && !this.#probing) this.#schedule();
+  }
+
+  /** A limiter is closed. */
+  unwatch(prober: Prober): void {
+    this.#probers.delete(prober);
+    if (this.#probers.size === 0) this.#stop();
+  }
+
+  #schedule(): void {
+    const pause = Math.min(Math.max(SOONEST, PART * (Date.now() - this.#since)), LATEST);
+    this.#timer = setTimeout(() => void this.#probe(), pause * (1 + Math.random())).unref();
+  }
+
+  #stop(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  async #probe(): Promise<void> {
+    this.#stop();
+    const [prober] = this.#probers;
+    this.#again = this.#probing;
+    if (this.#probing || !prober) return;
+    this.#probing = true;
+    const isThere = await prober.probe(this.server);
+    this.#probing = false;
+    if (!isThere) this.success();
+    if (!this.#down || this.#probers.size === 0) return;
+    if (this.#again) void this.#probe();
+    else this.#schedule();
+  }
+
+  #probeWhenReady(prober: Prober): void {
+    if (this.#awaitsReady) return;
+    this.#awaitsReady = true;
+    void prober.whenReady()?.then(() => {
+      this.#awaitsReady = false;
+      if (!this.#down) return;
+      void this.#probe();
+      this.#probeWhenReady(prober);
+    });
+  }
+
+  #turn(down: boolean): void {
+    this.#down = down;
+    this.#since = Date.now();
+    if (!down) {
+      this.#stop();
+      this.#probers.clear();
+      this.backlog.drain();
+    }
+    this.#turned();
+  }
+}

@@ -1,0 +1,61 @@
+import { compilePolicies, type Policy } from '../../contract/policy.js';
+import { memoryStore } from '../memory/memory.js';
+import type {
+  Change,
+  ChangeReply,
+  LeaseChange,
+  MaybePromise,
+  PolicySet,
+  Query,
+  Reply,
+  Store,
+} from '../../contract/store.js';
+
+/** What decides while a store is away: one per store, so that limiters of one name share their quota there too. */
+const stores = new WeakMap<Store, Store>();
+
+/** Decides in this process in place of a store, on a share of each limit. */
+export class Local {
+  readonly #of: Store;
+  readonly #share: number;
+  readonly #sets = new WeakMap<PolicySet, PolicySet>();
+
+  constructor(of: Store, share: number) {
+    this.#of = of;
+    this.#share = share;
+  }
+
+  decide(query: Query): Reply {
+    const reply = this.#store.decide({ ...query, set: this.#set(query.set) }) as Reply;
+    return { ...reply, degraded: 'local' };
+  }
+
+  adjust(change: Change): MaybePromise<ChangeReply> {
+    return this.#store.adjust({ ...change, set: this.#set(change.set) });
+  }
+
+  lease(change: LeaseChange): MaybePromise<boolean> {
+    return this.#store.lease({ ...change, set: this.#set(change.set) });
+  }
+
+  get #store(): Store {
+    let store = stores.get(this.#of);
+    if (!store) stores.set(this.#of, (store = memoryStore()));
+    return store;
+  }
+
+  /** The set with this process' share of each limit: at least 1, or nobody would be admitted. */
+  #set(set: PolicySet): PolicySet {
+    let local = this.#sets.get(set);
+    if (!local) {
+      const scale = (units: number): number => Math.max(1, Math.floor(units * this.#share));
+      const policies = set.policies.map(({ name, source }): Policy => {
+        const burst = 'burst' in source && source.burst !== undefined ? { burst: scale(source.burst) } : {};
+        return { ...source, ...burst, name, limit: scale(source.limit) };
+      });
+      local = { ...set, policies: compilePolicies('policies', policies) };
+      this.#sets.set(set, local);
+    }
+    return local;
+  }
+}

@@ -1,0 +1,48 @@
+import { HeadgateError, show } from '../../common/errors.js';
+import { MAX_UNITS } from '../../common/validate.js';
+import type { ChangeReply, PolicySet, Reply } from '../../contract/store.js';
+import { countOf, remainingOf, resetOf, waitOf } from '../../contract/verdicts.js';
+
+export function malformedReply(reply: unknown): HeadgateError {
+  return new HeadgateError(
+    'HEADGATE_MALFORMED_REPLY',
+    `The store's reply is not a decision: ${show(reply)}.`,
+  );
+}
+
+/** What is wrong with a store's reply, if anything: a store is not trusted to have answered what was asked. */
+export function flawOf(reply: unknown, set: PolicySet): HeadgateError | undefined {
+  return isReply(reply as Partial<Reply> | null | undefined, set) ? undefined : malformedReply(reply);
+}
+
+function isReply(reply: Partial<Reply> | null | undefined, { policies, ban: banning }: PolicySet): boolean {
+  const { now, step, ban, verdicts, full = 0, degraded } = reply ?? {};
+  if (
+    !Number.isSafeInteger(step) ||
+    !Number.isSafeInteger(now) ||
+    now! < 0 ||
+    !Number.isSafeInteger(ban) ||
+    !Array.isArray(verdicts)
+  )
+    return false;
+  if (ban !== 0 && !banning) return false;
+  if (!Number.isSafeInteger(full) || full < 0) return false;
+  if (ban! > 0 || degraded === 'allow' || degraded === 'deny') return verdicts.length === 0;
+  if (countOf(verdicts) !== policies.length) return false;
+  for (let i = 0; i < policies.length; i++) {
+    const remaining = remainingOf(verdicts, i);
+    const reset = resetOf(verdicts, i);
+    if (!Number.isSafeInteger(waitOf(verdicts, i)) || !Number.isSafeInteger(reset) || reset < 0) return false;
+    if (!Number.isSafeInteger(remaining) || remaining < 0 || remaining > MAX_UNITS) return false;
+  }
+  return true;
+}
+
+/** Whether a store's answer to a change says what each policy charged. */
+export function tellsCharges({ charged }: Partial<ChangeReply>, { policies }: PolicySet): boolean {
+  return (
+    Array.isArray(charged) &&
+    charged.length === policies.length &&
+    charged.every((units) => Number.isSafeInteger(units) && units >= 0 && units <= MAX_UNITS)
+  );
+}

@@ -1,0 +1,111 @@
+import { HeadgateError } from '../../common/errors.js';
+import { performance, setImmediate, setTimeout } from '../../common/real-time.js';
+import type { Subject } from '../../contract/store.js';
+
+/** A call whose answer is awaited. */
+export interface Awaited {
+  /** The question. The store writes into it until when the answer is awaited. */
+  readonly subject: Subject;
+  /** Set by `add`. */
+  asked: number;
+  open: boolean;
+  /** Its neighbours among the awaited calls. */
+  previous: Awaited | undefined;
+  next: Awaited | undefined;
+  /** Is called with `HEADGATE_STORE_TIMEOUT` when the time is over, unless `settle` was called before. */
+  expire(error: HeadgateError): void;
+}
+
+/**
+ * Gives up calls whose answers have not come in time. The time begins when the store writes the call. One timer serves all calls: they
+ * are written in the order in which they were added, or so close together that none waits much longer for another.
+ */
+export class Timeouts {
+  readonly #ms: number;
+  readonly #patience: () => number;
+  readonly #startTimer: typeof setTimeout;
+  #head: Awaited | undefined;
+  #tail: Awaited | undefined;
+  /** The timer; undefined if there is none, or once it has fired. */
+  #timer: NodeJS.Timeout | undefined;
+  #armed = false;
+  #pending = 0;
+  #idle: (() => void)[] = [];
+
+  /**
+   * @param ms the time from when a call is written
+   * @param patience the time from when it is asked, until it is written
+   * @param startTimer for tests
+   */
+  constructor(ms: number, patience: () => number = () => ms, startTimer = setTimeout) {
+    this.#ms = ms;
+    this.#patience = patience;
+    this.#startTimer = startTimer;
+  }
+
+  add(awaited: Awaited): void {
+    awaited.asked = performance.now();
+    awaited.open = true;
+    awaited.previous = this.#tail;
+    if (this.#tail) this.#tail.next = awaited;
+    else this.#head = awaited;
+    this.#tail = awaited;
+    // The process stays alive for an answer, but not for the timer of an answer that has come.
+    if (this.#pending++ === 0) this.#timer?.ref();
+    if (!this.#armed) this.#arm(this.#ms);
+  }
+
+  /** Whether a call's time is over. If its answer is here and still awaited, it came in time, and this process has read it too late. */
+  isOverdue(awaited: Awaited): boolean {
+    return this.#due(awaited) <= performance.now();
+  }
+
+  /** The answer has come. Returns false if the call was given up before. */
+  settle(awaited: Awaited): boolean {
+    if (!awaited.open) return false;
+    awaited.open = false;
+    // A call leaves the list at once, so that it is not kept as long as an older one stalls.
+    const { previous, next } = awaited;
+    if (previous) previous.next = next;
+    else this.#head = next;
+    if (next) next.previous = previous;
+    else this.#tail = previous;
+    awaited.previous = awaited.next = undefined;
+    if (--this.#pending === 0) {
+      this.#timer?.unref();
+      for (const resolve of this.#idle.splice(0)) resolve();
+    }
+    return true;
+  }
+
+  /** Resolves when no call is awaited. */
+  async idle(): Promise<void> {
+    if (this.#pending > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+  }
+
+  #due({ subject, asked }: Awaited): number {
+    return subject.until || asked + this.#patience();
+  }
+
+  /** Never sleeps longer than `ms`: a call that is written meanwhile is due after that. */
+  #arm(ms: number): void {
+    this.#armed = true;
+    this.#timer = this.#startTimer(this.#wake, Math.ceil(Math.min(ms, this.#ms)));
+  }
+
+  // After a long turn Node runs timers before it reads sockets. Answers that have arrived meanwhile must come first.
+  readonly #wake = (): void => {
+    this.#timer = undefined;
+    const now = performance.now();
+    setImmediate(() => {
+      this.#armed = false;
+      for (let head = this.#head; head && this.#due(head) <= now; head = this.#head) {
+        this.settle(head);
+        head.expire(
+          new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${this.#ms} ms.`),
+        );
+      }
+      if (this.#head && !this.#armed) this.#arm(this.#due(this.#head) - performance.now());
+    });
+  };
+}

@@ -1,0 +1,285 @@
+import type { BanColumn } from '../../algorithms/ban.js';
+import type { Column } from '../../algorithms/index.js';
+import { compileWarnings, type Warn, type Warnings } from '../../common/warnings.js';
+import { checkChoice, checkFunction, checkInteger, checkShape } from '../../common/validate.js';
+import { UP } from '../guard/breaker.js';
+import * as together from '../state/evaluate-together.js';
+import { adjust, ban, decide, lease, reset, type Place } from '../state/evaluate.js';
+import type { Health } from '../../contract/health.js';
+import { WITHIN } from './page.js';
+import { partsOf, scopeOf } from '../state/parts.js';
+import type { Returns } from '../state/returns.js';
+import type { Selection } from './selections.js';
+import { stepAfter } from '../state/step.js';
+import type {
+  Change,
+  ChangeReply,
+  Clock,
+  LeaseChange,
+  PolicySet,
+  Query,
+  Reply,
+  Store,
+  Subject,
+} from '../../contract/store.js';
+import { Table } from './table.js';
+
+/** What `memoryStore` takes. */
+export interface MemoryStoreOptions {
+  /** Whole milliseconds since the epoch; for tests. Default `Date.now`, looked up at each decision: fake timers move it. */
+  clock?: Clock;
+  /**
+   * The most keys kept per limiter name and dimension: 100 to 16,000,000, default 1,000,000. At the cap, keys that are as good as new make
+   * room; then keys that are neither denied nor banned. If there are none, `onFull` decides. The state of 1,000 different policies
+   * is kept per limiter name.
+   */
+  maxKeys?: number;
+  /**
+   * What becomes of a request whose key finds no room, as all others are denied or banned. The decision's `reason` is `'store-full'`:
+   * - `'admit'` (default): it is admitted if its policies admit a new key, and not charged. Its key is not limited meanwhile;
+   * - `'deny'`: it is denied, 503 over HTTP, until there may be room (`retryAfterMs`, estimated). Whoever can fill the store
+   *   keeps new clients out.
+   *
+   * A ban by hand always finds room. It evicts a key that is denied, else one that is banned by denials, and only then one that is
+   * banned by hand: of each kind the one that is free soonest.
+   */
+  onFull?: 'admit' | 'deny';
+  /** Which of its warnings are not wanted: `false` for all, or their codes. See docs/errors.md. */
+  warnings?: Warnings;
+}
+
+/** What {@link memoryStore} returns. */
+export interface MemoryStore extends Store {
+  /** How many keys have state now, or had not long ago. */
+  readonly size: number;
+  /** Forgets everything, bans too, for all limiters on this store. What was charged before cannot be given back any more. For tests. */
+  clear(): void;
+}
+
+/** A policy set's part of a table. */
+interface View {
+  readonly table: Table;
+  readonly selection: Selection;
+}
+
+/** Where the key is that is being asked for. There is one of a store, which goes from key to key. */
+class MemoryPlace implements Place {
+  readonly #onFull: MemoryStoreOptions['onFull'];
+  #view!: View;
+  /** The slot's number in the table; `slot` is that within its page. */
+  #at = 0;
+  slot = 0;
+  columns: readonly Column[] = [];
+
+  constructor(onFull: MemoryStoreOptions['onFull']) {
+    this.#onFull = onFull;
+  }
+
+  find(view: View, key: string): this {
+    this.#view = view;
+    this.#go(view.table.find(key, view.selection.number));
+    return this;
+  }
+
+  #go(at: number): void {
+    const { table, selection } = this.#view;
+    this.#at = at;
+    this.slot = at & WITHIN;
+    this.columns = table.columns(at, selection);
+  }
+
+  get bans(): BanColumn {
+    return this.#view.table.pageOf(this.#at).bans;
+  }
+
+  get returns(): Returns {
+    return this.#view.table.returns;
+  }
+
+  create(now: number, byHand: boolean): void {
+    this.#go(this.#view.table.create(now, byHand));
+  }
+
+  isFull(now: number): boolean {
+    return this.#view.table.isFull(now);
+  }
+
+  full({ policies }: PolicySet, now: number): number {
+    // What is only watched is not denied.
+    const denies = this.#onFull === 'deny' && policies.some(({ shadow }) => !shadow);
+    return denies ? this.#view.table.roomIn(now) : 0;
+  }
+
+  deny(until: number): void {
+    this.#view.table.deny(this.#at, until);
+  }
+}
+
+/** One of the places of a decision by several keys. */
+class PartPlace extends MemoryPlace {
+  #found!: { readonly view: View; readonly key: string };
+
+  override find(view: View, key: string): this {
+    this.#found = { view, key };
+    return super.find(view, key);
+  }
+
+  override create(now: number, byHand: boolean): void {
+    // A table makes room for the key that was looked for last.
+    super.find(this.#found.view, this.#found.key);
+    super.create(now, byHand);
+  }
+}
+
+/** Keeps state in this process. Bounded; no timers; answers synchronously. Use {@link memoryStore}. */
+class Memory implements MemoryStore {
+  readonly embedded = true;
+  readonly #clock: Clock;
+  readonly #maxKeys: number;
+  readonly #onFull: MemoryStoreOptions['onFull'];
+  readonly #place: MemoryPlace;
+  /** Those of decisions by several keys, as many as one has needed. */
+  readonly #places: PartPlace[] = [];
+  /** By dimension and limiter name: no dimension takes another's room. */
+  readonly #tables = new Map<string, Table>();
+  #views = new WeakMap<PolicySet, View>();
+  #lastStep = 0;
+  /** The step of the last `clear`. */
+  #cleared = 0;
+  #lastSet: PolicySet | undefined;
+  #lastView: View | undefined;
+
+  readonly #warn: Warn;
+
+  constructor(clock: Clock, maxKeys: number, onFull: MemoryStoreOptions['onFull'], warn: Warn) {
+    this.#clock = clock;
+    this.#maxKeys = maxKeys;
+    this.#onFull = onFull;
+    this.#warn = warn;
+    this.#place = new MemoryPlace(onFull);
+  }
+
+  get size(): number {
+    let size = 0;
+    for (const table of this.#tables.values()) size += table.size;
+    return size;
+  }
+
+  get health(): Health {
+    let unremembered = 0;
+    for (const table of this.#tables.values()) unremembered += table.unremembered;
+    return { ...UP, unremembered };
+  }
+
+  #find(set: PolicySet, key: string, now: number): Place {
+    if (set !== this.#lastSet) {
+      const found = this.#viewOf(set, now);
+      this.#lastSet = set;
+      this.#lastView = found;
+    }
+    const view = this.#lastView!;
+    view.selection.usedAt = now;
+    return this.#place.find(view, key);
+  }
+
+  #findParts({ set, key }: Subject, now: number): together.PlacedPart[] {
+    return partsOf(set).map((part, i) => {
+      const place = (this.#places[i] ??= new PartPlace(this.#onFull));
+      const view = this.#viewOf(part.set, now);
+      view.selection.usedAt = now;
+      return { ...part, place: place.find(view, part.keyOf(key)) };
+    });
+  }
+
+  #viewOf(set: PolicySet, now: number): View {
+    return this.#views.get(set) ?? this.#makeView(set, now);
+  }
+
+  #makeView(set: PolicySet, now: number): View {
+    const scope = `${scopeOf(set)} ${set.name}`;
+    let table = this.#tables.get(scope);
+    if (!table) this.#tables.set(scope, (table = new Table(this.#maxKeys, now, this.#warn)));
+    if (set.ban) table.ban = set.ban;
+    const selection = table.select(set.policies, now, () => {
+      this.#views = new WeakMap();
+      this.#lastSet = undefined;
+    });
+    const view = { table, selection };
+    this.#views.set(set, view);
+    return view;
+  }
+
+  #step(now: number): number {
+    return (this.#lastStep = stepAfter(this.#lastStep, now));
+  }
+
+  // Any dimensions will do.
+  checkDimensions(): void {}
+
+  decide(query: Query): Reply {
+    const now = this.#clock();
+    const { set, key } = query;
+    return typeof key === 'string'
+      ? decide(this.#find(set, key, now), query, now, this.#step(now))
+      : together.decide(this.#findParts(query, now), query, now, this.#step(now));
+  }
+
+  adjust(change: Change): ChangeReply {
+    const now = this.#clock();
+    const { charged, units, set, key } = change;
+    const isGone = charged !== undefined && charged.step <= this.#cleared;
+    const left = isGone ? { ...change, units: units.map((each) => Math.max(0, each)) } : change;
+    return typeof key === 'string'
+      ? adjust(this.#find(set, key, now), key, left, now, this.#step(now))
+      : together.adjust(this.#findParts(left, now), left, now, this.#step(now));
+  }
+
+  lease(change: LeaseChange): boolean {
+    const now = this.#clock();
+    const { set, key } = change;
+    return typeof key === 'string'
+      ? lease(this.#find(set, key, now), change, now)
+      : together.lease(this.#findParts(change, now), change, now);
+  }
+
+  reset(subject: Subject): void {
+    const now = this.#clock();
+    const { set, key } = subject;
+    if (typeof key === 'string') reset(this.#find(set, key, now), key, subject, now, this.#step(now));
+    else together.reset(this.#findParts(subject, now), subject, now, this.#step(now));
+  }
+
+  ban(subject: Subject, duration: number): void {
+    const now = this.#clock();
+    const { set, key } = subject;
+    if (typeof key === 'string') ban(this.#find(set, key, now), subject, duration, now);
+    else together.ban(this.#findParts(subject, now), subject, duration, now);
+  }
+
+  clear(): void {
+    this.#cleared = this.#step(this.#clock());
+    this.#tables.clear();
+    this.#views = new WeakMap();
+    this.#lastSet = undefined;
+  }
+}
+
+/**
+ * A store in this process: for one process, for tests, and for when Redis is away.
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
+ */
+export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
+  checkShape('memoryStore', options, ['clock', 'maxKeys', 'onFull', 'warnings']);
+  return makeMemoryStore(options, compileWarnings(options.warnings));
+}
+
+/** The same for options whose names are known. */
+export function makeMemoryStore(options: MemoryStoreOptions, warn: Warn): MemoryStore {
+  const { onFull: given = 'admit' } = options;
+  const maxKeys =
+    options.maxKeys === undefined ? 1e6 : checkInteger('memoryStore.maxKeys', options.maxKeys, 100, 16e6);
+  const onFull = checkChoice('memoryStore.onFull', given, ['admit', 'deny']);
+  const clock = checkFunction('memoryStore.clock', options.clock) ?? (() => Date.now());
+  return new Memory(clock, maxKeys, onFull, warn);
+}

@@ -1,0 +1,197 @@
+import { BanColumn } from '../../algorithms/ban.js';
+import type { Column } from '../../algorithms/index.js';
+import type { CompiledBan } from '../../algorithms/ban-options.js';
+import { fingerprint, hasFingerprint, VACANT } from '../fingerprint.js';
+import type { Freed } from './selections.js';
+
+/** A slot's number consists of the page's number and, in these lowest bits, the slot's number within the page. */
+export const PAGE_BITS = 15;
+export const WITHIN = 2 ** PAGE_BITS - 1;
+
+/** A page with more keys than this is split. This many keys never need more slots than `PAGE_BITS` can number. */
+const MOST_KEYS = 21_000;
+
+/**
+ * How full a page may become, and how full a new page is. The numbers differ a little from page to page: pages that grow alike are
+ * then not all rebuilt at the same time. A page with few keys has more room.
+ */
+const FULLEST = 7 / 8;
+const FULL = 0.65;
+const SPREAD = 0.1;
+const GOLDEN = (Math.sqrt(5) - 1) / 2;
+const FEW = 1000;
+const FEW_FULL = 1 / 2;
+const LEAST_SLOTS = 16;
+
+/** A slot's record: the key's fingerprint (4 integers), and the time until which the key is denied. */
+const RECORD = 5;
+const DENIED = 4;
+
+/** The sign bit of an integer. Vacant records have it set, fingerprints never do. */
+const VACANT_BIT = 1 << 31;
+
+/**
+ * The part of a table's keys whose fingerprints begin with an integer that ends with the same bits. A page is a hash table with open
+ * addressing and linear probing (Knuth, The Art of Computer Programming 3, 6.4, algorithms L and R). The second integer of a key's
+ * fingerprint says where the key is, or a few slots behind that. A search thus waits for one line of memory, and fetches the key's state
+ * meanwhile.
+ *
+ * Slots are numbered from 1. Slot 0 stays empty: whoever looks at it sees no state.
+ */
+export class Page {
+  /** Its number, and the bits that its keys have in common. */
+  readonly id: number;
+  readonly depth: number;
+  readonly ending: number;
+  readonly slots: number;
+  /** A column for each of the table's policies, in their order. A column is made when it is first used. */
+  readonly columns: (Column | undefined)[] = [];
+  /** The columns of each selection of policies. They are kept here because they must not outlive the page. */
+  readonly selections: (readonly Column[] | undefined)[] = [];
+  readonly bans = new BanColumn();
+  /** Keeps what the prefetch has read. Nobody reads it, but V8 removes a read whose value is not kept. */
+  fetched = 0;
+  readonly #records: Int32Array;
+  readonly #most: number;
+  #size = 0;
+
+  constructor(id: number, depth: number, ending: number, keys: number) {
+    this.id = id;
+    this.depth = depth;
+    this.ending = ending;
+    const full = keys < FEW ? FEW_FULL : FULL + SPREAD * ((id * GOLDEN) % 1);
+    this.slots = Math.min(WITHIN, Math.max(LEAST_SLOTS, Math.ceil(keys / full)));
+    this.#records = new Int32Array(RECORD * (this.slots + 1)).fill(VACANT);
+    this.#most = Math.floor(FULLEST * this.slots);
+  }
+
+  /** Keys that have a slot. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Whether the page must be rebuilt or split before it takes another key. */
+  get isFull(): boolean {
+    return this.#size === this.#most;
+  }
+
+  get isLarge(): boolean {
+    return this.#size >= MOST_KEYS;
+  }
+
+  /**
+   * The slot of the key whose fingerprint was taken last, or 0.
+   *
+   * @param selection whose state will be looked at
+   */
+  find(selection: number): number {
+    const records = this.#records;
+    let slot = this.#home(fingerprint[1]!);
+    this.#fetch(slot, selection);
+    for (;;) {
+      const at = slot * RECORD;
+      if (hasFingerprint(records, at)) return slot;
+      if (records[at] === VACANT) return 0;
+      slot = this.#after(slot);
+    }
+  }
+
+  /** Gives a slot without state to the key whose fingerprint was taken last. The page must not be full. */
+  add(): number {
+    const slot = this.#vacancy(fingerprint[1]!);
+    this.#records.set(fingerprint, slot * RECORD);
+    this.#records[slot * RECORD + DENIED] = 0;
+    this.#size++;
+    return slot;
+  }
+
+  /** Forgets a slot. Keys behind it move up, so that searches still find them. */
+  remove(slot: number): void {
+    const records = this.#records;
+    let hole = slot;
+    for (let next = this.#after(hole); records[next * RECORD] !== VACANT; next = this.#after(next)) {
+      const home = this.#home(records[next * RECORD + 1]!);
+      // A key whose home lies behind the hole is found without passing the hole: it may stay.
+      if (hole < next ? hole < home && home <= next : hole < home || home <= next) continue;
+      this.#take(this, next, hole);
+      hole = next;
+    }
+    for (const column of this.columns) column?.clear(hole);
+    this.bans.clear(hole);
+    records[hole * RECORD] = VACANT;
+    this.#size--;
+  }
+
+  /** A new page with the keys whose hash ends with these `depth` bits, and with room for more of them. */
+  part(id: number, depth: number, ending: number): Page {
+    const records = this.#records;
+    // A vacant record has a bit that no hash has.
+    const mask = (1 << depth) - 1 + VACANT_BIT;
+    let keys = 0;
+    for (let at = RECORD; at < records.length; at += RECORD) if ((records[at]! & mask) === ending) keys++;
+    const part = new Page(id, depth, ending, keys + 1);
+    for (const [i, column] of this.columns.entries()) part.columns[i] = column?.sibling(part.slots);
+    for (let slot = 1; slot <= this.slots; slot++) {
+      const at = slot * RECORD;
+      if ((records[at]! & mask) === ending) part.#take(this, slot, part.#vacancy(records[at + 1]!));
+    }
+    part.#size = keys;
+    return part;
+  }
+
+  /** Forgets policies and selections that have no state any more. */
+  free({ policies, selections }: Freed): void {
+    for (const number of selections) this.selections[number] = undefined;
+    for (const number of policies) this.columns[number] = undefined;
+  }
+
+  isVacant(slot: number): boolean {
+    return this.#records[slot * RECORD] === VACANT;
+  }
+
+  /** The time until which a slot is denied, in the unit in which `deny` was told: 0 to 2^32 - 1. */
+  deniedUntil(slot: number): number {
+    return this.#records[slot * RECORD + DENIED]! >>> 0;
+  }
+
+  deny(slot: number, until: number): void {
+    this.#records[slot * RECORD + DENIED] = until;
+  }
+
+  /** The time from which a slot is as good as new. @param ban how the table's limiters ban, if they do */
+  until(slot: number, ban: CompiledBan | undefined): number {
+    let until = ban ? this.bans.until(slot, ban) : 0;
+    for (let i = 0; i < this.columns.length; i++) {
+      const column = this.columns[i];
+      if (column) until = Math.max(until, column.until(slot));
+    }
+    return until;
+  }
+
+  /** The slot in which a key would be if the page had no other keys. */
+  #home(hash: number): number {
+    return ((hash * this.slots * 2 ** -31) | 0) + 1;
+  }
+
+  #after(slot: number): number {
+    return slot === this.slots ? 1 : slot + 1;
+  }
+
+  #vacancy(hash: number): number {
+    let slot = this.#home(hash);
+    while (this.#records[slot * RECORD] !== VACANT) slot = this.#after(slot);
+    return slot;
+  }
+
+  #fetch(slot: number, selection: number): void {
+    const columns = this.selections[selection];
+    if (columns) for (let i = 0; i < columns.length; i++) this.fetched = columns[i]!.fetch(slot);
+  }
+
+  /** Copies a slot from a page that has the same columns. */
+  #take(from: Page, theirs: number, ours: number): void {
+    for (let i = 0; i < RECORD; i++) this.#records[ours * RECORD + i] = from.#records[theirs * RECORD + i]!;
+    for (let i = 0; i < this.columns.length; i++) this.columns[i]?.take(from.columns[i]!, theirs, ours);
+    this.bans.take(from.bans, theirs, ours);
+  }
+}

@@ -1,0 +1,132 @@
+import type { CompiledPolicy } from '../../contract/policy.js';
+import type { Warn } from '../../common/warnings.js';
+
+/** The most policies whose state a table keeps, and the most selections of them. */
+const MOST_POLICIES = 1000;
+
+/** Policies that decide together. */
+export interface Selection {
+  readonly number: number;
+  readonly policies: readonly Numbered[];
+  /** How long what it charges counts at most, ms. */
+  readonly life: number;
+  usedAt: number;
+}
+
+interface Numbered {
+  readonly number: number;
+  readonly policy: CompiledPolicy;
+  /** How many selections have it. */
+  selections: number;
+}
+
+/** The numbers of those whose state is forgotten. */
+export interface Freed {
+  readonly policies: readonly number[];
+  readonly selections: readonly number[];
+}
+
+/**
+ * Numbers the policies of a table, and their selections. There is a bound, as each policy costs each key time and memory: those give way
+ * that have no state any more, as they were not used for their life; and then those that were used longest ago.
+ */
+export class Selections {
+  readonly #policies = new Map<string, Numbered>();
+  readonly #selections = new Map<string, Selection>();
+  readonly #vacantPolicies: number[] = [];
+  readonly #vacantSelections: number[] = [];
+  readonly #warn: Warn;
+
+  constructor(warn: Warn) {
+    this.#warn = warn;
+  }
+
+  /** How many policies there are. */
+  get size(): number {
+    return this.#policies.size;
+  }
+
+  /**
+   * The selection of these policies.
+   *
+   * @param onFreed is told whose state is to be forgotten
+   */
+  select(policies: readonly CompiledPolicy[], now: number, onFreed: (freed: Freed) => void): Selection {
+    const id = idOf(policies);
+    let selection = this.#selections.get(id);
+    if (!selection) {
+      selection = this.#add(policies, now);
+      this.#selections.set(id, selection);
+      if (this.#isFull) onFreed(this.#free(selection, now));
+    }
+    return selection;
+  }
+
+  get #isFull(): boolean {
+    return this.#selections.size > MOST_POLICIES || this.#policies.size > MOST_POLICIES;
+  }
+
+  #add(policies: readonly CompiledPolicy[], now: number): Selection {
+    return {
+      number: this.#vacantSelections.pop() ?? this.#selections.size,
+      policies: policies.map((policy) => this.#addPolicy(policy)),
+      life: Math.max(0, ...policies.map(({ life }) => life)),
+      usedAt: now,
+    };
+  }
+
+  #addPolicy(policy: CompiledPolicy): Numbered {
+    let known = this.#policies.get(policy.id);
+    if (!known) {
+      known = { number: this.#vacantPolicies.pop() ?? this.#policies.size, policy, selections: 0 };
+      this.#policies.set(policy.id, known);
+    }
+    known.selections++;
+    return known;
+  }
+
+  /** Makes room, but not at the expense of `kept`. */
+  #free(kept: Selection, now: number): Freed {
+    const freed = { policies: [] as number[], selections: [] as number[] };
+    for (const selection of this.#selections.values())
+      if (selection !== kept && selection.usedAt + selection.life <= now) this.#remove(selection, freed);
+    while (this.#isFull) {
+      warnTooMany(this.#warn);
+      this.#remove(this.#oldest(kept), freed);
+    }
+    this.#vacantPolicies.push(...freed.policies);
+    this.#vacantSelections.push(...freed.selections);
+    return freed;
+  }
+
+  /** Of all but one, the selection that was used longest ago. */
+  #oldest(but: Selection): Selection {
+    let oldest = but;
+    for (const selection of this.#selections.values())
+      if (selection !== but && (oldest === but || selection.usedAt < oldest.usedAt)) oldest = selection;
+    return oldest;
+  }
+
+  #remove({ number, policies }: Selection, freed: { policies: number[]; selections: number[] }): void {
+    this.#selections.delete(idOf(policies.map(({ policy }) => policy)));
+    freed.selections.push(number);
+    for (const known of policies) {
+      if (--known.selections > 0) continue;
+      this.#policies.delete(known.policy.id);
+      freed.policies.push(known.number);
+    }
+  }
+}
+
+/** Names of policies are printable. */
+function idOf(policies: readonly CompiledPolicy[]): string {
+  return policies.map(({ id }) => id).join('\n');
+}
+
+function warnTooMany(warn: Warn): void {
+  warn(
+    'HEADGATE_TOO_MANY_POLICIES',
+    `A memory store has forgotten a policy's state, as it keeps that of ${MOST_POLICIES} policies per limiter name. Policies are different if ` +
+      'their name, algorithm or window is; buckets, if their rate or burst is, too. Tell clients apart by their keys.',
+  );
+}

@@ -1,0 +1,173 @@
+import { HeadgateError } from '../../common/errors.js';
+import { holdsSlots } from '../../contract/policy.js';
+import { changeOf, chargedByAll, partsOf, verdictsOfAll, type Part } from '../state/parts.js';
+import type {
+  Change,
+  ChangeReply,
+  LeaseChange,
+  PolicySet,
+  Query,
+  Reply,
+  Subject,
+} from '../../contract/store.js';
+import { admits, chargedOf, marksOf, waitOf } from '../../contract/verdicts.js';
+
+/** What decides by one key: the store itself. */
+export interface ByOneKey {
+  decide(query: Query): Promise<Reply> | Reply;
+  adjust(change: Change): Promise<ChangeReply>;
+  lease(change: LeaseChange): Promise<boolean>;
+  reset(subject: Subject): Promise<void>;
+}
+
+/** @throws HeadgateError `HEADGATE_DIMENSIONS` for what cannot be decided one key after the other */
+export function checkAcross({ policies, ban }: PolicySet): void {
+  const what = policies.some(({ attempts }) => attempts)
+    ? "count: 'attempts'"
+    : ban && ban.after > 0
+      ? 'ban: { after }'
+      : undefined;
+  if (what === undefined) return;
+  throw new HeadgateError(
+    'HEADGATE_DIMENSIONS',
+    `acrossSlots: ${what} must know what all keys say at once. Write slotBy in place of acrossSlots, or leave it out.`,
+  );
+}
+
+/**
+ * Decides by keys of several dimensions one after the other, and gives back what was charged if one denies. Meanwhile a simultaneous
+ * request may be denied because of those charges.
+ */
+export class Across implements ByOneKey {
+  readonly #store: ByOneKey;
+
+  constructor(store: ByOneKey) {
+    this.#store = store;
+  }
+
+  async decide(query: Query): Promise<Reply> {
+    const parts = partsOf(query.set);
+    const replies: Reply[] = [];
+    try {
+      // Whoever is banned is asked for nothing else.
+      for (const i of inOrder(parts)) {
+        const reply = await this.#store.decide(queryOf(query, parts[i]!));
+        if (reply.ban > 0) return { ...reply, verdicts: [] };
+        replies[i] = reply;
+        if (!denies(parts[i]!, reply)) continue;
+        await this.#giveBack(query, parts, replies, i);
+        return merged(parts, await this.#look(query, parts, i, reply));
+      }
+    } catch (error) {
+      await this.#giveBack(query, parts, replies, -1);
+      throw error;
+    }
+    return merged(parts, replies);
+  }
+
+  /** What all say after a denial, which has charged nothing. */
+  #look(query: Query, parts: readonly Part[], denied: number, denial: Reply): Promise<Reply[]> {
+    const look = { ...query, peek: true, lease: '' };
+    return Promise.all(
+      parts.map(async (part, i) => (i === denied ? denial : this.#store.decide(queryOf(look, part)))),
+    );
+  }
+
+  /** What a server cannot take back leaves the account by itself. @param denied the part that has charged nothing */
+  async #giveBack(
+    query: Query,
+    parts: readonly Part[],
+    replies: readonly Reply[],
+    denied: number,
+  ): Promise<void> {
+    const { cost, peek, lease } = query;
+    if (peek || cost === 0) return;
+    await Promise.allSettled(
+      parts.flatMap((part, i) => {
+        const reply = replies[i];
+        if (!reply || i === denied) return [];
+        const subject = { set: part.set, key: part.keyOf(query.key), degraded: undefined };
+        const units = part.at.map((_, n) => (admits(waitOf(reply.verdicts, n)) ? -cost : 0));
+        const adjusted = this.#store.adjust({ ...subject, units, charged: chargedOf(reply) });
+        return holdsSlots(part.set.policies)
+          ? [adjusted, this.#store.lease({ ...subject, cost, lease, action: 'release' })]
+          : [adjusted];
+      }),
+    );
+  }
+
+  async adjust(change: Change): Promise<ChangeReply> {
+    const parts = partsOf(change.set);
+    const replies = await Promise.all(parts.map((part) => this.#store.adjust(changeOf(change, part))));
+    return { ...merged(parts, replies), charged: chargedByAll(parts, replies) };
+  }
+
+  async lease(change: LeaseChange): Promise<boolean> {
+    const parts = partsOf(change.set).filter(({ set }) => holdsSlots(set.policies));
+    const held = await Promise.all(
+      parts.map(({ set, keyOf }) => this.#store.lease({ ...change, set, key: keyOf(change.key) })),
+    );
+    return !held.includes(false);
+  }
+
+  async reset(subject: Subject): Promise<void> {
+    await Promise.all(
+      partsOf(subject.set).map(({ set, keyOf }) => this.#store.reset({ set, key: keyOf(subject.key) })),
+    );
+  }
+}
+
+/** The numbers of the parts; that with the ban comes first. */
+function inOrder(parts: readonly Part[]): number[] {
+  const numbers = [...parts.keys()];
+  return numbers.sort(
+    (a, b) => Number(parts[b]!.set.ban !== undefined) - Number(parts[a]!.set.ban !== undefined),
+  );
+}
+
+/** A part's share of a question. Both are waited for, and given up, at the same time. */
+function queryOf(query: Query, part: Part): Query {
+  return {
+    set: part.set,
+    key: part.keyOf(query.key),
+    cost: query.cost,
+    peek: query.peek,
+    lease: holdsSlots(part.set.policies) ? query.lease : '',
+    get until() {
+      return query.until ?? 0;
+    },
+    set until(until) {
+      query.until = until;
+    },
+    get abandoned() {
+      return query.abandoned ?? false;
+    },
+    set server(server: string) {
+      query.server = server;
+    },
+  };
+}
+
+function denies({ set }: Part, { verdicts }: Reply): boolean {
+  return set.policies.some(({ shadow }, i) => !shadow && !admits(waitOf(verdicts, i)));
+}
+
+/** Servers have a clock each: what is given back later must know that of its own. */
+function merged(parts: readonly Part[], replies: readonly Reply[]): Reply {
+  const steps: number[] = [];
+  const marks: number[] = [];
+  parts.forEach(({ at }, part) => {
+    const { step, ...reply } = replies[part]!;
+    const its = marksOf(reply);
+    at.forEach((n, i) => {
+      steps[n] = step;
+      marks[n] = its[i]!;
+    });
+  });
+  const { now, step } = replies[0]!;
+  const verdicts = verdictsOfAll(
+    parts,
+    replies.map((reply) => reply.verdicts),
+  );
+  return { now, step, ban: 0, verdicts, steps, marks };
+}

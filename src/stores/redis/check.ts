@@ -1,0 +1,184 @@
+import { lua } from './generated/lua.js';
+import type { Commands, Server } from './clients/commands.js';
+import { clearTimeout, setTimeout } from '../../common/real-time.js';
+import { assemble, type Parts } from './scripts.js';
+import { fieldOf, isUnknownCommand, plainWords, tooOld, versionOf } from './server-version.js';
+
+/** What a check of a store says about one thing. */
+export interface Finding {
+  /** `'error'`: limits do not hold, or not those of every policy. `'warning'`: they may cease to hold. */
+  readonly level: 'ok' | 'warning' | 'error';
+  readonly code: 'connection' | 'version' | 'commands' | 'eviction' | 'clock' | 'client';
+  /** What is the matter and what to do, for people. In a cluster it begins with the server's address. */
+  readonly message: string;
+}
+
+/** How long to wait for an answer, ms. */
+const PATIENCE = 5000;
+
+/** A difference of clocks worth a word, ms. */
+const DIFFERENCE = 1000;
+
+/** So many keys are tried to find one that a server of a cluster holds. */
+const ATTEMPTS = 10_000;
+
+/** The deadline of a call that is never late. */
+const NEVER_OVER = String(Number.MAX_SAFE_INTEGER);
+
+/** Finds out whether limits can hold on the servers of a client. It returns what it finds, and never throws. */
+export async function checkServers(commands: Commands, prefix: string): Promise<Finding[]> {
+  const findings: Finding[] = commands.hazards().map((hazard) => ({ ...hazard, code: 'client' }));
+  if (findings.length === 0) findings.push(ok('client', 'No option of the client puts limits at risk.'));
+  try {
+    const servers = await inTime(connected(commands));
+    const lists = await Promise.all(servers.map((server) => checkServer(commands, prefix, server)));
+    for (const [i, list] of lists.entries()) {
+      const where = servers.length > 1 ? `${servers[i]!.name}: ` : '';
+      for (const found of list) findings.push({ ...found, message: where + found.message });
+    }
+  } catch (error) {
+    findings.push(unreachable(error));
+  }
+  return findings;
+}
+
+async function connected(commands: Commands): Promise<readonly Server[]> {
+  if (!commands.ready()) await commands.connected();
+  return commands.servers();
+}
+
+async function checkServer(commands: Commands, prefix: string, server: Server): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  try {
+    const info = (section: string): Promise<string> => server.send(['INFO', section]).then(String, () => '');
+    const [about, memory] = await inTime(Promise.all([info('server'), info('memory')]));
+    findings.push(versionFound(about), evictionFound(memory));
+    const key = keyOn(commands, prefix, server);
+    // A server without slots holds no limits.
+    if (key === undefined) return findings;
+    const asked = Date.now();
+    const [now, ...failures] = await inTime(tryCommands(commands, key));
+    findings.push(...commandsFound(failures as string[]), clockFound(Number(now), asked, Date.now()));
+  } catch (error) {
+    findings.push(unreachable(error));
+  }
+  return findings;
+}
+
+/** A key of ours that a server holds. */
+function keyOn(commands: Commands, prefix: string, { name }: Server): string | undefined {
+  for (let i = 0; i < ATTEMPTS; i++) {
+    const key = `${prefix}:{headgate-check:${Math.random()}}`;
+    if (!commands.cluster || commands.serverOf(key) === name) return key;
+  }
+  return undefined;
+}
+
+/** What `check.lua` replies. */
+async function tryCommands(commands: Commands, key: string): Promise<readonly unknown[]> {
+  const { source, sha } = assemble('check', [], false);
+  const run = (command: 'eval' | 'evalsha', text: string): Promise<unknown> =>
+    new Promise((resolve, reject) => {
+      const done = (error: Error | undefined, reply: unknown): void =>
+        error ? reject(error) : resolve(reply);
+      commands.run(command, text, [key], [''], () => NEVER_OVER, done);
+    });
+  await run('eval', source);
+  return (await run('evalsha', sha)) as unknown[];
+}
+
+function versionFound(info: string): Finding {
+  const version = versionOf(info);
+  if (!version) {
+    const message = 'The version is unknown: the client may not run INFO, or the server does not tell.';
+    return { level: 'warning', code: 'version', message };
+  }
+  if (version.tooOld) return { level: 'error', code: 'version', message: tooOld(version) };
+  return ok('version', `${version.text}.`);
+}
+
+function evictionFound(info: string): Finding {
+  const policy = fieldOf(info, 'maxmemory_policy');
+  if (policy === undefined) {
+    const message =
+      'The eviction policy is unknown: the client may not run INFO, or the server does not tell.';
+    return { level: 'warning', code: 'eviction', message };
+  }
+  if (policy === 'noeviction') return ok('eviction', 'Nothing is evicted (maxmemory-policy noeviction).');
+  const limit = Number(fieldOf(info, 'maxmemory'));
+  if (limit === 0)
+    return ok('eviction', `Nothing is evicted: there is no maxmemory. Its policy would be ${policy}.`);
+  const message =
+    `maxmemory-policy is ${policy}: a full server forgets what clients have used, and bans. Every key of Headgate expires, so ` +
+    'that volatile-* policies evict them, too. Use noeviction, or a server of its own.';
+  return { level: 'warning', code: 'eviction', message };
+}
+
+/** The scripts without which limits hold. */
+const ASIDE = ['check', 'count', 'note-bans', 'publish', 'seal-bans'];
+
+/** Which algorithms' pages call a command; `decisions` stands for every other part of a script. */
+function usersOf(command: string): Set<string> {
+  const call = `redis.call('${command}'`;
+  const users = new Set<string>();
+  for (const [script, { first, pages, last }] of Object.entries<Parts>(lua)) {
+    if (ASIDE.includes(script)) continue;
+    if ((first + (pages.ban ?? '') + last).includes(call)) users.add('decisions');
+    for (const [page, text] of Object.entries(pages))
+      if (page !== 'ban' && text.includes(call)) users.add(page);
+  }
+  return users;
+}
+
+/** @param failures a command's name, the server's words, and so on */
+function commandsFound(failures: readonly string[]): Finding[] {
+  const found: Finding[] = [];
+  for (let i = 0; i < failures.length; i += 2) {
+    const [name, given] = failures.slice(i, i + 2) as [string, string];
+    const words = plainWords(given);
+    const users = usersOf(name);
+    const isOfOne = users.size === 1 && !users.has('decisions');
+    const what = isUnknownCommand(new Error(words)) ? 'The server does not have' : 'The server does not run';
+    const who = isOfOne ? `only ${[...users].join()} needs` : 'decisions need';
+    if (users.size > 0) {
+      const level = isOfOne ? 'warning' : 'error';
+      found.push({ level, code: 'commands', message: `${what} ${name}, which ${who}: ${words}` });
+    }
+  }
+  return found.length > 0 ? found : [ok('commands', 'Every command of the scripts can be run.')];
+}
+
+/** @param asked when the server was asked its time `now`, and `answered`, by this process' clock, ms */
+function clockFound(now: number, asked: number, answered: number): Finding {
+  const ahead = now > answered ? now - answered : Math.min(0, now - asked);
+  if (Math.abs(ahead) < DIFFERENCE) return ok('clock', "The server's clock and this process' agree.");
+  const seconds = (Math.abs(ahead) / 1000).toFixed(1);
+  const message =
+    `The server's clock is ${seconds} s ${ahead > 0 ? 'ahead of' : 'behind'} this process'. Limits follow the server's: times in ` +
+    'logs differ by as much, and so do windows while a local store decides. Synchronise both.';
+  return { level: 'warning', code: 'clock', message };
+}
+
+function unreachable(error: unknown): Finding {
+  const words = error instanceof Error ? error.message : String(error);
+  // An error of the server begins with a word in capital letters.
+  if (/^[A-Z]+ /.test(words))
+    return { level: 'error', code: 'commands', message: `The server does not run scripts: ${words}` };
+  return { level: 'error', code: 'connection', message: `The server cannot be reached: ${words}` };
+}
+
+function ok(code: Finding['code'], message: string): Finding {
+  return { level: 'ok', code, message };
+}
+
+async function inTime<T>(promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`it has not answered for ${PATIENCE} ms.`)), PATIENCE);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,50 @@
+import { HeadgateError, invalidOption } from '../../../common/errors.js';
+import type { Commands } from './commands.js';
+import { IoredisCommands, type IoredisLike } from './ioredis.js';
+import { NodeRedisCommands, type NodeRedisLike } from './node-redis.js';
+
+/** The clients that `redisStore` takes: they are told apart by their methods. */
+export type RedisClient = IoredisLike | NodeRedisLike;
+
+/** One per client, however many stores use it: it listens to the client's events. */
+const known = new WeakMap<RedisClient, Commands>();
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` if it has not the methods of a client that Headgate knows */
+export function commandsOf(client: RedisClient): Commands {
+  const existing = typeof client === 'object' && client !== null ? known.get(client) : undefined;
+  if (existing) return existing;
+  const commands = recognise(client);
+  known.set(client, commands);
+  return commands;
+}
+
+function recognise(client: RedisClient): Commands {
+  const given = client as Partial<IoredisLike & NodeRedisLike> | null | undefined;
+  if (typeof given?.evalsha === 'function' && typeof given.status === 'string')
+    return new IoredisCommands(client as IoredisLike);
+  if (typeof given?.evalSha !== 'function' || typeof given.isOpen !== 'boolean')
+    throw invalidOption('redisStore: client', client, `Pass a client: ${ACCEPTED}.`);
+  const isRecent = 'withCommandOptions' in given;
+  // What stands for several connections to a server has no database of its own to select.
+  if (isRecent && ('slots' in given || 'select' in given))
+    return new NodeRedisCommands(client as NodeRedisLike);
+  throw refusal(given);
+}
+
+const ACCEPTED =
+  'new Redis(url) or new Cluster([...]) of ioredis or iovalkey, createClient() or createCluster() of redis';
+
+/** The error for what has a client's methods, and would count requests twice or is not known not to. */
+function refusal(client: object): HeadgateError {
+  const why =
+    'use' in client
+      ? 'a client of createSentinel() sends a call again whose connection broke, so that requests would be counted twice. ' +
+        'For Sentinel pass new Redis({ sentinels, name }) of ioredis or iovalkey.'
+      : 'execute' in client
+        ? 'a pool of createClientPool() holds calls back until one of its clients is free. Pass one createClient(): it takes any ' +
+          'number of decisions at a time.'
+        : !('withCommandOptions' in client)
+          ? `redis 4 is too old. Install version 5 or later, or pass another client: ${ACCEPTED}.`
+          : `this kind of client has not been tested for calls that are counted twice. Pass ${ACCEPTED}.`;
+  return new HeadgateError('HEADGATE_INVALID_OPTION', `redisStore: client: ${why}`);
+}

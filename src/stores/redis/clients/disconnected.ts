@@ -1,0 +1,46 @@
+import { HeadgateError } from '../../../common/errors.js';
+import { clearTimeout, setTimeout } from '../../../common/real-time.js';
+import type { LastError } from './last-error.js';
+
+interface Emitter {
+  once(event: string, listener: () => void): unknown;
+  removeListener(event: string, listener: () => void): unknown;
+}
+
+/** How long to wait for a client that emits no event, ms: the longest `timeout`. Each caller waits only for its own. */
+const LONGEST = 60_000;
+
+/** @param cause what its connection has failed with, if that is known */
+export function away(why: string, cause?: unknown): HeadgateError {
+  const { message = '', code = '' } = (cause ?? {}) as { message?: string; code?: string };
+  const said = message || code;
+  const text = `The store's client is not connected: ${why}${said && ` (${said})`}.`;
+  return new HeadgateError('HEADGATE_STORE_AWAY', text, { cause });
+}
+
+/** Resolves with the first of the events `up`. @throws HeadgateError `HEADGATE_STORE_AWAY` with the first of `down` */
+export function connection(
+  client: Emitter,
+  up: readonly string[],
+  down: readonly string[],
+  lastError: LastError,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const done = () => {
+      clearTimeout(timer);
+      for (const event of up) client.removeListener(event, succeed);
+      for (const event of down) client.removeListener(event, fail);
+    };
+    const succeed = () => {
+      done();
+      resolve();
+    };
+    const fail = () => {
+      done();
+      reject(away('it could not connect', lastError.get()));
+    };
+    const timer = setTimeout(fail, LONGEST).unref();
+    for (const event of up) client.once(event, succeed);
+    for (const event of down) client.once(event, fail);
+  });
+}

@@ -1,0 +1,244 @@
+import type { Writable } from 'node:stream';
+import { HeadgateError } from '../../../common/errors.js';
+import type { Commands, Done, Hazard, Server, Written } from './commands.js';
+import { OVER } from '../deadline.js';
+import { slotOf } from './hash-slot.js';
+import { away, connection } from './disconnected.js';
+import { LastError } from './last-error.js';
+import { NEVER_RECONNECTS, noSocketTimeout, ONE_SLOT } from './hazards.js';
+
+/** What `redisStore` takes of an ioredis `Redis` or `Cluster` (5 or 6), or of iovalkey's. */
+export interface IoredisLike {
+  readonly status: string;
+  readonly options: object;
+  readonly stream?: Writable | null;
+  connect(): Promise<unknown>;
+  evalsha(sha: string, keyCount: number, ...args: string[]): Promise<unknown>;
+  eval(source: string, keyCount: number, ...args: string[]): Promise<unknown>;
+  on(event: string, listener: () => void): unknown;
+  once(event: string, listener: () => void): unknown;
+  removeListener(event: string, listener: () => void): unknown;
+}
+
+interface IoredisOptions {
+  readonly host?: string;
+  readonly port?: number;
+  readonly keyPrefix?: string;
+  readonly stringNumbers?: boolean;
+  readonly socketTimeout?: number;
+  readonly retryStrategy?: unknown;
+  readonly clusterRetryStrategy?: unknown;
+  readonly redisOptions?: IoredisOptions;
+}
+
+/** A command object of ioredis; it is put on the wire anew each time that ioredis writes it. */
+interface Command {
+  readonly args: unknown[];
+  setTimeout(ms: number): void;
+}
+
+interface Sender extends IoredisLike {
+  sendCommand(command: Command, stream?: unknown): unknown;
+}
+
+interface Node extends IoredisLike {
+  call(command: string, ...args: string[]): Promise<unknown>;
+}
+
+interface ClusterLike extends IoredisLike {
+  /** Of each slot the nodes that have it, the primary first. */
+  readonly slots: readonly (readonly string[] | undefined)[];
+  nodes(role?: 'master'): readonly Node[];
+  on(event: string, listener: (node: IoredisLike) => void): unknown;
+}
+
+/** A call that the server has not answered. */
+interface Flight {
+  readonly command: Command;
+  readonly deadlineAt: number;
+  readonly done: Done;
+  /** Its index among those under way. */
+  at: number;
+  /** Whether its connection was lost: it may have run. */
+  lost: boolean;
+}
+
+function isCluster(client: IoredisLike): client is ClusterLike {
+  return typeof (client as Partial<ClusterLike>).nodes === 'function';
+}
+
+/**
+ * ioredis writes commands again after a reconnect (`autoResendUnfulfilledCommands`; a Cluster after a failover), though the
+ * server may have run them. So when a connection is lost, the deadlines of what was under way on it are set back: the server
+ * refuses what comes then.
+ */
+export class IoredisCommands implements Commands {
+  readonly cluster: boolean;
+  readonly #client: IoredisLike;
+  readonly #lastError: LastError;
+  /** The client as its own methods see it: without autopipelining (it holds commands back), and each command passes `#take`. */
+  readonly #view: Sender;
+  /** The client's options, and those of a cluster's connections. */
+  readonly #options: IoredisOptions;
+  /** In no order. */
+  readonly #flights: Flight[] = [];
+  #taken: Command | undefined;
+  #connecting: Promise<void> | undefined;
+  #nextReady: Promise<void> | undefined;
+
+  constructor(client: IoredisLike) {
+    this.#client = client;
+    const sender = client as Sender;
+    this.#view = Object.create(client, {
+      options: { value: Object.create(client.options, { enableAutoPipelining: { value: false } }) as object },
+      sendCommand: {
+        value: (command: Command, stream?: unknown) => {
+          this.#taken = command;
+          // Of the client's `commandTimeout`: a late process finds that timer before the reply that has come, which would be lost.
+          command.setTimeout = () => {};
+          return sender.sendCommand(command, stream);
+        },
+      },
+    }) as Sender;
+    this.cluster = isCluster(client);
+    const options = client.options as IoredisOptions;
+    this.#options = { ...options.redisOptions, ...options };
+    this.#lastError = new LastError(client);
+    client.on('close', () => this.#lost());
+    if (isCluster(client)) {
+      const watch = (node: IoredisLike) => void node.on('close', () => this.#lost());
+      client.nodes().forEach(watch);
+      client.on('+node', watch);
+    }
+  }
+
+  together(send: () => void): void {
+    const nodes = isCluster(this.#client) ? this.#client.nodes() : [this.#client];
+    const streams = nodes.flatMap(({ stream }) => stream ?? []);
+    for (const stream of streams) stream.cork();
+    try {
+      send();
+    } finally {
+      for (const stream of streams) stream.uncork();
+    }
+  }
+
+  ready(): boolean {
+    return this.#client.status === 'ready';
+  }
+
+  whenReady(): Promise<void> {
+    return (this.#nextReady ??= new Promise((resolve) => {
+      this.#client.once('ready', () => {
+        this.#nextReady = undefined;
+        resolve();
+      });
+    }));
+  }
+
+  connected(): Promise<void> {
+    const { status } = this.#client;
+    const error = this.#lastError.get();
+    // `lazyConnect`: the first command connects.
+    if (status === 'wait') this.#client.connect().catch(() => {});
+    else if (status !== 'connecting' && status !== 'connect')
+      return Promise.reject(away(`its status is "${status}"`, error));
+    return (this.#connecting ??= connection(
+      this.#client,
+      ['ready'],
+      ['close', 'end'],
+      this.#lastError,
+    ).finally(() => (this.#connecting = undefined)));
+  }
+
+  servers(): readonly Server[] {
+    const nodes = isCluster(this.#client) ? this.#client.nodes('master') : [this.#client as Node];
+    return nodes.map((node) => {
+      const { host, port } = node.options as IoredisOptions;
+      return { name: `${host}:${port}`, send: ([command = '', ...args]) => node.call(command, ...args) };
+    });
+  }
+
+  serverOf(key: string): string | undefined {
+    if (!isCluster(this.#client) || !this.ready()) return undefined;
+    return this.#client.slots[slotOf((this.#options.keyPrefix ?? '') + key)]?.[0];
+  }
+
+  hazards(): Hazard[] {
+    const { socketTimeout, keyPrefix = '', retryStrategy, clusterRetryStrategy } = this.#options;
+    const hazards: Hazard[] = [];
+    if (!socketTimeout)
+      hazards.push(
+        noSocketTimeout(this.cluster ? 'redisOptions: { socketTimeout: 5000 }' : 'socketTimeout: 5000'),
+      );
+    if (typeof (this.cluster ? clusterRetryStrategy : retryStrategy) !== 'function')
+      hazards.push(NEVER_RECONNECTS);
+    if (this.cluster && keyPrefix.includes('{')) hazards.push(ONE_SLOT);
+    return hazards;
+  }
+
+  run(
+    command: 'eval' | 'evalsha',
+    script: string,
+    keys: readonly string[],
+    args: string[],
+    written: Written,
+    done: Done,
+  ): void {
+    args[0] = written();
+    this.#track(this.#view[command](script, keys.length, ...keys, ...args), keys.length, done);
+  }
+
+  #track(answer: Promise<unknown>, keyCount: number, done: Done): void {
+    const flight: Flight = {
+      command: this.#taken!,
+      deadlineAt: keyCount + 2,
+      done,
+      at: this.#flights.length,
+      lost: false,
+    };
+    this.#taken = undefined;
+    this.#flights.push(flight);
+    answer.then(
+      (reply) => {
+        if (this.#landed(flight)) done(undefined, this.#options.stringNumbers ? numbersOf(reply) : reply);
+      },
+      (error: Error) => {
+        // The server has refused what was sent again; what was sent first may have run.
+        if (this.#landed(flight)) done(flight.lost ? connectionLost(error) : error);
+      },
+    );
+  }
+
+  /** False if it has been ended already: its connection was lost. */
+  #landed(flight: Flight): boolean {
+    if (this.#flights[flight.at] !== flight) return false;
+    const last = this.#flights.pop()!;
+    if (last !== flight) {
+      this.#flights[flight.at] = last;
+      last.at = flight.at;
+    }
+    return true;
+  }
+
+  #lost(): void {
+    // Of a cluster, other nodes may still answer.
+    const lost = this.cluster ? this.#flights : this.#flights.splice(0);
+    for (const flight of lost) {
+      flight.command.args[flight.deadlineAt] = OVER;
+      flight.lost = true;
+      if (!this.cluster) flight.done(connectionLost());
+    }
+  }
+}
+
+function connectionLost(cause?: Error): HeadgateError {
+  return new HeadgateError('HEADGATE_STORE_AWAY', 'The connection was lost while the store decided.', {
+    cause,
+  });
+}
+
+function numbersOf(reply: unknown): unknown {
+  if (Array.isArray(reply)) return reply.map(numbersOf);
+  return typeof reply === 'string' && /^-?\d+$/.test(reply) ? Number(reply) : reply;
+}

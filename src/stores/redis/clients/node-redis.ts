@@ -1,0 +1,205 @@
+import type { Commands, Done, Hazard, Server, Written } from './commands.js';
+import { slotOf } from './hash-slot.js';
+import { away, connection } from './disconnected.js';
+import { LastError } from './last-error.js';
+import { NEVER_RECONNECTS, noSocketTimeout, ONE_SLOT } from './hazards.js';
+
+interface EvalOptions {
+  keys: string[];
+  arguments: (string | Buffer)[];
+}
+
+/** What `redisStore` takes of node-redis: a `createClient()` or a `createCluster()` of the package `redis`. */
+export interface NodeRedisLike {
+  readonly isOpen: boolean;
+  evalSha(sha: string, options: EvalOptions): Promise<unknown>;
+  eval(source: string, options: EvalOptions): Promise<unknown>;
+  on(event: string, listener: () => void): unknown;
+  once(event: string, listener: () => void): unknown;
+  removeListener(event: string, listener: () => void): unknown;
+}
+
+interface Options {
+  readonly socket?: { readonly socketTimeout?: number; readonly reconnectStrategy?: unknown };
+  readonly pingInterval?: number;
+}
+
+interface Node {
+  readonly address: string;
+  readonly client?: Client | undefined;
+  /** While it connects for the first time. */
+  readonly connectPromise?: Promise<unknown> | undefined;
+}
+
+interface Client extends NodeRedisLike {
+  /** Of a cluster from version 6 on. */
+  readonly isReady?: boolean;
+  withCommandOptions(options: { timeout: undefined; typeMapping: undefined }): NodeRedisLike;
+  sendCommand(command: readonly string[]): Promise<unknown>;
+  readonly options?: Options;
+  /** Since version 6. */
+  readonly _keyPrefix?: string | undefined;
+}
+
+interface Cluster extends Client {
+  readonly slots: readonly ({ readonly master: Node } | undefined)[];
+  readonly masters: readonly Node[];
+  nodeClient(node: Node): Client | Promise<Client>;
+  readonly _options?: { readonly defaults?: Options };
+}
+
+function isCluster(client: Client): client is Cluster {
+  return 'slots' in client;
+}
+
+/** node-redis never writes a command twice; what it could not write it writes later, and the deadline makes that harmless. */
+export class NodeRedisCommands implements Commands {
+  readonly cluster: boolean;
+  readonly #client: Client;
+  /** The same client and connection, with options for these commands. */
+  readonly #view: NodeRedisLike;
+  /** The event that tells that it is ready. */
+  readonly #up: string;
+  readonly #lastError: LastError;
+  #reconnecting = false;
+  #connecting: Promise<void> | undefined;
+  #nextReady: Promise<void> | undefined;
+
+  constructor(client: NodeRedisLike) {
+    this.#client = client as Client;
+    this.cluster = isCluster(this.#client);
+    this.#up = this.cluster ? 'connect' : 'ready';
+    // Its own timeout costs as much as the command; the store has one. A cluster keeps it: it bounds what waits for a node.
+    this.#view = this.cluster
+      ? client
+      : this.#client.withCommandOptions({ timeout: undefined, typeMapping: undefined });
+    this.#lastError = new LastError(client);
+    client.on('reconnecting', () => (this.#reconnecting = true));
+    client.on('ready', () => (this.#reconnecting = false));
+  }
+
+  // The client itself writes at the end of a turn what was sent in it.
+  together(send: () => void): void {
+    send();
+  }
+
+  ready(): boolean {
+    return this.#client.isReady ?? this.#client.isOpen;
+  }
+
+  whenReady(): Promise<void> {
+    return (this.#nextReady ??= new Promise((resolve) => {
+      this.#client.once(this.#up, () => {
+        this.#nextReady = undefined;
+        resolve();
+      });
+    }));
+  }
+
+  connected(): Promise<void> {
+    if (!this.#client.isOpen) return Promise.reject(away('call its connect() first'));
+    const error = this.#lastError.get();
+    if (this.#reconnecting) return Promise.reject(away('it is reconnecting', error));
+    return (this.#connecting ??= connection(
+      this.#client,
+      [this.#up],
+      ['reconnecting', 'end'],
+      this.#lastError,
+    ).finally(() => (this.#connecting = undefined)));
+  }
+
+  servers(): readonly Server[] {
+    const client = this.#client;
+    if (!isCluster(client)) return [{ name: '', send: (command) => client.sendCommand(command) }];
+    return client.masters.map((node) => ({
+      name: node.address,
+      send: async (command) => (await client.nodeClient(node)).sendCommand(command),
+    }));
+  }
+
+  serverOf(key: string): string | undefined {
+    return this.ready() ? this.#nodeOf(key)?.address : undefined;
+  }
+
+  #nodeOf(key: string): Node | undefined {
+    const client = this.#client;
+    return isCluster(client) ? client.slots[slotOf((client._keyPrefix ?? '') + key)]?.master : undefined;
+  }
+
+  hazards(): Hazard[] {
+    const client = this.#client;
+    const { socket, pingInterval } = (isCluster(client) ? client._options?.defaults : client.options) ?? {};
+    const { socketTimeout, reconnectStrategy } = socket ?? {};
+    const hazards: Hazard[] = [];
+    if (!socketTimeout) hazards.push(noSocketTimeout(EXAMPLE));
+    else {
+      if (!pingInterval || pingInterval >= socketTimeout) hazards.push(IDLE);
+      if (reconnectStrategy === undefined) hazards.push(GIVES_UP);
+    }
+    if (reconnectStrategy === false) hazards.push(NEVER_RECONNECTS);
+    if (this.cluster && client._keyPrefix?.includes('{')) hazards.push(ONE_SLOT);
+    return hazards;
+  }
+
+  run(
+    command: 'eval' | 'evalsha',
+    script: string,
+    keys: readonly string[],
+    [, ...args]: string[],
+    written: Written,
+    done: Done,
+  ): void {
+    const node = this.#nodeOf(keys[0]!);
+    // The client would keep the call until it has connected again.
+    if (node?.client?.isReady === false && !node.connectPromise) {
+      done(away(`${node.address} is reconnecting`));
+      return;
+    }
+    const options = {
+      keys: keys as string[],
+      arguments: [new WhenWritten(written) as unknown as Buffer, ...args],
+    };
+    const answer =
+      command === 'eval' ? this.#view.eval(script, options) : this.#view.evalSha(script, options);
+    answer.then((reply) => done(undefined, reply), done);
+  }
+}
+
+const EXAMPLE = 'socket: { socketTimeout: 5000, reconnectStrategy: () => 500 }, pingInterval: 1000';
+
+const IDLE: Hazard = {
+  level: 'warning',
+  message: `The client closes connections that are idle for its socketTimeout. Set a pingInterval below it: ${EXAMPLE}.`,
+};
+
+const GIVES_UP: Hazard = {
+  level: 'error',
+  message: `The client does not connect again after a socketTimeout, unless it has a reconnectStrategy. Set one: ${EXAMPLE}.`,
+};
+
+/** Room for any moment in ms, and for a step in microseconds with its sign. */
+const DIGITS = 20;
+
+/**
+ * An argument that is filled in when the client encodes it, for which it asks its length: the client writes a turn of the event
+ * loop later than it was told to, and nobody knows how long that turn takes.
+ */
+class WhenWritten extends Uint8Array {
+  #written: Written | undefined;
+
+  constructor(written: Written) {
+    super(DIGITS);
+    this.#written = written;
+  }
+
+  override get length(): number {
+    if (this.#written) {
+      const text = this.#written().padEnd(DIGITS);
+      this.#written = undefined;
+      for (let i = 0; i < DIGITS; i++) this[i] = text.charCodeAt(i);
+    }
+    return DIGITS;
+  }
+}
+// For clients it is a Buffer. A `length` defined on each would cost several times as much as the call.
+Object.setPrototypeOf(WhenWritten.prototype, Buffer.prototype as object);

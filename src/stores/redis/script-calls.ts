@@ -1,0 +1,187 @@
+import { HeadgateError } from '../../common/errors.js';
+import type { Commands, Done } from './clients/commands.js';
+import { OVER, StoreTime } from './deadline.js';
+import { performance, setTimeout } from '../../common/real-time.js';
+import type { Script } from './scripts.js';
+import { explainUnknownCommand, isUnknownCommand } from './server-version.js';
+import { stepAfter } from '../state/step.js';
+import type { Clock, Subject } from '../../contract/store.js';
+
+/** The error with which the server refuses a late call, which has changed nothing. */
+const LATE = /^HEADGATE_LATE (\d+)/;
+
+/** How long a call waits while its slot is being moved, ms. */
+const TRY_AGAIN_AFTER = 5;
+
+/** A script call. */
+export interface Call {
+  readonly script: Script;
+  readonly keys: readonly string[];
+  /** The script's arguments; the first, its deadline, is filled in when it is written. */
+  readonly args: string[];
+  /** How long its answer is waited for, ms, from when it is written. */
+  readonly timeout: number;
+  /** The questions that it carries. Once nobody waits for any of them, the call is not sent again. */
+  readonly asked: readonly Subject[];
+}
+
+/** A call on its way. */
+interface Sending extends Call {
+  readonly done: Done;
+  /** When the call was last written, by `performance.now()`. */
+  sent: number;
+  /** How often the server did not know the script. */
+  misses: number;
+  /** How often the server found it late, though its time was known. */
+  refusals: number;
+}
+
+/**
+ * Runs scripts. Each call takes effect at most once, and only while its caller waits. A call is sent again only if the server said that
+ * it has not run it: the server does not know the script, takes the call for late, or is moving its slot.
+ */
+export class ScriptCalls {
+  readonly #commands: Commands;
+  readonly #clock: Clock | undefined;
+  readonly #time = new StoreTime();
+  /** By a script's hash: `true` if the server knows it. While one call brings the script, the calls that wait for that one. */
+  readonly #scripts = new Map<string, true | Sending[]>();
+
+  /** @param clock replaces the server's, for tests: then calls have no deadline */
+  constructor(commands: Commands, clock: Clock | undefined) {
+    this.#commands = commands;
+    this.#clock = clock;
+  }
+
+  /** @throws HeadgateError `HEADGATE_STORE_AWAY`, `HEADGATE_PROCESS_LATE`; else what the client rejects with */
+  run(call: Call): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      this.send(call, (error, reply) => {
+        if (error === undefined) resolve(reply);
+        else reject(error);
+      });
+    });
+  }
+
+  /** As `run`, without a promise: most calls are sent at once, and answered. */
+  send({ script, keys, args, timeout, asked }: Call, done: Done): void {
+    this.#start({ script, keys, args, timeout, asked, done, sent: 0, misses: 0, refusals: 0 });
+  }
+
+  #start(sending: Sending): void {
+    if (this.#commands.ready()) this.#attempt(sending);
+    else this.#commands.connected().then(() => this.#attempt(sending), sending.done);
+  }
+
+  #attempt(sending: Sending): void {
+    const { script, misses } = sending;
+    const state = this.#scripts.get(script.sha);
+    const answered: Done = (error, reply) => this.#answered(sending, error, reply);
+    // Each server of a cluster must be told, so its calls do not wait for each other.
+    const isMissing = misses > (this.#commands.cluster ? 0 : 1);
+    if (isAbandoned(sending)) sending.done(processLate());
+    else if (isMissing) this.#write(sending, 'eval', answered);
+    else if (state === true) this.#write(sending, 'evalsha', answered);
+    else if (state) state.push(sending);
+    else this.#introduce(sending);
+  }
+
+  /** The first call brings the script, and learns the server's time. The others wait until it has been answered. */
+  #introduce(sending: Sending): void {
+    const { sha } = sending.script;
+    const waiting: Sending[] = [];
+    this.#scripts.set(sha, waiting);
+    this.#write(sending, 'eval', (error, reply) => {
+      this.#scripts.set(sha, true);
+      this.#answered(sending, error, reply);
+      for (const other of waiting) this.#start(other);
+    });
+  }
+
+  #write(sending: Sending, command: 'eval' | 'evalsha', done: Done): void {
+    const { script, keys, args } = sending;
+    const text = command === 'eval' ? script.source : script.sha;
+    const written = (): string => {
+      sending.sent = performance.now();
+      return this.#deadline(sending);
+    };
+    try {
+      this.#commands.run(command, text, keys, args, written, done);
+    } catch (error) {
+      done(error as Error);
+    }
+  }
+
+  /** The store's time begins when a call is written, however long this process took to write it. */
+  #deadline(sending: Sending): string {
+    const { asked, timeout, sent } = sending;
+    let until = asked[0]!.until ?? 0;
+    const isKnown = this.#time.known || this.#clock !== undefined;
+    if (!isKnown || isAbandoned(sending)) return OVER;
+    // The time begins anew if this process has read a timely refusal too late.
+    if (sent >= until) {
+      until = sent + timeout + this.#time.doubt(timeout);
+      for (const subject of asked) subject.until = until;
+    }
+    return this.#clock ? String(-stepBy(this.#clock)) : this.#time.at(until);
+  }
+
+  #answered(sending: Sending, error: Error | undefined, reply: unknown): void {
+    if (error !== undefined) {
+      this.#refused(sending, error);
+      return;
+    }
+    const step: unknown = Array.isArray(reply) ? reply[0] : undefined;
+    if (typeof step === 'number') this.#time.learn(step / 1000, sending.sent, performance.now());
+    sending.done(undefined, reply);
+  }
+
+  /** Sends a call again if the server has not run it. Any other error ends the call. */
+  #refused(sending: Sending, error: Error): void {
+    const { message } = error;
+    const { sha } = sending.script;
+    if (message.startsWith('NOSCRIPT')) {
+      sending.misses++;
+      if (!this.#commands.cluster && this.#scripts.get(sha) === true) this.#scripts.delete(sha);
+      this.#attempt(sending);
+      return;
+    }
+    if (message.startsWith('TRYAGAIN')) {
+      // A slot is being moved, and with it the keys of this call.
+      setTimeout(() => this.#attempt(sending), TRY_AGAIN_AFTER);
+      return;
+    }
+    const now = LATE.exec(message)?.[1];
+    if (now === undefined) {
+      if (isUnknownCommand(error)) void explainUnknownCommand(this.#commands, error).then(sending.done);
+      else sending.done(error);
+      return;
+    }
+    // Before the first answer every call is late. Later the store's clock was set forward, or this process paused during the call.
+    if (this.#time.known) sending.refusals++;
+    this.#time.learn(Number(now), sending.sent, performance.now());
+    if (sending.refusals > 1) sending.done(processLate());
+    else this.#attempt(sending);
+  }
+}
+
+/** The latest steps by clocks for tests. */
+const steps = new WeakMap<Clock, number>();
+
+/** A step by a clock for tests: calls within one of its milliseconds are told apart by their order in this process. */
+function stepBy(clock: Clock): number {
+  const step = stepAfter(steps.get(clock) ?? 0, clock());
+  steps.set(clock, step);
+  return step;
+}
+
+function isAbandoned({ asked }: Sending): boolean {
+  return asked.every(({ abandoned }) => abandoned);
+}
+
+function processLate(): HeadgateError {
+  return new HeadgateError(
+    'HEADGATE_PROCESS_LATE',
+    'This process was too busy to send the call in time. The store is well, and the call changed nothing.',
+  );
+}

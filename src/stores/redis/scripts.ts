@@ -1,0 +1,39 @@
+import { createHash } from 'node:crypto';
+import type { Kernel } from '../../algorithms/index.js';
+import { lua } from './generated/lua.js';
+
+/** A script as Redis runs it. */
+export interface Script {
+  readonly source: string;
+  /** What EVALSHA calls it by. */
+  readonly sha: string;
+}
+
+export type ScriptName = keyof typeof lua;
+
+/** What a script consists of. */
+export interface Parts {
+  readonly first: string;
+  readonly pages: Readonly<Partial<Record<Kernel | 'ban', string>>>;
+  readonly last: string;
+}
+
+const parts: Readonly<Record<ScriptName, Parts>> = lua;
+const scripts = new Map<string, Script>();
+
+/**
+ * A script with the pages that it needs and no others: Redis runs the whole text at each call. Made once per combination, of which
+ * there are few: the kernels of a policy set, with or without a ban.
+ */
+export function assemble(name: ScriptName, kernels: readonly Kernel[], ban: boolean): Script {
+  const needed = [...new Set(kernels)].sort();
+  const id = [name, ...needed, ban].join();
+  let script = scripts.get(id);
+  if (!script) {
+    const { first, pages, last } = parts[name];
+    const source = [first, ...needed.map((kernel) => pages[kernel]), ban ? pages.ban : '', last].join('');
+    script = { source, sha: createHash('sha1').update(source).digest('hex') };
+    scripts.set(id, script);
+  }
+  return script;
+}

@@ -1,0 +1,53 @@
+import { HeadgateError } from '../../common/errors.js';
+import type { Commands } from './clients/commands.js';
+
+/** The oldest Redis that has every command that the scripts use; Valkey has them from its first version on. */
+const FLOOR = { major: 6, minor: 0 };
+
+export interface ServerVersion {
+  /** `Redis 7.2.4`, `Valkey 8.0.1`. */
+  readonly text: string;
+  readonly tooOld: boolean;
+}
+
+/** What a server says of its version. @param info the answer to `INFO server` */
+export function versionOf(info: string): ServerVersion | undefined {
+  const valkey = fieldOf(info, 'valkey_version');
+  if (valkey !== undefined) return { text: `Valkey ${valkey}`, tooOld: false };
+  const redis = fieldOf(info, 'redis_version');
+  if (redis === undefined) return undefined;
+  const [major = 0, minor = 0] = redis.split('.').map(Number);
+  const tooOld = major < FLOOR.major || (major === FLOOR.major && minor < FLOOR.minor);
+  return { text: `Redis ${redis}`, tooOld };
+}
+
+/** A field of what `INFO` answers. */
+export function fieldOf(info: string, name: string): string | undefined {
+  return new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1];
+}
+
+export function tooOld({ text }: ServerVersion): string {
+  return `${text} is too old: Headgate needs Redis ${FLOOR.major}.${FLOOR.minor} or later, or Valkey.`;
+}
+
+/** What Redis before 7.0 puts before the words of a command that a script has called: where in the script that was. */
+const PLACE = /^(ERR )?(Error running script \(call to \w+\): )?((@?user_script: ?|=\[C\]: )-?\d+: )+-?/;
+
+/** A server's words without what says where in a script they come from. */
+export function plainWords(words: string): string {
+  return words.replace(PLACE, '').trim();
+}
+
+/** Whether a server has failed with the words for a command that it does not have. */
+export function isUnknownCommand({ message }: Error): boolean {
+  return /unknown (\w+ )?command/i.test(message);
+}
+
+/** The error for a server that does not have a command: which version it is, if that is the reason. */
+export async function explainUnknownCommand(commands: Commands, cause: Error): Promise<HeadgateError> {
+  const asked = commands.servers().map((server) => server.send(['INFO', 'server']).then(String, () => ''));
+  const versions = await Promise.all(asked);
+  const old = versions.map(versionOf).find((version) => version?.tooOld);
+  const message = old ? tooOld(old) : `The server lacks a command that the scripts use: ${cause.message}`;
+  return new HeadgateError('HEADGATE_STORE_ERROR', message, { cause });
+}

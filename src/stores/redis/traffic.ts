@@ -1,0 +1,169 @@
+import { randomBytes } from 'node:crypto';
+import type { Decision } from '../../contract/decision.js';
+import { checkInteger, checkShape } from '../../common/validate.js';
+import { Aside } from './aside.js';
+import type { Commands } from './clients/commands.js';
+import { escapeKey } from '../keys.js';
+import { clearTimeout, setTimeout } from '../../common/real-time.js';
+
+/** Counts of decisions, for `headgate top`. */
+export interface TopOptions {
+  /** Of so many decisions the key of one is counted, as so many: 1 to 10,000, default 16. Limiters and policies are counted exactly. */
+  sample?: number;
+}
+
+/** `false`, or which decisions' keys are counted. @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
+export function checkTop(top: boolean | TopOptions | undefined): number | undefined {
+  if (top === undefined || top === false) return undefined;
+  if (top === true) return 16;
+  checkShape('redisStore.top', top, ['sample']);
+  return top.sample === undefined ? 16 : checkInteger('redisStore.top.sample', top.sample, 1, 10_000);
+}
+
+/** What an instance has counted in a second. A pair is admitted, denied. */
+export interface CountedLimiter {
+  readonly name: string;
+  readonly counts: readonly [number, number];
+  /** Denied by each policy, by name; a shadow's would-be denials too. */
+  readonly policies: Readonly<Record<string, number>>;
+  /** Denied by something else than a policy: by `decision.reason`. */
+  readonly reasons: Readonly<Record<string, number>>;
+  /** Of the keys that came most, as they stand in Redis keys: estimates, if not each decision was looked at. */
+  readonly keys: Readonly<Record<string, readonly [number, number]>>;
+}
+
+export interface Counted {
+  readonly id: string;
+  readonly sample: number;
+  readonly limiters: readonly CountedLimiter[];
+}
+
+/** Bounds of what is kept in this process, and sent. */
+const MOST_LIMITERS = 100;
+const MOST_POLICIES = 32;
+const MOST_KEYS = 1000;
+const MOST_SENT = 20;
+
+/** ms */
+const EVERY = 1000;
+
+/** Of the stream: with 100 instances the last 20 seconds. */
+const MOST_ENTRIES = 2000;
+const LIFE = 60_000;
+
+/** No limiter's, as there is no colon between the braces. */
+export const topKey = (prefix: string): string => `${prefix}:{top}`;
+
+interface Counts {
+  admitted: number;
+  denied: number;
+  readonly policies: Map<string, number>;
+  readonly reasons: Map<string, number>;
+  readonly keys: Map<string, [number, number]>;
+  /** Decisions whose keys were counted, also of those that there was no room for. */
+  readonly sampled: [admitted: number, denied: number];
+}
+
+/** Counts decisions in this process, and tells Redis once a second. It is asked about each decision: it does little. */
+export class Traffic {
+  readonly #aside: Aside;
+  readonly #key: string;
+  readonly #sample: number;
+  readonly #id = randomBytes(6).toString('base64url');
+  readonly #limiters = new Map<string, Counts>();
+  /** Decisions until the next whose key is counted. */
+  #skip = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(commands: Commands, prefix: string, sample: number) {
+    this.#aside = new Aside(commands, 'count');
+    this.#key = topKey(prefix);
+    this.#sample = sample;
+  }
+
+  count(name: string, { allowed, key, policies, reason }: Decision): void {
+    const counts = this.#limiters.get(name) ?? this.#add(name);
+    if (!counts) return;
+    if (allowed) counts.admitted += 1;
+    else counts.denied += 1;
+    let byPolicy = false;
+    for (let i = 0; i < policies.length; i++) {
+      const policy = policies[i]!;
+      if (policy.allowed) continue;
+      byPolicy = true;
+      const denied = counts.policies.get(policy.name);
+      if (denied !== undefined || counts.policies.size < MOST_POLICIES)
+        counts.policies.set(policy.name, (denied ?? 0) + 1);
+    }
+    // There are few reasons.
+    if (!allowed && !byPolicy && reason !== undefined)
+      counts.reasons.set(reason, (counts.reasons.get(reason) ?? 0) + 1);
+    if (--this.#skip <= 0) this.#take(counts, key, allowed);
+  }
+
+  #add(name: string): Counts | undefined {
+    if (this.#limiters.size >= MOST_LIMITERS || !this.#aside.isPermitted) return undefined;
+    const counts: Counts = {
+      admitted: 0,
+      denied: 0,
+      policies: new Map(),
+      reasons: new Map(),
+      keys: new Map(),
+      sampled: [0, 0],
+    };
+    this.#limiters.set(name, counts);
+    this.#timer ??= setTimeout(() => this.#flush(), EVERY).unref();
+    return counts;
+  }
+
+  /** Takes a decision for `sample` of them. At random: traffic has rhythms. */
+  #take({ keys, sampled }: Counts, key: string, allowed: boolean): void {
+    this.#skip = this.#sample === 1 ? 1 : 1 + Math.floor(Math.random() * (2 * this.#sample - 1));
+    const which = allowed ? 0 : 1;
+    sampled[which] += 1;
+    let counts = keys.get(key);
+    if (!counts) {
+      if (keys.size >= MOST_KEYS) return;
+      keys.set(key, (counts = [0, 0]));
+    }
+    counts[which] += 1;
+  }
+
+  #flush(): void {
+    this.#timer = undefined;
+    const limiters = [...this.#limiters].map(([name, counts]) => counted(name, counts));
+    this.#limiters.clear();
+    const told: Counted = { id: this.#id, sample: this.#sample, limiters };
+    this.#aside.send([this.#key], [JSON.stringify(told), String(MOST_ENTRIES), String(LIFE)]);
+  }
+
+  /** Tells nothing more. */
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#limiters.clear();
+  }
+}
+
+function counted(name: string, counts: Counts): CountedLimiter {
+  const { admitted, denied, policies, reasons, keys, sampled } = counts;
+  const shareOf = ([a, d]: readonly [number, number]): [number, number] => [
+    share(a, sampled[0], admitted),
+    share(d, sampled[1], denied),
+  ];
+  const most = [...keys]
+    .sort(([, a], [, b]) => b[0] + b[1] - a[0] - a[1])
+    .slice(0, MOST_SENT)
+    .map(([key, pair]) => [escapeKey(key), shareOf(pair)] as const);
+  return {
+    name,
+    counts: [admitted, denied],
+    policies: Object.fromEntries(policies),
+    reasons: Object.fromEntries(reasons),
+    keys: Object.fromEntries(most),
+  };
+}
+
+/** What `count` of those that were looked at stands for, of all: so that keys never have more than their limiter. */
+const share = (count: number, looked: number, all: number): number =>
+  looked === 0 ? 0 : Math.floor((count * all) / looked);

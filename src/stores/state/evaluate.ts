@@ -1,0 +1,188 @@
+import type { BanColumn } from '../../algorithms/ban.js';
+import { SlotColumn, type Column } from '../../algorithms/index.js';
+import type { Histories } from './returns.js';
+import type {
+  Change,
+  ChangeReply,
+  LeaseChange,
+  PolicySet,
+  Query,
+  Reply,
+  Subject,
+} from '../../contract/store.js';
+import { addVerdict, admits, soleVerdict } from '../../contract/verdicts.js';
+
+/**
+ * Where the state of one key is. The functions below do with it what the scripts beside this file do on Redis: they are all that
+ * decides outside of Redis.
+ */
+export interface Place {
+  /** The columns of the set's policies, in the set's order. */
+  readonly columns: readonly Column[];
+  readonly bans: BanColumn;
+  /** Where in the columns, and in `bans`, the key is; 0 as long as it has no state. */
+  readonly slot: number;
+  /** What was reset or given back, by policy and key. */
+  readonly returns: Histories;
+  /** Makes room for a key without state: `slot` stays 0 if there is none. `byHand`: for a ban by hand, which always finds room. */
+  create(now: number, byHand: boolean): void;
+  /** Whether `create` would find no room. */
+  isFull(now: number): boolean;
+  /** What a query is told that its policies admit and that found no room: see `Reply.full`. */
+  full(set: PolicySet, now: number): number;
+  /** Takes note until when the key is denied; 0: it is not. */
+  deny(until: number): void;
+}
+
+/** What a store answers to `decide`. */
+export function decide(place: Place, query: Query, now: number, step: number): Reply {
+  const { set, cost, peek, lease } = query;
+  const { ban } = set;
+  const banned = ban ? place.bans.look(place.slot, ban, now, !peek) : 0;
+  if (banned > 0) return { now, step, ban: banned, verdicts: [] };
+
+  let { columns, slot } = place;
+  const admitted = look(columns, set, slot, cost, now, !peek);
+  let struck = 0;
+  if (peek) {
+    if (slot === 0 && admitted && cost > 0 && place.isFull(now)) return full(place, set, now, step);
+  } else if (admitted ? cost > 0 : ban !== undefined || (cost > 0 && countsAttempts(set))) {
+    if (slot === 0) {
+      place.create(now, false);
+      slot = place.slot;
+      if (place.columns !== columns) {
+        columns = place.columns;
+        look(columns, set, slot, cost, now, true);
+      }
+    }
+    if (slot === 0) {
+      if (admitted) return full(place, set, now, step);
+    } else {
+      if (cost > 0) commit(columns, set, slot, cost, now, lease, admitted);
+      if (!admitted && ban) struck = place.bans.strike(slot, ban, now);
+    }
+  }
+  if (slot !== 0 && !peek) place.deny(deniedUntil(columns, set, now));
+  return { now, step, ban: struck === 0 ? 0 : -struck, verdicts: verdictsOf(columns) };
+}
+
+/** The answer to a query that its policies admit, as they have just said, and that cannot be remembered. */
+function full(place: Place, set: PolicySet, now: number, step: number): Reply {
+  return { now, step, ban: 0, verdicts: verdictsOf(place.columns), full: place.full(set, now) };
+}
+
+/** What a store answers to `adjust`. */
+export function adjust(place: Place, key: string, change: Change, now: number, step: number): ChangeReply {
+  const { set, units, charged } = change;
+  if (place.slot === 0 && units.some((each) => each > 0)) place.create(now, false);
+  const { columns, slot, returns } = place;
+  const done = columns.map((column, i) => {
+    const { id, life, params, traits } = set.policies[i]!;
+    const of = units[i]! < 0 ? charged : undefined;
+    const history = of && returns.find(id, key);
+    if (slot === 0 || units[i] === 0 || (of && history?.isReset(of.step))) {
+      column.look(slot, params, 0, now, false);
+      return 0;
+    }
+    const shift = of && history ? history.shift(of.step) : 0;
+    const returned = of && { mark: of.marks[i]!, at: Math.floor(of.step / 1000), shift };
+    const amount = column.adjust(slot, params, units[i]!, now, returned);
+    if (of && traits.drains && amount > 0)
+      returns.open(id, key, now, life).note({ from: of.step, to: step, amount });
+    return units[i]! > 0 ? amount : 0;
+  });
+  if (slot !== 0) place.deny(deniedUntil(columns, set, now));
+  return { now, step, ban: 0, verdicts: verdictsOf(columns), charged: done };
+}
+
+/** What a store answers to `lease`. */
+export function lease(place: Place, { set, lease, action }: LeaseChange, now: number): boolean {
+  const { columns, slot } = place;
+  if (slot === 0) return false;
+  let held = true;
+  for (let i = 0; i < columns.length; i++) {
+    const column = columns[i]!;
+    if (column instanceof SlotColumn && !column[action](slot, set.policies[i]!.params, lease, now))
+      held = false;
+  }
+  look(columns, set, slot, 0, now, false);
+  place.deny(deniedUntil(columns, set, now));
+  return held;
+}
+
+/** What a store does for `reset`. */
+export function reset(place: Place, key: string, { set }: Subject, now: number, step: number): void {
+  const { columns, slot, returns } = place;
+  for (const { id, life } of set.policies) returns.open(id, key, now, life).reset(step);
+  if (slot !== 0) for (const column of columns) column.clear(slot);
+}
+
+/** What a store does for `ban`. */
+export function ban(place: Place, { set }: Subject, duration: number, now: number): void {
+  if (place.slot === 0 && duration > 0) place.create(now, true);
+  if (place.slot !== 0) place.bans.set(place.slot, set.ban!, now, duration);
+}
+
+/** Whether all policies that are not shadows admit; their verdicts are in the columns. */
+export function look(
+  columns: readonly Column[],
+  { policies }: PolicySet,
+  slot: number,
+  cost: number,
+  now: number,
+  writable: boolean,
+): boolean {
+  let admitted = true;
+  for (let i = 0; i < columns.length; i++) {
+    const column = columns[i]!;
+    const policy = policies[i]!;
+    column.look(slot, policy.params, cost, now, writable);
+    if (!admits(column.wait) && !policy.shadow) admitted = false;
+  }
+  return admitted;
+}
+
+/** Charges the policies that are to be. */
+export function commit(
+  columns: readonly Column[],
+  { policies }: PolicySet,
+  slot: number,
+  cost: number,
+  now: number,
+  lease: string,
+  admitted: boolean,
+): void {
+  for (let i = 0; i < columns.length; i++) {
+    const column = columns[i]!;
+    const { params, attempts } = policies[i]!;
+    // A shadow that would deny charges nothing, as if it had.
+    if (!admits(column.wait) || !(admitted || attempts)) continue;
+    column.commit(slot, params, cost, now, lease);
+    // When it would be admitted now, so that `retryAfter` holds.
+    if (!admitted) column.look(slot, params, cost, now, false);
+  }
+}
+
+export function countsAttempts({ policies }: PolicySet): boolean {
+  return policies.some(({ attempts }) => attempts);
+}
+
+/** Until when a key must not be forgotten; 0 if it may. A key with nothing left is as good as denied. */
+export function deniedUntil(columns: readonly Column[], { policies }: PolicySet, now: number): number {
+  let until = 0;
+  for (let i = 0; i < columns.length; i++) {
+    const { wait, remaining, reset } = columns[i]!;
+    if ((wait > 0 || remaining === 0) && !policies[i]!.shadow) until = Math.max(until, now + reset);
+  }
+  return until;
+}
+
+export function verdictsOf(columns: readonly Column[]): number[] {
+  if (columns.length === 1) {
+    const { wait, remaining, reset } = columns[0]!;
+    return soleVerdict(wait, remaining, reset);
+  }
+  const verdicts: number[] = [];
+  for (const { wait, remaining, reset } of columns) addVerdict(verdicts, wait, remaining, reset);
+  return verdicts;
+}

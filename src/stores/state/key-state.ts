@@ -1,0 +1,304 @@
+import { BanColumn } from '../../algorithms/ban.js';
+import { algorithms, type Column, type Saved } from '../../algorithms/index.js';
+import type { CompiledBan } from '../../algorithms/ban-options.js';
+import { HeadgateError } from '../../common/errors.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
+import * as together from './evaluate-together.js';
+import { adjust, ban, decide, lease, reset, type Place } from './evaluate.js';
+import { whoOf } from '../keys.js';
+import { partsOf } from './parts.js';
+import { History } from './returns.js';
+import { stepAfter } from './step.js';
+import type {
+  Change,
+  ChangeReply,
+  LeaseChange,
+  PolicySet,
+  Query,
+  Reply,
+  Subject,
+} from '../../contract/store.js';
+
+/** Changes with the layout of the bytes, and is part of the key, so that versions never read each other's state. */
+const VERSION = 'k1';
+
+/** A clock may go back: for so long state that has expired is not thrown away, ms. */
+const GRACE = 60_000;
+
+/**
+ * The key under which a store keeps the state of a subject of one dimension: printable ASCII, at most 500 characters. No two subjects
+ * have one key, unless they share their state.
+ *
+ * @throws HeadgateError `HEADGATE_DIMENSIONS` if the subject has keys of several dimensions: see {@link stateKeys}
+ */
+export function stateKey(subject: Subject): string {
+  const [key, ...more] = stateKeys(subject);
+  if (key !== undefined && more.length === 0) return key;
+  throw new HeadgateError(
+    'HEADGATE_DIMENSIONS',
+    'stateKey: this subject has keys of several dimensions. Use stateKeys, and change their states together.',
+  );
+}
+
+/** The keys of a subject with keys of several dimensions, one for each part of its state. */
+export function stateKeys({ set, key }: Subject): string[] {
+  return partsOf(set).map((part) => `{${whoOf(set, key, part.name)}}${VERSION}`);
+}
+
+/** What a store is to write. */
+export interface StateChange {
+  /** Whether there is anything to write. A denial, for one, changes nothing. */
+  readonly changed: boolean;
+  /** The new state; undefined: none, so that the key can be deleted. */
+  readonly bytes: Uint8Array | undefined;
+  /** From then on the state says nothing any more, by the store's clock, ms since the epoch: the key can be deleted. */
+  readonly expiresAt: number;
+}
+
+/** A saved state, after the moment at which it expires. */
+type Entry = readonly [until: number, ...saved: Saved];
+
+/** By the policy's id. */
+type Entries = readonly (readonly [id: string, entry: Entry])[];
+
+/** What the bytes say, after their version and the step of the last change. */
+type Parts = readonly [ban: Entry, states: Entries, histories: Entries];
+
+const NONE: Entry = [0];
+const NO_PARTS: Parts = [NONE, [], []];
+
+/**
+ * All state of one key, for a store that keeps it as bytes: policies, bans, leases, and what giving back needs to know. It decides as the
+ * memory store does. Its methods are those of a store, without a clock: all of them happen at `now`.
+ *
+ * @example
+ * const state = new KeyState(await read(stateKey(query)), now);
+ * const reply = state.decide(query);
+ * const { changed, bytes, expiresAt } = state.save();
+ */
+export class KeyState {
+  readonly #now: number;
+  #step = 0;
+  /** What it would say if nothing had changed. */
+  readonly #before: string;
+  /** Of each policy, as it was loaded; and as it is now, of those that were asked for. */
+  readonly #states: Map<string, Entry>;
+  readonly #columns = new Map<string, Column>();
+  readonly #bans = new BanColumn();
+  readonly #bannedUntil: number;
+  #ban: CompiledBan | undefined;
+  readonly #histories = new Map<string, History>();
+
+  /**
+   * @param bytes what `save` made; undefined: the key has no state. Bytes that nobody saved are no state either
+   * @param now by the store's clock, whole ms since the epoch
+   */
+  constructor(bytes: Uint8Array | undefined, now: number) {
+    const { step, parts } = parse(bytes);
+    const [[bannedUntil, ...ban], states, histories] = parts;
+    this.#now = now;
+    this.#step = step;
+    this.#bannedUntil = bannedUntil;
+    this.#bans.load(1, ban);
+    this.#states = new Map(states);
+    for (const [id, [until, ...saved]] of histories) this.#open(id, until).load(saved);
+    this.#before = this.#text();
+  }
+
+  /** As `Store.decide`. */
+  decide(query: Query): Reply {
+    return decide(this.place(query.set), query, this.#now, this.nextStep());
+  }
+
+  /** As `Store.adjust`. */
+  adjust(change: Change): ChangeReply {
+    return adjust(this.place(change.set), '', change, this.#now, this.nextStep());
+  }
+
+  /** As `Store.lease`. */
+  lease(change: LeaseChange): boolean {
+    return lease(this.place(change.set), change, this.#now);
+  }
+
+  /** As `Store.reset`. */
+  reset(subject: Subject): void {
+    reset(this.place(subject.set), '', subject, this.#now, this.nextStep());
+  }
+
+  /** As `Store.ban`. */
+  ban(subject: Subject, duration: number): void {
+    ban(this.place(subject.set), subject, duration, this.#now);
+  }
+
+  /** What is to be written. */
+  save(): StateChange {
+    const text = this.#text();
+    const [[bannedUntil], states, histories] = this.#parts();
+    const expiresAt = Math.max(bannedUntil, ...[...states, ...histories].map(([, [until]]) => until));
+    const bytes = expiresAt === 0 ? undefined : encoder.encode(`${VERSION} ${this.#step} ${text}`);
+    return { changed: text !== this.#before, bytes, expiresAt };
+  }
+
+  /** @internal */
+  nextStep(step = stepAfter(this.#step, this.#now)): number {
+    return (this.#step = step);
+  }
+
+  /** @internal */
+  place(set: PolicySet): Place {
+    this.#ban ??= set.ban;
+    return {
+      columns: set.policies.map((policy) => this.#column(policy)),
+      bans: this.#bans,
+      slot: 1,
+      returns: {
+        find: (policy) => this.#histories.get(policy),
+        open: (policy, _key, now, life) => this.#open(policy, now + life),
+      },
+      // It has its slot.
+      create: () => {},
+      isFull: () => false,
+      full: () => 0,
+      deny: () => {},
+    };
+  }
+
+  #column({ id, kernel, params }: CompiledPolicy): Column {
+    let column = this.#columns.get(id);
+    if (!column) {
+      column = algorithms[kernel].createColumn(1, params);
+      const [until, ...saved] = this.#states.get(id) ?? NONE;
+      if (until > 0) column.load(1, saved);
+      else this.#states.set(id, NONE);
+      this.#columns.set(id, column);
+    }
+    return column;
+  }
+
+  #open(policy: string, until: number): History {
+    const history = this.#histories.get(policy) ?? new History();
+    history.until = until;
+    this.#histories.set(policy, history);
+    return history;
+  }
+
+  #parts(): Parts {
+    const bannedUntil = this.#ban ? this.#bans.until(1, this.#ban) : this.#bannedUntil;
+    const states = [...this.#states].map(([id, entry]): Entries[number] => {
+      const column = this.#columns.get(id);
+      return [id, column ? [column.until(1), ...column.save(1)] : entry];
+    });
+    const histories = [...this.#histories].map(([id, history]): Entries[number] => {
+      return [id, [history.until, ...history.save()]];
+    });
+    const isKept = ([until]: Entry): boolean => until > 0 && until + GRACE > this.#now;
+    const ban: Entry = [bannedUntil, ...this.#bans.save(1)];
+    return [
+      isKept(ban) ? ban : NONE,
+      states.filter(([, entry]) => isKept(entry)),
+      histories.filter(([, entry]) => isKept(entry)),
+    ];
+  }
+
+  #text(): string {
+    return JSON.stringify(this.#parts());
+  }
+}
+
+/**
+ * The states of a subject's keys, in the order of {@link stateKeys}, which change together. It has the methods of a {@link KeyState}.
+ */
+export class JointState {
+  readonly #states: readonly KeyState[];
+  readonly #now: number;
+
+  /** @param bytes of each key, and `now`: as for a `KeyState` */
+  constructor(bytes: readonly (Uint8Array | undefined)[], now: number) {
+    this.#states = bytes.map((each) => new KeyState(each, now));
+    this.#now = now;
+  }
+
+  /** As `Store.decide`. */
+  decide(query: Query): Reply {
+    return together.decide(this.#parts(query), query, this.#now, this.#nextStep());
+  }
+
+  /** As `Store.adjust`. */
+  adjust(change: Change): ChangeReply {
+    return together.adjust(this.#parts(change), change, this.#now, this.#nextStep());
+  }
+
+  /** As `Store.lease`. */
+  lease(change: LeaseChange): boolean {
+    return together.lease(this.#parts(change), change, this.#now);
+  }
+
+  /** As `Store.reset`. */
+  reset(subject: Subject): void {
+    together.reset(this.#parts(subject), subject, this.#now, this.#nextStep());
+  }
+
+  /** As `Store.ban`. */
+  ban(subject: Subject, duration: number): void {
+    together.ban(this.#parts(subject), subject, duration, this.#now);
+  }
+
+  /** What is to be written under each key. */
+  save(): StateChange[] {
+    return this.#states.map((state) => state.save());
+  }
+
+  #parts({ set }: Subject): together.PlacedPart[] {
+    return partsOf(set).map((part, i) => ({ ...part, place: this.#states[i]!.place(part.set) }));
+  }
+
+  /** One for all: what they charge is given back by it. */
+  #nextStep(): number {
+    const step = Math.max(...this.#states.map((state) => state.nextStep()));
+    for (const state of this.#states) state.nextStep(step);
+    return step;
+  }
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+function parse(bytes: Uint8Array | undefined): { step: number; parts: Parts } {
+  const [, version, step, text] = /^(\S+) (\d+) (.*)$/s.exec(bytes ? decoder.decode(bytes) : '') ?? [];
+  if (version !== VERSION) return { step: 0, parts: NO_PARTS };
+  try {
+    const parts: unknown = JSON.parse(text!);
+    if (isParts(parts)) return { step: Number(step), parts };
+  } catch {
+    // Said below.
+  }
+  return { step: 0, parts: NO_PARTS };
+}
+
+function isParts(value: unknown): value is Parts {
+  if (!Array.isArray(value) || value.length !== 3) return false;
+  const [ban, states, histories] = value as unknown[];
+  return isEntry(ban) && isEntries(states) && isEntries(histories);
+}
+
+function isEntries(value: unknown): value is Entries {
+  return (
+    Array.isArray(value) &&
+    value.every((each) => {
+      const [id, entry, ...rest] = Array.isArray(each) ? (each as unknown[]) : [];
+      return typeof id === 'string' && isEntry(entry) && rest.length === 0;
+    })
+  );
+}
+
+function isEntry(value: unknown): value is Entry {
+  return Array.isArray(value) && value.length > 0 && isWhole(value[0]) && value.every(isSaved);
+}
+
+function isSaved(value: unknown): boolean {
+  return typeof value === 'string' || isWhole(value);
+}
+
+function isWhole(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
