@@ -12,23 +12,19 @@ export {
   type WaitOptions,
 } from './limiter/limiter.js';
 export { consumeAll, type Dimension, type JointDecision } from './limiter/consume-all.js';
-export type { Key } from './contract/dimensions.js';
+export type { Key } from './contract/key.js';
 export { memoryStore, type MemoryStore, type MemoryStoreOptions } from './stores/memory/memory.js';
 export { HeadgateError, type ErrorCode } from './common/errors.js';
-export type { Decision, Reason, Verdict } from './contract/decision.js';
+export type { Decision, Reason, Verdict } from './common/decision.js';
 export type { FailureOptions } from './stores/guard/failure.js';
 export type { Health } from './contract/health.js';
 export type { TierOptions } from './limiter/tiers.js';
 export { WARNING_CODES, type WarningCode, type Warnings } from './common/warnings.js';
 export type { Duration } from './common/duration.js';
-export type { BanNoteOptions, BanOptions, CompiledBan } from './algorithms/ban-options.js';
-export {
-  parsePolicy,
-  policyText,
-  type CompiledPolicy,
-  type Policies,
-  type StrictPolicies,
-} from './contract/policy.js';
+export type { BanNoteOptions, BanOptions } from './contract/ban-options.js';
+export type { CompiledBan } from './algorithms/ban.js';
+export { parsePolicy, policyText } from './contract/compile-policies.js';
+export type { CompiledPolicy, Policies, StrictPolicies } from './contract/policy.js';
 export type {
   Algorithm,
   CalendarPolicy,
@@ -48,7 +44,6 @@ export type {
 export type {
   Announced,
   Announcement,
-  BanNote,
   Clock,
   Dimensions,
   Keys,
@@ -63,3 +58,4 @@ export type {
   Store,
   Subject,
 } from './contract/store.js';
+export type { BanNote } from './contract/ban-options.js';

@@ -7,7 +7,7 @@ import { Redis } from 'ioredis';
 import ts from 'typescript';
 import { root } from '../scripts/lib/run.mjs';
 import { algorithms } from '../src/algorithms/index.js';
-import { ALGORITHMS } from '../src/contract/policy.js';
+import { ALGORITHMS } from '../src/contract/compile-policies.js';
 import { startServer, type TestServer } from './support/servers.js';
 
 /** A machine where neither server is installed, nor may be. */

@@ -1,5 +1,15 @@
-import type { CompiledBan } from './ban-options.js';
 import { areNumbers, type Saved } from './algorithm.js';
+
+/** Integers that both stores receive, in the order in which `algorithms/ban.lua` reads them. */
+export interface CompiledBan {
+  /** 0: denials don't ban. */
+  readonly after: number;
+  readonly within: number;
+  readonly first: number;
+  /** In thousandths, so that both sides multiply integers. */
+  readonly factor: number;
+  readonly max: number;
+}
 
 type Six = readonly [number, number, number, number, number, number];
 

@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import { createInterface } from 'node:readline/promises';
 import { Readable } from 'node:stream';
 import { toMilliseconds } from '../common/duration.js';
-import { checkDimension } from '../contract/dimensions.js';
+import { checkDimension } from '../contract/key.js';
 import { HeadgateError } from '../common/errors.js';
 import { DEFAULT_SUBNET } from '../http/client-key.js';
 import type { Hash } from '../stores/keys.js';

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { checkNote } from '../algorithms/ban-options.js';
-import type { BanNote } from '../contract/store.js';
+import { checkNote } from '../contract/ban-options.js';
+import type { BanNote } from '../contract/ban-options.js';
 import type { Io } from './io.js';
 
 export interface NoteOptions {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import ipaddr from 'ipaddr.js';
-import { checkDimension, DEFAULT_DIMENSION } from '../contract/dimensions.js';
+import { checkDimension, DEFAULT_DIMENSION } from '../contract/key.js';
 import { HeadgateError } from '../common/errors.js';
 import { clientKeys, DEFAULT_SUBNET } from '../http/client-key.js';
 import { parseEntry, type Network } from '../http/lists.js';

@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { DEFAULT_DIMENSION } from '../contract/dimensions.js';
+import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { HeadgateError } from '../common/errors.js';
 import { INLINE_FIELDS, LIMITER_OPTIONS, type LimiterOptions } from '../limiter/limiter.js';
 import { POLICY_GRAMMAR } from '../contract/policy-text.js';
-import { compilePolicies, type Policies, type Policy } from '../contract/policy.js';
+import { compilePolicies } from '../contract/compile-policies.js';
+import type { Policies, Policy } from '../contract/policy.js';
 import type { TierOptions } from '../limiter/tiers.js';
 import { checkShape } from '../common/validate.js';
 import { usageError } from './errors.js';

@@ -1,5 +1,6 @@
 import { HeadgateError } from '../common/errors.js';
-import { compilePolicies, type Policy } from '../contract/policy.js';
+import { compilePolicies } from '../contract/compile-policies.js';
+import type { Policy } from '../contract/policy.js';
 import { usageError } from './errors.js';
 
 /**

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { DEFAULT_DIMENSION } from '../contract/dimensions.js';
+import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Io } from './io.js';
 import { DEFAULT_SUBNET } from '../http/client-key.js';
 import { CliError, usageError } from './errors.js';

@@ -1,4 +1,5 @@
-import type { Decision, Verdict } from '../contract/decision.js';
+import type { Verdict } from '../common/decision.js';
+import type { LimiterDecision } from '../limiter/decision.js';
 import type { Algorithm } from '../contract/policy.js';
 
 /** A verdict, with what its policy says; for JSON: what is absent is null. */
@@ -9,7 +10,7 @@ export interface PolicyVerdict extends Omit<Verdict, 'retryAfterMs'> {
   readonly retryAfterMs: number | null;
 }
 
-export function verdictsOf({ policies, set }: Decision): PolicyVerdict[] {
+export function verdictsOf({ policies, set }: LimiterDecision): PolicyVerdict[] {
   return policies.map((verdict, i) => {
     const { algorithm, window, shadow } = set.policies[i]!;
     return {

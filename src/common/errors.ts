@@ -1,4 +1,4 @@
-import type { Decision } from '../contract/decision.js';
+import type { Decision } from './decision.js';
 import { printableJson } from './printable.js';
 
 /** Every code that an error of Headgate can carry; `docs/errors.md` has a section for each. */

@@ -1,5 +1,5 @@
 import { channel } from 'node:diagnostics_channel';
-import type { Decision } from './decision.js';
+import type { Decision } from '../common/decision.js';
 import type { Health } from './health.js';
 import type { Store } from './store.js';
 

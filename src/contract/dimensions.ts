@@ -1,29 +1,12 @@
-import type { CompiledBan } from '../algorithms/ban-options.js';
+import type { CompiledBan } from '../algorithms/ban.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
+import { checkDimension, DEFAULT_DIMENSION, type Key } from './key.js';
 import type { CompiledPolicy } from './policy.js';
 import type { Dimensions, Keys, PolicySet, Subject } from './store.js';
 import { checkBoolean } from '../common/validate.js';
 
-/**
- * Who is limited: a key, any string; or a key of each dimension. `key` is that of policies without `by`, and a string stands for
- * `{ key }`. Policies by a dimension that is left out, or `undefined`, do not apply.
- */
-export type Key = string | Readonly<Record<string, string | undefined>>;
-
-/** The dimension of policies without `by`. */
-export const DEFAULT_DIMENSION = 'key';
-
 /** The most dimensions of a limiter: there is a set of policies for each selection of them. */
 const MOST_DIMENSIONS = 8;
-
-const NAME = /^[A-Za-z][\w-]{0,31}$/;
-
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless it can be a dimension's name */
-export function checkDimension(option: string, name: unknown): string {
-  if (typeof name === 'string' && NAME.test(name)) return name;
-  const fix = "Write a dimension's name: a letter, then up to 31 letters, digits, _ and -.";
-  throw invalidOption(option, name, fix);
-}
 
 /** The options of a limiter that say where the keys of a decision lie. */
 export interface SlotOptions {

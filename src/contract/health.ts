@@ -27,3 +27,14 @@ export interface Health {
   /** Of a cluster: the servers (`host:port`) that are no longer waited for. Only for their keys decides `onStoreError`. */
   readonly serversDown: readonly string[];
 }
+
+/** Of a store that is never away. */
+export const UP: Health = {
+  state: 'up',
+  since: Date.now(),
+  failures: 0,
+  lastError: undefined,
+  slow: false,
+  late: 0,
+  serversDown: [],
+};

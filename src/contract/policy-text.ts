@@ -1,6 +1,6 @@
 import { DEFAULT_ALGORITHM, type Policy } from '../algorithms/index.js';
 import { anchorText, type Period } from '../algorithms/periods.js';
-import { DEFAULT_DIMENSION } from './dimensions.js';
+import { DEFAULT_DIMENSION } from './key.js';
 import { toMilliseconds, toText } from '../common/duration.js';
 import { HeadgateError, show } from '../common/errors.js';
 import type { CompiledPolicy } from './policy.js';

@@ -1,5 +1,6 @@
-import type { CompiledBan } from '../algorithms/ban-options.js';
-import type { Decision } from './decision.js';
+import type { BanNote } from './ban-options.js';
+import type { CompiledBan } from '../algorithms/ban.js';
+import type { Decision } from '../common/decision.js';
 import type { HeadgateError } from '../common/errors.js';
 import type { CompiledPolicy } from './policy.js';
 import type { Health } from './health.js';
@@ -132,12 +133,6 @@ export interface LeaseChange extends Subject {
   readonly cost: number;
   readonly action: 'release' | 'renew';
   readonly degraded: Reply['degraded'];
-}
-
-/** Who made or ended a ban, and why; `null`: it was not told. */
-export interface BanNote {
-  readonly by: string | null;
-  readonly reason: string | null;
 }
 
 /** What a store may tell of a limiter to whoever operates it. */

@@ -1,5 +1,3 @@
-import type { Charged, Reply } from './store.js';
-
 /**
  * What the policies of a set say to one query: three integers per policy, in the set's order.
  * - `wait`: 0: admitted. > 0: denied, the same cost will be admitted after so many ms. {@link NEVER}: the cost exceeds the capacity. Below
@@ -49,20 +47,6 @@ export function soleVerdict(wait: number, remaining: number, reset: number): num
 /** Appends the verdict of the next policy. */
 export function addVerdict(to: number[], wait: number, remaining: number, reset: number): void {
   to.push(small(wait), small(remaining), small(reset));
-}
-
-/** Per policy, when what a reply charged leaves the account by itself. See `Charged`. */
-export function marksOf({ now, verdicts, marks: known }: Omit<Reply, 'step' | 'ban'>): number[] {
-  if (known) return [...known];
-  const marks: number[] = [];
-  for (let i = 0; i < countOf(verdicts); i++) marks.push(now + resetOf(verdicts, i));
-  return marks;
-}
-
-/** What must be known of a reply's charge to give it back. */
-export function chargedOf(reply: Reply): Charged {
-  const { step, steps } = reply;
-  return { step, marks: marksOf(reply), ...(steps && { steps }) };
 }
 
 /** The same number. V8 keeps integers of 32 bits in place, but each number that comes of fractions in an object. */

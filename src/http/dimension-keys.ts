@@ -1,4 +1,5 @@
-import { checkDimension, DEFAULT_DIMENSION, unknownDimension, type Key } from '../contract/dimensions.js';
+import { checkDimension, DEFAULT_DIMENSION, type Key } from '../contract/key.js';
+import { unknownDimension } from '../contract/dimensions.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
 import { checkFunction } from '../common/validate.js';

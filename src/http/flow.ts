@@ -1,5 +1,5 @@
-import type { Decision } from '../contract/decision.js';
-import type { Key } from '../contract/dimensions.js';
+import { ofLimiter, type LimiterDecision } from '../limiter/decision.js';
+import type { Key } from '../contract/key.js';
 import { checkOptions, optionsOf, type Limiter } from '../limiter/limiter.js';
 import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
 import { isOn } from '../limiter/switch.js';
@@ -115,7 +115,7 @@ export class Flow<Req extends object, Res> {
 
   // From the request to a decision; undefined: not limited. One step after the other, each sync or async.
 
-  #decide(req: Req): MaybePromise<Decision | undefined> {
+  #decide(req: Req): MaybePromise<LimiterDecision | undefined> {
     const { enabled, limiter, skip } = this.#options;
     if (!isOn(enabled) || !limiter.enabled) return undefined;
     const skipped = skip !== undefined && skip(req);
@@ -124,14 +124,14 @@ export class Flow<Req extends object, Res> {
       : this.#afterSkip(req, skipped);
   }
 
-  #afterSkip(req: Req, skipped: boolean): MaybePromise<Decision | undefined> {
+  #afterSkip(req: Req, skipped: boolean): MaybePromise<LimiterDecision | undefined> {
     if (skipped) return undefined;
     const { key, clientKey, needsKey } = this.#options;
     const made = key ? key(req) : needsKey ? clientKey(this.#framework.ip(req)) : undefined;
     return isPromise(made) ? made.then((value) => this.#afterKey(req, value)) : this.#afterKey(req, made);
   }
 
-  #afterKey(req: Req, key: string | undefined): MaybePromise<Decision | undefined> {
+  #afterKey(req: Req, key: string | undefined): MaybePromise<LimiterDecision | undefined> {
     checkGeneratedKey(key);
     if (this.#checks && !this.#checks.look(req, key)) this.#checks = undefined;
     const { denyList, allowList } = this.#options;
@@ -162,7 +162,7 @@ export class Flow<Req extends object, Res> {
     req: Req,
     key: string | undefined,
     listed: 'deny-listed' | 'allow-listed' | undefined,
-  ): MaybePromise<Decision | undefined> {
+  ): MaybePromise<LimiterDecision | undefined> {
     const { limiter, keysOf } = this.#options;
     if (listed) return limiter.listed(key ?? this.#framework.ip(req) ?? '', listed);
     if (!keysOf) return this.#afterKeys(req, key);
@@ -170,7 +170,7 @@ export class Flow<Req extends object, Res> {
     return isPromise(keys) ? keys.then((all) => this.#afterKeys(req, all)) : this.#afterKeys(req, keys);
   }
 
-  #afterKeys(req: Req, key: Key | undefined): MaybePromise<Decision | undefined> {
+  #afterKeys(req: Req, key: Key | undefined): MaybePromise<LimiterDecision | undefined> {
     const { set, setOf } = this.#options;
     if (key === undefined) return undefined;
     if (set) return this.#afterPolicies(req, key, set);
@@ -180,7 +180,7 @@ export class Flow<Req extends object, Res> {
       : this.#afterPolicies(req, key, made);
   }
 
-  #afterPolicies(req: Req, key: Key, set: PolicySet): MaybePromise<Decision> {
+  #afterPolicies(req: Req, key: Key, set: PolicySet): MaybePromise<LimiterDecision> {
     const { limiter, cost, costOf } = this.#options;
     if (!costOf) return limiter.decide(key, cost, set);
     const computed = costOf(req);
@@ -191,7 +191,7 @@ export class Flow<Req extends object, Res> {
 
   // From the decision to the answer.
 
-  async #later(decision: Promise<Decision | undefined>, req: Req, res: Res): Promise<Outcome> {
+  async #later(decision: Promise<LimiterDecision | undefined>, req: Req, res: Res): Promise<Outcome> {
     try {
       return await this.#proceed(await decision, req, res);
     } catch (error) {
@@ -199,19 +199,19 @@ export class Flow<Req extends object, Res> {
     }
   }
 
-  #proceed(decision: Decision | undefined, req: Req, res: Res): MaybePromise<Outcome> {
+  #proceed(decision: LimiterDecision | undefined, req: Req, res: Res): MaybePromise<Outcome> {
     if (decision === undefined) return 'next';
     if (decision.allowed && (this.#refunds || leaseOf(decision.set) > 0)) this.#follow(decision, req, res);
     return decision.delayMs > 0 ? this.#hold(decision, req, res) : this.#conclude(decision, req, res);
   }
 
   /** Waits for the request's turn (leaky bucket with `maxDelay`), unless its client leaves: then its slot is given back. */
-  async #hold(decision: Decision, req: Req, res: Res): Promise<Outcome> {
+  async #hold(decision: LimiterDecision, req: Req, res: Res): Promise<Outcome> {
     const gone = new AbortController();
     const ending = new Ending(this.#framework, res, () => gone.abort());
     try {
       const held = await this.#options.limiter.hold(decision, { signal: gone.signal });
-      return await this.#conclude(held, req, res);
+      return await this.#conclude(ofLimiter(held), req, res);
     } catch (error) {
       if (gone.signal.aborted) return 'answered';
       throw error;
@@ -221,7 +221,7 @@ export class Flow<Req extends object, Res> {
   }
 
   /** Tells everyone of the decision. */
-  #conclude(decision: Decision, req: Req, res: Res): MaybePromise<Outcome> {
+  #conclude(decision: LimiterDecision, req: Req, res: Res): MaybePromise<Outcome> {
     const { onDecision, writeHeaders } = this.#options;
     const before = this.#framework.trail(req);
     this.#framework.keep(req, { flow: this, decision, before });
@@ -239,7 +239,7 @@ export class Flow<Req extends object, Res> {
     return this.#deny(decision, req, res, texts);
   }
 
-  #deny(decision: Decision, req: Req, res: Res, texts: Texts | undefined): MaybePromise<Outcome> {
+  #deny(decision: LimiterDecision, req: Req, res: Res, texts: Texts | undefined): MaybePromise<Outcome> {
     if (this.#framework.headersSent(res)) return 'answered';
     const { handler, statusCode } = this.#options;
     const status = statusOf(decision, statusCode);
@@ -257,7 +257,7 @@ export class Flow<Req extends object, Res> {
   }
 
   /** Waits for the end of the response: then slots are given back, and costs if they are not to count. */
-  #follow(decision: Decision, req: Req, res: Res): void {
+  #follow(decision: LimiterDecision, req: Req, res: Res): void {
     let stopRenewing: (() => void) | undefined;
     const ending = new Ending(this.#framework, res, (completed) => {
       stopRenewing?.();
@@ -267,7 +267,7 @@ export class Flow<Req extends object, Res> {
     if (!ending.look()) stopRenewing = renewSlots(decision, ending, this.#options.renewFor);
   }
 
-  async #settle(decision: Decision, req: Req, res: Res, completed: boolean): Promise<void> {
+  async #settle(decision: LimiterDecision, req: Req, res: Res, completed: boolean): Promise<void> {
     if (await this.#isRefunded(req, res, completed)) await decision.refund().catch(ignore);
   }
 
@@ -291,8 +291,8 @@ function fail(error: unknown): never {
 }
 
 function report<Req>(
-  onDecision: (decision: Decision, req: Req) => unknown,
-  decision: Decision,
+  onDecision: (decision: LimiterDecision, req: Req) => unknown,
+  decision: LimiterDecision,
   req: Req,
 ): void {
   try {

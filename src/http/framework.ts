@@ -1,4 +1,5 @@
-import type { Decision } from '../contract/decision.js';
+import type { Decision } from '../common/decision.js';
+import type { LimiterDecision } from '../limiter/decision.js';
 import type { HeaderTarget } from './headers.js';
 
 /** What becomes of a request: it goes on, or it has its answer. */
@@ -31,7 +32,7 @@ export interface ResponsePort<Res> extends HeaderTarget<Res> {
 export interface Trail {
   /** Tells the limiters apart. */
   readonly flow: object;
-  readonly decision: Decision;
+  readonly decision: LimiterDecision;
   readonly before: Trail | undefined;
 }
 

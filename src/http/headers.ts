@@ -1,4 +1,6 @@
-import { outweighs, type Decision, type Verdict } from '../contract/decision.js';
+import { outweighs } from '../limiter/decision.js';
+import type { Verdict } from '../common/decision.js';
+import type { LimiterDecision } from '../limiter/decision.js';
 import { invalidOption } from '../common/errors.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import { checkChoice } from '../common/validate.js';
@@ -31,7 +33,7 @@ export interface HeaderTarget<Res> {
 export type WriteHeaders = <Res>(
   target: HeaderTarget<Res>,
   res: Res,
-  decision: Decision,
+  decision: LimiterDecision,
   stacked: boolean,
 ) => Texts;
 
@@ -78,14 +80,14 @@ export function compileHeaders(
 }
 
 /** Whether a client is told its quota: only of policies that are enforced. */
-function speaksOfQuota(decision: Decision, { enforced }: Texts): boolean {
+function speaksOfQuota(decision: LimiterDecision, { enforced }: Texts): boolean {
   return (
     !decision.shadow && enforced.length > 0 && (decision.policies.length > 0 || decision.reason === 'banned')
   );
 }
 
 /** The value of `Retry-After`, never too early. Undefined if waiting does not help. */
-export function retryAfterSeconds({ retryAfterMs }: Decision): number | undefined {
+export function retryAfterSeconds({ retryAfterMs }: LimiterDecision): number | undefined {
   return retryAfterMs === undefined ? undefined : seconds(retryAfterMs || 1);
 }
 
@@ -99,7 +101,10 @@ interface Quota {
 }
 
 /** The quota that denies longest, or else the one with the least remaining. Undefined if there is no quota. */
-function quotaOf({ set, policies, reason, retryAfterMs }: Decision, { quotas }: Texts): Quota | undefined {
+function quotaOf(
+  { set, policies, reason, retryAfterMs }: LimiterDecision,
+  { quotas }: Texts,
+): Quota | undefined {
   let tightest = quotas[0];
   if (tightest === undefined) return undefined;
   // For a banned key, no policy was asked.
@@ -143,7 +148,7 @@ function effectiveWindow(policy: CompiledPolicy, verdict: Verdict): number | und
   return Math.max(seconds(next), seconds((remaining * window) / limit));
 }
 
-function structuredItems(decision: Decision, { enforced, items }: Texts): string {
+function structuredItems(decision: LimiterDecision, { enforced, items }: Texts): string {
   let list = '';
   for (const i of enforced) {
     if (list !== '') list += ', ';

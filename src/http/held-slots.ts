@@ -1,4 +1,4 @@
-import type { Decision } from '../contract/decision.js';
+import type { LimiterDecision } from '../limiter/decision.js';
 import type { PolicySet } from '../contract/store.js';
 import type { Ending } from './ending.js';
 
@@ -21,7 +21,7 @@ const LONGEST_TIMER = 2 ** 31 - 1;
  * @returns what ends the renewing
  */
 export function renewSlots(
-  decision: Decision,
+  decision: LimiterDecision,
   ending: Pick<Ending<unknown>, 'look'>,
   longest: number,
 ): () => void {

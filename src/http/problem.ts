@@ -1,14 +1,14 @@
-import type { Decision } from '../contract/decision.js';
+import type { LimiterDecision } from '../limiter/decision.js';
 import { textsOf, type Texts } from './texts.js';
 
 /** The status of a denial. `quota` is the user's `statusCode` for an exceeded quota. */
-export function statusOf(decision: Decision, quota: number): number {
+export function statusOf(decision: LimiterDecision, quota: number): number {
   if (decision.reason === 'deny-listed') return 403;
   return isOurs(decision) ? 503 : quota;
 }
 
 /** Whether the service is the cause, not the client: the store is away or full, or too many requests wait. */
-function isOurs({ reason }: Decision): boolean {
+function isOurs({ reason }: LimiterDecision): boolean {
   return /^(store-error|store-full|process-late|queue-full)$/.test(reason ?? '');
 }
 
@@ -19,7 +19,7 @@ const REGISTRY = 'https://iana.org/assignments/http-problem-types';
  *
  * @param texts the names of the policies in the header fields of the same response
  */
-export function problemOf(decision: Decision, status: number, texts = textsOf(decision.set)): string {
+export function problemOf(decision: LimiterDecision, status: number, texts = textsOf(decision.set)): string {
   if (decision.reason === 'deny-listed')
     return `{"type":"about:blank","title":"Forbidden","status":${status}}`;
   if (isOurs(decision)) return head('temporary-reduced-capacity', 'Temporary Reduced Capacity', status) + '}';
@@ -38,7 +38,7 @@ function head(type: string, title: string, status: number): string {
   return `{"type":"${REGISTRY}#${type}","title":"${title}","status":${status}`;
 }
 
-function violated(decision: Decision, { enforced, names }: Texts): string {
+function violated(decision: LimiterDecision, { enforced, names }: Texts): string {
   let list = '';
   for (const i of enforced) {
     if (decision.policies[i]?.allowed === false) list += list === '' ? names[i]! : `,${names[i]}`;

@@ -1,4 +1,4 @@
-import type { Decision } from '../contract/decision.js';
+import type { Decision } from '../common/decision.js';
 import { HeadgateError, show } from '../common/errors.js';
 import { clientKeyOf, DEFAULT_SUBNET } from './client-key.js';
 import {
@@ -9,6 +9,7 @@ import {
   type WriteHeaders,
 } from './headers.js';
 import { problemOf, statusOf } from './problem.js';
+import { ofLimiter, type LimiterDecision } from '../limiter/decision.js';
 import type { PolicySet } from '../contract/store.js';
 import { checkInteger } from '../common/validate.js';
 
@@ -46,8 +47,9 @@ function writerOf(dialects: HeaderDialect | readonly HeaderDialect[] | false | u
 }
 
 /** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
-function checkDecision(decision: Decision): void {
-  if (Array.isArray(setOf(decision)?.policies)) return;
+function checkDecision(decision: Decision): LimiterDecision {
+  const own = ofLimiter(decision);
+  if (Array.isArray(setOf(own)?.policies)) return own;
   throw new HeadgateError(
     'HEADGATE_INVALID_ARGUMENT',
     `decision: ${show(decision)} is not valid. Pass what \`await limiter.consume(key)\` returns, itself and no copy of it.`,
@@ -55,7 +57,7 @@ function checkDecision(decision: Decision): void {
 }
 
 /** Undefined for what is no decision. */
-function setOf(decision: Partial<Decision> | null | undefined): PolicySet | undefined {
+function setOf(decision: Partial<LimiterDecision> | null | undefined): PolicySet | undefined {
   try {
     return decision?.set;
   } catch {
@@ -73,10 +75,10 @@ export function rateLimitHeaders(
   decision: Decision,
   dialects?: HeaderDialect | readonly HeaderDialect[] | false,
 ): Record<string, string> {
-  checkDecision(decision);
+  const own = checkDecision(decision);
   const write = writerOf(dialects);
   const fields: Fields = {};
-  write(fieldsTarget, fields, decision, false);
+  write(fieldsTarget, fields, own, false);
   return fields;
 }
 
@@ -101,12 +103,13 @@ export function denial(
   dialects?: HeaderDialect | readonly HeaderDialect[] | false,
 ): Answer {
   const headers = rateLimitHeaders(decision, dialects);
-  const status = statusOf(decision, 429);
-  const wait = retryAfterSeconds(decision);
+  const own = ofLimiter(decision);
+  const status = statusOf(own, 429);
+  const wait = retryAfterSeconds(own);
   if (wait !== undefined) headers['Retry-After'] = String(wait);
   headers['Cache-Control'] = 'no-store';
   headers['Content-Type'] = 'application/problem+json';
-  return { status, headers, body: problemOf(decision, status) };
+  return { status, headers, body: problemOf(own, status) };
 }
 
 /**

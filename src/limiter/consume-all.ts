@@ -1,5 +1,6 @@
-import type { Decision } from '../contract/decision.js';
-import type { Key } from '../contract/dimensions.js';
+import type { Decision } from '../common/decision.js';
+import type { LimiterDecision } from './decision.js';
+import type { Key } from '../contract/key.js';
 import { invalidOption } from '../common/errors.js';
 import { Limiter } from './limiter.js';
 import { checkCost, checkShape } from '../common/validate.js';
@@ -24,7 +25,7 @@ export class JointDecision {
   readonly decisions: readonly Decision[];
 
   /** @internal */
-  constructor(decisions: readonly [Decision, ...Decision[]]) {
+  constructor(decisions: readonly [Decision, ...LimiterDecision[]]) {
     this.decisions = decisions;
     const last = decisions[decisions.length - 1]!;
     this.allowed = last.allowed;
@@ -65,7 +66,7 @@ export class JointDecision {
  */
 export async function consumeAll(dimensions: readonly Dimension[]): Promise<JointDecision> {
   check(dimensions);
-  const decisions: Decision[] = [];
+  const decisions: LimiterDecision[] = [];
   try {
     for (const { limiter, key, cost, tier } of dimensions) {
       const decision = await limiter.decide(key, cost, limiter.tiers.of(tier));
@@ -76,15 +77,15 @@ export async function consumeAll(dimensions: readonly Dimension[]): Promise<Join
     await giveBack(decisions, (decision) => decision.cancel());
     throw error;
   }
-  const joint = new JointDecision(decisions as [Decision, ...Decision[]]);
+  const joint = new JointDecision(decisions as [LimiterDecision, ...LimiterDecision[]]);
   if (!joint.allowed) await giveBack(decisions, (decision) => decision.withdraw());
   return joint;
 }
 
 /** A store that fails now changes neither the answer nor the error: what it keeps is gone by the window's end. */
 async function giveBack(
-  decisions: readonly Decision[],
-  act: (decision: Decision) => Promise<void>,
+  decisions: readonly LimiterDecision[],
+  act: (decision: LimiterDecision) => Promise<void>,
 ): Promise<void> {
   await all(decisions, act).catch(() => {});
 }

@@ -5,31 +5,30 @@ import {
   compileBan,
   type BanNoteOptions,
   type BanOptions,
-} from '../algorithms/ban-options.js';
+} from '../contract/ban-options.js';
 import {
   decisionChannel,
   storeChannel,
   type DecisionMessage,
   type StoreMessage,
 } from '../contract/diagnostics.js';
-import type { Account } from '../contract/charge.js';
-import { conclude, type Decision, type Override } from '../contract/decision.js';
+import type { Account } from './charge.js';
+import { conclude, ofLimiter, type LimiterDecision, type Override } from './decision.js';
+import type { Decision } from '../common/decision.js';
 import {
   checkSlots,
-  DEFAULT_DIMENSION,
   dimensionsOf,
   distinct,
   subjectOf,
   unknownDimension,
   withPolicies,
-  type Key,
 } from '../contract/dimensions.js';
+import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
+import { compilePolicies, POLICY_FIELDS } from '../contract/compile-policies.js';
 import {
-  compilePolicies,
   holdsSlots,
-  POLICY_FIELDS,
   type CompiledPolicy,
   type NoPolicy,
   type Policies,
@@ -39,7 +38,7 @@ import {
 } from '../contract/policy.js';
 import { HoldQueue, unitTime } from './waiting/queue.js';
 import { checkTimeout, withFailurePolicy, type FailureOptions } from '../stores/guard/failure.js';
-import { UP } from '../stores/guard/breaker.js';
+import { UP } from '../contract/health.js';
 import type { Health } from '../contract/health.js';
 import { listen, type Listener } from '../common/eventual.js';
 import { makeMemoryStore } from '../stores/memory/memory.js';
@@ -383,7 +382,7 @@ export class Limiter {
    *
    * @param set the policies to decide by, of {@link compile}; default the limiter's own
    */
-  decide(key: Key, cost = 1, set: PolicySet = this.tiers.of(undefined)): MaybePromise<Decision> {
+  decide(key: Key, cost = 1, set: PolicySet = this.tiers.of(undefined)): MaybePromise<LimiterDecision> {
     return this.#ask(key, cost, set, false);
   }
 
@@ -486,7 +485,7 @@ export class Limiter {
   }
 
   /** @internal A decision that no policy made: of a list. Nothing is asked or charged. */
-  listed(key: Key, reason: 'allow-listed' | 'deny-listed'): Decision {
+  listed(key: Key, reason: 'allow-listed' | 'deny-listed'): LimiterDecision {
     const query: Query = { ...this.#subject(key), cost: 0, peek: true, lease: '' };
     const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [] };
     const allowed = reason === 'allow-listed';
@@ -552,10 +551,10 @@ export class Limiter {
     checkShape('options', options, ['signal']);
     checkSignal(options.signal);
     if (this.#closed) throw this.#closedError();
-    return this.#track(this.#hold(decision, options.signal));
+    return this.#track(this.#hold(ofLimiter(decision), options.signal));
   }
 
-  async #hold(decision: Decision, signal: AbortSignal | undefined): Promise<Decision> {
+  async #hold(decision: LimiterDecision, signal: AbortSignal | undefined): Promise<LimiterDecision> {
     if (decision.delayMs === 0 || decision.charged === 0) return decision;
     const { cost, delayMs, set, subject } = decision;
     // Requests move up among those that the same policies pace.
@@ -624,7 +623,7 @@ export class Limiter {
     );
   }
 
-  #ask(key: Key, cost: number, set: PolicySet, peek: boolean): MaybePromise<Decision> {
+  #ask(key: Key, cost: number, set: PolicySet, peek: boolean): MaybePromise<LimiterDecision> {
     if (this.#closed) throw this.#closedError();
     if (typeof key === 'string' && set.dimensions === undefined) return this.#decide(set, key, cost, peek);
     const subject = subjectOf(set, key, this.#known);
@@ -634,7 +633,7 @@ export class Limiter {
     return this.#conclude(query, { now: Date.now(), step: 0, ban: 0, verdicts: [] }, true);
   }
 
-  #decide(set: PolicySet, key: Keys, cost: number, peek: boolean): MaybePromise<Decision> {
+  #decide(set: PolicySet, key: Keys, cost: number, peek: boolean): MaybePromise<LimiterDecision> {
     checkCost(cost);
     const leased = !peek && cost > 0 && holdsSlots(set.policies);
     const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
@@ -647,7 +646,7 @@ export class Limiter {
   }
 
   /** An async function would make a second promise of a store's, and wait for the first: 4 % of a decision on Redis. */
-  #promise(key: Key, options: ConsumeOptions | undefined, peek: boolean): Promise<Decision> {
+  #promise(key: Key, options: ConsumeOptions | undefined, peek: boolean): Promise<LimiterDecision> {
     try {
       const cost = checkArguments(options);
       const decision = this.#ask(key, cost, this.tiers.of(options?.tier), peek);
@@ -659,7 +658,7 @@ export class Limiter {
   }
 
   /** In its own method: V8 allocates a closure's context at function entry, even on paths that never create the closure. */
-  #eventually(query: Query, reply: Promise<Reply>, peek: boolean): Promise<Decision> {
+  #eventually(query: Query, reply: Promise<Reply>, peek: boolean): Promise<LimiterDecision> {
     return new Promise((resolve, reject) => {
       const listener: Listener<Reply> = {
         resolve: (value) => {
@@ -695,7 +694,7 @@ export class Limiter {
     );
   }
 
-  #conclude(query: Query, reply: Reply, peek: boolean): Decision {
+  #conclude(query: Query, reply: Reply, peek: boolean): LimiterDecision {
     const account = peek ? undefined : this.#account;
     // By a name that is there: V8 is slow at looking up what is not.
     const known = reply.degraded === undefined ? undefined : OVERRIDES[reply.degraded];
@@ -715,7 +714,7 @@ export class Limiter {
     );
   }
 
-  #report(decision: Decision): Decision {
+  #report(decision: LimiterDecision): LimiterDecision {
     if (decisionChannel.hasSubscribers) {
       const message: DecisionMessage = { limiter: this.name, shadow: this.shadow, decision };
       decisionChannel.publish(message);
@@ -732,7 +731,7 @@ export class Limiter {
 }
 
 /** Decides as for a key that has used nothing. */
-function switchedOff(query: Query): Decision {
+function switchedOff(query: Query): LimiterDecision {
   const verdicts = query.set.policies.flatMap(({ traits }) => soleVerdict(0, traits.capacity, 0));
   const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts };
   return conclude(undefined, query, reply, false, { allowed: true, reason: 'disabled', retryAfterMs: 0 });

@@ -1,5 +1,5 @@
-import type { Decision } from '../contract/decision.js';
-import type { Key } from '../contract/dimensions.js';
+import type { Decision } from '../common/decision.js';
+import type { Key } from '../contract/key.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption } from '../common/errors.js';
 import {

@@ -1,6 +1,7 @@
 import { distinct, withPolicies } from '../contract/dimensions.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
-import { compilePolicies, type CompiledPolicy, type Policies } from '../contract/policy.js';
+import { compilePolicies } from '../contract/compile-policies.js';
+import type { CompiledPolicy, Policies } from '../contract/policy.js';
 import type { Dimensions, PolicySet } from '../contract/store.js';
 
 /** Named policies: `{ free: '100/1m', pro: ['1000/1m', '50/1s'] }`. Names are strings of 1 to 64 characters. */

@@ -1,4 +1,4 @@
-import { DEFAULT_DIMENSION } from '../contract/dimensions.js';
+import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import { partsOf } from '../stores/state/parts.js';
 import type { Subject } from '../contract/store.js';

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { DEFAULT_DIMENSION } from '../contract/dimensions.js';
+import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Keys, PolicySet } from '../contract/store.js';
 
 /** Longer keys are hashed: a Redis key's length is bounded whatever the user's key is. */

@@ -1,8 +1,11 @@
-import { banDimension, compileBan, type BanOptions } from '../algorithms/ban-options.js';
-import { checkSlots, dimensionsOf, subjectOf, type Key, type SlotOptions } from '../contract/dimensions.js';
-import { compilePolicies, type Algorithm, type Policy } from '../contract/policy.js';
+import { banDimension, compileBan, type BanOptions } from '../contract/ban-options.js';
+import { checkSlots, dimensionsOf, subjectOf, type SlotOptions } from '../contract/dimensions.js';
+import type { Key } from '../contract/key.js';
+import { compilePolicies } from '../contract/compile-policies.js';
+import type { Algorithm, Policy } from '../contract/policy.js';
 import type { PolicySet, Query, Reply, Store } from '../contract/store.js';
-import { chargedOf, resetOf } from '../contract/verdicts.js';
+import { chargedOf } from '../contract/charged.js';
+import { resetOf } from '../contract/verdicts.js';
 import { isHeld, randomPolicy } from './algorithms.js';
 import type { TestClock } from './clock.js';
 import { show } from './expect.js';

@@ -1,8 +1,9 @@
 // Redis keys are read back to what they were made from, and patterns match those of their key and no others.
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { compileBan } from '../../src/algorithms/ban-options.js';
-import { compilePolicies, type Policy } from '../../src/contract/policy.js';
+import { compileBan } from '../../src/contract/ban-options.js';
+import { compilePolicies } from '../../src/contract/compile-policies.js';
+import type { Policy } from '../../src/contract/policy.js';
 import { BAN_TAG, escapeName, KeyMaker, parseStateKey, statePattern } from '../../src/stores/keys.js';
 import type { PolicySet } from '../../src/contract/store.js';
 import { runs } from '../support/random.js';

@@ -2,8 +2,8 @@
 import { expect } from 'chai';
 import type { Policy, Store, Subject } from 'headgate';
 import { KeyState, stateKey, stateStore } from 'headgate/stores';
-import { compileBan } from '../../src/algorithms/ban-options.js';
-import { compilePolicies } from '../../src/contract/policy.js';
+import { compileBan } from '../../src/contract/ban-options.js';
+import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { plainPolicy } from '../../src/testing/algorithms.js';
 import { algorithms } from '../support/policies.js';
 import { limiterOn, START, TestClock } from '../support/stores.js';

@@ -1,7 +1,8 @@
 // What the queue of held requests and the waiting room share: lines by key, fair, whose every step takes the same time.
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { Decision, HeadgateError } from 'headgate';
+import type { HeadgateError } from 'headgate';
+import type { LimiterDecision } from '../../src/limiter/decision.js';
 import { HoldQueue } from '../../src/limiter/waiting/queue.js';
 import { WaitingRoom } from '../../src/limiter/waiting/wait.js';
 import { runs } from '../support/random.js';
@@ -39,7 +40,7 @@ function holding(most: number, mostPerKey: number): Room {
 function waiting(most: number, mostPerKey: number): Room {
   const timing = new TestTiming();
   const limiter = limiterOn(memory(timing.clock), { limit: 1, window: '1h' });
-  const decide = async (key: string): Promise<Decision> => limiter.decide(key, 1);
+  const decide = async (key: string): Promise<LimiterDecision> => limiter.decide(key, 1);
   const room = new WaitingRoom(most, mostPerKey, timing, { decide, hold: async (decision) => decision });
   const outcomes: Readonly<Record<string, string>> = {
     HEADGATE_QUEUE_FULL: 'full',

@@ -18,7 +18,7 @@ import { rateLimited, RateLimited } from 'headgate/decorators';
 import request from 'supertest';
 import { CliError } from '../../src/cli/errors.js';
 import { parsePolicies } from '../../src/cli/policy-text.js';
-import { compilePolicies } from '../../src/contract/policy.js';
+import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { algorithms, policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
 

@@ -91,7 +91,7 @@ describe('stacked limiters', () => {
       const write = compileHeaders(['draft-7', 'draft-6', 'legacy']);
       for (const [i, limit] of order.entries()) {
         const limiter = createLimiter({ algorithm: 'fixed-window', limit, window: '1m' });
-        write(target, {}, await limiter.consume('k'), i > 0);
+        write(target, {}, await limiter.decide('k'), i > 0);
       }
       expect(fields.RateLimit).to.equal('limit=5, remaining=4, reset=60');
       expect(fields).to.include({ 'RateLimit-Limit': '5', 'RateLimit-Remaining': '4' });
@@ -111,7 +111,7 @@ describe('stacked limiters', () => {
         getHeader: (_: unknown, field: string) => fields[field],
         setHeader: (_: unknown, field: string, value: string) => void (fields[field] = value),
       };
-      for (const [i, limiter] of stack.entries()) write(target, {}, await limiter!.consume('k'), i > 0);
+      for (const [i, limiter] of stack.entries()) write(target, {}, await limiter!.decide('k'), i > 0);
       return fields['RateLimit-Policy'];
     };
     for (let i = 0; i < 2; i++) {
@@ -143,7 +143,7 @@ describe('stacked limiters', () => {
         for (const [i, policies] of stack.entries()) {
           const decision = await createLimiter({
             policies: policies.map((policy): Policy => ({ ...minute, limit: 1, ...policy })),
-          }).consume('k', { cost: 2 });
+          }).decide('k', 2);
           const texts = write(target, fields, decision, i > 0);
           const problem = JSON.parse(problemOf(decision, 429, texts)) as Record<string, string[]>;
           names.push(...(problem['violated-policies'] ?? []));

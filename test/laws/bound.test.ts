@@ -2,7 +2,8 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { HeadgateError } from 'headgate';
-import { compilePolicies, type CompiledPolicy } from '../../src/contract/policy.js';
+import { compilePolicies } from '../../src/contract/compile-policies.js';
+import type { CompiledPolicy } from '../../src/contract/policy.js';
 import { describeLaw } from '../support/kit.js';
 import { runs } from '../support/random.js';
 

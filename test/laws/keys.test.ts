@@ -1,7 +1,7 @@
 // Law 9. Any string is a key; different keys never share state; Redis keys are bounded and share one slot.
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { compilePolicies } from '../../src/contract/policy.js';
+import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { KeyMaker } from '../../src/stores/keys.js';
 import { AWKWARD } from '../../src/testing/keys.js';
 import { describeLaw } from '../support/kit.js';

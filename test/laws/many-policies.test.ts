@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { memoryStore, type Decision, type Limiter, type Policy } from 'headgate';
-import { compilePolicies } from '../../src/contract/policy.js';
+import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { Selections, type Freed } from '../../src/stores/memory/selections.js';
 import type { PolicySet } from '../../src/contract/store.js';
 import { runs } from '../support/random.js';

@@ -2,8 +2,8 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { memoryStore, type BanOptions, type Decision, type Policy, type Query, type Reply } from 'headgate';
-import { compileBan } from '../../src/algorithms/ban-options.js';
-import { compilePolicies } from '../../src/contract/policy.js';
+import { compileBan } from '../../src/contract/ban-options.js';
+import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { Denials } from '../../src/stores/redis/denials.js';
 import type { PolicySet } from '../../src/contract/store.js';
 import { algorithms, policyOf } from '../support/policies.js';

@@ -7,7 +7,7 @@ import { identityChecks } from 'headgate/testing';
 import { algorithms, type Kernel } from '../../src/algorithms/index.js';
 import { lua } from '../../src/stores/redis/generated/lua.js';
 import { assemble, type ScriptName } from '../../src/stores/redis/scripts.js';
-import { plainWords } from '../../src/stores/redis/server-version.js';
+import { plainWords } from '../../src/stores/store-error.js';
 import { describeChecks, runsOf } from '../support/kit.js';
 import { COMMANDS, OPTIONS } from '../support/redis-6.0.js';
 import { perServer, serverKinds, servers } from '../support/shared-servers.js';

@@ -13,7 +13,7 @@ import {
   type Subject,
 } from 'headgate';
 import type { StoreUnderTest } from 'headgate/testing';
-import { compilePolicies } from '../../src/contract/policy.js';
+import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { capacityOf } from '../../src/testing/algorithms.js';
 
 /** A wrong store, and a check that finds it out. */

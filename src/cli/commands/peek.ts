@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
-import { compileBan } from '../../algorithms/ban-options.js';
-import type { Decision } from '../../contract/decision.js';
-import { DEFAULT_DIMENSION, dimensionsOf } from '../../contract/dimensions.js';
+import { compileBan } from '../../contract/ban-options.js';
+import { ofLimiter, type LimiterDecision } from '../../limiter/decision.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
+import { dimensionsOf } from '../../contract/dimensions.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { KeyMaker } from '../../stores/keys.js';
 import type { PolicySet } from '../../contract/store.js';
@@ -102,7 +103,7 @@ async function peek(given: string, options: Options, io: Io): Promise<void> {
       ...dimensionJson(dimension),
       given,
       cost,
-      ...answerOf(decision, bannedForMs, limits),
+      ...answerOf(decision && ofLimiter(decision), bannedForMs, limits),
       ...ban,
       stored,
     };
@@ -142,7 +143,11 @@ async function isStored(
 type Answer = Pick<Outlook, 'allowed' | 'reason' | 'retryAfterMs' | 'policies'>;
 
 /** @param decision absent: nobody knows by which limits */
-function answerOf(decision: Decision | undefined, bannedForMs: number, limits: Limits | undefined): Answer {
+function answerOf(
+  decision: LimiterDecision | undefined,
+  bannedForMs: number,
+  limits: Limits | undefined,
+): Answer {
   const policies = decision ? verdictsOf(decision) : [];
   if (bannedForMs > 0)
     return { allowed: limits?.shadow ?? false, reason: 'banned', retryAfterMs: bannedForMs, policies };

@@ -5,7 +5,7 @@ import { printable, quoted } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addLimitsOptions, ofTier, readOneLimits, type LimitsOptions } from '../limits.js';
 import { POLICY_GRAMMAR } from '../../contract/policy-text.js';
-import { policyText } from '../../contract/policy.js';
+import { policyText } from '../../contract/compile-policies.js';
 import { parsePolicies } from '../policy-text.js';
 import { CloserLook, type ClientTimes } from '../replay/closer.js';
 import { compare } from '../replay/compare.js';

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { DEFAULT_DIMENSION } from '../../contract/dimensions.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { Policy } from '../../contract/policy.js';
 import { BAN_TAG, isReset, KeyMaker, resetKey, statePattern } from '../../stores/keys.js';
 import { assemble } from '../../stores/redis/scripts.js';

@@ -1,9 +1,10 @@
-import { compileBan } from '../../algorithms/ban-options.js';
-import { DEFAULT_DIMENSION } from '../../contract/dimensions.js';
+import { compileBan } from '../../contract/ban-options.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { BOOK_BOUNDS, bookArgs, bookKeys, type LoggedBan } from '../../stores/redis/ban-book.js';
 import { BAN_TAG, escapeName, escapeWho, type Hash } from '../../stores/keys.js';
 import { assemble } from '../../stores/redis/scripts.js';
-import type { BanNote, PolicySet } from '../../contract/store.js';
+import type { BanNote } from '../../contract/ban-options.js';
+import type { PolicySet } from '../../contract/store.js';
 import { readBan } from './layouts.js';
 import { Looker } from './look.js';
 import { LENIENT, OtherKeyError, type Session } from './session.js';

@@ -1,6 +1,6 @@
-import { compileBan } from '../../algorithms/ban-options.js';
-import { conclude } from '../../contract/decision.js';
-import { compilePolicies } from '../../contract/policy.js';
+import { compileBan } from '../../contract/ban-options.js';
+import { conclude } from '../../limiter/decision.js';
+import { compilePolicies } from '../../contract/compile-policies.js';
 import { BAN_TAG, escapeName, isReset, statePattern, type Hash, type StateKey } from '../../stores/keys.js';
 import type { PolicySet, Reply } from '../../contract/store.js';
 import { printable } from '../format.js';

@@ -1,7 +1,7 @@
 import type { RedisClient } from '../../stores/redis/clients/clients.js';
 import { failure } from '../errors.js';
 import { serverName, type Address } from './address.js';
-import type { Connection, Node, Opener, Target } from './connection.js';
+import type { Connection, Node, Opener, Target } from './client.js';
 import { within } from './within.js';
 
 /** What is used of an ioredis or iovalkey client. */

@@ -1,6 +1,6 @@
 import type { RedisClient } from '../../stores/redis/clients/clients.js';
 import { serverName } from './address.js';
-import type { Connection, Node, Opener, Target } from './connection.js';
+import type { Connection, Node, Opener, Target } from './client.js';
 import { within } from './within.js';
 
 /** What is used of a client of the package `redis`. */

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { BanOptions } from '../../algorithms/ban-options.js';
+import type { BanOptions } from '../../contract/ban-options.js';
 import { toMilliseconds } from '../../common/duration.js';
 import { assembleLimiter, type Limiter } from '../../limiter/limiter.js';
 import type { Policy } from '../../contract/policy.js';
@@ -12,7 +12,8 @@ import { CliError, usageError } from '../errors.js';
 import { printable } from '../format.js';
 import type { Io } from '../io.js';
 import { parseAddress } from './address.js';
-import { connect, explain, type Connection, type Target } from './connection.js';
+import { connect, explain } from './connection.js';
+import type { Connection, Target } from './client.js';
 import { within } from './within.js';
 
 /** What the commands that talk to Redis have in common. */

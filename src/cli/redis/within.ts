@@ -1,6 +1,6 @@
 import { CliError } from '../errors.js';
 import { showAddress } from './address.js';
-import type { Target } from './connection.js';
+import type { Target } from './client.js';
 
 /** Waits for an answer, for so long as the user wants to. @throws CliError `UNREACHABLE`; else what `answer` rejects with */
 export async function within<T>({ address, timeout }: Target, answer: Promise<T>): Promise<T> {

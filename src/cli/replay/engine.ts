@@ -1,6 +1,6 @@
-import { DEFAULT_DIMENSION } from '../../contract/dimensions.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { createLimiter, type Limiter } from '../../limiter/limiter.js';
-import type { Decision } from '../../contract/decision.js';
+import type { LimiterDecision } from '../../limiter/decision.js';
 import type { Policy } from '../../contract/policy.js';
 import { isPromise, type MaybePromise, type Store } from '../../contract/store.js';
 import { memoryStore } from '../../stores/memory/memory.js';
@@ -30,7 +30,7 @@ export class Engine {
   }
 
   /** Decides a request that came at `time`; no time is before the last. */
-  decide(key: string, time: number): Decision {
+  decide(key: string, time: number): LimiterDecision {
     this.#now = time;
     return now(this.limiter.decide(key));
   }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { policyText } from '../../contract/policy.js';
+import { policyText } from '../../contract/compile-policies.js';
 import { duration, printable } from '../format.js';
 import type { ClientTimes } from './closer.js';
 import type { Comparison } from './compare.js';

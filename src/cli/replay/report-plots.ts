@@ -1,5 +1,5 @@
 import { toMilliseconds } from '../../common/duration.js';
-import { policyText } from '../../contract/policy.js';
+import { policyText } from '../../contract/compile-policies.js';
 import { duration, printable } from '../format.js';
 import type { ClientTimes } from './closer.js';
 import type { ReplayResult } from './replay.js';

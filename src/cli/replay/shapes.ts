@@ -1,5 +1,6 @@
 import { toMilliseconds } from '../../common/duration.js';
-import { ALGORITHMS, type Algorithm, type Policy } from '../../contract/policy.js';
+import { ALGORITHMS } from '../../contract/compile-policies.js';
+import type { Algorithm, Policy } from '../../contract/policy.js';
 import { usageError } from '../errors.js';
 
 /** A policy whose limit, or burst, is to be found. */

@@ -1,6 +1,6 @@
 import { columns, duration } from '../format.js';
 import type { Io } from '../io.js';
-import { policyText } from '../../contract/policy.js';
+import { policyText } from '../../contract/compile-policies.js';
 import type { Comparison } from './compare.js';
 import { cellsOf, count, many, moment, share } from './format.js';
 import type { LogSummary } from './log-file.js';

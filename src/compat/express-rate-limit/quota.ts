@@ -1,4 +1,4 @@
-import type { Decision } from '../../contract/decision.js';
+import type { Decision } from '../../common/decision.js';
 import { toMilliseconds, type Duration } from '../../common/duration.js';
 import { createLimiter, type Limiter } from '../../limiter/limiter.js';
 import { isPromise, type MaybePromise, type PolicySet, type Store } from '../../contract/store.js';

@@ -1,4 +1,4 @@
-import type { Decision } from '../../contract/decision.js';
+import type { Decision } from '../../common/decision.js';
 import { HeadgateError } from '../../common/errors.js';
 import { assembleLimiter, type Limiter } from '../../limiter/limiter.js';
 import type { PolicySet, Store } from '../../contract/store.js';

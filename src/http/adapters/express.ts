@@ -1,6 +1,6 @@
 import { IncomingMessage } from 'node:http';
 import type { Request, RequestHandler, Response } from 'express';
-import type { Decision } from '../../contract/decision.js';
+import type { Decision } from '../../common/decision.js';
 import { HeadgateError } from '../../common/errors.js';
 import { createFlow } from '../flow.js';
 import type { Framework, Trail } from '../framework.js';

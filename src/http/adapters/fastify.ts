@@ -10,7 +10,7 @@ import type {
   RouteOptions,
 } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import type { Decision } from '../../contract/decision.js';
+import type { Decision } from '../../common/decision.js';
 import { HeadgateError, invalidOption } from '../../common/errors.js';
 import { Flow } from '../flow.js';
 import type { Framework, Next, Trail } from '../framework.js';

@@ -1,5 +1,6 @@
-import type { Decision } from '../../contract/decision.js';
-import type { Key } from '../../contract/dimensions.js';
+import type { Decision } from '../../common/decision.js';
+import type { LimiterDecision } from '../decision.js';
+import type { Key } from '../../contract/key.js';
 import { HeadgateError, show } from '../../common/errors.js';
 import { Line, Lines } from './lines.js';
 import type { Link } from '../../common/list.js';
@@ -9,9 +10,9 @@ import { joined } from '../who.js';
 
 /** What waiting needs of a limiter. */
 export interface Host {
-  decide(key: Key, cost: number, set: PolicySet): MaybePromise<Decision>;
+  decide(key: Key, cost: number, set: PolicySet): MaybePromise<LimiterDecision>;
   /** Holds an admitted request until its turn. */
-  hold(decision: Decision, signal: AbortSignal | undefined): Promise<Decision>;
+  hold(decision: LimiterDecision, signal: AbortSignal | undefined): Promise<LimiterDecision>;
 }
 
 /** Who waits. */
@@ -46,7 +47,7 @@ class WaitingLine extends Line<Waiter> {
   asking = false;
   /** Whether something was given back while the store was asked. Then it is asked again at once. */
   again = false;
-  denial: Decision | undefined;
+  denial: LimiterDecision | undefined;
   /** How long to sleep next if nobody can tell when to ask again, ms. */
   poll = FIRST_POLL;
   stopTimer = (): void => {};
@@ -223,7 +224,7 @@ export class WaitingRoom {
   }
 
   /** Applies a decision to the first in line. Returns how long to sleep if that one stays first, else 0. */
-  async #answer(line: WaitingLine, link: Link<Waiter>, decision: Decision): Promise<number> {
+  async #answer(line: WaitingLine, link: Link<Waiter>, decision: LimiterDecision): Promise<number> {
     const waiter = link.value;
     if (!decision.allowed) line.denial = decision;
     const now = this.#timing.now();
@@ -252,7 +253,7 @@ export class WaitingRoom {
  * concurrency policy is released, or a store is back or has room: there the sleeps grow. `known` is undefined for a cost above
  * a capacity.
  */
-function delays(decision: Decision, poll: number): { known: number | undefined; sleep: number } {
+function delays(decision: LimiterDecision, poll: number): { known: number | undefined; sleep: number } {
   const { reason } = decision;
   if (decision.retryAfterMs === undefined) return { known: undefined, sleep: 0 };
   if (reason === 'store-error' || reason === 'store-full' || reason === 'process-late')

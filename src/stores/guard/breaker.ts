@@ -5,17 +5,6 @@ import { Circuit, type Prober } from './circuit.js';
 import type { Health } from '../../contract/health.js';
 import type { Store, Subject } from '../../contract/store.js';
 
-/** Of a store that is never away. */
-export const UP: Health = {
-  state: 'up',
-  since: Date.now(),
-  failures: 0,
-  lastError: undefined,
-  slow: false,
-  late: 0,
-  serversDown: [],
-};
-
 /**
  * Learns from calls whether a store is up, and which servers of it are not. All limiters of a store share it. What the client fails
  * with before a server is asked concerns all of them.

@@ -7,11 +7,10 @@ import type { Circuit, Prober } from './circuit.js';
 import { Eventual, listen, type Listener } from '../../common/eventual.js';
 import type { Local } from './local.js';
 import { probeOf, probeSet, quiet } from './probe.js';
-import { flawOf, malformedReply, tellsCharges } from './reply.js';
-import { coded, failsAgain, hasDoneNothing, isOfRequest } from './store-error.js';
+import { flawOf, malformedReply, tellsCharges } from '../reply.js';
+import { coded, failsAgain, hasDoneNothing, isOfRequest } from '../store-error.js';
 import {
   isPromise,
-  type BanNote,
   type Change,
   type ChangeReply,
   type LeaseChange,
@@ -22,7 +21,9 @@ import {
   type Store,
   type Subject,
 } from '../../contract/store.js';
-import { admits, chargedOf, waitOf } from '../../contract/verdicts.js';
+import type { BanNote } from '../../contract/ban-options.js';
+import { admits, waitOf } from '../../contract/verdicts.js';
+import { chargedOf } from '../../contract/charged.js';
 import { Timeouts, type Awaited } from './timeouts.js';
 
 /** What decides when the store does not: see `FailureOptions`. */

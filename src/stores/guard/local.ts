@@ -1,4 +1,5 @@
-import { compilePolicies, type Policy } from '../../contract/policy.js';
+import { compilePolicies } from '../../contract/compile-policies.js';
+import type { Policy } from '../../contract/policy.js';
 import { memoryStore } from '../memory/memory.js';
 import type {
   Change,

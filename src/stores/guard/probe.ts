@@ -1,4 +1,4 @@
-import { compilePolicies } from '../../contract/policy.js';
+import { compilePolicies } from '../../contract/compile-policies.js';
 import type { Warn } from '../../common/warnings.js';
 import type { PolicySet, Query, Store } from '../../contract/store.js';
 

@@ -2,7 +2,7 @@ import type { BanColumn } from '../../algorithms/ban.js';
 import type { Column } from '../../algorithms/index.js';
 import { compileWarnings, type Warn, type Warnings } from '../../common/warnings.js';
 import { checkChoice, checkFunction, checkInteger, checkShape } from '../../common/validate.js';
-import { UP } from '../guard/breaker.js';
+import { UP } from '../../contract/health.js';
 import * as together from '../state/evaluate-together.js';
 import { adjust, ban, decide, lease, reset, type Place } from '../state/evaluate.js';
 import type { Health } from '../../contract/health.js';

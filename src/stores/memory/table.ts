@@ -1,5 +1,5 @@
 import { algorithms, type Column } from '../../algorithms/index.js';
-import type { CompiledBan } from '../../algorithms/ban-options.js';
+import type { CompiledBan } from '../../algorithms/ban.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Warn } from '../../common/warnings.js';
 import { fingerprint, takeFingerprint } from '../fingerprint.js';

@@ -10,7 +10,8 @@ import type {
   Reply,
   Subject,
 } from '../../contract/store.js';
-import { admits, chargedOf, marksOf, waitOf } from '../../contract/verdicts.js';
+import { admits, waitOf } from '../../contract/verdicts.js';
+import { chargedOf, marksOf } from '../../contract/charged.js';
 
 /** What decides by one key: the store itself. */
 export interface ByOneKey {

@@ -1,10 +1,11 @@
-import { DEFAULT_DIMENSION } from '../../contract/dimensions.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { warnOnce } from '../../common/warnings.js';
 import { Aside } from './aside.js';
 import type { Commands } from './clients/commands.js';
 import { escapeName, escapeWho, whoOf } from '../keys.js';
 import { clearTimeout, setTimeout } from '../../common/real-time.js';
-import type { BanNote, Reply, Subject } from '../../contract/store.js';
+import type { BanNote } from '../../contract/ban-options.js';
+import type { Reply, Subject } from '../../contract/store.js';
 
 /** Bounds of what is stored. `docs/redis.md` tells them. */
 export const MOST_BANS = 100_000;

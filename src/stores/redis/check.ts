@@ -2,7 +2,8 @@ import { lua } from './generated/lua.js';
 import type { Commands, Server } from './clients/commands.js';
 import { clearTimeout, setTimeout } from '../../common/real-time.js';
 import { assemble, type Parts } from './scripts.js';
-import { fieldOf, isUnknownCommand, plainWords, tooOld, versionOf } from './server-version.js';
+import { fieldOf, isUnknownCommand, tooOld, versionOf } from './server-version.js';
+import { plainWords } from '../store-error.js';
 
 /** What a check of a store says about one thing. */
 export interface Finding {

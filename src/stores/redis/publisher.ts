@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import type { CompiledBan } from '../../algorithms/ban-options.js';
-import { DEFAULT_DIMENSION } from '../../contract/dimensions.js';
+import type { CompiledBan } from '../../algorithms/ban.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { canonicalText } from '../../contract/policy-text.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { VERSION } from '../../common/version.js';

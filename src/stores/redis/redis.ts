@@ -17,7 +17,6 @@ import { assemble, type Script } from './scripts.js';
 import type {
   Announced,
   Announcement,
-  BanNote,
   Change,
   ChangeReply,
   Clock,
@@ -29,6 +28,7 @@ import type {
   Store,
   Subject,
 } from '../../contract/store.js';
+import type { BanNote } from '../../contract/ban-options.js';
 import { checkTop, Traffic, type TopOptions } from './traffic.js';
 import { costArg, decode, decodeChange, paramArgs, policyArgs } from './wire.js';
 

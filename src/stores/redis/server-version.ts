@@ -30,14 +30,6 @@ export function tooOld({ text }: ServerVersion): string {
   return `${text} is too old: Headgate needs Redis ${FLOOR.major}.${FLOOR.minor} or later, or Valkey.`;
 }
 
-/** What Redis before 7.0 puts before the words of a command that a script has called: where in the script that was. */
-const PLACE = /^(ERR )?(Error running script \(call to \w+\): )?((@?user_script: ?|=\[C\]: )-?\d+: )+-?/;
-
-/** A server's words without what says where in a script they come from. */
-export function plainWords(words: string): string {
-  return words.replace(PLACE, '').trim();
-}
-
 /** Whether a server has failed with the words for a command that it does not have. */
 export function isUnknownCommand({ message }: Error): boolean {
   return /unknown (\w+ )?command/i.test(message);

@@ -6,7 +6,6 @@ import { clearTimeout, performance, setTimeout } from '../../common/real-time.js
 import type {
   Announced,
   Announcement,
-  BanNote,
   Change,
   ChangeReply,
   LeaseChange,
@@ -17,7 +16,9 @@ import type {
   Store,
   Subject,
 } from '../../contract/store.js';
-import { addVerdict, chargedOf, countOf, remainingOf, resetOf, waitOf } from '../../contract/verdicts.js';
+import type { BanNote } from '../../contract/ban-options.js';
+import { addVerdict, countOf, remainingOf, resetOf, waitOf } from '../../contract/verdicts.js';
+import { chargedOf } from '../../contract/charged.js';
 
 /** Leases for hot keys: a process takes a slice of a key's quota in one call, and decides from it. See docs/redis.md. */
 export interface LeaseOptions {

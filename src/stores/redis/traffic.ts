@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Decision } from '../../contract/decision.js';
+import type { Decision } from '../../common/decision.js';
 import { checkInteger, checkShape } from '../../common/validate.js';
 import { Aside } from './aside.js';
 import type { Commands } from './clients/commands.js';

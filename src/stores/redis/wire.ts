@@ -1,6 +1,6 @@
 import { HeadgateError } from '../../common/errors.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import { malformedReply } from '../guard/reply.js';
+import { malformedReply } from '../reply.js';
 import type { ChangeReply, Reply } from '../../contract/store.js';
 import { addVerdict, soleVerdict } from '../../contract/verdicts.js';
 

@@ -1,6 +1,6 @@
 import { BanColumn } from '../../algorithms/ban.js';
 import { algorithms, type Column, type Saved } from '../../algorithms/index.js';
-import type { CompiledBan } from '../../algorithms/ban-options.js';
+import type { CompiledBan } from '../../algorithms/ban.js';
 import { HeadgateError } from '../../common/errors.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import * as together from './evaluate-together.js';

@@ -1,4 +1,5 @@
-import { DEFAULT_DIMENSION, select } from '../../contract/dimensions.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
+import { select } from '../../contract/dimensions.js';
 import type { Change, ChangeReply, Keys, PolicySet } from '../../contract/store.js';
 import { addVerdict, remainingOf, resetOf, waitOf, type Verdicts } from '../../contract/verdicts.js';
 

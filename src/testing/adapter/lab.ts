@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Decision } from '../../contract/decision.js';
+import type { Decision } from '../../common/decision.js';
 import type { HttpOptions } from '../../http/options.js';
 import type { CreateLimiterOptions } from '../../limiter/limiter.js';
 import type { Policy } from '../../contract/policy.js';

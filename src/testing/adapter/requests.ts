@@ -1,4 +1,4 @@
-import type { Decision } from '../../contract/decision.js';
+import type { Decision } from '../../common/decision.js';
 import type { Policy } from '../../contract/policy.js';
 import { createLimiter } from '../../limiter/limiter.js';
 import { expectEqual, expectFields } from '../expect.js';

@@ -1,5 +1,5 @@
 // Law 5. What a store keeps has an end after every operation; what has expired decides exactly as no state.
-import type { Decision } from '../../contract/decision.js';
+import type { Decision } from '../../common/decision.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { Policy } from '../../contract/policy.js';
 import { randomPolicy } from '../algorithms.js';

@@ -1,6 +1,6 @@
 // The laws of limiters whose policies are by several dimensions: each request has some of the keys.
-import type { Key } from '../../contract/dimensions.js';
-import type { Decision } from '../../contract/decision.js';
+import type { Key } from '../../contract/key.js';
+import type { Decision } from '../../common/decision.js';
 import type { Policy } from '../../contract/policy.js';
 import { boundOf, isHeld, overhangOf, plainPolicy, randomPolicy, windowOf } from '../algorithms.js';
 import { expectAtMost, expectEqual, expectFields, expectWithin } from '../expect.js';

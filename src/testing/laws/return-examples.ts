@@ -1,5 +1,5 @@
 import type { Algorithm } from '../../contract/policy.js';
-import type { Decision } from '../../contract/decision.js';
+import type { Decision } from '../../common/decision.js';
 import { drains, plainPolicy } from '../algorithms.js';
 import { expectEqual, expectFields } from '../expect.js';
 import type { Suite } from '../subject.js';

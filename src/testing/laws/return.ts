@@ -1,7 +1,7 @@
 // Law 13. What is given back is as if it had never been charged: the same trace with and without it, verdict for verdict.
 import type { Algorithm, Policy } from '../../contract/policy.js';
 import { drains, isHeld, plainPolicy, randomPolicy } from '../algorithms.js';
-import type { Decision } from '../../contract/decision.js';
+import type { Decision } from '../../common/decision.js';
 import { expectAtLeast, expectWithin } from '../expect.js';
 import type { Random } from '../random.js';
 import type { Suite } from '../subject.js';

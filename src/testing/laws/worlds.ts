@@ -1,4 +1,4 @@
-import type { Decision } from '../../contract/decision.js';
+import type { Decision } from '../../common/decision.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { Policy } from '../../contract/policy.js';
 import { expectEqual } from '../expect.js';

@@ -1,7 +1,7 @@
 // What differs between HTTP, GraphQL, gateways and microservices.
 import type { ServerResponse } from 'node:http';
 import type { ExecutionContext } from '@nestjs/common';
-import type { Decision } from '../../../contract/decision.js';
+import type { Decision } from '../../../common/decision.js';
 import type { Flow } from '../../flow.js';
 import type { Framework, Trail } from '../../framework.js';
 import { nodeResponse } from '../../node-response.js';

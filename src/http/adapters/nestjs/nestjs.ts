@@ -18,7 +18,7 @@ import {
   type Type,
 } from '@nestjs/common';
 import { DiscoveryModule, DiscoveryService, Reflector } from '@nestjs/core';
-import type { Decision } from '../../../contract/decision.js';
+import type { Decision } from '../../../common/decision.js';
 import { HeadgateError } from '../../../common/errors.js';
 import { Flow } from '../../flow.js';
 import type { Outcome } from '../../framework.js';

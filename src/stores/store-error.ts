@@ -1,6 +1,5 @@
-import { HeadgateError } from '../../common/errors.js';
-import { plainWords } from '../redis/server-version.js';
-import type { Subject } from '../../contract/store.js';
+import { HeadgateError } from '../common/errors.js';
+import type { Subject } from '../contract/store.js';
 
 /** What a store has failed with, as an error of Headgate. */
 export function coded(error: unknown): HeadgateError {
@@ -32,4 +31,12 @@ export function failsAgain(error: HeadgateError): boolean {
 
 function wordsOf({ message, cause }: HeadgateError): string {
   return plainWords(cause instanceof Error ? cause.message : message);
+}
+
+/** What Redis before 7.0 puts before the words of a command that a script has called: where in the script that was. */
+const PLACE = /^(ERR )?(Error running script \(call to \w+\): )?((@?user_script: ?|=\[C\]: )-?\d+: )+-?/;
+
+/** A server's words without what says where in a script they come from. */
+export function plainWords(words: string): string {
+  return words.replace(PLACE, '').trim();
 }

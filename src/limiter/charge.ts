@@ -1,6 +1,6 @@
-import type { Verdict } from './decision.js';
-import type { ChangeReply, Charged, Query, Reply, Store } from './store.js';
-import { chargedOf } from './verdicts.js';
+import type { Verdict } from '../common/decision.js';
+import type { ChangeReply, Charged, Query, Reply, Store } from '../contract/store.js';
+import { chargedOf } from '../contract/charged.js';
 
 /** Where a decision changes afterwards what it charged. */
 export type Account = Pick<Store, 'adjust' | 'lease'>;

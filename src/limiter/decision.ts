@@ -1,7 +1,8 @@
+import type { Decision, Reason, Verdict } from '../common/decision.js';
 import { Charge, type Account } from './charge.js';
-import type { CompiledPolicy } from './policy.js';
-import type { Keys, PolicySet, Query, Reply, Subject } from './store.js';
-import { admits, countOf, NEVER, remainingOf, resetOf, waitOf, type Verdicts } from './verdicts.js';
+import type { CompiledPolicy } from '../contract/policy.js';
+import type { Keys, PolicySet, Query, Reply, Subject } from '../contract/store.js';
+import { admits, countOf, NEVER, remainingOf, resetOf, waitOf, type Verdicts } from '../contract/verdicts.js';
 import { checkCost } from '../common/validate.js';
 
 /** What decides in place of the policies. */
@@ -12,52 +13,18 @@ export interface Override {
   readonly retryAfterMs: number | undefined;
 }
 
-/** Why a request was denied; or, where a shadow let it pass, would have been; or why it was not counted, or not decided. */
-export type Reason =
-  | 'quota-exceeded'
-  | 'cost-exceeds-capacity'
-  | 'banned'
-  | 'queue-full'
-  | 'deny-listed'
-  | 'allow-listed'
-  | 'store-full'
-  | 'store-error'
-  | 'process-late'
-  | 'disabled';
-
-/** What one policy says. */
-export interface Verdict {
-  readonly name: string;
-  /** Whose quota it is: the request's key, or its key of the policy's dimension (`by`). */
-  readonly key: string;
-  readonly allowed: boolean;
-  readonly limit: number;
-  /** Whole units that could be spent now; floored, never negative. */
-  readonly remaining: number;
-  /** Time until this same cost would be admitted if nobody else spends, ms, rounded up; 0 if it was; undefined if never. */
-  readonly retryAfterMs: number | undefined;
-  /** Time until the policy is back at its full quota, ms, rounded up. */
-  readonly resetAfterMs: number;
-}
-
-/** The answer for one request. */
-export class Decision {
+/** The decision of a limiter, which knows what it was asked and what it has charged. */
+export class LimiterDecision implements Decision {
   declare readonly allowed: boolean;
-  /** The request's key; without one, or if no policy is by it, its key of the first dimension that a policy is by. */
   declare readonly key: string;
   declare readonly cost: number;
-  /** The policy that decided: of those that deny, the one that denies longest; else the one with the least remaining. */
   declare readonly policy: string | undefined;
   declare readonly limit: number;
   declare readonly remaining: number;
-  /** See {@link Verdict.retryAfterMs}; the longest of the policies that deny, or the ban's. */
   declare readonly retryAfterMs: number | undefined;
   declare readonly resetAfterMs: number;
-  /** Admitted, but not at once: the request's turn comes after so many ms (leaky bucket with `maxDelay`). Else 0. */
   declare readonly delayMs: number;
-  /** Undefined for what was simply admitted. */
   declare readonly reason: Reason | undefined;
-  /** The store could not be asked: the failure policy (`onStoreError`) answered. */
   declare readonly degraded: boolean;
   declare readonly policies: readonly Verdict[];
 
@@ -101,7 +68,6 @@ export class Decision {
     return this.#made;
   }
 
-  /** Units that are charged for it now: its cost, or what `settle` made of it; 0 if it was denied or not counted. */
   get charged(): number {
     return this.#charge()?.units ?? 0;
   }
@@ -122,7 +88,7 @@ export class Decision {
   }
 
   /** @internal This request, denied after all because too many are held; the caller gives back what it was charged. */
-  queueFull(): Decision {
+  queueFull(): LimiterDecision {
     return conclude(undefined, this.#query, this.#reply, false, {
       allowed: false,
       reason: 'queue-full',
@@ -130,41 +96,23 @@ export class Decision {
     });
   }
 
-  /**
-   * Makes the charge what the request really cost: gives back or charges the difference, where it was charged; the last
-   * call counts. What is given back is as if it had never been charged, but for what a bucket has drained of it. What is charged
-   * beyond what is left drains the quota to zero and is carried as debt for at most one window. Nothing is given back once the
-   * charge's window is over or its key was reset, and a denied request is charged nothing. Slots of concurrency policies are not
-   * units: see `release`.
-   *
-   * @param actual whole units, 0 to 1e12
-   * @throws HeadgateError `HEADGATE_INVALID_COST`, or what the store fails with
-   */
   async settle(actual: number): Promise<void> {
     checkCost(actual);
     await this.#charge()?.settle(actual);
   }
 
-  /** Gives the whole charge back. Twice, of a denied request, or after the window is over: nothing happens. */
   refund(): Promise<void> {
     return this.settle(0);
   }
 
-  /** Gives back the slots of concurrency policies; false if their lease had ended. Only the first call does anything. */
   async release(): Promise<boolean> {
     return (await this.#charge()?.release()) ?? false;
   }
 
-  /** Holds the slots of concurrency policies for another full lease; false if their lease had ended. */
   async renew(): Promise<boolean> {
     return (await this.#charge()?.renew()) ?? false;
   }
 
-  /**
-   * Takes the request back, as if it had never been: `refund` and `release`.
-   *
-   * @throws what the store fails with; both were tried
-   */
   cancel(): Promise<void> {
     return both(this.refund(), this.release());
   }
@@ -174,7 +122,6 @@ export class Decision {
     return both(this.#charge()?.withdraw() ?? Promise.resolve(), this.release());
   }
 
-  /** `await using decision = await limiter.acquire(key)` releases at the end of the block. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
   }
@@ -185,6 +132,9 @@ async function both(...promises: readonly Promise<unknown>[]): Promise<void> {
   const results = await Promise.allSettled(promises);
   for (const result of results) if (result.status === 'rejected') throw result.reason;
 }
+
+/** A decision that a user hands back: no other kind is ever made. */
+export const ofLimiter = (decision: Decision): LimiterDecision => decision as LimiterDecision;
 
 /** What a decision is made of, besides who asked and what each policy says. */
 interface Outcome {
@@ -211,7 +161,7 @@ export function conclude(
   reply: Reply,
   shadow: boolean,
   override?: Override,
-): Decision {
+): LimiterDecision {
   const { policies } = query.set;
   const list = verdictsOf(query, reply.verdicts);
   const decider = list.length > 1 ? deciderOf(policies, list) : 0;
@@ -219,7 +169,7 @@ export function conclude(
   const denies = verdict !== undefined && !verdict.allowed && !policies[decider]!.shadow;
   const other = override ?? (reply.ban === 0 && reply.full === undefined ? undefined : overrideOf(reply));
   const allowed = other ? other.allowed : !denies;
-  return new Decision(allowed && !other ? account : undefined, query, reply, list, {
+  return new LimiterDecision(allowed && !other ? account : undefined, query, reply, list, {
     allowed: allowed || shadow,
     shadow,
     verdict,

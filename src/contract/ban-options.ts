@@ -1,7 +1,7 @@
-import { checkDimension, DEFAULT_DIMENSION } from '../contract/dimensions.js';
+import { checkDimension, DEFAULT_DIMENSION } from './key.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
-import type { BanNote } from '../contract/store.js';
+import type { CompiledBan } from '../algorithms/ban.js';
 import { checkBoolean, checkInteger, checkShape } from '../common/validate.js';
 
 /** Bans a key after repeated denials, longer each time. `{}` only allows bans by hand (`limiter.ban`). */
@@ -33,15 +33,10 @@ export interface BanNoteOptions {
   reason?: string;
 }
 
-/** Integers that both stores receive, in the order in which `algorithms/ban.lua` reads them. */
-export interface CompiledBan {
-  /** 0: denials don't ban. */
-  readonly after: number;
-  readonly within: number;
-  readonly first: number;
-  /** In thousandths, so that both sides multiply integers. */
-  readonly factor: number;
-  readonly max: number;
+/** Who made or ended a ban, and why; `null`: it was not told. */
+export interface BanNote {
+  readonly by: string | null;
+  readonly reason: string | null;
 }
 
 /** The dimension whose key is banned. @throws HeadgateError `HEADGATE_INVALID_OPTION` */

@@ -1,7 +1,7 @@
-import { HeadgateError, show } from '../../common/errors.js';
-import { MAX_UNITS } from '../../common/validate.js';
-import type { ChangeReply, PolicySet, Reply } from '../../contract/store.js';
-import { countOf, remainingOf, resetOf, waitOf } from '../../contract/verdicts.js';
+import { HeadgateError, show } from '../common/errors.js';
+import { MAX_UNITS } from '../common/validate.js';
+import type { ChangeReply, PolicySet, Reply } from '../contract/store.js';
+import { countOf, remainingOf, resetOf, waitOf } from '../contract/verdicts.js';
 
 export function malformedReply(reply: unknown): HeadgateError {
   return new HeadgateError(

@@ -1,0 +1,82 @@
+/** Why a request was denied; or, where a shadow let it pass, would have been; or why it was not counted, or not decided. */
+export type Reason =
+  | 'quota-exceeded'
+  | 'cost-exceeds-capacity'
+  | 'banned'
+  | 'queue-full'
+  | 'deny-listed'
+  | 'allow-listed'
+  | 'store-full'
+  | 'store-error'
+  | 'process-late'
+  | 'disabled';
+
+/** What one policy says. */
+export interface Verdict {
+  readonly name: string;
+  /** Whose quota it is: the request's key, or its key of the policy's dimension (`by`). */
+  readonly key: string;
+  readonly allowed: boolean;
+  readonly limit: number;
+  /** Whole units that could be spent now; floored, never negative. */
+  readonly remaining: number;
+  /** Time until this same cost would be admitted if nobody else spends, ms, rounded up; 0 if it was; undefined if never. */
+  readonly retryAfterMs: number | undefined;
+  /** Time until the policy is back at its full quota, ms, rounded up. */
+  readonly resetAfterMs: number;
+}
+
+/** The answer for one request. */
+export interface Decision {
+  readonly allowed: boolean;
+  /** The request's key; without one, or if no policy is by it, its key of the first dimension that a policy is by. */
+  readonly key: string;
+  readonly cost: number;
+  /** The policy that decided: of those that deny, the one that denies longest; else the one with the least remaining. */
+  readonly policy: string | undefined;
+  readonly limit: number;
+  readonly remaining: number;
+  /** See {@link Verdict.retryAfterMs}; the longest of the policies that deny, or the ban's. */
+  readonly retryAfterMs: number | undefined;
+  readonly resetAfterMs: number;
+  /** Admitted, but not at once: the request's turn comes after so many ms (leaky bucket with `maxDelay`). Else 0. */
+  readonly delayMs: number;
+  /** Undefined for what was simply admitted. */
+  readonly reason: Reason | undefined;
+  /** The store could not be asked: the failure policy (`onStoreError`) answered. */
+  readonly degraded: boolean;
+  readonly policies: readonly Verdict[];
+  /** Units that are charged for it now: its cost, or what `settle` made of it; 0 if it was denied or not counted. */
+  readonly charged: number;
+
+  /**
+   * Makes the charge what the request really cost: gives back or charges the difference, where it was charged; the last
+   * call counts. What is given back is as if it had never been charged, but for what a bucket has drained of it. What is charged
+   * beyond what is left drains the quota to zero and is carried as debt for at most one window. Nothing is given back once the
+   * charge's window is over or its key was reset, and a denied request is charged nothing. Slots of concurrency policies are not
+   * units: see `release`.
+   *
+   * @param actual whole units, 0 to 1e12
+   * @throws HeadgateError `HEADGATE_INVALID_COST`, or what the store fails with
+   */
+  settle(actual: number): Promise<void>;
+
+  /** Gives the whole charge back. Twice, of a denied request, or after the window is over: nothing happens. */
+  refund(): Promise<void>;
+
+  /** Gives back the slots of concurrency policies; false if their lease had ended. Only the first call does anything. */
+  release(): Promise<boolean>;
+
+  /** Holds the slots of concurrency policies for another full lease; false if their lease had ended. */
+  renew(): Promise<boolean>;
+
+  /**
+   * Takes the request back, as if it had never been: `refund` and `release`.
+   *
+   * @throws what the store fails with; both were tried
+   */
+  cancel(): Promise<void>;
+
+  /** `await using decision = await limiter.acquire(key)` releases at the end of the block. */
+  [Symbol.asyncDispose](): Promise<void>;
+}

@@ -1,0 +1,16 @@
+import type { Charged, Reply } from './store.js';
+import { countOf, resetOf } from './verdicts.js';
+
+/** Per policy, when what a reply charged leaves the account by itself. See `Charged`. */
+export function marksOf({ now, verdicts, marks: known }: Omit<Reply, 'step' | 'ban'>): number[] {
+  if (known) return [...known];
+  const marks: number[] = [];
+  for (let i = 0; i < countOf(verdicts); i++) marks.push(now + resetOf(verdicts, i));
+  return marks;
+}
+
+/** What must be known of a reply's charge to give it back. */
+export function chargedOf(reply: Reply): Charged {
+  const { step, steps } = reply;
+  return { step, marks: marksOf(reply), ...(steps && { steps }) };
+}

@@ -1,0 +1,161 @@
+import {
+  algorithms,
+  DEFAULT_ALGORITHM,
+  type Algorithm,
+  type Kernel,
+  type Policy,
+} from '../algorithms/index.js';
+import { checkDimension, DEFAULT_DIMENSION } from './key.js';
+import { HeadgateError, invalidOption } from '../common/errors.js';
+import { canonicalText, parsePolicy as parse } from './policy-text.js';
+import { checkBoolean, checkChoice, checkInteger, checkShape, MAX_UNITS } from '../common/validate.js';
+import type { CompiledPolicy, Policies } from './policy.js';
+
+/** The fields of all policies; each algorithm's page names its own. */
+const COMMON = ['name', 'algorithm', 'shadow', 'limit', 'by'];
+
+/** By the name that policies have for an algorithm: its kernel, and the fields that a policy can have. */
+const KINDS = new Map<string, { kernel: Kernel; fields: readonly string[] }>();
+for (const kernel of Object.keys(algorithms) as Kernel[]) {
+  const { names, holdsSlots } = algorithms[kernel];
+  const common = holdsSlots ? COMMON : [...COMMON, 'count', 'unit'];
+  for (const [name, own] of Object.entries(names)) KINDS.set(name, { kernel, fields: [...common, ...own] });
+}
+
+export const ALGORITHMS = [...KINDS.keys()] as readonly Algorithm[];
+
+/** Every field that a policy of some algorithm can have; an adapter's inline policy is picked out of its options by these. */
+export const POLICY_FIELDS = [...new Set([...KINDS.values()].flatMap(({ fields }) => fields))];
+
+const NAME = /^[\x20-\x7e]{1,64}$/;
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless it can stand in a structured field (RFC 9651, section 3.3.3) */
+function checkName(option: string, name: unknown): string {
+  if (typeof name !== 'string' || !NAME.test(name)) {
+    throw invalidOption(option, name, 'Write 1 to 64 printable ASCII characters.');
+  }
+  return name;
+}
+
+/** Whether a policy counts attempts. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+function checkCount(what: string, count: unknown, paces: boolean): boolean {
+  const attempts = checkChoice(`${what}.count`, count ?? 'admitted', ['admitted', 'attempts']) === 'attempts';
+  if (attempts && paces) {
+    const fix = 'A denied request has no turn to wait for: leave out `maxDelay`, or `count`.';
+    throw invalidOption(`${what}.count`, count, fix);
+  }
+  return attempts;
+}
+
+/** Refuses a field of another algorithm. @throws HeadgateError `HEADGATE_UNKNOWN_OPTION` */
+function checkFields(what: string, policy: object, algorithm: Algorithm, fields: readonly string[]): void {
+  for (const field of Object.keys(Object(policy) as object)) {
+    if (fields.includes(field) || !POLICY_FIELDS.includes(field)) continue;
+    const having = ALGORITHMS.filter((name) => KINDS.get(name)!.fields.includes(field));
+    throw new HeadgateError(
+      'HEADGATE_UNKNOWN_OPTION',
+      `${what}: '${field}' is not known to the algorithm ${algorithm}, but to ${having.join(', ')}. Write ` +
+        `algorithm: '${having[0]}', or leave ${field} out.`,
+    );
+  }
+}
+
+/** Validates and compiles one policy. `what` is where it stands, for messages. */
+function compilePolicy(what: string, given: Policy | string, fallbackName: string): CompiledPolicy {
+  if (typeof given !== 'string') return compileFields(what, given, fallbackName);
+  const { policy, explain } = parse(what, given, KINDS);
+  try {
+    return compileFields(what, policy, fallbackName);
+  } catch (error) {
+    throw explain(error);
+  }
+}
+
+/** The unit that a policy names, if it is not the usual one. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+function unitOf(what: string, policy: Policy): { unit?: string } {
+  const unit: unknown = 'unit' in policy ? policy.unit : undefined;
+  if (unit === undefined || unit === 'requests') return {};
+  if (typeof unit === 'string' && /^[\w.-]{1,64}$/.test(unit)) return { unit };
+  throw invalidOption(`${what}.unit`, unit, "Write 1 to 64 letters, digits, '-', '_' and '.': 'tokens'.");
+}
+
+function compileFields(what: string, policy: Policy, fallbackName: string): CompiledPolicy {
+  const named = (policy as Partial<Policy> | null)?.algorithm;
+  const algorithm =
+    named === undefined ? DEFAULT_ALGORITHM : checkChoice(`${what}.algorithm`, named, ALGORITHMS);
+  const { kernel, fields } = KINDS.get(algorithm)!;
+  checkFields(what, policy, algorithm, fields);
+  checkShape(what, policy, fields);
+  const limit = checkInteger(`${what}.limit`, policy.limit, 1, MAX_UNITS);
+  const name = policy.name === undefined ? fallbackName : checkName(`${what}.name`, policy.name);
+  const definition = algorithms[kernel];
+  const { params, sent, window, shape, life, traits } = definition.compile(what, { ...policy, limit });
+  const layout = `${definition.tag}@${shape}`;
+  return Object.freeze({
+    name,
+    algorithm,
+    limit,
+    window,
+    shadow: checkBoolean(`${what}.shadow`, policy.shadow, false),
+    attempts: checkCount(what, 'count' in policy ? policy.count : undefined, traits.paceMs !== undefined),
+    by: policy.by === undefined ? DEFAULT_DIMENSION : checkDimension(`${what}.by`, policy.by),
+    traits: Object.freeze({
+      holdsSlots: definition.holdsSlots,
+      ...traits,
+      ...unitOf(what, policy),
+    }),
+    kernel,
+    params: Object.freeze(params),
+    sent,
+    id: name === 'default' ? layout : `${layout}:${name}`,
+    life,
+    source: Object.freeze({ ...policy }),
+  });
+}
+
+/**
+ * Validates and compiles the policies of one limiter.
+ *
+ * @param what where they stand, for messages
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`: what is wrong, what was given, what to write
+ */
+export function compilePolicies(what: string, given: Policies): readonly CompiledPolicy[] {
+  const policies = typeof given === 'string' ? [given] : given;
+  if (!Array.isArray(policies) || policies.length === 0 || policies.length > 32) {
+    throw invalidOption(
+      what,
+      policies,
+      'Write an array of 1 to 32 policies: [{ limit: 100, window: "1m" }], or ["100/1m"].',
+    );
+  }
+  const compiled = policies.map((policy: Policy | string, i) => {
+    const single = policies.length === 1;
+    return compilePolicy(single ? what : `${what}[${i}]`, policy, single ? 'default' : `policy-${i + 1}`);
+  });
+  const names = compiled.map(({ name }) => name);
+  const twice = names.find((name, i) => names.indexOf(name) !== i);
+  if (twice !== undefined)
+    throw invalidOption(`${what}: name`, twice, 'Give each policy of a limiter its own name.');
+  // Not frozen: V8 is slow at reading the elements of a frozen array.
+  return compiled;
+}
+
+/**
+ * Reads a policy that is written as text: `'300/1m'`, `'burst=token-bucket 100/1m burst 20'`.
+ *
+ * @returns the policy as data; it is valid
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`: which word is wrong, where it stands, and what to write instead
+ */
+export function parsePolicy(text: string): Policy {
+  if (typeof text !== 'string') throw invalidOption('policy', text, "Write a text, as in '100/1m'.");
+  return { ...compilePolicy('policy', text, 'default').source };
+}
+
+/**
+ * The canonical text of a policy: the same for all policies that mean the same, however they were written. {@link parsePolicy} reads it.
+ *
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, as `createLimiter`
+ */
+export function policyText(policy: Policy | string): string {
+  return canonicalText(compilePolicy('policy', policy, 'default'));
+}
