@@ -235,7 +235,7 @@ export class Flow<Req extends object, Res> {
     }
     if (decision.allowed) return 'next';
     // A denied request charges nothing, whatever limiters it has passed before, but what counts attempts.
-    for (let trail = before; trail; trail = trail.before) trail.decision.withdraw().catch(ignore);
+    for (let trail = before; trail; trail = trail.before) ofLimiter(trail.decision).withdraw().catch(ignore);
     return this.#deny(decision, req, res, texts);
   }
 

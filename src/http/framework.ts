@@ -1,5 +1,4 @@
 import type { Decision } from '../common/decision.js';
-import type { LimiterDecision } from '../limiter/decision.js';
 import type { HeaderTarget } from './headers.js';
 
 /** What becomes of a request: it goes on, or it has its answer. */
@@ -32,7 +31,7 @@ export interface ResponsePort<Res> extends HeaderTarget<Res> {
 export interface Trail {
   /** Tells the limiters apart. */
   readonly flow: object;
-  readonly decision: LimiterDecision;
+  readonly decision: Decision;
   readonly before: Trail | undefined;
 }
 
