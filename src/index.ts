@@ -1,16 +1,16 @@
-export {
-  createLimiter,
-  type CommonOptions,
-  type ConsumeOptions,
-  type CreateLimiterOptions,
-  type HoldOptions,
-  type JointPolicies,
-  type Limiter,
-  type LimiterOptions,
-  type OnlyTiers,
-  type TierOption,
-  type WaitOptions,
-} from './limiter/limiter.js';
+export { createLimiter } from './limiter/create-limiter.js';
+export type {
+  CommonOptions,
+  ConsumeOptions,
+  CreateLimiterOptions,
+  HoldOptions,
+  JointPolicies,
+  LimiterOptions,
+  OnlyTiers,
+  TierOption,
+  WaitOptions,
+} from './limiter/options.js';
+export type { Limiter } from './limiter/limiter.js';
 export { consumeAll, type Dimension, type JointDecision } from './limiter/consume-all.js';
 export type { Key } from './contract/key.js';
 export { memoryStore, type MemoryStore, type MemoryStoreOptions } from './stores/memory/memory.js';

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { HeadgateError } from '../common/errors.js';
-import { INLINE_FIELDS, LIMITER_OPTIONS, type LimiterOptions } from '../limiter/limiter.js';
+import { INLINE_FIELDS, LIMITER_OPTIONS, type LimiterOptions } from '../limiter/options.js';
 import { POLICY_GRAMMAR } from '../contract/policy-text.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import type { Policies, Policy } from '../contract/policy.js';

@@ -1,6 +1,8 @@
 import { ofLimiter, type LimiterDecision } from '../limiter/decision.js';
 import type { Key } from '../contract/key.js';
-import { checkOptions, optionsOf, type Limiter } from '../limiter/limiter.js';
+import { checkOptions } from '../limiter/create-limiter.js';
+import { optionsOf } from '../limiter/options.js';
+import type { Limiter } from '../limiter/limiter.js';
 import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
 import { isOn } from '../limiter/switch.js';
 import { Ending } from './ending.js';

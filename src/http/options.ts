@@ -2,17 +2,15 @@ import type { Decision } from '../common/decision.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
+import { assembleLimiter, checkCapacity, type Assembly } from '../limiter/create-limiter.js';
 import {
-  assembleLimiter,
-  checkCapacity,
   hasPolicies,
   INLINE_FIELDS,
-  Limiter,
   LIMITER_OPTIONS,
-  type Assembly,
   type CommonOptions,
   type CreateLimiterOptions,
-} from '../limiter/limiter.js';
+} from '../limiter/options.js';
+import { Limiter } from '../limiter/limiter.js';
 import type { NoPolicy, Policies, Policy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
 import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
 import { checkEnabled, type Switch } from '../limiter/switch.js';

@@ -1,9 +1,25 @@
 import type { Verdict } from '../common/decision.js';
-import type { ChangeReply, Charged, Query, Reply, Store } from '../contract/store.js';
+import type { ChangeReply, Charged, Query, Reply, Store, Subject } from '../contract/store.js';
 import { chargedOf } from '../contract/charged.js';
 
 /** Where a decision changes afterwards what it charged. */
 export type Account = Pick<Store, 'adjust' | 'lease'>;
+
+/** Of a store. @param wake is told of each key that something is given back to */
+export function accountOf(store: Store, wake: (subject: Subject) => void): Account {
+  return {
+    adjust: async (change) => {
+      const reply = await store.adjust(change);
+      if (change.units.some((units) => units < 0)) wake(change);
+      return reply;
+    },
+    lease: async (change) => {
+      const held = await store.lease(change);
+      if (change.action === 'release') wake(change);
+      return held;
+    },
+  };
+}
 
 /** Units that were charged by one step of the store. */
 interface Entry extends Charged {

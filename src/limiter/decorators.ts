@@ -1,5 +1,5 @@
 import { HeadgateError } from '../common/errors.js';
-import { optionsOf } from './limiter.js';
+import { optionsOf } from './options.js';
 import {
   checkCallOptions,
   fallbackOf,

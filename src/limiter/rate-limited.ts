@@ -2,17 +2,15 @@ import type { Decision } from '../common/decision.js';
 import type { Key } from '../contract/key.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption } from '../common/errors.js';
+import { assembleLimiter, checkCapacity, checkOptions } from './create-limiter.js';
 import {
-  assembleLimiter,
-  checkCapacity,
-  checkOptions,
   INLINE_FIELDS,
-  Limiter,
   LIMITER_OPTIONS,
   optionsOf,
   type ConsumeOptions,
   type CreateLimiterOptions,
-} from './limiter.js';
+} from './options.js';
+import { Limiter } from './limiter.js';
 import type { MaybePromise, Store } from '../contract/store.js';
 import { checkBoolean, checkCost, checkFunction, checkShape } from '../common/validate.js';
 import { deniedError } from './waiting/wait.js';

@@ -1,4 +1,6 @@
-import { createLimiter, type CreateLimiterOptions, type Limiter } from '../limiter/limiter.js';
+import { createLimiter } from '../limiter/create-limiter.js';
+import type { CreateLimiterOptions } from '../limiter/options.js';
+import type { Limiter } from '../limiter/limiter.js';
 import type { Algorithm } from '../contract/policy.js';
 import type { Clock, MaybePromise, Store } from '../contract/store.js';
 import { ALGORITHMS } from './algorithms.js';

@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
 import type { BanOptions } from '../../contract/ban-options.js';
 import { toMilliseconds } from '../../common/duration.js';
-import { assembleLimiter, type Limiter } from '../../limiter/limiter.js';
+import { assembleLimiter } from '../../limiter/create-limiter.js';
+import type { Limiter } from '../../limiter/limiter.js';
 import type { Policy } from '../../contract/policy.js';
 import { ScriptCalls } from '../../stores/redis/script-calls.js';
 import { commandsOf } from '../../stores/redis/clients/clients.js';

@@ -1,5 +1,6 @@
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import { createLimiter, type Limiter } from '../../limiter/limiter.js';
+import { createLimiter } from '../../limiter/create-limiter.js';
+import type { Limiter } from '../../limiter/limiter.js';
 import type { LimiterDecision } from '../../limiter/decision.js';
 import type { Policy } from '../../contract/policy.js';
 import { isPromise, type MaybePromise, type Store } from '../../contract/store.js';

@@ -1,6 +1,7 @@
 import type { Decision } from '../../common/decision.js';
 import { toMilliseconds, type Duration } from '../../common/duration.js';
-import { createLimiter, type Limiter } from '../../limiter/limiter.js';
+import { createLimiter } from '../../limiter/create-limiter.js';
+import type { Limiter } from '../../limiter/limiter.js';
 import { isPromise, type MaybePromise, type PolicySet, type Store } from '../../contract/store.js';
 import { MAX_UNITS } from '../../common/validate.js';
 import type { Counted, Counter } from './counter.js';

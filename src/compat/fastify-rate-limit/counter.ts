@@ -1,6 +1,7 @@
 import type { Decision } from '../../common/decision.js';
 import { HeadgateError } from '../../common/errors.js';
-import { assembleLimiter, type Limiter } from '../../limiter/limiter.js';
+import { assembleLimiter } from '../../limiter/create-limiter.js';
+import type { Limiter } from '../../limiter/limiter.js';
 import type { PolicySet, Store } from '../../contract/store.js';
 import { MAX_UNITS } from '../../common/validate.js';
 import type { Count, FastifyRateLimitStore } from './types.js';

@@ -27,7 +27,9 @@ import {
   type HttpOptions,
 } from '../options.js';
 import { routeName, type Route } from './route-name.js';
-import { checkOptions, optionsOf, type Limiter } from '../../limiter/limiter.js';
+import { checkOptions } from '../../limiter/create-limiter.js';
+import { optionsOf } from '../../limiter/options.js';
+import type { Limiter } from '../../limiter/limiter.js';
 import { watchForRoutes } from './missing-plugin.js';
 import { checkBoolean, checkChoice } from '../../common/validate.js';
 

@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Decision } from '../../common/decision.js';
 import type { HttpOptions } from '../../http/options.js';
-import type { CreateLimiterOptions } from '../../limiter/limiter.js';
+import type { CreateLimiterOptions } from '../../limiter/options.js';
 import type { Policy } from '../../contract/policy.js';
 import { memoryStore } from '../../stores/memory/memory.js';
 import type { Clock, MaybePromise, Store } from '../../contract/store.js';

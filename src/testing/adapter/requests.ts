@@ -1,6 +1,6 @@
 import type { Decision } from '../../common/decision.js';
 import type { Policy } from '../../contract/policy.js';
-import { createLimiter } from '../../limiter/limiter.js';
+import { createLimiter } from '../../limiter/create-limiter.js';
 import { expectEqual, expectFields } from '../expect.js';
 import { problemOf } from './client.js';
 import { LATER, minute, type AdapterSuite, type Options } from './lab.js';

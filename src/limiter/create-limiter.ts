@@ -1,0 +1,130 @@
+import { banDimension, compileBan } from '../contract/ban-options.js';
+import { checkSlots, dimensionsOf, unknownDimension } from '../contract/dimensions.js';
+import { DEFAULT_DIMENSION } from '../contract/key.js';
+import { compilePolicies } from '../contract/compile-policies.js';
+import { HeadgateError, invalidOption } from '../common/errors.js';
+import { checkBoolean, checkFunction, checkShape, checkStore } from '../common/validate.js';
+import { compileWarnings } from '../common/warnings.js';
+import type { CompiledPolicy, Policies } from '../contract/policy.js';
+import type { PolicySet } from '../contract/store.js';
+import { checkTimeout, withFailurePolicy } from '../stores/guard/failure.js';
+import { makeMemoryStore } from '../stores/memory/memory.js';
+import { Limiter } from './limiter.js';
+import { claimName } from './names.js';
+import {
+  checkLimiterName,
+  checkWaiting,
+  hasPolicies,
+  INLINE_FIELDS,
+  LIMITER_OPTIONS,
+  optionsOf,
+  policiesOf,
+  type CreateLimiterOptions,
+  type LimiterOptions,
+} from './options.js';
+import { checkDimensions, Scope, type ByOptions } from './scope.js';
+import { checkProcess, checkWindows } from './setup-checks.js';
+import { checkEnabled } from './switch.js';
+import { Tiers } from './tiers.js';
+
+/**
+ * Makes a limiter.
+ *
+ * @example
+ * const limiter = createLimiter({ name: 'api', store: redisStore(redis), limit: 100, window: '1m' })
+ * const { allowed, remaining, retryAfterMs } = await limiter.consume('user:42')
+ *
+ * @param given the options, or a sole policy's text: `createLimiter('100/1m')`
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`; `HEADGATE_NAME_REQUIRED` for a second limiter
+ * without a name on one store; `HEADGATE_POLICY_MISMATCH` for one of the same name with other policies
+ */
+export function createLimiter(given: CreateLimiterOptions | string): Limiter {
+  const options = optionsOf(given);
+  checkOptions('createLimiter', options, [...LIMITER_OPTIONS, ...INLINE_FIELDS]);
+  return assembleLimiter(options);
+}
+
+/** What an adapter knows of its limiter besides the user's options. */
+export interface Assembly {
+  /** The name if the user gave none. */
+  defaultName?: string;
+  /** Policies come with each request, by `compile`: the limiter has none of its own. */
+  dynamic?: boolean;
+  /** What each request costs, where it is known. */
+  cost?: number;
+  /** Dimensions of which the adapter has keys. */
+  dimensions?: readonly string[];
+}
+
+/** `createLimiter` for options that were checked. @throws as it */
+export function assembleLimiter(
+  options: LimiterOptions & { policies?: Policies | undefined },
+  { defaultName = 'default', dynamic = false, cost = 0, dimensions: known = [] }: Assembly = {},
+): Limiter {
+  const inTiers = options.tiers !== undefined && !hasPolicies(options);
+  const policies =
+    dynamic || inTiers
+      ? []
+      : compilePolicies('policies' in options ? 'policies' : 'policy', policiesOf(options));
+  checkCapacity(cost, policies);
+  const ban = compileBan(options.ban);
+  const by: ByOptions = { ...checkSlots(options), banBy: banDimension(options.ban), known };
+  const set: PolicySet = Object.freeze({
+    name: checkLimiterName(options.name) ?? defaultName,
+    policies,
+    ban,
+    dimensions: dimensionsOf(policies, ban, by),
+    timeout: checkTimeout('timeout', options.timeout),
+  });
+  const tiers = new Tiers(options.tiers, set, by);
+  if (!dynamic) checkUsed(by, tiers.all);
+  const shadow = checkBoolean('shadow', options.shadow, false);
+  const enabled = checkEnabled(options.enabled);
+  const warn = compileWarnings(options.warnings);
+  checkFunction('onDecision', options.onDecision);
+  const own = options.store === undefined;
+  const inner = options.store === undefined ? makeMemoryStore({}, warn) : checkStore(options.store);
+  for (const each of tiers.all) checkDimensions(inner, each);
+  const store = withFailurePolicy(inner, options, set.timeout, warn);
+  const waiting = checkWaiting(options);
+  // Last: options that are refused claim nothing.
+  const release = own ? () => {} : claimName(inner, options.name, set, tiers.sets, dynamic);
+  const limiter = new Limiter({
+    ...{ set, tiers, store, shadow, enabled, warn, waiting, release },
+    scope: new Scope(set, by, tiers.everything),
+    onDecision: options.onDecision,
+    freshBans: options.ban?.fresh ?? false,
+  });
+  limiter.announceTo(inner, dynamic);
+  for (const each of tiers.all) checkWindows(each.policies, warn);
+  if (inner.embedded) checkProcess(warn);
+  return limiter;
+}
+
+/** @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION` for a dimension of which no request has a key */
+function checkUsed({ banBy, slotBy, known }: ByOptions, sets: readonly PolicySet[]): void {
+  const used = [DEFAULT_DIMENSION, ...known, ...sets.flatMap(({ policies }) => policies.map(({ by }) => by))];
+  if (!used.includes(banBy)) throw unknownDimension('ban.by', banBy, used);
+  if (slotBy !== undefined && !used.includes(slotBy)) throw unknownDimension('slotBy', slotBy, used);
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` for a cost that no request could ever be admitted with */
+export function checkCapacity(cost: number, policies: readonly CompiledPolicy[]): void {
+  const tooSmall = policies.find(({ shadow, traits }) => !shadow && cost > traits.capacity);
+  if (!tooSmall) return;
+  const { name, traits } = tooSmall;
+  const fix = `The policy '${name}' never admits more than ${traits.capacity} at once. Write less, or give it a larger limit or burst.`;
+  throw invalidOption('cost', cost, fix);
+}
+
+/** Refuses a limiter in place of options, and what `checkShape` refuses. */
+export function checkOptions(what: string, options: unknown, known: readonly string[]): void {
+  if (options instanceof Limiter) {
+    const fix = known.includes('limiter') ? 'Write { limiter } instead of limiter.' : 'Write its options.';
+    throw new HeadgateError(
+      'HEADGATE_INVALID_OPTION',
+      `${what}: a limiter is not an object of options. ${fix}`,
+    );
+  }
+  checkShape(what, options, known);
+}

@@ -1,0 +1,236 @@
+import { randomBytes } from 'node:crypto';
+import { listen, type Listener } from '../common/eventual.js';
+import { HeadgateError } from '../common/errors.js';
+import { performance } from '../common/real-time.js';
+import { checkCost } from '../common/validate.js';
+import type { Warn } from '../common/warnings.js';
+import {
+  decisionChannel,
+  storeChannel,
+  type DecisionMessage,
+  type StoreMessage,
+} from '../contract/diagnostics.js';
+import type { Key } from '../contract/key.js';
+import { holdsSlots } from '../contract/policy.js';
+import {
+  isPromise,
+  type Announced,
+  type Keys,
+  type MaybePromise,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Store,
+  type Subject,
+} from '../contract/store.js';
+import { soleVerdict } from '../contract/verdicts.js';
+import type { Account } from './charge.js';
+import { conclude, type LimiterDecision, type Override } from './decision.js';
+import { costOf, type ConsumeOptions, type LimiterOptions } from './options.js';
+import type { Scope } from './scope.js';
+import { isOn, type Switch } from './switch.js';
+import type { Tiers } from './tiers.js';
+
+/** What the failure policy answers without a store. A denied caller may try again in a second. */
+const OVERRIDES: Readonly<Record<NonNullable<Reply['degraded']>, Override | undefined>> = {
+  local: undefined,
+  allow: { allowed: true, reason: 'store-error', retryAfterMs: 0 },
+  deny: { allowed: false, reason: 'store-error', retryAfterMs: 1000 },
+};
+
+const LEASE_PREFIX = randomBytes(9).toString('base64url');
+let leases = 0;
+
+/** What the path of a decision needs to know of a limiter. */
+export interface DeciderParts {
+  readonly name: string;
+  readonly scope: Scope;
+  readonly store: Store;
+  readonly shadow: boolean;
+  readonly enabled: Switch;
+  readonly warn: Warn;
+  readonly onDecision: LimiterOptions['onDecision'];
+  /** By which decisions change their charges later. */
+  readonly account: Account;
+  /** Is told of a query whose denial has begun a ban. */
+  readonly onBan: ((query: Query) => void) | undefined;
+}
+
+/** The path of a decision: from a key to the store, and from the store's reply to the decision. */
+export class Decider {
+  readonly #name: string;
+  readonly #scope: Scope;
+  readonly #store: Store;
+  readonly #shadow: boolean;
+  readonly #enabled: Switch;
+  readonly #warn: Warn;
+  readonly #onDecision: LimiterOptions['onDecision'];
+  readonly #account: Account;
+  readonly #onBan: ((query: Query) => void) | undefined;
+  /** Is told each decision. */
+  count: Announced['count'];
+  /** From then on there is no decision. */
+  closed = false;
+
+  constructor({ name, scope, store, shadow, enabled, warn, onDecision, account, onBan }: DeciderParts) {
+    this.#name = name;
+    this.#scope = scope;
+    this.#store = store;
+    this.#shadow = shadow;
+    this.#enabled = enabled;
+    this.#warn = warn;
+    this.#onDecision = onDecision;
+    this.#account = account;
+    this.#onBan = onBan;
+  }
+
+  /** @throws HeadgateError `HEADGATE_INVALID_OPTION` if the function returns no boolean */
+  get enabled(): boolean {
+    return isOn(this.#enabled);
+  }
+
+  closedError(): HeadgateError {
+    return new HeadgateError('HEADGATE_CLOSED', `The limiter ${JSON.stringify(this.#name)} is closed.`);
+  }
+
+  /** @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_CLOSED` */
+  subject(key: Key, set: PolicySet): Subject {
+    if (this.closed) throw this.closedError();
+    return this.#scope.subject(set, key);
+  }
+
+  ask(key: Key, cost: number, set: PolicySet, peek: boolean): MaybePromise<LimiterDecision> {
+    if (this.closed) throw this.closedError();
+    if (typeof key === 'string' && set.dimensions === undefined) return this.#decide(set, key, cost, peek);
+    const subject = this.#scope.subject(set, key);
+    if (!isNothing(subject.set)) return this.#decide(subject.set, subject.key, cost, peek);
+    const query: Query = { ...subject, cost: checkCost(cost), peek: true, lease: '' };
+    if (!this.enabled) return switchedOff(query);
+    return this.#conclude(query, { now: Date.now(), step: 0, ban: 0, verdicts: [] }, true);
+  }
+
+  /** An async function would make a second promise of a store's, and wait for the first: 4 % of a decision on Redis. */
+  promise(
+    key: Key,
+    options: ConsumeOptions | undefined,
+    tiers: Tiers,
+    peek: boolean,
+  ): Promise<LimiterDecision> {
+    try {
+      const cost = costOf(options);
+      const decision = this.ask(key, cost, tiers.of(options?.tier), peek);
+      return isPromise(decision) ? decision : Promise.resolve(decision);
+    } catch (thrown) {
+      const error = thrown as Error;
+      return Promise.reject(error);
+    }
+  }
+
+  /** A decision that no policy made: of a list. Nothing is asked or charged. */
+  listed(subject: Subject, reason: 'allow-listed' | 'deny-listed'): LimiterDecision {
+    const query: Query = { ...subject, cost: 0, peek: true, lease: '' };
+    const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [] };
+    const allowed = reason === 'allow-listed';
+    const retryAfterMs = allowed ? 0 : undefined;
+    const decision = conclude(this.#store, query, reply, this.#shadow, { allowed, reason, retryAfterMs });
+    this.count?.(decision);
+    return decision;
+  }
+
+  #decide(set: PolicySet, key: Keys, cost: number, peek: boolean): MaybePromise<LimiterDecision> {
+    checkCost(cost);
+    const leased = !peek && cost > 0 && holdsSlots(set.policies);
+    const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
+    const query: Query = { set, key, cost, peek: peek || cost === 0, lease, until: 0, abandoned: false };
+    if (this.#enabled !== true && !this.enabled) return switchedOff(query);
+    const reply = this.#store.decide(query);
+    if (!isPromise(reply)) return this.#conclude(query, reply, peek);
+    if (storeChannel.hasSubscribers) this.#observe(reply);
+    return this.#eventually(query, reply, peek);
+  }
+
+  /** In its own method: V8 allocates a closure's context at function entry, even on paths that never create the closure. */
+  #eventually(query: Query, reply: Promise<Reply>, peek: boolean): Promise<LimiterDecision> {
+    return new Promise((resolve, reject) => {
+      const listener: Listener<Reply> = {
+        resolve: (value) => {
+          try {
+            resolve(this.#conclude(query, value, peek));
+          } catch (error) {
+            listener.reject(error as Error);
+          }
+        },
+        reject,
+      };
+      listen(reply, listener);
+    });
+  }
+
+  /** Tells those who listen how long the store took. */
+  #observe(reply: Promise<Reply>): void {
+    const asked = performance.now();
+    const load = performance.eventLoopUtilization();
+    const publish = (degraded: boolean, error?: unknown): void => {
+      const message: StoreMessage = {
+        limiter: this.#name,
+        durationMs: performance.now() - asked,
+        busyMs: performance.eventLoopUtilization(load).active,
+        degraded,
+        ...(error !== undefined && { error }),
+      };
+      storeChannel.publish(message);
+    };
+    reply.then(
+      ({ degraded, error }) => publish(degraded !== undefined, error),
+      (error: unknown) => publish(false, error),
+    );
+  }
+
+  #conclude(query: Query, reply: Reply, peek: boolean): LimiterDecision {
+    const account = peek ? undefined : this.#account;
+    // By a name that is there: V8 is slow at looking up what is not.
+    const known = reply.degraded === undefined ? undefined : OVERRIDES[reply.degraded];
+    const override = known && reply.late ? { ...known, reason: 'process-late' as const } : known;
+    const decision = this.report(conclude(account, query, reply, this.#shadow, override));
+    if (reply.ban < 0 && this.#onBan) this.#onBan(query);
+    if (this.count && !query.peek) this.count(decision);
+    if (decision.reason === 'cost-exceeds-capacity') this.#warnOfCost(decision);
+    return decision;
+  }
+
+  #warnOfCost({ cost, policy }: LimiterDecision): void {
+    this.#warn(
+      'HEADGATE_COST_ABOVE_CAPACITY',
+      `The limiter ${JSON.stringify(this.#name)} was asked for a cost of ${cost}, which its policy '${policy}' can never admit. Give the policy a ` +
+        'larger limit or burst, or bound the cost.',
+    );
+  }
+
+  /** Tells those who listen of a decision. */
+  report(decision: LimiterDecision): LimiterDecision {
+    if (decisionChannel.hasSubscribers) {
+      const message: DecisionMessage = { limiter: this.#name, shadow: this.#shadow, decision };
+      decisionChannel.publish(message);
+    }
+    if (this.#onDecision) {
+      try {
+        this.#onDecision(decision);
+      } catch (error) {
+        process.emitWarning(`onDecision threw: ${String(error)}`, 'HeadgateWarning');
+      }
+    }
+    return decision;
+  }
+}
+
+/** Decides as for a key that has used nothing. */
+function switchedOff(query: Query): LimiterDecision {
+  const verdicts = query.set.policies.flatMap(({ traits }) => soleVerdict(0, traits.capacity, 0));
+  const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts };
+  return conclude(undefined, query, reply, false, { allowed: true, reason: 'disabled', retryAfterMs: 0 });
+}
+
+/** Whether nothing of a set applies to a request. */
+export function isNothing({ policies, ban }: PolicySet): boolean {
+  return policies.length === 0 && !ban;
+}

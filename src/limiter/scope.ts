@@ -1,0 +1,90 @@
+import { HeadgateError, invalidOption, show } from '../common/errors.js';
+import { distinct, subjectOf, withPolicies } from '../contract/dimensions.js';
+import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
+import type { CompiledPolicy } from '../contract/policy.js';
+import type { Dimensions, PolicySet, Store, Subject } from '../contract/store.js';
+
+/** How many states of a key a reset knows. A function of the request may make any number of them. */
+const MOST_KNOWN = 100;
+
+/** What a limiter's dimensions are made of, besides its policies. */
+export interface ByOptions extends Omit<Dimensions, 'names'> {
+  /** Dimensions that an adapter has keys of. */
+  readonly known: readonly string[];
+}
+
+/** What is charged in a limiter's scope: by its own policies, by those of its tiers, and by those that it has compiled. */
+export class Scope {
+  readonly #base: PolicySet;
+  readonly by: ByOptions;
+  #everything: PolicySet;
+  /** Dimensions that keys may have, beside those of a set: the adapter's, and those of other tiers. */
+  #known: readonly string[];
+
+  /** @param everything the policies that are known from the start */
+  constructor(base: PolicySet, by: ByOptions, everything: PolicySet) {
+    this.#base = base;
+    this.by = by;
+    this.#everything = everything;
+    this.#known = this.#allKnown();
+  }
+
+  /** All policies that are known: what a reset forgets. */
+  get everything(): PolicySet {
+    return this.#everything;
+  }
+
+  /** Other policies, in this scope. */
+  with(policies: readonly CompiledPolicy[]): PolicySet {
+    return withPolicies(this.#base, policies, this.by);
+  }
+
+  /** Notes what else is charged. */
+  remember(policies: readonly CompiledPolicy[]): void {
+    const before = this.#everything.policies;
+    const known = distinct([...before, ...policies]).slice(0, Math.max(MOST_KNOWN, before.length));
+    if (known.length === before.length) return;
+    this.#everything = this.with(known);
+    this.#known = this.#allKnown();
+  }
+
+  /** @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION` */
+  subject(set: PolicySet, key: Key): Subject {
+    return subjectOf(set, key, this.#known);
+  }
+
+  /** All that is charged to a key that is banned. */
+  banned({ key, set }: Subject): Subject {
+    const names = set.dimensions?.names ?? [DEFAULT_DIMENSION];
+    const keys = typeof key === 'string' ? [key] : key;
+    const charged = this.#everything.policies.filter(({ by }) => by === this.by.banBy);
+    return this.subject(this.with(charged), Object.fromEntries(names.map((name, i) => [name, keys[i]])));
+  }
+
+  /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_KEY` if there are no bans, or none of this key */
+  checkBan({ set }: Subject, key: Key): void {
+    if (!this.#base.ban)
+      throw invalidOption('ban', undefined, 'Make the limiter with the option `ban` ({} is enough).');
+    if (set.ban) return;
+    const { banBy } = this.by;
+    throw new HeadgateError(
+      'HEADGATE_INVALID_KEY',
+      `key: ${show(key)} is not banned, as the bans of this limiter are by ${show(banBy)}. Pass { ${banBy}: ... }.`,
+    );
+  }
+
+  #allKnown(): string[] {
+    return [...this.by.known, ...(this.#everything.dimensions?.names ?? [])];
+  }
+}
+
+/** @throws HeadgateError `HEADGATE_DIMENSIONS` if a store cannot decide by the dimensions of a set */
+export function checkDimensions(store: Store, set: PolicySet): void {
+  if (!set.dimensions) return;
+  if (store.checkDimensions) return store.checkDimensions(set);
+  throw new HeadgateError(
+    'HEADGATE_DIMENSIONS',
+    'store: it knows nothing of dimensions, so that policies with `by` would count wrong keys. Use memoryStore, redisStore or stateStore; ' +
+      'or teach it, and give it the method `checkDimensions`: see docs/extending.md.',
+  );
+}
