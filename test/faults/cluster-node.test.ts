@@ -146,6 +146,17 @@ describe('a cluster of which one server does not answer', function () {
     });
   }
 
+  it('node-redis learns again who has slots that it has forgotten', async () => {
+    const { client, end } = await clients['node-redis']!(cluster);
+    const limiter = createLimiter({ store: redisStore(client), limit: 10, window: '1m', timeout: TIMEOUT });
+    await until(async () => !(await limiter.consume('connected')).degraded);
+    // As a server tells them that has just woken, and does not know the others yet.
+    (client as unknown as { slots: unknown[] }).slots.fill(undefined);
+    await until(async () => !(await limiter.consume('connected')).degraded);
+    await limiter.close();
+    end();
+  });
+
   it('of a cluster of which all hang the store is down', async () => {
     const { client, end } = await clients['ioredis 6']!(cluster);
     const limiter = createLimiter({ store: redisStore(client), limit: 10, window: '1m', timeout: TIMEOUT });

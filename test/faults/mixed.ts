@@ -56,6 +56,9 @@ const paced: Policy[] = [
 const WAITERS_SLOTS = 2;
 const MOST_WAITING = 100;
 
+/** What comes once a process, and is true: stores are taken down, and some apps count by dimensions that many requests lack. */
+const TRUE_WARNINGS = new Set<string | undefined>(['HEADGATE_STORE_DOWN', 'HEADGATE_NEVER_A_KEY']);
+
 /** The faults that break connections. */
 const BREAKS_CONNECTIONS =
   /^(connections|killed|loading|a password|a server is killed|a server's connections)/;
@@ -541,7 +544,8 @@ export async function mixed(minutes: number, from: number, told: (line: string) 
       counts.unhandledRejections++;
       counts.broken.push(`unhandled: ${String(reason)}`);
     },
-    warning(warning: Error) {
+    warning(warning: NodeJS.ErrnoException) {
+      if (TRUE_WARNINGS.has(warning.code)) return;
       counts.warnings++;
       counts.broken.push(`warning: ${warning.message}`);
     },

@@ -41,21 +41,27 @@ interface Client extends NodeRedisLike {
   readonly _keyPrefix?: string | undefined;
 }
 
-interface Cluster extends Client {
+interface Cluster extends Omit<Client, 'sendCommand'> {
+  /** @param firstKey whose server is asked; undefined: any server */
+  sendCommand(
+    firstKey: string | undefined,
+    isReadonly: boolean,
+    command: readonly string[],
+  ): Promise<unknown>;
   readonly slots: readonly ({ readonly master: Node } | undefined)[];
   readonly masters: readonly Node[];
   nodeClient(node: Node): Client | Promise<Client>;
   readonly _options?: { readonly defaults?: Options };
 }
 
-function isCluster(client: Client): client is Cluster {
+function isCluster(client: Client | Cluster): client is Cluster {
   return 'slots' in client;
 }
 
 /** node-redis never writes a command twice; what it could not write it writes later, and the deadline makes that harmless. */
 export class NodeRedisCommands implements Commands {
   readonly cluster: boolean;
-  readonly #client: Client;
+  readonly #client: Client | Cluster;
   /** The same client and connection, with options for these commands. */
   readonly #view: NodeRedisLike;
   /** The event that tells that it is ready. */
@@ -63,6 +69,7 @@ export class NodeRedisCommands implements Commands {
   readonly #lastError: LastError;
   #reconnecting = false;
   #connecting: Promise<void> | undefined;
+  #isFinding = false;
   #nextReady: Promise<void> | undefined;
 
   constructor(client: NodeRedisLike) {
@@ -126,6 +133,14 @@ export class NodeRedisCommands implements Commands {
     return isCluster(client) ? client.slots[slotOf((client._keyPrefix ?? '') + key)]?.master : undefined;
   }
 
+  /** A client that has missed who has a slot asks nobody. It looks again once some server says that the key is another's. */
+  #findServerOf(client: Cluster, key: string): void {
+    if (this.#isFinding) return;
+    this.#isFinding = true;
+    const done = (): void => void (this.#isFinding = false);
+    client.sendCommand(undefined, false, ['GET', key]).then(done, done);
+  }
+
   hazards(): Hazard[] {
     const client = this.#client;
     const { socket, pingInterval } = (isCluster(client) ? client._options?.defaults : client.options) ?? {};
@@ -150,6 +165,11 @@ export class NodeRedisCommands implements Commands {
     done: Done,
   ): void {
     const node = this.#nodeOf(keys[0]!);
+    if (!node && isCluster(this.#client)) {
+      this.#findServerOf(this.#client, keys[0]!);
+      done(away("it knows no server of the key's slot"));
+      return;
+    }
     // The client would keep the call until it has connected again.
     if (node?.client?.isReady === false && !node.connectPromise) {
       done(away(`${node.address} is reconnecting`));
