@@ -1,7 +1,8 @@
 import { isIP } from 'node:net';
 import { createInterface } from 'node:readline/promises';
 import { Readable } from 'node:stream';
-import { toMilliseconds } from '../common/duration.js';
+import { MAX_DURATION, toMilliseconds } from '../common/duration.js';
+import { NOTE_LENGTHS } from '../contract/ban-options.js';
 import { checkDimension } from '../contract/key.js';
 import { HeadgateError } from '../common/errors.js';
 import { DEFAULT_SUBNET } from '../http/client-key.js';
@@ -130,15 +131,15 @@ function readJson(ban: Json, defaults: Defaults): WantedBan | undefined {
   if (ban.within !== undefined)
     throw usageError('it is of a limiter with `slotBy`, whose bans are made by the program alone.');
   const dimension = ban.dimension === undefined ? undefined : checkDimension('dimension', ban.dimension);
-  const told = { by: noteText(ban, 'by', 100), reason: noteText(ban, 'reason', 500) };
+  const told = { by: noteText(ban, 'by'), reason: noteText(ban, 'reason') };
   return { name: nameOf(ban, defaults), key, dimension, duration: durationOf(ban, defaults), ...told };
 }
 
-function noteText(ban: Json, field: string, longest: number): string | undefined {
+function noteText(ban: Json, field: keyof typeof NOTE_LENGTHS): string | undefined {
   const text = ban[field];
   if (text === undefined || text === null) return undefined;
   if (typeof text !== 'string') throw usageError(`"${field}": ${JSON.stringify(text)} is no text.`);
-  return text.slice(0, longest);
+  return text.slice(0, NOTE_LENGTHS[field]);
 }
 
 function nameOf(ban: Json, { name }: Defaults): string | Hash {
@@ -149,8 +150,7 @@ function nameOf(ban: Json, { name }: Defaults): string | Hash {
   return found;
 }
 
-/** No ban lasts longer, ms; servers' clocks differ. */
-const LONGEST = 366 * 24 * 60 * 60 * 1000;
+/** By how much servers' clocks may differ, ms. */
 const TOLERANCE = 24 * 60 * 60 * 1000;
 
 /** What is left of the ban. */
@@ -159,9 +159,9 @@ function durationOf({ bannedUntil, bannedForMs }: Json, { duration }: Defaults):
     const left = typeof bannedUntil === 'string' ? Date.parse(bannedUntil) - Date.now() : NaN;
     const said = `"bannedUntil": ${JSON.stringify(bannedUntil)}`;
     if (Number.isNaN(left)) throw usageError(`${said} is no time.`);
-    if (left > LONGEST + TOLERANCE)
+    if (left > MAX_DURATION + TOLERANCE)
       throw usageError(`${said} is more than 366 days from now, and no ban lasts longer.`);
-    return Math.max(0, Math.min(left, LONGEST));
+    return Math.max(0, Math.min(left, MAX_DURATION));
   }
   if (bannedForMs !== undefined && bannedForMs !== null) return toMilliseconds('bannedForMs', bannedForMs);
   if (duration === undefined) throw usageError('it does not say for how long. Write --for with a duration.');

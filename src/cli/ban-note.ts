@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
-import { checkNote } from '../contract/ban-options.js';
-import type { BanNote } from '../contract/ban-options.js';
+import { checkNote, NOTE_LENGTHS, type BanNote } from '../contract/ban-options.js';
 import type { Io } from './io.js';
 
 export interface NoteOptions {
@@ -22,5 +21,5 @@ export function noteOf({ reason, by }: NoteOptions, { env }: Io): BanNote {
     ...(by !== undefined && { by }),
     ...(reason !== undefined && { reason }),
   });
-  return { ...note, by: note.by ?? (user?.slice(0, 100) || null) };
+  return { ...note, by: note.by ?? (user?.slice(0, NOTE_LENGTHS.by) || null) };
 }

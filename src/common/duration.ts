@@ -5,7 +5,7 @@ import { invalidOption } from './errors.js';
 export type Duration = number | string;
 
 /** The longest window, lease, ban or delay that can be configured: 366 days, in milliseconds. */
-const MAX_DURATION = 366 * 24 * 60 * 60 * 1000;
+export const MAX_DURATION = 366 * 24 * 60 * 60 * 1000;
 
 const TEXT = /^\d{1,12}(\.\d{1,6})?\s*[a-z]{1,12}$/i;
 

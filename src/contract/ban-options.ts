@@ -69,7 +69,7 @@ export function compileBan(ban: BanOptions | undefined): CompiledBan | undefined
 }
 
 /** How long the texts of a note may be, in characters. */
-const LONGEST = { by: 100, reason: 500 } as const;
+export const NOTE_LENGTHS = { by: 100, reason: 500 } as const;
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
 export function checkNote(what: string, note: BanNoteOptions): BanNote {
@@ -77,8 +77,8 @@ export function checkNote(what: string, note: BanNoteOptions): BanNote {
   const text = (field: keyof BanNoteOptions): string | null => {
     const value: unknown = note[field];
     if (value === undefined) return null;
-    if (typeof value === 'string' && value.trim() !== '' && value.length <= LONGEST[field]) return value;
-    throw invalidOption(field, value, `Write 1 to ${LONGEST[field]} characters that are not all blank.`);
+    if (typeof value === 'string' && value.trim() !== '' && value.length <= NOTE_LENGTHS[field]) return value;
+    throw invalidOption(field, value, `Write 1 to ${NOTE_LENGTHS[field]} characters that are not all blank.`);
   };
   return { by: text('by'), reason: text('reason') };
 }

@@ -5,7 +5,7 @@ import { write, writeJson, type Io } from '../io.js';
 import { addNoteOptions, noteOf, type NoteOptions } from '../ban-note.js';
 import { addKeyOptions, loggedOf, show, subjectJson, typedKey, type KeyOptions } from '../keys.js';
 import { addNameOption, nameOf } from '../limits.js';
-import { Bans } from '../redis/bans.js';
+import { Bans, SAME } from '../redis/bans.js';
 import { Published } from '../redis/published.js';
 import { addForceOption, checkBans, subjectIn, warnUnnoted, type ForceOption } from '../scope.js';
 import { warn, type Warning } from '../warn.js';
@@ -59,9 +59,6 @@ export function register(program: Command, io: Io): void {
     '\nExample:\n  headgate ban 203.0.113.7 2h --name api --redis redis://127.0.0.1:6379',
   );
 }
-
-/** A ban that ends so little sooner is the same, ms. */
-const SAME = 1000;
 
 /** Whoever bans for less than is left has maybe not known of the ban. */
 function shortened(before: readonly number[], duration: number, name: string): Warning | undefined {

@@ -9,7 +9,7 @@ import { write, writeJson, writeJsonLine, type Io } from '../io.js';
 import { addKeyOptions, dimensionJson, prefixOf, type KeyOptions } from '../keys.js';
 import { addNameOption, limitOf, nameOf } from '../limits.js';
 import { longestOf, readBans, type BanLines, type WantedBan } from '../ban-list.js';
-import { Bans, type BanChange, type LogEntry } from '../redis/bans.js';
+import { Bans, SAME, type BanChange, type LogEntry } from '../redis/bans.js';
 import { BANS_ALONE, Finder, findJson, showText, textOrHash, type Wanted } from '../redis/finds.js';
 import { Published } from '../redis/published.js';
 import {
@@ -82,9 +82,6 @@ async function exportBans(options: ExportOptions, io: Io): Promise<void> {
   });
 }
 
-/** A ban that ends so little later is the same. */
-const SAME = 1000;
-
 /** How many bans are looked at, and made, at a time. */
 const TOGETHER = 1000;
 
@@ -114,32 +111,35 @@ async function importBans(file: string, options: ImportOptions, io: Io): Promise
       duration,
       note: { by: told.by ?? note.by, reason: told.reason ?? note.reason },
     }));
-    let banned = 0;
     let unnoted: string | undefined;
-    const made: BanChange[] = [];
+    /** How many were banned, by the limiter's name as it stands in keys. */
+    const banned = new Map<string, number>();
     for (let at = 0; at < wanted.length; at += TOGETHER) {
       const some = wanted.slice(at, at + TOGETHER);
       const left = await bans.left(some.map(({ head }) => head));
       const longer = some.filter(({ duration }, i) => left[i]! + SAME < duration);
       if (!dryRun) unnoted = (await bans.set(longer)) ?? unnoted;
-      made.push(...longer);
-      banned += longer.length;
+      for (const { head } of longer) {
+        const [scope = ''] = head.split('{')[1]!.split(':');
+        banned.set(scope, (banned.get(scope) ?? 0) + 1);
+      }
     }
-    for (const [scope, { length }] of dryRun ? [] : byScope(made)) {
+    for (const [scope, keys] of dryRun ? [] : banned) {
       const done = {
         action: 'import',
         who: `${scope}:`,
-        keys: length,
+        keys,
         forMs: 0,
         from: 'cli',
         ...note,
       } as const;
       unnoted = (await bans.logOf(done)) ?? unnoted;
     }
-    const already = wanted.length - banned;
+    const changed = [...banned.values()].reduce((sum, keys) => sum + keys, 0);
+    const already = wanted.length - changed;
     await (io.json
-      ? writeJson(io, { dryRun, banned, already, over, others })
-      : write(io, text(banned, already, lines, dryRun)));
+      ? writeJson(io, { dryRun, banned: changed, already, over, others })
+      : write(io, text(changed, already, lines, dryRun)));
     warnUnnoted(io, unnoted);
   });
 }
@@ -191,18 +191,6 @@ function logRow(entry: Entry, name: string | Hash, key: string | Hash): string[]
   const who = by === null ? (from === 'program' ? 'the program' : '-') : printable(by);
   const length = forMs === 0 ? '-' : duration(forMs);
   return [time, action, showText(name), whose, length, who, reason === null ? '-' : printable(reason)];
-}
-
-/** By the limiter's name, as it stands in keys. */
-function byScope(changes: readonly BanChange[]): Map<string, BanChange[]> {
-  const scopes = new Map<string, BanChange[]>();
-  for (const change of changes) {
-    const [scope = ''] = change.head.split('{')[1]!.split(':');
-    const known = scopes.get(scope);
-    if (known) known.push(change);
-    else scopes.set(scope, [change]);
-  }
-  return scopes;
 }
 
 async function* linesOf(file: string, { stdin, cwd }: Io): AsyncGenerator<Buffer | string> {

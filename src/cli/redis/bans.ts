@@ -32,6 +32,9 @@ export interface BanChange {
 /** An entry of the log of bans by hand. */
 export type LogEntry = LoggedBan & { readonly at: string };
 
+/** A ban that ends so little sooner or later is the same, ms. */
+export const SAME = 1000;
+
 /** How many are changed at a time. */
 const TOGETHER = 500;
 
@@ -100,22 +103,25 @@ export class Bans {
 
   /** Notes what is so already. */
   async note(changes: readonly BanChange[], done?: LoggedBan): Promise<void> {
-    const script = assemble('note-bans', [], false);
-    const args = changes.flatMap(({ head, duration, note }, i) => {
-      return bookArgs(this.#who(head), duration, note, i === 0 ? done : undefined);
-    });
-    await this.#session.run(script, bookKeys(this.#session.prefix), ['', ...BOOK_BOUNDS, ...args]);
+    await this.#write(
+      changes.flatMap(({ head, duration, note }, i) => {
+        return bookArgs(this.#who(head), duration, note, i === 0 ? done : undefined);
+      }),
+    );
   }
 
   /** Logs what was done to many keys. @returns as `set` */
   async logOf(done: LoggedBan): Promise<string | undefined> {
     // No key's entry in the index is blank.
-    const args = bookArgs(' ', 0, undefined, done);
-    const script = assemble('note-bans', [], false);
-    return this.#session.run(script, bookKeys(this.#session.prefix), ['', ...BOOK_BOUNDS, ...args]).then(
+    return this.#write(bookArgs(' ', 0, undefined, done)).then(
       () => undefined,
       (error: unknown) => (error as Error).message,
     );
+  }
+
+  async #write(args: readonly string[]): Promise<void> {
+    const script = assemble('note-bans', [], false);
+    await this.#session.run(script, bookKeys(this.#session.prefix), ['', ...BOOK_BOUNDS, ...args]);
   }
 
   /** Who made each ban by hand, and why; null of the others. */

@@ -3,6 +3,7 @@ import { HeadgateError } from '../../common/errors.js';
 import { assembleLimiter } from '../../limiter/create-limiter.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { PolicySet, Store } from '../../contract/store.js';
+import { MAX_DURATION } from '../../common/duration.js';
 import { MAX_UNITS } from '../../common/validate.js';
 import type { Count, FastifyRateLimitStore } from './types.js';
 
@@ -78,9 +79,6 @@ export type Hold = 'renew' | 'double';
 
 /** The most compiled policies at a time. */
 const REMEMBERED = 1000;
-
-/** The longest ban: 366 days. */
-const LONGEST = 366 * 24 * 60 * 60 * 1000;
 
 /**
  * Counts by a fixed window. It charges only what it admits, but `ban` must count denials, and `read` must see them. So its limit is
@@ -176,6 +174,6 @@ function over({ max, ban }: Quota, banned: boolean): number {
 /** The shortest of 1, 2, 4, 8 ... windows that is at least twice the rest. With no rest, one window. */
 function doubled(left: number, window: number): number {
   let length = window;
-  while (left > 0 && length < LONGEST && length / 2 < Math.max(left, window)) length *= 2;
-  return Math.min(length, LONGEST);
+  while (left > 0 && length < MAX_DURATION && length / 2 < Math.max(left, window)) length *= 2;
+  return Math.min(length, MAX_DURATION);
 }
