@@ -7,9 +7,9 @@ import { getServers } from './servers.mjs';
 
 /** What cannot do without servers, or starts processes, or takes long. */
 const notUnit = `
-  cli/{administration,ban-book,bans,check,choosing-limits,connection,limits,list,process,replay,state-keys,tiers,top}
-  compat/* compatibility/* docs demo examples faults/* features/{decorators-examples,observability} house http/turn identity
-  memory mutants package redis/* release resources store-down
+  cli/{administration,ban-book,bans,check,choosing-limits,connection,limits,list,process,replay,state-keys,suggest,tiers,top}
+  compat/* compatibility/* docs demo examples faults/* features/{decorators-examples,lines,observability} house
+  http/{conformance,connections,nestjs,security,turn} identity laws/many-policies memory mutants package redis/* release resources store-down
 `;
 
 const args = process.argv.slice(2);
