@@ -58,11 +58,11 @@ function gcra.commit(key, p, cost, now, backlog)
   return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
 end
 
--- look and commit in one go, for what is common: sound states, and no patience. As for fixed_window.charge.
+-- look and commit in one go, for what is common: sound states. As for fixed_window.charge.
 function gcra.charge(first, last, p, cost, _, now, reply, filled)
-  local scale, increment, capacity = p[1], p[2], p[3]
+  local scale, increment, capacity, patience = p[1], p[2], p[3], p[4]
   local charge = cost * increment
-  if charge > capacity or p[4] > 0 then return first, filled end
+  if charge > capacity then return first, filled end
   for request = first, last do
     local key = KEYS[request]
     local value = redis.pcall('GET', key)
@@ -78,12 +78,14 @@ function gcra.charge(first, last, p, cost, _, now, reply, filled)
     if left >= 0 then
       local reset = gcra_write(key, p, now, backlog)
       filled = headgate_say(reply, filled, 0, (left - left % increment) / increment, reset)
+    elseif left + patience >= 0 then
+      filled = headgate_say(reply, filled, -1 - math.ceil(-left / scale), 0, gcra_write(key, p, now, backlog))
     else
       backlog = backlog - charge
       if backlog > p[5] then return request, filled end
       if redis.call('PTTL', key) == -1 then headgate_heal(key, gcra.look, p) end
       local remaining = math.max(0, math.floor((capacity - backlog) / increment))
-      filled = headgate_say(reply, filled, math.ceil(-left / scale), remaining, stop - now)
+      filled = headgate_say(reply, filled, math.ceil(-(left + patience) / scale), remaining, stop - now)
     end
   end
   return last + 1, filled

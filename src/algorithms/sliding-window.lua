@@ -10,7 +10,7 @@
 
 local sliding_window = { params = 3 }
 
-local SLIDING_WINDOW_FORMAT = { [1] = '>B', [2] = '>H', [4] = '>I4', [8] = '>I8' }
+local SLIDING_WINDOW_CODE = { [1] = 'B', [2] = 'H', [4] = 'I4', [8] = 'I8' }
 local SLIDING_WINDOW_PAIR = { [1] = '>BB', [2] = '>HH', [4] = '>I4I4', [8] = '>I8I8' }
 local SLIDING_WINDOW_HEAD = { [1] = '>I6BB', [2] = '>I6HH', [4] = '>I6I4I4', [8] = '>I6I8I8' }
 
@@ -21,21 +21,25 @@ local function sliding_window_width(units)
   return units < 2 ^ 32 and 4 or 8
 end
 
+-- So many counters, newest first, from a place in the value on.
+local function sliding_window_unpack(value, width, count, place)
+  return { struct.unpack('>' .. string.rep(SLIDING_WINDOW_CODE[width], count), value, place) }
+end
+
 -- The units of the oldest `count` segments.
 local function sliding_window_oldest(value, width, count)
-  local format, units = SLIDING_WINDOW_FORMAT[width], 0
-  for at = #value - width * count + 1, #value, width do units = units + struct.unpack(format, value, at) end
+  local units, place = 0, #value - width * count + 1
+  if count == 1 then return (struct.unpack('>' .. SLIDING_WINDOW_CODE[width], value, place)) end
+  local counters = sliding_window_unpack(value, width, count, place)
+  for i = 1, count do units = units + counters[i] end
   return units
 end
 
--- The counters as a table, newest first, from 0 on: as many segments later.
+-- The counters, newest first: as many segments later.
 local function sliding_window_counters(value, p, passed)
   local width = (#value - 6) / (p[3] + 2)
-  local format, counters = SLIDING_WINDOW_FORMAT[width], {}
-  for i = 0, p[3] do
-    counters[i] = i < passed and 0 or struct.unpack(format, value, 7 + width * (i + 1 - passed))
-  end
-  return counters
+  local later = string.rep('\0', width * passed) .. string.sub(value, 7 + width)
+  return sliding_window_unpack(later, width, p[3] + 1, 1)
 end
 
 -- Charges in a segment that begins after the newest one, so many later: the counters between are 0, and as many leave.
@@ -56,15 +60,14 @@ end
 
 -- Newest segments without a unit are left out, so that the state ends when its last unit leaves. Returns that moment.
 local function sliding_window_write(key, p, start, total, counters)
-  local skip = 0
-  while counters[skip] == 0 and skip < p[3] do skip = skip + 1 end
-  local width = sliding_window_width(total)
-  local format = SLIDING_WINDOW_FORMAT[width]
+  local skip, segments = 0, p[3]
+  while counters[skip + 1] == 0 and skip < segments do skip = skip + 1 end
+  for i = 1, segments + 1 do counters[i] = i + skip <= segments + 1 and counters[i + skip] or 0 end
   start = start - skip * p[2]
-  local parts = { struct.pack(SLIDING_WINDOW_HEAD[width], start, total, counters[skip]) }
-  for i = 1, p[3] do parts[i + 1] = struct.pack(format, counters[i + skip] or 0) end
-  local stop = start + (p[3] + 1) * p[2]
-  headgate_set(key, table.concat(parts), stop)
+  local stop = start + (segments + 1) * p[2]
+  local width = sliding_window_width(total)
+  local format = '>I6' .. string.rep(SLIDING_WINDOW_CODE[width], segments + 2)
+  headgate_set(key, struct.pack(format, start, total, unpack(counters, 1, segments + 1)), stop)
   return stop
 end
 
@@ -95,7 +98,7 @@ local function sliding_window_until(p, now, total, start, value, allowed)
   local passed = math.floor((now - start) / p[2])
   local counters = sliding_window_counters(value, p, 0)
   for i = p[3] - passed, 0, -1 do
-    total = total - counters[i]
+    total = total - counters[i + 1]
     if total <= allowed then return start + (p[3] + 1 - i) * p[2] - now end
   end
   return start + (p[3] + 1) * p[2] - now
@@ -124,10 +127,10 @@ function sliding_window.commit(key, p, cost, now, total, start, value)
   local width = (#value - 6) / (segments + 2)
   if sum >= 256 ^ width then
     local counters = sliding_window_counters(value, p, passed)
-    counters[0] = counters[0] + cost
+    counters[1] = counters[1] + cost
     sliding_window_write(key, p, start + passed * segment, sum, counters)
   elseif passed == 0 then
-    local newest = struct.unpack(SLIDING_WINDOW_FORMAT[width], value, 7 + width)
+    local _, newest = struct.unpack(SLIDING_WINDOW_PAIR[width], value, 7)
     redis.call('SETRANGE', key, '6', struct.pack(SLIDING_WINDOW_PAIR[width], sum, newest + cost))
     if redis.call('PTTL', key) == -1 then headgate_heal(key, sliding_window.look, p) end
   else
@@ -200,7 +203,7 @@ function sliding_window.adjust(key, p, units, mark, now)
   local limit, segment, segments = p[1], p[2], p[3]
   local total, start, value = sliding_window_read(key, p, now, true)
   if not total then return nil, start end
-  local counters = { [0] = 0 }
+  local counters = {}
   if value then
     local passed = math.floor((now - start) / segment)
     counters, start = sliding_window_counters(value, p, passed), start + passed * segment
@@ -208,12 +211,12 @@ function sliding_window.adjust(key, p, units, mark, now)
   local charged = math.max(0, math.min(units, 2 ^ 52 - total))
   if charged > 0 then
     if not value then start = now end
-    counters[0], total = counters[0] + charged, total + charged
+    counters[1], total = (counters[1] or 0) + charged, total + charged
   elseif value then
     -- Back to the segment that was charged; without a mark, from the oldest on, which frees least.
     local stop = start + (segments + 1) * segment
-    for i = segments, 0, -1 do
-      if mark == 0 or mark == stop - i * segment then
+    for i = segments + 1, 1, -1 do
+      if mark == 0 or mark == stop - (i - 1) * segment then
         local back = math.min(counters[i], -units)
         units, total, counters[i] = units + back, total - back, counters[i] - back
       end

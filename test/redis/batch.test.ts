@@ -121,6 +121,42 @@ describe('batches', () => {
   });
 });
 
+describe('several policies', () => {
+  const kinds = ['fixed-window', 'sliding-window', 'token-bucket'] as const;
+  for (const first of kinds) {
+    for (const second of kinds) {
+      it(`${first} and ${second}: the first is not charged if the second denies, or fails`, async () => {
+        const prefix = freshPrefix();
+        const open = (...policies: Policy[]) => {
+          const store = redisStore(clients.redis, { prefix, localDenials: false });
+          return limiterOn(store, { name: 'set', policies });
+        };
+        const loose = { algorithm: first, name: 'loose', limit: 100, window: '1h' } as const;
+        const tight = { algorithm: second, name: 'tight', limit: 3, window: '1h' } as const;
+        const both = open(loose, tight);
+        const alone = open(loose);
+        const left = async () => (await alone.peek('key')).remaining;
+
+        const decisions = await together(8, () => both.consume('key'));
+        expect(decisions.map(({ allowed }) => allowed)).to.deep.equal(
+          [0, 1, 2, 3, 4, 5, 6, 7].map((i) => i < 3),
+        );
+        expect(await left()).to.equal(97);
+        expect(await both.consume('key', { cost: 2 })).to.include({ allowed: false, policy: 'tight' });
+        expect(await left()).to.equal(97);
+
+        const [key] = await clients.redis.keys(`${prefix}:*tight`);
+        await clients.redis.multi().del(key!).hset(key!, 'field', 1).pexpire(key!, 60_000).exec();
+        const outcomes = await Promise.allSettled([both.consume('key'), both.consume('other')]);
+        expect(outcomes[0]).to.have.nested.property('reason.code', 'HEADGATE_STORE_ERROR');
+        expect(outcomes[1]).to.have.nested.property('value.remaining', 2);
+        expect(await left()).to.equal(97);
+        expect((await alone.peek('other')).remaining).to.equal(99);
+      });
+    }
+  }
+});
+
 describe('calls', () => {
   const clientsOf = { 'ioredis 6': Redis, 'ioredis 5': Redis5 as unknown as typeof Redis };
   for (const [name, Client] of Object.entries(clientsOf)) {

@@ -10,7 +10,8 @@ if deadline >= 0 and now > deadline then return redis.error_reply(string.format(
 `;
 const common_2 = `local function headgate_set(key, value, stop)
 if deadline >= 0 then
-redis.call('SET', key, value, 'PX', stop - now)
+local life = stop - now
+redis.call('SET', key, value, 'PX', string.format(life < 2 ^ 31 and '%d' or '%.0f', life))
 else
 redis.call('SET', key, value)
 redis.call('PEXPIREAT', key, stop)
@@ -69,7 +70,7 @@ local policy
 policy, at = headgate_params(page, at + 2)
 if page.check then page.check(policy, now) end
 policy.shadow, policy.attempts = flags % 2 == 1, flags > 1
-policy.look, policy.commit = page.look, page.commit
+policy.look, policy.commit, policy.charge = page.look, page.commit, page.charge
 policy.adjust, policy.drains = page.adjust, page.drains
 policy.release, policy.renew = page.release, page.renew
 policies.slots = policies.slots or page.release
@@ -329,8 +330,7 @@ headgate_heal(key, fixed_window_look, p)
 end
 return p[1] - used - cost, stop - now
 end
-`;
-const fixed_window_3 = `local function fixed_window_charge_long(first, last, p, cost, now, reply, filled)
+local function fixed_window_charge_long(first, last, p, cost, now, reply, filled)
 local limit, window = p[1], p[2]
 for request = first, last do
 local key = KEYS[request]
@@ -381,7 +381,7 @@ end
 return last + 1, filled
 end
 `;
-const fixed_window_4 = `local function fixed_window_adjust(key, p, units, mark, now)
+const fixed_window_3 = `local function fixed_window_adjust(key, p, units, mark, now)
 return headgate_recount(key, p, units, mark, now, fixed_window_read, fixed_window_write, now + p[2])
 end
 `;
@@ -429,11 +429,10 @@ backlog = backlog + cost * p[2]
 local reset = gcra_write(key, p, now, backlog)
 return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
 end
-`;
-const gcra_3 = `local function gcra_charge(first, last, p, cost, _, now, reply, filled)
-local scale, increment, capacity = p[1], p[2], p[3]
+local function gcra_charge(first, last, p, cost, _, now, reply, filled)
+local scale, increment, capacity, patience = p[1], p[2], p[3], p[4]
 local charge = cost * increment
-if charge > capacity or p[4] > 0 then return first, filled end
+if charge > capacity then return first, filled end
 for request = first, last do
 local key = KEYS[request]
 local value = redis.pcall('GET', key)
@@ -449,18 +448,20 @@ local left = capacity - backlog
 if left >= 0 then
 local reset = gcra_write(key, p, now, backlog)
 filled = headgate_say(reply, filled, 0, (left - left % increment) / increment, reset)
+elseif left + patience >= 0 then
+filled = headgate_say(reply, filled, -1 - math.ceil(-left / scale), 0, gcra_write(key, p, now, backlog))
 else
 backlog = backlog - charge
 if backlog > p[5] then return request, filled end
 if redis.call('PTTL', key) == -1 then headgate_heal(key, gcra_look, p) end
 local remaining = math.max(0, math.floor((capacity - backlog) / increment))
-filled = headgate_say(reply, filled, math.ceil(-left / scale), remaining, stop - now)
+filled = headgate_say(reply, filled, math.ceil(-(left + patience) / scale), remaining, stop - now)
 end
 end
 return last + 1, filled
 end
 `;
-const gcra_4 = `local function gcra_give_back_most(p, charge, mark, now, at, shift)
+const gcra_3 = `local function gcra_give_back_most(p, charge, mark, now, at, shift)
 local rounding = p[2] % p[1] == 0 and 0 or p[1] - 1
 local in_turn = (mark - now) * p[1] - rounding - shift
 return math.max(0, math.min(charge, math.max(in_turn, charge - (now - at) * p[1])))
@@ -648,7 +649,7 @@ redis.call('PEXPIREAT', key, log.newest + window)
 return math.max(0, limit - log.live), log.newest + window - now, 0
 end
 `;
-const sliding_window_1 = `local SLIDING_WINDOW_FORMAT = { [1] = '>B', [2] = '>H', [4] = '>I4', [8] = '>I8' }
+const sliding_window_1 = `local SLIDING_WINDOW_CODE = { [1] = 'B', [2] = 'H', [4] = 'I4', [8] = 'I8' }
 `;
 const sliding_window_2 = `local SLIDING_WINDOW_PAIR = { [1] = '>BB', [2] = '>HH', [4] = '>I4I4', [8] = '>I8I8' }
 `;
@@ -660,18 +661,20 @@ if units < 2 ^ 16 then return 2 end
 return units < 2 ^ 32 and 4 or 8
 end
 `;
-const sliding_window_5 = `local function sliding_window_oldest(value, width, count)
-local format, units = SLIDING_WINDOW_FORMAT[width], 0
-for at = #value - width * count + 1, #value, width do units = units + struct.unpack(format, value, at) end
+const sliding_window_5 = `local function sliding_window_unpack(value, width, count, place)
+return { struct.unpack('>' .. string.rep(SLIDING_WINDOW_CODE[width], count), value, place) }
+end
+local function sliding_window_oldest(value, width, count)
+local units, place = 0, #value - width * count + 1
+if count == 1 then return (struct.unpack('>' .. SLIDING_WINDOW_CODE[width], value, place)) end
+local counters = sliding_window_unpack(value, width, count, place)
+for i = 1, count do units = units + counters[i] end
 return units
 end
 local function sliding_window_counters(value, p, passed)
 local width = (#value - 6) / (p[3] + 2)
-local format, counters = SLIDING_WINDOW_FORMAT[width], {}
-for i = 0, p[3] do
-counters[i] = i < passed and 0 or struct.unpack(format, value, 7 + width * (i + 1 - passed))
-end
-return counters
+local later = string.rep('\\0', width * passed) .. string.sub(value, 7 + width)
+return sliding_window_unpack(later, width, p[3] + 1, 1)
 end
 `;
 const sliding_window_6 = `local function sliding_window_move(key, p, value, last, passed, total, cost)
@@ -688,15 +691,14 @@ headgate_set(key, head .. string.rep('\\0', width * p[3]), now + (p[3] + 1) * p[
 end
 `;
 const sliding_window_7 = `local function sliding_window_write(key, p, start, total, counters)
-local skip = 0
-while counters[skip] == 0 and skip < p[3] do skip = skip + 1 end
-local width = sliding_window_width(total)
-local format = SLIDING_WINDOW_FORMAT[width]
+local skip, segments = 0, p[3]
+while counters[skip + 1] == 0 and skip < segments do skip = skip + 1 end
+for i = 1, segments + 1 do counters[i] = i + skip <= segments + 1 and counters[i + skip] or 0 end
 start = start - skip * p[2]
-local parts = { struct.pack(SLIDING_WINDOW_HEAD[width], start, total, counters[skip]) }
-for i = 1, p[3] do parts[i + 1] = struct.pack(format, counters[i + skip] or 0) end
-local stop = start + (p[3] + 1) * p[2]
-headgate_set(key, table.concat(parts), stop)
+local stop = start + (segments + 1) * p[2]
+local width = sliding_window_width(total)
+local format = '>I6' .. string.rep(SLIDING_WINDOW_CODE[width], segments + 2)
+headgate_set(key, struct.pack(format, start, total, unpack(counters, 1, segments + 1)), stop)
 return stop
 end
 `;
@@ -723,7 +725,7 @@ local function sliding_window_until(p, now, total, start, value, allowed)
 local passed = math.floor((now - start) / p[2])
 local counters = sliding_window_counters(value, p, 0)
 for i = p[3] - passed, 0, -1 do
-total = total - counters[i]
+total = total - counters[i + 1]
 if total <= allowed then return start + (p[3] + 1 - i) * p[2] - now end
 end
 return start + (p[3] + 1) * p[2] - now
@@ -751,10 +753,10 @@ local passed = math.floor((now - start) / segment)
 local width = (#value - 6) / (segments + 2)
 if sum >= 256 ^ width then
 local counters = sliding_window_counters(value, p, passed)
-counters[0] = counters[0] + cost
+counters[1] = counters[1] + cost
 sliding_window_write(key, p, start + passed * segment, sum, counters)
 elseif passed == 0 then
-local newest = struct.unpack(SLIDING_WINDOW_FORMAT[width], value, 7 + width)
+local _, newest = struct.unpack(SLIDING_WINDOW_PAIR[width], value, 7)
 redis.call('SETRANGE', key, '6', struct.pack(SLIDING_WINDOW_PAIR[width], sum, newest + cost))
 if redis.call('PTTL', key) == -1 then headgate_heal(key, sliding_window_look, p) end
 else
@@ -762,8 +764,7 @@ sliding_window_move(key, p, value, start, passed, sum, cost)
 end
 return p[1] - sum, start + passed * segment + life - now
 end
-`;
-const sliding_window_10 = `local function sliding_window_charge(first, last, p, cost, _, now, reply, filled)
+local function sliding_window_charge(first, last, p, cost, _, now, reply, filled)
 local limit, segment, segments = p[1], p[2], p[3]
 local life = (segments + 1) * segment
 if cost > limit then return first, filled end
@@ -820,11 +821,11 @@ end
 return last + 1, filled
 end
 `;
-const sliding_window_11 = `local function sliding_window_adjust(key, p, units, mark, now)
+const sliding_window_10 = `local function sliding_window_adjust(key, p, units, mark, now)
 local limit, segment, segments = p[1], p[2], p[3]
 local total, start, value = sliding_window_read(key, p, now, true)
 if not total then return nil, start end
-local counters = { [0] = 0 }
+local counters = {}
 if value then
 local passed = math.floor((now - start) / segment)
 counters, start = sliding_window_counters(value, p, passed), start + passed * segment
@@ -832,11 +833,11 @@ end
 local charged = math.max(0, math.min(units, 2 ^ 52 - total))
 if charged > 0 then
 if not value then start = now end
-counters[0], total = counters[0] + charged, total + charged
+counters[1], total = (counters[1] or 0) + charged, total + charged
 elseif value then
 local stop = start + (segments + 1) * segment
-for i = segments, 0, -1 do
-if mark == 0 or mark == stop - i * segment then
+for i = segments + 1, 1, -1 do
+if mark == 0 or mark == stop - (i - 1) * segment then
 local back = math.min(counters[i], -units)
 units, total, counters[i] = units + back, total - back, counters[i] - back
 end
@@ -867,12 +868,12 @@ export const lua = {
 `,
       'fixed-window':
         fixed_window_1 +
-        fixed_window_4 +
+        fixed_window_3 +
         `kernels['fixed-window'] = { params = 2, look = fixed_window_look, adjust = fixed_window_adjust }
 `,
       gcra:
         gcra_1 +
-        gcra_4 +
+        gcra_3 +
         `kernels['gcra'] = { params = 5, drains = true, look = gcra_look, adjust = gcra_adjust }
 `,
       'sliding-log':
@@ -888,7 +889,7 @@ export const lua = {
         sliding_window_5 +
         sliding_window_7 +
         sliding_window_8 +
-        sliding_window_11 +
+        sliding_window_10 +
         `kernels['sliding-window'] = { params = 3, look = sliding_window_look, adjust = sliding_window_adjust }
 `,
     },
@@ -1006,13 +1007,11 @@ return 1
       'fixed-window':
         fixed_window_1 +
         fixed_window_2 +
-        fixed_window_3 +
         `local page_params, page_look, page_commit, page_charge = 2, fixed_window_look, fixed_window_commit, fixed_window_charge
 `,
       gcra:
         gcra_1 +
         gcra_2 +
-        gcra_3 +
         `local page_params, page_look, page_commit, page_charge = 5, gcra_look, gcra_commit, gcra_charge
 `,
       'sliding-log':
@@ -1030,7 +1029,6 @@ return 1
         sliding_window_7 +
         sliding_window_8 +
         sliding_window_9 +
-        sliding_window_10 +
         `local page_params, page_look, page_commit, page_charge = 3, sliding_window_look, sliding_window_commit, sliding_window_charge
 `,
     },
@@ -1096,14 +1094,14 @@ return reply
       'fixed-window':
         fixed_window_1 +
         fixed_window_2 +
-        fixed_window_4 +
-        `kernels['fixed-window'] = { params = 2, look = fixed_window_look, commit = fixed_window_commit, adjust = fixed_window_adjust }
+        fixed_window_3 +
+        `kernels['fixed-window'] = { params = 2, look = fixed_window_look, commit = fixed_window_commit, charge = fixed_window_charge, adjust = fixed_window_adjust }
 `,
       gcra:
         gcra_1 +
         gcra_2 +
-        gcra_4 +
-        `kernels['gcra'] = { params = 5, drains = true, look = gcra_look, commit = gcra_commit, adjust = gcra_adjust }
+        gcra_3 +
+        `kernels['gcra'] = { params = 5, drains = true, look = gcra_look, commit = gcra_commit, charge = gcra_charge, adjust = gcra_adjust }
 `,
       'sliding-log':
         sliding_log_1 +
@@ -1121,8 +1119,8 @@ return reply
         sliding_window_7 +
         sliding_window_8 +
         sliding_window_9 +
-        sliding_window_11 +
-        `kernels['sliding-window'] = { params = 3, look = sliding_window_look, commit = sliding_window_commit, adjust = sliding_window_adjust }
+        sliding_window_10 +
+        `kernels['sliding-window'] = { params = 3, look = sliding_window_look, commit = sliding_window_commit, charge = sliding_window_charge, adjust = sliding_window_adjust }
 `,
     },
     last:
@@ -1137,12 +1135,17 @@ strikes = 1
 end
 local count = #policies
 local attempts = false
-for i = 1, count do attempts = attempts or policies[i].attempts end
+local outright = not policies.slots
+for i = 1, count do
+attempts = attempts or policies[i].attempts
+outright = outright and policies[i].charge
+end
 local stride = count + strikes
 local requests = #KEYS / stride
 local leases = policies.slots and #ARGV - requests
 local costs = (leases or #ARGV) - at + 1
 local wait, remaining, reset, a, b, c = {}, {}, {}, {}, {}, {}
+local reply = { step }
 local admitted
 local function admits(i) return wait[i] == 0 or wait[i] < -1 end
 local function charges(i) return admits(i) and (admitted or policies[i].attempts) end
@@ -1179,13 +1182,35 @@ wait[i], remaining[i], reset[i] = policies[i].look(KEYS[base + i], policies[i], 
 end
 end
 end
-local cost, writable = 1, true
-local reply = { step }
+local function charge_outright(base, cost, text, filled)
+local to = filled
+for i = 1, count do
+local place, policy, from = base + i, policies[i], to
+local run, ran, after = i > 1 and pcall or run_plainly
+ran, after, to = run(policy.charge, place, place, policy, cost, text, now, reply, from)
+if not ran or after == place or not policy.shadow and reply[from + 1] == -1 and reply[from + 2] > 0 then
+outright, admitted, to = false, true, filled
+for n = 1, i - 1 do
+if reply[to + 1] == -1 then
+wait[n], reset[n], to = reply[to + 2], reply[to + 4], to + 4
+else
+wait[n], reset[n], to = 0, math.floor(reply[to + 1] / 2 ^ 20), to + 1
+end
+end
+undo(base, i - 1, cost)
+for n = #reply, filled + 1, -1 do reply[n] = nil end
+return nil
+end
+end
+return to
+end
+local cost, text, writable = 1, '1', true
 local filled = 1
 for request = 0, requests - 1 do
 local base = request * stride + strikes
 if costs > request then
-cost = tonumber(ARGV[at + request])
+text = ARGV[at + request]
+cost = tonumber(text)
 if cost < 0 then cost, writable = -1 - cost, false end
 end
 local lease = leases and ARGV[leases + request + 1]
@@ -1194,8 +1219,14 @@ local charged = false
 if ban then
 banned, state = ban.look(KEYS[base], banning, now, writable)
 if not banned then err = state end
+reply[filled + 1] = banned
 end
-if not err and (not banned or banned == 0) then
+local free = not err and (not banned or banned == 0)
+local to = free and outright and writable and cost > 0 and charge_outright(base, cost, text, filled + strikes)
+if to then
+filled = to
+else
+if free then
 admitted = true
 for i = 1, count do
 local policy = policies[i]
@@ -1230,6 +1261,7 @@ end
 if not banned or banned <= 0 then
 for i = 1, count do
 filled = headgate_say(reply, filled, wait[i], remaining[i], reset[i])
+end
 end
 end
 end

@@ -15,10 +15,12 @@ end
 local now = math.floor(step / 1000)
 if deadline >= 0 and now > deadline then return redis.error_reply(string.format('HEADGATE_LATE %.0f', now)) end
 
--- Writes a value that counts until `stop`, which the value itself tells: the TTL only makes room.
+-- Writes a value that counts until `stop`, which the value itself tells: the TTL only makes room. Numbers become text slowly, least slowly
+-- by '%d', which has but 32 bits on some machines.
 local function headgate_set(key, value, stop)
   if deadline >= 0 then
-    redis.call('SET', key, value, 'PX', stop - now)
+    local life = stop - now
+    redis.call('SET', key, value, 'PX', string.format(life < 2 ^ 31 and '%d' or '%.0f', life))
   else
     -- A test's time is not the server's, by which keys expire.
     redis.call('SET', key, value)

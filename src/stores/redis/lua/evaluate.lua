@@ -19,13 +19,19 @@ if ban then
 end
 local count = #policies
 local attempts = false
-for i = 1, count do attempts = attempts or policies[i].attempts end
+-- Whether requests are charged before anything is looked at. Once one was denied others may be, too, and looking first costs them less.
+local outright = not policies.slots
+for i = 1, count do
+  attempts = attempts or policies[i].attempts
+  outright = outright and policies[i].charge
+end
 local stride = count + strikes
 local requests = #KEYS / stride
 local leases = policies.slots and #ARGV - requests
 local costs = (leases or #ARGV) - at + 1
 
 local wait, remaining, reset, a, b, c = {}, {}, {}, {}, {}, {}
+local reply = { step }
 
 local admitted
 
@@ -75,13 +81,38 @@ local function look_again(base, cost)
   end
 end
 
-local cost, writable = 1, true
-local reply = { step }
+-- Charges all policies of a request, and appends their verdicts to the reply that is filled so far. Returns how far it is filled then; or nil
+-- if one of them denies, or must be looked at first: then none is charged.
+local function charge_outright(base, cost, text, filled)
+  local to = filled
+  for i = 1, count do
+    local place, policy, from = base + i, policies[i], to
+    local run, ran, after = i > 1 and pcall or run_plainly
+    ran, after, to = run(policy.charge, place, place, policy, cost, text, now, reply, from)
+    if not ran or after == place or not policy.shadow and reply[from + 1] == -1 and reply[from + 2] > 0 then
+      outright, admitted, to = false, true, filled
+      for n = 1, i - 1 do
+        if reply[to + 1] == -1 then
+          wait[n], reset[n], to = reply[to + 2], reply[to + 4], to + 4
+        else
+          wait[n], reset[n], to = 0, math.floor(reply[to + 1] / 2 ^ 20), to + 1
+        end
+      end
+      undo(base, i - 1, cost)
+      for n = #reply, filled + 1, -1 do reply[n] = nil end
+      return nil
+    end
+  end
+  return to
+end
+
+local cost, text, writable = 1, '1', true
 local filled = 1
 for request = 0, requests - 1 do
   local base = request * stride + strikes
   if costs > request then
-    cost = tonumber(ARGV[at + request])
+    text = ARGV[at + request]
+    cost = tonumber(text)
     if cost < 0 then cost, writable = -1 - cost, false end
   end
   local lease = leases and ARGV[leases + request + 1]
@@ -90,46 +121,53 @@ for request = 0, requests - 1 do
   if ban then
     banned, state = ban.look(KEYS[base], banning, now, writable)
     if not banned then err = state end
+    reply[filled + 1] = banned
   end
+  local free = not err and (not banned or banned == 0)
+  local to = free and outright and writable and cost > 0 and charge_outright(base, cost, text, filled + strikes)
 
-  if not err and (not banned or banned == 0) then
-    admitted = true
-    for i = 1, count do
-      local policy = policies[i]
-      wait[i], remaining[i], reset[i], a[i], b[i], c[i] = policy.look(KEYS[base + i], policy, cost, now, writable)
-      if not wait[i] then
-        err = remaining[i]
-        break
-      end
-      if not admits(i) and not policy.shadow then admitted = false end
-    end
-    if not err and writable then
-      if not admitted and ban then banned = -ban.strike(KEYS[base], banning, now, state) end
-      if cost > 0 and (admitted or attempts) then
-        err = charge(base, cost, lease)
-        charged = not err
-      end
-      if cost > 0 and attempts and not admitted and not err then look_again(base, cost) end
-    end
-  end
-
-  -- Whoever charges leaves a TTL.
-  for i = 1, writable and count or 0 do
-    local key, policy = KEYS[base + i], policies[i]
-    if not (charged and charges(i)) and redis.call('PTTL', key) == -1 then headgate_heal(key, policy.look, policy) end
-  end
-
-  if err then
-    reply[filled + 1] = err
-    filled = filled + 1
+  if to then
+    filled = to
   else
-    if ban then
-      reply[filled + 1] = banned
-      filled = filled + 1
-    end
-    if not banned or banned <= 0 then
+    if free then
+      admitted = true
       for i = 1, count do
-        filled = headgate_say(reply, filled, wait[i], remaining[i], reset[i])
+        local policy = policies[i]
+        wait[i], remaining[i], reset[i], a[i], b[i], c[i] = policy.look(KEYS[base + i], policy, cost, now, writable)
+        if not wait[i] then
+          err = remaining[i]
+          break
+        end
+        if not admits(i) and not policy.shadow then admitted = false end
+      end
+      if not err and writable then
+        if not admitted and ban then banned = -ban.strike(KEYS[base], banning, now, state) end
+        if cost > 0 and (admitted or attempts) then
+          err = charge(base, cost, lease)
+          charged = not err
+        end
+        if cost > 0 and attempts and not admitted and not err then look_again(base, cost) end
+      end
+    end
+
+    -- Whoever charges leaves a TTL.
+    for i = 1, writable and count or 0 do
+      local key, policy = KEYS[base + i], policies[i]
+      if not (charged and charges(i)) and redis.call('PTTL', key) == -1 then headgate_heal(key, policy.look, policy) end
+    end
+
+    if err then
+      reply[filled + 1] = err
+      filled = filled + 1
+    else
+      if ban then
+        reply[filled + 1] = banned
+        filled = filled + 1
+      end
+      if not banned or banned <= 0 then
+        for i = 1, count do
+          filled = headgate_say(reply, filled, wait[i], remaining[i], reset[i])
+        end
       end
     end
   end

@@ -24,7 +24,7 @@ local function headgate_policies(at)
     -- What the caller sent along may not be enough for this time: then nothing is done.
     if page.check then page.check(policy, now) end
     policy.shadow, policy.attempts = flags % 2 == 1, flags > 1
-    policy.look, policy.commit = page.look, page.commit
+    policy.look, policy.commit, policy.charge = page.look, page.commit, page.charge
     policy.adjust, policy.drains = page.adjust, page.drains
     policy.release, policy.renew = page.release, page.renew
     policies.slots = policies.slots or page.release
