@@ -6,7 +6,7 @@ import { NOTE_LENGTHS } from '../contract/ban-options.js';
 import { checkDimension } from '../contract/key.js';
 import { HeadgateError } from '../common/errors.js';
 import { DEFAULT_SUBNET } from '../http/client-key.js';
-import type { Hash } from '../stores/keys.js';
+import { kindOfHash, type Hash } from '../stores/keys.js';
 import { CliError, usageError } from './errors.js';
 import { isOfIpv6, subjectOf, typedKey, type KeyOptions, type TypedKey } from './keys.js';
 
@@ -174,5 +174,5 @@ function textOrHash(ban: Json, field: string): string | Hash | undefined {
   if (text !== undefined && text !== null)
     throw usageError(`"${field}": ${JSON.stringify(text)} is no text.`);
   const hash = ban[`${field}Hash`];
-  return typeof hash === 'string' && /^[\w-]{43}$/.test(hash) ? { hash } : undefined;
+  return typeof hash === 'string' && kindOfHash(hash) !== undefined ? { hash } : undefined;
 }

@@ -5,6 +5,7 @@ import { HeadgateError } from '../common/errors.js';
 import { clientKeys, DEFAULT_SUBNET } from '../http/client-key.js';
 import { parseEntry, type Network } from '../http/lists.js';
 import { bookEntry } from '../stores/redis/ban-book.js';
+import type { KeyText } from '../stores/keys.js';
 import { usageError } from './errors.js';
 import { printable } from './format.js';
 
@@ -124,8 +125,10 @@ export function show({ given, keys, dimension }: Subject): string {
 export function loggedOf(
   name: string,
   { given, keys, dimension }: Subject,
+  text: KeyText,
 ): { readonly who: string; readonly keys: number } {
-  return { who: bookEntry(name, keys.length === 1 ? keys[0]! : given, dimension), keys: keys.length };
+  const key = keys.length === 1 ? keys[0]! : given;
+  return { who: bookEntry(name, key, dimension, text), keys: keys.length };
 }
 
 /** For programs. */

@@ -64,12 +64,27 @@ export function differing({ scopes }: Published, name: string): Warning | undefi
  *
  * @throws CliError `USAGE`
  */
-export function checkSlot({ scopes }: Published, name: string, dimension: string): void {
-  const slotBy = scopes.get(name)?.find((each) => each.slotBy !== undefined)?.slotBy;
+export function checkKeys(published: Published, name: string, dimension: string): void {
+  checkHashing(published, name);
+  const slotBy = published.scopes.get(name)?.find((each) => each.slotBy !== undefined)?.slotBy;
   if (slotBy === undefined || slotBy === dimension) return;
   throw usageError(
     `The limiter ${JSON.stringify(name)} has slotBy: '${slotBy}', so that a key of ${dimension} has state within each ${slotBy}. Use ` +
       `limiter.peek, reset, ban and unban with both keys; headgate list shows what there is.`,
+  );
+}
+
+function checkHashing({ scopes, mark }: Published, name: string): void {
+  const marks = (scopes.get(name) ?? []).flatMap(({ instances }) => instances.map(({ hashed }) => hashed));
+  if (marks.length === 0 || marks.includes(mark)) return;
+  const limiter = `The limiter ${JSON.stringify(name)}`;
+  throw usageError(
+    marks[0] === undefined
+      ? `${limiter} does not hash its keys. Leave out --hash-keys-file, and unset HEADGATE_HASH_KEYS.`
+      : mark === undefined
+        ? `${limiter} hashes its keys. Put the secret of its store's option hashKeys into a file and write --hash-keys-file, or set ` +
+          'HEADGATE_HASH_KEYS.'
+        : `${limiter} hashes its keys with another secret than that of --hash-keys-file, or HEADGATE_HASH_KEYS.`,
   );
 }
 
@@ -119,7 +134,7 @@ export function checkBans(
   for (const name of names) {
     // An import has a dimension for each ban.
     const its = dimension ?? published.scopes.get(name)?.[0]?.banBy ?? DEFAULT_DIMENSION;
-    checkSlot(published, name, its);
+    checkKeys(published, name, its);
     const doubt = cannotBan(published, name, its);
     if (doubt && !force) {
       throw new CliError(doubt.code, `${doubt.message} Nobody was banned: --force bans all the same.`);

@@ -4,6 +4,7 @@ import type { LimiterDecision } from '../limiter/decision.js';
 import { invalidOption } from '../common/errors.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import { checkChoice } from '../common/validate.js';
+import type { PartitionKeys } from './partition-key.js';
 import { seconds, textsAfter, textsOf, type Texts } from './texts.js';
 
 /**
@@ -54,9 +55,13 @@ export const FIELDS: readonly string[] = ['RateLimit', 'X-RateLimit'].flatMap((p
 /** Newest first: where two define one field, the newer has it. */
 const DIALECTS = ['draft-11', 'draft-7', 'draft-6', 'legacy'] as const satisfies HeaderDialect[];
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+/**
+ * @param partitionKeys if clients are told which key is counted
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`
+ */
 export function compileHeaders(
   option: HeaderDialect | readonly HeaderDialect[] | false = ['draft-6', 'draft-11'],
+  partitionKeys?: PartitionKeys,
 ): WriteHeaders {
   const chosen = new Set<HeaderDialect>();
   if (option !== false) {
@@ -64,7 +69,9 @@ export function compileHeaders(
     if (list.length === 0) throw invalidOption('headers', option, 'Write false for no headers.');
     for (const dialect of list) chosen.add(checkChoice('headers', dialect, DIALECTS));
   }
-  const structured = chosen.has('draft-11');
+  const structured = chosen.has('draft-11') ? structuredFields(partitionKeys) : undefined;
+  if (partitionKeys && !structured)
+    throw invalidOption('headers', option, "Write 'draft-11', too: no other dialect has partitionKey.");
   const older: WriteQuota[] = [];
   if (chosen.has('draft-6')) older.push(separateFields('RateLimit', secondsToReset));
   if (chosen.has('legacy')) older.push(separateFields('X-RateLimit', dateOfReset));
@@ -75,7 +82,7 @@ export function compileHeaders(
     if (!speaksOfQuota(decision, texts)) return texts;
     const quota = older.length === 0 ? undefined : quotaOf(decision, texts);
     if (quota) for (const write of older) write(target, res, quota, texts, stacked);
-    return structured ? structuredFields(target, res, decision, stacked) : texts;
+    return structured ? structured(target, res, decision, stacked) : texts;
   };
 }
 
@@ -148,7 +155,12 @@ function effectiveWindow(policy: CompiledPolicy, verdict: Verdict): number | und
   return Math.max(seconds(next), seconds((remaining * window) / limit));
 }
 
-function structuredItems(decision: LimiterDecision, { enforced, items }: Texts): string {
+/** @param keys the parameter `pk` of each policy, if clients are told it */
+function structuredItems(
+  decision: LimiterDecision,
+  { enforced, items }: Texts,
+  keys: readonly string[] | undefined,
+): string {
   let list = '';
   for (const i of enforced) {
     if (list !== '') list += ', ';
@@ -159,18 +171,25 @@ function structuredItems(decision: LimiterDecision, { enforced, items }: Texts):
       const window = effectiveWindow(decision.set.policies[i]!, verdict);
       list += items[i]! + verdict.remaining + (window === undefined ? '' : `;t=${window}`);
     }
+    if (keys) list += keys[i]!;
   }
   return list;
 }
 
-const structuredFields: WriteHeaders = (target, res, decision, stacked) => {
-  const earlier = stacked ? target.getHeader(res, 'RateLimit-Policy') : undefined;
-  const texts = isStructured(earlier) ? textsAfter(earlier, decision.set) : textsOf(decision.set);
-  const items = structuredItems(decision, texts);
-  target.setHeader(res, 'RateLimit-Policy', joined(earlier, texts.structured));
-  target.setHeader(res, 'RateLimit', stacked ? joined(target.getHeader(res, 'RateLimit'), items) : items);
-  return texts;
-};
+function structuredFields(partitionKeys: PartitionKeys | undefined): WriteHeaders {
+  return (target, res, decision, stacked) => {
+    const earlier = stacked ? target.getHeader(res, 'RateLimit-Policy') : undefined;
+    const texts = isStructured(earlier) ? textsAfter(earlier, decision.set) : textsOf(decision.set);
+    const keys = partitionKeys?.(decision);
+    const items = structuredItems(decision, texts, keys);
+    const policies = keys
+      ? texts.enforced.map((i) => texts.policyItems[i]! + keys[i]!).join(', ')
+      : texts.structured;
+    target.setHeader(res, 'RateLimit-Policy', joined(earlier, policies));
+    target.setHeader(res, 'RateLimit', stacked ? joined(target.getHeader(res, 'RateLimit'), items) : items);
+    return texts;
+  };
+}
 
 const policyField: WriteQuota = (target, res, _quota, { plain }, stacked) => {
   const earlier = stacked ? target.getHeader(res, 'RateLimit-Policy') : undefined;

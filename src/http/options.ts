@@ -21,6 +21,7 @@ import { clientKeys, DEFAULT_SUBNET, type ClientKey } from './client-key.js';
 import { checkKeysOf, compileKeys, type KeysOf, type KeysOption } from './dimension-keys.js';
 import { compileHeaders, type HeaderDialect, type WriteHeaders } from './headers.js';
 import { compileList, type List, type ListOption } from './lists.js';
+import { compilePartitionKey } from './partition-key.js';
 
 /** The policies of a request. */
 export type PoliciesOf<Req> = { call(request: Req): MaybePromise<Policies> }['call'];
@@ -60,6 +61,11 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
    * helps.
    */
   headers?: HeaderDialect | readonly HeaderDialect[] | false;
+  /**
+   * Tell clients by which key each policy counts them, as the parameter `pk` of draft-11: hashed with this secret of 16 characters or more,
+   * the same in all processes. `true`: with a secret of this process, if it has no `store` and no `limiter`. Default `false`.
+   */
+  partitionKey?: string | boolean;
   /** The status of a denial: 400 to 599, default 429. (What a list denies is 403, what the store's failure denies is 503.) */
   statusCode?: number;
   /** Answers denied requests instead. Status and headers are set already. */
@@ -136,6 +142,7 @@ export const HTTP_OPTIONS: readonly string[] = [
   'allowList',
   'denyList',
   'headers',
+  'partitionKey',
   'statusCode',
   'handler',
   'skipSuccessfulRequests',
@@ -223,6 +230,7 @@ export function compileOptions<Req, Res>(
 ): CompiledOptions<Req, Res> {
   const { cost, headers, statusCode, ipv6Subnet, allowList, denyList } = options;
   const policiesOf = policiesOfRequest(options);
+  const isShared = [shared, options.limiter, options.store].some((given) => given !== undefined);
   const subnet = ipv6Subnet === undefined ? DEFAULT_SUBNET : checkInteger('ipv6Subnet', ipv6Subnet, 1, 128);
   const compiled = {
     enabled: checkEnabled(options.enabled),
@@ -235,7 +243,7 @@ export function compileOptions<Req, Res>(
     costOf: typeof cost === 'function' ? cost : undefined,
     allowList: allowList === undefined ? undefined : compileList('allowList', allowList),
     denyList: denyList === undefined ? undefined : compileList('denyList', denyList),
-    writeHeaders: compileHeaders(headers),
+    writeHeaders: compileHeaders(headers, compilePartitionKey(options.partitionKey, isShared)),
     statusCode: statusCode === undefined ? 429 : checkInteger('statusCode', statusCode, 400, 599),
     handler: checkFunction('handler', options.handler),
     refundSuccess: checkBoolean('skipSuccessfulRequests', options.skipSuccessfulRequests, false),

@@ -10,6 +10,8 @@ export interface Texts {
   /** Each policy's name as a JSON string, and the beginning of its item in `RateLimit`. */
   readonly names: readonly string[];
   readonly items: readonly string[];
+  /** Each policy's item in `RateLimit-Policy`. */
+  readonly policyItems: readonly string[];
   /** `RateLimit-Policy` of draft-11, and of the drafts before it. */
   readonly structured: string;
   readonly plain: string;
@@ -53,12 +55,14 @@ function compileTexts(set: PolicySet, earlier = ''): Texts {
   const enforced = [...policies.keys()].filter((i) => !policies[i]!.shadow);
   const quotas = enforced.filter((i) => !policies[i]!.traits.holdsSlots);
   const strings = names.map(structuredString);
+  const policyItems = policies.map((policy, i) => strings[i]! + quotaText(policy));
   return {
     enforced,
     quotas,
     names: names.map((name) => JSON.stringify(name)),
     items: strings.map((string) => `${string};r=`),
-    structured: enforced.map((i) => strings[i]! + quotaText(policies[i]!)).join(', '),
+    policyItems,
+    structured: enforced.map((i) => policyItems[i]).join(', '),
     plain: quotas.map((i) => `${policies[i]!.limit};w=${seconds(policies[i]!.window)}`).join(', '),
   };
 }

@@ -18,8 +18,16 @@ export function escapeKey(key: string): string {
     (character) => `%${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
   );
   if (Buffer.byteLength(encoded) <= LONGEST && key.isWellFormed()) return encoded;
-  return `%#${createHash('sha256').update(Buffer.from(key, 'utf16le')).digest('base64url')}`;
+  return hashedText(createHash('sha256').update(Buffer.from(key, 'utf16le')).digest('base64url'));
 }
+
+/** A hash, as it stands in a key. */
+export function hashedText(hash: string): string {
+  return `%#${hash}`;
+}
+
+/** How a store writes a key between the braces: {@link escapeKey}, or hashed with a secret. */
+export type KeyText = (key: string) => string;
 
 /** Whether a key stands for itself. For short keys a loop is faster than a regular expression. */
 function isPlain(key: string): boolean {
@@ -46,27 +54,36 @@ const RESET_TAG = 'r1';
 /** What a key of a dimension begins with. No escaped key does. */
 const MARK = '%@';
 
-/** A key as it stands between the braces: that of another dimension than the default one begins with its name. */
-export function escapeWho(dimension: string, key: string): string {
-  const escaped = escapeKey(key);
-  return dimension === DEFAULT_DIMENSION ? escaped : `${MARK}${dimension}=${escaped}`;
+/** What stands before a key between the braces: that of another dimension than the default one begins with its name. */
+function markOf(dimension: string): string {
+  return dimension === DEFAULT_DIMENSION ? '' : `${MARK}${dimension}=`;
+}
+
+/** A key as it stands between the braces. One whose hash alone is known stands there by it. */
+export function escapeWho(dimension: string, key: string | Hash, text: KeyText): string {
+  return markOf(dimension) + (typeof key === 'string' ? text(key) : hashedText(key.hash));
+}
+
+/** A limiter's name as it stands in a key, also one whose hash alone is known. */
+export function escapeScope(name: string | Hash): string {
+  return typeof name === 'string' ? escapeName(name) : hashedText(name.hash);
 }
 
 /** Whose state it is in a scope: one text for each of a set's dimensions. */
-function whosOf({ dimensions }: PolicySet, key: Keys): string[] {
+function whosOf({ dimensions }: PolicySet, key: Keys, text: KeyText): string[] {
   const { names = [DEFAULT_DIMENSION], slotBy } = dimensions ?? {};
-  if (typeof key === 'string') return [escapeWho(names[0] ?? DEFAULT_DIMENSION, key)];
-  if (slotBy === undefined) return names.map((name, i) => escapeWho(name, key[i]!));
+  if (typeof key === 'string') return [escapeWho(names[0] ?? DEFAULT_DIMENSION, key, text)];
+  if (slotBy === undefined) return names.map((name, i) => escapeWho(name, key[i]!, text));
   const at = names.indexOf(slotBy);
   // Requests without a key of the dimension share a slot.
-  const slot = at < 0 ? MARK + slotBy : escapeWho(slotBy, key[at]!);
-  return names.map((name, i) => (i === at ? slot : `${slot}}${MARK}${name}=${escapeKey(key[i]!)}`));
+  const slot = at < 0 ? MARK + slotBy : escapeWho(slotBy, key[at]!, text);
+  return names.map((name, i) => (i === at ? slot : `${slot}}${MARK}${name}=${text(key[i]!)}`));
 }
 
 /** Whose state it is, with the scope: what the Redis keys of one part of a set have in common between the first brace and the last. */
-export function whoOf(set: PolicySet, key: Keys, dimension: string): string {
+export function whoOf(set: PolicySet, key: Keys, dimension: string, text = escapeKey): string {
   const at = set.dimensions?.names.indexOf(dimension) ?? 0;
-  return `${escapeName(set.name)}:${whosOf(set, key)[at]}`;
+  return `${escapeName(set.name)}:${whosOf(set, key, text)[at]}`;
 }
 
 /**
@@ -76,6 +93,7 @@ export function whoOf(set: PolicySet, key: Keys, dimension: string): string {
  */
 export class KeyMaker {
   readonly #set: PolicySet;
+  readonly #text: KeyText;
   readonly #scope: string;
   /** What a sole key begins with. */
   readonly #head: string;
@@ -85,11 +103,12 @@ export class KeyMaker {
   readonly #tails: readonly string[];
   readonly #ban: string | undefined;
 
-  constructor(prefix: string, set: PolicySet) {
+  constructor(prefix: string, set: PolicySet, text: KeyText = escapeKey) {
     const { names = [DEFAULT_DIMENSION], banBy = DEFAULT_DIMENSION } = set.dimensions ?? {};
     this.#set = set;
+    this.#text = text;
     this.#scope = `${prefix}:{${escapeName(set.name)}:`;
-    this.#head = this.#scope + escapeWho(names[0] ?? DEFAULT_DIMENSION, '');
+    this.#head = this.#scope + markOf(names[0] ?? DEFAULT_DIMENSION);
     this.#at = set.policies.map(({ by }) => names.indexOf(by));
     this.#banAt = names.indexOf(banBy);
     this.#tails = set.policies.map(({ id }) => `}${id}`);
@@ -99,7 +118,7 @@ export class KeyMaker {
   /** Appends the keys of all policies, after that of the ban if the set has one. */
   push(to: string[], key: Keys): void {
     if (typeof key === 'string') {
-      const head = this.#head + escapeKey(key);
+      const head = this.#head + this.#text(key);
       if (this.#ban) to.push(head + this.#ban);
       for (const tail of this.#tails) to.push(head + tail);
       return;
@@ -125,7 +144,7 @@ export class KeyMaker {
   }
 
   #heads(key: Keys): string[] {
-    return whosOf(this.#set, key).map((who) => this.#scope + who);
+    return whosOf(this.#set, key, this.#text).map((who) => this.#scope + who);
   }
 }
 
@@ -156,10 +175,16 @@ export function resetKey({ head, id }: StateKey): string {
   return `${head}}${RESET_TAG}:${id}`;
 }
 
-/** What is left of a string that was too long to be part of a Redis key. */
+/** What is left of a string that was too long to be part of a Redis key, or is not to be read there. */
 export interface Hash {
-  /** SHA-256 of its UTF-16 code units, base64url. */
+  /** Of its UTF-16 code units, base64url: SHA-256, or with a secret the first 16 bytes of HMAC-SHA256. */
   readonly hash: string;
+}
+
+/** `hmac` if it was made with a secret; undefined for what is no hash. */
+export function kindOfHash(hash: string): 'sha256' | 'hmac' | undefined {
+  if (!/^[\w-]*$/.test(hash)) return undefined;
+  return hash.length === 43 ? 'sha256' : hash.length === 22 ? 'hmac' : undefined;
 }
 
 const STATE_KEY = /^\{([^{}:]*):([^{}]*)(?:\}(%@[^{}]*))?\}([a-z]\d+(?:@[^:{}]+)?(?::[\x20-\x7e]+)?)$/;
@@ -204,13 +229,12 @@ function readBack(escaped: string): string | Hash {
 }
 
 function isMadeBy(escape: (text: string) => string, read: string | Hash, escaped: string): boolean {
-  return typeof read === 'string' ? escape(read) === escaped : /^[\w-]{43}$/.test(read.hash);
+  return typeof read === 'string' ? escape(read) === escaped : kindOfHash(read.hash) !== undefined;
 }
 
-/** A pattern for SCAN that matches the state of one scope, or of one key in it; of all by default. */
+/** A pattern for SCAN that matches the state of one scope, or of one key in it, as it stands there; of all by default. */
 export function statePattern(prefix: string, name?: string, key?: string, id = '*'): string {
   const literal = (text: string): string => text.replace(/[*?[\]\\^]/g, '\\$&');
   if (name === undefined) return `${literal(prefix)}:{*}${id}`;
-  const scope = `${literal(prefix)}:{${literal(escapeName(name))}:`;
-  return `${scope}${key === undefined ? '*' : literal(escapeKey(key))}}${id}`;
+  return `${literal(prefix)}:{${literal(escapeName(name))}:${key === undefined ? '*' : literal(key)}}${id}`;
 }

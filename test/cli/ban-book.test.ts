@@ -6,6 +6,7 @@ import { redisStore } from 'headgate/redis';
 import { Redis } from 'ioredis';
 import { BanBook, bookKeys, MOST_BANS } from '../../src/stores/redis/ban-book.js';
 import { commandsOf } from '../../src/stores/redis/clients/clients.js';
+import { escapeKey } from '../../src/stores/keys.js';
 import { startServer } from '../support/servers.js';
 import { servers } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../support/stores.js';
@@ -105,7 +106,7 @@ for (const kind of ['redis', 'valkey'] as const) {
 
     it('a process that has noted a ban notes it again, once a minute, when its key asks', async () => {
       const [index] = bookKeys(prefix);
-      const book = new BanBook(commandsOf(client), prefix);
+      const book = new BanBook(commandsOf(client), prefix, escapeKey);
       const now = Date.now();
       const learn = (after: number) =>
         book.learn(

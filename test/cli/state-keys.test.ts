@@ -4,7 +4,14 @@ import fc from 'fast-check';
 import { compileBan } from '../../src/contract/ban-options.js';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
 import type { Policy } from '../../src/contract/policy.js';
-import { BAN_TAG, escapeName, KeyMaker, parseStateKey, statePattern } from '../../src/stores/keys.js';
+import {
+  BAN_TAG,
+  escapeKey,
+  escapeName,
+  KeyMaker,
+  parseStateKey,
+  statePattern,
+} from '../../src/stores/keys.js';
 import type { PolicySet } from '../../src/contract/store.js';
 import { runs } from '../support/random.js';
 import { clients, freshPrefix } from '../support/stores.js';
@@ -103,7 +110,9 @@ describe('keys of state', () => {
               } while (cursor !== '0');
               return [...found];
             };
-            expect(await matched(statePattern(prefix, name, key))).to.have.members(keysOf([name, key]));
+            expect(await matched(statePattern(prefix, name, escapeKey(key)))).to.have.members(
+              keysOf([name, key]),
+            );
             const ofScope = all.filter((redisKey) => parseStateKey(prefix, redisKey)?.name === name);
             expect(await matched(statePattern(prefix, name))).to.have.members([...new Set(ofScope)]);
             const bans = all.filter((redisKey) => redisKey.endsWith(`}${BAN_TAG}`));

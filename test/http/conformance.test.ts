@@ -92,6 +92,47 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
       expect(await statuses(4, as('a'))).to.deep.equal([200, 200, 200, 429]);
     });
 
+    it('partitionKey tells of each policy a hash of its own key, the same in both lists', async () => {
+      const secret = 'a secret of the tests';
+      await serve({ policies, keyGenerator, keys, partitionKey: secret });
+      /** By policy; each item is read as RFC 9651 has it. */
+      const keysOf = async (options: Ask) => {
+        const { headers } = await get(options);
+        const [told, spent] = [headers['ratelimit-policy'], headers.ratelimit].map((list) =>
+          Object.fromEntries(
+            String(list)
+              .split(', ')
+              .map((item) => {
+                const found = item.match(
+                  /^"(\w+)"(?:;[a-z]+=\d+)+;pk=:((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==)?):$/,
+                )!;
+                expect(Buffer.from(found[2]!, 'base64')).to.have.length(16);
+                return [found[1], found[2]] as const;
+              }),
+          ),
+        );
+        expect(told).to.deep.equal(spent);
+        return told as { address: string; account: string; org: string };
+      };
+      const first = await keysOf(as('ada', 'ada', 'ada'));
+      expect(new Set(Object.values(first)).size).to.equal(3);
+      const second = await keysOf(as('ada', 'bob', 'ada'));
+      expect(second).to.include({ address: first.address, org: first.org });
+      expect(second.account).not.to.equal(first.account);
+      expect(await keysOf(as('ada'))).to.deep.equal({ address: first.address });
+      // Denied and banned clients are told, too, and the value does not depend on the process.
+      const ban = { after: 1, for: '1h' } as const;
+      await served!.close();
+      await serve({ policies: [minute(1)], name: 'other', keyGenerator, ban, partitionKey: secret });
+      for (const status of [200, 429, 429]) {
+        const { headers, status: its } = await get(as('ada'));
+        expect([its, /pk=:(.*):/.exec(String(headers.ratelimit))?.[1]]).to.deep.equal([
+          status,
+          first.address,
+        ]);
+      }
+    });
+
     it('a request that has none is not limited', async () => {
       await serve({ policies: policies.slice(1), keys, keyGenerator: () => undefined });
       const { status, headers } = await get();

@@ -40,7 +40,12 @@ export function register(program: Command, io: Io): void {
           duration,
           note,
         }));
-        const done = { action: 'ban', ...loggedOf(name, subject), forMs: duration, ...note } as const;
+        const done = {
+          action: 'ban',
+          ...loggedOf(name, subject, session.keyText),
+          forMs: duration,
+          ...note,
+        } as const;
         const before = await bans.left(changes.map(({ head }) => head));
         const unnoted = await bans.set(changes, done);
         const until = new Date(Date.now() + duration).toISOString();

@@ -23,7 +23,7 @@ import {
 import { Bans } from '../redis/bans.js';
 import { Published } from '../redis/published.js';
 import { addRedisOptions, NO_KEY, withRedis, type RedisOptions, type Session } from '../redis/session.js';
-import { checkSlot, differing, subjectIn, unknownScope } from '../scope.js';
+import { checkKeys, differing, subjectIn, unknownScope } from '../scope.js';
 import { warn } from '../warn.js';
 import { verdictsOf, type PolicyVerdict } from '../verdicts.js';
 
@@ -79,7 +79,7 @@ async function peek(given: string, options: Options, io: Io): Promise<void> {
   const cost = costOf(options.cost);
   await withRedis(options, io, async (session) => {
     const published = await Published.read(session, io);
-    checkSlot(published, name, dimension);
+    checkKeys(published, name, dimension);
     warn(io, unknownScope(published, name) ?? differing(published, name));
     const key = keyOf(subjectIn(published, name, typed, io));
     const isKnown = published.scopes.has(name);
@@ -135,7 +135,7 @@ async function isStored(
   const slots = { banBy: dimension, slotBy: undefined, acrossSlots: false };
   const dimensions = dimensionsOf(policies, ban, slots);
   const set: PolicySet = { name, policies, ban, dimensions, timeout: session.target.timeout };
-  new KeyMaker(session.prefix, set).push(keys, key);
+  new KeyMaker(session.prefix, set, session.keyText).push(keys, key);
   const ttls = await Promise.all(keys.map((each) => session.call('PTTL', each)));
   return ttls.some((ttl) => Number(ttl) !== NO_KEY);
 }

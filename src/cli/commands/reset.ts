@@ -20,7 +20,7 @@ import { Bans } from '../redis/bans.js';
 import { policyNameOf } from '../redis/layouts.js';
 import { scan } from '../redis/scan.js';
 import { Published } from '../redis/published.js';
-import { checkSlot, subjectIn, unknownScope } from '../scope.js';
+import { checkKeys, subjectIn, unknownScope } from '../scope.js';
 import { warn } from '../warn.js';
 import { addRedisOptions, NO_KEY, withRedis, type RedisOptions, type Session } from '../redis/session.js';
 
@@ -47,7 +47,7 @@ export function register(program: Command, io: Io): void {
     const limits = readLimits(options, io).get(name);
     await withRedis(options, io, async (session) => {
       const published = await Published.read(session, io);
-      checkSlot(published, name, typed.dimension);
+      checkKeys(published, name, typed.dimension);
       warn(io, unknownScope(published, name));
       const subject = subjectIn(published, name, typed, io);
       const isKnown = !options.scan && published.scopes.get(name)?.length === 1;
@@ -110,7 +110,7 @@ async function resetPolicies(
   policies: readonly Policy[],
 ): Promise<string[]> {
   const limiter = session.limiter(name, policies);
-  const maker = new KeyMaker(session.prefix, limiter.set);
+  const maker = new KeyMaker(session.prefix, limiter.set, session.keyText);
   const charged = new Set<string>();
   const resetOne = async (key: string): Promise<void> => {
     const ttls = await Promise.all(maker.policies(key).map((each) => session.call('PTTL', each)));
@@ -130,7 +130,7 @@ async function resetAll(session: Session, name: string, subject: Subject): Promi
   const bans = new Bans(session);
   const heads = new Set(keys.map((key) => bans.head(name, key, subject.dimension)));
   const isSole = keys.length === 1 && dimension === DEFAULT_DIMENSION;
-  const pattern = statePattern(session.prefix, name, isSole ? keys[0] : undefined);
+  const pattern = statePattern(session.prefix, name, isSole ? session.keyText(keys[0]!) : undefined);
   for await (const page of scan(session, pattern)) {
     const states = page.filter((key) => key.id !== BAN_TAG && !isReset(key) && heads.has(key.head));
     for (const state of states) {

@@ -6,7 +6,7 @@ import { addKeyOptions, loggedOf, show, subjectJson, typedKey, type KeyOptions }
 import { addNameOption, nameOf } from '../limits.js';
 import { Bans, type BanState } from '../redis/bans.js';
 import { Published } from '../redis/published.js';
-import { checkSlot, subjectIn, unknownScope, warnUnnoted } from '../scope.js';
+import { checkKeys, subjectIn, unknownScope, warnUnnoted } from '../scope.js';
 import { warn } from '../warn.js';
 import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
 
@@ -26,7 +26,7 @@ export function register(program: Command, io: Io): void {
     const note = noteOf(options, io);
     await withRedis(options, io, async (session) => {
       const published = await Published.read(session, io);
-      checkSlot(published, name, typed.dimension);
+      checkKeys(published, name, typed.dimension);
       warn(io, unknownScope(published, name));
       const subject = subjectIn(published, name, typed, io);
       const bans = new Bans(session);
@@ -34,7 +34,12 @@ export function register(program: Command, io: Io): void {
       const before = heads.length === 1 ? await bans.stateOf(heads[0]!) : undefined;
       const banned = before ? Number(before.bannedForMs > 0) : count(await bans.left(heads));
       const changes = heads.map((head) => ({ head, duration: 0, note }));
-      const done = { action: 'unban', ...loggedOf(name, subject), forMs: 0, ...note } as const;
+      const done = {
+        action: 'unban',
+        ...loggedOf(name, subject, session.keyText),
+        forMs: 0,
+        ...note,
+      } as const;
       // Where there was nothing, nothing was done.
       const isWorthIt = banned > 0 || (before && before.denials + before.lastBanMs > 0);
       const unnoted = await bans.set(changes, isWorthIt ? done : undefined);

@@ -1,7 +1,7 @@
 import { compileBan } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { BOOK_BOUNDS, bookArgs, bookKeys, type LoggedBan } from '../../stores/redis/ban-book.js';
-import { BAN_TAG, escapeName, escapeWho, type Hash } from '../../stores/keys.js';
+import { BAN_TAG, escapeScope, escapeWho, type Hash } from '../../stores/keys.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import type { BanNote } from '../../contract/ban-options.js';
 import type { PolicySet } from '../../contract/store.js';
@@ -52,10 +52,8 @@ export class Bans {
 
   /** What stands before the tag in the Redis keys of a key. */
   head(name: string | Hash, key: string | Hash, dimension = DEFAULT_DIMENSION): string {
-    const scope = typeof name === 'string' ? escapeName(name) : `%#${name.hash}`;
-    const who =
-      typeof key === 'string' ? escapeWho(dimension, key) : `${escapeWho(dimension, '')}%#${key.hash}`;
-    return `${this.#session.prefix}:{${scope}:${who}`;
+    const who = escapeWho(dimension, key, this.#session.keyText);
+    return `${this.#session.prefix}:{${escapeScope(name)}:${who}`;
   }
 
   /** For how long each is banned, ms; 0: it is not. */

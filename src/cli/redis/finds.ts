@@ -1,7 +1,15 @@
 import { compileBan } from '../../contract/ban-options.js';
 import { conclude } from '../../limiter/decision.js';
 import { compilePolicies } from '../../contract/compile-policies.js';
-import { BAN_TAG, escapeName, isReset, statePattern, type Hash, type StateKey } from '../../stores/keys.js';
+import {
+  BAN_TAG,
+  escapeName,
+  isReset,
+  kindOfHash,
+  statePattern,
+  type Hash,
+  type StateKey,
+} from '../../stores/keys.js';
 import type { PolicySet, Reply } from '../../contract/store.js';
 import { printable } from '../format.js';
 import { dimensionJson } from '../keys.js';
@@ -311,7 +319,7 @@ export function findJson({ kind, name, key, ...rest }: Find): object {
 
 /** For people. */
 export function showText(text: string | Hash): string {
-  return typeof text === 'string' ? printable(text) : `sha256:${text.hash}`;
+  return typeof text === 'string' ? printable(text) : `${kindOfHash(text.hash)}:${text.hash}`;
 }
 
 export function textOrHash(field: string, value: string | Hash): object {

@@ -26,9 +26,12 @@ export class Published {
   readonly problem: string | undefined;
   /** By name; the configuration that most instances have stands first. More than one: instances differ. */
   readonly scopes: ReadonlyMap<string, readonly Configuration[]>;
+  /** Of the secret that this command hashes keys with. */
+  readonly mark: string | undefined;
 
-  constructor(instances: readonly Instance[], problem?: string) {
+  constructor(instances: readonly Instance[], mark: string | undefined, problem?: string) {
     this.instances = instances;
+    this.mark = mark;
     this.problem = problem;
     this.scopes = configurationsOf(instances);
   }
@@ -54,7 +57,7 @@ export class Published {
       );
       texts.forEach((text, i) => instances.push(...read(some[i]!, text)));
     }
-    return new Published(instances, problem);
+    return new Published(instances, session.hashing.mark, problem);
   }
 
   /** What limiters of a name enforce; undefined if nobody tells it, or it comes with each request. */

@@ -6,7 +6,9 @@ import type { Limiter } from '../../limiter/limiter.js';
 import type { Policy } from '../../contract/policy.js';
 import { ScriptCalls } from '../../stores/redis/script-calls.js';
 import { commandsOf } from '../../stores/redis/clients/clients.js';
-import { redisStore } from '../../stores/redis/redis.js';
+import type { KeyHashing } from '../../stores/redis/hash-keys.js';
+import { openStore } from '../../stores/redis/redis.js';
+import type { KeyText } from '../../stores/keys.js';
 import type { Script } from '../../stores/redis/scripts.js';
 import type { PolicySet } from '../../contract/store.js';
 import { CliError, usageError } from '../errors.js';
@@ -15,10 +17,11 @@ import type { Io } from '../io.js';
 import { parseAddress } from './address.js';
 import { connect, explain } from './connection.js';
 import type { Connection, Target } from './client.js';
+import { hashingOf, type HashOptions } from './hashing.js';
 import { within } from './within.js';
 
 /** What the commands that talk to Redis have in common. */
-export interface RedisOptions {
+export interface RedisOptions extends HashOptions {
   readonly redis?: string;
   readonly cluster?: boolean;
   readonly sentinel?: string;
@@ -35,6 +38,10 @@ export function addRedisOptions(command: Command): Command {
     .option('--cluster', 'the server is a node of a cluster')
     .option('--sentinel <name>', 'the server is a sentinel, which knows the primary by this name')
     .option('--prefix <text>', "what the store's keys begin with", 'hg')
+    .option(
+      '--hash-keys-file <file>',
+      "a file with the secret of the store's option hashKeys (env: HEADGATE_HASH_KEYS, the secret itself)",
+    )
     .option('--timeout <time>', 'how long to wait for an answer', '5s');
 }
 
@@ -66,13 +73,20 @@ export class Session {
   readonly connection: Connection;
   readonly prefix: string;
   readonly target: Target;
+  readonly hashing: KeyHashing;
   readonly #calls: ScriptCalls;
 
-  constructor(connection: Connection, prefix: string, target: Target) {
+  constructor(connection: Connection, prefix: string, target: Target, hashing: KeyHashing) {
     this.connection = connection;
+    this.hashing = hashing;
     this.#calls = new ScriptCalls(commandsOf(connection.client), undefined);
     this.prefix = prefix;
     this.target = target;
+  }
+
+  /** How a key stands in Redis. */
+  get keyText(): KeyText {
+    return this.hashing.text;
   }
 
   /** A limiter of a scope. */
@@ -102,11 +116,8 @@ export class Session {
 
   // A store each: limiters of one name and different policies may be on one server here.
   #common(name: string) {
-    const store = redisStore(this.connection.client, {
-      prefix: this.prefix,
-      localDenials: false,
-      publish: false,
-    });
+    const options = { prefix: this.prefix, localDenials: false, publish: false } as const;
+    const store = openStore(this.connection.client, options, this.hashing);
     return {
       // What is wrong is said as an error of the command.
       warnings: false as const,
@@ -130,10 +141,11 @@ export async function withRedis(
 ): Promise<void> {
   const target = targetOf(options, io);
   checkPrefix(options.prefix);
+  const hashing = hashingOf(options, io);
   let connection: Connection | undefined;
   try {
     connection = await connect(target, io.cwd);
-    await use(new Session(connection, options.prefix, target));
+    await use(new Session(connection, options.prefix, target, hashing));
   } catch (error) {
     throw explain(error, target);
   } finally {

@@ -2,7 +2,7 @@ import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { warnOnce } from '../../common/warnings.js';
 import { Aside } from './aside.js';
 import type { Commands } from './clients/commands.js';
-import { escapeName, escapeWho, whoOf } from '../keys.js';
+import { escapeName, escapeWho, whoOf, type KeyText } from '../keys.js';
 import { clearTimeout, setTimeout } from '../../common/real-time.js';
 import type { BanNote } from '../../contract/ban-options.js';
 import type { Reply, Subject } from '../../contract/store.js';
@@ -35,12 +35,8 @@ export function bookKeys(prefix: string): [index: string, notes: string, log: st
 }
 
 /** Who is banned, as the book has it: what stands between the braces of the state's keys. */
-export function bookEntry(name: string, key: string, by = DEFAULT_DIMENSION): string {
-  return `${escapeName(name)}:${escapeWho(by, key)}`;
-}
-
-function bannedBy({ set, key }: Subject): string {
-  return whoOf(set, key, set.dimensions?.banBy ?? DEFAULT_DIMENSION);
+export function bookEntry(name: string, key: string, by: string, text: KeyText): string {
+  return `${escapeName(name)}:${escapeWho(by, key, text)}`;
 }
 
 /** An entry of the log. */
@@ -81,6 +77,7 @@ export class BanBook {
   readonly #aside: Aside;
   readonly #breaking: Aside;
   readonly #keys: readonly string[];
+  readonly #text: KeyText;
   /** Until when a ban lasts, and when it was noted, by the store's time, oldest first. */
   readonly #known = new Map<string, { readonly until: number; readonly at: number }>();
   #waiting: string[][] = [];
@@ -89,7 +86,8 @@ export class BanBook {
   #isSending = false;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(commands: Commands, prefix: string) {
+  constructor(commands: Commands, prefix: string, text: KeyText) {
+    this.#text = text;
     this.#aside = new Aside(commands, 'note-bans');
     this.#breaking = new Aside(commands, 'seal-bans');
     this.#keys = bookKeys(prefix);
@@ -97,7 +95,7 @@ export class BanBook {
 
   /** Notes the ban that a reply of the store tells, unless it was noted lately. */
   learn(subject: Subject, { now, ban }: Reply): void {
-    const who = bannedBy(subject);
+    const who = this.#bannedBy(subject);
     const until = now + Math.abs(ban);
     const known = this.#known.get(who);
     if (ban > 0 && known && known.until >= until && known.at + AGAIN > now) return;
@@ -110,11 +108,15 @@ export class BanBook {
 
   /** Notes a ban, or with 0 ms its end, by the program. */
   set(subject: Subject, length: number, note: BanNote): void {
-    const who = bannedBy(subject);
+    const who = this.#bannedBy(subject);
     this.#known.delete(who);
     const action = length > 0 ? 'ban' : 'unban';
     const entry = { action, who, keys: 1, forMs: length, from: 'program', ...note } as const;
     this.#note(bookArgs(who, length, note, entry));
+  }
+
+  #bannedBy({ set, key }: Subject): string {
+    return whoOf(set, key, set.dimensions?.banBy ?? DEFAULT_DIMENSION, this.#text);
   }
 
   close(): void {

@@ -39,6 +39,8 @@ export interface PublishedInstance {
   readonly at: string;
   /** How often it tells it, ms. */
   readonly every: number;
+  /** Its keys are hashed with the secret of this mark; absent: they stand in clear. */
+  readonly hashed?: string;
   readonly limiters: readonly PublishedLimiter[];
   /** How many limiters are left out, as they are too many. */
   readonly more: number;
@@ -67,12 +69,14 @@ export class Publisher {
   readonly #aside: Aside;
   readonly #prefix: string;
   readonly #every: number;
+  readonly #hashed: { readonly hashed?: string };
   readonly #instance = randomBytes(9).toString('base64url');
   readonly #limiters = new Set<Announcement>();
   #timer: NodeJS.Timeout | undefined;
 
-  /** @param every ms */
-  constructor(commands: Commands, prefix: string, every: number) {
+  /** @param every ms @param mark that of the secret by which keys are hashed */
+  constructor(commands: Commands, prefix: string, every: number, mark: string | undefined) {
+    this.#hashed = mark === undefined ? {} : { hashed: mark };
     this.#aside = new Aside(commands, 'publish');
     this.#prefix = prefix;
     this.#every = every;
@@ -127,6 +131,7 @@ export class Publisher {
       pid: process.pid,
       at: new Date().toISOString(),
       every: this.#every,
+      ...this.#hashed,
       limiters,
       more: all.length - limiters.length,
     };

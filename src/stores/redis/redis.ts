@@ -10,6 +10,7 @@ import { checkServers, type Finding } from './check.js';
 import { commandsOf, type RedisClient } from './clients/clients.js';
 import type { Commands, Done } from './clients/commands.js';
 import { Denials } from './denials.js';
+import { compileHashing, type KeyHashing } from './hash-keys.js';
 import { KeyMaker } from '../keys.js';
 import { Publisher } from './publisher.js';
 import { checkLease, Slices, type LeaseOptions } from './slices.js';
@@ -52,6 +53,11 @@ export type { TopOptions } from './traffic.js';
 export interface RedisStoreOptions {
   /** What all keys begin with: 1 to 64 printable ASCII characters without braces. Default `'hg'`. */
   prefix?: string;
+  /**
+   * A secret by which keys are hashed (HMAC-SHA256), so that addresses and accounts don't stand in Redis in clear: 16 characters or more,
+   * the same in all processes. With another secret all counts and bans begin anew. Default `false`. See docs/redis.md.
+   */
+  hashKeys?: string | false;
   /**
    * How long a denial may be repeated without asking the server again: from `'1ms'` on, or `false`; default `'1s'`, `false` with
    * a `clock`. It ends when the server would admit, and at once when this store gives back, resets or unbans; what other
@@ -109,6 +115,7 @@ interface Settings {
   readonly publish: number | undefined;
   /** Of so many decisions the key of one is counted; undefined: none are counted. */
   readonly sample: number | undefined;
+  readonly hashing: KeyHashing;
 }
 
 /** Keeps state in Redis or Valkey, decides in one EVALSHA. Use {@link redisStore}. */
@@ -118,6 +125,7 @@ class RedisStore implements Store {
   /** By server of a cluster: each has its own clock, and knows its own scripts. */
   readonly #calls = new Map<string | undefined, ScriptCalls>();
   readonly #prefix: string;
+  readonly #text: KeyHashing['text'];
   /** How far the server's clock is ahead of this process', ms. Known once that matters. */
   #skew = 0;
   readonly #plans = new WeakMap<PolicySet, Plan>();
@@ -131,14 +139,16 @@ class RedisStore implements Store {
   readonly #book: BanBook | undefined;
   readonly #traffic: Traffic | undefined;
 
-  constructor(commands: Commands, { clock, prefix, localDenials, publish, sample }: Settings) {
+  constructor(commands: Commands, { clock, prefix, localDenials, publish, sample, hashing }: Settings) {
+    const { text, mark } = hashing;
+    this.#text = text;
     this.#commands = commands;
     this.#clock = clock;
     this.#prefix = prefix;
     this.#denials = localDenials === undefined ? undefined : new Denials(localDenials);
-    this.#publisher = publish === undefined ? undefined : new Publisher(commands, prefix, publish);
-    this.#book = clock ? undefined : new BanBook(commands, prefix);
-    this.#traffic = sample === undefined ? undefined : new Traffic(commands, prefix, sample);
+    this.#publisher = publish === undefined ? undefined : new Publisher(commands, prefix, publish, mark);
+    this.#book = clock ? undefined : new BanBook(commands, prefix, text);
+    this.#traffic = sample === undefined ? undefined : new Traffic(commands, prefix, sample, text);
     this.#isCluster = commands.cluster;
     const isCluster = (): boolean => this.#isCluster;
     this.#batcher = new Batcher({
@@ -161,7 +171,7 @@ class RedisStore implements Store {
       const leases = holdsSlots(set.policies);
       const single = kernels.length === 1 && !set.ban && !leases;
       plan = {
-        keys: new KeyMaker(this.#prefix, set),
+        keys: new KeyMaker(this.#prefix, set, this.#text),
         evaluate: assemble(single ? 'evaluate-single' : 'evaluate', kernels, set.ban !== undefined),
         adjust: assemble('adjust', kernels, false),
         single,
@@ -380,8 +390,19 @@ function pushCosts(args: string[], queries: readonly Query[], peek: boolean): vo
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): CheckableStore {
+  const known = ['prefix', 'hashKeys', 'localDenials', 'lease', 'publish', 'top', 'clock'];
+  checkShape('redisStore', options, known);
+  // A secret that is missing must not put keys there in clear.
+  return openStore(client, options, compileHashing('hashKeys' in options ? options.hashKeys : false));
+}
+
+/** A store that writes keys in a given way. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export function openStore(
+  client: RedisClient,
+  options: RedisStoreOptions,
+  hashing: KeyHashing,
+): CheckableStore {
   const commands = commandsOf(client);
-  checkShape('redisStore', options, ['prefix', 'localDenials', 'lease', 'publish', 'top', 'clock']);
   const { prefix = 'hg' } = options as { prefix?: unknown };
   if (typeof prefix !== 'string' || !/^[\x21-\x7a\x7c\x7e]{1,64}$/.test(prefix)) {
     throw invalidOption(
@@ -396,7 +417,8 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
     localDenials === false ? undefined : toMilliseconds('redisStore.localDenials', localDenials);
   const { publish = clock ? false : '30s' } = options;
   const every = publish === false ? undefined : toMilliseconds('redisStore.publish', publish);
-  const settings = { clock, prefix, localDenials: longest, publish: every, sample: checkTop(options.top) };
+  const sample = checkTop(options.top);
+  const settings = { clock, prefix, localDenials: longest, publish: every, sample, hashing };
   const store = new RedisStore(commands, settings);
   const layered = options.lease === undefined ? store : new Slices(store, checkLease(options.lease));
   return Object.assign(layered, { check: () => checkServers(commands, prefix) });

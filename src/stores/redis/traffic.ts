@@ -3,7 +3,7 @@ import type { Decision } from '../../common/decision.js';
 import { checkInteger, checkShape } from '../../common/validate.js';
 import { Aside } from './aside.js';
 import type { Commands } from './clients/commands.js';
-import { escapeKey } from '../keys.js';
+import type { KeyText } from '../keys.js';
 import { clearTimeout, setTimeout } from '../../common/real-time.js';
 
 /** Counts of decisions, for `headgate top`. */
@@ -69,13 +69,15 @@ export class Traffic {
   readonly #aside: Aside;
   readonly #key: string;
   readonly #sample: number;
+  readonly #text: KeyText;
   readonly #id = randomBytes(6).toString('base64url');
   readonly #limiters = new Map<string, Counts>();
   /** Decisions until the next whose key is counted. */
   #skip = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(commands: Commands, prefix: string, sample: number) {
+  constructor(commands: Commands, prefix: string, sample: number, text: KeyText) {
+    this.#text = text;
     this.#aside = new Aside(commands, 'count');
     this.#key = topKey(prefix);
     this.#sample = sample;
@@ -131,7 +133,7 @@ export class Traffic {
 
   #flush(): void {
     this.#timer = undefined;
-    const limiters = [...this.#limiters].map(([name, counts]) => counted(name, counts));
+    const limiters = [...this.#limiters].map(([name, counts]) => counted(name, counts, this.#text));
     this.#limiters.clear();
     const told: Counted = { id: this.#id, sample: this.#sample, limiters };
     this.#aside.send([this.#key], [JSON.stringify(told), String(MOST_ENTRIES), String(LIFE)]);
@@ -145,7 +147,7 @@ export class Traffic {
   }
 }
 
-function counted(name: string, counts: Counts): CountedLimiter {
+function counted(name: string, counts: Counts, text: KeyText): CountedLimiter {
   const { admitted, denied, policies, reasons, keys, sampled } = counts;
   const shareOf = ([a, d]: readonly [number, number]): [number, number] => [
     share(a, sampled[0], admitted),
@@ -154,7 +156,7 @@ function counted(name: string, counts: Counts): CountedLimiter {
   const most = [...keys]
     .sort(([, a], [, b]) => b[0] + b[1] - a[0] - a[1])
     .slice(0, MOST_SENT)
-    .map(([key, pair]) => [escapeKey(key), shareOf(pair)] as const);
+    .map(([key, pair]) => [text(key), shareOf(pair)] as const);
   return {
     name,
     counts: [admitted, denied],

@@ -1,0 +1,45 @@
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { faultOfSecret } from '../../common/secret.js';
+import { hashedText } from '../../stores/keys.js';
+import { compileHashing, type KeyHashing } from '../../stores/redis/hash-keys.js';
+import { usageError } from '../errors.js';
+import type { Io } from '../io.js';
+
+export interface HashOptions {
+  readonly hashKeysFile?: string;
+}
+
+/** Names the environment variable: it is no argument, as everybody on a machine can see those. */
+const VARIABLE = 'HEADGATE_HASH_KEYS';
+
+/**
+ * How the limiters write keys. A key that was typed as `list` shows it, `hmac:...`, is taken for the key of that hash.
+ *
+ * @throws CliError `USAGE`
+ */
+export function hashingOf({ hashKeysFile }: HashOptions, io: Io): KeyHashing {
+  const given = secretOf(hashKeysFile, io);
+  if (given === undefined) return compileHashing(false);
+  const [where, secret] = given;
+  const fault = faultOfSecret(secret);
+  if (fault !== undefined) throw usageError(`${where}: ${fault}`);
+  const { text, mark } = compileHashing(secret);
+  return {
+    text: (key) => (/^hmac:[\w-]{22}$/.test(key) ? hashedText(key.slice('hmac:'.length)) : text(key)),
+    mark,
+  };
+}
+
+/** The secret, and where it was written. A file may end with an end of line. */
+function secretOf(file: string | undefined, { cwd, env }: Io): [where: string, secret: string] | undefined {
+  if (file === undefined) {
+    const secret = env[VARIABLE];
+    return secret === undefined || secret === '' ? undefined : [VARIABLE, secret];
+  }
+  try {
+    return ['--hash-keys-file', readFileSync(resolve(cwd, file), 'utf8').trim()];
+  } catch (error) {
+    throw usageError(`--hash-keys-file: it cannot be read: ${(error as Error).message}.`);
+  }
+}

@@ -1,0 +1,40 @@
+import { randomBytes } from 'node:crypto';
+import { invalidOption } from '../common/errors.js';
+import { checkSecret, keyedHash } from '../common/secret.js';
+import { DEFAULT_DIMENSION } from '../contract/key.js';
+import type { LimiterDecision } from '../limiter/decision.js';
+
+/** The parameter `pk` of each policy's items, by the policy's index. */
+export type PartitionKeys = (decision: LimiterDecision) => readonly string[];
+
+/**
+ * @param isShared whether other processes may count the same quota
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`
+ */
+export function compilePartitionKey(option: unknown, isShared: boolean): PartitionKeys | undefined {
+  if (option === undefined || option === false) return undefined;
+  return partitionKeys(keyedHash(secretOf(option, isShared), 'partition keys'));
+}
+
+function secretOf(option: unknown, isShared: boolean): string {
+  if (option !== true) return checkSecret('partitionKey', option);
+  if (isShared) {
+    const fix =
+      'With a `store` or a `limiter` other processes may count the same quota, and must tell the same. Write a secret of 16 characters ' +
+      'or more in place of true.';
+    throw invalidOption('partitionKey', option, fix);
+  }
+  return randomBytes(32).toString('base64');
+}
+
+function partitionKeys(hash: (text: string) => Buffer): PartitionKeys {
+  return ({ set, subject: { key } }) => {
+    const { names = [DEFAULT_DIMENSION] } = set.dimensions ?? {};
+    // A key of one dimension is no key of another, though it may be the same text.
+    const parameters = names.map((name, i) => {
+      const text = typeof key === 'string' ? key : key[i]!;
+      return `;pk=:${hash(`${name}=${text}`).toString('base64')}:`;
+    });
+    return set.policies.map(({ by }) => parameters[names.indexOf(by)]!);
+  };
+}

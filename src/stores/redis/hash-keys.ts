@@ -1,0 +1,20 @@
+import { checkSecret, keyedHash } from '../../common/secret.js';
+import { escapeKey, hashedText, type KeyText } from '../keys.js';
+
+/** How a store writes keys. */
+export interface KeyHashing {
+  readonly text: KeyText;
+  /** By which others see whether they have the same secret; undefined: keys stand in clear. */
+  readonly mark: string | undefined;
+}
+
+/**
+ * @param secret `false`: keys stand in clear
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`
+ */
+export function compileHashing(secret: string | false): KeyHashing {
+  if (secret === false) return { text: escapeKey, mark: undefined };
+  const hash = keyedHash(checkSecret('redisStore.hashKeys', secret), 'keys');
+  const text: KeyText = (key) => hashedText(hash(key).toString('base64url'));
+  return { text, mark: keyedHash(secret, 'mark')('').toString('base64url').slice(0, 8) };
+}

@@ -1,0 +1,130 @@
+// redisStore({ hashKeys }): no address and no account stands in Redis in clear, and limits hold as without it.
+import { expect } from 'chai';
+import { createLimiter, type Store } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { storeChecks, type StoreUnderTest } from 'headgate/testing';
+import { Redis } from 'ioredis';
+import { compileHashing } from '../../src/stores/redis/hash-keys.js';
+import { KeyMaker, parseStateKey } from '../../src/stores/keys.js';
+import { describeChecks, runsOf } from '../support/kit.js';
+import { perServer, serverKinds, servers } from '../support/shared-servers.js';
+import { clients, freshPrefix, limiterOn } from '../support/stores.js';
+
+const SECRET = 'a secret of the tests';
+
+describe('hashed keys', () => {
+  const subjects = perServer((kind): StoreUnderTest => {
+    const prefixes = new WeakMap<Store, string>();
+    const create: StoreUnderTest['createStore'] = (clock) => {
+      const prefix = freshPrefix();
+      const store = redisStore(clients[kind], { clock, prefix, hashKeys: SECRET });
+      prefixes.set(store, prefix);
+      return store;
+    };
+    return {
+      createStore: create,
+      createSibling: (store, clock) =>
+        redisStore(clients[kind], { clock, prefix: prefixes.get(store)!, hashKeys: SECRET }),
+      ordered: true,
+      runs: runsOf(kind, 0, 4),
+    };
+  });
+  for (const kind of serverKinds) describeChecks(`hashed keys on ${kind}`, storeChecks(subjects[kind]));
+
+  for (const kind of serverKinds) {
+    it(`send nothing to ${kind} that tells a key`, async () => {
+      const client = new Redis(servers[kind].port);
+      const sent: string[] = [];
+      const send = client.sendCommand.bind(client);
+      client.sendCommand = (command, ...rest) => {
+        sent.push([command.name, ...command.args.map(String)].join(' '));
+        return send(command, ...rest);
+      };
+      const options = { prefix: freshPrefix(), hashKeys: SECRET, localDenials: false } as const;
+      const store = redisStore(client, { ...options, publish: '5ms', top: { sample: 1 } });
+      const limiter = createLimiter({
+        name: 'api',
+        store,
+        timeout: '1m',
+        policies: [
+          { name: 'ip', limit: 2, window: '1h' },
+          { name: 'bucket', algorithm: 'token-bucket', limit: 5, window: '1h' },
+          { name: 'account', limit: 3, window: '1h', by: 'account' },
+          { name: 'slots', algorithm: 'concurrency', limit: 9, lease: '1m', by: 'org' },
+        ],
+        ban: { after: 3, within: '1h', for: '1h' },
+      });
+      const key = { key: '203.0.113.7', account: 'ada@example.org', org: 'k'.repeat(300) };
+      await limiter.consume(key);
+      await (await limiter.consume(key)).refund();
+      for (let i = 0; i < 5; i++) await limiter.consume(key);
+      await limiter.peek(key);
+      await limiter.ban(key, '1h');
+      await limiter.unban(key);
+      await limiter.reset(key);
+      for (const word of ['{limiters}', '{bans}', '{top}'])
+        while (!sent.some((command) => command.includes(word)))
+          await new Promise((resolve) => setTimeout(resolve, 10));
+      await limiter.close();
+      await store.close?.();
+      await client.quit();
+      expect(sent.filter((command) => /203\.0\.113|ada@|kkkk/.test(command))).to.deep.equal([]);
+    });
+
+    it(`share state on ${kind} with the same secret only`, async () => {
+      const prefix = freshPrefix();
+      const open = (hashKeys: string | false) => {
+        const store = redisStore(clients[kind], { prefix, hashKeys, localDenials: false });
+        return limiterOn(store, { name: 'api', limit: 5, window: '1h' });
+      };
+      await open(SECRET).consume('ada', { cost: 3 });
+      expect((await open(SECRET).peek('ada')).remaining).to.equal(2);
+      expect((await open(`${SECRET} (another)`).peek('ada')).remaining).to.equal(5);
+      expect((await open(false).peek('ada')).remaining).to.equal(5);
+    });
+  }
+
+  it('are short, whatever they are, and keep their hash tag', () => {
+    const { text } = compileHashing(SECRET);
+    const set = limiterOn(redisStore(clients[serverKinds[0]!]), {
+      name: 'api',
+      slotBy: 'org',
+      policies: [
+        { name: 'account', limit: 1, window: '1h', by: 'account' },
+        { name: 'org', limit: 1, window: '1h', by: 'org' },
+      ],
+    }).set;
+    for (const key of ['', 'ada', '}{', '\ud800', 'k'.repeat(10_000)]) {
+      const keys: string[] = [];
+      new KeyMaker('hg', set, text).push(keys, [key, 'acme']);
+      expect(new Set(keys.map((redisKey) => /\{([^}]*)\}/.exec(redisKey)![1])).size).to.equal(1);
+      for (const redisKey of keys) {
+        expect(redisKey.length).to.be.lessThan(120);
+        expect(parseStateKey('hg', redisKey)).to.deep.include({ name: 'api' });
+      }
+      const [account] = keys.map((redisKey) => parseStateKey('hg', redisKey)!);
+      expect(account).to.deep.include({ by: 'account', key: { hash: text(key).slice(2) } });
+      expect(account!.slot).to.deep.equal({ by: 'org', key: { hash: text('acme').slice(2) } });
+    }
+  });
+
+  it('want a secret, and never show it', () => {
+    const open = (hashKeys: unknown) => () =>
+      redisStore(clients[serverKinds[0]!], { hashKeys } as { hashKeys: string });
+    for (const [secret, message] of [
+      ['fifteen letters', /it has 15 characters/],
+      [`${SECRET}\n`, /secret\.trim\(\)/],
+      [undefined, /is the environment variable set/],
+      [true, /no string/],
+      [['a secret of the tests'], /no string/],
+    ] as const) {
+      expect(open(secret))
+        .to.throw(message)
+        .with.property('message')
+        .that.matches(/^redisStore\.hashKeys: /)
+        .and.does.not.include('fifteen letters')
+        .and.does.not.include(SECRET);
+    }
+    expect(open(false)).not.to.throw();
+  });
+});
