@@ -1,15 +1,16 @@
-// npm test, on a fresh clone too: dependencies, servers, a browser, mocha. Arguments go to mocha: npm test -- --grep x
+// npm test, on a fresh clone too: dependencies, servers, a browser, Prometheus, mocha. Arguments go to mocha: npm test -- --grep x
 // npm run test:unit (--unit): what needs no server, browser, build or example; installs nothing but dependencies.
 import { getBrowser } from './browser.mjs';
 import { ensureDependencies } from './lib/dependencies.mjs';
 import { run } from './lib/run.mjs';
+import { getPrometheus } from './prometheus.mjs';
 import { getServers } from './servers.mjs';
 
 /** What cannot do without servers, or starts processes, or takes long. */
 const notUnit = `
   cli/{administration,ban-book,bans,choosing-limits,connection,limits,list,process,replay,state-keys,top}
   compat/* compatibility/* docs demo examples faults/* features/{decorators-examples,observability} house http/turn identity
-  memory mutants package redis/* release resources
+  memory mutants package prometheus redis/* release resources
 `;
 
 const args = process.argv.slice(2);
@@ -18,7 +19,7 @@ const ignored = notUnit.trim().split(/\s+/);
 if (unit) args.splice(0, 1, ...ignored.flatMap((name) => ['--ignore', `test/${name}.test.ts`]));
 
 ensureDependencies();
-const problems = unit ? [] : [...getServers(), ...getBrowser()];
+const problems = unit ? [] : [...getServers(), ...getBrowser(), ...getPrometheus()];
 if (problems.length > 0) {
   console.error([...problems, 'npm run test:unit needs none of these.'].join('\n'));
   process.exit(1);

@@ -38,6 +38,7 @@ import {
 } from '../contract/policy.js';
 import { HoldQueue, unitTime } from './waiting/queue.js';
 import { checkTimeout, withFailurePolicy, type FailureOptions } from '../stores/guard/failure.js';
+import { noteOpen, type Gauges } from '../contract/gauges.js';
 import { UP } from '../contract/health.js';
 import type { Health } from '../contract/health.js';
 import { listen, type Listener } from '../common/eventual.js';
@@ -61,6 +62,7 @@ import { soleVerdict } from '../contract/verdicts.js';
 import { checkEnabled, isOn, type Switch } from './switch.js';
 import { Tiers, type TierOptions } from './tiers.js';
 import { realTiming } from '../common/timing.js';
+import { Slots } from './slots.js';
 import { compileWarnings, type Warn, type Warnings } from '../common/warnings.js';
 import { idsOf, joined } from './who.js';
 import { deniedError, fullError, WaitingRoom } from './waiting/wait.js';
@@ -228,6 +230,8 @@ interface Parts {
   readonly set: PolicySet;
   readonly tiers: Tiers;
   readonly by: ByOptions;
+  /** The store that was given, and how it is asked. */
+  readonly source: Store;
   readonly store: Store;
   readonly shadow: boolean;
   readonly enabled: Switch;
@@ -261,6 +265,8 @@ export class Limiter {
   readonly set: PolicySet;
   /** @internal */
   readonly tiers: Tiers;
+  /** @internal The store that it was made with. */
+  readonly source: Store;
   readonly #store: Store;
   /** @internal */
   readonly shadow: boolean;
@@ -276,6 +282,9 @@ export class Limiter {
   readonly ipv6Subnets = new Set<number>();
   readonly #held: HoldQueue;
   readonly #waiting: WaitingRoom;
+  readonly #maxWaiting: number;
+  readonly #slots = new Slots();
+  readonly #noteClosed: () => void;
   /** What `wait` asks by: its denials are not the caller's doing, and don't ban. */
   readonly #patientSets = new WeakMap<PolicySet, PolicySet>();
   /** Its own policies, and those that it has compiled: what a reset forgets. */
@@ -288,6 +297,8 @@ export class Limiter {
       return reply;
     },
     lease: async (change) => {
+      if (change.action === 'release') this.#slots.release(change.lease);
+      else this.#slots.renew(change.lease, change.set);
       const held = await this.#store.lease(change);
       if (change.action === 'release') this.#waiting.wake(idsOf(change));
       return held;
@@ -305,6 +316,7 @@ export class Limiter {
     set,
     tiers,
     by,
+    source,
     store,
     shadow,
     enabled,
@@ -319,6 +331,7 @@ export class Limiter {
     this.set = set;
     this.tiers = tiers;
     this.#by = by;
+    this.source = source;
     this.#store = store;
     this.shadow = shadow;
     this.#enabled = enabled;
@@ -336,11 +349,24 @@ export class Limiter {
         return result;
       },
     });
+    this.#maxWaiting = waiting[0];
+    this.#noteClosed = noteOpen(this);
   }
 
   /** How the store is doing; always up if it is embedded. */
   get health(): Health {
     return this.#store.health ?? UP;
+  }
+
+  /** What it has in this process now, for metrics. */
+  get gauges(): Gauges {
+    return {
+      waiting: this.#waiting.size,
+      held: this.#held.size,
+      maxWaiting: this.#maxWaiting,
+      slots: this.#slots.size,
+      keys: this.#store.keysOf?.(this.name) ?? 0,
+    };
   }
 
   /** What it enforces. Empty if the policies come with each request. */
@@ -584,6 +610,7 @@ export class Limiter {
     if (this.#closed) return;
     this.#closed = true;
     this.#release();
+    this.#noteClosed();
     this.#announced?.withdraw();
     this.#held.close();
     this.#waiting.close(this.#closedError());
@@ -640,7 +667,7 @@ export class Limiter {
     const query: Query = { set, key, cost, peek: peek || cost === 0, lease, until: 0, abandoned: false };
     if (this.#enabled !== true && !this.enabled) return switchedOff(query);
     const reply = this.#store.decide(query);
-    if (!isPromise(reply)) return this.#conclude(query, reply, peek);
+    if (!isPromise(reply)) return this.#conclude(query, reply, peek, true);
     if (storeChannel.hasSubscribers) this.#observe(reply);
     return this.#eventually(query, reply, peek);
   }
@@ -694,12 +721,14 @@ export class Limiter {
     );
   }
 
-  #conclude(query: Query, reply: Reply, peek: boolean): LimiterDecision {
+  /** @param atOnce the answer was at hand: nobody had to be waited for */
+  #conclude(query: Query, reply: Reply, peek: boolean, atOnce = false): LimiterDecision {
     const account = peek ? undefined : this.#account;
     // By a name that is there: V8 is slow at looking up what is not.
     const known = reply.degraded === undefined ? undefined : OVERRIDES[reply.degraded];
     const override = known && reply.late ? { ...known, reason: 'process-late' as const } : known;
-    const decision = this.#report(conclude(account, query, reply, this.shadow, override));
+    const decision = this.#report(conclude(account, query, reply, this.shadow, override), atOnce);
+    if (query.lease !== '') this.#slots.take(query.lease, decision);
     if (reply.ban < 0 && this.#freshBans) void this.#track(this.#forget(query)).catch(() => {});
     if (this.#count && !query.peek) this.#count(decision);
     if (decision.reason === 'cost-exceeds-capacity') this.#warnOfCost(decision);
@@ -714,9 +743,10 @@ export class Limiter {
     );
   }
 
-  #report(decision: LimiterDecision): LimiterDecision {
+  #report(decision: LimiterDecision, atOnce = false): LimiterDecision {
     if (decisionChannel.hasSubscribers) {
-      const message: DecisionMessage = { limiter: this.name, shadow: this.shadow, decision };
+      const local = atOnce && !this.source.embedded && !decision.degraded;
+      const message: DecisionMessage = { limiter: this.name, shadow: this.shadow, local, decision };
       decisionChannel.publish(message);
     }
     if (this.#onDecision) {
@@ -849,7 +879,7 @@ export function assembleLimiter(
   // Last: options that are refused claim nothing.
   const release = own ? () => {} : claimName(inner, options.name, set, tiers.sets, dynamic);
   const limiter = new Limiter({
-    ...{ set, tiers, by, store, shadow, enabled, warn, waiting, release },
+    ...{ set, tiers, by, source: inner, store, shadow, enabled, warn, waiting, release },
     onDecision: options.onDecision,
     freshBans: options.ban?.fresh ?? false,
   });
