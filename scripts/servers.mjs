@@ -1,8 +1,8 @@
 // Finds the Redis and Valkey servers that the tests run against, and gets them where that is possible.
-import { accessSync, constants, realpathSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { realpathSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { aptInstall, canInstall } from './lib/apt.mjs';
+import { findProgram } from './lib/program.mjs';
 import { read } from './lib/run.mjs';
 
 /** @typedef {'redis' | 'valkey'} ServerKind */
@@ -23,28 +23,13 @@ const kinds = {
 };
 
 /**
- * The path of a server's program: what its variable names, or else the first on the PATH. Throws with the fix.
+ * The path of a server's program. Throws with the fix.
  * @param {ServerKind} kind
  * @returns {string}
  */
 export function findServer(kind) {
   const { variable, command } = kinds[kind];
-  const named = process.env[variable];
-  if (named) {
-    if (executable(named)) return named;
-    throw new Error(
-      `${variable}=${named} is not an executable file. Set it to the path of a ${command}, or unset it.`,
-    );
-  }
-  const found = (process.env['PATH'] ?? '')
-    .split(delimiter)
-    .map((directory) => join(directory, command))
-    .find(executable);
-  if (found) return found;
-  throw new Error(
-    `${command} was not found on the PATH. Install it (${installHint(kind)}), ` +
-      `or set ${variable} to the path of a ${command}.`,
-  );
+  return findProgram({ variable, commands: [command], hint: installHint(kind) });
 }
 
 /** Makes sure that both servers are there, with apt if need be, and prints their versions. Exits non-zero otherwise. */
@@ -98,16 +83,6 @@ function installHint(kind) {
     ? `Debian and Ubuntu: sudo apt-get install ${command}`
     : `Debian 13: sudo apt-get install ${command}; Debian 12: add bookworm-backports to the apt sources, ` +
         `then sudo apt-get install -t bookworm-backports ${command}`;
-}
-
-/** @param {string} path */
-function executable(path) {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) ensureServers();

@@ -9,7 +9,7 @@ import { getServers } from './servers.mjs';
 const notUnit = `
   cli/{administration,ban-book,bans,check,choosing-limits,connection,limits,list,process,replay,state-keys,suggest,tiers,top}
   compat/* compatibility/* docs demo examples faults/* features/{decorators-examples,lines,observability} house
-  http/{conformance,connections,nestjs,security,turn} identity laws/many-policies memory mutants package redis/* release resources store-down
+  http/{conformance,connections,nestjs,security,turn} identity laws/many-policies memory mutants package prometheus redis/* release resources store-down
 `;
 
 const args = process.argv.slice(2);

@@ -17,6 +17,7 @@ export { memoryStore, type MemoryStore, type MemoryStoreOptions } from './stores
 export { HeadgateError, type ErrorCode } from './common/errors.js';
 export type { Decision, Reason, Verdict } from './common/decision.js';
 export type { FailureOptions } from './stores/guard/failure.js';
+export type { Gauges } from './contract/gauges.js';
 export type { Health } from './contract/health.js';
 export type { TierOptions } from './limiter/tiers.js';
 export { WARNING_CODES, type WarningCode, type Warnings } from './common/warnings.js';

@@ -41,9 +41,13 @@ describe('without servers', function () {
   });
 
   it('npm test says what is missing, all at once', async () => {
-    const { passed, output } = await node(['scripts/test.mjs'], { ...bare, CHROMIUM: '/nowhere' });
+    const { passed, output } = await node(['scripts/test.mjs'], {
+      ...bare,
+      CHROMIUM: '/nowhere',
+      PROMETHEUS: '/nowhere',
+    });
     expect(passed).to.be.false;
-    for (const variable of ['REDIS_SERVER', 'VALKEY_SERVER', 'CHROMIUM'])
+    for (const variable of ['REDIS_SERVER', 'VALKEY_SERVER', 'CHROMIUM', 'PROMETHEUS'])
       expect(output).to.contain(`${variable}=/nowhere is not an executable file`);
   });
 

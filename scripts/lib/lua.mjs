@@ -50,7 +50,10 @@ const BAN = 'ban';
  * @type {Readonly<Record<string, { algorithm?: string[], ban?: string[] }>>}
  */
 const calls = {
-  evaluate: { algorithm: ['check', 'look', 'commit', 'charge', 'adjust', 'release'], ban: ['look', 'strike'] },
+  evaluate: {
+    algorithm: ['check', 'look', 'commit', 'charge', 'adjust', 'release'],
+    ban: ['look', 'strike'],
+  },
   [SINGLE]: { algorithm: ['look', 'commit', 'charge'] },
   adjust: { algorithm: ['check', 'look', 'adjust'] },
   lease: { algorithm: ['look', 'release', 'renew'] },

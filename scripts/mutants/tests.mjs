@@ -44,7 +44,9 @@ const places = [
   ['src/compat/fastify-rate-limit', [['compat/fastify-rate-limit'], ['compat']]],
   ['src/testing', [['testing'], ['stores', 'laws']]],
   ['src/cli/', [['cli/log-lines', 'cli/suggest', 'features/policy-text'], ['cli']]],
-  ['src/telemetry/opentelemetry.ts', [['features/observability']]],
+  ['src/telemetry/', [['features/observability']]],
+  ['src/contract/gauges.ts', [['features/observability']]],
+  ['src/limiter/slots.ts', [['features/observability']]],
   ['src/limiter/decorators.ts', [['features/decorators'], ['features/decorators-examples']]],
   ['src/limiter/rate-limited.ts', [['features/decorators'], ['features/decorators-examples']]],
   [

@@ -9,6 +9,8 @@ export interface DecisionMessage {
   readonly limiter: string;
   /** Whether the whole limiter is a shadow: then `decision.reason` says what it would have denied. */
   readonly shadow: boolean;
+  /** The store is elsewhere, and was not asked: what this process knew of it was enough, a denial or a leased share. */
+  readonly local: boolean;
   readonly decision: Decision;
 }
 

@@ -205,6 +205,8 @@ export interface Store {
   whenReady?(): Promise<void> | undefined;
   /** Takes note of a limiter that uses it, to tell others of it. */
   announce?(limiter: Announcement): Announced | undefined;
+  /** Of a store that keeps state in this process: how many keys it keeps for the limiters of a name. For metrics. */
+  keysOf?(name: string): number;
   /** Frees what the store itself created (timers, not the user's client). */
   close?(): MaybePromise<void>;
 }

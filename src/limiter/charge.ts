@@ -1,12 +1,13 @@
 import type { Verdict } from '../common/decision.js';
 import type { ChangeReply, Charged, Query, Reply, Store, Subject } from '../contract/store.js';
+import type { Slots } from './slots.js';
 import { chargedOf } from '../contract/charged.js';
 
 /** Where a decision changes afterwards what it charged. */
 export type Account = Pick<Store, 'adjust' | 'lease'>;
 
-/** Of a store. @param wake is told of each key that something is given back to */
-export function accountOf(store: Store, wake: (subject: Subject) => void): Account {
+/** Of a store. @param slots knows what this process holds @param wake is told of each key that something is given back to */
+export function accountOf(store: Store, slots: Slots, wake: (subject: Subject) => void): Account {
   return {
     adjust: async (change) => {
       const reply = await store.adjust(change);
@@ -14,6 +15,8 @@ export function accountOf(store: Store, wake: (subject: Subject) => void): Accou
       return reply;
     },
     lease: async (change) => {
+      if (change.action === 'release') slots.release(change.lease);
+      else slots.renew(change.lease, change.set);
       const held = await store.lease(change);
       if (change.action === 'release') wake(change);
       return held;

@@ -90,7 +90,7 @@ export function assembleLimiter(
   // Last: options that are refused claim nothing.
   const release = own ? () => {} : claimName(inner, options.name, set, tiers.sets, dynamic);
   const limiter = new Limiter({
-    ...{ set, tiers, store, shadow, enabled, warn, waiting, release },
+    ...{ set, tiers, source: inner, store, shadow, enabled, warn, waiting, release },
     scope: new Scope(set, by, tiers.everything),
     onDecision: options.onDecision,
     freshBans: options.ban?.fresh ?? false,

@@ -28,6 +28,7 @@ import type { Account } from './charge.js';
 import { conclude, type LimiterDecision, type Override } from './decision.js';
 import { costOf, type ConsumeOptions, type LimiterOptions } from './options.js';
 import type { Scope } from './scope.js';
+import type { Slots } from './slots.js';
 import { isOn, type Switch } from './switch.js';
 import type { Tiers } from './tiers.js';
 
@@ -46,6 +47,10 @@ export interface DeciderParts {
   readonly name: string;
   readonly scope: Scope;
   readonly store: Store;
+  /** Whether the store decides in this process. */
+  readonly embedded: boolean;
+  /** The slots that this process holds. */
+  readonly slots: Slots;
   readonly shadow: boolean;
   readonly enabled: Switch;
   readonly warn: Warn;
@@ -61,6 +66,8 @@ export class Decider {
   readonly #name: string;
   readonly #scope: Scope;
   readonly #store: Store;
+  readonly #embedded: boolean;
+  readonly #slots: Slots;
   readonly #shadow: boolean;
   readonly #enabled: Switch;
   readonly #warn: Warn;
@@ -72,10 +79,24 @@ export class Decider {
   /** From then on there is no decision. */
   closed = false;
 
-  constructor({ name, scope, store, shadow, enabled, warn, onDecision, account, onBan }: DeciderParts) {
+  constructor({
+    name,
+    scope,
+    store,
+    embedded,
+    slots,
+    shadow,
+    enabled,
+    warn,
+    onDecision,
+    account,
+    onBan,
+  }: DeciderParts) {
     this.#name = name;
     this.#scope = scope;
     this.#store = store;
+    this.#embedded = embedded;
+    this.#slots = slots;
     this.#shadow = shadow;
     this.#enabled = enabled;
     this.#warn = warn;
@@ -144,7 +165,7 @@ export class Decider {
     const query: Query = { set, key, cost, peek: peek || cost === 0, lease, until: 0, abandoned: false };
     if (this.#enabled !== true && !this.enabled) return switchedOff(query);
     const reply = this.#store.decide(query);
-    if (!isPromise(reply)) return this.#conclude(query, reply, peek);
+    if (!isPromise(reply)) return this.#conclude(query, reply, peek, true);
     if (storeChannel.hasSubscribers) this.#observe(reply);
     return this.#eventually(query, reply, peek);
   }
@@ -186,12 +207,14 @@ export class Decider {
     );
   }
 
-  #conclude(query: Query, reply: Reply, peek: boolean): LimiterDecision {
+  /** @param atOnce the answer was at hand: nobody had to be waited for */
+  #conclude(query: Query, reply: Reply, peek: boolean, atOnce = false): LimiterDecision {
     const account = peek ? undefined : this.#account;
     // By a name that is there: V8 is slow at looking up what is not.
     const known = reply.degraded === undefined ? undefined : OVERRIDES[reply.degraded];
     const override = known && reply.late ? { ...known, reason: 'process-late' as const } : known;
-    const decision = this.report(conclude(account, query, reply, this.#shadow, override));
+    const decision = this.report(conclude(account, query, reply, this.#shadow, override), atOnce);
+    if (query.lease !== '') this.#slots.take(query.lease, decision);
     if (reply.ban < 0 && this.#onBan) this.#onBan(query);
     if (this.count && !query.peek) this.count(decision);
     if (decision.reason === 'cost-exceeds-capacity') this.#warnOfCost(decision);
@@ -207,9 +230,10 @@ export class Decider {
   }
 
   /** Tells those who listen of a decision. */
-  report(decision: LimiterDecision): LimiterDecision {
+  report(decision: LimiterDecision, atOnce = false): LimiterDecision {
     if (decisionChannel.hasSubscribers) {
-      const message: DecisionMessage = { limiter: this.#name, shadow: this.#shadow, decision };
+      const local = atOnce && !this.#embedded && !decision.degraded;
+      const message: DecisionMessage = { limiter: this.#name, shadow: this.#shadow, local, decision };
       decisionChannel.publish(message);
     }
     if (this.#onDecision) {

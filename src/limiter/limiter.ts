@@ -6,22 +6,18 @@ import { realTiming } from '../common/timing.js';
 import { checkCost, checkShape, checkSignal } from '../common/validate.js';
 import type { Warn } from '../common/warnings.js';
 import { compilePolicies } from '../contract/compile-policies.js';
+import { noteOpen, type Gauges } from '../contract/gauges.js';
 import { UP, type Health } from '../contract/health.js';
 import type { Key } from '../contract/key.js';
 import { holdsSlots, type CompiledPolicy, type Policies } from '../contract/policy.js';
-import type {
-  Announced,
-  MaybePromise,
-  PolicySet,
-  Store,
-  Subject,
-} from '../contract/store.js';
+import type { Announced, MaybePromise, PolicySet, Store, Subject } from '../contract/store.js';
 import { accountOf, type Account } from './charge.js';
 import { Decider, isNothing } from './decider.js';
 import { ofLimiter, type LimiterDecision } from './decision.js';
 import type { ConsumeOptions, HoldOptions, LimiterOptions, TierOption, WaitOptions } from './options.js';
 import { checkDimensions, type Scope } from './scope.js';
 import { checkWindows } from './setup-checks.js';
+import { Slots } from './slots.js';
 import type { Switch } from './switch.js';
 import type { Tiers } from './tiers.js';
 import { patient } from './waiting/patient.js';
@@ -34,6 +30,8 @@ interface Parts {
   readonly set: PolicySet;
   readonly tiers: Tiers;
   readonly scope: Scope;
+  /** The store that was given, and how it is asked. */
+  readonly source: Store;
   readonly store: Store;
   readonly shadow: boolean;
   readonly enabled: Switch;
@@ -53,6 +51,8 @@ export class Limiter {
   readonly set: PolicySet;
   /** @internal */
   readonly tiers: Tiers;
+  /** @internal The store that it was made with. */
+  readonly source: Store;
   /** @internal */
   readonly shadow: boolean;
   /** @internal The prefix lengths by which adapters make keys of IPv6 addresses. */
@@ -65,27 +65,33 @@ export class Limiter {
   readonly #release: () => void;
   readonly #held: HoldQueue;
   readonly #waiting: WaitingRoom;
+  readonly #maxWaiting: number;
+  readonly #slots = new Slots();
+  readonly #noteClosed: () => void;
   #announced: Announced | undefined;
   /** What must end before the store may be closed. */
   readonly #pending = new Set<Promise<unknown>>();
 
   /** @internal */
   constructor({ waiting, freshBans, release, ...parts }: Parts) {
-    const { set, tiers, scope, store, shadow, warn } = parts;
+    const { set, tiers, scope, source, store, shadow, warn } = parts;
     this.name = set.name;
     this.set = set;
     this.tiers = tiers;
+    this.source = source;
     this.shadow = shadow;
     this.#store = store;
     this.#scope = scope;
     this.#warn = warn;
     this.#release = release;
     const onBan = (subject: Subject): void => void this.#track(this.#forget(subject)).catch(() => {});
-    const account = accountOf(store, (subject) => this.#waiting.wake(idsOf(subject)));
+    const account = accountOf(store, this.#slots, (subject) => this.#waiting.wake(idsOf(subject)));
     this.#account = account;
     this.#decider = new Decider({
       ...parts,
       name: set.name,
+      embedded: source.embedded ?? false,
+      slots: this.#slots,
       account,
       onBan: freshBans ? onBan : undefined,
     });
@@ -98,11 +104,24 @@ export class Limiter {
         return result;
       },
     });
+    this.#maxWaiting = waiting[0];
+    this.#noteClosed = noteOpen(this);
   }
 
   /** How the store is doing; always up if it is embedded. */
   get health(): Health {
     return this.#store.health ?? UP;
+  }
+
+  /** What it has in this process now, for metrics. */
+  get gauges(): Gauges {
+    return {
+      waiting: this.#waiting.size,
+      held: this.#held.size,
+      maxWaiting: this.#maxWaiting,
+      slots: this.#slots.size,
+      keys: this.#store.keysOf?.(this.name) ?? 0,
+    };
   }
 
   /** What it enforces. Empty if the policies come with each request. */
@@ -323,6 +342,7 @@ export class Limiter {
     if (this.#decider.closed) return;
     this.#decider.closed = true;
     this.#release();
+    this.#noteClosed();
     this.#announced?.withdraw();
     this.#held.close();
     this.#waiting.close(this.#decider.closedError());

@@ -1,8 +1,11 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { metrics, type Attributes, type Meter } from '@opentelemetry/api';
-import type { DecisionMessage, HealthMessage, StoreMessage } from '../contract/diagnostics.js';
+import { metrics, type Attributes, type Meter, type ObservableResult } from '@opentelemetry/api';
+import type { DecisionMessage, StoreMessage } from '../contract/diagnostics.js';
 import { invalidOption } from '../common/errors.js';
 import { checkShape } from '../common/validate.js';
+import { DownTime } from './down-time.js';
+import { observeGauges } from './gauges.js';
+import { Names } from './names.js';
 
 export interface InstrumentOptions {
   /** Default: the global meter provider's meter `headgate`. */
@@ -11,20 +14,15 @@ export interface InstrumentOptions {
   nearLimit?: number;
 }
 
-/** Above this many different names of limiters and policies, further ones are counted as `other`: tiers may make names up. */
-const MOST_NAMES = 200;
-
-/** At most so many different strings go out; never a key. */
-class Names {
-  readonly #known = new Set<string>();
-
-  bounded(name: string): string {
-    if (this.#known.has(name)) return name;
-    if (this.#known.size >= MOST_NAMES) return 'other';
-    this.#known.add(name);
-    return name;
-  }
-}
+/** Histograms of seconds. Most stores answer within a millisecond; a `timeout` may be a minute. */
+const SECONDS = {
+  unit: 's',
+  advice: {
+    explicitBucketBoundaries: [
+      0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 10,
+    ],
+  },
+};
 
 /**
  * Reports every limiter of this process to OpenTelemetry, until the returned function is called. Metrics:
@@ -33,11 +31,20 @@ class Names {
  *   one that decided), `degraded`;
  * - `headgate.near_limit` (counter): admitted with little left, by `limiter` and `policy`; its share of the decisions warns early;
  * - `headgate.shadow.denials` (counter): what a shadow policy would have denied, by `limiter` and `policy`;
+ * - `headgate.local.denials` (counter): denials that this process remembered from Redis, so that no call was made, by `limiter`;
  * - `headgate.store.full` (counter): requests for whose key a memory store had no room, by `limiter` and `outcome`;
  * - `headgate.store.duration` (histogram, s): until the answer, by `limiter`, `degraded` and `failed`;
  * - `headgate.store.busy` (histogram, s): for how much of that this process was busy with other work, by `limiter`;
- * - `headgate.stores.down` (gauge): how many stores are down now;
  * - `headgate.degraded.time` (counter, s): how long stores have been down.
+ *
+ * These are gauges by `limiter`, which are read when metrics are collected, and go when the limiter is closed:
+ *
+ * - `headgate.store.up`: 1, or 0 while the store is down; of a cluster, while all its servers are;
+ * - `headgate.store.servers_down`: how many servers of a cluster are down;
+ * - `headgate.queue.waiting`, `headgate.queue.held`: requests that wait, and that are held for their turn (`maxDelay`);
+ * - `headgate.queue.limit`: the most of each, `maxWaiting`;
+ * - `headgate.slots.used`: concurrency slots that requests of this process hold;
+ * - `headgate.memory.keys`: keys that have state in this process.
  *
  * Attributes never hold a key, and at most 200 different names.
  *
@@ -50,30 +57,20 @@ export function instrument(options: InstrumentOptions = {}): () => void {
     throw invalidOption('nearLimit', nearLimit, 'Write a number above 0 and below 1.');
   }
   const meter = options.meter ?? metrics.getMeter('headgate');
-  const decisions = meter.createCounter('headgate.decisions', { description: 'Decisions of rate limiters' });
-  const near = meter.createCounter('headgate.near_limit', { description: 'Admitted with little quota left' });
-  const shadows = meter.createCounter('headgate.shadow.denials', {
-    description: 'What shadow policies would have denied',
-  });
-  const full = meter.createCounter('headgate.store.full', {
-    description: 'Requests for whose key a memory store had no room',
-  });
-  const seconds = {
-    unit: 's',
-    advice: {
-      explicitBucketBoundaries: [0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1],
-    },
-  };
+  const counter = (name: string, description: string, unit: string) =>
+    meter.createCounter(`headgate.${name}`, { description, unit });
+  const decisions = counter('decisions', 'Decisions of rate limiters', '{decision}');
+  const near = counter('near_limit', 'Admitted with little quota left', '{decision}');
+  const shadows = counter('shadow.denials', 'What shadow policies would have denied', '{decision}');
+  const locals = counter('local.denials', 'Denials that cost the store no call', '{decision}');
+  const full = counter('store.full', 'Requests for whose key a memory store had no room', '{decision}');
   const duration = meter.createHistogram('headgate.store.duration', {
     description: "Time until the store's answer",
-    ...seconds,
+    ...SECONDS,
   });
   const busy = meter.createHistogram('headgate.store.busy', {
     description: "How much of the time until the store's answer this process was busy",
-    ...seconds,
-  });
-  const down = meter.createObservableGauge('headgate.stores.down', {
-    description: 'How many stores are down',
+    ...SECONDS,
   });
   const degraded = meter.createObservableCounter('headgate.degraded.time', {
     description: 'How long stores have been down',
@@ -82,12 +79,13 @@ export function instrument(options: InstrumentOptions = {}): () => void {
 
   const names = new Names();
   const onDecision = (message: unknown): void => {
-    const { limiter, shadow, decision } = message as DecisionMessage;
+    const { limiter, shadow, local, decision } = message as DecisionMessage;
     const { allowed, reason, policy } = decision;
     const would = shadow && decision.retryAfterMs !== 0;
     const outcome = would ? 'shadow-denied' : allowed ? 'allowed' : 'denied';
     const at: Attributes = { limiter: names.bounded(limiter) };
     if (reason === 'store-full') full.add(1, { ...at, outcome });
+    if (local && outcome !== 'allowed') locals.add(1, at);
     decisions.add(1, {
       ...at,
       outcome,
@@ -111,38 +109,19 @@ export function instrument(options: InstrumentOptions = {}): () => void {
       failed: error !== undefined,
     });
   };
-
-  let downSeconds = 0;
-  const downSince = new Map<object, number>();
-  const settle = (): void => {
-    const now = performance.now();
-    for (const [store, since] of downSince) {
-      downSeconds += (now - since) / 1000;
-      downSince.set(store, now);
-    }
-  };
-  const onHealth = (message: unknown): void => {
-    const { store, health } = message as HealthMessage;
-    settle();
-    if (health.state === 'down') downSince.set(store, performance.now());
-    else downSince.delete(store);
-  };
-  const observe: Parameters<typeof degraded.addCallback>[0] = (result) => {
-    settle();
-    result.observe(downSeconds);
-  };
-  const count: typeof observe = (result) => result.observe(downSince.size);
+  const downTime = new DownTime();
+  const observeDownTime = (result: ObservableResult): void => result.observe(downTime.seconds);
 
   subscribe('headgate:decision', onDecision);
   subscribe('headgate:store', onStore);
-  subscribe('headgate:health', onHealth);
-  degraded.addCallback(observe);
-  down.addCallback(count);
+  subscribe('headgate:health', downTime.onHealth);
+  degraded.addCallback(observeDownTime);
+  const endGauges = observeGauges(meter, names);
   return () => {
     unsubscribe('headgate:decision', onDecision);
     unsubscribe('headgate:store', onStore);
-    unsubscribe('headgate:health', onHealth);
-    degraded.removeCallback(observe);
-    down.removeCallback(count);
+    unsubscribe('headgate:health', downTime.onHealth);
+    degraded.removeCallback(observeDownTime);
+    endGauges();
   };
 }

@@ -1,7 +1,10 @@
 // What goes on can be seen: diagnostics channels, and OpenTelemetry on top of them.
 import diagnostics, { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import {
   AggregationTemporality,
+  DataPointType,
   InMemoryMetricExporter,
   MeterProvider,
   PeriodicExportingMetricReader,
@@ -9,11 +12,38 @@ import {
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import type { DecisionMessage, HealthMessage, StoreMessage } from '../../src/contract/diagnostics.js';
-import { createLimiter, memoryStore } from '../../src/index.js';
+import { openLimiters } from '../../src/contract/gauges.js';
+import {
+  createLimiter,
+  memoryStore,
+  type Query,
+  type Reply,
+  type Store,
+  type Subject,
+} from '../../src/index.js';
+import type { LimiterDecision } from '../../src/limiter/decision.js';
+import { Slots } from '../../src/limiter/slots.js';
 import { instrument } from '../../src/telemetry/opentelemetry.js';
 import { redisStore } from '../../src/stores/redis/redis.js';
 import { startServer } from '../support/servers.js';
 import { servers } from '../support/shared-servers.js';
+
+/** A cluster of two that fails when the test says so. */
+class Switched implements Store {
+  fails = false;
+
+  async decide({ set }: Query): Promise<Reply> {
+    if (this.fails) throw new Error('it fails');
+    return { now: Date.now(), step: 1, ban: 0, verdicts: set.policies.flatMap(() => [0, 5, 1000]) };
+  }
+
+  servers = (): string[] => ['one', 'two'];
+  serverOf = (subject: Subject): string => (subject.server = String(subject.key) < '5' ? 'one' : 'two');
+  adjust = () => Promise.reject(new Error('it fails'));
+  lease = () => Promise.reject(new Error('it fails'));
+  reset = () => Promise.resolve();
+  ban = () => Promise.resolve();
+}
 
 describe('diagnostics channels', () => {
   const seen: Record<string, unknown[]> = {};
@@ -35,9 +65,9 @@ describe('diagnostics channels', () => {
     await limiter.consume('k');
     const second = await limiter.consume('k');
     const messages = seen.decision as DecisionMessage[];
-    expect(messages.map(({ limiter: name, shadow }) => [name, shadow])).to.deep.equal([
-      ['seen', true],
-      ['seen', true],
+    expect(messages.map(({ limiter: name, shadow, local }) => [name, shadow, local])).to.deep.equal([
+      ['seen', true, false],
+      ['seen', true, false],
     ]);
     expect(messages[1]!.decision).to.equal(second);
     expect(messages[1]!.decision.reason).to.equal('quota-exceeded');
@@ -195,14 +225,225 @@ describe('headgate/opentelemetry', () => {
     }
   });
 
-  it('tells how many stores are down', async () => {
-    const channel = diagnostics.channel('headgate:health');
-    const store = {};
-    expect(await points('headgate.stores.down')).to.deep.equal({ '': 0 });
-    channel.publish({ store, health: { state: 'down' } });
-    expect(await points('headgate.stores.down')).to.deep.equal({ '': 1 });
-    channel.publish({ store, health: { state: 'up' } });
-    expect(await points('headgate.stores.down')).to.deep.equal({ '': 0 });
+  it('tells whether a store is up, for how long it was not, and how many servers are down', async () => {
+    const store = new Switched();
+    const limiter = createLimiter({ name: 'switched', store, limit: 9, window: '1m', warnings: false });
+    const ask = async (keys: readonly string[], isDone: () => boolean) => {
+      while (!isDone()) {
+        for (const key of keys) await limiter.consume(key);
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+    };
+    const fall = () => ask(['1', '9'], () => limiter.health.state === 'down');
+    await limiter.consume('1');
+    expect(await points('headgate.store.up')).to.include({ switched: 1 });
+    const before = (await points('headgate.degraded.time'))[''];
+
+    store.fails = true;
+    await ask(['1'], () => limiter.health.serversDown.length === 1);
+    expect(await points('headgate.store.up')).to.include({ switched: 1 });
+    expect(await points('headgate.store.servers_down')).to.include({ switched: 1 });
+    await fall();
+    expect(await points('headgate.store.up')).to.include({ switched: 0 });
+    expect(await points('headgate.store.servers_down')).to.include({ switched: 2 });
+    const during = (await points('headgate.degraded.time'))[''];
+    expect(during).to.be.greaterThan(before as number);
+
+    store.fails = false;
+    await ask(['1', '9'], () => limiter.health.serversDown.length === 0);
+    expect(await points('headgate.store.up')).to.include({ switched: 1 });
+    expect(await points('headgate.store.servers_down')).to.include({ switched: 0 });
+    const after = (await points('headgate.degraded.time'))[''];
+    expect(await points('headgate.degraded.time')).to.deep.equal({ '': after });
+
+    // What nobody asks any more is not down for ever.
+    store.fails = true;
+    await fall();
+    await limiter.close();
+    const closed = (await points('headgate.degraded.time'))[''];
+    expect(await points('headgate.degraded.time')).to.deep.equal({ '': closed });
+    expect(await points('headgate.store.up')).to.include({ switched: 1 });
+    expect(await points('headgate.store.servers_down')).to.include({ switched: 0 });
+  });
+
+  it('tells of a store that was down before anybody asked', async () => {
+    const store = new Switched();
+    store.fails = true;
+    const limiter = createLimiter({ name: 'early', store, limit: 9, window: '1m', warnings: false });
+    while (limiter.health.state === 'up') {
+      for (const key of ['1', '9']) await limiter.consume(key);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
+    const later = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 });
+    const others = new MeterProvider({ readers: [later] });
+    const end = instrument({ meter: others.getMeter('late') });
+    const seconds = async (): Promise<number> => {
+      const { resourceMetrics } = await later.collect();
+      const all = resourceMetrics.scopeMetrics.flatMap(({ metrics }) => metrics);
+      const found = all.find(({ descriptor }) => descriptor.name === 'headgate.degraded.time');
+      return found!.dataPoints[0]!.value as number;
+    };
+    const first = await seconds();
+    expect(await seconds()).to.be.greaterThan(first);
+    end();
+    await others.shutdown();
+    await limiter.close();
+  });
+
+  it('tells how many requests wait and are held, and how many may', async () => {
+    const common = { name: 'queue', limit: 1, window: '1h' } as const;
+    const limiter = createLimiter({ ...common, algorithm: 'leaky-bucket', maxDelay: '100d', maxWaiting: 60 });
+    const other = createLimiter({ ...common, maxWaiting: 20 });
+    await limiter.consume('k');
+    const gone = new AbortController();
+    const ends: Promise<unknown>[] = [1, 2, 3].map(async () => {
+      const decision = await limiter.consume('k');
+      await limiter.hold(decision, { signal: gone.signal }).catch(() => {});
+    });
+    await other.consume('k');
+    ends.push(...[1, 2].map(() => other.wait('k', { signal: gone.signal }).catch(() => {})));
+    while (other.gauges.waiting < 2) await new Promise(setImmediate);
+    expect(limiter.gauges).to.deep.equal({ waiting: 0, held: 3, maxWaiting: 60, slots: 0, keys: 1 });
+    expect(await points('headgate.queue.held')).to.include({ queue: 3 });
+    expect(await points('headgate.queue.waiting')).to.include({ queue: 2 });
+    expect(await points('headgate.queue.limit')).to.include({ queue: 80 });
+    gone.abort();
+    await Promise.all(ends);
+    expect(await points('headgate.queue.held')).to.include({ queue: 0 });
+    expect(await points('headgate.queue.waiting')).to.include({ queue: 0 });
+    await limiter.close();
+    await other.close();
+    expect(await points('headgate.queue.limit')).to.include({ queue: 0 });
+    expect(openLimiters().map(({ name }) => name)).to.not.include('queue');
+  });
+
+  for (const kind of ['memory', 'redis'] as const) {
+    it(`tells how many slots are in use: ${kind}`, async () => {
+      const client = new Redis(servers.redis.port);
+      const store = kind === 'redis' ? redisStore(client) : memoryStore();
+      const policies = [
+        { name: 'a', algorithm: 'concurrency', limit: 4, lease: '1h' },
+        { name: 'b', limit: 10, window: '1h' },
+      ] as const;
+      const limiter = createLimiter({ name: `slots-${kind}`, store, policies, timeout: '10s' });
+      const used = async () => (await points('headgate.slots.used'))[`slots-${kind}`];
+      const one = await limiter.acquire('k');
+      const three = await limiter.acquire('k', { cost: 3 });
+      expect((await limiter.acquire('k')).allowed).to.equal(false);
+      await limiter.peek('k');
+      expect(await used()).to.equal(4);
+      await one.renew();
+      expect(await used()).to.equal(4);
+      await three.release();
+      expect(await used()).to.equal(1);
+      await one.cancel();
+      expect(await used()).to.equal(0);
+      await limiter.close();
+      client.disconnect();
+    });
+  }
+
+  it('counts no slot whose lease has ended, and keeps none of them', async () => {
+    let now = 0;
+    const slots = new Slots(() => now);
+    const limiter = createLimiter({ algorithm: 'concurrency', limit: 1e5, lease: '1m' });
+    const take = async (name: string) => {
+      slots.take(name, (await limiter.acquire('k')) as LimiterDecision);
+    };
+    await take('a');
+    await take('b');
+    now = 40_000;
+    await take('c');
+    slots.renew('b', limiter.set);
+    expect(slots.size).to.equal(3);
+    now = 60_000;
+    expect(slots.size).to.equal(2);
+    now = 100_000;
+    expect(slots.size).to.equal(0);
+    slots.renew('b', limiter.set);
+    expect(slots.size).to.equal(0);
+    // Nobody reads the gauge here.
+    for (let i = 0; i < 5000; i++) {
+      now += 1000;
+      await take(`${i}`);
+      expect(slots.kept).to.be.at.most(200);
+    }
+    expect(slots.size).to.equal(60);
+    await limiter.close();
+  });
+
+  it('tells how many keys are in memory, also those of what decides while the store is away', async () => {
+    const store = memoryStore();
+    const names = ['keys', 'keys', 'by two'];
+    const limiters = names.map((name) =>
+      createLimiter({
+        ...{ name, store },
+        policies: name === 'keys' ? '9/1m' : ['9/1m', '9/1m by account'],
+      }),
+    );
+    const away = new Switched();
+    const local = createLimiter({ name: 'away', store: away, limit: 9, window: '1m', warnings: false });
+    away.fails = true;
+    for (const key of ['a', 'b', 'c']) {
+      await limiters[0]!.consume(key);
+      await limiters[1]!.consume(key);
+      await limiters[2]!.consume({ key, account: 'x' });
+      await local.consume(key);
+    }
+    expect(await points('headgate.memory.keys')).to.include({ keys: 3, 'by two': 4, away: 3 });
+    for (const limiter of [...limiters, local]) await limiter.close();
+  });
+
+  it('counts denials that cost no call', async () => {
+    const client = new Redis(servers.redis.port);
+    const store = redisStore(client, { localDenials: '1m' });
+    const limiter = createLimiter({ name: 'remembers', store, limit: 1, window: '1h', timeout: '10s' });
+    for (let i = 0; i < 5; i++) await limiter.consume('k');
+    expect(await points('headgate.local.denials')).to.include({ remembers: 3 });
+    expect(await points('headgate.decisions')).to.include({
+      'remembers denied quota-exceeded default false': 4,
+    });
+    // What memory denies is no saving.
+    const memory = createLimiter({ name: 'memory', limit: 1, window: '1h' });
+    for (let i = 0; i < 5; i++) await memory.consume('k');
+    expect(await points('headgate.local.denials')).to.not.have.property('memory');
+    await limiter.close();
+    client.disconnect();
+  });
+
+  it('reads limiters that nobody has closed only as long as they are in use', async () => {
+    for (let i = 0; i < 50; i++) createLimiter({ name: 'dropped', limit: 1, window: '1m' });
+    const dropped = () => openLimiters().filter(({ name }) => name === 'dropped');
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc') as () => void;
+    await new Promise(setImmediate);
+    collect();
+    // Variables of compiled code may keep a few.
+    expect(dropped().length).to.be.below(25);
+  });
+
+  it('tells nothing any more when it is stopped', async () => {
+    // Of cumulative ones the SDK repeats what it was told last.
+    const exporter = new InMemoryMetricExporter(AggregationTemporality.DELTA);
+    const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 });
+    const others = new MeterProvider({ readers: [reader] });
+    const end = instrument({ meter: others.getMeter('stopped') });
+    const limiter = createLimiter({ name: 'stopped', limit: 1, window: '1m' });
+    await limiter.consume('k');
+    const told = async (): Promise<string[]> => {
+      const { resourceMetrics } = await reader.collect();
+      const all = resourceMetrics.scopeMetrics.flatMap(({ metrics }) => metrics);
+      const gauges = all.filter(({ dataPointType }) => dataPointType === DataPointType.GAUGE);
+      return gauges
+        .filter(({ dataPoints }) => dataPoints.length > 0)
+        .map(({ descriptor }) => descriptor.name);
+    };
+    expect(await told()).to.have.length(7);
+    end();
+    expect(await told()).to.deep.equal([]);
+    await others.shutdown();
+    await limiter.close();
   });
 
   it('never has more than 200 names, and no key, among its attributes', async () => {

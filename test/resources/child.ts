@@ -180,7 +180,7 @@ async function outage(): Promise<void> {
   const held = await Promise.all(Array.from({ length: 12_000 }, (_, i) => limiter.consume(`key-${i}`)));
   store.fails = true;
   while (limiter.health.state === 'up') {
-    await limiter.consume('x');
+    await (await limiter.consume('x')).release();
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
   await Promise.all(held.map((decision) => decision.release()));

@@ -166,6 +166,7 @@ const watchdogScript = `
   [ -z "\${pids# }" ] || kill -9 $pids
 `;
 
+/** Sees to it that a process of a test does not outlive the run, and that the run fails if the test leaves it. */
 function watch(child: ChildProcess) {
   const { pid } = child;
   if (pid === undefined) return;

@@ -124,6 +124,10 @@ export class FailurePolicy implements Store, Prober {
     return this.#breaker.health;
   }
 
+  keysOf(name: string): number {
+    return this.#local.keysOf(name) + (this.#store.keysOf?.(name) ?? 0);
+  }
+
   /** As of the store that it asks. */
   get checkDimensions(): Store['checkDimensions'] {
     return this.#store.checkDimensions?.bind(this.#store);

@@ -39,6 +39,10 @@ export class Local {
     return this.#store.lease({ ...change, set: this.#set(change.set) });
   }
 
+  keysOf(name: string): number {
+    return stores.get(this.#of)?.keysOf?.(name) ?? 0;
+  }
+
   get #store(): Store {
     let store = stores.get(this.#of);
     if (!store) stores.set(this.#of, (store = memoryStore()));

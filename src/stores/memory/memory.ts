@@ -165,6 +165,13 @@ class Memory implements MemoryStore {
     return size;
   }
 
+  keysOf(name: string): number {
+    let keys = 0;
+    for (const [scope, { size }] of this.#tables)
+      if (scope.slice(scope.indexOf(' ') + 1) === name) keys += size;
+    return keys;
+  }
+
   get health(): Health {
     let unremembered = 0;
     for (const table of this.#tables.values()) unremembered += table.unremembered;
