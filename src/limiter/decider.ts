@@ -214,7 +214,8 @@ export class Decider {
     const known = reply.degraded === undefined ? undefined : OVERRIDES[reply.degraded];
     const override = known && reply.late ? { ...known, reason: 'process-late' as const } : known;
     const decision = this.report(conclude(account, query, reply, this.#shadow, override), atOnce);
-    if (query.lease !== '') this.#slots.take(query.lease, decision);
+    if (query.lease !== '' && decision.charged > 0)
+      this.#slots.take(query, decision.policies, decision.charged);
     if (reply.ban < 0 && this.#onBan) this.#onBan(query);
     if (this.count && !query.peek) this.count(decision);
     if (decision.reason === 'cost-exceeds-capacity') this.#warnOfCost(decision);

@@ -1,6 +1,6 @@
 import { performance } from '../common/real-time.js';
-import type { PolicySet } from '../contract/store.js';
-import type { LimiterDecision } from './decision.js';
+import type { Verdict } from '../common/decision.js';
+import type { PolicySet, Query } from '../contract/store.js';
 
 interface Held {
   readonly units: number;
@@ -35,11 +35,11 @@ export class Slots {
     return size;
   }
 
-  /** Notes the slots of a request that was admitted. */
-  take(lease: string, decision: LimiterDecision): void {
-    const ms = leaseOf(decision.set, (i) => decision.policies[i]!.allowed);
-    if (ms === 0 || decision.charged === 0) return;
-    this.#held.set(lease, { units: decision.charged, until: this.#clock() + ms });
+  /** Notes the slots of a request that was charged so many units. */
+  take({ lease, set }: Query, verdicts: readonly Verdict[], units: number): void {
+    const ms = leaseOf(set, (i) => verdicts[i]!.allowed);
+    if (ms === 0) return;
+    this.#held.set(lease, { units, until: this.#clock() + ms });
     if (this.#held.size >= this.#look) this.#dropEnded();
   }
 

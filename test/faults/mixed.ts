@@ -617,7 +617,8 @@ async function playWith(
     const outcome = await play(scene, stores, client.queued);
     // Judged once the clients are gone: they ask at the same time.
     await site.end(where);
-    await check(where, scene, stores, outcome);
+    // An hour is never quite quiet.
+    await check(where, scene, stores, outcome, 2);
   } catch (error) {
     await site.end(where).catch(() => {});
     throw error;

@@ -21,7 +21,6 @@ import {
   type Store,
   type Subject,
 } from '../../src/index.js';
-import type { LimiterDecision } from '../../src/limiter/decision.js';
 import { Slots } from '../../src/limiter/slots.js';
 import { instrument } from '../../src/telemetry/opentelemetry.js';
 import { redisStore } from '../../src/stores/redis/redis.js';
@@ -349,7 +348,8 @@ describe('headgate/opentelemetry', () => {
     const slots = new Slots(() => now);
     const limiter = createLimiter({ algorithm: 'concurrency', limit: 1e5, lease: '1m' });
     const take = async (name: string) => {
-      slots.take(name, (await limiter.acquire('k')) as LimiterDecision);
+      const { policies, charged } = await limiter.acquire('k');
+      slots.take({ set: limiter.set, key: 'k', cost: 1, peek: false, lease: name }, policies, charged);
     };
     await take('a');
     await take('b');
