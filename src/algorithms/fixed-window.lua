@@ -73,16 +73,17 @@ end
 -- As fixed_window.charge, for counts that do not fit into one integer with their window's end.
 local function fixed_window_charge_long(first, last, p, cost, now, reply, filled)
   local limit, window = p[1], p[2]
+  local before
   for request = first, last do
     local key = KEYS[request]
-    local value = redis.pcall('GET', key)
+    before = redis.pcall('GET', key)
     local stop, used = now + window, cost
-    if not value then
+    if not before then
       fixed_window_write(key, p, cost, stop)
-    elseif type(value) == 'table' or #value ~= 13 then
+    elseif type(before) == 'table' or #before ~= 13 then
       return request, filled
     else
-      stop, used = struct.unpack('>I6I7', value)
+      stop, used = struct.unpack('>I6I7', before)
       used = used + cost
       if stop <= now or stop > now + window or used > limit then return request, filled end
       redis.call('SETRANGE', key, '6', struct.pack('>I7', used))
@@ -90,16 +91,18 @@ local function fixed_window_charge_long(first, last, p, cost, now, reply, filled
     end
     filled = headgate_say(reply, filled, 0, limit - used, stop - now)
   end
-  return last + 1, filled
+  return last + 1, filled, before
 end
 
 -- look and commit in one go, charging first, for what is common: sound states. Decides the requests from first to last, all of one
 -- cost, and appends their verdicts to a reply that is filled so far; stops before the first one for which look must tell. Returns
--- the request after those decided, and how far the reply is filled. `text` is the cost as it came: formatting numbers is slow.
+-- the request after those decided, how far the reply is filled, and the last one's value from before it was charged: false if there was
+-- none, nil if it was denied. `text` is the cost as it came: formatting numbers is slow.
 function fixed_window.charge(first, last, p, cost, text, now, reply, filled)
   local limit, window = p[1], p[2]
   if cost > limit then return first, filled end
   if not fixed_window_packs(p, 0) then return fixed_window_charge_long(first, last, p, cost, now, reply, filled) end
+  local before
   for request = first, last do
     local key = KEYS[request]
     local value = redis.pcall('INCRBY', key, text)
@@ -108,6 +111,7 @@ function fixed_window.charge(first, last, p, cost, text, now, reply, filled)
       -- There was no key.
       fixed_window_write(key, p, cost, now + window)
       filled = headgate_say(reply, filled, 0, limit - cost, window)
+      before = false
     else
       local used = value % 2 ^ 22
       local reset = value < 0 and ((used - value) / 2 ^ 22 - now) % 2 ^ 31 or 0
@@ -117,15 +121,17 @@ function fixed_window.charge(first, last, p, cost, text, now, reply, filled)
         -- As headgate_say, which would be one more call for each.
         filled = filled + 1
         reply[filled] = reset * 2 ^ 20 + limit - used
+        before = value - cost
       else
         redis.call('INCRBY', key, -cost)
         if not sound then return request, filled end
-        local before = used - cost
-        filled = headgate_say(reply, filled, reset, before < limit and limit - before or 0, reset)
+        used = used - cost
+        filled = headgate_say(reply, filled, reset, used < limit and limit - used or 0, reset)
+        before = nil
       end
     end
   end
-  return last + 1, filled
+  return last + 1, filled, before
 end
 
 function fixed_window.adjust(key, p, units, mark, now)

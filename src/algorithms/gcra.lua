@@ -63,16 +63,17 @@ function gcra.charge(first, last, p, cost, _, now, reply, filled)
   local scale, increment, capacity, patience = p[1], p[2], p[3], p[4]
   local charge = cost * increment
   if charge > capacity then return first, filled end
+  local value
   for request = first, last do
     local key = KEYS[request]
-    local value = redis.pcall('GET', key)
+    value = redis.pcall('GET', key)
     local backlog, stop = charge
     if value then
       if type(value) == 'table' or #value ~= 10 then return request, filled end
       local part
       stop, part = struct.unpack('>I6I4', value)
-      if part >= scale then return request, filled end
-      if stop > now then backlog = (stop - now) * scale - part + charge end
+      if part >= scale or stop <= now then return request, filled end
+      backlog = (stop - now) * scale - part + charge
     end
     local left = capacity - backlog
     if left >= 0 then
@@ -86,9 +87,10 @@ function gcra.charge(first, last, p, cost, _, now, reply, filled)
       if redis.call('PTTL', key) == -1 then headgate_heal(key, gcra.look, p) end
       local remaining = math.max(0, math.floor((capacity - backlog) / increment))
       filled = headgate_say(reply, filled, math.ceil(-(left + patience) / scale), remaining, stop - now)
+      value = nil
     end
   end
-  return last + 1, filled
+  return last + 1, filled, value
 end
 
 -- What a charge surely has left: it drains when those before it have, or, at the earliest, from its beginning on. What has drained

@@ -145,10 +145,10 @@ function sliding_window.charge(first, last, p, cost, _, now, reply, filled)
   local life = (segments + 1) * segment
   if cost > limit then return first, filled end
   local short = limit < 2 ^ 20 and life < 2 ^ 32
-  local size, width, head, pair, most
+  local value, size, width, head, pair, most
   for request = first, last do
     local key = KEYS[request]
-    local value = redis.pcall('GET', key)
+    value = redis.pcall('GET', key)
     local age, total, wait = 0, cost, 0
     if not value then
       sliding_window_begin(key, p, now, cost)
@@ -188,6 +188,7 @@ function sliding_window.charge(first, last, p, cost, _, now, reply, filled)
     if wait > 0 then
       total = total - cost
       filled = headgate_say(reply, filled, wait, total < limit and limit - total or 0, life - age)
+      value = nil
     elseif short then
       -- As headgate_say, which would be one more call for each.
       filled = filled + 1
@@ -196,7 +197,7 @@ function sliding_window.charge(first, last, p, cost, _, now, reply, filled)
       filled = headgate_say(reply, filled, 0, limit - total, life - age)
     end
   end
-  return last + 1, filled
+  return last + 1, filled, value
 end
 
 function sliding_window.adjust(key, p, units, mark, now)

@@ -60,12 +60,10 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   #countsEach!: number;
   #countsFrom!: number;
 
-  /** What `#read` found: the counters of a slot, shifted to now. `#current`: as they are stored. */
+  /** What `#read` found: the units now, the moment that is stored (0: no state), and how many segments have begun since. */
   #total = 0;
-  #newest = 0;
-  #older: number[] = [];
-  #end = 0;
-  #current = false;
+  #stop = 0;
+  #passed = 0;
 
   constructor(slots: number, segments: number, width = 1) {
     super();
@@ -105,87 +103,40 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     return slot * this.#countsEach + this.#countsFrom;
   }
 
-  /** Newest segments without a unit are left out, so that the state ends when its last unit leaves. Returns that moment. */
-  #write(slot: number, p: SlidingWindowParams, newest: number): number {
-    this.#fit(this.#total);
-    const older = this.#older;
-    let skip = 0;
-    while (newest === 0 && skip < p.segments) newest = older[++skip] ?? 0;
-    const at = this.#countsAt(slot);
-    this.#counts[at] = this.#total;
-    for (let i = 1; i <= p.segments; i++) this.#counts[at + i] = older[i + skip] ?? 0;
-    return (this.#stops[this.#stopAt(slot)] = this.#end - skip * p.segment);
-  }
-
-  /** The stored counters without the newest, into `#older[1..]` and `#newest`. */
-  #unpack(slot: number): void {
-    const at = this.#countsAt(slot);
-    this.#newest = this.#counts[at]!;
-    for (let i = 1; i <= this.#segments; i++) {
-      const count = this.#counts[at + i]!;
-      this.#older[i] = count;
-      this.#newest -= count;
-    }
-    this.#older.length = this.#segments + 1;
-  }
-
-  #none(): void {
-    this.#total = this.#newest = this.#end = 0;
-    this.#older.length = 0;
-    this.#current = false;
-  }
-
-  #read(slot: number, p: SlidingWindowParams, now: number, writable: boolean): void {
-    const { segment, segments } = p;
+  #read(slot: number, { segment, segments }: SlidingWindowParams, now: number, writable: boolean): void {
     const life = (segments + 1) * segment;
     const stop = this.#stops[this.#stopAt(slot)]!;
-    if (stop <= now) return this.#none();
-    let start = stop - life;
-    if (start <= now && now < start + segment) {
-      this.#total = this.#counts[this.#countsAt(slot)]!;
-      this.#end = stop;
-      this.#current = true;
-      return;
+    this.#total = this.#stop = this.#passed = 0;
+    if (stop <= now) return;
+    const at = this.#countsAt(slot);
+    this.#total = this.#counts[at]!;
+    this.#stop = stop;
+    const age = now - (stop - life);
+    if (age < 0) {
+      // The clock went back: no segment begins in the future.
+      this.#stop = now + life;
+      if (writable) this.#stops[this.#stopAt(slot)] = this.#stop;
+    } else if (age >= segment) {
+      this.#passed = Math.floor(age / segment);
+      for (let i = segments - this.#passed + 1; i <= segments; i++) this.#total -= this.#counts[at + i]!;
     }
+  }
 
-    // The newest segment is over, or the clock went back: take the counters apart.
-    const healing = start > now;
-    if (healing) start = now;
-    this.#unpack(slot);
-    const passed = Math.floor((now - start) / segment);
-    const shifted: number[] = [];
-    this.#total = 0;
-    for (let i = 0; i <= segments; i++) {
-      const from = i - passed;
-      shifted[i] = from === 0 ? this.#newest : from < 0 ? 0 : this.#older[from]!;
-      this.#total += shifted[i]!;
-    }
-    if (this.#total === 0) return this.#none();
-    this.#newest = shifted[0]!;
-    this.#older = shifted;
-    this.#end = start + passed * segment + life;
-    this.#current = false;
-    if (healing && writable) this.#write(slot, p, this.#newest);
+  /** The units of the newest segment that is stored. */
+  #newest(at: number): number {
+    let newest = this.#counts[at]!;
+    for (let i = 1; i <= this.#segments; i++) newest -= this.#counts[at + i]!;
+    return newest;
   }
 
   /** The time until at most `allowed` units are left: segments leave from the oldest on. */
-  #until(p: SlidingWindowParams, now: number, allowed: number): number {
-    let total = this.#total;
-    for (let i = p.segments; i >= 1; i--) {
-      total -= this.#older[i] ?? 0;
-      if (total <= allowed) return this.#end - i * p.segment - now;
-    }
-    return this.#end - now;
-  }
-
-  /** The same for counters as they are stored, in place. */
-  #untilStored(slot: number, p: SlidingWindowParams, now: number, allowed: number): number {
+  #until(slot: number, p: SlidingWindowParams, now: number, allowed: number): number {
     const counts = this.#counts;
     const at = this.#countsAt(slot);
     let total = this.#total;
-    let i = p.segments;
+    let i = p.segments - this.#passed;
     while (i >= 1 && (total -= counts[at + i]!) > allowed) i--;
-    return this.#end - i * p.segment - now;
+    return this.#stop - i * p.segment - now;
   }
 
   look(slot: number, p: SlidingWindowParams, cost: number, now: number, writable: boolean): void {
@@ -193,62 +144,68 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     this.#read(slot, p, now, writable);
     const total = this.#total;
     this.remaining = total < limit ? limit - total : 0;
-    this.reset = total === 0 ? 0 : this.#current ? this.#end - now : this.#until(p, now, 0);
-    if (cost === 0 || total + cost <= limit) {
-      this.wait = 0;
-    } else if (cost > limit) {
-      this.wait = -1;
-    } else {
-      this.wait = this.#current
-        ? this.#untilStored(slot, p, now, limit - cost)
-        : this.#until(p, now, limit - cost);
-    }
+    this.reset = total === 0 ? 0 : this.#stop - now;
+    if (cost === 0 || total + cost <= limit) this.wait = 0;
+    else this.wait = cost > limit ? -1 : this.#until(slot, p, now, limit - cost);
   }
 
   commit(slot: number, p: SlidingWindowParams, cost: number, now: number): void {
-    this.#total += cost;
-    if (this.#current) {
-      this.#fit(this.#total);
-      this.#counts[this.#countsAt(slot)] = this.#total;
-    } else {
-      if (this.#end === 0) this.#end = now + (p.segments + 1) * p.segment;
-      this.#write(slot, p, cost);
-    }
+    this.#charge(slot, p, cost, now);
     this.remaining = p.limit - this.#total;
-    this.reset = this.#end - now;
+    this.reset = this.#stop - now;
+  }
+
+  /** Charges the segment of now: those that are stored become as much older, and the oldest leave. */
+  #charge(slot: number, { segment, segments }: SlidingWindowParams, units: number, now: number): void {
+    this.#total += units;
+    this.#fit(this.#total);
+    const counts = this.#counts;
+    const at = this.#countsAt(slot);
+    if (this.#stop === 0) {
+      counts.fill(0, at + 1, at + 1 + segments);
+      this.#stop = now + (segments + 1) * segment;
+    } else if (this.#passed > 0) {
+      const passed = this.#passed;
+      const newest = this.#newest(at);
+      for (let i = segments; i > passed; i--) counts[at + i] = counts[at + i - passed]!;
+      for (let i = 1; i < passed; i++) counts[at + i] = 0;
+      counts[at + passed] = newest;
+      this.#stop += passed * segment;
+    }
+    this.#stops[this.#stopAt(slot)] = this.#stop;
+    counts[at] = this.#total;
+  }
+
+  /** Gives back to the segment that was charged; without a mark, from the oldest on, which frees least. */
+  #giveBack(slot: number, { segment, segments }: SlidingWindowParams, units: number, mark?: number): void {
+    const counts = this.#counts;
+    const at = this.#countsAt(slot);
+    for (let i = segments - this.#passed; i >= 0; i--) {
+      if (mark !== undefined && mark !== this.#stop - i * segment) continue;
+      const back = Math.min(units, i === 0 ? this.#newest(at) : counts[at + i]!);
+      units -= back;
+      this.#total -= back;
+      counts[at]! -= back;
+      if (i > 0) counts[at + i]! -= back;
+    }
+    // Newest segments without a unit are left out, so that the state ends when its last unit leaves.
+    if (this.#total === 0) this.#stop = 0;
+    while (this.#stop > 0 && this.#newest(at) === 0) {
+      counts.copyWithin(at + 1, at + 2, at + 1 + segments);
+      counts[at + segments] = 0;
+      this.#stop -= segment;
+    }
+    this.#stops[this.#stopAt(slot)] = this.#stop;
   }
 
   adjust(slot: number, p: SlidingWindowParams, units: number, now: number, of: Returned | undefined): number {
-    const { limit, segment, segments } = p;
     this.#read(slot, p, now, true);
-    if (this.#current) this.#unpack(slot);
-    const older = this.#older;
     const charged = Math.max(0, Math.min(units, MOST_COUNTED - this.#total));
-    if (charged > 0) {
-      if (this.#end === 0) this.#end = now + (segments + 1) * segment;
-      this.#newest += charged;
-      this.#total += charged;
-    } else {
-      // Back to the segment that was charged; without a mark, from the oldest on, which frees least.
-      for (let i = segments; i >= 0; i--) {
-        if (of && of.mark !== this.#end - i * segment) continue;
-        const count = i === 0 ? this.#newest : (older[i] ?? 0);
-        const back = Math.min(count, -units);
-        units += back;
-        this.#total -= back;
-        if (i === 0) this.#newest = count - back;
-        else older[i] = count - back;
-      }
-    }
+    if (charged > 0) this.#charge(slot, p, charged, now);
+    else if (this.#stop > 0) this.#giveBack(slot, p, -units, of?.mark);
     this.wait = 0;
-    if (this.#total === 0) {
-      if (this.#end !== 0) this.clear(slot);
-      this.remaining = limit;
-      this.reset = 0;
-    } else {
-      this.remaining = Math.max(0, limit - this.#total);
-      this.reset = this.#write(slot, p, this.#newest) - now;
-    }
+    this.remaining = Math.max(0, p.limit - this.#total);
+    this.reset = this.#total === 0 ? 0 : this.#stop - now;
     return charged;
   }
 
@@ -279,7 +236,8 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   load(slot: number, saved: Saved): void {
     if (saved.length !== 2 + this.#segments || !areNumbers(saved)) return;
     const [stop, total, ...older] = saved as readonly [number, number, ...number[]];
-    if (older.reduce((sum, count) => sum + count, 0) > total) return;
+    // The newest segment has units.
+    if (older.reduce((sum, count) => sum + count, 0) >= total) return;
     this.#fit(total);
     this.#counts.set([total, ...older], this.#countsAt(slot));
     this.#stops[this.#stopAt(slot)] = stop;

@@ -153,6 +153,24 @@ describe('several policies', () => {
         expect(await left()).to.equal(97);
         expect((await alone.peek('other')).remaining).to.equal(99);
       });
+
+      it(`${first} and ${second}: after a denial by the second, the first is as it was, even if the clock goes back`, async () => {
+        const prefix = freshPrefix();
+        const clock = new TestClock();
+        const open = (...policies: Policy[]) =>
+          limiterOn(redisStore(clients.redis, { prefix, clock: clock.read }), { name: 'set', policies });
+        const loose = { algorithm: first, name: 'loose', limit: 100, window: '1h' } as const;
+        const tight = { algorithm: second, name: 'tight', limit: 1, window: '2h' } as const;
+        const [both, alone] = [open(loose, tight), open(loose)];
+        for (let i = 0; i < 3; i++) await alone.consume('key');
+        await both.consume('key');
+        clock.now += 1;
+        const before = say(await alone.peek('key'));
+        clock.now += 1_800_000;
+        expect(await both.consume('key')).to.include({ allowed: false, policy: 'tight' });
+        clock.now -= 1_800_000;
+        expect(say(await alone.peek('key'))).to.deep.equal(before);
+      });
     }
   }
 });

@@ -332,16 +332,17 @@ return p[1] - used - cost, stop - now
 end
 local function fixed_window_charge_long(first, last, p, cost, now, reply, filled)
 local limit, window = p[1], p[2]
+local before
 for request = first, last do
 local key = KEYS[request]
-local value = redis.pcall('GET', key)
+before = redis.pcall('GET', key)
 local stop, used = now + window, cost
-if not value then
+if not before then
 fixed_window_write(key, p, cost, stop)
-elseif type(value) == 'table' or #value ~= 13 then
+elseif type(before) == 'table' or #before ~= 13 then
 return request, filled
 else
-stop, used = struct.unpack('>I6I7', value)
+stop, used = struct.unpack('>I6I7', before)
 used = used + cost
 if stop <= now or stop > now + window or used > limit then return request, filled end
 redis.call('SETRANGE', key, '6', struct.pack('>I7', used))
@@ -349,12 +350,13 @@ if redis.call('PTTL', key) == -1 then headgate_heal(key, fixed_window_look, p) e
 end
 filled = headgate_say(reply, filled, 0, limit - used, stop - now)
 end
-return last + 1, filled
+return last + 1, filled, before
 end
 local function fixed_window_charge(first, last, p, cost, text, now, reply, filled)
 local limit, window = p[1], p[2]
 if cost > limit then return first, filled end
 if not fixed_window_packs(p, 0) then return fixed_window_charge_long(first, last, p, cost, now, reply, filled) end
+local before
 for request = first, last do
 local key = KEYS[request]
 local value = redis.pcall('INCRBY', key, text)
@@ -362,6 +364,7 @@ if type(value) == 'table' then return request, filled end
 if value == cost then
 fixed_window_write(key, p, cost, now + window)
 filled = headgate_say(reply, filled, 0, limit - cost, window)
+before = false
 else
 local used = value % 2 ^ 22
 local reset = value < 0 and ((used - value) / 2 ^ 22 - now) % 2 ^ 31 or 0
@@ -370,15 +373,17 @@ if sound and redis.call('PTTL', key) == -1 then headgate_heal(key, fixed_window_
 if sound and used <= limit then
 filled = filled + 1
 reply[filled] = reset * 2 ^ 20 + limit - used
+before = value - cost
 else
 redis.call('INCRBY', key, -cost)
 if not sound then return request, filled end
-local before = used - cost
-filled = headgate_say(reply, filled, reset, before < limit and limit - before or 0, reset)
+used = used - cost
+filled = headgate_say(reply, filled, reset, used < limit and limit - used or 0, reset)
+before = nil
 end
 end
 end
-return last + 1, filled
+return last + 1, filled, before
 end
 `;
 const fixed_window_3 = `local function fixed_window_adjust(key, p, units, mark, now)
@@ -433,16 +438,17 @@ local function gcra_charge(first, last, p, cost, _, now, reply, filled)
 local scale, increment, capacity, patience = p[1], p[2], p[3], p[4]
 local charge = cost * increment
 if charge > capacity then return first, filled end
+local value
 for request = first, last do
 local key = KEYS[request]
-local value = redis.pcall('GET', key)
+value = redis.pcall('GET', key)
 local backlog, stop = charge
 if value then
 if type(value) == 'table' or #value ~= 10 then return request, filled end
 local part
 stop, part = struct.unpack('>I6I4', value)
-if part >= scale then return request, filled end
-if stop > now then backlog = (stop - now) * scale - part + charge end
+if part >= scale or stop <= now then return request, filled end
+backlog = (stop - now) * scale - part + charge
 end
 local left = capacity - backlog
 if left >= 0 then
@@ -456,9 +462,10 @@ if backlog > p[5] then return request, filled end
 if redis.call('PTTL', key) == -1 then headgate_heal(key, gcra_look, p) end
 local remaining = math.max(0, math.floor((capacity - backlog) / increment))
 filled = headgate_say(reply, filled, math.ceil(-(left + patience) / scale), remaining, stop - now)
+value = nil
 end
 end
-return last + 1, filled
+return last + 1, filled, value
 end
 `;
 const gcra_3 = `local function gcra_give_back_most(p, charge, mark, now, at, shift)
@@ -769,10 +776,10 @@ local limit, segment, segments = p[1], p[2], p[3]
 local life = (segments + 1) * segment
 if cost > limit then return first, filled end
 local short = limit < 2 ^ 20 and life < 2 ^ 32
-local size, width, head, pair, most
+local value, size, width, head, pair, most
 for request = first, last do
 local key = KEYS[request]
-local value = redis.pcall('GET', key)
+value = redis.pcall('GET', key)
 local age, total, wait = 0, cost, 0
 if not value then
 sliding_window_begin(key, p, now, cost)
@@ -811,6 +818,7 @@ end
 if wait > 0 then
 total = total - cost
 filled = headgate_say(reply, filled, wait, total < limit and limit - total or 0, life - age)
+value = nil
 elseif short then
 filled = filled + 1
 reply[filled] = (life - age) * 2 ^ 20 + limit - total
@@ -818,7 +826,7 @@ else
 filled = headgate_say(reply, filled, 0, limit - total, life - age)
 end
 end
-return last + 1, filled
+return last + 1, filled, value
 end
 `;
 const sliding_window_10 = `local function sliding_window_adjust(key, p, units, mark, now)
@@ -1187,18 +1195,19 @@ local to = filled
 for i = 1, count do
 local place, policy, from = base + i, policies[i], to
 local run, ran, after = i > 1 and pcall or run_plainly
-ran, after, to = run(policy.charge, place, place, policy, cost, text, now, reply, from)
-if not ran or after == place or not policy.shadow and reply[from + 1] == -1 and reply[from + 2] > 0 then
-outright, admitted, to = false, true, filled
+ran, after, to, a[i] = run(policy.charge, place, place, policy, cost, text, now, reply, from)
+if not ran or after == place or a[i] == nil and not policy.shadow then
 for n = 1, i - 1 do
-if reply[to + 1] == -1 then
-wait[n], reset[n], to = reply[to + 2], reply[to + 4], to + 4
-else
-wait[n], reset[n], to = 0, math.floor(reply[to + 1] / 2 ^ 20), to + 1
+local key, before = KEYS[base + n], a[n]
+if before then
+redis.call('SET', key, before)
+headgate_heal(key, policies[n].look, policies[n])
+elseif before == false then
+redis.call('DEL', key)
 end
 end
-undo(base, i - 1, cost)
 for n = #reply, filled + 1, -1 do reply[n] = nil end
+outright = false
 return nil
 end
 end

@@ -82,24 +82,25 @@ local function look_again(base, cost)
 end
 
 -- Charges all policies of a request, and appends their verdicts to the reply that is filled so far. Returns how far it is filled then; or nil
--- if one of them denies, or must be looked at first: then none is charged.
+-- if one of them denies, or must be looked at first: then the others have the values from before.
 local function charge_outright(base, cost, text, filled)
   local to = filled
   for i = 1, count do
     local place, policy, from = base + i, policies[i], to
     local run, ran, after = i > 1 and pcall or run_plainly
-    ran, after, to = run(policy.charge, place, place, policy, cost, text, now, reply, from)
-    if not ran or after == place or not policy.shadow and reply[from + 1] == -1 and reply[from + 2] > 0 then
-      outright, admitted, to = false, true, filled
+    ran, after, to, a[i] = run(policy.charge, place, place, policy, cost, text, now, reply, from)
+    if not ran or after == place or a[i] == nil and not policy.shadow then
       for n = 1, i - 1 do
-        if reply[to + 1] == -1 then
-          wait[n], reset[n], to = reply[to + 2], reply[to + 4], to + 4
-        else
-          wait[n], reset[n], to = 0, math.floor(reply[to + 1] / 2 ^ 20), to + 1
+        local key, before = KEYS[base + n], a[n]
+        if before then
+          redis.call('SET', key, before)
+          headgate_heal(key, policies[n].look, policies[n])
+        elseif before == false then
+          redis.call('DEL', key)
         end
       end
-      undo(base, i - 1, cost)
       for n = #reply, filled + 1, -1 do reply[n] = nil end
+      outright = false
       return nil
     end
   end
