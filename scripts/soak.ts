@@ -1,5 +1,6 @@
 // npm run soak: what takes too long for npm test. Prints what it counts, and exits with 1 if a promise was broken.
-//   npm run soak [memory] [faults] [fuzz] [mixed]     default: all
+//   npm run soak [memory] [faults] [fuzz] [dimensions] [mixed]     default: all
+//   npm run soak dimensions -- --steps 1000000        how much is asked of each engine
 //   npm run soak mixed -- --minutes 60 --from 1       how long the mixed faults last, and which round is the first
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
@@ -8,7 +9,11 @@ import { flood } from '../test/faults/flood.js';
 const MEGABYTE = 2 ** 20;
 const { positionals: chosen, values } = parseArgs({
   allowPositionals: true,
-  options: { minutes: { type: 'string', default: '60' }, from: { type: 'string', default: '1' } },
+  options: {
+    minutes: { type: 'string', default: '60' },
+    from: { type: 'string', default: '1' },
+    steps: { type: 'string', default: '1000000' },
+  },
 });
 const runs = (part: string): boolean => chosen.length === 0 || chosen.includes(part);
 let broken = 0;
@@ -69,6 +74,16 @@ if (runs('fuzz')) {
     mocha({ HEADGATE_RUNS: '100' }, ...files),
     'random bytes, and random traces, a hundred times as many',
   );
+}
+
+if (runs('dimensions')) {
+  const { playDimensions } = await import('../test/faults/dimensions.js');
+  await playDimensions(Number(values.steps), ({ engine, steps, seconds, broken }) => {
+    const sum = Object.values(steps).reduce((a, b) => a + b, 0);
+    console.log(`${engine}: ${sum} steps in ${seconds} s: ${JSON.stringify(steps)}`);
+    for (const each of broken) console.log(each);
+    promise(broken.length === 0, `policies by several dimensions on ${engine}`);
+  });
 }
 
 if (runs('mixed')) {

@@ -107,7 +107,7 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
                   /^"(\w+)"(?:;[a-z]+=\d+)+;pk=:((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==)?):$/,
                 )!;
                 expect(Buffer.from(found[2]!, 'base64')).to.have.length(16);
-                return [found[1], found[2]] as const;
+                return [found[1]!, found[2]!] as const;
               }),
           ),
         );
