@@ -167,7 +167,7 @@ const watchdogScript = `
 `;
 
 /** Sees to it that a process of a test does not outlive the run, and that the run fails if the test leaves it. */
-function watch(child: ChildProcess) {
+export function watch(child: ChildProcess) {
   const { pid } = child;
   if (pid === undefined) return;
   runningServers.set(pid, child.spawnargs.join(' '));

@@ -1,0 +1,98 @@
+// An app that has all there is to measure, and clients of it. Argument: the port of its Redis. It prints the address of its metrics.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { AddressInfo } from 'node:net';
+import { PrometheusExporter } from '@opentelemetry/exporter-prometheus';
+import { MeterProvider } from '@opentelemetry/sdk-metrics';
+import express from 'express';
+import { createLimiter, memoryStore, type Query, type Reply, type Store, type Subject } from 'headgate';
+import { rateLimit } from 'headgate/express';
+import { instrument } from 'headgate/opentelemetry';
+import { redisStore } from 'headgate/redis';
+import { Redis } from 'ioredis';
+
+const redis = new Redis(Number(process.argv[2]), { retryStrategy: () => 100 });
+redis.on('error', () => {});
+
+const exporter = new PrometheusExporter({ preventServerStart: true });
+const provider = new MeterProvider({ readers: [exporter] });
+instrument({ meter: provider.getMeter('headgate') });
+
+const app = express();
+app.get('/metrics', (req, res) => exporter.getMetricsRequestHandler(req, res));
+app.use(
+  rateLimit({
+    name: 'api',
+    store: redisStore(redis),
+    // However busy the machine is, Redis is only down once it is stopped.
+    timeout: '2s',
+    policies: [
+      { name: 'minute', algorithm: 'fixed-window', limit: 5, window: '1m' },
+      { name: 'trial', limit: 2, window: '1m', shadow: true },
+    ],
+    keyGenerator: (req) => req.get('x-user'),
+  }),
+);
+app.get('/', (_req, res) => void res.send('hello'));
+
+const nodeOf = ({ key }: Subject): string => `node-${String(key)}`;
+
+/** A cluster one of whose servers never answers. */
+const cluster: Store = {
+  decide: async (query: Query): Promise<Reply> => {
+    query.server = nodeOf(query);
+    if (query.server === 'node-1') throw new Error('it is down');
+    return { now: Date.now(), step: 1, ban: 0, verdicts: query.set.policies.flatMap(() => [0, 5, 1000]) };
+  },
+  servers: () => ['node-0', 'node-1'],
+  serverOf: nodeOf,
+  adjust: () => Promise.reject(new Error('it is down')),
+  lease: () => Promise.reject(new Error('it is down')),
+  reset: () => Promise.resolve(),
+  ban: () => Promise.resolve(),
+};
+
+const limiters = {
+  cluster: createLimiter({ name: 'cluster', store: cluster, limit: 10, window: '1s' }),
+  full: createLimiter({ name: 'full', store: memoryStore({ maxKeys: 100 }), limit: 1, window: '1h' }),
+  slots: createLimiter({ name: 'slots', algorithm: 'concurrency', limit: 5, lease: '1h' }),
+  paced: createLimiter({
+    name: 'paced',
+    ...{ algorithm: 'leaky-bucket', limit: 1, window: '1h', maxDelay: '30d' },
+    ...{ maxWaiting: 10, maxWaitingPerKey: 10 },
+  }),
+};
+
+/** What is there all the time: a full queue of each kind, slots, and a store without room. */
+async function fill(): Promise<void> {
+  const { paced, slots, full } = limiters;
+  for (let i = 0; i < 10; i++) {
+    const decision = await paced.consume('key');
+    void paced.hold(decision);
+    void slots.wait('key');
+  }
+  for (let i = 0; i < 100; i++) await full.consume(`key-${i}`);
+}
+
+async function round(url: string, user: string): Promise<void> {
+  for (let i = 0; i < 10; i++) await fetch(url, { headers: { 'x-user': user } });
+  // While an answer of Redis is on its way, the process has other work.
+  const asked = fetch(url, { headers: { 'x-user': `${user}-late` } });
+  await sleep(1);
+  const end = performance.now() + 120;
+  while (performance.now() < end);
+  await asked;
+  for (const key of ['0', '1']) await limiters.cluster.consume(key);
+  for (let i = 0; i < 5; i++) await limiters.full.consume(`another-${user}-${i}`);
+}
+
+await fill();
+const server = app.listen(0, '127.0.0.1', () => {
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  console.log(`${url}metrics`);
+  void (async () => {
+    for (let i = 0; ; i++) {
+      await round(url, `user-${i}`);
+      await sleep(100);
+    }
+  })();
+});
