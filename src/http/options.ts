@@ -28,7 +28,7 @@ import { compileList, type List, type ListOption } from './lists.js';
 type Callback<Args extends unknown[], Result> = { call(...args: Args): Result }['call'];
 
 /** The policies of a request. */
-export type PoliciesOf<Req> = Callback<[request: Req], MaybePromise<StrictPolicies>>;
+export type PoliciesOf<Req> = { call(request: Req): MaybePromise<StrictPolicies> }['call'];
 
 /** What all HTTP adapters take besides the policy. */
 export interface RequestOptions<Req, Res> extends CommonOptions {
