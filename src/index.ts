@@ -15,7 +15,17 @@ export { consumeAll, type Dimension, type JointDecision } from './limiter/consum
 export type { Key } from './contract/key.js';
 export { memoryStore, type MemoryStore, type MemoryStoreOptions } from './stores/memory/memory.js';
 export { HeadgateError, type ErrorCode } from './common/errors.js';
-export type { Decision, Reason, Verdict } from './common/decision.js';
+export type {
+  Admission,
+  AdmittedDecision,
+  Decision,
+  DecisionFields,
+  DenialForGood,
+  DenialForNow,
+  DeniedDecision,
+  Reason,
+  Verdict,
+} from './common/decision.js';
 export type { FailureOptions } from './stores/guard/failure.js';
 export type { Gauges } from './contract/gauges.js';
 export type { Health } from './contract/health.js';

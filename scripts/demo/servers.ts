@@ -85,10 +85,14 @@ async function createFastify(store: Store, info: Info): Promise<RequestListener>
     fastify.get(path, (_request, reply) => reply.type(type).send(content));
   fastify.get('/demo.json', () => ({ ...info, rows }));
   for (const row of rows) {
-    fastify.get(`/${row.name}`, { config: { rateLimit: optionsOf(row, store) } }, async (request) => {
-      await sleep(holdOf(row.name, request.query as Wish));
-      return `${row.name} on Fastify: welcome\n`;
-    });
+    fastify.get(
+      `/${row.name}`,
+      { config: { rateLimit: optionsOf(row, store) } as object },
+      async (request) => {
+        await sleep(holdOf(row.name, request.query as Wish));
+        return `${row.name} on Fastify: welcome\n`;
+      },
+    );
   }
   fastify.setErrorHandler((error, _request, reply) => {
     if (error instanceof HeadgateError) return reply.code(400).send(`${error.message}\n`);

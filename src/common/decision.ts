@@ -13,10 +13,13 @@ export type Reason =
 
 /** What one policy says. */
 export interface Verdict {
+  /** The policy's. */
   readonly name: string;
   /** Whose quota it is: the request's key, or its key of the policy's dimension (`by`). */
   readonly key: string;
+  /** Whether this policy admits the request. What a shadow says does not count. */
   readonly allowed: boolean;
+  /** The policy's limit: units per window. */
   readonly limit: number;
   /** Whole units that could be spent now; floored, never negative. */
   readonly remaining: number;
@@ -26,25 +29,37 @@ export interface Verdict {
   readonly resetAfterMs: number;
 }
 
-/** The answer for one request. */
-export interface Decision {
+/** What every decision has. */
+export interface DecisionFields {
+  /** Whether the request may go on. A shadow admits all: what it would have denied has a `reason` all the same. */
   readonly allowed: boolean;
   /** The request's key; without one, or if no policy is by it, its key of the first dimension that a policy is by. */
   readonly key: string;
+  /** The whole units that were asked for. */
   readonly cost: number;
-  /** The policy that decided: of those that deny, the one that denies longest; else the one with the least remaining. */
+  /**
+   * The policy that decided: of those that deny, the one that denies longest; else the one with the least remaining. Undefined if none
+   * was asked: of a list, a ban or a store's failure.
+   */
   readonly policy: string | undefined;
+  /** The limit of the policy that decided: units per window. */
   readonly limit: number;
+  /** Whole units of the policy that decided that could be spent now; floored, never negative. */
   readonly remaining: number;
-  /** See {@link Verdict.retryAfterMs}; the longest of the policies that deny, or the ban's. */
+  /**
+   * Time until this same cost would be admitted if nobody else spends, ms, rounded up: the longest of the policies that deny, or the ban's. 0
+   * if it was simply admitted; undefined if never, which is so for the reasons `'cost-exceeds-capacity'` and `'deny-listed'`.
+   */
   readonly retryAfterMs: number | undefined;
+  /** Time until the policy that decided is back at its full quota, or a ban is over, ms, rounded up. */
   readonly resetAfterMs: number;
   /** Admitted, but not at once: the request's turn comes after so many ms (leaky bucket with `maxDelay`). Else 0. */
   readonly delayMs: number;
-  /** Undefined for what was simply admitted. */
+  /** Why it was denied, or let pass though nothing was counted; undefined for what was simply admitted. */
   readonly reason: Reason | undefined;
   /** The store could not be asked: the failure policy (`onStoreError`) answered. */
   readonly degraded: boolean;
+  /** What each policy says, in the order in which they were written. Empty if none was asked: of a list, a ban or a store's failure. */
   readonly policies: readonly Verdict[];
   /** Units that are charged for it now: its cost, or what `settle` made of it; 0 if it was denied or not counted. */
   readonly charged: number;
@@ -80,3 +95,33 @@ export interface Decision {
   /** `await using decision = await limiter.acquire(key)` releases at the end of the block. */
   [Symbol.asyncDispose](): Promise<void>;
 }
+
+/** Admitted by the policies, by a list, or because the limiter is switched off. */
+export interface Admission extends DecisionFields {
+  readonly allowed: true;
+  readonly reason: Extract<Reason, 'allow-listed' | 'disabled'> | undefined;
+  readonly retryAfterMs: 0;
+}
+
+/** Denied for now; or, if `Allowed` is true, let pass all the same: by a shadow, or while the store is away or full. */
+export interface DenialForNow<Allowed extends boolean = false> extends DecisionFields {
+  readonly allowed: Allowed;
+  readonly reason: Exclude<Reason, NonNullable<Admission['reason']> | DenialForGood['reason']>;
+  readonly retryAfterMs: number;
+}
+
+/** Denied for good, as waiting changes nothing; or, if `Allowed` is true, let pass all the same by a shadow. */
+export interface DenialForGood<Allowed extends boolean = false> extends DecisionFields {
+  readonly allowed: Allowed;
+  readonly reason: Extract<Reason, 'cost-exceeds-capacity' | 'deny-listed'>;
+  readonly retryAfterMs: undefined;
+}
+
+/** A decision with `allowed: true`. With a `reason` of a denial, a shadow let it pass, or the store's failure. */
+export type AdmittedDecision = Admission | DenialForNow<true> | DenialForGood<true>;
+
+/** A decision with `allowed: false`. Its `retryAfterMs` is a number, unless the `reason` is one that no waiting helps against. */
+export type DeniedDecision = DenialForNow | DenialForGood;
+
+/** The answer for one request. TypeScript narrows it by `allowed`, `reason` and `retryAfterMs`. */
+export type Decision = AdmittedDecision | DeniedDecision;

@@ -1,3 +1,4 @@
+import type { DeniedDecision } from '../common/decision.js';
 import { ofLimiter, type LimiterDecision } from '../limiter/decision.js';
 import type { Key } from '../contract/key.js';
 import { checkOptions } from '../limiter/create-limiter.js';
@@ -241,7 +242,12 @@ export class Flow<Req extends object, Res> {
     return this.#deny(decision, req, res, texts);
   }
 
-  #deny(decision: LimiterDecision, req: Req, res: Res, texts: Texts | undefined): MaybePromise<Outcome> {
+  #deny(
+    decision: LimiterDecision & DeniedDecision,
+    req: Req,
+    res: Res,
+    texts: Texts | undefined,
+  ): MaybePromise<Outcome> {
     if (this.#framework.headersSent(res)) return 'answered';
     const { handler, statusCode } = this.#options;
     const status = statusOf(decision, statusCode);

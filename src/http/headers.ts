@@ -119,7 +119,7 @@ function quotaOf(
     if (outweighs(policies[i]!, policies[tightest]!)) tightest = i;
   }
   const { limit } = set.policies[tightest]!;
-  if (reason === 'banned') return { allowed: false, limit, remaining: 0, resetMs: retryAfterMs! };
+  if (reason === 'banned') return { allowed: false, limit, remaining: 0, resetMs: retryAfterMs };
   const verdict = policies[tightest]!;
   const { remaining } = verdict;
   // The request waits for room, not for quota.

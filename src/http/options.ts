@@ -1,4 +1,4 @@
-import type { Decision } from '../common/decision.js';
+import type { Decision, DeniedDecision } from '../common/decision.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
@@ -23,11 +23,11 @@ import { compileHeaders, type HeaderDialect, type WriteHeaders } from './headers
 import { compileList, type List, type ListOption } from './lists.js';
 import { compilePartitionKey } from './partition-key.js';
 
-/** The policies of a request. */
-export type PoliciesOf<Req> = { call(request: Req): MaybePromise<Policies> }['call'];
-
 /** A function of the user's: it may ask for a request of a type that is narrower than the framework's. */
 type Callback<Args extends unknown[], Result> = { call(...args: Args): Result }['call'];
+
+/** The policies of a request. */
+export type PoliciesOf<Req> = { call(request: Req): MaybePromise<StrictPolicies> }['call'];
 
 /** What all HTTP adapters take besides the policy. */
 export interface RequestOptions<Req, Res> extends CommonOptions {
@@ -69,7 +69,7 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
   /** The status of a denial: 400 to 599, default 429. (What a list denies is 403, what the store's failure denies is 503.) */
   statusCode?: number;
   /** Answers denied requests instead. Status and headers are set already. */
-  handler?: Callback<[request: Req, response: Res, decision: Decision], unknown>;
+  handler?: Callback<[request: Req, response: Res, decision: DeniedDecision], unknown>;
   /** Give the cost back once the response was a success. Default `false`. */
   skipSuccessfulRequests?: boolean;
   /** Give the cost back once the response was a failure. Default `false`. */
@@ -199,7 +199,7 @@ export interface CompiledOptions<Req, Res> {
   readonly denyList: List<Req> | undefined;
   readonly writeHeaders: WriteHeaders;
   readonly statusCode: number;
-  readonly handler: ((request: Req, response: Res, decision: Decision) => unknown) | undefined;
+  readonly handler: ((request: Req, response: Res, decision: DeniedDecision) => unknown) | undefined;
   readonly refundSuccess: boolean;
   readonly refundFailure: boolean;
   readonly refundAborted: boolean;

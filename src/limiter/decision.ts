@@ -1,4 +1,4 @@
-import type { Decision, Reason, Verdict } from '../common/decision.js';
+import type { Decision, DecisionFields, Reason, Verdict } from '../common/decision.js';
 import { Charge, type Account } from './charge.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { Keys, PolicySet, Query, Reply, Subject } from '../contract/store.js';
@@ -14,7 +14,9 @@ export interface Override {
 }
 
 /** The decision of a limiter, which knows what it was asked and what it has charged. */
-export class LimiterDecision implements Decision {
+export type LimiterDecision = OwnDecision & Decision;
+
+class OwnDecision implements DecisionFields {
   declare readonly allowed: boolean;
   declare readonly key: string;
   declare readonly cost: number;
@@ -169,17 +171,25 @@ export function conclude(
   const denies = verdict !== undefined && !verdict.allowed && !policies[decider]!.shadow;
   const other = override ?? (reply.ban === 0 && reply.full === undefined ? undefined : overrideOf(reply));
   const allowed = other ? other.allowed : !denies;
-  return new LimiterDecision(allowed && !other ? account : undefined, query, reply, list, {
-    allowed: allowed || shadow,
-    shadow,
-    verdict,
-    // Of a list, no policy need have been asked: tiers.
-    limit: policies[decider]?.limit ?? 0,
-    retryAfterMs: other ? other.retryAfterMs : denies ? verdict.retryAfterMs : 0,
-    resetAfterMs: Math.max(verdict ? verdict.resetAfterMs : 0, Math.abs(reply.ban)),
-    delayMs: allowed && !shadow ? delayOf(policies, reply.verdicts) : 0,
-    reason: other ? other.reason : denies ? reasonOf(verdict) : undefined,
-  });
+  const decision: DecisionFields = new OwnDecision(
+    allowed && !other ? account : undefined,
+    query,
+    reply,
+    list,
+    {
+      allowed: allowed || shadow,
+      shadow,
+      verdict,
+      // Of a list, no policy need have been asked: tiers.
+      limit: policies[decider]?.limit ?? 0,
+      retryAfterMs: other ? other.retryAfterMs : denies ? verdict.retryAfterMs : 0,
+      resetAfterMs: Math.max(verdict ? verdict.resetAfterMs : 0, Math.abs(reply.ban)),
+      delayMs: allowed && !shadow ? delayOf(policies, reply.verdicts) : 0,
+      reason: other ? other.reason : denies ? reasonOf(verdict) : undefined,
+    },
+  );
+  // Which reason goes with which wait is what a test of all reasons shows.
+  return decision as LimiterDecision;
 }
 
 /** The key that stands for all. */

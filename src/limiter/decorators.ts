@@ -84,7 +84,7 @@ export function RateLimited<
 >(
   options: string | (LimitedBy & CallOptions<Any, KeyArgs, CostArgs> & Fallback<Any, FallbackArgs, unknown>),
 ): RateLimitedDecorator<Longest<Longest<KeyArgs, CostArgs>, FallbackArgs>> {
-  const given = optionsOf(options) as AnyOptions & { name?: string; store?: Store };
+  const given = optionsOf<object>(options) as AnyOptions & { name?: string; store?: Store };
   checkCallOptions('RateLimited', given);
   // Mistakes are found where they were made, not where it is put.
   if (!given.limiter) limiterOf({ ...given, store: memoryStore() }, 'default');

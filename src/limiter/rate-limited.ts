@@ -9,14 +9,19 @@ import {
   optionsOf,
   type ConsumeOptions,
   type CreateLimiterOptions,
+  type JointPolicies,
+  type LimiterOptions,
 } from './options.js';
 import { Limiter } from './limiter.js';
+import type { NoPolicy } from '../contract/policy.js';
 import type { MaybePromise, Store } from '../contract/store.js';
 import { checkBoolean, checkCost, checkFunction, checkShape } from '../common/validate.js';
 import { deniedError } from './waiting/wait.js';
 
 /** By which limiter: one of yours, or one that is made of these options. */
-export type LimitedBy = { limiter: Limiter } | (CreateLimiterOptions & { limiter?: never });
+export type LimitedBy =
+  | ({ limiter: Limiter } & { [Option in keyof (LimiterOptions & NoPolicy & JointPolicies)]?: undefined })
+  | (CreateLimiterOptions & { limiter?: undefined });
 
 /** Admission by what a function is called with. */
 export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends unknown[]> {
@@ -200,8 +205,8 @@ export function rateLimited<This, Args extends unknown[], Result, Other = never>
   given: string | (LimitedBy & CallOptions<This, Args, Args> & Fallback<This, Args, Other>),
 ): RateLimitedFunction<This, Args, Awaited<Result> | Awaited<Other>> {
   if (typeof fn !== 'function') throw invalidOption('fn', fn, 'Pass a function.');
-  const options = optionsOf(given);
-  checkCallOptions('rateLimited', options as AnyOptions);
-  const limiter = limiterOf(options as AnyOptions, fn.name || 'default');
-  return limit(fn as AnyFunction, limiter, options as AnyOptions) as never;
+  const options = optionsOf<object>(given) as AnyOptions;
+  checkCallOptions('rateLimited', options);
+  const limiter = limiterOf(options, fn.name || 'default');
+  return limit(fn as AnyFunction, limiter, options) as never;
 }

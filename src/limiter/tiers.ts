@@ -1,11 +1,11 @@
 import { distinct, withPolicies } from '../contract/dimensions.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { compilePolicies } from '../contract/compile-policies.js';
-import type { CompiledPolicy, Policies } from '../contract/policy.js';
+import type { CompiledPolicy, Policies, StrictPolicies } from '../contract/policy.js';
 import type { Dimensions, PolicySet } from '../contract/store.js';
 
 /** Named policies: `{ free: '100/1m', pro: ['1000/1m', '50/1s'] }`. Names are strings of 1 to 64 characters. */
-export type TierOptions = Readonly<Record<string, Policies>>;
+export type TierOptions = Readonly<Record<string, StrictPolicies>>;
 
 const MOST_TIERS = 100;
 

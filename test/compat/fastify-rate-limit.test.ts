@@ -42,7 +42,7 @@ interface Row {
 
 const ok = () => 'ok';
 const root = (config?: RateLimitOptions | false) => (app: FastifyInstance) =>
-  app.get('/', config === undefined ? {} : { config: { rateLimit: config } }, ok);
+  app.get('/', config === undefined ? {} : { config: { rateLimit: config } as object }, ok);
 const times = (n: number, step: Step = '/'): Step[] => Array.from({ length: n }, () => step);
 const from = (ip: string): InjectOptions => ({ url: '/', headers: { 'x-forwarded-for': ip } });
 const as = (user: string): InjectOptions => ({ url: '/', headers: { user } });

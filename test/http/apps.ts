@@ -7,7 +7,7 @@ import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import express5, { type ErrorRequestHandler, type RequestHandler } from 'express';
 import express4 from 'express4';
 import Fastify from 'fastify';
-import type { Decision, HeadgateError } from 'headgate';
+import type { Decision, DeniedDecision, HeadgateError } from 'headgate';
 import { rateLimit } from 'headgate/express';
 import { rateLimitPlugin } from 'headgate/fastify';
 import { nodeResponse, type HttpOptions, type WebReply } from 'headgate/http';
@@ -184,7 +184,8 @@ function translate<Req, Res>(
   return {
     ...options,
     ...(handler && {
-      handler: (req: TestRequest, res: Res, decision: Decision) => handler(req, response(res), decision),
+      handler: (req: TestRequest, res: Res, decision: DeniedDecision) =>
+        handler(req, response(res), decision),
     }),
     ...(wasSuccessful && {
       requestWasSuccessful: (req: TestRequest, res: Res) => wasSuccessful(req, response(res)),

@@ -1,10 +1,18 @@
 // What type-checks, and what does not: it would throw at once. `npm run types` reads this file; nothing runs it.
 import express, { type Request } from 'express';
 import Fastify, { type FastifyRequest } from 'fastify';
-import { createLimiter, memoryStore, type Policy } from 'headgate';
-import { rateLimited } from 'headgate/decorators';
+import {
+  createLimiter,
+  memoryStore,
+  type AdmittedDecision,
+  type Decision,
+  type DeniedDecision,
+  type Policy,
+} from 'headgate';
+import { RateLimited, rateLimited } from 'headgate/decorators';
 import { rateLimit } from 'headgate/express';
 import { rateLimitPlugin } from 'headgate/fastify';
+import { RateLimit, requestOf } from 'headgate/nestjs';
 
 const quota = { limit: 5, window: '1m' } as const;
 const limiter = createLimiter(quota);
@@ -12,6 +20,30 @@ const policy = quota as Policy;
 
 interface UserRequest extends Request {
   user: { id: string };
+}
+
+/** A decision narrows by `allowed`, by `reason` and by `retryAfterMs`. */
+export function whatNarrows(decision: Decision): number {
+  const { allowed, reason, retryAfterMs } = decision;
+  if (allowed && reason === undefined) return retryAfterMs satisfies 0;
+  if (reason === 'quota-exceeded' || reason === 'banned') return retryAfterMs;
+  if (reason === 'cost-exceeds-capacity' || reason === 'deny-listed') {
+    retryAfterMs satisfies undefined;
+    return Infinity;
+  }
+  if (decision.allowed) {
+    decision satisfies AdmittedDecision;
+    // @ts-expect-error a shadow lets pass what could never be admitted
+    return decision.retryAfterMs;
+  }
+  decision satisfies DeniedDecision;
+  // @ts-expect-error what was denied has a reason
+  decision.reason satisfies undefined;
+  // @ts-expect-error a switch denies nobody
+  if (decision.reason === 'disabled') return 0;
+  if (decision.retryAfterMs !== undefined) return decision.retryAfterMs;
+  decision.reason satisfies 'cost-exceeds-capacity' | 'deny-listed';
+  return Infinity;
 }
 
 export function whatIsRight(): void {
@@ -37,6 +69,9 @@ export function whatIsRight(): void {
     ...quota,
     keyGenerator: (request: FastifyRequest & { user: string }) => request.user,
   });
+  fastify.get('/', { onRequest: fastify.rateLimit('5/1m') }, () => 'ok');
+  fastify.get('/free', { config: { rateLimit: false } }, () => 'ok');
+  RateLimit({ limiter, keyGenerator: (context) => requestOf<UserRequest>(context).user.id });
   createLimiter({ ...policy, store: memoryStore() });
   createLimiter({ ...quota, algorithm: 'gcra', burst: 9 });
   createLimiter({ algorithm: 'concurrency', limit: 5, lease: '1m' });
@@ -68,6 +103,18 @@ export function whatIsWrong(): void {
   rateLimit({ ...quota, policies: [quota] });
   // @ts-expect-error a policy beside policies
   createLimiter({ ...quota, policies: [quota] });
+  // @ts-expect-error a burst of a window
+  void Fastify().register(rateLimitPlugin, { ...quota, burst: 9 });
+  // @ts-expect-error an option that there is not
+  void Fastify().register(rateLimitPlugin, { ...quota, max: 9 });
+  // @ts-expect-error a burst of a window
+  Fastify().rateLimit({ ...quota, burst: 9 });
+  // @ts-expect-error a limiter beside a limit
+  RateLimit({ ...quota, limiter });
+  // @ts-expect-error no limit at all
+  rateLimited(() => 5, {});
+  // @ts-expect-error a limiter beside a limit
+  RateLimited({ ...quota, limiter });
   // @ts-expect-error a code that there is not
   rateLimit({ ...quota, warnings: ['HEADGATE_X'] });
   // @ts-expect-error a key that is none

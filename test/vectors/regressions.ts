@@ -27,6 +27,21 @@ const longSteps = (window: number, ...costs: readonly number[]): Trace['steps'] 
 ];
 
 export const regressions: Readonly<Record<string, Trace>> = {
+  'leaky-bucket: one of two denies what the other was charged, and then the clock goes back': {
+    tiers: [
+      [
+        { name: 'p0', algorithm: 'leaky-bucket', limit: 3, window: 7, burst: 20 },
+        { name: 'p1', algorithm: 'leaky-bucket', limit: 1, window: 1000, maxDelay: 5000 },
+      ],
+    ],
+    ban: undefined,
+    steps: [
+      [500, 0, 'a', decide(1)],
+      [500, 0, 'a', decide(2)],
+      [-5_000, 0, 'a', { do: 'lease', action: 'release', of: 33 }],
+      [0, 0, 'a', decide(0)],
+    ],
+  },
   ...Object.fromEntries(
     (['fixed-window', 'sliding-window'] as const).flatMap((algorithm) =>
       [10_000, 30 * DAY].map((window): [string, Trace] => [

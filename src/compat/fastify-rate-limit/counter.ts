@@ -112,7 +112,7 @@ export class LimiterCounter extends Counter {
     if (!this.#hold) return this.#count(decision, quota);
     if (decision.allowed && decision.limit - decision.remaining <= quota.max)
       return this.#count(decision, quota);
-    const left = decision.reason === 'banned' ? decision.retryAfterMs! : 0;
+    const left = decision.reason === 'banned' ? decision.retryAfterMs : 0;
     const ttl = this.#hold === 'renew' ? quota.timeWindow : doubled(left, quota.timeWindow);
     const [banned] = await Promise.all([this.#strike(key, quota, ttl), this.#limiter.ban(key, ttl)]);
     return { current: over(quota, banned), ttl };
@@ -123,7 +123,7 @@ export class LimiterCounter extends Counter {
     const decision = await this.#decide(key, quota, 0);
     if (decision.reason !== 'banned') return this.#count(decision, quota);
     const { reason } = await this.#denials!.decide(key, 0, this.#set(this.#denials!, 1, quota.timeWindow));
-    return { current: over(quota, reason === 'banned'), ttl: decision.retryAfterMs! };
+    return { current: over(quota, reason === 'banned'), ttl: decision.retryAfterMs };
   }
 
   override async close(): Promise<void> {

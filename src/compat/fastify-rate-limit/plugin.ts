@@ -9,6 +9,7 @@ import type {
 } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { HeadgateError } from '../../common/errors.js';
+import type { RouteRateLimitConfig } from '../../http/adapters/route-config.js';
 import { routeName } from '../../http/adapters/route-name.js';
 import { memoryStore } from '../../stores/memory/memory.js';
 import { redisStore } from '../../stores/redis/redis.js';
@@ -42,11 +43,11 @@ export type {
 
 declare module 'fastify' {
   interface RouteRateLimits {
+    /** The limit of this route, by the options of @fastify/rate-limit. */
     compat: RateLimitOptions;
   }
-  interface FastifyContextConfig {
-    rateLimit?: RouteRateLimits[keyof RouteRateLimits] | false;
-  }
+  // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- how an interface that is declared elsewhere gets more
+  interface FastifyContextConfig extends RouteRateLimitConfig {}
   interface FastifyInstance<RawServer, RawRequest, RawReply, Logger, TypeProvider> {
     /** A function that counts a request, or only looks, and returns the result. It answers nothing. */
     createRateLimit(

@@ -26,6 +26,7 @@ import {
   type HttpAssembly,
   type HttpOptions,
 } from '../options.js';
+import type { RouteRateLimitConfig } from './route-config.js';
 import { routeName, type Route } from './route-name.js';
 import { checkOptions } from '../../limiter/create-limiter.js';
 import { optionsOf } from '../../limiter/options.js';
@@ -57,14 +58,12 @@ declare module 'fastify' {
     /** The decision of the last limiter that this request has passed. */
     rateLimit?: Decision;
   }
-  /** What a route's `config.rateLimit` can be, a property per adapter. */
   interface RouteRateLimits {
+    /** Limiters of this route, in place of the plugin's own: options or the text of a policy; or a list of these. */
     headgate: RouteLimits;
   }
-  interface FastifyContextConfig {
-    /** Limiters of this route, in place of the plugin's own; `false`: none. */
-    rateLimit?: RouteRateLimits[keyof RouteRateLimits] | false;
-  }
+  // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- how an interface that is declared elsewhere gets more
+  interface FastifyContextConfig extends RouteRateLimitConfig {}
   interface FastifyInstance<RawServer, RawRequest, RawReply, Logger, TypeProvider> {
     /** A hook that limits; without options, by the plugin's own quota. `limiter` is what decides: `fastify.rateLimit().limiter.reset(key)`. */
     rateLimit(
