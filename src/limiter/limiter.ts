@@ -12,32 +12,25 @@ import type { Key } from '../contract/key.js';
 import { holdsSlots, type CompiledPolicy, type Policies } from '../contract/policy.js';
 import type { Announced, MaybePromise, PolicySet, Store, Subject } from '../contract/store.js';
 import { accountOf, type Account } from './charge.js';
-import { Decider, isNothing } from './decider.js';
+import { Decider, isNothing, type DeciderParts } from './decider.js';
 import { ofLimiter, type LimiterDecision } from './decision.js';
-import type { ConsumeOptions, HoldOptions, LimiterOptions, TierOption, WaitOptions } from './options.js';
+import type { ConsumeOptions, HoldOptions, TierOption, WaitOptions } from './options.js';
 import { checkDimensions, type Scope } from './scope.js';
 import { checkWindows } from './setup-checks.js';
 import { Slots } from './slots.js';
-import type { Switch } from './switch.js';
 import type { Tiers } from './tiers.js';
 import { patient } from './waiting/patient.js';
-import { HoldQueue, unitTime } from './waiting/queue.js';
+import { HoldQueue, turnOf } from './waiting/queue.js';
 import { deniedError, fullError, WaitingRoom } from './waiting/wait.js';
-import { idsOf, joined } from './who.js';
+import { idsOf } from './who.js';
 
 /** What a limiter consists of: its options, checked. */
-interface Parts {
+interface Parts extends Pick<DeciderParts, 'scope' | 'store' | 'shadow' | 'enabled' | 'warn' | 'onDecision'> {
   readonly set: PolicySet;
   readonly tiers: Tiers;
-  readonly scope: Scope;
-  /** The store that was given, and how it is asked. */
+  /** The store that was given; `store` is how it is asked. */
   readonly source: Store;
-  readonly store: Store;
-  readonly shadow: boolean;
-  readonly enabled: Switch;
-  readonly warn: Warn;
   readonly waiting: readonly [most: number, mostPerKey: number];
-  readonly onDecision: LimiterOptions['onDecision'];
   /** Gives the name back. */
   readonly release: () => void;
   /** Whether a ban by denials forgets what was charged. */
@@ -67,7 +60,6 @@ export class Limiter {
   readonly #waiting: WaitingRoom;
   readonly #maxWaiting: number;
   readonly #slots = new Slots();
-  readonly #noteClosed: () => void;
   #announced: Announced | undefined;
   /** What must end before the store may be closed. */
   readonly #pending = new Set<Promise<unknown>>();
@@ -83,7 +75,6 @@ export class Limiter {
     this.#store = store;
     this.#scope = scope;
     this.#warn = warn;
-    this.#release = release;
     const onBan = (subject: Subject): void => void this.#track(this.#forget(subject)).catch(() => {});
     const account = accountOf(store, this.#slots, (subject) => this.#waiting.wake(idsOf(subject)));
     this.#account = account;
@@ -105,7 +96,11 @@ export class Limiter {
       },
     });
     this.#maxWaiting = waiting[0];
-    this.#noteClosed = noteOpen(this);
+    const noteClosed = noteOpen(this);
+    this.#release = () => {
+      release();
+      noteClosed();
+    };
   }
 
   /** How the store is doing; always up if it is embedded. */
@@ -288,11 +283,8 @@ export class Limiter {
    */
   async acquire(key: Key, options?: ConsumeOptions): Promise<Decision> {
     if (!holdsSlots(this.tiers.of(options?.tier).policies)) {
-      throw invalidOption(
-        'algorithm',
-        undefined,
-        "Make the limiter with a policy of algorithm 'concurrency'.",
-      );
+      const fix = "Make the limiter with a policy of algorithm 'concurrency'.";
+      throw invalidOption('algorithm', undefined, fix);
     }
     return this.consume(key, options);
   }
@@ -314,18 +306,13 @@ export class Limiter {
 
   async #hold(decision: LimiterDecision, signal: AbortSignal | undefined): Promise<LimiterDecision> {
     if (decision.delayMs === 0 || decision.charged === 0) return decision;
-    const { cost, delayMs, set, subject } = decision;
-    // Requests move up among those that the same policies pace.
-    const key = joined(idsOf(subject, ({ traits }) => traits.paceMs !== undefined));
-    const turn = { key, cost, delayMs, unitMs: unitTime(set.policies) };
-    const outcome = await this.#held.hold(turn, signal);
+    const outcome = await this.#held.hold(turnOf(decision), signal);
     if (outcome === 'turn') return decision;
     await decision.cancel();
     if (outcome === 'full') return this.#decider.report(decision.queueFull());
     if (outcome === 'closed') throw this.#decider.closedError();
-    throw new HeadgateError('HEADGATE_ABORTED', 'The request was given up before its turn.', {
-      cause: signal?.reason,
-    });
+    const message = 'The request was given up before its turn.';
+    throw new HeadgateError('HEADGATE_ABORTED', message, { cause: signal?.reason });
   }
 
   async #track<T>(promise: Promise<T>): Promise<T> {
@@ -342,7 +329,6 @@ export class Limiter {
     if (this.#decider.closed) return;
     this.#decider.closed = true;
     this.#release();
-    this.#noteClosed();
     this.#announced?.withdraw();
     this.#held.close();
     this.#waiting.close(this.#decider.closedError());
@@ -360,8 +346,6 @@ export class Limiter {
   }
 
   #banSubject(key: Key): Subject {
-    const subject = this.#subject(key);
-    this.#scope.checkBan(subject, key);
-    return subject;
+    return this.#scope.checkBan(this.#subject(key), key);
   }
 }

@@ -61,11 +61,11 @@ export class Scope {
     return this.subject(this.with(charged), Object.fromEntries(names.map((name, i) => [name, keys[i]])));
   }
 
-  /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_KEY` if there are no bans, or none of this key */
-  checkBan({ set }: Subject, key: Key): void {
+  /** @returns the subject @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_KEY` if there are no bans, or none of this key */
+  checkBan(subject: Subject, key: Key): Subject {
     if (!this.#base.ban)
       throw invalidOption('ban', undefined, 'Make the limiter with the option `ban` ({} is enough).');
-    if (set.ban) return;
+    if (subject.set.ban) return subject;
     const { banBy } = this.by;
     throw new HeadgateError(
       'HEADGATE_INVALID_KEY',

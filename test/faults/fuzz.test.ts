@@ -56,7 +56,7 @@ function checkDecision(decision: Decision): void {
     if (!allowed) assert.ok(retryAfterMs! > 0 && retryAfterMs! <= 1.1 * WINDOW, `retryAfter ${retryAfterMs}`);
   }
   if (decision.reason === 'banned')
-    assert.ok(decision.retryAfterMs! <= LONGEST_BAN, `banned for ${decision.retryAfterMs}`);
+    assert.ok(decision.retryAfterMs <= LONGEST_BAN, `banned for ${decision.retryAfterMs}`);
 }
 
 function tolerate(error: unknown): void {

@@ -1,7 +1,8 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { createLimiter, type Decision, type Policy } from 'headgate';
-import { HoldQueue, type HoldOutcome, unitTime } from '../../src/limiter/waiting/queue.js';
+import type { LimiterDecision } from '../../src/limiter/decision.js';
+import { HoldQueue, turnOf, type HoldOutcome } from '../../src/limiter/waiting/queue.js';
 import { runs } from '../support/random.js';
 import { limiterOn, memory, stores, TestClock } from '../support/stores.js';
 import { TestTiming } from '../support/timing.js';
@@ -15,9 +16,8 @@ function setup(most = 100, options: Policy = policy) {
   const queue = new HoldQueue(most, most, timing);
   const log: [name: string, outcome: HoldOutcome, at: number][] = [];
   const start = (name: string, { key = 'k', cost = 1, signal }: Partial<Arrival> = {}) => {
-    const decision = limiter.decide(key, cost) as Decision;
-    const turn = { key, cost, delayMs: decision.delayMs, unitMs: unitTime(limiter.policies) };
-    void queue.hold(turn, signal).then(async (outcome) => {
+    const decision = limiter.decide(key, cost) as LimiterDecision;
+    void queue.hold(turnOf(decision), signal).then(async (outcome) => {
       log.push([name, outcome, timing.now()]);
       if (outcome !== 'turn') await decision.refund();
     });

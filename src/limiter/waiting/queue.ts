@@ -1,3 +1,5 @@
+import { idsOf, joined } from '../who.js';
+import type { LimiterDecision } from '../decision.js';
 import { Line, Lines } from './lines.js';
 import { List, type Link } from '../../common/list.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
@@ -11,6 +13,12 @@ export interface Turn {
   readonly delayMs: number;
   /** The time that one unit takes to leak, ms. */
   readonly unitMs: number;
+}
+
+/** Requests move up among those that the same policies pace. */
+export function turnOf({ cost, delayMs, set, subject }: LimiterDecision): Turn {
+  const key = joined(idsOf(subject, ({ traits }) => traits.paceMs !== undefined));
+  return { key, cost, delayMs, unitMs: unitTime(set.policies) };
 }
 
 /** How a hold ends: its turn has come, there was no room, or the caller has cancelled it or closed the queue. */
@@ -168,7 +176,7 @@ export class HoldQueue {
 }
 
 /** The time in which one unit leaks, ms. If several policies hold requests, it is the fastest one's: then nobody moves up too far. */
-export function unitTime(policies: readonly CompiledPolicy[]): number {
+function unitTime(policies: readonly CompiledPolicy[]): number {
   let least = Infinity;
   for (const { traits } of policies) least = Math.min(least, traits.paceMs ?? Infinity);
   return least;
