@@ -1,9 +1,15 @@
 // Keys of other dimensions on the command line.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { expect } from 'chai';
-import type { Policy } from 'headgate';
+import fc from 'fast-check';
+import { memoryStore, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { serverKinds, servers } from '../support/shared-servers.js';
-import { clients, freshPrefix, limiterOn } from '../support/stores.js';
+import { runs } from '../support/random.js';
+import { clients, freshPrefix, limiterOn, TestClock } from '../support/stores.js';
 import { headgate, json, jsonLines, TELLING, told } from './cli.js';
 
 const POLICIES: readonly Policy[] = [
@@ -62,7 +68,6 @@ for (const kind of serverKinds) {
       const exported = (await headgate(['bans', 'export', ...of])).stdout;
       await json('unban', 'ada', '--dimension', 'account', ...of);
       expect(await limiter.peek({ account: 'ada' })).to.include({ allowed: true });
-      const { Readable } = await import('node:stream');
       await headgate(['bans', 'import', '-', ...where], { stdin: Readable.from([exported]) });
       expect(await limiter.peek({ account: 'ada' })).to.include({ reason: 'banned' });
       await limiter.close();
@@ -99,14 +104,132 @@ for (const kind of serverKinds) {
 }
 
 describe('replay of policies by several keys', () => {
-  it('is refused, and that of one dimension is by the key of the log', async () => {
-    const line = '203.0.113.7 - ada [10/Oct/2025:13:55:36 +0000] "GET / HTTP/1.1" 200 5\n';
-    const { Readable } = await import('node:stream');
-    const replay = (policies: readonly Policy[]) =>
-      headgate(['--json', 'replay', '-', '--key', 'user', '--policy', JSON.stringify(policies)], {
-        stdin: Readable.from([line.repeat(3)]),
-      });
-    expect((await replay(POLICIES)).stderr).to.match(/several dimensions \(key, account\)/);
-    expect(JSON.parse((await replay(POLICIES.slice(1))).stdout)).to.have.property('denied');
+  /** A request a second: of an address, an account and an organisation, `-` for none. */
+  const log = (rows: readonly string[]) =>
+    rows
+      .map((row, i) => {
+        const [ip, account, org] = row.split(' ').map((word) => (word === '-' ? undefined : word));
+        return JSON.stringify({ time: Date.UTC(2026, 9, 5) + 1000 * i, ip, account, org });
+      })
+      .join('\n');
+  const run = (command: string, rows: readonly string[], ...args: string[]) =>
+    headgate(['--json', command, '-', ...args], { stdin: Readable.from([log(rows)]) });
+  const replay = async (rows: readonly string[], ...args: string[]) => {
+    const { code, stdout, stderr } = await run('replay', rows, ...args);
+    expect(code, stderr).to.equal(0);
+    return JSON.parse(stdout) as {
+      denied: number;
+      clients: number;
+      deniedClients: number;
+      policies: { name: string; denied: number; clients: number; of: number; use: number[] }[];
+      top: { key: string; requests: number; denied: number; policies: string[] }[];
+      compared?: { denied: number };
+    };
+  };
+  const TWO = ['--policy', 'ip=3/1h', '--policy', 'account=2/1h by account'];
+  const KEYS = ['--key', 'ip', '--key', 'account=account'];
+  const ROWS = [
+    '192.0.2.1 ada',
+    '192.0.2.1 ada',
+    '192.0.2.2 ada',
+    '192.0.2.1 bob',
+    '192.0.2.1 -',
+    '- bob',
+    '- -',
+  ];
+
+  it('decides them together, as the limiter does', async () => {
+    const { policies, top, ...counts } = await replay(ROWS, ...TWO, ...KEYS);
+    expect(counts).to.deep.include({ requests: 6, admitted: 4, denied: 2, clients: 4, deniedClients: 2 });
+    expect(policies.map(({ name, denied, clients, of }) => ({ name, denied, clients, of }))).to.deep.equal([
+      { name: 'ip', denied: 1, clients: 1, of: 2 },
+      { name: 'account', denied: 1, clients: 1, of: 2 },
+    ]);
+    expect(
+      top.map(({ key, requests, denied, policies: by }) => [key, requests, denied, ...by]),
+    ).to.have.deep.members([
+      ['account ada', 3, 1, 'account'],
+      ['192.0.2.1', 4, 1, 'ip'],
+    ]);
+    for (const { use } of policies) expect(use.reduce((a, b) => a + b)).to.equal(2);
+  });
+
+  it('gives the verdicts of a limiter on random logs', async () => {
+    const some = (of: readonly string[]) => fc.constantFrom(...of);
+    const row = fc.tuple(
+      some(['192.0.2.1', '192.0.2.2', '-']),
+      some(['ada', 'bob', '-']),
+      some(['acme', '-']),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(row, { minLength: 1, maxLength: 60 }), async (tuples) => {
+        fc.pre(tuples.some((tuple) => tuple.some((word) => word !== '-')));
+        const texts = ['ip=3/10s', 'account=token-bucket 2/5s by account', 'org=7/1m by org'];
+        const clock = new TestClock();
+        const limiter = limiterOn(memoryStore({ clock: clock.read }), { policies: texts });
+        let denied = 0;
+        for (const [key, account, org] of tuples.map((tuple) =>
+          tuple.map((word) => (word === '-' ? undefined : word)),
+        )) {
+          if (key ?? account ?? org)
+            denied += Number(!(await limiter.consume({ key, account, org })).allowed);
+          clock.now += 1000;
+        }
+        const result = await replay(
+          tuples.map((tuple) => tuple.join(' ')),
+          ...texts.flatMap((text) => ['--policy', text]),
+          ...[...KEYS, '--key', 'org=org'],
+        );
+        expect(result.denied).to.equal(denied);
+      }),
+      runs('replay', 30, 30),
+    );
+  });
+
+  it('compares two sets, of which one is by fewer of the keys, and writes a report', async () => {
+    const { compared } = await replay(ROWS, ...TWO, ...KEYS, '--compare', '1/1h by account');
+    expect(compared).to.include({ denied: 3 });
+    const folder = mkdtempSync(join(tmpdir(), 'headgate-'));
+    try {
+      writeFileSync(join(folder, 'access.log'), log(ROWS));
+      const args = ['replay', 'access.log', ...TWO, ...KEYS, '--report', 'report.html'];
+      const { code, stdout, stderr } = await headgate(args, { cwd: folder });
+      expect([code, stderr]).to.deep.equal([0, '']);
+      expect(stdout).to.match(/account ada +3 +1 /);
+      expect(readFileSync(join(folder, 'report.html'), 'utf8')).to.include('account ada');
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  it('says which key it lacks, and which is of no use; one dimension alone takes the key that there is', async () => {
+    const refused = async (...args: string[]) => (await run('replay', ROWS, ...args)).stderr;
+    expect(await refused(...TWO)).to.match(/by: key, account\..*--key account=user/);
+    expect(await refused(...TWO, '--key', 'account=account')).to.match(/has the key: --key ip/);
+    expect(await refused(...TWO, ...KEYS, '--key', 'org=org')).to.match(/no policy is by org/);
+    expect(await refused(...TWO, '--key', 'ip', '--key', 'path')).to.match(/two for key/);
+    expect(await refused(...TWO, '--key', 'account=')).to.match(/what is limited/);
+    for (const key of ['account', 'account=account'])
+      expect((await replay(ROWS, '--policy', '2/1h by account', '--key', key)).denied).to.equal(1);
+  });
+
+  it('suggest proposes policies by the dimension of its key', async () => {
+    const { stdout } = await run(
+      'suggest',
+      ROWS,
+      '--key',
+      'account=account',
+      '--window',
+      '1h',
+      '--keep',
+      '100',
+    );
+    const { together } = JSON.parse(stdout) as { together: { policies: Policy[] } };
+    expect(together.policies[0]).to.include({ limit: 3, by: 'account' });
+    const text = await headgate(['suggest', '-', '--key', 'account=account', '--window', '1h'], {
+      stdin: Readable.from([log(ROWS)]),
+    });
+    expect(text.stdout).to.match(/--key '?account=account'? --policy '(1h=)?3\/1h by account'/);
+    expect((await run('suggest', ROWS, ...KEYS)).stderr).to.match(/one kind of clients/);
   });
 });

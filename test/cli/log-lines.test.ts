@@ -1,12 +1,13 @@
 // What is read of one line, in each format.
 import { expect } from 'chai';
+import { loggedKeys } from '../../src/cli/replay/dimensions.js';
 import { lineParser, type LineOptions } from '../../src/cli/replay/line.js';
 import { parseMatch } from '../../src/cli/replay/match.js';
 import { parseTime } from '../../src/cli/replay/time.js';
 
 const parser = (options: Partial<LineOptions> = {}) =>
   lineParser({
-    key: ['ip'],
+    keys: loggedKeys(),
     keyField: undefined,
     timeField: undefined,
     match: undefined,
@@ -109,7 +110,10 @@ describe('lines of access logs', () => {
   for (const [name, line, ms = 0] of formats) {
     it(name, () => {
       expect(parser()(line)).to.deep.equal({ key: '192.0.2.1', time: TIME + ms });
-      const all = parser({ key: ['user', 'method', 'path'], match: parseMatch(['GET 2xx', '/a !/b']) });
+      const all = parser({
+        keys: loggedKeys(['user method path']),
+        match: parseMatch(['GET 2xx', '/a !/b']),
+      });
       expect(all(line))
         .to.have.property('key')
         .that.matches(/frank GET \/a$/);
@@ -129,8 +133,11 @@ describe('lines of access logs', () => {
   it('a key of fields; a line without one is skipped', () => {
     const line = json({ time: TIME, ip: '192.0.2.1', req: { headers: { 'x-api-key': 'k1' } }, 'a.b': 7 });
     expect(parser({ keyField: 'req.headers.x-api-key' })(line)).to.have.property('key', 'k1');
-    expect(parser({ keyField: 'ip', key: ['ip', 'a.b'] })(line)).to.have.property('key', '192.0.2.1 7');
-    expect(parser({ key: ['user'] })(line)).to.equal('skipped');
+    expect(parser({ keyField: 'ip', keys: loggedKeys(['ip a.b']) })(line)).to.have.property(
+      'key',
+      '192.0.2.1 7',
+    );
+    expect(parser({ keys: loggedKeys(['user']) })(line)).to.equal('skipped');
     expect(parser({ keyField: 'nothing' })(line)).to.equal('skipped');
     expect(parser()(json({ level: 30, time: TIME, msg: 'server listening' }))).to.equal('skipped');
   });
@@ -205,7 +212,7 @@ describe('lines of access logs', () => {
 
     it('Application Load Balancer: the time is when the request came', () => {
       expect(parser()(application)).to.deep.equal({ key: '192.0.2.1', time: TIME + 364 });
-      const all = parser({ key: ['ip', 'method', 'path'], match: parseMatch(['2xx']) });
+      const all = parser({ keys: loggedKeys(['ip method path']), match: parseMatch(['2xx']) });
       expect(all(application)).to.have.property('key', '192.0.2.1 GET /a/b');
     });
 
@@ -240,14 +247,14 @@ describe('lines of access logs', () => {
       expect(read(cloudFront)).to.deep.equal(['skipped', 'skipped', expected, 'skipped']);
       // Of the middle of a log.
       expect(read(cloudFront.slice(2))).to.deep.equal([expected, 'skipped']);
-      const options = { key: ['method', 'path'], match: parseMatch(['200']) };
+      const options = { keys: loggedKeys(['method path']), match: parseMatch(['200']) };
       expect(read(cloudFront, options)[2]).to.have.property('key', 'GET /a');
       expect(read(cloudFront, { keyField: 'x-forwarded-for' })[3]).to.have.property('key', '5.6.7.8');
     });
 
     it('IIS', () => {
       expect(read(iis)[2]).to.deep.equal({ key: '192.0.2.1', time: TIME });
-      expect(read(iis, { key: ['user', 'method', 'path', 's-port'] })[2]).to.have.property(
+      expect(read(iis, { keys: loggedKeys(['user method path s-port']) })[2]).to.have.property(
         'key',
         'Frank POST /a 443',
       );

@@ -11,6 +11,7 @@ import { createLimiter, type Policy } from 'headgate';
 import { chromium, type Browser } from 'playwright-core';
 import { findBrowser } from '../../scripts/browser.mjs';
 import { parsePolicies } from '../../src/cli/policy-text.js';
+import { loggedKeys } from '../../src/cli/replay/dimensions.js';
 import { lineParser, type LineOptions } from '../../src/cli/replay/line.js';
 import { withLogs } from '../../src/cli/replay/logs.js';
 import { Replay, type ReplayResult } from '../../src/cli/replay/replay.js';
@@ -38,7 +39,7 @@ interface Json extends Omit<ReplayResult, 'first' | 'last'> {
 
 /** How lines are read by default. */
 const OPTIONS: LineOptions = {
-  key: ['ip'],
+  keys: loggedKeys(),
   keyField: undefined,
   timeField: undefined,
   match: undefined,

@@ -54,6 +54,15 @@ export const regressions: Readonly<Record<string, Trace>> = {
       ]),
     ),
   ),
+  'fixed-window: a window that has ended two weeks ago, by a clock that runs ahead of the server': {
+    tiers: [[{ algorithm: 'fixed-window', limit: 1, window: 1_000 }]],
+    ban: undefined,
+    steps: [
+      [0, 0, 'a', decide(1)],
+      [14 * DAY, 0, 'a', decide(0)],
+      [0, 0, 'a', decide(1)],
+    ],
+  },
   'fixed-window: a refund after the window, and then the clock goes back': {
     tiers: [[{ algorithm: 'fixed-window', limit: 1, window: 1 }]],
     ban: undefined,

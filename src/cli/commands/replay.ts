@@ -13,6 +13,7 @@ import { DeniedRequests } from '../replay/denied.js';
 import { replayJson } from '../replay/json.js';
 import type { Logs } from '../replay/logs.js';
 import { addLogOptions, collect, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
+import { checkKeys, loggedKeys } from '../replay/dimensions.js';
 import { Replay } from '../replay/replay.js';
 import { checkReportPath, writeReport } from '../replay/report.js';
 import { forEachRequest } from '../replay/run.js';
@@ -60,10 +61,13 @@ async function replay(names: readonly string[], options: Options, io: Io): Promi
     );
   }
   const { replayed, left } = split(ofTier(limits, options.name ?? 'default', options.tier).policies);
-  const run = new Replay(replayed);
   const given = comparedTo(options, io);
   const second = given && split(given);
-  const other = second && new Replay(second.replayed);
+  const keys = loggedKeys(options.key);
+  checkKeys(keys, second ? [replayed, second.replayed] : [replayed]);
+  const dimensions = keys.map(({ dimension }) => dimension);
+  const run = new Replay(replayed, dimensions);
+  const other = second && new Replay(second.replayed, dimensions);
   const top = topOf(options.top);
   const report = options.report === undefined ? undefined : await checkReportPath(options.report, names, io);
   const denied = report === undefined ? undefined : new DeniedRequests();
@@ -78,7 +82,7 @@ async function replay(names: readonly string[], options: Options, io: Io): Promi
     const result = run.result(top);
     const compared = other && compare(run, other, second.left, top);
     if (report !== undefined) {
-      const clients = await lookCloser(logs, replayed, run, io);
+      const clients = await lookCloser(logs, replayed, run, dimensions.length > 1, io);
       const command = commandLine(io.args);
       await writeReport(report, {
         command,
@@ -119,6 +123,7 @@ async function lookCloser(
   logs: Logs,
   policies: readonly Policy[],
   run: Replay,
+  several: boolean,
   io: Io,
 ): Promise<ClientTimes | undefined> {
   const again = logs.again();
@@ -126,6 +131,7 @@ async function lookCloser(
   const closer = new CloserLook(
     policies,
     run.result(PLOTTED).top.map(({ key }) => key),
+    several,
   );
   await forEachRequest(again, io, 'looking at the clients denied most', ({ key, time }) =>
     closer.add(key, time),

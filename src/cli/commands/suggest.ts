@@ -4,12 +4,14 @@ import { DEFAULT_SUBNET } from '../../http/client-key.js';
 import { usageError } from '../errors.js';
 import { quoted } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { subnetOf } from '../keys.js';
 import { parsePolicies } from '../policy-text.js';
 import { suggestJson } from '../replay/json.js';
 import { Measure } from '../replay/measure.js';
 import type { Logs } from '../replay/logs.js';
 import { addLogOptions, collect, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
+import { loggedKeys } from '../replay/dimensions.js';
 import { forEachRequest } from '../replay/run.js';
 import { MEASURED, shapeOf, shapesOf, type Shape } from '../replay/shapes.js';
 import { Check, suggest as suggestFrom, type Suggestions } from '../replay/suggest.js';
@@ -48,10 +50,10 @@ export function register(program: Command, io: Io): void {
 
 async function suggest(names: readonly string[], options: Options, io: Io): Promise<void> {
   const keep = keepOf(options.keep);
-  const shapes = shapesFor(options);
+  const shapes = shapesFor(options).map((shape) => byKeyOf(options, shape));
   await readLogs(names, options, io, async (logs) => {
     const measure = new Measure(shapes);
-    await forEachRequest(logs, io, 'measuring', ({ key, time }) => measure.add(key, time));
+    await forEachRequest(logs, io, 'measuring', ({ key, time }) => measure.add(key as string, time));
     logs.checkFound();
     const { requests, clients, busiest, first, last } = measure;
     const found = { requests, clients, busiest, first, last };
@@ -70,7 +72,7 @@ async function count(logs: Logs, suggestions: Suggestions, io: Io): Promise<void
   const again = logs.changed ? undefined : logs.again();
   if (!again) return;
   const check = new Check(suggestions);
-  await forEachRequest(again, io, 'checking', ({ key, time }) => check.add(key, time));
+  await forEachRequest(again, io, 'checking', ({ key, time }) => check.add(key as string, time));
   if (!logs.changed) check.finish();
 }
 
@@ -82,6 +84,19 @@ function keepOf(text: string): number {
     );
   }
   return keep;
+}
+
+/** With the dimension that `--key` names: then requests have one key, a text. @throws CliError `USAGE` if it names several */
+function byKeyOf({ key }: LogOptions, shape: Shape): Shape {
+  const [sole, ...others] = loggedKeys(key);
+  if (others.length > 0)
+    throw usageError(
+      'suggest measures one kind of clients at a time: write one --key, and ask again for the others.',
+    );
+  const { dimension } = sole!;
+  return dimension === DEFAULT_DIMENSION
+    ? shape
+    : { ...shape, of: (units) => ({ ...shape.of(units), by: dimension }) };
 }
 
 function shapesFor({ policy, window, algorithm }: Options): readonly Shape[] {
@@ -111,7 +126,7 @@ function shapesFor({ policy, window, algorithm }: Options): readonly Shape[] {
 function replayCommand(names: readonly string[], options: LogOptions): string {
   const { key, keyField, timeField, trustedHops, ipv6Subnet, match = [] } = options;
   const words = ['headgate', 'replay', ...names.map(quoted)];
-  if (key !== 'ip') words.push('--key', quoted(key));
+  for (const each of key ?? []) if (each !== 'ip') words.push('--key', quoted(each));
   if (keyField !== undefined) words.push('--key-field', quoted(keyField));
   if (timeField !== undefined) words.push('--time-field', quoted(timeField));
   if (trustedHops !== undefined) words.push('--trusted-hops', trustedHops);

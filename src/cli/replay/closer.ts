@@ -1,4 +1,6 @@
+import type { Key } from '../../contract/key.js';
 import type { Policy } from '../../contract/policy.js';
+import { shownKeys } from './dimensions.js';
 import { Engine } from './engine.js';
 import { Timeline } from './timeline.js';
 
@@ -16,27 +18,29 @@ export interface ClientTimes {
 }
 
 /**
- * A second look at a log, for a few of its clients: who is worth it is known at its end. Clients do not concern each other, so that
- * they are decided as the first time.
+ * A second look at a log, for a few of its clients: who is worth it is known at its end. By one key, clients do not concern each other, and
+ * the others need not be decided again.
  */
 export class CloserLook {
   readonly #engine: Engine;
   readonly #numbers: ReadonlyMap<string, number>;
   readonly #timeline: Timeline;
 
-  constructor(policies: readonly Policy[], keys: readonly string[]) {
-    this.#engine = new Engine(policies);
+  constructor(policies: readonly Policy[], keys: readonly string[], several: boolean) {
+    this.#engine = new Engine(policies, several);
     this.#numbers = new Map(keys.map((key, i) => [key, i]));
     this.#timeline = new Timeline(2 * keys.length);
   }
 
-  add(key: string, time: number): void {
+  add(key: Key, time: number): void {
     // Of all requests, so that the intervals are the same.
     const counts = this.#timeline.at(time);
-    const number = this.#numbers.get(key);
-    if (number === undefined) return;
-    const { allowed } = this.#engine.decide(key, time);
-    counts[2 * number + (allowed ? 0 : 1)]! += 1;
+    if (typeof key === 'string' && !this.#numbers.has(key)) return;
+    const isDenied = this.#engine.decide(key, time)?.allowed === false;
+    for (const shown of shownKeys(key)) {
+      const number = this.#numbers.get(shown);
+      if (number !== undefined) counts[2 * number + Number(isDenied)]! += 1;
+    }
   }
 
   result(): ClientTimes {

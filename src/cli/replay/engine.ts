@@ -1,4 +1,4 @@
-import { DEFAULT_DIMENSION } from '../../contract/key.js';
+import type { Key } from '../../contract/key.js';
 import { createLimiter } from '../../limiter/create-limiter.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { LimiterDecision } from '../../limiter/decision.js';
@@ -7,6 +7,7 @@ import { isPromise, type MaybePromise, type Store } from '../../contract/store.j
 import { memoryStore } from '../../stores/memory/memory.js';
 import type { Verdicts } from '../../contract/verdicts.js';
 import { usageError } from '../errors.js';
+import { dimensionsOf } from './dimensions.js';
 
 /** The memory store's most. */
 const MAX_KEYS = 16_000_000;
@@ -15,10 +16,15 @@ const MAX_KEYS = 16_000_000;
 export class Engine {
   readonly limiter: Limiter;
   readonly #store: Store;
+  /** Of those whose keys the policies are by. */
+  readonly #dimensions: readonly string[];
   #now = 0;
 
-  /** @throws CliError `USAGE` for policies that a log says nothing about */
-  constructor(policies: readonly Policy[]) {
+  /**
+   * @param several whether requests have keys of several dimensions; else their key is that of the policies' dimension, whatever that is
+   * @throws CliError `USAGE` for policies that a log says nothing about
+   */
+  constructor(policies: readonly Policy[], several = false) {
     const slots = policies.find(({ algorithm }) => algorithm === 'concurrency');
     if (slots) {
       throw usageError(
@@ -27,13 +33,18 @@ export class Engine {
       );
     }
     this.#store = memoryStore({ clock: () => this.#now, maxKeys: MAX_KEYS });
-    this.limiter = createLimiter({ name: 'replay', store: this.#store, policies: byTheKey(policies) });
+    this.#dimensions = dimensionsOf(policies);
+    const own = several ? policies : policies.map(({ by: _, ...policy }) => policy as Policy);
+    this.limiter = createLimiter({ name: 'replay', store: this.#store, policies: own });
   }
 
-  /** Decides a request that came at `time`; no time is before the last. */
-  decide(key: string, time: number): LimiterDecision {
+  /** Decides a request that came at `time`; no time is before the last. Undefined: no policy is by any of its keys. */
+  decide(key: Key, time: number): LimiterDecision | undefined {
     this.#now = time;
-    return now(this.limiter.decide(key));
+    if (typeof key === 'string') return now(this.limiter.decide(key));
+    const own = this.#dimensions.filter((name) => key[name] !== undefined);
+    if (own.length === 0) return undefined;
+    return now(this.limiter.decide(Object.fromEntries(own.map((name) => [name, key[name]]))));
   }
 
   /** The bare verdicts of the same. */
@@ -42,18 +53,6 @@ export class Engine {
     const reply = this.#store.decide({ set: this.limiter.set, key, cost: 1, peek: false, lease: '' });
     return now(reply).verdicts;
   }
-}
-
-/** A log's key is that of the policies' dimension, whatever that is. @throws CliError `USAGE` if there are several */
-function byTheKey(policies: readonly Policy[]): Policy[] {
-  const dimensions = new Set(policies.map(({ by }) => by ?? DEFAULT_DIMENSION));
-  if (dimensions.size > 1) {
-    throw usageError(
-      `These policies are by keys of several dimensions (${[...dimensions].join(', ')}), and a log is replayed by one: --key. Replay the ` +
-        'policies of each dimension by themselves.',
-    );
-  }
-  return policies.map(({ by: _, ...policy }) => policy as Policy);
 }
 
 function now<T>(value: MaybePromise<T>): T {

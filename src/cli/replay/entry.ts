@@ -1,9 +1,11 @@
+import type { Key } from '../../contract/key.js';
+
 /** One request of a log. */
 export interface Entry {
   /** ms since the epoch. */
   time: number;
-  /** Who is limited. */
-  readonly key: string;
+  /** Who is limited: a text, or if `--key` names several dimensions those that the line has. */
+  readonly key: Key;
   /** If they were asked for, and the log has them. */
   readonly path?: string | undefined;
   readonly status?: number | undefined;

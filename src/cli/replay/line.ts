@@ -1,4 +1,6 @@
+import type { Key } from '../../contract/key.js';
 import { clients, type ClientOptions } from './client.js';
+import type { LoggedKey } from './dimensions.js';
 import type { Parsed } from './entry.js';
 import { knownFields, parseJsonLine, textOf } from './json-line.js';
 import type { Match } from './match.js';
@@ -7,8 +9,8 @@ import { parseTextLine } from './text-line.js';
 import { W3cReader } from './w3c-line.js';
 
 export interface LineOptions extends ClientOptions {
-  /** What makes the key: `ip`, `user`, `path`, `method`, or fields that have names. */
-  readonly key: readonly string[];
+  /** What makes the key, or that of each dimension. */
+  readonly keys: readonly LoggedKey[];
   /** Where the time is, and the client, in formats whose fields have names. Default: where loggers usually put them. */
   readonly timeField: string | undefined;
   readonly keyField: string | undefined;
@@ -26,7 +28,7 @@ export const FORMATS =
 
 /** Makes a reader of one log's lines, each in the format that it is in. */
 export function lineParser(options: LineOptions): ParseLine {
-  const { key, timeField, keyField, match, details = false } = options;
+  const { keys, timeField, keyField, match, details = false } = options;
   const clientOf = clients(options);
   const w3c = new W3cReader();
 
@@ -54,10 +56,23 @@ export function lineParser(options: LineOptions): ParseLine {
     }
   }
 
-  function keyOf(request: LoggedRequest): string | undefined {
-    if (key.length === 1) return part(key[0]!, request);
-    const parts = key.map((word) => part(word, request));
-    return parts.includes(undefined) ? undefined : parts.join(' ');
+  function textOfKey({ parts }: LoggedKey, request: LoggedRequest): string | undefined {
+    if (parts.length === 1) return part(parts[0]!, request);
+    const texts = parts.map((word) => part(word, request));
+    return texts.includes(undefined) ? undefined : texts.join(' ');
+  }
+
+  function keyOf(request: LoggedRequest): Key | undefined {
+    if (keys.length === 1) return textOfKey(keys[0]!, request);
+    const found: Record<string, string> = {};
+    let isAny = false;
+    for (const key of keys) {
+      const text = textOfKey(key, request);
+      if (text === undefined) continue;
+      found[key.dimension] = text;
+      isAny = true;
+    }
+    return isAny ? found : undefined;
   }
 
   return (line) => {
@@ -69,7 +84,8 @@ export function lineParser(options: LineOptions): ParseLine {
     const name = keyOf(request);
     if (name === undefined) {
       const { address } = request;
-      if (address !== undefined && keyField === undefined && key.includes('ip') && !client(request)) {
+      const isByClient = keys.some(({ parts }) => parts.includes('ip'));
+      if (address !== undefined && keyField === undefined && isByClient && !client(request)) {
         return {
           problem: `its client ${JSON.stringify(address.slice(0, 50))} is neither an address nor a host's name`,
         };

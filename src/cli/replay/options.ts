@@ -3,13 +3,14 @@ import { DEFAULT_SUBNET } from '../../http/client-key.js';
 import { usageError } from '../errors.js';
 import { addSubnetOption, subnetOf, type SubnetOption } from '../keys.js';
 import type { Io } from '../io.js';
+import { loggedKeys } from './dimensions.js';
 import { FORMATS, lineParser } from './line.js';
 import { withLogs, type Logs } from './logs.js';
 import { parseMatch } from './match.js';
 
 /** Options of everything that reads logs. */
 export interface LogOptions extends SubnetOption {
-  readonly key: string;
+  readonly key?: readonly string[];
   readonly keyField?: string;
   readonly timeField?: string;
   readonly match?: readonly string[];
@@ -29,8 +30,9 @@ export function addLogOptions(command: Command): Command {
     .argument('<log...>', 'access logs; - is standard input')
     .option(
       '--key <parts>',
-      "what is limited: ip, user, path, method, or a field of JSON lines; several together: 'ip path'",
-      'ip',
+      "what is limited: ip (default), user, path, method, or a field of JSON lines; several together: 'ip path'; with the name of a " +
+        'dimension for policies with `by`, again for each: account=user',
+      collect,
     )
     .option('--key-field <field>', 'JSON and W3C: the field of the client, as in req.headers.x-api-key')
     .option('--time-field <field>', 'JSON and W3C: the field of the time')
@@ -54,11 +56,8 @@ export function readLogs(
   use: (logs: Logs) => Promise<void>,
   details = false,
 ): Promise<void> {
-  const key = options.key.split(/[\s,]+/).filter((part) => part !== '');
-  if (key.length === 0)
-    throw usageError("--key: what is limited? Write for example 'ip', 'user' or 'ip path'.");
   const line = {
-    key,
+    keys: loggedKeys(options.key),
     keyField: options.keyField,
     timeField: options.timeField,
     match: parseMatch(options.match ?? []),

@@ -1,5 +1,7 @@
+import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
 import type { Policy } from '../../contract/policy.js';
 import { Engine } from './engine.js';
+import { shownKeys } from './dimensions.js';
 import { Keys } from './keys.js';
 import { Timeline } from './timeline.js';
 
@@ -10,6 +12,8 @@ export interface PolicyResult {
   /** Requests that it denied, or as a shadow would have. */
   readonly denied: number;
   readonly clients: number;
+  /** Clients that it may deny: those with a key of its dimension. */
+  readonly of: number;
   /** ms since the epoch; undefined if it denied none. */
   readonly first: number | undefined;
   readonly last: number | undefined;
@@ -61,12 +65,17 @@ export interface ReplayResult {
 /** Tenths of the capacity, and one for those who were denied. */
 const USES = 11;
 
-/** Sends the requests of a log to a limiter and counts. Of each client it keeps some 50 bytes, and 4 more a policy. */
+/**
+ * Sends the requests of a log to a limiter and counts. Of each client it keeps some 60 bytes, and 4 more a policy. With several dimensions
+ * each key of each of them is a client.
+ */
 export class Replay {
   readonly #engine: Engine;
   readonly #sources: readonly Policy[];
   readonly #capacities: readonly number[];
   readonly #keys = new Keys();
+  /** The number of the key's dimension. */
+  readonly #side = this.#keys.column('count');
   readonly #requests = this.#keys.column('count');
   readonly #denied = this.#keys.column('count');
   /** A bit a policy. */
@@ -80,6 +89,14 @@ export class Replay {
   /** The most that was used, a column a policy. */
   readonly #peaks;
   readonly #timeline: Timeline;
+  /** The dimensions of requests. */
+  readonly #dimensions: readonly string[];
+  /** Of each policy, the number of its dimension; and of each name, that of the policy. */
+  readonly #sides: readonly number[];
+  readonly #numbers: ReadonlyMap<string, number>;
+  /** Of the request at hand, by dimension: the client, or -1; and whether it is denied. */
+  readonly #clients: number[];
+  readonly #hit: boolean[];
   readonly #perPolicy: { denied: number; first: number | undefined; last: number | undefined }[];
   #admitted = 0;
   #deniedSum = 0;
@@ -88,10 +105,17 @@ export class Replay {
   #start = 0;
   #end = 0;
 
-  constructor(policies: readonly Policy[]) {
-    this.#engine = new Engine(policies);
+  /** @param dimensions those of which requests have keys */
+  constructor(policies: readonly Policy[], dimensions: readonly string[] = [DEFAULT_DIMENSION]) {
+    const several = dimensions.length > 1;
+    this.#engine = new Engine(policies, several);
     this.#sources = policies;
+    this.#dimensions = dimensions;
+    this.#sides = policies.map(({ by = DEFAULT_DIMENSION }) => (several ? dimensions.indexOf(by) : 0));
+    this.#clients = dimensions.map(() => -1);
+    this.#hit = dimensions.map(() => false);
     const compiled = this.#engine.limiter.policies;
+    this.#numbers = new Map(compiled.map(({ name }, i) => [name, i]));
     this.#capacities = compiled.map(({ traits }) => traits.capacity);
     this.#peaks = compiled.map(() => this.#keys.column('count'));
     this.#perPolicy = compiled.map(() => ({ denied: 0, first: undefined, last: undefined }));
@@ -99,19 +123,21 @@ export class Replay {
   }
 
   /** The next request; returns whether it is admitted. */
-  add(key: string, time: number): boolean {
+  add(key: Key, time: number): boolean {
     const decision = this.#engine.decide(key, time);
-    const client = this.#keys.numberOf(key);
+    this.#number(key);
     if (this.#admitted + this.#deniedSum === 0) this.#start = time;
     this.#end = time;
-    this.#requests.values[client]! += 1;
     const counts = this.#timeline.at(time);
-    const { policies, allowed } = decision;
-    for (let i = 0; i < policies.length; i++) {
-      const verdict = policies[i]!;
+    const allowed = decision?.allowed ?? true;
+    for (const verdict of decision?.policies ?? []) {
+      const i = this.#numbers.get(verdict.name)!;
+      const side = this.#sides[i]!;
+      const client = this.#clients[side]!;
       if (!verdict.allowed) {
         this.#denyBy(i, client, time);
         counts[2 + i]! += 1;
+        if (!this.#sources[i]!.shadow) this.#hit[side] = true;
       }
       const used = this.#capacities[i]! - verdict.remaining;
       const { values } = this.#peaks[i]!;
@@ -120,14 +146,30 @@ export class Replay {
     if (allowed) {
       this.#admitted += 1;
       counts[0]! += 1;
-      this.#run.values[client] = 0;
-      if (decision.delayMs > 0) this.#hold(decision.delayMs);
+      for (const client of this.#clients) if (client >= 0) this.#run.values[client] = 0;
+      if (decision && decision.delayMs > 0) this.#hold(decision.delayMs);
     } else {
       this.#deniedSum += 1;
       counts[1]! += 1;
-      this.#deny(client, time);
+      this.#clients.forEach((client, side) => this.#hit[side] && this.#deny(client, time));
     }
     return allowed;
+  }
+
+  /** Notes who sends the request at hand. */
+  #number(key: Key): void {
+    const isSole = typeof key === 'string';
+    for (let side = 0; side < this.#clients.length; side++) {
+      const dimension = this.#dimensions[side]!;
+      const text = isSole ? key : key[dimension];
+      const id = text === undefined ? undefined : isSole ? text : shownKeys({ [dimension]: text })[0]!;
+      const client = id === undefined ? -1 : this.#keys.numberOf(id);
+      this.#clients[side] = client;
+      this.#hit[side] = false;
+      if (client < 0) continue;
+      this.#side.values[client] = side;
+      this.#requests.values[client]! += 1;
+    }
   }
 
   #denyBy(policy: number, client: number, time: number): void {
@@ -168,24 +210,22 @@ export class Replay {
   /** @param top how many of the clients that were denied are named */
   result(top: number): ReplayResult {
     const { policies } = this.#engine.limiter;
-    const size = this.#keys.size;
-    let deniedClients = 0;
-    for (let i = 0; i < size; i++) if (this.#denied.values[i]! > 0) deniedClients += 1;
     return {
       requests: this.#admitted + this.#deniedSum,
       admitted: this.#admitted,
       denied: this.#deniedSum,
       held: this.#held,
       longestHold: this.#longestHold,
-      clients: size,
-      deniedClients,
+      clients: this.#keys.size,
+      deniedClients: this.#count((client) => this.isDenied(client)),
       busiest: this.#keys.largest(this.#requests),
       first: this.#start,
       last: this.#end,
       policies: policies.map(({ name }, i) => ({
         name,
         policy: this.#sources[i]!,
-        clients: this.#count(i),
+        clients: this.#count((client) => this.#deniedBy(client, i)),
+        of: this.#count((client) => this.#side.values[client] === this.#sides[i]),
         ...this.#perPolicy[i]!,
         use: this.#use(i),
       })),
@@ -202,10 +242,9 @@ export class Replay {
     };
   }
 
-  /** Clients that a policy denied. */
-  #count(policy: number): number {
+  #count(matches: (client: number) => boolean): number {
     let count = 0;
-    for (let i = 0; i < this.#keys.size; i++) if (this.#deniedBy(i, policy)) count += 1;
+    for (let i = 0; i < this.#keys.size; i++) if (matches(i)) count += 1;
     return count;
   }
 
@@ -217,6 +256,7 @@ export class Replay {
     const use = new Array<number>(USES).fill(0);
     const { values } = this.#peaks[policy]!;
     for (let i = 0; i < this.#keys.size; i++) {
+      if (this.#side.values[i] !== this.#sides[policy]) continue;
       const tenth = Math.ceil((10 * values[i]!) / this.#capacities[policy]!) - 1;
       use[this.#deniedBy(i, policy) ? USES - 1 : Math.min(9, Math.max(0, tenth))]! += 1;
     }

@@ -100,17 +100,17 @@ ${result.policies.map(useBars).join('\n')}
 `;
 }
 
-function policyTable(name: string, { policies, requests, clients }: ReplayResult): string {
+function policyTable(name: string, { policies, requests }: ReplayResult): string {
   return table(
     name,
     ['policy', 'limit', 'denied', 'of requests', 'clients', 'of clients', 'first (UTC)', 'last (UTC)'],
-    policies.map(({ name, policy, denied, clients: affected, first, last }) => [
+    policies.map(({ name, policy, denied, clients: affected, of, first, last }) => [
       policy.shadow ? `${name} (would have)` : name,
       policyText({ ...policy, name: undefined } as unknown as typeof policy),
       count(denied),
       share(denied, requests),
       count(affected),
-      share(affected, clients),
+      share(affected, of),
       moment(first),
       moment(last),
     ]),

@@ -34,7 +34,7 @@ export function replayText(
   return `${parts.filter((part) => part !== '').join('\n\n')}\n`;
 }
 
-function policyTable({ policies, requests, clients, held, longestHold }: ReplayResult, io: Io): string {
+function policyTable({ policies, requests, held, longestHold }: ReplayResult, io: Io): string {
   const head = [
     'policy',
     'limit',
@@ -53,7 +53,7 @@ function policyTable({ policies, requests, clients, held, longestHold }: ReplayR
       count(each.denied),
       share(each.denied, requests),
       count(each.clients),
-      share(each.clients, clients),
+      share(each.clients, each.of),
       moment(each.first),
       moment(each.last),
     ];

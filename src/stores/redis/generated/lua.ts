@@ -302,7 +302,8 @@ stop = now + ((used - packed) / 2 ^ 22 - now + 2 ^ 30) % 2 ^ 31 - 2 ^ 30
 end
 if not used or stop <= now or used > 2 ^ 53 or used % 1 > 0 then return 0, 0 end
 if stop > now + p[2] then
-if redis.call('PTTL', key) == -1 then return 0, 0 end
+local left, time = redis.call('PTTL', key), redis.call('TIME')
+if left == -1 or time[1] * 1000 + time[2] / 1000 + left <= now then return 0, 0 end
 stop = now + p[2]
 if writable then packed = fixed_window_write(key, p, used, stop) end
 end

@@ -1,0 +1,79 @@
+import { checkDimension, DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
+import type { Policy } from '../../contract/policy.js';
+import { usageError } from '../errors.js';
+import { prefixOf } from '../keys.js';
+
+/** Where a log has the key of a dimension. */
+export interface LoggedKey {
+  readonly dimension: string;
+  /** What makes the key: `ip`, `user`, `path`, `method`, or fields that have names. */
+  readonly parts: readonly string[];
+}
+
+/** Reads `--key ip --key account=user`. @throws CliError `USAGE` */
+export function loggedKeys(texts: readonly string[] = ['ip']): LoggedKey[] {
+  const keys = texts.map((text): LoggedKey => {
+    const [, named, rest = text] = /^([A-Za-z][\w-]*)=(.*)$/s.exec(text) ?? [];
+    const parts = rest.split(/[\s,]+/).filter((part) => part !== '');
+    if (parts.length === 0)
+      throw usageError(
+        "--key: what is limited? Write for example 'ip', 'user', 'ip path' or 'account=user'.",
+      );
+    return { dimension: dimensionOf(named), parts };
+  });
+  const names = keys.map(({ dimension }) => dimension);
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (twice !== undefined) {
+    throw usageError(
+      `--key: there are two for ${twice}. Write the parts of one key together, as in --key 'ip path', and name other dimensions: ` +
+        '--key account=user.',
+    );
+  }
+  return keys;
+}
+
+function dimensionOf(named: string | undefined): string {
+  if (named === undefined) return DEFAULT_DIMENSION;
+  try {
+    return checkDimension('--key', named);
+  } catch (error) {
+    throw usageError((error as Error).message);
+  }
+}
+
+/** The dimensions that policies are by. */
+export const dimensionsOf = (policies: readonly Policy[]): string[] => [
+  ...new Set(policies.map(({ by = DEFAULT_DIMENSION }) => by)),
+];
+
+/**
+ * That the log has a key for each dimension of each set of policies, and no other. One key without a name is that of whatever dimension
+ * there is.
+ *
+ * @throws CliError `USAGE`
+ */
+export function checkKeys(keys: readonly LoggedKey[], sets: readonly (readonly Policy[])[]): void {
+  const known = keys.map(({ dimension }) => dimension);
+  const isSole = known.length === 1 && known[0] === DEFAULT_DIMENSION;
+  for (const dimensions of sets.map(dimensionsOf)) {
+    if (isSole && dimensions.length === 1) continue;
+    const missing = dimensions.find((name) => !known.includes(name));
+    if (missing === undefined) continue;
+    const field = missing === DEFAULT_DIMENSION ? 'ip' : `${missing}=user`;
+    throw usageError(
+      `These policies are by: ${dimensions.join(', ')}. Say also where the log has the ${missing}: --key ${field}, or another field.`,
+    );
+  }
+  const used = sets.flatMap(dimensionsOf);
+  const extra = known.find((name) => !used.includes(name));
+  if (extra !== undefined && !isSole)
+    throw usageError(
+      `--key ${extra}=...: no policy is by ${extra}. Leave it out, or write the policy with \`by ${extra}\`.`,
+    );
+}
+
+/** For people: a request's keys, each with its dimension unless that is the default one. */
+export function shownKeys(key: Key): string[] {
+  if (typeof key === 'string') return [key];
+  return Object.entries(key).map(([dimension, text]) => `${prefixOf(dimension)}${text}`);
+}
