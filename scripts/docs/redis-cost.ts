@@ -1,4 +1,4 @@
-// Measures what docs/scaling.md computes with: bytes of a key, and processor time of a decision, on a Redis and a Valkey of its own.
+// Measures what docs/sizing.md computes with: bytes of a key, and processor time of a decision, on a Redis and a Valkey of its own.
 //   tsx scripts/docs/redis-cost.ts
 import { createLimiter, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';

@@ -82,8 +82,8 @@ const ANYBODY =
 
 const UNTRUSTED =
   'A request has X-Forwarded-For, but the framework trusts no proxy. Behind a proxy all clients now have one key, that of the proxy. Set ' +
-  "Express' 'trust proxy', or Fastify's trustProxy, to the addresses or the number of your proxies. Without a proxy, a client has sent it, " +
-  'and all is well.';
+  "Express' 'trust proxy' to the addresses or the number of your proxies, or Fastify's trustProxy to their addresses: see docs/proxies.md. " +
+  'Without a proxy, a client has sent it, and all is well.';
 
 const FORWARDED =
   'A request has Forwarded, which the framework does not read. Behind a proxy all clients now have one key, that of the proxy. Let the proxy ' +
