@@ -146,32 +146,60 @@ describe('the packed package', function () {
     await execute(process.execPath, ['-e', script], { cwd: bare });
   });
 
-  it('has types for every sub-path where TypeScript resolves as Node 10 did: the default of CommonJS until TypeScript 5', async () => {
-    const project = join(bare, 'old');
-    mkdirSync(project);
-    // Those whose types need no peer.
-    const paths = ['.', './redis', './decorators', './stores', './testing'];
-    const lines = paths.map(
-      (path, i) => `import * as m${i} from 'headgate${path.slice(1)}'; export type T${i} = typeof m${i};`,
-    );
-    writeFileSync(join(project, 'index.ts'), lines.join('\n'));
+  /** What each TypeScript can be told of modules, besides what all can. */
+  const typescripts: Record<string, readonly object[]> = {
+    'typescript-5.4': [{ module: 'commonjs', moduleResolution: 'node10' }],
+    'typescript-5.9': [{ module: 'commonjs', moduleResolution: 'node10' }],
+    typescript: [
+      { module: 'commonjs', moduleResolution: 'node10', ignoreDeprecations: '6.0' },
+      { module: 'commonjs', moduleResolution: 'bundler' },
+    ],
+    'typescript-7': [{ module: 'commonjs', moduleResolution: 'bundler' }],
+  };
+  const modern = [
+    { module: 'node16' },
+    { module: 'nodenext' },
+    { module: 'esnext', moduleResolution: 'bundler' },
+  ];
+
+  for (const [name, others] of Object.entries(typescripts)) {
+    it(`has types for ${name}, for every sub-path in each module setting`, async () => {
+      const used = readFileSync(join(root, 'test/package/every-door.ts'), 'utf8');
+      for (const path of subpaths) expect(used).to.contain(`'headgate${path.slice(1)}'`);
+      const project = typesProject();
+      const compilations = [...modern, ...others].map(async (settings, i) => {
+        const byExtension = !('moduleResolution' in settings);
+        const files = byExtension ? ['every-door.mts', 'every-door.cts'] : ['every-door.ts'];
+        const compilerOptions = { ...strict, ...settings, esModuleInterop: true, skipLibCheck: true };
+        await tsc(project, `${name}-${i}`, compilerOptions, files, name);
+      });
+      await Promise.all(compilations);
+    });
+  }
+
+  it('has types that agree with those of @fastify/rate-limit in one app, and refuse what throws', async () => {
+    const files = ['side-by-side.mts', 'doors.mts'];
+    await tsc(typesProject(), 'side-by-side', { ...strict, module: 'nodenext' }, files);
+  });
+
+  it('has types that refuse what throws in a route of Fastify', async () => {
+    const project = typesProject();
+    const quotas = ["{ limit: 5, window: '1m', burst: 9 }", '{ limit: 5 }', "{ limit: 5, windw: '1m' }"];
+    const routes = quotas.map((quota) => `Fastify().get('/', { config: { rateLimit: ${quota} } }, () => 0);`);
+    const lines = ["import Fastify from 'fastify'; import 'headgate/fastify';", ...routes];
+    writeFileSync(join(project, 'routes.mts'), lines.join('\n'));
+    const options = { ...strict, module: 'nodenext', skipLibCheck: true };
+    const report = await tsc(project, 'routes', options, ['routes.mts']).catch(String);
+    const wrong = [...String(report).matchAll(/^routes\.mts\((\d+)/gm)].map(([, line]) => Number(line));
+    expect(wrong).to.deep.equal([2, 3, 4]);
+  });
+
+  it('has a file of types for each sub-path, for those that do not read `exports`', () => {
     const { typesVersions } = manifest;
     expect(Object.keys(typesVersions['*'])).to.have.members(
       subpaths.flatMap((path) => (path === '.' ? [] : path.slice(2))),
     );
     for (const [target] of Object.values(typesVersions['*'])) expect(files).to.include(target!.slice(2));
-    const compilerOptions = {
-      ...{ target: 'es2022', module: 'commonjs', moduleResolution: 'node10', ignoreDeprecations: '6.0' },
-      ...{
-        strict: true,
-        noEmit: true,
-        skipLibCheck: true,
-        types: [],
-        lib: ['es2023', 'esnext.disposable', 'dom'],
-      },
-    };
-    writeFileSync(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['index.ts'] }));
-    await execute(process.execPath, [installed('typescript/bin/tsc'), '-p', project]).catch(showOutput);
   });
 
   it('tells editors what its functions do, in either module system', () => {
@@ -204,20 +232,7 @@ describe('the packed package', function () {
     it(`is used from TypeScript as ESM, as CommonJS, as both and bundled, with ${express}, fastify and ${ioredis}`, async () => {
       const consumer = join(directory, express);
       cpSync(join(bare, 'node_modules'), join(consumer, 'node_modules'), { recursive: true });
-      const peers = {
-        express,
-        '@types/express': types,
-        fastify: 'fastify',
-        ioredis,
-        ...Object.fromEntries(['common', 'core'].map((name) => [`@nestjs/${name}`, `@nestjs/${name}`])),
-        '@opentelemetry/api': '@opentelemetry/api',
-        '@types/node': '@types/node',
-      };
-      for (const [name, source] of Object.entries(peers)) {
-        const link = join(consumer, 'node_modules', name);
-        mkdirSync(dirname(link), { recursive: true });
-        symlinkSync(installed(source), link);
-      }
+      linkPeers(consumer, { express, '@types/express': types, ioredis });
       await load(consumer, subpaths);
       await compile(consumer);
       for (const kind of ['mjs', 'cjs']) await works(join(consumer, `consumer.${kind}`));
@@ -287,6 +302,31 @@ describe('the packed package', function () {
     });
   }
 
+  /** Makes the peers, and the types of Node, available to a project. */
+  function linkPeers(project: string, others: Record<string, string>): void {
+    const names = ['fastify', '@nestjs/common', '@nestjs/core', '@opentelemetry/api', '@types/node'];
+    const peers = { ...Object.fromEntries(names.map((name) => [name, name])), ...others };
+    for (const [name, source] of Object.entries(peers)) {
+      const link = join(project, 'node_modules', name);
+      mkdirSync(dirname(link), { recursive: true });
+      symlinkSync(installed(source), link);
+    }
+  }
+
+  /** A project with all peers, and the files that are only compiled. */
+  function typesProject(): string {
+    const project = join(directory, 'types');
+    if (existsSync(project)) return project;
+    cpSync(join(bare, 'node_modules'), join(project, 'node_modules'), { recursive: true });
+    const names = ['express', '@types/express', 'ioredis', '@fastify/rate-limit'];
+    linkPeers(project, Object.fromEntries(names.map((name) => [name, name])));
+    for (const name of ['every-door', 'side-by-side', 'doors']) {
+      for (const extension of ['ts', 'mts', 'cts'])
+        copyFileSync(join(root, `test/package/${name}.ts`), join(project, `${name}.${extension}`));
+    }
+    return project;
+  }
+
   async function load(cwd: string, paths: string[]) {
     for (const how of ['import', 'require']) {
       const script = `(async () => {
@@ -306,10 +346,20 @@ describe('the packed package', function () {
     for (const [file, source] of Object.entries(sources)) {
       copyFileSync(join(root, `test/package/${source}.ts`), join(consumer, file));
     }
-    const project = join(consumer, 'tsconfig.json');
-    const compilerOptions = { target: 'es2022', module: 'nodenext', strict: true, types: ['node'] };
-    writeFileSync(project, JSON.stringify({ compilerOptions, files: Object.keys(sources) }));
-    await execute(process.execPath, [installed('typescript/bin/tsc'), '-p', project]).catch(showOutput);
+    await tsc(consumer, 'tsconfig', { ...strict, noEmit: false, module: 'nodenext' }, Object.keys(sources));
+  }
+
+  async function tsc(
+    project: string,
+    name: string,
+    compilerOptions: object,
+    files: string[],
+    typescript = 'typescript',
+  ) {
+    const config = join(project, `${name}.json`);
+    writeFileSync(config, JSON.stringify({ compilerOptions, files }));
+    const program = installed(`${typescript}/bin/tsc`);
+    await execute(process.execPath, [program, '-p', config], { cwd: project }).catch(showOutput);
   }
 
   async function works(file: string, args: string[] = []) {
@@ -318,6 +368,11 @@ describe('the packed package', function () {
     expect(stdout).to.equal('works\n');
   }
 });
+
+const strict = {
+  ...{ target: 'es2022', lib: ['es2022', 'esnext.disposable'], types: ['node'] },
+  ...{ strict: true, noEmit: true },
+};
 
 /** tsc reports on its standard output. */
 function showOutput(error: Error & { stdout?: string }): never {

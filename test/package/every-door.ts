@@ -1,0 +1,47 @@
+// A user's file that uses every sub-path. Each TypeScript compiles it in each of its module settings.
+import express, { type Request } from 'express';
+import Fastify from 'fastify';
+import { createLimiter, memoryStore, type Decision } from 'headgate';
+import { rateLimit as standIn } from 'headgate/compat/express-rate-limit';
+import { normalizeIP } from 'headgate/compat/fastify-rate-limit';
+import { rateLimited } from 'headgate/decorators';
+import { rateLimit } from 'headgate/express';
+import { rateLimitPlugin } from 'headgate/fastify';
+import { denial } from 'headgate/http';
+import { RateLimitModule } from 'headgate/nestjs';
+import { instrument } from 'headgate/opentelemetry';
+import { redisStore } from 'headgate/redis';
+import { stateStore } from 'headgate/stores';
+import { TestClock } from 'headgate/testing';
+import type { Redis } from 'ioredis';
+
+interface UserRequest extends Request {
+  user: { id: string };
+}
+
+const quota = { limit: 5, window: '1m' } as const;
+const limiter = createLimiter({ store: memoryStore({ clock: new TestClock().read }), ...quota });
+
+export function waitFor(decision: Decision): number {
+  if (decision.allowed) return 0;
+  return decision.retryAfterMs ?? Infinity;
+}
+
+export async function limitAll(redis: Redis): Promise<void> {
+  const app = express();
+  app.use(rateLimit({ ...quota, store: redisStore(redis), keyGenerator: (req: UserRequest) => req.user.id }));
+  app.use(standIn({ windowMs: 1000, limit: 2 }));
+  app.get('/', (req, res) => void res.json({ remaining: req.rateLimit?.remaining }));
+  const fastify = Fastify();
+  await fastify.register(rateLimitPlugin, quota);
+  fastify.get('/', { config: { rateLimit: ['5/1s', quota] } }, (request) => request.rateLimit?.remaining);
+  const { status } = denial(await limiter.consume('key'));
+  const lookUp = rateLimited((id: string) => id.length + status, { limiter, key: (id) => id });
+  await lookUp('42');
+  RateLimitModule.forRoot(quota);
+}
+
+// @ts-expect-error a burst of a window
+createLimiter({ ...quota, burst: 9 });
+
+export { instrument, normalizeIP, stateStore };
