@@ -48,7 +48,10 @@ export default {
       comment: 'The stores share the state of a key and know nothing of each other.',
       severity: 'error',
       from: { path: '^src/stores/(memory|redis|state|guard)/' },
-      to: { path: stores, pathNot: ['^src/stores/$1/', '^src/stores/[^/]+\\.ts$', '^src/stores/(state|memory)/'] },
+      to: {
+        path: stores,
+        pathNot: ['^src/stores/$1/', '^src/stores/[^/]+\\.ts$', '^src/stores/(state|memory)/'],
+      },
     },
     {
       name: 'adapters-stand-alone',
