@@ -1,5 +1,5 @@
 // Metrics of all limiters for Prometheus, by OpenTelemetry: decisions, what is near its limit, and what a policy on trial
-// would have denied.
+// would have denied. Alert rules and a dashboard for them are in examples/observability.
 import { PrometheusExporter } from '@opentelemetry/exporter-prometheus';
 import { MeterProvider } from '@opentelemetry/sdk-metrics';
 import express from 'express';
