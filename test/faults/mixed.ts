@@ -325,7 +325,9 @@ class Site {
   async end(where: string): Promise<void> {
     const { counts } = this;
     this.#ended = true;
+    stage = 'clients end';
     await Promise.all(this.#pending);
+    stage = 'what is left is counted';
     for (const socket of this.#sockets) socket.destroy();
     for (const body of this.#bodies) body.destroy();
     const broke = (n: number, what: string): number => {
@@ -338,7 +340,9 @@ class Site {
     else counts.leakedTurns += broke(turns, 'turns of held requests leaked');
     counts.leakedWaiters += broke(await this.#leaked(() => this.#waiters()), 'waiters leaked');
     await this.#charges(broke);
+    stage = 'the app closes';
     await this.#served.close();
+    stage = 'the limiters close';
     await Promise.all([this.#limiter.close(), this.#pacer.close(), this.#waits.close()]);
   }
 
@@ -573,7 +577,7 @@ export async function mixed(minutes: number, from: number, told: (line: string) 
       const setting = await (isCluster ? clusterOf(kind, name, clusterFault) : oneServer(kind, name, fault));
       try {
         const played = playWith(setting, where, counts, mode, adapter).then(() => true);
-        if (!(await within(LONGEST_ROUND, played))) throw new Error('the round does not end');
+        if (!(await within(LONGEST_ROUND, played))) throw new Error(`the round does not end: ${stage}`);
       } finally {
         await setting.end();
       }
@@ -600,6 +604,9 @@ export async function mixed(minutes: number, from: number, told: (line: string) 
   return counts;
 }
 
+/** What a round is at, for one that does not end. */
+let stage = '';
+
 async function playWith(
   { scene, client }: Setting,
   where: string,
@@ -611,7 +618,9 @@ async function playWith(
   const stores = MODES.map((each) => prefix(`load-${each}`));
   const site = new Site(counts, prefix('site'), mode, adapter.includes('HTTP/2'));
   site.forgets = scene.forgets === true;
+  stage = 'the app opens';
   await site.open(sites[adapter]!);
+  stage = 'the scene plays';
   site.start();
   try {
     const outcome = await play(scene, stores, client.queued);
