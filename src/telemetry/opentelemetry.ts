@@ -4,6 +4,7 @@ import type { DecisionMessage, HealthMessage, StoreMessage } from '../contract/d
 import { invalidOption } from '../common/errors.js';
 import { checkShape } from '../common/validate.js';
 
+/** What {@link instrument} takes. */
 export interface InstrumentOptions {
   /** Default: the global meter provider's meter `headgate`. */
   meter?: Meter;
