@@ -4,10 +4,13 @@ import { areNumbers, type Saved } from './algorithm.js';
 export interface CompiledBan {
   /** 0: denials don't ban. */
   readonly after: number;
+  /** The time in which denials count, ms. */
   readonly within: number;
+  /** The length of the first ban, ms. */
   readonly first: number;
   /** In thousandths, so that both sides multiply integers. */
   readonly factor: number;
+  /** The length of the longest ban, ms. */
   readonly max: number;
 }
 

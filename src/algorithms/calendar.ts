@@ -4,6 +4,7 @@ import { CounterColumn, counterTraits } from './counter.js';
 
 /** At most `limit` units in each period of the calendar. Worst case in any time as long as a period: 2 x limit. */
 export interface CalendarPolicy extends QuotaPolicy {
+  /** How it counts. */
   algorithm: 'calendar';
   /** Hours, days, weeks, months or years, as the clocks and calendars of the time zone show them. */
   period: Period;

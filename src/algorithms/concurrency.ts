@@ -4,6 +4,7 @@ import { SlotColumn, type AlgorithmDefinition, type PolicyBase, type Saved } fro
 
 /** At most `limit` units at a time, each held until it is released or its lease ends. `limit` up to 100,000. */
 export interface ConcurrencyPolicy extends PolicyBase {
+  /** How it counts. */
   algorithm: 'concurrency';
   /** A slot that is not given back is free again after this long. */
   lease: Duration;

@@ -12,7 +12,9 @@ import {
 
 /** The GCRA kernel under its common names: `limit` per `window`, spread evenly, with `burst` at once. */
 export interface TokenBucketPolicy extends QuotaPolicy {
+  /** How it counts. */
   algorithm: 'token-bucket' | 'gcra';
+  /** The length of the window: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
   window: Duration;
   /** The most units that can be spent at once. Default `limit`. redis-cell calls it `max_burst + 1`. */
   burst?: number;
@@ -20,7 +22,9 @@ export interface TokenBucketPolicy extends QuotaPolicy {
 
 /** A leaky bucket: as a meter it is the token bucket; with `maxDelay` it holds requests for their turn. */
 export interface LeakyBucketPolicy extends QuotaPolicy {
+  /** How it counts. */
   algorithm: 'leaky-bucket';
+  /** The length of the window: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
   window: Duration;
   /** The most units that can be spent at once. Default `limit`. */
   burst?: number;

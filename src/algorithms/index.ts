@@ -39,6 +39,7 @@ export type StrictPolicy = Without<Policy>;
 /** The fields of a policy, where none may stand. */
 export type NoPolicy = { [Field in Exclude<FieldOf<Policy>, 'name' | 'shadow'>]?: undefined };
 
+/** The names of the algorithms. */
 export type Algorithm = NonNullable<Policy['algorithm']>;
 
 /** The algorithm of policies that name none. */

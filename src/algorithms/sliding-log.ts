@@ -11,7 +11,9 @@ import {
 
 /** At most `limit` units in any window, exactly, by remembering each admission (8 bytes for those of one millisecond). `limit` up to 1,000,000. */
 export interface SlidingLogPolicy extends QuotaPolicy {
+  /** How it counts. */
   algorithm: 'sliding-log';
+  /** The length of the window: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
   window: Duration;
 }
 

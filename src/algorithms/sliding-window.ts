@@ -15,7 +15,9 @@ import {
 
 /** The default: at most `limit` units in any window, in constant space, by counting `segments` sub-windows. */
 export interface SlidingWindowPolicy extends QuotaPolicy {
+  /** How it counts: this is the default. */
   algorithm?: 'sliding-window';
+  /** The length of the window: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
   window: Duration;
   /** Sub-windows: 1 to 100, default 10. More frees units sooner (a unit is held at most window/segments too long). */
   segments?: number;

@@ -41,6 +41,7 @@ export function withoutPage(message: string): string {
 
 /** What went wrong, as data: `code` is stable across versions, `message` is for people. */
 export class HeadgateError extends Error {
+  /** The class: `'HeadgateError'`. */
   override readonly name = 'HeadgateError';
   /** What went wrong. Each code has a section in docs/errors.md. */
   readonly code: ErrorCode;

@@ -35,7 +35,9 @@ export interface BanNoteOptions {
 
 /** Who made or ended a ban, and why; `null`: it was not told. */
 export interface BanNote {
+  /** Who. */
   readonly by: string | null;
+  /** Why. */
   readonly reason: string | null;
 }
 

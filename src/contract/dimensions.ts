@@ -10,7 +10,9 @@ const MOST_DIMENSIONS = 8;
 
 /** The options of a limiter that say where the keys of a decision lie. */
 export interface SlotOptions {
+  /** The dimension in whose slot all keys of a decision lie. */
   slotBy?: string;
+  /** Whether keys of several slots are decided one after the other. Default `false`. */
   acrossSlots?: boolean;
 }
 

@@ -10,11 +10,15 @@ export type StrictPolicies = string | readonly (StrictPolicy | string)[];
 
 /** A validated policy, divided and rounded once, so that memory and Redis receive the same integers. */
 export interface CompiledPolicy {
+  /** Unique in its limiter. */
   readonly name: string;
+  /** As it was written, or the default. */
   readonly algorithm: Algorithm;
+  /** Units per window. */
   readonly limit: number;
   /** The window, or a concurrency policy's lease, in milliseconds. */
   readonly window: number;
+  /** Whether it never denies. */
   readonly shadow: boolean;
   /** Whether it is also charged for what another policy denies. */
   readonly attempts: boolean;

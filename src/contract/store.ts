@@ -38,7 +38,9 @@ export type Keys = string | readonly string[];
 export interface PolicySet {
   /** The quota's scope: sets of one name on one store share their state. */
   readonly name: string;
+  /** In the order in which they were written. */
   readonly policies: readonly CompiledPolicy[];
+  /** Undefined: nobody is ever banned. */
   readonly ban: CompiledBan | undefined;
   /** Absent: all of its policies, and its ban, are by the request's key. */
   readonly dimensions?: Dimensions | undefined;
@@ -51,6 +53,7 @@ export interface PolicySet {
 
 /** Whose state in which set; the part that all operations have in common. */
 export interface Subject {
+  /** The policies, and their scope. */
   readonly set: PolicySet;
   /** Any string; or any strings, one for each dimension. */
   readonly key: Keys;
@@ -87,6 +90,7 @@ export interface Reply {
   readonly verdicts: Verdicts;
   /** Set by a store that asked several servers, each by its own clock: per policy, the step, and the mark as of `Charged`. */
   readonly steps?: readonly number[];
+  /** See `steps`. */
   readonly marks?: readonly number[];
   /**
    * Set by a store that had no room for what the verdicts admit, so that it charged nothing. 0: the query is admitted all the same.
@@ -129,9 +133,13 @@ export interface ChangeReply extends Reply {
 
 /** What to do with the concurrency slots that a query acquired. */
 export interface LeaseChange extends Subject {
+  /** The query's `lease`. */
   readonly lease: string;
+  /** The units that it acquired. */
   readonly cost: number;
+  /** Gives them back, or holds them for another full lease. */
   readonly action: 'release' | 'renew';
+  /** How the query was answered: what the failure policy decided, only it can change. */
   readonly degraded: Reply['degraded'];
 }
 
@@ -139,10 +147,13 @@ export interface LeaseChange extends Subject {
 export interface Announcement {
   /** Its scope. */
   readonly name: string;
+  /** Undefined: nobody is ever banned. */
   readonly ban: CompiledBan | undefined;
   /** Whose key is banned, and in whose slot keys lie. */
   readonly banBy: string;
+  /** The dimension of the option `slotBy`. */
   readonly slotBy: string | undefined;
+  /** Whether it never denies. */
   readonly shadow: boolean;
   /** Its policies come with each request. */
   readonly dynamic: boolean;

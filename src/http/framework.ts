@@ -13,6 +13,7 @@ export interface ResponsePort<Res> extends HeaderTarget<Res> {
   headersSent(res: Res): boolean;
   /** The status that the response has now. */
   getStatus(res: Res): number;
+  /** Sets the status of an answer to come. */
   setStatus(res: Res, status: number): void;
   /** Answers with this body, which is ASCII. Status and fields, with the body's type, are set. */
   send(res: Res, body: string): void;
@@ -31,7 +32,9 @@ export interface ResponsePort<Res> extends HeaderTarget<Res> {
 export interface Trail {
   /** Tells the limiters apart. */
   readonly flow: object;
+  /** What the latest has decided. */
   readonly decision: Decision;
+  /** Those before it. */
   readonly before: Trail | undefined;
 }
 

@@ -22,6 +22,7 @@ export type HeaderDialect = 'draft-6' | 'draft-7' | 'draft-11' | 'legacy';
 export interface HeaderTarget<Res> {
   /** The field's value; undefined or null if it is not set. */
   getHeader(res: Res, name: string): unknown;
+  /** Sets a field, in place of what it had. */
   setHeader(res: Res, name: string, value: string): void;
 }
 

@@ -84,7 +84,9 @@ export function rateLimitHeaders(
 
 /** An HTTP answer, whatever the framework. */
 export interface Answer {
+  /** 429, 503 or 403. */
   status: number;
+  /** The fields, by name. */
   headers: Record<string, string>;
   /** Problem details (RFC 9457): JSON, in ASCII. */
   body: string;

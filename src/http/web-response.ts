@@ -4,6 +4,7 @@ import { nodeResponse } from './node-response.js';
 
 /** What limiters write before there is a response: for frameworks whose handlers return a `Response`. */
 export class WebReply {
+  /** The fields that limiters have set. */
   readonly headers: Headers = new Headers();
   /** Until somebody has answered, 499: for a client that left while its request was held, and does not see it. */
   status = 499;

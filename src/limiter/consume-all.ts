@@ -7,7 +7,9 @@ import { checkCost, checkShape } from '../common/validate.js';
 
 /** What one limiter is asked of a request: per address, per account, per route. */
 export interface Dimension {
+  /** What decides. */
   limiter: Limiter;
+  /** Who is limited. */
   key: Key;
   /** Whole units, 0 (only look) to 1e12. Default 1. */
   cost?: number;

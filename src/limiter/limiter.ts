@@ -39,6 +39,7 @@ interface Parts extends Pick<DeciderParts, 'scope' | 'store' | 'shadow' | 'enabl
 
 /** Decides who may go on. Made by `createLimiter`. */
 export class Limiter {
+  /** The quota's scope. */
   readonly name: string;
   /** @internal */
   readonly set: PolicySet;

@@ -78,6 +78,7 @@ export interface JointPolicies {
 /** No policies beside the `tiers`: each request has a tier. */
 export interface OnlyTiers {
   policies?: undefined;
+  /** Named sets of policies, 1 to 100, of which each request has one: `{ free: '100/1m', pro: '1000/1m' }`. */
   tiers: TierOptions;
 }
 
@@ -110,16 +111,19 @@ export const LIMITER_OPTIONS = [
 /** Inline policy fields; `name` and `shadow` are the limiter's there. */
 export const INLINE_FIELDS = POLICY_FIELDS.filter((field) => field !== 'name' && field !== 'shadow');
 
+/** By which policies is decided. */
 export interface TierOption {
   /** Which of the limiter's `tiers` decides. Default: its policies that stand beside them. */
   tier?: string | undefined;
 }
 
+/** Options of `consume`, `peek` and `acquire`. */
 export interface ConsumeOptions extends TierOption {
   /** Whole units, 0 (only look) to 1e12. Default 1. */
   cost?: number;
 }
 
+/** Options of `wait`. */
 export interface WaitOptions extends ConsumeOptions {
   /** Give up after so long: ms or `'5s'`, up to 366 days. Default: never. */
   timeout?: Duration;
@@ -127,6 +131,7 @@ export interface WaitOptions extends ConsumeOptions {
   signal?: AbortSignal;
 }
 
+/** Options of `hold`. */
 export interface HoldOptions {
   /** Gives up the request's turn. */
   signal?: AbortSignal;

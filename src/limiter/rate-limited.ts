@@ -20,7 +20,10 @@ import { deniedError } from './waiting/wait.js';
 
 /** By which limiter: one of yours, or one that is made of these options. */
 export type LimitedBy =
-  | ({ limiter: Limiter } & { [Option in keyof (LimiterOptions & NoPolicy & JointPolicies)]?: undefined })
+  | ({
+      /** A limiter made by `createLimiter`, in place of everything that makes one. */
+      limiter: Limiter;
+    } & { [Option in keyof (LimiterOptions & NoPolicy & JointPolicies)]?: undefined })
   | (CreateLimiterOptions & { limiter?: undefined });
 
 /** Admission by what a function is called with. */
@@ -41,8 +44,18 @@ export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends u
 /** What is called in place of a denied call: a function, or a method of the same object, by its name. */
 export type Fallback<This, Args extends unknown[], Result> =
   | { fallback?: undefined; passArgs?: undefined }
-  | { fallback: string | symbol | ((this: This) => Result); passArgs?: false }
-  | { fallback: string | symbol | ((this: This, ...args: Args) => Result); passArgs: true };
+  | {
+      /** A function, or the name of a method of the same object. Default: a denied call throws `HEADGATE_DENIED`. */
+      fallback: string | symbol | ((this: This) => Result);
+      /** Whether the fallback gets the arguments of the call. Default `false`. */
+      passArgs?: false;
+    }
+  | {
+      /** A function, or the name of a method of the same object, that gets the arguments of the call. */
+      fallback: string | symbol | ((this: This, ...args: Args) => Result);
+      /** Whether the fallback gets the arguments of the call. Default `false`. */
+      passArgs: true;
+    };
 
 /** A function that is limited. It returns a promise, whatever the original one returns. */
 export interface RateLimitedFunction<This, Args extends unknown[], Result> {

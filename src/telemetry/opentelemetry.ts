@@ -7,6 +7,7 @@ import { DownTime } from './down-time.js';
 import { observeGauges } from './gauges.js';
 import { Names } from './names.js';
 
+/** What {@link instrument} takes. */
 export interface InstrumentOptions {
   /** Default: the global meter provider's meter `headgate`. */
   meter?: Meter;

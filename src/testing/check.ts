@@ -15,11 +15,15 @@ export interface Check {
 
 /** Why a check failed: which one, what was expected and what came, and for a random one the case and how to repeat it. */
 export class CheckError extends Error {
+  /** The class: `'CheckError'`. */
   override readonly name = 'CheckError';
+  /** The suite of the check. */
   readonly suite: string;
+  /** The check's name. */
   readonly check: string;
   /** What came. Absent if something was thrown. */
   readonly actual?: unknown;
+  /** What should have come. Absent if something was thrown. */
   readonly expected?: unknown;
 
   /** @internal */

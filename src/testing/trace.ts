@@ -14,17 +14,48 @@ import type { Random } from './random.js';
 
 /** One thing that is asked of a store. */
 export type TraceAction =
-  | { readonly do: 'decide'; readonly cost: number; readonly peek: boolean }
-  /** `of` counts earlier charges. `marked`: of that charge; else of none in particular. */
-  | { readonly do: 'adjust'; readonly units: number; readonly of: number; readonly marked: boolean }
-  | { readonly do: 'lease'; readonly action: 'release' | 'renew'; readonly of: number }
-  | { readonly do: 'reset' }
-  | { readonly do: 'ban'; readonly ms: number };
+  | {
+      /** The method that is called. */
+      readonly do: 'decide';
+      /** Whole units. */
+      readonly cost: number;
+      /** Whether nothing is written. */
+      readonly peek: boolean;
+    }
+  | {
+      /** The method that is called. */
+      readonly do: 'adjust';
+      /** > 0: charged. < 0: given back. */
+      readonly units: number;
+      /** Which of the earlier charges is changed. */
+      readonly of: number;
+      /** Whether the units are of that charge; else of none in particular. */
+      readonly marked: boolean;
+    }
+  | {
+      /** The method that is called. */
+      readonly do: 'lease';
+      /** What becomes of the slots. */
+      readonly action: 'release' | 'renew';
+      /** Which of the earlier charges has them. */
+      readonly of: number;
+    }
+  | {
+      /** The method that is called. */
+      readonly do: 'reset';
+    }
+  | {
+      /** The method that is called. */
+      readonly do: 'ban';
+      /** For how long; 0 unbans. */
+      readonly ms: number;
+    };
 
 /** What is asked of a store, one after the other. */
 export interface Trace {
   /** Policies by which the keys of one name are decided in turn. */
   readonly tiers: readonly (readonly Policy[])[];
+  /** Of all tiers. */
   readonly ban: BanOptions | undefined;
   /** Where keys of several dimensions lie. */
   readonly slots?: SlotOptions;

@@ -111,13 +111,17 @@ export type Options = {
   retryAfter?: number | ValueDeterminingMiddleware<number>;
   /** The property of the request that shows what is left. Default `'rateLimit'`. */
   requestPropertyName: string;
+  /** Give the request back if its response was a failure. Default `false`. */
   skipFailedRequests: boolean;
+  /** Give the request back if its response was a success. Default `false`. */
   skipSuccessfulRequests: boolean;
   /** Who is limited. Default: the client's address. IPv6 addresses count by their network. */
   keyGenerator: ValueDeterminingMiddleware<string>;
   /** The prefix length by which IPv6 addresses are one client: 1 to 128, or `false` for single addresses. Default 56. */
   ipv6Subnet: number | ValueDeterminingMiddleware<number> | false;
+  /** Answers a denied request. Default: `statusCode` with the `message`. */
   handler: RateLimitExceededEventHandler;
+  /** Requests that are not limited. Default: none. */
   skip: ValueDeterminingMiddleware<boolean>;
   /** Default: a status below 400. */
   requestWasSuccessful: ValueDeterminingMiddleware<boolean>;
@@ -125,9 +129,17 @@ export type Options = {
   store: Store | LegacyStore;
   /** The misconfigurations that are checked, and logged once. Default: all. */
   validate: boolean | EnabledValidations;
-  /** @deprecated the name of `legacyHeaders` before version 6 */
+  /**
+   * The old name of `legacyHeaders`.
+   *
+   * @deprecated since version 6 of express-rate-limit
+   */
   headers?: boolean;
-  /** @deprecated the name of `limit` before version 7 */
+  /**
+   * The old name of `limit`.
+   *
+   * @deprecated since version 7 of express-rate-limit
+   */
   max?: number | ValueDeterminingMiddleware<number>;
   /** Whether a request passes if the store fails. Default `false`: the request fails. */
   passOnStoreError: boolean;

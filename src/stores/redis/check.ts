@@ -9,6 +9,7 @@ import { plainWords } from '../store-error.js';
 export interface Finding {
   /** `'error'`: limits do not hold, or not those of every policy. `'warning'`: they may cease to hold. */
   readonly level: 'ok' | 'warning' | 'error';
+  /** What was looked at. */
   readonly code: 'connection' | 'version' | 'commands' | 'eviction' | 'clock' | 'client';
   /** What is the matter and what to do, for people. In a cluster it begins with the server's address. */
   readonly message: string;

@@ -50,6 +50,7 @@ export interface CheckableStore extends Store {
 
 export type { TopOptions } from './traffic.js';
 
+/** What {@link redisStore} takes besides the client. */
 export interface RedisStoreOptions {
   /** What all keys begin with: 1 to 64 printable ASCII characters without braces. Default `'hg'`. */
   prefix?: string;

@@ -62,6 +62,7 @@ export type RateLimitModuleAsyncOptions = ConfigurableModuleAsyncOptions<RateLim
 
 /** What a denied request fails with: an `HttpException` with problem details, which filters may answer otherwise. */
 export class RateLimitException extends HttpException {
+  /** The one that denied. */
   readonly decision: Decision;
   /** The problem details: JSON, in ASCII. `getResponse()` has them as an object. */
   readonly body: string;
@@ -83,6 +84,7 @@ export class RateLimitException extends HttpException {
  * providers: [{ provide: APP_FILTER, useClass: RateLimitFilter }]
  */
 export class RateLimitFilter implements ExceptionFilter<RateLimitException> {
+  /** Answers a request of HTTP; what is denied elsewhere stays an exception. */
   catch(exception: RateLimitException, host: ArgumentsHost): void {
     if (host.getType() !== 'http') throw exception;
     const response = host.switchToHttp().getResponse<Response>();
@@ -214,7 +216,7 @@ export class RateLimitGuard implements CanActivate {
     this.#limiters = limiters as RateLimiters;
   }
 
-  /** @throws RateLimitException if the request is denied, a `WsException` in a gateway; else what the request fails with */
+  /** Decides by all limiters of the handler. @throws RateLimitException if the request is denied, a `WsException` in a gateway; else what the request fails with */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const response = responseOf(context);
     for (const flow of this.#limiters.of(context.getClass(), context.getHandler())) {
