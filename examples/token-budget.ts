@@ -1,44 +1,65 @@
-// A budget of language-model tokens. What a call costs is known only afterwards: reserve an estimate, then settle.
+// Budgets of language-model tokens: of an account and an organisation an hour, of an organisation a month, in one decision. What a call
+// costs is known only afterwards: reserve the most that it can cost, stream the answer, settle what was used. See docs/budgets.md.
 //
 //   npx tsx examples/token-budget.ts
+import { setTimeout as sleep } from 'node:timers/promises';
 import express from 'express';
 import { createLimiter } from 'headgate';
 import { denial } from 'headgate/http';
 
+const unit = 'tokens';
 const budget = createLimiter({
   name: 'tokens',
+  // In a real application: store: redisStore(client), so that all processes spend from the same budgets.
   policies: [
-    { name: 'minute', algorithm: 'token-bucket', limit: 1_000, window: '1m' },
-    { name: 'day', algorithm: 'sliding-window', limit: 50_000, window: '1d', segments: 24 },
+    { name: 'account', algorithm: 'calendar', limit: 10_000, period: 'hour', by: 'account', unit },
+    { name: 'org', algorithm: 'calendar', limit: 20_000, period: 'hour', by: 'org', unit },
+    { name: 'month', algorithm: 'calendar', limit: 500_000, period: 'month', by: 'org', unit },
   ],
 });
 
-/** In a real application: the provider's API, which reports what was used. */
-function complete(prompt: string, maxTokens: number) {
-  const used = Math.min(maxTokens, 2 * prompt.length);
-  return Promise.resolve({ text: `You said: ${prompt}`, used });
+// In a real application: whoever your authentication has found. Never trust a header as it is.
+const users = new Map([
+  ['token-of-ada', { account: 'ada', org: 'acme' }],
+  ['token-of-bob', { account: 'bob', org: 'acme' }],
+]);
+
+/** In a real application: the provider's stream. It ends when the signal is aborted, and never exceeds `maxTokens`. */
+async function* complete(prompt: string, maxTokens: number, signal: AbortSignal) {
+  for (const word of `You said: ${prompt}`.split(' ').slice(0, maxTokens)) {
+    await sleep(1, undefined, { signal });
+    yield { text: `${word} `, tokens: 1 };
+  }
 }
 
 const app = express();
 app.use(express.json());
 
 app.post('/complete', async (req, res) => {
+  const user = users.get(req.get('authorization') ?? '');
+  if (!user) return void res.sendStatus(401);
   const { prompt, maxTokens = 500 } = req.body as { prompt: string; maxTokens?: number };
-  const decision = await budget.consume(req.get('x-user') ?? 'anonymous', {
-    cost: Math.ceil(prompt.length / 4) + maxTokens,
-  });
-  if (!decision.allowed) {
-    const { status, headers, body } = denial(decision);
-    res.status(status).set(headers).send(body);
-    return;
+  // The provider's tokenizer counts exactly. A letter is a token at most.
+  const ofPrompt = prompt.length;
+  const reserved = await budget.consume(user, { cost: ofPrompt + maxTokens });
+  if (!reserved.allowed) {
+    const { status, headers, body } = denial(reserved);
+    return void res.status(status).set(headers).send(body);
   }
+  // Whoever leaves stops the provider, and pays what was used until then.
+  const gone = new AbortController();
+  res.once('close', () => gone.abort());
+  let used = ofPrompt;
   try {
-    const { text, used } = await complete(prompt, maxTokens);
-    await decision.settle(used);
-    res.json({ text, used });
+    for await (const { text, tokens } of complete(prompt, maxTokens, gone.signal)) {
+      used += tokens;
+      res.write(`data: ${JSON.stringify({ text })}\n\n`);
+    }
+    res.end(`data: ${JSON.stringify({ used })}\n\n`);
   } catch {
-    await decision.refund();
-    res.status(502).json({ error: 'The model did not answer' });
+    res.end();
+  } finally {
+    await reserved.settle(used);
   }
 });
 

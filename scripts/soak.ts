@@ -1,6 +1,6 @@
 // npm run soak: what takes too long for npm test. Prints what it counts, and exits with 1 if a promise was broken.
 //   npm run soak [memory] [faults] [fuzz] [dimensions] [mixed]     default: all
-//   npm run soak dimensions -- --steps 1000000        how much is asked of each engine
+//   npm run soak dimensions -- --steps 1000000 --engine redis      how much is asked of each engine: memory, redis, valkey, slotBy, acrossSlots
 //   npm run soak mixed -- --minutes 60 --from 1       how long the mixed faults last, and which round is the first
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
@@ -13,6 +13,7 @@ const { positionals: chosen, values } = parseArgs({
     minutes: { type: 'string', default: '60' },
     from: { type: 'string', default: '1' },
     steps: { type: 'string', default: '1000000' },
+    engine: { type: 'string' },
   },
 });
 const runs = (part: string): boolean => chosen.length === 0 || chosen.includes(part);
@@ -78,7 +79,7 @@ if (runs('fuzz')) {
 
 if (runs('dimensions')) {
   const { playDimensions } = await import('../test/faults/dimensions.js');
-  await playDimensions(Number(values.steps), ({ engine, steps, seconds, broken }) => {
+  await playDimensions(Number(values.steps), values.engine, ({ engine, steps, seconds, broken }) => {
     const sum = Object.values(steps).reduce((a, b) => a + b, 0);
     console.log(`${engine}: ${sum} steps in ${seconds} s: ${JSON.stringify(steps)}`);
     for (const each of broken) console.log(each);

@@ -1,5 +1,6 @@
 // Every example runs as its users run it, and does what its first lines say.
 import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { createServer as createPort, type AddressInfo } from 'node:net';
 import { expect } from 'chai';
@@ -239,12 +240,42 @@ describe('examples', function () {
 
   it('token-budget', async () => {
     const { url } = await serve('token-budget');
-    const complete = (maxTokens: number) => fetch(`${url}/complete`, post({ prompt: 'Hello', maxTokens }));
-    // 902 reserved, 10 used: room for the next.
-    for (let i = 0; i < 3; i++) expect(await json(await complete(900))).to.have.property('used', 10);
-    const tooMuch = await complete(2000);
+    const complete = (account: string, maxTokens: number) =>
+      fetch(
+        `${url}/complete`,
+        post({ prompt: 'Hello', maxTokens }, { Authorization: `token-of-${account}` }),
+      );
+    // 9,005 of 10,000 reserved, 8 used: room for the next.
+    for (let i = 0; i < 3; i++) {
+      const answer = await complete('ada', 9_000);
+      expect(await answer.text()).to.match(/^(data: \{"text":"\w+:? "\}\n\n){3}data: \{"used":8\}\n\n$/);
+    }
+    const tooMuch = await complete('ada', 10_000);
     expect(tooMuch.status).to.equal(429);
-    expect(await json(tooMuch)).to.have.property('detail');
+    expect(tooMuch.headers.get('RateLimit-Policy')).to.match(
+      /^"account";q=10000;w=3600;qu="tokens", "org";q=20000;w=3600;qu="tokens", "month";q=500000;w=\d+;qu="tokens"$/,
+    );
+    expect(await json(tooMuch)).to.deep.include({ 'violated-policies': ['account'] });
+    expect((await complete('eve', 1)).status).to.equal(401);
+    // Whoever leaves pays what was used until then, and no more.
+    const gone = new AbortController();
+    const left = await fetch(`${url}/complete`, {
+      ...post({ prompt: 'a '.repeat(500), maxTokens: 9_000 }, { Authorization: 'token-of-bob' }),
+      signal: gone.signal,
+    });
+    gone.abort();
+    await left.text().catch(() => undefined);
+    let status = 429;
+    while (status !== 200) ({ status } = await complete('bob', 8_000));
+  });
+
+  it('token-budget-hour: what docs/budgets.md prints, and never above a budget', async () => {
+    const { ended, output } = await run('token-budget-hour');
+    expect(await ended).to.equal(0);
+    const lines = output().trim().split('\n');
+    expect(lines).to.have.length(3);
+    for (const line of lines) expect(line).to.match(/, above a budget: 0$/);
+    expect(readFileSync(new URL('../docs/budgets.md', examples), 'utf8')).to.contain(lines.join('\n'));
   });
 
   it('graphql-cost', async () => {

@@ -4,6 +4,9 @@ import { checkSecret, keyedHash } from '../common/secret.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { LimiterDecision } from '../limiter/decision.js';
 
+/** The secret of this process: a client sees one value for one key, whichever of the process' limiters tells it. */
+let own: string | undefined;
+
 /** The parameter `pk` of each policy's items, by the policy's index. */
 export type PartitionKeys = (decision: LimiterDecision) => readonly string[];
 
@@ -24,7 +27,7 @@ function secretOf(option: unknown, isShared: boolean): string {
       'or more in place of true.';
     throw invalidOption('partitionKey', option, fix);
   }
-  return randomBytes(32).toString('base64');
+  return (own ??= randomBytes(32).toString('base64'));
 }
 
 function partitionKeys(hash: (text: string) => Buffer): PartitionKeys {

@@ -81,6 +81,16 @@ describe('hashed keys on the command line', () => {
     expect(await limiter.peek('203.0.113.7')).to.include({ allowed: true });
     await headgate(['bans', 'import', '-', ...where, ...secret], { stdin: Readable.from([exported]) });
     expect(await limiter.peek('203.0.113.7')).to.include({ reason: 'banned' });
+    interface Top {
+      readonly limiters: readonly { readonly keys: readonly object[] }[];
+    }
+    let top: Top;
+    do {
+      await limiter.peek('198.51.100.9');
+      await limiter.consume('198.51.100.9');
+      top = (await json('top', '--once', ...where)) as Top;
+    } while (!top.limiters[0]?.keys[0]);
+    expect(top.limiters[0].keys[0]).to.have.property('keyHash').with.length(22);
     const names = await clients[kind].keys(`${prefix}:*`);
     expect(names.filter((name) => /203\.0\.113|198\.51\.100/.test(name))).to.deep.equal([]);
     await close();

@@ -32,10 +32,23 @@ interface Engine extends Pick<StoreUnderTest, 'createStore' | 'createSibling' | 
   readonly stop?: () => Promise<unknown>;
 }
 
-/** Plays so many steps or a few more on each engine, one after the other. */
-export async function playDimensions(steps: number, tell: (played: Played) => void): Promise<void> {
-  for (const open of [memory, () => server('redis'), () => server('valkey'), bySlot, across]) {
-    const engine = await open();
+/** By name. */
+const ENGINES: Readonly<Record<string, () => Engine | Promise<Engine>>> = {
+  memory: () => ({ name: 'memory', createStore: (clock) => memoryStore({ clock }) }),
+  redis: () => server('redis'),
+  valkey: () => server('valkey'),
+  slotBy: () => cluster('cluster, slotBy', { slotBy: 'org' }),
+  acrossSlots: () => cluster('cluster, acrossSlots', { acrossSlots: true }),
+};
+
+/** Plays so many steps or a few more on each engine, or on one that is named, one after the other. */
+export async function playDimensions(
+  steps: number,
+  only: string | undefined,
+  tell: (played: Played) => void,
+): Promise<void> {
+  for (const name of only === undefined ? Object.keys(ENGINES) : [only]) {
+    const engine = await ENGINES[name]!();
     try {
       tell(await play(engine, steps));
     } finally {
@@ -105,8 +118,6 @@ function counting(engine: Engine, law: string, steps: Record<string, number>): S
   };
 }
 
-const memory = (): Engine => ({ name: 'memory', createStore: (clock) => memoryStore({ clock }) });
-
 async function server(kind: 'redis' | 'valkey'): Promise<Engine> {
   const started = await startServer(kind);
   const client = new Redis(started.port);
@@ -135,9 +146,6 @@ async function cluster(name: string, dimensions: Engine['dimensions'] & object):
     },
   };
 }
-
-const bySlot = (): Promise<Engine> => cluster('cluster, slotBy', { slotBy: 'org' });
-const across = (): Promise<Engine> => cluster('cluster, acrossSlots', { acrossSlots: true });
 
 function onRedis(client: RedisClient): Pick<Engine, 'createStore' | 'createSibling'> {
   const prefixes = new WeakMap<Store, string>();

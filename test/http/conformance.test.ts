@@ -92,6 +92,41 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
       expect(await statuses(4, as('a'))).to.deep.equal([200, 200, 200, 429]);
     });
 
+    it('per address, per page and per account, each 300 in 60 s and 100 in 5 s, are one limiter', async () => {
+      const both = (name: string, by?: string): Policy[] => [
+        { name: `${name}-minute`, limit: 300, window: '60s', ...(by && { by }) },
+        { name: `${name}-burst`, limit: 100, window: '5s', ...(by && { by }) },
+      ];
+      await serve({
+        policies: [...both('address'), ...both('page', 'page'), ...both('account', 'account')],
+        keyGenerator,
+        keys: { page: header('x-page'), account: header('x-account') },
+        cost: ({ headers }) => Number(headers['x-cost'] ?? 1),
+      });
+      const visit = async (key: string, page: string, account: string, cost = '1') => {
+        const answer = await get({
+          headers: { 'x-key': key, 'x-page': page, 'x-account': account, 'x-cost': cost },
+        });
+        const violated = answer.status === 429 && (JSON.parse(answer.text) as object);
+        return violated ? (violated as Record<string, unknown>)['violated-policies'] : answer.status;
+      };
+      expect(await visit('a', '/a', 'ada', '99')).to.equal(200);
+      expect(await visit('a', '/a', 'ada')).to.equal(200);
+      // One key of three is enough to be denied, whichever it is. None of the others is charged.
+      expect(await visit('a', '/b', 'bob')).to.deep.equal(['address-burst']);
+      expect(await visit('b', '/a', 'bob')).to.deep.equal(['page-burst']);
+      expect(await visit('b', '/b', 'ada')).to.deep.equal(['account-burst']);
+      expect(await visit('b', '/b', 'bob', '100')).to.equal(200);
+      for (let i = 0; i < 2; i++) {
+        clock.now += 5_500;
+        expect(await visit('a', '/a', 'ada', '100')).to.equal(200);
+      }
+      clock.now += 5_500;
+      expect(await visit('a', '/c', 'eve')).to.deep.equal(['address-minute']);
+      expect(await visit('c', '/c', 'ada')).to.deep.equal(['account-minute']);
+      expect(await visit('c', '/c', 'eve', '100')).to.equal(200);
+    });
+
     it('partitionKey tells of each policy a hash of its own key, the same in both lists', async () => {
       const secret = 'a secret of the tests';
       await serve({ policies, keyGenerator, keys, partitionKey: secret });

@@ -41,13 +41,9 @@ describe('partitionKey', () => {
     const keyOf = async (key: string, secret: unknown) =>
       /pk=:(.*?):/.exec((await fields('draft-11', key, secret))['RateLimit']!)![1];
     expect(await keyOf('ada', SECRET)).to.equal(await keyOf('ada', SECRET));
-    const others = [
-      keyOf('bob', SECRET),
-      keyOf('ada', `${SECRET} 2`),
-      keyOf('ada', true),
-      keyOf('ada', true),
-    ];
-    expect(new Set(await Promise.all([keyOf('ada', SECRET), ...others])).size).to.equal(5);
+    expect(await keyOf('ada', true)).to.equal(await keyOf('ada', true));
+    const others = [keyOf('bob', SECRET), keyOf('ada', `${SECRET} 2`), keyOf('ada', true)];
+    expect(new Set(await Promise.all([keyOf('ada', SECRET), ...others])).size).to.equal(4);
   });
 
   it('wants a secret that all processes have, where they may share the quota', () => {

@@ -15,20 +15,7 @@ import { KeyMaker } from '../keys.js';
 import { Publisher } from './publisher.js';
 import { checkLease, Slices, type LeaseOptions } from './slices.js';
 import { assemble, type Script } from './scripts.js';
-import type {
-  Announced,
-  Announcement,
-  Change,
-  ChangeReply,
-  Clock,
-  LeaseChange,
-  MaybePromise,
-  PolicySet,
-  Query,
-  Reply,
-  Store,
-  Subject,
-} from '../../contract/store.js';
+import type { Announced, Announcement, Change, ChangeReply, Clock, LeaseChange, MaybePromise, PolicySet, Query, Reply, Store, Subject } from '../../contract/store.js';
 import type { BanNote } from '../../contract/ban-options.js';
 import { checkTop, Traffic, type TopOptions } from './traffic.js';
 import { costArg, decode, decodeChange, paramArgs, policyArgs } from './wire.js';
