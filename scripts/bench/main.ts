@@ -13,13 +13,15 @@ import { environment, markdown } from './lib/report.js';
 import { bytes } from './parts/bytes.js';
 import { cluster } from './parts/cluster.js';
 import { cost } from './parts/cost.js';
+import { denials } from './parts/denials.js';
+import { distance } from './parts/distance.js';
 import { http } from './parts/http.js';
 import { log } from './parts/log.js';
 import { memory } from './parts/memory.js';
 import { redis } from './parts/redis.js';
 import { scaling } from './parts/scaling.js';
 
-const parts = [memory, redis, cost, cluster, bytes, http, scaling, log];
+const parts = [memory, denials, redis, cost, distance, cluster, bytes, http, scaling, log];
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

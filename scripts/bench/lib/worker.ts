@@ -5,6 +5,7 @@ export const rigs = {
   memory: () => import('../rigs/memory.js'),
   redis: () => import('../rigs/redis.js'),
   http: () => import('../rigs/http.js'),
+  distance: () => import('../rigs/distance.js'),
 };
 
 type Methods = Record<string, (...args: readonly unknown[]) => unknown>;

@@ -6,24 +6,26 @@ import { RateLimiterMemory } from 'rate-limiter-flexible';
 import { headgate, headgateExpress } from '../lib/headgate.js';
 import { BATCH, Keys } from '../lib/keys.js';
 
-/** Nothing expires while it is measured. */
+/** Nothing expires while it is measured, ms. */
 const WINDOW = 3_600_000;
 
 interface Limits {
   readonly limit: number;
   readonly keys: number;
+  /** Of Headgate's limiter, ms. */
+  readonly window?: number;
 }
 
-type Ask = (key: string) => unknown;
+type Ask = (key: string, options?: { cost: number }) => unknown;
 
 async function ours(
   dist: string,
   algorithm: 'sliding-window' | 'fixed-window' | 'gcra',
-  { limit }: Limits,
+  { limit, window = WINDOW }: Limits,
 ): Promise<Ask> {
   const { createLimiter } = await headgate(dist);
-  const limiter = createLimiter({ algorithm, limit, window: WINDOW });
-  return (key) => limiter.decide(key);
+  const limiter = createLimiter({ algorithm, limit, window });
+  return (key, options) => limiter.consume(key, options);
 }
 
 /** What Express' requests and responses are to a middleware that admits. */
@@ -125,12 +127,18 @@ type LocalStoreClass = new (
   incr(key: string, done: (error: Error | null, result: Count) => void, window: number, limit: number): void;
 };
 
+/** Which decisions are to be denials. Only Headgate is asked for such. */
+export type Denied = 'none' | 'half' | 'all';
+
 export type MemorySubject = keyof typeof subjects;
 export const memorySubjects = Object.keys(subjects) as MemorySubject[];
 
 export async function start({ dist, subject, ...limits }: Limits & { dist: string; subject: MemorySubject }) {
   const keys = new Keys(limits.keys);
   const batch = new Array<string>(BATCH).fill('');
+  // What the code itself takes is no key's.
+  const first = await subjects[subject](dist, limits);
+  for (let i = 0; i < BATCH; i++) await first(keys.at(i % keys.count));
   collect();
   const before = bytes();
   const ask = await subjects[subject](dist, limits);
@@ -138,10 +146,14 @@ export async function start({ dist, subject, ...limits }: Limits & { dist: strin
   let pause = 0;
 
   /** Microseconds of CPU, garbage collection included: on a busy machine the clock on the wall says less. */
-  async function decide(batch: readonly string[], count: number): Promise<number> {
+  async function decide(batch: readonly string[], count: number, denied: Denied = 'none'): Promise<number> {
+    const one = { cost: 1 };
+    // Of a key that was charged before, all of the limit is denied.
+    const whole = { cost: limits.limit };
     const begin = process.cpuUsage();
     for (let i = 0; i < count; i++) {
-      const answer = ask(batch[i]!);
+      const isDenied = denied === 'all' || (denied === 'half' && i % 2 === 1);
+      const answer = ask(batch[i]!, isDenied ? whole : one);
       if (answer instanceof Promise) await answer;
     }
     const { user, system } = process.cpuUsage(begin);
@@ -162,10 +174,10 @@ export async function start({ dist, subject, ...limits }: Limits & { dist: strin
     },
 
     /** Nanoseconds per decision. */
-    async round(decisions: number) {
+    async round(decisions: number, denied: Denied = 'none') {
       let time = 0;
       // The keys are made before the clock is looked at.
-      for (let done = 0; done < decisions; done += BATCH) time += await decide(keys.batch(), BATCH);
+      for (let done = 0; done < decisions; done += BATCH) time += await decide(keys.batch(), BATCH, denied);
       return { ns: (time * 1000) / decisions };
     },
   };

@@ -21,6 +21,8 @@ const AT_ONCE = 1000;
 export interface RedisOptions {
   readonly subject: RedisSubject;
   readonly port: number;
+  /** The port by which the limiter goes to the server, if it is not the server's. */
+  readonly via?: number;
   readonly limit: number;
   readonly keys: number;
   /** The port is one of a cluster's. */
@@ -46,8 +48,8 @@ interface Subject {
 
 type Algorithm = 'sliding-window' | 'fixed-window' | 'gcra' | 'sliding-log';
 
-function connect({ port, cluster }: RedisOptions): Redis | Cluster {
-  return cluster ? new Cluster([{ host: '127.0.0.1', port }]) : new Redis(port);
+function connect({ port, via, cluster }: RedisOptions): Redis | Cluster {
+  return cluster ? new Cluster([{ host: '127.0.0.1', port }]) : new Redis(via ?? port);
 }
 
 async function ours(dist: string, algorithm: Algorithm, options: RedisOptions): Promise<Subject> {
@@ -89,7 +91,7 @@ const ZSET = `
 `;
 
 /** node-redis at its best: by default each command has a timeout, and an AbortSignal for it. */
-async function tunedClient(port: number) {
+async function tunedClient({ port: own, via: port = own }: RedisOptions) {
   const client = createClient({ socket: { port }, commandOptions: { timeout: undefined } as object });
   await client.connect();
   return client;
@@ -146,8 +148,9 @@ const subjects = {
       close: () => storeClient.quit(),
     };
   },
-  'rate-limiter-flexible, tuned': async (_: string, { port, limit }: RedisOptions): Promise<Subject> => {
-    const storeClient = await tunedClient(port);
+  'rate-limiter-flexible, tuned': async (_: string, options: RedisOptions): Promise<Subject> => {
+    const { limit } = options;
+    const storeClient = await tunedClient(options);
     const limiter = new RateLimiterRedis({
       storeClient,
       useRedisPackage: true,
@@ -163,12 +166,12 @@ const subjects = {
     };
   },
   'express-rate-limit': (_: string, options: RedisOptions) => {
-    const redis = new Redis(options.port);
+    const redis = new Redis(options.via ?? options.port);
     const send: Send = (command, ...args) => redis.call(command, ...args);
     return expressRateLimit(send, options, () => redis.quit());
   },
   'express-rate-limit, tuned': async (_: string, options: RedisOptions) => {
-    const client = await tunedClient(options.port);
+    const client = await tunedClient(options);
     return expressRateLimit(
       (...args) => client.sendCommand(args),
       options,
