@@ -224,7 +224,7 @@ describe('calls', () => {
             await asked;
           });
 
-        it('one that is alone, as the one before it was, at once', async () => {
+        it('one that comes while none is under way, at once', async () => {
           const calls = await counted.callsOf(async () => {
             const alone = limiter.consume('key');
             await new Promise(process.nextTick);
@@ -232,6 +232,17 @@ describe('calls', () => {
           });
           expect(calls).to.equal(2);
           for (let i = 0; i < 3; i++) expect(await callsOf(1)).to.equal(1);
+        });
+
+        it('none at once while others are under way, so that what travels together stays together', async () => {
+          const calls = await counted.callsOf(async () => {
+            // The first is sent at once, and the others together. Each asks again when it is answered.
+            const again = async (i: number) => {
+              for (let n = 0; n < 5; n++) await limiter.consume(`key${i}`);
+            };
+            await together(8, again);
+          });
+          expect(calls).to.be.at.most(2 * 5);
         });
 
         it('all others together, whichever callbacks ask', async () => {

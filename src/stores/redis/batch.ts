@@ -35,11 +35,13 @@ interface OpenBatch extends Batch {
 
 /**
  * Gathers the decisions that are asked for in one turn of the event loop, so that they travel as one call. It is sent at the end of the turn. A
- * decision that is alone in its turn, as the one before it was, is sent at once. Queries of one set are sent in the order in which they were asked.
+ * decision that is asked for while none is under way, after a turn with one, is sent at once. Queries of one set are sent in the order in which they were asked.
  */
 export class Batcher {
   readonly #carrier: Carrier;
   readonly #open = new Map<PolicySet, OpenBatch>();
+  /** Decisions that are gathered or on the wire. */
+  #pending = 0;
   /** Decisions that were asked for in this turn. */
   #asked = 0;
   /** Whether the last turn that asked for decisions asked for one alone. */
@@ -65,6 +67,7 @@ export class Batcher {
     const { set, peek } = query;
     // Not a microtask: requests come one in a callback of the event loop's poll phase, and this follows the whole phase.
     if (++this.#asked === 1) setImmediate(this.#endTurn);
+    this.#pending++;
     let batch = this.#open.get(set);
     if (batch && batch.peek !== peek) {
       this.#dispatch(batch);
@@ -77,7 +80,7 @@ export class Batcher {
       return;
     }
     batch = { set, peek, queries: [query], waiters: [waiter], asked: performance.now() };
-    if (this.#isCalm && this.#asked === 1) this.#dispatch(batch);
+    if (this.#isCalm && this.#pending === 1) this.#dispatch(batch);
     else this.#open.set(set, batch);
   }
 
@@ -109,6 +112,7 @@ export class Batcher {
       this.#fail(batch, error as Error);
       return;
     }
+    this.#pending -= waiters.length;
     for (let i = 0; i < waiters.length; i++) {
       const answer = answers[i]!;
       if (answer instanceof Error) waiters[i]!.reject(answer);
@@ -122,6 +126,7 @@ export class Batcher {
       for (const part of parts) this.#send(part);
       return;
     }
+    this.#pending -= batch.waiters.length;
     for (const waiter of batch.waiters) waiter.reject(error);
   }
 }
