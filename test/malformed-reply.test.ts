@@ -144,7 +144,7 @@ describe('a malformed reply', () => {
         evalsha: async () => reply,
       });
       const limiter = limiterOn(redisStore(client));
-      const calls = [1, 2, 3, 4, 5, 6].map((i) => codeOf(limiter.consume(`key ${i}`)));
+      const calls = [1, 2, 3].map((i) => codeOf(limiter.consume(`key ${i}`)));
       for (const code of await Promise.all(calls))
         expect(code, JSON.stringify(reply)).to.be.oneOf(['HEADGATE_MALFORMED_REPLY', 'HEADGATE_STORE_ERROR']);
     }

@@ -1,10 +1,12 @@
 // Decisions that are asked for together travel together, and are the same as if each had travelled alone.
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { Redis, type Cluster } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
 import type { BanOptions, LimiterOptions, Decision, Limiter, Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
+import { performance as storeTime } from '../../src/common/real-time.js';
 import { startCluster, type TestCluster } from '../support/cluster.js';
 import { countedServer } from '../support/counted-server.js';
 import { servers } from '../support/shared-servers.js';
@@ -207,62 +209,115 @@ describe('calls', () => {
         expect(counts).to.deep.equal({ evalsha: 10 });
       });
 
-      describe('carry what is asked in one turn of the event loop', () => {
+      describe('carry what is asked at once', () => {
         let limiter: Limiter;
         beforeEach(async () => {
           limiter = make();
           await limiter.consume('first');
         });
 
-        /** How many calls a turn makes in which so many callbacks ask for so many decisions each. */
-        const callsOf = (callbacks: number, decisions = 1): Promise<number> =>
-          counted.callsOf(async () => {
-            const asked = together(callbacks, async () => {
-              await new Promise(setImmediate);
-              await together(decisions, (i) => limiter.consume(`key${i}`));
-            });
-            await asked;
+        /** How many calls so many decisions make, that are asked for so many ms apart. */
+        async function callsOf(count: number, apart: number): Promise<number> {
+          return counted.callsOf(async () => {
+            let now = performance.now();
+            const clock = mock.method(storeTime, 'now', () => (now += apart));
+            const asked = Array.from({ length: count }, (_, i) => limiter.consume(`key${i}`));
+            clock.mock.restore();
+            await Promise.all(asked);
           });
+        }
 
-        it('one that comes while none is under way, at once', async () => {
-          const calls = await counted.callsOf(async () => {
-            const alone = limiter.consume('key');
-            await new Promise(process.nextTick);
-            await Promise.all([alone, limiter.consume('key')]);
-          });
-          expect(calls).to.equal(2);
-          for (let i = 0; i < 3; i++) expect(await callsOf(1)).to.equal(1);
+        it('up to seven alone', async () => {
+          expect(await callsOf(7, 0)).to.equal(7);
+          expect(await callsOf(7, 1)).to.equal(7);
         });
 
-        it('none at once while others are under way, so that what travels together stays together', async () => {
-          const calls = await counted.callsOf(async () => {
-            // The first is sent at once, and the others together. Each asks again when it is answered.
-            const again = async (i: number) => {
-              for (let n = 0; n < 5; n++) await limiter.consume(`key${i}`);
-            };
-            await together(8, again);
+        it('in quick succession: a part of all that are under way', async () => {
+          // 4 of 11 under way, 5 of 16, 8 of 24, 11 of 35: a third; 30 of 65, 55 of 120: nearly half.
+          for (const [count, batches] of [
+            [7 + 1, 1],
+            [7 + 4, 1],
+            [7 + 4 + 1, 2],
+            [7 + 4 + 5, 2],
+            [7 + 4 + 5 + 8, 3],
+            [7 + 4 + 5 + 8 + 11 + 30, 5],
+            [7 + 4 + 5 + 8 + 11 + 30 + 55, 6],
+          ] as const) {
+            expect(await callsOf(count, 0), `${count}`).to.equal(7 + batches);
+          }
+        });
+
+        it('else all of one turn together, from 16 under way on', async () => {
+          for (const [count, batches] of [
+            [7 + 4, 1],
+            [7 + 4 + 5, 2],
+            [7 + 4 + 5 + 1, 3],
+            [7 + 4 + 5 + 40, 3],
+            [7 + 4 + 5 + 64, 3],
+          ] as const) {
+            expect(await callsOf(count, 0.01), `${count}`).to.equal(7 + batches);
+          }
+        });
+
+        it('64 at most', async () => {
+          expect(await callsOf(7 + 4 + 5 + 65, 0.01)).to.equal(7 + 4);
+          expect(await callsOf(7 + 4 + 5 + 8 + 11 + 30 + 55 + 64 + 64, 0)).to.equal(7 + 8);
+        });
+      });
+
+      describe('for a server', () => {
+        /** Turns until a busy process is noticed. */
+        const MANY = 40;
+        let limiter: Limiter;
+        beforeEach(async () => {
+          limiter = make();
+          await limiter.consume('first');
+        });
+
+        /** Asks in one turn of the event loop: in so many callbacks, for so many decisions in each. */
+        async function ask(callbacks: number, decisions = 1): Promise<void> {
+          const asked = together(callbacks, async () => {
+            await new Promise(setImmediate);
+            await together(decisions, (i) => limiter.consume(`key${i}`));
           });
-          expect(calls).to.be.at.most(2 * 5);
+          await new Promise(setImmediate);
+          await asked;
+        }
+
+        async function turns(count: number, callbacks: number, decisions?: number): Promise<void> {
+          for (let i = 0; i < count; i++) await ask(callbacks, decisions);
+        }
+
+        async function callsOf(callbacks: number): Promise<number> {
+          return counted.callsOf(async () => {
+            let now = performance.now();
+            const clock = mock.method(storeTime, 'now', () => (now += 0.01));
+            await ask(callbacks);
+            clock.mock.restore();
+          });
+        }
+
+        it('whose requests come one in a turn, carry one each', async () => {
+          await turns(MANY, 1);
+          expect(await callsOf(5)).to.equal(5);
         });
 
-        it('all others together, whichever callbacks ask', async () => {
-          await callsOf(2);
-          for (const callbacks of [2, 5, 8, 20, 32]) expect(await callsOf(callbacks)).to.equal(1);
-          expect(await callsOf(1, 8)).to.equal(1);
-          expect(await callsOf(8, 4)).to.equal(1);
+        it('whose requests come several in a turn, carry those of a turn, however few', async () => {
+          await turns(MANY, 2);
+          for (const count of [2, 5, 7]) expect(await callsOf(count), `${count}`).to.equal(1);
         });
 
-        it('at once again, once a turn has asked for one', async () => {
-          await callsOf(2);
+        it('carry one each again once eight turns had one', async () => {
+          await turns(MANY, 2);
+          await turns(7, 1);
           expect(await callsOf(3)).to.equal(1);
-          await callsOf(1);
-          expect(await callsOf(3)).to.equal(2);
+          await turns(8, 1);
+          expect(await callsOf(3)).to.equal(3);
         });
 
-        it('32 at most', async () => {
-          await callsOf(2);
-          expect(await callsOf(33)).to.equal(2);
-          expect(await callsOf(1, 100)).to.equal(4);
+        it('carry one each for a callback that asks for several at once', async () => {
+          await turns(MANY, 1, 3);
+          expect(await callsOf(5)).to.equal(5);
         });
       });
 
@@ -273,9 +328,9 @@ describe('calls', () => {
         await Promise.all([one.consume('first'), two.consume('first')]);
         let decisions: Decision[] = [];
         const counts = await counted.countsOf(async () => {
-          decisions = await together(12, (i) => (i % 2 ? two : one).consume('key'));
+          decisions = await together(7 + 5, (i) => (i % 2 ? two : one).consume('key'));
         });
-        expect(counts).to.deep.equal({ evalsha: 2 });
+        expect(counts).to.deep.equal({ evalsha: 7 + 2 });
         expect(decisions.map(({ remaining }) => remaining)).to.deep.equal(
           decisions.map((_, i) => 99 - Math.floor(i / 2)),
         );

@@ -2,9 +2,33 @@ import type { Done } from './clients/commands.js';
 import { Eventual } from '../../common/eventual.js';
 import { performance, setImmediate } from '../../common/real-time.js';
 import type { PolicySet, Query, Reply } from '../../contract/store.js';
+import { Turns } from './turns.js';
 
-/** The most decisions of one call: while the store works on one, this process gathers another. */
-const MOST = 32;
+/**
+ * With no more decisions than this under way, each is sent at once: waiting for others would cost more than it saves. While turns of the
+ * event loop are busy, decisions wait all the same: a call costs the process as much as a request does.
+ */
+const FEW = 7;
+
+/**
+ * Else a batch is sent as soon as it has this part of all decisions under way. Of some, so that three batches are on their way:
+ * while the store works on one, this process takes in another, where with one or two both would wait for each other in turn.
+ * Of many, two keep both busy, and cost the store less; they are a little less than halves, so that neither waits for the last.
+ */
+const PART_OF_SOME = 1 / 3.25;
+const PART_OF_MANY = 1 / 2.2;
+const MANY = 40;
+
+/**
+ * But if they come further apart than this, ms, this process is busy with more than deciding, as between two requests: then what it
+ * saves is calls, each of which costs it a write, and a batch is all that is asked for in one turn. With no more than `FEW_CALLS`
+ * under way they are so few calls that they are not worth a wait, unless turns are busy.
+ */
+const APART = 0.004;
+const FEW_CALLS = 16;
+
+/** The most decisions of one call: the first one waits for the last one's answer. */
+const MOST = 64;
 
 /** Queries of one policy set, all peeks or none, in the order in which they were asked. */
 export interface Batch {
@@ -31,21 +55,23 @@ export interface Carrier {
 
 interface OpenBatch extends Batch {
   readonly waiters: Eventual<Reply>[];
+  /** Its decisions have come in quick succession so far. */
+  burst: boolean;
 }
 
 /**
- * Gathers the decisions that are asked for in one turn of the event loop, so that they travel as one call. It is sent at the end of the turn. A
- * decision that is asked for while none is under way, after a turn with one, is sent at once. Queries of one set are sent in the order in which they were asked.
+ * Gathers the decisions that are asked for in one turn of the event loop, so that they travel as one call. One alone is
+ * never held back, and queries of one set are sent in the order in which they were asked.
  */
 export class Batcher {
   readonly #carrier: Carrier;
   readonly #open = new Map<PolicySet, OpenBatch>();
   /** Decisions that are gathered or on the wire. */
   #pending = 0;
-  /** Decisions that were asked for in this turn. */
-  #asked = 0;
-  /** Whether the last turn that asked for decisions asked for one alone. */
-  #isCalm = true;
+  /** Whether those have become more than a few, and decisions are gathered. */
+  #crowded = false;
+  #scheduled = false;
+  readonly #turns = new Turns();
 
   constructor(carrier: Carrier) {
     this.#carrier = carrier;
@@ -65,9 +91,8 @@ export class Batcher {
 
   #add(query: Query, waiter: Eventual<Reply>): void {
     const { set, peek } = query;
-    // Not a microtask: requests come one in a callback of the event loop's poll phase, and this follows the whole phase.
-    if (++this.#asked === 1) setImmediate(this.#endTurn);
-    this.#pending++;
+    this.#turns.count();
+    if (++this.#pending > FEW) this.#crowded = true;
     let batch = this.#open.get(set);
     if (batch && batch.peek !== peek) {
       this.#dispatch(batch);
@@ -76,19 +101,33 @@ export class Batcher {
     if (batch) {
       batch.queries.push(query);
       batch.waiters.push(waiter);
-      if (batch.queries.length === MOST) this.#dispatch(batch);
+      if (this.#isComplete(batch)) this.#dispatch(batch);
       return;
     }
-    batch = { set, peek, queries: [query], waiters: [waiter], asked: performance.now() };
-    if (this.#isCalm && this.#pending === 1) this.#dispatch(batch);
-    else this.#open.set(set, batch);
+    batch = { set, peek, queries: [query], waiters: [waiter], asked: performance.now(), burst: true };
+    if (!this.#crowded && !this.#turns.areBusy) {
+      this.#dispatch(batch);
+      return;
+    }
+    this.#open.set(set, batch);
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    // Not a microtask: requests come one in a turn of the event loop's poll phase, and this follows the whole phase.
+    setImmediate(() => {
+      this.#scheduled = false;
+      for (const open of this.#open.values()) this.#dispatch(open);
+    });
   }
 
-  readonly #endTurn = (): void => {
-    this.#isCalm = this.#asked === 1;
-    this.#asked = 0;
-    for (const open of this.#open.values()) this.#dispatch(open);
-  };
+  #isComplete(batch: OpenBatch): boolean {
+    const { length } = batch.queries;
+    if (length >= MOST) return true;
+    // In a cluster each key is a call of its own, and those of a turn share a write.
+    if (this.#carrier.cluster) return false;
+    const part = this.#pending > MANY ? PART_OF_MANY : PART_OF_SOME;
+    const isFew = this.#pending <= FEW_CALLS && !this.#turns.areBusy;
+    return length >= part * this.#pending && (isFew || inBurst(batch));
+  }
 
   #dispatch(batch: OpenBatch): void {
     this.#open.delete(batch.set);
@@ -112,7 +151,7 @@ export class Batcher {
       this.#fail(batch, error as Error);
       return;
     }
-    this.#pending -= waiters.length;
+    this.#finished(waiters.length);
     for (let i = 0; i < waiters.length; i++) {
       const answer = answers[i]!;
       if (answer instanceof Error) waiters[i]!.reject(answer);
@@ -126,9 +165,25 @@ export class Batcher {
       for (const part of parts) this.#send(part);
       return;
     }
-    this.#pending -= batch.waiters.length;
+    this.#finished(batch.waiters.length);
     for (const waiter of batch.waiters) waiter.reject(error);
   }
+
+  #finished(decisions: number): void {
+    this.#pending -= decisions;
+    // What those who got these replies ask for in turn counts before it is judged whether the crowd is gone.
+    if (this.#crowded && this.#pending <= FEW) process.nextTick(this.#settleDown);
+  }
+
+  readonly #settleDown = (): void => {
+    if (this.#pending <= FEW) this.#crowded = false;
+  };
+}
+
+/** Whether its decisions are asked for in quick succession. Once they are not, it is not asked again. */
+function inBurst(batch: OpenBatch): boolean {
+  batch.burst &&= performance.now() - batch.asked < APART * batch.queries.length;
+  return batch.burst;
 }
 
 /** A batch for each key, in the order of their first queries. */
@@ -137,7 +192,7 @@ function byKey({ set, peek, asked, queries, waiters }: OpenBatch): OpenBatch[] {
   queries.forEach((query, i) => {
     const key = typeof query.key === 'string' ? query.key : JSON.stringify(query.key);
     let part = parts.get(key);
-    if (!part) parts.set(key, (part = { set, peek, asked, queries: [], waiters: [] }));
+    if (!part) parts.set(key, (part = { set, peek, asked, queries: [], waiters: [], burst: true }));
     part.queries.push(query);
     part.waiters.push(waiters[i]!);
   });
