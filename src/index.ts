@@ -52,5 +52,21 @@ export type {
   TokenBucketPolicy,
   Traits,
 } from './algorithms/index.js';
-export type { Announced, Announcement, Clock, Dimensions, Keys, Query, Reply, Change, ChangeReply, Charged, LeaseChange, MaybePromise, PolicySet, Store, Subject } from './contract/store.js';
+export type {
+  Announced,
+  Announcement,
+  Clock,
+  Dimensions,
+  Keys,
+  Query,
+  Reply,
+  Change,
+  ChangeReply,
+  Charged,
+  LeaseChange,
+  MaybePromise,
+  PolicySet,
+  Store,
+  Subject,
+} from './contract/store.js';
 export type { BanNote } from './contract/ban-options.js';

@@ -9,13 +9,8 @@ import { isOn } from '../limiter/switch.js';
 import { Ending } from './ending.js';
 import { weakTrails, type Framework, type Next, type Outcome, type Trail, type Trails } from './framework.js';
 import { retryAfterSeconds } from './headers.js';
-import {
-  checkGeneratedKey,
-  compileOptions,
-  HTTP_OPTIONS,
-  type CompiledOptions,
-  type HttpOptions,
-} from './options.js';
+import { checkGeneratedKey, compileOptions, type CompiledOptions } from './compile-options.js';
+import { HTTP_OPTIONS, type HttpOptions } from './options.js';
 import { problemOf, statusOf } from './problem.js';
 import { publicError } from './public-error.js';
 import { leaseOf, renewSlots } from './held-slots.js';

@@ -12,7 +12,17 @@ import {
 } from '../contract/diagnostics.js';
 import type { Key } from '../contract/key.js';
 import { holdsSlots } from '../contract/policy.js';
-import { isPromise, type Announced, type Keys, type MaybePromise, type PolicySet, type Query, type Reply, type Store, type Subject } from '../contract/store.js';
+import {
+  isPromise,
+  type Announced,
+  type Keys,
+  type MaybePromise,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Store,
+  type Subject,
+} from '../contract/store.js';
 import { soleVerdict } from '../contract/verdicts.js';
 import type { Account } from './charge.js';
 import { conclude, type LimiterDecision, type Override } from './decision.js';

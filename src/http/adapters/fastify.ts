@@ -16,16 +16,8 @@ import { Flow } from '../flow.js';
 import type { Framework, Next, Trail } from '../framework.js';
 import { FIELDS } from '../headers.js';
 import { nodeResponse } from '../node-response.js';
-import {
-  bringsLimiter,
-  compileOptions,
-  hasQuota,
-  HTTP_OPTIONS,
-  withDefaults,
-  type CompiledOptions,
-  type HttpAssembly,
-  type HttpOptions,
-} from '../options.js';
+import { bringsLimiter, hasQuota, HTTP_OPTIONS, withDefaults, type HttpOptions } from '../options.js';
+import { compileOptions, type CompiledOptions, type HttpAssembly } from '../compile-options.js';
 import type { RouteRateLimitConfig } from './route-config.js';
 import { routeName, type Route } from './route-name.js';
 import { checkOptions } from '../../limiter/create-limiter.js';

@@ -9,7 +9,18 @@ import type { Local } from './local.js';
 import { probeOf, probeSet, quiet } from './probe.js';
 import { flawOf, malformedReply, tellsCharges } from '../reply.js';
 import { coded, failsAgain, hasDoneNothing, isOfRequest } from '../store-error.js';
-import { isPromise, type Change, type ChangeReply, type LeaseChange, type MaybePromise, type PolicySet, type Query, type Reply, type Store, type Subject } from '../../contract/store.js';
+import {
+  isPromise,
+  type Change,
+  type ChangeReply,
+  type LeaseChange,
+  type MaybePromise,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Store,
+  type Subject,
+} from '../../contract/store.js';
 import type { BanNote } from '../../contract/ban-options.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { chargedOf } from '../../contract/charged.js';

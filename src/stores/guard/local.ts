@@ -1,7 +1,16 @@
 import { compilePolicies } from '../../contract/compile-policies.js';
 import type { Policy } from '../../contract/policy.js';
 import { memoryStore } from '../memory/memory.js';
-import type { Change, ChangeReply, LeaseChange, MaybePromise, PolicySet, Query, Reply, Store } from '../../contract/store.js';
+import type {
+  Change,
+  ChangeReply,
+  LeaseChange,
+  MaybePromise,
+  PolicySet,
+  Query,
+  Reply,
+  Store,
+} from '../../contract/store.js';
 
 /** What decides while a store is away: one per store, so that limiters of one name share their quota there too. */
 const stores = new WeakMap<Store, Store>();

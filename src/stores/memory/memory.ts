@@ -11,7 +11,17 @@ import { partsOf, scopeOf } from '../state/parts.js';
 import type { Returns } from '../state/returns.js';
 import type { Selection } from './selections.js';
 import { stepAfter } from '../state/step.js';
-import type { Change, ChangeReply, Clock, LeaseChange, PolicySet, Query, Reply, Store, Subject } from '../../contract/store.js';
+import type {
+  Change,
+  ChangeReply,
+  Clock,
+  LeaseChange,
+  PolicySet,
+  Query,
+  Reply,
+  Store,
+  Subject,
+} from '../../contract/store.js';
 import { Table } from './table.js';
 
 /** What `memoryStore` takes. */

@@ -1,7 +1,15 @@
 import { HeadgateError } from '../../common/errors.js';
 import { holdsSlots } from '../../contract/policy.js';
 import { changeOf, chargedByAll, partsOf, verdictsOfAll, type Part } from '../state/parts.js';
-import type { Change, ChangeReply, LeaseChange, PolicySet, Query, Reply, Subject } from '../../contract/store.js';
+import type {
+  Change,
+  ChangeReply,
+  LeaseChange,
+  PolicySet,
+  Query,
+  Reply,
+  Subject,
+} from '../../contract/store.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { chargedOf, marksOf } from '../../contract/charged.js';
 

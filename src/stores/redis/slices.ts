@@ -3,7 +3,19 @@ import { HeadgateError, invalidOption } from '../../common/errors.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { checkInteger, checkShape } from '../../common/validate.js';
 import { clearTimeout, performance, setTimeout } from '../../common/real-time.js';
-import type { Announced, Announcement, Change, ChangeReply, LeaseChange, MaybePromise, PolicySet, Query, Reply, Store, Subject } from '../../contract/store.js';
+import type {
+  Announced,
+  Announcement,
+  Change,
+  ChangeReply,
+  LeaseChange,
+  MaybePromise,
+  PolicySet,
+  Query,
+  Reply,
+  Store,
+  Subject,
+} from '../../contract/store.js';
 import type { BanNote } from '../../contract/ban-options.js';
 import { addVerdict, countOf, remainingOf, resetOf, waitOf } from '../../contract/verdicts.js';
 import { chargedOf } from '../../contract/charged.js';

@@ -1,7 +1,15 @@
 import type { BanColumn } from '../../algorithms/ban.js';
 import { SlotColumn, type Column } from '../../algorithms/index.js';
 import type { Histories } from './returns.js';
-import type { Change, ChangeReply, LeaseChange, PolicySet, Query, Reply, Subject } from '../../contract/store.js';
+import type {
+  Change,
+  ChangeReply,
+  LeaseChange,
+  PolicySet,
+  Query,
+  Reply,
+  Subject,
+} from '../../contract/store.js';
 import { addVerdict, admits, soleVerdict } from '../../contract/verdicts.js';
 
 /**

@@ -9,7 +9,15 @@ import { whoOf } from '../keys.js';
 import { partsOf } from './parts.js';
 import { History } from './returns.js';
 import { stepAfter } from './step.js';
-import type { Change, ChangeReply, LeaseChange, PolicySet, Query, Reply, Subject } from '../../contract/store.js';
+import type {
+  Change,
+  ChangeReply,
+  LeaseChange,
+  PolicySet,
+  Query,
+  Reply,
+  Subject,
+} from '../../contract/store.js';
 
 /** Changes with the layout of the bytes, and is part of the key, so that versions never read each other's state. */
 const VERSION = 'k1';

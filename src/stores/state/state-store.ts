@@ -1,7 +1,18 @@
 import { HeadgateError } from '../../common/errors.js';
 import { JointState, KeyState, stateKey, stateKeys, type StateChange } from './key-state.js';
 import { partsOf } from './parts.js';
-import { isPromise, type Change, type ChangeReply, type LeaseChange, type MaybePromise, type PolicySet, type Query, type Reply, type Store, type Subject } from '../../contract/store.js';
+import {
+  isPromise,
+  type Change,
+  type ChangeReply,
+  type LeaseChange,
+  type MaybePromise,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Store,
+  type Subject,
+} from '../../contract/store.js';
 
 /** What keeps the bytes of a {@link stateStore}: a map, a table, a key-value server. */
 export interface StateBackend {

@@ -22,13 +22,8 @@ import type { Decision } from '../../../common/decision.js';
 import { HeadgateError } from '../../../common/errors.js';
 import { Flow } from '../../flow.js';
 import type { Outcome } from '../../framework.js';
-import {
-  bringsLimiter,
-  compileOptions,
-  HTTP_OPTIONS,
-  withDefaults,
-  type HttpOptions,
-} from '../../options.js';
+import { bringsLimiter, HTTP_OPTIONS, withDefaults, type HttpOptions } from '../../options.js';
+import { compileOptions } from '../../compile-options.js';
 import type { Limiter } from '../../../limiter/limiter.js';
 import {
   decisionOf,

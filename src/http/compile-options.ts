@@ -1,0 +1,226 @@
+import type { Decision, DeniedDecision } from '../common/decision.js';
+import { DEFAULT_DIMENSION } from '../contract/key.js';
+import { toMilliseconds } from '../common/duration.js';
+import { HeadgateError, invalidOption, show } from '../common/errors.js';
+import { assembleLimiter, checkCapacity, type Assembly } from '../limiter/create-limiter.js';
+import { hasPolicies, type CreateLimiterOptions } from '../limiter/options.js';
+import { Limiter } from '../limiter/limiter.js';
+import type { Policies, Policy } from '../contract/policy.js';
+import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
+import { checkEnabled, type Switch } from '../limiter/switch.js';
+import type { Tiers } from '../limiter/tiers.js';
+import { compileWarnings, type Warn } from '../common/warnings.js';
+import { checkBoolean, checkFunction, checkInteger } from '../common/validate.js';
+import { clientKeys, DEFAULT_SUBNET, type ClientKey } from './client-key.js';
+import { checkKeysOf, compileKeys, type KeysOf, type KeysOption } from './dimension-keys.js';
+import { compileHeaders, type WriteHeaders } from './headers.js';
+import { compileList, type List } from './lists.js';
+import { compilePartitionKey } from './partition-key.js';
+import { OF_LIMITER, hasQuota, type HttpOptions, type PoliciesOf } from './options.js';
+
+/** Options, validated, with all defaults. */
+export interface CompiledOptions<Req, Res> {
+  readonly limiter: Limiter;
+  /** Whether the limiter was made for these options, and so is to be closed with them. */
+  readonly ownsLimiter: boolean;
+  /** The policies to decide by; undefined if they differ by request. */
+  readonly set: PolicySet | undefined;
+  readonly setOf: ((request: Req) => MaybePromise<PolicySet>) | undefined;
+  readonly enabled: Switch;
+  readonly warn: Warn;
+  readonly skip: ((request: Req) => MaybePromise<boolean>) | undefined;
+  readonly key: ((request: Req) => MaybePromise<string | undefined>) | undefined;
+  readonly clientKey: ClientKey;
+  /** Keys of several dimensions; undefined: all policies are by the request's key. */
+  readonly keysOf: KeysOf<Req> | undefined;
+  /** Whether a policy may be by the request's key. */
+  readonly needsKey: boolean;
+  readonly cost: number;
+  readonly costOf: ((request: Req) => MaybePromise<number>) | undefined;
+  readonly allowList: List<Req> | undefined;
+  readonly denyList: List<Req> | undefined;
+  readonly writeHeaders: WriteHeaders;
+  readonly statusCode: number;
+  readonly handler: ((request: Req, response: Res, decision: DeniedDecision) => unknown) | undefined;
+  readonly refundSuccess: boolean;
+  readonly refundFailure: boolean;
+  readonly refundAborted: boolean;
+  /** ms */
+  readonly renewFor: number;
+  readonly wasSuccessful: ((request: Req, response: Res) => MaybePromise<boolean>) | undefined;
+  readonly onDecision: ((decision: Decision, request: Req) => void) | undefined;
+}
+
+const DAY = 24 * 3_600_000;
+
+/** What an adapter knows besides the user's options. */
+export interface HttpAssembly extends Assembly {
+  /** The option `keys` is another's default: not all of them need be used. */
+  keysAreDefaults?: boolean;
+}
+
+/**
+ * Validates options whose names were checked (`checkShape` with `HTTP_OPTIONS`), and makes their limiter.
+ *
+ * @param shared a limiter to use in place of an own one
+ * @throws HeadgateError as `createLimiter`
+ */
+export function compileOptions<Req, Res>(
+  options: HttpOptions<Req, Res>,
+  assembly: HttpAssembly = {},
+  shared?: Limiter,
+): CompiledOptions<Req, Res> {
+  const { cost, headers, statusCode, ipv6Subnet, allowList, denyList } = options;
+  const policiesOf = policiesOfRequest(options);
+  const isShared = [shared, options.limiter, options.store].some((given) => given !== undefined);
+  const subnet = ipv6Subnet === undefined ? DEFAULT_SUBNET : checkInteger('ipv6Subnet', ipv6Subnet, 1, 128);
+  const compiled = {
+    enabled: checkEnabled(options.enabled),
+    warn: compileWarnings(options.warnings),
+    skip: checkFunction('skip', options.skip),
+    key: checkFunction('keyGenerator', options.keyGenerator),
+    clientKey: clientKeys(subnet),
+    keysOf: compileKeys(options.keys),
+    cost: cost === undefined || typeof cost === 'function' ? 1 : checkInteger('cost', cost, 0, 1e12),
+    costOf: typeof cost === 'function' ? cost : undefined,
+    allowList: allowList === undefined ? undefined : compileList('allowList', allowList),
+    denyList: denyList === undefined ? undefined : compileList('denyList', denyList),
+    writeHeaders: compileHeaders(headers, compilePartitionKey(options.partitionKey, isShared)),
+    statusCode: statusCode === undefined ? 429 : checkInteger('statusCode', statusCode, 400, 599),
+    handler: checkFunction('handler', options.handler),
+    refundSuccess: checkBoolean('skipSuccessfulRequests', options.skipSuccessfulRequests, false),
+    refundFailure: checkBoolean('skipFailedRequests', options.skipFailedRequests, false),
+    refundAborted: checkBoolean('refundAborted', options.refundAborted, false),
+    renewFor: options.renewFor === undefined ? DAY : toMilliseconds('renewFor', options.renewFor),
+    wasSuccessful: checkFunction('requestWasSuccessful', options.requestWasSuccessful),
+    onDecision: checkFunction('onDecision', options.onDecision),
+  };
+  // Last: it claims its name.
+  const given = shared ?? givenLimiter(options);
+  if (given) checkCapacity(compiled.cost, given.policies);
+  checkTier(options, given);
+  const limiter = given ?? ownLimiter(options, { ...assembly, cost: compiled.cost });
+  const { tier } = options;
+  const byTier = typeof tier === 'function' ? choosing(limiter.tiers, tier) : undefined;
+  const setOf = policiesOf ? compiling(limiter, policiesOf, options.keys) : byTier;
+  const set = setOf ? undefined : limiter.tiers.of(tier as string | undefined);
+  // Those that may decide: of a function `policies` they are not known yet.
+  const sets = policiesOf ? [] : set ? [set] : limiter.tiers.all;
+  try {
+    if (!policiesOf) checkKeysOf(sets, options.keys, assembly.keysAreDefaults ?? false);
+  } catch (error) {
+    if (!given) void limiter.close();
+    throw error;
+  }
+  if (!compiled.key) limiter.ipv6Subnets.add(subnet);
+  return {
+    ...compiled,
+    limiter,
+    ownsLimiter: given === undefined,
+    set,
+    setOf,
+    needsKey: policiesOf !== undefined || sets.some(isByKey),
+  };
+}
+
+/** `policies`, if it is a function of the request. */
+function policiesOfRequest<Req, Res>(options: HttpOptions<Req, Res>): PoliciesOf<Req> | undefined {
+  const { policies } = options;
+  return typeof policies === 'function' ? policies : undefined;
+}
+
+function givenLimiter(options: object): Limiter | undefined {
+  const { limiter } = options as { limiter?: unknown };
+  if (limiter === undefined) return undefined;
+  if (!(limiter instanceof Limiter))
+    throw invalidOption('limiter', limiter, 'Pass what createLimiter returned.');
+  const others = OF_LIMITER.filter((option) => option in options);
+  if (others.length > 0) {
+    throw invalidOption(
+      others.join(', '),
+      'beside `limiter`',
+      'Pass these to createLimiter, or leave `limiter` away.',
+    );
+  }
+  return limiter;
+}
+
+function isByKey({ dimensions }: PolicySet): boolean {
+  return dimensions?.names.includes(DEFAULT_DIMENSION) ?? true;
+}
+
+/** What an adapter limits by if it is told no quota. */
+const DEFAULT_QUOTA: Policy = { limit: 1000, window: '1m' };
+
+function ownLimiter<Req, Res>(options: HttpOptions<Req, Res>, assembly: Assembly): Limiter {
+  const wanted = [...OF_LIMITER, 'warnings'];
+  const given = Object.fromEntries(Object.entries(options).filter(([option]) => wanted.includes(option)));
+  const own = { ...(hasQuota(options) ? {} : DEFAULT_QUOTA), ...given } as CreateLimiterOptions;
+  const dimensions = Object.keys(options.keys ?? {});
+  const dynamic = policiesOfRequest(options) !== undefined;
+  return assembleLimiter(own, { ...assembly, dimensions, dynamic });
+}
+
+/** Checks what can be checked of a tier before there is a request. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+function checkTier<Req, Res>(options: HttpOptions<Req, Res>, limiter: Limiter | undefined): void {
+  const { tier, tiers, policies } = options;
+  const names = limiter ? [...limiter.tiers.sets.keys()] : Object.keys(tiers ?? {});
+  const isNeeded = limiter ? limiter.tiers.areNeeded : names.length > 0 && !hasPolicies(options);
+  if (tier === undefined && !isNeeded) return;
+  const known = names.map((name) => show(name)).join(', ');
+  if (typeof tier === 'string' ? !names.includes(tier) : typeof tier !== 'function' || names.length === 0) {
+    const fix =
+      names.length === 0 ? 'The limiter has no `tiers`: write them, too.' : `Its tiers are: ${known}.`;
+    throw invalidOption('tier', tier, `Write a tier, or a function of the request that returns one. ${fix}`);
+  }
+  if (typeof policies === 'function')
+    throw invalidOption('policies, tier', 'both', 'Write `policies` as a function, or `tiers`, not both.');
+}
+
+/** Sets by the tier that a function of the request returns. */
+function choosing<Req>(
+  tiers: Tiers,
+  tierOf: (request: Req) => MaybePromise<string | undefined>,
+): (request: Req) => MaybePromise<PolicySet> {
+  return (request) => {
+    const tier = tierOf(request);
+    return isPromise(tier) ? tier.then((name) => tiers.of(name)) : tiers.of(tier);
+  };
+}
+
+/** How many different answers of a `policies` function are remembered. */
+const REMEMBERED = 1000;
+
+/** Sets by what a function of the request returns. */
+function compiling<Req>(
+  limiter: Limiter,
+  policiesOf: PoliciesOf<Req>,
+  keys: KeysOption<Req> | undefined,
+): (request: Req) => MaybePromise<PolicySet> {
+  const known = new Map<string, PolicySet>();
+  const compile = (policies: Policies): PolicySet => {
+    // By content: an array that was changed in place is a changed limit.
+    const text = JSON.stringify(policies);
+    let set = known.get(text);
+    if (!set) {
+      set = limiter.compile(policies);
+      checkKeysOf([set], keys, true);
+      if (known.size === REMEMBERED) known.clear();
+      known.set(text, set);
+    }
+    return set;
+  };
+  return (request) => {
+    const policies = policiesOf(request);
+    return isPromise(policies) ? policies.then(compile) : compile(policies);
+  };
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_KEY` */
+export function checkGeneratedKey(key: unknown): string | undefined {
+  if (key === undefined || typeof key === 'string') return key;
+  throw new HeadgateError(
+    'HEADGATE_INVALID_KEY',
+    `keyGenerator: ${show(key)} is not a key. Return a string, or undefined not to limit the request.`,
+  );
+}

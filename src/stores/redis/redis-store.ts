@@ -1,0 +1,333 @@
+import { HeadgateError } from '../../common/errors.js';
+import { holdsSlots } from '../../contract/policy.js';
+import { Across, checkAcross } from './across.js';
+import { BanBook } from './ban-book.js';
+import { Batcher, type Batch } from './batch.js';
+import { ScriptCalls } from './script-calls.js';
+import type { Commands, Done } from './clients/commands.js';
+import { Denials } from './denials.js';
+import type { KeyHashing } from './hash-keys.js';
+import { KeyMaker } from '../keys.js';
+import { Publisher } from './publisher.js';
+import { assemble, type Script } from './scripts.js';
+import type {
+  Announced,
+  Announcement,
+  Change,
+  ChangeReply,
+  Clock,
+  LeaseChange,
+  MaybePromise,
+  PolicySet,
+  Query,
+  Reply,
+  Store,
+  Subject,
+} from '../../contract/store.js';
+import type { BanNote } from '../../contract/ban-options.js';
+import { Traffic } from './traffic.js';
+import { costArg, decode, decodeChange, paramArgs, policyArgs } from './wire.js';
+
+/** Each script's first argument: its deadline, filled in when the call is sent. */
+const DEADLINE = '';
+
+/** A ban of which nobody said who made it, or why. */
+const NOBODY: BanNote = { by: null, reason: null };
+
+/** The error of a call that was sent for another time than the server's. It has changed nothing. */
+const PERIOD = /HEADGATE_PERIOD (\d+)/;
+
+/** Addresses change while a process runs: what is known of those that are gone is forgotten with all else. */
+const MOST_SERVERS = 1000;
+
+/** What a policy set sends along, made once per set. */
+interface Plan {
+  readonly keys: KeyMaker;
+  readonly evaluate: Script;
+  readonly adjust: Script;
+  /** Whether it sends one policy and nothing else. */
+  readonly single: boolean;
+  /** Whether its arguments depend on the time. */
+  readonly moves: boolean;
+  /** The deadline, count of policies, the policies, the ban. */
+  readonly evaluateArgs: readonly string[];
+  readonly adjustArgs: readonly string[];
+  readonly leases: boolean;
+}
+
+/** The options of a store, checked. */
+interface Settings {
+  readonly clock: Clock | undefined;
+  readonly prefix: string;
+  /** ms; undefined: off. */
+  readonly localDenials: number | undefined;
+  readonly publish: number | undefined;
+  /** Of so many decisions the key of one is counted; undefined: none are counted. */
+  readonly sample: number | undefined;
+  readonly hashing: KeyHashing;
+}
+
+/** Keeps state in Redis or Valkey, decides in one EVALSHA. Made by `redisStore`. */
+export class RedisStore implements Store {
+  readonly #commands: Commands;
+  readonly #clock: Clock | undefined;
+  /** By server of a cluster: each has its own clock, and knows its own scripts. */
+  readonly #calls = new Map<string | undefined, ScriptCalls>();
+  readonly #prefix: string;
+  readonly #text: KeyHashing['text'];
+  /** How far the server's clock is ahead of this process', ms. Known once that matters. */
+  #skew = 0;
+  readonly #plans = new WeakMap<PolicySet, Plan>();
+  readonly #batcher: Batcher;
+  readonly #across = new Across(this);
+  /** Keys live in many slots, and a call may have those of one. */
+  #isCluster: boolean;
+
+  readonly #denials: Denials | undefined;
+  readonly #publisher: Publisher | undefined;
+  readonly #book: BanBook | undefined;
+  readonly #traffic: Traffic | undefined;
+
+  constructor(commands: Commands, { clock, prefix, localDenials, publish, sample, hashing }: Settings) {
+    const { text, mark } = hashing;
+    this.#text = text;
+    this.#commands = commands;
+    this.#clock = clock;
+    this.#prefix = prefix;
+    this.#denials = localDenials === undefined ? undefined : new Denials(localDenials);
+    this.#publisher = publish === undefined ? undefined : new Publisher(commands, prefix, publish, mark);
+    this.#book = clock ? undefined : new BanBook(commands, prefix, text);
+    this.#traffic = sample === undefined ? undefined : new Traffic(commands, prefix, sample, text);
+    this.#isCluster = commands.cluster;
+    const isCluster = (): boolean => this.#isCluster;
+    this.#batcher = new Batcher({
+      get cluster() {
+        return isCluster();
+      },
+      // There are clusters behind one address. The server has looked at the keys before it ran anything.
+      refusesKeys: (error) =>
+        error instanceof Error && error.message.startsWith('CROSSSLOT') && (this.#isCluster = true),
+      send: (batch, done) => this.#send(batch, done),
+      decode: (batch, reply) => this.#decode(batch, reply),
+      together: (send) => commands.together(send),
+    });
+  }
+
+  #plan(set: PolicySet): Plan {
+    let plan = this.#plans.get(set);
+    if (!plan) {
+      const kernels = set.policies.map(({ kernel }) => kernel);
+      const leases = holdsSlots(set.policies);
+      const single = kernels.length === 1 && !set.ban && !leases;
+      plan = {
+        keys: new KeyMaker(this.#prefix, set, this.#text),
+        evaluate: assemble(single ? 'evaluate-single' : 'evaluate', kernels, set.ban !== undefined),
+        adjust: assemble('adjust', kernels, false),
+        single,
+        moves: set.policies.some(({ sent }) => sent !== undefined),
+        ...argsOf(set, single, this.#now),
+        leases,
+      };
+      this.#plans.set(set, plan);
+    }
+    return plan.moves ? { ...plan, ...argsOf(set, plan.single, this.#now) } : plan;
+  }
+
+  /** The server's time, as far as it is known, ms since the epoch. */
+  get #now(): number {
+    return this.#clock ? this.#clock() : Date.now() + this.#skew;
+  }
+
+  /** Whether the server's time was too far from what was taken for it: then it is known now, and the call was not run. */
+  #learnsTime(error: unknown): boolean {
+    const time = error instanceof Error ? PERIOD.exec(error.message)?.[1] : undefined;
+    if (time === undefined) return false;
+    this.#skew = Number(time) - Date.now();
+    return true;
+  }
+
+  #run(script: Script, subject: Subject, keys: readonly string[], args: string[]): Promise<unknown> {
+    const asked = [subject];
+    return this.#callsFor(keys, asked).run({ script, keys, args, timeout: subject.set.timeout, asked });
+  }
+
+  /** What calls the server that has these keys, and notes whom it asks. */
+  #callsFor([key]: readonly string[], asked: readonly Subject[]): ScriptCalls {
+    const server = this.#commands.serverOf(key!);
+    if (server !== undefined) for (const subject of asked) subject.server = server;
+    let calls = this.#calls.get(server);
+    if (!calls) {
+      if (this.#calls.size >= MOST_SERVERS) this.#calls.clear();
+      this.#calls.set(server, (calls = new ScriptCalls(this.#commands, this.#clock)));
+    }
+    return calls;
+  }
+
+  servers(): readonly string[] {
+    return this.#commands.cluster ? this.#commands.servers().map(({ name }) => name) : [];
+  }
+
+  serverOf({ set, key }: Subject): string | undefined {
+    if (!this.#commands.cluster) return undefined;
+    const keys: string[] = [];
+    this.#plan(set).keys.push(keys, key);
+    return this.#commands.serverOf(keys[0]!);
+  }
+
+  /** @throws HeadgateError `HEADGATE_DIMENSIONS` */
+  checkDimensions(set: PolicySet): void {
+    const { names = [], slotBy, acrossSlots } = set.dimensions ?? {};
+    if (!this.#isCluster || names.length < 2 || slotBy !== undefined) return;
+    if (acrossSlots) return checkAcross(set);
+    throw new HeadgateError(
+      'HEADGATE_DIMENSIONS',
+      `These policies are by keys of several dimensions (${names.join(', ')}), which lie in several slots of the cluster. Write ` +
+        `slotBy: '${names.at(-1)}' to put the keys of a decision into the slot of that one, or acrossSlots: true to decide one after ` +
+        'the other. See "Policies by several keys" in docs/redis.md.',
+    );
+  }
+
+  /** Whether the keys of a subject lie in several slots. */
+  #isAcross({ set, key }: Subject): boolean {
+    return (
+      this.#isCluster && typeof key !== 'string' && key.length > 1 && set.dimensions?.slotBy === undefined
+    );
+  }
+
+  decide(query: Query): MaybePromise<Reply> {
+    const recalled = this.#denials?.recall(query);
+    if (recalled) return recalled;
+    return this.#isAcross(query) ? this.#across.decide(query) : this.#batcher.ask(query);
+  }
+
+  #decode(batch: Batch, reply: unknown): readonly (Reply | Error)[] {
+    const { set, queries, asked } = batch;
+    const answers = decode(reply, queries.length, set.ban !== undefined, set.policies.length);
+    if (!this.#denials && !set.ban) return answers;
+    for (let i = 0; i < queries.length; i++) {
+      const answer = answers[i]!;
+      if (answer instanceof Error) continue;
+      this.#denials?.learn(queries[i]!, answer, asked);
+      if (answer.ban !== 0) this.#book?.learn(queries[i]!, answer);
+    }
+    return answers;
+  }
+
+  /** Runs what may end a denial: after the decisions asked before it, and with none remembered from before it. */
+  async #change<T>(subject: Subject, run: () => Promise<T>): Promise<T> {
+    this.#batcher.flush(subject.set);
+    this.#denials?.forget(subject);
+    try {
+      return await run();
+    } finally {
+      this.#denials?.forget(subject);
+    }
+  }
+
+  #send(batch: Batch, done: Done, again = false): void {
+    const { set, peek, queries } = batch;
+    const plan = this.#plan(set);
+    const keys: string[] = [];
+    for (const { key } of queries) plan.keys.push(keys, key);
+    const args = plan.evaluateArgs.slice();
+    pushCosts(args, queries, peek);
+    if (plan.leases) for (const query of queries) args.push(query.lease);
+    const call = { script: plan.evaluate, keys, args, timeout: set.timeout, asked: queries };
+    const calls = this.#callsFor(keys, queries);
+    if (!plan.moves || again) return calls.send(call, done);
+    calls.send(call, (error, reply) => {
+      if (this.#learnsTime(error)) this.#send(batch, done, true);
+      else done(error, reply);
+    });
+  }
+
+  whenReady(): Promise<void> {
+    return this.#commands.whenReady();
+  }
+
+  adjust(change: Change): Promise<ChangeReply> {
+    if (this.#isAcross(change)) return this.#across.adjust(change);
+    return this.#change(change, () => this.#adjust(change));
+  }
+
+  async #adjust(change: Change, again = false): Promise<ChangeReply> {
+    const { set, key, units, charged } = change;
+    const plan = this.#plan(set);
+    const keys = plan.keys.policies(key, charged !== undefined);
+    const args = [DEADLINE, String(charged?.step ?? 0), ...plan.adjustArgs];
+    for (const [i, { life }] of set.policies.entries())
+      args.push(String(units[i]), String(charged?.marks[i] ?? 0), String(life));
+    try {
+      return decodeChange(await this.#run(plan.adjust, change, keys, args), units.length);
+    } catch (error) {
+      if (again || !this.#learnsTime(error)) throw error;
+      return this.#adjust(change, true);
+    }
+  }
+
+  lease(change: LeaseChange): Promise<boolean> {
+    if (this.#isAcross(change)) return this.#across.lease(change);
+    return this.#change(change, async () => {
+      const { set, key, lease, cost, action } = change;
+      const policies = set.policies.filter(({ traits }) => traits.holdsSlots);
+      const all = this.#plan(set).keys.policies(key);
+      const keys = policies.map((policy) => all[set.policies.indexOf(policy)]!);
+      const args = [DEADLINE, action, lease, String(cost), ...policyArgs(policies, this.#now)];
+      const kernels = policies.map(({ kernel }) => kernel);
+      return (await this.#run(assemble('lease', kernels, false), change, keys, args)) === 1;
+    });
+  }
+
+  reset(subject: Subject): Promise<void> {
+    if (this.#isAcross(subject)) return this.#across.reset(subject);
+    return this.#change(subject, async () => {
+      const { set, key } = subject;
+      const keys = this.#plan(set).keys.policies(key, true);
+      const lives = set.policies.map(({ life }) => String(life));
+      await this.#run(assemble('reset', [], false), subject, keys, [DEADLINE, ...lives]);
+    });
+  }
+
+  ban(subject: Subject, duration: number, note: BanNote = NOBODY): Promise<void> {
+    return this.#change(subject, async () => {
+      const { set, key } = subject;
+      const params = Object.values(set.ban!).map(String);
+      const args = [DEADLINE, String(duration), ...params];
+      await this.#run(assemble('set-ban', [], true), subject, [this.#plan(set).keys.ban(key)], args);
+      this.#book?.set(subject, duration, note);
+    });
+  }
+
+  announce(limiter: Announcement): Announced {
+    const withdraw = this.#publisher?.add(limiter) ?? (() => {});
+    const traffic = this.#traffic;
+    return { withdraw, count: traffic && ((decision) => traffic.count(limiter.name, decision)) };
+  }
+
+  close(): void {
+    this.#publisher?.close();
+    this.#book?.close();
+    this.#traffic?.close();
+  }
+}
+
+/** What a set's scripts read of it at a moment. */
+function argsOf(
+  { policies, ban }: PolicySet,
+  single: boolean,
+  now: number,
+): Pick<Plan, 'evaluateArgs' | 'adjustArgs'> {
+  const args = policyArgs(policies, now);
+  const evaluateArgs = single
+    ? paramArgs(policies[0]!, now)
+    : [...args, ...Object.values(ban ?? {}).map(String)];
+  return { evaluateArgs: [DEADLINE, ...evaluateArgs], adjustArgs: args };
+}
+
+/** None if all cost 1, and one if they are equal. */
+function pushCosts(args: string[], queries: readonly Query[], peek: boolean): void {
+  const { cost } = queries[0]!;
+  const equal = queries.length === 1 || queries.every((query) => query.cost === cost);
+  if (!equal) for (const query of queries) args.push(costArg(query.cost, peek));
+  else if (cost !== 1 || peek) args.push(costArg(cost, peek));
+}
