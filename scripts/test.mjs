@@ -1,15 +1,17 @@
-// npm test, on a fresh clone too: dependencies, servers, a browser, mocha. Arguments go to mocha: npm test -- --grep x
+// npm test, on a fresh clone too: dependencies, servers, a browser, Prometheus, mocha. Arguments go to mocha: npm test -- --grep x
 // npm run test:unit (--unit): what needs no server, browser, build or example; installs nothing but dependencies.
 import { getBrowser } from './browser.mjs';
 import { ensureDependencies } from './lib/dependencies.mjs';
 import { run } from './lib/run.mjs';
+import { getPrometheus } from './prometheus.mjs';
 import { getServers } from './servers.mjs';
 
 /** What cannot do without servers, or starts processes, or takes long. */
 const notUnit = `
-  cli/{administration,ban-book,bans,check,choosing-limits,connection,limits,list,process,replay,state-keys,suggest,tiers,top}
+  cli/{administration,ban-book,bans,check,choosing-limits,connection,hash-keys,limits,list,process,replay,state-keys,suggest,tiers,top}
   compat/* compatibility/* docs demo examples faults/* features/{decorators-examples,lines,observability} house
-  http/{conformance,connections,nestjs,security,turn} identity laws/many-policies memory mutants package prometheus redis/* release resources store-down
+  http/{conformance,connections,nestjs,proxies,security,turn} identity laws/many-policies memory mutants package prometheus redis/*
+  release resources store-down
 `;
 
 const args = process.argv.slice(2);
@@ -18,7 +20,7 @@ const ignored = notUnit.trim().split(/\s+/);
 if (unit) args.splice(0, 1, ...ignored.flatMap((name) => ['--ignore', `test/${name}.test.ts`]));
 
 ensureDependencies();
-const problems = unit ? [] : [...getServers(), ...getBrowser()];
+const problems = unit ? [] : [...getServers(), ...getBrowser(), ...getPrometheus()];
 if (problems.length > 0) {
   console.error([...problems, 'npm run test:unit needs none of these.'].join('\n'));
   process.exit(1);

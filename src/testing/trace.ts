@@ -182,11 +182,14 @@ export async function play(
         const marks = query.set.policies.map(
           (_, j) => reply.now + (reply.ban > 0 ? 0 : resetOf(reply.verdicts, j)),
         );
+        const isOf = action.marked && ordered;
+        // Nobody gives more of a charge back than it was.
+        const units = isOf ? Math.max(action.units, -query.cost) : action.units;
         const adjusted = await store.adjust({
           set: query.set,
           key: query.key,
-          units: marks.map(() => action.units),
-          charged: action.marked && ordered ? { ...chargedOf(reply), marks } : undefined,
+          units: marks.map(() => units),
+          charged: isOf ? { ...chargedOf(reply), marks } : undefined,
           degraded: undefined,
         });
         tell({
