@@ -32,7 +32,7 @@ describe('npm run release', function () {
     git('config', 'user.email', 'test@example.com');
     write('package.json', '{ "name": "example", "version": "0.1.0" }\n');
     write('CHANGELOG.md', CHANGELOG);
-    mkdirSync(join(directory, 'src'));
+    mkdirSync(join(directory, 'src/common'), { recursive: true });
     write('src/common/version.ts', "export const VERSION = '0.1.0';\n");
     mkdirSync(join(directory, '.ci'));
     write('.ci/run', '#!/bin/sh\necho checked\n');

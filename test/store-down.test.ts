@@ -141,8 +141,8 @@ describe('a Redis that is set up wrongly', () => {
           ? Promise.resolve({ now: Date.now(), step: 1, ban: 0, verdicts: [0, 4, 60_000] })
           : inner.decide(query),
     };
-    const limiter = createLimiter({ ...short, store });
-    await limiter.consume('key');
+    const limiter = createLimiter({ ...short, timeout: '10s', store });
+    expect((await limiter.consume('key')).degraded).to.equal(false);
     isUp = false;
     await limiter.consume('key');
     expect(warned).to.deep.equal([]);

@@ -36,8 +36,6 @@ export async function bundleCli(directory) {
     platform: 'node',
     format: 'esm',
     target: TARGET,
-    // Half as large, and stack traces still name functions.
-    minifyWhitespace: true,
     legalComments: 'inline',
     logLevel: 'warning',
     plugins: [withoutComments],

@@ -183,12 +183,13 @@ export async function play(
           (_, j) => reply.now + (reply.ban > 0 ? 0 : resetOf(reply.verdicts, j)),
         );
         const isOf = action.marked && ordered;
-        // Nobody gives more of a charge back than it was.
-        const units = isOf ? Math.max(action.units, -query.cost) : action.units;
+        // What is over by then is not given back: nobody knows any more whether it was reset.
+        const life = Math.max(...query.set.policies.map((policy) => policy.life));
+        if (isOf && clock.now - reply.now > life) break;
         const adjusted = await store.adjust({
           set: query.set,
           key: query.key,
-          units: marks.map(() => units),
+          units: marks.map(() => action.units),
           charged: isOf ? { ...chargedOf(reply), marks } : undefined,
           degraded: undefined,
         });
