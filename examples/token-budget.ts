@@ -32,15 +32,20 @@ async function* complete(prompt: string, maxTokens: number, signal: AbortSignal)
   }
 }
 
+const isCount = (value: unknown): value is number =>
+  Number.isInteger(value) && Number(value) >= 1 && Number(value) <= 4000;
+
 const app = express();
 app.use(express.json());
 
 app.post('/complete', async (req, res) => {
   const user = users.get(req.get('authorization') ?? '');
   if (!user) return void res.sendStatus(401);
-  const { prompt, maxTokens = 500 } = req.body as { prompt: string; maxTokens?: number };
-  // The provider's tokenizer counts exactly. A letter is a token at most.
-  const ofPrompt = prompt.length;
+  const { prompt, maxTokens = 500 } = req.body as { prompt?: unknown; maxTokens?: unknown };
+  // What is reserved must be the most that the call can cost, so a client may not choose less.
+  if (typeof prompt !== 'string' || !isCount(maxTokens)) return void res.sendStatus(400);
+  // The provider's tokenizer counts exactly. A byte is a token at most.
+  const ofPrompt = Buffer.byteLength(prompt);
   const reserved = await budget.consume(user, { cost: ofPrompt + maxTokens });
   if (!reserved.allowed) {
     const { status, headers, body } = denial(reserved);

@@ -20,6 +20,7 @@ export type {
   AdmittedDecision,
   Decision,
   DecisionFields,
+  DenialBecause,
   DenialForGood,
   DenialForNow,
   DeniedDecision,

@@ -123,6 +123,30 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
     /choose its address/,
   ],
   [
+    'Express: trust proxy is a function that is always true',
+    () => onExpress(quota, { headers: forwarded }, (app) => app.set('trust proxy', () => true)),
+    'HEADGATE_ANY_PROXY_TRUSTED',
+    /choose its address/,
+  ],
+  [
+    'Express: other proxies are trusted than that which asks',
+    () => onExpress(quota, { headers: forwarded }, (app) => app.set('trust proxy', '10.0.0.0/8')),
+    'HEADGATE_UNTRUSTED_PROXY',
+    /does not trust the proxy/,
+  ],
+  [
+    'Fastify: the same with others',
+    () => onFastify(quota, { headers: forwarded }, { trustProxy: '10.0.0.0/8' }),
+    'HEADGATE_UNTRUSTED_PROXY',
+    /does not trust the proxy/,
+  ],
+  [
+    'Fastify: trustProxy is a number, which it takes for nobody',
+    () => onFastify(quota, { headers: forwarded }, { trustProxy: 1 as never }),
+    'HEADGATE_UNTRUSTED_PROXY',
+    /does not trust the proxy/,
+  ],
+  [
     'Express: Forwarded',
     () => onExpress(quota, { headers: { forwarded: 'for=198.51.100.7' } }),
     'HEADGATE_FORWARDED_UNREAD',
@@ -207,7 +231,7 @@ const fine: readonly [what: string, cause: () => unknown][] = [
     () => onExpress(quota, { headers: forwarded }, (app) => app.set('trust proxy', 1)),
   ],
   ['by its address', () => onFastify(quota, { headers: forwarded }, { trustProxy: '127.0.0.1' })],
-  ['by its number', () => onFastify(quota, { headers: forwarded }, { trustProxy: 1 as never })],
+  ['by their number', () => onFastify(quota, { headers: forwarded }, { trustProxy: (_, hop) => hop < 1 })],
   [
     'X-Forwarded-For where keys are no addresses',
     () => onExpress({ ...quota, keyGenerator: () => 'user' }, { headers: forwarded }),

@@ -111,9 +111,13 @@ export interface DenialForNow<Allowed extends boolean = false> extends DecisionF
 }
 
 /** Denied for good, as waiting changes nothing; or, if `Allowed` is true, let pass all the same by a shadow. */
-export interface DenialForGood<Allowed extends boolean = false> extends DecisionFields {
+export type DenialForGood<Allowed extends boolean = false> =
+  DenialBecause<'cost-exceeds-capacity', Allowed> | DenialBecause<'deny-listed', Allowed>;
+
+/** One of them. TypeScript excludes a reason only if it has a type of its own. */
+export interface DenialBecause<Why extends Reason, Allowed extends boolean = false> extends DecisionFields {
   readonly allowed: Allowed;
-  readonly reason: Extract<Reason, 'cost-exceeds-capacity' | 'deny-listed'>;
+  readonly reason: Why;
   readonly retryAfterMs: undefined;
 }
 

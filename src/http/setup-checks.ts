@@ -56,7 +56,9 @@ export class SetupChecks<Req extends object> {
     const { headers, trusts, peer } = proxy;
     const isForwarded = headers['x-forwarded-for'] !== undefined;
     if (trusts === 'anybody') warn('HEADGATE_ANY_PROXY_TRUSTED', ANYBODY);
-    if (isForwarded && trusts === 'nobody') warn('HEADGATE_UNTRUSTED_PROXY', UNTRUSTED);
+    // A proxy that is trusted is not taken for the client.
+    const isUnread = trusts === 'some' && ip === peer && !String(headers['x-forwarded-for']).includes(ip!);
+    if (isForwarded && (trusts === 'nobody' || isUnread)) warn('HEADGATE_UNTRUSTED_PROXY', UNTRUSTED);
     if (!isForwarded && headers['forwarded'] !== undefined && ip === peer) {
       warn('HEADGATE_FORWARDED_UNREAD', FORWARDED);
     }
@@ -78,10 +80,10 @@ const WHOLE_IPV6 =
 
 const ANYBODY =
   "The framework trusts every proxy ('trust proxy' or trustProxy is true): a client can choose its address, and so escape its limit. Trust " +
-  'the addresses of your proxies, or their number.';
+  'the addresses of your proxies; or how many there are, for Express by their number and for Fastify by (_address, hop) => hop < number.';
 
 const UNTRUSTED =
-  'A request has X-Forwarded-For, but the framework trusts no proxy. Behind a proxy all clients now have one key, that of the proxy. Set ' +
+  'A request has X-Forwarded-For, but the framework does not trust the proxy that sent it. Behind a proxy all clients now have one key, that of the proxy. Set ' +
   "Express' 'trust proxy' to the addresses or the number of your proxies, or Fastify's trustProxy to their addresses: see docs/proxies.md. " +
   'Without a proxy, a client has sent it, and all is well.';
 

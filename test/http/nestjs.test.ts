@@ -19,6 +19,7 @@ import {
   type RateLimitOptions,
 } from 'headgate/nestjs';
 import { adapterChecks } from 'headgate/testing';
+import { given } from '../../src/common/warnings.js';
 import { describeChecks } from '../support/kit.js';
 import { sharedController } from '../support/nest-controllers.js';
 import { all, decorate, listen, moduleOf, nestAdapter, platforms } from '../support/nest.js';
@@ -54,6 +55,22 @@ for (const platform of Object.keys(platforms)) {
       };
       return { app, get, statuses };
     }
+
+    // The tests' Fastify trusts this machine, which cannot be changed later.
+    if (platform === 'Express')
+      it('warns of a proxy that is not trusted', async () => {
+        given.clear();
+        const warned: unknown[] = [];
+        const note = (warning: NodeJS.ErrnoException): unknown => warned.push(warning.code);
+        process.on('warning', note);
+        const { app } = await serve(RateLimitModule.forRoot(fixed(3)), undefined, (app) => {
+          (app.getHttpAdapter().getInstance() as { set(...of: unknown[]): void }).set('trust proxy', false);
+        });
+        await fetch(`${await app.getUrl()}/a`, { headers: { 'x-forwarded-for': '203.0.113.1' } });
+        await new Promise(setImmediate);
+        process.off('warning', note);
+        expect(warned).to.include('HEADGATE_UNTRUSTED_PROXY');
+      });
 
     it('a controller has one limiter for its handlers; what a handler has takes its place', async () => {
       const { statuses, get } = await serve();

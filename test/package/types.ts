@@ -31,6 +31,17 @@ export function whatNarrows(decision: Decision): number {
     retryAfterMs satisfies undefined;
     return Infinity;
   }
+  return retryAfterMs;
+}
+
+/** And by what a reason is not. */
+export function whatIsLeft(decision: Decision): number {
+  if (decision.allowed) return 0;
+  if (decision.reason === 'cost-exceeds-capacity' || decision.reason === 'deny-listed') return Infinity;
+  return decision.retryAfterMs;
+}
+
+export function whatAllowedTells(decision: Decision): number {
   if (decision.allowed) {
     decision satisfies AdmittedDecision;
     // @ts-expect-error a shadow lets pass what could never be admitted

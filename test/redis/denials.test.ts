@@ -1,7 +1,16 @@
 // Law 10. What is denied from memory, the store would deny; and never for longer than is said.
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { memoryStore, type BanOptions, type Decision, type Policy, type Query, type Reply } from 'headgate';
+import {
+  createLimiter,
+  memoryStore,
+  type BanOptions,
+  type Decision,
+  type Policy,
+  type Query,
+  type Reply,
+} from 'headgate';
+import { redisStore } from 'headgate/redis';
 import { compileBan } from '../../src/contract/ban-options.js';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { Denials } from '../../src/stores/redis/denials.js';
@@ -9,7 +18,7 @@ import type { PolicySet } from '../../src/contract/store.js';
 import { algorithms, policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
 import { countedServer } from '../support/counted-server.js';
-import { freshPrefix, limiterOn, START } from '../support/stores.js';
+import { clients, freshPrefix, limiterOn, START } from '../support/stores.js';
 
 const setOf = (policies: readonly Policy[], ban?: BanOptions): PolicySet => ({
   name: 'scope',
@@ -193,6 +202,24 @@ describe('law 10: local denials', () => {
       expect(denials.recall(query)).not.to.equal(undefined);
       now = 2_000;
       expect(denials.recall(query)).to.equal(undefined);
+    });
+
+    it('nothing of attempts by one key beside quotas by another: what is given back to it must be charged again', async () => {
+      const limiter = createLimiter({
+        store: redisStore(clients.redis, { prefix: freshPrefix() }),
+        policies: ['p=sliding-log 3/1h attempts', 'q=1/1h by account'],
+      });
+      const [one, other] = [
+        { key: 'k', account: 'x' },
+        { key: 'k', account: 'y' },
+      ];
+      await limiter.consume({ account: 'x' });
+      await limiter.consume(other);
+      for (let i = 0; i < 3; i++) await limiter.consume(one);
+      await limiter.reset(other);
+      await limiter.consume(one);
+      expect((await limiter.peek('k')).remaining).to.equal(2);
+      await limiter.close();
     });
 
     it('no more than so many keys: the oldest denial is forgotten, a change never', () => {

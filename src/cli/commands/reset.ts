@@ -76,11 +76,17 @@ function text(name: string, subject: Subject, policies: readonly string[]): stri
 }
 
 /** A reset leaves bans alone, which is not what everybody expects. */
-function banText(name: string, left: readonly number[], longest: number, { keys, given }: Subject): string {
+function banText(
+  name: string,
+  left: readonly number[],
+  longest: number,
+  { keys, given, dimension }: Subject,
+): string {
   if (longest === 0) return '';
   const banned = left.filter((ms) => ms > 0).length;
+  const option = dimension === DEFAULT_DIMENSION ? '' : ` --dimension ${dimension}`;
   const who = keys.length === 1 ? 'It is still banned, for' : `${banned} of them are still banned, for up to`;
-  return ` ${who} ${duration(longest)}: headgate unban ${quoted(printable(given))} --name ${quoted(printable(name))} ends that.`;
+  return ` ${who} ${duration(longest)}: headgate unban ${quoted(printable(given))}${option} --name ${quoted(printable(name))} ends that.`;
 }
 
 /** Of one tier, or of all and of requests without one. @returns as `resetPolicies` */

@@ -3,6 +3,7 @@ import type { Request, RequestHandler, Response } from 'express';
 import type { Decision } from '../../common/decision.js';
 import { HeadgateError } from '../../common/errors.js';
 import { createFlow } from '../flow.js';
+import { expressProxy } from './proxies.js';
 import type { Framework, Trail } from '../framework.js';
 import { nodeResponse } from '../node-response.js';
 import type { HttpOptions } from '../options.js';
@@ -105,14 +106,7 @@ const framework: Framework<Request, Response> = {
   // A denial is not sent by res.send: an ETag of it is of no use.
   ...nodeResponse,
   ip: (req) => req.ip,
-  proxy: (req) => {
-    // Other servers call Express' middleware, too.
-    const { app, headers = {}, socket } = req as Partial<Request>;
-    if (!app) return undefined;
-    const trusted: unknown = app.get('trust proxy');
-    const trusts = trusted === true ? 'anybody' : trusted ? 'some' : 'nobody';
-    return { trusts, headers, peer: socket?.remoteAddress };
-  },
+  proxy: expressProxy,
   trail: (req) => (tells(req) ? trails.get(req) : (req as Limited)[TRAIL]),
   keep: (req: Limited, trail) => {
     const told = tells(req);

@@ -13,6 +13,7 @@ import fastifyPlugin from 'fastify-plugin';
 import type { Decision } from '../../common/decision.js';
 import { HeadgateError, invalidOption } from '../../common/errors.js';
 import { Flow } from '../flow.js';
+import { fastifyProxy } from './proxies.js';
 import type { Framework, Next, Trail } from '../framework.js';
 import { FIELDS } from '../headers.js';
 import { nodeResponse } from '../node-response.js';
@@ -88,26 +89,9 @@ interface Limited extends FastifyRequest {
   [TRAIL]?: Trail;
 }
 
-/** More addresses than anybody has proxies: whoever trusts all of them trusts anybody. */
-const HOPS = Array.from({ length: 200 }, (_, i) => `192.0.2.${i}`);
-const PRETENDED = {
-  headers: { 'x-forwarded-for': HOPS.join(', ') },
-  socket: { remoteAddress: '192.0.2.254' },
-};
-
-/** Fastify does not tell its `trustProxy`, but what it makes of a request. */
-function trustsAnybody(request: FastifyRequest): boolean {
-  const pretended = Object.create(request, { raw: { value: PRETENDED } }) as FastifyRequest;
-  return pretended.ips!.length > HOPS.length;
-}
-
 const framework: Framework<FastifyRequest, FastifyReply> = {
   ip: (request) => request.ip,
-  proxy: (request) => ({
-    trusts: request.ips === undefined ? 'nobody' : trustsAnybody(request) ? 'anybody' : 'some',
-    headers: request.headers,
-    peer: request.socket.remoteAddress,
-  }),
+  proxy: fastifyProxy,
   getHeader: (reply, name) => reply.getHeader(name),
   setHeader: (reply, name, value) => void reply.header(LOWER_CASE[name] ?? name, value),
   headersSent: (reply) => reply.raw.headersSent,

@@ -171,13 +171,15 @@ function decider(parts: readonly ScopedPart[], { ban, verdicts }: Reply): Scoped
 }
 
 /** For how long a reply denies whatever others do, ms; 0 if it does not, or if the store must hear of each denial. */
-function denialOf({ policies, ban }: PolicySet, reply: Reply): number {
+function denialOf({ policies, ban, dimensions }: PolicySet, reply: Reply): number {
   if (reply.ban !== 0) return Math.abs(reply.ban);
   let longest = 0;
   // From then on an attempt is charged somewhere.
   let uncharged = Infinity;
   for (let i = 0; i < policies.length; i++) {
     const wait = waitOf(reply.verdicts, i);
+    // What is given back to its key need not end the denial, which may be another key's.
+    if (policies[i]!.attempts && dimensions) return 0;
     if (policies[i]!.attempts && wait !== NEVER) uncharged = Math.min(uncharged, wait);
     // A slot may be released at any moment.
     if (policies[i]!.traits.holdsSlots) return 0;

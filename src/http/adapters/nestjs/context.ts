@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { ExecutionContext } from '@nestjs/common';
 import type { Decision } from '../../../common/decision.js';
 import type { Flow } from '../../flow.js';
+import { expressProxy, fastifyProxy, type ExpressRequest, type FastifyRequest } from '../proxies.js';
 import type { Framework, Trail } from '../../framework.js';
 import { nodeResponse } from '../../node-response.js';
 
@@ -131,6 +132,11 @@ export const framework: Framework<ExecutionContext, Response> = {
   ip: (context) => {
     const { ip, handshake, _socket } = requestOf<Client>(context);
     return ip ?? handshake?.address ?? _socket?.remoteAddress;
+  },
+  proxy: (context) => {
+    if (context.getType() !== 'http') return undefined;
+    const request = context.switchToHttp().getRequest<ExpressRequest | FastifyRequest>();
+    return 'app' in request ? expressProxy(request) : fastifyProxy(request as FastifyRequest);
   },
   trail: (context) => trails.get(context),
   keep: (context, trail) => {

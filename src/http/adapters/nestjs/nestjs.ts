@@ -72,8 +72,8 @@ export class RateLimitException extends HttpException {
 }
 
 /**
- * Answers denied requests as the other adapters do, byte for byte. Without it Nest's own filter answers with the same problem details, but
- * names them `application/json`, and Express adds an ETag. A filter of the app that catches everything takes its place if it is bound to the controller.
+ * Answers denied requests as the other adapters do, byte for byte. Without it Nest's own filter answers with the same problem details, and
+ * Express adds an ETag. A filter of the app that catches everything takes its place if it is bound to the controller.
  *
  * @example
  * providers: [{ provide: APP_FILTER, useClass: RateLimitFilter }]

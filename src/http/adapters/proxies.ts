@@ -1,0 +1,42 @@
+import type { Proxies } from '../framework.js';
+
+/** An address that no proxy of anybody has, after more hops than anybody has proxies: whoever trusts it trusts all. */
+const STRANGER = '192.0.2.254';
+const HOPS = Array.from({ length: 200 }, (_, i) => `192.0.2.${i}`);
+
+/** What a request of Express has; other servers call its middleware, too. */
+export interface ExpressRequest {
+  readonly app?: { get(setting: string): unknown };
+  readonly headers?: Proxies['headers'];
+  readonly socket?: { readonly remoteAddress?: string | undefined };
+}
+
+/** What Express knows of proxies; undefined for a request of another server. */
+export function expressProxy({ app, headers = {}, socket }: ExpressRequest): Proxies | undefined {
+  if (!app) return undefined;
+  const trusted = app.get('trust proxy');
+  const trustsAddress = app.get('trust proxy fn') as ((address: string, hop: number) => unknown) | undefined;
+  const isAnybody = trusted === true || trustsAddress?.(STRANGER, HOPS.length) === true;
+  const trusts = isAnybody ? 'anybody' : trusted ? 'some' : 'nobody';
+  return { trusts, headers, peer: socket?.remoteAddress };
+}
+
+/** What a request of Fastify has. */
+export interface FastifyRequest {
+  readonly ips?: readonly string[] | undefined;
+  readonly headers: Proxies['headers'];
+  readonly socket: { readonly remoteAddress?: string | undefined };
+}
+
+const PRETENDED = {
+  headers: { 'x-forwarded-for': HOPS.join(', ') },
+  socket: { remoteAddress: STRANGER },
+};
+
+/** What Fastify knows of proxies. It does not tell its `trustProxy`, but what it makes of a request. */
+export function fastifyProxy(request: FastifyRequest): Proxies {
+  const pretended = Object.create(request, { raw: { value: PRETENDED } }) as FastifyRequest;
+  const isAnybody = request.ips !== undefined && pretended.ips!.length > HOPS.length;
+  const trusts = request.ips === undefined ? 'nobody' : isAnybody ? 'anybody' : 'some';
+  return { trusts, headers: request.headers, peer: request.socket.remoteAddress };
+}
