@@ -18,7 +18,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'contract/dimensions.ts': 101, // shapes of policies of one limiter, and those that come
   'http/client-key.ts': 1000,
   'http/node-response.ts': 700, // requests under way on one connection
-  'http/options.ts': 1000,
+  'http/compile-options.ts': 1000,
   'limiter/limiter.ts': 1000, // requests under way
   'limiter/slots.ts': 12_001, // slots that are held
   'limiter/waiting/lines.ts': 400, // maxWaiting
@@ -28,7 +28,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'stores/redis/denials.ts': 10_001, // one more, until the oldest is taken out
   'stores/redis/denied-keys.ts': 10_000,
   'stores/memory/memory.ts': 500, // names of limiters
-  'stores/redis/redis.ts': 1000,
+  'stores/redis/redis-store.ts': 1000,
   'stores/state/returns.ts': 100_001,
   'stores/memory/selections.ts': 1001,
   'stores/redis/slices.ts': 10_000,

@@ -182,6 +182,9 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   #giveBack(slot: number, { segment, segments }: SlidingWindowParams, units: number, mark?: number): void {
     const counts = this.#counts;
     const at = this.#countsAt(slot);
+    // What has left the window does not come back if the clock does.
+    counts[at] = this.#total;
+    for (let i = segments - this.#passed + 1; i <= segments; i++) counts[at + i] = 0;
     for (let i = segments - this.#passed; i >= 0; i--) {
       if (mark !== undefined && mark !== this.#stop - i * segment) continue;
       const back = Math.min(units, i === 0 ? this.#newest(at) : counts[at + i]!);

@@ -27,6 +27,18 @@ const longSteps = (window: number, ...costs: readonly number[]): Trace['steps'] 
 ];
 
 export const regressions: Readonly<Record<string, Trace>> = {
+  'sliding-window: what has left the window is given back, and then the clock goes back': {
+    tiers: [[{ name: 'p0', algorithm: 'sliding-window', limit: 1000, window: 60_000 }]],
+    ban: undefined,
+    steps: [
+      [50, 0, 'a', decide(5)],
+      [32_000, 0, 'a', decide(200)],
+      [2_000, 0, 'a', decide(2)],
+      [2_000, 0, 'a', decide(200)],
+      [30_000, 0, 'a', { do: 'adjust', units: -1, of: 20, marked: true }],
+      [-5_000, 0, 'a', decide(0)],
+    ],
+  },
   'leaky-bucket: one of two denies what the other was charged, and then the clock goes back': {
     tiers: [
       [
