@@ -33,7 +33,7 @@ async function* complete(prompt: string, maxTokens: number, signal: AbortSignal)
 }
 
 const isCount = (value: unknown): value is number =>
-  Number.isInteger(value) && Number(value) >= 1 && Number(value) <= 4000;
+  Number.isInteger(value) && Number(value) >= 1 && Number(value) <= 100_000;
 
 const app = express();
 app.use(express.json());

@@ -190,7 +190,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
       const back = Math.min(units, i === 0 ? this.#newest(at) : counts[at + i]!);
       units -= back;
       this.#total -= back;
-      counts[at]! -= back;
+      counts[at] -= back;
       if (i > 0) counts[at + i]! -= back;
     }
     // Newest segments without a unit are left out, so that the state ends when its last unit leaves.
