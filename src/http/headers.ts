@@ -1,6 +1,5 @@
-import { outweighs } from '../limiter/decision.js';
+import { outweighs, type LimiterDecision } from '../limiter/decision.js';
 import type { Verdict } from '../common/decision.js';
-import type { LimiterDecision } from '../limiter/decision.js';
 import { invalidOption } from '../common/errors.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import { checkChoice } from '../common/validate.js';

@@ -37,7 +37,7 @@ export class Slots {
 
   /** Notes the slots of a request that was charged so many units. */
   take({ lease, set }: Query, policies: readonly Verdict[], units: number): void {
-    const ms = leaseOf(set, (i) => policies[i]!.allowed);
+    const ms = longestLease(set, (i) => policies[i]!.allowed);
     if (ms === 0) return;
     this.#held.set(lease, { units, until: this.#clock() + ms });
     if (this.#held.size >= this.#look) this.#dropEnded();
@@ -49,7 +49,7 @@ export class Slots {
 
   renew(lease: string, set: PolicySet): void {
     const held = this.#held.get(lease);
-    if (held) held.until = this.#clock() + leaseOf(set, () => true);
+    if (held) held.until = this.#clock() + longestLease(set, () => true);
   }
 
   #dropEnded(): void {
@@ -60,7 +60,7 @@ export class Slots {
 }
 
 /** The longest lease of a set's concurrency policies, ms; 0 if it has none. @param holds whether slots of the i-th policy were taken */
-function leaseOf({ policies }: PolicySet, holds: (i: number) => boolean): number {
+function longestLease({ policies }: PolicySet, holds: (i: number) => boolean): number {
   let longest = 0;
   for (const [i, { traits, window }] of policies.entries())
     if (traits.holdsSlots && holds(i)) longest = Math.max(longest, window);

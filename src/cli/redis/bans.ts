@@ -1,9 +1,8 @@
-import { compileBan } from '../../contract/ban-options.js';
+import { compileBan, type BanNote } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { BOOK_BOUNDS, bookArgs, bookKeys, type LoggedBan } from '../../stores/redis/ban-book.js';
 import { BAN_TAG, escapeScope, escapeWho, type Hash } from '../../stores/keys.js';
 import { assemble } from '../../stores/redis/scripts.js';
-import type { BanNote } from '../../contract/ban-options.js';
 import type { PolicySet } from '../../contract/store.js';
 import { readBan } from './layouts.js';
 import { Looker } from './look.js';

@@ -1,6 +1,5 @@
-import { BanColumn } from '../../algorithms/ban.js';
+import { BanColumn, type CompiledBan } from '../../algorithms/ban.js';
 import type { Column } from '../../algorithms/index.js';
-import type { CompiledBan } from '../../algorithms/ban.js';
 import { fingerprint, hasFingerprint, VACANT } from '../fingerprint.js';
 import type { Freed } from './selections.js';
 
