@@ -267,9 +267,15 @@ describe('the packed package', function () {
   }
 
   const runners = {
-    jest: ['jest/bin/jest.js', '--config', '{ "testMatch": ["**/jest.test.cjs"] }'],
-    vitest: ['vitest/vitest.mjs', 'run', 'vitest.test.mjs'],
-    mocha: ['mocha/bin/mocha.js', 'mocha.test.mjs'],
+    jest: ['jest/bin/jest.js', '--config', '{ "testMatch": ["**/jest*.test.cjs"] }'],
+    vitest: [
+      'vitest/vitest.mjs',
+      'run',
+      'vitest.test.mjs',
+      'vitest-waiting.test.mjs',
+      'vitest-redis.test.mjs',
+    ],
+    mocha: ['mocha/bin/mocha.js', 'mocha.test.mjs', 'mocha-waiting.test.mjs', 'mocha-redis.test.mjs'],
     'node:test': [],
   };
 
@@ -282,7 +288,10 @@ describe('the packed package', function () {
         for (const name of ['express', 'ioredis', 'jest', 'mocha', 'sinon', 'supertest', 'vitest'])
           symlinkSync(installed(name), join(app, 'node_modules', name));
       }
-      const command = program === undefined ? ['--test', 'node.test.mjs'] : [installed(program), ...args];
+      const command =
+        program === undefined
+          ? ['--test', 'node.test.mjs', 'node-waiting.test.mjs', 'node-redis.test.mjs']
+          : [installed(program), ...args];
       const env = { ...process.env, REDIS_URL: servers.redis.url };
       const { stdout, stderr } = await execute(process.execPath, command, { cwd: app, env }).catch(
         showOutput,

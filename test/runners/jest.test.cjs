@@ -1,7 +1,5 @@
-const { createLimiter, memoryStore } = require('headgate');
-const { redisStore } = require('headgate/redis');
-const { Redis } = require('ioredis');
 const request = require('supertest');
+const { memoryStore } = require('headgate');
 const { createApp } = require('./app.cjs');
 
 const store = memoryStore();
@@ -26,26 +24,4 @@ test('the third request of a minute is denied', async () => {
 
 test('each test finds the store empty', async () => {
   await request(app).get('/').expect(200).expect('RateLimit-Remaining', '1');
-});
-
-test('who waits is admitted when the time comes', async () => {
-  jest.useFakeTimers();
-  const limiter = createLimiter({ limit: 1, window: '1m', algorithm: 'fixed-window' });
-  await limiter.consume('ada');
-  const waited = limiter.wait('ada');
-  await jest.advanceTimersByTimeAsync(60_000);
-  expect((await waited).allowed).toBe(true);
-});
-
-test('decisions on Redis come under fake timers', async () => {
-  const redis = new Redis(process.env.REDIS_URL);
-  await redis.ping();
-  jest.useFakeTimers();
-  // A prefix for each run: the server need not be empty.
-  const onRedis = redisStore(redis, { prefix: `test-${Math.random()}` });
-  const limiter = createLimiter({ store: onRedis, limit: 10, window: '1m', onStoreError: 'throw' });
-  const decisions = await Promise.all(Array.from({ length: 12 }, () => limiter.consume('ada')));
-  expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(10);
-  await limiter.close();
-  redis.disconnect();
 });
