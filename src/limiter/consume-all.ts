@@ -112,7 +112,7 @@ function check(dimensions: readonly Dimension[]): void {
     if (!(limiter instanceof Limiter)) {
       throw invalidOption(`dimensions[${i}].limiter`, limiter, 'Write what createLimiter returns.');
     }
-    limiter.checkKey(key);
+    limiter.subject(key);
     checkCost(cost ?? 1);
     limiter.tiers.of(tier);
   });

@@ -181,7 +181,7 @@ export class Limiter {
    */
   async refund(key: Key, cost = 1, options: TierOption = {}): Promise<void> {
     checkShape('options', options, ['tier']);
-    const subject = this.#subject(key, this.tiers.of(options.tier));
+    const subject = this.subject(key, this.tiers.of(options.tier));
     checkCost(cost);
     const units = subject.set.policies.map(() => -cost);
     if (cost > 0 && units.length > 0)
@@ -198,7 +198,7 @@ export class Limiter {
   async reset(key: Key, options: TierOption = {}): Promise<void> {
     checkShape('options', options, ['tier']);
     const set = options.tier === undefined ? this.#scope.everything : this.tiers.of(options.tier);
-    const subject = this.#subject(key, set);
+    const subject = this.subject(key, set);
     if (subject.set.policies.length > 0) await this.#store.reset(subject);
     this.#waiting.wake(idsOf(subject));
   }
@@ -246,7 +246,7 @@ export class Limiter {
 
   /** @internal A decision that no policy made: of a list. Nothing is asked or charged. */
   listed(key: Key, reason: 'allow-listed' | 'deny-listed'): LimiterDecision {
-    return this.#decider.listed(this.#subject(key), reason);
+    return this.#decider.listed(this.subject(key), reason);
   }
 
   /**
@@ -261,7 +261,7 @@ export class Limiter {
     checkShape('options', options, ['cost', 'tier', 'timeout', 'signal']);
     checkSignal(options.signal);
     const set = patient(this.tiers.of(options.tier));
-    const subject = this.#subject(key, set);
+    const subject = this.subject(key, set);
     const cost = checkCost(options.cost === undefined ? 1 : options.cost);
     const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
     if (!this.enabled) return this.#decider.ask(key, cost, set, false);
@@ -338,15 +338,11 @@ export class Limiter {
   }
 
   /** @internal @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_CLOSED` */
-  checkKey(key: Key): void {
-    this.#subject(key);
-  }
-
-  #subject(key: Key, set = this.set): Subject {
+  subject(key: Key, set = this.set): Subject {
     return this.#decider.subject(key, set);
   }
 
   #banSubject(key: Key): Subject {
-    return this.#scope.checkBan(this.#subject(key), key);
+    return this.#scope.checkBan(this.subject(key), key);
   }
 }
