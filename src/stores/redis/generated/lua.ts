@@ -1188,6 +1188,7 @@ local function look_again(base, cost)
 for i = 1, count do
 if charges(i) then
 wait[i], remaining[i], reset[i] = policies[i].look(KEYS[base + i], policies[i], cost, now, false)
+if wait[i] ~= 0 then wait[i] = -1 - wait[i] end
 end
 end
 end
