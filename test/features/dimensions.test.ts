@@ -186,6 +186,29 @@ describe('policies by several keys', () => {
     expect(await banning.consume('ada')).to.include({ allowed: true });
   });
 
+  it('with slotBy, a change by hand wants the key in whose slot the others lie; a request may have none', async () => {
+    const limiter = createLimiter({ policies: POLICIES, slotBy: 'org', ban: { by: 'account' } });
+    const changes = [
+      (key: Key) => limiter.reset(key),
+      (key: Key) => limiter.refund(key),
+      (key: Key) => limiter.ban(key, '1h'),
+      (key: Key) => limiter.unban(key),
+    ];
+    for (const change of changes) {
+      for (const key of [{ account: 'ada' }, { key: 'x', account: 'ada' }])
+        expect(await codeOf(() => change(key))).to.equal('HEADGATE_INVALID_KEY');
+      expect(await codeOf(() => change({ account: 'ada', org: 'acme' }))).to.equal('none');
+      expect(await codeOf(() => change({ account: 'ada', org: undefined }))).to.equal('none');
+    }
+    expect(await codeOf(() => limiter.reset('x'))).to.equal('HEADGATE_INVALID_KEY');
+    await limiter.ban({ account: 'ada', org: undefined }, '1h');
+    expect(await limiter.consume({ account: 'ada' })).to.include({ reason: 'banned' });
+    expect(await limiter.consume({ account: 'ada', org: 'acme' })).to.include({ allowed: true });
+    const byKey = createLimiter({ policies: POLICIES, slotBy: 'key' });
+    expect(await codeOf(() => byKey.reset('x'))).to.equal('none');
+    expect(await codeOf(() => byKey.reset({ account: 'ada' }))).to.equal('HEADGATE_INVALID_KEY');
+  });
+
   it('a policy by `key` is one without `by`', () => {
     expect(createLimiter({ limit: 1, window: '1s', by: 'key' }).set.dimensions).to.equal(undefined);
   });
