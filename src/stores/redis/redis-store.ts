@@ -215,7 +215,7 @@ export class RedisStore implements Store {
 
   /** Runs what may end a denial: after the decisions asked before it, and with none remembered from before it. */
   async #change<T>(subject: Subject, run: () => Promise<T>): Promise<T> {
-    this.#batcher.flush(subject.set);
+    this.#batcher.flush(subject.set.name);
     this.#denials?.forget(subject);
     try {
       return await run();
