@@ -254,9 +254,11 @@ export class RedisStore implements Store {
     const { set, key, units, charged } = change;
     const plan = this.#plan(set);
     const keys = plan.keys.policies(key, charged !== undefined);
-    const args = [DEADLINE, String(charged?.step ?? 0), ...plan.adjustArgs];
-    for (const [i, { life }] of set.policies.entries())
-      args.push(String(units[i]), String(charged?.marks[i] ?? 0), String(life));
+    const args = [DEADLINE, ...plan.adjustArgs];
+    for (const [i, { life }] of set.policies.entries()) {
+      const step = charged?.steps?.[i] ?? charged?.step ?? 0;
+      args.push(String(units[i]), String(step), String(charged?.marks[i] ?? 0), String(life));
+    }
     try {
       return decodeChange(await this.#run(plan.adjust, change, keys, args), units.length);
     } catch (error) {
