@@ -266,6 +266,14 @@ const fine: readonly [what: string, cause: () => unknown][] = [
       await app.close();
     },
   ],
+  [
+    'policies by other keys alone, which no address and no keyGenerator concerns',
+    () =>
+      onExpress(
+        { policies: ['1000/1h by account'], keys: { account: () => 'ada' } },
+        { headers: forwarded, times: 100 },
+      ),
+  ],
   ["window: '60ms'", () => createLimiter({ limit: 5, window: '60ms' })],
   ['window: 1000', () => createLimiter({ limit: 5, window: 1000 })],
   ['a store in memory, in one process', () => createLimiter({ ...quota, store: memoryStore() })],

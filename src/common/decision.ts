@@ -47,8 +47,9 @@ export interface DecisionFields {
   /** Whole units of the policy that decided that could be spent now; floored, never negative. */
   readonly remaining: number;
   /**
-   * Time until this same cost would be admitted if nobody else spends, ms, rounded up: the longest of the policies that deny, or the ban's. 0
-   * if it was simply admitted; undefined if never, which is so for the reasons `'cost-exceeds-capacity'` and `'deny-listed'`.
+   * Time until this same cost would be admitted if nobody else spends, ms, rounded up: the longest of the policies that deny, or the ban's.
+   * It may be longer than theirs if a policy that counts attempts was charged for the denied request, and has nothing left. 0 if it was
+   * simply admitted; undefined if never, which is so for the reasons `'cost-exceeds-capacity'` and `'deny-listed'`.
    */
   readonly retryAfterMs: number | undefined;
   /** Time until the policy that decided is back at its full quota, or a ban is over, ms, rounded up. */

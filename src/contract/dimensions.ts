@@ -71,24 +71,39 @@ const BY_KEY = { banBy: DEFAULT_DIMENSION, slotBy: undefined, acrossSlots: false
 /** Of sets with dimensions, the selections that were made, by the bits of the dimensions that they have. */
 const selections = new WeakMap<PolicySet, (PolicySet | undefined)[]>();
 
-/** The part of a set that is by some of its dimensions. @param bits one for each that is selected */
+/** Where selections were made from, and the number that each of their dimensions has there. */
+const origins = new WeakMap<PolicySet, { readonly set: PolicySet; readonly at: readonly number[] }>();
+
+/**
+ * The part of a set that is by some of its dimensions: always the same one, also if it is selected from a part.
+ *
+ * @param bits one for each dimension that is selected
+ */
 export function select(set: PolicySet, bits: number): PolicySet {
   const { dimensions } = set;
   if (!dimensions || bits === 2 ** dimensions.names.length - 1) return set;
+  const origin = origins.get(set);
+  if (origin) {
+    const theirs = origin.at.reduce((all, n, i) => ((bits & (1 << i)) === 0 ? all : all | (1 << n)), 0);
+    return select(origin.set, theirs);
+  }
   let known = selections.get(set);
   if (!known) selections.set(set, (known = []));
   return (known[bits] ??= restrict(set, dimensions, bits));
 }
 
 function restrict(set: PolicySet, dimensions: Dimensions, bits: number): PolicySet {
-  const names = dimensions.names.filter((_, i) => (bits & (1 << i)) !== 0);
+  const at = [...dimensions.names.keys()].filter((i) => (bits & (1 << i)) !== 0);
+  const names = at.map((i) => dimensions.names[i]!);
   const isPlain = dimensions.slotBy === undefined && names.every((name) => name === DEFAULT_DIMENSION);
-  return {
+  const part = {
     ...set,
     policies: set.policies.filter(({ by }) => names.includes(by)),
     ban: names.includes(dimensions.banBy) ? set.ban : undefined,
     dimensions: isPlain ? undefined : { ...dimensions, names },
   };
+  origins.set(part, { set, at });
+  return part;
 }
 
 /**

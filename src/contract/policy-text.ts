@@ -1,5 +1,6 @@
 import { DEFAULT_ALGORITHM, type Policy } from '../algorithms/index.js';
 import { anchorText, type Period } from '../algorithms/periods.js';
+import { zoneName } from '../algorithms/zone-name.js';
 import { DEFAULT_DIMENSION } from './key.js';
 import { toMilliseconds, toText } from '../common/duration.js';
 import { HeadgateError, show } from '../common/errors.js';
@@ -9,7 +10,7 @@ import type { CompiledPolicy } from './policy.js';
 export type Kinds = ReadonlyMap<string, { readonly fields: readonly string[] }>;
 
 /** How a field's value is written. */
-type Form = 'number' | 'time' | 'word' | 'anchor' | 'nothing';
+type Form = 'number' | 'time' | 'word' | 'zone' | 'anchor' | 'nothing';
 
 interface Word {
   readonly word: string;
@@ -30,7 +31,7 @@ const WORDS: readonly Word[] = [
   {
     word: 'time-zone',
     field: 'timeZone',
-    form: 'word',
+    form: 'zone',
     bare: /^(UTC|[a-z]\w+\/[\w+/-]+|[+-]\d\d:\d\d)$/i,
     otherwise: () => 'UTC',
   },
@@ -62,7 +63,9 @@ export const POLICY_GRAMMAR = `[name=][algorithm ]limit/window ${WORDS.map(usage
 const EXAMPLE = "'100/1m', 'token-bucket 20/1s burst 40'.";
 
 function usageOf({ word, form }: Word): string {
-  const value = { number: ' n', time: ' time', word: ' name', anchor: ' day', nothing: '' }[form];
+  const value = { number: ' n', time: ' time', word: ' name', zone: ' name', anchor: ' day', nothing: '' }[
+    form
+  ];
   return `[${word}${value}]`;
 }
 
@@ -165,7 +168,7 @@ class Parser {
     if (form === 'nothing') return means;
     const value = this.#tokens.shift();
     if (value) return this.#read(value, form);
-    const example = { number: '40', time: '2s', word: 'account', anchor: '15' }[form];
+    const example = { number: '40', time: '2s', word: 'account', zone: 'Japan', anchor: '15' }[form];
     throw this.#problem(token, `needs a value: '${word} ${example}'.`);
   }
 
@@ -283,5 +286,6 @@ function wordsOf(policy: Fields, { word, field, form, bare, otherwise }: Word): 
 /** Times in the largest unit of which they are a whole number. */
 function written(value: unknown, form: Form, { period }: Fields): string {
   if (form === 'anchor') return anchorText(period as Period, value);
+  if (form === 'zone') return zoneName(value as string);
   return form === 'time' ? toText(toMilliseconds('time', value, 0)) : String(value);
 }

@@ -186,7 +186,7 @@ export interface Store {
   readonly health?: Health;
   /**
    * Decides a query; charges only if every policy that is not a shadow admits. If not, those policies are charged that count attempts
-   * and admit it; their verdicts then tell what they say to the same query now.
+   * and admit it; their verdicts then also tell for how long they deny the same query from now on.
    */
   decide(query: Query): MaybePromise<Reply>;
   /** Charges or gives back without asking. The verdicts tell what remains; `wait` is 0. */

@@ -1,7 +1,8 @@
 /**
  * What the policies of a set say to one query: three integers per policy, in the set's order.
  * - `wait`: 0: admitted. > 0: denied, the same cost will be admitted after so many ms. {@link NEVER}: the cost exceeds the capacity. Below
- *   `NEVER`: admitted, to be held for `NEVER - wait` ms (leaky bucket with `maxDelay`).
+ *   `NEVER`: admitted, and `NEVER - wait` ms tell more: how long to hold the request (leaky bucket with `maxDelay`); or, of an attempt
+ *   that was charged although another policy denied it, how long the same cost is denied from now on.
  * - `remaining`: the units that can be spent at once after this decision.
  * - `resetAfter`: the time until the policy is back at its full quota, ms.
  *
@@ -37,6 +38,17 @@ export function resetOf(verdicts: Verdicts, i: number): number {
 /** Whether a verdict with this `wait` admits: at once, or after it was held. */
 export function admits(wait: number): boolean {
   return wait === 0 || wait < NEVER;
+}
+
+/** For how long the same cost is denied from now on, ms; {@link NEVER}: for good. @param attempts whether the policy counts them */
+export function nextWait(wait: number, attempts: boolean): number {
+  if (wait >= NEVER) return wait;
+  return attempts ? NEVER - wait : 0;
+}
+
+/** The `wait` of an attempt that was charged, which the same cost would have now. See {@link Verdicts}. */
+export function attemptWait(next: number): number {
+  return next === 0 ? 0 : NEVER - next;
 }
 
 /** The verdicts of a set of one policy: an array of just the room that it needs. */

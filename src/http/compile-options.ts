@@ -221,6 +221,6 @@ export function checkGeneratedKey(key: unknown): string | undefined {
   if (key === undefined || typeof key === 'string') return key;
   throw new HeadgateError(
     'HEADGATE_INVALID_KEY',
-    `keyGenerator: ${show(key)} is not a key. Return a string, or undefined not to limit the request.`,
+    `keyGenerator: ${show(key)} is not a key. Return a string, or undefined if policies without \`by\` do not apply to the request.`,
   );
 }

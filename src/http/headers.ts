@@ -108,10 +108,8 @@ interface Quota {
 }
 
 /** The quota that denies longest, or else the one with the least remaining. Undefined if there is no quota. */
-function quotaOf(
-  { set, policies, reason, retryAfterMs }: LimiterDecision,
-  { quotas }: Texts,
-): Quota | undefined {
+function quotaOf(decision: LimiterDecision, { quotas }: Texts): Quota | undefined {
+  const { set, policies, reason, retryAfterMs } = decision;
   let tightest = quotas[0];
   if (tightest === undefined) return undefined;
   // For a banned key, no policy was asked.
@@ -125,12 +123,9 @@ function quotaOf(
   // The request waits for room, not for quota.
   const noRoom = reason === 'queue-full' || reason === 'store-full';
   if (noRoom && retryAfterMs) return { allowed: false, limit, remaining, resetMs: retryAfterMs };
-  return {
-    allowed: verdict.allowed,
-    limit,
-    remaining,
-    resetMs: verdict.retryAfterMs || verdict.resetAfterMs,
-  };
+  const isWaitedFor = !verdict.allowed && verdict.retryAfterMs !== undefined;
+  const resetMs = isWaitedFor ? Math.max(...quotas.map((i) => decision.nextWaitOf(i))) : verdict.resetAfterMs;
+  return { allowed: verdict.allowed, limit, remaining, resetMs };
 }
 
 function secondsToReset({ resetMs }: Quota): number {

@@ -22,8 +22,8 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
    */
   tier?: string | Callback<[request: Req], MaybePromise<string | undefined>>;
   /**
-   * Who is limited: any string; `undefined` does not limit this request. Sync or async. Default: the client's address as the
-   * framework knows it, an IPv6 address by its network (`ipv6Subnet`).
+   * Who is limited: any string. `undefined`: policies without `by` do not apply to this request, which is not limited if there are no
+   * others. Sync or async. Default: the client's address as the framework knows it, an IPv6 address by its network (`ipv6Subnet`).
    */
   keyGenerator?: Callback<[request: Req], MaybePromise<string | undefined>>;
   /**
@@ -48,7 +48,8 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
   headers?: HeaderDialect | readonly HeaderDialect[] | false;
   /**
    * Tell clients by which key each policy counts them, as the parameter `pk` of draft-11: hashed with this secret of 16 characters or more,
-   * the same in all processes. `true`: with a secret of this process, if it has no `store` and no `limiter`. Default `false`.
+   * the same in all processes. `true`: with a secret of this process, if it has no `store` and no `limiter`. Default `false`, also for
+   * `undefined`: then clients are told nothing, as if a variable of the environment were missing.
    */
   partitionKey?: string | boolean;
   /** The status of a denial: 400 to 599, default 429. (What a list denies is 403, what the store's failure denies is 503.) */

@@ -10,14 +10,6 @@ const UNAVAILABLE = new Set<ErrorCode>([
   'HEADGATE_CLOSED',
 ]);
 
-/** Codes of mistakes whose messages quote what a callback has made of the request. */
-const MISTAKES = new Set<ErrorCode>([
-  'HEADGATE_INVALID_KEY',
-  'HEADGATE_INVALID_COST',
-  'HEADGATE_UNKNOWN_TIER',
-  'HEADGATE_NO_CLIENT_IP',
-]);
-
 /** What a request fails with. Frameworks send its message to the client; the error that has all the details is its `cause`. */
 class PublicError extends HeadgateError {
   /** What Express and Fastify answer with. */
@@ -34,12 +26,13 @@ class PublicError extends HeadgateError {
   }
 }
 
-/** The same error, without addresses, keys and a server's words in its message. What is not Headgate's stays as it is. */
+/**
+ * The same error, without addresses, keys, options and a server's words in its message: all others are mistakes whose messages quote what
+ * a callback has made of the request. What is not Headgate's stays as it is.
+ */
 export function publicError(error: unknown): unknown {
   if (!(error instanceof HeadgateError)) return error;
   if (UNAVAILABLE.has(error.code))
     return new PublicError(error, 'Rate limiting is unavailable for a moment.', 503, { 'Retry-After': '1' });
-  return MISTAKES.has(error.code)
-    ? new PublicError(error, 'This request could not be rate limited.', 500, {})
-    : error;
+  return new PublicError(error, 'This request could not be rate limited.', 500, {});
 }

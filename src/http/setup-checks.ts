@@ -41,11 +41,12 @@ export class SetupChecks<Req extends object> {
     const { warn, lists, ownKeys } = this.#facts;
     if (this.#isNew) warn('HEADGATE_LIMITER_IN_HANDLER', IN_HANDLER);
     this.#hadKey ||= key !== undefined;
-    if (!this.#hadKey && REQUESTS - this.#left === KEYLESS - 1) warn('HEADGATE_NEVER_A_KEY', NEVER_A_KEY);
+    if (ownKeys && !this.#hadKey && REQUESTS - this.#left === KEYLESS - 1)
+      warn('HEADGATE_NEVER_A_KEY', NEVER_A_KEY);
     const ip = this.#framework.ip(req);
     if (ownKeys && key !== undefined && key === ip && isIPv6(key))
       warn('HEADGATE_WHOLE_IPV6_KEY', WHOLE_IPV6);
-    if (lists || !ownKeys || (key !== undefined && key === ip)) this.#lookAtProxy(req, ip);
+    if (lists || (key !== undefined && (!ownKeys || key === ip))) this.#lookAtProxy(req, ip);
     return --this.#left > 0;
   }
 
@@ -70,7 +71,7 @@ const IN_HANDLER =
   'nothing. Make it once, when the application starts, and use it for all requests.';
 
 const NEVER_A_KEY =
-  `The keyGenerator has returned undefined for the first ${KEYLESS} requests, and they were not limited. If the key is of a user, the ` +
+  `The keyGenerator has returned undefined for the first ${KEYLESS} requests, so that policies without \`by\` did not apply. If the key is of a user, the ` +
   "limiter may run before the user is known: mount it behind the authentication, on Fastify by hook: 'preHandler'. If most requests " +
   'have no key on purpose, silence this warning.';
 

@@ -67,6 +67,7 @@ function setOf(decision: Partial<LimiterDecision> | null | undefined): PolicySet
 
 /**
  * The header fields that tell a client its quota, for a framework without an adapter. Without `Retry-After`: see {@link denial}.
+ * Without `pk`, too, which the adapters' option `partitionKey` adds.
  *
  * @param dialects as the adapters' option `headers`; default `['draft-6', 'draft-11']`
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_ARGUMENT`

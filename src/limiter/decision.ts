@@ -2,7 +2,16 @@ import type { Decision, DecisionFields, Reason, Verdict } from '../common/decisi
 import { Charge, type Account } from './charge.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { Keys, PolicySet, Query, Reply, Subject } from '../contract/store.js';
-import { admits, countOf, NEVER, remainingOf, resetOf, waitOf, type Verdicts } from '../contract/verdicts.js';
+import {
+  admits,
+  countOf,
+  NEVER,
+  nextWait,
+  remainingOf,
+  resetOf,
+  waitOf,
+  type Verdicts,
+} from '../contract/verdicts.js';
 import { checkCost } from '../common/validate.js';
 
 /** What decides in place of the policies. */
@@ -87,6 +96,12 @@ class OwnDecision implements DecisionFields {
   /** @internal Whether its limiter is a shadow, of which clients are not told. */
   get shadow(): boolean {
     return this.#shadow;
+  }
+
+  /** @internal For how long its i-th policy denies the same cost from now on, ms; {@link NEVER}: for good. */
+  nextWaitOf(i: number): number {
+    const { attempts } = this.#query.set.policies[i]!;
+    return nextWait(waitOf(this.#reply.verdicts, i), attempts);
   }
 
   /** @internal This request, denied after all because too many are held; the caller gives back what it was charged. */
@@ -182,7 +197,7 @@ export function conclude(
       verdict,
       // Of a list, no policy need have been asked: tiers.
       limit: policies[decider]?.limit ?? 0,
-      retryAfterMs: other ? other.retryAfterMs : denies ? verdict.retryAfterMs : 0,
+      retryAfterMs: other ? other.retryAfterMs : denies ? retryAfterOf(policies, reply.verdicts) : 0,
       resetAfterMs: Math.max(verdict ? verdict.resetAfterMs : 0, Math.abs(reply.ban)),
       delayMs: allowed && !shadow ? delayOf(policies, reply.verdicts) : 0,
       reason: other ? other.reason : denies ? reasonOf(verdict) : undefined,
@@ -247,6 +262,19 @@ function overrideOf({ ban, full }: Reply): Override {
 
 function reasonOf(denial: Verdict): Reason {
   return denial.retryAfterMs === undefined ? 'cost-exceeds-capacity' : 'quota-exceeded';
+}
+
+/** When the same cost is admitted: by all that deny it, and by those that its attempt was charged to. Undefined if never. */
+function retryAfterOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): number | undefined {
+  let longest = 0;
+  for (let i = 0; i < countOf(verdicts); i++) {
+    const { shadow, attempts } = policies[i]!;
+    if (shadow) continue;
+    const wait = nextWait(waitOf(verdicts, i), attempts);
+    if (wait === NEVER) return undefined;
+    longest = Math.max(longest, wait);
+  }
+  return longest;
 }
 
 /** The longest that a policy holds the request. */

@@ -174,14 +174,14 @@ export class Limiter {
 
   /**
    * Gives units back, of whatever is charged now; never more than that. To give back what one request was charged, and only
-   * while its window lasts, use its `decision.refund()`.
+   * while its window lasts, use its `decision.refund()`. With `slotBy` the key of that dimension is needed: see `ban`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or what the
    * store fails with
    */
   async refund(key: Key, cost = 1, options: TierOption = {}): Promise<void> {
     checkShape('options', options, ['tier']);
-    const subject = this.subject(key, this.tiers.of(options.tier));
+    const subject = this.#byHand(key, this.tiers.of(options.tier));
     checkCost(cost);
     const units = subject.set.policies.map(() => -cost);
     if (cost > 0 && units.length > 0)
@@ -191,14 +191,15 @@ export class Limiter {
   /**
    * Forgets what was charged to a key, in this limiter's scope and nowhere else: by its own policies, by those of all its tiers, and by
    * those of the first 100 other shapes that {@link compile} has made. With a `tier`, by the policies of that tier only, which other
-   * tiers may share. Of several dimensions, what was charged to each of the keys by itself. A ban stays: see `unban`.
+   * tiers may share. Of several dimensions, what was charged to each of the keys by itself; with `slotBy` the key of that one is needed:
+   * see `ban`. A ban stays: see `unban`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or what the store fails with
    */
   async reset(key: Key, options: TierOption = {}): Promise<void> {
     checkShape('options', options, ['tier']);
     const set = options.tier === undefined ? this.#scope.everything : this.tiers.of(options.tier);
-    const subject = this.subject(key, set);
+    const subject = this.#byHand(key, set);
     if (subject.set.policies.length > 0) await this.#store.reset(subject);
     this.#waiting.wake(idsOf(subject));
   }
@@ -206,7 +207,8 @@ export class Limiter {
   /**
    * Bans a key by hand. The limiter must have the option `ban` (`{}` is enough), or it would not ask for bans.
    *
-   * @param key with the option `ban: { by: 'account' }` an object with a key of that dimension: `{ account: 'ada' }`
+   * @param key with the option `ban: { by: 'account' }` an object with a key of that dimension: `{ account: 'ada' }`; with `slotBy` also
+   * the key of that one, or `undefined` for requests without it: `{ account: 'ada', org: 'acme' }`
    * @param duration ms or `'1h'`, up to 366 days
    * @param note who bans, and why
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_CLOSED`, or what
@@ -343,6 +345,12 @@ export class Limiter {
   }
 
   #banSubject(key: Key): Subject {
-    return this.#scope.checkBan(this.subject(key), key);
+    return this.#scope.checkBan(this.#byHand(key), key);
+  }
+
+  #byHand(key: Key, set = this.set): Subject {
+    const subject = this.subject(key, set);
+    this.#scope.checkSlot(key);
+    return subject;
   }
 }

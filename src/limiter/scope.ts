@@ -53,6 +53,22 @@ export class Scope {
     return subjectOf(set, key, this.#known);
   }
 
+  /**
+   * For a change by hand: without the key in whose slot the others lie, it would be one of requests that have none.
+   *
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`
+   */
+  checkSlot(key: Key): void {
+    const { slotBy } = this.by;
+    const has = typeof key === 'string' ? slotBy === DEFAULT_DIMENSION : Object.hasOwn(key, slotBy ?? '');
+    if (slotBy === undefined || has) return;
+    throw new HeadgateError(
+      'HEADGATE_INVALID_KEY',
+      `key: ${show(key)} has no ${slotBy}, within which this limiter counts every other key (slotBy: ${show(slotBy)}). Pass it too: ` +
+        `{ ..., ${slotBy}: 'which' }; or ${slotBy}: undefined, for requests without one.`,
+    );
+  }
+
   /** All that is charged to a key that is banned. */
   banned({ key, set }: Subject): Subject {
     const names = set.dimensions?.names ?? [DEFAULT_DIMENSION];

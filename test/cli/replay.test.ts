@@ -91,6 +91,7 @@ describe('headgate replay', () => {
       ['fixed-window 5/1m', 'sliding-log 3/1s'],
       ['burst=token-bucket 2/1s burst 4', 'minute=20/1m segments 60', 'watch=2/1m shadow'],
       ['leaky-bucket 1/1s burst 2 max-delay 3s'],
+      ['attempts=fixed-window 9/1m attempts', 'watch=sliding-log 4/20s attempts shadow', 'quota=3/10s'],
     ];
     for (const texts of sets) {
       it(`of a log equal those of a limiter on memory and on Redis: ${texts.join(', ')}`, async () => {
@@ -893,6 +894,15 @@ describe('the parts of a replay', () => {
     const intervals = [...timeline.intervals()];
     expect(intervals.reduce((total, [, [a, b]]) => total + a! + b!, 0)).to.equal(sum);
     expect(intervals[0]![0]).to.be.at.most(Date.UTC(2026, 0));
+  });
+
+  it('an attempt is not denied by the policy that it is charged to, also if it is the last', () => {
+    const run = new Replay(
+      parsePolicies(['attempts=fixed-window 4/1m attempts', 'watch=3/1m attempts shadow', 'quota=1/1m']),
+    );
+    for (let i = 0; i < 5; i++) run.add('a', 0);
+    const { denied, policies } = run.result(1);
+    expect([denied, ...policies.map((policy) => policy.denied)]).to.deep.equal([4, 1, 2, 4]);
   });
 
   it('a limiter is what replays', async () => {

@@ -1,7 +1,8 @@
 // Policies by several keys on a cluster: in the slot of one of them, or across slots.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { expect } from 'chai';
 import type { Cluster } from 'ioredis';
-import { createLimiter, type Clock, type HeadgateError, type Policy } from 'headgate';
+import { createLimiter, type Clock, type Decision, type HeadgateError, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { identityChecks, lawChecks, type Law } from 'headgate/testing';
 import { startCluster, type TestCluster } from '../support/cluster.js';
@@ -80,6 +81,35 @@ describe('policies by several keys on a cluster', function () {
     expect((await limiter.peek('x')).remaining).to.equal(1);
     await limiter.close();
   });
+
+  for (const slots of [{ slotBy: 'org' }, { acrossSlots: true }]) {
+    it(`slices are cut from the quota of each key: ${JSON.stringify(slots)}`, async () => {
+      const store = redisStore(client, { prefix: freshPrefix(), lease: { hold: '10s' } });
+      const policies = [
+        'ip=fixed-window 900/1h',
+        'account=sliding-log 600/1h by account',
+        'org=gcra 800/30d by org',
+      ];
+      const name = Object.keys(slots)[0]!;
+      const limiter = limiterOn(store, { name, policies, ...slots });
+      const key = { key: 'x', account: 'ada', org: 'acme' };
+      const decisions: Decision[] = [];
+      let local = 0;
+      const note = (message: unknown): void => {
+        const { limiter: its, local: isLocal } = message as { limiter: string; local: boolean };
+        if (its === name && isLocal) local++;
+      };
+      subscribe('headgate:decision', note);
+      for (let i = 0; i < 300; i++) decisions.push(await limiter.consume(key));
+      expect(decisions.every(({ allowed }) => allowed)).to.be.true;
+      unsubscribe('headgate:decision', note);
+      expect(local).to.be.above(100);
+      await Promise.all(decisions.slice(50).map((decision) => decision.refund()));
+      await store.close?.();
+      const { policies: verdicts } = await limiter.peek(key);
+      expect(verdicts.map(({ remaining }) => remaining)).to.deep.equal([850, 550, 750]);
+    });
+  }
 
   it('acrossSlots: what is decided at once is denied wrongly for no more than is given back', async () => {
     const clock = new TestClock();

@@ -141,7 +141,7 @@ describe('random bytes as script arguments', () => {
       [assemble('evaluate-single', ['fixed-window'], false), [deadline, '5', '60000', '2']],
       [
         assemble('adjust', ['gcra'], false),
-        [deadline, '-1', '1', 'gcra', '0', '1', '1000', '5000', '0', '10000', '0'],
+        [deadline, '1', 'gcra', '0', '1', '1000', '5000', '0', '10000', '-1', '0', '0', '60000'],
       ],
       [
         assemble('evaluate', ['sliding-window'], true),

@@ -59,12 +59,27 @@ for (const [name, createStore] of Object.entries(stores)) {
               const counts = admitted || ('count' in policy && policy.count === 'attempts');
               if (looks[i]!.allowed && counts) await alone[i]!.consume('key', { cost });
             }
-            expect((await limiter.consume('key', { cost })).allowed).to.equal(admitted);
+            const decision = await limiter.consume('key', { cost });
+            expect(decision.allowed).to.equal(admitted);
+            expect(
+              decision.policies.map(({ allowed }) => allowed),
+              'what each said of this request, whatever was charged for it',
+            ).to.deep.equal(looks.map(({ allowed }) => allowed));
+            const denying = list.filter(({ shadow }, i) => !shadow && !looks[i]!.allowed);
+            if (!admitted) expect(denying.map((policy) => policy.name)).to.include(decision.policy);
+            if (decision.retryAfterMs) {
+              const { now } = clock;
+              clock.now = now + decision.retryAfterMs - 1;
+              expect((await limiter.peek('key', { cost })).allowed, 'before `retryAfter`').to.be.false;
+              clock.now++;
+              expect((await limiter.peek('key', { cost })).allowed, 'at `retryAfter`').to.be.true;
+              clock.now = now;
+            }
             const left = await Promise.all(alone.map((each) => each.peek('key')));
+            const remaining = left.map((each) => each.remaining);
+            expect(decision.policies.map((each) => each.remaining)).to.deep.equal(remaining);
             const { policies: verdicts } = await limiter.peek('key');
-            expect(verdicts.map(({ remaining }) => remaining)).to.deep.equal(
-              left.map((each) => each.remaining),
-            );
+            expect(verdicts.map((each) => each.remaining)).to.deep.equal(remaining);
           }
         }),
         runs(name, 150, 10),

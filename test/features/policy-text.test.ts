@@ -18,6 +18,7 @@ import { rateLimited, RateLimited } from 'headgate/decorators';
 import request from 'supertest';
 import { CliError } from '../../src/cli/errors.js';
 import { parsePolicies } from '../../src/cli/policy-text.js';
+import { zoneName } from '../../src/algorithms/zone-name.js';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { algorithms, policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
@@ -139,6 +140,37 @@ describe('the canonical text of a policy', () => {
       }),
       runs('memory', 500, 0),
     ));
+
+  it('spells a zone as IANA does, aliases too, and whatever this Node makes of them', () => {
+    const aliases = [
+      'Asia/Kolkata',
+      'US/East-Indiana',
+      'Australia/NSW',
+      'GB-Eire',
+      'EST5EDT',
+      'Etc/GMT+5',
+      'PRC',
+      'Japan',
+    ];
+    const odd = ['America/Argentina/ComodRivadavia', 'Asia/Ho_Chi_Minh', 'Etc/Zulu', 'W-SU', '+05:45'];
+    for (const zone of [...Intl.supportedValuesOf('timeZone'), ...aliases, ...odd])
+      for (const text of [zone, zone.toLowerCase(), zone.toUpperCase()])
+        expect(zoneName(text)).to.equal(zone);
+  });
+
+  it('is one for each state: zones are told by their names, in upper or lower case', () => {
+    const of = (timeZone: string): Policy => ({ algorithm: 'calendar', limit: 5, period: 'day', timeZone });
+    const idOf = (policy: Policy) => compilePolicies('policies', [policy])[0]!.id;
+    const zones = ['asia/kolkata', 'Asia/Kolkata', 'ASIA/CALCUTTA', 'Asia/Calcutta', 'utc', 'UTC', 'GMT'];
+    const texts = new Map(zones.map((zone) => [idOf(of(zone)), policyText(of(zone))]));
+    for (const zone of zones) expect(policyText(of(zone))).to.equal(texts.get(idOf(of(zone))));
+    expect([...texts.values()]).to.deep.equal([
+      'calendar 5/day Asia/Kolkata',
+      'calendar 5/day Asia/Calcutta',
+      'calendar 5/day',
+      'calendar 5/day time-zone GMT',
+    ]);
+  });
 
   it('is the same for all that mean the same', () => {
     const same: [text: string, ...others: (Policy | string)[]][] = [

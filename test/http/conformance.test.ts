@@ -85,6 +85,43 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
       expect(await statuses(2, as('b', 'bob', 'acme'))).to.deep.equal([200, 429]);
     });
 
+    it('the last attempt that is charged violates the policy that denied it alone', async () => {
+      const decisions: Decision[] = [];
+      await serve({
+        policies: [
+          'attempts=fixed-window 4/2m attempts',
+          'watch=fixed-window 3/1m attempts shadow',
+          'account=fixed-window 2/1m by account',
+        ],
+        headers: ['draft-6', 'draft-11'],
+        keyGenerator,
+        keys: { account: keys.account },
+        onDecision: (decision) => void decisions.push(decision),
+      });
+      const answers: Answer[] = [];
+      for (let i = 0; i < 5; i++) answers.push(await get(as('a', 'ada')));
+      expect(
+        decisions.map(({ policy, policies }) => [policy, ...policies.map(({ allowed }) => allowed)]),
+      ).to.deep.equal([
+        ['account', true, true, true],
+        ['account', true, true, true],
+        ['account', true, true, false],
+        ['account', true, false, false],
+        ['attempts', false, false, false],
+      ]);
+      const violated = answers
+        .slice(2)
+        .map(({ text }) => (JSON.parse(text) as { 'violated-policies': string[] })['violated-policies']);
+      expect(violated).to.deep.equal([['account'], ['account'], ['attempts', 'account']]);
+      // Whoever comes back when the account is free again is denied by the attempts.
+      expect(pick(answers[3]!.headers, /^retry-after$|^ratelimit(-limit|-reset)?$/)).to.deep.equal({
+        'retry-after': '120',
+        'ratelimit-limit': '2',
+        'ratelimit-reset': '120',
+        ratelimit: '"attempts";r=0;t=120, "account";r=0;t=60',
+      });
+    });
+
     it('policies by a key that a request has not got do not apply, and are not told', async () => {
       await serve({ policies, keyGenerator, keys });
       const { headers } = await get(as('a'));

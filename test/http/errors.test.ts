@@ -118,6 +118,18 @@ for (const [name, serve] of Object.entries(frameworks)) {
       expect(answer.text).not.to.include('ada');
       expect(log).to.include('ada@example.org');
     });
+
+    for (const [what, policies, quoted] of [
+      ['that are none', ['a=5/1m', 'secret-plan 10/1m'], 'secret-plan'],
+      ['by a key that it has not got', ['a=5/1m by secret-plan'], 'secret-plan'],
+    ] as const) {
+      it(`for policies ${what}: 500, without their text`, async () => {
+        const { answer, log } = await serve({ policies: () => policies });
+        expect(answer.status).to.equal(500);
+        expect(answer.text).not.to.match(/secret|polic/);
+        expect(log).to.include(quoted);
+      });
+    }
   });
 }
 

@@ -105,6 +105,26 @@ describe('batches', () => {
     expect(remaining).to.deep.equal([...countdown, 20, 19, 29, 39]);
   });
 
+  it('keep the order of decisions and changes, whichever tiers and dimensions they are of', async () => {
+    const limiter = limiterOn(redis(), {
+      policies: ['ip=40/1h', 'account=40/1h by account'],
+      tiers: { pro: ['ip=50/1h', 'account=50/1h by account'] },
+    });
+    const key = { key: 'x', account: 'ada' };
+    const left = async () => (await limiter.peek(key)).policies.map(({ remaining }) => remaining);
+    await limiter.consume(key);
+    await limiter.refund({ account: 'ada' });
+    await limiter.reset(key);
+    await Promise.all([
+      together(20, () => limiter.consume(key)),
+      together(3, () => limiter.consume(key, { tier: 'pro' })),
+      limiter.reset(key),
+    ]);
+    expect(await left()).to.deep.equal([40, 40]);
+    await Promise.all([together(20, () => limiter.consume(key)), limiter.refund({ account: 'ada' }, 20)]);
+    expect(await left()).to.deep.equal([20, 40]);
+  });
+
   it('leave the neighbours of a request alone that fails by itself', async () => {
     const prefix = freshPrefix();
     const limiter = limiterOn(redisStore(clients.redis, { prefix }), { limit: 3, window: '1h' });

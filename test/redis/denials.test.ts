@@ -197,9 +197,12 @@ describe('law 10: local denials', () => {
       let now = 0;
       denials.learn(query, reply(0, 3, 60_000, 9_000, 0, 9_000), now);
       expect(denials.recall(query)).to.equal(undefined);
+      // The last attempt was charged: the next one is denied.
+      denials.learn(query, reply(-1 - 2_000, 0, 60_000, 9_000, 0, 9_000), now);
+      expect(denials.recall(query)!.verdicts).to.deep.equal([2_000, 0, 60_000, 9_000, 0, 9_000]);
       denials.learn(query, reply(2_000, 0, 60_000, 9_000, 0, 9_000), now);
       now = 1_998;
-      expect(denials.recall(query)).not.to.equal(undefined);
+      expect(denials.recall(query)!.verdicts).to.deep.equal([2, 0, 58_002, 7_002, 0, 7_002]);
       now = 2_000;
       expect(denials.recall(query)).to.equal(undefined);
     });

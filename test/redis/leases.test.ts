@@ -5,7 +5,15 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { createLimiter, type CreateLimiterOptions, type Decision, type Limiter, type Policy } from 'headgate';
+import {
+  createLimiter,
+  type CreateLimiterOptions,
+  type Decision,
+  type Key,
+  type Limiter,
+  type Policy,
+  type Store,
+} from 'headgate';
 import { redisStore, type LeaseOptions } from 'headgate/redis';
 import { performance } from '../../src/common/real-time.js';
 import { Slices } from '../../src/stores/redis/slices.js';
@@ -222,6 +230,113 @@ describe('leases', () => {
       } finally {
         performance.now = now;
       }
+    });
+  });
+
+  describe('of several dimensions', () => {
+    const policies = [
+      'all=fixed-window 3_000/1h',
+      'account=fixed-window 800/1h by account',
+      'bucket=token-bucket 600/1d burst 900 by account',
+      'org=sliding-window 2_400/1h by org',
+    ];
+    const hot = { key: 'hot', account: 'ada', org: 'acme' };
+    const left = async (limiter: Limiter, key: Key) =>
+      (await limiter.peek(key)).policies.map(({ remaining }) => remaining);
+
+    it('decide without a call once each key has a slice, and charge and give back to each', async () => {
+      const limiter = make({ policies });
+      const decisions: Decision[] = [];
+      const calls = await callsOf(async () => {
+        for (let i = 0; i < 500; i++) {
+          decisions.push(await limiter.consume(hot));
+          if (i % 20 === 0) await new Promise(setImmediate);
+        }
+      });
+      expect(calls).to.be.below(250);
+      expect(decisions.every(({ allowed }) => allowed)).to.be.true;
+      for (const decision of decisions.slice(100)) await decision.refund();
+      await stores.at(-1)!.close!();
+      // The bucket has a unit in 144 s.
+      expect(await left(limiter, hot)).to.deep.equal([2_900, 700, 800, 2_300]);
+    });
+
+    it('a key that is not hot, or has nothing left, costs a call, and the other keys nothing', async () => {
+      const limiter = make({ policies });
+      const cold = await callsOf(async () => {
+        for (let i = 0; i < 60; i++) await limiter.consume({ ...hot, account: `a${i}` });
+      });
+      expect(cold).to.equal(60);
+      let admitted = 60;
+      for (let i = 0; i < 900; i++) if ((await limiter.consume(hot)).allowed) admitted++;
+      for (let i = 0; i < 50; i++) expect((await limiter.consume(hot)).allowed).to.be.false;
+      await stores.at(-1)!.close!();
+      const [all, account, , org] = await left(limiter, hot);
+      expect([all! + admitted, org! + admitted, account! + admitted - 60]).to.deep.equal([3_000, 2_400, 800]);
+      expect(admitted).to.be.within(60 + 800 - 80, 60 + 800);
+    });
+
+    for (const slots of [{}, { slotBy: 'org' }, { slotBy: 'key' }] as { slotBy?: string }[]) {
+      it(`what two stores admit is each key's limit, no more: ${JSON.stringify(slots)}`, async () => {
+        const prefix = freshPrefix();
+        const lease = { size: 100, hold: '20ms' } as const;
+        const opened = [1, 2].map(() => redisStore(clients.redis, { prefix, lease }));
+        const limits = [
+          'a=fixed-window 600/1h',
+          'b=fixed-window 300/1h by account',
+          'c=fixed-window 900/1h by org',
+        ];
+        const open = (store: Store, name: string) =>
+          limiterOn(store, { policies: limits, name, timeout: '10s', ...slots });
+        const limiters = opened.map((store) => open(store, 'shared'));
+        // A script that the server does not know yet is sent twice, and overtaken: let it know them all.
+        await limiters[0]!.consume({ [slots.slotBy ?? 'key']: 'warm' });
+        await limiters[0]!.refund({ [slots.slotBy ?? 'key']: 'warm' });
+        const admitted = new Map<string, number>();
+        const ask = async (i: number): Promise<void> => {
+          const key: Record<string, string> = { key: `k${i % 2}`, account: `a${i % 5}`, org: `o${i % 2}` };
+          // Some have no account, some no address.
+          if (i % 7 === 0) delete key['account'];
+          else if (i % 11 === 0) delete key['key'];
+          const cost = 1 + (i % 3);
+          const decision = await limiters[i % 2]!.consume(key, { cost });
+          if (!decision.allowed) return;
+          if (i % 5 === 0) return decision.refund();
+          for (const [by, its] of Object.entries(key)) {
+            const within = slots.slotBy && by !== slots.slotBy ? key[slots.slotBy] : '';
+            const who = JSON.stringify([by, its, within]);
+            admitted.set(who, (admitted.get(who) ?? 0) + cost);
+          }
+        };
+        for (let i = 0; i < 1_500; i += 50) {
+          await Promise.all(Array.from({ length: 50 }, (_, n) => ask(i + n)));
+        }
+        for (const store of opened) await store.close?.();
+        const plain = open(redisStore(clients.redis, { prefix }), 'shared');
+        for (const [who, units] of admitted) {
+          const [by, its, within] = JSON.parse(who) as [string, string, string | null];
+          const key = {
+            [by]: its,
+            ...(slots.slotBy && by !== slots.slotBy && { [slots.slotBy]: within ?? undefined }),
+          };
+          const { policies: verdicts } = await plain.peek(key);
+          const { limit, remaining } = verdicts.find((verdict) => verdict.key === its)!;
+          expect(units + remaining, who).to.equal(limit);
+        }
+        await plain.close();
+      });
+    }
+
+    it('are forgotten by a reset of the key, in all tiers, and by no other', async () => {
+      const limiter = make({ policies, tiers: { pro: ['all=fixed-window 9_000/1h', policies[1]!] } });
+      for (let i = 0; i < 100; i++) {
+        await limiter.consume(hot);
+        await limiter.consume(hot, { tier: 'pro' });
+      }
+      await limiter.reset({ account: 'ada' });
+      await limiter.consume({ account: 'ada' });
+      await stores.at(-1)!.close!();
+      expect(await left(limiter, hot)).to.deep.equal([2_800, 799, 899, 2_300]);
     });
   });
 

@@ -153,8 +153,8 @@ function denies({ set }: Part, { verdicts }: Reply): boolean {
   return set.policies.some(({ shadow }, i) => !shadow && !admits(waitOf(verdicts, i)));
 }
 
-/** Servers have a clock each: what is given back later must know that of its own. */
-function merged(parts: readonly Part[], replies: readonly Reply[]): Reply {
+/** What parts were told by several steps: servers have a clock each. What is given back later must know that of its own. */
+export function merged(parts: readonly Part[], replies: readonly Reply[]): Reply {
   const steps: number[] = [];
   const marks: number[] = [];
   parts.forEach(({ at }, part) => {

@@ -83,10 +83,9 @@ export class Batcher {
     return waiter;
   }
 
-  /** Sends what is gathered of a set, for what must come after it. */
-  flush(set: PolicySet): void {
-    const batch = this.#open.get(set);
-    if (batch) this.#dispatch(batch);
+  /** Sends what is gathered of all sets of a name, which share their state, for what must come after it. */
+  flush(name: string): void {
+    for (const batch of this.#open.values()) if (batch.set.name === name) this.#dispatch(batch);
   }
 
   #add(query: Query, waiter: Eventual<Reply>): void {

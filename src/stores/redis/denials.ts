@@ -2,7 +2,7 @@ import { DeniedKeys, replyOf } from './denied-keys.js';
 import { partsOf, type Part } from '../state/parts.js';
 import { performance } from '../../common/real-time.js';
 import type { Keys, PolicySet, Query, Reply, Subject } from '../../contract/store.js';
-import { NEVER, waitOf } from '../../contract/verdicts.js';
+import { addVerdict, NEVER, nextWait, remainingOf, resetOf, waitOf } from '../../contract/verdicts.js';
 
 /** Denials that are remembered, and changes, each per limiter name. */
 const MOST = 10_000;
@@ -110,9 +110,10 @@ export class Denials {
   }
 
   /** Takes note of what the store answered to a query that was asked at `asked`. */
-  learn({ set, key, cost, peek }: Query, reply: Reply, asked: number): void {
+  learn({ set, key, cost, peek }: Query, answer: Reply, asked: number): void {
     if (peek) return;
     const { parts, policies } = this.#view(set);
+    const reply = toTheNext(set, answer);
     const wait = denialOf(set, reply);
     if (wait === 0) {
       // Something was charged: what was denied has to wait longer now.
@@ -147,6 +148,18 @@ export class Denials {
     scope.forgotten = at;
     changes.delete(oldest);
   }
+}
+
+/** What a reply says to the same query, asked again. */
+function toTheNext({ policies }: PolicySet, reply: Reply): Reply {
+  if (reply.verdicts.length === 0 || !policies.some(({ attempts }) => attempts)) return reply;
+  const verdicts: number[] = [];
+  policies.forEach(({ attempts }, i) => {
+    const wait = waitOf(reply.verdicts, i);
+    const next = attempts ? nextWait(wait, attempts) : wait;
+    addVerdict(verdicts, next, remainingOf(reply.verdicts, i), resetOf(reply.verdicts, i));
+  });
+  return { ...reply, verdicts };
 }
 
 /** The part whose key is banned, or which denies longest: what is given back to another does not end the denial. */

@@ -215,7 +215,7 @@ export class RedisStore implements Store {
 
   /** Runs what may end a denial: after the decisions asked before it, and with none remembered from before it. */
   async #change<T>(subject: Subject, run: () => Promise<T>): Promise<T> {
-    this.#batcher.flush(subject.set);
+    this.#batcher.flush(subject.set.name);
     this.#denials?.forget(subject);
     try {
       return await run();
@@ -254,9 +254,11 @@ export class RedisStore implements Store {
     const { set, key, units, charged } = change;
     const plan = this.#plan(set);
     const keys = plan.keys.policies(key, charged !== undefined);
-    const args = [DEADLINE, String(charged?.step ?? 0), ...plan.adjustArgs];
-    for (const [i, { life }] of set.policies.entries())
-      args.push(String(units[i]), String(charged?.marks[i] ?? 0), String(life));
+    const args = [DEADLINE, ...plan.adjustArgs];
+    for (const [i, { life }] of set.policies.entries()) {
+      const step = charged?.steps?.[i] ?? charged?.step ?? 0;
+      args.push(String(units[i]), String(step), String(charged?.marks[i] ?? 0), String(life));
+    }
     try {
       return decodeChange(await this.#run(plan.adjust, change, keys, args), units.length);
     } catch (error) {

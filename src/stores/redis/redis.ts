@@ -4,7 +4,8 @@ import { checkFunction, checkShape } from '../../common/validate.js';
 import { checkServers, type Finding } from './check.js';
 import { commandsOf, type RedisClient } from './clients/clients.js';
 import { compileHashing, type KeyHashing } from './hash-keys.js';
-import { checkLease, Slices, type LeaseOptions } from './slices.js';
+import { checkLease, type LeaseOptions } from './lease-options.js';
+import { Slices } from './slices.js';
 import type { Clock, Store } from '../../contract/store.js';
 import { checkTop, type TopOptions } from './traffic.js';
 
@@ -14,7 +15,7 @@ export type { RedisClient } from './clients/clients.js';
 
 export type { Finding } from './check.js';
 
-export type { LeaseOptions } from './slices.js';
+export type { LeaseOptions } from './lease-options.js';
 
 /** A store that can say whether limits hold on its servers. */
 export interface CheckableStore extends Store {

@@ -1,13 +1,13 @@
-import { toMilliseconds, type Duration } from '../../common/duration.js';
-import { HeadgateError, invalidOption } from '../../common/errors.js';
+import { merged } from './across.js';
+import { partsOf, scopeOf, type Part } from '../state/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import { checkInteger, checkShape } from '../../common/validate.js';
 import { clearTimeout, performance, setTimeout } from '../../common/real-time.js';
 import type {
   Announced,
   Announcement,
   Change,
   ChangeReply,
+  Keys,
   LeaseChange,
   MaybePromise,
   PolicySet,
@@ -20,27 +20,10 @@ import type { BanNote } from '../../contract/ban-options.js';
 import { addVerdict, countOf, remainingOf, resetOf, waitOf } from '../../contract/verdicts.js';
 import { chargedOf } from '../../contract/charged.js';
 
-/** Leases for hot keys: a process takes a slice of a key's quota in one call, and decides from it. See docs/redis.md. */
-export interface LeaseOptions {
-  /** The most units of a key that this process holds: 2 to 1,000,000, default 1000, and at most a tenth of the lowest limit. */
-  size?: number;
-  /** How long it may hold them before it gives back what is left: `'1ms'` to `'10s'`, default `'100ms'`. */
-  hold?: Duration;
-}
-
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
-export function checkLease(lease: LeaseOptions): { size: number; hold: number } {
-  checkShape('redisStore.lease', lease, ['size', 'hold']);
-  const { size = 1000, hold: given = '100ms' } = lease;
-  const hold = toMilliseconds('redisStore.lease.hold', given);
-  if (hold > 10_000) throw invalidOption('redisStore.lease.hold', given, "Write '1ms' to '10s'.");
-  return { size: checkInteger('redisStore.lease.size', size, 2, 1e6), hold };
-}
-
 /** So many decisions of a key within `hold` make it hot. */
 const HOT = 16;
 
-/** Keys that are watched, per policy set. */
+/** Keys that are watched, per dimension of a policy set. */
 const MOST = 10_000;
 
 /** The store's clock counts whole milliseconds: a window may end up to one earlier than was said. */
@@ -55,30 +38,38 @@ interface Slice {
 }
 
 interface HotKey {
+  /** Whose it is, of the policies by its dimension alone. */
+  readonly subject: Subject;
+  /** Of a slice. */
+  readonly units: number;
   decisions: number;
-  fetching: boolean;
+  /** Ends when the next slice is here, or is given back. */
+  fetching: Promise<void> | undefined;
+  /** It was reset, or the store closed. */
+  isGone: boolean;
   /** No slice was to be had: not to be asked for before this moment. */
   waitUntil: number;
   current: Slice | undefined;
   next: Slice | undefined;
 }
 
-/** What is known of the keys of one policy set. */
+/** What is known of the keys of one dimension of a policy set. */
 interface View {
-  /** Units of a slice; of two at a time, `size` at most. 0: the set is not leased. */
+  /** Units of a slice; of two at a time, `size` at most. 0: its policies are not leased. */
   readonly units: number;
   readonly keys: Map<string, HotKey>;
 }
 
 /**
- * A store that holds slices of hot keys' quota. Whatever it admits was charged before, so that the limit holds; a unit may be
- * spent up to `hold` later than it was charged, but never after the end of its fixed window. Nobody waits for a slice: what
- * is asked for without one goes to the store.
+ * A store that holds slices of hot keys' quota: of each key of a decision its own. Whatever it admits was charged before, so that the
+ * limit holds; a unit may be spent up to `hold` later than it was charged, but never after the end of its fixed window. Nobody waits for
+ * a slice: what is asked for without one of each key goes to the store, which decides by all of them at once.
  */
 export class Slices implements Store {
   readonly #store: Store;
   readonly #size: number;
   readonly #hold: number;
+  /** By the part of a policy set that is by one dimension. */
   readonly #views = new Map<PolicySet, View>();
   #timer: NodeJS.Timeout | undefined;
 
@@ -102,47 +93,62 @@ export class Slices implements Store {
 
   /** @throws HeadgateError `HEADGATE_DIMENSIONS` */
   checkDimensions(set: PolicySet): void {
-    if ((set.dimensions?.names.length ?? 1) > 1) {
-      throw new HeadgateError(
-        'HEADGATE_DIMENSIONS',
-        'redisStore({ lease }) takes slices of the quota of one key, and these policies are by keys of several dimensions. Leave out ' +
-          '`lease`, or make a limiter for each dimension.',
-      );
-    }
     this.#store.checkDimensions?.(set);
   }
 
   decide(query: Query): MaybePromise<Reply> {
-    const { set, key, cost, peek } = query;
-    const view = this.#view(set);
-    if (typeof key !== 'string' || peek || cost > view.units) return this.#store.decide(query);
-    let hot = view.keys.get(key);
-    if (!hot) {
-      if (view.keys.size >= MOST) return this.#store.decide(query);
-      hot = { decisions: 0, fetching: false, waitUntil: 0, current: undefined, next: undefined };
-      view.keys.set(key, hot);
-    }
-    hot.decisions++;
+    const { cost, peek } = query;
+    const keys = peek ? undefined : this.#keysOf(query);
+    if (!keys) return this.#store.decide(query);
     const now = performance.now();
-    let slice = hot.current;
-    if (!slice || slice.left < cost || now >= slice.until) {
-      if (slice) void this.#giveBack(query, slice);
-      slice = hot.current = hot.next;
-      hot.next = undefined;
+    let [areHot, haveSlices] = [true, true];
+    for (const hot of keys) {
+      hot.decisions++;
+      if (!has(hot.current, cost, now)) this.#turn(hot);
+      areHot &&= hot.decisions >= HOT && now >= hot.waitUntil;
+      haveSlices &&= has(hot.current, cost, now);
     }
-    // The next slice is on its way before this one is used up.
-    if (!hot.next && (!slice || slice.left <= view.units / 2)) this.#fetch(set, key, view, hot, now);
-    if (!slice || slice.left < cost || now >= slice.until) return this.#store.decide(query);
-    slice.left -= cost;
-    return fromSlice(slice, Math.floor(now - slice.received));
+    // A slice of one key serves nobody as long as another key has none.
+    if (areHot) for (const hot of keys) this.#prepare(hot, now);
+    if (!haveSlices) return this.#store.decide(query);
+    if (keys.length === 1) return spend(keys[0]!.current!, cost, now);
+    const replies = keys.map(({ current }) => spend(current!, cost, now));
+    return merged(partsOf(query.set), replies);
   }
 
-  #fetch(set: PolicySet, key: string, view: View, hot: HotKey, asked: number): void {
-    if (hot.fetching || hot.decisions < HOT || asked < hot.waitUntil) return;
-    hot.fetching = true;
-    const query: Query = { set, key, cost: view.units, peek: false, lease: '' };
-    const done = (reply: Reply | undefined): void => {
-      hot.fetching = false;
+  /** The keys of a decision, if it can be made here. */
+  #keysOf({ set, key, cost }: Query): readonly HotKey[] | undefined {
+    const parts = partsOf(set);
+    const all: HotKey[] = [];
+    for (const part of parts) {
+      const { units, keys } = this.#view(part.set);
+      if (cost > units) return undefined;
+      const id = part.keyOf(key);
+      let hot = keys.get(id);
+      if (!hot) {
+        if (keys.size >= MOST) return undefined;
+        keys.set(id, (hot = newKey(subjectOf(part, set, key), units)));
+      }
+      all.push(hot);
+    }
+    return all;
+  }
+
+  /** The next slice takes the place of one that is over. */
+  #turn(hot: HotKey): void {
+    if (hot.current) void this.#giveBack(hot.subject, hot.current);
+    hot.current = hot.next;
+    hot.next = undefined;
+  }
+
+  /** Asks for the next slice before this one is used up. */
+  #prepare(hot: HotKey, asked: number): void {
+    const { current, next, subject, units } = hot;
+    if (hot.fetching || next || (current && current.left > units / 2)) return;
+    const query: Query = { ...subject, cost: units, peek: false, lease: '' };
+    const done = (reply: Reply | undefined): Promise<void> | void => {
+      hot.fetching = undefined;
+      const { set } = subject;
       if (
         !reply ||
         reply.verdicts.length === 0 ||
@@ -155,13 +161,12 @@ export class Slices implements Store {
         reply,
         received: performance.now(),
         until: asked + Math.min(this.#hold, windowsEnd(set, reply) - TICK),
-        left: view.units,
+        left: units,
       };
-      // The key was reset, or this store closed, meanwhile.
-      if (view.keys.get(key) !== hot) void this.#giveBack(query, slice);
-      else hot.next = slice;
+      if (hot.isGone) return this.#giveBack(subject, slice);
+      hot.next = slice;
     };
-    Promise.resolve(this.#store.decide(query)).then(done, () => done(undefined));
+    hot.fetching = Promise.resolve(this.#store.decide(query)).then(done, () => done(undefined));
   }
 
   /** If that fails, the units leave the account in their time: they were charged. */
@@ -178,6 +183,18 @@ export class Slices implements Store {
     }
   }
 
+  /** Holds nothing of a key any more. */
+  async #drop(keys: Map<string, HotKey>, id: string): Promise<void> {
+    const hot = keys.get(id);
+    if (!hot) return;
+    keys.delete(id);
+    hot.isGone = true;
+    const slices = [hot.current, hot.next];
+    hot.current = hot.next = undefined;
+    const given = slices.map((slice) => (slice ? this.#giveBack(hot.subject, slice) : undefined));
+    await Promise.all([hot.fetching, ...given]);
+  }
+
   #arm(): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
@@ -188,12 +205,12 @@ export class Slices implements Store {
   /** Gives back what has been held long enough, and forgets the keys that are not hot. */
   #sweep(now: number): void {
     for (const [set, { keys }] of this.#views) {
-      for (const [key, hot] of keys) {
+      for (const [id, hot] of keys) {
         for (const slice of [hot.current, hot.next])
-          if (slice && now >= slice.until) void this.#giveBack({ set, key }, slice);
+          if (slice && now >= slice.until) void this.#giveBack(hot.subject, slice);
         if (hot.current?.left === 0) hot.current = undefined;
         if (hot.next?.left === 0) hot.next = undefined;
-        if (hot.decisions < HOT && !hot.current && !hot.next && !hot.fetching) keys.delete(key);
+        if (hot.decisions < HOT && !hot.current && !hot.next && !hot.fetching) keys.delete(id);
         hot.decisions = 0;
       }
       if (keys.size > 0) this.#arm();
@@ -210,8 +227,11 @@ export class Slices implements Store {
   }
 
   reset(subject: Subject): MaybePromise<void> {
-    // What this process holds of the key was charged before: it goes with the other charges.
-    if (typeof subject.key === 'string') this.#view(subject.set).keys.delete(subject.key);
+    // Of whatever tier: what is not reset was held in vain.
+    for (const { scope, keyOf } of partsOf(subject.set))
+      for (const [set, { keys }] of this.#views)
+        if (set.name === subject.set.name && scopeOf(set) === scope)
+          void this.#drop(keys, keyOf(subject.key));
     return this.#store.reset(subject);
   }
 
@@ -240,15 +260,42 @@ export class Slices implements Store {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const returns: Promise<void>[] = [];
-    for (const [set, { keys }] of this.#views) {
-      for (const [key, { current, next }] of keys)
-        for (const slice of [current, next]) if (slice) returns.push(this.#giveBack({ set, key }, slice));
-      keys.clear();
-    }
+    for (const { keys } of this.#views.values())
+      for (const id of keys.keys()) returns.push(this.#drop(keys, id));
     this.#views.clear();
     await Promise.all(returns);
     await this.#store.close?.();
   }
+}
+
+function newKey(subject: Subject, units: number): HotKey {
+  return {
+    ...{ subject, units, decisions: 0, waitUntil: 0, fetching: undefined, isGone: false },
+    ...{ current: undefined, next: undefined },
+  };
+}
+
+/** By `slotBy`: the policies of a dimension, whose keys lie in the slot of another. */
+const within = new WeakMap<PolicySet, PolicySet>();
+
+/** One key of a decision, of the policies by its dimension alone. */
+function subjectOf({ name, set: part, keyOf }: Part, { dimensions }: PolicySet, key: Keys): Subject {
+  const { names = [], slotBy } = dimensions ?? {};
+  if (typeof key === 'string' || slotBy === undefined || name === slotBy)
+    return { set: part, key: keyOf(key) };
+  const own = key[names.indexOf(name)]!;
+  const slotAt = names.indexOf(slotBy);
+  if (slotAt < 0) return { set: part, key: [own] };
+  let set = within.get(part);
+  if (!set) {
+    set = { ...part, dimensions: { ...dimensions!, names: [slotBy, name] } };
+    within.set(part, set);
+  }
+  return { set, key: [key[slotAt]!, own] };
+}
+
+function has(slice: Slice | undefined, cost: number, now: number): boolean {
+  return slice !== undefined && slice.left >= cost && now < slice.until;
 }
 
 /** Only where a charge is all that a decision does, and each denial may go uncounted. */
@@ -268,7 +315,10 @@ function windowsEnd({ policies }: PolicySet, { verdicts }: Reply): number {
 }
 
 /** An admission from a slice. The moment at which its charge leaves the account, `now` + `resetAfter`, is the slice's. */
-function fromSlice({ reply, left }: Slice, passed: number): Reply {
+function spend(slice: Slice, cost: number, now: number): Reply {
+  slice.left -= cost;
+  const { reply, left, received } = slice;
+  const passed = Math.floor(now - received);
   const { verdicts: charged } = reply;
   const verdicts: number[] = [];
   for (let i = 0; i < countOf(charged); i++)

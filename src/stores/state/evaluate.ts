@@ -10,7 +10,7 @@ import type {
   Reply,
   Subject,
 } from '../../contract/store.js';
-import { addVerdict, admits, soleVerdict } from '../../contract/verdicts.js';
+import { addVerdict, admits, attemptWait, nextWait, soleVerdict } from '../../contract/verdicts.js';
 
 /**
  * Where the state of one key is. The functions below do with it what the scripts beside this file do on Redis: they are all that
@@ -158,8 +158,10 @@ export function commit(
     // A shadow that would deny charges nothing, as if it had.
     if (!admits(column.wait) || !(admitted || attempts)) continue;
     column.commit(slot, params, cost, now, lease);
+    if (admitted) continue;
     // When it would be admitted now, so that `retryAfter` holds.
-    if (!admitted) column.look(slot, params, cost, now, false);
+    column.look(slot, params, cost, now, false);
+    column.wait = attemptWait(column.wait);
   }
 }
 
@@ -172,7 +174,8 @@ export function deniedUntil(columns: readonly Column[], { policies }: PolicySet,
   let until = 0;
   for (let i = 0; i < columns.length; i++) {
     const { wait, remaining, reset } = columns[i]!;
-    if ((wait > 0 || remaining === 0) && !policies[i]!.shadow) until = Math.max(until, now + reset);
+    const { attempts, shadow } = policies[i]!;
+    if ((nextWait(wait, attempts) > 0 || remaining === 0) && !shadow) until = Math.max(until, now + reset);
   }
   return until;
 }

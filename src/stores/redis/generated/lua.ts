@@ -930,13 +930,13 @@ for i, number in ipairs(history) do numbers[i] = string.format('%.0f', number) e
 numbers[#numbers + 1] = string.format('%.0f %.0f %.0f', charge, step, ticks)
 headgate_set(key, table.concat(numbers, ' '), stop)
 end
-local policies, at = headgate_policies(3)
-local charge = tonumber(ARGV[2])
+local policies, at = headgate_policies(2)
 local reply = { step }
 local filled = 1
 for i, policy in ipairs(policies) do
-local units, mark, life = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-at = at + 3
+local units, charge = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+local mark, life = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+at = at + 4
 local returns = units < 0 and charge > 0
 local history = returns and read_history(KEYS[#policies + i], now + life)
 if history and history[1] >= charge then units = 0 end
@@ -1188,6 +1188,7 @@ local function look_again(base, cost)
 for i = 1, count do
 if charges(i) then
 wait[i], remaining[i], reset[i] = policies[i].look(KEYS[base + i], policies[i], cost, now, false)
+if wait[i] ~= 0 then wait[i] = -1 - wait[i] end
 end
 end
 end

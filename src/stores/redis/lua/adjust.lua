@@ -2,8 +2,8 @@
 --
 -- KEYS:  one per policy; then per policy that of its history, if what is given back is the charge of a known step: the step of the
 --        last reset (0: none), then for each charge that a bucket gave back its step, that of the return, and its ticks
--- ARGV:  deadline (see common.lua), step of the charge that is given back (0: of none in particular), count of policies;
---        per policy: kernel, '0', its params; then per policy its units (< 0: give back), its mark, how long a charge counts (ms)
+-- ARGV:  deadline (see common.lua), count of policies; per policy: kernel, '0', its params; then per policy its units (< 0: give
+--        back), the step of the charge that is given back (0: of none in particular), its mark, how long a charge counts (ms)
 -- Reply: step, then per policy the units charged, and its verdict (see headgate_say in common.lua), which admits
 
 -- What happened to a key since it was charged. `stop` is the expiry of one that has lost its own.
@@ -37,13 +37,13 @@ local function write_history(key, history, charge, ticks, stop)
   headgate_set(key, table.concat(numbers, ' '), stop)
 end
 
-local policies, at = headgate_policies(3)
-local charge = tonumber(ARGV[2])
+local policies, at = headgate_policies(2)
 local reply = { step }
 local filled = 1
 for i, policy in ipairs(policies) do
-  local units, mark, life = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  at = at + 3
+  local units, charge = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+  local mark, life = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+  at = at + 4
   local returns = units < 0 and charge > 0
   local history = returns and read_history(KEYS[#policies + i], now + life)
   -- What was reset since has been given back already, and what is charged now are others' units.

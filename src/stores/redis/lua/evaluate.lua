@@ -72,11 +72,12 @@ local function charge(base, cost, lease)
   end
 end
 
--- Of a denied request whose attempt was charged: when it would be admitted now, so that `retryAfter` holds.
+-- Of a denied request whose attempt was charged: when it would be admitted now, so that `retryAfter` holds. Told as that of an admission.
 local function look_again(base, cost)
   for i = 1, count do
     if charges(i) then
       wait[i], remaining[i], reset[i] = policies[i].look(KEYS[base + i], policies[i], cost, now, false)
+      if wait[i] ~= 0 then wait[i] = -1 - wait[i] end
     end
   end
 end

@@ -1,0 +1,43 @@
+/** Words of zones' names that have capitals where others have none, or none where others have. */
+const SPELLINGS = new Map(
+  [
+    'ACT',
+    'LHI',
+    'NSW',
+    'BajaNorte',
+    'BajaSur',
+    'ComodRivadavia',
+    'Dar_es_Salaam',
+    'DeNoronha',
+    'DumontDUrville',
+    'EasterIsland',
+    'GB-Eire',
+    'Isle_of_Man',
+    'Knox_IN',
+    'McMurdo',
+    'Port-au-Prince',
+    'Port_of_Spain',
+  ].map((word) => [word.toLowerCase(), word]),
+);
+
+/**
+ * A time zone's name, spelled as IANA does, however it was written. Intl would make another zone's name of an alias, by the data of
+ * its version of Node; the state's key has the name that was written, in lower case.
+ */
+export function zoneName(zone: string): string {
+  const [area = '', ...places] = zone.toLowerCase().split('/');
+  const hasCodes = places.length === 0 || area === 'etc';
+  const spelled = (word: string): string =>
+    SPELLINGS.get(word) ?? (hasCodes && isCode(word) ? word.toUpperCase() : capitalized(word));
+  if (places.length === 0) return spelled(area);
+  return [area === 'us' ? 'US' : capitalized(area), ...places.map(spelled)].join('/');
+}
+
+/** GMT, NZ-CHAT, EST5EDT, GMT+5. */
+function isCode(word: string): boolean {
+  return word.length <= 3 || /[-+\d]/.test(word);
+}
+
+function capitalized(words: string): string {
+  return words.replace(/(^|[_-])[a-z]/g, (start) => start.toUpperCase());
+}
