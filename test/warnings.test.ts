@@ -89,6 +89,7 @@ const costly = async (options: Partial<LimiterOptions> = {}): Promise<void> => {
 const ip = (req: { ip?: string | undefined }) => req.ip;
 const subnet = (req: { ip?: string | undefined }) => clientKey(req.ip);
 const never = () => undefined;
+const byAccount = { policies: [{ ...quota, by: 'account' }] };
 
 const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCode, says: RegExp][] = [
   [
@@ -173,6 +174,45 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
     /clientKey\(req\.ip\)/,
   ],
   [
+    'a bare IPv6 address as key of a dimension',
+    () => onExpress({ ...byAccount, keys: { account: ip } }, { from: '2001:db8::1' }),
+    'HEADGATE_WHOLE_IPV6_KEY',
+    /^keys\.account returns/,
+  ],
+  [
+    'an IPv6 address within a longer key',
+    () => onFastify({ ...quota, keyGenerator: ({ ip }) => `ip:${ip}` }, { from: '2001:db8::1' }),
+    'HEADGATE_WHOLE_IPV6_KEY',
+    /^keyGenerator returns/,
+  ],
+  [
+    'an untrusted proxy as key of a dimension',
+    () => onFastify({ ...byAccount, keys: { account: ip } }, { headers: forwarded }),
+    'HEADGATE_UNTRUSTED_PROXY',
+    /one key/,
+  ],
+  [
+    'an untrusted proxy within a longer key, by clientKey',
+    () => onExpress({ ...quota, keyGenerator: (req) => `/${subnet(req)}` }, { headers: forwarded }),
+    'HEADGATE_UNTRUSTED_PROXY',
+    /one key/,
+  ],
+  [
+    'never a key of a dimension',
+    () => onFastify({ ...byAccount, keys: { account: never } }, { times: 100 }),
+    'HEADGATE_NEVER_A_KEY',
+    /not limited: keys\.account returned undefined/,
+  ],
+  [
+    'never a key of either',
+    () => {
+      const policies = [{ name: 'all', ...quota }, ...byAccount.policies];
+      return onFastify({ policies, keyGenerator: never, keys: { account: never } }, { times: 100 });
+    },
+    'HEADGATE_NEVER_A_KEY',
+    /: keyGenerator and keys\.account returned/,
+  ],
+  [
     'Express: never a key',
     () => onExpress({ ...quota, keyGenerator: never }, { times: 100 }),
     'HEADGATE_NEVER_A_KEY',
@@ -235,6 +275,25 @@ const fine: readonly [what: string, cause: () => unknown][] = [
   [
     'X-Forwarded-For where keys are no addresses',
     () => onExpress({ ...quota, keyGenerator: () => 'user' }, { headers: forwarded }),
+  ],
+  [
+    'X-Forwarded-For where no policy is by the address',
+    () => onExpress({ ...byAccount, keys: { account: () => 'ada' } }, { headers: forwarded }),
+  ],
+  [
+    'the same, and all requests have a key of the dimension',
+    () => onFastify({ ...byAccount, keys: { account: () => 'ada' } }, { headers: forwarded, times: 101 }),
+  ],
+  [
+    'a whole IPv6 address that no policy counts by',
+    () => {
+      const keys = { account: () => 'ada' };
+      return onFastify({ ...byAccount, keyGenerator: ip, keys }, { from: '2001:db8::1' });
+    },
+  ],
+  [
+    'a key that ends as an address does',
+    () => onFastify({ ...quota, keyGenerator: () => 'tenant::1' }, { from: '::1' }),
   ],
   ['a key of a network', () => onExpress({ ...quota, keyGenerator: subnet }, { from: '2001:db8::1' })],
   ['a bare IPv4 address', () => onFastify({ ...quota, keyGenerator: ip })],
