@@ -9,7 +9,7 @@ import { build } from 'esbuild';
 import express, { type Express } from 'express';
 import Fastify, { type FastifyServerOptions } from 'fastify';
 import request from 'supertest';
-import { createLimiter, memoryStore, type LimiterOptions, type WarningCode } from 'headgate';
+import { createLimiter, memoryStore, type Limiter, type LimiterOptions, type WarningCode } from 'headgate';
 import { rateLimit, type RateLimitOptions } from 'headgate/express';
 import { rateLimitPlugin, type RateLimitPluginOptions } from 'headgate/fastify';
 import { clientKey } from 'headgate/http';
@@ -62,6 +62,18 @@ const express200 = async (): Promise<void> => {
   for (let i = 0; i < 5; i++) await request(app).get('/').expect(200);
   expect(admitted).to.equal(5);
 };
+
+/** So many requests, each of which makes the limiter that it asks. */
+async function limiterOfEach(times: number, options: () => object = () => ({})): Promise<void> {
+  const app = Fastify();
+  app.get('/', async ({ ip }) => {
+    await Promise.resolve();
+    const { allowed } = await createLimiter({ limit: 1, window: '1h', ...options() }).consume(ip);
+    return { allowed };
+  });
+  for (let i = 0; i < times; i++) expect((await app.inject('/')).json()).to.deep.equal({ allowed: true });
+  await app.close();
+}
 
 async function limiterInRoute(): Promise<void> {
   const app = Fastify();
@@ -161,6 +173,18 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
   ],
   ['Express: a limiter in a handler', express200, 'HEADGATE_LIMITER_IN_HANDLER', /Make it once/],
   ['Fastify: a limiter in a handler', limiterInRoute, 'HEADGATE_LIMITER_IN_HANDLER', /Make it once/],
+  [
+    'createLimiter in a handler',
+    () => limiterOfEach(500),
+    'HEADGATE_LIMITER_IN_HANDLER',
+    /500 limiters.*Make it once/,
+  ],
+  [
+    'createLimiter in a handler, with a memory store of its own',
+    () => limiterOfEach(500, () => ({ store: memoryStore() })),
+    'HEADGATE_LIMITER_IN_HANDLER',
+    /Make it once/,
+  ],
   [
     'Express: a bare IPv6 address as key',
     () => onExpress({ ...quota, keyGenerator: ip }, { from: '2001:db8::1' }),
@@ -315,6 +339,45 @@ const fine: readonly [what: string, cause: () => unknown][] = [
       await request(app).get('/');
     },
   ],
+  ['499 limiters, each asked once when it is made', () => limiterOfEach(499)],
+  [
+    'limiters in a handler that share their state',
+    () => {
+      const store = memoryStore();
+      const options = { name: 'api', store, limit: 1000 };
+      return limiterOfEach(600, () => options);
+    },
+  ],
+  [
+    'many limiters that are made at the start, and asked later',
+    async () => {
+      const limiters = Array.from({ length: 600 }, () => createLimiter(quota));
+      await new Promise(setImmediate);
+      for (const limiter of limiters) await limiter.consume('ada');
+    },
+  ],
+  [
+    'many that are made and asked in a loop, and then used',
+    async () => {
+      for (let i = 0; i < 600; i++) {
+        const limiter = createLimiter(quota);
+        for (let j = 0; j < 3; j++) await limiter.consume('ada');
+      }
+    },
+  ],
+  [
+    'a limiter for each tenant, made when it first comes',
+    async () => {
+      const tenants = new Map<number, Limiter>();
+      for (let i = 0; i < 2000; i++) {
+        const tenant = (i * 7919) % 450;
+        const limiter = tenants.get(tenant) ?? createLimiter(quota);
+        tenants.set(tenant, limiter);
+        await limiter.consume(String(i));
+        await new Promise(setImmediate);
+      }
+    },
+  ],
   [
     'a route that was declared before the plugin, at its first request',
     async () => {
@@ -340,13 +403,16 @@ describe('warnings of the set-up', () => {
   const { emitWarning } = process;
   let warned: { code: string | undefined; message: string }[] = [];
 
-  beforeEach(() => {
-    warned = [];
-    given.clear();
+  beforeEach(async () => {
     process.emitWarning = ((message: string, options: { code?: string }) => {
       // Stores of other suites that stay away are asked now and then.
       if (options.code !== 'HEADGATE_STORE_DOWN') warned.push({ code: options.code, message });
     }) as typeof emitWarning;
+    // Limiters of other tests that were asked once do not count here.
+    const kept = createLimiter(quota);
+    for (let i = 0; i < 2; i++) await kept.consume('ada');
+    warned = [];
+    given.clear();
   });
   afterEach(() => (process.emitWarning = emitWarning));
 

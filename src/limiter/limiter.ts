@@ -25,7 +25,10 @@ import { deniedError, fullError, WaitingRoom } from './waiting/wait.js';
 import { idsOf } from './who.js';
 
 /** What a limiter consists of: its options, checked. */
-interface Parts extends Pick<DeciderParts, 'scope' | 'store' | 'shadow' | 'enabled' | 'warn' | 'onDecision'> {
+interface Parts extends Pick<
+  DeciderParts,
+  'scope' | 'store' | 'shadow' | 'enabled' | 'warn' | 'onDecision' | 'firstQuestion'
+> {
   readonly set: PolicySet;
   readonly tiers: Tiers;
   /** The store that was given; `store` is how it is asked. */
