@@ -349,12 +349,4 @@ describe('examples', function () {
       expect(await json(denied)).to.deep.include({ status: 429, 'violated-policies': ['default'] });
     });
   }
-
-  it('nestjs', async () => {
-    const { url } = await serve('nestjs/main');
-    expect(await statuses(3, `${url}/search`)).to.deep.equal([200, 200, 429]);
-    expect(await statuses(2, url)).to.deep.equal([200, 200]);
-    const health = await fetch(`${url}/health`);
-    expect(health.headers.has('RateLimit')).to.equal(false);
-  });
 });

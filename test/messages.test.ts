@@ -93,6 +93,45 @@ const mistakes: readonly [mistake: string, when: When, make: () => unknown, code
     /\{ limit: 100, window: '1m' \}/,
   ],
   [
+    'a policy without a window',
+    'made',
+    () => createLimiter({ limit } as never),
+    'INVALID_OPTION',
+    /^policy\.window: it is missing\. Write .*'10s'/,
+  ],
+  [
+    'a policy without a window, of several',
+    'made',
+    () => rateLimit({ policies: [{ limit, window }, { limit }] } as never),
+    'INVALID_OPTION',
+    /^policies\[1\]\.window: it is missing\. /,
+  ],
+  [
+    'a policy without a limit',
+    'made',
+    () => rateLimit({ window } as never),
+    'INVALID_OPTION',
+    /^policy\.limit: it is missing\. /,
+  ],
+  [
+    'slots without a lease',
+    'made',
+    () => createLimiter({ algorithm: 'concurrency', limit } as never),
+    'INVALID_OPTION',
+    /^policy\.lease: it is missing\. /,
+  ],
+  [
+    'a plugin without a quota',
+    'registered',
+    () =>
+      onFastify((app) => {
+        void app.register(rateLimitPlugin, { global: false });
+        void app.register(async (child) => void child.rateLimit());
+      }),
+    'INVALID_OPTION',
+    /^policy\.limit: it is missing\. The plugin has no quota/,
+  ],
+  [
     'app.use(rateLimit)',
     'requested',
     () => failureOf(rateLimit),

@@ -241,7 +241,6 @@ describe('the packed package', function () {
   for (const major of [11, 12]) {
     it(`limits Nest ${major} on Express and on Fastify, as ESM and as CommonJS`, async () => {
       const app = nestProject(major);
-      cpSync(join(bare, 'node_modules'), join(app, 'node_modules'), { recursive: true });
       for (const format of ['esm', 'cjs'] as const) {
         const outfile = join(app, `nest.${format === 'esm' ? 'mjs' : 'cjs'}`);
         const options = { bundle: true, platform: 'node', packages: 'external', logLevel: 'error' } as const;
@@ -250,19 +249,38 @@ describe('the packed package', function () {
         await works(outfile);
       }
     });
+
+    it(`limits GraphQL and gateways of Nest ${major}, on Express and on Fastify`, async () => {
+      const app = nestProject(major);
+      const file = join(app, 'nest-beyond-http.mjs');
+      copyFileSync(join(root, 'test/package/nest-beyond-http.mjs'), file);
+      await works(file);
+    });
   }
 
-  /** A project with this Nest, from npm, once. */
+  /** A project with this Nest, from npm, once, and with the packed package. */
   function nestProject(major: number): string {
     const project = join(directory, `nest-${major}`);
+    if (existsSync(project)) return project;
     const kept = join(root, `node_modules/.cache/nest-${major}`);
-    if (!existsSync(join(kept, 'node_modules/@nestjs/platform-fastify'))) {
-      const names = ['common', 'core', 'platform-express', 'platform-fastify', 'websockets'];
-      const packages = [...names.map((name) => `@nestjs/${name}@${major}`), 'reflect-metadata@0.2', 'rxjs@7'];
+    if (!existsSync(join(kept, 'node_modules/@nestjs/graphql'))) {
+      const platforms = ['platform-express', 'platform-fastify', 'platform-socket.io', 'platform-ws'];
+      const names = ['common', 'core', 'websockets', ...platforms].map((name) => `${name}@${major}`);
+      // These are two ahead.
+      names.push(...['apollo', 'graphql', 'mercurius'].map((name) => `${name}@${major + 2}`));
+      const servers = [
+        '@apollo/server@5',
+        '@as-integrations/express5@1',
+        '@as-integrations/fastify@3',
+        'mercurius@16',
+      ];
+      const others = ['graphql@16', 'reflect-metadata@0.2', 'rxjs@7', 'socket.io-client@4', 'ws@8'];
+      const packages = [...names.map((name) => `@nestjs/${name}`), ...servers, ...others];
       const quiet = ['--no-save', '--no-audit', '--no-fund', '--loglevel=error'];
       expect(run('npm', ['install', '--prefix', kept, ...quiet, ...packages])).to.equal(0);
     }
     cpSync(join(kept, 'node_modules'), join(project, 'node_modules'), { recursive: true });
+    cpSync(join(bare, 'node_modules'), join(project, 'node_modules'), { recursive: true });
     return project;
   }
 

@@ -38,6 +38,21 @@ const mistakes: readonly Mistake[] = [
     cause: /NOPERM/,
   },
   {
+    title: 'TLS to a port without it',
+    connect: () => ioredis({ tls: {} }),
+    cause: /longer than 50 ms\. Its client is still connecting, by TLS \(rediss:\/\/\)/,
+  },
+  {
+    title: 'TLS to a port without it, by node-redis',
+    connect: () => {
+      const client = createClient({ url: servers.redis.url.replace('redis:', 'rediss:') });
+      client.on('error', () => {});
+      client.connect().catch(() => {});
+      return [client, () => client.destroy()];
+    },
+    cause: /still connecting, by TLS/,
+  },
+  {
     title: 'node-redis without connect()',
     connect: () => [createClient({ url: servers.redis.url }), () => {}],
     cause: /call its connect\(\) first/,

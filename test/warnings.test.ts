@@ -9,7 +9,7 @@ import { build } from 'esbuild';
 import express, { type Express } from 'express';
 import Fastify, { type FastifyServerOptions } from 'fastify';
 import request from 'supertest';
-import { createLimiter, memoryStore, type LimiterOptions, type WarningCode } from 'headgate';
+import { createLimiter, memoryStore, type Limiter, type LimiterOptions, type WarningCode } from 'headgate';
 import { rateLimit, type RateLimitOptions } from 'headgate/express';
 import { rateLimitPlugin, type RateLimitPluginOptions } from 'headgate/fastify';
 import { clientKey } from 'headgate/http';
@@ -63,6 +63,18 @@ const express200 = async (): Promise<void> => {
   expect(admitted).to.equal(5);
 };
 
+/** So many requests, each of which makes the limiter that it asks. */
+async function limiterOfEach(times: number, options: () => object = () => ({})): Promise<void> {
+  const app = Fastify();
+  app.get('/', async ({ ip }) => {
+    await Promise.resolve();
+    const { allowed } = await createLimiter({ limit: 1, window: '1h', ...options() }).consume(ip);
+    return { allowed };
+  });
+  for (let i = 0; i < times; i++) expect((await app.inject('/')).json()).to.deep.equal({ allowed: true });
+  await app.close();
+}
+
 async function limiterInRoute(): Promise<void> {
   const app = Fastify();
   await app.register(rateLimitPlugin, { global: false });
@@ -89,6 +101,7 @@ const costly = async (options: Partial<LimiterOptions> = {}): Promise<void> => {
 const ip = (req: { ip?: string | undefined }) => req.ip;
 const subnet = (req: { ip?: string | undefined }) => clientKey(req.ip);
 const never = () => undefined;
+const byAccount = { policies: [{ ...quota, by: 'account' }] };
 
 const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCode, says: RegExp][] = [
   [
@@ -161,6 +174,18 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
   ['Express: a limiter in a handler', express200, 'HEADGATE_LIMITER_IN_HANDLER', /Make it once/],
   ['Fastify: a limiter in a handler', limiterInRoute, 'HEADGATE_LIMITER_IN_HANDLER', /Make it once/],
   [
+    'createLimiter in a handler',
+    () => limiterOfEach(500),
+    'HEADGATE_LIMITER_IN_HANDLER',
+    /500 limiters.*Make it once/,
+  ],
+  [
+    'createLimiter in a handler, with a memory store of its own',
+    () => limiterOfEach(500, () => ({ store: memoryStore() })),
+    'HEADGATE_LIMITER_IN_HANDLER',
+    /Make it once/,
+  ],
+  [
     'Express: a bare IPv6 address as key',
     () => onExpress({ ...quota, keyGenerator: ip }, { from: '2001:db8::1' }),
     'HEADGATE_WHOLE_IPV6_KEY',
@@ -171,6 +196,45 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
     () => onFastify({ ...quota, keyGenerator: ip }, { from: '::ffff:192.0.2.1' }),
     'HEADGATE_WHOLE_IPV6_KEY',
     /clientKey\(req\.ip\)/,
+  ],
+  [
+    'a bare IPv6 address as key of a dimension',
+    () => onExpress({ ...byAccount, keys: { account: ip } }, { from: '2001:db8::1' }),
+    'HEADGATE_WHOLE_IPV6_KEY',
+    /^keys\.account returns/,
+  ],
+  [
+    'an IPv6 address within a longer key',
+    () => onFastify({ ...quota, keyGenerator: ({ ip }) => `ip:${ip}` }, { from: '2001:db8::1' }),
+    'HEADGATE_WHOLE_IPV6_KEY',
+    /^keyGenerator returns/,
+  ],
+  [
+    'an untrusted proxy as key of a dimension',
+    () => onFastify({ ...byAccount, keys: { account: ip } }, { headers: forwarded }),
+    'HEADGATE_UNTRUSTED_PROXY',
+    /one key/,
+  ],
+  [
+    'an untrusted proxy within a longer key, by clientKey',
+    () => onExpress({ ...quota, keyGenerator: (req) => `/${subnet(req)}` }, { headers: forwarded }),
+    'HEADGATE_UNTRUSTED_PROXY',
+    /one key/,
+  ],
+  [
+    'never a key of a dimension',
+    () => onFastify({ ...byAccount, keys: { account: never } }, { times: 100 }),
+    'HEADGATE_NEVER_A_KEY',
+    /not limited: keys\.account returned undefined/,
+  ],
+  [
+    'never a key of either',
+    () => {
+      const policies = [{ name: 'all', ...quota }, ...byAccount.policies];
+      return onFastify({ policies, keyGenerator: never, keys: { account: never } }, { times: 100 });
+    },
+    'HEADGATE_NEVER_A_KEY',
+    /: keyGenerator and keys\.account returned/,
   ],
   [
     'Express: never a key',
@@ -236,6 +300,25 @@ const fine: readonly [what: string, cause: () => unknown][] = [
     'X-Forwarded-For where keys are no addresses',
     () => onExpress({ ...quota, keyGenerator: () => 'user' }, { headers: forwarded }),
   ],
+  [
+    'X-Forwarded-For where no policy is by the address',
+    () => onExpress({ ...byAccount, keys: { account: () => 'ada' } }, { headers: forwarded }),
+  ],
+  [
+    'the same, and all requests have a key of the dimension',
+    () => onFastify({ ...byAccount, keys: { account: () => 'ada' } }, { headers: forwarded, times: 101 }),
+  ],
+  [
+    'a whole IPv6 address that no policy counts by',
+    () => {
+      const keys = { account: () => 'ada' };
+      return onFastify({ ...byAccount, keyGenerator: ip, keys }, { from: '2001:db8::1' });
+    },
+  ],
+  [
+    'a key that ends as an address does',
+    () => onFastify({ ...quota, keyGenerator: () => 'tenant::1' }, { from: '::1' }),
+  ],
   ['a key of a network', () => onExpress({ ...quota, keyGenerator: subnet }, { from: '2001:db8::1' })],
   ['a bare IPv4 address', () => onFastify({ ...quota, keyGenerator: ip })],
   ['99 requests without a key', () => onFastify({ ...quota, keyGenerator: never }, { times: 99 })],
@@ -254,6 +337,45 @@ const fine: readonly [what: string, cause: () => unknown][] = [
       const app = express();
       app.use((req, res, next) => rateLimit({ limiter })(req, res, next));
       await request(app).get('/');
+    },
+  ],
+  ['499 limiters, each asked once when it is made', () => limiterOfEach(499)],
+  [
+    'limiters in a handler that share their state',
+    () => {
+      const store = memoryStore();
+      const options = { name: 'api', store, limit: 1000 };
+      return limiterOfEach(600, () => options);
+    },
+  ],
+  [
+    'many limiters that are made at the start, and asked later',
+    async () => {
+      const limiters = Array.from({ length: 600 }, () => createLimiter(quota));
+      await new Promise(setImmediate);
+      for (const limiter of limiters) await limiter.consume('ada');
+    },
+  ],
+  [
+    'many that are made and asked in a loop, and then used',
+    async () => {
+      for (let i = 0; i < 600; i++) {
+        const limiter = createLimiter(quota);
+        for (let j = 0; j < 3; j++) await limiter.consume('ada');
+      }
+    },
+  ],
+  [
+    'a limiter for each tenant, made when it first comes',
+    async () => {
+      const tenants = new Map<number, Limiter>();
+      for (let i = 0; i < 2000; i++) {
+        const tenant = (i * 7919) % 450;
+        const limiter = tenants.get(tenant) ?? createLimiter(quota);
+        tenants.set(tenant, limiter);
+        await limiter.consume(String(i));
+        await new Promise(setImmediate);
+      }
     },
   ],
   [
@@ -289,13 +411,16 @@ describe('warnings of the set-up', () => {
   const { emitWarning } = process;
   let warned: { code: string | undefined; message: string }[] = [];
 
-  beforeEach(() => {
-    warned = [];
-    given.clear();
+  beforeEach(async () => {
     process.emitWarning = ((message: string, options: { code?: string }) => {
       // Stores of other suites that stay away are asked now and then.
       if (options.code !== 'HEADGATE_STORE_DOWN') warned.push({ code: options.code, message });
     }) as typeof emitWarning;
+    // Limiters of other tests that were asked once do not count here.
+    const kept = createLimiter(quota);
+    for (let i = 0; i < 2; i++) await kept.consume('ada');
+    warned = [];
+    given.clear();
   });
   afterEach(() => (process.emitWarning = emitWarning));
 

@@ -74,7 +74,8 @@ export function show(value: unknown): string {
   }
 }
 
-/** The error for an option: which, what was given, what to write instead. */
+/** The error for an option: which, what was given, what to write instead. `undefined` is how one is left out. */
 export function invalidOption(option: string, value: unknown, fix: string): HeadgateError {
-  return new HeadgateError('HEADGATE_INVALID_OPTION', `${option}: ${show(value)} is not valid. ${fix}`);
+  const wrong = value === undefined ? 'it is missing' : `${show(value)} is not valid`;
+  return new HeadgateError('HEADGATE_INVALID_OPTION', `${option}: ${wrong}. ${fix}`);
 }

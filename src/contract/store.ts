@@ -214,6 +214,8 @@ export interface Store {
    * this method ends each call at the latest when its connection ends, and is not asked anew as long as a call is on its way.
    */
   whenReady?(): Promise<void> | undefined;
+  /** As long as its client is not connected: what the client waits for, as a sentence for people. */
+  waitsFor?(): string | undefined;
   /** Takes note of a limiter that uses it, to tell others of it. */
   announce?(limiter: Announcement): Announced | undefined;
   /** Of a store that keeps state in this process: how many keys it keeps for the limiters of a name. For metrics. */

@@ -33,6 +33,8 @@ export interface CompiledOptions<Req, Res> {
   readonly clientKey: ClientKey;
   /** Keys of several dimensions; undefined: all policies are by the request's key. */
   readonly keysOf: KeysOf<Req> | undefined;
+  /** The options that return keys, as they are called, by dimension. */
+  readonly keyOptions: Readonly<Record<string, string>>;
   /** Whether a policy may be by the request's key. */
   readonly needsKey: boolean;
   readonly cost: number;
@@ -81,6 +83,10 @@ export function compileOptions<Req, Res>(
     key: checkFunction('keyGenerator', options.keyGenerator),
     clientKey: clientKeys(subnet),
     keysOf: compileKeys(options.keys),
+    keyOptions: {
+      ...(options.keyGenerator && { [DEFAULT_DIMENSION]: 'keyGenerator' }),
+      ...Object.fromEntries(Object.keys(options.keys ?? {}).map((name) => [name, `keys.${name}`])),
+    },
     cost: cost === undefined || typeof cost === 'function' ? 1 : checkInteger('cost', cost, 0, 1e12),
     costOf: typeof cost === 'function' ? cost : undefined,
     allowList: allowList === undefined ? undefined : compileList('allowList', allowList),

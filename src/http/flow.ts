@@ -49,7 +49,8 @@ export class Flow<Req extends object, Res> {
     this.#checks = new SetupChecks(framework, {
       warn: options.warn,
       lists: options.allowList !== undefined || options.denyList !== undefined,
-      ownKeys: options.key !== undefined,
+      keyOptions: options.keyOptions,
+      clientKey: options.clientKey,
     });
     this.#framework = { ...weakTrails, ...framework };
     this.#options = options;
@@ -131,7 +132,7 @@ export class Flow<Req extends object, Res> {
 
   #afterKey(req: Req, key: string | undefined): MaybePromise<LimiterDecision | undefined> {
     checkGeneratedKey(key);
-    if (this.#checks && !this.#checks.look(req, key)) this.#checks = undefined;
+    if (this.#checks && !this.#checks.look(req)) this.#checks = undefined;
     const { denyList, allowList } = this.#options;
     if (!denyList && !allowList) return this.#afterLists(req, key, undefined);
     const listed = this.#lookUp(req, key);
@@ -170,7 +171,10 @@ export class Flow<Req extends object, Res> {
 
   #afterKeys(req: Req, key: Key | undefined): MaybePromise<LimiterDecision | undefined> {
     const { set, setOf } = this.#options;
-    if (key === undefined) return undefined;
+    if (key === undefined) {
+      this.#checks?.lookAtKey(req, key);
+      return undefined;
+    }
     if (set) return this.#afterPolicies(req, key, set);
     const made = setOf!(req);
     return isPromise(made)
@@ -180,6 +184,7 @@ export class Flow<Req extends object, Res> {
 
   #afterPolicies(req: Req, key: Key, set: PolicySet): MaybePromise<LimiterDecision> {
     const { limiter, cost, costOf } = this.#options;
+    this.#checks?.lookAtKey(req, key, set);
     if (!costOf) return limiter.decide(key, cost, set);
     const computed = costOf(req);
     return isPromise(computed)

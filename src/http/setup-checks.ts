@@ -1,7 +1,10 @@
-import { isIPv6 } from 'node:net';
+import { isIP, isIPv6 } from 'node:net';
 import { setImmediate } from '../common/real-time.js';
-import type { Framework } from './framework.js';
 import type { Warn } from '../common/warnings.js';
+import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
+import type { PolicySet } from '../contract/store.js';
+import type { ClientKey } from './client-key.js';
+import type { Framework } from './framework.js';
 
 /** The first so many requests of a limiter are looked at. */
 const REQUESTS = 1000;
@@ -12,9 +15,12 @@ const KEYLESS = 100;
 /** What a limiter's checks need to know of its options. */
 interface Facts {
   readonly warn: Warn;
-  /** Whether addresses matter whatever the key is: there are lists. */
+  /** Whether addresses matter whatever the keys are: there are lists. */
   readonly lists: boolean;
-  readonly ownKeys: boolean;
+  /** The user's functions that return keys, as the options are called, by dimension. */
+  readonly keyOptions: Readonly<Record<string, string>>;
+  /** The default key of an address. */
+  readonly clientKey: ClientKey;
 }
 
 /** Looks at a limiter's first requests for mistakes of its set-up. */
@@ -23,6 +29,7 @@ export class SetupChecks<Req extends object> {
   readonly #facts: Facts;
   #left = REQUESTS;
   #hadKey = false;
+  #keyless = 0;
   #isNew = false;
 
   constructor(framework: Framework<Req, never>, facts: Facts) {
@@ -36,18 +43,36 @@ export class SetupChecks<Req extends object> {
     setImmediate(() => (this.#isNew = false));
   }
 
-  /** @returns whether there are requests left to look at */
-  look(req: Req, key: string | undefined): boolean {
-    const { warn, lists, ownKeys } = this.#facts;
+  /** A request that may be limited. @returns whether there are requests left to look at */
+  look(req: Req): boolean {
+    const { warn, lists } = this.#facts;
     if (this.#isNew) warn('HEADGATE_LIMITER_IN_HANDLER', IN_HANDLER);
-    this.#hadKey ||= key !== undefined;
-    if (ownKeys && !this.#hadKey && REQUESTS - this.#left === KEYLESS - 1)
-      warn('HEADGATE_NEVER_A_KEY', NEVER_A_KEY);
-    const ip = this.#framework.ip(req);
-    if (ownKeys && key !== undefined && key === ip && isIPv6(key))
-      warn('HEADGATE_WHOLE_IPV6_KEY', WHOLE_IPV6);
-    if (lists || (key !== undefined && (!ownKeys || key === ip))) this.#lookAtProxy(req, ip);
+    if (lists) this.#lookAtProxy(req, this.#framework.ip(req));
     return --this.#left > 0;
+  }
+
+  /** @param key what the policies of `set` count a request by; undefined: the request is not limited */
+  lookAtKey(req: Req, key: Key | undefined, set?: PolicySet): void {
+    const { warn, keyOptions } = this.#facts;
+    const names = set?.dimensions?.names ?? [DEFAULT_DIMENSION];
+    const keys = names.flatMap((name) => {
+      const its = typeof key === 'object' ? key[name] : name === DEFAULT_DIMENSION ? key : undefined;
+      return its === undefined ? [] : { key: its, option: keyOptions[name] };
+    });
+    this.#hadKey ||= keys.length > 0;
+    if (!this.#hadKey && ++this.#keyless === KEYLESS)
+      warn('HEADGATE_NEVER_A_KEY', neverAKey(Object.values(keyOptions)));
+    const ip = this.#framework.ip(req);
+    if (ip === undefined) return;
+    const ofClient = keys.filter((each) => this.#isOf(ip, each.key));
+    if (ofClient.length > 0) this.#lookAtProxy(req, ip);
+    const whole = ofClient.find((each) => each.option !== undefined && isIPv6(ip) && contains(each.key, ip));
+    if (whole) warn('HEADGATE_WHOLE_IPV6_KEY', wholeIPv6(whole.option!));
+  }
+
+  /** Whether a key has the client's address in it, or the network of the address. */
+  #isOf(ip: string, key: string): boolean {
+    return contains(key, ip) || (isIP(ip) > 0 && contains(key, this.#facts.clientKey(ip)));
   }
 
   #lookAtProxy(req: Req, ip: string | undefined): void {
@@ -70,14 +95,20 @@ const IN_HANDLER =
   'A limiter was made while a request was answered, and then asked about that request. A limiter that is made for each request counts ' +
   'nothing. Make it once, when the application starts, and use it for all requests.';
 
-const NEVER_A_KEY =
-  `The keyGenerator has returned undefined for the first ${KEYLESS} requests, so that policies without \`by\` did not apply. If the key is of a user, the ` +
-  "limiter may run before the user is known: mount it behind the authentication, on Fastify by hook: 'preHandler'. If most requests " +
-  'have no key on purpose, silence this warning.';
+const neverAKey = (options: readonly string[]): string =>
+  `For the first ${KEYLESS} requests there was no key, and they were not limited: ${options.join(' and ')} returned undefined. If the key ` +
+  "is of a user, the limiter may run before the user is known: mount it behind the authentication, on Fastify by hook: 'preHandler'. If " +
+  'most requests have no key on purpose, silence this warning.';
 
-const WHOLE_IPV6 =
-  'The keyGenerator returns an IPv6 address as it is. A client has a whole network of addresses, and so as many quotas. Return ' +
-  "clientKey(req.ip), of 'headgate/http'.";
+const wholeIPv6 = (option: string): string =>
+  `${option} returns a whole IPv6 address, or a text with one. A client has a network of addresses, and so as many quotas. Take ` +
+  "clientKey(req.ip), of 'headgate/http', in place of the address.";
+
+/** An address that begins with colons may be the end of something else: `tenant::1`. */
+function contains(key: string, ip: string): boolean {
+  const at = key.indexOf(ip);
+  return at >= 0 && !(ip.startsWith(':') && /\w/.test(key[at - 1] ?? ''));
+}
 
 const ANYBODY =
   "The framework trusts every proxy ('trust proxy' or trustProxy is true): a client can choose its address, and so escape its limit. Trust " +

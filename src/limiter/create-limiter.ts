@@ -23,7 +23,7 @@ import {
   type LimiterOptions,
 } from './options.js';
 import { checkDimensions, Scope, type ByOptions } from './scope.js';
-import { checkProcess, checkWindows } from './setup-checks.js';
+import { checkProcess, checkWindows, FirstQuestion, isFirstOf } from './setup-checks.js';
 import { checkEnabled } from './switch.js';
 import { Tiers } from './tiers.js';
 
@@ -93,6 +93,7 @@ export function assembleLimiter(
     ...{ set, tiers, source: inner, store, shadow, enabled, warn, waiting, release },
     scope: new Scope(set, by, tiers.everything),
     onDecision: options.onDecision,
+    firstQuestion: isFirstOf(inner) ? new FirstQuestion(warn) : undefined,
     freshBans: options.ban?.fresh ?? false,
   });
   limiter.announceTo(inner, dynamic);

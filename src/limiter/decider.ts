@@ -28,6 +28,7 @@ import type { Account } from './charge.js';
 import { conclude, type LimiterDecision, type Override } from './decision.js';
 import { costOf, type ConsumeOptions, type LimiterOptions } from './options.js';
 import type { Scope } from './scope.js';
+import type { FirstQuestion } from './setup-checks.js';
 import type { Slots } from './slots.js';
 import { isOn, type Switch } from './switch.js';
 import type { Tiers } from './tiers.js';
@@ -57,6 +58,8 @@ export interface DeciderParts {
   readonly onDecision: LimiterOptions['onDecision'];
   /** By which decisions change their charges later. */
   readonly account: Account;
+  /** Looks at what is asked first; undefined if that would tell nothing. */
+  readonly firstQuestion: FirstQuestion | undefined;
   /** Is told of a query whose denial has begun a ban. */
   readonly onBan: ((query: Query) => void) | undefined;
 }
@@ -74,6 +77,7 @@ export class Decider {
   readonly #onDecision: LimiterOptions['onDecision'];
   readonly #account: Account;
   readonly #onBan: ((query: Query) => void) | undefined;
+  #firstQuestion: FirstQuestion | undefined;
   /** Is told each decision. */
   count: Announced['count'];
   /** From then on there is no decision. */
@@ -90,6 +94,7 @@ export class Decider {
     warn,
     onDecision,
     account,
+    firstQuestion,
     onBan,
   }: DeciderParts) {
     this.#name = name;
@@ -103,6 +108,7 @@ export class Decider {
     this.#onDecision = onDecision;
     this.#account = account;
     this.#onBan = onBan;
+    this.#firstQuestion = firstQuestion;
   }
 
   /** @throws HeadgateError `HEADGATE_INVALID_OPTION` if the function returns no boolean */
@@ -122,6 +128,8 @@ export class Decider {
 
   ask(key: Key, cost: number, set: PolicySet, peek: boolean): MaybePromise<LimiterDecision> {
     if (this.closed) throw this.closedError();
+    if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.look())
+      this.#firstQuestion = undefined;
     if (typeof key === 'string' && set.dimensions === undefined) return this.#decide(set, key, cost, peek);
     const subject = this.#scope.subject(set, key);
     if (!isNothing(subject.set)) return this.#decide(subject.set, subject.key, cost, peek);

@@ -25,7 +25,10 @@ import { deniedError, fullError, WaitingRoom } from './waiting/wait.js';
 import { idsOf } from './who.js';
 
 /** What a limiter consists of: its options, checked. */
-interface Parts extends Pick<DeciderParts, 'scope' | 'store' | 'shadow' | 'enabled' | 'warn' | 'onDecision'> {
+interface Parts extends Pick<
+  DeciderParts,
+  'scope' | 'store' | 'shadow' | 'enabled' | 'warn' | 'onDecision' | 'firstQuestion'
+> {
   readonly set: PolicySet;
   readonly tiers: Tiers;
   /** The store that was given; `store` is how it is asked. */
@@ -215,13 +218,13 @@ export class Limiter {
    * the store fails with
    */
   async ban(key: Key, duration: Duration, note: BanNoteOptions = {}): Promise<void> {
-    const subject = this.#banSubject(key);
+    const subject = this.#scope.checkBan(this.#byHand(key), key);
     await this.#store.ban(subject, toMilliseconds('duration', duration), checkNote('ban', note));
   }
 
   /** Ends a ban and forgets the denials and bans before it. @throws as `ban` */
   async unban(key: Key, note: BanNoteOptions = {}): Promise<void> {
-    const subject = this.#banSubject(key);
+    const subject = this.#scope.checkBan(this.#byHand(key), key);
     await this.#store.ban(subject, 0, checkNote('unban', note));
     this.#waiting.wake(idsOf(subject));
   }
@@ -344,13 +347,8 @@ export class Limiter {
     return this.#decider.subject(key, set);
   }
 
-  #banSubject(key: Key): Subject {
-    return this.#scope.checkBan(this.#byHand(key), key);
-  }
-
+  /** Of a change by hand. */
   #byHand(key: Key, set = this.set): Subject {
-    const subject = this.subject(key, set);
-    this.#scope.checkSlot(key);
-    return subject;
+    return this.#scope.checkSlot(this.subject(key, set), key);
   }
 }

@@ -58,10 +58,10 @@ export class Scope {
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`
    */
-  checkSlot(key: Key): void {
+  checkSlot(subject: Subject, key: Key): Subject {
     const { slotBy } = this.by;
     const has = typeof key === 'string' ? slotBy === DEFAULT_DIMENSION : Object.hasOwn(key, slotBy ?? '');
-    if (slotBy === undefined || has) return;
+    if (slotBy === undefined || has) return subject;
     throw new HeadgateError(
       'HEADGATE_INVALID_KEY',
       `key: ${show(key)} has no ${slotBy}, within which this limiter counts every other key (slotBy: ${show(slotBy)}). Pass it too: ` +

@@ -1,5 +1,7 @@
-import type { CompiledPolicy } from '../contract/policy.js';
+import { setImmediate } from '../common/real-time.js';
 import type { Warn } from '../common/warnings.js';
+import type { CompiledPolicy } from '../contract/policy.js';
+import type { Store } from '../contract/store.js';
 
 /** Windows below this, ms, are unusual. */
 const SHORT = 1000;
@@ -16,9 +18,56 @@ export function checkWindows(policies: readonly CompiledPolicy[], warn: Warn): v
   }
 }
 
+/** So many limiters in a row that were asked but once, when they were made, are no coincidence. */
+const FLEETING = 500;
+
+let fleeting = 0;
+
+/** Whether this is a runner of tests, for which much is right that is wrong elsewhere. */
+const isTest = (): boolean => process.env['NODE_ENV'] === 'test';
+
+/**
+ * Looks whether limiters are made for one question each, as in a handler of requests. One that is kept is asked again: in a later turn
+ * of the event loop, or a second time. So it is told from many that are made at the start, or one after the other for a tenant each.
+ */
+export class FirstQuestion {
+  readonly #warn: Warn;
+  #isNew = true;
+  #asked = false;
+
+  constructor(warn: Warn) {
+    this.#warn = warn;
+    setImmediate(() => (this.#isNew = false));
+  }
+
+  /** The limiter is asked. @returns whether to go on looking */
+  look(): boolean {
+    if (this.#isNew && !this.#asked) {
+      this.#asked = true;
+      if (++fleeting >= FLEETING && !isTest()) this.#warn('HEADGATE_LIMITER_IN_HANDLER', IN_HANDLER);
+      return true;
+    }
+    if (this.#asked) fleeting = 0;
+    return false;
+  }
+}
+
+const IN_HANDLER =
+  `${FLEETING} limiters in a row were each asked once, in the turn of the event loop in which they were made, and never again. A limiter ` +
+  'that is made for each request counts nothing. Make it once, when the application starts, and use it for all requests.';
+
+const known = new WeakSet<Store>();
+
+/** Whether a limiter is the first of its memory store: if it is in vain, all that it counts is. */
+export function isFirstOf(store: Store): boolean {
+  if (!store.embedded || known.has(store)) return false;
+  known.add(store);
+  return true;
+}
+
 /** Warns of state in memory where other processes or threads serve the same clients. Runners of tests are no such thing. */
 export function checkProcess(warn: Warn): void {
-  if (process.env['NODE_ENV'] === 'test') return;
+  if (isTest()) return;
   const where = kindOfProcess();
   if (where === undefined) return;
   warn(

@@ -2,8 +2,18 @@
 import { execFile } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { promisify } from 'node:util';
-import { Catch, Controller, type ArgumentsHost, type ExecutionContext, type Type } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
+import {
+  Catch,
+  Controller,
+  Module,
+  UseGuards,
+  type ArgumentsHost,
+  type DynamicModule,
+  type ExecutionContext,
+  type Provider,
+  type Type,
+} from '@nestjs/common';
+import { APP_GUARD, NestFactory } from '@nestjs/core';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import { WsException } from '@nestjs/websockets';
 import { expect } from 'chai';
@@ -177,6 +187,16 @@ for (const platform of Object.keys(platforms)) {
       );
     });
 
+    it('makes no limiter but those that decide', async () => {
+      const names: string[] = [];
+      const store = memoryStore();
+      const announcing = Object.create(store, {
+        announce: { value: ({ name }: { name: string }) => void names.push(name) },
+      }) as Store;
+      await serve(RateLimitModule.forRoot({ store: announcing, ...fixed(3) }));
+      expect(names).to.have.members(['global', 'Shop', 'Shop.own', 'Shop.twice', 'Shop.twice #2']);
+    });
+
     it('gives names back when the app is closed', async () => {
       const store = memoryStore();
       for (let i = 0; i < 2; i++) {
@@ -189,6 +209,100 @@ for (const platform of Object.keys(platforms)) {
 
 const NestFactoryToken = Symbol('limit');
 const token = { provide: NestFactoryToken, useValue: 3 };
+
+describe('Nest without the guard', () => {
+  const { emitWarning } = process;
+  let codes: unknown[];
+  beforeEach(() => {
+    given.clear();
+    codes = [];
+    process.emitWarning = ((_: string, { code }: { code?: string }) =>
+      codes.push(code)) as typeof emitWarning;
+  });
+  afterEach(() => (process.emitWarning = emitWarning));
+
+  /** A class with a handler, decorated so. */
+  function controllerOf(method: MethodDecorator[], type: ClassDecorator[] = []): Type {
+    class Plain {
+      get() {}
+      helper() {}
+    }
+    decorate(Plain, 'get', all(), ...method);
+    for (const each of [Controller(), ...type]) each(Plain);
+    return Plain;
+  }
+
+  /** The codes of the warnings of an app that starts. */
+  async function start(
+    limits: DynamicModule,
+    controllers: Type[] = [controllerOf([])],
+    providers: Provider[] = [],
+  ): Promise<unknown[]> {
+    class AppModule {}
+    Module({ imports: [limits], controllers, providers })(AppModule);
+    const app = await NestFactory.create(AppModule, platforms['Express']!(), { logger: false });
+    await app.init();
+    await app.close();
+    return codes;
+  }
+
+  const quota = fixed(5);
+  const missing = ['HEADGATE_GUARD_MISSING'];
+
+  it('is told once the app has started', async () => {
+    expect(await start(RateLimitModule.forRoot(quota))).to.deep.equal(missing);
+    expect(await start(RateLimitModule.forRoot(quota))).to.deep.equal(missing);
+  });
+
+  it('is told of a decorator', async () => {
+    const limits = RateLimitModule.forRoot({ global: false });
+    expect(await start(limits, [controllerOf([RateLimit(quota)])])).to.deep.equal(missing);
+  });
+
+  it('is told of a controller’s decorator, with options from elsewhere', async () => {
+    const limits = RateLimitModule.forRootAsync({ useFactory: () => ({ global: false }) });
+    expect(await start(limits, [controllerOf([], [RateLimit(quota)])])).to.deep.equal(missing);
+  });
+
+  it('is told of a provider’s handlers', async () => {
+    class Resolver {
+      users() {}
+    }
+    Reflect.defineMetadata('graphql:resolver_type', 'Query', Resolver.prototype.users);
+    expect(await start(RateLimitModule.forRoot(quota), [], [Resolver])).to.deep.equal(missing);
+  });
+
+  it('is not told if it is not wanted', async () => {
+    const warnings = ['HEADGATE_GUARD_MISSING'] as const;
+    expect(await start(RateLimitModule.forRoot({ ...quota, warnings }))).to.deep.equal([]);
+  });
+
+  it('is well if there is nothing to limit', async () => {
+    expect(await start(RateLimitModule.forRoot(quota), [])).to.deep.equal([]);
+    expect(await start(RateLimitModule.forRoot({ global: false }))).to.deep.equal([]);
+    expect(await start(RateLimitModule.forRoot(quota), [controllerOf([SkipRateLimit()])])).to.deep.equal([]);
+  });
+
+  class OwnGuard extends RateLimitGuard {}
+  class Other {}
+  const guards: Readonly<Record<string, Provider[]>> = {
+    'for all': [{ provide: APP_GUARD, useClass: RateLimitGuard }],
+    'for all, by an existing one': [RateLimitGuard, { provide: APP_GUARD, useExisting: RateLimitGuard }],
+    extended: [Other, { provide: APP_GUARD, useClass: OwnGuard }],
+    'replaced by a test': [{ provide: RateLimitGuard, useValue: { canActivate: () => true } }],
+  };
+  for (const [how, providers] of Object.entries(guards)) {
+    it(`is not without it: ${how}`, async () => {
+      expect(await start(RateLimitModule.forRoot(quota), undefined, providers)).to.deep.equal([]);
+    });
+  }
+
+  it('is not without it: at a controller, or a handler', async () => {
+    const guard = UseGuards(RateLimitGuard);
+    expect(await start(RateLimitModule.forRoot(quota), [controllerOf([], [guard])])).to.deep.equal([]);
+    expect(await start(RateLimitModule.forRoot(quota), [controllerOf([guard])])).to.deep.equal([]);
+  });
+});
 
 describe('a Nest controller’s limiter', () => {
   for (const kind of serverKinds) {
@@ -219,8 +333,10 @@ describe('Nest beyond HTTP', () => {
   async function guard(options: RateLimitOptions): Promise<RateLimitGuard> {
     decorate(Chat, 'say', RateLimit(options));
     decorate(Chat, 'free', SkipRateLimit());
-    const module = moduleOf([], RateLimitModule.forRoot({ store: memoryStore(), ...fixed(100) }));
-    const app = await NestFactory.createApplicationContext(module, { logger: false });
+    const limits = RateLimitModule.forRoot({ store: memoryStore(), ...fixed(100) });
+    class AppModule {}
+    Module({ imports: [limits], providers: [RateLimitGuard] })(AppModule);
+    const app = await NestFactory.createApplicationContext(AppModule, { logger: false });
     closing.push(app);
     return app.get(RateLimitGuard);
   }

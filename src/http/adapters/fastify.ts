@@ -258,7 +258,11 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
     fastify.decorate('rateLimit' as string, (limits?: Limits) => {
       const flow = limits === undefined ? plugin.own : plugin.flow('fastify.rateLimit', limits).flow;
       if (!flow)
-        throw invalidOption('fastify.rateLimit', limits, 'The plugin has no quota of its own: pass one.');
+        throw invalidOption(
+          'policy.limit',
+          limits,
+          'The plugin has no quota of its own: pass one to fastify.rateLimit.',
+        );
       if (limits !== undefined) flow.made();
       const hook: Hook = (request, reply, next) => flow.run(request, reply, next);
       return Object.assign(hookFor('onRequest', hook), { limiter: flow.limiter });

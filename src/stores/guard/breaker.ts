@@ -98,10 +98,11 @@ export class Breaker {
   /** Where nobody listens. */
   #warn(what: string, { message }: HeadgateError): void {
     if (this.listeners.size > 0 || healthChannel.hasSubscribers || storeChannel.hasSubscribers) return;
+    const told = [withoutPage(message), this.#store.waitsFor?.()].join(' ').trim();
     for (const warn of this.warners) {
       warn(
         'HEADGATE_STORE_DOWN',
-        `The store ${what}: ${withoutPage(message)} Meanwhile the option onStoreError decides: limits hold for each process alone, or not at ` +
+        `The store ${what}: ${told} Meanwhile the option onStoreError decides: limits hold for each process alone, or not at ` +
           'all. The option onHealth would tell you of each change instead of this warning.',
       );
     }

@@ -101,9 +101,8 @@ export class Timeouts {
       this.#armed = false;
       for (let head = this.#head; head && this.#due(head) <= now; head = this.#head) {
         this.settle(head);
-        head.expire(
-          new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${this.#ms} ms.`),
-        );
+        const ms = head.subject.until ? this.#ms : this.#patience();
+        head.expire(new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${ms} ms.`));
       }
       if (this.#head && !this.#armed) this.#arm(this.#due(this.#head) - performance.now());
     });

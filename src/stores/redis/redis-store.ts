@@ -167,6 +167,10 @@ export class RedisStore implements Store {
     return this.#commands.cluster ? this.#commands.servers().map(({ name }) => name) : [];
   }
 
+  waitsFor(): string | undefined {
+    return this.#commands.waitsFor();
+  }
+
   serverOf({ set, key }: Subject): string | undefined {
     if (!this.#commands.cluster) return undefined;
     const keys: string[] = [];

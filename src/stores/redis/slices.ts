@@ -251,6 +251,10 @@ export class Slices implements Store {
     return this.#store.whenReady?.();
   }
 
+  waitsFor(): string | undefined {
+    return this.#store.waitsFor?.();
+  }
+
   announce(limiter: Announcement): Announced | undefined {
     return this.#store.announce?.(limiter);
   }

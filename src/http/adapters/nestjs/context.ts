@@ -7,9 +7,9 @@ import { expressProxy, fastifyProxy, type ExpressRequest, type FastifyRequest } 
 import type { Framework, Trail } from '../../framework.js';
 import { nodeResponse } from '../../node-response.js';
 
-/** The GraphQL servers' context, as they are set up for Express or Fastify. */
+/** The GraphQL servers' context, as they are set up for Express or Fastify. Nest's Apollo has but `req`, which has `res` if it is Express'. */
 interface GraphqlContext {
-  readonly req?: object;
+  readonly req?: object & { readonly res?: object };
   readonly request?: object;
   readonly res?: object;
   readonly reply?: object & { readonly request?: object };
@@ -61,8 +61,8 @@ class NoResponse implements Response {
 
   constructor(context: ExecutionContext) {
     const type = context.getType<string>();
-    const { res, reply } = type === 'graphql' ? graphqlContext(context) : {};
-    const response = res ?? reply;
+    const { req, res, reply } = type === 'graphql' ? graphqlContext(context) : {};
+    const response = res ?? reply ?? req?.res;
     const target = type === 'ws' ? requestOf<object>(context) : response;
     this.raw = ((response as Partial<Response> | undefined)?.raw ?? target ?? {}) as ServerResponse;
     this.ending = type === 'ws' ? socketEnding : response ? nodeResponse : overAtOnce;

@@ -13,44 +13,19 @@ import {
   type DynamicModule,
   type ExceptionFilter,
   type ExecutionContext,
-  type OnApplicationShutdown,
-  type OnModuleInit,
+  type OnApplicationBootstrap,
   type Type,
 } from '@nestjs/common';
-import { DiscoveryModule, DiscoveryService, Reflector } from '@nestjs/core';
+import { ModulesContainer } from '@nestjs/core';
 import type { Decision } from '../../../common/decision.js';
 import { HeadgateError } from '../../../common/errors.js';
-import { Flow } from '../../flow.js';
 import type { Outcome } from '../../framework.js';
-import { bringsLimiter, HTTP_OPTIONS, withDefaults, type HttpOptions } from '../../options.js';
-import { compileOptions } from '../../compile-options.js';
-import type { Limiter } from '../../../limiter/limiter.js';
-import {
-  decisionOf,
-  framework,
-  problemOf,
-  responseOf,
-  sendAsItIs,
-  type NestFlow,
-  type Response,
-} from './context.js';
-import { checkBoolean, checkShape } from '../../../common/validate.js';
+import { decisionOf, problemOf, responseOf, sendAsItIs, type NestFlow, type Response } from './context.js';
+import { LIMITS, RateLimiters, type RateLimitModuleOptions, type RateLimitOptions } from './limiters.js';
 
 export type { HeaderDialect } from '../../headers.js';
 export { requestOf } from './context.js';
-
-/**
- * What {@link RateLimit} takes. Functions get the `ExecutionContext`: {@link requestOf} is its request. A `handler` gets the response of
- * Express or Fastify, too.
- */
-// eslint-disable-next-line @typescript-eslint/no-explicit-any -- whose response it is, only the app knows
-export type RateLimitOptions = HttpOptions<ExecutionContext, any>;
-
-/** What {@link RateLimitModule} takes: its own quota, and the defaults of what is decorated. */
-export type RateLimitModuleOptions = RateLimitOptions & {
-  /** Whether the guard limits handlers without a decorator, by the module's own quota. Default `true`. */
-  global?: boolean;
-};
+export type { RateLimitModuleOptions, RateLimitOptions } from './limiters.js';
 
 /** What {@link RateLimitModule.forRootAsync} takes: `useFactory` with `inject`, or `useClass` or `useExisting` with a method `create`. */
 export type RateLimitModuleAsyncOptions = ConfigurableModuleAsyncOptions<RateLimitModuleOptions>;
@@ -87,9 +62,6 @@ export class RateLimitFilter implements ExceptionFilter<RateLimitException> {
   }
 }
 
-/** What is kept at a handler or class: the options of its limiters, or false. A string, as there may be two copies of this module. */
-const LIMITS = 'headgate:rate-limit';
-
 /**
  * Limits a handler, or all handlers of a controller, resolver or gateway together. A handler's own limiters take the place of its class', and a
  * class' that of the module's. Several are decided one after the other. What is left out is as the module has it; without options, or
@@ -104,104 +76,37 @@ export function SkipRateLimit(): CustomDecorator {
   return SetMetadata(LIMITS, false);
 }
 
-/** What Nest gives as a handler. */
-type Handler = ReturnType<ExecutionContext['getHandler']>;
-
 const OPTIONS = Symbol('headgate.nestjs.options');
-const reflector = new Reflector();
 
-/** All limiters of an app. They are made when it starts, so that mistakes are told then. */
-class RateLimiters implements OnModuleInit, OnApplicationShutdown {
-  readonly #defaults: RateLimitOptions;
-  readonly #global: boolean;
-  readonly #discovery: DiscoveryService;
-  readonly #all: NestFlow[] = [];
-  #own: NestFlow | undefined;
-  /** Those of a class, and of its handlers. */
-  readonly #found = new Map<Type, Map<unknown, readonly NestFlow[]>>();
+/** Tells that nobody asks the limiters. */
+class GuardCheck implements OnApplicationBootstrap {
+  readonly #limiters: RateLimiters;
+  readonly #modules: ModulesContainer;
 
-  constructor(options: RateLimitModuleOptions, discovery: DiscoveryService) {
-    checkShape('RateLimitModule', options, [...HTTP_OPTIONS, 'global']);
-    const { global, ...defaults } = options;
-    this.#global = checkBoolean('global', global, true);
-    this.#defaults = defaults as RateLimitOptions;
-    this.#discovery = discovery;
+  constructor(limiters: RateLimiters, modules: ModulesContainer) {
+    this.#limiters = limiters;
+    this.#modules = modules;
   }
 
-  onModuleInit(): void {
-    if (this.#global) this.#ownFlow();
-    for (const { metatype } of [...this.#discovery.getControllers(), ...this.#discovery.getProviders()]) {
-      const type = metatype as Type | null;
-      for (const handler of Object.values(methodsOf(type))) {
-        if (reflector.getAllAndOverride(LIMITS, [handler, type!]) !== undefined) this.of(type!, handler);
-      }
-    }
+  /** By then all guards are known. */
+  onApplicationBootstrap(): void {
+    if (this.#limiters.hasWork() && !this.#hasGuard())
+      this.#limiters.warn('HEADGATE_GUARD_MISSING', GUARD_MISSING);
   }
 
-  /** The limiters of a handler. */
-  of(type: Type, handler: Handler): readonly NestFlow[] {
-    const found = this.#found.get(type) ?? new Map<unknown, readonly NestFlow[]>();
-    this.#found.set(type, found);
-    let flows = found.get(handler);
-    if (!flows) found.set(handler, (flows = this.#make(type, handler, found)));
-    return flows;
-  }
-
-  #make(type: Type, handler: Handler, found: Map<unknown, readonly NestFlow[]>): readonly NestFlow[] {
-    const own = reflector.get<RateLimitOptions[] | false | undefined>(LIMITS, handler);
-    if (own !== undefined) {
-      const method = Object.entries(methodsOf(type)).find(([, each]) => each === handler)?.[0];
-      return this.#flows(own, `${type.name}.${method ?? handler.name}`);
-    }
-    const shared = reflector.get<RateLimitOptions[] | false | undefined>(LIMITS, type);
-    if (shared === undefined) return this.#global ? [this.#ownFlow()] : [];
-    const flows = found.get(type) ?? this.#flows(shared, type.name);
-    found.set(type, flows);
-    return flows;
-  }
-
-  #flows(settings: RateLimitOptions[] | false, name: string): readonly NestFlow[] {
-    if (settings === false) return [];
-    if (settings.length === 0) return [this.#ownFlow()];
-    return settings.map((options, i) => {
-      checkShape(`RateLimit of ${name}`, options, HTTP_OPTIONS);
-      const defaultName = i === 0 ? name : `${name} #${i + 1}`;
-      const shared = bringsLimiter(options) ? undefined : this.#ownFlow().limiter;
-      return this.#add(withDefaults(options, this.#defaults), defaultName, shared);
-    });
-  }
-
-  /** By the module's own quota. */
-  #ownFlow(): NestFlow {
-    return (this.#own ??= this.#add(this.#defaults, 'global'));
-  }
-
-  #add(options: RateLimitOptions, defaultName: string, shared?: Limiter): NestFlow {
-    const compiled = compileOptions<ExecutionContext, Response>(options, { defaultName }, shared);
-    const flow = new Flow(framework, compiled);
-    this.#all.push(flow);
-    return flow;
-  }
-
-  async onApplicationShutdown(): Promise<void> {
-    await Promise.all(this.#all.map((flow) => flow.close()));
+  /** Also one that a test has replaced. */
+  #hasGuard(): boolean {
+    return [...this.#modules.values()].some(({ providers, injectables }) =>
+      [...providers.values(), ...injectables.values()].some(
+        ({ token, metatype }) => isGuard(token) || isGuard(metatype),
+      ),
+    );
   }
 }
 
-/** The methods of a class by name, those that it inherits, too. */
-function methodsOf(type: Type | null): Record<string, Handler> {
-  const methods: Record<string, Handler> = {};
-  let prototype = (type as Partial<Type> | null)?.prototype as object | null | undefined;
-  for (
-    ;
-    prototype && prototype !== Object.prototype;
-    prototype = Object.getPrototypeOf(prototype) as object
-  ) {
-    for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(prototype)))
-      if (typeof value === 'function') methods[name] ??= value as Handler;
-  }
-  return methods;
-}
+const GUARD_MISSING =
+  'The app has RateLimitModule, but no RateLimitGuard, and so nothing is limited. Write { provide: APP_GUARD, useClass: RateLimitGuard } ' +
+  'among the providers of a module, or @UseGuards(RateLimitGuard) where it is to limit.';
 
 /** Limits what it guards: `{ provide: APP_GUARD, useClass: RateLimitGuard }` for all, or `@UseGuards(RateLimitGuard)`. */
 export class RateLimitGuard implements CanActivate {
@@ -239,8 +144,13 @@ export class RateLimitGuard implements CanActivate {
   }
 }
 
+/** Whether it is our guard, or a class that extends it. */
+function isGuard(type: unknown): boolean {
+  return type === RateLimitGuard || (type as Partial<Type> | null)?.prototype instanceof RateLimitGuard;
+}
+
 /**
- * Brings {@link RateLimitGuard} to all modules of an app.
+ * Makes the limiters of an app, by which {@link RateLimitGuard} decides in all its modules.
  *
  * @example
  * \@Module({
@@ -271,21 +181,19 @@ const { ConfigurableModuleClass: Configurable } = new ConfigurableModuleBuilder<
   .build();
 
 function complete(definition: DynamicModule): DynamicModule {
-  const providers = [...(definition.providers ?? []), RateLimiters, RateLimitGuard];
-  return {
-    ...definition,
-    module: RateLimitModule,
-    global: true,
-    providers,
-    exports: [RateLimiters, RateLimitGuard],
-  };
+  // Not the guard: a module that brought it would hide that nothing uses it.
+  const providers = [...(definition.providers ?? []), RateLimiters, GuardCheck];
+  return { ...definition, module: RateLimitModule, global: true, providers, exports: [RateLimiters] };
 }
 
 // As decorators would do, without their syntax.
 Inject(OPTIONS)(RateLimiters, undefined, 0);
-Inject(DiscoveryService)(RateLimiters, undefined, 1);
+Inject(ModulesContainer)(RateLimiters, undefined, 1);
 Injectable()(RateLimiters);
+Inject(RateLimiters)(GuardCheck, undefined, 0);
+Inject(ModulesContainer)(GuardCheck, undefined, 1);
+Injectable()(GuardCheck);
 Inject(RateLimiters)(RateLimitGuard, undefined, 0);
 Injectable()(RateLimitGuard);
 Catch(RateLimitException)(RateLimitFilter);
-Module({ imports: [DiscoveryModule] })(RateLimitModule);
+Module({})(RateLimitModule);

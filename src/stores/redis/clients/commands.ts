@@ -30,6 +30,8 @@ export interface Commands {
   whenReady(): Promise<void>;
   /** Resolves when the client is ready, if it is about to be. @throws HeadgateError `HEADGATE_STORE_AWAY` if not */
   connected(): Promise<void>;
+  /** While somebody waits for `connected`: why, as a sentence for people. */
+  waitsFor(): string | undefined;
   /** The servers that hold keys: of a cluster its primaries. */
   servers(): readonly Server[];
   /** The name of the server of a cluster that holds a key; undefined if there is no cluster, or the client is not ready. */

@@ -18,6 +18,13 @@ export function away(why: string, cause?: unknown): HeadgateError {
   return new HeadgateError('HEADGATE_STORE_AWAY', text, { cause });
 }
 
+/** What a client waits for that is neither connected nor has failed. */
+export function connecting(tls: boolean): string {
+  const what = 'Its client is still connecting';
+  if (!tls) return `${what}.`;
+  return `${what}, by TLS (rediss://): a server that does not speak TLS on this port never answers.`;
+}
+
 /** Resolves with the first of the events `up`. @throws HeadgateError `HEADGATE_STORE_AWAY` with the first of `down` */
 export function connection(
   client: Emitter,

@@ -3,7 +3,7 @@ import { HeadgateError } from '../../../common/errors.js';
 import type { Commands, Done, Hazard, Server, Written } from './commands.js';
 import { OVER } from '../deadline.js';
 import { slotOf } from './hash-slot.js';
-import { away, connection } from './disconnected.js';
+import { away, connecting, connection } from './disconnected.js';
 import { LastError } from './last-error.js';
 import { NEVER_RECONNECTS, noSocketTimeout, ONE_SLOT } from './hazards.js';
 
@@ -24,6 +24,7 @@ interface IoredisOptions {
   readonly host?: string;
   readonly port?: number;
   readonly keyPrefix?: string;
+  readonly tls?: unknown;
   readonly stringNumbers?: boolean;
   readonly socketTimeout?: number;
   readonly retryStrategy?: unknown;
@@ -149,6 +150,10 @@ export class IoredisCommands implements Commands {
       ['close', 'end'],
       this.#lastError,
     ).finally(() => (this.#connecting = undefined)));
+  }
+
+  waitsFor(): string | undefined {
+    return this.#connecting && connecting(Boolean(this.#options.tls));
   }
 
   servers(): readonly Server[] {

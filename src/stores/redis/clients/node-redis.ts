@@ -1,6 +1,6 @@
 import type { Commands, Done, Hazard, Server, Written } from './commands.js';
 import { slotOf } from './hash-slot.js';
-import { away, connection } from './disconnected.js';
+import { away, connecting, connection } from './disconnected.js';
 import { LastError } from './last-error.js';
 import { NEVER_RECONNECTS, noSocketTimeout, ONE_SLOT } from './hazards.js';
 
@@ -20,7 +20,11 @@ export interface NodeRedisLike {
 }
 
 interface Options {
-  readonly socket?: { readonly socketTimeout?: number; readonly reconnectStrategy?: unknown };
+  readonly socket?: {
+    readonly tls?: unknown;
+    readonly socketTimeout?: number;
+    readonly reconnectStrategy?: unknown;
+  };
   readonly pingInterval?: number;
 }
 
@@ -115,6 +119,15 @@ export class NodeRedisCommands implements Commands {
     ).finally(() => (this.#connecting = undefined)));
   }
 
+  waitsFor(): string | undefined {
+    return this.#connecting && connecting(Boolean(this.#options.socket?.tls));
+  }
+
+  get #options(): Options {
+    const client = this.#client;
+    return (isCluster(client) ? client._options?.defaults : client.options) ?? {};
+  }
+
   servers(): readonly Server[] {
     const client = this.#client;
     if (!isCluster(client)) return [{ name: '', send: (command) => client.sendCommand(command) }];
@@ -143,7 +156,7 @@ export class NodeRedisCommands implements Commands {
 
   hazards(): Hazard[] {
     const client = this.#client;
-    const { socket, pingInterval } = (isCluster(client) ? client._options?.defaults : client.options) ?? {};
+    const { socket, pingInterval } = this.#options;
     const { socketTimeout, reconnectStrategy } = socket ?? {};
     const hazards: Hazard[] = [];
     if (!socketTimeout) hazards.push(noSocketTimeout(EXAMPLE));
