@@ -1,7 +1,7 @@
 import { checkNote, type BanNoteOptions } from '../contract/ban-options.js';
 import type { Decision } from '../common/decision.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
-import { HeadgateError, invalidOption } from '../common/errors.js';
+import { invalidOption } from '../common/errors.js';
 import { realTiming } from '../common/timing.js';
 import { checkCost, checkShape, checkSignal } from '../common/validate.js';
 import type { Warn } from '../common/warnings.js';
@@ -21,7 +21,7 @@ import { Slots } from './slots.js';
 import type { Tiers } from './tiers.js';
 import { patient } from './waiting/patient.js';
 import { HoldQueue, turnOf } from './waiting/queue.js';
-import { deniedError, fullError, WaitingRoom } from './waiting/wait.js';
+import { aborted, deniedError, fullError, WaitingRoom } from './waiting/wait.js';
 import { idsOf } from './who.js';
 
 /** What a limiter consists of: its options, checked. */
@@ -141,8 +141,8 @@ export class Limiter {
     const policies = () => (sets.size > 0 ? this.policies : this.#scope.everything.policies);
     const { shadow, ipv6Subnets } = this;
     const { banBy, slotBy } = this.#scope.by;
-    const told = { name, ban, banBy, slotBy, shadow, dynamic, ipv6Subnets, policies, tiers };
-    this.#announced = store.announce?.(told);
+    const its = { name, ban, banBy, slotBy, shadow, dynamic, ipv6Subnets, policies, tiers };
+    this.#announced = store.announce?.(its);
     this.#decider.count = this.#announced?.count;
   }
 
@@ -166,11 +166,7 @@ export class Limiter {
     return this.#decider.ask(key, cost, set, false);
   }
 
-  /**
-   * What `consume` would answer, without charging or writing anything.
-   *
-   * @throws as `consume`
-   */
+  /** What `consume` would answer, without charging or writing anything. @throws as `consume` */
   peek(key: Key, options?: ConsumeOptions): Promise<Decision> {
     return this.#decider.promise(key, options, this.tiers, true);
   }
@@ -269,9 +265,8 @@ export class Limiter {
     const subject = this.subject(key, set);
     const cost = checkCost(options.cost === undefined ? 1 : options.cost);
     const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
-    if (!this.enabled) return this.#decider.ask(key, cost, set, false);
-    const { policies } = subject.set;
-    if (isNothing(subject.set) || policies.some(({ shadow, traits }) => !shadow && cost > traits.capacity)) {
+    const isHopeless = subject.set.policies.some((each) => !each.shadow && cost > each.traits.capacity);
+    if (!this.enabled || isNothing(subject.set) || isHopeless) {
       const decision = await this.#decider.ask(key, cost, set, false);
       if (!decision.allowed) throw deniedError(decision);
       return decision;
@@ -317,8 +312,7 @@ export class Limiter {
     await decision.cancel();
     if (outcome === 'full') return this.#decider.report(decision.queueFull());
     if (outcome === 'closed') throw this.#decider.closedError();
-    const message = 'The request was given up before its turn.';
-    throw new HeadgateError('HEADGATE_ABORTED', message, { cause: signal?.reason });
+    throw aborted(signal);
   }
 
   async #track<T>(promise: Promise<T>): Promise<T> {

@@ -287,8 +287,9 @@ export function deniedError(decision: Decision): HeadgateError {
   return new HeadgateError('HEADGATE_DENIED', `${show(key)} is denied: ${reason}.${again}`, { decision });
 }
 
-function aborted(signal: AbortSignal): HeadgateError {
-  return new HeadgateError('HEADGATE_ABORTED', 'The wait was aborted.', { cause: signal.reason });
+/** @internal The error for one who has given up. */
+export function aborted(signal: AbortSignal | undefined): HeadgateError {
+  return new HeadgateError('HEADGATE_ABORTED', 'The wait was aborted.', { cause: signal?.reason });
 }
 
 /** @internal The error for one too many. */
