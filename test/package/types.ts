@@ -85,6 +85,10 @@ export function whatIsRight(): void {
   fastify.get('/', { onRequest: fastify.rateLimit('5/1m') }, () => 'ok');
   fastify.get('/free', { config: { rateLimit: false } }, () => 'ok');
   RateLimit({ limiter, keyGenerator: (context) => requestOf<UserRequest>(context).user.id });
+  rateLimit({
+    policies: [quota, { ...quota, by: 'account' }],
+    keys: { account: (req: UserRequest) => req.user.id },
+  });
   createLimiter({ ...policy, store: memoryStore() });
   createLimiter({ ...quota, algorithm: 'gcra', burst: 9 });
   createLimiter({ algorithm: 'concurrency', limit: 5, lease: '1m' });
@@ -163,6 +167,8 @@ export function whatIsWrong(): void {
   RateLimited({ ...quota, limiter });
   // @ts-expect-error a code that there is not
   rateLimit({ ...quota, warnings: ['HEADGATE_X'] });
+  // @ts-expect-error the request's key is that of keyGenerator
+  rateLimit({ ...quota, keys: { key: () => 'ada' } });
   // @ts-expect-error a key that is none
   rateLimit({ ...quota, keyGenerator: () => 5 });
 }
