@@ -7,7 +7,10 @@ import { checkFunction } from '../common/validate.js';
 /** For each dimension the key of a request; `undefined`: policies by it do not apply to the request. Sync or async. */
 export type KeysOption<Req> = Readonly<
   Record<string, { call(request: Req): MaybePromise<string | undefined> }['call']>
->;
+> & {
+  /** The request's own key is what `keyGenerator` returns. */
+  readonly [DEFAULT_DIMENSION]?: undefined;
+};
 
 /** The keys of a request, with that of the default dimension; undefined if it has none. */
 export type KeysOf<Req> = (request: Req, key: string | undefined) => MaybePromise<Key | undefined>;

@@ -21,6 +21,7 @@ import {
   policiesOf,
   type CreateLimiterOptions,
   type LimiterOptions,
+  type Spread,
 } from './options.js';
 import { checkDimensions, Scope, type ByOptions } from './scope.js';
 import { checkProcess, checkWindows, FirstQuestion, isFirstOf } from './setup-checks.js';
@@ -38,8 +39,10 @@ import { Tiers } from './tiers.js';
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`; `HEADGATE_NAME_REQUIRED` for a second limiter
  * without a name on one store; `HEADGATE_POLICY_MISMATCH` for one of the same name with other policies
  */
-export function createLimiter(given: CreateLimiterOptions | string): Limiter {
-  const options = optionsOf(given);
+export function createLimiter<Given = never>(
+  given: CreateLimiterOptions | Spread<CreateLimiterOptions, Given> | string,
+): Limiter {
+  const options = optionsOf(given as CreateLimiterOptions | string);
   checkOptions('createLimiter', options, [...LIMITER_OPTIONS, ...INLINE_FIELDS]);
   return assembleLimiter(options);
 }

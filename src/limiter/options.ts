@@ -86,6 +86,22 @@ export interface OnlyTiers {
 export type CreateLimiterOptions = LimiterOptions &
   ((StrictPolicy & { policies?: undefined }) | (NoPolicy & (JointPolicies | OnlyTiers)));
 
+type KeyOf<T> = T extends unknown ? keyof T : never;
+
+type ValueOf<T, Key extends PropertyKey> = T extends { [K in Key]?: infer Value } ? Value : never;
+
+/** Any of the options, whether they go together or not. */
+type AnyOf<Options> = { [Option in KeyOf<Options>]?: ValueOf<Options, Option> | undefined };
+
+/**
+ * Options that come from a variable of the type `Options`: `{ ...base, limit: 5 }`. Such an object has every option, and its type no longer says
+ * which of them go together, so that is checked when the limiter is made. An object that is written out has not: for it this is `never`.
+ */
+export type Spread<Options, Given> = Given &
+  ([KeyOf<Options>, keyof Given, Given] extends [keyof Given, KeyOf<Options>, AnyOf<Options>]
+    ? unknown
+    : never);
+
 /** Names of the options that are not the policy's. */
 export const LIMITER_OPTIONS = [
   'name',

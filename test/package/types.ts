@@ -5,13 +5,15 @@ import {
   createLimiter,
   memoryStore,
   type AdmittedDecision,
+  type CreateLimiterOptions,
   type Decision,
   type DeniedDecision,
+  type LimiterOptions,
   type Policy,
 } from 'headgate';
 import { RateLimited, rateLimited } from 'headgate/decorators';
-import { rateLimit } from 'headgate/express';
-import { rateLimitPlugin } from 'headgate/fastify';
+import { rateLimit, type RateLimitOptions } from 'headgate/express';
+import { rateLimitPlugin, type RateLimitOptions as FastifyRateLimitOptions } from 'headgate/fastify';
 import { RateLimit, requestOf } from 'headgate/nestjs';
 
 const quota = { limit: 5, window: '1m' } as const;
@@ -83,10 +85,47 @@ export function whatIsRight(): void {
   fastify.get('/', { onRequest: fastify.rateLimit('5/1m') }, () => 'ok');
   fastify.get('/free', { config: { rateLimit: false } }, () => 'ok');
   RateLimit({ limiter, keyGenerator: (context) => requestOf<UserRequest>(context).user.id });
+  rateLimit({
+    policies: [quota, { ...quota, by: 'account' }],
+    keys: { account: (req: UserRequest) => req.user.id },
+  });
   createLimiter({ ...policy, store: memoryStore() });
   createLimiter({ ...quota, algorithm: 'gcra', burst: 9 });
   createLimiter({ algorithm: 'concurrency', limit: 5, lease: '1m' });
   rateLimited((id: string) => id, { limiter, key: (id) => id });
+}
+
+/** Options of a variable are spread into others. What goes together is checked when the limiter is made. */
+export function whatIsSpread(
+  base: RateLimitOptions,
+  some: Partial<RateLimitOptions>,
+  others: Omit<RateLimitOptions, 'limit' | 'window'>,
+  own: CreateLimiterOptions,
+  common: LimiterOptions,
+  route: FastifyRateLimitOptions,
+): void {
+  rateLimit({ ...base, limit: 5 });
+  rateLimit({ ...base, name: 'any' });
+  rateLimit({ ...quota, ...base });
+  rateLimit({ ...quota, ...some });
+  rateLimit({ ...others, ...quota });
+  rateLimit({ ...base });
+  rateLimit(base);
+  const known: RateLimitOptions = { ...quota, headers: false };
+  rateLimit({ ...known, limit: 9, keyGenerator: (req) => req.ip });
+  rateLimit({ ...base, limit: 9, keyGenerator: (req: Request) => req.ip });
+  createLimiter({ ...own, limit: 5 });
+  createLimiter({ ...own, name: 'any' });
+  createLimiter({ ...common, ...quota });
+  Fastify().rateLimit({ ...route, limit: 5 });
+  // @ts-expect-error not a limit
+  rateLimit({ ...base, limit: '5' });
+  // @ts-expect-error an option that there is not
+  rateLimit({ ...base, max: 5 });
+  // @ts-expect-error not a limit
+  createLimiter({ ...own, limit: '5' });
+  // @ts-expect-error no limit at all
+  createLimiter({ ...common });
 }
 
 export function whatIsWrong(): void {
@@ -128,6 +167,8 @@ export function whatIsWrong(): void {
   RateLimited({ ...quota, limiter });
   // @ts-expect-error a code that there is not
   rateLimit({ ...quota, warnings: ['HEADGATE_X'] });
+  // @ts-expect-error the request's key is that of keyGenerator
+  rateLimit({ ...quota, keys: { key: () => 'ada' } });
   // @ts-expect-error a key that is none
   rateLimit({ ...quota, keyGenerator: () => 5 });
 }

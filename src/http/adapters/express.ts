@@ -8,6 +8,7 @@ import type { Framework, Trail } from '../framework.js';
 import { nodeResponse } from '../node-response.js';
 import type { HttpOptions } from '../options.js';
 import type { Limiter } from '../../limiter/limiter.js';
+import type { Spread } from '../../limiter/options.js';
 
 export type { HeaderDialect } from '../headers.js';
 
@@ -128,8 +129,8 @@ const framework: Framework<Request, Response> = {
  * @throws HeadgateError as `createLimiter`; a request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`,
  * `HEADGATE_INVALID_COST`, what a callback throws, or what the store fails with under `onStoreError: 'throw'`
  */
-export function rateLimit<Req extends Request = Request>(
-  options: RateLimitOptions<Req> | string = {},
+export function rateLimit<Req extends Request = Request, Given = never>(
+  options: RateLimitOptions<Req> | Spread<RateLimitOptions<Req>, Given> | string = {},
 ): RateLimitHandler {
   if (options instanceof IncomingMessage) {
     throw misplaced('a request is not an object of options. Write app.use(rateLimit()), with parentheses.');

@@ -22,7 +22,7 @@ import { compileOptions, type CompiledOptions, type HttpAssembly } from '../comp
 import type { RouteRateLimitConfig } from './route-config.js';
 import { routeName, type Route } from './route-name.js';
 import { checkOptions } from '../../limiter/create-limiter.js';
-import { optionsOf } from '../../limiter/options.js';
+import { optionsOf, type Spread } from '../../limiter/options.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import { watchForRoutes } from './missing-plugin.js';
 import { checkBoolean, checkChoice } from '../../common/validate.js';
@@ -59,8 +59,8 @@ declare module 'fastify' {
   interface FastifyContextConfig extends RouteRateLimitConfig {}
   interface FastifyInstance<RawServer, RawRequest, RawReply, Logger, TypeProvider> {
     /** A hook that limits; without options, by the plugin's own quota. `limiter` is what decides: `fastify.rateLimit().limiter.reset(key)`. */
-    rateLimit(
-      options?: RateLimitOptions | string,
+    rateLimit<Given = never>(
+      options?: RateLimitOptions | Spread<RateLimitOptions, Given> | string,
     ): onRequestHookHandler<
       RawServer,
       RawRequest,
