@@ -3,7 +3,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
 import { createLimiter, memoryStore } from 'headgate';
-import { takeFingerprint, fingerprint } from '../src/stores/memory/fingerprint.js';
+import { takeFingerprint, fingerprint } from '../src/stores/fingerprint.js';
 
 const MAX_KEYS = 100_000;
 const FLOOD = 400_000;

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { algorithms, type Kernel } from '../../src/algorithms/index.js';
 import { compileBan } from '../../src/contract/ban-options.js';
-import { fingerprint, takeFingerprint } from '../../src/stores/memory/fingerprint.js';
+import { fingerprint, takeFingerprint } from '../../src/stores/fingerprint.js';
 import { Page } from '../../src/stores/memory/page.js';
 import { runs } from '../support/random.js';
 

@@ -1,6 +1,6 @@
 import { BanColumn, type CompiledBan } from '../../algorithms/ban.js';
 import type { Column } from '../../algorithms/index.js';
-import { fingerprint, hasFingerprint, VACANT } from './fingerprint.js';
+import { fingerprint, hasFingerprint, VACANT } from '../fingerprint.js';
 import type { Freed } from './selections.js';
 
 /** A slot's number consists of the page's number and, in these lowest bits, the slot's number within the page. */

@@ -2,7 +2,7 @@ import { algorithms, type Column } from '../../algorithms/index.js';
 import type { CompiledBan } from '../../algorithms/ban.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Warn } from '../../common/warnings.js';
-import { fingerprint, takeFingerprint } from './fingerprint.js';
+import { fingerprint, takeFingerprint } from '../fingerprint.js';
 import { Page, PAGE_BITS, WITHIN } from './page.js';
 import { Returns } from '../state/returns.js';
 import { Selections, type Selection } from './selections.js';

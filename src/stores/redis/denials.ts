@@ -1,4 +1,4 @@
-import { DeniedKeys, replyOf } from './denied-keys.js';
+import { DeniedKeys } from './denied-keys.js';
 import { partsOf, type Part } from '../state/parts.js';
 import { performance } from '../../common/real-time.js';
 import type { Keys, PolicySet, Query, Reply, Subject } from '../../contract/store.js';
@@ -72,16 +72,16 @@ export class Denials {
     ]);
     const parts = partsOf(set).map((part) => ({
       ...part,
-      known: this.#scope(part.scope, set.name),
+      known: this.#scope(part.scope, set.name, policies),
     }));
     return { scope: parts[0]!.known, parts, policies };
   }
 
-  #scope(dimension: string, name: string): Scope {
+  #scope(dimension: string, name: string, policies: string): Scope {
     const id = `${dimension} ${name}`;
     let scope = this.#scopes.get(id);
     if (!scope) {
-      scope = { denied: new DeniedKeys(MOST), changes: new Map(), forgotten: -Infinity };
+      scope = { denied: new DeniedKeys(policies, MOST), changes: new Map(), forgotten: -Infinity };
       this.#scopes.set(id, scope);
     }
     return scope;
@@ -91,19 +91,23 @@ export class Denials {
   recall({ set, key, cost, peek }: Query): Reply | undefined {
     const { scope, parts, policies } = this.#view(set);
     if (typeof key !== 'string') return peek ? undefined : this.#recallAny(parts, policies, key, cost);
-    const denial = peek ? undefined : scope.denied.get(key);
+    const { denied } = scope;
+    const slot = peek ? 0 : denied.find(key);
+    if (slot === 0) return undefined;
     // Of another cost, and by other policies, the store alone knows when it is admitted.
-    return denial?.policies === policies ? replyOf(denial, cost, this.#clock()) : undefined;
+    return denied.policiesOf(slot) === policies ? denied.reply(slot, cost, this.#clock()) : undefined;
   }
 
   /** A denial by one key, of the same keys in all: what the other policies say is part of it. */
   #recallAny(parts: readonly ScopedPart[], policies: string, key: Keys, cost: number): Reply | undefined {
     let keys: string | undefined;
     for (const { known, keyOf } of parts) {
-      const denial = known.denied.get(keyOf(key));
-      if (denial?.policies !== policies) continue;
-      if (denial.keys !== undefined && denial.keys !== (keys ??= JSON.stringify(key))) continue;
-      const reply = replyOf(denial, cost, this.#clock());
+      const { denied } = known;
+      const slot = denied.find(keyOf(key));
+      if (slot === 0 || denied.policiesOf(slot) !== policies) continue;
+      const of = denied.keysOf(slot);
+      if (of !== undefined && of !== (keys ??= JSON.stringify(key))) continue;
+      const reply = denied.reply(slot, cost, this.#clock());
       if (reply) return reply;
     }
     return undefined;
@@ -117,7 +121,7 @@ export class Denials {
     const wait = denialOf(set, reply);
     if (wait === 0) {
       // Something was charged: what was denied has to wait longer now.
-      for (const { known, keyOf } of parts) known.denied.delete(keyOf(key));
+      for (const { known, keyOf } of parts) known.denied.delete(known.denied.find(keyOf(key)));
       return;
     }
     const { known, keyOf } = decider(parts, reply);
@@ -139,7 +143,7 @@ export class Denials {
   }
 
   #forget(scope: Scope, key: string): void {
-    scope.denied.delete(key);
+    scope.denied.delete(scope.denied.find(key));
     const { changes } = scope;
     changes.delete(key);
     changes.set(key, this.#clock());
