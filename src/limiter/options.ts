@@ -209,9 +209,11 @@ export function checkLimiterName(name: unknown): string | undefined {
   return name;
 }
 
+const CONSUME_OPTIONS = ['cost', 'tier'];
+
 /** The cost among what a decision is asked with. @throws HeadgateError `HEADGATE_UNKNOWN_OPTION` */
 export function costOf(options: ConsumeOptions | undefined): number {
   if (options === undefined) return 1;
-  checkShape('options', options, ['cost', 'tier']);
+  checkShape('options', options, CONSUME_OPTIONS);
   return options.cost === undefined ? 1 : options.cost;
 }
