@@ -126,7 +126,7 @@ export class WaitingRoom {
         leave: () => {},
         error: undefined,
       };
-      const onAbort = (): void => this.#giveUp(line, link, aborted(signal!));
+      const onAbort = (): void => this.#giveUp(line, link, aborted(signal));
       let stopTimer = (): void => {};
       const watch = (): void => {
         const left = deadline - this.#timing.now();
