@@ -197,7 +197,7 @@ describe('periods of the calendar', () => {
 });
 
 const wrong: [policy: object, ...says: string[]][] = [
-  [{}, 'policy.period: undefined', "'month'"],
+  [{}, 'policy.period: it is missing', "'month'"],
   [{ period: 'fortnight' }, 'policy.period: "fortnight"'],
   [{ period: 'day', timeZone: 'Europe/Berlim' }, 'policy.timeZone: "Europe/Berlim"', "'Europe/Berlin'"],
   [{ period: 'day', timeZone: 5 }, 'policy.timeZone: 5'],
