@@ -141,6 +141,29 @@ describe('a Redis that is set up wrongly', () => {
     });
   }
 
+  for (const { title, connect, cause } of mistakes.slice(0, 2)) {
+    it(`${title}: the cause is told, too, if it came before the first decision`, async () => {
+      const [client, end] = await connect();
+      const store = redisStore(client);
+      await new Promise<unknown>((resolve) => void (client as Redis).once('error', resolve));
+      const limiter = createLimiter({ ...short, store });
+      await limiter.consume('key');
+      expect(warned).to.have.length(1);
+      expect(warned[0]).to.match(cause);
+      await limiter.close();
+      end();
+    });
+  }
+
+  it('nobody listens to a client in place of its user', () => {
+    const client = new Redis({ lazyConnect: true });
+    redisStore(client);
+    expect(client.listenerCount('error')).to.equal(0);
+    client.on('error', () => {});
+    expect(client.listenerCount('error')).to.equal(2);
+    client.disconnect();
+  });
+
   const broken = (): Store => {
     const reject = () => Promise.reject(new Error('ECONNREFUSED'));
     return { decide: reject, adjust: reject, lease: reject, reset: reject, ban: reject };

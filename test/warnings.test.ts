@@ -81,7 +81,7 @@ async function limiterInRoute(): Promise<void> {
   app.get('/', (req, reply) => {
     app.rateLimit({ limit: 1, window: '1h' }).call(app, req, reply, () => void reply.send('ok'));
   });
-  for (let i = 0; i < 3; i++) expect((await app.inject('/')).statusCode).to.equal(200);
+  for (let i = 0; i < 5; i++) expect((await app.inject('/')).statusCode).to.equal(200);
   await app.close();
 }
 
@@ -225,7 +225,7 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
     'never a key of a dimension',
     () => onFastify({ ...byAccount, keys: { account: never } }, { times: 100 }),
     'HEADGATE_NEVER_A_KEY',
-    /not limited: keys\.account returned undefined/,
+    /keys\.account returned undefined/,
   ],
   [
     'never a key of either',
@@ -234,7 +234,16 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
       return onFastify({ policies, keyGenerator: never, keys: { account: never } }, { times: 100 });
     },
     'HEADGATE_NEVER_A_KEY',
-    /: keyGenerator and keys\.account returned/,
+    /100 requests keyGenerator and keys\.account returned/,
+  ],
+  [
+    'never a key of a dimension, while another policy applies',
+    () => {
+      const policies = [{ name: 'all', limit: 1e6, window: '1h' }, ...byAccount.policies];
+      return onFastify({ policies, keys: { account: never } }, { times: 1000 });
+    },
+    'HEADGATE_NEVER_A_KEY',
+    /999 requests keys\.account returned undefined/,
   ],
   [
     'Express: never a key',
@@ -289,7 +298,22 @@ const mistakes: readonly [mistake: string, cause: () => unknown, code: WarningCo
 ];
 
 /** What is right, or somebody else's business. */
+/** Limiters that are made late, and kept: one for each of so many tenants. */
+async function madeLate(tenants: number): Promise<void> {
+  const app = express();
+  const made = new Map<string, ReturnType<typeof rateLimit>>();
+  app.use('/:tenant', (req, res, next) => {
+    const limit = made.get(req.params.tenant) ?? rateLimit({ limit: 2, window: '1h' });
+    made.set(req.params.tenant, limit);
+    limit(req, res, next);
+  });
+  app.use((_, res) => void res.end());
+  for (let i = 0; i < tenants; i++) for (let j = 0; j < 2; j++) await request(app).get(`/${i}`).expect(200);
+}
+
 const fine: readonly [what: string, cause: () => unknown][] = [
+  ['a limiter that the first request makes, and that is kept', () => madeLate(1)],
+  ['limiters that are made by the first request of each tenant, and kept', () => madeLate(8)],
   [
     'a proxy that is trusted',
     () => onExpress(quota, { headers: forwarded }, (app) => app.set('trust proxy', 1)),
@@ -419,6 +443,7 @@ describe('warnings of the set-up', () => {
     // Limiters of other tests that were asked once do not count here.
     const kept = createLimiter(quota);
     for (let i = 0; i < 2; i++) await kept.consume('ada');
+    await madeLate(1);
     warned = [];
     given.clear();
   });

@@ -11,7 +11,7 @@ import { weakTrails, type Framework, type Next, type Outcome, type Trail, type T
 import { retryAfterSeconds } from './headers.js';
 import { checkGeneratedKey, compileOptions, type CompiledOptions } from './compile-options.js';
 import { HTTP_OPTIONS, type HttpOptions } from './options.js';
-import { problemOf, statusOf } from './problem.js';
+import { PROBLEM_TYPE, problemOf, statusOf } from './problem.js';
 import { publicError } from './public-error.js';
 import { leaseOf, renewSlots } from './held-slots.js';
 import { SetupChecks } from './setup-checks.js';
@@ -256,7 +256,7 @@ export class Flow<Req extends object, Res> {
     this.#framework.setHeader(res, 'Cache-Control', 'no-store');
     this.#framework.setStatus(res, status);
     if (!handler) {
-      this.#framework.setHeader(res, 'Content-Type', 'application/problem+json');
+      this.#framework.setHeader(res, 'Content-Type', PROBLEM_TYPE);
       this.#framework.send(res, problemOf(decision, status, texts));
       return 'answered';
     }

@@ -1,6 +1,9 @@
 import type { LimiterDecision } from '../limiter/decision.js';
 import { textsOf, type Texts } from './texts.js';
 
+/** RFC 9457. */
+export const PROBLEM_TYPE = 'application/problem+json';
+
 /** The status of a denial. `quota` is the user's `statusCode` for an exceeded quota. */
 export function statusOf(decision: LimiterDecision, quota: number): number {
   if (decision.reason === 'deny-listed') return 403;

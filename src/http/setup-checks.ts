@@ -12,6 +12,12 @@ const REQUESTS = 1000;
 /** So many requests without a key, and none with one, are no coincidence. */
 const KEYLESS = 100;
 
+/** One limiter that is made late, or one of a tenant, is asked again before so many others are. */
+const MOST_IN_A_ROW = 5;
+
+/** Limiters that were made for a request, since one of them was asked about another. */
+let inARow = 0;
+
 /** What a limiter's checks need to know of its options. */
 interface Facts {
   readonly warn: Warn;
@@ -30,7 +36,9 @@ export class SetupChecks<Req extends object> {
   #left = REQUESTS;
   #hadKey = false;
   #keyless = 0;
+  readonly #seen = new Set<string>();
   #isNew = false;
+  #wasNew = false;
 
   constructor(framework: Framework<Req, never>, facts: Facts) {
     this.#framework = framework;
@@ -46,7 +54,11 @@ export class SetupChecks<Req extends object> {
   /** A request that may be limited. @returns whether there are requests left to look at */
   look(req: Req): boolean {
     const { warn, lists } = this.#facts;
-    if (this.#isNew) warn('HEADGATE_LIMITER_IN_HANDLER', IN_HANDLER);
+    if (this.#wasNew) inARow = 0;
+    else if (this.#isNew) {
+      this.#wasNew = true;
+      if (++inARow >= MOST_IN_A_ROW) warn('HEADGATE_LIMITER_IN_HANDLER', IN_HANDLER);
+    }
     if (lists) this.#lookAtProxy(req, this.#framework.ip(req));
     return --this.#left > 0;
   }
@@ -59,9 +71,15 @@ export class SetupChecks<Req extends object> {
       const its = typeof key === 'object' ? key[name] : name === DEFAULT_DIMENSION ? key : undefined;
       return its === undefined ? [] : { key: its, option: keyOptions[name] };
     });
+    for (const { option } of keys) if (option !== undefined) this.#seen.add(option);
+    const unseen = names
+      .flatMap((name) => keyOptions[name] ?? [])
+      .filter((option) => !this.#seen.has(option));
+    if (this.#hadKey && this.#left === 1 && unseen.length > 0)
+      warn('HEADGATE_NEVER_A_KEY', neverAKey(unseen, REQUESTS - 1));
     this.#hadKey ||= keys.length > 0;
     if (!this.#hadKey && ++this.#keyless === KEYLESS)
-      warn('HEADGATE_NEVER_A_KEY', neverAKey(Object.values(keyOptions)));
+      warn('HEADGATE_NEVER_A_KEY', neverAKey(Object.values(keyOptions), KEYLESS));
     const ip = this.#framework.ip(req);
     if (ip === undefined) return;
     const ofClient = keys.filter((each) => this.#isOf(ip, each.key));
@@ -92,11 +110,11 @@ export class SetupChecks<Req extends object> {
 }
 
 const IN_HANDLER =
-  'A limiter was made while a request was answered, and then asked about that request. A limiter that is made for each request counts ' +
-  'nothing. Make it once, when the application starts, and use it for all requests.';
+  `${MOST_IN_A_ROW} limiters in a row were made while a request was answered, and each was asked about that request alone. A limiter that is ` +
+  'made for each request counts nothing. Make it once, when the application starts, and use it for all requests.';
 
-const neverAKey = (options: readonly string[]): string =>
-  `For the first ${KEYLESS} requests there was no key, and they were not limited: ${options.join(' and ')} returned undefined. If the key ` +
+const neverAKey = (options: readonly string[], requests: number): string =>
+  `For the first ${requests} requests ${options.join(' and ')} returned undefined, and the policies by that key did not limit them. If the key ` +
   "is of a user, the limiter may run before the user is known: mount it behind the authentication, on Fastify by hook: 'preHandler'. If " +
   'most requests have no key on purpose, silence this warning.';
 

@@ -8,7 +8,7 @@ import {
   type HeaderTarget,
   type WriteHeaders,
 } from './headers.js';
-import { problemOf, statusOf } from './problem.js';
+import { PROBLEM_TYPE, problemOf, statusOf } from './problem.js';
 import { ofLimiter, type LimiterDecision } from '../limiter/decision.js';
 import type { PolicySet } from '../contract/store.js';
 import { checkInteger } from '../common/validate.js';
@@ -111,7 +111,7 @@ export function denial(
   const wait = retryAfterSeconds(own);
   if (wait !== undefined) headers['Retry-After'] = String(wait);
   headers['Cache-Control'] = 'no-store';
-  headers['Content-Type'] = 'application/problem+json';
+  headers['Content-Type'] = PROBLEM_TYPE;
   return { status, headers, body: problemOf(own, status) };
 }
 

@@ -173,14 +173,14 @@ export class Limiter {
 
   /**
    * Gives units back, of whatever is charged now; never more than that. To give back what one request was charged, and only
-   * while its window lasts, use its `decision.refund()`. With `slotBy` the key of that dimension is needed: see `ban`.
+   * while its window lasts, use its `decision.refund()`. With `slotBy` the key of that dimension is needed: see `reset`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or what the
    * store fails with
    */
   async refund(key: Key, cost = 1, options: TierOption = {}): Promise<void> {
     checkShape('options', options, ['tier']);
-    const subject = this.#byHand(key, this.tiers.of(options.tier));
+    const subject = this.#chargedTo(key, this.tiers.of(options.tier));
     checkCost(cost);
     const units = subject.set.policies.map(() => -cost);
     if (cost > 0 && units.length > 0)
@@ -190,15 +190,15 @@ export class Limiter {
   /**
    * Forgets what was charged to a key, in this limiter's scope and nowhere else: by its own policies, by those of all its tiers, and by
    * those of the first 100 other shapes that {@link compile} has made. With a `tier`, by the policies of that tier only, which other
-   * tiers may share. Of several dimensions, what was charged to each of the keys by itself; with `slotBy` the key of that one is needed:
-   * see `ban`. A ban stays: see `unban`.
+   * tiers may share. Of several dimensions, what was charged to each of the keys by itself. With `slotBy` the key of that one is
+   * needed, too, and only says where the others are; alone, it is reset itself. A ban stays: see `unban`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or what the store fails with
    */
   async reset(key: Key, options: TierOption = {}): Promise<void> {
     checkShape('options', options, ['tier']);
     const set = options.tier === undefined ? this.#scope.everything : this.tiers.of(options.tier);
-    const subject = this.#byHand(key, set);
+    const subject = this.#chargedTo(key, set);
     if (subject.set.policies.length > 0) await this.#store.reset(subject);
     this.#waiting.wake(idsOf(subject));
   }
@@ -214,13 +214,13 @@ export class Limiter {
    * the store fails with
    */
   async ban(key: Key, duration: Duration, note: BanNoteOptions = {}): Promise<void> {
-    const subject = this.#scope.checkBan(this.#byHand(key), key);
+    const subject = this.#scope.checkBan(this.subject(key), key);
     await this.#store.ban(subject, toMilliseconds('duration', duration), checkNote('ban', note));
   }
 
   /** Ends a ban and forgets the denials and bans before it. @throws as `ban` */
   async unban(key: Key, note: BanNoteOptions = {}): Promise<void> {
-    const subject = this.#scope.checkBan(this.#byHand(key), key);
+    const subject = this.#scope.checkBan(this.subject(key), key);
     await this.#store.ban(subject, 0, checkNote('unban', note));
     this.#waiting.wake(idsOf(subject));
   }
@@ -341,8 +341,8 @@ export class Limiter {
     return this.#decider.subject(key, set);
   }
 
-  /** Of a change by hand. */
-  #byHand(key: Key, set = this.set): Subject {
-    return this.#scope.checkSlot(this.subject(key, set), key);
+  #chargedTo(key: Key, set: PolicySet): Subject {
+    if (this.#decider.closed) throw this.#decider.closedError();
+    return this.#scope.chargedTo(set, key);
   }
 }

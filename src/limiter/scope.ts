@@ -69,6 +69,18 @@ export class Scope {
     );
   }
 
+  /**
+   * For a change by hand of what was charged: the key in whose slot the others lie only says where, unless it is the only one.
+   *
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`
+   */
+  chargedTo(set: PolicySet, key: Key): Subject {
+    const { slotBy } = this.by;
+    const subject = this.checkSlot(this.subject(set, key), key);
+    const others = subject.set.policies.filter(({ by }) => by !== slotBy);
+    return slotBy === undefined || others.length === 0 ? subject : this.subject(this.with(others), key);
+  }
+
   /** All that is charged to a key that is banned. */
   banned({ key, set }: Subject): Subject {
     const names = set.dimensions?.names ?? [DEFAULT_DIMENSION];
@@ -79,6 +91,7 @@ export class Scope {
 
   /** @returns the subject @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_KEY` if there are no bans, or none of this key */
   checkBan(subject: Subject, key: Key): Subject {
+    this.checkSlot(subject, key);
     if (!this.#base.ban)
       throw invalidOption('ban', undefined, 'Make the limiter with the option `ban` ({} is enough).');
     if (subject.set.ban) return subject;

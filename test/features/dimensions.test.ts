@@ -211,6 +211,25 @@ describe('policies by several keys', () => {
     expect(await codeOf(() => byKey.reset({ account: 'ada' }))).to.equal('HEADGATE_INVALID_KEY');
   });
 
+  it('with slotBy, the key in whose slot the others lie is changed by hand only if it is alone', async () => {
+    const limiter = createLimiter({ policies: POLICIES, slotBy: 'org' });
+    const who = { key: 'x', account: 'ada', org: 'acme' };
+    const charged = async () =>
+      (await limiter.peek(who)).policies.map(({ limit, remaining }) => limit - remaining);
+    await limiter.consume(who, { cost: 2 });
+    expect(await charged()).to.deep.equal([2, 2, 2]);
+    await limiter.refund({ account: 'ada', org: 'acme' }, 1);
+    expect(await charged()).to.deep.equal([2, 1, 2]);
+    await limiter.reset({ account: 'ada', org: 'acme' });
+    expect(await charged()).to.deep.equal([2, 0, 2]);
+    await limiter.refund({ org: 'acme' }, 1);
+    expect(await charged()).to.deep.equal([2, 0, 1]);
+    await limiter.reset({ key: 'x', org: 'acme' });
+    expect(await charged()).to.deep.equal([0, 0, 1]);
+    await limiter.reset({ org: 'acme' });
+    expect(await charged()).to.deep.equal([0, 0, 0]);
+  });
+
   it('the policies by one dimension are one set, whatever other keys a request has', () => {
     const { set } = createLimiter({ policies: POLICIES });
     for (const [i, bits] of [0b011, 0b101, 0b111].entries()) {

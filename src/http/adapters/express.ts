@@ -67,8 +67,8 @@ let lastTells = false;
 function tells(req: Request): boolean {
   const prototype = (Object.getPrototypeOf(req) ?? Object.prototype) as object;
   if (prototype === lastPrototype) return lastTells;
-  lastPrototype = prototype;
   lastTells = telling.get(prototype) ?? prepare(prototype);
+  lastPrototype = prototype;
   telling.set(prototype, lastTells);
   return lastTells;
 }

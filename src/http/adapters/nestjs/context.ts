@@ -50,6 +50,7 @@ export interface Response {
   readonly raw?: ServerResponse;
   getHeader(name: string): unknown;
   setHeader?(name: string, value: string): unknown;
+  removeHeader?(name: string): unknown;
   header(name: string, value: string): unknown;
   status(status: number): unknown;
 }

@@ -20,6 +20,7 @@ import { ModulesContainer } from '@nestjs/core';
 import type { Decision } from '../../../common/decision.js';
 import { HeadgateError } from '../../../common/errors.js';
 import type { Outcome } from '../../framework.js';
+import { PROBLEM_TYPE } from '../../problem.js';
 import { decisionOf, problemOf, responseOf, sendAsItIs, type NestFlow, type Response } from './context.js';
 import { LIMITS, RateLimiters, type RateLimitModuleOptions, type RateLimitOptions } from './limiters.js';
 
@@ -47,8 +48,8 @@ export class RateLimitException extends HttpException {
 }
 
 /**
- * Answers denied requests as the other adapters do, byte for byte. Without it Nest's own filter answers with the same problem details, and
- * Express adds an ETag. A filter of the app that catches everything takes its place if it is bound to the controller.
+ * Answers denied requests as the other adapters do, byte for byte. Without it Nest's own filter answers with the same problem details, by
+ * Express as plain JSON and with an ETag. A filter of the app that catches everything takes its place if it is bound to the controller.
  *
  * @example
  * providers: [{ provide: APP_FILTER, useClass: RateLimitFilter }]
@@ -58,6 +59,7 @@ export class RateLimitFilter implements ExceptionFilter<RateLimitException> {
   catch(exception: RateLimitException, host: ArgumentsHost): void {
     if (host.getType() !== 'http') throw exception;
     const response = host.switchToHttp().getResponse<Response>();
+    response.header('Content-Type', PROBLEM_TYPE);
     sendAsItIs(response, exception.body);
   }
 }
@@ -124,6 +126,8 @@ export class RateLimitGuard implements CanActivate {
       const problem = problemOf(response);
       // A `handler` has answered, or the client has left: nothing more is to happen.
       if (!problem) return new Promise(() => {});
+      // Nest 11 warns of each answer of Express whose type is not JSON's own: the filter, which sends the text itself, says what it is.
+      if (!response.raw) response.removeHeader?.('Content-Type');
       if (context.getType() !== 'ws') throw new RateLimitException(decisionOf(context), problem);
       const { WsException } = await import('@nestjs/websockets');
       throw new WsException(JSON.parse(problem) as object);
