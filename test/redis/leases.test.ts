@@ -136,6 +136,17 @@ describe('leases', () => {
     expect((await limiter.consume('hot')).remaining).to.equal(99_999);
   });
 
+  it('of another limiter are not forgotten by it', async () => {
+    const limiter = make();
+    const other = limiterOn(stores.at(-1) as Store, fixed);
+    await consume(other, 100);
+    const calls = await callsOf(async () => {
+      await limiter.reset('hot');
+      await consume(other, 20);
+    });
+    expect(calls).to.be.below(5);
+  });
+
   describe('of several policies', () => {
     const several: readonly Policy[] = [
       { name: 'sliding', limit: 100_000, window: '1d' },
