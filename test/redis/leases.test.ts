@@ -137,8 +137,8 @@ describe('leases', () => {
   });
 
   it('of another limiter are not forgotten by it', async () => {
-    const limiter = make();
-    const other = limiterOn(stores.at(-1) as Store, fixed);
+    const limiter = make({ ...fixed, name: 'one' });
+    const other = limiterOn(stores.at(-1) as Store, { ...fixed, name: 'other' });
     await consume(other, 100);
     const calls = await callsOf(async () => {
       await limiter.reset('hot');
