@@ -67,7 +67,7 @@ function createExpress(store: Store, info: Info): RequestListener {
     });
   }
   const refuse: ErrorRequestHandler = (error, _req, res, next) => {
-    if (error instanceof HeadgateError && !res.headersSent) res.status(400).send(`${error.message}\n`);
+    if (error instanceof HeadgateError && !res.headersSent) res.status(400).send(`${mistakeOf(error)}\n`);
     else next(error);
   };
   app.use(refuse);
@@ -95,7 +95,7 @@ async function createFastify(store: Store, info: Info): Promise<RequestListener>
     );
   }
   fastify.setErrorHandler((error, _request, reply) => {
-    if (error instanceof HeadgateError) return reply.code(400).send(`${error.message}\n`);
+    if (error instanceof HeadgateError) return reply.code(400).send(`${mistakeOf(error)}\n`);
     throw error;
   });
   await fastify.ready();
@@ -140,4 +140,9 @@ async function close(server: Server): Promise<void> {
   const closed = new Promise((resolve) => server.close(resolve));
   server.closeAllConnections();
   await closed;
+}
+
+/** Clients are not told what was wrong with their policies. Here it is they who wrote them. */
+function mistakeOf({ message, cause }: HeadgateError): string {
+  return cause instanceof Error ? cause.message : message;
 }
