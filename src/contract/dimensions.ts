@@ -106,6 +106,18 @@ function restrict(set: PolicySet, dimensions: Dimensions, bits: number): PolicyS
   return part;
 }
 
+const within = new WeakMap<PolicySet, PolicySet>();
+
+/** The policies of a set whose keys lie in the slot of another: all but those by `slotBy`, whose key still says where. */
+export function withinSlot(set: PolicySet): PolicySet {
+  const slotBy = set.dimensions?.slotBy;
+  if (slotBy === undefined) return set;
+  let others = within.get(set);
+  if (!others)
+    within.set(set, (others = { ...set, policies: set.policies.filter(({ by }) => by !== slotBy) }));
+  return others;
+}
+
 /**
  * What of a set applies to a request, and its keys.
  *

@@ -1,8 +1,8 @@
 import { isIP, isIPv6 } from 'node:net';
-import { setImmediate } from '../common/real-time.js';
 import type { Warn } from '../common/warnings.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import type { PolicySet } from '../contract/store.js';
+import { FirstQuestion, type Streak } from '../limiter/setup-checks.js';
 import type { ClientKey } from './client-key.js';
 import type { Framework } from './framework.js';
 
@@ -12,11 +12,16 @@ const REQUESTS = 1000;
 /** So many requests without a key, and none with one, are no coincidence. */
 const KEYLESS = 100;
 
-/** One limiter that is made late, or one of a tenant, is asked again before so many others are. */
 const MOST_IN_A_ROW = 5;
 
-/** Limiters that were made for a request, since one of them was asked about another. */
-let inARow = 0;
+/** One limiter that is made late, or one of a tenant, is asked again before so many others are. */
+const madeForRequests: Streak = {
+  most: MOST_IN_A_ROW,
+  warning:
+    `${MOST_IN_A_ROW} limiters in a row were made while a request was answered, and each was asked about that request alone. A limiter that is ` +
+    'made for each request counts nothing. Make it once, when the application starts, and use it for all requests.',
+  length: 0,
+};
 
 /** What a limiter's checks need to know of its options. */
 interface Facts {
@@ -37,8 +42,7 @@ export class SetupChecks<Req extends object> {
   #hadKey = false;
   #keyless = 0;
   readonly #seen = new Set<string>();
-  #isNew = false;
-  #wasNew = false;
+  #firstQuestion: FirstQuestion | undefined;
 
   constructor(framework: Framework<Req, never>, facts: Facts) {
     this.#framework = framework;
@@ -47,19 +51,13 @@ export class SetupChecks<Req extends object> {
 
   /** For a limiter that the user makes: one that has a request in the turn in which it was made, was made for that request. */
   made(): void {
-    this.#isNew = true;
-    setImmediate(() => (this.#isNew = false));
+    this.#firstQuestion = new FirstQuestion(this.#facts.warn, madeForRequests);
   }
 
   /** A request that may be limited. @returns whether there are requests left to look at */
   look(req: Req): boolean {
-    const { warn, lists } = this.#facts;
-    if (this.#wasNew) inARow = 0;
-    else if (this.#isNew) {
-      this.#wasNew = true;
-      if (++inARow >= MOST_IN_A_ROW) warn('HEADGATE_LIMITER_IN_HANDLER', IN_HANDLER);
-    }
-    if (lists) this.#lookAtProxy(req, this.#framework.ip(req));
+    this.#firstQuestion?.look();
+    if (this.#facts.lists) this.#lookAtProxy(req, this.#framework.ip(req));
     return --this.#left > 0;
   }
 
@@ -72,11 +70,11 @@ export class SetupChecks<Req extends object> {
       return its === undefined ? [] : { key: its, option: keyOptions[name] };
     });
     for (const { option } of keys) if (option !== undefined) this.#seen.add(option);
-    const unseen = names
-      .flatMap((name) => keyOptions[name] ?? [])
-      .filter((option) => !this.#seen.has(option));
-    if (this.#hadKey && this.#left === 1 && unseen.length > 0)
-      warn('HEADGATE_NEVER_A_KEY', neverAKey(unseen, REQUESTS - 1));
+    if (this.#hadKey && this.#left === 1) {
+      const options = names.flatMap((name) => keyOptions[name] ?? []);
+      const unseen = options.filter((option) => !this.#seen.has(option));
+      if (unseen.length > 0) warn('HEADGATE_NEVER_A_KEY', neverAKey(unseen, REQUESTS - 1));
+    }
     this.#hadKey ||= keys.length > 0;
     if (!this.#hadKey && ++this.#keyless === KEYLESS)
       warn('HEADGATE_NEVER_A_KEY', neverAKey(Object.values(keyOptions), KEYLESS));
@@ -108,10 +106,6 @@ export class SetupChecks<Req extends object> {
     }
   }
 }
-
-const IN_HANDLER =
-  `${MOST_IN_A_ROW} limiters in a row were made while a request was answered, and each was asked about that request alone. A limiter that is ` +
-  'made for each request counts nothing. Make it once, when the application starts, and use it for all requests.';
 
 const neverAKey = (options: readonly string[], requests: number): string =>
   `For the first ${requests} requests ${options.join(' and ')} returned undefined, and the policies by that key did not limit them. If the key ` +

@@ -24,7 +24,14 @@ import {
   type Spread,
 } from './options.js';
 import { checkDimensions, Scope, type ByOptions } from './scope.js';
-import { checkProcess, checkWindows, FirstQuestion, isFirstOf } from './setup-checks.js';
+import {
+  checkProcess,
+  checkWindows,
+  FirstQuestion,
+  fleetingLimiters,
+  isFirstOf,
+  isTest,
+} from './setup-checks.js';
 import { checkEnabled } from './switch.js';
 import { Tiers } from './tiers.js';
 
@@ -96,7 +103,7 @@ export function assembleLimiter(
     ...{ set, tiers, source: inner, store, shadow, enabled, warn, waiting, release },
     scope: new Scope(set, by, tiers.everything),
     onDecision: options.onDecision,
-    firstQuestion: isFirstOf(inner) ? new FirstQuestion(warn) : undefined,
+    firstQuestion: isFirstOf(inner) && !isTest() ? new FirstQuestion(warn, fleetingLimiters) : undefined,
     freshBans: options.ban?.fresh ?? false,
   });
   limiter.announceTo(inner, dynamic);

@@ -1,5 +1,5 @@
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
-import { distinct, subjectOf, withPolicies } from '../contract/dimensions.js';
+import { distinct, subjectOf, withinSlot, withPolicies } from '../contract/dimensions.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { Dimensions, PolicySet, Store, Subject } from '../contract/store.js';
@@ -75,10 +75,9 @@ export class Scope {
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`
    */
   chargedTo(set: PolicySet, key: Key): Subject {
-    const { slotBy } = this.by;
     const subject = this.checkSlot(this.subject(set, key), key);
-    const others = subject.set.policies.filter(({ by }) => by !== slotBy);
-    return slotBy === undefined || others.length === 0 ? subject : this.subject(this.with(others), key);
+    const others = withinSlot(subject.set);
+    return others.policies.length === 0 ? subject : { ...subject, set: others };
   }
 
   /** All that is charged to a key that is banned. */

@@ -18,13 +18,26 @@ export function checkWindows(policies: readonly CompiledPolicy[], warn: Warn): v
   }
 }
 
-/** So many limiters in a row that were asked but once, when they were made, are no coincidence. */
+/** Limiters in a row that were asked but once, when they were made: since one of them was asked again. */
+export interface Streak {
+  /** So many are no coincidence. */
+  readonly most: number;
+  readonly warning: string;
+  length: number;
+}
+
 const FLEETING = 500;
 
-let fleeting = 0;
+export const fleetingLimiters: Streak = {
+  most: FLEETING,
+  warning:
+    `${FLEETING} limiters in a row were each asked once, in the turn of the event loop in which they were made, and never again. A limiter ` +
+    'that is made for each request counts nothing. Make it once, when the application starts, and use it for all requests.',
+  length: 0,
+};
 
 /** Whether this is a runner of tests, for which much is right that is wrong elsewhere. */
-const isTest = (): boolean => process.env['NODE_ENV'] === 'test';
+export const isTest = (): boolean => process.env['NODE_ENV'] === 'test';
 
 /**
  * Looks whether limiters are made for one question each, as in a handler of requests. One that is kept is asked again: in a later turn
@@ -32,11 +45,13 @@ const isTest = (): boolean => process.env['NODE_ENV'] === 'test';
  */
 export class FirstQuestion {
   readonly #warn: Warn;
+  readonly #streak: Streak;
   #isNew = true;
   #asked = false;
 
-  constructor(warn: Warn) {
+  constructor(warn: Warn, streak: Streak) {
     this.#warn = warn;
+    this.#streak = streak;
     setImmediate(() => (this.#isNew = false));
   }
 
@@ -44,17 +59,14 @@ export class FirstQuestion {
   look(): boolean {
     if (this.#isNew && !this.#asked) {
       this.#asked = true;
-      if (++fleeting >= FLEETING && !isTest()) this.#warn('HEADGATE_LIMITER_IN_HANDLER', IN_HANDLER);
+      const { most, warning } = this.#streak;
+      if (++this.#streak.length >= most) this.#warn('HEADGATE_LIMITER_IN_HANDLER', warning);
       return true;
     }
-    if (this.#asked) fleeting = 0;
+    if (this.#asked) this.#streak.length = 0;
     return false;
   }
 }
-
-const IN_HANDLER =
-  `${FLEETING} limiters in a row were each asked once, in the turn of the event loop in which they were made, and never again. A limiter ` +
-  'that is made for each request counts nothing. Make it once, when the application starts, and use it for all requests.';
 
 const known = new WeakSet<Store>();
 

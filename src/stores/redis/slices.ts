@@ -1,3 +1,4 @@
+import { select, withinSlot } from '../../contract/dimensions.js';
 import { merged } from './across.js';
 import { partsOf, scopeOf, type Part } from '../state/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
@@ -279,23 +280,18 @@ function newKey(subject: Subject, units: number): HotKey {
   };
 }
 
-/** By `slotBy`: the policies of a dimension, whose keys lie in the slot of another. */
-const within = new WeakMap<PolicySet, PolicySet>();
-
 /** One key of a decision, of the policies by its dimension alone. */
-function subjectOf({ name, set: part, keyOf }: Part, { dimensions }: PolicySet, key: Keys): Subject {
-  const { names = [], slotBy } = dimensions ?? {};
+function subjectOf({ name, set: part, keyOf }: Part, set: PolicySet, key: Keys): Subject {
+  const { names = [], slotBy } = set.dimensions ?? {};
   if (typeof key === 'string' || slotBy === undefined || name === slotBy)
     return { set: part, key: keyOf(key) };
-  const own = key[names.indexOf(name)]!;
-  const slotAt = names.indexOf(slotBy);
-  if (slotAt < 0) return { set: part, key: [own] };
-  let set = within.get(part);
-  if (!set) {
-    set = { ...part, dimensions: { ...dimensions!, names: [slotBy, name] } };
-    within.set(part, set);
-  }
-  return { set, key: [key[slotAt]!, own] };
+  const at = [slotBy, name].flatMap((each) => (names.includes(each) ? names.indexOf(each) : []));
+  at.sort((a, b) => a - b);
+  const selected = select(
+    set,
+    at.reduce((bits, i) => bits | (1 << i), 0),
+  );
+  return { set: withinSlot(selected), key: at.map((i) => key[i]!) };
 }
 
 function has(slice: Slice | undefined, cost: number, now: number): boolean {
