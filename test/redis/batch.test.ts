@@ -1,12 +1,10 @@
 // Decisions that are asked for together travel together, and are the same as if each had travelled alone.
-import { mock } from 'node:test';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { Redis, type Cluster } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
 import type { BanOptions, LimiterOptions, Decision, Limiter, Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { performance as storeTime } from '../../src/common/real-time.js';
 import { startCluster, type TestCluster } from '../support/cluster.js';
 import { countedServer } from '../support/counted-server.js';
 import { servers } from '../support/shared-servers.js';
@@ -236,52 +234,30 @@ describe('calls', () => {
           await limiter.consume('first');
         });
 
-        /** How many calls so many decisions make, that are asked for so many ms apart. */
-        async function callsOf(count: number, apart: number): Promise<number> {
-          return counted.callsOf(async () => {
-            let now = performance.now();
-            const clock = mock.method(storeTime, 'now', () => (now += apart));
-            const asked = Array.from({ length: count }, (_, i) => limiter.consume(`key${i}`));
-            clock.mock.restore();
-            await Promise.all(asked);
-          });
-        }
+        /** How many calls so many decisions make. */
+        const callsOf = (count: number): Promise<number> =>
+          counted.callsOf(() => together(count, (i) => limiter.consume(`key${i}`)));
 
         it('up to seven alone', async () => {
-          expect(await callsOf(7, 0)).to.equal(7);
-          expect(await callsOf(7, 1)).to.equal(7);
+          expect(await callsOf(7)).to.equal(7);
         });
 
-        it('in quick succession: a part of all that are under way', async () => {
-          // 4 of 11 under way, 5 of 16, 8 of 24, 11 of 35: a third; 30 of 65, 55 of 120: nearly half.
+        it('else half of all that are under way', async () => {
+          // 7 of 14, 14 of 28, 28 of 56, 56 of 112.
           for (const [count, batches] of [
             [7 + 1, 1],
-            [7 + 4, 1],
-            [7 + 4 + 1, 2],
-            [7 + 4 + 5, 2],
-            [7 + 4 + 5 + 8, 3],
-            [7 + 4 + 5 + 8 + 11 + 30, 5],
-            [7 + 4 + 5 + 8 + 11 + 30 + 55, 6],
+            [7 + 7, 1],
+            [7 + 7 + 1, 2],
+            [7 + 7 + 14, 2],
+            [7 + 7 + 14 + 28, 3],
+            [7 + 7 + 14 + 28 + 56, 4],
           ] as const) {
-            expect(await callsOf(count, 0), `${count}`).to.equal(7 + batches);
-          }
-        });
-
-        it('else all of one turn together, from 16 under way on', async () => {
-          for (const [count, batches] of [
-            [7 + 4, 1],
-            [7 + 4 + 5, 2],
-            [7 + 4 + 5 + 1, 3],
-            [7 + 4 + 5 + 40, 3],
-            [7 + 4 + 5 + 64, 3],
-          ] as const) {
-            expect(await callsOf(count, 0.01), `${count}`).to.equal(7 + batches);
+            expect(await callsOf(count), `${count}`).to.equal(7 + batches);
           }
         });
 
         it('64 at most', async () => {
-          expect(await callsOf(7 + 4 + 5 + 65, 0.01)).to.equal(7 + 4);
-          expect(await callsOf(7 + 4 + 5 + 8 + 11 + 30 + 55 + 64 + 64, 0)).to.equal(7 + 8);
+          expect(await callsOf(7 + 7 + 14 + 28 + 56 + 64 + 64)).to.equal(7 + 6);
         });
       });
 
@@ -309,12 +285,7 @@ describe('calls', () => {
         }
 
         async function callsOf(callbacks: number): Promise<number> {
-          return counted.callsOf(async () => {
-            let now = performance.now();
-            const clock = mock.method(storeTime, 'now', () => (now += 0.01));
-            await ask(callbacks);
-            clock.mock.restore();
-          });
+          return counted.callsOf(() => ask(callbacks));
         }
 
         it('whose requests come one in a turn, carry one each', async () => {

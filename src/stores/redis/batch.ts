@@ -1,7 +1,8 @@
 import type { Done } from './clients/commands.js';
 import { Eventual } from '../../common/eventual.js';
-import { performance, setImmediate } from '../../common/real-time.js';
+import { performance, setImmediate, setTimeout } from '../../common/real-time.js';
 import type { PolicySet, Query, Reply } from '../../contract/store.js';
+import { Distance } from './distance.js';
 import { Turns } from './turns.js';
 
 /**
@@ -11,21 +12,13 @@ import { Turns } from './turns.js';
 const FEW = 7;
 
 /**
- * Else a batch is sent as soon as it has this part of all decisions under way. Of some, so that three batches are on their way:
- * while the store works on one, this process takes in another, where with one or two both would wait for each other in turn.
- * Of many, two keep both busy, and cost the store less; they are a little less than halves, so that neither waits for the last.
+ * With more, so many calls are under way at a time, and further decisions gather until one is answered. So the store works on one call, the
+ * next one waits for it there, and this process fills a third.
  */
-const PART_OF_SOME = 1 / 3.25;
-const PART_OF_MANY = 1 / 2.2;
-const MANY = 40;
+const CALLS = 2;
 
-/**
- * But if they come further apart than this, ms, this process is busy with more than deciding, as between two requests: then what it
- * saves is calls, each of which costs it a write, and a batch is all that is asked for in one turn. With no more than `FEW_CALLS`
- * under way they are so few calls that they are not worth a wait, unless turns are busy.
- */
-const APART = 0.004;
-const FEW_CALLS = 16;
+/** But no decision waits longer for others than this, ms, and a call that is full does not wait. */
+const LONGEST_WAIT = 1;
 
 /** The most decisions of one call: the first one waits for the last one's answer. */
 const MOST = 64;
@@ -55,8 +48,6 @@ export interface Carrier {
 
 interface OpenBatch extends Batch {
   readonly waiters: Eventual<Reply>[];
-  /** Its decisions have come in quick succession so far. */
-  burst: boolean;
 }
 
 /**
@@ -65,16 +56,26 @@ interface OpenBatch extends Batch {
  */
 export class Batcher {
   readonly #carrier: Carrier;
+  readonly #startTimer: typeof setTimeout;
   readonly #open = new Map<PolicySet, OpenBatch>();
   /** Decisions that are gathered or on the wire. */
   #pending = 0;
+  /** How many those were when the last reply came: what it answers is soon asked for again. */
+  #crowd = 0;
   /** Whether those have become more than a few, and decisions are gathered. */
   #crowded = false;
+  /** Calls on the wire. */
+  #calls = 0;
   #scheduled = false;
+  /** Whether a timer will send what waits for others. */
+  #isWaiting = false;
   readonly #turns = new Turns();
+  readonly #distance = new Distance();
 
-  constructor(carrier: Carrier) {
+  /** @param startTimer for tests */
+  constructor(carrier: Carrier, startTimer = setTimeout) {
     this.#carrier = carrier;
+    this.#startTimer = startTimer;
   }
 
   ask(query: Query): Promise<Reply> {
@@ -103,29 +104,51 @@ export class Batcher {
       if (this.#isComplete(batch)) this.#dispatch(batch);
       return;
     }
-    batch = { set, peek, queries: [query], waiters: [waiter], asked: performance.now(), burst: true };
+    batch = { set, peek, queries: [query], waiters: [waiter], asked: performance.now() };
     if (!this.#crowded && !this.#turns.areBusy) {
       this.#dispatch(batch);
       return;
     }
     this.#open.set(set, batch);
-    if (this.#scheduled) return;
-    this.#scheduled = true;
-    // Not a microtask: requests come one in a turn of the event loop's poll phase, and this follows the whole phase.
-    setImmediate(() => {
-      this.#scheduled = false;
-      for (const open of this.#open.values()) this.#dispatch(open);
-    });
+    this.#schedule();
   }
 
-  #isComplete(batch: OpenBatch): boolean {
-    const { length } = batch.queries;
+  /** Not a microtask: requests come one in a turn of the event loop's poll phase, and this follows the whole phase. */
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(this.#endTurn);
+  }
+
+  readonly #endTurn = (): void => {
+    this.#scheduled = false;
+    const mayWait = this.#crowded && this.#calls >= CALLS && this.#sharesCalls;
+    const long = performance.now() - LONGEST_WAIT;
+    for (const batch of this.#open.values()) if (!mayWait || batch.asked < long) this.#dispatch(batch);
+    if (this.#open.size === 0 || this.#isWaiting) return;
+    this.#isWaiting = true;
+    this.#startTimer(this.#dispatchAll, LONGEST_WAIT);
+  };
+
+  readonly #dispatchAll = (): void => {
+    this.#isWaiting = false;
+    for (const batch of this.#open.values()) this.#dispatch(batch);
+  };
+
+  /**
+   * Whether decisions of several turns may share a call. In a cluster each key is a call of its own, and those of a turn share a write. Where
+   * most time goes by on the way, waiting gains nothing.
+   */
+  get #sharesCalls(): boolean {
+    return !this.#carrier.cluster && !this.#distance.isFar;
+  }
+
+  /** Whether a batch goes before its turn is over. Under a busy server none does, as each write costs it as much as a request. */
+  #isComplete({ queries: { length } }: OpenBatch): boolean {
     if (length >= MOST) return true;
-    // In a cluster each key is a call of its own, and those of a turn share a write.
-    if (this.#carrier.cluster) return false;
-    const part = this.#pending > MANY ? PART_OF_MANY : PART_OF_SOME;
-    const isFew = this.#pending <= FEW_CALLS && !this.#turns.areBusy;
-    return length >= part * this.#pending && (isFew || inBurst(batch));
+    // Calls of the same size keep both sides busy.
+    const share = Math.max(this.#pending, this.#crowd) / CALLS;
+    return length >= share && this.#sharesCalls && !this.#turns.areBusy;
   }
 
   #dispatch(batch: OpenBatch): void {
@@ -135,7 +158,12 @@ export class Batcher {
   }
 
   #send(batch: OpenBatch): void {
+    const [sent, pending] = [performance.now(), this.#pending];
+    this.#calls++;
     this.#carrier.send(batch, (error, reply) => {
+      this.#calls--;
+      if (this.#open.size > 0) this.#schedule();
+      this.#distance.took(performance.now() - sent, pending);
       if (error === undefined) this.#answer(batch, reply);
       else this.#fail(batch, error);
     });
@@ -169,6 +197,7 @@ export class Batcher {
   }
 
   #finished(decisions: number): void {
+    this.#crowd = this.#pending;
     this.#pending -= decisions;
     // What those who got these replies ask for in turn counts before it is judged whether the crowd is gone.
     if (this.#crowded && this.#pending <= FEW) process.nextTick(this.#settleDown);
@@ -179,19 +208,13 @@ export class Batcher {
   };
 }
 
-/** Whether its decisions are asked for in quick succession. Once they are not, it is not asked again. */
-function inBurst(batch: OpenBatch): boolean {
-  batch.burst &&= performance.now() - batch.asked < APART * batch.queries.length;
-  return batch.burst;
-}
-
 /** A batch for each key, in the order of their first queries. */
 function byKey({ set, peek, asked, queries, waiters }: OpenBatch): OpenBatch[] {
   const parts = new Map<string, OpenBatch>();
   queries.forEach((query, i) => {
     const key = typeof query.key === 'string' ? query.key : JSON.stringify(query.key);
     let part = parts.get(key);
-    if (!part) parts.set(key, (part = { set, peek, asked, queries: [], waiters: [], burst: true }));
+    if (!part) parts.set(key, (part = { set, peek, asked, queries: [], waiters: [] }));
     part.queries.push(query);
     part.waiters.push(waiters[i]!);
   });
