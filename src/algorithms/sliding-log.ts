@@ -22,7 +22,7 @@ type SlidingLogParams = {
   readonly window: number;
 };
 
-/** Units that a log holds at most, with debts: the Lua page counts them in three bytes. */
+/** Units that a log holds at most, with debts: the Lua file counts them in three bytes. */
 const MOST_UNITS = 2 ** 23;
 
 /** The runs of a key, oldest first: units that were admitted in the same millisecond. A ring that grows as they come. */

@@ -11,7 +11,7 @@ import { canonicalText, parsePolicy as parse } from './policy-text.js';
 import { checkBoolean, checkChoice, checkInteger, checkShape, MAX_UNITS } from '../common/validate.js';
 import type { CompiledPolicy, Policies } from './policy.js';
 
-/** The fields of all policies; each algorithm's page names its own. */
+/** The fields of all policies; each algorithm names its own. */
 const COMMON = ['name', 'algorithm', 'shadow', 'limit', 'by'];
 
 /** By the name that policies have for an algorithm: its kernel, and the fields that a policy can have. */

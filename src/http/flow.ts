@@ -270,12 +270,12 @@ export class Flow<Req extends object, Res> {
     const ending = new Ending(this.#framework, res, (completed) => {
       stopRenewing?.();
       decision.release().catch(ignore);
-      if (this.#refunds) this.#settle(decision, req, res, completed).catch(warn('requestWasSuccessful'));
+      if (this.#refunds) this.#refund(decision, req, res, completed).catch(warn('requestWasSuccessful'));
     });
     if (!ending.look()) stopRenewing = renewSlots(decision, ending, this.#options.renewFor);
   }
 
-  async #settle(decision: LimiterDecision, req: Req, res: Res, completed: boolean): Promise<void> {
+  async #refund(decision: LimiterDecision, req: Req, res: Res, completed: boolean): Promise<void> {
     if (await this.#isRefunded(req, res, completed)) await decision.refund().catch(ignore);
   }
 

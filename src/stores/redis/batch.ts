@@ -5,29 +5,28 @@ import type { PolicySet, Query, Reply } from '../../contract/store.js';
 import { Turns } from './turns.js';
 
 /**
- * With no more decisions than this under way, each is sent at once: waiting for others would cost more than it saves. While turns of the
- * event loop are busy, decisions wait all the same: a call costs the process as much as a request does.
+ * Up to this many pending decisions are sent one by one, as waiting for others would cost more than it saves. While the event loop is
+ * busy, they are gathered all the same: a call costs this process as much time as a request does.
  */
 const FEW = 7;
 
 /**
- * Else a batch is sent as soon as it has this part of all decisions under way. Of some, so that three batches are on their way:
- * while the store works on one, this process takes in another, where with one or two both would wait for each other in turn.
- * Of many, two keep both busy, and cost the store less; they are a little less than halves, so that neither waits for the last.
+ * With more, a batch is sent as soon as it has this part of all pending decisions. Up to 40 pending, that keeps three batches in flight:
+ * one sent, one executing, one decoding. With two, client and server would idle in turns. Above 40 pending, two batches keep both busy
+ * and cost the server less. They are a little less than halves, so that a batch need not wait for the last decision.
  */
 const PART_OF_SOME = 1 / 3.25;
 const PART_OF_MANY = 1 / 2.2;
 const MANY = 40;
 
 /**
- * But if they come further apart than this, ms, this process is busy with more than deciding, as between two requests: then what it
- * saves is calls, each of which costs it a write, and a batch is all that is asked for in one turn. With no more than `FEW_CALLS`
- * under way they are so few calls that they are not worth a wait, unless turns are busy.
+ * If decisions come further apart than this, ms, this process is busy with other work between them. Then a batch waits for the end of the
+ * event loop's turn, as fewer calls save writes. Up to `FEW_CALLS` pending, so few calls are not worth the wait, unless the loop is busy.
  */
 const APART = 0.004;
 const FEW_CALLS = 16;
 
-/** The most decisions of one call: the first one waits for the last one's answer. */
+/** The most decisions of one call. All of them are answered when the last one is decided. */
 const MOST = 64;
 
 /** Queries of one policy set, all peeks or none, in the order in which they were asked. */
@@ -39,9 +38,9 @@ export interface Batch {
   readonly asked: number;
 }
 
-/** How the store takes batches. */
+/** Sends batches to the server, and reads the replies. */
 export interface Carrier {
-  /** Keys live in many slots: a batch may have but one. */
+  /** Whether the servers are a cluster. Its keys are on several servers, so a batch may have only one key. */
   readonly cluster: boolean;
   /** Whether this error says that a batch may have but one key, and that nothing of it was run. */
   refusesKeys(error: unknown): boolean;
@@ -55,20 +54,20 @@ export interface Carrier {
 
 interface OpenBatch extends Batch {
   readonly waiters: Eventual<Reply>[];
-  /** Its decisions have come in quick succession so far. */
+  /** Whether its decisions have come in quick succession so far. */
   burst: boolean;
 }
 
 /**
- * Gathers the decisions that are asked for in one turn of the event loop, so that they travel as one call. One alone is
- * never held back, and queries of one set are sent in the order in which they were asked.
+ * Gathers the decisions that are asked for in one turn of the event loop, and sends them as one call. A single decision is sent at
+ * once. Queries of one set are sent in the order in which they were asked.
  */
 export class Batcher {
   readonly #carrier: Carrier;
   readonly #open = new Map<PolicySet, OpenBatch>();
-  /** Decisions that are gathered or on the wire. */
+  /** How many decisions are gathered or in flight. */
   #pending = 0;
-  /** Whether those have become more than a few, and decisions are gathered. */
+  /** Whether so many are pending that decisions are gathered. */
   #crowded = false;
   #scheduled = false;
   readonly #turns = new Turns();
@@ -83,7 +82,7 @@ export class Batcher {
     return waiter;
   }
 
-  /** Sends what is gathered of all sets of a name, which share their state, for what must come after it. */
+  /** Sends all gathered decisions of a name, as sets of one name share their state. What is sent next then comes after them. */
   flush(name: string): void {
     for (const batch of this.#open.values()) if (batch.set.name === name) this.#dispatch(batch);
   }
@@ -111,7 +110,7 @@ export class Batcher {
     this.#open.set(set, batch);
     if (this.#scheduled) return;
     this.#scheduled = true;
-    // Not a microtask: requests come one in a turn of the event loop's poll phase, and this follows the whole phase.
+    // A microtask would be too early: it follows each request, while this follows the poll phase with all of its requests.
     setImmediate(() => {
       this.#scheduled = false;
       for (const open of this.#open.values()) this.#dispatch(open);
@@ -121,7 +120,7 @@ export class Batcher {
   #isComplete(batch: OpenBatch): boolean {
     const { length } = batch.queries;
     if (length >= MOST) return true;
-    // In a cluster each key is a call of its own, and those of a turn share a write.
+    // In a cluster each key is a call of its own. The calls of one turn of the event loop share a write.
     if (this.#carrier.cluster) return false;
     const part = this.#pending > MANY ? PART_OF_MANY : PART_OF_SOME;
     const isFew = this.#pending <= FEW_CALLS && !this.#turns.areBusy;
@@ -170,7 +169,7 @@ export class Batcher {
 
   #finished(decisions: number): void {
     this.#pending -= decisions;
-    // What those who got these replies ask for in turn counts before it is judged whether the crowd is gone.
+    // Whoever gets these replies may ask again at once. These decisions are counted first.
     if (this.#crowded && this.#pending <= FEW) process.nextTick(this.#settleDown);
   }
 
@@ -179,7 +178,7 @@ export class Batcher {
   };
 }
 
-/** Whether its decisions are asked for in quick succession. Once they are not, it is not asked again. */
+/** Whether a batch's decisions have come in quick succession. Once they have not, that stays so. */
 function inBurst(batch: OpenBatch): boolean {
   batch.burst &&= performance.now() - batch.asked < APART * batch.queries.length;
   return batch.burst;
