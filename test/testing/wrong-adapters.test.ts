@@ -170,7 +170,7 @@ describe('an adapter', () => {
               }
             : {}),
         }));
-        return serve({ limiters: options as TestOptions[], answer });
+        return serve({ limiters: options, answer });
       },
     };
     const error = await find(ofKoa, OPTIONS.handler!)
