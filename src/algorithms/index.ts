@@ -29,6 +29,9 @@ export type Policy =
 
 type FieldOf<P> = P extends unknown ? keyof P : never;
 
+/** The fields that policies have. */
+export type PolicyField = FieldOf<Policy>;
+
 type Without<P> = P extends unknown
   ? P & { [Field in Exclude<FieldOf<Policy>, keyof P>]?: undefined }
   : never;

@@ -4,6 +4,7 @@ import {
   type Algorithm,
   type Kernel,
   type Policy,
+  type PolicyField,
 } from '../algorithms/index.js';
 import { checkDimension, DEFAULT_DIMENSION } from './key.js';
 import { HeadgateError, invalidOption } from '../common/errors.js';
@@ -23,6 +24,10 @@ for (const kernel of Object.keys(algorithms) as Kernel[]) {
 }
 
 export const ALGORITHMS = [...KINDS.keys()] as readonly Algorithm[];
+
+/** Whether policies of an algorithm can have a field. */
+export const hasField = (algorithm: Algorithm, field: PolicyField): boolean =>
+  KINDS.get(algorithm)?.fields.includes(field) === true;
 
 /** Every field that a policy of some algorithm can have; an adapter's inline policy is picked out of its options by these. */
 export const POLICY_FIELDS = [...new Set([...KINDS.values()].flatMap(({ fields }) => fields))];
