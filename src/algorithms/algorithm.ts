@@ -1,4 +1,4 @@
-/** Integers that an algorithm's Lua page and TypeScript page both receive, in the order in which Lua reads them. */
+/** Integers that an algorithm's Lua file and TypeScript file both receive, in the order in which Lua reads them. */
 export type Params = Readonly<Record<string, number>>;
 
 /** The fields that policies of all algorithms have. */
@@ -16,7 +16,7 @@ export interface PolicyBase {
   by?: string;
 }
 
-/** The fields that policies of all algorithms have that count what passes, and not what is held. */
+/** The fields of all policies that count what passes. Those of concurrency policies, which count what is held, have fewer. */
 export interface QuotaPolicy extends PolicyBase {
   /**
    * What is charged. `'admitted'` (default): requests that all policies admit. `'attempts'`: also requests that another policy denies, of
@@ -50,21 +50,20 @@ export interface Returned {
 export type Saved = readonly (number | string)[];
 
 /**
- * The state of one policy for every key of the memory store: a structure of arrays, a slot a key. Its methods are the
- * functions of the Lua page beside it, with the same names in the same order. Slot 0 is never written: looking at it
- * is looking at no state.
+ * The state of one policy for many keys: a structure of arrays, with one slot for each key. Its methods are the functions of the Lua file
+ * beside it, with the same names in the same order. Slot 0 is never written, so that it stands for a key without state.
  *
- * `look` leaves the verdict in `wait`, `remaining` and `reset` (see `stores/store.ts`); `commit` follows a `look` that
- * admitted, on the same slot or, if that was slot 0, on a fresh one, and updates `remaining` and `reset`.
+ * `look` leaves the verdict in `wait`, `remaining` and `reset` (see `contract/verdicts.ts`). After a `look` that admitted, `commit` charges
+ * the same slot; if that was slot 0, a fresh one. It updates `remaining` and `reset`.
  */
 export abstract class Column<P = Params> {
   wait = 0;
   remaining = 0;
   reset = 0;
 
-  /** Evaluates `cost`; writes nothing, except that state which a clock that went back made impossible heals if `writable`. */
+  /** Evaluates `cost`. It writes only if `writable`, and only to repair state that a clock that went back made impossible. */
   abstract look(slot: number, p: P, cost: number, now: number, writable: boolean): void;
-  /** Charges what was looked at. */
+  /** Charges the cost that `look` has just admitted. */
   abstract commit(slot: number, p: P, cost: number, now: number, lease: string): void;
   /**
    * Charges (`units` > 0, even beyond what is left) or gives back (`units` < 0). Returns the units that it charged: all, unless the
@@ -87,7 +86,7 @@ export abstract class Column<P = Params> {
   /** Puts a saved state into an empty slot. What cannot be a state leaves the slot empty. */
   abstract load(slot: number, saved: Saved): void;
 
-  /** Reads something of a slot's state, whatever: then it is at hand, or on its way, when it is looked at. */
+  /** Reads any part of a slot's state ahead, so that the processor has it in its cache when `look` needs it. */
   fetch(_slot: number): number {
     return 0;
   }
@@ -168,15 +167,16 @@ export interface Traits {
 export interface Compiled<P = Params> {
   readonly params: P;
   /**
-   * If what the page of Lua reads depends on the time: that, for a moment in ms since the epoch. If the server's time is too far from
-   * it, the page's `check` raises `HEADGATE_PERIOD`, and the caller sends what is for that time. Otherwise the page reads `params`.
+   * For an algorithm whose integers depend on the time: what the Lua file reads in place of `params`, for a moment in ms since the epoch.
+   * If the server's time is too far from that moment, the file's `check` raises `HEADGATE_PERIOD`, and the caller sends those of that time.
    */
   readonly sent?: (now: number) => readonly number[];
   /** The time that the limit is for, ms: a window, or a lease. */
   readonly window: number;
   /**
-   * What the state means nothing without: a window's length, a bucket's rate and burst. It is part of the key, so that policies which
-   * read a state differently have each their own. The limit of a count is not: policies that differ in it alone share the count.
+   * The part of the policy without which its state means nothing: a window's length, a bucket's rate and burst. It is part of the key, so
+   * that policies which read a state differently have each their own. A count's limit is not in it: policies that differ in that alone
+   * share the count.
    */
   readonly shape: string;
   /** How long a charge counts at most, ms. */

@@ -29,6 +29,9 @@ export type Policy =
 
 type FieldOf<P> = P extends unknown ? keyof P : never;
 
+/** The fields that policies have. */
+export type PolicyField = FieldOf<Policy>;
+
 type Without<P> = P extends unknown
   ? P & { [Field in Exclude<FieldOf<Policy>, keyof P>]?: undefined }
   : never;
@@ -45,10 +48,10 @@ export type Algorithm = NonNullable<Policy['algorithm']>;
 /** The algorithm of policies that name none. */
 export const DEFAULT_ALGORITHM: Algorithm = 'sliding-window';
 
-/** Which page evaluates a policy. */
+/** The algorithm that evaluates a policy: several names of policies may share one. */
 export type Kernel = 'sliding-window' | 'fixed-window' | 'sliding-log' | 'gcra' | 'concurrency' | 'calendar';
 
-/** The kernels, by the names of their pages. To add one: a `.ts` and a `.lua` page, a line here, its name and its policy above. */
+/** The kernels, by the names of their files. docs/extending.md says how to add one. */
 export const algorithms: Readonly<Record<Kernel, AlgorithmDefinition>> = {
   'sliding-window': slidingWindow,
   'fixed-window': fixedWindow,

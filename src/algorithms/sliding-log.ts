@@ -22,7 +22,7 @@ type SlidingLogParams = {
   readonly window: number;
 };
 
-/** Units that a log holds at most, with debts: the Lua page counts them in three bytes. */
+/** Units that a log holds at most, with debts: the Lua file counts them in three bytes. */
 const MOST_UNITS = 2 ** 23;
 
 /** The runs of a key, oldest first: units that were admitted in the same millisecond. A ring that grows as they come. */
@@ -64,7 +64,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     return this.#log!.ends[this.#at(i)]! - this.#before;
   }
 
-  /** The first run for which a test is true; it is for the last. */
+  /** The first run for which a test is true. It is true for the last run. */
   #first(test: (i: number) => boolean): number {
     if (test(0)) return 0;
     let first = 1;
@@ -113,7 +113,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     if (cost > limit) {
       this.wait = -1;
     } else if (log && cost > 0 && live + cost > limit) {
-      // So many of the oldest must leave; the last of them says when.
+      // So many of the oldest units must leave. The last of them says when.
       const leaving = live + cost - limit;
       const last = this.#first((i) => this.#through(i) >= leaving);
       this.wait = log.times[this.#at(last)]! + window - now;
@@ -191,7 +191,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     return charged;
   }
 
-  /** Nobody knows which units: the oldest, as what stays counts longest. */
+  /** Gives back the oldest units, as nobody knows which ones were meant. So the units that stay count longest. */
   #giveBackOldest(log: Log, units: number): void {
     const back = Math.min(units, this.#live);
     if (back < this.#live) {
@@ -222,7 +222,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     this.#logs[slot] = undefined;
   }
 
-  /** The log's end; then its runs, each as the time since the one before it, and its units. */
+  /** A saved log: its end, then for each run the time since the run before it, and its units. */
   save(slot: number): Saved {
     const log = this.#logs[slot];
     if (!log) return [];

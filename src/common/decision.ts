@@ -1,4 +1,4 @@
-/** Why a request was denied; or, where a shadow let it pass, would have been; or why it was not counted, or not decided. */
+/** Why a request was denied, or would have been without a shadow; or why it was let pass although nothing was counted. */
 export type Reason =
   | 'quota-exceeded'
   | 'cost-exceeds-capacity'
@@ -13,7 +13,7 @@ export type Reason =
 
 /** What one policy says. */
 export interface Verdict {
-  /** The policy's. */
+  /** The policy's name. */
   readonly name: string;
   /** Whose quota it is: the request's key, or its key of the policy's dimension (`by`). */
   readonly key: string;
@@ -31,9 +31,9 @@ export interface Verdict {
 
 /** What every decision has. */
 export interface DecisionFields {
-  /** Whether the request may go on. A shadow admits all: what it would have denied has a `reason` all the same. */
+  /** Whether the request may go on. A shadow admits every request. If it would have denied one, `reason` says why. */
   readonly allowed: boolean;
-  /** The request's key; without one, or if no policy is by it, its key of the first dimension that a policy is by. */
+  /** The request's key. If it has none, or no policy is by it: its key of the first dimension that a policy is by. */
   readonly key: string;
   /** The whole units that were asked for. */
   readonly cost: number;
@@ -58,7 +58,7 @@ export interface DecisionFields {
   readonly delayMs: number;
   /** Why it was denied, or let pass though nothing was counted; undefined for what was simply admitted. */
   readonly reason: Reason | undefined;
-  /** The store could not be asked: the failure policy (`onStoreError`) answered. */
+  /** Whether the failure policy (`onStoreError`) answered, as the store could not be asked. */
   readonly degraded: boolean;
   /** What each policy says, in the order in which they were written. Empty if none was asked: of a list, a ban or a store's failure. */
   readonly policies: readonly Verdict[];
@@ -66,18 +66,17 @@ export interface DecisionFields {
   readonly charged: number;
 
   /**
-   * Makes the charge what the request really cost: gives back or charges the difference, where it was charged; the last
-   * call counts. What is given back is as if it had never been charged, but for what a bucket has drained of it. What is charged
-   * beyond what is left drains the quota to zero and is carried as debt for at most one window. Nothing is given back once the
-   * charge's window is over or its key was reset, and a denied request is charged nothing. Slots of concurrency policies are not
-   * units: see `release`.
+   * Makes the charge what the request really cost, by giving back or charging the difference. The last call counts. Units that are given
+   * back are as if they had never been charged, except for what a bucket has drained of them. A higher cost may exceed what is left: the
+   * rest is a debt for at most one window. Nothing is given back once the charge's window is over or its key was reset. A denied request
+   * is charged nothing. Slots of concurrency policies are not units: see `release`.
    *
    * @param actual whole units, 0 to 1e12
    * @throws HeadgateError `HEADGATE_INVALID_COST`, or what the store fails with
    */
   settle(actual: number): Promise<void>;
 
-  /** Gives the whole charge back. Twice, of a denied request, or after the window is over: nothing happens. */
+  /** Gives the whole charge back. A second call does nothing, nor does one for a denied request or after the window is over. */
   refund(): Promise<void>;
 
   /** Gives back the slots of concurrency policies; false if their lease had ended. Only the first call does anything. */
@@ -115,14 +114,14 @@ export interface DenialForNow<Allowed extends boolean = false> extends DecisionF
 export type DenialForGood<Allowed extends boolean = false> =
   DenialBecause<'cost-exceeds-capacity', Allowed> | DenialBecause<'deny-listed', Allowed>;
 
-/** One of them. TypeScript excludes a reason only if it has a type of its own. */
+/** A denial with one reason. TypeScript excludes a reason only if it has a type of its own. */
 export interface DenialBecause<Why extends Reason, Allowed extends boolean = false> extends DecisionFields {
   readonly allowed: Allowed;
   readonly reason: Why;
   readonly retryAfterMs: undefined;
 }
 
-/** A decision with `allowed: true`. With a `reason` of a denial, a shadow let it pass, or the store's failure. */
+/** A decision with `allowed: true`. If its `reason` is that of a denial, a shadow or the store's failure let the request pass. */
 export type AdmittedDecision = Admission | DenialForNow<true> | DenialForGood<true>;
 
 /** A decision with `allowed: false`. Its `retryAfterMs` is a number, unless the `reason` is one that no waiting helps against. */

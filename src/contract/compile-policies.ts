@@ -4,6 +4,7 @@ import {
   type Algorithm,
   type Kernel,
   type Policy,
+  type PolicyField,
 } from '../algorithms/index.js';
 import { checkDimension, DEFAULT_DIMENSION } from './key.js';
 import { HeadgateError, invalidOption } from '../common/errors.js';
@@ -11,7 +12,7 @@ import { canonicalText, parsePolicy as parse } from './policy-text.js';
 import { checkBoolean, checkChoice, checkInteger, checkShape, MAX_UNITS } from '../common/validate.js';
 import type { CompiledPolicy, Policies } from './policy.js';
 
-/** The fields of all policies; each algorithm's page names its own. */
+/** The fields of all policies; each algorithm names its own. */
 const COMMON = ['name', 'algorithm', 'shadow', 'limit', 'by'];
 
 /** By the name that policies have for an algorithm: its kernel, and the fields that a policy can have. */
@@ -23,6 +24,10 @@ for (const kernel of Object.keys(algorithms) as Kernel[]) {
 }
 
 export const ALGORITHMS = [...KINDS.keys()] as readonly Algorithm[];
+
+/** Whether policies of an algorithm can have a field. */
+export const hasField = (algorithm: Algorithm, field: PolicyField): boolean =>
+  KINDS.get(algorithm)?.fields.includes(field) === true;
 
 /** Every field that a policy of some algorithm can have; an adapter's inline policy is picked out of its options by these. */
 export const POLICY_FIELDS = [...new Set([...KINDS.values()].flatMap(({ fields }) => fields))];

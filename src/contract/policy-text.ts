@@ -1,4 +1,4 @@
-import { DEFAULT_ALGORITHM, type Policy } from '../algorithms/index.js';
+import { DEFAULT_ALGORITHM, type Policy, type PolicyField } from '../algorithms/index.js';
 import { anchorText, type Period } from '../algorithms/periods.js';
 import { zoneName } from '../algorithms/zone-name.js';
 import { DEFAULT_DIMENSION } from './key.js';
@@ -26,29 +26,31 @@ interface Word {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** What may stand behind the quota, in the order of the canonical text. */
-const WORDS: readonly Word[] = [
-  {
+/** The fields that no word stands for: they are written in front. */
+type Leading = 'name' | 'algorithm' | 'limit' | 'window' | 'lease' | 'period';
+
+/** How each field is written behind the quota, in the order of the canonical text. */
+const FORMS: Readonly<Record<Exclude<PolicyField, Leading>, Omit<Word, 'field'>>> = {
+  timeZone: {
     word: 'time-zone',
-    field: 'timeZone',
     form: 'zone',
     bare: /^(UTC|[a-z]\w+\/[\w+/-]+|[+-]\d\d:\d\d)$/i,
     otherwise: () => 'UTC',
   },
-  {
+  anchor: {
     word: 'anchor',
-    field: 'anchor',
     form: 'anchor',
     otherwise: ({ period }) => anchorText(period as Period, undefined),
   },
-  { word: 'by', field: 'by', form: 'word', otherwise: () => DEFAULT_DIMENSION },
-  { word: 'burst', field: 'burst', form: 'number', otherwise: ({ limit }) => limit },
-  { word: 'segments', field: 'segments', form: 'number', otherwise: () => 10 },
-  { word: 'max-delay', field: 'maxDelay', form: 'time', otherwise: () => 0 },
-  { word: 'unit', field: 'unit', form: 'word', otherwise: () => 'requests' },
-  { word: 'attempts', field: 'count', form: 'nothing', means: 'attempts', otherwise: () => 'admitted' },
-  { word: 'shadow', field: 'shadow', form: 'nothing', means: true, otherwise: () => false },
-];
+  by: { word: 'by', form: 'word', otherwise: () => DEFAULT_DIMENSION },
+  burst: { word: 'burst', form: 'number', otherwise: ({ limit }) => limit },
+  segments: { word: 'segments', form: 'number', otherwise: () => 10 },
+  maxDelay: { word: 'max-delay', form: 'time', otherwise: () => 0 },
+  unit: { word: 'unit', form: 'word', otherwise: () => 'requests' },
+  count: { word: 'attempts', form: 'nothing', means: 'attempts', otherwise: () => 'admitted' },
+  shadow: { word: 'shadow', form: 'nothing', means: true, otherwise: () => false },
+};
+const WORDS: readonly Word[] = Object.entries(FORMS).map(([field, word]) => ({ field, ...word }));
 
 /** What the limit is for; each algorithm has one of these fields. */
 const SPANS: readonly { readonly field: string; readonly form: Form }[] = [

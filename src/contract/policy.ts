@@ -26,11 +26,11 @@ export interface CompiledPolicy {
   readonly by: string;
   /** What there is to know of its algorithm. */
   readonly traits: Traits;
-  /** Which of the algorithms' pages evaluates it. */
+  /** The algorithm that evaluates it. */
   readonly kernel: Kernel;
-  /** The kernel's integers, in the order in which its Lua page reads them. */
+  /** The kernel's integers, in the order in which its Lua file reads them. */
   readonly params: Params;
-  /** What its Lua page reads at a moment, ms since the epoch, in place of `params`; undefined if that does not depend on the time. */
+  /** What its Lua file reads at a moment, ms since the epoch, in place of `params`; undefined if that does not depend on the time. */
   readonly sent: ((now: number) => readonly number[]) | undefined;
   /**
    * Tells the state of this policy from all others under one key: the layout's tag, the state's shape (a window's length, a bucket's

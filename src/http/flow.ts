@@ -36,12 +36,12 @@ export function createFlow<Req extends object, Res>(
   return flow;
 }
 
-/** What happens to a request, whatever the framework. Without a promise as long as nothing on its way needs one. */
+/** What happens to a request, whatever the framework. It makes no promise as long as nothing has to be waited for. */
 export class Flow<Req extends object, Res> {
   readonly #framework: Framework<Req, Res> & Trails<Req>;
   readonly #options: CompiledOptions<Req, Res>;
   readonly #refunds: boolean;
-  /** Undefined once enough requests were looked at. */
+  /** Looks at the first requests for mistakes in the setup. Undefined once it has seen enough. */
   #checks: SetupChecks<Req> | undefined;
 
   /** @internal */
@@ -63,8 +63,7 @@ export class Flow<Req extends object, Res> {
   }
 
   /**
-   * Decides on a request, and answers it if it is denied. Without a promise if all that is asked answers without one, as the memory
-   * store does.
+   * Decides on a request, and answers it if it is denied. Returns no promise if nothing has to be waited for, as with the memory store.
    *
    * @returns `'next'`: the request goes on; `'answered'`: it has its answer, or its client has left
    * @throws what the request fails with, also as a rejection: `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`,
@@ -82,7 +81,7 @@ export class Flow<Req extends object, Res> {
     }
   }
 
-  /** As {@link Flow.handle}, for frameworks that go on by a callback. It is called at once where `handle` makes no promise. */
+  /** As {@link Flow.handle}, for frameworks that go on by a callback. If `handle` makes no promise, the callback is called at once. */
   run(req: Req, res: Res, next: Next): void {
     let outcome: MaybePromise<Outcome>;
     try {
@@ -233,11 +232,11 @@ export class Flow<Req extends object, Res> {
     try {
       texts = writeHeaders(this.#framework, res, decision, before !== undefined);
     } catch (error) {
-      // Not asked before: that would be one more thing for V8 to look up on Express' responses.
+      // This is asked only now, as it is slow for V8 to look it up on the responses of Express.
       if (!this.#framework.headersSent(res)) throw error;
     }
     if (decision.allowed) return 'next';
-    // A denied request charges nothing, whatever limiters it has passed before, but what counts attempts.
+    // A denied request charges nothing, so the limiters that it has passed give their charges back. Policies that count attempts do not.
     for (let trail = before; trail; trail = trail.before) ofLimiter(trail.decision).withdraw().catch(ignore);
     return this.#deny(decision, req, res, texts);
   }
@@ -270,12 +269,12 @@ export class Flow<Req extends object, Res> {
     const ending = new Ending(this.#framework, res, (completed) => {
       stopRenewing?.();
       decision.release().catch(ignore);
-      if (this.#refunds) this.#settle(decision, req, res, completed).catch(warn('requestWasSuccessful'));
+      if (this.#refunds) this.#refund(decision, req, res, completed).catch(warn('requestWasSuccessful'));
     });
     if (!ending.look()) stopRenewing = renewSlots(decision, ending, this.#options.renewFor);
   }
 
-  async #settle(decision: LimiterDecision, req: Req, res: Res, completed: boolean): Promise<void> {
+  async #refund(decision: LimiterDecision, req: Req, res: Res, completed: boolean): Promise<void> {
     if (await this.#isRefunded(req, res, completed)) await decision.refund().catch(ignore);
   }
 
@@ -287,7 +286,7 @@ export class Flow<Req extends object, Res> {
   }
 }
 
-/** In a function of its own: V8 makes room for what a closure captures even on the way that makes no closure. */
+/** In its own function: V8 allocates a closure's context at function entry, even on paths that never create the closure. */
 function goOn(outcome: Promise<Outcome>, next: Next): void {
   outcome.then((is) => {
     if (is === 'next') next();
@@ -315,5 +314,5 @@ function warn(option: string): (error: unknown) => void {
   return (error) => process.emitWarning(`${option} threw: ${String(error)}`, 'HeadgateWarning');
 }
 
-/** What cannot be given back because the store is away leaves the account by itself. */
+/** For what cannot be given back because the store is away: such charges end by themselves. */
 function ignore(): void {}

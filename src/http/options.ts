@@ -18,17 +18,17 @@ export type PoliciesOf<Req> = { call(request: Req): MaybePromise<StrictPolicies>
 export interface RequestOptions<Req, Res> extends CommonOptions {
   /**
    * Which of the `tiers` a request has: a name, or a sync or async function of the request. `undefined`: the policies beside the tiers
-   * decide. A request of a tier that there is not fails with `HEADGATE_UNKNOWN_TIER`.
+   * decide. An unknown tier fails the request with `HEADGATE_UNKNOWN_TIER`.
    */
   tier?: string | Callback<[request: Req], MaybePromise<string | undefined>>;
   /**
-   * Who is limited: any string. `undefined`: policies without `by` do not apply to this request, which is not limited if there are no
-   * others. Sync or async. Default: the client's address as the framework knows it, an IPv6 address by its network (`ipv6Subnet`).
+   * Who is limited: any string. `undefined`: policies without `by` do not apply to this request. If there are no others, it is not
+   * limited. Sync or async. Default: the client's address as the framework knows it, an IPv6 address by its network (`ipv6Subnet`).
    */
   keyGenerator?: Callback<[request: Req], MaybePromise<string | undefined>>;
   /**
-   * Of policies with `by`, a request's key of each dimension: `{ account: (req) => req.user?.id }`; `undefined`: policies by it do not
-   * apply to the request. Sync or async.
+   * For policies with `by`: a function for each dimension, which returns the request's key: `{ account: (req) => req.user?.id }`.
+   * `undefined`: policies by that dimension do not apply to the request. Sync or async.
    */
   keys?: KeysOption<Req>;
   /** The prefix length by which IPv6 addresses are one client, for the default key: 1 to 128, default 56. */
@@ -47,22 +47,22 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
    */
   headers?: HeaderDialect | readonly HeaderDialect[] | false;
   /**
-   * Tell clients by which key each policy counts them, as the parameter `pk` of draft-11: hashed with this secret of 16 characters or more,
-   * the same in all processes. `true`: with a secret of this process, if it has no `store` and no `limiter`. Default `false`, also for
-   * `undefined`: then clients are told nothing, as if a variable of the environment were missing.
+   * Tells clients by which key each policy counts them, as the parameter `pk` of draft-11. The key is hashed with this secret of 16
+   * characters or more, which is the same in all processes. `true`: with a secret of this process, if there is no `store` and no
+   * `limiter`. Default `false`: clients are told nothing. `undefined`, as when a variable of the environment is missing, means the same.
    */
   partitionKey?: string | boolean;
   /** The status of a denial: 400 to 599, default 429. (What a list denies is 403, what the store's failure denies is 503.) */
   statusCode?: number;
-  /** Answers denied requests instead. Status and headers are set already. */
+  /** Answers denied requests in place of Headgate. Status and headers are set already. */
   handler?: Callback<[request: Req, response: Res, decision: DeniedDecision], unknown>;
   /** Give the cost back once the response was a success. Default `false`. */
   skipSuccessfulRequests?: boolean;
   /** Give the cost back once the response was a failure. Default `false`. */
   skipFailedRequests?: boolean;
   /**
-   * Give the cost back once the response was cut off before it was sent whole, which is neither a success nor a failure. Default
-   * `false`: whoever hangs up early pays, or hanging up would be a way around the limit.
+   * Give the cost back if the response was cut off before it was sent whole, which is neither a success nor a failure. Default `false`:
+   * otherwise clients could avoid the limit by disconnecting early.
    */
   refundAborted?: boolean;
   /**
@@ -79,15 +79,15 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
 /** Policies of an adapter. */
 export interface RequestPolicies<Req> {
   /**
-   * The policies; or a function of the request, sync or async, for policies that are not known at the start: else write `tiers`. State
-   * stays with a policy's name, algorithm and window, so that a client who changes tiers keeps what was charged; a memory store keeps
-   * that of 1,000 different ones at a time. Never make them of what a client sends.
+   * The policies, or a sync or async function of the request. A function is for policies that are not known at the start: for those that
+   * are, write `tiers`. State belongs to a policy's name, algorithm and window, so a client whose limit changes keeps what it was charged.
+   * A memory store keeps the state of 1,000 different policies at a time. Never make policies of what a client sends.
    */
   policies: StrictPolicies | PoliciesOf<Req>;
   limiter?: undefined;
 }
 
-/** What a limiter that is given has decided already. */
+/** A limiter in place of the options that make one. */
 export type GivenLimiter = {
   [Option in Exclude<keyof CommonOptions, 'enabled' | 'warnings'>]?: undefined;
 } & {
@@ -151,7 +151,7 @@ export function bringsLimiter(options: object): boolean {
   return 'limiter' in options || OF_LIMITER.some((option) => option in options);
 }
 
-/** `options`, and what they leave out as `defaults` have it; the name, and what does not fit to their quota, excepted. */
+/** `options`, and for what they leave out `defaults`, except for the name and for what does not fit their quota. */
 export function withDefaults<T extends object>(options: T, defaults: object): T {
   const without = new Set(['name']);
   if (hasQuota(options)) for (const option of [...OF_QUOTA, 'tier']) without.add(option);

@@ -43,7 +43,7 @@ const OVERRIDES: Readonly<Record<NonNullable<Reply['degraded']>, Override | unde
 const LEASE_PREFIX = randomBytes(9).toString('base64url');
 let leases = 0;
 
-/** What the path of a decision needs to know of a limiter. */
+/** What a `Decider` needs to know of its limiter. */
 export interface DeciderParts {
   readonly name: string;
   readonly scope: Scope;
@@ -56,9 +56,9 @@ export interface DeciderParts {
   readonly enabled: Switch;
   readonly warn: Warn;
   readonly onDecision: LimiterOptions['onDecision'];
-  /** By which decisions change their charges later. */
+  /** Through it, decisions change their charges later. */
   readonly account: Account;
-  /** Looks at what is asked first; undefined if that would tell nothing. */
+  /** Looks at the first question for a mistake in the setup. Undefined if it cannot find one there. */
   readonly firstQuestion: FirstQuestion | undefined;
   /** Is told of a query whose denial has begun a ban. */
   readonly onBan: ((query: Query) => void) | undefined;

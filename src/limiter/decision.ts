@@ -264,7 +264,7 @@ function reasonOf(denial: Verdict): Reason {
   return denial.retryAfterMs === undefined ? 'cost-exceeds-capacity' : 'quota-exceeded';
 }
 
-/** When the same cost is admitted: by all that deny it, and by those that its attempt was charged to. Undefined if never. */
+/** The time until all policies admit the same cost: those that deny it, and those that were charged the attempt. Undefined if never. */
 function retryAfterOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): number | undefined {
   let longest = 0;
   for (let i = 0; i < countOf(verdicts); i++) {
@@ -277,7 +277,7 @@ function retryAfterOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): 
   return longest;
 }
 
-/** The longest that a policy holds the request. */
+/** The longest time for which a policy holds the request, ms. */
 function delayOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): number {
   let delay = 0;
   for (let i = 0; i < countOf(verdicts); i++) {

@@ -133,7 +133,7 @@ export class Limiter {
     return this.#decider.enabled;
   }
 
-  /** @internal Tells the store of this limiter, for whoever operates it. */
+  /** @internal Tells the store of this limiter, so that the command line can show it. */
   announceTo(store: Store, dynamic: boolean): void {
     const { name, ban } = this.set;
     const { sets } = this.tiers;
@@ -158,7 +158,7 @@ export class Limiter {
   }
 
   /**
-   * `consume`, without a promise where the store answers at once (memory); throws where that rejects.
+   * As `consume`, but without a promise if the store answers at once, as the memory store does. Then it throws instead of rejecting.
    *
    * @param set the policies to decide by, of {@link compile}; default the limiter's own
    */
@@ -172,8 +172,8 @@ export class Limiter {
   }
 
   /**
-   * Gives units back, of whatever is charged now; never more than that. To give back what one request was charged, and only
-   * while its window lasts, use its `decision.refund()`. With `slotBy` the key of that dimension is needed: see `reset`.
+   * Gives units back: the oldest ones, and never more than are charged now. To give back what one request was charged, use its
+   * `decision.refund()`. With `slotBy` the key of that dimension is needed: see `reset`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or what the
    * store fails with
@@ -188,10 +188,10 @@ export class Limiter {
   }
 
   /**
-   * Forgets what was charged to a key, in this limiter's scope and nowhere else: by its own policies, by those of all its tiers, and by
-   * those of the first 100 other shapes that {@link compile} has made. With a `tier`, by the policies of that tier only, which other
-   * tiers may share. Of several dimensions, what was charged to each of the keys by itself. With `slotBy` the key of that one is
-   * needed, too, and only says where the others are; alone, it is reset itself. A ban stays: see `unban`.
+   * Forgets what was charged to a key in this limiter's scope: by its own policies, by those of all its tiers, and by those of the first
+   * 100 other shapes that {@link compile} has made. With a `tier`, only what the policies of that tier charged; other tiers may share
+   * these. Each key of several dimensions is reset. With `slotBy` the key of that dimension is needed, too: beside other keys it only
+   * says where they are counted, alone it is reset itself. A ban stays: see `unban`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or what the store fails with
    */
@@ -226,8 +226,8 @@ export class Limiter {
   }
 
   /**
-   * Policies for `decide`, compiled, in this limiter's scope, for policies that are not known when the limiter is made. For others
-   * there are `tiers`.
+   * Compiles policies for {@link decide}, in this limiter's scope. It is for policies that are not known when the limiter is made: for
+   * those that are, use `tiers`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_DIMENSIONS`
    */
@@ -239,7 +239,7 @@ export class Limiter {
     return set;
   }
 
-  /** Of a key that was banned just now: nobody is admitted meanwhile. If it fails, what was charged counts until its window ends. */
+  /** Forgets what was charged to a key that has just been banned. If that fails, the charges count until their window ends. */
   async #forget(subject: Subject): Promise<void> {
     this.#scope.remember(subject.set.policies);
     await this.#store.reset(this.#scope.banned(subject));
@@ -251,12 +251,12 @@ export class Limiter {
   }
 
   /**
-   * Waits until a request is admitted, and charges it. Those who wait for one key (of several dimensions: for the same keys) in this
-   * process are served in the order in which they came, whatever their costs, and the store is asked for the first of them alone, when it can be admitted.
+   * Waits until a request is admitted, and charges it. Requests that wait in this process for the same key, or for the same keys of
+   * several dimensions, are served in the order in which they came, whatever their costs. The store is asked for the first one only.
    *
    * @throws HeadgateError, and nothing is charged: `HEADGATE_WAIT_TIMEOUT` at the timeout, or as soon as it is known that the
    * request cannot be admitted before it; `HEADGATE_ABORTED`; `HEADGATE_DENIED` for a cost that can never be admitted;
-   * `HEADGATE_QUEUE_FULL` if `maxWaiting` leaves no room, or no more; `HEADGATE_CLOSED`; else as `consume`
+   * `HEADGATE_QUEUE_FULL` if `maxWaiting` leaves no room, at once or later; `HEADGATE_CLOSED`; else as `consume`
    */
   async wait(key: Key, options: WaitOptions = {}): Promise<Decision> {
     checkShape('options', options, ['cost', 'tier', 'timeout', 'signal']);
@@ -276,9 +276,9 @@ export class Limiter {
   }
 
   /**
-   * Takes a slot of the limiter's concurrency policies (and charges its others), if there is one: `decision.release()` gives
-   * it back, `decision.renew()` holds it for another lease, and `await using` releases it at the end of a block. To wait for a
-   * slot, use {@link wait}.
+   * Takes a slot of the limiter's concurrency policies if one is free, and charges its other policies. `decision.release()` gives the
+   * slot back, `decision.renew()` holds it for another lease, and `await using` releases it at the end of a block. To wait for a slot, use
+   * {@link wait}.
    *
    * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no concurrency policy; else as `consume`
    */
@@ -291,11 +291,11 @@ export class Limiter {
   }
 
   /**
-   * Holds an admitted request until its turn (`delayMs`, of a leaky bucket with `maxDelay`): requests go on at the leak rate,
-   * in order. If the signal gives it up, its slot is free: those behind it move up, and the last slot goes back to the quota.
+   * Holds an admitted request until its turn, which comes after `delayMs` (leaky bucket with `maxDelay`). Requests go on in order, at the
+   * leak rate. If the signal is aborted, the requests behind it move up, and the last turn goes back to the quota.
    *
-   * @returns the decision, when its turn has come; or a denied one with the reason `'queue-full'`, as soon as `maxWaiting` leaves
-   * no room for it: its charge is given back
+   * @returns the decision, when its turn has come; or a denied one with the reason `'queue-full'`, as soon as `maxWaiting` leaves no room.
+   * Then the charge is given back
    * @throws HeadgateError `HEADGATE_ABORTED`, `HEADGATE_CLOSED`: its charge is given back; or what the store fails with
    */
   async hold(decision: Decision, options: HoldOptions = {}): Promise<Decision> {

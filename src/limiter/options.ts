@@ -40,22 +40,22 @@ export interface CommonOptions extends FailureOptions {
   warnings?: Warnings;
   /**
    * The most requests that this limiter holds for their turn (`maxDelay`) in this process, and the most that it lets wait in
-   * `wait`: 1 to 1,000,000, default 10,000. Further ones are denied (`reason: 'queue-full'`); but one of a key that has fewer
-   * than others takes the place of the last one of the key that has most.
+   * `wait`: 1 to 1,000,000, default 10,000. Further requests are denied (`reason: 'queue-full'`). A request whose key has fewer
+   * waiting than another key takes the place of the last one of the key that has most.
    */
   maxWaiting?: number;
   /** How many of these may be of one key: 1 to `maxWaiting`, default a tenth of it, rounded down, but at least 1. */
   maxWaitingPerKey?: number;
   /**
-   * With Redis Cluster, and policies by several dimensions: the dimension in whose slot all keys of a decision lie. Each other key is
-   * then counted within it: an address has a quota for each `org` that it comes with. Requests without a key of it share one slot. It
-   * means the same on every store.
+   * For Redis Cluster and policies by several dimensions: the dimension in whose slot all keys of a decision lie. Every other key is then
+   * counted within that key: an address has a quota for each `org` that it comes with. Requests without a key of the dimension share one
+   * slot. The option means the same on every store.
    */
   slotBy?: string;
   /**
-   * The other way: keys of several slots are decided one after the other, and given back if one denies. Default `false`. Meanwhile a
-   * simultaneous request may be denied though it need not be. Other stores than a cluster decide in one step all the same. See
-   * docs/redis.md.
+   * For Redis Cluster and policies by several dimensions, in place of `slotBy`: keys in several slots are decided one after the other, and
+   * the charges are given back if one denies. Meanwhile a simultaneous request may be denied by these charges. Default `false`. Stores
+   * that are no cluster decide in one step all the same. See docs/redis.md.
    */
   acrossSlots?: boolean;
 }
@@ -127,7 +127,7 @@ export const LIMITER_OPTIONS = [
 /** Inline policy fields; `name` and `shadow` are the limiter's there. */
 export const INLINE_FIELDS = POLICY_FIELDS.filter((field) => field !== 'name' && field !== 'shadow');
 
-/** By which policies is decided. */
+/** Says which policies decide. */
 export interface TierOption {
   /** Which of the limiter's `tiers` decides. Default: its policies that stand beside them. */
   tier?: string | undefined;
@@ -143,13 +143,13 @@ export interface ConsumeOptions extends TierOption {
 export interface WaitOptions extends ConsumeOptions {
   /** Give up after so long: ms or `'5s'`, up to 366 days. Default: never. */
   timeout?: Duration;
-  /** Gives up. */
+  /** Gives up waiting when it is aborted. */
   signal?: AbortSignal;
 }
 
 /** Options of `hold`. */
 export interface HoldOptions {
-  /** Gives up the request's turn. */
+  /** Gives up the request's turn when it is aborted. */
   signal?: AbortSignal;
 }
 

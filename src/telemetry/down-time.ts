@@ -10,13 +10,13 @@ export class DownTime {
 
   readonly onHealth = (message: unknown): void => {
     const { store, health } = message as HealthMessage;
-    this.#settle();
+    this.#countUp();
     if (health.state === 'down') this.#counted.set(store, performance.now());
     else this.#counted.delete(store);
   };
 
   get seconds(): number {
-    this.#settle();
+    this.#countUp();
     // Stores that were down before anybody watched, and those whose limiters are closed: nobody tells of these any more.
     const down = new Set(
       openLimiters().flatMap(({ source, health }) => (health.state === 'down' ? [source] : [])),
@@ -26,7 +26,7 @@ export class DownTime {
     return this.#seconds;
   }
 
-  #settle(): void {
+  #countUp(): void {
     const now = performance.now();
     for (const [store, since] of this.#counted) {
       this.#seconds += (now - since) / 1000;

@@ -5,10 +5,24 @@ import type { Random } from './random.js';
 interface Facts {
   /** The fields beside `algorithm` and `limit`, at random. */
   readonly fields: (random: Random, window: number, maxDelays: readonly number[]) => Record<string, unknown>;
+  /**
+   * The fields that it cannot do without. Default: `window`. If the time of day decides when its windows end, they last a year here, so
+   * that none ends during a check.
+   */
+  readonly plain?: (window: number) => Record<string, unknown>;
   /** The most units that are admitted in any window of the policy's length. */
   readonly bound: (policy: Policy) => number;
   /** How a charge leaves: one after the other, at its own time, with its window, or when it is given back. */
   readonly leaves: 'in turn' | 'singly' | 'by window' | 'released';
+  /**
+   * Of a plain policy, 6 a minute: 4 units are charged at 0 s and all that are left at 15 s. What remains at 15, 30, 59.999, 66, 74.999
+   * and 81 s.
+   */
+  readonly remaining: readonly number[];
+  /** The units that the bursts of law 1 get from a plain policy at limit 100, if that is certain. */
+  readonly reached?: number;
+  /** How much longer than its window a policy may hold a unit, ms. Default: no longer. */
+  readonly overhang?: (policy: Policy) => number;
 }
 
 const maybe = (random: Random, name: string, values: readonly number[]) =>
@@ -19,6 +33,7 @@ const bucket: Facts = {
   fields: (random, window) => ({ window, ...maybe(random, 'burst', BURSTS) }),
   bound: (policy) => capacityOf(policy) + policy.limit,
   leaves: 'in turn',
+  remaining: [0, 2, 4, 5, 6, 6],
 };
 
 const FACTS: Readonly<Record<Algorithm, Facts>> = {
@@ -26,18 +41,31 @@ const FACTS: Readonly<Record<Algorithm, Facts>> = {
     fields: (_random, window) => ({ window }),
     bound: ({ limit }) => 2 * limit,
     leaves: 'by window',
+    remaining: [0, 0, 0, 6, 6, 6],
+    reached: 199,
   },
   'sliding-window': {
     fields: (random, window) => ({ window, ...maybe(random, 'segments', [1, 2, 3, 10, 60]) }),
     bound: ({ limit }) => limit,
     leaves: 'singly',
+    remaining: [0, 0, 0, 4, 4, 6],
+    reached: 100,
+    // The oldest segment counts whole.
+    overhang: (policy) => {
+      const { segments = 10 } = policy as { segments?: number };
+      const window = windowOf(policy);
+      const segment = Math.ceil(window / segments);
+      return segment + (Math.ceil(window / segment) * segment - window);
+    },
   },
   'sliding-log': {
     fields: (_random, window) => ({ window }),
     bound: ({ limit }) => limit,
     leaves: 'singly',
+    remaining: [0, 0, 0, 4, 4, 6],
+    reached: 100,
   },
-  'token-bucket': bucket,
+  'token-bucket': { ...bucket, reached: 199 },
   'leaky-bucket': {
     ...bucket,
     fields: (random, window, maxDelays) => ({
@@ -53,13 +81,19 @@ const FACTS: Readonly<Record<Algorithm, Facts>> = {
         ? { timeZone: random.pick(['Europe/Berlin', 'Asia/Kathmandu', 'Pacific/Apia']) }
         : {}),
     }),
+    plain: () => ({ period: 'year' }),
     bound: ({ limit }) => 2 * limit,
     leaves: 'by window',
+    remaining: [0, 0, 0, 0, 0, 0],
+    // Not all periods are as short as the shortest.
+    overhang: (policy) => ('period' in policy ? LONGEST[policy.period] - SHORTEST[policy.period] : 0),
   },
   concurrency: {
     fields: (_random, lease) => ({ lease }),
+    plain: (lease) => ({ lease }),
     bound: ({ limit }) => limit,
     leaves: 'released',
+    remaining: [0, 0, 0, 4, 4, 6],
   },
 };
 
@@ -89,8 +123,7 @@ export function randomPolicy(random: Random, algorithm: Algorithm, ranges: Range
 
 /** A plain policy of one algorithm. */
 export function plainPolicy(algorithm: Algorithm, limit: number, window: number): Policy {
-  const span = isHeld({ algorithm } as Policy) ? { lease: window } : { window };
-  return { algorithm, limit, ...(algorithm === 'calendar' ? { period: 'year' } : span) } as unknown as Policy;
+  return { algorithm, limit, ...(FACTS[algorithm].plain?.(window) ?? { window }) } as unknown as Policy;
 }
 
 const HOUR = 3_600_000;
@@ -122,16 +155,9 @@ export function capacityOf(policy: Policy): number {
   return ('burst' in policy ? policy.burst : undefined) ?? policy.limit;
 }
 
-/**
- * How much longer than its window a policy may hold a unit, ms: the sliding window's oldest segment counts whole, and periods of the
- * calendar are not all as short as the shortest.
- */
+/** How much longer than its window a policy may hold a unit, ms. */
 export function overhangOf(policy: Policy): number {
-  if ('period' in policy) return LONGEST[policy.period] - SHORTEST[policy.period];
-  if ((policy.algorithm ?? 'sliding-window') !== 'sliding-window') return 0;
-  const { segments = 10 } = policy as { segments?: number };
-  const segment = Math.ceil(windowOf(policy) / segments);
-  return segment + (Math.ceil(windowOf(policy) / segment) * segment - windowOf(policy));
+  return factsOf(policy).overhang?.(policy) ?? 0;
 }
 
 /** The published worst case: units admitted in any window of the policy's length. */
@@ -153,4 +179,14 @@ export function drains(policy: Policy): boolean {
 export function sharesCount(policy: Policy): boolean {
   const { leaves } = factsOf(policy);
   return leaves === 'singly' || leaves === 'by window';
+}
+
+/** What remains of a plain policy, 6 a minute: see `Facts`. */
+export function remainingOf(algorithm: Algorithm): readonly number[] {
+  return FACTS[algorithm].remaining;
+}
+
+/** What bursts at the worst moments get of a plain policy at limit 100, if that is certain. */
+export function reachedBy(algorithm: Algorithm): number | undefined {
+  return FACTS[algorithm].reached;
 }

@@ -1,5 +1,5 @@
 import type { Algorithm, Policy } from '../contract/policy.js';
-import { drains, plainPolicy } from './algorithms.js';
+import { drains, plainPolicy, remainingOf } from './algorithms.js';
 import type { Check } from './check.js';
 import { expectEqual, expectFields } from './expect.js';
 import { contractOfReturns } from './contract-returns.js';
@@ -10,17 +10,6 @@ const plain = (algorithm: Algorithm, limit = 3): Policy => plainPolicy(algorithm
 
 /** After 4 of 6 units at 0 s and all there are at 15 s: what remains at these times, seconds. */
 const TIMES = [15, 30, 59.999, 66, 74.999, 81] as const;
-const REMAINING: Readonly<Record<Algorithm, readonly number[]>> = {
-  'fixed-window': [0, 0, 0, 6, 6, 6],
-  'sliding-window': [0, 0, 0, 4, 4, 6],
-  'sliding-log': [0, 0, 0, 4, 4, 6],
-  'token-bucket': [0, 2, 4, 5, 6, 6],
-  'leaky-bucket': [0, 2, 4, 5, 6, 6],
-  gcra: [0, 2, 4, 5, 6, 6],
-  concurrency: [0, 0, 0, 4, 4, 6],
-  // The year goes on.
-  calendar: [0, 0, 0, 0, 0, 0],
-};
 
 /** What every store must do, by example. */
 export function contractChecks(subject: StoreUnderTest): Check[] {
@@ -55,7 +44,7 @@ function contractOf(suite: Suite, algorithm: Algorithm): void {
     for (const [i, seconds] of TIMES.entries()) {
       clock.now = start + seconds * 1_000;
       const { remaining } = await limiter.peek('key');
-      expectEqual(`remaining after ${seconds} s`, remaining, REMAINING[algorithm][i]);
+      expectEqual(`remaining after ${seconds} s`, remaining, remainingOf(algorithm)[i]);
     }
   });
 

@@ -1,7 +1,8 @@
 // Stores that keep bytes: what is in them, and how many reads and writes a request costs.
 import { expect } from 'chai';
-import type { Policy, Store, Subject } from 'headgate';
-import { KeyState, stateKey, stateStore } from 'headgate/stores';
+import { createLimiter, type Policy, type Store, type Subject } from 'headgate';
+import { KeyState, stateKey, stateKeys, stateStore } from 'headgate/stores';
+import { mapStore } from '../../examples/map-store.js';
 import { compileBan } from '../../src/contract/ban-options.js';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { plainPolicy } from '../../src/testing/algorithms.js';
@@ -117,7 +118,30 @@ describe('the state of a key as bytes', () => {
     const keyOf = (name: string, key: string) => stateKey({ set: { ...set, name }, key });
     expect(keyOf('api', 'ada')).to.equal('{api:ada}k1');
     expect(keyOf('a', 'b:c')).to.not.equal(keyOf('a:b', 'c'));
-    expect(keyOf('n'.repeat(256), '\u{1f600}'.repeat(10_000))).to.match(/^[\x21-\x7e]{1,300}$/);
+    const long = ':'.repeat(128);
+    const names = ['api', '\u00e4', '\u{1f600}'.repeat(32), 'n'.repeat(256), long];
+    const keys = [
+      'ada',
+      '\u00e4\u00f6\u00fc',
+      'a\u0308',
+      'k'.repeat(128),
+      '\u{1f600}'.repeat(32),
+      '\u{1f600}'.repeat(10_000),
+    ];
+    const all = names.flatMap((name) => keys.map((key) => keyOf(name, key)));
+    for (const key of all) expect(key).to.match(/^[\x21-\x7e]{1,300}$/);
+    expect(new Set(all).size).to.equal(all.length);
+  });
+
+  it('has keys of several dimensions that are bounded, too', () => {
+    const by = ['d', 'e'].map((letter) => letter.repeat(32));
+    const limiter = createLimiter({
+      ...{ name: ':'.repeat(128), store: mapStore(), slotBy: by[1]! },
+      policies: by.map((dimension) => ({ limit: 1, window: 1000, by: dimension })),
+    });
+    const keys = stateKeys({ set: limiter.set, key: ['k'.repeat(128), 'k'.repeat(128)] });
+    for (const key of keys) expect(key).to.match(/^[\x21-\x7e]{1,300}$/);
+    expect(new Set(keys).size).to.equal(2);
   });
 });
 

@@ -1,9 +1,15 @@
 // The kit catches adapters that are wrong in one thing each, made of the one for Express.
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
-import { createLimiter, memoryStore, type CreateLimiterOptions, type Store } from 'headgate';
+import {
+  createLimiter,
+  memoryStore,
+  type CreateLimiterOptions,
+  type DeniedDecision,
+  type Store,
+} from 'headgate';
 import { adapterChecks, CheckError, type AdapterUnderTest, type App } from 'headgate/testing';
 import { adapters, type TestOptions, type TestRequest, type TestResponse } from '../http/apps.js';
 
@@ -131,4 +137,45 @@ describe('wrong adapters', () => {
 
   for (const [fault, { caughtBy, ...adapter }] of Object.entries(FAULTS))
     it(`${fault}: caught by ${caughtBy.join(': ')}`, () => expectCaught(adapter, caughtBy));
+});
+
+describe('an adapter', () => {
+  const find = (adapter: Adapter, [suite, name]: readonly [string, string]) =>
+    adapterChecks(adapter).find((each) => each.suite === suite && each.name === name)!;
+
+  it('is right, too, if its server sends bodies in chunks', async () => {
+    const inChunks = (response: ServerResponse) => {
+      const set = response.setHeader.bind(response);
+      response.setHeader = (name, value) => (/^content-length$/i.test(name) ? response : set(name, value));
+      response.removeHeader('Content-Length');
+    };
+    const start = ({ limiters, answer }: TestApp) => serve({ limiters, answer, before: inChunks });
+    const check = [
+      ANSWERS,
+      'a denial: Retry-After, problem details, and that it is not to be stored',
+    ] as const;
+    await find({ ...right, start }, check).run();
+  });
+
+  it('whose responses have no method send is told of the option respond', async () => {
+    const ofKoa: Adapter = {
+      ...right,
+      start: ({ limiters, answer }) => {
+        const options = limiters.map(({ handler, ...rest }) => ({
+          ...rest,
+          ...(handler
+            ? {
+                handler: (request: TestRequest, _response: TestResponse, decision: DeniedDecision) =>
+                  handler(request, {} as TestResponse, decision),
+              }
+            : {}),
+        }));
+        return serve({ limiters: options, answer });
+      },
+    };
+    const error = await find(ofKoa, OPTIONS.handler!)
+      .run()
+      .catch((reason: unknown) => reason);
+    expect((error as Error).message).to.include('give adapterChecks the option respond');
+  });
 });

@@ -1,5 +1,6 @@
-import { toMilliseconds } from '../../common/duration.js';
-import { ALGORITHMS } from '../../contract/compile-policies.js';
+import { DEFAULT_ALGORITHM } from '../../algorithms/index.js';
+import { toMilliseconds, type Duration } from '../../common/duration.js';
+import { ALGORITHMS, hasField } from '../../contract/compile-policies.js';
 import type { Algorithm, Policy } from '../../contract/policy.js';
 import { usageError } from '../errors.js';
 
@@ -16,11 +17,12 @@ export interface Shape {
   of(units: number): Policy;
 }
 
-/** Of which limits can be found: a log does not say how long a request was being served, and rarely has several months. */
-export type MeasuredAlgorithm = Exclude<Algorithm, 'concurrency' | 'calendar'>;
-export const MEASURED = ALGORITHMS.filter(
-  (name): name is MeasuredAlgorithm => name !== 'concurrency' && name !== 'calendar',
-);
+/** A policy with a window. A log does not say how long a request was being served, and rarely has several periods of a calendar. */
+type Windowed = Extract<Policy, { window: Duration }>;
+
+/** The algorithms of which limits can be found. */
+export type MeasuredAlgorithm = NonNullable<Windowed['algorithm']>;
+export const MEASURED = ALGORITHMS.filter((name): name is MeasuredAlgorithm => hasField(name, 'window'));
 
 /** What is measured unless windows are given. */
 const WINDOWS = ['1s', '10s', '1m', '10m', '1h'];
@@ -35,8 +37,10 @@ const MOST_LOGGED = 1_000_000;
 /** A bucket's arithmetic is exact below it. */
 const MOST_TICKS = 2 ** 51;
 
-const isBucket = (algorithm: Algorithm | undefined): boolean =>
-  algorithm === 'token-bucket' || algorithm === 'leaky-bucket' || algorithm === 'gcra';
+const isBucket = (algorithm: Algorithm = DEFAULT_ALGORITHM): boolean => hasField(algorithm, 'burst');
+
+/** Whether units are held until they are released. */
+export const isHeld = ({ algorithm = DEFAULT_ALGORITHM }: Policy): boolean => hasField(algorithm, 'lease');
 
 /** The shapes of an algorithm for windows. */
 export function shapesOf(algorithm: MeasuredAlgorithm, windows: readonly string[] | undefined): Shape[] {
@@ -54,17 +58,17 @@ export function shapesOf(algorithm: MeasuredAlgorithm, windows: readonly string[
  * @throws CliError `USAGE` for a concurrency or calendar policy
  */
 export function shapeOf(policy: Policy): Shape {
-  if (policy.algorithm === 'calendar') {
-    throw usageError('For a calendar policy nothing can be suggested: write a window, as in --window 1d.');
-  }
-  if (policy.algorithm === 'concurrency') {
+  if (isHeld(policy)) {
     throw usageError(
       'For a concurrency policy nothing can be suggested: an access log does not say how long each request was being served.',
     );
   }
+  if (!('window' in policy)) {
+    throw usageError('For a calendar policy nothing can be suggested: write a window, as in --window 1d.');
+  }
   const { shadow: _, ...rest } = policy;
   const window = toMilliseconds('window', policy.window);
-  const group = `${policy.algorithm ?? 'sliding-window'}/${window}`;
+  const group = `${policy.algorithm ?? DEFAULT_ALGORITHM}/${window}`;
   if (isBucket(policy.algorithm)) {
     const bucket = { ...rest } as Policy & { burst?: number; maxDelay?: unknown };
     delete bucket.maxDelay;

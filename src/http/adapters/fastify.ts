@@ -31,7 +31,7 @@ export type { HeaderDialect } from '../headers.js';
 
 const HOOKS = ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as const;
 
-/** When a request is limited: as early as possible, or when what the key needs is known (`preHandler` for the body). */
+/** The hook in which a request is limited. A key that is made of the body needs `preHandler`. */
 export type RateLimitHook = (typeof HOOKS)[number];
 
 /** What a route's `config.rateLimit` and `fastify.rateLimit` take. What is missing is as the plugin has it. */
@@ -40,7 +40,7 @@ export type RateLimitOptions = HttpOptions<FastifyRequest, FastifyReply> & {
   hook?: RateLimitHook;
 };
 
-/** What the plugin takes: its own quota, and the defaults of its routes'. */
+/** What the plugin takes: its own quota, and the defaults for the limiters of routes. */
 export type RateLimitPluginOptions = RateLimitOptions & {
   /** Limit every route of this context that has no `config.rateLimit` of its own, and its 404s. Default `true`. */
   global?: boolean;
@@ -82,7 +82,7 @@ type FastifyFlow = Flow<FastifyRequest, FastifyReply>;
 /** Fastify writes names in lower case; those of every response need not be converted each time. */
 const LOWER_CASE = Object.fromEntries(FIELDS.map((name) => [name, name.toLowerCase()]));
 
-/** Where a request keeps its trail: Fastify is told of it beforehand, as V8 is slow at adding a property. */
+/** Where a request keeps its trail. It is declared to Fastify beforehand, as V8 is slow at adding a property. */
 const TRAIL = Symbol('headgate.trail');
 
 interface Limited extends FastifyRequest {
@@ -151,7 +151,7 @@ class Plugin {
     }
   }
 
-  /** Limits by these options, and by the plugin's in what they leave out. Without a word on the quota, it is the plugin's own. */
+  /** Limits by these options; the plugin's options fill in what they leave out. If they do not name a quota, it is the plugin's own. */
   flow(what: string, given: Limits, assembly?: HttpAssembly): RouteFlow {
     const options = optionsOf(given);
     checkOptions(what, options, [...HTTP_OPTIONS, 'hook']);
@@ -226,7 +226,7 @@ function run(
   flows[i]!.run(request, reply, (error) => (error ? done(error) : run(flows, request, reply, done, i + 1)));
 }
 
-/** Of a route that was declared before the plugin was loaded, its limiters: its hooks cannot be added to any more. */
+/** The limiters of a route that was declared before the plugin was loaded. Such a route takes no more hooks. */
 function lateFlows(plugin: Plugin, route: Route, settings: RouteLimits): FastifyFlow[] {
   return plugin.flowsOf(route, settings).map(({ hook, flow }) => {
     if (hook === plugin.hook) return flow;
@@ -282,7 +282,7 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
     (route as { config?: RouteConfig }).config = { ...config, [FLOWS]: now };
   });
 
-  // In the order of registration among the context's other hooks, and for 404s, too.
+  // As a hook of the context it runs in the order of registration among the others, and for 404s, too.
   const limit: Hook = function (this: FastifyInstance, request, reply, next) {
     const config = request.routeOptions.config as RouteConfig & Route;
     const { rateLimit: settings, [FLOWS]: flows } = config;
@@ -304,7 +304,7 @@ function innermost(fastify: FastifyInstance): Plugin | undefined {
   return (fastify as { [PLUGIN]?: Plugin })[PLUGIN];
 }
 
-/** After those that the route has. */
+/** Adds a hook after those that the route has. */
 function addHook(route: RouteOptions, name: RateLimitHook, hook: Hook): void {
   const hooks = route as unknown as Record<string, unknown>;
   hooks[name] = [...[hooks[name] ?? []].flat(), hookFor(name, hook)];

@@ -79,7 +79,7 @@ export class Circuit {
   success(): void {
     this.#failures = 0;
     this.#lastError = undefined;
-    if (this.#down) this.#turn(false);
+    if (this.#down) this.#setDown(false);
   }
 
   failure(error: HeadgateError, prober: Prober): void {
@@ -87,7 +87,7 @@ export class Circuit {
     if (this.#failures++ === 0) this.#failingSince = performance.now();
     if (this.#down || this.#failures < FAILURES || performance.now() - this.#failingSince < FAILING_FOR)
       return;
-    this.#turn(true);
+    this.#setDown(true);
     this.watch(prober);
     this.#probeWhenReady(prober);
   }
@@ -145,7 +145,7 @@ export class Circuit {
     });
   }
 
-  #turn(down: boolean): void {
+  #setDown(down: boolean): void {
     this.#down = down;
     this.#since = Date.now();
     if (!down) {

@@ -61,11 +61,11 @@ interface View {
   readonly selection: Selection;
 }
 
-/** Where the key is that is being asked for. There is one of a store, which goes from key to key. */
+/** Where the key of the current question is. A store has one, and moves it from key to key. */
 class MemoryPlace implements Place {
   readonly #onFull: MemoryStoreOptions['onFull'];
   #view!: View;
-  /** The slot's number in the table; `slot` is that within its page. */
+  /** The slot's number in the table. `slot` is its number in its page. */
   #at = 0;
   slot = 0;
   columns: readonly Column[] = [];
@@ -104,7 +104,7 @@ class MemoryPlace implements Place {
   }
 
   full({ policies }: PolicySet, now: number): number {
-    // What is only watched is not denied.
+    // If all policies are shadows, nothing is denied.
     const denies = this.#onFull === 'deny' && policies.some(({ shadow }) => !shadow);
     return denies ? this.#view.table.roomIn(now) : 0;
   }
@@ -137,9 +137,9 @@ class Memory implements MemoryStore {
   readonly #maxKeys: number;
   readonly #onFull: MemoryStoreOptions['onFull'];
   readonly #place: MemoryPlace;
-  /** Those of decisions by several keys, as many as one has needed. */
+  /** The places of decisions by several keys: as many as one decision has needed. */
   readonly #places: PartPlace[] = [];
-  /** By dimension and limiter name: no dimension takes another's room. */
+  /** The tables by dimension and limiter name, so that no dimension takes another's room. */
   readonly #tables = new Map<string, Table>();
   #views = new WeakMap<PolicySet, View>();
   #lastStep = 0;

@@ -6,21 +6,21 @@ import { Distance } from './distance.js';
 import { Turns } from './turns.js';
 
 /**
- * With no more decisions than this under way, each is sent at once: waiting for others would cost more than it saves. While turns of the
- * event loop are busy, decisions wait all the same: a call costs the process as much as a request does.
+ * Up to this many pending decisions are sent one by one, as waiting for others would cost more than it saves. While the event loop is
+ * busy, they are gathered all the same: a call costs this process as much time as a request does.
  */
 const FEW = 7;
 
 /**
- * With more, so many calls are under way at a time, and further decisions gather until one is answered. So the store works on one call, the
- * next one waits for it there, and this process fills a third.
+ * With more pending, so many calls are in flight at a time, and further decisions gather until one is answered. So the store works on one
+ * call, another is on its way, and this process fills the next.
  */
 const CALLS = 2;
 
 /** But no decision waits longer for others than this, ms, and a call that is full does not wait. */
 const LONGEST_WAIT = 1;
 
-/** The most decisions of one call: the first one waits for the last one's answer. */
+/** The most decisions of one call. All of them are answered when the last one is decided. */
 const MOST = 64;
 
 /** Queries of one policy set, all peeks or none, in the order in which they were asked. */
@@ -32,9 +32,9 @@ export interface Batch {
   readonly asked: number;
 }
 
-/** How the store takes batches. */
+/** Sends batches to the server, and reads the replies. */
 export interface Carrier {
-  /** Keys live in many slots: a batch may have but one. */
+  /** Whether the servers are a cluster. Its keys are on several servers, so a batch may have only one key. */
   readonly cluster: boolean;
   /** Whether this error says that a batch may have but one key, and that nothing of it was run. */
   refusesKeys(error: unknown): boolean;
@@ -51,20 +51,20 @@ interface OpenBatch extends Batch {
 }
 
 /**
- * Gathers the decisions that are asked for in one turn of the event loop, so that they travel as one call. One alone is
- * never held back, and queries of one set are sent in the order in which they were asked.
+ * Gathers the decisions that are asked for in one turn of the event loop, and sends them as one call. A single decision is sent at
+ * once. Queries of one set are sent in the order in which they were asked.
  */
 export class Batcher {
   readonly #carrier: Carrier;
   readonly #startTimer: typeof setTimeout;
   readonly #open = new Map<PolicySet, OpenBatch>();
-  /** Decisions that are gathered or on the wire. */
+  /** How many decisions are gathered or in flight. */
   #pending = 0;
-  /** How many those were when the last reply came: what it answers is soon asked for again. */
+  /** How many were pending when the last reply came. Those whom it answers will soon ask again. */
   #crowd = 0;
-  /** Whether those have become more than a few, and decisions are gathered. */
+  /** Whether so many are pending that decisions are gathered. */
   #crowded = false;
-  /** Calls on the wire. */
+  /** How many calls are in flight. */
   #calls = 0;
   #scheduled = false;
   /** Whether a timer will send what waits for others. */
@@ -84,7 +84,7 @@ export class Batcher {
     return waiter;
   }
 
-  /** Sends what is gathered of all sets of a name, which share their state, for what must come after it. */
+  /** Sends all gathered decisions of a name, as sets of one name share their state. What is sent next then comes after them. */
   flush(name: string): void {
     for (const batch of this.#open.values()) if (batch.set.name === name) this.#dispatch(batch);
   }
@@ -113,7 +113,7 @@ export class Batcher {
     this.#schedule();
   }
 
-  /** Not a microtask: requests come one in a turn of the event loop's poll phase, and this follows the whole phase. */
+  /** A microtask would be too early: it follows each request, while this follows the poll phase with all of its requests. */
   #schedule(): void {
     if (this.#scheduled) return;
     this.#scheduled = true;
@@ -199,7 +199,7 @@ export class Batcher {
   #finished(decisions: number): void {
     this.#crowd = this.#pending;
     this.#pending -= decisions;
-    // What those who got these replies ask for in turn counts before it is judged whether the crowd is gone.
+    // Whoever gets these replies may ask again at once. These decisions are counted first.
     if (this.#crowded && this.#pending <= FEW) process.nextTick(this.#settleDown);
   }
 

@@ -4,13 +4,13 @@ import { performance } from '../../common/real-time.js';
 import type { Keys, PolicySet, Query, Reply, Subject } from '../../contract/store.js';
 import { addVerdict, NEVER, nextWait, remainingOf, resetOf, waitOf } from '../../contract/verdicts.js';
 
-/** Denials that are remembered, and changes, each per limiter name. */
+/** The most denials, and the most changes, that are remembered of a limiter name. */
 const MOST = 10_000;
 
-/** A store's clock counts whole milliseconds: it may admit up to one earlier than it said. */
+/** The store's clock counts whole milliseconds, so the store may admit up to one earlier than it said. */
 const TICK = 1;
 
-/** Of several keys, so much text at most is remembered with a denial. */
+/** The most text of several keys that is remembered with a denial. */
 const LONGEST = 1000;
 
 /** What is known of the keys of one limiter name, and of one dimension. */
@@ -18,7 +18,7 @@ interface Scope {
   readonly denied: DeniedKeys;
   /** When what was charged to a key was last changed, other than by a decision: oldest first. */
   readonly changes: Map<string, number>;
-  /** The last change that had to be forgotten: what was asked before it may be older than a change. */
+  /** When the last change that had to be forgotten was made. A question that was asked before may be older than a change of its key. */
   forgotten: number;
 }
 
@@ -27,19 +27,18 @@ interface ScopedPart extends Part {
   readonly known: Scope;
 }
 
-/** A policy set: those with equal policies, under one name, are alike. */
+/** What is known of a policy set. Sets of one name with equal policies share it. */
 interface View {
-  /** Of its only part, or of its first. */
+  /** The scope of its only part, or of its first. */
   readonly scope: Scope;
   readonly parts: readonly ScopedPart[];
   readonly policies: string;
 }
 
 /**
- * Remembers denials, so that a key which is being denied costs no call. A question is answered from memory only if it is the
- * very one that was denied, of the same policies and cost, and only until the store might admit it: counted from when it was
- * asked, by a monotonic clock. What is given back, reset, banned or unbanned through this process ends the memory at once;
- * what other processes give back, within `longest` ms.
+ * Remembers denials, so that a key which is being denied costs no call. Only the same question is answered from memory: the same key,
+ * cost and policies. It is answered until the store might admit it, counted by a monotonic clock from when it was asked. A refund, reset,
+ * ban or unban through this process ends the memory at once. What other processes give back is seen after `longest` ms at the latest.
  */
 export class Denials {
   readonly #longest: number;
@@ -94,11 +93,11 @@ export class Denials {
     const { denied } = scope;
     const slot = peek ? 0 : denied.find(key);
     if (slot === 0) return undefined;
-    // Of another cost, and by other policies, the store alone knows when it is admitted.
+    // Only the store knows when another cost is admitted, or the same cost by other policies.
     return denied.policiesOf(slot) === policies ? denied.reply(slot, cost, this.#clock()) : undefined;
   }
 
-  /** A denial by one key, of the same keys in all: what the other policies say is part of it. */
+  /** The same for several keys. The denial is found by one of them, but only the very same keys are answered by it. */
   #recallAny(parts: readonly ScopedPart[], policies: string, key: Keys, cost: number): Reply | undefined {
     let keys: string | undefined;
     for (const { known, keyOf } of parts) {
@@ -120,7 +119,7 @@ export class Denials {
     const reply = toTheNext(set, answer);
     const wait = denialOf(set, reply);
     if (wait === 0) {
-      // Something was charged: what was denied has to wait longer now.
+      // Something was charged meanwhile, so a remembered wait is too short: forget it.
       for (const { known, keyOf } of parts) known.denied.delete(known.denied.find(keyOf(key)));
       return;
     }
@@ -154,7 +153,7 @@ export class Denials {
   }
 }
 
-/** What a reply says to the same query, asked again. */
+/** What a reply says of the next query of the same kind: attempts that were charged count for it. */
 function toTheNext({ policies }: PolicySet, reply: Reply): Reply {
   if (reply.verdicts.length === 0 || !policies.some(({ attempts }) => attempts)) return reply;
   const verdicts: number[] = [];
@@ -166,7 +165,7 @@ function toTheNext({ policies }: PolicySet, reply: Reply): Reply {
   return { ...reply, verdicts };
 }
 
-/** The part whose key is banned, or which denies longest: what is given back to another does not end the denial. */
+/** The part whose key is banned, or which denies longest. What is given back to another key does not end the denial. */
 function decider(parts: readonly ScopedPart[], { ban, verdicts }: Reply): ScopedPart {
   if (ban !== 0) return parts.find(({ set }) => set.ban)!;
   let decider = parts[0]!;
@@ -183,15 +182,15 @@ function decider(parts: readonly ScopedPart[], { ban, verdicts }: Reply): Scoped
   return decider;
 }
 
-/** For how long a reply denies whatever others do, ms; 0 if it does not, or if the store must hear of each denial. */
+/** For how many ms a reply denies, whatever other requests do. 0 if it admits, or if the store must hear of each denial. */
 function denialOf({ policies, ban, dimensions }: PolicySet, reply: Reply): number {
   if (reply.ban !== 0) return Math.abs(reply.ban);
   let longest = 0;
-  // From then on an attempt is charged somewhere.
+  // The time until a policy would charge the next attempt.
   let uncharged = Infinity;
   for (let i = 0; i < policies.length; i++) {
     const wait = waitOf(reply.verdicts, i);
-    // What is given back to its key need not end the denial, which may be another key's.
+    // Once its key gets units back, it charges attempts again. A denial that is remembered under another key would not notice.
     if (policies[i]!.attempts && dimensions) return 0;
     if (policies[i]!.attempts && wait !== NEVER) uncharged = Math.min(uncharged, wait);
     // A slot may be released at any moment.

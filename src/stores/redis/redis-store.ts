@@ -37,17 +37,17 @@ const NOBODY: BanNote = { by: null, reason: null };
 /** The error of a call that was sent for another time than the server's. It has changed nothing. */
 const PERIOD = /HEADGATE_PERIOD (\d+)/;
 
-/** Addresses change while a process runs: what is known of those that are gone is forgotten with all else. */
+/** The most servers that are remembered. Addresses change while a process runs. Beyond this number all are forgotten, and learned anew. */
 const MOST_SERVERS = 1000;
 
-/** What a policy set sends along, made once per set. */
+/** The keys, scripts and arguments of a policy set. They are made once. */
 interface Plan {
   readonly keys: KeyMaker;
   readonly evaluate: Script;
   readonly adjust: Script;
-  /** Whether it sends one policy and nothing else. */
+  /** Whether the set has one policy and nothing else, so that the short script does. */
   readonly single: boolean;
-  /** Whether its arguments depend on the time. */
+  /** Whether the arguments depend on the time. */
   readonly moves: boolean;
   /** The deadline, count of policies, the policies, the ban. */
   readonly evaluateArgs: readonly string[];
@@ -62,7 +62,7 @@ interface Settings {
   /** ms; undefined: off. */
   readonly localDenials: number | undefined;
   readonly publish: number | undefined;
-  /** Of so many decisions the key of one is counted; undefined: none are counted. */
+  /** The key of one in so many decisions is counted. Undefined: no decision is counted. */
   readonly sample: number | undefined;
   readonly hashing: KeyHashing;
 }
@@ -75,12 +75,12 @@ export class RedisStore implements Store {
   readonly #calls = new Map<string | undefined, ScriptCalls>();
   readonly #prefix: string;
   readonly #text: KeyHashing['text'];
-  /** How far the server's clock is ahead of this process', ms. Known once that matters. */
+  /** How far the server's clock is ahead of this process', ms. 0 until a call fails for the difference. */
   #skew = 0;
   readonly #plans = new WeakMap<PolicySet, Plan>();
   readonly #batcher: Batcher;
   readonly #across = new Across(this);
-  /** Keys live in many slots, and a call may have those of one. */
+  /** Whether the servers are a cluster: then the keys of a call must be in one slot. */
   #isCluster: boolean;
 
   readonly #denials: Denials | undefined;
@@ -133,12 +133,12 @@ export class RedisStore implements Store {
     return plan.moves ? { ...plan, ...argsOf(set, plan.single, this.#now) } : plan;
   }
 
-  /** The server's time, as far as it is known, ms since the epoch. */
+  /** The best guess of the server's time, ms since the epoch. */
   get #now(): number {
     return this.#clock ? this.#clock() : Date.now() + this.#skew;
   }
 
-  /** Whether the server's time was too far from what was taken for it: then it is known now, and the call was not run. */
+  /** Whether the server refused a call because the guess of its time was wrong. Then its time is known now, and the call was not run. */
   #learnsTime(error: unknown): boolean {
     const time = error instanceof Error ? PERIOD.exec(error.message)?.[1] : undefined;
     if (time === undefined) return false;
@@ -151,7 +151,7 @@ export class RedisStore implements Store {
     return this.#callsFor(keys, asked).run({ script, keys, args, timeout: subject.set.timeout, asked });
   }
 
-  /** What calls the server that has these keys, and notes whom it asks. */
+  /** The calls to the server that has these keys. Notes the server in the subjects that are asked for. */
   #callsFor([key]: readonly string[], asked: readonly Subject[]): ScriptCalls {
     const server = this.#commands.serverOf(key!);
     if (server !== undefined) for (const subject of asked) subject.server = server;
@@ -217,7 +217,7 @@ export class RedisStore implements Store {
     return answers;
   }
 
-  /** Runs what may end a denial: after the decisions asked before it, and with none remembered from before it. */
+  /** Runs a call that may end a denial. The decisions that were asked for before are sent first, and remembered denials are forgotten. */
   async #change<T>(subject: Subject, run: () => Promise<T>): Promise<T> {
     this.#batcher.flush(subject.set.name);
     this.#denials?.forget(subject);
@@ -317,7 +317,7 @@ export class RedisStore implements Store {
   }
 }
 
-/** What a set's scripts read of it at a moment. */
+/** The arguments of a set's scripts at a moment. */
 function argsOf(
   { policies, ban }: PolicySet,
   single: boolean,
@@ -330,7 +330,7 @@ function argsOf(
   return { evaluateArgs: [DEADLINE, ...evaluateArgs], adjustArgs: args };
 }
 
-/** None if all cost 1, and one if they are equal. */
+/** Appends the costs of queries: none if all cost 1, a single one if all are equal. */
 function pushCosts(args: string[], queries: readonly Query[], peek: boolean): void {
   const { cost } = queries[0]!;
   const equal = queries.length === 1 || queries.every((query) => query.cost === cost);

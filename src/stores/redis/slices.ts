@@ -39,16 +39,16 @@ interface Slice {
 }
 
 interface HotKey {
-  /** Whose it is, of the policies by its dimension alone. */
+  /** The key, with the policies of its dimension only. */
   readonly subject: Subject;
-  /** Of a slice. */
+  /** The units of a slice. */
   readonly units: number;
   decisions: number;
   /** Ends when the next slice is here, or is given back. */
   fetching: Promise<void> | undefined;
-  /** It was reset, or the store closed. */
+  /** The key was reset, or the store was closed. */
   isGone: boolean;
-  /** No slice was to be had: not to be asked for before this moment. */
+  /** The store denied a slice: the next one is not asked for before this moment. */
   waitUntil: number;
   current: Slice | undefined;
   next: Slice | undefined;
@@ -56,15 +56,15 @@ interface HotKey {
 
 /** What is known of the keys of one dimension of a policy set. */
 interface View {
-  /** Units of a slice; of two at a time, `size` at most. 0: its policies are not leased. */
+  /** The units of a slice. A key has at most two slices, and together these have at most `size` units. 0: slices are not possible. */
   readonly units: number;
   readonly keys: Map<string, HotKey>;
 }
 
 /**
- * A store that holds slices of hot keys' quota: of each key of a decision its own. Whatever it admits was charged before, so that the
- * limit holds; a unit may be spent up to `hold` later than it was charged, but never after the end of its fixed window. Nobody waits for
- * a slice: what is asked for without one of each key goes to the store, which decides by all of them at once.
+ * A store that charges slices of hot keys' quota ahead, and admits requests from them. So the limit holds. A unit may be spent up to
+ * `hold` later than it was charged, but never after the end of its fixed window. A decision by several keys needs a slice of each. Nobody
+ * waits for a slice: without one, the store decides.
  */
 export class Slices implements Store {
   readonly #store: Store;
@@ -84,7 +84,7 @@ export class Slices implements Store {
     let view = this.#views.get(set);
     if (!view) {
       const limit = Math.min(...set.policies.map((policy) => policy.limit));
-      const units = leasable(set) ? Math.floor(Math.min(this.#size, limit / 10) / 2) : 0;
+      const units = canBeSliced(set) ? Math.floor(Math.min(this.#size, limit / 10) / 2) : 0;
       view = { units, keys: new Map() };
       this.#views.set(set, view);
       this.#arm();
@@ -105,7 +105,7 @@ export class Slices implements Store {
     let [areHot, haveSlices] = [true, true];
     for (const hot of keys) {
       hot.decisions++;
-      if (!has(hot.current, cost, now)) this.#turn(hot);
+      if (!has(hot.current, cost, now)) this.#advance(hot);
       areHot &&= hot.decisions >= HOT && now >= hot.waitUntil;
       haveSlices &&= has(hot.current, cost, now);
     }
@@ -135,8 +135,8 @@ export class Slices implements Store {
     return all;
   }
 
-  /** The next slice takes the place of one that is over. */
-  #turn(hot: HotKey): void {
+  /** Replaces a slice that is used up or too old by the next one. */
+  #advance(hot: HotKey): void {
     if (hot.current) void this.#giveBack(hot.subject, hot.current);
     hot.current = hot.next;
     hot.next = undefined;
@@ -170,7 +170,7 @@ export class Slices implements Store {
     hot.fetching = Promise.resolve(this.#store.decide(query)).then(done, () => done(undefined));
   }
 
-  /** If that fails, the units leave the account in their time: they were charged. */
+  /** Gives back what is left of a slice. If that fails, these units stay charged until their time is over. */
   async #giveBack({ set, key }: Subject, slice: Slice): Promise<void> {
     const { left, reply } = slice;
     slice.left = 0;
@@ -180,7 +180,7 @@ export class Slices implements Store {
     try {
       await this.#store.adjust({ set, key, units, charged, degraded: undefined });
     } catch {
-      // Said above.
+      // The comment above says what then happens.
     }
   }
 
@@ -228,7 +228,7 @@ export class Slices implements Store {
   }
 
   reset(subject: Subject): MaybePromise<void> {
-    // Of whatever tier: what is not reset was held in vain.
+    // Slices of all tiers: those of another tier were charged before the reset, too.
     for (const { scope, keyOf } of partsOf(subject.set))
       for (const [set, { keys }] of this.#views)
         if (set.name === subject.set.name && scopeOf(set) === scope)
@@ -280,7 +280,7 @@ function newKey(subject: Subject, units: number): HotKey {
   };
 }
 
-/** One key of a decision, of the policies by its dimension alone. */
+/** One key of a decision, with the policies of its dimension only. */
 function subjectOf({ name, set: part, keyOf }: Part, set: PolicySet, key: Keys): Subject {
   const { names = [], slotBy } = set.dimensions ?? {};
   if (typeof key === 'string' || slotBy === undefined || name === slotBy)
@@ -298,14 +298,14 @@ function has(slice: Slice | undefined, cost: number, now: number): boolean {
   return slice !== undefined && slice.left >= cost && now < slice.until;
 }
 
-/** Only where a charge is all that a decision does, and each denial may go uncounted. */
-function leasable({ policies, ban }: PolicySet): boolean {
-  const leases = ({ traits, shadow, attempts }: CompiledPolicy): boolean =>
+/** Whether slices can be charged ahead: a decision does nothing but charge, and nobody counts denials. */
+function canBeSliced({ policies, ban }: PolicySet): boolean {
+  const canBe = ({ traits, shadow, attempts }: CompiledPolicy): boolean =>
     traits.slices !== 'never' && !shadow && !attempts;
-  return ban === undefined && policies.every(leases);
+  return ban === undefined && policies.every(canBe);
 }
 
-/** When the first window ends, ms from the reply on: what was charged in one is not spent in the next. */
+/** When the first window ends, ms from the reply on. What was charged in a window must not be spent in the next one. */
 function windowsEnd({ policies }: PolicySet, { verdicts }: Reply): number {
   let end = Infinity;
   policies.forEach(({ traits }, i) => {

@@ -1,14 +1,17 @@
 import { setImmediate } from '../../common/real-time.js';
 
-/** While calm, only every 17th decision looks at its turn. 17 is odd, so that of pairs it is not always the second. */
+/**
+ * While traffic is light, only every 17th decision measures whether its turn of the event loop brings more. 17 is odd, so that pairs are
+ * not always sampled at the same half.
+ */
 const LOOK_EVERY = 17;
 
-/** For this many turns after a busy one, turns still count as busy: a busy process has some with one decision, too. */
+/** For this many turns after a busy one, turns count as busy. Even a busy process has turns with a single decision. */
 const LINGER = 8;
 
 /**
- * Tells whether several callbacks in each turn of the event loop ask for decisions, as the requests of a busy server do. Decisions that one
- * callback asks for, as on the replies to earlier ones, count once.
+ * Tells whether several callbacks in one turn of the event loop ask for decisions, as the requests of a busy server do. All decisions that
+ * one callback asks for count once.
  */
 export class Turns {
   #untilLook = LOOK_EVERY;

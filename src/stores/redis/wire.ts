@@ -16,7 +16,7 @@ export function policyArgs(policies: readonly CompiledPolicy[], now: number): st
   ];
 }
 
-/** What a policy's Lua page reads. */
+/** What a policy's Lua file reads. */
 export function paramArgs({ params, sent }: CompiledPolicy, now: number): string[] {
   return (sent ? sent(now) : Object.values(params)).map(String);
 }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { BanColumn } from '../../algorithms/ban.js';
 import { algorithms, type Column, type Saved } from '../../algorithms/index.js';
 import type { CompiledBan } from '../../algorithms/ban.js';
@@ -5,7 +6,7 @@ import { HeadgateError } from '../../common/errors.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import * as together from './evaluate-together.js';
 import { adjust, ban, decide, lease, reset, type Place } from './evaluate.js';
-import { whoOf } from '../keys.js';
+import { hashedText, whoOf } from '../keys.js';
 import { partsOf } from './parts.js';
 import { History } from './returns.js';
 import { stepAfter } from './step.js';
@@ -22,12 +23,15 @@ import type {
 /** Changes with the layout of the bytes, and is part of the key, so that versions never read each other's state. */
 const VERSION = 'k1';
 
-/** A clock may go back: for so long state that has expired is not thrown away, ms. */
+/** For how long an expired state is kept, ms, as the clock may go back. */
 const GRACE = 60_000;
 
+/** What databases may not take as a key, or not tell apart, is hashed as a whole: other characters than printable ASCII, and long text. */
+const PLAIN = /^[\x21-\x7e]{1,296}$/;
+
 /**
- * The key under which a store keeps the state of a subject of one dimension: printable ASCII, at most 500 characters. No two subjects
- * have one key, unless they share their state.
+ * The key under which a store keeps the state of a subject of one dimension: printable ASCII, at most 300 characters. No two subjects
+ * have one key, unless they share their state. Keys differ in upper and lower case, so compare them byte by byte.
  *
  * @throws HeadgateError `HEADGATE_DIMENSIONS` if the subject has keys of several dimensions: see {@link stateKeys}
  */
@@ -42,7 +46,12 @@ export function stateKey(subject: Subject): string {
 
 /** The keys of a subject with keys of several dimensions, one for each part of its state. */
 export function stateKeys({ set, key }: Subject): string[] {
-  return partsOf(set).map((part) => `{${whoOf(set, key, part.name)}}${VERSION}`);
+  return partsOf(set).map((part) => `{${plain(whoOf(set, key, part.name))}}${VERSION}`);
+}
+
+/** No other key begins with a hash without a colon. */
+function plain(who: string): string {
+  return PLAIN.test(who) ? who : hashedText(createHash('sha256').update(who).digest('base64url'));
 }
 
 /** What a store is to write. */
@@ -51,7 +60,7 @@ export interface StateChange {
   readonly changed: boolean;
   /** The new state; undefined: none, so that the key can be deleted. */
   readonly bytes: Uint8Array | undefined;
-  /** From then on the state says nothing any more, by the store's clock, ms since the epoch: the key can be deleted. */
+  /** The moment from which the state decides like none, so that the key can be deleted. By the store's clock, ms since the epoch. */
   readonly expiresAt: number;
 }
 
@@ -79,9 +88,9 @@ const NO_PARTS: Parts = [NONE, [], []];
 export class KeyState {
   readonly #now: number;
   #step = 0;
-  /** What it would say if nothing had changed. */
+  /** The bytes of the state as it was loaded, to see whether anything has changed. */
   readonly #before: string;
-  /** Of each policy, as it was loaded; and as it is now, of those that were asked for. */
+  /** The state of each policy as it was loaded. `#columns` has the state as it is now of the policies that were asked for. */
   readonly #states: Map<string, Entry>;
   readonly #columns = new Map<string, Column>();
   readonly #bans = new BanColumn();
@@ -155,7 +164,7 @@ export class KeyState {
         find: (policy) => this.#histories.get(policy),
         open: (policy, _key, now, life) => this.#open(policy, now + life),
       },
-      // It has its slot.
+      // Nothing to do: each key has slot 1 from the start.
       create: () => {},
       isFull: () => false,
       full: () => 0,
@@ -252,7 +261,7 @@ export class JointState {
     return partsOf(set).map((part, i) => ({ ...part, place: this.#states[i]!.place(part.set) }));
   }
 
-  /** One for all: what they charge is given back by it. */
+  /** One step for all keys, as a charge to all of them is given back by a single step. */
   #nextStep(): number {
     const step = Math.max(...this.#states.map((state) => state.nextStep()));
     for (const state of this.#states) state.nextStep(step);
@@ -270,7 +279,7 @@ function parse(bytes: Uint8Array | undefined): { step: number; parts: Parts } {
     const parts: unknown = JSON.parse(text!);
     if (isParts(parts)) return { step: Number(step), parts };
   } catch {
-    // Said below.
+    // Bytes that cannot be read count as no state.
   }
   return { step: 0, parts: NO_PARTS };
 }

@@ -170,7 +170,9 @@ export class AdapterLab {
 
   respond(response: unknown, text: string): unknown {
     if (this.#adapter.respond) return this.#adapter.respond(response, text);
-    return (response as { send(body: string): unknown }).send(text);
+    const { send } = response as { send?(body: string): unknown };
+    if (!send) throw new Error('The response has no method send: give adapterChecks the option respond.');
+    return send.call(response, text);
   }
 
   /** A key that the request names. */

@@ -1,5 +1,5 @@
 // Law 1. What is admitted in any true window never exceeds the algorithm's published worst case.
-import type { Algorithm, Policy } from '../../contract/policy.js';
+import type { Policy } from '../../contract/policy.js';
 import {
   boundOf,
   capacityOf,
@@ -7,6 +7,7 @@ import {
   overhangOf,
   plainPolicy,
   randomPolicy,
+  reachedBy,
   windowOf,
 } from '../algorithms.js';
 import { expectAtLeast, expectAtMost, expectEqual } from '../expect.js';
@@ -30,14 +31,6 @@ const randomStep = (random: Random): Step => ({
   then: random.pick(ENDS),
 });
 
-/** What clients that ask at the worst moments get at limit 100. */
-const REACHED: Partial<Record<Algorithm, number>> = {
-  'fixed-window': 199,
-  'sliding-window': 100,
-  'sliding-log': 100,
-  'token-bucket': 199,
-};
-
 export function lawOfBound(suite: Suite): void {
   for (const algorithm of suite.algorithms) {
     suite.addRandom(
@@ -52,7 +45,7 @@ export function lawOfBound(suite: Suite): void {
       },
     );
 
-    const reached = REACHED[algorithm];
+    const reached = reachedBy(algorithm);
     if (reached !== undefined)
       suite.add(`${algorithm}: bursts at the worst moments reach ${reached} at limit 100`, async (lab) => {
         let worst = 0;

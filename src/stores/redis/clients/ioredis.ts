@@ -78,7 +78,7 @@ export class IoredisCommands implements Commands {
   readonly #client: IoredisLike;
   readonly #lastError: LastError;
   /** The client as its own methods see it: without autopipelining (it holds commands back), and each command passes `#take`. */
-  readonly #view: Sender;
+  readonly #sender: Sender;
   /** The client's options, and those of a cluster's connections. */
   readonly #options: IoredisOptions;
   /** In no order. */
@@ -90,7 +90,7 @@ export class IoredisCommands implements Commands {
   constructor(client: IoredisLike) {
     this.#client = client;
     const sender = client as Sender;
-    this.#view = Object.create(client, {
+    this.#sender = Object.create(client, {
       options: { value: Object.create(client.options, { enableAutoPipelining: { value: false } }) as object },
       sendCommand: {
         value: (command: Command, stream?: unknown) => {
@@ -191,7 +191,7 @@ export class IoredisCommands implements Commands {
     done: Done,
   ): void {
     args[0] = written();
-    this.#track(this.#view[command](script, keys.length, ...keys, ...args), keys.length, done);
+    this.#track(this.#sender[command](script, keys.length, ...keys, ...args), keys.length, done);
   }
 
   #track(answer: Promise<unknown>, keyCount: number, done: Done): void {

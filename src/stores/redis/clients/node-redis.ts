@@ -67,7 +67,7 @@ export class NodeRedisCommands implements Commands {
   readonly cluster: boolean;
   readonly #client: Client | Cluster;
   /** The same client and connection, with options for these commands. */
-  readonly #view: NodeRedisLike;
+  readonly #sender: NodeRedisLike;
   /** The event that tells that it is ready. */
   readonly #up: string;
   readonly #lastError: LastError;
@@ -81,7 +81,7 @@ export class NodeRedisCommands implements Commands {
     this.cluster = isCluster(this.#client);
     this.#up = this.cluster ? 'connect' : 'ready';
     // Its own timeout costs as much as the command; the store has one. A cluster keeps it: it bounds what waits for a node.
-    this.#view = this.cluster
+    this.#sender = this.cluster
       ? client
       : this.#client.withCommandOptions({ timeout: undefined, typeMapping: undefined });
     this.#lastError = new LastError(client);
@@ -193,7 +193,7 @@ export class NodeRedisCommands implements Commands {
       arguments: [new WhenWritten(written) as unknown as Buffer, ...args],
     };
     const answer =
-      command === 'eval' ? this.#view.eval(script, options) : this.#view.evalSha(script, options);
+      command === 'eval' ? this.#sender.eval(script, options) : this.#sender.evalSha(script, options);
     answer.then((reply) => done(undefined, reply), done);
   }
 }
