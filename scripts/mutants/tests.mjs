@@ -9,6 +9,27 @@ const decisions = [
   ['identity', 'memory', 'redis', 'features'],
   ['http', 'compatibility'],
 ];
+/** What is over in seconds. */
+const requests = [
+  ...[
+    'http/flow',
+    'http/headers',
+    'http/client-key',
+    'http/partition-key',
+    'http/options',
+    'http/web-response',
+    'http/turn',
+  ],
+  ...[
+    'http/return',
+    'http/proxies',
+    'features/lists',
+    'http/errors',
+    'http/express',
+    'http/fastify',
+    'http/security',
+  ],
+];
 const guard = [
   ['stores', 'features'],
   ['redis', 'faults/policy', 'faults/deadline', 'faults/timeouts'],
@@ -37,9 +58,10 @@ const places = [
   ['src/stores/state/key-state.ts', [['features/byte-stores', 'stores'], ...decisions.slice(1)]],
   ['src/stores/state/state-store.ts', [['features/byte-stores', 'stores']]],
   ['src/stores/', [['vectors', 'redis'], ...decisions.slice(1), ['malformed-reply', 'faults/policy', 'cli']]],
-  ['src/http', [['http'], ['features', 'bad-input'], ['compat', 'faults/requests']]],
   ['src/http/adapters/express.ts', [['http/express', 'http/conformance'], ['http', 'bad-input'], ['compat']]],
   ['src/http/adapters/fastify.ts', [['http/fastify', 'http/conformance'], ['http', 'bad-input'], ['compat']]],
+  ['src/http/adapters/nestjs/', [['http/nestjs'], ['http/conformance']]],
+  ['src/http', [requests, ['http'], ['features', 'bad-input'], ['compat', 'faults/requests']]],
   ['src/compat/express-rate-limit', [['compat/express-rate-limit'], ['compat']]],
   ['src/compat/fastify-rate-limit', [['compat/fastify-rate-limit'], ['compat']]],
   ['src/testing', [['testing'], ['stores', 'laws']]],

@@ -225,5 +225,5 @@ function separateFields(prefix: string, resetOf: (quota: Quota) => number): Writ
 
 /** Whether the earlier quota stays in fields with room for one. They keep the tightest, and a denial always replaces it. */
 function isTighter(earlier: unknown, { allowed, remaining }: Quota): boolean {
-  return earlier !== undefined && earlier !== null && allowed && Number(earlier) <= remaining;
+  return allowed && Number(earlier ?? Infinity) <= remaining;
 }
