@@ -31,8 +31,10 @@ const requests = [
   ],
 ];
 const guard = [
-  ['stores', 'features'],
-  ['redis', 'faults/policy', 'faults/deadline', 'faults/timeouts'],
+  ['faults/circuit', 'faults/timeouts', 'malformed-reply'],
+  ['faults/policy', 'faults/give-back'],
+  ['stores', 'features', 'store-down'],
+  ['redis', 'faults/deadline'],
   ['http'],
 ];
 
@@ -76,7 +78,7 @@ const places = [
     [
       ['vectors', 'bad-input', 'features'],
       ['http', 'laws', 'stores', 'redis'],
-      ...guard.slice(1, 2),
+      ...guard.slice(0, 2),
       ['cli'],
     ],
   ],
