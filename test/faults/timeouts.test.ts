@@ -146,10 +146,9 @@ describe('timeouts', () => {
     const calls = Array.from({ length: 2 }, (): Awaited => ({
       ...{ subject, asked: 0, open: false, previous: undefined, next: undefined, expire: () => {} },
     }));
-    let isIdle = false;
     for (let i = 0; i < 2; i++) {
       for (const each of calls) timeouts.add(each);
-      isIdle = false;
+      let isIdle = false;
       void timeouts.idle().then(() => (isIdle = true));
       timeouts.settle(calls[0]!);
       await new Promise(setImmediate);
