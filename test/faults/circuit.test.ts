@@ -83,8 +83,9 @@ describe('a circuit', () => {
   };
 
   it('is down after five failures in a row that took 100 ms', () => {
-    failTimes(4);
+    failTimes(3);
     time += 1000;
+    failTimes(1);
     assert.deepEqual([circuit.down, circuit.failures, circuit.lastError], [false, 4, error]);
     circuit.success();
     assert.deepEqual([circuit.failures, circuit.lastError], [0, undefined]);
@@ -191,9 +192,11 @@ describe('a circuit', () => {
   });
 
   it('is slow for five seconds after a late answer, as long as it fails', () => {
-    assert.equal(circuit.slow, false);
+    failTimes(1);
+    assert.equal(circuit.slow, false, 'no answer came');
+    circuit.success();
     circuit.answeredLate();
-    assert.equal(circuit.slow, false);
+    assert.equal(circuit.slow, false, 'it does not fail');
     failTimes(1);
     time += 4999;
     assert.equal(circuit.slow, true);

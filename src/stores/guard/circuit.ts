@@ -134,7 +134,8 @@ export class Circuit {
     const isThere = await prober.probe(this.server);
     this.#probing = false;
     if (!isThere) this.success();
-    if (!this.#down || this.#probers.size === 0) return;
+    // None are left if it is up, or nobody needs it.
+    if (this.#probers.size === 0) return;
     if (this.#again) void this.#probe();
     else this.#schedule();
   }
