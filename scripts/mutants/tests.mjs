@@ -11,27 +11,11 @@ const decisions = [
 ];
 /** What is over in seconds. */
 const requests = [
-  ...[
-    'http/flow',
-    'http/headers',
-    'http/client-key',
-    'http/partition-key',
-    'http/options',
-    'http/web-response',
-    'http/turn',
-  ],
-  ...[
-    'http/return',
-    'http/proxies',
-    'features/lists',
-    'http/errors',
-    'http/express',
-    'http/fastify',
-    'http/security',
-  ],
-];
+  ...['flow', 'headers', 'client-key', 'partition-key', 'options', 'node-response', 'web-response', 'turn'],
+  ...['return', 'proxies', 'errors', 'express', 'fastify', 'security'],
+].map((name) => `http/${name}`);
 const guard = [
-  ['faults/circuit', 'faults/timeouts', 'malformed-reply'],
+  ['faults/breaker', 'faults/circuit', 'faults/timeouts', 'malformed-reply'],
   ['faults/policy', 'faults/give-back'],
   ['stores', 'features', 'store-down'],
   ['redis', 'faults/deadline'],
@@ -48,11 +32,19 @@ const places = [
       ['faults/resend', 'faults/close'],
     ],
   ],
+  ['src/stores/redis/ban-book.ts', [['cli/ban-book'], ['redis']]],
+  ['src/stores/redis/lua/note-bans.lua', [['cli/ban-book', 'cli/bans']]],
+  ['src/stores/redis/lua/seal-bans.lua', [['cli/ban-book', 'cli/bans']]],
+  ['src/stores/redis/traffic.ts', [['cli/top']]],
+  ['src/stores/redis/lua/count.lua', [['cli/top']]],
+  ['src/stores/redis/publisher.ts', [['cli/limits']]],
+  ['src/stores/redis/lua/publish.lua', [['cli/limits']]],
   [
     'src/stores/redis',
     [
+      ['redis/script-calls', 'redis/across', 'faults/deadline', 'laws/denied-keys', 'malformed-reply'],
       ['vectors', 'redis'],
-      ['stores', 'malformed-reply', 'bad-input'],
+      ['stores', 'bad-input'],
       ['laws', 'identity', 'features'],
     ],
   ],
@@ -63,7 +55,15 @@ const places = [
   ['src/http/adapters/express.ts', [['http/express', 'http/conformance'], ['http', 'bad-input'], ['compat']]],
   ['src/http/adapters/fastify.ts', [['http/fastify', 'http/conformance'], ['http', 'bad-input'], ['compat']]],
   ['src/http/adapters/nestjs/', [['http/nestjs'], ['http/conformance']]],
-  ['src/http', [requests, ['http'], ['features', 'bad-input'], ['compat', 'faults/requests']]],
+  [
+    'src/http',
+    [
+      [...requests, 'features/lists', 'warnings'],
+      ['http'],
+      ['features', 'bad-input'],
+      ['compat', 'faults/requests'],
+    ],
+  ],
   ['src/compat/express-rate-limit', [['compat/express-rate-limit'], ['compat']]],
   ['src/compat/fastify-rate-limit', [['compat/fastify-rate-limit'], ['compat']]],
   ['src/testing', [['testing'], ['stores', 'laws']]],

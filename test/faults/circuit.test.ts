@@ -164,6 +164,8 @@ describe('a circuit', () => {
     const other = new TestProber();
     circuit.watch(other);
     circuit.unwatch(prober);
+    circuit.watch(other);
+    assert.equal(pauses.length, 1);
     fire();
     assert.deepEqual([prober.asked.length, other.asked.length], [0, 1]);
     circuit.unwatch(other);

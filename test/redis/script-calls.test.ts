@@ -57,22 +57,22 @@ describe('script calls', () => {
   const ask = (count = 1, isLeft = false) => {
     const asked = Array.from({ length: count }, (): Subject => ({ set: {} as PolicySet, key: 'k' }));
     beforeWriting = () => void (isLeft && (asked[0]!.abandoned = true));
-    const outcome = calls.run({ script, keys: ['k'], args: [''], timeout: TIMEOUT, asked }).then(
-      (reply) => reply,
-      (error: HeadgateError) => error.code ?? error.message,
+    const question = { asked, outcome: 'none' as unknown };
+    void calls.run({ script, keys: ['k'], args: [''], timeout: TIMEOUT, asked }).then(
+      (reply) => (question.outcome = reply),
+      ({ code, message }: HeadgateError) => (question.outcome = code ?? message),
     );
-    return { asked, outcome };
+    return question;
   };
 
   const written = () => sent.map(({ command, deadline }) => `${command} ${deadline}`);
   const answer = (error: Error | undefined, reply?: unknown) => sent.at(-1)!.done(error, reply);
 
   /** The server's clock is 9,000 ms ahead, to the millisecond; the script is known. */
-  async function introduce(): Promise<void> {
-    const { outcome } = ask();
+  function introduce(): void {
+    ask();
     answer(late(10_000));
     answer(undefined, [10_000_000]);
-    await outcome;
     sent.length = 0;
   }
 
@@ -85,101 +85,120 @@ describe('script calls', () => {
     expect(sent[1]!.text).to.equal(script.sha);
     expect(first.asked[0]!.until).to.equal(1100);
     for (const [i, { done }] of sent.slice(1).entries()) done(undefined, [10_000_000, i]);
-    expect([await first.outcome, await second.outcome]).to.deep.equal([
+    await turn();
+    expect([first.outcome, second.outcome]).to.deep.equal([
       [10_000_000, 0],
       [10_000_000, 1],
     ]);
   });
 
   it('have their deadline from when they are written, and keep it when they are sent again', async () => {
-    await introduce();
+    introduce();
     time = 1500;
-    const { asked, outcome } = ask(2);
-    expect(asked.map(({ until }) => until)).to.deep.equal([1600, 1600]);
+    const question = ask(2);
+    expect(question.asked.map(({ until }) => until)).to.deep.equal([1600, 1600]);
     time = 1599;
     answer(noScript());
     time = 1600;
     answer(new Error('TRYAGAIN Multiple keys request during rehashing of slot'));
-    while (sent.length < 3) await turn();
+    for (const end = Date.now() + 5000; sent.length < 3 && Date.now() < end;) await turn();
     // Its time was over when it was written: it begins anew.
     expect(written()).to.deep.equal(['evalsha 10600', 'eval 10600', 'evalsha 10700']);
     answer(undefined, []);
-    await outcome;
+    await turn();
+    expect(question.outcome).to.deep.equal([]);
   });
 
   it('are sent again once, where the server had them too late though its time was known', async () => {
-    await introduce();
-    const { outcome } = ask();
+    introduce();
+    const question = ask();
     answer(late(20_000));
     expect(written()).to.deep.equal(['evalsha 10100', 'evalsha 20100']);
     answer(late(30_000));
-    expect(await outcome).to.equal('HEADGATE_PROCESS_LATE');
+    await turn();
+    expect(question.outcome).to.equal('HEADGATE_PROCESS_LATE');
     expect(sent).to.have.length(2);
   });
 
   it('bring the script again where the server has lost it, in one call; and each alone if that does not help', async () => {
-    await introduce();
-    const all = [ask(), ask()];
+    introduce();
+    const all = [ask(), ask(), ask()];
     for (const { done } of sent.splice(0)) done(noScript());
     expect(written()).to.deep.equal(['eval 10100']);
     answer(undefined, [10_000_000]);
-    expect(written()).to.deep.equal(['eval 10100', 'evalsha 10100']);
-    answer(noScript());
-    expect(written().at(-1)).to.equal('eval 10100');
-    answer(undefined, [10_000_000]);
-    await Promise.all(all.map(({ outcome }) => outcome));
-    expect(sent).to.have.length(3);
+    expect(written().splice(1)).to.deep.equal(['evalsha 10100', 'evalsha 10100']);
+    for (const { done } of sent.splice(0).splice(1)) done(noScript());
+    expect(written()).to.deep.equal(['eval 10100', 'eval 10100']);
+    for (const { done } of sent) done(undefined, [10_000_000]);
+    await turn();
+    for (const { outcome } of all) expect(outcome).to.deep.equal([10_000_000]);
+    expect(sent).to.have.length(2);
   });
 
   it('of a cluster bring the script to each server that has not got it, and do not wait for each other', async () => {
     Object.assign(commands, { cluster: true });
-    await introduce();
+    introduce();
     const all = [ask(), ask()];
     for (const { done } of sent.splice(0)) done(noScript());
     expect(written()).to.deep.equal(['eval 10100', 'eval 10100']);
     for (const { done } of sent) done(undefined, [10_000_000]);
-    await Promise.all(all.map(({ outcome }) => outcome));
+    await turn();
+    for (const { outcome } of all) expect(outcome).to.deep.equal([10_000_000]);
     ask();
     expect(written().at(-1)).to.equal('evalsha 10100');
   });
 
   it('are not sent once nobody waits for any of their questions', async () => {
-    await introduce();
-    const { asked, outcome } = ask(2);
+    introduce();
+    const question = ask(2);
+    const { asked } = question;
     asked[0]!.abandoned = true;
     answer(noScript());
     expect(written()).to.deep.equal(['evalsha 10100', 'eval 10100']);
     asked[1]!.abandoned = true;
     answer(late(20_000));
-    expect(await outcome).to.equal('HEADGATE_PROCESS_LATE');
+    await turn();
+    expect(question.outcome).to.equal('HEADGATE_PROCESS_LATE');
     expect(sent).to.have.length(2);
   });
 
   it('are over for the server if nobody waits for them when they are written', async () => {
-    await introduce();
-    const { asked, outcome } = ask(1, true);
+    introduce();
+    const question = ask(1, true);
     expect(written()).to.deep.equal([`evalsha ${OVER}`]);
     answer(late(10_000));
-    expect(await outcome).to.equal('HEADGATE_PROCESS_LATE');
-    expect(asked[0]!.until).to.equal(undefined);
+    await turn();
+    expect(question.outcome).to.equal('HEADGATE_PROCESS_LATE');
+    expect(question.asked[0]!.until).to.equal(undefined);
   });
 
   it('wait for the connection, and fail with what it fails with', async () => {
     isReady = false;
     connected = Promise.resolve();
-    const { outcome } = ask();
+    const waiting = ask();
     expect(sent).to.have.length(0);
     await turn();
     expect(sent).to.have.length(1);
     answer(new Error('READONLY'));
-    expect(await outcome).to.equal('READONLY');
     connected = Promise.reject(new HeadgateError('HEADGATE_STORE_AWAY', 'refused'));
-    expect(await ask().outcome).to.equal('HEADGATE_STORE_AWAY');
+    const refused = ask();
     isReady = true;
     commands.run = () => {
       throw new Error('closed');
     };
-    expect(await ask().outcome).to.equal('closed');
+    const thrown = ask();
+    await turn();
+    const outcomes = [waiting, refused, thrown].map(({ outcome }) => outcome);
+    expect(outcomes).to.deep.equal(['READONLY', 'HEADGATE_STORE_AWAY', 'closed']);
+  });
+
+  it('that a server cannot run fail with what it lacks', async () => {
+    introduce();
+    const question = ask();
+    answer(new Error("ERR unknown command 'EVALSHA'"));
+    await turn();
+    expect(question.outcome).to.equal('HEADGATE_STORE_ERROR');
+    expect(sent).to.have.length(1);
   });
 
   it('by a clock of tests have no deadline: each tells its step, later than the one before', () => {
