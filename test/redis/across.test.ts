@@ -41,7 +41,10 @@ function acrossStore(clock: Clock): Store & Asked {
       store.leases.push(change);
       return memory.lease(change);
     },
-    reset: async (subject) => memory.reset(subject),
+    async reset(subject) {
+      await new Promise(setImmediate);
+      return memory.reset(subject);
+    },
   };
   const across = new Across(oneKey);
   const of = ({ key }: { key: Query['key'] }) => (typeof key === 'string' ? oneKey : across);
@@ -109,8 +112,8 @@ describe('keys across slots', () => {
     store.before = ({ set }) => {
       if (set.policies[0]!.name === 'org') throw new Error('away');
     };
-    for (const asked of [limiter.consume(key), limiter.peek(key)]) {
-      const error: unknown = await asked.catch((reason: unknown) => reason);
+    for (const ask of ['consume', 'peek'] as const) {
+      const error: unknown = await limiter[ask](key).catch((reason: unknown) => reason);
       expect(error).to.have.property('code', 'HEADGATE_STORE_ERROR');
     }
     store.before = () => {};
@@ -154,15 +157,26 @@ describe('keys across slots', () => {
   it('are waited for, given up and sent together', async () => {
     const { store, limiter } = make({ policies: [ADDRESS, ACCOUNT] });
     const seen: unknown[] = [];
+    let whole: Query | undefined;
+    const { decide } = store;
+    store.decide = (query) => decide((whole = query));
     store.before = (query) => {
-      seen.push([query.until, query.abandoned]);
+      seen.push([query.until, query.abandoned, whole!.server]);
       query.until = 1e12;
       query.server = 'a:1';
+      whole!.abandoned = true;
     };
     await limiter.consume(KEY);
     expect(seen).to.deep.equal([
-      [0, false],
-      [1e12, false],
+      [0, false, undefined],
+      [1e12, true, 'a:1'],
     ]);
+  });
+
+  it('are refused where a policy or a ban must know what all say at once', () => {
+    expect(() => make({ policies: [ADDRESS, { ...ACCOUNT, count: 'attempts' }] })).to.throw(
+      /count: 'attempts'/,
+    );
+    expect(() => make({ policies: [ADDRESS, ACCOUNT], ban: { after: 1 } })).to.throw(/ban: { after }/);
   });
 });
