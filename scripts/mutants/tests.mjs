@@ -17,7 +17,7 @@ const requests = [
 const guard = [
   ['faults/breaker', 'faults/circuit', 'faults/timeouts', 'malformed-reply'],
   ['faults/policy', 'faults/give-back'],
-  ['stores', 'features', 'store-down'],
+  ['stores', 'features'],
   ['redis', 'faults/deadline'],
   ['http'],
 ];
