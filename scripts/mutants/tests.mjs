@@ -12,17 +12,8 @@ const decisions = [
 /** What is over in seconds. */
 const requests = [
   ...['flow', 'headers', 'client-key', 'partition-key', 'options', 'held-slots', 'setup-checks'],
-  ...[
-    'node-response',
-    'web-response',
-    'turn',
-    'return',
-    'proxies',
-    'errors',
-    'express',
-    'fastify',
-    'security',
-  ],
+  ...['node-response', 'web-response', 'turn', 'return', 'proxies', 'errors', 'security'],
+  ...['express', 'fastify'],
 ].map((name) => `http/${name}`);
 const guard = [
   ['faults/breaker', 'faults/circuit', 'faults/timeouts', 'malformed-reply'],

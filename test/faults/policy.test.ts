@@ -432,6 +432,27 @@ describe('the failure policy', () => {
     await two.close();
   });
 
+  it('local: a share is rounded down, but one unit at least; of a burst as of a limit', async () => {
+    const store = new TestStore();
+    store.answer = fail;
+    for (const [policy, localShare, units] of [
+      [{ ...POLICY, limit: 5 }, 0.1, 1],
+      [{ ...POLICY, limit: 5 }, 0.59, 2],
+      [{ ...POLICY, algorithm: 'token-bucket', limit: 5, burst: 39, window: '1h' }, 0.1, 3],
+      [{ ...POLICY, algorithm: 'token-bucket', limit: 30, window: '1h' }, 0.1, 3],
+    ] as const) {
+      const limiter = createLimiter({
+        name: `${units} of ${localShare}`,
+        store,
+        policies: [policy],
+        localShare,
+      });
+      assert.equal((await limiter.consume('k', { cost: units })).allowed, true);
+      assert.equal((await limiter.consume('k')).allowed, false);
+      await limiter.close();
+    }
+  });
+
   it('a listener that throws is reported, and harms nothing', async () => {
     const warnings: Error[] = [];
     const listen = (warning: Error) => void warnings.push(warning);
