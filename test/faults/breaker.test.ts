@@ -111,12 +111,14 @@ describe('a breaker', () => {
     breaker.failure(to('a:1'), new HeadgateError('HEADGATE_STORE_ERROR', 'away'), prober);
     breaker.answeredLate(to('a:1'));
     breaker.answeredLate(to('b:2'));
+    const failing = breaker.circuitOf(to('a:1'));
     assert.deepEqual([breaker.health.slow, breaker.health.failures, breaker.hasAnswered], [true, 1, false]);
     breaker.success(to('a:1'), true);
     const { slow, failures, late, lastError } = breaker.health;
     assert.deepEqual([slow, failures, late, lastError, breaker.hasAnswered], [false, 0, 1, undefined, true]);
     breaker.success(to('a:1'), false);
     assert.equal(breaker.health.late, 1);
+    assert.notEqual(breaker.circuitOf(to('a:1')), failing, 'addresses change: what is well is not kept');
   });
 
   it('warns, where nobody listens, of a store that never answered, and of what is down', () => {

@@ -103,7 +103,9 @@ describe('a circuit', () => {
     circuit.success();
     assert.deepEqual([circuit.down, circuit.since, turns], [false, time, [true, false]]);
     circuit.success();
-    assert.equal(turns.length, 2);
+    assert.deepEqual([turns.length, pauses.length], [2, 1]);
+    goDown();
+    assert.equal(pauses.length, 2, 'the timer of before is gone');
   });
 
   it('is asked again after a tenth of the time that it has been down: 0.1 to 2 s, or up to twice that', async () => {
