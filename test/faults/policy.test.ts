@@ -413,6 +413,28 @@ describe('the failure policy', () => {
     });
   }
 
+  it('tells the store of each question that nobody waits for any more, but never of a give-back', async () => {
+    const store = new TestStore();
+    const questions: Query[] = [];
+    const giveBacks: Change[] = [];
+    const limiter = createLimiter({ store, policies: [POLICY], timeout: 20, connectTimeout: 20 });
+    const decision = await limiter.consume('a');
+    store.answer = (query) => {
+      questions.push(query);
+      return FOREVER;
+    };
+    store.adjust = (change) => {
+      giveBacks.push(change);
+      return FOREVER;
+    };
+    const asked = limiter.consume('a');
+    const given = decision.refund();
+    assert.ok(!questions[0]!.abandoned);
+    await Promise.all([asked, given]);
+    assert.deepEqual([questions[0]!.abandoned, giveBacks[0]!.abandoned], [true, false]);
+    await limiter.close();
+  });
+
   it('local: each process has its share, limiters of one name together; and gives back what it charged', async () => {
     const store = new TestStore();
     store.answer = fail;

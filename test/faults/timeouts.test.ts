@@ -11,6 +11,32 @@ const MS = 20;
 const subject = {} as Subject;
 
 describe('timeouts', () => {
+  it('keep the process alive as long as a call is awaited', async () => {
+    const told: string[] = [];
+    const timer = {
+      ref: () => told.push('ref'),
+      unref: () => told.push('unref'),
+    } as unknown as NodeJS.Timeout;
+    const timeouts = new Timeouts(MS, undefined, () => timer);
+    const calls = Array.from({ length: 2 }, (): Awaited => ({
+      ...{ subject, asked: 0, open: false, previous: undefined, next: undefined, expire: () => {} },
+    }));
+    for (let i = 0; i < 2; i++) {
+      for (const each of calls) timeouts.add(each);
+      let isIdle = false;
+      void timeouts.idle().then(() => (isIdle = true));
+      timeouts.settle(calls[0]!);
+      await new Promise(setImmediate);
+      assert.equal(isIdle, false);
+      timeouts.settle(calls[1]!);
+      await new Promise(setImmediate);
+      assert.equal(isIdle, true);
+    }
+    // The first timer keeps it alive as it is.
+    assert.deepEqual(told, ['unref', 'ref', 'unref']);
+    await timeouts.idle();
+  });
+
   it('expire what was not settled, and nothing else, in the order in which it was added', () =>
     fc.assert(
       fc.asyncProperty(
@@ -134,31 +160,5 @@ describe('timeouts', () => {
     } finally {
       performance.now = now;
     }
-  });
-
-  it('keep the process alive as long as a call is awaited', async () => {
-    const told: string[] = [];
-    const timer = {
-      ref: () => told.push('ref'),
-      unref: () => told.push('unref'),
-    } as unknown as NodeJS.Timeout;
-    const timeouts = new Timeouts(MS, undefined, () => timer);
-    const calls = Array.from({ length: 2 }, (): Awaited => ({
-      ...{ subject, asked: 0, open: false, previous: undefined, next: undefined, expire: () => {} },
-    }));
-    for (let i = 0; i < 2; i++) {
-      for (const each of calls) timeouts.add(each);
-      let isIdle = false;
-      void timeouts.idle().then(() => (isIdle = true));
-      timeouts.settle(calls[0]!);
-      await new Promise(setImmediate);
-      assert.equal(isIdle, false);
-      timeouts.settle(calls[1]!);
-      await new Promise(setImmediate);
-      assert.equal(isIdle, true);
-    }
-    // The first timer keeps it alive as it is.
-    assert.deepEqual(told, ['unref', 'ref', 'unref']);
-    await timeouts.idle();
   });
 });
