@@ -430,6 +430,7 @@ describe('the failure policy', () => {
     const asked = limiter.consume('a');
     const given = decision.refund();
     assert.ok(!questions[0]!.abandoned);
+    assert.equal(giveBacks[0]!.until, 0, 'its time begins when the store writes it');
     await Promise.all([asked, given]);
     assert.deepEqual([questions[0]!.abandoned, giveBacks[0]!.abandoned], [true, false]);
     await limiter.close();
