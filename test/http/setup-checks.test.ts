@@ -71,6 +71,7 @@ describe('the checks of a set-up', () => {
     ['the network of one', '2001:db8::/56', '2001:db8::1', []],
     ['an IPv4 address', '192.0.2.1', '192.0.2.1', []],
     ['something else', 'ada', '2001:db8::1', []],
+    ['a key from no address', 'ada', 'unix:', []],
   ] as const)
     it(`take ${what} for ${expected.length > 0 ? 'a mistake' : 'none'}`, () => {
       const { checks, codes } = checksOf(DEFAULT);
