@@ -9,9 +9,17 @@ const decisions = [
   ['identity', 'memory', 'redis', 'features'],
   ['http', 'compatibility'],
 ];
+/** What is over in seconds. */
+const requests = [
+  ...['flow', 'headers', 'client-key', 'partition-key', 'options', 'held-slots', 'setup-checks'],
+  ...['node-response', 'web-response', 'turn', 'return', 'proxies', 'errors', 'security'],
+  ...['express', 'fastify'],
+].map((name) => `http/${name}`);
 const guard = [
+  ['faults/breaker', 'faults/circuit', 'faults/timeouts', 'malformed-reply'],
+  ['faults/policy', 'faults/give-back'],
   ['stores', 'features'],
-  ['redis', 'faults/policy', 'faults/deadline', 'faults/timeouts'],
+  ['redis', 'faults/deadline'],
   ['http'],
 ];
 
@@ -25,11 +33,19 @@ const places = [
       ['faults/resend', 'faults/close'],
     ],
   ],
+  ['src/stores/redis/ban-book.ts', [['cli/ban-book'], ['redis']]],
+  ['src/stores/redis/lua/note-bans.lua', [['cli/ban-book', 'cli/bans']]],
+  ['src/stores/redis/lua/seal-bans.lua', [['cli/ban-book', 'cli/bans']]],
+  ['src/stores/redis/traffic.ts', [['cli/top']]],
+  ['src/stores/redis/lua/count.lua', [['cli/top']]],
+  ['src/stores/redis/publisher.ts', [['cli/limits']]],
+  ['src/stores/redis/lua/publish.lua', [['cli/limits']]],
   [
     'src/stores/redis',
     [
+      ['redis/script-calls', 'redis/across', 'faults/deadline', 'laws/denied-keys', 'malformed-reply'],
       ['vectors', 'redis'],
-      ['stores', 'malformed-reply', 'bad-input'],
+      ['stores', 'bad-input'],
       ['laws', 'identity', 'features'],
     ],
   ],
@@ -37,9 +53,18 @@ const places = [
   ['src/stores/state/key-state.ts', [['features/byte-stores', 'stores'], ...decisions.slice(1)]],
   ['src/stores/state/state-store.ts', [['features/byte-stores', 'stores']]],
   ['src/stores/', [['vectors', 'redis'], ...decisions.slice(1), ['malformed-reply', 'faults/policy', 'cli']]],
-  ['src/http', [['http'], ['features', 'bad-input'], ['compat', 'faults/requests']]],
   ['src/http/adapters/express.ts', [['http/express', 'http/conformance'], ['http', 'bad-input'], ['compat']]],
   ['src/http/adapters/fastify.ts', [['http/fastify', 'http/conformance'], ['http', 'bad-input'], ['compat']]],
+  ['src/http/adapters/nestjs/', [['http/nestjs'], ['http/conformance']]],
+  [
+    'src/http',
+    [
+      [...requests, 'features/lists', 'warnings'],
+      ['http'],
+      ['features', 'bad-input'],
+      ['compat', 'faults/requests'],
+    ],
+  ],
   ['src/compat/express-rate-limit', [['compat/express-rate-limit'], ['compat']]],
   ['src/compat/fastify-rate-limit', [['compat/fastify-rate-limit'], ['compat']]],
   ['src/testing', [['testing'], ['stores', 'laws']]],
@@ -54,7 +79,7 @@ const places = [
     [
       ['vectors', 'bad-input', 'features'],
       ['http', 'laws', 'stores', 'redis'],
-      ...guard.slice(1, 2),
+      ...guard.slice(0, 2),
       ['cli'],
     ],
   ],

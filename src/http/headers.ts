@@ -80,7 +80,7 @@ export function compileHeaders(
   return (target, res, decision, stacked) => {
     const texts = textsOf(decision.set);
     if (!speaksOfQuota(decision, texts)) return texts;
-    const quota = older.length === 0 ? undefined : quotaOf(decision, texts);
+    const quota = quotaOf(decision, texts);
     if (quota) for (const write of older) write(target, res, quota, texts, stacked);
     return structured ? structured(target, res, decision, stacked) : texts;
   };
@@ -95,7 +95,7 @@ function speaksOfQuota(decision: LimiterDecision, { enforced }: Texts): boolean 
 
 /** The value of `Retry-After`, never too early. Undefined if waiting does not help. */
 export function retryAfterSeconds({ retryAfterMs }: LimiterDecision): number | undefined {
-  return retryAfterMs === undefined ? undefined : seconds(retryAfterMs || 1);
+  return retryAfterMs === undefined ? undefined : Math.max(1, seconds(retryAfterMs));
 }
 
 /** The one quota that the older dialects have room for. */
@@ -122,7 +122,7 @@ function quotaOf(decision: LimiterDecision, { quotas }: Texts): Quota | undefine
   const { remaining } = verdict;
   // The request waits for room, not for quota.
   const noRoom = reason === 'queue-full' || reason === 'store-full';
-  if (noRoom && retryAfterMs) return { allowed: false, limit, remaining, resetMs: retryAfterMs };
+  if (noRoom && !decision.allowed) return { allowed: false, limit, remaining, resetMs: retryAfterMs };
   const isWaitedFor = !verdict.allowed && verdict.retryAfterMs !== undefined;
   const resetMs = isWaitedFor ? Math.max(...quotas.map((i) => decision.nextWaitOf(i))) : verdict.resetAfterMs;
   return { allowed: verdict.allowed, limit, remaining, resetMs };
@@ -225,5 +225,5 @@ function separateFields(prefix: string, resetOf: (quota: Quota) => number): Writ
 
 /** Whether the earlier quota stays in fields with room for one. They keep the tightest, and a denial always replaces it. */
 function isTighter(earlier: unknown, { allowed, remaining }: Quota): boolean {
-  return earlier !== undefined && earlier !== null && allowed && Number(earlier) <= remaining;
+  return allowed && Number(earlier ?? Infinity) <= remaining;
 }

@@ -94,17 +94,15 @@ class Networks {
   }
 }
 
-/** An address as a string of 16-bit units: two for IPv4, eight for IPv6. */
+/** An address as a string, a character for each byte: four for IPv4, sixteen for IPv6. */
 function bitsOf(address: Address): string {
-  if ('parts' in address) return String.fromCharCode(...address.parts);
-  const [a = 0, b = 0, c = 0, d = 0] = address.octets;
-  return String.fromCharCode((a << 8) | b, (c << 8) | d);
+  return String.fromCharCode(...address.toByteArray());
 }
 
 /** The first `prefix` bits. */
 function masked(bits: string, prefix: number): string {
-  const whole = prefix >> 4;
-  const rest = prefix & 15;
+  const whole = prefix >> 3;
+  const rest = prefix & 7;
   const head = bits.slice(0, whole);
-  return rest === 0 ? head : head + String.fromCharCode(bits.charCodeAt(whole) & (0xffff << (16 - rest)));
+  return rest === 0 ? head : head + String.fromCharCode(bits.charCodeAt(whole) & (0xff << (8 - rest)));
 }

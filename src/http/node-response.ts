@@ -19,7 +19,8 @@ export const nodeResponse: ResponsePort<ServerResponse> = {
   },
   hasEnded: (res) => {
     const connection = connectionOf(res);
-    return res.closed || res.destroyed || connection?.closed === true || connection?.destroyed === true;
+    // A stream of HTTP/2 is closed before it is destroyed, a socket the other way round.
+    return res.destroyed || connection?.closed === true || connection?.destroyed === true;
   },
   onEnd: (res: Response, ended) => {
     const { stream } = res;

@@ -90,6 +90,25 @@ describe('deadlines in the store’s time', () => {
     assert.equal(time.doubt(TIMEOUT), 0);
   });
 
+  it('come of the narrowest bounds that two replies agree on; where they contradict, of the last one’s', () => {
+    for (const [now, sent, received, least, most] of [
+      [1104, 100, 104, 1000, 1001],
+      [994, 0, 5, 990, 995],
+      // They meet in one point.
+      [1021, 15, 20, 1001, 1001],
+      [1001, 12, 15, 990, 990],
+      // They miss each other by one.
+      [1022, 15, 20, 1002, 1008],
+      [1000, 12, 15, 985, 989],
+    ] as const) {
+      const time = new StoreTime();
+      time.learn(1000, 0, 10);
+      assert.deepEqual([time.at(0), time.doubt(0)], ['990', 11]);
+      time.learn(now, sent, received);
+      assert.deepEqual([time.at(0), time.doubt(0)], [String(least), most - least], `${now}`);
+    }
+  });
+
   it('of a call before any reply is past, so that the store tells its time', () => {
     assert.equal(new StoreTime().at(5), '1');
   });

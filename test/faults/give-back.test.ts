@@ -126,6 +126,30 @@ describe('give-backs', () => {
     assert.ok(Math.min(...done) === 5);
   });
 
+  it('are under way 64 at a time, the oldest first', async () => {
+    let isUp = false;
+    const backlog = new Backlog(() => isUp);
+    const begun: number[] = [];
+    const ends: (() => void)[] = [];
+    for (let i = 0; i < 70; i++) {
+      backlog.add(() => {
+        begun.push(i);
+        return new Promise<void>((resolve) => ends.push(resolve));
+      });
+    }
+    isUp = true;
+    backlog.drain();
+    assert.deepEqual(begun, [...Array(64).keys()]);
+    ends[5]!();
+    await new Promise(setImmediate);
+    assert.deepEqual(begun.slice(64), [64]);
+    // What has not begun waits again.
+    isUp = false;
+    for (const end of ends.splice(0)) end();
+    await new Promise(setImmediate);
+    assert.deepEqual([begun.length, backlog.size], [65, 5]);
+  });
+
   it('that fail while the store is up are tried again, and wait again if it goes down', async () => {
     let isUp = true;
     let tries = 0;

@@ -413,6 +413,29 @@ describe('the failure policy', () => {
     });
   }
 
+  it('tells the store of each question that nobody waits for any more, but never of a give-back', async () => {
+    const store = new TestStore();
+    const questions: Query[] = [];
+    const giveBacks: Change[] = [];
+    const limiter = createLimiter({ store, policies: [POLICY], timeout: 20, connectTimeout: 20 });
+    const decision = await limiter.consume('a');
+    store.answer = (query) => {
+      questions.push(query);
+      return FOREVER;
+    };
+    store.adjust = (change) => {
+      giveBacks.push(change);
+      return FOREVER;
+    };
+    const asked = limiter.consume('a');
+    const given = decision.refund();
+    assert.ok(!questions[0]!.abandoned);
+    assert.equal(giveBacks[0]!.until, 0, 'its time begins when the store writes it');
+    await Promise.all([asked, given]);
+    assert.deepEqual([questions[0]!.abandoned, giveBacks[0]!.abandoned], [true, false]);
+    await limiter.close();
+  });
+
   it('local: each process has its share, limiters of one name together; and gives back what it charged', async () => {
     const store = new TestStore();
     store.answer = fail;
@@ -430,6 +453,27 @@ describe('the failure policy', () => {
     assert.deepEqual(store.told, [], 'what was charged here is not given back there');
     await one.close();
     await two.close();
+  });
+
+  it('local: a share is rounded down, but one unit at least; of a burst as of a limit', async () => {
+    const store = new TestStore();
+    store.answer = fail;
+    for (const [policy, localShare, units] of [
+      [{ ...POLICY, limit: 5 }, 0.1, 1],
+      [{ ...POLICY, limit: 5 }, 0.59, 2],
+      [{ ...POLICY, algorithm: 'token-bucket', limit: 5, burst: 39, window: '1h' }, 0.1, 3],
+      [{ ...POLICY, algorithm: 'token-bucket', limit: 30, window: '1h' }, 0.1, 3],
+    ] as const) {
+      const limiter = createLimiter({
+        name: `${units} of ${localShare}`,
+        store,
+        policies: [policy],
+        localShare,
+      });
+      assert.equal((await limiter.consume('k', { cost: units })).allowed, true);
+      assert.equal((await limiter.consume('k')).allowed, false);
+      await limiter.close();
+    }
   });
 
   it('a listener that throws is reported, and harms nothing', async () => {

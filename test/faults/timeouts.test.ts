@@ -11,6 +11,32 @@ const MS = 20;
 const subject = {} as Subject;
 
 describe('timeouts', () => {
+  it('keep the process alive as long as a call is awaited', async () => {
+    const told: string[] = [];
+    const timer = {
+      ref: () => told.push('ref'),
+      unref: () => told.push('unref'),
+    } as unknown as NodeJS.Timeout;
+    const timeouts = new Timeouts(MS, undefined, () => timer);
+    const calls = Array.from({ length: 2 }, (): Awaited => ({
+      ...{ subject, asked: 0, open: false, previous: undefined, next: undefined, expire: () => {} },
+    }));
+    for (let i = 0; i < 2; i++) {
+      for (const each of calls) timeouts.add(each);
+      let isIdle = false;
+      void timeouts.idle().then(() => (isIdle = true));
+      timeouts.settle(calls[0]!);
+      await new Promise(setImmediate);
+      assert.equal(isIdle, false);
+      timeouts.settle(calls[1]!);
+      await new Promise(setImmediate);
+      assert.equal(isIdle, true);
+    }
+    // The first timer keeps it alive as it is.
+    assert.deepEqual(told, ['unref', 'ref', 'unref']);
+    await timeouts.idle();
+  });
+
   it('expire what was not settled, and nothing else, in the order in which it was added', () =>
     fc.assert(
       fc.asyncProperty(
@@ -88,6 +114,49 @@ describe('timeouts', () => {
       await pass(1);
       assert.deepEqual(expired, ['first', 'second']);
       assert.deepEqual(armed, [MS, 8, 1]);
+    } finally {
+      performance.now = now;
+    }
+  });
+
+  it('begin when a call is written, until then it is waited for longer; and end at the moment that is told', async () => {
+    const { now } = performance;
+    let time = 1000.5;
+    performance.now = () => time;
+    const armed: number[] = [];
+    let fire = (): void => {};
+    const startTimer = (run: () => void, ms: number) => {
+      armed.push(ms);
+      fire = run;
+      return { ref() {}, unref() {} } as NodeJS.Timeout;
+    };
+    const errors: string[] = [];
+    const call = (until: number): Awaited => ({
+      ...{ subject: { until } as Subject, asked: 0, open: false, previous: undefined, next: undefined },
+      expire: ({ message }) => errors.push(/ (\d+ ms)/.exec(message)![1]!),
+    });
+    try {
+      const timeouts = new Timeouts(MS, () => 100, startTimer);
+      const [written, waiting] = [call(1020.5), call(0)];
+      timeouts.add(written);
+      timeouts.add(waiting);
+      for (const [at, isOverdue, others] of [
+        [1020, false, false],
+        [1020.5, true, false],
+        [1100, true, false],
+        [1100.5, true, true],
+      ] as const) {
+        time = at;
+        assert.deepEqual([timeouts.isOverdue(written), timeouts.isOverdue(waiting)], [isOverdue, others]);
+      }
+      for (const at of [1020, 1020.5, 1100, 1100.5]) {
+        time = at;
+        fire();
+        await new Promise(setImmediate);
+      }
+      assert.deepEqual(errors, [`${MS} ms`, '100 ms']);
+      // Never longer than a call may take that is written meanwhile.
+      assert.deepEqual(armed, [MS, 1, MS, 1]);
     } finally {
       performance.now = now;
     }

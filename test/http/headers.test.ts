@@ -1,10 +1,12 @@
 // What is written without a server: `headgate/http`, and the lists of stacked limiters.
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { createLimiter, type Policy } from 'headgate';
+import { createLimiter, memoryStore, type Policy } from 'headgate';
 import { denial, rateLimitHeaders, type HeaderDialect } from 'headgate/http';
 import { compileHeaders } from '../../src/http/headers.js';
 import { problemOf } from '../../src/http/problem.js';
+import { ofLimiter } from '../../src/limiter/decision.js';
+import { TestClock } from '../support/clock.js';
 import { runs } from '../support/random.js';
 
 const minute = { name: 'minute', algorithm: 'fixed-window', limit: 5, window: '1m' } as const;
@@ -52,6 +54,7 @@ describe('headgate/http', () => {
 
   it('tells in the older dialects of a quota that denies, though slots deny longer', async () => {
     const limiter = createLimiter({
+      store: memoryStore({ clock: new TestClock().read }),
       policies: [
         { ...slots, lease: '1h' },
         { ...minute, limit: 1 },
@@ -62,7 +65,14 @@ describe('headgate/http', () => {
     expect(decision.policy).to.equal('slots');
     const { headers } = denial(decision, 'draft-6');
     expect(headers).to.include({ 'RateLimit-Limit': '1', 'RateLimit-Remaining': '0', 'Retry-After': '3600' });
-    expect(Number(headers['RateLimit-Reset'])).to.be.within(59, 60);
+    expect(headers).to.include({ 'RateLimit-Reset': '60' });
+  });
+
+  it('tells when the whole quota is back, where waiting does not help', async () => {
+    const limiter = createLimiter({ ...minute, store: memoryStore({ clock: new TestClock().read }) });
+    await limiter.consume('k');
+    const fields = rateLimitHeaders(await limiter.consume('k', { cost: 6 }), 'draft-6');
+    expect(fields).to.include({ 'RateLimit-Remaining': '4', 'RateLimit-Reset': '60' });
   });
 
   it('says when to come again, if waiting helps', async () => {
@@ -74,6 +84,57 @@ describe('headgate/http', () => {
     expect(denial(await limiter.consume('k')).headers).to.have.property('Retry-After', '60');
     await limiter.ban('k', '1h');
     expect(denial(await limiter.consume('k', { cost: 6 })).headers).to.have.property('Retry-After', '3600');
+  });
+
+  it('says so even if that is at once: no client comes again without a pause', async () => {
+    const limiter = createLimiter(minute);
+    for (const [retryAfterMs, seconds] of [
+      [0, '1'],
+      [1, '1'],
+      [1000, '1'],
+      [1001, '2'],
+    ] as const) {
+      // Its methods are on its prototype.
+      const decision = Object.assign(await limiter.consume('k', { cost: 6 }), { retryAfterMs });
+      expect(denial(decision).headers).to.have.property('Retry-After', seconds);
+    }
+  });
+
+  it('tells when there is room again, where a full store or queue denies', async () => {
+    for (const [onFull, reset] of [
+      ['deny', '60'],
+      ['admit', '0'],
+    ] as const) {
+      const clock = new TestClock();
+      const store = memoryStore({ clock: clock.read, maxKeys: 100, onFull });
+      const limiter = createLimiter({ ...minute, window: '1h', store, warnings: false });
+      for (let i = 0; i < 100; i++) await limiter.consume(`k${i}`, { cost: 5 });
+      clock.now += 59 * 60_000;
+      const decision = await limiter.consume('late');
+      expect(decision.reason).to.equal('store-full');
+      const fields = rateLimitHeaders(decision, 'draft-6');
+      expect(fields).to.include({ 'RateLimit-Remaining': '5', 'RateLimit-Reset': reset });
+    }
+    const turns = createLimiter({ algorithm: 'leaky-bucket', limit: 1, window: '1h', maxDelay: '1d' });
+    for (let i = 0; i < 2; i++) await turns.consume('k');
+    const denied = ofLimiter(await turns.consume('k')).queueFull();
+    expect(rateLimitHeaders(denied, 'draft-6')).to.include({ 'RateLimit-Reset': '7200' });
+  });
+
+  it('gives a policy without a name its limiter’s, if it is alone there', async () => {
+    const namesOf = async (name: string, policies: readonly Policy[]) =>
+      itemsOf(rateLimitHeaders(await createLimiter({ name, policies }).consume('k'))['RateLimit']);
+    const unnamed = { algorithm: 'fixed-window', limit: 5, window: '1m' } as const;
+    expect(await namesOf('one', [unnamed])).to.deep.equal(['one']);
+    expect(await namesOf('own', [minute])).to.deep.equal(['minute']);
+    expect(await namesOf('two', [{ ...unnamed, name: 'default' }, minute])).to.deep.equal([
+      'default',
+      'minute',
+    ]);
+    // What a field cannot have, or has no room for.
+    for (const name of ['gr\u00fcn', 'x'.repeat(65)])
+      expect(await namesOf(name, [unnamed])).to.deep.equal(['default']);
+    expect(await namesOf('x'.repeat(64), [unnamed])).to.deep.equal(['x'.repeat(64)]);
   });
 });
 
@@ -98,6 +159,37 @@ describe('stacked limiters', () => {
       expect(fields).to.include({ 'X-RateLimit-Limit': '5', 'X-RateLimit-Remaining': '4' });
       expect(fields['RateLimit-Policy']).to.equal(order.map((limit) => `${limit};w=60`).join(', '));
     }
+  });
+
+  it('of equal quotas keep the first, and begin where nobody has written', async () => {
+    const write = compileHeaders(['draft-7', 'draft-6']);
+    const fields: Record<string, string> = {};
+    const target = {
+      // As of web-standard headers.
+      getHeader: (_: unknown, field: string) => fields[field] ?? null,
+      setHeader: (_: unknown, field: string, value: string) => void (fields[field] = value),
+    };
+    for (const [limit, cost] of [
+      [5, 1],
+      [9, 5],
+    ] as const)
+      write(target, {}, await createLimiter({ ...minute, limit }).decide('k', cost), true);
+    expect(fields['RateLimit']).to.equal('limit=5, remaining=4, reset=60');
+    expect(fields).to.include({ 'RateLimit-Limit': '5', 'RateLimit-Remaining': '4' });
+  });
+
+  it('keep the list of a newer dialect', async () => {
+    const fields: Record<string, string> = {};
+    const target = {
+      getHeader: (_: unknown, field: string) => fields[field],
+      setHeader: (_: unknown, field: string, value: string) => void (fields[field] = value),
+    };
+    for (const [i, dialect] of (['draft-7', 'draft-11', 'draft-7'] as const).entries())
+      compileHeaders(dialect)(target, {}, await createLimiter(minute).decide('k', i), i > 0);
+    expect(fields).to.deep.equal({
+      RateLimit: '"minute";r=4;t=60',
+      'RateLimit-Policy': '"minute";q=5;w=60',
+    });
   });
 
   it('are numbered by what comes before them on each response', async () => {

@@ -33,6 +33,7 @@ const SLOW_FOR = 5000;
 export class Circuit {
   readonly server: string | undefined;
   readonly #turned: () => void;
+  readonly #startTimer: typeof setTimeout;
   #down = false;
   #since = Date.now();
   #failures = 0;
@@ -49,10 +50,14 @@ export class Circuit {
   /** What will be given back once the server is up. */
   readonly backlog = new Backlog(() => !this.#down);
 
-  /** @param turned is called when the server is found down, and when it is up again */
-  constructor(server: string | undefined, turned: () => void) {
+  /**
+   * @param turned is called when the server is found down, and when it is up again
+   * @param startTimer for tests
+   */
+  constructor(server: string | undefined, turned: () => void, startTimer = setTimeout) {
     this.server = server;
     this.#turned = turned;
+    this.#startTimer = startTimer;
   }
 
   get down(): boolean {
@@ -112,7 +117,7 @@ export class Circuit {
 
   #schedule(): void {
     const pause = Math.min(Math.max(SOONEST, PART * (Date.now() - this.#since)), LATEST);
-    this.#timer = setTimeout(() => void this.#probe(), pause * (1 + Math.random())).unref();
+    this.#timer = this.#startTimer(() => void this.#probe(), pause * (1 + Math.random())).unref();
   }
 
   #stop(): void {
@@ -129,7 +134,8 @@ export class Circuit {
     const isThere = await prober.probe(this.server);
     this.#probing = false;
     if (!isThere) this.success();
-    if (!this.#down || this.#probers.size === 0) return;
+    // None are left if it is up, or nobody needs it.
+    if (this.#probers.size === 0) return;
     if (this.#again) void this.#probe();
     else this.#schedule();
   }

@@ -1,0 +1,185 @@
+// Which servers of a store are down, and who is told: by a clock of the test. circuit.test.ts has what one server's failures mean.
+import assert from 'node:assert/strict';
+import { HeadgateError, type Health, type Store } from 'headgate';
+import { performance } from '../../src/common/real-time.js';
+import type { PolicySet, Subject } from '../../src/contract/store.js';
+import { Breaker, breakerOf } from '../../src/stores/guard/breaker.js';
+import type { Prober } from '../../src/stores/guard/circuit.js';
+import { checkTimeout } from '../../src/stores/guard/failure.js';
+import { probeOf, probeSet } from '../../src/stores/guard/probe.js';
+
+const set = {} as PolicySet;
+const prober: Prober = { probe: async () => true, whenReady: () => undefined };
+const fail = () => Promise.reject(new Error('away'));
+const store: Store = { decide: fail, adjust: fail, lease: fail, reset: fail, ban: fail };
+const cluster: Store = {
+  ...store,
+  servers: () => ['a:1', 'b:2'],
+  // Each key is the name of its server.
+  serverOf: ({ key }) => key as string,
+  waitsFor: () => 'It connects.',
+};
+
+/** A question that was sent to this server; undefined: the client failed before. */
+const to = (server: string | undefined): Subject => ({
+  set,
+  key: server ?? 'a:1',
+  ...(server && { server }),
+});
+
+describe('a breaker', () => {
+  const { now } = performance;
+  const { now: date } = Date;
+  let time: number;
+  let breaker: Breaker;
+  let warned: string[];
+  const warn = (code: string, message: string) =>
+    void warned.push(`${code}: ${message.split(' Meanwhile')[0]}`);
+
+  beforeEach(() => {
+    time = 1_000_000;
+    performance.now = Date.now = () => time;
+    warned = [];
+    breaker = new Breaker(cluster);
+  });
+
+  afterEach(() => {
+    breaker.unwatch(prober);
+    performance.now = now;
+    Date.now = date;
+  });
+
+  /** Until it is down. */
+  function bringDown(server: string | undefined): void {
+    for (let i = 0; i < 5; i++) {
+      if (i === 4) time += 100;
+      const error = new HeadgateError('HEADGATE_STORE_ERROR', `${server ?? 'the client'} fails`);
+      breaker.failure(to(server), error, prober);
+    }
+  }
+
+  const downFor = (key: string) => breaker.downFor({ set, key })?.server;
+
+  it('of a server that is down stops the questions to it alone; the store is down once all are', () => {
+    const told: Health[] = [];
+    breaker.listeners.add((health) => told.push(health));
+    const since = time;
+    time += 1000;
+    assert.equal(breaker.downFor(to('a:1')), undefined);
+    bringDown('a:1');
+    assert.deepEqual([downFor('a:1'), downFor('b:2')], ['a:1', undefined]);
+    assert.deepEqual(told.at(-1), breaker.health);
+    const lastError = breaker.health.lastError!;
+    assert.deepEqual(breaker.health, {
+      ...{ state: 'up', since, failures: 5, lastError, slow: false, late: 0, serversDown: ['a:1'] },
+    });
+    bringDown('b:2');
+    const { state, failures, serversDown } = breaker.health;
+    assert.deepEqual([state, failures, serversDown], ['down', 10, ['a:1', 'b:2']]);
+    assert.equal(breaker.health.since, time);
+    assert.match(breaker.health.lastError.message, /^b:2 fails/);
+    breaker.success(to('a:1'), false);
+    assert.deepEqual([downFor('a:1'), downFor('b:2')], [undefined, 'b:2']);
+    assert.deepEqual([breaker.health.state, breaker.health.failures], ['up', 5]);
+    breaker.success(to('b:2'), false);
+    assert.deepEqual(
+      told.map((health) => [health.state, health.serversDown.length]),
+      [
+        ['up', 1],
+        ['down', 2],
+        ['up', 1],
+        ['up', 0],
+      ],
+    );
+  });
+
+  it('of what fails before a server is asked stops all questions, until any server answers', () => {
+    bringDown(undefined);
+    assert.equal(breaker.downFor(to('b:2')), breaker.circuitOf(to(undefined)));
+    assert.deepEqual([breaker.health.state, breaker.health.serversDown], ['down', []]);
+    breaker.success(to('b:2'), false);
+    assert.deepEqual([breaker.health.state, breaker.downFor(to('b:2'))], ['up', undefined]);
+  });
+
+  it('of a server that the store does not tell of says nothing of the store', () => {
+    breaker = new Breaker(store);
+    bringDown('c:3');
+    assert.deepEqual([breaker.health.state, breaker.health.serversDown], ['up', ['c:3']]);
+  });
+
+  it('forgets failures at the first answer, and counts those that were read too late', () => {
+    breaker.failure(to('a:1'), new HeadgateError('HEADGATE_STORE_ERROR', 'away'), prober);
+    breaker.answeredLate(to('a:1'));
+    breaker.answeredLate(to('b:2'));
+    const failing = breaker.circuitOf(to('a:1'));
+    assert.deepEqual([breaker.health.slow, breaker.health.failures, breaker.hasAnswered], [true, 1, false]);
+    breaker.success(to('a:1'), true);
+    const { slow, failures, late, lastError } = breaker.health;
+    assert.deepEqual([slow, failures, late, lastError, breaker.hasAnswered], [false, 0, 1, undefined, true]);
+    breaker.success(to('a:1'), false);
+    assert.equal(breaker.health.late, 1);
+    assert.notEqual(breaker.circuitOf(to('a:1')), failing, 'addresses change: what is well is not kept');
+  });
+
+  it('warns, where nobody listens, of a store that never answered, and of what is down', () => {
+    breaker.warners.add(warn);
+    bringDown('a:1');
+    const first = 'HEADGATE_STORE_DOWN: The store has not answered yet: a:1 fails. It connects.';
+    assert.deepEqual(warned.splice(0), [
+      ...Array<string>(4).fill(first),
+      'HEADGATE_STORE_DOWN: The store has lost a:1: a:1 fails. It connects.',
+      first,
+    ]);
+    breaker.success(to('a:1'), false);
+    bringDown('a:1');
+    bringDown('b:2');
+    breaker.success(to('a:1'), false);
+    assert.deepEqual(warned.splice(0), [
+      'HEADGATE_STORE_DOWN: The store has lost a:1: a:1 fails. It connects.',
+      'HEADGATE_STORE_DOWN: The store is down: b:2 fails. It connects.',
+      'HEADGATE_STORE_DOWN: The store has lost b:2: b:2 fails. It connects.',
+    ]);
+    breaker.success(to('b:2'), false);
+    breaker.listeners.add(() => {});
+    bringDown(undefined);
+    assert.deepEqual(warned, []);
+  });
+
+  it('is one of a store, whoever asks for it', () => {
+    assert.equal(breakerOf(store), breakerOf(store));
+    assert.notEqual(breakerOf(store), breakerOf(cluster));
+  });
+});
+
+describe('a probe', () => {
+  const probes = probeSet(50);
+
+  it('writes, as the decisions do that the store is to make', () => {
+    const { key, ...rest } = probeOf(cluster, probes, undefined)!;
+    assert.match(String(key), /^\d{1,9}$/);
+    assert.deepEqual(rest, { set: probes, cost: 1, peek: false, lease: '', until: 0 });
+    assert.equal(probes.timeout, 50);
+  });
+
+  it('asks for a key on the server that is meant: one of a thousand, or none', () => {
+    let tried = 0;
+    const serverOf = () => (++tried === 1000 ? 'b:2' : 'a:1');
+    assert.ok(probeOf({ ...cluster, serverOf }, probes, 'b:2'));
+    assert.equal(tried, 1000);
+    assert.equal(probeOf({ ...cluster, serverOf: () => 'a:1' }, probes, 'b:2'), undefined);
+    assert.equal(probeOf(store, probes, 'b:2'), undefined);
+  });
+});
+
+describe('how long a store may take', () => {
+  it('is a minute at most', () => {
+    for (const option of ['timeout', 'connectTimeout'] as const) {
+      assert.equal(checkTimeout(option, '1m'), 60_000);
+      assert.throws(() => checkTimeout(option, 60_001), /Write '1ms' to '1m'/);
+    }
+    assert.deepEqual(
+      [checkTimeout('timeout', undefined), checkTimeout('connectTimeout', undefined)],
+      [100, 2000],
+    );
+  });
+});

@@ -1,0 +1,182 @@
+// Policies by keys that lie in several slots, decided one after the other: on a memory store that takes one key at a time.
+import { expect } from 'chai';
+import {
+  createLimiter,
+  memoryStore,
+  type Clock,
+  type CreateLimiterOptions,
+  type LeaseChange,
+  type Query,
+  type Store,
+} from 'headgate';
+import { identityChecks, lawChecks } from 'headgate/testing';
+import { Across, checkAcross, type ByOneKey } from '../../src/stores/redis/across.js';
+import { TestClock } from '../support/clock.js';
+import { describeChecks, runsOf } from '../support/kit.js';
+
+interface Asked {
+  /** What the store of one key was asked, in order. */
+  readonly queries: Query[];
+  readonly leases: LeaseChange[];
+  /** Is called before each decision by one key. */
+  before: (query: Query) => void;
+}
+
+function acrossStore(clock: Clock): Store & Asked {
+  const memory = memoryStore({ clock });
+  const asked: Asked = { queries: [], leases: [], before: () => {} };
+  const oneKey: ByOneKey = {
+    async decide(query) {
+      expect(query.key).to.be.a('string');
+      store.queries.push(query);
+      store.before(query);
+      return memory.decide(query);
+    },
+    async adjust(change) {
+      // Whoever is answered before this is done, would still find the charge.
+      await new Promise(setImmediate);
+      return memory.adjust(change);
+    },
+    async lease(change) {
+      store.leases.push(change);
+      return memory.lease(change);
+    },
+    async reset(subject) {
+      await new Promise(setImmediate);
+      return memory.reset(subject);
+    },
+  };
+  const across = new Across(oneKey);
+  const of = ({ key }: { key: Query['key'] }) => (typeof key === 'string' ? oneKey : across);
+  const store: Store & Asked = {
+    ...asked,
+    decide: async (query) => of(query).decide(query),
+    adjust: (change) => of(change).adjust(change),
+    lease: (change) => of(change).lease(change),
+    reset: (subject) => of(subject).reset(subject),
+    ban: (subject, duration) => memory.ban(subject, duration),
+    checkDimensions: checkAcross,
+  };
+  return store;
+}
+
+const ADDRESS = { name: 'address', algorithm: 'fixed-window', limit: 2, window: '1m' } as const;
+const ACCOUNT = { ...ADDRESS, name: 'account', limit: 1, by: 'account' } as const;
+const KEY = { key: 'x', account: 'ada' };
+
+describe('keys across slots', () => {
+  const subject = {
+    createStore: acrossStore,
+    dimensions: { acrossSlots: true },
+    runs: runsOf('memory', 15),
+  } as const;
+  const checks = [...identityChecks(subject), ...lawChecks(subject, ['law 3, charge'])];
+  describeChecks(
+    'acrossSlots',
+    checks.filter(({ name }) => name.includes('dimension')),
+  );
+
+  /** A limiter by two keys, and how many units each has left. */
+  function make(options: CreateLimiterOptions) {
+    const store = acrossStore(new TestClock().read);
+    const limiter = createLimiter({ acrossSlots: true, ...options, store });
+    const left = async () => (await limiter.peek(KEY)).policies.map(({ remaining }) => remaining);
+    return { store, limiter, left };
+  }
+
+  it('are asked one after the other, and no more after one that denies; then all say what is left', async () => {
+    const { store, limiter } = make({ policies: [ACCOUNT, ADDRESS] });
+    const asked = () =>
+      store.queries.splice(0).map(({ set, peek }) => `${set.policies[0]!.name}${peek ? '?' : ''}`);
+    await limiter.consume(KEY);
+    expect(asked()).to.deep.equal(['address', 'account']);
+    const { allowed, policies } = await limiter.consume(KEY);
+    expect(allowed).to.equal(false);
+    expect(policies.map(({ name, remaining }) => [name, remaining])).to.deep.equal([
+      ['account', 0],
+      ['address', 1],
+    ]);
+    expect(asked()).to.deep.equal(['address', 'account', 'address?']);
+    await limiter.consume({ ...KEY, account: 'bob' });
+    await limiter.consume({ ...KEY, account: 'eve' });
+    expect(asked()).to.deep.equal(['address', 'account', 'address', 'account?']);
+  });
+
+  it('are all given back if one cannot be asked', async () => {
+    const org = { ...ADDRESS, name: 'org', by: 'org' } as const;
+    const { store, limiter } = make({ policies: [ADDRESS, ACCOUNT, org], onStoreError: 'throw' });
+    const key = { ...KEY, org: 'acme' };
+    const left = async () => (await limiter.peek(key)).policies.map(({ remaining }) => remaining);
+    await limiter.consume({ ...key, account: 'bob' });
+    expect(await left()).to.deep.equal([1, 1, 1]);
+    store.before = ({ set }) => {
+      if (set.policies[0]!.name === 'org') throw new Error('away');
+    };
+    for (const ask of ['consume', 'peek'] as const) {
+      const error: unknown = await limiter[ask](key).catch((reason: unknown) => reason);
+      expect(error).to.have.property('code', 'HEADGATE_STORE_ERROR');
+    }
+    store.before = () => {};
+    expect(await left()).to.deep.equal([1, 1, 1]);
+  });
+
+  it('are given back what they were charged: a look nothing, nor a shadow that would have denied', async () => {
+    const shadow = { ...ADDRESS, name: 'shadow', limit: 1, shadow: true } as const;
+    const { limiter, left } = make({ policies: [ADDRESS, shadow, ACCOUNT] });
+    await limiter.consume(KEY);
+    for (const cost of [0, 1]) {
+      await limiter.peek(KEY, { cost });
+      await limiter.consume(KEY, { cost });
+      expect(await left()).to.deep.equal([1, 0, 0]);
+    }
+  });
+
+  it('are asked for the ban first, and for nothing else if it holds', async () => {
+    const { store, limiter } = make({ policies: [ADDRESS, ACCOUNT], ban: { by: 'account' } });
+    await limiter.ban({ account: 'ada' }, '1h');
+    const { reason, policies } = await limiter.consume(KEY);
+    expect([reason, policies.length, store.queries.length]).to.deep.equal(['banned', 0, 1]);
+  });
+
+  it('hold slots of those alone that have any: released by a denial, renewed and released by the request', async () => {
+    const slots = { name: 'slots', algorithm: 'concurrency', limit: 1, lease: '1m' } as const;
+    const { store, limiter, left } = make({ policies: [slots, ACCOUNT] });
+    const held = await limiter.acquire(KEY);
+    expect(store.queries.map(({ lease }) => lease !== '')).to.deep.equal([true, false]);
+    expect(await held.renew()).to.equal(true);
+    expect(await left()).to.deep.equal([0, 0]);
+    expect(await held.release()).to.equal(true);
+    expect(store.leases.map(({ action }) => action)).to.deep.equal(['renew', 'release']);
+    expect((await limiter.consume(KEY)).allowed).to.equal(false);
+    expect(store.leases.map(({ action }) => action)).to.deep.equal(['renew', 'release', 'release']);
+    expect(await left()).to.deep.equal([1, 0]);
+    await limiter.reset(KEY);
+    expect(await left()).to.deep.equal([1, 1]);
+  });
+
+  it('are waited for, given up and sent together', async () => {
+    const { store, limiter } = make({ policies: [ADDRESS, ACCOUNT] });
+    const seen: unknown[] = [];
+    let whole: Query | undefined;
+    const { decide } = store;
+    store.decide = (query) => decide((whole = query));
+    store.before = (query) => {
+      seen.push([query.until, query.abandoned, whole!.server]);
+      query.until = 1e12;
+      query.server = 'a:1';
+      whole!.abandoned = true;
+    };
+    await limiter.consume(KEY);
+    expect(seen).to.deep.equal([
+      [0, false, undefined],
+      [1e12, true, 'a:1'],
+    ]);
+  });
+
+  it('are refused where a policy or a ban must know what all say at once', () => {
+    expect(() => make({ policies: [ADDRESS, { ...ACCOUNT, count: 'attempts' }] })).to.throw(
+      /count: 'attempts'/,
+    );
+    expect(() => make({ policies: [ADDRESS, ACCOUNT], ban: { after: 1 } })).to.throw(/ban: { after }/);
+  });
+});

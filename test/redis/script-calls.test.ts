@@ -1,0 +1,214 @@
+// How often a call is sent, and with which deadline: to a server that answers as the test says, by a clock of the test.
+import { expect } from 'chai';
+import { HeadgateError } from 'headgate';
+import { performance } from '../../src/common/real-time.js';
+import type { PolicySet, Subject } from '../../src/contract/store.js';
+import type { Commands, Done } from '../../src/stores/redis/clients/commands.js';
+import { ScriptCalls } from '../../src/stores/redis/script-calls.js';
+
+const script = { source: 'return 1', sha: 'sha' };
+const TIMEOUT = 100;
+const OVER = '1';
+
+const noScript = () => new Error('NOSCRIPT No matching script.');
+const late = (now: number) => new Error(`HEADGATE_LATE ${now}`);
+const turn = () => new Promise(setImmediate);
+
+describe('script calls', () => {
+  const { now } = performance;
+  let time: number;
+  /** What was written, and what takes its answer. */
+  let sent: { command: string; text: string; deadline: string; done: Done }[];
+  let beforeWriting: () => void;
+  let isReady: boolean;
+  let connected: Promise<void>;
+  let commands: Commands;
+  let calls: ScriptCalls;
+
+  beforeEach(() => {
+    time = 1000;
+    performance.now = () => time;
+    [sent, isReady] = [[], true];
+    commands = {
+      cluster: false,
+      ready: () => isReady,
+      connected: () => connected,
+      servers: () => [],
+      run: (
+        command: string,
+        text: string,
+        _keys: unknown,
+        _args: unknown,
+        written: () => string,
+        done: Done,
+      ) => {
+        beforeWriting();
+        sent.push({ command, text, deadline: written(), done });
+      },
+    } as unknown as Commands;
+    calls = new ScriptCalls(commands, undefined);
+  });
+
+  afterEach(() => {
+    performance.now = now;
+  });
+
+  /** @param isLeft whether who has asked leaves when the call is on its way */
+  const ask = (count = 1, isLeft = false) => {
+    const asked = Array.from({ length: count }, (): Subject => ({ set: {} as PolicySet, key: 'k' }));
+    beforeWriting = () => void (isLeft && (asked[0]!.abandoned = true));
+    const question = { asked, outcome: 'none' as unknown };
+    void calls.run({ script, keys: ['k'], args: [''], timeout: TIMEOUT, asked }).then(
+      (reply) => (question.outcome = reply),
+      ({ code, message }: HeadgateError) => (question.outcome = code ?? message),
+    );
+    return question;
+  };
+
+  const written = () => sent.map(({ command, deadline }) => `${command} ${deadline}`);
+  const answer = (error: Error | undefined, reply?: unknown) => sent.at(-1)!.done(error, reply);
+
+  /** The server's clock is 9,000 ms ahead, to the millisecond; the script is known. */
+  function introduce(): void {
+    ask();
+    answer(late(10_000));
+    answer(undefined, [10_000_000]);
+    sent.length = 0;
+  }
+
+  it('bring the script once, and learn the server’s time from its refusal; others wait meanwhile', async () => {
+    const [first, second] = [ask(), ask()];
+    expect(written()).to.deep.equal([`eval ${OVER}`]);
+    expect(sent[0]!.text).to.equal(script.source);
+    answer(late(10_000));
+    expect(written()).to.deep.equal([`eval ${OVER}`, 'evalsha 10100', 'evalsha 10100']);
+    expect(sent[1]!.text).to.equal(script.sha);
+    expect(first.asked[0]!.until).to.equal(1100);
+    for (const [i, { done }] of sent.slice(1).entries()) done(undefined, [10_000_000, i]);
+    await turn();
+    expect([first.outcome, second.outcome]).to.deep.equal([
+      [10_000_000, 0],
+      [10_000_000, 1],
+    ]);
+  });
+
+  it('have their deadline from when they are written, and keep it when they are sent again', async () => {
+    introduce();
+    time = 1500;
+    const question = ask(2);
+    expect(question.asked.map(({ until }) => until)).to.deep.equal([1600, 1600]);
+    time = 1599;
+    answer(noScript());
+    time = 1600;
+    answer(new Error('TRYAGAIN Multiple keys request during rehashing of slot'));
+    for (const end = Date.now() + 5000; sent.length < 3 && Date.now() < end;) await turn();
+    // Its time was over when it was written: it begins anew.
+    expect(written()).to.deep.equal(['evalsha 10600', 'eval 10600', 'evalsha 10700']);
+    answer(undefined, []);
+    await turn();
+    expect(question.outcome).to.deep.equal([]);
+  });
+
+  it('are sent again once, where the server had them too late though its time was known', async () => {
+    introduce();
+    const question = ask();
+    answer(late(20_000));
+    expect(written()).to.deep.equal(['evalsha 10100', 'evalsha 20100']);
+    answer(late(30_000));
+    await turn();
+    expect(question.outcome).to.equal('HEADGATE_PROCESS_LATE');
+    expect(sent).to.have.length(2);
+  });
+
+  it('bring the script again where the server has lost it, in one call; and each alone if that does not help', async () => {
+    introduce();
+    const all = [ask(), ask(), ask()];
+    for (const { done } of sent.splice(0)) done(noScript());
+    expect(written()).to.deep.equal(['eval 10100']);
+    answer(undefined, [10_000_000]);
+    expect(written().splice(1)).to.deep.equal(['evalsha 10100', 'evalsha 10100']);
+    for (const { done } of sent.splice(0).splice(1)) done(noScript());
+    expect(written()).to.deep.equal(['eval 10100', 'eval 10100']);
+    for (const { done } of sent) done(undefined, [10_000_000]);
+    await turn();
+    for (const { outcome } of all) expect(outcome).to.deep.equal([10_000_000]);
+    expect(sent).to.have.length(2);
+  });
+
+  it('of a cluster bring the script to each server that has not got it, and do not wait for each other', async () => {
+    Object.assign(commands, { cluster: true });
+    introduce();
+    const all = [ask(), ask()];
+    for (const { done } of sent.splice(0)) done(noScript());
+    expect(written()).to.deep.equal(['eval 10100', 'eval 10100']);
+    for (const { done } of sent) done(undefined, [10_000_000]);
+    await turn();
+    for (const { outcome } of all) expect(outcome).to.deep.equal([10_000_000]);
+    ask();
+    expect(written().at(-1)).to.equal('evalsha 10100');
+  });
+
+  it('are not sent once nobody waits for any of their questions', async () => {
+    introduce();
+    const question = ask(2);
+    const { asked } = question;
+    asked[0]!.abandoned = true;
+    answer(noScript());
+    expect(written()).to.deep.equal(['evalsha 10100', 'eval 10100']);
+    asked[1]!.abandoned = true;
+    answer(late(20_000));
+    await turn();
+    expect(question.outcome).to.equal('HEADGATE_PROCESS_LATE');
+    expect(sent).to.have.length(2);
+  });
+
+  it('are over for the server if nobody waits for them when they are written', async () => {
+    introduce();
+    const question = ask(1, true);
+    expect(written()).to.deep.equal([`evalsha ${OVER}`]);
+    answer(late(10_000));
+    await turn();
+    expect(question.outcome).to.equal('HEADGATE_PROCESS_LATE');
+    expect(question.asked[0]!.until).to.equal(undefined);
+  });
+
+  it('wait for the connection, and fail with what it fails with', async () => {
+    isReady = false;
+    connected = Promise.resolve();
+    const waiting = ask();
+    expect(sent).to.have.length(0);
+    await turn();
+    expect(sent).to.have.length(1);
+    answer(new Error('READONLY'));
+    connected = Promise.reject(new HeadgateError('HEADGATE_STORE_AWAY', 'refused'));
+    const refused = ask();
+    isReady = true;
+    commands.run = () => {
+      throw new Error('closed');
+    };
+    const thrown = ask();
+    await turn();
+    const outcomes = [waiting, refused, thrown].map(({ outcome }) => outcome);
+    expect(outcomes).to.deep.equal(['READONLY', 'HEADGATE_STORE_AWAY', 'closed']);
+  });
+
+  it('that a server cannot run fail with what it lacks', async () => {
+    introduce();
+    const question = ask();
+    answer(new Error("ERR unknown command 'EVALSHA'"));
+    await turn();
+    expect(question.outcome).to.equal('HEADGATE_STORE_ERROR');
+    expect(sent).to.have.length(1);
+  });
+
+  it('by a clock of tests have no deadline: each tells its step, later than the one before', () => {
+    let at = 5;
+    calls = new ScriptCalls(commands, () => at);
+    ask();
+    answer(undefined, []);
+    ask();
+    at = 6;
+    ask();
+    expect(written()).to.deep.equal(['eval -5000', 'evalsha -5001', 'evalsha -6000']);
+  });
+});
