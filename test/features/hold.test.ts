@@ -255,6 +255,12 @@ describe('limiter.hold', () => {
     const denied = await limiter.consume('k', { cost: 1 });
     expect(denied.allowed).to.be.false;
     expect(await limiter.hold(denied)).to.equal(denied);
+    const patient = createLimiter({ ...policy, window: '1h', maxDelay: '1h' });
+    await patient.consume('k');
+    const ahead = await patient.peek('k');
+    expect(ahead).to.include({ allowed: true, charged: 0 });
+    expect(ahead.delayMs).to.be.above(0);
+    expect(await patient.hold(ahead)).to.equal(ahead);
     const shadow = createLimiter({ ...policy, shadow: true });
     await shadow.consume('k');
     expect(await shadow.consume('k')).to.include({ allowed: true, delayMs: 0 });

@@ -29,7 +29,8 @@ function setup(options: CreateLimiterOptions, most = 100) {
   const open = new Set<Key>();
   const room = new WaitingRoom(most, most, timing, {
     decide: async (key, cost) => {
-      calls++;
+      // Whoever asks without end would never let the test come to its own.
+      expect(++calls).to.be.below(1000);
       expect(open).to.not.include(key);
       open.add(key);
       await Promise.resolve();
@@ -211,6 +212,31 @@ describe('waiting, in the test’s time', () => {
     room.wake(['k']);
     await timing.advance(0);
     expect(log).to.deep.equal([['a', 'admitted', 60_300]]);
+    expect(timing.timers).to.equal(0);
+  });
+
+  it('wakes who waits for several keys by each of them, as long as anybody does', async () => {
+    const { timing, log, limiter, room } = setup({ algorithm: 'fixed-window', limit: 1, window: '1h' });
+    const wait = (name: string, ids = ['ip', 'org']) =>
+      void room.wait({ key: 'k', set: limiter.set, ids }, 1, Infinity, undefined).then(
+        () => log.push([name, 'admitted', timing.now()]),
+        (error: HeadgateError) => log.push([name, error.code, timing.now()]),
+      );
+    wait('gone', ['ip', 'other org']);
+    await timing.advance(0);
+    for (const name of ['a', 'b', 'c']) wait(name);
+    await timing.advance(0);
+    for (const id of ['ip', 'org', 'ip']) {
+      await limiter.refund('k');
+      room.wake(['stranger', id]);
+      await timing.advance(1);
+    }
+    expect(log).to.deep.equal([
+      ['gone', 'admitted', 0],
+      ['a', 'admitted', 0],
+      ['b', 'admitted', 1],
+      ['c', 'admitted', 2],
+    ]);
     expect(timing.timers).to.equal(0);
   });
 
@@ -515,6 +541,46 @@ describe('limiter.wait', () => {
     expect(await codeOf(small.wait('other'))).to.equal('HEADGATE_QUEUE_FULL');
     await small.close();
     expect(await first).to.equal('HEADGATE_CLOSED');
+  });
+
+  for (const [maxWaiting, perKey] of [
+    [undefined, 1000],
+    [29, 2],
+    [10, 1],
+    [9, 1],
+  ] as const) {
+    it(`lets ${perKey} of a key wait where ${maxWaiting ?? 10_000} may`, async () => {
+      const limited = createLimiter({ limit: 1, window: '1h', ...(maxWaiting && { maxWaiting }) });
+      expect(limited.gauges.maxWaiting).to.equal(maxWaiting ?? 10_000);
+      await limited.consume('k');
+      const waits = Array.from({ length: perKey + 1 }, () => codeOf(limited.wait('k')));
+      expect(await waits[perKey]).to.equal('HEADGATE_QUEUE_FULL');
+      expect(limited.gauges.waiting).to.equal(perKey);
+      await limited.close();
+      expect(await waits[perKey - 1]).to.equal('HEADGATE_CLOSED');
+    });
+  }
+
+  it('needs no room for who need not wait: switched off, or without a policy that applies', async () => {
+    const options = { limit: 1, window: '1h', maxWaiting: 1 } as const;
+    const off = createLimiter({ ...options, enabled: () => false });
+    const byAccount = createLimiter({ ...options, by: 'account' });
+    for (const wait of [() => off.wait('k'), () => byAccount.wait({ account: undefined })])
+      expect(await Promise.all([1, 2, 3].map(() => codeOf(wait())))).to.deep.equal(Array(3).fill('admitted'));
+  });
+
+  it('refuses at once what can never be admitted, though others wait', async () => {
+    const bucket = createLimiter({ algorithm: 'token-bucket', limit: 10, window: '1h', burst: 5 });
+    const shadow = { name: 'watched', limit: 1, window: '1h', shadow: true } as const;
+    const watched = createLimiter({ policies: [{ name: 'real', limit: 5, window: '1h' }, shadow] });
+    const codes: string[] = [];
+    for (const limited of [bucket, watched]) {
+      await limited.consume('k', { cost: 5 });
+      for (const cost of [5, 6]) void codeOf(limited.wait('k', { cost })).then((code) => codes.push(code));
+      await new Promise(setImmediate);
+      await limited.close();
+    }
+    expect(codes).to.deep.equal(['HEADGATE_DENIED', 'HEADGATE_CLOSED', 'HEADGATE_DENIED', 'HEADGATE_CLOSED']);
   });
 
   it('rejects with what the store fails with, under onStoreError: throw, and asks for the next', async () => {
