@@ -120,6 +120,20 @@ for (const [name, createStore] of Object.entries(stores)) {
       await limiter.close();
     });
 
+    it('a ban by another key makes nobody else wait, and who waits is woken when it is ended', async () => {
+      const { limiter } = open({
+        policies: POLICIES.slice(0, 1),
+        tiers: { team: '5/1m by account' },
+        ban: { by: 'account' },
+      });
+      await limiter.ban({ account: 'ada' }, '1h');
+      const banned = limiter.wait({ key: '::1', account: 'ada' });
+      expect(await limiter.wait({ key: '::1', account: 'bob' })).to.include({ allowed: true });
+      await limiter.unban({ account: 'ada' });
+      expect(await banned).to.include({ allowed: true });
+      await limiter.close();
+    });
+
     it('rateLimited and consumeAll take keys of several dimensions, too', async () => {
       const { limiter } = open();
       const greet = rateLimited((user: string) => `hello ${user}`, {

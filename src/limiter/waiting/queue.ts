@@ -17,7 +17,9 @@ export interface Turn {
 
 /** Requests move up among those that the same policies pace. */
 export function turnOf({ cost, delayMs, set, subject }: LimiterDecision): Turn {
-  const key = joined(idsOf(subject, ({ traits }) => traits.paceMs !== undefined));
+  const key = joined(
+    idsOf(subject, ({ policies }) => policies.some(({ traits }) => traits.paceMs !== undefined)),
+  );
   return { key, cost, delayMs, unitMs: unitTime(set.policies) };
 }
 
