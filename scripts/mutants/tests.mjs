@@ -14,6 +14,12 @@ const guard = [
   ['redis', 'faults/policy', 'faults/deadline', 'faults/timeouts'],
   ['http'],
 ];
+const general = [
+  ['vectors', 'bad-input', 'messages', 'warnings', 'features'],
+  ['http', 'laws', 'stores', 'redis'],
+  ...guard.slice(1, 2),
+  ['cli'],
+];
 
 /** @type {readonly (readonly [place: string, stages: string[][]])[]} the first place that fits counts */
 const places = [
@@ -49,15 +55,8 @@ const places = [
   ['src/limiter/slots.ts', [['features/observability']]],
   ['src/limiter/decorators.ts', [['features/decorators'], ['features/decorators-examples']]],
   ['src/limiter/rate-limited.ts', [['features/decorators'], ['features/decorators-examples']]],
-  [
-    'src/',
-    [
-      ['vectors', 'bad-input', 'features'],
-      ['http', 'laws', 'stores', 'redis'],
-      ...guard.slice(1, 2),
-      ['cli'],
-    ],
-  ],
+  ['src/limiter/waiting/', [['features/wait', 'features/lines', 'features/hold'], ...general]],
+  ['src/', general],
 ];
 
 /**

@@ -215,6 +215,25 @@ describe('waiting, in the test’s time', () => {
     expect(timing.timers).to.equal(0);
   });
 
+  it('asks once more if something is given back while it asks, however much that is', async () => {
+    const { timing, log, limiter, room, start, calls } = setup({
+      algorithm: 'fixed-window',
+      limit: 1,
+      window: '1h',
+    });
+    await limiter.consume('k');
+    start('a');
+    for (let i = 0; i < 3; i++) room.wake(['k']);
+    await timing.advance(0);
+    expect(calls()).to.equal(2);
+    await limiter.refund('k');
+    for (let i = 0; i < 3; i++) room.wake(['k']);
+    await timing.advance(0);
+    expect(log).to.deep.equal([['a', 'admitted', 0]]);
+    expect(calls()).to.equal(3);
+    expect(timing.timers).to.equal(0);
+  });
+
   it('wakes who waits for several keys by each of them, as long as anybody does', async () => {
     const { timing, log, limiter, room } = setup({ algorithm: 'fixed-window', limit: 1, window: '1h' });
     const wait = (name: string, ids = ['ip', 'org']) =>
