@@ -234,6 +234,45 @@ describe('waiting, in the test’s time', () => {
     expect(timing.timers).to.equal(0);
   });
 
+  it('asks for the next at once, without a timer between', async () => {
+    const { timing, log, start } = setup(perSecond);
+    for (const name of ['a', 'b']) start(name);
+    await new Promise(setImmediate);
+    expect(log.map(([name]) => name)).to.deep.equal(['a', 'b']);
+    expect(timing.timers).to.equal(0);
+  });
+
+  it('sleeps even where a denial lasts a millisecond', async () => {
+    const { timing, log, start, calls } = setup({ ...perSecond, limit: 1000, burst: 1 });
+    for (const name of ['a', 'b']) start(name);
+    await timing.advance(1);
+    expect(log[1]).to.deep.equal(['b', 'admitted', 1]);
+    expect(calls()).to.equal(3);
+  });
+
+  it('heeds what happens in each step between an answer and the sleep', async () => {
+    for (let steps = 0; steps < 12; steps++) {
+      const { timing, log, limiter, room, start } = setup({
+        algorithm: 'fixed-window',
+        limit: 1,
+        window: '1h',
+      });
+      await limiter.consume('k');
+      await limiter.consume('other');
+      const abort = new AbortController();
+      start('aborted', { signal: abort.signal });
+      start('woken', { key: 'other' });
+      for (let i = 0; i < steps; i++) await Promise.resolve();
+      abort.abort();
+      void limiter.refund('other');
+      room.wake(['other']);
+      await new Promise(setImmediate);
+      const outcomes = Object.fromEntries(log.map(([name, outcome]) => [name, outcome]));
+      expect(outcomes, `${steps} steps`).to.deep.equal({ aborted: 'HEADGATE_ABORTED', woken: 'admitted' });
+      expect(timing.timers).to.equal(0);
+    }
+  });
+
   it('wakes who waits for several keys by each of them, as long as anybody does', async () => {
     const { timing, log, limiter, room } = setup({ algorithm: 'fixed-window', limit: 1, window: '1h' });
     const wait = (name: string, ids = ['ip', 'org']) =>
@@ -340,7 +379,10 @@ function slowStore(inner: Store) {
     ban: (subject, duration) => inner.ban(subject, duration),
   };
   const answer = async () => {
-    while (gates.length === 0) await new Promise(setImmediate);
+    for (let turns = 0; gates.length === 0; turns++) {
+      if (turns > 1e6) throw new Error('Nobody asks the store.');
+      await new Promise(setImmediate);
+    }
     gates.shift()!();
   };
   return { store, answer };
