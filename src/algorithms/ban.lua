@@ -34,7 +34,6 @@ local function ban_read(key, p, now, writable)
   local longer = state[2] > now + p[2] or state[3] > now + state[4]
   if longer then state[2], state[3] = math.min(state[2], now + p[2]), math.min(state[3], now + state[4]) end
   if writable and (longer or redis.call('PTTL', key) == -1) then ban_write(key, p, now, state) end
-  if ban_stop(p, state) <= now then return { 0, 0, 0, 0, 0 } end
   if state[2] <= now then state[1], state[2] = 0, 0 end
   if state[3] + p[5] <= now then state[5] = 0 end
   return state

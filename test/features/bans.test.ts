@@ -215,6 +215,14 @@ for (const [name, createStore] of Object.entries(stores)) {
                 { wait: MINUTE, act: 'deny' },
               ],
             ] as never,
+            [
+              // While a ban is remembered, denials count within the span alone; at the end of its memory it is forgotten.
+              { after: 2, within: MINUTE, for: MINUTE, factor: 2, max: HOUR },
+              [0, 0, 'end', MINUTE, MINUTE - 1, 'end', HOUR - 1, 0, 'end', HOUR, 0].map((wait) => ({
+                wait,
+                act: 'deny',
+              })),
+            ] as never,
           ],
         },
       ));
