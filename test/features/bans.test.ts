@@ -149,6 +149,16 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await deny()).to.equal(HOUR);
     });
 
+    it('count denials for no longer than the span when the clock goes back', async () => {
+      const { clock, limiter, deny } = setup({ after: 2, within: '1m', for: '1h' });
+      expect(await deny()).to.equal(0);
+      clock.now -= HOUR;
+      await limiter.consume('k');
+      clock.now += MINUTE;
+      expect(await deny()).to.equal(0);
+      expect(await deny()).to.equal(HOUR);
+    });
+
     it('do as the model does', () =>
       fc.assert(
         fc.asyncProperty(
