@@ -157,6 +157,11 @@ for (const [name, createStore] of Object.entries(stores)) {
       clock.now += MINUTE;
       expect(await deny()).to.equal(0);
       expect(await deny()).to.equal(HOUR);
+      clock.now -= DAY;
+      expect(await limiter.peek('k')).to.include({ reason: 'banned', retryAfterMs: HOUR });
+      expect(await deny()).to.equal(HOUR);
+      clock.now += HOUR;
+      expect(await deny(2)).to.equal(2 * HOUR);
     });
 
     it('do as the model does', () =>
