@@ -15,7 +15,7 @@ const guard = [
   ['http'],
 ];
 const general = [
-  ['vectors', 'bad-input', 'messages', 'warnings', 'features'],
+  ['common', 'vectors', 'bad-input', 'messages', 'warnings', 'features'],
   ['http', 'laws', 'stores', 'redis'],
   ...guard.slice(1, 2),
   ['cli'],
