@@ -69,6 +69,15 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await limiter.consume({ org: 'x', account: 'x' })).policies).to.have.length(2);
     });
 
+    it('a decision is told of the key that policies or the ban are by', async () => {
+      for (const ban of [undefined, { by: 'account' }]) {
+        const { limiter } = open({ policies: POLICIES.slice(1, 2), ...(ban && { ban }) });
+        expect(await limiter.consume({ key: '::1', account: 'ada' })).to.include({ key: 'ada' });
+      }
+      const { limiter } = open({ policies: POLICIES.slice(1, 2), ban: {} });
+      expect(await limiter.consume({ key: '::1', account: 'ada' })).to.include({ key: '::1' });
+    });
+
     it('nothing applies to a request that has none of the keys', async () => {
       const { limiter } = open({ policies: POLICIES.slice(1) });
       const decision = await limiter.consume('::1', { cost: 100 });
