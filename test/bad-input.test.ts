@@ -431,6 +431,8 @@ describe('bad input', () => {
     [inline({ keyPrefix: 'x' }), 'keyPrefix', 'Headgate calls it `name`'],
     [() => redisStore(client, { keyPrefix: 'x' } as never), 'keyPrefix', 'Headgate calls it `prefix`'],
     [() => memoryStore({ max: 5 } as never), 'max', 'Known are: clock, maxKeys'],
+    [inline({ windowed: 5 }), 'windowed', 'Did you mean `window`'],
+    [inline({ windowing: 5 }), 'windowing', 'Known are'],
     [inline({ windows: 5 }), 'windows', 'Did you mean `window`'],
     [inline({ Limit: 5 }), 'Limit', 'Did you mean `limit`'],
     [inline({ polices: [] }), 'polices', 'Did you mean `policies`'],
