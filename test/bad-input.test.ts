@@ -55,6 +55,9 @@ const NOT_DURATIONS = [
 ];
 const NOT_BOOLEANS = [0, 1, 'true', '', null, NaN, [], {}];
 const NOT_FUNCTIONS = [0, 1, 'f', null, true, {}, []];
+const tiersOf = (count: number) =>
+  Object.fromEntries(Array.from({ length: count }, (_, i) => [`t${i}`, '1/1m']));
+const policiesBy = (count: number) => Array.from({ length: count }, (_, i) => `1/1m by d${i}`);
 const NOT_NAMES = ['', 'é', 'a\nb', '\0', 'x'.repeat(65), 5, null, true, [], {}];
 
 interface Row {
@@ -62,6 +65,8 @@ interface Row {
   readonly option: string;
   readonly with: (value: never) => () => unknown;
   readonly wrong: readonly unknown[];
+  /** The first and the last that are not: what lies beside the wrong ones. */
+  readonly right?: readonly unknown[];
   /** Part of the fix. */
   readonly fix: string;
 }
@@ -71,18 +76,21 @@ const rows: readonly Row[] = [
     option: 'policy.limit',
     with: (value) => make({ limit: value, window }),
     wrong: [...NOT_COUNTS, undefined],
+    right: [1, 1e12],
     fix: 'whole number from 1',
   },
   {
     option: 'policy.window',
     with: (value) => make({ limit, window: value }),
     wrong: [...NOT_DURATIONS, undefined],
+    right: [1, '1ms', '366d', 366 * 24 * 3_600_000],
     fix: "'10s'",
   },
   {
     option: 'policy.segments',
     with: (value) => inline({ segments: value }),
     wrong: [...NOT_COUNTS, 101],
+    right: [1, 100],
     fix: 'from 1 to 100',
   },
   {
@@ -95,6 +103,7 @@ const rows: readonly Row[] = [
     option: 'policy.burst',
     with: (value) => inline({ algorithm: 'gcra', burst: value }),
     wrong: NOT_COUNTS,
+    right: [1],
     fix: 'whole number from 1',
   },
   {
@@ -107,24 +116,28 @@ const rows: readonly Row[] = [
     option: 'policy.maxDelay',
     with: (value) => inline({ algorithm: 'leaky-bucket', maxDelay: value }),
     wrong: NOT_DURATIONS.filter((each) => each !== 0 && each !== '0s'),
+    right: [0, '0s', '366d'],
     fix: 'from 0',
   },
   {
     option: 'policy.lease',
     with: (value) => make({ limit, algorithm: 'concurrency', lease: value }),
     wrong: [...NOT_DURATIONS, undefined],
+    right: [1, '366d'],
     fix: "'10s'",
   },
   {
     option: 'policy.limit',
     with: (value) => make({ limit: value, algorithm: 'concurrency', lease: window }),
     wrong: [1e5 + 1],
+    right: [1, 1e5],
     fix: 'to 100000',
   },
   {
     option: 'policy.limit',
     with: (value) => make({ limit: value, algorithm: 'sliding-log', window }),
     wrong: [1e6 + 1],
+    right: [1, 1e6],
     fix: 'to 1000000',
   },
   {
@@ -136,13 +149,15 @@ const rows: readonly Row[] = [
   {
     option: 'policy.window',
     with: (value) => make({ limit, window: value, segments: 1 }),
-    wrong: ['50d'],
+    wrong: ['50d', 2 ** 32],
+    right: [2 ** 32 - 1],
     fix: 'segments',
   },
   {
     option: 'policies',
     with: (value) => make({ policies: value }),
     wrong: [[], {}, 5, null, true, Array.from({ length: 33 }, () => ({ limit, window }))],
+    right: [Array.from({ length: 32 }, (_, i) => ({ name: `p${i}`, limit, window })), '100/1m'],
     fix: 'array of 1 to 32',
   },
   {
@@ -155,6 +170,7 @@ const rows: readonly Row[] = [
     option: 'policies[0].name',
     with: (value) => inList({ name: value, limit, window }),
     wrong: NOT_NAMES,
+    right: [' ', '~', 'x'.repeat(64)],
     fix: 'printable ASCII',
   },
   {
@@ -179,6 +195,7 @@ const rows: readonly Row[] = [
     option: 'name',
     with: (value) => inline({ name: value }),
     wrong: ['', 5, null, true, [], {}, 'x'.repeat(257)],
+    right: ['x', 'x'.repeat(256)],
     fix: '1 to 256 characters',
   },
   { option: 'shadow', with: (value) => inline({ shadow: value }), wrong: NOT_BOOLEANS, fix: 'true or false' },
@@ -192,12 +209,14 @@ const rows: readonly Row[] = [
     option: 'timeout',
     with: (value) => inline({ timeout: value }),
     wrong: [...NOT_DURATIONS, 60_001, '2m'],
+    right: [1, 60_000],
     fix: '1',
   },
   {
     option: 'connectTimeout',
     with: (value) => inline({ connectTimeout: value }),
     wrong: [...NOT_DURATIONS, 60_001, '2m'],
+    right: [1, 60_000],
     fix: '1',
   },
   {
@@ -210,6 +229,7 @@ const rows: readonly Row[] = [
     option: 'localShare',
     with: (value) => inline({ localShare: value }),
     wrong: [0, -0.5, 1.01, NaN, Infinity, '1', null, true],
+    right: [0.001, 1],
     fix: 'above 0, up to 1',
   },
   {
@@ -224,12 +244,14 @@ const rows: readonly Row[] = [
     option: 'ban.after',
     with: (value) => inline({ ban: { after: value } }),
     wrong: [...NOT_COUNTS, 1e6 + 1],
+    right: [1, 1e6],
     fix: 'whole number',
   },
   {
     option: 'ban.within',
     with: (value) => inline({ ban: { within: value } }),
     wrong: NOT_DURATIONS,
+    right: [1, '366d'],
     fix: "'10s'",
   },
   { option: 'ban.for', with: (value) => inline({ ban: { for: value } }), wrong: NOT_DURATIONS, fix: "'10s'" },
@@ -237,12 +259,14 @@ const rows: readonly Row[] = [
     option: 'ban.max',
     with: (value) => inline({ ban: { max: value } }),
     wrong: [...NOT_DURATIONS, '59m'],
+    right: ['1h', '366d'],
     fix: 'Write',
   },
   {
     option: 'ban.factor',
     with: (value) => inline({ ban: { factor: value } }),
-    wrong: [0, 0.99, 101, NaN, Infinity, '2', null, true],
+    wrong: [0, 0.999, 100.001, NaN, Infinity, '2', null, true],
+    right: [1, 1.5, 100],
     fix: 'from 1 to 100',
   },
   {
@@ -252,9 +276,59 @@ const rows: readonly Row[] = [
     fix: 'redisStore',
   },
   {
+    option: 'maxWaiting',
+    with: (value) => inline({ maxWaiting: value }),
+    wrong: [...NOT_COUNTS, 1e6 + 1],
+    right: [1, 1e6],
+    fix: 'from 1 to 1000000',
+  },
+  {
+    option: 'maxWaitingPerKey',
+    with: (value) => inline({ maxWaiting: 5, maxWaitingPerKey: value }),
+    wrong: [...NOT_COUNTS, 6],
+    right: [1, 5],
+    fix: 'from 1 to 5',
+  },
+  {
+    option: 'policy.by',
+    with: (value) => inline({ by: value }),
+    wrong: ['', '1', '-', '_', 'a b', 'é', 'x'.repeat(33), 5, null, true, [], {}],
+    right: ['a', 'A-_9', 'x'.repeat(32), 'key'],
+    fix: 'up to 31 letters',
+  },
+  {
+    option: 'policy.unit',
+    with: (value) => inline({ unit: value }),
+    wrong: ['', 'a b', 'é', 'x'.repeat(65), 5, null, true, [], {}],
+    right: ['requests', '.-_9', 'x'.repeat(64)],
+    fix: '1 to 64 letters',
+  },
+  {
+    option: 'policy.count',
+    with: (value) => inline({ count: value }),
+    wrong: ['', 'all', 5, true, [], {}],
+    right: ['admitted', 'attempts'],
+    fix: "'attempts'",
+  },
+  {
+    option: 'tiers',
+    with: (value) => make({ tiers: value }),
+    wrong: [{}, [], null, 5, 'x', { '': '1/1m' }, { ['x'.repeat(65)]: '1/1m' }, tiersOf(101)],
+    right: [{ x: '1/1m' }, { ['x'.repeat(64)]: '1/1m' }, tiersOf(100)],
+    fix: '1 to',
+  },
+  {
+    option: 'by',
+    with: (value) => make({ policies: value }),
+    wrong: [policiesBy(8)],
+    right: [policiesBy(7)],
+    fix: 'at most 7',
+  },
+  {
     option: 'memoryStore.maxKeys',
     with: (value) => () => memoryStore({ maxKeys: value }),
     wrong: [...NOT_COUNTS, 99, 16e6 + 1],
+    right: [100, 16e6],
     fix: 'from 100',
   },
   {
@@ -279,6 +353,7 @@ const rows: readonly Row[] = [
     option: 'redisStore.prefix',
     with: (value) => () => redisStore(client, { prefix: value }),
     wrong: ['', 'a b', '{', 'a}', 'é', '\0', 'x'.repeat(65), 5, null, true, {}],
+    right: ['x', 'x'.repeat(64)],
     fix: 'without braces',
   },
   {
@@ -321,7 +396,7 @@ const asText = (value: unknown) =>
   typeof value === 'bigint' ? `${value}n` : typeof value === 'function' ? 'a function' : String(value);
 
 describe('bad input', () => {
-  for (const { option, with: make, wrong, fix } of rows) {
+  for (const { option, with: make, wrong, right = [], fix } of rows) {
     it(`${option}: ${wrong.length} wrong values (${fix})`, () => {
       for (const value of wrong) {
         const label = typeof value === 'string' ? JSON.stringify(value.slice(0, 20)) : asText(value);
@@ -336,6 +411,7 @@ describe('bad input', () => {
         if (typeof value === 'number' || typeof value === 'bigint')
           expect(error.message).to.include(asText(value));
       }
+      for (const value of right) make(value as never)();
     });
   }
 
@@ -355,6 +431,8 @@ describe('bad input', () => {
     [inline({ keyPrefix: 'x' }), 'keyPrefix', 'Headgate calls it `name`'],
     [() => redisStore(client, { keyPrefix: 'x' } as never), 'keyPrefix', 'Headgate calls it `prefix`'],
     [() => memoryStore({ max: 5 } as never), 'max', 'Known are: clock, maxKeys'],
+    [inline({ windowed: 5 }), 'windowed', 'Did you mean `window`'],
+    [inline({ windowing: 5 }), 'windowing', 'Known are'],
     [inline({ windows: 5 }), 'windows', 'Did you mean `window`'],
     [inline({ Limit: 5 }), 'Limit', 'Did you mean `limit`'],
     [inline({ polices: [] }), 'polices', 'Did you mean `policies`'],

@@ -15,6 +15,7 @@ import { rateLimitPlugin, type RateLimitPluginOptions } from 'headgate/fastify';
 import { clientKey } from 'headgate/http';
 import { root } from '../scripts/lib/run.mjs';
 import { given, WARNING_CODES } from '../src/common/warnings.js';
+import { FirstQuestion, type Streak } from '../src/limiter/setup-checks.js';
 
 const quota = { limit: 1000, window: '1h' } as const;
 const forwarded = { 'x-forwarded-for': '198.51.100.7' };
@@ -466,6 +467,22 @@ describe('warnings of the set-up', () => {
       expect(warned).to.deep.equal([]);
     });
   }
+
+  it('a limiter that is asked again begins the count of limiters in a row anew', () => {
+    const told: string[] = [];
+    const streak: Streak = { most: 3, warning: 'three in a row', length: 0 };
+    const made = () => {
+      const question = new FirstQuestion((_, message) => told.push(message), streak);
+      expect(question.look()).to.be.true;
+      return question;
+    };
+    for (let i = 0; i < 4; i++) expect(made().look()).to.be.false;
+    made();
+    made();
+    expect(told).to.deep.equal([]);
+    made();
+    expect(told).to.deep.equal(['three in a row']);
+  });
 
   it('only the first 1,000 requests of a limiter are looked at', async () => {
     const app = Fastify();

@@ -22,6 +22,12 @@ const guard = [
   ['redis', 'faults/deadline'],
   ['http'],
 ];
+const general = [
+  ['common', 'vectors', 'bad-input', 'messages', 'warnings', 'features'],
+  ['http', 'laws', 'stores', 'redis'],
+  ...guard.slice(0, 2),
+  ['cli'],
+];
 
 /** @type {readonly (readonly [place: string, stages: string[][]])[]} the first place that fits counts */
 const places = [
@@ -74,15 +80,8 @@ const places = [
   ['src/limiter/slots.ts', [['features/observability']]],
   ['src/limiter/decorators.ts', [['features/decorators'], ['features/decorators-examples']]],
   ['src/limiter/rate-limited.ts', [['features/decorators'], ['features/decorators-examples']]],
-  [
-    'src/',
-    [
-      ['vectors', 'bad-input', 'features'],
-      ['http', 'laws', 'stores', 'redis'],
-      ...guard.slice(0, 2),
-      ['cli'],
-    ],
-  ],
+  ['src/limiter/waiting/', [['features/wait', 'features/lines', 'features/hold'], ...general]],
+  ['src/', general],
 ];
 
 /**

@@ -34,15 +34,12 @@ export class BanColumn {
 
   #read(slot: number, p: CompiledBan, now: number, writable: boolean): BanState {
     const stored = this.#states.get(slot);
-    if (!stored || this.#stop(stored, p) <= now)
-      return { denials: 0, counted: 0, banned: 0, length: 0, byHand: false, last: 0 };
+    if (!stored) return { denials: 0, counted: 0, banned: 0, length: 0, byHand: false, last: 0 };
     const state = { ...stored };
-    if (state.counted > now + p.within || state.banned > now + state.length) {
-      // The clock went back, or the span was shortened: no ban is longer than it was made.
-      state.counted = Math.min(state.counted, now + p.within);
-      state.banned = Math.min(state.banned, now + state.length);
-      if (writable) this.#states.set(slot, { ...state });
-    }
+    // The clock went back, or the span was shortened: no ban is longer than it was made.
+    state.counted = Math.min(state.counted, now + p.within);
+    state.banned = Math.min(state.banned, now + state.length);
+    if (writable) this.#states.set(slot, { ...state });
     if (state.counted <= now) state.denials = state.counted = 0;
     if (state.banned + p.max <= now) state.last = 0;
     return state;

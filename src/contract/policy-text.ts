@@ -192,7 +192,10 @@ class Parser {
     const text = /^[a-z]+$/i.test(token.text) ? `1${token.text}` : token.text;
     try {
       // A bare number could be meant as seconds.
-      if (!/^\d+$/.test(token.text) && toMilliseconds('window', text, 0) >= 0) return text;
+      if (!/^\d+$/.test(text)) {
+        toMilliseconds('window', text, 0);
+        return text;
+      }
     } catch {
       // What is wrong is said below, with its place.
     }

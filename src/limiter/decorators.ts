@@ -89,8 +89,8 @@ export function RateLimited<
   // Mistakes are found where they were made, not where it is put.
   if (!given.limiter) limiterOf({ ...given, store: memoryStore() }, 'default');
   // Methods that share a name share their quota: then they need a common store.
-  const shared = given.name !== undefined && !given.store && !given.limiter ? { store: memoryStore() } : {};
-  const own: AnyOptions = { ...given, ...shared };
+  const own: AnyOptions =
+    given.name === undefined ? given : { ...given, store: given.store ?? memoryStore() };
   const { fallback } = own;
 
   function wrap(fn: AnyFunction, name: string, calls = own): AnyFunction {

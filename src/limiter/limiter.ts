@@ -92,7 +92,7 @@ export class Limiter {
     });
     this.#held = new HoldQueue(...waiting, realTiming);
     this.#waiting = new WaitingRoom(...waiting, realTiming, {
-      decide: (key, cost, its) => this.#decider.ask(key, cost, its, false),
+      decide: (key, cost, its) => this.decide(key, cost, its),
       hold: async (decision, signal) => {
         const result = await this.#hold(decision, signal);
         if (!result.allowed) throw fullError(decision.key);
@@ -267,7 +267,7 @@ export class Limiter {
     const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
     const isHopeless = subject.set.policies.some((each) => !each.shadow && cost > each.traits.capacity);
     if (!this.enabled || isNothing(subject.set) || isHopeless) {
-      const decision = await this.#decider.ask(key, cost, set, false);
+      const decision = await this.decide(key, cost, set);
       if (!decision.allowed) throw deniedError(decision);
       return decision;
     }

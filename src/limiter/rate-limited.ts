@@ -105,7 +105,7 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
     checkCost(cost);
     if (limiter) checkCapacity(cost, limiter.policies);
   }
-  if (typeof wait === 'object' && wait !== null) {
+  if (typeof wait === 'object') {
     checkShape('wait', wait, ['timeout']);
     if (wait.timeout !== undefined) toMilliseconds('wait.timeout', wait.timeout);
   } else checkBoolean('wait', wait, false);

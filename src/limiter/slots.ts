@@ -38,7 +38,6 @@ export class Slots {
   /** Notes the slots of a request that was charged so many units. */
   take({ lease, set }: Query, policies: readonly Verdict[], units: number): void {
     const ms = longestLease(set, (i) => policies[i]!.allowed);
-    if (ms === 0) return;
     this.#held.set(lease, { units, until: this.#clock() + ms });
     if (this.#held.size >= this.#look) this.#dropEnded();
   }

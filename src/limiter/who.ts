@@ -1,13 +1,14 @@
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import type { CompiledPolicy } from '../contract/policy.js';
 import { partsOf } from '../stores/state/parts.js';
-import type { Subject } from '../contract/store.js';
+import type { PolicySet, Subject } from '../contract/store.js';
 
-/** Tells the keys of a subject from all others, those of other dimensions too. @param counts which policies' keys they are; default all */
-export function idsOf({ set, key }: Subject, counts = (_: CompiledPolicy): boolean => true): string[] {
-  const parts = partsOf(set).filter(
-    ({ set: part }) => set.dimensions === undefined || part.policies.some(counts),
-  );
+/**
+ * Tells the keys of a subject from all others, those of other dimensions too.
+ *
+ * @param counts whether a key counts, by what of the set is by its dimension; default all
+ */
+export function idsOf({ set, key }: Subject, counts = (_: PolicySet): boolean => true): string[] {
+  const parts = partsOf(set).filter(({ set: part }) => counts(part));
   return parts.map(({ scope, keyOf }) => idOf(scope, keyOf(key)));
 }
 

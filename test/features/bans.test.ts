@@ -149,6 +149,21 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await deny()).to.equal(HOUR);
     });
 
+    it('count denials for no longer than the span when the clock goes back', async () => {
+      const { clock, limiter, deny } = setup({ after: 2, within: '1m', for: '1h' });
+      expect(await deny()).to.equal(0);
+      clock.now -= HOUR;
+      await limiter.consume('k');
+      clock.now += MINUTE;
+      expect(await deny()).to.equal(0);
+      expect(await deny()).to.equal(HOUR);
+      clock.now -= DAY;
+      expect(await limiter.peek('k')).to.include({ reason: 'banned', retryAfterMs: HOUR });
+      expect(await deny()).to.equal(HOUR);
+      clock.now += HOUR;
+      expect(await deny(2)).to.equal(2 * HOUR);
+    });
+
     it('do as the model does', () =>
       fc.assert(
         fc.asyncProperty(
@@ -214,6 +229,14 @@ for (const [name, createStore] of Object.entries(stores)) {
                 { wait: DAY, act: MINUTE },
                 { wait: MINUTE, act: 'deny' },
               ],
+            ] as never,
+            [
+              // While a ban is remembered, denials count within the span alone; at the end of its memory it is forgotten.
+              { after: 2, within: MINUTE, for: MINUTE, factor: 2, max: HOUR },
+              [0, 0, 'end', MINUTE, MINUTE - 1, 'end', HOUR - 1, 0, 'end', HOUR, 0].map((wait) => ({
+                wait,
+                act: 'deny',
+              })),
             ] as never,
           ],
         },

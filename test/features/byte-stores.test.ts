@@ -99,6 +99,58 @@ describe('the state of a key as bytes', () => {
     expect(text(late.save().bytes)).to.not.contain('fixed-window');
   });
 
+  it('keeps what has expired for a minute, for a clock that goes back', () => {
+    const query = ask([policyOf('fixed-window')], { after: 1, for: 60_000, within: 60_000, max: 60_000 });
+    const other = ask([policyOf('gcra')], { after: 1 });
+    const first = new KeyState(undefined, START);
+    first.decide({ ...query, cost: 5 });
+    first.ban(query, 60_000);
+    const { bytes } = first.save();
+    for (const [after, isKept] of [
+      [119_999, true],
+      [120_000, false],
+    ] as const) {
+      const state = new KeyState(bytes, START + after);
+      const saved = text(state.save().bytes);
+      expect(saved.includes('fixed-window'), `${after} ms`).to.equal(isKept);
+      expect(saved.includes(String(START + 60_000)), `${after} ms`).to.equal(isKept);
+      expect(new KeyState(bytes, START + after).decide(other).ban).to.equal(0);
+    }
+    expect(new KeyState(bytes, START + 10).decide(query).ban).to.equal(59_990);
+  });
+
+  it('is none if any part of it is none', () => {
+    const state = new KeyState(undefined, START);
+    const query = ask([policyOf('gcra')], { after: 1 });
+    state.decide({ ...query, cost: 5 });
+    const right = text(state.save().bytes);
+    const [, head, body] = /^(\S+ \S+) (.*)$/.exec(right)!;
+    const [ban, states, histories] = JSON.parse(body!) as [unknown, [unknown[]], unknown];
+    const isNone = (parts: unknown, at = head) =>
+      new KeyState(new TextEncoder().encode(`${at} ${JSON.stringify(parts)}`), START).save().bytes ===
+      undefined;
+    expect(isNone([ban, states, histories])).to.be.false;
+    const wrong: unknown[] = [
+      [ban, states],
+      [ban, states, histories, []],
+      [[], states, histories],
+      [[0.5], states, histories],
+      [[-1], states, histories],
+      [[2 ** 60], states, histories],
+      [null, states, histories],
+      [ban, {}, histories],
+      [ban, states, {}],
+      [ban, states, [null]],
+      [ban, [[1, [5]]], histories],
+      [ban, [[...states[0], 0]], histories],
+      [ban, [['id', [START, true]]], histories],
+      { length: 3 },
+      null,
+    ];
+    for (const parts of wrong) expect(isNone(parts), JSON.stringify(parts)).to.be.true;
+    expect(isNone([ban, states, histories], 'k1 x')).to.be.true;
+  });
+
   it('does not change by looks and denials, and is none once it is reset', () => {
     const query = ask([policyOf('gcra')]);
     const state = new KeyState(undefined, START);

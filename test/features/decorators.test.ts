@@ -428,6 +428,15 @@ describe('@RateLimited, standard', () => {
     for (const of of [new Users(), new Group()]) {
       expect([await of.a(), await outcome(of.b())]).to.deep.equal(['a', 'HEADGATE_DENIED']);
     }
+    const shared = { ...one, name: 'group', store: memoryStore() };
+    class Stored {
+      @RateLimited(shared)
+      async a() {
+        return 'a';
+      }
+    }
+    await new Stored().a();
+    expect((await createLimiter(shared).consume('all')).allowed).to.be.false;
   });
 
   it('refuses two methods that would share a quota on one store by accident', () => {

@@ -69,6 +69,15 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await limiter.consume({ org: 'x', account: 'x' })).policies).to.have.length(2);
     });
 
+    it('a decision is told of the key that policies or the ban are by', async () => {
+      for (const ban of [undefined, { by: 'account' }]) {
+        const { limiter } = open({ policies: POLICIES.slice(1, 2), ...(ban && { ban }) });
+        expect(await limiter.consume({ key: '::1', account: 'ada' })).to.include({ key: 'ada' });
+      }
+      const { limiter } = open({ policies: POLICIES.slice(1, 2), ban: {} });
+      expect(await limiter.consume({ key: '::1', account: 'ada' })).to.include({ key: '::1' });
+    });
+
     it('nothing applies to a request that has none of the keys', async () => {
       const { limiter } = open({ policies: POLICIES.slice(1) });
       const decision = await limiter.consume('::1', { cost: 100 });
@@ -117,6 +126,20 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(first.allowed).to.be.true;
       await first.release();
       expect((await Promise.all(waiting)).map(({ allowed }) => allowed)).to.deep.equal([true, true]);
+      await limiter.close();
+    });
+
+    it('a ban by another key makes nobody else wait, and who waits is woken when it is ended', async () => {
+      const { limiter } = open({
+        policies: POLICIES.slice(0, 1),
+        tiers: { team: '5/1m by account' },
+        ban: { by: 'account' },
+      });
+      await limiter.ban({ account: 'ada' }, '1h');
+      const banned = limiter.wait({ key: '::1', account: 'ada' });
+      expect(await limiter.wait({ key: '::1', account: 'bob' })).to.include({ allowed: true });
+      await limiter.unban({ account: 'ada' });
+      expect(await banned).to.include({ allowed: true });
       await limiter.close();
     });
 

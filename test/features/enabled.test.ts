@@ -92,6 +92,8 @@ describe('enabled: false', () => {
             remaining: 5,
             charged: 0,
           });
+          const verdict = { name: 'default', key: 'key', allowed: true, limit: 5, remaining: 5 };
+          expect(decision.policies).to.deep.equal([{ ...verdict, retryAfterMs: 0, resetAfterMs: 0 }]);
           await decision.refund();
         }
         expect(reported).to.deep.equal([]);

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { createLimiter, type Decision, type Policy } from 'headgate';
+import { createLimiter, type Decision } from 'headgate';
 import type { LimiterDecision } from '../../src/limiter/decision.js';
 import { HoldQueue, turnOf, type HoldOutcome } from '../../src/limiter/waiting/queue.js';
 import { runs } from '../support/random.js';
@@ -10,7 +10,7 @@ import { TestTiming } from '../support/timing.js';
 const policy = { algorithm: 'leaky-bucket', limit: 10, window: '1s', burst: 1, maxDelay: '1s' } as const;
 
 /** A limiter and a queue in one test's time, and what happened to whom, when. */
-function setup(most = 100, options: Policy = policy) {
+function setup(most = 100, options: Parameters<typeof limiterOn>[1] = policy) {
   const timing = new TestTiming();
   const limiter = limiterOn(memory(timing.clock), options);
   const queue = new HoldQueue(most, most, timing);
@@ -77,8 +77,13 @@ describe('holding requests for their turn', () => {
     expect(timing.timers).to.equal(0);
   });
 
-  it('has a line and a timer per key', async () => {
-    const { timing, log, start } = setup();
+  it('has a line and a timer per key, whatever decides beside the bucket', async () => {
+    const { timing, log, start } = setup(100, {
+      policies: [
+        { ...policy, name: 'paced' },
+        { name: 'hour', limit: 10, window: '1h' },
+      ],
+    });
     for (const key of ['x', 'y']) for (const n of [1, 2, 3]) start(`${key}${n}`, { key });
     await timing.advance(0);
     expect(timing.timers).to.equal(2);
@@ -138,6 +143,32 @@ describe('holding requests for their turn', () => {
       expect(await other).to.equal(await one);
     }
   });
+
+  it('lets them go in the order of their slots, in whatever order the answers of a store come', () =>
+    fc.assert(
+      fc.asyncProperty(
+        fc
+          .array(fc.integer({ min: 1, max: 3 }), { minLength: 1, maxLength: 8 })
+          .chain((costs) =>
+            fc.tuple(fc.constant(costs), fc.shuffledSubarray([...costs.keys()], { minLength: costs.length })),
+          ),
+        async ([costs, order]) => {
+          const timing = new TestTiming();
+          const queue = new HoldQueue(100, 100, timing);
+          let units = 0;
+          const slots = costs.map((cost) => (units += cost) * 100);
+          const gone: [number, number][] = [];
+          for (const i of order) {
+            const turn = { key: 'k', cost: costs[i]!, delayMs: slots[i]!, unitMs: 100 };
+            void queue.hold(turn).then(() => gone.push([i, timing.now()]));
+          }
+          await timing.advance(10_000);
+          expect(gone).to.deep.equal([...slots.entries()]);
+          expect(queue.size + timing.timers).to.equal(0);
+        },
+      ),
+      runs('memory', 100, 0),
+    ));
 
   it('keeps order and spacing whoever comes and leaves, and whatever they cost', async () => {
     await fc.assert(
@@ -255,6 +286,12 @@ describe('limiter.hold', () => {
     const denied = await limiter.consume('k', { cost: 1 });
     expect(denied.allowed).to.be.false;
     expect(await limiter.hold(denied)).to.equal(denied);
+    const patient = createLimiter({ ...policy, window: '1h', maxDelay: '1h' });
+    await patient.consume('k');
+    const ahead = await patient.peek('k');
+    expect(ahead).to.include({ allowed: true, charged: 0 });
+    expect(ahead.delayMs).to.be.above(0);
+    expect(await patient.hold(ahead)).to.equal(ahead);
     const shadow = createLimiter({ ...policy, shadow: true });
     await shadow.consume('k');
     expect(await shadow.consume('k')).to.include({ allowed: true, delayMs: 0 });

@@ -29,7 +29,8 @@ function setup(options: CreateLimiterOptions, most = 100) {
   const open = new Set<Key>();
   const room = new WaitingRoom(most, most, timing, {
     decide: async (key, cost) => {
-      calls++;
+      // Whoever asks without end would never let the test come to its own.
+      expect(++calls).to.be.below(1000);
       expect(open).to.not.include(key);
       open.add(key);
       await Promise.resolve();
@@ -214,6 +215,89 @@ describe('waiting, in the test’s time', () => {
     expect(timing.timers).to.equal(0);
   });
 
+  it('asks once more if something is given back while it asks, however much that is', async () => {
+    const { timing, log, limiter, room, start, calls } = setup({
+      algorithm: 'fixed-window',
+      limit: 1,
+      window: '1h',
+    });
+    await limiter.consume('k');
+    start('a');
+    for (let i = 0; i < 3; i++) room.wake(['k']);
+    await timing.advance(0);
+    expect(calls()).to.equal(2);
+    await limiter.refund('k');
+    for (let i = 0; i < 3; i++) room.wake(['k']);
+    await timing.advance(0);
+    expect(log).to.deep.equal([['a', 'admitted', 0]]);
+    expect(calls()).to.equal(3);
+    expect(timing.timers).to.equal(0);
+  });
+
+  it('asks for the next at once, without a timer between', async () => {
+    const { timing, log, start } = setup(perSecond);
+    for (const name of ['a', 'b']) start(name);
+    await new Promise(setImmediate);
+    expect(log.map(([name]) => name)).to.deep.equal(['a', 'b']);
+    expect(timing.timers).to.equal(0);
+  });
+
+  it('sleeps even where a denial lasts a millisecond', async () => {
+    const { timing, log, start, calls } = setup({ ...perSecond, limit: 1000, burst: 1 });
+    for (const name of ['a', 'b']) start(name);
+    await timing.advance(1);
+    expect(log[1]).to.deep.equal(['b', 'admitted', 1]);
+    expect(calls()).to.equal(3);
+  });
+
+  it('heeds what happens in each step between an answer and the sleep', async () => {
+    for (let steps = 0; steps < 12; steps++) {
+      const { timing, log, limiter, room, start } = setup({
+        algorithm: 'fixed-window',
+        limit: 1,
+        window: '1h',
+      });
+      await limiter.consume('k');
+      await limiter.consume('other');
+      const abort = new AbortController();
+      start('aborted', { signal: abort.signal });
+      start('woken', { key: 'other' });
+      for (let i = 0; i < steps; i++) await Promise.resolve();
+      abort.abort();
+      void limiter.refund('other');
+      room.wake(['other']);
+      await new Promise(setImmediate);
+      const outcomes = Object.fromEntries(log.map(([name, outcome]) => [name, outcome]));
+      expect(outcomes, `${steps} steps`).to.deep.equal({ aborted: 'HEADGATE_ABORTED', woken: 'admitted' });
+      expect(timing.timers).to.equal(0);
+    }
+  });
+
+  it('wakes who waits for several keys by each of them, as long as anybody does', async () => {
+    const { timing, log, limiter, room } = setup({ algorithm: 'fixed-window', limit: 1, window: '1h' });
+    const wait = (name: string, ids = ['ip', 'org']) =>
+      void room.wait({ key: 'k', set: limiter.set, ids }, 1, Infinity, undefined).then(
+        () => log.push([name, 'admitted', timing.now()]),
+        (error: HeadgateError) => log.push([name, error.code, timing.now()]),
+      );
+    wait('gone', ['ip', 'other org']);
+    await timing.advance(0);
+    for (const name of ['a', 'b', 'c']) wait(name);
+    await timing.advance(0);
+    for (const id of ['ip', 'org', 'ip']) {
+      await limiter.refund('k');
+      room.wake(['stranger', id]);
+      await timing.advance(1);
+    }
+    expect(log).to.deep.equal([
+      ['gone', 'admitted', 0],
+      ['a', 'admitted', 0],
+      ['b', 'admitted', 1],
+      ['c', 'admitted', 2],
+    ]);
+    expect(timing.timers).to.equal(0);
+  });
+
   it('gives up a slot only at the timeout, whenever its lease would end', async () => {
     const { timing, log, start, limiter } = setup({ algorithm: 'concurrency', limit: 1, lease: '1h' });
     await limiter.consume('k');
@@ -295,7 +379,10 @@ function slowStore(inner: Store) {
     ban: (subject, duration) => inner.ban(subject, duration),
   };
   const answer = async () => {
-    while (gates.length === 0) await new Promise(setImmediate);
+    for (let turns = 0; gates.length === 0; turns++) {
+      if (turns > 1e6) throw new Error('Nobody asks the store.');
+      await new Promise(setImmediate);
+    }
     gates.shift()!();
   };
   return { store, answer };
@@ -515,6 +602,46 @@ describe('limiter.wait', () => {
     expect(await codeOf(small.wait('other'))).to.equal('HEADGATE_QUEUE_FULL');
     await small.close();
     expect(await first).to.equal('HEADGATE_CLOSED');
+  });
+
+  for (const [maxWaiting, perKey] of [
+    [undefined, 1000],
+    [29, 2],
+    [10, 1],
+    [9, 1],
+  ] as const) {
+    it(`lets ${perKey} of a key wait where ${maxWaiting ?? 10_000} may`, async () => {
+      const limited = createLimiter({ limit: 1, window: '1h', ...(maxWaiting && { maxWaiting }) });
+      expect(limited.gauges.maxWaiting).to.equal(maxWaiting ?? 10_000);
+      await limited.consume('k');
+      const waits = Array.from({ length: perKey + 1 }, () => codeOf(limited.wait('k')));
+      expect(await waits[perKey]).to.equal('HEADGATE_QUEUE_FULL');
+      expect(limited.gauges.waiting).to.equal(perKey);
+      await limited.close();
+      expect(await waits[perKey - 1]).to.equal('HEADGATE_CLOSED');
+    });
+  }
+
+  it('needs no room for who need not wait: switched off, or without a policy that applies', async () => {
+    const options = { limit: 1, window: '1h', maxWaiting: 1 } as const;
+    const off = createLimiter({ ...options, enabled: () => false });
+    const byAccount = createLimiter({ ...options, by: 'account' });
+    for (const wait of [() => off.wait('k'), () => byAccount.wait({ account: undefined })])
+      expect(await Promise.all([1, 2, 3].map(() => codeOf(wait())))).to.deep.equal(Array(3).fill('admitted'));
+  });
+
+  it('refuses at once what can never be admitted, though others wait', async () => {
+    const bucket = createLimiter({ algorithm: 'token-bucket', limit: 10, window: '1h', burst: 5 });
+    const shadow = { name: 'watched', limit: 1, window: '1h', shadow: true } as const;
+    const watched = createLimiter({ policies: [{ name: 'real', limit: 5, window: '1h' }, shadow] });
+    const codes: string[] = [];
+    for (const limited of [bucket, watched]) {
+      await limited.consume('k', { cost: 5 });
+      for (const cost of [5, 6]) void codeOf(limited.wait('k', { cost })).then((code) => codes.push(code));
+      await new Promise(setImmediate);
+      await limited.close();
+    }
+    expect(codes).to.deep.equal(['HEADGATE_DENIED', 'HEADGATE_CLOSED', 'HEADGATE_DENIED', 'HEADGATE_CLOSED']);
   });
 
   it('rejects with what the store fails with, under onStoreError: throw, and asks for the next', async () => {

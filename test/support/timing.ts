@@ -7,6 +7,9 @@ interface Timer {
   readonly run: () => void;
 }
 
+/** More timers at one moment than any test sets. */
+const MOST_AT_ONCE = 1000;
+
 /** Time that passes when the test says so, and timers that run in it. */
 export class TestTiming implements Timing {
   #now = 0;
@@ -35,10 +38,13 @@ export class TestTiming implements Timing {
   async advance(ms: number, settle: () => Promise<unknown> = () => setImmediate()): Promise<void> {
     const end = this.#now + ms;
     await settle();
+    let atOnce = 0;
     for (;;) {
       const next = this.#next();
       if (!next || next.at > end) break;
       this.#timers.delete(next);
+      atOnce = next.at > this.#now ? 0 : atOnce + 1;
+      if (atOnce > MOST_AT_ONCE) throw new Error('Timers are set again and again, and time does not pass.');
       this.#now = Math.max(this.#now, next.at);
       next.run();
       await settle();

@@ -92,6 +92,6 @@ export class Lines<T, L extends Line<T>> {
     const same = (this.#bySize[line.size] ??= new List());
     line.place = line.size > 0 ? same.insert(line, same.last) : undefined;
     // A line's size changes by one, and so does the size of the longest line.
-    if (by < 0 && !this.#bySize.at(-1)!.first) this.#bySize.pop();
+    if (!this.#bySize.at(-1)!.first) this.#bySize.pop();
   }
 }

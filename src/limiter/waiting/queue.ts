@@ -17,7 +17,9 @@ export interface Turn {
 
 /** Requests move up among those that the same policies pace. */
 export function turnOf({ cost, delayMs, set, subject }: LimiterDecision): Turn {
-  const key = joined(idsOf(subject, ({ traits }) => traits.paceMs !== undefined));
+  const key = joined(
+    idsOf(subject, ({ policies }) => policies.some(({ traits }) => traits.paceMs !== undefined)),
+  );
   return { key, cost, delayMs, unitMs: unitTime(set.policies) };
 }
 
@@ -122,7 +124,6 @@ export class HoldQueue {
   /** Holds a request until its turn, or until `signal` cancels it. Never rejects. */
   hold(turn: Turn, signal?: AbortSignal): Promise<HoldOutcome> {
     if (signal?.aborted) return Promise.resolve('cancelled');
-    if (turn.delayMs <= 0) return Promise.resolve('turn');
     const line = this.#lines.open(turn.key, (longest) => this.#leave(longest, longest.last!, 'full'));
     if (!line) return Promise.resolve('full');
     const { cost, delayMs, unitMs } = turn;

@@ -242,7 +242,7 @@ export class WaitingRoom {
     }
     this.#remove(line, link);
     if (waiter.error !== undefined) waiter.reject(waiter.error);
-    else waiter.resolve(decision.delayMs > 0 ? this.#host.hold(decision, waiter.signal) : decision);
+    else waiter.resolve(this.#host.hold(decision, waiter.signal));
     if (line.ids.length > 1) this.wake(line.ids);
     return 0;
   }

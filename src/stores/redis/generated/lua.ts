@@ -97,10 +97,9 @@ local state = { 0, 0, 0, 0, 0 }
 if denials and tonumber(length) <= 366 * 86400000 then
 state = { tonumber(denials), tonumber(counted), tonumber(banned), tonumber(length), tonumber(last) }
 end
-local longer = state[2] > now + p[2] or state[3] > now + state[4]
-if longer then state[2], state[3] = math.min(state[2], now + p[2]), math.min(state[3], now + state[4]) end
-if writable and (longer or redis.call('PTTL', key) == -1) then ban_write(key, p, now, state) end
-if ban_stop(p, state) <= now then return { 0, 0, 0, 0, 0 } end
+local before = state[2] + state[3]
+state[2], state[3] = math.min(state[2], now + p[2]), math.min(state[3], now + state[4])
+if writable and (state[2] + state[3] < before or redis.call('PTTL', key) == -1) then ban_write(key, p, now, state) end
 if state[2] <= now then state[1], state[2] = 0, 0 end
 if state[3] + p[5] <= now then state[5] = 0 end
 return state

@@ -1,0 +1,56 @@
+// What a store knows of charges that were given back or reset, and for how many keys.
+import { expect } from 'chai';
+import { History, Returns } from '../../src/stores/state/returns.js';
+
+describe('what is known of a key’s charges', () => {
+  it('a reset is over for charges of its step and before, and forgets what moved', () => {
+    const history = new History();
+    expect(history.isReset(1)).to.be.false;
+    history.note({ from: 1, to: 3, amount: 5 });
+    expect([0, 1, 3, 4].map((step) => history.shift(step))).to.deep.equal([0, 5, 5, 0]);
+    history.reset(7);
+    expect([6, 7, 8].map((step) => history.isReset(step))).to.deep.equal([true, true, false]);
+    expect(history.shift(2)).to.equal(0);
+    expect(history.save()).to.deep.equal([7]);
+  });
+
+  it('of more than 64 that moved the two oldest become one, which moves too much rather than too little', () => {
+    const history = new History();
+    history.note({ from: 10, to: 11, amount: 1 });
+    history.note({ from: 5, to: 20, amount: 2 });
+    for (let i = 2; i < 64; i++) history.note({ from: 10 * i, to: 10 * i + 1, amount: 1 });
+    expect(history.shift(5)).to.equal(2);
+    expect(history.save()).to.have.length(1 + 3 * 64);
+    history.note({ from: 5000, to: 5001, amount: 1 });
+    expect(history.save()).to.have.length(1 + 3 * 64);
+    expect([4, 5, 19, 21, 30, 5000].map((step) => history.shift(step))).to.deep.equal([0, 3, 3, 1, 1, 1]);
+    const again = new History();
+    again.load(history.save());
+    expect(again.save()).to.deep.equal(history.save());
+  });
+
+  it('what nobody saved is nothing', () => {
+    for (const saved of [[], [1, 2], [1, 2, 3], ['x'], [1, 2, 3, 'x']]) {
+      const history = new History();
+      history.load(saved);
+      expect(history.save()).to.deep.equal([0]);
+    }
+  });
+
+  it('is kept of the last 1,000 keys, and of 100,000 as long as it matters', () => {
+    for (const [life, most] of [
+      [0, 1000],
+      [1, 100_000],
+    ] as const) {
+      const returns = new Returns();
+      const open = (key: number) => returns.open('policy', String(key), 50, life);
+      for (let key = 0; key < most; key++) open(key);
+      const first = returns.find('policy', '0');
+      expect(open(0)).to.equal(first);
+      open(most);
+      const known = (key: number) => returns.find('policy', String(key)) !== undefined;
+      expect([0, 1, 2, most].map(known)).to.deep.equal([true, false, true, true]);
+      expect(returns.find('other', '0')).to.be.undefined;
+    }
+  });
+});
