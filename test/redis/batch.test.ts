@@ -242,22 +242,22 @@ describe('calls', () => {
           expect(await callsOf(7)).to.equal(7);
         });
 
-        it('else half of all that are under way', async () => {
-          // 7 of 14, 14 of 28, 28 of 56, 56 of 112.
+        it('else a third of all that are under way, or so', async () => {
+          // 4 of 11, 5 of 16, 8 of 24, 11 of 35, 16 of 51, 23 of 74.
           for (const [count, batches] of [
             [7 + 1, 1],
-            [7 + 7, 1],
-            [7 + 7 + 1, 2],
-            [7 + 7 + 14, 2],
-            [7 + 7 + 14 + 28, 3],
-            [7 + 7 + 14 + 28 + 56, 4],
+            [7 + 4, 1],
+            [7 + 4 + 1, 2],
+            [7 + 4 + 5, 2],
+            [7 + 4 + 5 + 8, 3],
+            [7 + 4 + 5 + 8 + 11 + 16 + 23, 6],
           ] as const) {
             expect(await callsOf(count), `${count}`).to.equal(7 + batches);
           }
         });
 
         it('64 at most', async () => {
-          expect(await callsOf(7 + 7 + 14 + 28 + 56 + 64 + 64)).to.equal(7 + 6);
+          expect(await callsOf(7 + 4 + 5 + 8 + 11 + 16 + 23 + 33 + 48 + 64 + 64)).to.equal(7 + 10);
         });
       });
 

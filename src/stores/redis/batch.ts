@@ -12,12 +12,18 @@ import { Turns } from './turns.js';
 const FEW = 7;
 
 /**
- * With more pending, so many calls are in flight at a time, and further decisions gather until one is answered. So the store works on one
- * call, another is on its way, and this process fills the next.
+ * With more pending, a batch is sent as soon as it has this part of them. That keeps three batches in flight: one sent, one executing, one
+ * decoding. With two, client and server would idle in turns.
  */
-const CALLS = 2;
+const PART = 1 / 3.25;
 
-/** But no decision waits longer for others than this, ms, and a call that is full does not wait. */
+/**
+ * What is left at the end of a turn waits while so many calls are in flight, and joins what is asked after the next reply. Else the answers
+ * to a small call would ask for a small one again, for ever.
+ */
+const CALLS = 4;
+
+/** No decision waits longer for others than this, ms. */
 const LONGEST_WAIT = 1;
 
 /** The most decisions of one call. All of them are answered when the last one is decided. */
@@ -146,8 +152,7 @@ export class Batcher {
   /** Whether a batch goes before its turn is over. Under a busy server none does, as each write costs it as much as a request. */
   #isComplete({ queries: { length } }: OpenBatch): boolean {
     if (length >= MOST) return true;
-    // Calls of the same size keep both sides busy.
-    const share = Math.max(this.#pending, this.#crowd) / CALLS;
+    const share = PART * Math.max(this.#pending, this.#crowd);
     return length >= share && this.#sharesCalls && !this.#turns.areBusy;
   }
 
