@@ -70,15 +70,18 @@ const sum = (sizes: readonly number[]): number => sizes.reduce((all, size) => al
 
 describe('a batcher', () => {
   let timers: (() => void)[];
+  let time: () => number;
+  let clock: { mock: { restore(): void } };
   const batcherOn = (wire: Wire): Batcher =>
     new Batcher(wire, ((expire: () => void) => void timers.push(expire)) as unknown as typeof setTimeout);
 
   beforeEach(() => {
     timers = [];
     // A busy machine is not a store far away.
-    mock.method(performance, 'now', () => 0);
+    time = () => 0;
+    clock = mock.method(performance, 'now', () => time());
   });
-  afterEach(() => mock.restoreAll());
+  afterEach(() => clock.mock.restore());
 
   for (const count of [8, 20, 64, 100]) {
     it(`soon has at most four calls under way for ${count} users`, async () => {
@@ -125,7 +128,7 @@ describe('a batcher', () => {
   it('holds nothing at the end of a turn that took longer', async () => {
     const wire = new Wire();
     askOnce(batcherOn(wire), 14);
-    mock.method(performance, 'now', () => 2);
+    time = () => 2;
     await turn();
     expect(wire.sizes).to.deep.equal([1, 1, 1, 1, 1, 1, 1, 4, 3]);
   });
@@ -133,7 +136,7 @@ describe('a batcher', () => {
   it('sends at the end of each turn what is asked of a store far away', async () => {
     const wire = new Wire();
     let now = 0;
-    mock.method(performance, 'now', () => (now += 100));
+    time = () => (now += 100);
     users(batcherOn(wire), 64);
     for (let replies = 0; replies < 50; replies++) {
       await turn();
