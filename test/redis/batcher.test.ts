@@ -147,6 +147,22 @@ describe('a batcher', () => {
     expect(timers.length).to.be.below(33);
   });
 
+  it('of a store far away sends few at the end of a turn, too', async () => {
+    const wire = new Wire();
+    let now = 0;
+    time = () => (now += 100);
+    const batcher = batcherOn(wire);
+    for (let i = 0; i < 32; i++) {
+      askOnce(batcher, 1);
+      expect(wire.sizes).to.deep.equal([1]);
+      wire.answer();
+    }
+    askOnce(batcher, 5);
+    expect(wire.sizes).to.deep.equal([]);
+    await turn();
+    expect(wire.sizes).to.deep.equal([5]);
+  });
+
   it('in a cluster sends at the end of each turn a call per key', async () => {
     const wire = new Wire(true);
     const batcher = batcherOn(wire);

@@ -7,7 +7,7 @@ import { Turns } from './turns.js';
 
 /**
  * Up to this many pending decisions are sent one by one, as waiting for others would cost more than it saves. While the event loop is
- * busy, they are gathered all the same: a call costs this process as much time as a request does.
+ * busy, they are gathered all the same: a call costs this process as much time as a request does. So they are if the store is far away.
  */
 const FEW = 7;
 
@@ -111,7 +111,7 @@ export class Batcher {
       return;
     }
     batch = { set, peek, queries: [query], waiters: [waiter], asked: performance.now() };
-    if (!this.#crowded && !this.#turns.areBusy) {
+    if (!this.#crowded && !this.#turns.areBusy && !this.#distance.isFar) {
       this.#dispatch(batch);
       return;
     }
