@@ -39,7 +39,7 @@ export class BanColumn {
     // The clock went back, or the span was shortened: no ban is longer than it was made.
     state.counted = Math.min(state.counted, now + p.within);
     state.banned = Math.min(state.banned, now + state.length);
-    if (writable) this.#states.set(slot, { ...state });
+    if (writable) [stored.counted, stored.banned] = [state.counted, state.banned];
     if (state.counted <= now) state.denials = state.counted = 0;
     if (state.banned + p.max <= now) state.last = 0;
     return state;

@@ -80,7 +80,7 @@ export function compileHeaders(
   return (target, res, decision, stacked) => {
     const texts = textsOf(decision.set);
     if (!speaksOfQuota(decision, texts)) return texts;
-    const quota = quotaOf(decision, texts);
+    const quota = older.length === 0 ? undefined : quotaOf(decision, texts);
     if (quota) for (const write of older) write(target, res, quota, texts, stacked);
     return structured ? structured(target, res, decision, stacked) : texts;
   };
