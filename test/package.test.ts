@@ -131,7 +131,7 @@ describe('the packed package', function () {
     // What is shipped is minified. Otherwise esbuild says in comments where each part is from.
     const { outputFiles } = await build({
       ...{ entryPoints: ['src/cli/main.ts'], bundle: true, write: false },
-      ...{ platform: 'node', format: 'esm' },
+      ...{ platform: 'node', format: 'esm', external: Object.keys(manifest.dependencies) },
     });
     const contained = [
       ...outputFiles[0]!.text.matchAll(/^ *\/\/ node_modules\/((?:@[^/]+\/)?[^/]+)\//gm),

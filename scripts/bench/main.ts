@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { SingleBar } from 'cli-progress';
 import { buildSync } from 'esbuild';
-import { buildLibrary } from '../lib/library.mjs';
+import { buildPackage } from '../lib/library.mjs';
 import { root } from '../lib/run.mjs';
 import { startRig, type Remote, type RigName } from './lib/child.js';
 import type { Bench, Section } from './lib/part.js';
@@ -88,7 +88,7 @@ process.exit(values.strict && missed.length > 0 ? 1 : 0);
 /** What is measured is what is published: compiled. A loader that transforms on the fly makes a getter of each import. */
 async function build() {
   // It is built in spite of type errors; without output there is nothing to measure.
-  if (!(await buildLibrary(dist))) console.error('The build has type errors.');
+  if (!(await buildPackage(dist))) console.error('The build has type errors.');
   buildSync({
     entryPoints: [join(root, 'scripts/bench/lib/worker.ts')],
     outdir: dist,

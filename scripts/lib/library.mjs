@@ -1,5 +1,6 @@
-// Builds the library. CommonJS holds it, as every loader can load that: import, require, Jest, bundlers. The ES modules only re-export it, so a
-// process has one copy, whoever loads it. The price: bundlers cannot leave out the unused parts of a sub-path.
+// Builds the package. CommonJS holds the library, as every loader can load that: import, require, Jest, bundlers. The ES modules only re-export
+// it, so a process has one copy, whoever loads it. The price: bundlers cannot leave out the unused parts of a sub-path. The command line is
+// an ES module that imports the same copy.
 import { spawn } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -7,23 +8,27 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { rollup } from '@rollup/wasm-node';
 import { transform } from 'esbuild';
 import ts from 'typescript';
+import { writeCommandLine } from './command-line.mjs';
 import { bareCode, TARGET } from './code.mjs';
 import { root } from './run.mjs';
 
 const CONFIG = 'tsconfig.build.json';
 const require = createRequire(import.meta.url);
 
+/** The entry of the command line. Its name is none that a sub-path has. */
+const COMMAND_LINE = 'command-line';
+
 /**
- * Builds the library: `cjs` and `esm`, each with a file per sub-path, and the declarations of both.
+ * Builds `cjs` and `esm`, each with a file per sub-path, the declarations of both, and `cli`.
  *
  * @param {string} directory where they go
  * @returns {Promise<boolean>} whether the types are right
  */
-export async function buildLibrary(directory) {
+export async function buildPackage(directory) {
   const doors = listDoors();
   const cjs = join(directory, 'cjs');
   const declared = declare(cjs);
-  await bundle(doors, cjs);
+  await bundle(doors, directory);
   writeFileSync(join(cjs, 'package.json'), '{ "type": "commonjs" }\n');
   for (const door of doors) writeFacade(door, directory);
   const typesAreRight = await declared;
@@ -42,35 +47,54 @@ function listDoors() {
 }
 
 /**
- * Bundles the doors: what several of them use is in `shared`, so that each loads what it uses and nothing else.
+ * Bundles the doors and the command line: what several of them use is in `shared`, so that each loads what it uses and nothing else.
  *
  * @param {string[]} doors
  * @param {string} directory
  */
 async function bundle(doors, directory) {
   const bundled = await rollup({
-    input: Object.fromEntries(doors.map((door) => [door, join(root, `src/${door}.ts`)])),
+    input: {
+      ...Object.fromEntries(doors.map((door) => [door, join(root, `src/${door}.ts`)])),
+      [COMMAND_LINE]: join(root, 'src/cli/main.ts'),
+    },
     external: (id) => !id.startsWith('.') && !id.startsWith(root),
     treeshake: { moduleSideEffects: false },
     plugins: [readable],
   });
+  // The same chunks in both formats: what the command line imports of the one is in the other.
+  const chunks = { chunkFileNames: 'shared/[name].js', minifyInternalExports: false };
   await bundled.write({
-    dir: directory,
+    ...chunks,
+    dir: join(directory, 'cjs'),
     format: 'cjs',
-    chunkFileNames: 'shared/[name].js',
     exports: 'named',
     externalLiveBindings: false,
     generatedCode: 'es2015',
     hoistTransitiveImports: false,
     interop: 'default',
+    plugins: [libraryOnly],
     // What these stand in for is called as `require` returns it.
     footer: ({ name, isEntry }) =>
       isEntry && name.startsWith('compat/')
         ? 'module.exports = Object.assign(exports.default, exports);'
         : '',
   });
+  const { output } = await bundled.generate({ ...chunks, format: 'es' });
   await bundled.close();
+  const [program] = output.flatMap((chunk) =>
+    chunk.type === 'chunk' && chunk.name === COMMAND_LINE ? chunk.code : [],
+  );
+  await writeCommandLine(program ?? '', directory);
 }
+
+/** @type {import('@rollup/wasm-node').OutputPlugin} */
+const libraryOnly = {
+  name: 'library only',
+  generateBundle(_, output) {
+    delete output[`${COMMAND_LINE}.js`];
+  },
+};
 
 /** @type {import('@rollup/wasm-node').Plugin} */
 const readable = {

@@ -25,6 +25,7 @@ function onInterrupt(listener: () => void): () => void {
 }
 
 const streams = { stdin, stdout, stderr, env, cwd: process.cwd(), onInterrupt };
-const code = await run(process.argv.slice(2), streams);
-// Once all is written: a client may hold on for a while to a server that is gone.
-stdout.write('', () => stderr.write('', () => process.exit(code)));
+void run(process.argv.slice(2), streams).then((code) => {
+  // The process ends once everything is written: a client may hold on for a while to a server that is gone.
+  stdout.write('', () => stderr.write('', () => process.exit(code)));
+});

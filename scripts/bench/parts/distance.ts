@@ -31,7 +31,8 @@ export const distance: Part = {
         ),
       );
       // As for a Redis nearby, what is measured has been up for a while. Far away, fewer calls a second take longer to be compiled.
-      for (const rig of rigs.values()) for (const inFlight of [64, 8]) await rig.round(inFlight, WARM_UP, true);
+      for (const rig of rigs.values())
+        for (const inFlight of [64, 8]) await rig.round(inFlight, WARM_UP, true);
       const sections: Section[] = [];
       for (const inFlight of [8, 64, 256, 1024]) {
         const title = `Redis ${DISTANCE} ms away each way, ${inFlight} in flight, 100,000 a minute, 10,000 keys`;

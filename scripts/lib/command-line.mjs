@@ -1,4 +1,4 @@
-// The command line is one file that needs nothing installed: the libraries in it ship, and so do their licences.
+// The command line is one file beside the library. It contains all libraries that the package does not depend on, so their licences ship, too.
 import { chmodSync, cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { build } from 'esbuild';
@@ -14,26 +14,31 @@ const page = [
 ];
 
 /**
- * Bundles the command line.
+ * Writes `cli`: the command line, the page of its reports, and the licences of what it contains.
  *
- * @param {string} directory where it goes
+ * @param {string} program an ES module that imports the library by `./`
+ * @param {string} packageDirectory where `cjs` has the library
  */
-export async function bundleCli(directory) {
+export async function writeCommandLine(program, packageDirectory) {
+  const directory = join(packageDirectory, 'cli');
   const outfile = join(directory, 'headgate.js');
+  const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   const { metafile } = await build({
     absWorkingDir: root,
-    entryPoints: ['src/cli/main.ts'],
+    stdin: { contents: program, resolveDir: root },
     outfile,
     bundle: true,
     metafile: true,
     platform: 'node',
     format: 'esm',
     target: TARGET,
+    plugins: [libraryBeside],
+    external: Object.keys(dependencies),
     legalComments: 'inline',
     logLevel: 'warning',
-    // Nobody reads it, and it is half as large. Errors tell the names of their classes.
-    minify: true,
-    keepNames: true,
+    // Names stay, for stack traces and for those who read it with a formatter.
+    minifyWhitespace: true,
+    minifySyntax: true,
     // CommonJS libraries in an ES module.
     banner: {
       js: "import { createRequire as bundleRequire } from 'node:module';\nconst require = bundleRequire(import.meta.url);",
@@ -47,6 +52,16 @@ export async function bundleCli(directory) {
   const licences = [...packages].sort().map(licenceOf);
   writeFileSync(join(directory, 'THIRD-PARTY-LICENSES.txt'), licences.join('\n'));
 }
+
+/** @type {import('esbuild').Plugin} */
+const libraryBeside = {
+  name: 'library beside',
+  setup({ onResolve }) {
+    onResolve({ filter: /^\.\// }, ({ path, importer }) =>
+      importer === '<stdin>' ? { path: `../cjs/${path.slice('./'.length)}`, external: true } : undefined,
+    );
+  },
+};
 
 /**
  * @param {string} input a file's path from the root
