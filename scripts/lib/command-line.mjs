@@ -22,7 +22,9 @@ const page = [
 export async function writeCommandLine(program, packageDirectory) {
   const directory = join(packageDirectory, 'cli');
   const outfile = join(directory, 'headgate.js');
-  const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const { dependencies } = /** @type {{ dependencies: Record<string, string> }} */ (
+    JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  );
   const { metafile } = await build({
     absWorkingDir: root,
     stdin: { contents: program, resolveDir: root },
