@@ -1,5 +1,6 @@
 // npm test, on a fresh clone too: dependencies, servers, a browser, Prometheus, mocha. Arguments go to mocha: npm test -- --grep x
 // npm run test:unit (--unit): what needs no server, browser, build or example; installs nothing but dependencies.
+import { availableParallelism } from 'node:os';
 import { getBrowser } from './browser.mjs';
 import { ensureDependencies } from './lib/dependencies.mjs';
 import { run } from './lib/run.mjs';
@@ -17,7 +18,12 @@ const notUnit = `
 const args = process.argv.slice(2);
 const unit = args[0] === '--unit';
 const ignored = notUnit.trim().split(/\s+/);
-if (unit) args.splice(0, 1, ...ignored.flatMap((name) => ['--ignore', `test/${name}.test.ts`]));
+if (unit) {
+  const jobs = String(Math.max(2, availableParallelism()));
+  const ignoring = ignored.flatMap((name) => ['--ignore', `test/${name}.test.ts`]);
+  // Only the tests of servers need to run one after the other.
+  args.splice(0, 1, '--parallel', '--jobs', jobs, ...ignoring);
+}
 
 ensureDependencies();
 const problems = unit ? [] : [...getServers(), ...getBrowser(), ...getPrometheus()];
