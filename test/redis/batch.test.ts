@@ -251,26 +251,25 @@ describe('calls', () => {
         const callsOf = (count: number): Promise<number> =>
           counted.callsOf(() => together(count, (i) => limiter.consume(`key${i}`)));
 
-        it('up to seven alone', async () => {
-          expect(await callsOf(7)).to.equal(7);
-        });
-
-        it('else a third of all that are under way, or so', async () => {
-          // 4 of 11, 5 of 16, 8 of 24, 11 of 35, 16 of 51, 23 of 74.
-          for (const [count, batches] of [
-            [7 + 1, 1],
-            [7 + 4, 1],
-            [7 + 4 + 1, 2],
-            [7 + 4 + 5, 2],
-            [7 + 4 + 5 + 8, 3],
-            [7 + 4 + 5 + 8 + 11 + 16 + 23, 6],
+        it('the first alone, and then half of all that are under way', async () => {
+          // 2 of 3, 3 of 6, 6 of 12, 12 of 24, 24 of 48.
+          for (const [count, calls] of [
+            [1, 1],
+            [2, 2],
+            [1 + 2, 2],
+            [1 + 2 + 1, 3],
+            [1 + 2 + 3, 3],
+            [1 + 2 + 3 + 5, 4],
+            [1 + 2 + 3 + 6, 4],
+            [1 + 2 + 3 + 6 + 12 + 24, 6],
           ] as const) {
-            expect(await callsOf(count), `${count}`).to.equal(7 + batches);
+            expect(await callsOf(count), `${count}`).to.equal(calls);
+            await new Promise(setImmediate);
           }
         });
 
         it('64 at most', async () => {
-          expect(await callsOf(7 + 4 + 5 + 8 + 11 + 16 + 23 + 33 + 48 + 64 + 64)).to.equal(7 + 10);
+          expect(await callsOf(1 + 2 + 3 + 6 + 12 + 24 + 48 + 64 + 64)).to.equal(9);
         });
       });
 
@@ -302,9 +301,9 @@ describe('calls', () => {
           return counted.callsOf(() => ask(callbacks));
         }
 
-        it('whose requests come one in a turn, carry one each', async () => {
+        it('whose requests come one in a turn, leave at once', async () => {
           await turns(MANY, 1);
-          expect(await callsOf(5)).to.equal(5);
+          expect(await callsOf(5)).to.equal(3);
         });
 
         it('whose requests come several in a turn, carry those of a turn, however few', async () => {
@@ -312,17 +311,17 @@ describe('calls', () => {
           for (const count of [2, 5, 7]) expect(await callsOf(count), `${count}`).to.equal(1);
         });
 
-        it('carry one each again once eight turns had one', async () => {
+        it('leave at once again when eight turns had one', async () => {
           await turns(MANY, 2);
           await turns(7, 1);
           expect(await callsOf(3)).to.equal(1);
           await turns(8, 1);
-          expect(await callsOf(3)).to.equal(3);
+          expect(await callsOf(3)).to.equal(2);
         });
 
-        it('carry one each for a callback that asks for several at once', async () => {
+        it('leave at once for a callback that asks for several', async () => {
           await turns(MANY, 1, 3);
-          expect(await callsOf(5)).to.equal(5);
+          expect(await callsOf(5)).to.equal(3);
         });
       });
 
@@ -335,7 +334,7 @@ describe('calls', () => {
         const counts = await counted.countsOf(async () => {
           decisions = await together(7 + 5, (i) => (i % 2 ? two : one).consume('key'));
         });
-        expect(counts).to.deep.equal({ evalsha: 7 + 2 });
+        expect(counts).to.deep.equal({ evalsha: 1 + 1 + 2 });
         expect(decisions.map(({ remaining }) => remaining)).to.deep.equal(
           decisions.map((_, i) => 99 - Math.floor(i / 2)),
         );

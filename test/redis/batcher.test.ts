@@ -69,89 +69,94 @@ function users(batcher: Batcher, count: number): void {
 const sum = (sizes: readonly number[]): number => sizes.reduce((all, size) => all + size, 0);
 
 describe('a batcher', () => {
-  let timers: (() => void)[];
   let time: () => number;
   let clock: { mock: { restore(): void } };
-  const batcherOn = (wire: Wire): Batcher =>
-    new Batcher(wire, ((expire: () => void) => void timers.push(expire)) as unknown as typeof setTimeout);
 
   beforeEach(() => {
-    timers = [];
     // A busy machine is not a store far away.
     time = () => 0;
     clock = mock.method(performance, 'now', () => time());
   });
   afterEach(() => clock.mock.restore());
 
-  for (const count of [8, 20, 64, 100]) {
-    it(`soon has at most four calls under way for ${count} users`, async () => {
+  it('sends one alone at once', async () => {
+    const wire = new Wire();
+    const batcher = new Batcher(wire);
+    for (let i = 0; i < 3; i++) {
+      askOnce(batcher, 1);
+      expect(wire.sizes).to.deep.equal([1]);
+      wire.answer();
+      await turn();
+    }
+  });
+
+  it('gathers others, and sends half of what is pending, or what the turn has brought', async () => {
+    for (const [count, sizes] of [
+      [2, [1, 1]],
+      [3, [1, 2]],
+      [6, [1, 2, 3]],
+      [7, [1, 2, 3, 1]],
+      [12, [1, 2, 3, 6]],
+      [24, [1, 2, 3, 6, 12]],
+    ] as const) {
       const wire = new Wire();
-      users(batcherOn(wire), count);
+      askOnce(new Batcher(wire), count);
+      await turn();
+      expect(wire.sizes, `${count}`).to.deep.equal(sizes);
+    }
+  });
+
+  for (const count of [2, 8, 20, 64, 100]) {
+    it(`has few calls in flight for ${count} users`, async () => {
+      const wire = new Wire();
+      users(new Batcher(wire), count);
       await turn();
       for (let replies = 0; replies < 100; replies++) {
         wire.answer();
         await turn();
       }
-      expect(wire.sizes.length).to.be.within(3, 4);
+      expect(wire.sizes.length).to.be.within(1, 8);
       expect(sum(wire.sizes)).to.equal(count);
     });
   }
 
-  it('holds what is left at the end of a turn until few calls are under way, answered or failed', async () => {
+  it('gathers as long as several ask in each turn, and sends one alone at once again afterwards', async () => {
     for (const how of ['answer', 'fail'] as const) {
       const wire = new Wire();
-      askOnce(batcherOn(wire), 14);
-      expect(wire.sizes).to.deep.equal([1, 1, 1, 1, 1, 1, 1, 4]);
+      const batcher = new Batcher(wire);
+      askOnce(batcher, 3);
+      while (wire.calls.length > 0) wire[how]();
+      // Those who are answered ask again in the same turn, after a few microtasks.
+      await new Promise<void>((resolve) => process.nextTick(resolve));
+      askOnce(batcher, 3);
+      expect(wire.sizes, how).to.deep.equal([2]);
       await turn();
-      for (let under = 8; under > 4; under--) {
-        expect(wire.sizes).to.have.lengthOf(under);
-        wire[how]();
-        await turn();
-      }
-      expect(wire.sizes, how).to.deep.equal([1, 1, 1, 4]);
-      wire[how]();
+      expect(wire.sizes, how).to.deep.equal([2, 1]);
+      while (wire.calls.length > 0) wire[how]();
       await turn();
-      expect(wire.sizes, how).to.deep.equal([1, 1, 4, 3]);
+      askOnce(batcher, 1);
+      expect(wire.sizes, how).to.deep.equal([1]);
     }
-  });
-
-  it('holds none for longer than its timer', async () => {
-    const wire = new Wire();
-    askOnce(batcherOn(wire), 14);
-    await turn();
-    expect(wire.sizes).to.deep.equal([1, 1, 1, 1, 1, 1, 1, 4]);
-    expect(timers).to.have.lengthOf(1);
-    timers[0]!();
-    expect(wire.sizes).to.deep.equal([1, 1, 1, 1, 1, 1, 1, 4, 3]);
-  });
-
-  it('holds nothing at the end of a turn that took longer', async () => {
-    const wire = new Wire();
-    askOnce(batcherOn(wire), 14);
-    time = () => 2;
-    await turn();
-    expect(wire.sizes).to.deep.equal([1, 1, 1, 1, 1, 1, 1, 4, 3]);
   });
 
   it('sends at the end of each turn what is asked of a store far away', async () => {
     const wire = new Wire();
     let now = 0;
     time = () => (now += 100);
-    users(batcherOn(wire), 64);
+    users(new Batcher(wire), 64);
     for (let replies = 0; replies < 50; replies++) {
       await turn();
       wire.answer();
     }
     await turn();
     expect(sum(wire.sizes)).to.equal(64);
-    expect(timers.length).to.be.below(33);
   });
 
   it('of a store far away sends few at the end of a turn, too', async () => {
     const wire = new Wire();
     let now = 0;
     time = () => (now += 100);
-    const batcher = batcherOn(wire);
+    const batcher = new Batcher(wire);
     for (let i = 0; i < 32; i++) {
       askOnce(batcher, 1);
       expect(wire.sizes).to.deep.equal([1]);
@@ -165,7 +170,7 @@ describe('a batcher', () => {
 
   it('in a cluster sends at the end of each turn a call per key', async () => {
     const wire = new Wire(true);
-    const batcher = batcherOn(wire);
+    const batcher = new Batcher(wire);
     for (let i = 0; i < 30; i++) void batcher.ask({ set, key: `key${i}` } as unknown as Query);
     await turn();
     expect(wire.sizes).to.deep.equal(Array.from({ length: 30 }, () => 1));

@@ -1,30 +1,15 @@
 import type { Done } from './clients/commands.js';
 import { Eventual } from '../../common/eventual.js';
-import { performance, setImmediate, setTimeout } from '../../common/real-time.js';
+import { performance, setImmediate } from '../../common/real-time.js';
 import type { PolicySet, Query, Reply } from '../../contract/store.js';
 import { Distance } from './distance.js';
 import { Turns } from './turns.js';
 
 /**
- * Up to this many pending decisions are sent one by one, as waiting for others would cost more than it saves. While the event loop is
- * busy, they are gathered all the same: a call costs this process as much time as a request does. So they are if the store is far away.
+ * A batch is sent as soon as it has this part of the pending decisions. So two batches are in flight: the store decides one, while this
+ * process makes another.
  */
-const FEW = 7;
-
-/**
- * With more pending, a batch is sent as soon as it has this part of them. That keeps three batches in flight: one sent, one executing, one
- * decoding. With two, client and server would idle in turns.
- */
-const PART = 1 / 3.25;
-
-/**
- * What is left at the end of a turn waits while so many calls are in flight, and joins what is asked after the next reply. Else the answers
- * to a small call would ask for a small one again, for ever.
- */
-const CALLS = 4;
-
-/** No decision waits longer for others than this, ms. */
-const LONGEST_WAIT = 1;
+const PART = 1 / 2;
 
 /** The most decisions of one call. All of them are answered when the last one is decided. */
 const MOST = 64;
@@ -62,26 +47,19 @@ interface OpenBatch extends Batch {
  */
 export class Batcher {
   readonly #carrier: Carrier;
-  readonly #startTimer: typeof setTimeout;
   readonly #open = new Map<PolicySet, OpenBatch>();
   /** How many decisions are gathered or in flight. */
   #pending = 0;
   /** How many were pending when the last reply came. Those whom it answers will soon ask again. */
   #crowd = 0;
-  /** Whether so many are pending that decisions are gathered. */
+  /** Whether several were pending in this turn of the event loop or the last one, so that decisions are gathered. */
   #crowded = false;
-  /** How many calls are in flight. */
-  #calls = 0;
   #scheduled = false;
-  /** Whether a timer will send what waits for others. */
-  #isWaiting = false;
   readonly #turns = new Turns();
   readonly #distance = new Distance();
 
-  /** @param startTimer for tests */
-  constructor(carrier: Carrier, startTimer = setTimeout) {
+  constructor(carrier: Carrier) {
     this.#carrier = carrier;
-    this.#startTimer = startTimer;
   }
 
   ask(query: Query): Promise<Reply> {
@@ -98,7 +76,7 @@ export class Batcher {
   #add(query: Query, waiter: Eventual<Reply>): void {
     const { set, peek } = query;
     this.#turns.count();
-    if (++this.#pending > FEW) this.#crowded = true;
+    if (++this.#pending > 1) this.#crowded = true;
     let batch = this.#open.get(set);
     if (batch && batch.peek !== peek) {
       this.#dispatch(batch);
@@ -128,32 +106,17 @@ export class Batcher {
 
   readonly #endTurn = (): void => {
     this.#scheduled = false;
-    const mayWait = this.#crowded && this.#calls >= CALLS && this.#sharesCalls;
-    const long = performance.now() - LONGEST_WAIT;
-    for (const batch of this.#open.values()) if (!mayWait || batch.asked < long) this.#dispatch(batch);
-    if (this.#open.size === 0 || this.#isWaiting) return;
-    this.#isWaiting = true;
-    this.#startTimer(this.#dispatchAll, LONGEST_WAIT);
-  };
-
-  readonly #dispatchAll = (): void => {
-    this.#isWaiting = false;
     for (const batch of this.#open.values()) this.#dispatch(batch);
   };
 
   /**
-   * Whether decisions of several turns may share a call. In a cluster each key is a call of its own, and those of a turn share a write. Where
-   * most time goes by on the way, waiting gains nothing.
+   * Whether a batch goes before its turn is over. Under a busy server none does, as each write costs it as much as a request. Nor does one to a
+   * store far away, as most time goes by on the way. In a cluster each key is a call of its own, and those of a turn share a write.
    */
-  get #sharesCalls(): boolean {
-    return !this.#carrier.cluster && !this.#distance.isFar;
-  }
-
-  /** Whether a batch goes before its turn is over. Under a busy server none does, as each write costs it as much as a request. */
   #isComplete({ queries: { length } }: OpenBatch): boolean {
     if (length >= MOST) return true;
-    const share = PART * Math.max(this.#pending, this.#crowd);
-    return length >= share && this.#sharesCalls && !this.#turns.areBusy;
+    const isShare = length >= PART * Math.max(this.#pending, this.#crowd);
+    return isShare && !this.#turns.areBusy && !this.#distance.isFar && !this.#carrier.cluster;
   }
 
   #dispatch(batch: OpenBatch): void {
@@ -164,10 +127,7 @@ export class Batcher {
 
   #send(batch: OpenBatch): void {
     const [sent, pending] = [performance.now(), this.#pending];
-    this.#calls++;
     this.#carrier.send(batch, (error, reply) => {
-      this.#calls--;
-      if (this.#open.size > 0) this.#schedule();
       this.#distance.took(performance.now() - sent, pending);
       if (error === undefined) this.#answer(batch, reply);
       else this.#fail(batch, error);
@@ -204,12 +164,12 @@ export class Batcher {
   #finished(decisions: number): void {
     this.#crowd = this.#pending;
     this.#pending -= decisions;
-    // Whoever gets these replies may ask again at once. These decisions are counted first.
-    if (this.#crowded && this.#pending <= FEW) process.nextTick(this.#settleDown);
+    // Those who get these replies may ask again, and count first.
+    if (this.#crowded && this.#pending <= 1) setImmediate(this.#settleDown);
   }
 
   readonly #settleDown = (): void => {
-    if (this.#pending <= FEW) this.#crowded = false;
+    this.#crowded = this.#pending > 1;
   };
 }
 
