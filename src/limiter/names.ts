@@ -6,12 +6,12 @@ import type { PolicySet, Store } from '../contract/store.js';
 interface Claim {
   readonly named: boolean;
   readonly signature: string;
-  /** The policies, for messages. */
+  /** The policies as text, for messages. */
   readonly text: string;
   holders: number;
 }
 
-/** What a limiter enforces, as it may be written. */
+/** The policies and the ban of a limiter, as text. */
 function textOf({ policies, ban }: PolicySet): string {
   const texts = policies.map((policy) => canonicalText(policy));
   if (ban) {
@@ -25,8 +25,8 @@ function textOf({ policies, ban }: PolicySet): string {
 const claims = new WeakMap<Store, Map<string, Claim>>();
 
 /**
- * Sees to it that limiters share state on purpose only: on one store each has its own name, or a common one, given to each,
- * with equal policies. Returns a function that gives the name back.
+ * Makes sure that limiters share state only on purpose. Each limiter of a store needs its own name. Limiters may share a name if each was
+ * given it explicitly, and their policies are equal. Returns a function that releases the claim.
  *
  * @throws HeadgateError `HEADGATE_NAME_REQUIRED`, `HEADGATE_POLICY_MISMATCH`
  */

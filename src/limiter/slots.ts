@@ -7,14 +7,14 @@ interface Held {
   until: number;
 }
 
-/** Fewer leases than this are not worth a look for those that have ended. */
+/** With fewer leases than this, looking for ended ones is not worth it. */
 const FEW = 100;
 
-/** The concurrency slots that requests of one limiter hold in this process, for metrics. The store alone knows what is free. */
+/** The concurrency slots that requests of one limiter hold in this process, for metrics. Only the store knows which are free. */
 export class Slots {
   readonly #clock: () => number;
   readonly #held = new Map<string, Held>();
-  /** From so many leases on, those that have ended are looked for. It doubles, so that a lease costs the same however many there are. */
+  /** From this many leases on, ended ones are removed. The threshold doubles, so that the cost per lease is constant. */
   #look = FEW;
 
   /** @param clock monotonic, ms; for tests */
@@ -22,7 +22,7 @@ export class Slots {
     this.#clock = clock;
   }
 
-  /** How many leases it keeps. */
+  /** How many leases are kept. */
   get kept(): number {
     return this.#held.size;
   }
@@ -35,7 +35,7 @@ export class Slots {
     return size;
   }
 
-  /** Notes the slots of a request that was charged so many units. */
+  /** Records the slots of a request that was charged `units`. */
   take({ lease, set }: Query, policies: readonly Verdict[], units: number): void {
     const ms = longestLease(set, (i) => policies[i]!.allowed);
     this.#held.set(lease, { units, until: this.#clock() + ms });
@@ -58,7 +58,7 @@ export class Slots {
   }
 }
 
-/** The longest lease of a set's concurrency policies, ms; 0 if it has none. @param holds whether slots of the i-th policy were taken */
+/** The longest lease of a set's concurrency policies, ms; 0 if there are none. @param holds whether slots of the i-th policy were taken */
 function longestLease({ policies }: PolicySet, holds: (i: number) => boolean): number {
   let longest = 0;
   for (const [i, { traits, window }] of policies.entries())
