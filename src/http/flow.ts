@@ -13,7 +13,7 @@ import { checkGeneratedKey, compileOptions, type CompiledOptions } from './compi
 import { HTTP_OPTIONS, type HttpOptions } from './options.js';
 import { PROBLEM_TYPE, problemOf, statusOf } from './problem.js';
 import { publicError } from './public-error.js';
-import { leaseOf, renewSlots } from './held-slots.js';
+import { shortestLease, renewSlots } from './held-slots.js';
 import { SetupChecks } from './setup-checks.js';
 import type { Texts } from './texts.js';
 
@@ -203,7 +203,8 @@ export class Flow<Req extends object, Res> {
 
   #proceed(decision: LimiterDecision | undefined, req: Req, res: Res): MaybePromise<Outcome> {
     if (decision === undefined) return 'next';
-    if (decision.allowed && (this.#refunds || leaseOf(decision.set) > 0)) this.#follow(decision, req, res);
+    if (decision.allowed && (this.#refunds || shortestLease(decision.set) > 0))
+      this.#follow(decision, req, res);
     return decision.delayMs > 0 ? this.#hold(decision, req, res) : this.#conclude(decision, req, res);
   }
 

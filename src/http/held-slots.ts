@@ -3,7 +3,7 @@ import type { PolicySet } from '../contract/store.js';
 import type { Ending } from './ending.js';
 
 /** The shortest lease of a set's concurrency policies, ms; 0 if it has none. */
-export function leaseOf({ policies }: PolicySet): number {
+export function shortestLease({ policies }: PolicySet): number {
   let least = 0;
   for (const { traits, window } of policies) {
     if (traits.holdsSlots && (least === 0 || window < least)) least = window;
@@ -25,7 +25,7 @@ export function renewSlots(
   ending: Pick<Ending<unknown>, 'look'>,
   longest: number,
 ): () => void {
-  const lease = leaseOf(decision.set);
+  const lease = shortestLease(decision.set);
   if (lease === 0) return () => {};
   const until = performance.now() + longest;
   const stop = (): void => clearInterval(timer);

@@ -46,7 +46,7 @@ export class Charge {
   readonly #entries: Entry[];
   /** The change under way. Changes happen one after the other. */
   #changing: Promise<void> | undefined;
-  #held: boolean;
+  #hasSlots: boolean;
   /** Whether policies that count attempts keep their charge. */
   #attemptsStay = false;
 
@@ -55,7 +55,7 @@ export class Charge {
     this.#query = query;
     this.#reply = reply;
     this.#units = query.cost;
-    this.#held = query.lease !== '';
+    this.#hasSlots = query.lease !== '';
     this.#shares = verdicts.map(({ allowed }) => (allowed ? 1 : 0));
     this.#entries = [entryOf(query.cost, this.#of(query.cost), reply)];
   }
@@ -83,14 +83,14 @@ export class Charge {
 
   /** Gives back the slots. Returns false if they were not held. */
   async release(): Promise<boolean> {
-    if (!this.#held) return false;
-    this.#held = false;
+    if (!this.#hasSlots) return false;
+    this.#hasSlots = false;
     return this.#lease('release');
   }
 
   /** Holds the slots for another full lease. Returns false if they were not held. */
   async renew(): Promise<boolean> {
-    return this.#held && this.#lease('renew');
+    return this.#hasSlots && this.#lease('renew');
   }
 
   async #lease(action: 'release' | 'renew'): Promise<boolean> {

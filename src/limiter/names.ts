@@ -8,7 +8,7 @@ interface Claim {
   readonly signature: string;
   /** The policies as text, for messages. */
   readonly text: string;
-  holders: number;
+  limiters: number;
 }
 
 /** The policies and the ban of a limiter, as text. */
@@ -49,7 +49,7 @@ export function claimName(
         .join('; or ');
   const claim = names.get(set.name);
   if (!claim) {
-    names.set(set.name, { named: name !== undefined, signature, text, holders: 1 });
+    names.set(set.name, { named: name !== undefined, signature, text, limiters: 1 });
   } else if (name === undefined || !claim.named) {
     throw new HeadgateError(
       'HEADGATE_NAME_REQUIRED',
@@ -63,11 +63,11 @@ export function claimName(
         'Limiters of one name share their quota: give them equal policies, or another name.',
     );
   } else {
-    claim.holders++;
+    claim.limiters++;
   }
   return () => {
-    const held = names.get(set.name);
-    if (held && --held.holders === 0) names.delete(set.name);
+    const claim = names.get(set.name);
+    if (claim && --claim.limiters === 0) names.delete(set.name);
   };
 }
 

@@ -41,7 +41,7 @@ export const isTest = (): boolean => process.env['NODE_ENV'] === 'test';
 
 /**
  * Detects limiters that are made for a single question, as in a request handler. A limiter that is kept is asked again: a second time, or
- * in a later event-loop iteration. This tells apart limiters that are all made at the start, or one per tenant.
+ * in a later turn of the event loop. This tells apart limiters that are all made at the start, or one per tenant.
  */
 export class FirstQuestion {
   readonly #warn: Warn;

@@ -166,7 +166,7 @@ export function boundOf(policy: Policy): number {
 }
 
 /** Whether units are held until they are released. */
-export function isHeld(policy: Policy): boolean {
+export function countsSlots(policy: Policy): boolean {
   return factsOf(policy).leaves === 'released';
 }
 

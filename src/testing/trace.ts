@@ -6,7 +6,7 @@ import type { Algorithm, Policy } from '../contract/policy.js';
 import type { PolicySet, Query, Reply, Store } from '../contract/store.js';
 import { chargedOf } from '../contract/charged.js';
 import { resetOf } from '../contract/verdicts.js';
-import { isHeld, randomPolicy } from './algorithms.js';
+import { countsSlots, randomPolicy } from './algorithms.js';
 import type { TestClock } from './clock.js';
 import { show } from './expect.js';
 import { DIMENSIONS, randomKeys } from './laws/mixed.js';
@@ -202,7 +202,7 @@ export async function play(
       }
       case 'lease': {
         const past = charged[action.of % charged.length]?.query;
-        if (!past?.set.policies.some(({ source }) => isHeld(source))) break;
+        if (!past?.set.policies.some(({ source }) => countsSlots(source))) break;
         tell(await store.lease({ ...past, action: action.action, degraded: undefined }));
         break;
       }

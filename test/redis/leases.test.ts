@@ -223,7 +223,7 @@ describe('leases', () => {
           adjust: async ({ units }: { units: readonly number[] }) => returned.push(units),
           reset: () => {},
         };
-        const slices = new Slices(store as never, { size: 100, hold: 10_000 });
+        const slices = new Slices(store as never, { size: 100, keepFor: 10_000 });
         const decide = () => slices.decide({ set, key: 'k', cost: 1, peek: false, lease: '' });
         // Until it is hot, and has a slice of 50.
         for (let i = 0; i < 16; i++) await decide();

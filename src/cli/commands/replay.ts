@@ -15,7 +15,7 @@ import type { Logs } from '../replay/logs.js';
 import { addLogOptions, collect, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
 import { checkKeys, loggedKeys } from '../replay/dimensions.js';
 import { Replay } from '../replay/replay.js';
-import { isHeld } from '../replay/shapes.js';
+import { countsSlots } from '../replay/shapes.js';
 import { checkReportPath, writeReport } from '../replay/report.js';
 import { forEachRequest } from '../replay/run.js';
 import { replayText } from '../replay/terminal.js';
@@ -145,7 +145,7 @@ const commandLine = (args: readonly string[]): string => ['headgate', ...args.ma
 
 /** Policies of slots are left out of those that are replayed, unless there are no others. */
 function split(policies: readonly Policy[]): { replayed: readonly Policy[]; left: readonly string[] } {
-  const replayed = policies.filter((policy) => !isHeld(policy));
+  const replayed = policies.filter((policy) => !countsSlots(policy));
   if (replayed.length === 0) return { replayed: policies, left: [] };
   return { replayed, left: policies.filter((policy) => !replayed.includes(policy)).map(policyText) };
 }

@@ -8,7 +8,7 @@ import { memoryStore } from '../../stores/memory/memory.js';
 import type { Verdicts } from '../../contract/verdicts.js';
 import { usageError } from '../errors.js';
 import { dimensionsOf } from './dimensions.js';
-import { isHeld } from './shapes.js';
+import { countsSlots } from './shapes.js';
 
 /** The memory store's most. */
 const MAX_KEYS = 16_000_000;
@@ -26,7 +26,7 @@ export class Engine {
    * @throws CliError `USAGE` for policies that a log says nothing about
    */
   constructor(policies: readonly Policy[], several = false) {
-    if (policies.some(isHeld)) {
+    if (policies.some(countsSlots)) {
       throw usageError(
         'A concurrency policy cannot be replayed: an access log says when requests came, not how long each was being served. ' +
           'Replay the others.',

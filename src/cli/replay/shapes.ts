@@ -40,7 +40,8 @@ const MOST_TICKS = 2 ** 51;
 const isBucket = (algorithm: Algorithm = DEFAULT_ALGORITHM): boolean => hasField(algorithm, 'burst');
 
 /** Whether units are held until they are released. */
-export const isHeld = ({ algorithm = DEFAULT_ALGORITHM }: Policy): boolean => hasField(algorithm, 'lease');
+export const countsSlots = ({ algorithm = DEFAULT_ALGORITHM }: Policy): boolean =>
+  hasField(algorithm, 'lease');
 
 /** The shapes of an algorithm for windows. */
 export function shapesOf(algorithm: MeasuredAlgorithm, windows: readonly string[] | undefined): Shape[] {
@@ -58,7 +59,7 @@ export function shapesOf(algorithm: MeasuredAlgorithm, windows: readonly string[
  * @throws CliError `USAGE` for a concurrency or calendar policy
  */
 export function shapeOf(policy: Policy): Shape {
-  if (isHeld(policy)) {
+  if (countsSlots(policy)) {
     throw usageError(
       'For a concurrency policy nothing can be suggested: an access log does not say how long each request was being served.',
     );

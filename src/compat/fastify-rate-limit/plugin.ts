@@ -14,7 +14,7 @@ import { routeName } from '../../http/adapters/route-name.js';
 import { memoryStore } from '../../stores/memory/memory.js';
 import { redisStore } from '../../stores/redis/redis.js';
 import type { Store } from '../../contract/store.js';
-import { LimiterCounter, StoreCounter, type Counter, type Hold } from './counter.js';
+import { LimiterCounter, StoreCounter, type Counter, type Penalty } from './counter.js';
 import { Limit } from './limit.js';
 import { normalizeIP } from './normalize-ip.js';
 import { compileParams, type Params } from './params.js';
@@ -162,7 +162,7 @@ class Plugin {
     const { groupId, cache } = params;
     const store = this.#redis ?? inMemory(cache);
     const scoped = this.#scope + (groupId === undefined ? name : `group ${groupId}`);
-    return new LimiterCounter(scoped, store, holdOf(params));
+    return new LimiterCounter(scoped, store, penaltyOf(params));
   }
 }
 
@@ -172,7 +172,7 @@ function inMemory(cache: number | undefined): Store {
   return memoryStore(cache === undefined ? { clock } : { clock, maxKeys: Math.max(100, cache) });
 }
 
-function holdOf({ continueExceeding, exponentialBackoff }: Params): Hold | undefined {
+function penaltyOf({ continueExceeding, exponentialBackoff }: Params): Penalty | undefined {
   if (continueExceeding) return 'renew';
   return exponentialBackoff ? 'double' : undefined;
 }

@@ -42,7 +42,7 @@ export class Breaker {
     if (!circuit) {
       const made = (circuit = new Circuit(server, () => {
         if (!made.down) this.#circuits.delete(server);
-        this.#turned();
+        this.#circuitChanged();
       }));
       this.#circuits.set(server, made);
     }
@@ -114,7 +114,7 @@ export class Breaker {
     return servers.length > 0 && servers.every((server) => this.#downAt(server));
   }
 
-  #turned(): void {
+  #circuitChanged(): void {
     const state = this.#isDown() ? 'down' : 'up';
     if (state !== this.#state) this.#since = Date.now();
     this.#state = state;

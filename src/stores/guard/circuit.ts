@@ -32,7 +32,7 @@ const SLOW_FOR = 5000;
 /** Learns from calls whether a server is up. */
 export class Circuit {
   readonly server: string | undefined;
-  readonly #turned: () => void;
+  readonly #onChange: () => void;
   readonly #startTimer: typeof setTimeout;
   #down = false;
   #since = Date.now();
@@ -54,9 +54,9 @@ export class Circuit {
    * @param onChange is called when the server is found down, and when it is up again
    * @param startTimer for tests
    */
-  constructor(server: string | undefined, turned: () => void, startTimer = setTimeout) {
+  constructor(server: string | undefined, onChange: () => void, startTimer = setTimeout) {
     this.server = server;
-    this.#turned = turned;
+    this.#onChange = onChange;
     this.#startTimer = startTimer;
   }
 
@@ -159,6 +159,6 @@ export class Circuit {
       this.#probers.clear();
       this.backlog.drain();
     }
-    this.#turned();
+    this.#onChange();
   }
 }

@@ -196,7 +196,7 @@ export class FailurePolicy implements Store, Prober {
   came<T>(call: Call<T>, value: T): void {
     const { query, set, outcome, subject } = call;
     const isOverdue = this.#timeouts.isOverdue(call);
-    const isAwaited = this.#timeouts.settle(call);
+    const isAwaited = this.#timeouts.finish(call);
     const flaw = set && flawOf(value, set);
     if (!isAwaited) {
       this.#breaker.answeredLate(subject);
@@ -212,7 +212,7 @@ export class FailurePolicy implements Store, Prober {
   /** The store has failed, possibly too late. */
   erred<T>(call: Call<T>, error: HeadgateError): void {
     const { later, subject, query } = call;
-    const isAwaited = this.#timeouts.settle(call);
+    const isAwaited = this.#timeouts.finish(call);
     const isUndone = hasDoneNothing(error, subject);
     // The reply is lost, so it is unknown whether slots were taken.
     if (query && !isUndone && !failsAgain(error)) this.#release(query);

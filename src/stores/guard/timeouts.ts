@@ -63,7 +63,7 @@ export class Timeouts {
   }
 
   /** The answer has come. Returns false if the call was given up before. */
-  settle(awaited: Awaited): boolean {
+  finish(awaited: Awaited): boolean {
     if (!awaited.open) return false;
     awaited.open = false;
     // The call leaves the list at once. Otherwise an older call that stalls would keep it in memory.
@@ -95,14 +95,14 @@ export class Timeouts {
     this.#timer = this.#startTimer(this.#wake, Math.ceil(Math.min(ms, this.#ms)));
   }
 
-  // After a long event-loop iteration Node runs timers before it reads sockets. Answers that have arrived must be handled first.
+  // After a long turn of the event loop Node runs timers before it reads sockets. Answers that have arrived must be handled first.
   readonly #wake = (): void => {
     this.#timer = undefined;
     const now = performance.now();
     setImmediate(() => {
       this.#armed = false;
       for (let head = this.#head; head && this.#due(head) <= now; head = this.#head) {
-        this.settle(head);
+        this.finish(head);
         const ms = head.subject.until ? this.#ms : this.#patience();
         head.expire(new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${ms} ms.`));
       }

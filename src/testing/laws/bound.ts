@@ -3,7 +3,7 @@ import type { Policy } from '../../contract/policy.js';
 import {
   boundOf,
   capacityOf,
-  isHeld,
+  countsSlots,
   overhangOf,
   plainPolicy,
   randomPolicy,
@@ -66,7 +66,7 @@ export function lawOfBound(suite: Suite): void {
         expectEqual('units in the fullest window', worst, reached);
       });
 
-    if (isHeld(plainPolicy(algorithm, 1, 1))) continue;
+    if (countsSlots(plainPolicy(algorithm, 1, 1))) continue;
     suite.add(
       `${algorithm}: a client who asks whenever it may gets the limit in each window`,
       async (lab) => {
@@ -94,7 +94,7 @@ export function lawOfBound(suite: Suite): void {
 /** Plays a client's steps. Returns what was admitted for good, at the time of its effect. */
 async function play(lab: Lab, policy: Policy, steps: readonly Step[]): Promise<Admission[]> {
   const { clock, limiter } = await lab.open(policy);
-  const held = isHeld(policy);
+  const held = countsSlots(policy);
   const admissions: Admission[] = [];
   let retryAfter = 0;
   for (const { wait, cost, then } of steps) {

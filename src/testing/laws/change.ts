@@ -3,7 +3,7 @@
 import type { Algorithm, Policy } from '../../contract/policy.js';
 import {
   boundOf,
-  isHeld,
+  countsSlots,
   overhangOf,
   plainPolicy,
   randomPolicy,
@@ -65,7 +65,7 @@ export function lawOfChange(suite: Suite): void {
 }
 
 function changesOf(suite: Suite, algorithm: Algorithm): void {
-  if (!isHeld(plainPolicy(algorithm, 1, 1)))
+  if (!countsSlots(plainPolicy(algorithm, 1, 1)))
     suite.addRandom(
       `${algorithm}: each configuration keeps to its own bound, whichever is asked`,
       randomCase(algorithm),

@@ -2,7 +2,7 @@
 import type { Key } from '../../contract/key.js';
 import type { Decision } from '../../common/decision.js';
 import type { Policy } from '../../contract/policy.js';
-import { boundOf, isHeld, overhangOf, plainPolicy, randomPolicy, windowOf } from '../algorithms.js';
+import { boundOf, countsSlots, overhangOf, plainPolicy, randomPolicy, windowOf } from '../algorithms.js';
 import { expectAtMost, expectEqual, expectFields, expectWithin } from '../expect.js';
 import type { Random } from '../random.js';
 import { limiterOn, type Suite } from '../subject.js';
@@ -20,7 +20,7 @@ export function randomKeys(random: Random): Exclude<Key, string> {
 
 /** Policies by each of the dimensions. */
 function randomMix(random: Random, suite: Suite, held = true): Policy[] {
-  const algorithms = suite.algorithms.filter((each) => held || !isHeld(plainPolicy(each, 1, 1)));
+  const algorithms = suite.algorithms.filter((each) => held || !countsSlots(plainPolicy(each, 1, 1)));
   return random.list(3, 5, (i): Policy => {
     const policy = randomPolicy(random, random.pick(algorithms), {
       limits: [1, 2, 3, 5, 10],
@@ -232,7 +232,9 @@ export function changeOfMixed(suite: Suite): void {
   suite.addRandom(
     'another dimension: each configuration keeps to its own bound, and locks nobody out',
     (random) => {
-      const [algorithm] = [random.pick(suite.algorithms.filter((each) => !isHeld(plainPolicy(each, 1, 1))))];
+      const [algorithm] = [
+        random.pick(suite.algorithms.filter((each) => !countsSlots(plainPolicy(each, 1, 1)))),
+      ];
       const policy = randomPolicy(random, algorithm, {
         limits: [1, 2, 5],
         windows: [500, 3_000],

@@ -1,6 +1,6 @@
 // Law 13. What is given back is as if it had never been charged: the same trace with and without it, verdict for verdict.
 import type { Algorithm, Policy } from '../../contract/policy.js';
-import { drains, isHeld, plainPolicy, randomPolicy } from '../algorithms.js';
+import { drains, countsSlots, plainPolicy, randomPolicy } from '../algorithms.js';
 import type { Decision } from '../../common/decision.js';
 import { expectAtLeast, expectWithin } from '../expect.js';
 import type { Random } from '../random.js';
@@ -19,7 +19,7 @@ function randomStep(random: Random): Step {
 }
 
 export function lawOfReturn(suite: Suite): void {
-  const quotas = suite.algorithms.filter((each) => !isHeld(plainPolicy(each, 1, 1)));
+  const quotas = suite.algorithms.filter((each) => !countsSlots(plainPolicy(each, 1, 1)));
   for (const algorithm of quotas) {
     asIfNeverCharged(suite, algorithm);
     if (drains(plainPolicy(algorithm, 1, 1))) ofBuckets(suite, algorithm);
