@@ -5,7 +5,7 @@ import type { Suite } from './subject.js';
 
 const plain = (algorithm: Algorithm, limit = 3): Policy => plainPolicy(algorithm, limit, 60_000);
 
-/** What every store must do with what is given back or charged later, by example. */
+/** Examples of what every store must do when units are given back or charged later. */
 export function contractOfReturns(suite: Suite): void {
   for (const algorithm of suite.algorithms) {
     if (countsSlots(plain(algorithm))) contractOfSlots(suite, algorithm);

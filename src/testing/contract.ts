@@ -8,10 +8,10 @@ import { limiterOn, Suite, type StoreUnderTest } from './subject.js';
 
 const plain = (algorithm: Algorithm, limit = 3): Policy => plainPolicy(algorithm, limit, 60_000);
 
-/** After 4 of 6 units at 0 s and all there are at 15 s: what remains at these times, seconds. */
+/** After charging 4 of 6 units at 0 s, and all that are left at 15 s: the times at which the rest is checked, seconds. */
 const TIMES = [15, 30, 59.999, 66, 74.999, 81] as const;
 
-/** What every store must do, by example. */
+/** Examples of what every store must do. */
 export function contractChecks(subject: StoreUnderTest): Check[] {
   const suite = new Suite('contract', subject);
   for (const algorithm of suite.algorithms) contractOf(suite, algorithm);
@@ -122,7 +122,7 @@ function contractOfSets(suite: Suite): void {
     const { limiter } = await lab.open({ policies });
     const cost = Math.max(...policies.map(({ limit }) => limit)) - 2;
     await limiter.consume('key', { cost });
-    // Of limits 5 and 4, the smaller has one unit left: two are too many for it.
+    // With limits 5 and 4, the smaller one has one unit left, which is too little for two.
     const { allowed, policies: verdicts } = await limiter.consume('key', { cost: 2 });
     expectEqual('allowed', allowed, policies.length === 1);
     if (policies.length === 1) return;

@@ -81,13 +81,13 @@ export type Penalty = 'renew' | 'double';
 const REMEMBERED = 1000;
 
 /**
- * Counts by a fixed window. It charges only what it admits, but `ban` must count denials, and `read` must see them. So its limit is
- * higher than `max` by as many denials, and the caller compares the count with `max`.
+ * Counts by a fixed window, which charges only what it admits. But `ban` must count denials, and `read` must see them. So the policy's
+ * limit is `max` plus that many denials, and the caller compares the count with `max`.
  */
 export class LimiterCounter extends Counter {
   readonly #limiter: Limiter;
   readonly #penalty: Penalty | undefined;
-  /** With a penalty: counts denials until they ban. */
+  /** Set if there is a penalty: counts denials until they ban. */
   readonly #denials: Limiter | undefined;
   readonly #sets = new Map<string, PolicySet>();
 
@@ -141,7 +141,7 @@ export class LimiterCounter extends Counter {
     return { current: allowed ? limit - remaining : over(quota, true), ttl: resetAfterMs };
   }
 
-  /** Counts a denial within one window. True if there were more than `ban`, and then as long as the penalty lasts. */
+  /** Counts a denial within one window. Returns true if there were more than `ban` denials, and as long as the penalty lasts. */
   async #strike(key: string, { ban, timeWindow }: Quota, ttl: number): Promise<boolean> {
     if (ban <= 0) return ban === 0;
     const denials = this.#denials!;

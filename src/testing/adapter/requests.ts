@@ -5,7 +5,7 @@ import { expectEqual, expectFields } from '../expect.js';
 import { problemOf } from './client.js';
 import { LATER, minute, type AdapterSuite, type Options } from './lab.js';
 
-/** What options make of a request. */
+/** How options derive the limit from a request. */
 export function requestsOf(suite: AdapterSuite): void {
   addresses(suite);
   for (const [title, wrap] of Object.entries(LATER)) functions(suite, title, wrap);

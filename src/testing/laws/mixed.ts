@@ -1,4 +1,4 @@
-// The laws of limiters whose policies are by several dimensions: each request has some of the keys.
+// The laws for limiters with policies by several dimensions. Each request has some of the keys.
 import type { Key } from '../../contract/key.js';
 import type { Decision } from '../../common/decision.js';
 import type { Policy } from '../../contract/policy.js';
@@ -10,7 +10,7 @@ import { worstWindow, type Admission } from '../worst-window.js';
 
 export const DIMENSIONS = ['key', 'account', 'org'] as const;
 
-/** Some keys of few, so that requests meet in one dimension and not in another. The same text is a key in each of them. */
+/** Some of a few keys, so that requests have one dimension in common but not another. The same text may be a key in each dimension. */
 export function randomKeys(random: Random): Exclude<Key, string> {
   const keys: Record<string, string> = {};
   for (const dimension of DIMENSIONS)
@@ -50,7 +50,7 @@ export function slotsOf({ subject: { dimensions } }: Pick<Suite, 'subject'>): {
   return typeof dimensions === 'object' ? dimensions : {};
 }
 
-/** What there is to be said of a key of each dimension: by itself, or with the one within which it is counted. */
+/** The ways to name a key of each dimension: alone, or with the key within which it is counted. */
 const sides = (key: Exclude<Key, string>, slotBy: string | undefined): Key[] =>
   Object.entries(key).map(([dimension, value]) => ({
     ...(slotBy !== undefined && { [slotBy]: key[slotBy] }),
@@ -70,7 +70,7 @@ export function boundOfMixed(suite: Suite): void {
         const { allowed, policies: verdicts } = await limiter.consume(key, { cost });
         if (!allowed) continue;
         for (const verdict of verdicts) {
-          // With `slotBy` each key is counted within that of the slot.
+          // With `slotBy`, each key is counted within the key of that dimension.
           const who = JSON.stringify([verdict.name, verdict.key, slots.slotBy && key[slots.slotBy]]);
           admitted.set(who, [...(admitted.get(who) ?? []), { at: clock.now, units: cost }]);
         }
@@ -131,7 +131,7 @@ export function chargeOfMixed(suite: Suite): void {
           expectEqual(`whose ${name} is`, its, left.key);
           expectEqual(`remaining of ${name}`, remaining, left.remaining - cost);
         }
-        // A window begins with a charge, so only what was at hand before is compared.
+        // A window begins with a charge. So only quotas that were in use before are compared.
         if (i % 3 !== 0 || before.some(({ resetAfterMs }) => resetAfterMs === 0)) continue;
         await decision.cancel();
         expectEqual('the verdicts after it was taken back', await looks(key), before);
@@ -218,7 +218,7 @@ export function raceOfMixed(suite: Suite): void {
         }
       }
       for (const { allowed, policy, policies: verdicts } of decisions) {
-        // Across slots a request may be denied for what another has to give back.
+        // Across slots, a request may be denied because of charges that another one must give back.
         if (allowed || slots.acrossSlots) continue;
         const { key, limit } = verdicts.find(({ name }) => name === policy)!;
         expectEqual(`admitted of ${policy} ${key}, which denied`, admitted.get(`${policy} ${key}`), limit);

@@ -3,7 +3,7 @@ import { plainPolicy } from '../algorithms.js';
 import { expectEqual } from '../expect.js';
 import { limiterOn, type Suite } from '../subject.js';
 
-/** So long that no unit comes back meanwhile. */
+/** So long that no unit comes back during the check. */
 const MONTH = 30 * 24 * 3_600_000;
 
 export function lawOfRace(suite: Suite): void {

@@ -4,7 +4,7 @@ import { drains, plainPolicy } from '../algorithms.js';
 import { expectEqual, expectFields } from '../expect.js';
 import type { Suite } from '../subject.js';
 
-/** Law 13 by example: what random traces seldom come upon. */
+/** Examples of law 13 that random traces rarely contain. */
 export function examplesOfReturn(suite: Suite, quotas: readonly Algorithm[]): void {
   for (const algorithm of quotas) {
     const plain = (limit: number) => plainPolicy(algorithm, limit, 60_000);
@@ -85,7 +85,7 @@ function ofBucket(suite: Suite, algorithm: Algorithm): void {
   });
 }
 
-/** A bucket carries one window of debt, and forgets what is beyond. */
+/** A bucket carries a debt of at most one window. It forgets anything beyond. */
 function ofDebts(suite: Suite, algorithm: Algorithm): void {
   suite.add(`${algorithm}: of two debts each is given back for itself`, async (lab) => {
     const { limiter } = await lab.open(plainPolicy(algorithm, 10, 60_000));
