@@ -7,7 +7,7 @@ export interface NoteOptions {
   readonly by?: string;
 }
 
-/** Options of the commands that change bans: what others are told of it later. */
+/** Options of the commands that change bans: notes for others to read later. */
 export function addNoteOptions(command: Command): Command {
   return command
     .option('--reason <text>', 'why, for those who look at the ban later')

@@ -65,7 +65,7 @@ export function register(program: Command, io: Io): void {
   );
 }
 
-/** Whoever bans for less than is left has maybe not known of the ban. */
+/** Warns if a ban is shorter than the rest of an earlier one, which the user may not know about. */
 function shortened(before: readonly number[], duration: number, name: string): Warning | undefined {
   const longer = before.filter((left) => left > duration + SAME);
   if (longer.length === 0) return undefined;

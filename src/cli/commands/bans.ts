@@ -75,20 +75,20 @@ async function exportBans(options: ExportOptions, io: Io): Promise<void> {
   await withRedis(options, io, async (session) => {
     const published = await Published.read(session, io);
     warn(io, name === undefined ? undefined : unknownScope(published, name));
-    // The index may lack bans: of limiters that tell nothing of themselves, or that may not write it. An export must have all.
+    // The index may lack bans: some limiters do not publish themselves, or may not write it. An export must have all bans.
     const wanted: Wanted = { ...BANS_ALONE, name, scan: true };
     const finder = new Finder(session, wanted);
     for await (const find of finder.finds()) await writeJsonLine(io, findJson(find));
   });
 }
 
-/** How many bans are looked at, and made, at a time. */
+/** How many bans are checked and made at a time. */
 const TOGETHER = 1000;
 
 async function importBans(file: string, options: ImportOptions, io: Io): Promise<void> {
   if (options.name !== undefined) nameOf(options);
   const standard = options.for === undefined ? undefined : durationOf(options.for);
-  // What is wrong with it is said before a server is asked.
+  // Errors in the file are reported before a server is asked.
   const lines = await readBans(linesOf(file, io), { ...options, duration: standard });
   const { dryRun = false } = options;
   const note = noteOf(options, io);
@@ -112,7 +112,7 @@ async function importBans(file: string, options: ImportOptions, io: Io): Promise
       note: { by: told.by ?? note.by, reason: told.reason ?? note.reason },
     }));
     let unnoted: string | undefined;
-    /** How many were banned, by the limiter's name as it stands in keys. */
+    /** The number of banned keys, by the limiter's name as written in Redis keys. */
     const banned = new Map<string, number>();
     for (let at = 0; at < wanted.length; at += TOGETHER) {
       const some = wanted.slice(at, at + TOGETHER);
@@ -144,7 +144,7 @@ async function importBans(file: string, options: ImportOptions, io: Io): Promise
   });
 }
 
-/** People read no more than this. */
+/** The most rows that are shown to people. */
 const ENOUGH = 100;
 
 async function tellLog(options: LogOptions, io: Io): Promise<void> {

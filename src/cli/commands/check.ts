@@ -20,7 +20,7 @@ export function register(program: Command, io: Io): void {
       await withRedis(options, io, async ({ connection, prefix }) => {
         const found = await checkServers(commandsOf(connection.client), prefix);
         await tell(
-          // The client is this command's own, whose options are not those of the service.
+          // The client belongs to this command. Its options are not the service's.
           found.filter(({ code }) => code !== 'client'),
           io,
         );

@@ -28,10 +28,10 @@ interface Options extends RedisOptions, LimitsOptions {
   readonly count: string;
 }
 
-/** The server would serve nobody else for milliseconds. */
+/** With more keys per step, the server would serve no one else for milliseconds. */
 const MOST_COUNT = 10_000;
 
-/** People read no more than this; `--limit` says otherwise. */
+/** The most rows that are shown to people; `--limit` changes it. */
 const ENOUGH = 1000;
 
 export function register(program: Command, io: Io): void {
@@ -107,7 +107,7 @@ async function list(options: Options, io: Io): Promise<void> {
   });
 }
 
-/** Tells people who wait that it goes on; nobody else. */
+/** Shows the progress, but only to people who are waiting. */
 class Progress {
   readonly #io: Io;
   readonly #shown: boolean;
@@ -153,7 +153,7 @@ function wantedOf(options: Options, given: ReadonlyMap<string, Limits>, publishe
   };
 }
 
-/** Which tier a key has, nobody knows: scopes whose requests all have one are left out, unless it is said which. */
+/** The tier of a key is unknown. Scopes whose requests all have a tier are left out, unless the tier is given. */
 function byTier(
   limits: ReadonlyMap<string, Limits>,
   name: string | undefined,
@@ -233,7 +233,7 @@ function describe(find: Find, { colors }: Io): [state: string, policy: string, t
   }
 }
 
-/** Of a ban by hand: who made it, and why. */
+/** For a ban by hand: who made it, and why. */
 function noteText(find: Find): string {
   if (find.kind !== 'banned') return '-';
   const texts = [find.by, find.reason].flatMap((text) => (text === null ? [] : [printable(text)]));

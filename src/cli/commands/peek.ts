@@ -49,24 +49,24 @@ export function register(program: Command, io: Io): void {
   addRedisOptions(command);
 }
 
-/** What is known of a key in one scope */
+/** What is known about a key in one scope. */
 interface Outlook {
   readonly name: string;
   readonly key: string;
-  /** Of another dimension than the default one. */
+  /** Absent for the default dimension. */
   readonly dimension?: string;
   /** The key as it was typed. */
   readonly given: string;
   readonly cost: number;
-  /** `null`: by unknown limits. */
+  /** `null`: the limits are unknown. */
   readonly allowed: boolean | null;
   readonly reason: string | null;
   readonly retryAfterMs: number | null;
   readonly bannedForMs: number;
-  /** Of a ban by hand, if it was told. */
+  /** Who made a ban by hand, if it was noted. */
   readonly bannedBy: string | null;
   readonly banReason: string | null;
-  /** Whether the server holds anything of this key that its policies or the ban read. */
+  /** Whether the server has any state of this key that its policies or the ban read. */
   readonly stored: boolean;
   readonly policies: readonly PolicyVerdict[];
 }
@@ -122,7 +122,7 @@ function costOf(text: string): number {
   return Number(text);
 }
 
-/** Whether anything of the key is kept: a mistyped scope, key or policy looks like one that was never charged. */
+/** Whether any state of the key exists. A mistyped scope, key or policy would otherwise look like one that was never charged. */
 async function isStored(
   session: Session,
   name: string,
@@ -142,7 +142,7 @@ async function isStored(
 
 type Answer = Pick<Outlook, 'allowed' | 'reason' | 'retryAfterMs' | 'policies'>;
 
-/** @param decision absent: nobody knows by which limits */
+/** @param decision absent: the limits are unknown */
 function answerOf(
   decision: LimiterDecision | undefined,
   bannedForMs: number,

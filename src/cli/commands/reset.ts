@@ -75,7 +75,7 @@ function text(name: string, subject: Subject, policies: readonly string[]): stri
   return `What was charged to ${who} in ${where} is forgotten: ${policies.map((policy) => printable(policy)).join(', ')}.`;
 }
 
-/** A reset leaves bans alone, which is not what everybody expects. */
+/** Tells that a reset does not end bans, which some users expect. */
 function banText(
   name: string,
   left: readonly number[],
@@ -89,7 +89,7 @@ function banText(
   return ` ${who} ${duration(longest)}: headgate unban ${quoted(printable(given))}${option} --name ${quoted(printable(name))} ends that.`;
 }
 
-/** Of one tier, or of all and of requests without one. @returns as `resetPolicies` */
+/** Resets one tier; or all tiers, and the policies for requests without a tier. @returns as `resetPolicies` */
 async function resetTiers(
   session: Session,
   name: string,
@@ -108,7 +108,7 @@ async function resetTiers(
   return [...names];
 }
 
-/** @returns the names of the policies by which something was charged */
+/** @returns the names of the policies that had charged something */
 async function resetPolicies(
   session: Session,
   name: string,
@@ -129,7 +129,7 @@ async function resetPolicies(
   return [...charged];
 }
 
-/** Of whatever policies there are, or were. @returns their names */
+/** Resets all policies whose state is found, even if the limiter no longer has them. @returns their names */
 async function resetAll(session: Session, name: string, subject: Subject): Promise<string[]> {
   const { keys, dimension } = subject;
   const reset = new Set<string>();

@@ -24,7 +24,7 @@ interface Options extends LogOptions {
   readonly policy?: readonly string[];
 }
 
-/** As many policies as a limiter has at most. */
+/** A limiter has at most this many policies. */
 const MOST_WINDOWS = 32;
 
 export function register(program: Command, io: Io): void {
@@ -67,7 +67,7 @@ async function suggest(names: readonly string[], options: Options, io: Io): Prom
   });
 }
 
-/** Reads the logs once more, to count the requests that would be denied: if that gives the same requests again. */
+/** Reads the logs once more, to count the requests that would be denied. Does nothing if the logs cannot be read again unchanged. */
 async function count(logs: Logs, suggestions: Suggestions, io: Io): Promise<void> {
   const again = logs.changed ? undefined : logs.again();
   if (!again) return;
@@ -86,7 +86,7 @@ function keepOf(text: string): number {
   return keep;
 }
 
-/** With the dimension that `--key` names: then requests have one key, a text. @throws CliError `USAGE` if it names several */
+/** Adds the dimension that `--key` names. Requests then have a single key, a text. @throws CliError `USAGE` if it names several */
 function byKeyOf({ key }: LogOptions, shape: Shape): Shape {
   const [sole, ...others] = loggedKeys(key);
   if (others.length > 0)

@@ -31,10 +31,10 @@ export function register(program: Command, io: Io): void {
     .action((options: Options) => top(options, io));
 }
 
-/** How often it is looked, ms. */
+/** How often the counts are read, ms. */
 const EVERY = 1000;
 
-/** The cursor to the upper left, and nothing below it. */
+/** Moves the cursor to the upper left corner, and clears everything below it. */
 const CLEAR = '\u001b[H\u001b[J';
 
 async function top(options: Options, io: Io): Promise<void> {
@@ -63,7 +63,7 @@ async function top(options: Options, io: Io): Promise<void> {
   });
 }
 
-/** Until it is looked again, or stopped. */
+/** Waits until the counts are read again, or until the command is stopped. */
 function pause(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, EVERY);

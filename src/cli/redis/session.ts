@@ -20,7 +20,7 @@ import type { Connection, Target } from './client.js';
 import { hashingOf, type HashOptions } from './hashing.js';
 import { within } from './within.js';
 
-/** What the commands that talk to Redis have in common. */
+/** The options of all commands that use Redis. */
 export interface RedisOptions extends HashOptions {
   readonly redis?: string;
   readonly cluster?: boolean;
@@ -46,15 +46,15 @@ export function addRedisOptions(command: Command): Command {
 }
 
 /**
- * Hand-made bans know nothing of the service's own `ban` option. With the longest spans they cut nothing short of what the
- * service remembers of denials and earlier bans; it goes by its own spans.
+ * Ban options for bans by hand, which do not know the service's own options. With the longest spans, they shorten nothing that the service
+ * remembers about denials and earlier bans. The service applies its own spans.
  */
 export const LENIENT: BanOptions = { within: '366d', max: '366d' };
 
-/** What PTTL answers where there is no key. */
+/** The answer of PTTL for a missing key. */
 export const NO_KEY = -2;
 
-/** Something else has written a key of ours. */
+/** The error for a key of Headgate that another program has written. */
 export class OtherKeyError extends CliError {}
 
 function rethrow(error: unknown, keys: readonly string[]): never {
@@ -84,17 +84,17 @@ export class Session {
     this.target = target;
   }
 
-  /** How a key stands in Redis. */
+  /** How keys are written in Redis. */
   get keyText(): KeyText {
     return this.hashing.text;
   }
 
-  /** A limiter of a scope. */
+  /** Makes a limiter of a scope. */
   limiter(name: string, policies: readonly Policy[], shadow = false): Limiter {
     return assembleLimiter({ ...this.#common(name), policies, shadow });
   }
 
-  /** Runs a script that no limiter runs. */
+  /** Runs a script that limiters do not use. */
   run(script: Script, keys: readonly string[], args: string[]): Promise<unknown> {
     const { timeout } = this.target;
     const set: PolicySet = { name: '', policies: [], ban: undefined, timeout };
@@ -109,17 +109,17 @@ export class Session {
     );
   }
 
-  /** Waits for an answer that no limiter waits for. */
+  /** Waits for an answer, within the user's time limit. */
   ask<T>(answer: Promise<T>): Promise<T> {
     return within(this.target, answer);
   }
 
-  // A store each: limiters of one name and different policies may be on one server here.
+  // Each limiter gets its own store, because here limiters of one name may have different policies.
   #common(name: string) {
     const options = { prefix: this.prefix, localDenials: false, publish: false } as const;
     const store = openStore(this.connection.client, options, this.hashing);
     return {
-      // What is wrong is said as an error of the command.
+      // The command reports mistakes as its own errors.
       warnings: false as const,
       name,
       store,
@@ -130,9 +130,9 @@ export class Session {
 }
 
 /**
- * Connects, and disconnects when `use` is done.
+ * Connects, and disconnects when `use` has ended.
  *
- * @throws CliError of the connection; what `use` throws, put in words that help
+ * @throws CliError of the connection; or what `use` throws, explained in words that help
  */
 export async function withRedis(
   options: RedisOptions,

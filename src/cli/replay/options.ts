@@ -8,7 +8,7 @@ import { FORMATS, lineParser } from './line.js';
 import { withLogs, type Logs } from './logs.js';
 import { parseMatch } from './match.js';
 
-/** Options of everything that reads logs. */
+/** The options of all commands that read logs. */
 export interface LogOptions extends SubnetOption {
   readonly key?: readonly string[];
   readonly keyField?: string;
@@ -17,7 +17,7 @@ export interface LogOptions extends SubnetOption {
   readonly trustedHops?: string;
 }
 
-/** For options that may be given again. */
+/** Collects the values of an option that may be repeated. */
 export const collect = (value: string, before: readonly string[] = []): readonly string[] => [
   ...before,
   value,
@@ -48,7 +48,7 @@ export function addLogOptions(command: Command): Command {
   return addSubnetOption(command);
 }
 
-/** Opens the logs for as long as `use` reads them; `details`: with what else is told of each request. @throws CliError `USAGE`, `FAILED` */
+/** Opens the logs for as long as `use` reads them. `details` also reads paths and statuses. @throws CliError `USAGE`, `FAILED` */
 export function readLogs(
   names: readonly string[],
   options: LogOptions,

@@ -7,7 +7,7 @@ import type { LogSummary } from './log-file.js';
 import { logNotes, type Found } from './notes.js';
 import type { Alternative, Suggestions } from './suggest.js';
 
-/** What was found, for a terminal. */
+/** The suggestions, for a terminal. */
 export function suggestText(
   suggestions: Suggestions,
   found: Found,
@@ -66,7 +66,7 @@ function deniedText({ deniedClients, deniedRequests }: Suggestions['together'], 
     : `${clients} would be denied ${many(deniedRequests, 'request')} (${share(deniedRequests, found.requests)})`;
 }
 
-/** The policies as they stand in a program. */
+/** The policies as they are written in a program. */
 function arrayOf(policies: readonly Policy[]): string {
   const lines = policies.map((policy) => {
     const fields = Object.entries(policy).map(([name, value]) => {
