@@ -44,15 +44,18 @@ const MOST_KEYS = 65_536;
 export function addSubnetOption(command: Command, otherwise = String(DEFAULT_SUBNET)): Command {
   return command.option(
     '--ipv6-subnet <bits>',
-    `of an IPv6 address the network of so many bits is the key, as in the limiter's option ipv6Subnet (default: ${otherwise})`,
+    `the prefix length of the network that is the key of an IPv6 address, as in the limiter's option ipv6Subnet (default: ${otherwise})`,
   );
 }
 
 /** Options of the commands that take a key. */
 export function addKeyOptions(command: Command): Command {
-  return addSubnetOption(command, `what the limiter tells, or ${DEFAULT_SUBNET}`)
-    .option('--raw', 'the key as it is, also if it looks like an address')
-    .option('--dimension <name>', 'which of its keys, for policies with `by`: the key is taken as it is');
+  return addSubnetOption(command, `what the limiter has published, or ${DEFAULT_SUBNET}`)
+    .option('--raw', 'take the key as it is, even if it looks like an address')
+    .option(
+      '--dimension <name>',
+      'the dimension of the key, for policies with `by`; the key is then taken as it is',
+    );
 }
 
 /** @throws CliError `USAGE` */
@@ -145,7 +148,7 @@ export function dimensionJson(dimension: string): { dimension?: string } {
 
 const many = (keys: readonly string[]): string => `${keys.length.toLocaleString('en-US')} keys`;
 
-const RAW = 'Write --raw for a key that is to be taken as it is.';
+const RAW = 'Write --raw to take the key as it is.';
 
 function read(given: string): Network | string {
   try {

@@ -39,7 +39,7 @@ export function addLimitsOptions(command: Command): Command {
   return command
     .option('--policy <text>', `a policy of the limiter, repeatable: ${POLICY_GRAMMAR}`, append)
     .option('--policies <file>', 'the policies as JSON: an array, or an object of limiters by name')
-    .option('--tier <name>', "the policies of this tier, of the limiter's `tiers`");
+    .option('--tier <name>', "use the policies of this tier of the limiter's `tiers`");
 }
 
 function append(text: string, earlier: readonly string[] | undefined): string[] {

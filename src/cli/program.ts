@@ -71,7 +71,7 @@ class DiscreetCommand extends Command {
 function createProgram(io: Io): Command {
   const program = new DiscreetCommand('headgate')
     .description(
-      'Looks at, and changes, the state that limiters keep in Redis or Valkey; finds limits in access logs.',
+      'Shows and changes the state that limiters keep in Redis or Valkey. Finds limits from access logs.',
     )
     .version(VERSION, '-V, --version', 'print the version')
     .option('--json', 'write JSON, errors too')

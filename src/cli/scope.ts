@@ -14,7 +14,7 @@ export interface ForceOption {
 export function addForceOption(command: Command): Command {
   return command.option(
     '--force',
-    'also in a scope of which no limiter tells, or whose limiter asks for no bans',
+    'even if no limiter of the scope is published, or if its limiter does not check for bans',
   );
 }
 
@@ -32,7 +32,7 @@ export function unknownScope({ scopes, instances, problem }: Published, name: st
   const code = 'UNKNOWN_SCOPE';
   if (instances.length === 0) {
     const message =
-      'no limiter has told this server of itself, under this --prefix: so it is not known whether there is one called ' +
+      'no limiter is published on this server under this --prefix, so it is unknown whether there is one called ' +
       `${JSON.stringify(name)}.`;
     return { code, message };
   }
@@ -42,9 +42,9 @@ export function unknownScope({ scopes, instances, problem }: Published, name: st
   const untold = instances.reduce((sum, instance) => sum + instance.more, 0);
   const message =
     untold > 0
-      ? `no limiter called ${JSON.stringify(name)} is among those that have told of themselves; but ${untold} others were too many ` +
-        'to be told, and it may be one of them.'
-      : `no limiter called ${JSON.stringify(name)} has told of itself. There are: ${known}.`;
+      ? `no limiter called ${JSON.stringify(name)} is published. But ${untold} others were too many to be published, and it may be ` +
+        'one of them.'
+      : `no limiter called ${JSON.stringify(name)} is published. There are: ${known}.`;
   return { code, message };
 }
 
@@ -98,7 +98,7 @@ function cannotBan(published: Published, name: string, dimension: string): Doubt
     return { code: 'NO_BAN', message };
   }
   if (configurations.some(({ ban }) => ban !== null)) return undefined;
-  const message = `the limiter ${JSON.stringify(name)} has no option \`ban\`, and so never asks for bans. Give it ban: {}.`;
+  const message = `the limiter ${JSON.stringify(name)} has no option \`ban\`, so it never checks for bans. Give it ban: {}.`;
   return { code: 'NO_BAN', message };
 }
 
@@ -111,7 +111,7 @@ function partlyCannotBan({ scopes }: Published, name: string): Warning | undefin
       .map(({ host, pid }) => `${host}:${pid}`)
       .slice(0, MOST_NAMED)
       .join(', ');
-    const message = `${without.length} instances of ${JSON.stringify(name)} have no option \`ban\`, and don't ask for bans: ${where}.`;
+    const message = `${without.length} instances of ${JSON.stringify(name)} have no option \`ban\`, and do not check for bans: ${where}.`;
     return { code: 'NO_BAN', message };
   }
   if (configurations.length > 0 && configurations.every(({ shadow }) => shadow))

@@ -63,9 +63,9 @@ function network(address: Address, subnet: number): string {
 function noClientIp(ip: unknown): HeadgateError {
   return new HeadgateError(
     'HEADGATE_NO_CLIENT_IP',
-    `The client's IP address is ${show(ip)}. Without it there is no key to limit by (one for everybody would let each lock out ` +
-      'all others). Behind a proxy, set the framework\'s "trust proxy" to that proxy and no further; if the server listens on ' +
-      'a Unix socket, or the proxy sends something else than addresses, write a `keyGenerator`. It is also undefined once the ' +
+    `The client's IP address is ${show(ip)}. Without it there is no key to limit by: with one key for all, any client could ` +
+      'lock out all others. Behind a proxy, set the framework\'s "trust proxy" to that proxy and no further; if the server listens on ' +
+      'a Unix socket, or the proxy sends no addresses, write a `keyGenerator`. The address is also undefined after the ' +
       'client has disconnected.',
   );
 }

@@ -18,8 +18,8 @@ const MOST_IN_A_ROW = 5;
 const madeForRequests: Streak = {
   most: MOST_IN_A_ROW,
   warning:
-    `${MOST_IN_A_ROW} limiters in a row were made while a request was answered, and each was asked about that request alone. A limiter that is ` +
-    'made for each request counts nothing. Make it once, when the application starts, and use it for all requests.',
+    `${MOST_IN_A_ROW} limiters in a row were each made for a single request. A limiter that is made for each request limits nothing. ` +
+    'Make it once, when the application starts, and use it for all requests.',
   length: 0,
 };
 
@@ -113,8 +113,8 @@ const neverAKey = (options: readonly string[], requests: number): string =>
   'most requests have no key on purpose, silence this warning.';
 
 const wholeIPv6 = (option: string): string =>
-  `${option} returns a whole IPv6 address, or a text with one. A client has a network of addresses, and so as many quotas. Take ` +
-  "clientKey(req.ip), of 'headgate/http', in place of the address.";
+  `${option} returns a text with a whole IPv6 address. A client has a network of addresses, so it gets a quota for each of them. Use ` +
+  "clientKey(req.ip) of 'headgate/http' instead of the address.";
 
 /** Whether a key contains an address. An address that begins with colons may be the end of another text: `tenant::1`. */
 function contains(key: string, ip: string): boolean {

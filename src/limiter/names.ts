@@ -53,14 +53,14 @@ export function claimName(
   } else if (name === undefined || !claim.named) {
     throw new HeadgateError(
       'HEADGATE_NAME_REQUIRED',
-      `Another limiter on this store is called ${JSON.stringify(set.name)}, and not both were given their name. Give each ` +
-        `its own: name: 'login', name: 'search'; or both the same one if they are to share a quota.`,
+      `Another limiter on this store is called ${JSON.stringify(set.name)}, and one of the two was given no name. Give each ` +
+        `its own: name: 'login', name: 'search'. If they must share a quota, give both the same name.`,
     );
   } else if (claim.signature !== signature) {
     throw new HeadgateError(
       'HEADGATE_POLICY_MISMATCH',
-      `Another limiter on this store is called ${JSON.stringify(set.name)} and has other policies: ${claim.text}. Here they are: ${text}. ` +
-        'Limiters of one name share their quota: give them equal policies, or another name.',
+      `Another limiter on this store is called ${JSON.stringify(set.name)} and has other policies: ${claim.text}. Those of this one are: ${text}. ` +
+        'Limiters of the same name share their quota. Give them equal policies, or different names.',
     );
   } else {
     claim.limiters++;

@@ -64,8 +64,8 @@ export class Scope {
     if (slotBy === undefined || has) return subject;
     throw new HeadgateError(
       'HEADGATE_INVALID_KEY',
-      `key: ${show(key)} has no ${slotBy}, within which this limiter counts every other key (slotBy: ${show(slotBy)}). Pass it too: ` +
-        `{ ..., ${slotBy}: 'which' }; or ${slotBy}: undefined, for requests without one.`,
+      `key: ${show(key)} has no ${slotBy}. This limiter counts every other key within it (slotBy: ${show(slotBy)}). Pass it too: ` +
+        `{ ..., ${slotBy}: 'which' }. For requests without one, pass ${slotBy}: undefined.`,
     );
   }
 
@@ -100,7 +100,7 @@ export class Scope {
     const { banBy } = this.by;
     throw new HeadgateError(
       'HEADGATE_INVALID_KEY',
-      `key: ${show(key)} is not banned, as the bans of this limiter are by ${show(banBy)}. Pass { ${banBy}: ... }.`,
+      `key: ${show(key)} cannot be banned, because this limiter bans by ${show(banBy)}. Pass { ${banBy}: ... }.`,
     );
   }
 
@@ -115,7 +115,7 @@ export function checkDimensions(store: Store, set: PolicySet): void {
   if (store.checkDimensions) return store.checkDimensions(set);
   throw new HeadgateError(
     'HEADGATE_DIMENSIONS',
-    'store: it knows nothing of dimensions, so that policies with `by` would count wrong keys. Use memoryStore, redisStore or stateStore; ' +
-      'or teach it, and give it the method `checkDimensions`: see docs/extending.md.',
+    'store: it does not support dimensions, so policies with `by` would count wrong keys. Use memoryStore, redisStore or stateStore; ' +
+      'or support dimensions, and add the method `checkDimensions`: see docs/extending.md.',
   );
 }

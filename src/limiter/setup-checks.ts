@@ -31,8 +31,8 @@ const FLEETING = 500;
 export const fleetingLimiters: Streak = {
   most: FLEETING,
   warning:
-    `${FLEETING} limiters in a row were each asked once, in the turn of the event loop in which they were made, and never again. A limiter ` +
-    'that is made for each request counts nothing. Make it once, when the application starts, and use it for all requests.',
+    `${FLEETING} limiters in a row were each asked only once, in the turn of the event loop in which they were made. A limiter that ` +
+    'is made for each request limits nothing. Make it once, when the application starts, and use it for all requests.',
   length: 0,
 };
 
@@ -84,8 +84,8 @@ export function checkProcess(warn: Warn): void {
   if (where === undefined) return;
   warn(
     'HEADGATE_LIMIT_PER_PROCESS',
-    `A limiter keeps its state in memory, but this is ${where}: each has limits of its own, so that a client has as many times the ` +
-      'limit. Give the limiter a store that all share: store: redisStore(redis).',
+    `A limiter keeps its state in memory, but this is ${where}. Each of them counts for itself, which multiplies the limit. ` +
+      'Give the limiter a store that all of them share: store: redisStore(redis).',
   );
 }
 

@@ -4,7 +4,7 @@ const DAY = 24 * 3_600_000;
 
 /** A clock for tests: it stands still until the test advances it. Pass `clock.read` to a store: `memoryStore({ clock: clock.read })`. */
 export class TestClock {
-  /** Milliseconds since the epoch, whole. May be set, backwards too. */
+  /** Whole milliseconds since the epoch. May be set, even backwards. */
   now: number;
 
   /**

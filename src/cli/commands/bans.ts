@@ -40,7 +40,9 @@ interface ImportOptions extends NamedOptions, KeyOptions, NoteOptions, ForceOpti
 }
 
 export function register(program: Command, io: Io): void {
-  const bans = program.command('bans').summary('write all bans as lines, or ban what such lines say');
+  const bans = program
+    .command('bans')
+    .summary('export bans as lines, import such lines, or show the log of bans by hand');
   const exporting = bans
     .command('export')
     .description('Writes who is banned as lines of JSON, for `bans import`: of one scope, or of all.');
@@ -48,13 +50,13 @@ export function register(program: Command, io: Io): void {
   const importing = bans
     .command('import')
     .description(
-      'Bans whom a file says: lines of `bans export` or `list --json`, or a key each, for which --name and --for tell the rest. ' +
-        'All lines are checked before anybody is banned; no ban becomes shorter.',
+      'Bans the keys in a file. It has lines of `bans export` or `list --json`, or one key per line, for which --name and --for give ' +
+        'the rest. All lines are checked before any key is banned. No ban becomes shorter.',
     )
     .argument('[file]', '- is standard input', STDIN);
   addForceOption(addNoteOptions(addRedisOptions(addKeyOptions(addNameOption(importing)))))
-    .option('--for <duration>', "how long to ban the keys of lines that don't say it: '2h'")
-    .option('--dry-run', 'only tell what would be done')
+    .option('--for <duration>', "the length of bans for lines that do not give one: '2h'")
+    .option('--dry-run', 'only show what would be done')
     .addHelpText(
       'after',
       '\nExample:\n  headgate bans import addresses.txt --name api --for 2h --redis redis://127.0.0.1:6379',
@@ -62,8 +64,10 @@ export function register(program: Command, io: Io): void {
     .action((file: string, options: ImportOptions) => importBans(file, options, io));
   const logging = bans
     .command('log')
-    .description('Tells who banned whom by hand, and who ended bans, when and why; the newest first.')
-    .option('--limit <n>', `so many at most; 0: all (default: ${ENOUGH}, with --json 0)`);
+    .description(
+      'Shows who banned whom by hand, and who ended bans, when and why. The newest entry comes first.',
+    )
+    .option('--limit <n>', `at most this many; 0: all (default: ${ENOUGH}, with --json 0)`);
   addRedisOptions(addNameOption(logging)).action((options: LogOptions) => tellLog(options, io));
 }
 
@@ -207,7 +211,7 @@ function text(banned: number, already: number, { over, others }: BanLines, dryRu
     ...(already > 0 ? [`${already} were banned for as long already`] : []),
     ...(over > 0 ? [`${over.toLocaleString('en-US')} ${over === 1 ? 'ban is' : 'bans are'} over`] : []),
     ...(others > 0
-      ? [`${others.toLocaleString('en-US')} ${others === 1 ? 'line is' : 'lines are'} of no ban`]
+      ? [`${others.toLocaleString('en-US')} ${others === 1 ? 'line is' : 'lines are'} not about bans`]
       : []),
   ];
   return `${parts.join('; ')}.\n`;

@@ -34,9 +34,9 @@ interface Options extends RedisOptions, LimitsOptions, KeyOptions {
 export function register(program: Command, io: Io): void {
   const command = program
     .command('peek')
-    .summary('what a request of a key would be answered now')
+    .summary('how a request of a key would be answered now')
     .description(
-      'Tells what a request of a key would be answered now, without charging it. Exits with 3 if it would be denied.',
+      'Shows how a request of a key would be answered now, without charging it. Exits with 3 if it would be denied.',
     )
     .argument('<key>', 'who is limited: an address, or any other key');
   addLimitsOptions(addKeyOptions(addNameOption(command)))
@@ -114,7 +114,7 @@ async function peek(given: string, options: Options, io: Io): Promise<void> {
 }
 
 const NOT_TOLD =
-  "peek: by which limits? The policies of this limiter come with each request. Write those that you mean: --policy '100/1m', " +
+  "peek: by which limits? The policies of this limiter depend on the request. Write those that you mean: --policy '100/1m', " +
   'or --policies limits.json.';
 
 function costOf(text: string): number {
@@ -173,11 +173,11 @@ function text(outlook: Outlook, io: Io): string {
   if (bannedForMs > 0) lines.push(banText(outlook));
   if (!stored) {
     lines.push(
-      'Nothing is stored: it was not charged lately, or --name, the key or the policies are not those of the limiter.',
+      'Nothing is stored: the key was not charged recently, or --name, the key or the policies are not those of the limiter.',
     );
   }
   if (allowed === null)
-    lines.push("By which limits is not known: write --policy '100/1m', or --policies limits.json.");
+    lines.push("The limits are unknown: write --policy '100/1m', or --policies limits.json.");
   if (policies.length === 0) return `${lines.join('\n')}\n`;
   const head = ['policy', 'algorithm', 'limit', 'remaining', 'retry after', 'reset after'];
   const rows = policies.map((verdict) => [

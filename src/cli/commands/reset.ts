@@ -36,11 +36,11 @@ export function register(program: Command, io: Io): void {
     .command('reset')
     .summary('forget what was charged to a key')
     .description(
-      'Forgets what was charged to a key in the scope of one limiter; a ban stays. The policies are those that the limiter tells; ' +
-        'if it tells none, the server is searched for the state of this key.',
+      'Forgets what was charged to a key in the scope of one limiter. A ban stays. The policies are those that the limiter has ' +
+        'published. If there are none, the server is searched for the state of this key.',
     )
     .argument('<key>', 'whose quota is full again: an address, a network, or any other key');
-  command.option('--scan', 'search the server also for the state of policies that the limiter no longer has');
+  command.option('--scan', 'also search the server for the state of policies that the limiter no longer has');
   addLimitsOptions(addKeyOptions(addNameOption(command))).action(async (given: string, options: Options) => {
     const name = nameOf(options);
     const typed = typedKey(given, options);

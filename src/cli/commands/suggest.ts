@@ -30,7 +30,7 @@ const MOST_WINDOWS = 32;
 export function register(program: Command, io: Io): void {
   const command = program
     .command('suggest')
-    .summary('limits under which nearly all clients never notice, from an access log')
+    .summary('limits that nearly all clients never notice, from an access log')
     .description(
       'Measures in access logs, by the real algorithms, how much each client uses at most, and proposes the smallest limits ' +
         `under which the given share of the clients is never denied. ${LOGS_HELP}`,
@@ -41,7 +41,7 @@ export function register(program: Command, io: Io): void {
     .option('--algorithm <name>', MEASURED.join(', '), 'sliding-window')
     .option(
       '--policy <policy>',
-      "the kind of policy, again for each: '1/1m segments 60'; of buckets the rate is kept and the burst found: 'token-bucket 20/1s'",
+      "the kind of policy, repeatable: '1/1m segments 60'; for buckets the rate is kept, and the burst is found: 'token-bucket 20/1s'",
       collect,
     )
     .addHelpText('after', '\nExample:\n  headgate suggest --keep 99.9 access.log access.log.1.gz')

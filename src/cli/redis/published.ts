@@ -44,7 +44,7 @@ export class Published {
       (found) => found as string[],
       (error: unknown) => {
         if (!(error instanceof OtherKeyError)) throw error;
-        problem = `which limiters there are is not known: ${error.message}`;
+        problem = `the limiters are unknown: ${error.message}`;
         warn(io, { code: 'UNREADABLE', message: problem });
         return [];
       },

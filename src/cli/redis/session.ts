@@ -37,7 +37,7 @@ export function addRedisOptions(command: Command): Command {
     )
     .option('--cluster', 'the server is a node of a cluster')
     .option('--sentinel <name>', 'the server is a sentinel, which knows the primary by this name')
-    .option('--prefix <text>', "what the store's keys begin with", 'hg')
+    .option('--prefix <text>', "the prefix of the store's keys", 'hg')
     .option(
       '--hash-keys-file <file>',
       "a file with the secret of the store's option hashKeys (env: HEADGATE_HASH_KEYS, the secret itself)",
@@ -63,7 +63,7 @@ function rethrow(error: unknown, keys: readonly string[]): never {
   const what = named.length > 1 ? `one of the keys ${named.join(', ')}` : `the key ${named.join()}`;
   throw new OtherKeyError(
     'FAILED',
-    `${what} holds something that is not Headgate's (WRONGTYPE). See what has written it, and delete it; or is it another --prefix?`,
+    `${what} has a value that is not Headgate's (WRONGTYPE). Find out what wrote it and delete it, or write the right --prefix.`,
     error,
   );
 }

@@ -28,7 +28,7 @@ export class Engine {
   constructor(policies: readonly Policy[], several = false) {
     if (policies.some(countsSlots)) {
       throw usageError(
-        'A concurrency policy cannot be replayed: an access log says when requests came, not how long each was being served. ' +
+        'A concurrency policy cannot be replayed: an access log tells when requests came, but not how long each of them took. ' +
           'Replay the others.',
       );
     }

@@ -14,7 +14,7 @@ export interface Found {
 
 /** The note on a policy that is not replayed. */
 export const leftNote = (policy: string): string =>
-  `${printable(policy)} is not replayed: an access log does not say how long each request was being served`;
+  `${printable(policy)} is not replayed: an access log does not tell how long each request took`;
 
 /** A log with fewer requests is hardly more than a test. */
 const FEW = 1000;

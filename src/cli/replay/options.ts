@@ -30,19 +30,19 @@ export function addLogOptions(command: Command): Command {
     .argument('<log...>', 'access logs; - is standard input')
     .option(
       '--key <parts>',
-      "what is limited: ip (default), user, path, method, or a field of JSON lines; several together: 'ip path'; with the name of a " +
-        'dimension for policies with `by`, again for each: account=user',
+      "what is limited: ip (default), user, path, method, or a field of JSON lines; several together: 'ip path'; for policies with " +
+        '`by`, repeatable with the name of a dimension: account=user',
       collect,
     )
     .option('--key-field <field>', 'JSON and W3C: the field of the client, as in req.headers.x-api-key')
     .option('--time-field <field>', 'JSON and W3C: the field of the time')
     .option(
       '--trusted-hops <n>',
-      'of lists as X-Forwarded-For: how many proxies are yours (default: those of private addresses)',
+      'in lists like X-Forwarded-For: how many proxies are yours (default: those with private addresses)',
     )
     .option(
       '--match <filter>',
-      "only some requests, by path, method and status: '/api POST', '5xx', '!/health'; again for more",
+      "only some requests, by path, method and status: '/api POST', '5xx', '!/health'; repeatable",
       collect,
     );
   return addSubnetOption(command);

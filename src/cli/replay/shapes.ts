@@ -61,7 +61,7 @@ export function shapesOf(algorithm: MeasuredAlgorithm, windows: readonly string[
 export function shapeOf(policy: Policy): Shape {
   if (countsSlots(policy)) {
     throw usageError(
-      'For a concurrency policy nothing can be suggested: an access log does not say how long each request was being served.',
+      'For a concurrency policy nothing can be suggested: an access log does not tell how long each request took.',
     );
   }
   if (!('window' in policy)) {

@@ -102,8 +102,8 @@ export class Breaker {
     for (const warn of this.warners) {
       warn(
         'HEADGATE_STORE_DOWN',
-        `The store ${what}: ${told} Meanwhile the option onStoreError decides: limits hold for each process alone, or not at ` +
-          'all. The option onHealth would tell you of each change instead of this warning.',
+        `The store ${what}: ${told} Meanwhile the option onStoreError decides: each process limits for itself, or nothing is ` +
+          'limited. The option onHealth would tell you of each change instead of this warning.',
       );
     }
   }

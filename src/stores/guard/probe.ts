@@ -47,8 +47,8 @@ export async function quiet(answer: Promise<unknown>, warn: Warn): Promise<void>
 function warnOfSilence(warn: Warn): void {
   warn(
     'HEADGATE_SILENT_CONNECTION',
-    `The store has not answered for ${SILENCE / 1000} s, on a connection that its client takes for alive. Either the server hangs, or ` +
-      'the connection is dead: then limits hold for this process alone until the client notices, which takes minutes. Give the ' +
-      'client a socketTimeout.',
+    `The store has not answered for ${SILENCE / 1000} s, on a connection that its client considers alive. Either the server hangs, or ` +
+      'the connection is dead. A dead one makes this process limit for itself until the client notices, which takes minutes. ' +
+      'Give the client a socketTimeout.',
   );
 }

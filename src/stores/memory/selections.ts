@@ -126,7 +126,7 @@ function idOf(policies: readonly CompiledPolicy[]): string {
 function warnTooMany(warn: Warn): void {
   warn(
     'HEADGATE_TOO_MANY_POLICIES',
-    `A memory store has forgotten a policy's state, as it keeps that of ${MOST_POLICIES} policies per limiter name. Policies are different if ` +
-      'their name, algorithm or window is; buckets, if their rate or burst is, too. Tell clients apart by their keys.',
+    `A memory store has forgotten a policy's state, because it keeps that of ${MOST_POLICIES} policies per limiter name. Policies differ if ` +
+      'their name, algorithm or window does; buckets also if their rate or burst does. Distinguish clients by their keys.',
   );
 }

@@ -287,7 +287,7 @@ export class Table {
 function warnFull(warn: Warn, maxKeys: number): void {
   warn(
     'HEADGATE_STORE_FULL',
-    `A memory store has no room for a new key: those that it keeps (maxKeys: ${maxKeys}) are denied or banned. ` +
-      'What it does then is its option `onFull`.',
+    `A memory store has no room for a new key: all keys that it keeps (maxKeys: ${maxKeys}) are denied or banned. ` +
+      'Its option `onFull` decides what happens then.',
   );
 }

@@ -31,7 +31,7 @@ export function checkAcross({ policies, ban }: PolicySet): void {
   if (what === undefined) return;
   throw new HeadgateError(
     'HEADGATE_DIMENSIONS',
-    `acrossSlots: ${what} must know what all keys say at once. Write slotBy in place of acrossSlots, or leave it out.`,
+    `acrossSlots: ${what} needs the verdicts on all keys at once. Write slotBy instead of acrossSlots, or leave it out.`,
   );
 }
 

@@ -56,7 +56,7 @@ export interface LoggedBan extends BanNote {
 }
 
 const UNKNOWN =
-  'The user of this Redis client may not note bans in their index: `headgate list --banned` may not show them, and `--scan` does. ' +
+  'The user of this Redis client may not record bans in their index. `headgate list --banned` may miss them; `--scan` finds them. ' +
   'docs/failure.md lists the permissions.';
 
 /** What happens to the note of the key's earlier ban. */

@@ -109,10 +109,10 @@ function evictionFound(info: string): Finding {
   if (policy === 'noeviction') return ok('eviction', 'Nothing is evicted (maxmemory-policy noeviction).');
   const limit = Number(fieldOf(info, 'maxmemory'));
   if (limit === 0)
-    return ok('eviction', `Nothing is evicted: there is no maxmemory. Its policy would be ${policy}.`);
+    return ok('eviction', `Nothing is evicted, because no maxmemory is set. The policy would be ${policy}.`);
   const message =
-    `maxmemory-policy is ${policy}: a full server forgets what clients have used, and bans. Every key of Headgate expires, so ` +
-    'that volatile-* policies evict them, too. Use noeviction, or a server of its own.';
+    `maxmemory-policy is ${policy}: a full server deletes counts and bans. Every key of Headgate expires, so volatile-* ` +
+    'policies delete them, too. Use noeviction, or a separate server for Headgate.';
   return { level: 'warning', code: 'eviction', message };
 }
 
@@ -156,8 +156,8 @@ function clockFound(now: number, asked: number, answered: number): Finding {
   if (Math.abs(ahead) < DIFFERENCE) return ok('clock', "The server's clock and this process' agree.");
   const seconds = (Math.abs(ahead) / 1000).toFixed(1);
   const message =
-    `The server's clock is ${seconds} s ${ahead > 0 ? 'ahead of' : 'behind'} this process'. Limits follow the server's: times in ` +
-    'logs differ by as much, and so do windows while a local store decides. Synchronise both.';
+    `The server's clock is ${seconds} s ${ahead > 0 ? 'ahead of' : 'behind'} this process' clock. Limits follow the ` +
+    "server's clock. Times in logs, and windows while a local store decides, differ by as much. Synchronise the clocks.";
   return { level: 'warning', code: 'clock', message };
 }
 

@@ -5,7 +5,7 @@ import { lua } from './generated/lua.js';
 /** A script as Redis runs it. */
 export interface Script {
   readonly source: string;
-  /** What EVALSHA calls it by. */
+  /** The hash for EVALSHA. */
   readonly sha: string;
 }
 

@@ -111,8 +111,8 @@ class GuardCheck implements OnApplicationBootstrap {
 }
 
 const GUARD_MISSING =
-  'The app has RateLimitModule, but no RateLimitGuard, and so nothing is limited. Write { provide: APP_GUARD, useClass: RateLimitGuard } ' +
-  'among the providers of a module, or @UseGuards(RateLimitGuard) where it is to limit.';
+  'The app has RateLimitModule, but no RateLimitGuard, so nothing is limited. Write { provide: APP_GUARD, useClass: RateLimitGuard } ' +
+  'among the providers of a module, or @UseGuards(RateLimitGuard) on what it must limit.';
 
 /** Limits the handlers that it guards: `{ provide: APP_GUARD, useClass: RateLimitGuard }` for all, or `@UseGuards(RateLimitGuard)`. */
 export class RateLimitGuard implements CanActivate {

@@ -26,7 +26,7 @@ export interface Commands {
   together(send: () => void): void;
   /** Whether commands can be sent at once. */
   ready(): boolean;
-  /** Resolves the next time that the client is ready. */
+  /** Resolves the next time the client is ready. */
   whenReady(): Promise<void>;
   /** Resolves when the client is ready, if it is connecting. @throws HeadgateError `HEADGATE_STORE_AWAY` otherwise */
   connected(): Promise<void>;
