@@ -23,8 +23,8 @@ function secretOf(option: unknown, isShared: boolean): string {
   if (option !== true) return checkSecret('partitionKey', option);
   if (isShared) {
     const fix =
-      'With a `store` or a `limiter` other processes may count the same quota, and must show the same values. Write a secret of at least ' +
-      '16 characters instead of true.';
+      'With a `store` or a `limiter` other processes may count the same quota, and must show the same values. Write a secret of 16 ' +
+      'characters or more instead of true.';
     throw invalidOption('partitionKey', option, fix);
   }
   return (own ??= randomBytes(32).toString('base64'));
