@@ -50,7 +50,7 @@ export function identityChecks(options: IdentityOptions): Check[] {
 
   if (options.ordered)
     suite.addRandom(
-      'asked all at once: the same as one after the other',
+      'simultaneous calls are answered like successive ones',
       (random) => ({
         policies: randomPolicies(random, random.once(2) ? [random.pick(suite.algorithms)] : suite.algorithms),
         ban: randomBan(random),

@@ -257,10 +257,7 @@ export class FailurePolicy implements Store, Prober {
     return late ? { ...reply, late } : reply;
   }
 
-  /**
-   * The store admitted the query, but its answer came after the timeout. Gives back the slots; also the units if the caller was told it is
-   * denied.
-   */
+  /** The store admitted the query after the timeout. Gives back its slots, and its units too if the caller was told it is denied. */
   #undo(query: Query, reply: Reply): void {
     const { set, key, cost, peek } = query;
     const charged = (i: number): boolean => admits(waitOf(reply.verdicts, i));

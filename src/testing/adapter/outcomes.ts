@@ -62,7 +62,7 @@ function refunds(suite: AdapterSuite): void {
       await lab.expectStatuses('a success', [404, 429], answered(404));
     });
 
-  suite.add('refundAborted gives back for a response that is cut off', async (lab) => {
+  suite.add('refundAborted gives the cost back if the response is cut off', async (lab) => {
     const body = begun();
     await lab.serve({ policies: [minute(1)], refundAborted: true }, () => ({ body }));
     const leave = new AbortController();
@@ -84,7 +84,7 @@ function refunds(suite: AdapterSuite): void {
     await lab.expectStatuses('a request for more than is left', [429]);
   });
 
-  suite.add('what cannot be given back fails nothing', async (lab) => {
+  suite.add('a give-back that fails does not fail the request', async (lab) => {
     const away = () => Promise.reject(new Error('away'));
     const store: Store = {
       decide: (query) => lab.store.decide(query),
@@ -185,7 +185,7 @@ const held = { algorithm: 'leaky-bucket', limit: 1, window: '1m', burst: 1, maxD
 
 function turns(suite: AdapterSuite): void {
   suite.add(
-    'a leaky bucket holds requests for their turn, and denies those that would wait too long',
+    'a leaky bucket holds requests until their turn, and denies those that would wait too long',
     async (lab) => {
       const arrived: number[] = [];
       const paced: Policy = { ...held, limit: 20, window: '1s', maxDelay: '150ms' };
@@ -213,7 +213,7 @@ function turns(suite: AdapterSuite): void {
     expectEqual('requests that went on', asked, 1);
   });
 
-  suite.add('no more are held than maxWaiting: 503', async (lab) => {
+  suite.add('at most maxWaiting requests are held; others get 503', async (lab) => {
     await lab.serve({ policies: [held], maxWaiting: 1 });
     await lab.expectStatuses('the first request', [200]);
     const leave = new AbortController();

@@ -68,7 +68,7 @@ export function lawOfBound(suite: Suite): void {
 
     if (countsSlots(plainPolicy(algorithm, 1, 1))) continue;
     suite.add(
-      `${algorithm}: a client who asks whenever it may gets the limit in each window`,
+      `${algorithm}: a client that asks as soon as it may gets the limit in each window`,
       async (lab) => {
         for (const [limit, window] of [
           [1, 7],

@@ -101,7 +101,7 @@ function changesOf(suite: Suite, algorithm: Algorithm): void {
   );
 
   suite.addRandom(
-    `${algorithm}: the wait that a configuration tells holds, and is no longer than its window`,
+    `${algorithm}: the wait that a configuration tells is exact, and at most its window`,
     randomCase(algorithm),
     async ({ policies, steps }, lab) => {
       const { clock, ask } = await open(lab, policies);
@@ -184,7 +184,7 @@ const PAIRS: readonly (readonly [title: string, one: Policy, other: Policy])[] =
 function pairs(suite: Suite): void {
   for (const [title, ...policies] of PAIRS) {
     if (!suite.algorithms.includes(policies[0].algorithm ?? 'sliding-window')) continue;
-    suite.add(`${title}: who asks both gains nothing, and neither locks the other out`, async (lab) => {
+    suite.add(`${title}: a client of both gains nothing, and neither locks the other out`, async (lab) => {
       const { clock, ask, expectBounds } = await open(lab, policies);
       const last = [clock.now, clock.now];
       const step = Math.ceil((3 * Math.max(...policies.map(windowOf))) / 500);

@@ -11,7 +11,7 @@ const JUMPS = [-1, -1_000, -60_000, -HOUR, -DAY, HOUR, DAY];
 export function lawOfClock(suite: Suite): void {
   for (const algorithm of suite.algorithms) {
     suite.addRandom(
-      `${algorithm}: whatever the clock did, a unit is free within one window`,
+      `${algorithm}: whatever the clock does, a unit is free within one window`,
       (random) => ({
         policy: randomPolicy(random, algorithm),
         steps: random.list(1, 9, () => ({

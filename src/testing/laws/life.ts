@@ -66,7 +66,7 @@ export function lawOfLife(suite: Suite): void {
   const { entries } = suite.subject;
   if (!entries) return;
   suite.addRandom(
-    'what is kept has an end after every operation, and is kept until the quota is full',
+    'state has an expiry after every operation, and is kept until the quota is full',
     make,
     async ({ policies, steps }, lab) => {
       const { clock, store, limiter } = await lab.open({ policies, ban: BAN });

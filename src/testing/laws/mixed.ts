@@ -140,7 +140,7 @@ export function chargeOfMixed(suite: Suite): void {
   );
 
   if (slots.slotBy !== undefined) return;
-  suite.add('several dimensions: what one key is reset, the others keep', async (lab) => {
+  suite.add('several dimensions: a reset of one key leaves the others alone', async (lab) => {
     const policies = DIMENSIONS.map((by): Policy => ({ name: by, limit: 3, window: 60_000, by }));
     const { limiter } = await lab.open({ policies, ...slots });
     const key = { key: 'same', account: 'same', org: 'same' };
@@ -160,7 +160,7 @@ export function chargeOfMixed(suite: Suite): void {
   });
 
   if (slots.acrossSlots) return;
-  suite.add('several dimensions: a ban is of the key that it is by', async (lab) => {
+  suite.add('several dimensions: a ban applies to the key of its dimension', async (lab) => {
     const { limiter } = await lab.open({
       policies: [
         { name: 'ip', limit: 2, window: 60_000 },
@@ -186,7 +186,7 @@ export function chargeOfMixed(suite: Suite): void {
 export function raceOfMixed(suite: Suite): void {
   const slots = slotsOf(suite);
   suite.addRandom(
-    'several dimensions: of requests at once, each key gets as many as its limit says',
+    'several dimensions: of simultaneous requests, each key gets exactly its limit',
     (random) => ({
       limits: [random.integer(1, 10), random.integer(1, 20), random.integer(1, 30)] as const,
       steps: random.list(

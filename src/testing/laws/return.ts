@@ -29,7 +29,7 @@ export function lawOfReturn(suite: Suite): void {
 
 function asIfNeverCharged(suite: Suite, algorithm: Algorithm): void {
   suite.addRandom(
-    `${algorithm}: what is given back is as if it had never been charged`,
+    `${algorithm}: a charge that is given back counts as never made`,
     (random) => ({
       policy: randomPolicy(random, algorithm, RANGES),
       steps: random.list(5, 40, () => randomStep(random)),
@@ -75,7 +75,7 @@ function ofBuckets(suite: Suite, algorithm: Algorithm): void {
   );
 
   suite.addRandom(
-    `${algorithm}: whatever is given back in whatever order, never more is left than without it`,
+    `${algorithm}: give-backs in any order never leave more than without the charges`,
     (random) => ({
       policy: randomBucket(random),
       steps: random.list(10, 50, () => ({
