@@ -1,5 +1,5 @@
 /**
- * What a store of your own needs. See "A store" in docs/extending.md.
+ * What you need to write a store. See "A store" in docs/extending.md.
  *
  * @module
  */

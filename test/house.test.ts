@@ -52,7 +52,7 @@ describe('without servers', function () {
   });
 
   it('a test that needs one says so', async () => {
-    const { passed, output } = await mocha('test/redis/leases.test.ts', { HEADGATE_SERVERS: 'none' });
+    const { passed, output } = await mocha('test/redis/slices.test.ts', { HEADGATE_SERVERS: 'none' });
     expect(passed).to.be.false;
     expect(output).to.contain('This test needs a redis server');
   });

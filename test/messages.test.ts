@@ -189,14 +189,14 @@ const mistakes: readonly [mistake: string, when: When, make: () => unknown, code
     'made',
     mismatch({ limit, window: 60_000 }, { ...bursts }),
     'POLICY_MISMATCH',
-    /other policies: 5\/1m\. Here they are: token-bucket 1\/10s burst 3\./,
+    /other policies: 5\/1m\. Those of this one are: token-bucket 1\/10s burst 3\./,
   ],
   [
     'other bans',
     'made',
     mismatch({ limit, window, ban: { after: 3 } }, { limit, window, ban: {} }),
     'POLICY_MISMATCH',
-    /5\/1m, ban after 3 denials within 10m for 1h, factor 2, max 1d\. Here they are: 5\/1m, ban by hand/,
+    /5\/1m, ban after 3 denials within 10m for 1h, factor 2, max 1d\. Those of this one are: 5\/1m, ban by hand/,
   ],
   [
     'a cost above the limit',

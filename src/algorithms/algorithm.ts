@@ -10,17 +10,17 @@ export interface PolicyBase {
   /** Evaluate and report, never deny. Default `false`. */
   shadow?: boolean;
   /**
-   * The dimension whose key counts, as `'account'`: a letter, then up to 31 letters, digits, `_` and `-`. Default `'key'`: the request's
-   * key. The policy does not apply to requests without a key of the dimension.
+   * The dimension whose key counts, such as `'account'`: a letter, then up to 31 letters, digits, `_` and `-`. Default `'key'`: the
+   * request's key. The policy does not apply to a request that has no key of this dimension.
    */
   by?: string;
 }
 
-/** The fields of all policies that count what passes. Those of concurrency policies, which count what is held, have fewer. */
+/** Fields of all policies that count requests over time. Concurrency policies count slots that are held, and do not have these fields. */
 export interface QuotaPolicy extends PolicyBase {
   /**
-   * What is charged. `'admitted'` (default): requests that all policies admit. `'attempts'`: also requests that another policy denies, of
-   * this limiter or of one that is stacked behind it. What this policy itself denies is never charged to it.
+   * Which requests are charged. `'admitted'` (default): requests that all policies admit. `'attempts'`: also requests that another policy
+   * denies, of this limiter or of one stacked behind it. A request that this policy itself denies is never charged to it.
    */
   count?: 'admitted' | 'attempts';
   /**
@@ -38,15 +38,15 @@ export interface Given {
 
 /** A charge that is given back. */
 export interface Returned {
-  /** When it would have left by itself: see `Charged`. */
+  /** When the charge would have ended by itself: see `Charged`. */
   readonly mark: number;
   /** When it was charged. */
   readonly at: number;
-  /** For how many ticks earlier a bucket drains it, as charges before it were given back. */
+  /** How many ticks earlier a bucket drains this charge, because charges before it were given back. */
   readonly shift: number;
 }
 
-/** A slot's state as it is kept outside of a column: whole numbers from 0 on, and names of leases. */
+/** A slot's state in a form that can be stored outside a column: whole numbers of at least 0, and names of leases. */
 export type Saved = readonly (number | string)[];
 
 /**
@@ -61,29 +61,29 @@ export abstract class Column<P = Params> {
   remaining = 0;
   reset = 0;
 
-  /** Evaluates `cost`. It writes only if `writable`, and only to repair state that a clock that went back made impossible. */
+  /** Evaluates `cost`. If `writable`, it repairs a state that lies too far ahead because the clock went back. It writes nothing else. */
   abstract look(slot: number, p: P, cost: number, now: number, writable: boolean): void;
   /** Charges the cost that `look` has just admitted. */
   abstract commit(slot: number, p: P, cost: number, now: number, lease: string): void;
   /**
-   * Charges (`units` > 0, even beyond what is left) or gives back (`units` < 0). Returns the units that it charged: all, unless the
-   * policy bounds a debt; or the ticks that a bucket gave back.
+   * Charges (`units` > 0, even beyond what is left) or gives back (`units` < 0). Returns the units that were charged, which a bound on debt
+   * may reduce; for a bucket that gave back, the ticks.
    *
-   * @param of what is given back; undefined if it is of no charge in particular
+   * @param of the charge that is given back; undefined: no particular one
    */
   abstract adjust(slot: number, p: P, units: number, now: number, of: Returned | undefined): number;
-  /** The moment from which a slot decides as no state does; 0 if it has none. */
+  /** When the slot's state expires: from then on it behaves as if empty. 0: it is empty. */
   abstract until(slot: number): number;
   /** Forgets a slot. */
   abstract clear(slot: number): void;
   /** An empty column like this one, with room for slots 1 to `slots`. */
   abstract sibling(slots: number): Column<P>;
-  /** Copies a slot's state from a column that this one is a sibling of, or from another of its own slots. */
+  /** Copies a slot's state from a sibling column, or from another slot of this column. */
   abstract take(from: Column<P>, theirs: number, ours: number): void;
 
-  /** A slot's state. What it says of a slot without state does not matter. */
+  /** A slot's state. For an empty slot the result does not matter. */
   abstract save(slot: number): Saved;
-  /** Puts a saved state into an empty slot. What cannot be a state leaves the slot empty. */
+  /** Puts a saved state into an empty slot. A value that cannot be a state leaves the slot empty. */
   abstract load(slot: number, saved: Saved): void;
 
   /** Reads any part of a slot's state ahead, so that the processor has it in its cache when `look` needs it. */
@@ -92,10 +92,7 @@ export abstract class Column<P = Params> {
   }
 }
 
-/**
- * A column whose state is two numbers a slot, side by side: the moment from which the slot decides as no state does, and what the
- * algorithm makes of the other.
- */
+/** A column whose state is two numbers per slot, side by side: its expiry, and a number that the algorithm interprets. */
 export abstract class PairColumn<P = Params> extends Column<P> {
   protected readonly state: Float64Array;
 
@@ -138,27 +135,27 @@ export abstract class SlotColumn<P = Params> extends Column<P> {
   abstract renew(slot: number, p: P, lease: string, now: number): boolean;
 }
 
-/** What the rest of Headgate knows of a policy. Nothing else asks which algorithm a policy has. */
+/** What the rest of Headgate knows of a policy. Other code asks for these traits, never for the algorithm's name. */
 export interface Traits {
   /** Whether its units are slots, which are held until they are released or their lease ends. */
   readonly holdsSlots: boolean;
   /** The most units that can be admitted at once. */
   readonly capacity: number;
-  /** Whether its charges leave one after the other, so that giving one back moves those behind it. */
+  /** Whether charges drain one after the other, so that giving one back moves those behind it forward. */
   readonly drains: boolean;
-  /** If it admits requests that must wait for their turn: the time between the turns of two units, ms. Otherwise undefined. */
+  /** For policies that hold requests until their turn: the time between the turns of two units, ms. Otherwise undefined. */
   readonly paceMs: number | undefined;
   /**
-   * Whether units can be charged ahead and spent later (`redisStore({ lease })`): `'never'`; `'until-reset'`, as its window ends all at
-   * once, after `resetAfter`; or at `'any-time'`.
+   * Whether units can be charged ahead and spent later (`redisStore({ lease })`): `'never'`; `'until-reset'` where all units come back at
+   * once after `resetAfter`; or at `'any-time'`.
    */
   readonly slices: 'never' | 'until-reset' | 'any-time';
   /** What its units are called in header fields (`qu` of draft-11). Undefined: requests. */
   readonly unit: string | undefined;
   /**
-   * The time until there is one more unit, or a later moment if the state does not tell, ms. Undefined: nobody can know it.
+   * Milliseconds until one more unit is available; a later time where the state cannot tell. Undefined: it cannot be predicted.
    *
-   * @param remaining and `resetMs`: of a verdict that admits
+   * @param remaining like `resetMs`, from a verdict that admits
    */
   readonly nextUnitMs: ((remaining: number, resetMs: number) => number) | undefined;
 }
@@ -167,19 +164,19 @@ export interface Traits {
 export interface Compiled<P = Params> {
   readonly params: P;
   /**
-   * For an algorithm whose integers depend on the time: what the Lua file reads in place of `params`, for a moment in ms since the epoch.
-   * If the server's time is too far from that moment, the file's `check` raises `HEADGATE_PERIOD`, and the caller sends those of that time.
+   * Only for algorithms whose integers depend on the time: what the Lua file reads in place of `params` at a moment (ms since the epoch).
+   * If the server's time is too far from that moment, the file's `check` raises `HEADGATE_PERIOD`. The caller then sends the integers for
+   * the server's time.
    */
   readonly sent?: (now: number) => readonly number[];
-  /** The time that the limit is for, ms: a window, or a lease. */
+  /** The time span that the limit refers to, ms: a window or a lease. */
   readonly window: number;
   /**
-   * The part of the policy without which its state means nothing: a window's length, a bucket's rate and burst. It is part of the key, so
-   * that policies which read a state differently have each their own. A count's limit is not in it: policies that differ in that alone
-   * share the count.
+   * The part of the policy that its state depends on: a window's length, a bucket's rate and burst. It is part of the key, so that policies
+   * that read a state differently do not share it. The limit of a counter is left out: policies that differ only in it share the count.
    */
   readonly shape: string;
-  /** How long a charge counts at most, ms. */
+  /** The longest time that a charge counts, ms. */
   readonly life: number;
   readonly traits: Omit<Traits, 'holdsSlots'>;
 }
@@ -189,15 +186,17 @@ type Named = QuotaPolicy & { algorithm?: string };
 type OwnFields<Policy> = Policy extends Named ? Exclude<keyof Policy, keyof Named> & string : never;
 
 interface Definition<P, Policy extends Named> {
-  /** Names the state's layout in keys and changes with it, so that versions never read each other's state. */
+  /** Names the state's layout in keys. It changes with the layout, so that no version reads another version's state. */
   readonly tag: string;
-  /** What policies call the algorithm; for each name the fields that it takes, besides those of all policies. */
+  /** The algorithm's names in policies. For each name: the fields that it takes in addition to those of all policies. */
   readonly names: Readonly<Record<NonNullable<Policy['algorithm']>, readonly OwnFields<Policy>[]>>;
-  /** Checks a policy's own fields, and divides and rounds them to integers. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+  /**
+   * Checks a policy's own fields, and turns them into integers by division and rounding. @throws HeadgateError `HEADGATE_INVALID_OPTION`
+   */
   compile(what: string, given: Given): Compiled<P>;
 }
 
-/** What `algorithms/index.ts` lists. A column has room for slots 1 to `slots`, for the policies of one shape. */
+/** The entries of `algorithms/index.ts`. A column has room for slots 1 to `slots`, for policies of one shape. */
 export type AlgorithmDefinition<
   P = Params,
   Policy extends Named = Named & Readonly<Record<string, unknown>>,
@@ -207,10 +206,10 @@ export type AlgorithmDefinition<
     | { readonly holdsSlots: true; createColumn(slots: number, p: P): SlotColumn<P> }
   );
 
-/** Whether a saved state has no names. */
+/** Whether a saved state consists of numbers only. */
 export function areNumbers(saved: Saved): saved is readonly number[] {
   return saved.every((value) => typeof value === 'number');
 }
 
-/** Units that a state counts at most: charges that are added to it stay exact integers. */
+/** The most units that a state counts. Below it, adding a charge gives an exact integer. */
 export const MOST_COUNTED = 2 ** 52;

@@ -1,14 +1,15 @@
 -- Bans: repeated denials ban a key, longer each time.
 --
--- State:   "denials counted banned length last", decimal: denials and the end of the window in which they count; the ban's
---          end and its length; the length of the last ban by denials, from which the next one grows. The key expires
---          when all of that is past.
+-- State:   "denials counted banned length last", decimal: the denials, and the end of the window in which they count; the
+--          ban's end and length; the length of the last ban by denials, from which the next one grows. The key expires
+--          when none of these counts any more.
 -- Params:  after (denials, 0: never), within (ms), first (ms), factor (thousandths), max (ms)
--- Returns: look: ms until the ban ends or 0 (or nil, error), state; strike: ms of the ban that this denial starts or 0
+-- Returns: look: ms until the ban ends or 0 (or nil, error), state; strike: the length of the ban that this denial starts
+--          (ms) or 0
 
 local ban = { params = 5 }
 
--- Earlier bans are remembered for `max` after the last one's end.
+-- When the state expires. Earlier bans are remembered for `max` after the end of the last one.
 local function ban_stop(p, state) return math.max(state[2], state[3] + (state[5] > 0 and p[5] or 0)) end
 
 local function ban_write(key, p, now, state)
@@ -26,11 +27,11 @@ local function ban_read(key, p, now, writable)
   if type(value) == 'table' then return nil, value.err end
   local denials, counted, banned, length, last = string.match(value, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
   local state = { 0, 0, 0, 0, 0 }
-  -- No ban is longer than 366 days: what says so is not ours.
+  -- A ban never exceeds 366 days. A value that says otherwise was not written by Headgate.
   if denials and tonumber(length) <= 366 * 86400000 then
     state = { tonumber(denials), tonumber(counted), tonumber(banned), tonumber(length), tonumber(last) }
   end
-  -- The clock went back, or the span was shortened: no ban is longer than it was made.
+  -- A clock that went back, or a shorter span, must not make a ban longer than it was made.
   local before = state[2] + state[3]
   state[2], state[3] = math.min(state[2], now + p[2]), math.min(state[3], now + state[4])
   if writable and (state[2] + state[3] < before or redis.call('PTTL', key) == -1) then ban_write(key, p, now, state) end
@@ -58,7 +59,7 @@ function ban.strike(key, p, now, state)
   return length
 end
 
--- By hand: a ban of `length` ms that leaves the growth of bans by denials alone; 0 forgives everything.
+-- Sets a ban of `length` ms by hand. The growth of bans by denials stays as it is. A length of 0 forgives everything.
 function ban.set(key, p, now, length)
   local state, err = ban_read(key, p, now, true)
   if not state then return err end

@@ -2,13 +2,13 @@ import { areNumbers, type Saved } from './algorithm.js';
 
 /** Integers that both stores receive, in the order in which `algorithms/ban.lua` reads them. */
 export interface CompiledBan {
-  /** 0: denials don't ban. */
+  /** Denials that start a ban. 0: denials never do. */
   readonly after: number;
-  /** The time in which denials count, ms. */
+  /** The time span in which denials are counted, ms. */
   readonly within: number;
   /** The length of the first ban, ms. */
   readonly first: number;
-  /** In thousandths, so that both sides multiply integers. */
+  /** How many times as long each further ban is, in thousandths: both stores then multiply integers. */
   readonly factor: number;
   /** The length of the longest ban, ms. */
   readonly max: number;
@@ -20,7 +20,7 @@ interface BanState {
   denials: number;
   /** The end of the window in which the denials count. */
   counted: number;
-  /** The ban's end, and its length. */
+  /** The end of the current ban, and its length. */
   banned: number;
   length: number;
   byHand: boolean;
@@ -28,7 +28,7 @@ interface BanState {
   last: number;
 }
 
-/** Bans in the memory store, of the few slots that have any. Beside `ban.lua`, with the same functions. */
+/** Bans in the memory store, kept only for slots that have one. `ban.lua` has the same functions. */
 export class BanColumn {
   readonly #states = new Map<number, BanState>();
 
@@ -36,7 +36,7 @@ export class BanColumn {
     const stored = this.#states.get(slot);
     if (!stored) return { denials: 0, counted: 0, banned: 0, length: 0, byHand: false, last: 0 };
     const state = { ...stored };
-    // The clock went back, or the span was shortened: no ban is longer than it was made.
+    // A clock that went back, or a shorter span, must not make a ban longer than it was made.
     state.counted = Math.min(state.counted, now + p.within);
     state.banned = Math.min(state.banned, now + state.length);
     if (writable) [stored.counted, stored.banned] = [state.counted, state.banned];
@@ -45,7 +45,7 @@ export class BanColumn {
     return state;
   }
 
-  /** Earlier bans are remembered for `max` after the last one's end. */
+  /** When the state expires. Earlier bans are remembered for `max` after the end of the last one. */
   #stop(state: BanState, p: CompiledBan): number {
     return Math.max(state.counted, state.banned + (state.last > 0 ? p.max : 0));
   }
@@ -77,14 +77,14 @@ export class BanColumn {
     return length;
   }
 
-  /** By hand: a ban of `length` ms that leaves the growth of bans by denials alone; 0 forgives everything. */
+  /** Sets a ban of `length` ms by hand. The growth of bans by denials stays as it is. A length of 0 forgives everything. */
   set(slot: number, p: CompiledBan, now: number, length: number): void {
     const state = this.#read(slot, p, now, true);
     if (length === 0) this.#states.delete(slot);
     else this.#states.set(slot, { ...state, banned: now + length, length, byHand: true });
   }
 
-  /** When a slot's last ban ends; 0 if it has had none. */
+  /** When a slot's last ban ends; 0 if it never had one. */
   end(slot: number): number {
     return this.#states.get(slot)?.banned ?? 0;
   }
@@ -94,13 +94,13 @@ export class BanColumn {
     return this.#states.get(slot)?.byHand ?? false;
   }
 
-  /** When all that a slot's state says is past. */
+  /** When everything in a slot's state has expired. */
   until(slot: number, p: CompiledBan): number {
     const state = this.#states.get(slot);
     return state ? this.#stop(state, p) : 0;
   }
 
-  /** As for columns; `[]` if a slot has no state. */
+  /** A slot's state, as in `Column`; `[]` if it has none. */
   save(slot: number): Saved {
     const state = this.#states.get(slot);
     if (!state) return [];

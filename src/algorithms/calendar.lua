@@ -1,9 +1,9 @@
--- Calendar: a counter of a period of the calendar. Worst case in any time as long as a period: 2 x limit.
+-- Calendar: a counter per period of the calendar. Worst case in any time as long as a period: 2 x limit.
 --
--- State:   'units@end': what is charged, and the period's end (ms)
--- Params:  limit; then, in order, the beginnings of seven periods that follow each other, and the end of the last (ms): those around
---          the time, as far as the caller knows it. If the time is in none of them, HEADGATE_PERIOD and the time are raised: the
---          caller sends those around it
+-- State:   'units@end': the units charged, and the period's end (ms)
+-- Params:  limit; then the beginnings of seven consecutive periods, and the end of the last one (ms). The caller sends the periods
+--          around the time that it assumes. If the server's time is in none of them, the error HEADGATE_PERIOD tells that time,
+--          and the caller sends the periods around it
 -- Returns: look: wait, remaining, reset, used, stop (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged;
 --          check: the end of the period that the time is in
 
@@ -34,7 +34,7 @@ local function calendar_read(key, p, now, writable)
     return 0, 0
   end
   if writable and (expiry > stop or redis.call('PTTL', key) < 0) then
-    -- The clock went back, so that nobody waits longer than until this period ends; or the key has lost its TTL.
+    -- Either the clock went back, and nobody may wait longer than until this period ends; or the key has lost its TTL.
     expiry = math.min(expiry, stop)
     calendar_write(key, p, used, expiry)
   end

@@ -6,25 +6,25 @@ import { CounterColumn, counterTraits } from './counter.js';
 export interface CalendarPolicy extends QuotaPolicy {
   /** How it counts. */
   algorithm: 'calendar';
-  /** Hours, days, weeks, months or years, as the clocks and calendars of the time zone show them. */
+  /** Hours, days, weeks, months or years on the calendar of the time zone. */
   period: Period;
   /** An IANA time zone, such as `'Europe/Berlin'`. Default `'UTC'`. */
   timeZone?: string;
   /**
-   * Where the period begins. A week: a weekday, default `'monday'`. A month: its day, 1 to 31, default 1. A year: a month and its day,
-   * default `'01-01'`. Or a date of each, such as the start of a subscription: `'2026-01-31'`. A day that a month does not have is its
-   * last one. Hours and days have none.
+   * Where the period begins. For a week: a weekday, default `'monday'`. For a month: its day, 1 to 31, default 1. For a year: month and
+   * day, default `'01-01'`. All three also take a date, such as the start of a subscription: `'2026-01-31'`. If a month has no such day,
+   * its last day is used. Hours and days have no anchor.
    */
   anchor?: number | string;
 }
 
 type CalendarParams = {
   readonly limit: number;
-  /** The number of a calendar in this process. */
+  /** The calendar's index in `calendars`. */
   readonly calendar: number;
 };
 
-/** The calendars of this process, by their numbers. There are no more than periods, anchors and time zones make together. */
+/** All calendars that this process uses. Their number is bounded by the combinations of period, anchor and time zone. */
 const calendars: Calendar[] = [];
 const numbers = new Map<string, number>();
 

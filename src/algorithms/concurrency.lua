@@ -1,7 +1,7 @@
 -- Concurrency: at most `limit` units at a time. A slot is held until it is released or its lease ends.
 --
--- State:   a sorted set: a member per lease, `<lease>:<units>`, scored by its end (ms); and `#`, scored by the units of all leases,
---          those that have ended too, below zero.
+-- State:   a sorted set: a member `<lease>:<units>` per lease, its score is the lease's end (ms); and a member `#`, its score is
+--          minus the units of all leases, ended ones included.
 -- Params:  limit, lease (ms)
 -- Returns: look: wait, remaining, reset, held, stop (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged;
 --          release and renew: 1 if the lease was still held, else 0 (or nil, error)
@@ -22,7 +22,7 @@ local function concurrency_read(key, p, now, writable)
   local held = -(tonumber(redis.call('ZSCORE', key, '#')) or 0)
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', key, 0, now)) do held = held - concurrency_units(member) end
   if stop > now + lease then
-    -- The clock went back: nobody holds a slot for longer than one lease.
+    -- The clock went back. No slot may be held for longer than one lease from now.
     stop = now + lease
     if writable then
       for _, member in ipairs(redis.call('ZRANGEBYSCORE', key, string.format('(%.0f', stop), '+inf')) do
@@ -34,8 +34,8 @@ local function concurrency_read(key, p, now, writable)
   return math.max(0, held), stop
 end
 
--- When all but so many units are free by the end of their leases. Where each lease has one unit their order tells; else leases are
--- gone through from the last on, in growing steps.
+-- When leases will have ended so that at most `left` units are held. If each lease has one unit, its rank tells. Otherwise the leases are
+-- read from the last one on, in growing steps.
 local function concurrency_until(key, now, stop, held, left)
   local at, many = 0, 16
   if redis.call('ZCOUNT', key, string.format('(%.0f', now), '+inf') == held then at, many, left = left, 1, 0 end
@@ -70,7 +70,7 @@ function concurrency.commit(key, p, cost, now, held, _, _, id)
   local swept = redis.pcall('ZREMRANGEBYSCORE', key, 0, now)
   local refused = type(kept) == 'table' and kept or type(swept) == 'table' and swept
   if refused then
-    -- Without the right to it: nobody is told of this lease, so nobody may hold it.
+    -- The sorted set could not be completed, for lack of a permission. The caller is not told of this lease, so its slots must not be held.
     redis.call('ZREM', key, member)
     if held == 0 then redis.call('DEL', key) else redis.call('ZINCRBY', key, cost, '#') end
     error(refused.err)
@@ -78,7 +78,7 @@ function concurrency.commit(key, p, cost, now, held, _, _, id)
   return p[1] - held - cost, p[2]
 end
 
--- Slots are given back by their lease, not by units.
+-- Slots are given back by their lease, so this changes nothing.
 function concurrency.adjust(key, p, _, _, now)
   local held, stop = concurrency_read(key, p, now, true)
   if not held then return nil, stop end
@@ -97,7 +97,7 @@ function concurrency.release(key, p, id, units, now)
   local member = id .. ':' .. units
   local held, err = concurrency_holds(key, p, member, now)
   if held == 1 then
-    -- In this order: where the right to the second is missing, a release that is tried again frees nobody else's slots.
+    -- The order matters: if the second command is not permitted, a repeated release must not free the slots of others.
     redis.call('ZREM', key, member)
     redis.call('ZINCRBY', key, units, '#')
     local last = redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')

@@ -23,10 +23,10 @@ interface Lease {
   after: Lease | undefined;
 }
 
-/** The leases of a key in the order of their ends: all are equally long, so whoever takes or renews one becomes the last. */
+/** The leases of a key, ordered by their ends. All leases are equally long, so the one taken or renewed last is the last in order. */
 class Leases {
   readonly byId = new Map<string, Lease>();
-  /** Of all leases, those that have ended too. */
+  /** The units of all leases, including those that have ended. */
   units = 0;
   first: Lease | undefined;
   last: Lease | undefined;
@@ -53,7 +53,7 @@ class Leases {
 /** Units held at a time, each until it is released or its lease ends. */
 class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
   readonly #leases: (Leases | undefined)[];
-  /** What `#read` found: units that are held, and the end of the last lease; 0 if there is none. */
+  /** What `#read` found: the units that are held, and the end of the last lease (0: there is none). */
   #held = 0;
   #stop = 0;
 
@@ -66,7 +66,7 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
     const leases = this.#leases[slot];
     this.#held = this.#stop = 0;
     if (!leases?.last || leases.last.stop <= now) return undefined;
-    // The clock went back: nobody holds a slot for longer than one lease.
+    // The clock went back. No slot may be held for longer than one lease from now.
     const latest = now + p.lease;
     if (writable) {
       let each: Lease | undefined = leases.last;
@@ -86,7 +86,7 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
     if (cost > limit) {
       this.wait = -1;
     } else if (leases && cost > 0 && held + cost > limit) {
-      // So many units must be free by the end of their leases; the last of these says when.
+      // Add up the units of the leases that end first until enough are free. The last of these leases gives the wait.
       let leaving = held + cost - limit;
       let each = leases.first!;
       while ((leaving -= each.stop > now ? each.units : 0) > 0) each = each.after!;
@@ -104,7 +104,7 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
     this.reset = p.lease;
   }
 
-  /** Slots are given back by their lease, not by units. */
+  /** Slots are given back by their lease, so this changes nothing. */
   adjust(slot: number, p: ConcurrencyParams, _units: number, now: number): number {
     this.look(slot, p, 0, now, true);
     return 0;
@@ -135,7 +135,7 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
     this.#leases[slot] = undefined;
   }
 
-  /** The leases in the order of their ends, each as its name, its units and its end. */
+  /** The leases in the order of their ends: each as name, units and end. */
   save(slot: number): Saved {
     const saved: (number | string)[] = [];
     for (let each = this.#leases[slot]?.first; each; each = each.after)

@@ -5,9 +5,9 @@ interface CounterParams {
   readonly limit: number;
 }
 
-/** A counter, and the end of its window or period, when all units are back at once. A slot's pair: the end, and what is used. */
+/** A counter whose units all come back at once, when its window or period ends. A slot's pair: that end, and the units used. */
 export abstract class CounterColumn<P extends CounterParams> extends PairColumn<P> {
-  /** When a counter ends that begins now. No later one is waited for, whatever the clock did. */
+  /** When a counter that begins now ends. If the clock went back, a stored end that is later than this one is shortened to it. */
   protected abstract endAt(p: P, now: number): number;
 
   /** The counter's end, 0 if there is none. */
@@ -64,7 +64,7 @@ export abstract class CounterColumn<P extends CounterParams> extends PairColumn<
   }
 }
 
-/** What there is to know of a policy whose units are back at once. */
+/** The traits of a policy whose units all come back at once. */
 export function counterTraits(limit: number): Compiled['traits'] {
   return {
     capacity: limit,

@@ -1,14 +1,14 @@
 -- Fixed window: a counter whose window starts at a key's first request. Worst case in any window: 2 x limit.
 --
--- State:   of two forms. An integer below 0, which is usual: the units charged, less 2^22 times the window's end (ms, modulo 2^31), so
---          that one INCRBY charges, and tells both. Where these do not fit, 13 bytes, big-endian: the window's end (6, ms), the units (7).
+-- State:   usually one integer below 0: the units charged, minus 2^22 times the window's end (ms, modulo 2^31). One INCRBY then
+--          charges, and returns both. If they do not fit, 13 bytes, big-endian: the window's end (6, ms), the units (7).
 -- Params:  limit, window (ms)
 -- Returns: look: wait, remaining, reset, used, stop, packed (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 
 local fixed_window = { params = 2 }
 
--- Whether units, with one more charge, stay below 2^22, and the window is no more than half of 2^31 ms, so that what has ended is told
--- from what has not.
+-- Whether a state fits into one integer. Units must stay below 2^22 after one more charge. The window is at most half of 2^31 ms, so that
+-- an end in the past can be told from one in the future.
 local function fixed_window_packs(p, used)
   return p[1] < 2 ^ 20 and p[2] < 2 ^ 30 and used < 2 ^ 21
 end
@@ -19,7 +19,7 @@ local function fixed_window_write(key, p, used, stop)
   return packs
 end
 
--- Returns units, the window's end, and whether INCRBY can charge.
+-- Returns the units, the window's end, and, if INCRBY can charge, the packed value.
 local function fixed_window_read(key, p, now, writable)
   local value = redis.pcall('GET', key)
   if not value then return 0, 0 end
@@ -31,15 +31,15 @@ local function fixed_window_read(key, p, now, writable)
     packed = nil
   elseif packed and packed < 0 and packed > -2 ^ 53 then
     used = packed % 2 ^ 22
-    -- The moment nearest to now that the value can mean.
+    -- The value holds the end modulo 2^31: of the possible moments, take the one nearest to now.
     stop = now + ((used - packed) / 2 ^ 22 - now + 2 ^ 30) % 2 ^ 31 - 2 ^ 30
   end
   if not used or stop <= now or used > 2 ^ 53 or used % 1 > 0 then return 0, 0 end
   if stop > now + p[2] then
-    -- So old that an end long ago looks like one to come: it has no TTL, or a test's time runs ahead of the server's, by which keys expire.
+    -- Modulo 2^31, an end long ago looks like a future one. Such a key has no TTL, or a test's time runs ahead of the server's.
     local left, time = redis.call('PTTL', key), redis.call('TIME')
     if left == -1 or time[1] * 1000 + time[2] / 1000 + left <= now then return 0, 0 end
-    -- The clock went back: nobody waits longer than one window.
+    -- The clock went back. Nobody may wait longer than one window.
     stop = now + p[2]
     if writable then packed = fixed_window_write(key, p, used, stop) end
   end
@@ -60,8 +60,8 @@ function fixed_window.commit(key, p, cost, now, used, stop, packed)
     fixed_window_write(key, p, cost, now + p[2])
     return p[1] - cost, p[2]
   end
-  -- INCRBY would take a packed value past its units; it refuses some texts that tonumber takes; SET then raises what is not about the
-  -- text (OOM).
+  -- INCRBY must not push the units of a packed value past their bits. It refuses some texts that tonumber accepts; for those, SET writes
+  -- the value anew, and raises errors that do not concern the text (OOM).
   local charged = packed and used + cost < 2 ^ 21 and redis.pcall('INCRBY', key, cost)
   if type(charged) ~= 'number' then
     fixed_window_write(key, p, used + cost, stop)
@@ -71,7 +71,7 @@ function fixed_window.commit(key, p, cost, now, used, stop, packed)
   return p[1] - used - cost, stop - now
 end
 
--- As fixed_window.charge, for counts that do not fit into one integer with their window's end.
+-- Like fixed_window.charge, for counts that do not fit into one integer together with their window's end.
 local function fixed_window_charge_long(first, last, p, cost, now, reply, filled)
   local limit, window = p[1], p[2]
   local before
@@ -95,10 +95,10 @@ local function fixed_window_charge_long(first, last, p, cost, now, reply, filled
   return last + 1, filled, before
 end
 
--- look and commit in one go, charging first, for what is common: sound states. Decides the requests from first to last, all of one
--- cost, and appends their verdicts to a reply that is filled so far; stops before the first one for which look must tell. Returns
--- the request after those decided, how far the reply is filled, and the last one's value from before it was charged: false if there was
--- none, nil if it was denied. `text` is the cost as it came: formatting numbers is slow.
+-- Combines look and commit for the common case of valid states, and charges first. It decides the requests from first to last, which all
+-- have one cost. It appends their verdicts to a reply that already has `filled` elements, and stops before the first request that needs
+-- look. Returns the request after the last decided one, the new length of the reply, and the last request's value from before its charge
+-- (false: there was none; nil: it was denied). `text` is the cost as it was sent, because formatting numbers is slow.
 function fixed_window.charge(first, last, p, cost, text, now, reply, filled)
   local limit, window = p[1], p[2]
   if cost > limit then return first, filled end
@@ -109,7 +109,7 @@ function fixed_window.charge(first, last, p, cost, text, now, reply, filled)
     local value = redis.pcall('INCRBY', key, text)
     if type(value) == 'table' then return request, filled end
     if value == cost then
-      -- There was no key.
+      -- The key did not exist.
       fixed_window_write(key, p, cost, now + window)
       filled = headgate_say(reply, filled, 0, limit - cost, window)
       before = false
@@ -119,7 +119,7 @@ function fixed_window.charge(first, last, p, cost, text, now, reply, filled)
       local sound = reset > 0 and reset <= window
       if sound and redis.call('PTTL', key) == -1 then headgate_heal(key, fixed_window.look, p) end
       if sound and used <= limit then
-        -- As headgate_say, which would be one more call for each.
+        -- headgate_say inlined: it would cost one more call per request.
         filled = filled + 1
         reply[filled] = reset * 2 ^ 20 + limit - used
         before = value - cost

@@ -1,13 +1,13 @@
 -- GCRA: token bucket, leaky bucket and gcra are this one kernel. Worst case in any window: burst + limit.
 -- Source: ITU-T I.371, "virtual scheduling"; the interface of redis-cell.
 --
--- State:   the theoretical arrival time (TAT), rounded up to a millisecond (6 bytes, big-endian), less so many ticks (4). From then on the
---          bucket is full, and the key expires.
+-- State:   the theoretical arrival time (TAT), rounded up to a millisecond (6 bytes, big-endian), and the ticks to subtract from it (4).
+--          From the TAT on the bucket is full, and the key expires.
 -- Params:  scale (ticks per ms), increment (ticks per unit), capacity, patience (max delay), ceiling (most debt), in ticks
 -- Returns: look: wait, remaining, reset, backlog (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 --          units or ticks given back
 
--- Charges leave one after the other: giving one back moves those behind it.
+-- Charges drain one after the other: giving one back moves those behind it forward.
 local gcra = { params = 5, drains = true }
 
 local function gcra_write(key, p, now, backlog)
@@ -26,7 +26,7 @@ local function gcra_read(key, p, now, writable)
   local stop, part = struct.unpack('>I6I4', value)
   local backlog = math.max(0, (stop - now) * p[1] - (part < p[1] and part or 0))
   if backlog > p[5] then
-    -- The clock went back: nobody waits longer than one window.
+    -- The clock went back. Nobody may wait longer than one window.
     backlog = p[5]
     if writable then gcra_write(key, p, now, backlog) end
   end
@@ -58,7 +58,7 @@ function gcra.commit(key, p, cost, now, backlog)
   return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
 end
 
--- look and commit in one go, for what is common: sound states. As for fixed_window.charge.
+-- Combines look and commit for the common case of valid states. See fixed_window.charge.
 function gcra.charge(first, last, p, cost, _, now, reply, filled)
   local scale, increment, capacity, patience = p[1], p[2], p[3], p[4]
   local charge = cost * increment
@@ -93,10 +93,10 @@ function gcra.charge(first, last, p, cost, _, now, reply, filled)
   return last + 1, filled, value
 end
 
--- What a charge surely has left: it drains when those before it have, or, at the earliest, from its beginning on. What has drained
--- cannot be given back: that quota is the key's again.
+-- How much of a charge has certainly not drained yet. It drains after the charges before it, or from its own time on at the earliest.
+-- Drained units cannot be given back, because the key could already spend them again.
 local function gcra_give_back_most(p, charge, mark, now, at, shift)
-  -- A mark is rounded up to a millisecond.
+  -- Marks are rounded up to a millisecond. Subtract the most that this can have added.
   local rounding = p[2] % p[1] == 0 and 0 or p[1] - 1
   local in_turn = (mark - now) * p[1] - rounding - shift
   return math.max(0, math.min(charge, math.max(in_turn, charge - (now - at) * p[1])))
@@ -105,7 +105,7 @@ end
 function gcra.adjust(key, p, units, mark, now, at, shift)
   local backlog, err = gcra_read(key, p, now, true)
   if not backlog then return nil, err end
-  -- A debt is bounded: nobody waits longer than one window for a unit.
+  -- Debt is bounded, so that a key never waits longer than one window for a unit.
   local charged = math.max(0, math.min(units, math.floor((p[5] - backlog) / p[2])))
   if units > 0 then
     backlog = backlog + charged * p[2]

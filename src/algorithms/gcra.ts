@@ -32,22 +32,22 @@ export interface LeakyBucketPolicy extends QuotaPolicy {
   maxDelay?: Duration;
 }
 
-/** All but `scale` in ticks, of which there are `scale` in a millisecond. */
+/** All fields but `scale` are in ticks; a millisecond has `scale` ticks. */
 type GcraParams = {
   readonly scale: number;
   /** One unit. */
   readonly increment: number;
   /** `burst` units: what can be spent at once. */
   readonly capacity: number;
-  /** How much later than at once a request may be admitted (leaky bucket with maxDelay). */
+  /** The most that a request may be delayed (leaky bucket with maxDelay). */
   readonly patience: number;
-  /** The most that state can mean: with more, a key would wait longer than one window. */
+  /** The largest backlog. With more, a key would have to wait longer than one window. */
   readonly ceiling: number;
 };
 
 /**
- * The theoretical arrival time (TAT), as backlog: how far it lies ahead. A slot's pair: the TAT, rounded up to a millisecond, less so
- * many ticks. Worst case in any window: burst + limit.
+ * Stores the theoretical arrival time (TAT). The backlog is how far it lies ahead. A slot's pair: the TAT rounded up to a millisecond, and
+ * the ticks to subtract from it. Worst case in any window: burst + limit.
  */
 class GcraColumn extends PairColumn<GcraParams> {
   #backlog = 0;
@@ -94,7 +94,7 @@ class GcraColumn extends PairColumn<GcraParams> {
 
   adjust(slot: number, p: GcraParams, units: number, now: number, of: Returned | undefined): number {
     let backlog = this.#read(slot, p, now, true);
-    // A debt is bounded: nobody waits longer than one window for a unit.
+    // Debt is bounded, so that a key never waits longer than one window for a unit.
     const charged = Math.max(0, Math.min(units, Math.floor((p.ceiling - backlog) / p.increment)));
     let back = 0;
     if (units > 0) {
@@ -111,8 +111,8 @@ class GcraColumn extends PairColumn<GcraParams> {
   }
 
   /**
-   * What a charge surely has left: it drains when those before it have, or, at the earliest, from its beginning on. What has drained
-   * cannot be given back: that quota is the key's again.
+   * How much of a charge has certainly not drained yet. It drains after the charges before it, or from its own time on at the earliest.
+   * Drained units cannot be given back, because the key could already spend them again.
    */
   #left(
     { scale, increment }: GcraParams,
@@ -120,7 +120,7 @@ class GcraColumn extends PairColumn<GcraParams> {
     now: number,
     { mark, at, shift }: Returned,
   ): number {
-    // A mark is rounded up to a millisecond.
+    // Marks are rounded up to a millisecond. Subtract the most that this can have added.
     const rounding = increment % scale === 0 ? 0 : scale - 1;
     const inTurn = (mark - now) * scale - rounding - shift;
     return Math.max(0, Math.min(charge, Math.max(inTurn, charge - (now - at) * scale)));
@@ -135,15 +135,15 @@ function divisor(a: number, b: number): number {
   return b === 0 ? a : divisor(b, a % b);
 }
 
-/** The finest tick: below it, a part of a millisecond fits in 32 bits. */
+/** The largest `scale`. Below it, a fraction of a millisecond fits in 32 bits. */
 const FINEST = 2 ** 31;
 
 /** State in ticks stays below 2^51, so that sums stay exact integers. */
 const MOST = 2 ** 51;
 
 /**
- * Finds ticks in which one unit is a whole number: then no rate is rounded. A rate too fine for that (its limit shares
- * too few factors with its window) is rounded down, by less than 0.1 %: never more than was asked for.
+ * Picks a scale in which one unit is a whole number of ticks, so that no rate is rounded. If the rate is too fine for that, it is rounded
+ * down by less than 0.1 %. Headgate then admits slightly less than was asked for, never more.
  */
 function compile(what: string, given: Given): Compiled<GcraParams> {
   const { limit } = given;
@@ -151,7 +151,7 @@ function compile(what: string, given: Given): Compiled<GcraParams> {
   const burst = given.burst === undefined ? limit : checkInteger(`${what}.burst`, given.burst, 1, MAX_UNITS);
   const maxDelay = given.maxDelay === undefined ? 0 : toMilliseconds(`${what}.maxDelay`, given.maxDelay, 0);
   const exact = limit / divisor(limit, window);
-  // The longest backlog in ms bounds how fine a tick can be.
+  // The longest backlog in ms limits how many ticks a millisecond can have.
   const longest = Math.ceil((burst / limit) * window) + maxDelay + window;
   const fits = exact <= FINEST && exact * longest <= MOST;
   const scale = fits ? exact : Math.min(FINEST, Math.floor(MOST / longest));

@@ -36,19 +36,19 @@ type Without<P> = P extends unknown
   ? P & { [Field in Exclude<FieldOf<Policy>, keyof P>]?: undefined }
   : never;
 
-/** A policy as it is written in options: with no field of another algorithm. */
+/** A policy as written in options: fields of other algorithms are type errors. */
 export type StrictPolicy = Without<Policy>;
 
-/** The fields of a policy, where none may stand. */
+/** Forbids the fields of a policy where options take none. */
 export type NoPolicy = { [Field in Exclude<FieldOf<Policy>, 'name' | 'shadow'>]?: undefined };
 
 /** The names of the algorithms. */
 export type Algorithm = NonNullable<Policy['algorithm']>;
 
-/** The algorithm of policies that name none. */
+/** The algorithm of a policy that does not name one. */
 export const DEFAULT_ALGORITHM: Algorithm = 'sliding-window';
 
-/** The algorithm that evaluates a policy: several names of policies may share one. */
+/** The implementation that evaluates a policy. Several algorithm names can share one kernel. */
 export type Kernel = 'sliding-window' | 'fixed-window' | 'sliding-log' | 'gcra' | 'concurrency' | 'calendar';
 
 /** The kernels, by the names of their files. docs/extending.md says how to add one. */

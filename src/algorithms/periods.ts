@@ -11,7 +11,10 @@ export type Period = (typeof PERIODS)[number];
 
 const WEEKDAYS = ['sunday', 'monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday'];
 
-/** How long each period is by name, and at most, in ms: a change of a zone's offset makes it longer, and one across the date line by a day. */
+/**
+ * The usual and the longest length of each period, ms. A change of a zone's offset makes a period longer; moving across the date line adds
+ * a day.
+ */
 const LENGTHS: Readonly<Record<Period, { readonly usual: number; readonly most: number }>> = {
   hour: { usual: HOUR, most: 3 * HOUR },
   day: { usual: DAY, most: 2 * DAY + HOUR },
@@ -20,15 +23,15 @@ const LENGTHS: Readonly<Record<Period, { readonly usual: number; readonly most: 
   year: { usual: 366 * DAY, most: 367 * DAY + HOUR },
 };
 
-/** How many periods before and after that of now `around` tells. */
+/** How many periods before and after the current one `around` returns. */
 const MARGIN = 3;
 
-/** How many boundaries `around` tells. */
+/** How many boundaries `around` returns. */
 const BOUNDARIES = 2 * MARGIN + 2;
 
-/** When periods of the calendar begin in a time zone. Computed by Intl, which has the zones of this process. */
+/** Tells when the periods of a calendar begin in a time zone. Intl computes them, with this process' time zone data. */
 export class Calendar {
-  /** What tells it from all others: its period, zone and anchor. */
+  /** Identifies the calendar: its period, zone and anchor. */
   readonly id: string;
   /** The length of a period, ms: usually, and at most. */
   readonly lengths: { readonly usual: number; readonly most: number };
@@ -56,7 +59,7 @@ export class Calendar {
     return this.around(now)[MARGIN + 1]!;
   }
 
-  /** When the periods around a moment begin: three before, its own, three after; and when the last of them ends. */
+  /** When the periods around a moment begin: the three before it, its own, and the three after it; last, the end of the final one. */
   around(now: number): readonly number[] {
     const known = this.#around;
     if (now >= known[MARGIN]! && now < known[MARGIN + 1]!) return known;
@@ -66,7 +69,7 @@ export class Calendar {
     return (this.#around = starts.slice(-BOUNDARIES));
   }
 
-  /** The first beginning of a period after a moment. */
+  /** The first period boundary after a moment. */
   #next(after: number): number {
     if (this.#period === 'hour') return this.#nextHour(after);
     for (let index = this.#indexOf(after + this.#offset(after)) - 1; ; index++) {
@@ -75,7 +78,7 @@ export class Calendar {
     }
   }
 
-  /** The clock shows a full hour. Where an offset changes by half an hour, one hour has 30 minutes, and one has 90. */
+  /** The next moment at which the clock shows a full hour. If the offset changes by half an hour, an hour has 30 or 90 minutes. */
   #nextHour(after: number): number {
     const before = this.#offset(after);
     const usual = nextMultiple(after + before + 1) - before;
@@ -85,7 +88,7 @@ export class Calendar {
     return (offset - before) % HOUR === 0 ? usual : nextMultiple(change + offset) - offset;
   }
 
-  /** The number of the period that a local time is in, or of the one after it. */
+  /** The number of the period that contains a local time, or of the next one. */
   #indexOf(local: number): number {
     const date = new Date(local);
     if (this.#period === 'year') return date.getUTCFullYear();
@@ -108,7 +111,7 @@ export class Calendar {
     return (WEEKDAYS.indexOf(this.#anchor) - 4 + 7) % 7;
   }
 
-  /** The first moment at which the clock shows this local time, or a later one if it skips it. */
+  /** The first moment at which the clock shows this local time. If the clock skips it: the moment of the skip. */
   #firstAt(local: number): number {
     const [from, to] = [local - 15 * HOUR, local + 13 * HOUR];
     const usual = local - this.#offset(from);
@@ -117,7 +120,7 @@ export class Calendar {
     return Math.max(change, local - this.#offset(to));
   }
 
-  /** When the zone's offset changes, after one moment and until another. There is at most one change in so short a time. */
+  /** When the zone's offset changes between two moments. There is at most one change in so short a time. */
   #changeWithin(from: number, to: number): number | undefined {
     const before = this.#offset(from);
     if (this.#offset(to) === before) return undefined;
@@ -139,7 +142,7 @@ export class Calendar {
   }
 }
 
-/** A date as the local time at which it begins; a day that the month does not have is its last one. */
+/** The local time at which a date begins. A day that the month does not have becomes its last day. */
 function dateOf(year: number, month: number, day: number): number {
   const last = new Date(Date.UTC(year, month + 1, 0)).getUTCDate();
   return Date.UTC(year, month, Math.min(day, last));
@@ -149,7 +152,7 @@ function nextMultiple(time: number): number {
   return Math.ceil(time / HOUR) * HOUR;
 }
 
-/** By zone: one takes long to make. There are as many as there are zones. */
+/** Formatters by time zone, because creating one is slow. Their number is bounded by the number of zones. */
 const formats = new Map<string, Intl.DateTimeFormat>();
 
 const FIELDS = {

@@ -1,9 +1,10 @@
 -- Sliding log: remembers when each unit was admitted. Exact: at most `limit` in any window, and never less.
 --
--- State:   a ring of runs in one string: units that were admitted in the same millisecond. Header of 29 bytes, big-endian: when the log
---          began (6, ms), room for runs (4), the oldest run that counts (4), how many do (4), units before them (3), units up to
---          the end of the newest (3), its time since the log began (5, ms). Then 8 bytes a run: its time since the log began (5),
---          and the units up to its end (3). Units are counted modulo 2^24. The key expires when its newest unit leaves.
+-- State:   a ring of runs in one string. A run is all units admitted in one millisecond. Header of 29 bytes, big-endian: when the log
+--          began (6, ms), places in the ring (4), the oldest run that counts (4), how many runs count (4), the units before them (3),
+--          the units up to the newest run's end (3), the newest run's time since the log began (5, ms). Then 8 bytes per run: its
+--          time since the log began (5), the units up to its end (3). Units are counted modulo 2^24. The key expires when its newest
+--          unit leaves.
 -- Params:  limit, window (ms)
 -- Returns: look: wait, remaining, reset, log (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 
@@ -11,23 +12,23 @@ local sliding_log = { params = 2 }
 
 local SLIDING_LOG_HEADER = '>I6I4I4I4I3I3I5'
 
--- The time of the i-th run that counts, and the units up to its end. What is missing is a run without units.
+-- The time of the i-th run that counts, and the units of all runs up to and including it. Missing bytes are a run without units.
 local function sliding_log_run(key, log, i)
   local at = 29 + 8 * ((log.head + i) % log.room)
   local run = log.value and string.sub(log.value, at + 1, at + 8) or redis.call('GETRANGE', key, at, at + 7)
   if #run < 8 then return log.base, log.before end
   local time, through = struct.unpack('>I5I3', run)
-  -- The clock may have gone back: no unit lies in the future.
+  -- The clock may have gone back. No unit may lie in the future.
   return math.min(log.base + time, log.newest), through
 end
 
--- How many units count up to the end of the i-th run.
+-- The units of the runs that count, up to and including the i-th.
 local function sliding_log_through(key, log, i)
   local _, through = sliding_log_run(key, log, i)
   return (through - log.before) % 2 ^ 24
 end
 
--- The first run for which a test is true; it is for the last.
+-- The first run that passes a test. The last run must pass it.
 local function sliding_log_first(log, test)
   if test(0) then return 0 end
   local first, last = 1, log.runs - 1
@@ -43,7 +44,7 @@ local function sliding_log_header(log)
   return struct.pack(SLIDING_LOG_HEADER, began, log.room, log.head, log.runs, log.before, log.last, newest)
 end
 
--- Writes all of a log, its runs in order from the start of a ring with so much room.
+-- Rewrites a log: its runs in order, from the start of a ring with `room` places.
 local function sliding_log_rewrite(key, p, log, room)
   log.value = redis.call('GET', key)
   local base = sliding_log_run(key, log, 0)
@@ -57,7 +58,7 @@ local function sliding_log_rewrite(key, p, log, room)
   headgate_set(key, sliding_log_header(log) .. table.concat(runs) .. rest, log.newest + p[2])
 end
 
--- Returns a log with what counts now; it has no runs if nothing does.
+-- Returns a log with the runs that count now. If none do, it has no runs.
 local function sliding_log_read(key, p, now, writable)
   local header = redis.pcall('GETRANGE', key, 0, 28)
   if type(header) == 'table' then return nil, header.err end
@@ -91,7 +92,7 @@ function sliding_log.look(key, p, cost, now, writable)
   if cost > limit then
     wait = -1
   elseif log.runs > 0 and cost > 0 and live + cost > limit then
-    -- So many of the oldest must leave; the last of them says when.
+    -- Find how many of the oldest units must leave first. The last of them gives the wait.
     local leaving = live + cost - limit
     local last = sliding_log_first(log, function(i) return sliding_log_through(key, log, i) >= leaving end)
     wait = sliding_log_run(key, log, last) + window - now
@@ -109,7 +110,7 @@ function sliding_log.commit(key, p, cost, now, log)
     return remaining, window
   end
   if log.newest ~= now then
-    -- Room for half as many runs again, but for no more than the limit needs.
+    -- Grow the ring by half, but not beyond what the limit needs.
     local room = math.max(log.runs + 1, math.min(limit, math.ceil(1.5 * log.runs) + 2))
     if log.runs == log.room then sliding_log_rewrite(key, p, log, room) end
     log.runs, log.newest = log.runs + 1, now
@@ -122,7 +123,7 @@ function sliding_log.commit(key, p, cost, now, log)
   return remaining, window
 end
 
--- Nobody knows which units: the oldest, as what stays counts longest.
+-- It is unknown which units are meant. Give back the oldest ones, so that the remaining units count longest.
 local function sliding_log_give_back_oldest(key, log, units)
   local back = math.min(units, log.live)
   if back < log.live then
@@ -132,7 +133,7 @@ local function sliding_log_give_back_oldest(key, log, units)
   log.before, log.live = (log.before + back) % 2 ^ 24, log.live - back
 end
 
--- Adds to the units up to the ends of some runs, many at a time.
+-- Adds to the stored sums of the runs from `from` to `to`, many runs at a time.
 local function sliding_log_shift_give_back(key, log, from, to, units)
   while from <= to do
     local slot = (log.head + from) % log.room
@@ -148,7 +149,7 @@ local function sliding_log_shift_give_back(key, log, from, to, units)
   end
 end
 
--- Gives back units that were admitted at a time.
+-- Gives back units that were admitted at a certain time.
 local function sliding_log_give_back(key, log, time, units)
   local newest = log.runs - 1
   local first = sliding_log_first(log, function(i) return i == newest or sliding_log_run(key, log, i) >= time end)
@@ -156,7 +157,8 @@ local function sliding_log_give_back(key, log, time, units)
   if at ~= time then return end
   local before = first > 0 and sliding_log_through(key, log, first - 1) or 0
   local back = math.min(units, (through - log.before) % 2 ^ 24 - before)
-  -- Those behind it end with fewer units; or, where these are fewer runs, those before it with more, as with more before the oldest.
+  -- The sums of this run and the later ones shrink. If there are fewer earlier runs, their sums grow instead, and so do the units before
+  -- the oldest run: the differences are the same.
   if 2 * first > newest then
     sliding_log_shift_give_back(key, log, first, newest, -back)
     log.last = (log.last - back) % 2 ^ 24
@@ -165,7 +167,7 @@ local function sliding_log_give_back(key, log, time, units)
     log.before = (log.before + back) % 2 ^ 24
   end
   log.live = log.live - back
-  -- The log ends with its last unit.
+  -- The log ends with the last unit that is left.
   while log.runs > 1 and sliding_log_through(key, log, log.runs - 2) == log.live do log.runs = log.runs - 1 end
   log.newest = sliding_log_run(key, log, log.runs - 1)
 end

@@ -9,7 +9,10 @@ import {
   type Saved,
 } from './algorithm.js';
 
-/** At most `limit` units in any window, exactly, by remembering each admission (8 bytes for those of one millisecond). `limit` up to 1,000,000. */
+/**
+ * At most `limit` units in any window, exactly: each admission is remembered. Admissions of the same millisecond share 8 bytes. `limit` up
+ * to 1,000,000.
+ */
 export interface SlidingLogPolicy extends QuotaPolicy {
   /** How it counts. */
   algorithm: 'sliding-log';
@@ -22,28 +25,28 @@ type SlidingLogParams = {
   readonly window: number;
 };
 
-/** Units that a log holds at most, with debts: the Lua file counts them in three bytes. */
+/** The most units in a log, debts included: the Lua file stores counts in three bytes. */
 const MOST_UNITS = 2 ** 23;
 
-/** The runs of a key, oldest first: units that were admitted in the same millisecond. A ring that grows as they come. */
+/** The runs of a key, oldest first. A run is all units admitted in one millisecond. The runs are kept in a ring that grows as needed. */
 interface Log {
   times: Float64Array;
-  /** How many units there were up to the end of each run, since the log began. */
+  /** For each run: the units of all runs up to and including it, since the log began. */
   ends: Float64Array;
   head: number;
   runs: number;
-  /** Units before the head that no longer count. */
+  /** Units of the runs before the head, which no longer count. */
   before: number;
-  /** When it expires. */
+  /** When the log expires. */
   stop: number;
 }
 
-/** Runs of admission times. Exact: worst case in any window: limit. */
+/** Runs of admission times. It is exact: the worst case in any window is the limit. */
 class SlidingLogColumn extends Column<SlidingLogParams> {
   readonly #logs: (Log | undefined)[];
-  /** What `#read` found: nothing if it is undefined. */
+  /** The log that `#read` found; undefined: there is none. */
   #log: Log | undefined;
-  /** The oldest run that counts, how many do, the units before them, and theirs. */
+  /** Of the runs that count: the oldest, how many there are, the units before them, and their own units. */
   #head = 0;
   #runs = 0;
   #before = 0;
@@ -54,17 +57,17 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     this.#logs = new Array<Log | undefined>(slots + 1).fill(undefined);
   }
 
-  /** Where the i-th run that counts is in the ring. */
+  /** The position in the ring of the i-th run that counts. */
   #at(i: number): number {
     return (this.#head + i) % this.#log!.times.length;
   }
 
-  /** How many units count up to the end of the i-th run. */
+  /** The units of the runs that count, up to and including the i-th. */
   #through(i: number): number {
     return this.#log!.ends[this.#at(i)]! - this.#before;
   }
 
-  /** The first run for which a test is true. It is true for the last run. */
+  /** The first run that passes a test. The last run must pass it. */
   #first(test: (i: number) => boolean): number {
     if (test(0)) return 0;
     let first = 1;
@@ -77,7 +80,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     return first;
   }
 
-  /** The clock went back: no unit lies in the future. */
+  /** Repairs a log after the clock went back: no unit may lie in the future. */
   #heal(slot: number, log: Log, now: number, window: number, writable: boolean): Log {
     const times = log.times.map((time) => Math.min(time, now));
     const healed = { ...log, times, ends: log.ends.slice(), stop: now + window };
@@ -113,7 +116,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     if (cost > limit) {
       this.wait = -1;
     } else if (log && cost > 0 && live + cost > limit) {
-      // So many of the oldest units must leave. The last of them says when.
+      // Find how many of the oldest units must leave first. The last of them gives the wait.
       const leaving = live + cost - limit;
       const last = this.#first((i) => this.#through(i) >= leaving);
       this.wait = log.times[this.#at(last)]! + window - now;
@@ -153,7 +156,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     return (this.#logs[slot] = log);
   }
 
-  /** Room for half as many runs again, but for no more than the limit needs. */
+  /** Grows the ring by half, but not beyond what the limit needs. */
   #grow(log: Log, limit: number): void {
     const room = Math.max(this.#runs + 1, Math.min(limit, Math.ceil(1.5 * this.#runs) + 2));
     const times = new Float64Array(room);
@@ -191,7 +194,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     return charged;
   }
 
-  /** Gives back the oldest units, as nobody knows which ones were meant. So the units that stay count longest. */
+  /** Gives back the oldest units when it is unknown which ones were meant. The remaining units then count longest. */
   #giveBackOldest(log: Log, units: number): void {
     const back = Math.min(units, this.#live);
     if (back < this.#live) {
@@ -203,14 +206,14 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     this.#live -= back;
   }
 
-  /** Gives back units that were admitted at a time. */
+  /** Gives back units that were admitted at a certain time. */
   #giveBack(log: Log, time: number, units: number): void {
     const run = this.#first((i) => i === this.#runs - 1 || log.times[this.#at(i)]! >= time);
     if (log.times[this.#at(run)] !== time) return;
     const back = Math.min(units, this.#through(run) - (run > 0 ? this.#through(run - 1) : 0));
     for (let i = run; i < this.#runs; i++) log.ends[this.#at(i)]! -= back;
     this.#live -= back;
-    // The log ends with its last unit.
+    // The log ends with the last unit that is left.
     while (this.#runs > 1 && this.#through(this.#runs - 2) === this.#live) this.#runs--;
   }
 
@@ -222,7 +225,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     this.#logs[slot] = undefined;
   }
 
-  /** A saved log: its end, then for each run the time since the run before it, and its units. */
+  /** A saved log: its end; then for each run, the time since the run before it, and its units. */
   save(slot: number): Saved {
     const log = this.#logs[slot];
     if (!log) return [];

@@ -1,9 +1,9 @@
--- Sliding window: counters of sub-windows ("segments"). The oldest, partly expired one counts whole: never over `limit`
--- in any window, at most 1/segments under. Segments start at a key's first request, so that keys don't expire together.
+-- Sliding window: counters of sub-windows ("segments"). The oldest segment has partly expired, and still counts whole. So a window
+-- never has more than `limit`, and at most 1/segments less. Segments start at a key's first request: keys don't expire together.
 --
--- State:   when the newest segment with units began (6 bytes, ms); then numbers of 1, 2, 4 or 8 bytes each, as the largest total so far
---          needs: the total, and the counters of all segments, newest first. All big-endian. A request in the newest segment rewrites
---          two of the numbers; a later one moves the counters as bytes. The key expires when its newest unit leaves.
+-- State:   when the newest segment with units began (6 bytes, ms); then the total, and the counters of all segments, newest first, in
+--          1, 2, 4 or 8 bytes each, whatever the largest total so far needs. All big-endian. A request in the newest segment rewrites
+--          two numbers; a later one moves the counters as bytes. The key expires when its newest unit leaves.
 -- Params:  limit, segment (ms), segments
 -- Returns: look: wait, remaining, reset, total, start, value (or nil, error); commit: remaining, reset; adjust: remaining, reset,
 --          charged
@@ -14,14 +14,14 @@ local SLIDING_WINDOW_CODE = { [1] = 'B', [2] = 'H', [4] = 'I4', [8] = 'I8' }
 local SLIDING_WINDOW_PAIR = { [1] = '>BB', [2] = '>HH', [4] = '>I4I4', [8] = '>I8I8' }
 local SLIDING_WINDOW_HEAD = { [1] = '>I6BB', [2] = '>I6HH', [4] = '>I6I4I4', [8] = '>I6I8I8' }
 
--- The fewest bytes that hold a number.
+-- The smallest counter width, in bytes, that holds a number.
 local function sliding_window_width(units)
   if units < 2 ^ 8 then return 1 end
   if units < 2 ^ 16 then return 2 end
   return units < 2 ^ 32 and 4 or 8
 end
 
--- So many counters, newest first, from a place in the value on.
+-- Reads `count` counters, newest first, from a place in the value on.
 local function sliding_window_unpack(value, width, count, place)
   return { struct.unpack('>' .. string.rep(SLIDING_WINDOW_CODE[width], count), value, place) }
 end
@@ -35,14 +35,15 @@ local function sliding_window_oldest(value, width, count)
   return units
 end
 
--- The counters, newest first: as many segments later.
+-- The counters, newest first, after `passed` further segments have begun.
 local function sliding_window_counters(value, p, passed)
   local width = (#value - 6) / (p[3] + 2)
   local later = string.rep('\0', width * passed) .. string.sub(value, 7 + width)
   return sliding_window_unpack(later, width, p[3] + 1, 1)
 end
 
--- Charges in a segment that begins after the newest one, so many later: the counters between are 0, and as many leave.
+-- Charges a segment that begins `passed` segments after the newest stored one. The counters between are 0, and as many old ones are
+-- dropped.
 local function sliding_window_move(key, p, value, last, passed, total, cost)
   local width = (#value - 6) / (p[3] + 2)
   local start = last + passed * p[2]
@@ -51,14 +52,14 @@ local function sliding_window_move(key, p, value, last, passed, total, cost)
   headgate_set(key, head .. string.sub(value, 7 + width, -1 - width * passed), start + (p[3] + 1) * p[2])
 end
 
--- The first units of a key.
+-- Writes the first units of a key.
 local function sliding_window_begin(key, p, now, cost)
   local width = sliding_window_width(cost)
   local head = struct.pack(SLIDING_WINDOW_HEAD[width], now, cost, cost)
   headgate_set(key, head .. string.rep('\0', width * p[3]), now + (p[3] + 1) * p[2])
 end
 
--- Newest segments without a unit are left out, so that the state ends when its last unit leaves. Returns that moment.
+-- Writes the state, and returns its end. Newest segments without units are dropped, so that the state ends when its last unit leaves.
 local function sliding_window_write(key, p, start, total, counters)
   local skip, segments = 0, p[3]
   while counters[skip + 1] == 0 and skip < segments do skip = skip + 1 end
@@ -71,7 +72,7 @@ local function sliding_window_write(key, p, start, total, counters)
   return stop
 end
 
--- Returns the total now, the start of the newest segment with units, and the value; or 0, 0.
+-- Returns the current total, the start of the newest segment with units, and the value; 0, 0 if there is no state.
 local function sliding_window_read(key, p, now, writable)
   local value = redis.pcall('GET', key)
   if not value then return 0, 0 end
@@ -84,7 +85,7 @@ local function sliding_window_read(key, p, now, writable)
   local age = now - start
   if age >= (segments + 1) * segment then return 0, 0 end
   if age < 0 then
-    -- The clock went back: no segment begins in the future.
+    -- The clock went back. No segment may begin in the future.
     start, value = now, struct.pack('>I6', now) .. string.sub(value, 7)
     if writable then headgate_set(key, value, now + (segments + 1) * segment) end
   elseif age >= segment then
@@ -93,7 +94,7 @@ local function sliding_window_read(key, p, now, writable)
   return total, start, value
 end
 
--- The time until at most `allowed` units are left: segments leave from the oldest on.
+-- The time until at most `allowed` units are left. Segments leave in order, the oldest first.
 local function sliding_window_until(p, now, total, start, value, allowed)
   local passed = math.floor((now - start) / p[2])
   local counters = sliding_window_counters(value, p, 0)
@@ -139,7 +140,7 @@ function sliding_window.commit(key, p, cost, now, total, start, value)
   return p[1] - sum, start + passed * segment + life - now
 end
 
--- look and commit in one go, for what is common: sound states whose numbers hold one more charge. As for fixed_window.charge.
+-- Combines look and commit for the common case: valid states whose counters can hold one more charge. See fixed_window.charge.
 function sliding_window.charge(first, last, p, cost, _, now, reply, filled)
   local limit, segment, segments = p[1], p[2], p[3]
   local life = (segments + 1) * segment
@@ -182,7 +183,7 @@ function sliding_window.charge(first, last, p, cost, _, now, reply, filled)
           sliding_window_move(key, p, value, start, passed, total, cost)
         end
       end
-      -- Only a later segment calls for another TTL.
+      -- The TTL changes only if a later segment is charged.
       if (wait > 0 or passed == 0) and redis.call('PTTL', key) == -1 then headgate_heal(key, sliding_window.look, p) end
     end
     if wait > 0 then
@@ -190,7 +191,7 @@ function sliding_window.charge(first, last, p, cost, _, now, reply, filled)
       filled = headgate_say(reply, filled, wait, total < limit and limit - total or 0, life - age)
       value = nil
     elseif short then
-      -- As headgate_say, which would be one more call for each.
+      -- headgate_say inlined: it would cost one more call per request.
       filled = filled + 1
       reply[filled] = (life - age) * 2 ^ 20 + limit - total
     else
@@ -214,7 +215,7 @@ function sliding_window.adjust(key, p, units, mark, now)
     if not value then start = now end
     counters[1], total = (counters[1] or 0) + charged, total + charged
   elseif value then
-    -- Back to the segment that was charged; without a mark, from the oldest on, which frees least.
+    -- Give back to the segment that was charged. Without a mark, start with the oldest segment, which frees units least early.
     local stop = start + (segments + 1) * segment
     for i = segments + 1, 1, -1 do
       if mark == 0 or mark == stop - (i - 1) * segment then

@@ -19,7 +19,7 @@ export interface SlidingWindowPolicy extends QuotaPolicy {
   algorithm?: 'sliding-window';
   /** The length of the window: ms, or `'10s'`, `'15m'`, `'1h'`, up to 366 days. */
   window: Duration;
-  /** Sub-windows: 1 to 100, default 10. More frees units sooner (a unit is held at most window/segments too long). */
+  /** Sub-windows: 1 to 100, default 10. More segments free units sooner: a unit is held at most window/segments too long. */
   segments?: number;
 }
 
@@ -27,7 +27,7 @@ type SlidingWindowParams = {
   readonly limit: number;
   /** The length of a sub-window, ms. */
   readonly segment: number;
-  /** How many full ones make a window; one more is counted. */
+  /** How many segments make a window. One more is counted. */
   readonly segments: number;
 };
 
@@ -39,30 +39,30 @@ function countersOf(buffer: ArrayBuffer, width: number): Counters {
   return width === 4 ? new Uint32Array(buffer) : new Float64Array(buffer);
 }
 
-/** The fewest bytes that hold a count. */
+/** The smallest counter width, in bytes, that holds a count. */
 function widthOf(count: number): number {
   if (count < 2 ** 8) return 1;
   if (count < 2 ** 16) return 2;
   return count < 2 ** 32 ? 4 : 8;
 }
 
-/** Counters of sub-windows, the oldest counted whole. Worst case in any window: limit. */
+/** Counters of segments. The oldest one counts whole. Worst case in any window: limit. */
 class SlidingWindowColumn extends Column<SlidingWindowParams> {
   readonly #slots: number;
   readonly #segments: number;
   /**
-   * A slot's state lies together: the moment at which the newest segment no longer counts (8 bytes); then, `#width` bytes each,
-   * the total, and the counters of all segments but the newest, newest first.
+   * A slot's state is contiguous. First, in 8 bytes: when the newest segment stops counting. Then, in `#width` bytes each: the total, and
+   * the counters of all segments except the newest, newest first.
    */
   #stops!: Float64Array;
   #counts!: Counters;
   #width!: number;
-  /** The elements of a slot in `#stops`, in `#counts`, and those before its counts. */
+  /** Elements per slot in `#stops` and in `#counts`, and the elements of `#counts` before a slot's total. */
   #stopsEach!: number;
   #countsEach!: number;
   #countsFrom!: number;
 
-  /** What `#read` found: the units now, the moment that is stored (0: no state), and how many segments have begun since. */
+  /** What `#read` found: the current total, the stored end (0: no state), and how many segments have begun since the newest stored one. */
   #total = 0;
   #stop = 0;
   #passed = 0;
@@ -74,7 +74,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     this.#shape(width);
   }
 
-  /** Begins with an empty buffer of counters of `width` bytes. */
+  /** Starts over with an empty buffer whose counters have `width` bytes. */
   #shape(width: number): void {
     const bytes = 8 * Math.ceil((8 + width * (1 + this.#segments)) / 8);
     this.#stops = new Float64Array((bytes / 8) * (this.#slots + 1));
@@ -85,7 +85,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     this.#countsFrom = 8 / width;
   }
 
-  /** Makes room for a total. Columns begin with one byte a counter, and few ever need more than two. */
+  /** Widens all counters if a total needs it. A column begins with one byte per counter; few ever need more than two. */
   #fit(total: number): void {
     const width = widthOf(total);
     if (width <= this.#width) return;
@@ -100,7 +100,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     return slot * this.#stopsEach;
   }
 
-  /** Where a slot's total is; its counters follow. */
+  /** The position of a slot's total. Its counters follow. */
   #countsAt(slot: number): number {
     return slot * this.#countsEach + this.#countsFrom;
   }
@@ -115,7 +115,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     this.#stop = stop;
     const age = now - (stop - life);
     if (age < 0) {
-      // The clock went back: no segment begins in the future.
+      // The clock went back. No segment may begin in the future.
       this.#stop = now + life;
       if (writable) this.#stops[this.#stopAt(slot)] = this.#stop;
     } else if (age >= segment) {
@@ -124,14 +124,14 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     }
   }
 
-  /** The units of the newest segment that is stored. */
+  /** The units of the newest stored segment. */
   #newest(at: number): number {
     let newest = this.#counts[at]!;
     for (let i = 1; i <= this.#segments; i++) newest -= this.#counts[at + i]!;
     return newest;
   }
 
-  /** The time until at most `allowed` units are left: segments leave from the oldest on. */
+  /** The time until at most `allowed` units are left. Segments leave in order, the oldest first. */
   #until(slot: number, p: SlidingWindowParams, now: number, allowed: number): number {
     const counts = this.#counts;
     const at = this.#countsAt(slot);
@@ -157,7 +157,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     this.reset = this.#stop - now;
   }
 
-  /** Charges the segment of now: those that are stored become as much older, and the oldest leave. */
+  /** Charges the current segment. The stored segments age accordingly, and those that are too old are dropped. */
   #charge(slot: number, { segment, segments }: SlidingWindowParams, units: number, now: number): void {
     this.#total += units;
     this.#fit(this.#total);
@@ -178,11 +178,11 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     counts[at] = this.#total;
   }
 
-  /** Gives back to the segment that was charged; without a mark, from the oldest on, which frees least. */
+  /** Gives back to the segment that was charged. Without a mark it starts with the oldest segment, which frees units least early. */
   #giveBack(slot: number, { segment, segments }: SlidingWindowParams, units: number, mark?: number): void {
     const counts = this.#counts;
     const at = this.#countsAt(slot);
-    // What has left the window does not come back if the clock does.
+    // Units that have left the window must not come back if the clock goes back.
     counts[at] = this.#total;
     for (let i = segments - this.#passed + 1; i <= segments; i++) counts[at + i] = 0;
     for (let i = segments - this.#passed; i >= 0; i--) {
@@ -193,7 +193,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
       counts[at] -= back;
       if (i > 0) counts[at + i]! -= back;
     }
-    // Newest segments without a unit are left out, so that the state ends when its last unit leaves.
+    // Drop newest segments without units, so that the state ends when its last unit leaves.
     if (this.#total === 0) this.#stop = 0;
     while (this.#stop > 0 && this.#newest(at) === 0) {
       counts.copyWithin(at + 1, at + 2, at + 1 + segments);
@@ -241,7 +241,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   load(slot: number, saved: Saved): void {
     if (saved.length !== 2 + this.#segments || !areNumbers(saved)) return;
     const [stop, total, ...older] = saved as readonly [number, number, ...number[]];
-    // The newest segment has units.
+    // The newest segment must have units.
     if (older.reduce((sum, count) => sum + count, 0) >= total) return;
     this.#fit(total);
     this.#counts.set([total, ...older], this.#countsAt(slot));
@@ -253,7 +253,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   }
 }
 
-/** Segments are rounded up to whole milliseconds: the window is never shorter than was asked for. */
+/** Segments are rounded up to whole milliseconds, so that the window is never shorter than requested. */
 function compile(what: string, given: Given): Compiled<SlidingWindowParams> {
   const { limit } = given;
   const window = toMilliseconds(`${what}.window`, given.window);

@@ -1,4 +1,4 @@
-/** Words of zones' names that have capitals where others have none, or none where others have. */
+/** Words in time zone names whose capitals do not follow the usual rule. */
 const SPELLINGS = new Map(
   [
     'ACT',
@@ -21,8 +21,8 @@ const SPELLINGS = new Map(
 );
 
 /**
- * A time zone's name, spelled as IANA does, however it was written. Intl would make another zone's name of an alias, by the data of
- * its version of Node; the state's key has the name that was written, in lower case.
+ * A time zone's name in IANA's spelling, whatever its capitals were. Intl is not used: it replaces aliases, depending on the version of
+ * Node. The state's key contains the name as it was written, in lower case.
  */
 export function zoneName(zone: string): string {
   const [area = '', ...places] = zone.toLowerCase().split('/');
@@ -33,7 +33,7 @@ export function zoneName(zone: string): string {
   return [area === 'us' ? 'US' : capitalized(area), ...places.map(spelled)].join('/');
 }
 
-/** GMT, NZ-CHAT, EST5EDT, GMT+5. */
+/** Whether a word is a code, such as GMT, NZ-CHAT, EST5EDT or GMT+5. */
 function isCode(word: string): boolean {
   return word.length <= 3 || /[-+\d]/.test(word);
 }

@@ -10,40 +10,40 @@ import { kindOfHash, type Hash } from '../stores/keys.js';
 import { CliError, usageError } from './errors.js';
 import { isOfIpv6, subjectOf, typedKey, type KeyOptions, type TypedKey } from './keys.js';
 
-/** Who is to be banned. */
+/** A ban that a line asks for. */
 export interface WantedBan {
   readonly name: string | Hash;
   readonly key: string | Hash;
   readonly dimension?: string | undefined;
-  /** ms */
+  /** The length, ms. */
   readonly duration: number;
-  /** As the line says. */
+  /** Who made it, if the line says so. */
   readonly by?: string | undefined;
   readonly reason?: string | undefined;
 }
 
-/** What lines say, before it is known which keys limiters make of addresses. */
+/** What the lines say. It is not known yet which keys limiters make of their addresses. */
 export interface BanLines {
   readonly bans: readonly WantedBan[];
-  /** Lines of a key alone. */
+  /** The lines that consist of a key alone. */
   readonly typed: readonly TypedKey[];
-  /** How many bans have ended since they were written. */
+  /** How many bans have ended since the lines were written. */
   readonly over: number;
-  /** Lines of something else, as `list --json` writes them too. */
+  /** The number of lines about something else, which `list --json` also writes. */
   readonly others: number;
 }
 
-/** What lines do not say themselves. */
+/** Defaults for what a line does not say itself. */
 export interface Defaults extends KeyOptions {
   readonly name?: string | undefined;
-  /** ms */
+  /** The length, ms. */
   readonly duration: number | undefined;
 }
 
 type Json = Readonly<Record<string, unknown>>;
 
 /**
- * Reads lines of `bans export`, of `list --json`, or of a key each.
+ * Reads lines of `bans export`, lines of `list --json`, or one key per line.
  *
  * @throws CliError `USAGE`: which line is wrong
  */
@@ -77,7 +77,7 @@ export function longestOf(bans: Iterable<WantedBan>): WantedBan[] {
   return [...longest.values()];
 }
 
-/** Says of an error where it is. */
+/** Adds the line's number to an error. */
 function at<T>(line: number, read: () => T): T {
   try {
     return read();
@@ -96,12 +96,12 @@ function readLine(line: string, defaults: Defaults): WantedBan | TypedKey | unde
   durationOf({}, defaults);
   nameOf({}, defaults);
   const typed = typedKey(line, defaults);
-  // Of these it is known already.
+  // The keys of other addresses and texts can be checked now.
   if (!isOfIpv6(typed)) subjectOf(typed, DEFAULT_SUBNET);
   return typed;
 }
 
-/** What is hardly meant as a key. @throws CliError `USAGE` */
+/** Refuses texts that are hardly meant as keys. @throws CliError `USAGE` */
 function refuseJunk(line: string): void {
   const words = line.split(/[\s,;|]+/);
   const what = /^-+$/.test(line)
@@ -125,7 +125,7 @@ function readJson(ban: Json, defaults: Defaults): WantedBan | undefined {
   if (ban.kind !== undefined && ban.kind !== 'banned') return undefined;
   const key = textOrHash(ban, 'key');
   if (key === undefined) throw usageError('it has no "key". Write a line of `bans export`, or a key alone.');
-  // Headgate's own lines tell of keys that are there.
+  // Headgate's own lines name keys that really exist.
   if (typeof key === 'string' && key.trim() === '' && ban.kind !== 'banned' && !defaults.raw)
     throw usageError('its "key" is empty. Leave it out, or write --raw if that is a key.');
   if (ban.within !== undefined)
@@ -150,10 +150,10 @@ function nameOf(ban: Json, { name }: Defaults): string | Hash {
   return found;
 }
 
-/** By how much servers' clocks may differ, ms. */
+/** The largest difference between servers' clocks that is tolerated, ms. */
 const TOLERANCE = 24 * 60 * 60 * 1000;
 
-/** What is left of the ban. */
+/** The rest of the ban's time. */
 function durationOf({ bannedUntil, bannedForMs }: Json, { duration }: Defaults): number {
   if (bannedUntil !== undefined && bannedUntil !== null) {
     const left = typeof bannedUntil === 'string' ? Date.parse(bannedUntil) - Date.now() : NaN;

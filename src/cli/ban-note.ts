@@ -7,11 +7,11 @@ export interface NoteOptions {
   readonly by?: string;
 }
 
-/** Options of the commands that change bans: what others are told of it later. */
+/** Options of the commands that change bans: notes for others to read later. */
 export function addNoteOptions(command: Command): Command {
   return command
     .option('--reason <text>', 'why, for those who look at the ban later')
-    .option('--by <name>', 'who does it (env: HEADGATE_BY; else the user of the system)');
+    .option('--by <name>', 'who does it (env: HEADGATE_BY; default: the user of the system)');
 }
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` for a text that is blank, or too long */

@@ -1,19 +1,19 @@
 import { HeadgateError, withoutPage } from '../common/errors.js';
 
-/** What a script sees of an outcome. `docs/cli.md` lists them. */
+/** The exit codes for scripts. `docs/cli.md` lists them. */
 export const EXIT = {
   ok: 0,
-  /** It was tried and it failed. */
+  /** The command was tried, and failed. */
   failed: 1,
-  /** It was not tried: the command line is wrong. */
+  /** Nothing was tried, because the command line is wrong. */
   usage: 2,
-  /** `peek`: a request would be denied. */
+  /** `peek`: the request would be denied. */
   denied: 3,
   /** There is no server, or it does not answer in time. */
   unreachable: 4,
   /** There is no limiter of this name, or none that does what was asked for. */
   unknownScope: 5,
-  /** By Ctrl-C; what was found until then was written. */
+  /** Stopped by Ctrl-C. What was found until then was written. */
   interrupted: 130,
 } as const;
 
@@ -28,7 +28,7 @@ const EXIT_OF: Readonly<Record<CliErrorCode, number>> = {
   INTERRUPTED: EXIT.interrupted,
 };
 
-/** An error for the one who typed the command: its message says what to do. */
+/** An error for the person who typed the command. Its message says what to do. */
 export class CliError extends Error {
   override readonly name = 'CliError';
   readonly code: CliErrorCode;
@@ -39,17 +39,17 @@ export class CliError extends Error {
   }
 }
 
-/** The command line is wrong. The message says what was given and what to write instead. */
+/** The error for a wrong command line. The message says what was given and what to write instead. */
 export function usageError(message: string): CliError {
   return new CliError('USAGE', message);
 }
 
-/** Something was tried and failed. */
+/** The error for something that was tried and failed. */
 export function failure(message: string, cause?: unknown): CliError {
   return new CliError('FAILED', message, cause);
 }
 
-/** What a user is told of an error, and with what the process exits. */
+/** What a user is told about an error, and the exit code. */
 export interface Report {
   readonly code: string;
   readonly message: string;
@@ -64,7 +64,7 @@ export function reportOf(error: unknown): Report {
     return { code: error.code, message: withoutPage(error.message), exitCode: exitCodeOf(error) };
   }
   const message = error instanceof Error ? error.message : String(error);
-  // A server quotes what it was sent with a command that it does not know: of AUTH, the password.
+  // For a command that it does not know, a server quotes the arguments. Those of AUTH contain the password.
   const discreet = message.replace(/,? with args beginning with:.*/s, '');
   return { code: 'FAILED', message: discreet, exitCode: EXIT.failed };
 }

@@ -16,21 +16,21 @@ export function duration(ms: number): string {
   const [first, second] = UNITS.slice(largest, largest + 2);
   const step = (second ?? first!)[1];
   const rounded = Math.ceil(ms / step) * step;
-  // Rounding may have filled the larger one.
+  // Rounding up may give a whole larger unit.
   if (largest > 0 && rounded >= UNITS[largest - 1]![1]) return `1${UNITS[largest - 1]![0]}`;
   const whole = Math.floor(rounded / first![1]);
   const rest = (rounded % first![1]) / step;
   return `${whole}${first![0]}${second && rest > 0 ? ` ${rest}${second[0]}` : ''}`;
 }
 
-/** A text that users chose, safe to write to a terminal, on one line, at most `longest` characters. */
+/** A text that users chose, made safe for a terminal: one line of at most `longest` characters. */
 export function printable(text: string, longest = 60): string {
   const safe = escaped(text);
   const characters = [...safe];
   return characters.length > longest ? `${characters.slice(0, longest - 1).join('')}…` : safe;
 }
 
-/** Columns without borders, so that lines can be cut and searched; with a line feed at the end. */
+/** Columns without borders, so that lines can be cut and searched. The text ends with a line feed. */
 export function columns(
   { colors }: Io,
   head: readonly string[],
@@ -42,6 +42,6 @@ export function columns(
   return lines.map((line) => `${line.map(padded).join('').trimEnd()}\n`).join('');
 }
 
-/** A word as a shell takes it. */
+/** A word in the form in which a shell reads it. */
 export const quoted = (word: string): string =>
   /^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

@@ -3,31 +3,31 @@ import type { Readable, Writable } from 'node:stream';
 import pc from 'picocolors';
 import { printableJson } from '../common/printable.js';
 
-/** What a command reads and writes; tests pass their own. */
+/** What a command reads and writes. Tests pass their own. */
 export interface Streams {
   readonly stdin: Readable;
   readonly stdout: Writable & { readonly isTTY?: boolean; readonly columns?: number };
   readonly stderr: Writable & { readonly isTTY?: boolean };
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Relative paths, and packages, are looked for from here. */
+  /** The directory for relative paths, and where packages are looked for. */
   readonly cwd: string;
-  /** Calls once at Ctrl-C instead of ending the process; returns what undoes that. */
+  /** Calls the listener once at Ctrl-C, instead of ending the process. Returns a function that undoes this. */
   readonly onInterrupt?: (listener: () => void) => () => void;
 }
 
 /** The streams, and how to write to them. */
 export interface Io extends Streams {
-  /** What was typed after `headgate`. */
+  /** The words after `headgate`. */
   readonly args: readonly string[];
   /** `--json`: write JSON, for programs. */
   readonly json: boolean;
-  /** Whether people watch the output as it comes. */
+  /** Whether people watch the output while it is written. */
   readonly isTTY: boolean;
-  /** Columns of the terminal; 80 if there is none. */
+  /** The number of columns of the terminal; 80 if there is none. */
   readonly width: number;
-  /** For standard output; without effect where colours are not wanted. */
+  /** The colours for standard output. They have no effect if colours are not wanted. */
   readonly colors: Colors;
-  /** What the process will exit with, unless there is an error. */
+  /** The process' exit code, unless there is an error. */
   exitCode: number;
 }
 
@@ -47,7 +47,7 @@ export function createIo(streams: Streams, args: readonly string[], json: boolea
   };
 }
 
-/** Writes to standard output, no faster than it is read. */
+/** Writes to standard output. It waits until the reader keeps up. */
 export async function write({ stdout }: Io, text: string): Promise<void> {
   if (!stdout.write(text)) await once(stdout, 'drain');
 }

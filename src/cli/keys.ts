@@ -18,41 +18,44 @@ export interface KeyOptions extends SubnetOption {
   readonly dimension?: string;
 }
 
-/** A key as it was typed, before it is known which keys the limiter makes of addresses. */
+/** A key as it was typed. It is not known yet which keys the limiter makes of addresses. */
 export interface TypedKey {
   readonly given: string;
   readonly entry: Network | string;
-  /** As it was typed; undefined: the limiter's. */
+  /** The prefix length that was typed. Undefined: the limiter's. */
   readonly subnet: number | undefined;
-  /** Which of the limiter's keys it is. */
+  /** The dimension of the key. */
   readonly dimension: string;
 }
 
 /** Whose state a command is about. */
 export interface Subject {
-  /** As it was typed. */
+  /** The text as it was typed. */
   readonly given: string;
-  /** The limiter's keys: one, or of a network those of all its clients. */
+  /** The limiter's keys: one key, or all keys of a network's clients. */
   readonly keys: readonly string[];
   /** The dimension of the keys. */
   readonly dimension: string;
 }
 
-/** A network of more keys is refused. */
+/** Networks with more keys are refused. */
 const MOST_KEYS = 65_536;
 
 export function addSubnetOption(command: Command, otherwise = String(DEFAULT_SUBNET)): Command {
   return command.option(
     '--ipv6-subnet <bits>',
-    `of an IPv6 address the network of so many bits is the key, as in the limiter's option ipv6Subnet (default: ${otherwise})`,
+    `the prefix length of the network that is the key of an IPv6 address, as in the limiter's option ipv6Subnet (default: ${otherwise})`,
   );
 }
 
-/** Options of the commands that are about a key. */
+/** Options of the commands that take a key. */
 export function addKeyOptions(command: Command): Command {
-  return addSubnetOption(command, `what the limiter tells, or ${DEFAULT_SUBNET}`)
-    .option('--raw', 'the key as it is, also if it looks like an address')
-    .option('--dimension <name>', 'which of its keys, for policies with `by`: the key is taken as it is');
+  return addSubnetOption(command, `what the limiter has published, or ${DEFAULT_SUBNET}`)
+    .option('--raw', 'take the key as it is, even if it looks like an address')
+    .option(
+      '--dimension <name>',
+      'the dimension of the key, for policies with `by`; the key is then taken as it is',
+    );
 }
 
 /** @throws CliError `USAGE` */
@@ -63,21 +66,21 @@ export function subnetOf({ ipv6Subnet }: SubnetOption): number | undefined {
   return bits;
 }
 
-/** @throws CliError `USAGE`: there is nothing, or no address though it looks like one */
+/** @throws CliError `USAGE` if the text is empty, or looks like an address but is none */
 export function typedKey(given: string, options: KeyOptions): TypedKey {
   const subnet = subnetOf(options);
   const dimension = dimensionOf(options);
   if (options.raw) return { given, entry: given, subnet, dimension };
   if (given.trim() === '') throw usageError(`The key is empty. Write whose state you mean. ${RAW}`);
-  // Only the keys of the default dimension are made of addresses.
+  // Only keys of the default dimension are made of addresses.
   return { given, entry: dimension === DEFAULT_DIMENSION ? read(given) : given, subnet, dimension };
 }
 
 /**
- * The keys under which limiters know what was typed: of an address that of its client, of a network those of all clients in
- * it; any other text is a key itself.
+ * The keys that limiters use for what was typed. For an address it is the client's key; for a network, the keys of all clients in it. Any
+ * other text is itself a key.
  *
- * @throws CliError `USAGE`: a network that is smaller than a key, or has too many
+ * @throws CliError `USAGE` for a network that is smaller than a key, or that has too many
  */
 export function subjectOf({ given, entry, subnet, dimension }: TypedKey, told: number): Subject {
   const keys = typeof entry === 'string' ? [entry] : keysOf(given, entry, subnet ?? told);
@@ -94,12 +97,12 @@ function dimensionOf({ dimension }: KeyOptions): string {
   }
 }
 
-/** What stands before a key of another dimension than the default one. */
+/** The prefix of a shown key of any dimension but the default one. */
 export function prefixOf(dimension: string): string {
   return dimension === DEFAULT_DIMENSION ? '' : `${dimension} `;
 }
 
-/** What a command that answers for one key only is about. @throws CliError `USAGE` for a network of several */
+/** The key of a command that answers for a single key. @throws CliError `USAGE` for a network of several keys */
 export function keyOf({ given, keys }: Subject): string {
   if (keys.length > 1) {
     throw usageError(`${given} has ${many(keys)}. Write an address, or --raw for a key of this name.`);
@@ -107,12 +110,12 @@ export function keyOf({ given, keys }: Subject): string {
   return keys[0]!;
 }
 
-/** Whether it depends on the limiter which key it is. */
+/** Whether the key depends on the limiter's prefix length for IPv6. */
 export function isOfIpv6({ entry, subnet }: TypedKey): boolean {
   return typeof entry !== 'string' && subnet === undefined && entry.address.kind() === 'ipv6';
 }
 
-/** For people: the key that was used, and what it was made of. */
+/** For people: the key that is used, and what it was made of. */
 export function show({ given, keys, dimension }: Subject): string {
   const [key] = keys;
   if (keys.length > 1) return `${many(keys)} of ${printable(given)}`;
@@ -121,7 +124,7 @@ export function show({ given, keys, dimension }: Subject): string {
     : `${printable(key!)} (the key of ${printable(given)})`;
 }
 
-/** For the log of bans: a network is one thing there. */
+/** The text in the log of bans. A whole network is one entry. */
 export function loggedOf(
   name: string,
   { given, keys, dimension }: Subject,
@@ -131,21 +134,21 @@ export function loggedOf(
   return { who: bookEntry(name, key, dimension, text), keys: keys.length };
 }
 
-/** For programs. */
+/** The fields of the keys in the JSON output. */
 export function subjectJson({ given, keys, dimension }: Subject): object {
   return keys.length === 1
     ? { key: keys[0], given, ...dimensionJson(dimension) }
     : { network: given, keys: keys.length };
 }
 
-/** Of the default dimension nothing is said. */
+/** The field of the dimension in the JSON output. The default dimension has none. */
 export function dimensionJson(dimension: string): { dimension?: string } {
   return dimension === DEFAULT_DIMENSION ? {} : { dimension };
 }
 
 const many = (keys: readonly string[]): string => `${keys.length.toLocaleString('en-US')} keys`;
 
-const RAW = 'Write --raw for a key that is to be taken as it is.';
+const RAW = 'Write --raw to take the key as it is.';
 
 function read(given: string): Network | string {
   try {

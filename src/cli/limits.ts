@@ -13,12 +13,12 @@ import { usageError } from './errors.js';
 import type { Io } from './io.js';
 import { parsePolicies } from './policy-text.js';
 
-/** What a limiter enforces, as far as it can be said on a command line. */
+/** What a limiter enforces, as far as a command line can express it. */
 export interface Limits {
-  /** None, if each request has a tier. */
+  /** Empty if each request has a tier. */
   readonly policies: readonly Policy[];
   readonly tiers: ReadonlyMap<string, readonly Policy[]>;
-  /** The limiter denies nobody. */
+  /** Whether the limiter is a shadow, which never denies. */
   readonly shadow: boolean;
 }
 
@@ -27,7 +27,7 @@ export interface LimitsOptions {
   readonly policy?: readonly string[];
   readonly policies?: string;
   readonly tier?: string;
-  /** What the file was typed after, for messages. Default `--policies`. */
+  /** The option that named the file, for error messages. Default `--policies`. */
   readonly option?: string;
 }
 
@@ -39,14 +39,14 @@ export function addLimitsOptions(command: Command): Command {
   return command
     .option('--policy <text>', `a policy of the limiter, repeatable: ${POLICY_GRAMMAR}`, append)
     .option('--policies <file>', 'the policies as JSON: an array, or an object of limiters by name')
-    .option('--tier <name>', "the policies of this tier, of the limiter's `tiers`");
+    .option('--tier <name>', "use the policies of this tier of the limiter's `tiers`");
 }
 
 function append(text: string, earlier: readonly string[] | undefined): string[] {
   return [...(earlier ?? []), text];
 }
 
-/** @throws CliError `USAGE` without a name: acting on a guessed scope would be worse than asking */
+/** @throws CliError `USAGE` without a name, because acting on a guessed scope would be worse than asking */
 export function nameOf({ name }: LimitsOptions): string {
   if (name === undefined) {
     throw usageError(
@@ -58,14 +58,14 @@ export function nameOf({ name }: LimitsOptions): string {
   return name;
 }
 
-/** How much is told at most: --limit, 0 is all. @throws CliError `USAGE` */
+/** The most rows to show: --limit, where 0 means all. @throws CliError `USAGE` */
 export function limitOf(text: string | undefined, io: Io, enough: number): number {
   if (text === undefined) return io.json ? Infinity : enough;
   if (!/^\d{1,9}$/.test(text)) throw usageError('--limit: write a whole number; 0 lists all.');
   return Number(text) || Infinity;
 }
 
-/** The limits that are given, by the limiter's name. @throws CliError `USAGE` */
+/** The limits on the command line, by the limiter's name. @throws CliError `USAGE` */
 export function readLimits(options: LimitsOptions, io: Io): ReadonlyMap<string, Limits> {
   const { policy, policies: file } = options;
   if (policy && file !== undefined) {
@@ -85,10 +85,10 @@ export function readLimits(options: LimitsOptions, io: Io): ReadonlyMap<string, 
   return limits;
 }
 
-/** The limits of one limiter; it needs no name if there is one only. @throws CliError `USAGE` */
+/** The limits of one limiter. No name is needed if there is only one. @throws CliError `USAGE` */
 export function readOneLimits(options: LimitsOptions, io: Io): Limits | undefined {
   const { name, policy, policies: file } = options;
-  // Policies by themselves are a limiter's, whatever it is called.
+  // Policies without a limiter around them apply to the limiter, whatever its name is.
   const alone =
     policy !== undefined || (file !== undefined && Array.isArray(readJson(said(options), file, io)));
   const limits = readLimits(alone ? { ...options, name: 'default' } : options, io);
@@ -100,7 +100,7 @@ export function readOneLimits(options: LimitsOptions, io: Io): Limits | undefine
   return limits.get(name);
 }
 
-/** Limits of which the policies are those of a tier; without a tier, those of requests that have none. @throws CliError `USAGE` */
+/** The limits with the policies of a tier; without a tier, with those for requests that have none. @throws CliError `USAGE` */
 export function ofTier(limits: Limits, name: string, tier: string | undefined): Limits {
   const policies = tier === undefined ? limits.policies : limits.tiers.get(tier);
   if (policies && policies.length > 0) return { ...limits, policies };
@@ -110,7 +110,7 @@ export function ofTier(limits: Limits, name: string, tier: string | undefined): 
   throw usageError(`--tier: ${problem} ${JSON.stringify(name)} ${which}.`);
 }
 
-/** The policies that a key of this dimension counts for. @throws CliError `USAGE` if there are none */
+/** The policies that count a key of this dimension. @throws CliError `USAGE` if there are none */
 export function policiesBy(dimension: string, policies: readonly Policy[]): Policy[] {
   const some = policies.filter(({ by = DEFAULT_DIMENSION }) => by === dimension);
   if (some.length > 0 || policies.length === 0) return some;
@@ -151,7 +151,7 @@ function parseFile(what: string, value: unknown, options: LimitsOptions): Map<st
   return new Map(entries.map(([name, given]) => [name, limitsOf(`${what}: ${name}`, given)]));
 }
 
-/** Of policies, or of a limiter's options, with all that may stand among them. */
+/** Reads policies, or a limiter's options. Any other option may stand among them. */
 function limitsOf(what: string, value: unknown): Limits {
   try {
     if (Array.isArray(value) || typeof value === 'string') return checked(what, value as Policies, false);

@@ -5,12 +5,12 @@ import { run } from './program.js';
 const { stdin, stdout, stderr } = process;
 const env = { USER: systemUser(), ...process.env };
 
-// Who reads has had enough: `headgate list | head`.
+// The reader may stop early, as in `headgate list | head`.
 stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(error.code === 'EPIPE' ? 0 : 1);
 });
 
-/** Not every user of a container has a name. */
+/** The user's name. In a container, a user may have none. */
 function systemUser(): string | undefined {
   try {
     return userInfo().username;

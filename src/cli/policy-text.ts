@@ -4,7 +4,7 @@ import type { Policy } from '../contract/policy.js';
 import { usageError } from './errors.js';
 
 /**
- * Reads policies of a command line: as text, `100/1m`; or as JSON, one or an array of them.
+ * Reads policies from a command line: as text, `100/1m`, or as JSON, one or an array of them.
  *
  * @throws CliError `USAGE`: what is wrong, where, and what to write instead
  */

@@ -15,7 +15,7 @@ import { printableJson, printableLines } from '../common/printable.js';
 import { VERSION } from '../common/version.js';
 import { createIo, type Io, type Streams } from './io.js';
 
-/** In the order of the help. */
+/** The commands in the order of the help. */
 const commands: readonly { register(program: Command, io: Io): void }[] = [
   limits,
   top,
@@ -33,8 +33,8 @@ const commands: readonly { register(program: Command, io: Io): void }[] = [
 /**
  * Runs one command line.
  *
- * @param args what stands after `headgate`
- * @returns what to exit with; it never rejects
+ * @param args the words after `headgate`
+ * @returns the exit code; it never rejects
  */
 export async function run(args: readonly string[], streams: Streams): Promise<number> {
   const io = createIo(streams, args, asksForJson(args));
@@ -52,12 +52,12 @@ function asksForJson(args: readonly string[]): boolean {
   return (end === -1 ? args : args.slice(0, end)).includes('--json');
 }
 
-/** What commander does not declare. */
+/** A method that commander's types do not declare. */
 const { unknownOption } = Command.prototype as unknown as {
   unknownOption(this: Command, flag: string): void;
 };
 
-/** A command that does not quote the value of an option that it does not know: it may be a password. */
+/** A command that does not quote the value of an unknown option, because it may be a password. */
 class DiscreetCommand extends Command {
   override createCommand(name?: string): Command {
     return new DiscreetCommand(name);
@@ -71,7 +71,7 @@ class DiscreetCommand extends Command {
 function createProgram(io: Io): Command {
   const program = new DiscreetCommand('headgate')
     .description(
-      'Looks at, and changes, the state that limiters keep in Redis or Valkey; finds limits in access logs.',
+      'Shows and changes the state that limiters keep in Redis or Valkey. Finds limits from access logs.',
     )
     .version(VERSION, '-V, --version', 'print the version')
     .option('--json', 'write JSON, errors too')
@@ -80,7 +80,7 @@ function createProgram(io: Io): Command {
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({
       writeOut: (text) => void io.stdout.write(text),
-      // Errors are written by `run`, all in one way.
+      // `run` writes all errors in the same way.
       writeErr: () => {},
     })
     .exitOverride();
@@ -105,7 +105,7 @@ function fail(error: unknown, io: Io): number {
   return tell({ code, message }, exitCode, io);
 }
 
-/** Without the user and the password of a URL that stands where another word should. */
+/** Removes user and password from a URL that stands in the wrong place. */
 function withoutLogin(message: string): string {
   return message.replace(/\b((?:redis|valkey)s?:\/+)\S*@/gi, '$1...@');
 }

@@ -14,11 +14,11 @@ export interface ForceOption {
 export function addForceOption(command: Command): Command {
   return command.option(
     '--force',
-    'also in a scope of which no limiter tells, or whose limiter asks for no bans',
+    'even if no limiter of the scope is published, or if its limiter does not check for bans',
   );
 }
 
-/** Why what was asked for would have no effect. */
+/** The reason why a change would have no effect. */
 interface Doubt extends Warning {
   readonly code: 'UNKNOWN_SCOPE' | 'NO_BAN';
 }
@@ -26,13 +26,13 @@ interface Doubt extends Warning {
 /** How many other scopes are named. */
 const MOST_NAMED = 10;
 
-/** What is wrong with a scope, as far as limiters tell; undefined: nothing. */
+/** What is wrong with a scope, by what limiters have published. Undefined: nothing. */
 export function unknownScope({ scopes, instances, problem }: Published, name: string): Doubt | undefined {
   if (scopes.has(name) || problem !== undefined) return undefined;
   const code = 'UNKNOWN_SCOPE';
   if (instances.length === 0) {
     const message =
-      'no limiter has told this server of itself, under this --prefix: so it is not known whether there is one called ' +
+      'no limiter is published on this server under this --prefix, so it is unknown whether there is one called ' +
       `${JSON.stringify(name)}.`;
     return { code, message };
   }
@@ -42,13 +42,13 @@ export function unknownScope({ scopes, instances, problem }: Published, name: st
   const untold = instances.reduce((sum, instance) => sum + instance.more, 0);
   const message =
     untold > 0
-      ? `no limiter called ${JSON.stringify(name)} is among those that have told of themselves; but ${untold} others were too many ` +
-        'to be told, and it may be one of them.'
-      : `no limiter called ${JSON.stringify(name)} has told of itself. There are: ${known}.`;
+      ? `no limiter called ${JSON.stringify(name)} is published. But ${untold} others were too many to be published, and it may be ` +
+        'one of them.'
+      : `no limiter called ${JSON.stringify(name)} is published. There are: ${known}.`;
   return { code, message };
 }
 
-/** That limiters of one name are not alike: what is said of one may not hold for the others. */
+/** A warning if the limiters of a name are not equal: the command's output may not apply to all of them. */
 export function differing({ scopes }: Published, name: string): Warning | undefined {
   const [first, second, ...others] = scopes.get(name) ?? [];
   if (!first || !second) return undefined;
@@ -60,7 +60,7 @@ export function differing({ scopes }: Published, name: string): Warning | undefi
 }
 
 /**
- * That the keys of a limiter are not those that a command makes.
+ * Checks that a limiter's keys are those that the command makes.
  *
  * @throws CliError `USAGE`
  */
@@ -88,7 +88,7 @@ function checkHashing({ scopes, mark }: Published, name: string): void {
   );
 }
 
-/** The same of a scope in which somebody is to be banned. */
+/** The reason why a ban in a scope would have no effect. Undefined: there is none. */
 function cannotBan(published: Published, name: string, dimension: string): Doubt | undefined {
   const configurations = published.scopes.get(name);
   if (!configurations) return unknownScope(published, name);
@@ -98,11 +98,11 @@ function cannotBan(published: Published, name: string, dimension: string): Doubt
     return { code: 'NO_BAN', message };
   }
   if (configurations.some(({ ban }) => ban !== null)) return undefined;
-  const message = `the limiter ${JSON.stringify(name)} has no option \`ban\`, and so never asks for bans. Give it ban: {}.`;
+  const message = `the limiter ${JSON.stringify(name)} has no option \`ban\`, so it never checks for bans. Give it ban: {}.`;
   return { code: 'NO_BAN', message };
 }
 
-/** What keeps a ban from being what it says, though it is asked for. */
+/** Warns if a ban is only partly effective. */
 function partlyCannotBan({ scopes }: Published, name: string): Warning | undefined {
   const configurations = scopes.get(name) ?? [];
   const without = configurations.filter(({ ban }) => ban === null).flatMap(({ instances }) => instances);
@@ -111,7 +111,7 @@ function partlyCannotBan({ scopes }: Published, name: string): Warning | undefin
       .map(({ host, pid }) => `${host}:${pid}`)
       .slice(0, MOST_NAMED)
       .join(', ');
-    const message = `${without.length} instances of ${JSON.stringify(name)} have no option \`ban\`, and don't ask for bans: ${where}.`;
+    const message = `${without.length} instances of ${JSON.stringify(name)} have no option \`ban\`, and do not check for bans: ${where}.`;
     return { code: 'NO_BAN', message };
   }
   if (configurations.length > 0 && configurations.every(({ shadow }) => shadow))
@@ -120,9 +120,9 @@ function partlyCannotBan({ scopes }: Published, name: string): Warning | undefin
 }
 
 /**
- * Whether bans in these scopes will be asked for, as far as limiters tell.
+ * Checks whether bans in these scopes will be enforced, by what limiters have published.
  *
- * @throws CliError `UNKNOWN_SCOPE`, `NO_BAN`, unless it is forced: then it warns
+ * @throws CliError `UNKNOWN_SCOPE`, `NO_BAN`, unless it is forced, which only warns
  */
 export function checkBans(
   published: Published,
@@ -132,7 +132,7 @@ export function checkBans(
   dimension?: string,
 ): void {
   for (const name of names) {
-    // An import has a dimension for each ban.
+    // In an import, each ban has its own dimension.
     const its = dimension ?? published.scopes.get(name)?.[0]?.banBy ?? DEFAULT_DIMENSION;
     checkKeys(published, name, its);
     const doubt = cannotBan(published, name, its);
@@ -151,7 +151,7 @@ export function warnUnnoted(io: Io, why: string | undefined): void {
 /**
  * Whose state is meant, by the keys that the limiters of a scope make of addresses.
  *
- * @throws CliError `USAGE` if they differ in that, or as `subjectOf`
+ * @throws CliError `USAGE` if the limiters differ in that, or as `subjectOf`
  */
 export function subjectsIn(
   { scopes }: Published,

@@ -2,7 +2,7 @@ import type { Verdict } from '../common/decision.js';
 import type { LimiterDecision } from '../limiter/decision.js';
 import type { Algorithm } from '../contract/policy.js';
 
-/** A verdict, with what its policy says; for JSON: what is absent is null. */
+/** A verdict with its policy's algorithm, for JSON. Absent values are null. */
 export interface PolicyVerdict extends Omit<Verdict, 'retryAfterMs'> {
   readonly algorithm: Algorithm;
   readonly windowMs: number;

@@ -6,7 +6,7 @@ export interface Warning {
   readonly message: string;
 }
 
-/** Writes a warning to standard error: a line for people, an object for programs. */
+/** Writes a warning to standard error: a line for people, or an object for programs. */
 export function warn(io: Io, warning: Warning | undefined): void {
   if (!warning) return;
   const { code, message } = warning;

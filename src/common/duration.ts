@@ -16,7 +16,7 @@ const UNITS = [
   [1000, 's'],
 ] as const;
 
-/** A duration as text, exactly: in the largest unit of which it is a whole number. */
+/** A duration as exact text, in the largest unit that gives a whole number. */
 export function toText(milliseconds: number): string {
   const [length, unit] = UNITS.find(([each]) => milliseconds % each === 0) ?? [1, 'ms'];
   return `${milliseconds / length}${unit}`;

@@ -25,16 +25,16 @@ export type ErrorCode =
   | 'HEADGATE_ABORTED'
   | 'HEADGATE_CLOSED';
 
-/** The page that explains every code. It is in the package, as installed. */
+/** The page that explains every code. The package contains it. */
 const PAGE = 'node_modules/headgate/docs/errors.md';
 
-/** A message that ends with where its code is explained. */
+/** Appends the place where a message's code is explained. */
 export function withPage(code: string, message: string): string {
   const end = /[.!?]$/.test(message) ? '' : '.';
   return `${message}${end} See ${PAGE}#${code.toLowerCase()}`;
 }
 
-/** The message without it, as part of another one, or for somebody who need not have the package installed. */
+/** Removes that place, for messages inside other messages, and for readers who do not have the package. */
 export function withoutPage(message: string): string {
   return message.replace(/ See node_modules\/headgate\/docs\/errors\.md#\w+/g, '');
 }
@@ -55,12 +55,12 @@ export class HeadgateError extends Error {
   }
 }
 
-/** As JSON, safe to write to a terminal. */
+/** The value as JSON that is safe to write to a terminal. */
 function quoted(value: unknown): string {
   return printableJson(JSON.stringify(value));
 }
 
-/** Renders any value in a message: short, and never throwing on odd input. */
+/** A short text for any value in a message. It never throws. */
 export function show(value: unknown): string {
   if (typeof value === 'string') return quoted(value.length > 80 ? `${value.slice(0, 80)}…` : value);
   if (typeof value === 'function') return 'a function';
@@ -74,7 +74,7 @@ export function show(value: unknown): string {
   }
 }
 
-/** The error for an option: which, what was given, what to write instead. `undefined` is how one is left out. */
+/** The error for an option: its name, the value that was given, and what to write instead. `undefined` means that it is missing. */
 export function invalidOption(option: string, value: unknown, fix: string): HeadgateError {
   const wrong = value === undefined ? 'it is missing' : `${show(value)} is not valid`;
   return new HeadgateError('HEADGATE_INVALID_OPTION', `${option}: ${wrong}. ${fix}`);

@@ -5,8 +5,8 @@ export interface Listener<T> {
 }
 
 /**
- * A promise that calls its single listener synchronously, which saves an allocation and a microtask per layer of a store. A promise
- * between each two layers would cost a good part of a decision.
+ * A promise that calls its single listener synchronously. A real promise between each two layers of a store would cost a good part of a
+ * decision: an allocation and a microtask each.
  */
 export class Eventual<T> implements Promise<T>, Listener<T> {
   #listener: Listener<T> | undefined;

@@ -5,7 +5,7 @@ export interface Link<T> {
   after: Link<T> | undefined;
 }
 
-/** A doubly linked list: an element leaves in one step, wherever it stands, while an array moves all that stand behind it. */
+/** A doubly linked list. Removing an element takes one step; an array would move all elements behind it. */
 export class List<T> {
   #first: Link<T> | undefined;
   #last: Link<T> | undefined;
@@ -18,7 +18,7 @@ export class List<T> {
     return this.#last;
   }
 
-  /** Adds a value behind a link of this list; undefined: in front of all. */
+  /** Adds a value behind a link of this list; undefined: at the front. */
   insert(value: T, before: Link<T> | undefined): Link<T> {
     const after = before ? before.after : this.#first;
     const link: Link<T> = { value, before, after };

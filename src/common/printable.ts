@@ -1,22 +1,22 @@
-// Text of others: of clients, of logs, of servers. Raw, it could change what a terminal shows of other lines.
+// Clients, logs and servers supply these texts. Raw, such a text could change how a terminal shows other lines.
 
-/** Controls (C0, C1), formats (bidirectional text, zero width), separators of lines and paragraphs. */
+/** Invisible characters: controls (C0, C1), formats (bidirectional text, zero width), separators of lines and paragraphs. */
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 const HIDDEN_BUT_LINE_FEED = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 const asCodePoint = (character: string): string => `\\u{${character.codePointAt(0)!.toString(16)}}`;
 
-/** A text on one line, with `\u{1b}` for what would not be seen. */
+/** A text on one line. Invisible characters become escapes such as `\u{1b}`. */
 export function printable(text: string): string {
   return text.toWellFormed().replace(HIDDEN, asCodePoint);
 }
 
-/** The same of a text of several lines. */
+/** Like `printable`, for a text of several lines. */
 export function printableLines(text: string): string {
   return text.toWellFormed().replace(HIDDEN_BUT_LINE_FEED, asCodePoint);
 }
 
-/** The same of JSON: what it says stays what it is. */
+/** Like `printable`, for JSON: the text remains JSON with the same meaning. */
 export function printableJson(json: string): string {
   return json.replace(HIDDEN_BUT_LINE_FEED, (character) =>
     [...Array(character.length).keys()]

@@ -1,18 +1,19 @@
-// Time for all that waits for a server. It has the names of Node's functions, and tests do not move it: under fake timers a decision on Redis
-// would wait for ever. Fakes that come later do not reach what is taken here. In place of those that are there already stands what none covers.
+// Real time for everything that waits for a server. Tests with fake timers must not stop it: a decision on Redis would then wait for ever.
+// This module takes Node's functions before later fakes replace them. If fakes are already there, it uses substitutes that they do not
+// cover.
 import * as hooks from 'node:perf_hooks';
 import * as timers from 'node:timers';
 import { scheduler } from 'node:timers/promises';
 
 const { prototype } = hooks.performance.constructor as { prototype: typeof hooks.performance };
 
-/** Fakes replace `now` of the one performance object, not that of its prototype. */
+/** Fake timers replace `now` of the global performance object, but not the one of its prototype. */
 export const performance = {
   now: prototype.now.bind(hooks.performance),
   eventLoopUtilization: hooks.performance.eventLoopUtilization.bind(hooks.performance),
 };
 
-/** Whether something is a timer of Node's: the process knows of each. */
+/** Whether a function starts a real timer. The process lists all real timers. */
 function isReal(kind: 'Timeout' | 'Immediate', start: () => () => void): boolean {
   const count = (): number | undefined =>
     process.getActiveResourcesInfo?.().filter((each) => each === kind).length;
@@ -33,7 +34,7 @@ const realImmediates = isReal('Immediate', () => {
   return () => timers.clearImmediate(immediate);
 });
 
-/** A timer without Node's functions for it. It does not keep the process alive. */
+/** A timer made of an AbortSignal, for when Node's timer functions are faked. It does not keep the process alive. */
 class SignalTimer {
   readonly #cancel = new AbortController();
 

@@ -1,13 +1,13 @@
 import { createHmac, createSecretKey } from 'node:crypto';
 import { HeadgateError } from './errors.js';
 
-/** Characters of the shortest secret. */
+/** The least number of characters of a secret. */
 const SHORTEST = 16;
 
-/** How to make one. */
+/** Tells how to make a secret. */
 const FIX = `Write a secret of ${SHORTEST} characters or more, the same in all processes: node -p "crypto.randomBytes(32).toString('base64')" makes one.`;
 
-/** Says what is wrong with a secret, without quoting it; undefined: nothing. */
+/** Says what is wrong with a secret, without quoting it. Undefined: it is valid. */
 export function faultOfSecret(secret: unknown): string | undefined {
   if (secret === undefined) return `it is undefined: is the environment variable set? ${FIX}`;
   if (typeof secret !== 'string') return `that is no string. ${FIX}`;
@@ -23,13 +23,13 @@ export function checkSecret(option: string, secret: unknown): string {
   return secret as string;
 }
 
-/** Bytes that are kept of a hash. Who could look for two texts of one hash has not the secret, so half of it is enough. */
+/** How many bytes of a hash are kept. An attacker without the secret cannot search for collisions, so half of the hash is enough. */
 const KEPT = 16;
 
 /**
- * A hash by which nobody can tell the text, or check a guess, without the secret (HMAC-SHA256, cut to 16 bytes).
+ * Makes a hash function (HMAC-SHA256, cut to 16 bytes). Without the secret nobody can find the text, or check a guess.
  *
- * @param purpose hashes of one text for two purposes have nothing in common
+ * @param purpose two purposes give unrelated hashes of the same text
  */
 export function keyedHash(secret: string, purpose: string): (text: string) => Buffer {
   const key = createSecretKey(createHmac('sha256', secret).update(`headgate ${purpose}`).digest());

@@ -1,12 +1,12 @@
-/** Time and timers: tests bring their own. */
+/** A clock with timers. Tests supply their own. */
 export interface Timing {
-  /** Milliseconds that only go forward. */
+  /** A time in milliseconds that never goes back. */
   now(): number;
   /** Calls `run` once after about `ms`, perhaps early: look at `now()` again. Returns a function that cancels it. */
   after(ms: number, run: () => void): () => void;
 }
 
-/** Node fires a longer timer at once. */
+/** Node fires timers with a longer delay immediately. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 export const realTiming: Timing = {

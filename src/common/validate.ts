@@ -1,6 +1,6 @@
 import { HeadgateError, invalidOption, show } from './errors.js';
 
-/** Names that other limiters use for what Headgate calls otherwise; the first of them that is known is meant. */
+/** Option names of other limiters, and what Headgate calls them. If several fit, the first one that is allowed there is suggested. */
 const ALIASES = new Map(
   Object.entries({
     windowMs: ['window'],
@@ -59,7 +59,7 @@ const ALIASES = new Map(
   }),
 );
 
-/** The distance between two words, to find what a misspelt option was meant to be. */
+/** The edit distance between two words. It finds which option a misspelt one was meant to be. */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {
@@ -74,9 +74,9 @@ function distance(a: string, b: string): number {
 }
 
 /**
- * Refuses anything but an object, and any property that is not known.
+ * Refuses values that are no objects, and unknown properties.
  *
- * @throws HeadgateError `HEADGATE_INVALID_OPTION` (not an object), `HEADGATE_UNKNOWN_OPTION` (with what we call it)
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION` (no object), `HEADGATE_UNKNOWN_OPTION` (suggests the right name)
  */
 export function checkShape(what: string, value: unknown, known: readonly string[]): void {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {

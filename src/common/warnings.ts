@@ -20,19 +20,19 @@ export const WARNING_CODES = [
   'HEADGATE_TOO_MANY_POLICIES',
 ] as const;
 
-/** Codes of the process warnings that tell of a set-up that needs somebody's attention. */
+/** Codes of process warnings about a set-up that needs attention. */
 export type WarningCode = (typeof WARNING_CODES)[number];
 
-/** Which of them are not wanted: `false` for all, or a list. */
+/** Which warnings to leave out: `false` for all, or a list of codes. */
 export type Warnings = false | readonly WarningCode[];
 
-/** Emits a process warning, unless it is not wanted, or this process had it before. */
+/** Emits a process warning, unless its code is left out or was already emitted in this process. */
 export type Warn = (code: WarningCode, message: string) => void;
 
-/** Those that this process had. */
+/** The codes that this process has emitted. */
 export const given = new Set<WarningCode>();
 
-/** For what has no option `warnings`. */
+/** Emits a warning on behalf of code that has no option `warnings`. */
 export const warnOnce: Warn = (code, message) => {
   if (given.has(code)) return;
   given.add(code);

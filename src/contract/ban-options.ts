@@ -4,36 +4,38 @@ import { invalidOption } from '../common/errors.js';
 import type { CompiledBan } from '../algorithms/ban.js';
 import { checkBoolean, checkInteger, checkShape } from '../common/validate.js';
 
-/** Bans a key after repeated denials, longer each time. `{}` only allows bans by hand (`limiter.ban`). */
+/** Bans a key after repeated denials; each further ban is longer. `{}` only permits bans by hand (`limiter.ban`). */
 export interface BanOptions {
-  /** So many denials ... (1 to 1,000,000). Absent: denials don't ban. */
+  /** How many denials ban a key: 1 to 1,000,000. Absent: denials never ban. */
   after?: number;
-  /** ... within this long (default `'10m'`) ... */
+  /** The time span in which these denials must happen. Default `'10m'`. */
   within?: Duration;
-  /** ... ban the key for this long the first time (default `'1h'`). */
+  /** How long the first ban lasts. Default `'1h'`. */
   for?: Duration;
-  /** Each further ban is so many times as long (1 to 100, three decimals; default 2) ... */
+  /** How many times as long each further ban is: 1 to 100, three decimals. Default 2. */
   factor?: number;
-  /** ... but at most this long (default `'24h'`, or `for` if that is more). Earlier bans are forgotten as long after the last. */
+  /**
+   * The longest that a ban gets. Default `'24h'`, or `for` if that is longer. Earlier bans are forgotten after the same time without one.
+   */
   max?: Duration;
   /**
-   * When denials begin a ban, what was charged to the key is forgotten, as by `reset`: the quota is whole when the ban ends. Default
-   * `false`: what is charged stays for its window, and after a shorter ban the key may still be denied.
+   * Whether a ban by denials also forgets what was charged to the key, as `reset` does. The quota is then whole when the ban ends. Default
+   * `false`: charges stay for their window, so a key may still be denied after a shorter ban.
    */
   fresh?: boolean;
-  /** The dimension whose key is banned, as `'account'`. A request without a key of it is never banned. Default `'key'`. */
+  /** The dimension whose key is banned, such as `'account'`. A request without a key of this dimension is never banned. Default `'key'`. */
   by?: string;
 }
 
-/** Who makes or ends a ban by hand, and why: a store on Redis keeps it for `headgate list` and `headgate bans log`. */
+/** Who makes or ends a ban by hand, and why. A store on Redis keeps this for `headgate list` and `headgate bans log`. */
 export interface BanNoteOptions {
-  /** Who: 1 to 100 characters that are not all blank. */
+  /** Who: 1 to 100 characters, not all blank. */
   by?: string;
-  /** Why: 1 to 500 characters that are not all blank. */
+  /** Why: 1 to 500 characters, not all blank. */
   reason?: string;
 }
 
-/** Who made or ended a ban, and why; `null`: it was not told. */
+/** Who made or ended a ban, and why. `null`: not given. */
 export interface BanNote {
   /** Who. */
   readonly by: string | null;
@@ -70,7 +72,7 @@ export function compileBan(ban: BanOptions | undefined): CompiledBan | undefined
   });
 }
 
-/** How long the texts of a note may be, in characters. */
+/** The longest texts of a note, in characters. */
 export const NOTE_LENGTHS = { by: 100, reason: 500 } as const;
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */

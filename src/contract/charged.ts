@@ -1,7 +1,7 @@
 import type { Charged, Reply } from './store.js';
 import { countOf, resetOf } from './verdicts.js';
 
-/** Per policy, when what a reply charged leaves the account by itself. See `Charged`. */
+/** Per policy: when the units that a reply charged stop counting by themselves. See `Charged`. */
 export function marksOf({ now, verdicts, marks: known }: Omit<Reply, 'step' | 'ban'>): number[] {
   if (known) return [...known];
   const marks: number[] = [];
@@ -9,7 +9,7 @@ export function marksOf({ now, verdicts, marks: known }: Omit<Reply, 'step' | 'b
   return marks;
 }
 
-/** What must be known of a reply's charge to give it back. */
+/** What a store needs to give back exactly the charge of a reply. */
 export function chargedOf(reply: Reply): Charged {
   const { step, steps } = reply;
   return { step, marks: marksOf(reply), ...(steps && { steps }) };

@@ -12,10 +12,10 @@ import { canonicalText, parsePolicy as parse } from './policy-text.js';
 import { checkBoolean, checkChoice, checkInteger, checkShape, MAX_UNITS } from '../common/validate.js';
 import type { CompiledPolicy, Policies } from './policy.js';
 
-/** The fields of all policies; each algorithm names its own. */
+/** The fields of all policies. Each algorithm names its own fields in addition. */
 const COMMON = ['name', 'algorithm', 'shadow', 'limit', 'by'];
 
-/** By the name that policies have for an algorithm: its kernel, and the fields that a policy can have. */
+/** By algorithm name: its kernel, and the fields that its policies can have. */
 const KINDS = new Map<string, { kernel: Kernel; fields: readonly string[] }>();
 for (const kernel of Object.keys(algorithms) as Kernel[]) {
   const { names, holdsSlots } = algorithms[kernel];
@@ -29,12 +29,12 @@ export const ALGORITHMS = [...KINDS.keys()] as readonly Algorithm[];
 export const hasField = (algorithm: Algorithm, field: PolicyField): boolean =>
   KINDS.get(algorithm)?.fields.includes(field) === true;
 
-/** Every field that a policy of some algorithm can have; an adapter's inline policy is picked out of its options by these. */
+/** Every field that a policy of any algorithm can have. Adapters use it to pick an inline policy out of their options. */
 export const POLICY_FIELDS = [...new Set([...KINDS.values()].flatMap(({ fields }) => fields))];
 
 const NAME = /^[\x20-\x7e]{1,64}$/;
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless it can stand in a structured field (RFC 9651, section 3.3.3) */
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless the name can be written as a structured field (RFC 9651, section 3.3.3) */
 function checkName(option: string, name: unknown): string {
   if (typeof name !== 'string' || !NAME.test(name)) {
     throw invalidOption(option, name, 'Write 1 to 64 printable ASCII characters.');
@@ -65,7 +65,7 @@ function checkFields(what: string, policy: object, algorithm: Algorithm, fields:
   }
 }
 
-/** Validates and compiles one policy. `what` is where it stands, for messages. */
+/** Validates and compiles one policy. `what` is where it stands, for error messages. */
 function compilePolicy(what: string, given: Policy | string, fallbackName: string): CompiledPolicy {
   if (typeof given !== 'string') return compileFields(what, given, fallbackName);
   const { policy, explain } = parse(what, given, KINDS);
@@ -76,7 +76,7 @@ function compilePolicy(what: string, given: Policy | string, fallbackName: strin
   }
 }
 
-/** The unit that a policy names, if it is not the usual one. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+/** A policy's unit; empty if it is the default. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 function unitOf(what: string, policy: Policy): { unit?: string } {
   const unit: unknown = 'unit' in policy ? policy.unit : undefined;
   if (unit === undefined || unit === 'requests') return {};
@@ -121,7 +121,7 @@ function compileFields(what: string, policy: Policy, fallbackName: string): Comp
 /**
  * Validates and compiles the policies of one limiter.
  *
- * @param what where they stand, for messages
+ * @param what where the policies stand, for error messages
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`: what is wrong, what was given, what to write
  */
 export function compilePolicies(what: string, given: Policies): readonly CompiledPolicy[] {
@@ -141,14 +141,14 @@ export function compilePolicies(what: string, given: Policies): readonly Compile
   const twice = names.find((name, i) => names.indexOf(name) !== i);
   if (twice !== undefined)
     throw invalidOption(`${what}: name`, twice, 'Give each policy of a limiter its own name.');
-  // Not frozen: V8 is slow at reading the elements of a frozen array.
+  // The array is not frozen, because V8 reads the elements of frozen arrays slowly.
   return compiled;
 }
 
 /**
  * Reads a policy that is written as text: `'300/1m'`, `'burst=token-bucket 100/1m burst 20'`.
  *
- * @returns the policy as data; it is valid
+ * @returns the valid policy as data
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`: which word is wrong, where it stands, and what to write instead
  */
 export function parsePolicy(text: string): Policy {
@@ -157,7 +157,7 @@ export function parsePolicy(text: string): Policy {
 }
 
 /**
- * The canonical text of a policy: the same for all policies that mean the same, however they were written. {@link parsePolicy} reads it.
+ * The canonical text of a policy. Policies that mean the same have the same text, however they were written. {@link parsePolicy} reads it.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, as `createLimiter`
  */

@@ -3,37 +3,37 @@ import type { Decision } from '../common/decision.js';
 import type { Health } from './health.js';
 import type { Store } from './store.js';
 
-/** Published on `headgate:decision`: each decision that a limiter reports, those of a shadow and of lists too. */
+/** Published on `headgate:decision`: each decision that a limiter reports, including those of shadows and of lists. */
 export interface DecisionMessage {
   /** The limiter's name. */
   readonly limiter: string;
-  /** Whether the whole limiter is a shadow: then `decision.reason` says what it would have denied. */
+  /** Whether the whole limiter is a shadow. Then `decision.reason` tells what it would have denied. */
   readonly shadow: boolean;
-  /** The store is elsewhere, and was not asked: what this process knew of it was enough, a denial or a leased share. */
+  /** Whether this process decided without asking a remote store: by a denial that it remembered, or by quota that it took ahead. */
   readonly local: boolean;
   readonly decision: Decision;
 }
 
-/** Published on `headgate:store`: each answer that was waited for. Memory answers at once, and is not. */
+/** Published on `headgate:store`: each answer of a store that was waited for. The memory store answers at once, so it publishes none. */
 export interface StoreMessage {
   readonly limiter: string;
-  /** From the question to the answer, ms; at most the limiter's `timeout`, and what this process was late by. */
+  /** From the question to the answer, ms. At most the limiter's `timeout` plus the time that this process was late. */
   readonly durationMs: number;
-  /** For how much of that this process was busy, ms: it could not have read an answer then. */
+  /** How much of that time this process was busy, ms. It could not read an answer meanwhile. */
   readonly busyMs: number;
-  /** The failure policy answered instead. */
+  /** Whether the failure policy answered instead of the store. */
   readonly degraded: boolean;
-  /** What the store failed with, whatever `onStoreError` made of it. Absent if it has answered. */
+  /** The error of the store, whatever `onStoreError` made of it. Absent if the store answered. */
   readonly error?: unknown;
 }
 
-/** Published on `headgate:health`: a store, or one server of a cluster, was found down, or is up again. */
+/** Published on `headgate:health` when a store, or one server of a cluster, is found down or up again. */
 export interface HealthMessage {
   readonly store: Store;
   readonly health: Health;
 }
 
-// Whoever publishes asks `hasSubscribers` first: nobody pays for what nobody listens to.
+// Publishers ask `hasSubscribers` first, so that messages without a subscriber cost nothing.
 export const decisionChannel = channel('headgate:decision');
 export const storeChannel = channel('headgate:store');
 export const healthChannel = channel('headgate:health');

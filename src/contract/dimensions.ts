@@ -5,12 +5,12 @@ import type { CompiledPolicy } from './policy.js';
 import type { Dimensions, Keys, PolicySet, Subject } from './store.js';
 import { checkBoolean } from '../common/validate.js';
 
-/** The most dimensions of a limiter: there is a set of policies for each selection of them. */
+/** The most dimensions of a limiter. Each combination of dimensions needs a set of policies of its own. */
 const MOST_DIMENSIONS = 8;
 
-/** The options of a limiter that say where the keys of a decision lie. */
+/** Options that say in which slot of a cluster the keys of a decision lie. */
 export interface SlotOptions {
-  /** The dimension in whose slot all keys of a decision lie. */
+  /** All keys of a decision lie in the slot of the key of this dimension. */
   slotBy?: string;
   /** Whether keys of several slots are decided one after the other. Default `false`. */
   acrossSlots?: boolean;
@@ -25,7 +25,7 @@ export function checkSlots({ slotBy, acrossSlots }: SlotOptions): Pick<Dimension
 }
 
 /**
- * The dimensions of policies, and of a ban; undefined if all are by the request's key.
+ * The dimensions of policies and of a ban. Undefined if all are by the request's key.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION` if there are too many
  */
@@ -47,7 +47,7 @@ export function dimensionsOf(
   return { names: hasDefault ? [DEFAULT_DIMENSION, ...used] : [...used], banBy, slotBy, acrossSlots };
 }
 
-/** What limiters of some policies enforce, with the ban and the scope of a set. @throws as `dimensionsOf` */
+/** A set with other policies, and the ban and scope of `base`. @throws as `dimensionsOf` */
 export function withPolicies(
   base: PolicySet,
   policies: readonly CompiledPolicy[],
@@ -56,7 +56,7 @@ export function withPolicies(
   return Object.freeze({ ...base, policies, dimensions: dimensionsOf(policies, base.ban, by) });
 }
 
-/** The policies of one limiter: of those that share a state, the first. */
+/** The policies of a limiter without those that share their state with an earlier one. */
 export function distinct(policies: readonly CompiledPolicy[]): CompiledPolicy[] {
   const known = new Map<string, CompiledPolicy>();
   for (const policy of policies) {
@@ -68,14 +68,14 @@ export function distinct(policies: readonly CompiledPolicy[]): CompiledPolicy[] 
 
 const BY_KEY = { banBy: DEFAULT_DIMENSION, slotBy: undefined, acrossSlots: false };
 
-/** Of sets with dimensions, the selections that were made, by the bits of the dimensions that they have. */
+/** For each set with dimensions: the parts that were selected from it, by the bits of the selected dimensions. */
 const selections = new WeakMap<PolicySet, (PolicySet | undefined)[]>();
 
-/** Where selections were made from, and the number that each of their dimensions has there. */
+/** For each selected part: the set that it was selected from, and the numbers of its dimensions there. */
 const origins = new WeakMap<PolicySet, { readonly set: PolicySet; readonly at: readonly number[] }>();
 
 /**
- * The part of a set that is by some of its dimensions: always the same one, also if it is selected from a part.
+ * The part of a set that counts by some of its dimensions. Repeated calls return the same object, even for a part of a part.
  *
  * @param bits one for each dimension that is selected
  */
@@ -108,7 +108,10 @@ function restrict(set: PolicySet, dimensions: Dimensions, bits: number): PolicyS
 
 const within = new WeakMap<PolicySet, PolicySet>();
 
-/** The policies of a set whose keys lie in the slot of another: all but those by `slotBy`, whose key still says where. */
+/**
+ * The policies of a set whose keys lie in the slot of another key. Only policies by `slotBy` itself are left out; their key still names the
+ * slot.
+ */
 export function withinSlot(set: PolicySet): PolicySet {
   const slotBy = set.dimensions?.slotBy;
   if (slotBy === undefined) return set;
@@ -119,9 +122,9 @@ export function withinSlot(set: PolicySet): PolicySet {
 }
 
 /**
- * What of a set applies to a request, and its keys.
+ * The part of a set that applies to a request, with the request's keys.
  *
- * @param known the dimensions that the request may have beside those of the set
+ * @param known dimensions that the request may have in addition to those of the set
  * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`
  */
 export function subjectOf(set: PolicySet, key: Key, known: readonly string[]): Subject {
@@ -136,14 +139,14 @@ export function subjectOf(set: PolicySet, key: Key, known: readonly string[]): S
     keys.push(value);
     bits |= 1 << i;
   }
-  // Of a plain set there is a key, or else nothing applies.
+  // A set without dimensions needs the default key. Without it no policy applies.
   const selected = set.dimensions ? select(set, bits) : keys.length > 0 ? set : nothingOf(set);
   return { set: selected, key: keysOf(selected, keys) };
 }
 
 const ONLY_DEFAULT: readonly string[] = [DEFAULT_DIMENSION];
 
-/** A single key stands for itself, unless it lies in the slot of another. */
+/** A single key is passed as a string, unless it lies in the slot of another key. */
 function keysOf({ dimensions }: PolicySet, keys: readonly string[]): Keys {
   const slotBy = dimensions?.slotBy;
   const isSole = keys.length < 2 && (slotBy === undefined || dimensions?.names[0] === slotBy);
@@ -186,7 +189,7 @@ function invalidKey(what: string, given: unknown, problem: string): HeadgateErro
   );
 }
 
-/** The error for a dimension that no policy is by. */
+/** The error for a dimension that no policy counts by. */
 export function unknownDimension(
   what: string,
   name: string,

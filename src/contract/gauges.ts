@@ -1,19 +1,19 @@
 import type { Health } from './health.js';
 import type { Store } from './store.js';
 
-/** What a limiter has in this process now. Read it for metrics of your own, as often as you like. */
+/** What a limiter has in this process now. Metrics may read it as often as they like. */
 export interface Gauges {
   /** Requests that wait in `limiter.wait`. */
   readonly waiting: number;
-  /** Requests that are held for their turn (`maxDelay`). */
+  /** Requests that are held until their turn (`maxDelay`). */
   readonly held: number;
-  /** The most that may wait, and the most that may be held: the option `maxWaiting`. */
+  /** The option `maxWaiting`: the most requests that may wait, and the most that may be held. */
   readonly maxWaiting: number;
-  /** Concurrency slots that requests of this process hold: neither given back, nor ended with their lease. */
+  /** Concurrency slots that requests of this process hold: not given back yet, and within their lease. */
   readonly slots: number;
   /**
-   * Keys of this limiter's name that have state in this process, or had not long ago: of a memory store, or of what decides by
-   * `onStoreError: 'local'` while the store is away.
+   * Keys of this limiter's name that have state in this process, or had it recently. The state is in a memory store, or in the substitute
+   * that decides by `onStoreError: 'local'` while the store is away.
    */
   readonly keys: number;
 }
@@ -21,13 +21,13 @@ export interface Gauges {
 /** What metrics read of a limiter. */
 export interface Gauged {
   readonly name: string;
-  /** The store that it was made with. */
+  /** The store that the limiter was made with. */
   readonly source: Store;
   readonly health: Health;
   readonly gauges: Gauges;
 }
 
-// Weak, as limiters that nobody closes are garbage all the same.
+// Weak references, so that limiters that are never closed can still be collected as garbage.
 const open = new Set<WeakRef<Gauged>>();
 const forget = new FinalizationRegistry<WeakRef<Gauged>>((ref) => open.delete(ref));
 

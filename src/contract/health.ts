@@ -3,32 +3,27 @@ import type { HeadgateError } from '../common/errors.js';
 /** How a limiter's store is doing. */
 export interface Health {
   /**
-   * `'down'`: after repeated failures the store is no longer waited for; now and then Headgate asks whether it is back. A cluster is
+   * `'down'`: the store has failed repeatedly and is no longer waited for. Now and then Headgate asks it whether it is back. A cluster is
    * down when all its servers are.
    */
   readonly state: 'up' | 'down';
-  /** When that state began, ms since the epoch, by this process' clock. */
+  /** When that state began, ms since the epoch, by the clock of this process. */
   readonly since: number;
-  /** Failures since the store last answered in time; of a cluster, those of all servers. */
+  /** Failures since the store last answered in time. For a cluster: those of all servers. */
   readonly failures: number;
-  /** The last failure, if there was any since the store last answered in time. */
+  /** The last failure since the store last answered in time, if there was any. */
   readonly lastError: HeadgateError | undefined;
-  /**
-   * Of a memory store: how often a new key found no room. Then `onFull` decides; a ban by hand evicts who is denied instead.
-   */
+  /** Only for a memory store: how often it had no room for a new key. `onFull` then decides; for a ban by hand, a denied key is evicted. */
   readonly unremembered?: number;
-  /** The store fails only by taking longer than `timeout`: its answers come, too late. It is overloaded or far away, not gone. */
+  /** Whether the store is overloaded or far away, but not gone: its answers come, but later than `timeout`. */
   readonly slow: boolean;
-  /**
-   * Calls that this process was too busy for since it started: their answers were there, but not read within `timeout`. Those count
-   * all the same, and not as failures.
-   */
+  /** How many calls this process was too busy to read within `timeout` since it started. Their answers count, and are not failures. */
   readonly late: number;
-  /** Of a cluster: the servers (`host:port`) that are no longer waited for. Only for their keys decides `onStoreError`. */
+  /** For a cluster: the servers (`host:port`) that are no longer waited for. `onStoreError` decides only for their keys. */
   readonly serversDown: readonly string[];
 }
 
-/** Of a store that is never away. */
+/** The health of a store that is never away. */
 export const UP: Health = {
   state: 'up',
   since: Date.now(),

@@ -6,7 +6,7 @@ import { toMilliseconds, toText } from '../common/duration.js';
 import { HeadgateError, show } from '../common/errors.js';
 import type { CompiledPolicy } from './policy.js';
 
-/** What each algorithm is called, with the fields that its policies have. */
+/** The algorithms' names, with the fields of their policies. */
 export type Kinds = ReadonlyMap<string, { readonly fields: readonly string[] }>;
 
 /** How a field's value is written. */
@@ -16,20 +16,20 @@ interface Word {
   readonly word: string;
   readonly field: string;
   readonly form: Form;
-  /** Values that may stand without the word. */
+  /** Values that may be written without the word. */
   readonly bare?: RegExp;
-  /** The value that the word stands for, if it has none of its own. */
+  /** The value of a word that takes none. */
   readonly means?: unknown;
-  /** The value that a policy has without the word: it is not written. */
+  /** The value of a policy without the word. It is left out of the canonical text. */
   readonly otherwise?: (policy: Fields) => unknown;
 }
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The fields that no word stands for: they are written in front. */
+/** The fields without a word of their own. They are written first. */
 type Leading = 'name' | 'algorithm' | 'limit' | 'window' | 'lease' | 'period';
 
-/** How each field is written behind the quota, in the order of the canonical text. */
+/** How each field is written after the quota, in the order of the canonical text. */
 const FORMS: Readonly<Record<Exclude<PolicyField, Leading>, Omit<Word, 'field'>>> = {
   timeZone: {
     word: 'time-zone',
@@ -52,7 +52,7 @@ const FORMS: Readonly<Record<Exclude<PolicyField, Leading>, Omit<Word, 'field'>>
 };
 const WORDS: readonly Word[] = Object.entries(FORMS).map(([field, word]) => ({ field, ...word }));
 
-/** What the limit is for; each algorithm has one of these fields. */
+/** What the limit is per. Each algorithm has exactly one of these fields. */
 const SPANS: readonly { readonly field: string; readonly form: Form }[] = [
   { field: 'window', form: 'time' },
   { field: 'lease', form: 'time' },
@@ -73,22 +73,22 @@ function usageOf({ word, form }: Word): string {
 
 interface Token {
   readonly text: string;
-  /** Where it begins, from 1. */
+  /** Where the token begins, counted from 1. */
   readonly at: number;
 }
 
 /** A policy that was written as text. */
 export interface ParsedPolicy {
   readonly policy: Policy;
-  /** Finds the word that a field came from, and says where it stands: adds that to an error about the field. */
+  /** Adds to an error about a field where the field's word stands in the text. */
   readonly explain: (error: unknown) => unknown;
 }
 
 /**
- * Reads a policy: `[name=][algorithm ]limit/window` and words, as in `100/1m` and `burst=token-bucket 20/1s burst 40`. A name with
- * spaces, quotes or `=` stands in double quotes. A concurrency policy's window is its lease.
+ * Reads a policy as text: `[name=][algorithm ]limit/window`, followed by words, as in `100/1m` and `burst=token-bucket 20/1s burst 40`.
+ * Double quotes enclose a name that has spaces, quotes or `=`. For a concurrency policy, the window is the lease.
  *
- * @param what where the text stands, for messages
+ * @param what where the text stands, for error messages
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`: which word is wrong, where it stands, and what to write instead
  */
 export function parsePolicy(what: string, text: string, kinds: Kinds): ParsedPolicy {
@@ -131,7 +131,7 @@ class Parser {
     this.#origins.set(field, token);
   }
 
-  /** @returns the fields that a policy of this algorithm has */
+  /** Takes the algorithm's name, if there is one. @returns the fields that its policies have */
   #takeAlgorithm(): readonly string[] {
     const first = this.#tokens[0];
     if (!first || !/^[a-z]/i.test(first.text)) return this.#kinds.get(DEFAULT_ALGORITHM)!.fields;
@@ -180,7 +180,7 @@ class Parser {
     return form === 'time' ? this.#time(token) : token.text;
   }
 
-  /** Digits, with `_` or `,` between them for the eye. */
+  /** Reads digits. `_` and `,` may separate groups of them. */
   #number(token: Token): number {
     if (!/^\d+([_,]\d+)*$/.test(token.text)) {
       throw this.#problem(token, `is not a whole number. Write the like of ${EXAMPLE}`);
@@ -191,13 +191,13 @@ class Parser {
   #time(token: Token): string {
     const text = /^[a-z]+$/i.test(token.text) ? `1${token.text}` : token.text;
     try {
-      // A bare number could be meant as seconds.
+      // Refuses a number without a unit, because readers might take it for seconds.
       if (!/^\d+$/.test(text)) {
         toMilliseconds('window', text, 0);
         return text;
       }
     } catch {
-      // What is wrong is said below, with its place.
+      // The error below tells the place, too.
     }
     throw this.#problem(
       token,
@@ -242,7 +242,7 @@ function splitName(text: string): { name?: Token; rest: number } {
   return { name: { text: plain[1]!, at: start + 1 }, rest: start + plain[0].length };
 }
 
-/** Words; a slash between spaces belongs to both neighbours, and `burst=40` is `burst 40`. */
+/** Splits a text into words. A slash joins its neighbours even between spaces, and `burst=40` is read as `burst 40`. */
 function tokensOf(text: string, from: number): Token[] {
   const tokens: Token[] = [];
   for (const { 0: word, index } of text.slice(from).matchAll(/\S+(\s*\/\s*\S+)?/g)) {
@@ -259,15 +259,15 @@ function unquoted(text: string): string {
   return text.replace(/\\(.)/g, '$1');
 }
 
-/** A name, in quotes unless it can stand without. In front of a text, `[` and `{` would begin JSON. */
+/** A name, in quotes if it needs them. An unquoted `[` or `{` at the start would look like JSON. */
 function nameText(name: string): string {
   return /^[^\s="[{]+$/.test(name) ? name : `"${name.replace(/["\\]/g, '\\$&')}"`;
 }
 
 /**
- * The canonical text of a policy: the same for all policies that mean the same, however they were written.
+ * The canonical text of a policy. Policies that mean the same have the same text, however they were written.
  *
- * @param alone whether it is its limiter's only policy, so that the name `default` goes without saying
+ * @param alone whether it is the limiter's only policy; then the name `default` is left out
  */
 export function canonicalText({ name, algorithm, source }: CompiledPolicy, alone = true): string {
   const policy = source as unknown as Fields;
@@ -288,7 +288,7 @@ function wordsOf(policy: Fields, { word, field, form, bare, otherwise }: Word): 
   return form === 'nothing' ? [word] : [word, value];
 }
 
-/** Times in the largest unit of which they are a whole number. */
+/** Writes a value. Times use the largest unit that gives a whole number. */
 function written(value: unknown, form: Form, { period }: Fields): string {
   if (form === 'anchor') return anchorText(period as Period, value);
   if (form === 'zone') return zoneName(value as string);

@@ -2,48 +2,48 @@ import type { Algorithm, Kernel, Params, Policy, StrictPolicy, Traits } from '..
 
 export type { Algorithm, NoPolicy, Policy, StrictPolicy } from '../algorithms/index.js';
 
-/** Policies: an array, in which each is data or text, as in `'300/1m'`; or the text of a sole one. */
+/** Policies: an array of policies, each as data or as text such as `'300/1m'`. A single text stands for a single policy. */
 export type Policies = string | readonly (Policy | string)[];
 
-/** The same as the options take them: what a compiler can find wrong is. */
+/** The same as options accept it: the compiler rejects fields of other algorithms. */
 export type StrictPolicies = string | readonly (StrictPolicy | string)[];
 
-/** A validated policy, divided and rounded once, so that memory and Redis receive the same integers. */
+/** A validated policy. Divisions are done and rounded once, so that memory and Redis receive the same integers. */
 export interface CompiledPolicy {
   /** Unique in its limiter. */
   readonly name: string;
-  /** As it was written, or the default. */
+  /** The algorithm as written, or the default. */
   readonly algorithm: Algorithm;
   /** Units per window. */
   readonly limit: number;
   /** The window, or a concurrency policy's lease, in milliseconds. */
   readonly window: number;
-  /** Whether it never denies. */
+  /** Whether the policy only reports and never denies. */
   readonly shadow: boolean;
-  /** Whether it is also charged for what another policy denies. */
+  /** Whether the policy is also charged for requests that another policy denies. */
   readonly attempts: boolean;
   /** The dimension whose key counts. */
   readonly by: string;
-  /** What there is to know of its algorithm. */
+  /** What other code may know of the policy's algorithm. */
   readonly traits: Traits;
   /** The algorithm that evaluates it. */
   readonly kernel: Kernel;
   /** The kernel's integers, in the order in which its Lua file reads them. */
   readonly params: Params;
-  /** What its Lua file reads at a moment, ms since the epoch, in place of `params`; undefined if that does not depend on the time. */
+  /** What its Lua file reads in place of `params` at a moment (ms since the epoch). Undefined if that does not depend on the time. */
   readonly sent: ((now: number) => readonly number[]) | undefined;
   /**
-   * Tells the state of this policy from all others under one key: the layout's tag, the state's shape (a window's length, a bucket's
-   * rate and burst), the name. The limit of a count is not in it: that may change live.
+   * Distinguishes this policy's state from all others of the same key: the layout's tag, the state's shape (a window's length, a bucket's
+   * rate and burst), the name. The limit of a counter is left out, because it may change live.
    */
   readonly id: string;
-  /** How long a charge counts at most, ms. */
+  /** The longest time that a charge counts, ms. */
   readonly life: number;
   /** What it was compiled from. */
   readonly source: Policy;
 }
 
-/** Whether one of the policies is of slots. */
+/** Whether the units of one of the policies are slots. */
 export function holdsSlots(policies: readonly CompiledPolicy[]): boolean {
   for (let i = 0; i < policies.length; i++) if (policies[i]!.traits.holdsSlots) return true;
   return false;

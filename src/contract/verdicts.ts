@@ -1,12 +1,12 @@
 /**
  * What the policies of a set say to one query: three integers per policy, in the set's order.
- * - `wait`: 0: admitted. > 0: denied, the same cost will be admitted after so many ms. {@link NEVER}: the cost exceeds the capacity. Below
- *   `NEVER`: admitted, and `NEVER - wait` ms tell more: how long to hold the request (leaky bucket with `maxDelay`); or, of an attempt
- *   that was charged although another policy denied it, how long the same cost is denied from now on.
+ * - `wait`: 0: admitted. > 0: denied; the same cost will be admitted in that many ms. {@link NEVER}: the cost exceeds the capacity. Below
+ *   `NEVER`: admitted, and `NEVER - wait` is a time in ms. For a leaky bucket with `maxDelay`, it tells how long to hold the request. For
+ *   an attempt that was charged although another policy denied it, it tells how long the same cost is denied from now on.
  * - `remaining`: the units that can be spent at once after this decision.
  * - `resetAfter`: the time until the policy is back at its full quota, ms.
  *
- * They are one flat array, as many are made: a request costs no object per policy. Only this file knows what stands where.
+ * They are one flat array, which saves an object per policy and request. Only this file knows the positions.
  */
 export type Verdicts = readonly number[];
 
@@ -15,7 +15,7 @@ export const NEVER = -1;
 
 const EACH = 3;
 
-/** The policies that a set's verdicts are of. */
+/** The number of policies that verdicts are of. */
 export function countOf(verdicts: Verdicts): number {
   return verdicts.length / EACH;
 }
@@ -35,23 +35,23 @@ export function resetOf(verdicts: Verdicts, i: number): number {
   return verdicts[EACH * i + 2]!;
 }
 
-/** Whether a verdict with this `wait` admits: at once, or after it was held. */
+/** Whether a verdict with this `wait` admits, at once or after a hold. */
 export function admits(wait: number): boolean {
   return wait === 0 || wait < NEVER;
 }
 
-/** For how long the same cost is denied from now on, ms; {@link NEVER}: for good. @param attempts whether the policy counts them */
+/** How long the same cost is denied from now on, ms; {@link NEVER}: for good. @param attempts whether the policy counts attempts */
 export function nextWait(wait: number, attempts: boolean): number {
   if (wait >= NEVER) return wait;
   return attempts ? NEVER - wait : 0;
 }
 
-/** The `wait` of an attempt that was charged, which the same cost would have now. See {@link Verdicts}. */
+/** The `wait` of a charged attempt, from the `wait` that the same cost would have next. See {@link Verdicts}. */
 export function attemptWait(next: number): number {
   return next === 0 ? 0 : NEVER - next;
 }
 
-/** The verdicts of a set of one policy: an array of just the room that it needs. */
+/** The verdicts of a set of one policy: an array of exactly the needed length. */
 export function soleVerdict(wait: number, remaining: number, reset: number): number[] {
   return [small(wait), small(remaining), small(reset)];
 }
@@ -61,7 +61,7 @@ export function addVerdict(to: number[], wait: number, remaining: number, reset:
   to.push(small(wait), small(remaining), small(reset));
 }
 
-/** The same number. V8 keeps integers of 32 bits in place, but each number that comes of fractions in an object. */
+/** The same number as a 32-bit integer if possible: V8 stores those in place, but results of fractions in objects. */
 function small(value: number): number {
   const integer = value | 0;
   return integer === value ? integer : value;

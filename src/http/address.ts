@@ -3,16 +3,16 @@ import ipaddr from 'ipaddr.js';
 
 export type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
-/** The longest text of an address: a mapped one, written in full, and its zone. */
+/** The longest text of an address: a mapped one, written in full, with its zone. */
 const LONGEST = 64;
 
 /** The IPv6 networks whose last 32 bits are an IPv4 address: mapped (RFC 4291), and translated by NAT64 (RFC 6052). */
 const OF_IPV4 = ['::ffff:0:0', '64:ff9b::'].map((prefix) => ipaddr.IPv6.parse(prefix));
 
 /**
- * Reads an IP address. Undefined if the text is none. An IPv4 address within IPv6 (`::ffff:10.0.0.1`, `64:ff9b::10.0.0.1`)
- * becomes the IPv4 address. The zone is left out. IPv4 must be four decimal numbers, also within IPv6, as programs read other
- * forms (`10.1`, `0x0a000001`, `010.0.0.1`) differently.
+ * Reads an IP address. Undefined if the text is none. An IPv4 address within IPv6 (`::ffff:10.0.0.1`, `64:ff9b::10.0.0.1`) becomes an IPv4
+ * address. The zone is left out. IPv4 must be four decimal numbers, even within IPv6, because programs read other forms (`10.1`,
+ * `0x0a000001`, `010.0.0.1`) differently.
  */
 export function parseAddress(text: string): Address | undefined {
   if (text.length > LONGEST) return undefined;
@@ -23,17 +23,17 @@ export function parseAddress(text: string): Address | undefined {
   return isOfIpv4 ? new ipaddr.IPv4(address.toByteArray().slice(12)) : address;
 }
 
-/** The text before a `/`, a `%`, a space or the end, if it has no letters, or none but a to f. `x` is allowed. */
+/** The text before a `/`, a `%`, a space or the end, if it has no letters, or only a to f. `x` is allowed. */
 const WITHOUT_LETTERS = /^[\P{L}xX]*(?=[\s/%]|$)/u;
 const WITHOUT_WORDS = /^[\P{L}a-fA-FxX]*(?=[\s/%]|$)/u;
 
-/** `10/8`, `fe80:/10`. */
+/** Matches for example `10/8` and `fe80:/10`. */
 const SHORT_NETWORK = /^(\d+|[\da-f]*:[\da-f:]*)\/\d+$/i;
 
 /**
- * Whether a text looks like an IP address, a network, a range, or an address with a port. It has a number before a dot and no
- * letters, or two colons and no letters but a to f. `x` and `*` may stand for a part. The text after a `/`, a `%` or a space
- * makes no difference.
+ * Whether a text looks like an IP address, a network, a range, or an address with a port. Such a text has either a number before a dot and
+ * no letters, or two colons and no letters except a to f. `x` and `*` may stand for a part. Anything after a `/`, a `%` or a space is
+ * ignored.
  */
 export function looksLikeAddress(text: string): boolean {
   const beginning = (pattern: RegExp): string => pattern.exec(text)?.[0] ?? '';
@@ -41,7 +41,7 @@ export function looksLikeAddress(text: string): boolean {
     /[\d*]\./.test(beginning(WITHOUT_LETTERS)) ||
     /:[^:]*:/.test(beginning(WITHOUT_WORDS)) ||
     SHORT_NETWORK.test(text) ||
-    // 0x7f.0.0.1
+    // Accepts, for example, 0x7f.0.0.1.
     (text.includes('.') && ipaddr.IPv4.isValid(text))
   );
 }

@@ -2,20 +2,20 @@ import { isIPv4 } from 'node:net';
 import { HeadgateError, show } from '../common/errors.js';
 import { parseAddress, type Address } from './address.js';
 
-/** The default prefix length of IPv6 keys. Providers mostly give a customer a network of this size or larger. */
+/** The default prefix length of IPv6 keys. Most providers give each customer a network of this size or larger. */
 export const DEFAULT_SUBNET = 56;
 
-/** How many IPv6 keys are remembered, as parsing takes microseconds. */
+/** How many IPv6 keys are remembered, because parsing takes microseconds. */
 const REMEMBERED = 1000;
 
 const MAPPED = '::ffff:';
 
-/** @throws HeadgateError `HEADGATE_NO_CLIENT_IP` */
+/** Makes a key of an address. @throws HeadgateError `HEADGATE_NO_CLIENT_IP` */
 export type ClientKey = (ip: string | undefined) => string;
 
 /**
- * Makes keys of client addresses. An IPv4 address is a key as it is, even within IPv6 (mapped, NAT64). An IPv6 address has its network
- * as its key, canonical and without the zone, as a client can use all addresses of its network.
+ * Makes keys of client addresses. An IPv4 address is used as it is, even within IPv6 (mapped, NAT64). The key of an IPv6 address is its
+ * network, in canonical form and without the zone, because a client can use every address of its network.
  *
  * @param subnet the network's prefix length: 1 to 128
  */
@@ -36,7 +36,7 @@ export function clientKeys(subnet: number): ClientKey {
 
 const keysBySubnet = new Map<number, ClientKey>();
 
-/** The key of one address, as of {@link clientKeys}, for any subnet. */
+/** The key of one address for a given prefix length: see {@link clientKeys}. */
 export function clientKeyOf(ip: string | undefined, subnet: number): string {
   let keys = keysBySubnet.get(subnet);
   if (!keys) keysBySubnet.set(subnet, (keys = clientKeys(subnet)));
@@ -63,9 +63,9 @@ function network(address: Address, subnet: number): string {
 function noClientIp(ip: unknown): HeadgateError {
   return new HeadgateError(
     'HEADGATE_NO_CLIENT_IP',
-    `The client's IP address is ${show(ip)}. Without it there is no key to limit by (one for everybody would let each lock out ` +
-      'all others). Behind a proxy, set the framework\'s "trust proxy" to that proxy and no further; if the server listens on ' +
-      'a Unix socket, or the proxy sends something else than addresses, write a `keyGenerator`. It is also undefined once the ' +
+    `The client's IP address is ${show(ip)}. Without it there is no key to limit by: with one key for all, any client could ` +
+      'lock out all others. Behind a proxy, set the framework\'s "trust proxy" to that proxy and no further; if the server listens on ' +
+      'a Unix socket, or the proxy sends no addresses, write a `keyGenerator`. The address is also undefined after the ' +
       'client has disconnected.',
   );
 }

@@ -18,12 +18,12 @@ import { compileList, type List } from './lists.js';
 import { compilePartitionKey } from './partition-key.js';
 import { OF_LIMITER, hasQuota, type HttpOptions, type PoliciesOf } from './options.js';
 
-/** Options, validated, with all defaults. */
+/** The options after validation, with all defaults. */
 export interface CompiledOptions<Req, Res> {
   readonly limiter: Limiter;
-  /** Whether the limiter was made for these options, and so is to be closed with them. */
+  /** Whether the limiter was made for these options, and must be closed with them. */
   readonly ownsLimiter: boolean;
-  /** The policies to decide by; undefined if they differ by request. */
+  /** The policies to decide by. Undefined if they depend on the request. */
   readonly set: PolicySet | undefined;
   readonly setOf: ((request: Req) => MaybePromise<PolicySet>) | undefined;
   readonly enabled: Switch;
@@ -31,9 +31,9 @@ export interface CompiledOptions<Req, Res> {
   readonly skip: ((request: Req) => MaybePromise<boolean>) | undefined;
   readonly key: ((request: Req) => MaybePromise<string | undefined>) | undefined;
   readonly clientKey: ClientKey;
-  /** Keys of several dimensions; undefined: all policies are by the request's key. */
+  /** Returns the keys of a request by dimension. Undefined: all policies are by the request's key. */
   readonly keysOf: KeysOf<Req> | undefined;
-  /** The options that return keys, as they are called, by dimension. */
+  /** For each dimension: the name of the option that returns its keys. */
   readonly keyOptions: Readonly<Record<string, string>>;
   /** Whether a policy may be by the request's key. */
   readonly needsKey: boolean;
@@ -47,7 +47,7 @@ export interface CompiledOptions<Req, Res> {
   readonly refundSuccess: boolean;
   readonly refundFailure: boolean;
   readonly refundAborted: boolean;
-  /** ms */
+  /** The option `renewFor`, ms. */
   readonly renewFor: number;
   readonly wasSuccessful: ((request: Req, response: Res) => MaybePromise<boolean>) | undefined;
   readonly onDecision: ((decision: Decision, request: Req) => void) | undefined;
@@ -55,16 +55,16 @@ export interface CompiledOptions<Req, Res> {
 
 const DAY = 24 * 3_600_000;
 
-/** What an adapter knows besides the user's options. */
+/** What an adapter knows in addition to the user's options. */
 export interface HttpAssembly extends Assembly {
-  /** The option `keys` is another's default: not all of them need be used. */
+  /** Whether the option `keys` is a default from elsewhere. Then not all of its functions need be used. */
   keysAreDefaults?: boolean;
 }
 
 /**
- * Validates options whose names were checked (`checkShape` with `HTTP_OPTIONS`), and makes their limiter.
+ * Validates options whose names were already checked (`checkShape` with `HTTP_OPTIONS`), and makes their limiter.
  *
- * @param shared a limiter to use in place of an own one
+ * @param shared a limiter to use instead of a new one
  * @throws HeadgateError as `createLimiter`
  */
 export function compileOptions<Req, Res>(
@@ -101,7 +101,7 @@ export function compileOptions<Req, Res>(
     wasSuccessful: checkFunction('requestWasSuccessful', options.requestWasSuccessful),
     onDecision: checkFunction('onDecision', options.onDecision),
   };
-  // Last: it claims its name.
+  // The limiter is made last, because it claims its name.
   const given = shared ?? givenLimiter(options);
   if (given) checkCapacity(compiled.cost, given.policies);
   checkTier(options, given);
@@ -110,7 +110,7 @@ export function compileOptions<Req, Res>(
   const byTier = typeof tier === 'function' ? choosing(limiter.tiers, tier) : undefined;
   const setOf = policiesOf ? compiling(limiter, policiesOf, options.keys) : byTier;
   const set = setOf ? undefined : limiter.tiers.of(tier as string | undefined);
-  // Those that may decide: of a function `policies` they are not known yet.
+  // The sets that may decide. Those of a function `policies` are not known yet.
   const sets = policiesOf ? [] : set ? [set] : limiter.tiers.all;
   try {
     if (!policiesOf) checkKeysOf(sets, options.keys, assembly.keysAreDefaults ?? false);
@@ -129,7 +129,7 @@ export function compileOptions<Req, Res>(
   };
 }
 
-/** `policies`, if it is a function of the request. */
+/** The option `policies` if it is a function of the request. */
 function policiesOfRequest<Req, Res>(options: HttpOptions<Req, Res>): PoliciesOf<Req> | undefined {
   const { policies } = options;
   return typeof policies === 'function' ? policies : undefined;
@@ -155,7 +155,7 @@ function isByKey({ dimensions }: PolicySet): boolean {
   return dimensions?.names.includes(DEFAULT_DIMENSION) ?? true;
 }
 
-/** What an adapter limits by if it is told no quota. */
+/** The quota of an adapter that was given none. */
 const DEFAULT_QUOTA: Policy = { limit: 1000, window: '1m' };
 
 function ownLimiter<Req, Res>(options: HttpOptions<Req, Res>, assembly: Assembly): Limiter {
@@ -167,7 +167,7 @@ function ownLimiter<Req, Res>(options: HttpOptions<Req, Res>, assembly: Assembly
   return assembleLimiter(own, { ...assembly, dimensions, dynamic });
 }
 
-/** Checks what can be checked of a tier before there is a request. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+/** Checks the option `tier` as far as possible without a request. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 function checkTier<Req, Res>(options: HttpOptions<Req, Res>, limiter: Limiter | undefined): void {
   const { tier, tiers, policies } = options;
   const names = limiter ? [...limiter.tiers.sets.keys()] : Object.keys(tiers ?? {});
@@ -183,7 +183,7 @@ function checkTier<Req, Res>(options: HttpOptions<Req, Res>, limiter: Limiter | 
     throw invalidOption('policies, tier', 'both', 'Write `policies` as a function, or `tiers`, not both.');
 }
 
-/** Sets by the tier that a function of the request returns. */
+/** Chooses the set by the tier that a function of the request returns. */
 function choosing<Req>(
   tiers: Tiers,
   tierOf: (request: Req) => MaybePromise<string | undefined>,
@@ -194,10 +194,10 @@ function choosing<Req>(
   };
 }
 
-/** How many different answers of a `policies` function are remembered. */
+/** How many different results of a `policies` function are remembered. */
 const REMEMBERED = 1000;
 
-/** Sets by what a function of the request returns. */
+/** Compiles the policies that a function of the request returns. */
 function compiling<Req>(
   limiter: Limiter,
   policiesOf: PoliciesOf<Req>,
@@ -205,7 +205,7 @@ function compiling<Req>(
 ): (request: Req) => MaybePromise<PolicySet> {
   const known = new Map<string, PolicySet>();
   const compile = (policies: Policies): PolicySet => {
-    // By content: an array that was changed in place is a changed limit.
+    // Compare by content: an array that was changed in place means a changed limit.
     const text = JSON.stringify(policies);
     let set = known.get(text);
     if (!set) {

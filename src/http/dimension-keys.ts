@@ -4,15 +4,18 @@ import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
 import { checkFunction } from '../common/validate.js';
 
-/** For each dimension the key of a request; `undefined`: policies by it do not apply to the request. Sync or async. */
+/**
+ * Per dimension: a function that returns a request's key, sync or async. `undefined`: policies by the dimension do not apply to the
+ * request.
+ */
 export type KeysOption<Req> = Readonly<
   Record<string, { call(request: Req): MaybePromise<string | undefined> }['call']>
 > & {
-  /** The request's own key is what `keyGenerator` returns. */
+  /** Not allowed: the request's own key is the option `keyGenerator`. */
   readonly [DEFAULT_DIMENSION]?: undefined;
 };
 
-/** The keys of a request, with that of the default dimension; undefined if it has none. */
+/** The keys of a request, including that of the default dimension. Undefined if it has none. */
 export type KeysOf<Req> = (request: Req, key: string | undefined) => MaybePromise<Key | undefined>;
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
@@ -69,14 +72,14 @@ function threw(what: string, cause: unknown): HeadgateError {
   return new HeadgateError('HEADGATE_INVALID_KEY', `${what} threw: ${String(cause)}. ${fix}`, { cause });
 }
 
-/** No keys at all: the request is not limited. */
+/** The keys, or undefined if there are none: the request is then not limited. */
 function someOf(keys: Readonly<Record<string, string | undefined>>): Key | undefined {
   return Object.values(keys).some((key) => key !== undefined) ? keys : undefined;
 }
 
 /**
- * That there is a function for each dimension of the sets that may decide; and, unless they are another's defaults, a policy for each
- * function.
+ * Checks that there is a function for each dimension of the sets that may decide. Unless the functions are defaults from elsewhere, each
+ * also needs a policy that uses it.
  *
  * @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION`
  */

@@ -1,6 +1,6 @@
 import type { ResponsePort } from './framework.js';
 
-/** Tells once how a response ends: true if it was sent whole, false if it was cut off; at once if it has ended already. */
+/** Tells, once, how a response ends: true if it was sent completely, false if it was cut off. If it has already ended, it tells at once. */
 export class Ending<Res> {
   readonly #port: ResponsePort<Res>;
   readonly #response: Res;
@@ -15,13 +15,13 @@ export class Ending<Res> {
     if (!this.look()) this.#stopListening = port.onEnd(response, (completed) => this.#end(completed));
   }
 
-  /** Looks whether the response has ended, for ends that nothing tells of. */
+  /** Checks whether the response has ended, in case no event tells of it. */
   look(): boolean {
     if (!this.#told && this.#port.hasEnded(this.#response)) this.#end(false);
     return this.#told;
   }
 
-  /** Ends the listening. */
+  /** Stops listening. */
   stop(): void {
     this.#told = true;
     this.#stopListening?.();

@@ -13,15 +13,15 @@ import { checkGeneratedKey, compileOptions, type CompiledOptions } from './compi
 import { HTTP_OPTIONS, type HttpOptions } from './options.js';
 import { PROBLEM_TYPE, problemOf, statusOf } from './problem.js';
 import { publicError } from './public-error.js';
-import { leaseOf, renewSlots } from './held-slots.js';
+import { shortestLease, renewSlots } from './held-slots.js';
 import { SetupChecks } from './setup-checks.js';
 import type { Texts } from './texts.js';
 
 /**
  * Makes a limiter for the requests of a framework.
  *
- * @param given the options, or the text of the sole policy
- * @param caller the function whose options these are, for messages
+ * @param given the options, or the text of a single policy
+ * @param caller the function that received these options, for error messages
  * @throws HeadgateError as `createLimiter`
  */
 export function createFlow<Req extends object, Res>(
@@ -36,12 +36,12 @@ export function createFlow<Req extends object, Res>(
   return flow;
 }
 
-/** What happens to a request, whatever the framework. It makes no promise as long as nothing has to be waited for. */
+/** The way of a request through the limiter, for any framework. It creates no promise unless it has to wait. */
 export class Flow<Req extends object, Res> {
   readonly #framework: Framework<Req, Res> & Trails<Req>;
   readonly #options: CompiledOptions<Req, Res>;
   readonly #refunds: boolean;
-  /** Looks at the first requests for mistakes in the setup. Undefined once it has seen enough. */
+  /** Checks the first requests for mistakes in the set-up. Undefined once enough were checked. */
   #checks: SetupChecks<Req> | undefined;
 
   /** @internal */
@@ -57,17 +57,17 @@ export class Flow<Req extends object, Res> {
     this.#refunds = options.refundSuccess || options.refundFailure || options.refundAborted;
   }
 
-  /** What decides: to reset a key, to give one's own units back, to close. */
+  /** The limiter, for example to reset a key, to give units back, or to close it. */
   get limiter(): Limiter {
     return this.#options.limiter;
   }
 
   /**
-   * Decides on a request, and answers it if it is denied. Returns no promise if nothing has to be waited for, as with the memory store.
+   * Decides on a request, and answers it if it is denied. Returns no promise if there is nothing to wait for, as with the memory store.
    *
    * @returns `'next'`: the request goes on; `'answered'`: it has its answer, or its client has left
-   * @throws what the request fails with, also as a rejection: `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`,
-   * `HEADGATE_INVALID_COST`, what a callback throws, or what the store fails with under `onStoreError: 'throw'`
+   * @throws (or rejects with) what the request fails with: `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, what a
+   * callback throws, or what the store fails with under `onStoreError: 'throw'`
    */
   handle(req: Req, res: Res): MaybePromise<Outcome> {
     if (this.#hasDecided(this.#framework.trail(req))) return 'next';
@@ -81,7 +81,7 @@ export class Flow<Req extends object, Res> {
     }
   }
 
-  /** As {@link Flow.handle}, for frameworks that go on by a callback. If `handle` makes no promise, the callback is called at once. */
+  /** Like {@link Flow.handle}, for frameworks with callbacks. If `handle` returns no promise, the callback is called at once. */
   run(req: Req, res: Res, next: Next): void {
     let outcome: MaybePromise<Outcome>;
     try {
@@ -93,7 +93,7 @@ export class Flow<Req extends object, Res> {
     else if (outcome !== 'answered') goOn(outcome, next);
   }
 
-  /** @internal The user has made it, now. */
+  /** @internal Called when a user has just made the flow. */
   made(): void {
     if (this.#options.ownsLimiter) this.#checks?.made();
   }
@@ -103,7 +103,7 @@ export class Flow<Req extends object, Res> {
     if (this.#options.ownsLimiter) await this.#options.limiter.close();
   }
 
-  /** Mounted twice, a limiter still charges a request once. */
+  /** Whether the limiter has already decided on the request. Even if it is mounted twice, it charges a request once. */
   #hasDecided(latest: Trail | undefined): boolean {
     for (let trail = latest; trail; trail = trail.before) {
       if (trail.flow === this) return true;
@@ -111,7 +111,7 @@ export class Flow<Req extends object, Res> {
     return false;
   }
 
-  // From the request to a decision; undefined: not limited. One step after the other, each sync or async.
+  // From the request to a decision (undefined: not limited). Each step is sync or async.
 
   #decide(req: Req): MaybePromise<LimiterDecision | undefined> {
     const { enabled, limiter, skip } = this.#options;
@@ -203,11 +203,12 @@ export class Flow<Req extends object, Res> {
 
   #proceed(decision: LimiterDecision | undefined, req: Req, res: Res): MaybePromise<Outcome> {
     if (decision === undefined) return 'next';
-    if (decision.allowed && (this.#refunds || leaseOf(decision.set) > 0)) this.#follow(decision, req, res);
+    if (decision.allowed && (this.#refunds || shortestLease(decision.set) > 0))
+      this.#follow(decision, req, res);
     return decision.delayMs > 0 ? this.#hold(decision, req, res) : this.#conclude(decision, req, res);
   }
 
-  /** Waits for the request's turn (leaky bucket with `maxDelay`), unless its client leaves: then its slot is given back. */
+  /** Holds the request until its turn (leaky bucket with `maxDelay`). If its client leaves, the turn is given back. */
   async #hold(decision: LimiterDecision, req: Req, res: Res): Promise<Outcome> {
     const gone = new AbortController();
     const ending = new Ending(this.#framework, res, () => gone.abort());
@@ -222,7 +223,7 @@ export class Flow<Req extends object, Res> {
     }
   }
 
-  /** Tells everyone of the decision. */
+  /** Publishes the decision, and goes on with it. */
   #conclude(decision: LimiterDecision, req: Req, res: Res): MaybePromise<Outcome> {
     const { onDecision, writeHeaders } = this.#options;
     const before = this.#framework.trail(req);
@@ -232,11 +233,12 @@ export class Flow<Req extends object, Res> {
     try {
       texts = writeHeaders(this.#framework, res, decision, before !== undefined);
     } catch (error) {
-      // This is asked only now, as it is slow for V8 to look it up on the responses of Express.
+      // This is only checked here, because on Express' responses V8 looks it up slowly.
       if (!this.#framework.headersSent(res)) throw error;
     }
     if (decision.allowed) return 'next';
-    // A denied request charges nothing, so the limiters that it has passed give their charges back. Policies that count attempts do not.
+    // A denied request charges nothing, so the limiters that it has passed give their charges back. Only policies that count attempts keep
+    // them.
     for (let trail = before; trail; trail = trail.before) ofLimiter(trail.decision).withdraw().catch(ignore);
     return this.#deny(decision, req, res, texts);
   }
@@ -263,7 +265,7 @@ export class Flow<Req extends object, Res> {
     return isPromise(answered) ? answered.then(() => 'answered') : 'answered';
   }
 
-  /** Waits for the end of the response: then slots are given back, and costs if they are not to count. */
+  /** Waits for the end of the response. Then slots are given back, and also the cost if it must not count. */
   #follow(decision: LimiterDecision, req: Req, res: Res): void {
     let stopRenewing: (() => void) | undefined;
     const ending = new Ending(this.#framework, res, (completed) => {
@@ -314,5 +316,5 @@ function warn(option: string): (error: unknown) => void {
   return (error) => process.emitWarning(`${option} threw: ${String(error)}`, 'HeadgateWarning');
 }
 
-/** For what cannot be given back because the store is away: such charges end by themselves. */
+/** Ignores errors of give-backs while the store is away: such charges end by themselves. */
 function ignore(): void {}

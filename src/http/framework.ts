@@ -1,72 +1,77 @@
 import type { Decision } from '../common/decision.js';
 import type { HeaderTarget } from './headers.js';
 
-/** What becomes of a request: it goes on, or it has its answer. */
+/** What happens to a request: it goes on, or it was answered. */
 export type Outcome = 'next' | 'answered';
 
-/** Goes on with the request, or fails it. */
+/** Goes on with the request, or makes it fail. */
 export type Next = (error?: unknown) => void;
 
-/** What a limiter needs of a response. `nodeResponse` and `webResponse` have all of it. */
+/** The operations on a response that a limiter needs. `nodeResponse` and `webResponse` implement them all. */
 export interface ResponsePort<Res> extends HeaderTarget<Res> {
-  /** Whether status and header fields are on their way, so that nothing can be changed any more. */
+  /** Whether status and header fields were sent, so that they can no longer be changed. */
   headersSent(res: Res): boolean;
   /** The status that the response has now. */
   getStatus(res: Res): number;
-  /** Sets the status of an answer to come. */
+  /** Sets the status of the answer before it is sent. */
   setStatus(res: Res, status: number): void;
-  /** Answers with this body, which is ASCII. Status and fields, with the body's type, are set. */
+  /** Answers with this body, which is ASCII. Status and fields, including the body's type, are already set. */
   send(res: Res, body: string): void;
-  /** Whether the response has ended. While a response takes long it is asked from time to time, for ends that nothing tells of. */
+  /** Whether the response has ended. Long responses are checked from time to time, in case no event tells of the end. */
   hasEnded(res: Res): boolean;
   /**
-   * Calls `ended` when the response ends: with true if it was sent whole, whatever its status; with false if it was cut off, or its client
-   * has left. Further calls change nothing.
+   * Calls `ended` when the response ends: with true if it was sent completely, whatever its status; with false if it was cut off, or if its
+   * client has left. Further calls have no effect.
    *
-   * @returns what ends the listening
+   * @returns a function that stops listening
    */
   onEnd(res: Res, ended: (completed: boolean) => void): () => void;
 }
 
-/** The limiters that have decided on a request, the latest first. */
+/** The limiters that have decided on a request. The latest comes first. */
 export interface Trail {
-  /** Tells the limiters apart. */
+  /** Identifies the limiter. */
   readonly flow: object;
-  /** What the latest has decided. */
+  /** The decision of the latest limiter. */
   readonly decision: Decision;
-  /** Those before it. */
+  /** The earlier limiters. */
   readonly before: Trail | undefined;
 }
 
 /** Where a request's trail is kept. */
 export interface Trails<Req extends object> {
-  /** What `keep` was last given for this request. */
+  /** The trail that was last given to `keep` for this request. */
   trail(req: Req): Trail | undefined;
   /** Keeps the trail with its request, and shows its decision to handlers, as `rateLimit` on the request. */
   keep(req: Req, trail: Trail): void;
 }
 
-/** What a framework knows of the proxies before it. */
+/** What a framework knows about the proxies in front of it. */
 export interface Proxies {
-  /** Whose word on the client's address it takes. */
+  /** Whose statements about the client's address the framework trusts. */
   readonly trusts: 'nobody' | 'some' | 'anybody';
-  /** The request's fields, in lower case. */
+  /** The request's header fields, in lower case. */
   readonly headers: Readonly<Record<string, unknown>>;
   /** The address that the connection comes from. */
   readonly peer: string | undefined;
 }
 
-/** What a limiter needs of a framework. Without `trail` and `keep`, a weak map keeps the trails, and `rateLimit` is a property. */
+/**
+ * What a limiter needs of a framework. Without `trail` and `keep`, the trails are kept in a weak map, and `rateLimit` becomes a property.
+ */
 export interface Framework<Req extends object, Res> extends ResponsePort<Res>, Partial<Trails<Req>> {
-  /** The client's address, as far as the framework trusts what it was told of it. */
+  /** The client's address, by the framework's settings for proxies. */
   ip(req: Req): string | undefined;
-  /** What is known of proxies, for the warnings about the set-up: the first requests of a limiter are looked at. Without it, there are none. */
+  /**
+   * What is known about proxies, for the warnings about the set-up, which check the first requests of a limiter. Without it there are no
+   * such warnings.
+   */
   proxy?(req: Req): Proxies | undefined;
 }
 
 const kept = new WeakMap<object, Trail>();
 
-/** For frameworks that have no faster way. */
+/** For frameworks without a faster way. */
 export const weakTrails: Trails<object> = {
   trail: (req) => kept.get(req),
   keep: (req: { rateLimit?: Decision }, trail) => {

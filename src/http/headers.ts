@@ -7,7 +7,7 @@ import type { PartitionKeys } from './partition-key.js';
 import { seconds, textsAfter, textsOf, type Texts } from './texts.js';
 
 /**
- * Which fields tell the client its quota:
+ * The header fields that tell clients their quota:
  * - `'draft-11'`: `RateLimit` and `RateLimit-Policy` as structured lists, an item per policy;
  * - `'draft-7'`: `RateLimit: limit=100, remaining=42, reset=17`, `RateLimit-Policy: 100;w=60`;
  * - `'draft-6'`: `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset`, `RateLimit-Policy`;
@@ -17,18 +17,18 @@ import { seconds, textsAfter, textsOf, type Texts } from './texts.js';
  */
 export type HeaderDialect = 'draft-6' | 'draft-7' | 'draft-11' | 'legacy';
 
-/** Where the fields are written. */
+/** Where the header fields are written. */
 export interface HeaderTarget<Res> {
-  /** The field's value; undefined or null if it is not set. */
+  /** The value of a field. Undefined or null if it is not set. */
   getHeader(res: Res, name: string): unknown;
-  /** Sets a field, in place of what it had. */
+  /** Sets a field, and replaces its previous value. */
   setHeader(res: Res, name: string, value: string): void;
 }
 
 /**
- * Writes the fields of one decision.
+ * Writes the header fields of one decision.
  *
- * @param stacked another limiter may have written on the same response before
+ * @param stacked whether another limiter may already have written on the response
  * @returns the names of the policies on this response
  */
 export type WriteHeaders = <Res>(
@@ -38,7 +38,7 @@ export type WriteHeaders = <Res>(
   stacked: boolean,
 ) => Texts;
 
-/** Writes fields of a dialect that has room for one quota. */
+/** Writes the fields of a dialect that shows a single quota. */
 type WriteQuota = <Res>(
   target: HeaderTarget<Res>,
   res: Res,
@@ -47,16 +47,16 @@ type WriteQuota = <Res>(
   stacked: boolean,
 ) => void;
 
-/** All fields that show a quota. */
+/** All header fields that show a quota. */
 export const FIELDS: readonly string[] = ['RateLimit', 'X-RateLimit'].flatMap((prefix) =>
   ['', '-Limit', '-Remaining', '-Reset', '-Policy'].map((suffix) => prefix + suffix),
 );
 
-/** Newest first: where two define one field, the newer has it. */
+/** Newest first: if two dialects define the same field, the newer one writes it. */
 const DIALECTS = ['draft-11', 'draft-7', 'draft-6', 'legacy'] as const satisfies HeaderDialect[];
 
 /**
- * @param partitionKeys if clients are told which key is counted
+ * @param partitionKeys given if clients are told which key is counted
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */
 export function compileHeaders(
@@ -86,7 +86,7 @@ export function compileHeaders(
   };
 }
 
-/** Whether a client is told its quota: only of policies that are enforced. */
+/** Whether a client is told its quota. Only enforced policies are shown. */
 function speaksOfQuota(decision: LimiterDecision, { enforced }: Texts): boolean {
   return (
     !decision.shadow && enforced.length > 0 && (decision.policies.length > 0 || decision.reason === 'banned')
@@ -98,21 +98,21 @@ export function retryAfterSeconds({ retryAfterMs }: LimiterDecision): number | u
   return retryAfterMs === undefined ? undefined : Math.max(1, seconds(retryAfterMs));
 }
 
-/** The one quota that the older dialects have room for. */
+/** The single quota that the older dialects show. */
 interface Quota {
   readonly allowed: boolean;
   readonly limit: number;
   readonly remaining: number;
-  /** Time until the whole quota is back. In a denial, until the request is admitted, as some clients wait that long. */
+  /** The time until the whole quota is back. For a denial, until the request is admitted, because some clients wait that long. */
   readonly resetMs: number;
 }
 
-/** The quota that denies longest, or else the one with the least remaining. Undefined if there is no quota. */
+/** The quota that denies longest; if none denies, the one with the least remaining. Undefined if there is no quota. */
 function quotaOf(decision: LimiterDecision, { quotas }: Texts): Quota | undefined {
   const { set, policies, reason, retryAfterMs } = decision;
   let tightest = quotas[0];
   if (tightest === undefined) return undefined;
-  // For a banned key, no policy was asked.
+  // A banned key has no verdicts.
   for (const i of policies.length > 0 ? quotas : []) {
     if (outweighs(policies[i]!, policies[tightest]!)) tightest = i;
   }
@@ -132,14 +132,14 @@ function secondsToReset({ resetMs }: Quota): number {
   return seconds(resetMs);
 }
 
-/** In seconds since 1970. */
+/** The reset as seconds since 1970. */
 function dateOfReset({ resetMs }: Quota): number {
   return seconds(Date.now() + resetMs);
 }
 
 /**
- * The effective window (`t`): the seconds over which a client should spread `r`. It is never shorter than `r` units take at the
- * policy's rate, nor than the time to the next unit.
+ * The effective window (`t`): the seconds over which a client should spread `r`. It is at least the time that `r` units take at the
+ * policy's rate, and at least the time to the next unit.
  */
 function effectiveWindow(policy: CompiledPolicy, verdict: Verdict): number | undefined {
   const { limit, window, traits } = policy;
@@ -150,7 +150,7 @@ function effectiveWindow(policy: CompiledPolicy, verdict: Verdict): number | und
   return Math.max(seconds(next), seconds((remaining * window) / limit));
 }
 
-/** @param keys the parameter `pk` of each policy, if clients are told it */
+/** @param keys the parameter `pk` of each policy, if clients are told */
 function structuredItems(
   decision: LimiterDecision,
   { enforced, items }: Texts,
@@ -192,7 +192,7 @@ const policyField: WriteQuota = (target, res, _quota, { plain }, stacked) => {
   target.setHeader(res, 'RateLimit-Policy', typeof earlier === 'string' ? `${earlier}, ${plain}` : plain);
 };
 
-/** An earlier limiter's list with this one's. A list of an older dialect is replaced. */
+/** Appends to the list of an earlier limiter. A list of an older dialect is replaced. */
 function joined(earlier: unknown, own: string): string {
   return isStructured(earlier) ? `${earlier}, ${own}` : own;
 }
@@ -223,7 +223,10 @@ function separateFields(prefix: string, resetOf: (quota: Quota) => number): Writ
   };
 }
 
-/** Whether the earlier quota stays in fields with room for one. They keep the tightest, and a denial always replaces it. */
+/**
+ * Whether the earlier quota stays in the fields of dialects with a single quota. They keep the smallest remaining; a denial always replaces
+ * it.
+ */
 function isTighter(earlier: unknown, { allowed, remaining }: Quota): boolean {
   return allowed && Number(earlier ?? Infinity) <= remaining;
 }

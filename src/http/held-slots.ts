@@ -2,8 +2,8 @@ import type { LimiterDecision } from '../limiter/decision.js';
 import type { PolicySet } from '../contract/store.js';
 import type { Ending } from './ending.js';
 
-/** The shortest lease of a set's concurrency policies, ms; 0 if it has none. */
-export function leaseOf({ policies }: PolicySet): number {
+/** The shortest lease of a set's concurrency policies, ms. 0 if there are none. */
+export function shortestLease({ policies }: PolicySet): number {
   let least = 0;
   for (const { traits, window } of policies) {
     if (traits.holdsSlots && (least === 0 || window < least)) least = window;
@@ -11,21 +11,21 @@ export function leaseOf({ policies }: PolicySet): number {
   return least;
 }
 
-/** Node fires a longer timer at once. */
+/** Node fires timers with a longer delay immediately. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 /**
- * Renews the slots of a response that takes longer than their lease, until it ends, but for `longest` ms at most: then they end
- * with their lease.
+ * Renews the slots of a response until it ends, so that it may take longer than their lease. After `longest` ms the renewing stops, and the
+ * slots end with their lease.
  *
- * @returns what ends the renewing
+ * @returns a function that stops the renewing
  */
 export function renewSlots(
   decision: LimiterDecision,
   ending: Pick<Ending<unknown>, 'look'>,
   longest: number,
 ): () => void {
-  const lease = leaseOf(decision.set);
+  const lease = shortestLease(decision.set);
   if (lease === 0) return () => {};
   const until = performance.now() + longest;
   const stop = (): void => clearInterval(timer);
@@ -40,5 +40,5 @@ export function renewSlots(
   return stop;
 }
 
-/** The store is away: the next renewal may still be in time. */
+/** Ignores errors while the store is away: the next renewal may still be in time. */
 function ignore(): void {}

@@ -3,14 +3,14 @@ import type { MaybePromise } from '../contract/store.js';
 import { looksLikeAddress, parseAddress, type Address } from './address.js';
 
 /**
- * Who is on a list: IP addresses (`'10.0.0.1'`, `'2001:db8::1'`), networks (`'10.0.0.0/8'`, `'2001:db8::/32'`) and keys (any
- * text that does not look like an address). Or a function of the request and its key. Addresses and networks match the client's
- * address in any notation. They never match a key, as a client may choose its own key.
+ * Who is on a list: IP addresses (`'10.0.0.1'`, `'2001:db8::1'`), networks (`'10.0.0.0/8'`, `'2001:db8::/32'`) and keys (any text that does
+ * not look like an address); or a function of the request and its key. Addresses and networks match the client's address in any notation.
+ * They never match a key, because a client may choose its own key.
  */
 export type ListOption<Request> =
   readonly string[] | { call(request: Request, key?: string): MaybePromise<boolean> }['call'];
 
-/** Whether a request is on the list: by its client's address, or by its key. */
+/** Whether a request is on the list, by its client's address or by its key. */
 export type List<Request> = (
   request: Request,
   address: string | undefined,
@@ -18,12 +18,12 @@ export type List<Request> = (
 ) => MaybePromise<boolean>;
 
 /**
- * Compiles an `allowList` or a `denyList`. The cost of a request does not depend on the number of entries: it is one look in a
- * set of keys, and one per prefix length in the list.
+ * Compiles an `allowList` or a `denyList`. The cost per request does not depend on the number of entries. It is one lookup in a set of
+ * keys, and one per prefix length in the list.
  *
  * @param option the option's name, for messages
- * @throws HeadgateError `HEADGATE_INVALID_OPTION` for anything but an array or a function, for an empty entry, and for one that looks
- * like an address but is none
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION` unless it is an array or a function, and for entries that are empty, or look like an
+ * address but are none
  */
 export function compileList<Request>(option: string, list: ListOption<Request>): List<Request> {
   if (typeof list === 'function') return (request, _address, key) => list(request, key);
@@ -52,14 +52,14 @@ const FIX =
   'Write an IP address without brackets and port, a network such as 10.0.0.0/8 or 2001:db8::/32, or a key. To list a key that looks like an address, ' +
   'begin your keys with a word: `user:1.2` instead of `1.2`.';
 
-/** An address, a network, or a key. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+/** Reads an address, a network, or a key. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function parseEntry(where: string, entry: unknown): Network | string {
   if (typeof entry !== 'string' || entry.trim() === '') throw invalidOption(where, entry, FIX);
   const parts = NETWORK.exec(entry);
   const address = parseAddress(parts?.[1] ?? entry);
   if (address) {
     const bits = address.kind() === 'ipv4' ? 32 : 128;
-    // The prefix of a network of mapped or NAT64 addresses counts the 96 bits before the IPv4 address.
+    // The prefix length of a network of mapped or NAT64 addresses includes the 96 bits before the IPv4 address.
     const mapped = bits === 32 && entry.includes(':') ? 96 : 0;
     const prefix = parts ? Number(parts[2]) - mapped : bits;
     if (prefix >= 0 && prefix <= bits) return { address, prefix };
@@ -68,7 +68,7 @@ export function parseEntry(where: string, entry: unknown): Network | string {
   return entry;
 }
 
-/** Networks of both families by prefix length. A look masks the address once per length. */
+/** Networks of both families by prefix length. A lookup masks the address once per length. */
 class Networks {
   readonly #ofFamily = {
     ipv4: new Map<number, Set<string>>(),
@@ -94,12 +94,12 @@ class Networks {
   }
 }
 
-/** An address as a string, a character for each byte: four for IPv4, sixteen for IPv6. */
+/** An address as a string of one character per byte: four for IPv4, sixteen for IPv6. */
 function bitsOf(address: Address): string {
   return String.fromCharCode(...address.toByteArray());
 }
 
-/** The first `prefix` bits. */
+/** Keeps only the first `prefix` bits. */
 function masked(bits: string, prefix: number): string {
   const whole = prefix >> 3;
   const rest = prefix & 7;

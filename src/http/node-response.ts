@@ -3,10 +3,10 @@ import type { ServerHttp2Stream } from 'node:http2';
 import type { Duplex } from 'node:stream';
 import type { ResponsePort } from './framework.js';
 
-/** A response of HTTP/1 or of HTTP/2, which has its stream. */
+/** A response of HTTP/1, or of HTTP/2 with its stream. */
 type Response = ServerResponse & { readonly stream?: ServerHttp2Stream };
 
-/** The responses of Node's servers, HTTP/1 and HTTP/2, for the frameworks that run on these. */
+/** The responses of Node's HTTP/1 and HTTP/2 servers, for all frameworks that run on them. */
 export const nodeResponse: ResponsePort<ServerResponse> = {
   getHeader: (res, name) => res.getHeader(name),
   setHeader: (res, name, value) => void res.setHeader(name, value),
@@ -19,20 +19,20 @@ export const nodeResponse: ResponsePort<ServerResponse> = {
   },
   hasEnded: (res) => {
     const connection = connectionOf(res);
-    // A stream of HTTP/2 is closed before it is destroyed, a socket the other way round.
+    // An HTTP/2 stream closes before it is destroyed. A socket is destroyed first.
     return res.destroyed || connection?.closed === true || connection?.destroyed === true;
   },
   onEnd: (res: Response, ended) => {
     const { stream } = res;
     const connection = connectionOf(res);
-    // Node emits `finish` for a reset HTTP/2 stream, too, and before Node 24 for what a closing socket has dropped.
+    // Node also emits `finish` for a reset HTTP/2 stream, and before Node 24 for data that a closing socket dropped.
     const finish = stream
       ? () => ended(stream.writableFinished && !stream.aborted && stream.rstCode === 0)
       : () => ended(connection?.destroyed !== true);
     const cut = (): void => ended(false);
     res.once('finish', finish);
     res.once('close', cut);
-    // Before Node 24, a response that is queued behind another one of its connection emits nothing when that closes.
+    // Before Node 24, a response that waits behind another one of its connection emits nothing when the connection closes.
     if (connection) follow(connection, cut);
     return () => {
       res.off('finish', finish);
@@ -42,15 +42,15 @@ export const nodeResponse: ResponsePort<ServerResponse> = {
   },
 };
 
-/** An HTTP/2 stream or a socket; undefined for a response that a tool has made without one. */
+/** An HTTP/2 stream or a socket. Undefined for a response that a tool made without one. */
 function connectionOf(res: Response): Duplex | undefined {
   return res.stream ?? (res.req as { socket?: Duplex } | undefined)?.socket;
 }
 
-/** Those who want to know when a connection closes. */
+/** The functions to call when a connection closes. */
 const followers = new WeakMap<Duplex, Set<() => void>>();
 
-/** One listener per connection: a client may pipeline any number of requests, and Node warns of more than ten listeners. */
+/** Uses one listener per connection. A client may pipeline any number of requests, and Node warns of more than ten listeners. */
 function follow(connection: Duplex, closed: () => void): void {
   let all = followers.get(connection);
   if (!all) {

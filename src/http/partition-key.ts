@@ -4,7 +4,7 @@ import { checkSecret, keyedHash } from '../common/secret.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { LimiterDecision } from '../limiter/decision.js';
 
-/** The secret of this process: a client sees one value for one key, whichever of the process' limiters tells it. */
+/** A secret of this process. All limiters of the process use it, so that a client sees the same value for the same key. */
 let own: string | undefined;
 
 /** The parameter `pk` of each policy's items, by the policy's index. */
@@ -23,8 +23,8 @@ function secretOf(option: unknown, isShared: boolean): string {
   if (option !== true) return checkSecret('partitionKey', option);
   if (isShared) {
     const fix =
-      'With a `store` or a `limiter` other processes may count the same quota, and must tell the same. Write a secret of 16 characters ' +
-      'or more in place of true.';
+      'With a `store` or a `limiter` other processes may count the same quota, and must show the same values. Write a secret of 16 ' +
+      'characters or more instead of true.';
     throw invalidOption('partitionKey', option, fix);
   }
   return (own ??= randomBytes(32).toString('base64'));
@@ -33,7 +33,7 @@ function secretOf(option: unknown, isShared: boolean): string {
 function partitionKeys(hash: (text: string) => Buffer): PartitionKeys {
   return ({ set, subject: { key } }) => {
     const { names = [DEFAULT_DIMENSION] } = set.dimensions ?? {};
-    // A key of one dimension is no key of another, though it may be the same text.
+    // A key of one dimension must differ from the same text as a key of another dimension.
     const parameters = names.map((name, i) => {
       const text = typeof key === 'string' ? key : key[i]!;
       return `;pk=:${hash(`${name}=${text}`).toString('base64')}:`;

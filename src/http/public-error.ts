@@ -1,6 +1,6 @@
 import { HeadgateError, type ErrorCode } from '../common/errors.js';
 
-/** Codes that are not the client's doing, and over soon. */
+/** Codes of temporary errors that the client did not cause. */
 const UNAVAILABLE = new Set<ErrorCode>([
   'HEADGATE_STORE_ERROR',
   'HEADGATE_STORE_TIMEOUT',
@@ -10,9 +10,9 @@ const UNAVAILABLE = new Set<ErrorCode>([
   'HEADGATE_CLOSED',
 ]);
 
-/** What a request fails with. Frameworks send its message to the client; the error that has all the details is its `cause`. */
+/** The error of a request as frameworks may send it to the client. Its `cause` is the error with all details. */
 class PublicError extends HeadgateError {
-  /** What Express and Fastify answer with. */
+  /** The status of Express' and Fastify's answers. */
   readonly statusCode: number;
   readonly headers: Readonly<Record<string, string>>;
 
@@ -21,14 +21,14 @@ class PublicError extends HeadgateError {
     this.message = message;
     this.statusCode = statusCode;
     this.headers = headers;
-    // Express logs the stack alone.
+    // Express logs only the stack.
     this.stack = `${this.stack}\nCaused by: ${cause.stack}`;
   }
 }
 
 /**
- * The same error, without addresses, keys, options and a server's words in its message: all others are mistakes whose messages quote what
- * a callback has made of the request. What is not Headgate's stays as it is.
+ * The same error with a message that is safe to show: without addresses, keys, options and server texts. Messages of most errors quote what
+ * a callback made of the request. Errors of others than Headgate stay as they are.
  */
 export function publicError(error: unknown): unknown {
   if (!(error instanceof HeadgateError)) return error;

@@ -6,35 +6,35 @@ import { FirstQuestion, type Streak } from '../limiter/setup-checks.js';
 import type { ClientKey } from './client-key.js';
 import type { Framework } from './framework.js';
 
-/** The first so many requests of a limiter are looked at. */
+/** How many requests of a limiter are checked. */
 const REQUESTS = 1000;
 
-/** So many requests without a key, and none with one, are no coincidence. */
+/** From this many requests without any key on, it is no coincidence. */
 const KEYLESS = 100;
 
 const MOST_IN_A_ROW = 5;
 
-/** One limiter that is made late, or one of a tenant, is asked again before so many others are. */
+/** A single limiter that is made late, or one per tenant, is asked again before this many others are made. */
 const madeForRequests: Streak = {
   most: MOST_IN_A_ROW,
   warning:
-    `${MOST_IN_A_ROW} limiters in a row were made while a request was answered, and each was asked about that request alone. A limiter that is ` +
-    'made for each request counts nothing. Make it once, when the application starts, and use it for all requests.',
+    `${MOST_IN_A_ROW} limiters in a row were each made for a single request. A limiter that is made for each request limits nothing. ` +
+    'Make it once, when the application starts, and use it for all requests.',
   length: 0,
 };
 
-/** What a limiter's checks need to know of its options. */
+/** What the checks of a limiter need to know about its options. */
 interface Facts {
   readonly warn: Warn;
-  /** Whether addresses matter whatever the keys are: there are lists. */
+  /** Whether addresses matter whatever the keys are, because there are lists. */
   readonly lists: boolean;
-  /** The user's functions that return keys, as the options are called, by dimension. */
+  /** For each dimension: the name of the user's option that returns its keys. */
   readonly keyOptions: Readonly<Record<string, string>>;
   /** The default key of an address. */
   readonly clientKey: ClientKey;
 }
 
-/** Looks at a limiter's first requests for mistakes of its set-up. */
+/** Checks a limiter's first requests for mistakes in its set-up. */
 export class SetupChecks<Req extends object> {
   readonly #framework: Framework<Req, never>;
   readonly #facts: Facts;
@@ -49,19 +49,19 @@ export class SetupChecks<Req extends object> {
     this.#facts = facts;
   }
 
-  /** For a limiter that the user makes: one that has a request in the turn in which it was made, was made for that request. */
+  /** For limiters that a user makes: one that receives a request in the same turn of the event loop was made for that request. */
   made(): void {
     this.#firstQuestion = new FirstQuestion(this.#facts.warn, madeForRequests);
   }
 
-  /** A request that may be limited. @returns whether there are requests left to look at */
+  /** Checks a request that may be limited. @returns whether further requests must be checked */
   look(req: Req): boolean {
     this.#firstQuestion?.look();
     if (this.#facts.lists) this.#lookAtProxy(req, this.#framework.ip(req));
     return --this.#left > 0;
   }
 
-  /** @param key what the policies of `set` count a request by; undefined: the request is not limited */
+  /** @param key the key by which the policies of `set` count the request; undefined: the request is not limited */
   lookAtKey(req: Req, key: Key | undefined, set?: PolicySet): void {
     const { warn, keyOptions } = this.#facts;
     const names = set?.dimensions?.names ?? [DEFAULT_DIMENSION];
@@ -86,7 +86,7 @@ export class SetupChecks<Req extends object> {
     if (whole) warn('HEADGATE_WHOLE_IPV6_KEY', wholeIPv6(whole.option!));
   }
 
-  /** Whether a key has the client's address in it, or the network of the address. */
+  /** Whether a key contains the client's address, or the network of the address. */
   #isOf(ip: string, key: string): boolean {
     return contains(key, ip) || (isIP(ip) > 0 && contains(key, this.#facts.clientKey(ip)));
   }
@@ -98,7 +98,7 @@ export class SetupChecks<Req extends object> {
     const { headers, trusts, peer } = proxy;
     const isForwarded = headers['x-forwarded-for'] !== undefined;
     if (trusts === 'anybody') warn('HEADGATE_ANY_PROXY_TRUSTED', ANYBODY);
-    // A proxy that is trusted is not taken for the client.
+    // A trusted proxy's own address is not mistaken for the client's.
     const isUnread = trusts === 'some' && ip === peer && !String(headers['x-forwarded-for']).includes(ip!);
     if (isForwarded && (trusts === 'nobody' || isUnread)) warn('HEADGATE_UNTRUSTED_PROXY', UNTRUSTED);
     if (!isForwarded && headers['forwarded'] !== undefined && ip === peer) {
@@ -113,10 +113,10 @@ const neverAKey = (options: readonly string[], requests: number): string =>
   'most requests have no key on purpose, silence this warning.';
 
 const wholeIPv6 = (option: string): string =>
-  `${option} returns a whole IPv6 address, or a text with one. A client has a network of addresses, and so as many quotas. Take ` +
-  "clientKey(req.ip), of 'headgate/http', in place of the address.";
+  `${option} returns a text with a whole IPv6 address. A client has a network of addresses, so it gets a quota for each of them. Use ` +
+  "clientKey(req.ip) of 'headgate/http' instead of the address.";
 
-/** An address that begins with colons may be the end of something else: `tenant::1`. */
+/** Whether a key contains an address. An address that begins with colons may be the end of another text: `tenant::1`. */
 function contains(key: string, ip: string): boolean {
   const at = key.indexOf(ip);
   return at >= 0 && !(ip.startsWith(':') && /\w/.test(key[at - 1] ?? ''));

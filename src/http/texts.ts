@@ -5,14 +5,14 @@ import type { PolicySet } from '../contract/store.js';
 export interface Texts {
   /** The index of each policy that is not a shadow. */
   readonly enforced: readonly number[];
-  /** Those of them that are quotas. The older dialects know no other units. */
+  /** The indices of those that are quotas. The older dialects have no other units. */
   readonly quotas: readonly number[];
-  /** Each policy's name as a JSON string, and the beginning of its item in `RateLimit`. */
+  /** Each policy's name as a JSON string; and the beginning of its item in `RateLimit`. */
   readonly names: readonly string[];
   readonly items: readonly string[];
   /** Each policy's item in `RateLimit-Policy`. */
   readonly policyItems: readonly string[];
-  /** `RateLimit-Policy` of draft-11, and of the drafts before it. */
+  /** `RateLimit-Policy` of draft-11; and of the earlier drafts. */
   readonly structured: string;
   readonly plain: string;
 }
@@ -30,13 +30,13 @@ export function textsOf(set: PolicySet): Texts {
   return found;
 }
 
-/** The texts of sets that followed other limiters on a response, with the list that was there before. */
+/** The texts of sets that follow other limiters on a response, with the earlier list. */
 const followers = new WeakMap<PolicySet, { readonly earlier: string; readonly texts: Texts }>();
 
 /**
- * The texts of a set on a response where other limiters have written. No two items of a list have the same name.
+ * The texts of a set on a response on which other limiters have already written. All items of a list get different names.
  *
- * @param earlier their `RateLimit-Policy`, of draft-11
+ * @param earlier the `RateLimit-Policy` of the others, in draft-11
  */
 export function textsAfter(earlier: string, set: PolicySet): Texts {
   const last = followers.get(set);
@@ -67,7 +67,7 @@ function compileTexts(set: PolicySet, earlier = ''): Texts {
   };
 }
 
-/** The names of one limiter. A name that an earlier list has gets a number: `default-2`. */
+/** The names of one limiter. A name that is already in the earlier list gets a number: `default-2`. */
 function numbered(names: readonly string[], earlier: string): string[] {
   const result = [...names];
   names.forEach((name, i) => {
@@ -84,14 +84,14 @@ function isTold(list: string, name: string): boolean {
   return `, ${list}`.includes(`, ${structuredString(name)};`);
 }
 
-/** A single policy without a name gets its limiter's name, so that clients can tell several limiters apart. */
+/** A single policy without a name gets its limiter's name, so that clients can distinguish several limiters. */
 function nameOf({ name, policies }: PolicySet, policy: CompiledPolicy): string {
   return policies.length === 1 && policy.name === 'default' && /^[\x20-\x7e]{1,64}$/.test(name)
     ? name
     : policy.name;
 }
 
-/** RFC 9651, section 3.3.3. */
+/** A string as in RFC 9651, section 3.3.3. */
 function structuredString(text: string): string {
   return `"${text.replace(/["\\]/g, '\\$&')}"`;
 }

@@ -35,7 +35,7 @@ const fieldsTarget: HeaderTarget<Fields> = {
   setHeader: (fields, name, value) => void (fields[name] = value),
 };
 
-/** By what asks for them; a list by its content. */
+/** Writers by the requested dialects. The key of a list is its content. */
 const writers = new Map<unknown, WriteHeaders>();
 
 function writerOf(dialects: HeaderDialect | readonly HeaderDialect[] | false | undefined): WriteHeaders {
@@ -56,7 +56,7 @@ function checkDecision(decision: Decision): LimiterDecision {
   );
 }
 
-/** Undefined for what is no decision. */
+/** The policy set of a decision. Undefined if it is no decision. */
 function setOf(decision: Partial<LimiterDecision> | null | undefined): PolicySet | undefined {
   try {
     return decision?.set;
@@ -66,10 +66,10 @@ function setOf(decision: Partial<LimiterDecision> | null | undefined): PolicySet
 }
 
 /**
- * The header fields that tell a client its quota, for a framework without an adapter. Without `Retry-After`: see {@link denial}.
- * Without `pk`, too, which the adapters' option `partitionKey` adds.
+ * The header fields that tell clients their quota, for a framework without an adapter. `Retry-After` is not among them: see {@link denial}.
+ * Nor is `pk`, which the adapters' option `partitionKey` adds.
  *
- * @param dialects as the adapters' option `headers`; default `['draft-6', 'draft-11']`
+ * @param dialects like the adapters' option `headers`; default `['draft-6', 'draft-11']`
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_ARGUMENT`
  */
 export function rateLimitHeaders(
@@ -83,7 +83,7 @@ export function rateLimitHeaders(
   return fields;
 }
 
-/** An HTTP answer, whatever the framework. */
+/** An HTTP answer for any framework. */
 export interface Answer {
   /** 429, 503 or 403. */
   status: number;
@@ -94,9 +94,9 @@ export interface Answer {
 }
 
 /**
- * The answer to a denied request, for a framework without an adapter: 429, 503 if the store is the reason, 403 for a deny list;
- * with the quota's fields, problem details, and `Retry-After` if waiting helps: not for a deny list, nor for a cost that can never be
- * admitted.
+ * The answer to a denied request, for a framework without an adapter. Its status is 429; 503 if the store is the reason; 403 for a deny
+ * list. It has the quota's fields, problem details, and `Retry-After` if waiting helps. Waiting does not help against a deny list, or for a
+ * cost that can never be admitted.
  *
  * @param dialects as for {@link rateLimitHeaders}
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_ARGUMENT`
@@ -116,10 +116,10 @@ export function denial(
 }
 
 /**
- * The adapters' default key: a client's address, canonical, an IPv6 address by its network.
+ * The adapters' default key: a client's address in canonical form. For IPv6 it is the address' network.
  *
- * @param ip the address as the framework knows it; from a proxy only one that is trusted
- * @param ipv6Subnet the prefix length by which IPv6 addresses are one client: 1 to 128, default 56
+ * @param ip the address by the framework's settings; an address from a proxy only if the proxy is trusted
+ * @param ipv6Subnet IPv6 addresses with the same prefix of this length count as one client: 1 to 128, default 56
  * @throws HeadgateError `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_OPTION`
  */
 export function clientKey(ip: string | undefined, ipv6Subnet = DEFAULT_SUBNET): string {

@@ -2,13 +2,13 @@ import type { ServerResponse } from 'node:http';
 import type { ResponsePort } from './framework.js';
 import { nodeResponse } from './node-response.js';
 
-/** What limiters write before there is a response: for frameworks whose handlers return a `Response`. */
+/** What limiters write before there is a response, for frameworks whose handlers return a `Response`. */
 export class WebReply {
-  /** The fields that limiters have set. */
+  /** The fields that limiters set. */
   readonly headers: Headers = new Headers();
-  /** Until somebody has answered, 499: for a client that left while its request was held, and does not see it. */
+  /** Until there is an answer, 499: for a client that left while its request was held, and does not see it. */
   status = 499;
-  /** Of the answer to a denied request; a `handler` may set it. */
+  /** The body of the answer to a denied request. A `handler` may set it. */
   body: string | null = null;
   readonly #outgoing: ServerResponse | undefined;
   readonly #isHead: boolean;
@@ -17,7 +17,7 @@ export class WebReply {
 
   /**
    * @param request its `signal` tells when the client leaves
-   * @param outgoing on Node's servers, the response that the server has made: it alone tells what was sent, and is asked instead
+   * @param outgoing on Node's servers: the response that the server made. Only it knows what was sent, so it is asked
    */
   constructor(request: Pick<Request, 'method' | 'signal'>, outgoing?: ServerResponse) {
     this.#isHead = request.method === 'HEAD';
@@ -51,8 +51,8 @@ export class WebReply {
   }
 
   /**
-   * What `respond` resolves to, with the limiters' header fields. To be called once, around all limiters of the request. Without
-   * `outgoing`, a response has ended when its body was read. If `respond` fails, that counts as a response of status 500.
+   * The result of `respond` with the limiters' header fields. Call it once, around all limiters of the request. Without `outgoing`, a
+   * response has ended when its body was read. If `respond` fails, this counts as a response of status 500.
    */
   async finish(respond: () => Promise<Response>): Promise<Response> {
     try {
@@ -66,7 +66,7 @@ export class WebReply {
     }
   }
 
-  /** Reads nothing ahead, as who reads on has sent what was read before. */
+  /** Passes the body on without reading ahead: a reader that reads on must have sent what it read before. */
   #follow(response: Response): Response {
     if (this.#listeners.size === 0) return response;
     if (this.#isHead || !response.body) {
@@ -94,14 +94,14 @@ function withFields(response: Response, fields: Headers): Response {
     for (const [name, value] of fields) response.headers.set(name, value);
     return response;
   } catch {
-    // The fields of what `fetch` and `Response.redirect` return cannot be set.
+    // The fields of responses from `fetch` and `Response.redirect` cannot be changed.
     const copy = new Response(response.body, response);
     for (const [name, value] of fields) copy.headers.set(name, value);
     return copy;
   }
 }
 
-/** What limiters need of a {@link WebReply}. */
+/** The operations on a {@link WebReply} that limiters need. */
 export const webResponse: ResponsePort<WebReply> = {
   getHeader: (reply, name) => reply.headers.get(name),
   setHeader: (reply, name, value) => reply.headers.set(name, value),

@@ -3,10 +3,13 @@ import type { ChangeReply, Charged, Query, Reply, Store, Subject } from '../cont
 import type { Slots } from './slots.js';
 import { chargedOf } from '../contract/charged.js';
 
-/** Where a decision changes afterwards what it charged. */
+/** The store methods by which a decision later changes what it charged. */
 export type Account = Pick<Store, 'adjust' | 'lease'>;
 
-/** Of a store. @param slots knows what this process holds @param wake is told of each key that something is given back to */
+/**
+ * The account of a store. @param slots tracks the slots that this process holds @param wake receives each subject to which something is
+ * given back
+ */
 export function accountOf(store: Store, slots: Slots, wake: (subject: Subject) => void): Account {
   return {
     adjust: async (change) => {
@@ -24,27 +27,27 @@ export function accountOf(store: Store, slots: Slots, wake: (subject: Subject) =
   };
 }
 
-/** Units that were charged by one step of the store. */
+/** Units that one step of the store charged. */
 interface Entry extends Charged {
-  /** What was asked for, and what each policy charged of it. */
+  /** The units that were asked for, and those that each policy charged. */
   readonly asked: number;
   readonly units: readonly number[];
 }
 
-/** What an admitted request was charged, and how that changes once its real cost is known. */
+/** What an admitted request was charged. It can be changed once the request's real cost is known. */
 export class Charge {
   readonly #account: Account;
   readonly #query: Query;
   readonly #reply: Reply;
-  /** Per policy: 1, or 0 of a shadow that would have denied, which charges nothing. */
+  /** Per policy: 1; or 0 for a shadow that would have denied, because it charges nothing. */
   readonly #shares: readonly number[];
   #units: number;
-  /** What the request was charged, first to last; what is given back is the last. */
+  /** The charges of the request in order. The last one is given back first. */
   readonly #entries: Entry[];
-  /** Changes go one after the other. */
+  /** The change under way. Changes happen one after the other. */
   #changing: Promise<void> | undefined;
-  #held: boolean;
-  /** Whether what counts attempts stays charged. */
+  #hasSlots: boolean;
+  /** Whether policies that count attempts keep their charge. */
   #attemptsStay = false;
 
   constructor(account: Account, query: Query, reply: Reply, verdicts: readonly Verdict[]) {
@@ -52,7 +55,7 @@ export class Charge {
     this.#query = query;
     this.#reply = reply;
     this.#units = query.cost;
-    this.#held = query.lease !== '';
+    this.#hasSlots = query.lease !== '';
     this.#shares = verdicts.map(({ allowed }) => (allowed ? 1 : 0));
     this.#entries = [entryOf(query.cost, this.#of(query.cost), reply)];
   }
@@ -62,7 +65,7 @@ export class Charge {
     return this.#units;
   }
 
-  /** Makes it `actual` units: gives back or charges the difference. */
+  /** Changes the charge to `actual` units: charges or gives back the difference. */
   async settle(actual: number): Promise<void> {
     const units = actual - this.#units;
     if (units === 0) return;
@@ -72,22 +75,22 @@ export class Charge {
     await this.#changing;
   }
 
-  /** Gives the units back, but those of policies that count attempts. */
+  /** Gives the units back, except those of policies that count attempts. */
   withdraw(): Promise<void> {
     this.#attemptsStay = true;
     return this.settle(0);
   }
 
-  /** Gives back the slots; false if they were not held. */
+  /** Gives back the slots. Returns false if they were not held. */
   async release(): Promise<boolean> {
-    if (!this.#held) return false;
-    this.#held = false;
+    if (!this.#hasSlots) return false;
+    this.#hasSlots = false;
     return this.#lease('release');
   }
 
-  /** Holds the slots for another full lease; false if they were not held. */
+  /** Holds the slots for another full lease. Returns false if they were not held. */
   async renew(): Promise<boolean> {
-    return this.#held && this.#lease('renew');
+    return this.#hasSlots && this.#lease('renew');
   }
 
   async #lease(action: 'release' | 'renew'): Promise<boolean> {
@@ -95,13 +98,13 @@ export class Charge {
     return this.#account.lease({ set, key, cost, lease, action, degraded: this.#reply.degraded });
   }
 
-  /** So many units, per policy. */
+  /** The given units for each policy; 0 for a shadow that charges nothing. */
   #of(units: number): number[] {
     return this.#shares.map((share) => share * units);
   }
 
   async #add(asked: number): Promise<void> {
-    // Until its answer is there, or if there is none, nobody knows what was charged.
+    // Until the store answers, it is unknown what was charged. Without an answer it stays unknown.
     const at = this.#entries.push({ asked, units: this.#of(0), step: 0, marks: [] }) - 1;
     const reply = await this.#adjust(this.#of(asked), undefined);
     this.#entries[at] = entryOf(asked, reply.charged, reply);
@@ -127,7 +130,7 @@ export class Charge {
   }
 }
 
-/** @param reply of the step that charged */
+/** @param reply the store's answer to the step that charged */
 function entryOf(asked: number, units: readonly number[], reply: Reply): Entry {
   return { asked, units, ...chargedOf(reply) };
 }

@@ -5,25 +5,25 @@ import { invalidOption } from '../common/errors.js';
 import { Limiter } from './limiter.js';
 import { checkCost, checkShape } from '../common/validate.js';
 
-/** What one limiter is asked of a request: per address, per account, per route. */
+/** What one limiter is asked about a request, for example per address, per account, or per route. */
 export interface Dimension {
-  /** What decides. */
+  /** The limiter that decides. */
   limiter: Limiter;
   /** Who is limited. */
   key: Key;
   /** Whole units, 0 (only look) to 1e12. Default 1. */
   cost?: number;
-  /** Which of the limiter's tiers decides. Default: its policies beside them. */
+  /** The tier of the limiter that decides. Default: the policies beside its tiers. */
   tier?: string;
 }
 
-/** What several limiters say to one request. Made by {@link consumeAll}. */
+/** The answer of several limiters to one request. Made by {@link consumeAll}. */
 export class JointDecision {
-  /** Every one admitted. */
+  /** Whether all limiters admitted the request. */
   readonly allowed: boolean;
-  /** The one that decided: that which denied, or of those that admitted the one with the least left of its limit. */
+  /** The decision that counts: the denial, or, if all admitted, the one with the smallest share of its limit left. */
   readonly decision: Decision;
-  /** Of those that were asked, in order: the first denial ends it. */
+  /** The decisions of the limiters that were asked, in order. The first denial is the last one. */
   readonly decisions: readonly Decision[];
 
   /** @internal */
@@ -34,7 +34,7 @@ export class JointDecision {
     this.decision = last.allowed ? decisions.reduce((a, b) => (share(b) < share(a) ? b : a)) : last;
   }
 
-  /** Gives all charges back. @throws what a store fails with; all were tried */
+  /** Gives all charges back. @throws what a store fails with, after all were tried */
   refund(): Promise<void> {
     return all(this.decisions, (decision) => decision.refund());
   }
@@ -44,7 +44,7 @@ export class JointDecision {
     return all(this.decisions, (decision) => decision.release());
   }
 
-  /** Takes the request back, as if it had never been: `refund` and `release`. @throws as `refund` */
+  /** Undoes the request as if it had never been made: `refund` and `release`. @throws as `refund` */
   cancel(): Promise<void> {
     return all(this.decisions, (decision) => decision.cancel());
   }
@@ -55,16 +55,16 @@ export class JointDecision {
 }
 
 /**
- * Decides one request by several limiters, each with its own key: it is admitted if all admit it, and else charged by none, but by policies
- * that count attempts.
- * They are asked in order, up to the first that denies; then those before it give their charge back.
+ * Decides one request by several limiters, each with its own key. The request is admitted if all limiters admit it. Otherwise it is charged
+ * only by policies that count attempts. The limiters are asked in order, up to the first denial. The limiters before it then give their
+ * charges back.
  *
- * Each limiter's decision is atomic. The whole is not: until the charges are given back, a simultaneous request may be
- * denied because of them. Policies on one key belong in one limiter, which decides them in one store call; and so do policies on several
- * keys (`by`), if their state lies in one store.
+ * Each limiter's decision is atomic, but the whole is not. Until the charges are given back, they may cause a simultaneous request to be
+ * denied. Policies on one key belong in one limiter, which decides them in one store call. So do policies on several keys (`by`) if their
+ * state lies in one store.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`,
- * `HEADGATE_UNKNOWN_TIER` before anything is charged; else as `limiter.consume`, after what was charged is given back
+ * `HEADGATE_UNKNOWN_TIER` before anything is charged; otherwise as `limiter.consume`, after the charges were given back
  */
 export async function consumeAll(dimensions: readonly Dimension[]): Promise<JointDecision> {
   check(dimensions);
@@ -84,7 +84,7 @@ export async function consumeAll(dimensions: readonly Dimension[]): Promise<Join
   return joint;
 }
 
-/** A store that fails now changes neither the answer nor the error: what it keeps is gone by the window's end. */
+/** Errors of the store are ignored here. A charge that it could not give back ends with its window. */
 async function giveBack(
   decisions: readonly LimiterDecision[],
   act: (decision: LimiterDecision) => Promise<void>,
@@ -97,7 +97,7 @@ async function all<T>(items: readonly T[], act: (item: T) => Promise<unknown>): 
   for (const result of results) if (result.status === 'rejected') throw result.reason;
 }
 
-/** How much of its limit is left. */
+/** The share of the limit that is left. */
 function share({ remaining, limit }: Decision): number {
   return limit === 0 ? 1 : remaining / limit;
 }

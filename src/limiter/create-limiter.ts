@@ -38,13 +38,12 @@ import { Tiers } from './tiers.js';
 /**
  * Makes a limiter.
  *
- * @example
- * const limiter = createLimiter({ name: 'api', store: redisStore(redis), limit: 100, window: '1m' })
- * const { allowed, remaining, retryAfterMs } = await limiter.consume('user:42')
+ * @example const limiter = createLimiter({ name: 'api', store: redisStore(redis), limit: 100, window: '1m' }) const { allowed, remaining,
+ * retryAfterMs } = await limiter.consume('user:42')
  *
- * @param given the options, or a sole policy's text: `createLimiter('100/1m')`
- * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`; `HEADGATE_NAME_REQUIRED` for a second limiter
- * without a name on one store; `HEADGATE_POLICY_MISMATCH` for one of the same name with other policies
+ * @param given the options, or the text of a single policy: `createLimiter('100/1m')`
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`; `HEADGATE_NAME_REQUIRED` for a second limiter without a name
+ * on one store; `HEADGATE_POLICY_MISMATCH` for a limiter of the same name with other policies
  */
 export function createLimiter<Given = never>(
   given: CreateLimiterOptions | Spread<CreateLimiterOptions, Given> | string,
@@ -54,19 +53,19 @@ export function createLimiter<Given = never>(
   return assembleLimiter(options);
 }
 
-/** What an adapter knows of its limiter besides the user's options. */
+/** What an adapter knows about its limiter in addition to the user's options. */
 export interface Assembly {
-  /** The name if the user gave none. */
+  /** The limiter's name if the user gave none. */
   defaultName?: string;
-  /** Policies come with each request, by `compile`: the limiter has none of its own. */
+  /** Whether the limiter has no policies of its own, because they are compiled for each request. */
   dynamic?: boolean;
-  /** What each request costs, where it is known. */
+  /** The cost of each request, if it is fixed. */
   cost?: number;
-  /** Dimensions of which the adapter has keys. */
+  /** The dimensions for which the adapter supplies keys. */
   dimensions?: readonly string[];
 }
 
-/** `createLimiter` for options that were checked. @throws as it */
+/** `createLimiter` for options that were already checked. @throws as `createLimiter` */
 export function assembleLimiter(
   options: LimiterOptions & { policies?: Policies | undefined },
   { defaultName = 'default', dynamic = false, cost = 0, dimensions: known = [] }: Assembly = {},
@@ -97,7 +96,7 @@ export function assembleLimiter(
   for (const each of tiers.all) checkDimensions(inner, each);
   const store = withFailurePolicy(inner, options, set.timeout, warn);
   const waiting = checkWaiting(options);
-  // Last: options that are refused claim nothing.
+  // The name is claimed last, so that refused options claim nothing.
   const release = own ? () => {} : claimName(inner, options.name, set, tiers.sets, dynamic);
   const limiter = new Limiter({
     ...{ set, tiers, source: inner, store, shadow, enabled, warn, waiting, release },
@@ -112,14 +111,14 @@ export function assembleLimiter(
   return limiter;
 }
 
-/** @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION` for a dimension of which no request has a key */
+/** @throws HeadgateError `HEADGATE_UNKNOWN_DIMENSION` if no request has a key of a dimension */
 function checkUsed({ banBy, slotBy, known }: ByOptions, sets: readonly PolicySet[]): void {
   const used = [DEFAULT_DIMENSION, ...known, ...sets.flatMap(({ policies }) => policies.map(({ by }) => by))];
   if (!used.includes(banBy)) throw unknownDimension('ban.by', banBy, used);
   if (slotBy !== undefined && !used.includes(slotBy)) throw unknownDimension('slotBy', slotBy, used);
 }
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` for a cost that no request could ever be admitted with */
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` if no request of this cost could ever be admitted */
 export function checkCapacity(cost: number, policies: readonly CompiledPolicy[]): void {
   const tooSmall = policies.find(({ shadow, traits }) => !shadow && cost > traits.capacity);
   if (!tooSmall) return;
@@ -128,7 +127,7 @@ export function checkCapacity(cost: number, policies: readonly CompiledPolicy[])
   throw invalidOption('cost', cost, fix);
 }
 
-/** Refuses a limiter in place of options, and what `checkShape` refuses. */
+/** Refuses a limiter that was passed in place of options, and everything that `checkShape` refuses. */
 export function checkOptions(what: string, options: unknown, known: readonly string[]): void {
   if (options instanceof Limiter) {
     const fix = known.includes('limiter') ? 'Write { limiter } instead of limiter.' : 'Write its options.';

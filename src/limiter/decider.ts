@@ -33,7 +33,7 @@ import type { Slots } from './slots.js';
 import { isOn, type Switch } from './switch.js';
 import type { Tiers } from './tiers.js';
 
-/** What the failure policy answers without a store. A denied caller may try again in a second. */
+/** The answers of the failure policy without a store. It tells denied callers to try again in a second. */
 const OVERRIDES: Readonly<Record<NonNullable<Reply['degraded']>, Override | undefined>> = {
   local: undefined,
   allow: { allowed: true, reason: 'store-error', retryAfterMs: 0 },
@@ -56,11 +56,11 @@ export interface DeciderParts {
   readonly enabled: Switch;
   readonly warn: Warn;
   readonly onDecision: LimiterOptions['onDecision'];
-  /** Through it, decisions change their charges later. */
+  /** The account through which decisions change their charges later. */
   readonly account: Account;
-  /** Looks at the first question for a mistake in the setup. Undefined if it cannot find one there. */
+  /** Checks the limiter's first questions for a mistake in the set-up. Undefined: there is nothing to check. */
   readonly firstQuestion: FirstQuestion | undefined;
-  /** Is told of a query whose denial has begun a ban. */
+  /** Receives each query whose denial began a ban. */
   readonly onBan: ((query: Query) => void) | undefined;
 }
 
@@ -78,9 +78,9 @@ export class Decider {
   readonly #account: Account;
   readonly #onBan: ((query: Query) => void) | undefined;
   #firstQuestion: FirstQuestion | undefined;
-  /** Is told each decision. */
+  /** Receives each decision. */
   count: Announced['count'];
-  /** From then on there is no decision. */
+  /** Whether the limiter is closed. Then it decides nothing. */
   closed = false;
 
   constructor({
@@ -138,7 +138,7 @@ export class Decider {
     return this.#conclude(query, { now: Date.now(), step: 0, ban: 0, verdicts: [] }, true);
   }
 
-  /** An async function would make a second promise of a store's, and wait for the first: 4 % of a decision on Redis. */
+  /** Not an async function: it would create a second promise and wait for the store's, which costs 4 % of a decision on Redis. */
   promise(
     key: Key,
     options: ConsumeOptions | undefined,
@@ -155,7 +155,7 @@ export class Decider {
     }
   }
 
-  /** A decision that no policy made: of a list. Nothing is asked or charged. */
+  /** A decision that a list made, not a policy. The store is not asked, and nothing is charged. */
   listed(subject: Subject, reason: 'allow-listed' | 'deny-listed'): LimiterDecision {
     const query: Query = { ...subject, cost: 0, peek: true, lease: '' };
     const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [] };
@@ -195,7 +195,7 @@ export class Decider {
     });
   }
 
-  /** Tells those who listen how long the store took. */
+  /** Publishes how long the store took, if anyone subscribes. */
   #observe(reply: Promise<Reply>): void {
     const asked = performance.now();
     const load = performance.eventLoopUtilization();
@@ -215,10 +215,10 @@ export class Decider {
     );
   }
 
-  /** @param atOnce the answer was at hand: nobody had to be waited for */
+  /** @param atOnce whether the answer was at hand, without waiting */
   #conclude(query: Query, reply: Reply, peek: boolean, atOnce = false): LimiterDecision {
     const account = peek ? undefined : this.#account;
-    // By a name that is there: V8 is slow at looking up what is not.
+    // Look up only names that exist: V8 is slow at looking up missing ones.
     const known = reply.degraded === undefined ? undefined : OVERRIDES[reply.degraded];
     const override = known && reply.late ? { ...known, reason: 'process-late' as const } : known;
     const decision = this.report(conclude(account, query, reply, this.#shadow, override), atOnce);
@@ -238,7 +238,7 @@ export class Decider {
     );
   }
 
-  /** Tells those who listen of a decision. */
+  /** Publishes a decision, if anyone subscribes. */
   report(decision: LimiterDecision, atOnce = false): LimiterDecision {
     if (decisionChannel.hasSubscribers) {
       const local = atOnce && !this.#embedded && !decision.degraded;
@@ -256,14 +256,14 @@ export class Decider {
   }
 }
 
-/** Decides as for a key that has used nothing. */
+/** A decision as for a key that has spent nothing. */
 function switchedOff(query: Query): LimiterDecision {
   const verdicts = query.set.policies.flatMap(({ traits }) => soleVerdict(0, traits.capacity, 0));
   const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts };
   return conclude(undefined, query, reply, false, { allowed: true, reason: 'disabled', retryAfterMs: 0 });
 }
 
-/** Whether nothing of a set applies to a request. */
+/** Whether no policy and no ban of a set applies to a request. */
 export function isNothing({ policies, ban }: PolicySet): boolean {
   return policies.length === 0 && !ban;
 }

@@ -14,15 +14,15 @@ import {
 } from '../contract/verdicts.js';
 import { checkCost } from '../common/validate.js';
 
-/** What decides in place of the policies. */
+/** A decision in place of the policies'. */
 export interface Override {
   readonly allowed: boolean;
   readonly reason: Reason;
-  /** Undefined if it is denied for good. */
+  /** Undefined: denied for good. */
   readonly retryAfterMs: number | undefined;
 }
 
-/** The decision of a limiter, which knows what it was asked and what it has charged. */
+/** The decision of a limiter. It knows its query and its charge. */
 export type LimiterDecision = OwnDecision & Decision;
 
 class OwnDecision implements DecisionFields {
@@ -41,13 +41,13 @@ class OwnDecision implements DecisionFields {
 
   readonly #query: Query;
   readonly #reply: Reply;
-  /** Undefined if nothing was charged and nothing can be: a denial, a look, an answer without a store. */
+  /** Undefined if nothing was charged and nothing can be: for a denial, for a peek, and without a store's answer. */
   readonly #account: Account | undefined;
   readonly #shadow: boolean;
-  /** Made when it is first asked for: most decisions are never changed. */
+  /** The charge, created when it is first needed: most decisions are never changed. */
   #made: Charge | undefined;
 
-  /** @internal Made by {@link conclude}. Only assigns, so that V8 makes decisions in place. */
+  /** @internal Made by {@link conclude}. It only assigns fields, so that V8 allocates them in the object itself. */
   constructor(
     account: Account | undefined,
     query: Query,
@@ -93,18 +93,18 @@ class OwnDecision implements DecisionFields {
     return this.#query;
   }
 
-  /** @internal Whether its limiter is a shadow, of which clients are not told. */
+  /** @internal Whether the limiter is a shadow. Clients are not told about its decisions. */
   get shadow(): boolean {
     return this.#shadow;
   }
 
-  /** @internal For how long its i-th policy denies the same cost from now on, ms; {@link NEVER}: for good. */
+  /** @internal How long the i-th policy denies the same cost from now on, ms; {@link NEVER}: for good. */
   nextWaitOf(i: number): number {
     const { attempts } = this.#query.set.policies[i]!;
     return nextWait(waitOf(this.#reply.verdicts, i), attempts);
   }
 
-  /** @internal This request, denied after all because too many are held; the caller gives back what it was charged. */
+  /** @internal This request, denied after all because too many are held. The caller gives its charge back. */
   queueFull(): LimiterDecision {
     return conclude(undefined, this.#query, this.#reply, false, {
       allowed: false,
@@ -134,7 +134,7 @@ class OwnDecision implements DecisionFields {
     return both(this.refund(), this.release());
   }
 
-  /** @internal Another limiter has denied the request: as `cancel`, but what counts attempts stays charged. */
+  /** @internal Like `cancel`, because another limiter denied the request; but policies that count attempts keep their charge. */
   withdraw(): Promise<void> {
     return both(this.#charge()?.withdraw() ?? Promise.resolve(), this.release());
   }
@@ -144,7 +144,7 @@ class OwnDecision implements DecisionFields {
   }
 }
 
-/** Waits for both, whatever becomes of the other. @throws what one rejects with */
+/** Waits for both promises, even if one rejects. @throws what one rejects with */
 async function both(...promises: readonly Promise<unknown>[]): Promise<void> {
   const results = await Promise.allSettled(promises);
   for (const result of results) if (result.status === 'rejected') throw result.reason;
@@ -153,11 +153,11 @@ async function both(...promises: readonly Promise<unknown>[]): Promise<void> {
 /** A decision that a user hands back: no other kind is ever made. */
 export const ofLimiter = (decision: Decision): LimiterDecision => decision as LimiterDecision;
 
-/** What a decision is made of, besides who asked and what each policy says. */
+/** The parts of a decision except for its query and its verdicts. */
 interface Outcome {
   readonly allowed: boolean;
   readonly shadow: boolean;
-  /** Of the policy that decided. */
+  /** The verdict of the policy that decided. */
   readonly verdict: Verdict | undefined;
   readonly limit: number;
   readonly retryAfterMs: number | undefined;
@@ -170,7 +170,7 @@ interface Outcome {
  * Makes the decision of a store's reply.
  *
  * @param account undefined for a look
- * @param override set where not the policies decide: a list, the failure policy without a store, a full queue
+ * @param override set if the policies do not decide, but a list, the failure policy without a store, or a full queue
  */
 export function conclude(
   account: Account | undefined,
@@ -195,7 +195,7 @@ export function conclude(
       allowed: allowed || shadow,
       shadow,
       verdict,
-      // Of a list, no policy need have been asked: tiers.
+      // A decision of a list may have no policy at all: the request's tier is not known.
       limit: policies[decider]?.limit ?? 0,
       retryAfterMs: other ? other.retryAfterMs : denies ? retryAfterOf(policies, reply.verdicts) : 0,
       resetAfterMs: Math.max(verdict ? verdict.resetAfterMs : 0, Math.abs(reply.ban)),
@@ -203,18 +203,18 @@ export function conclude(
       reason: other ? other.reason : denies ? reasonOf(verdict) : undefined,
     },
   );
-  // Which reason goes with which wait is what a test of all reasons shows.
+  // The compiler cannot check which reason goes with which wait. A test of all reasons does.
   return decision as LimiterDecision;
 }
 
-/** The key that stands for all. */
+/** The key that stands for all keys of a request. */
 function firstOf(key: Keys): string {
   return typeof key === 'string' ? key : (key[0] ?? '');
 }
 
 function verdictsOf({ set, key }: Query, verdicts: Verdicts): Verdict[] {
   const { policies } = set;
-  // An array literal has just the room it needs, and most limiters have one policy.
+  // An array literal allocates exactly the room it needs. Most limiters have one policy.
   if (policies.length === 1 && verdicts.length > 0 && typeof key === 'string')
     return [verdictOf(policies[0]!, key, verdicts, 0)];
   const some = policies.slice(0, countOf(verdicts));
@@ -238,7 +238,7 @@ function verdictOf({ name, limit }: CompiledPolicy, key: string, verdicts: Verdi
   };
 }
 
-/** Which policy decides. Shadows don't, unless there are no others. */
+/** Which policy decides. Shadows only do if there are no other policies. */
 function deciderOf(policies: readonly CompiledPolicy[], list: readonly Verdict[]): number {
   let decider = 0;
   for (let i = 1; i < list.length; i++) {
@@ -248,7 +248,7 @@ function deciderOf(policies: readonly CompiledPolicy[], list: readonly Verdict[]
   return decider;
 }
 
-/** Whether a verdict decides rather than another: it denies, or denies longer; or both admit, and it has less left. */
+/** Whether a verdict takes precedence over another: it denies, or denies longer; or both admit, and it has less left. */
 export function outweighs(verdict: Verdict, other: Verdict): boolean {
   if (verdict.allowed !== other.allowed) return other.allowed;
   if (verdict.allowed) return verdict.remaining < other.remaining;
@@ -264,7 +264,7 @@ function reasonOf(denial: Verdict): Reason {
   return denial.retryAfterMs === undefined ? 'cost-exceeds-capacity' : 'quota-exceeded';
 }
 
-/** The time until all policies admit the same cost: those that deny it, and those that were charged the attempt. Undefined if never. */
+/** The time until all policies admit the same cost: both those that deny it and those that charged the attempt. Undefined: never. */
 function retryAfterOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): number | undefined {
   let longest = 0;
   for (let i = 0; i < countOf(verdicts); i++) {
@@ -277,7 +277,7 @@ function retryAfterOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): 
   return longest;
 }
 
-/** The longest time for which a policy holds the request, ms. */
+/** The longest time that a policy holds the request, ms. */
 function delayOf(policies: readonly CompiledPolicy[], verdicts: Verdicts): number {
   let delay = 0;
   for (let i = 0; i < countOf(verdicts); i++) {

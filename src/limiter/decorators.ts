@@ -36,14 +36,19 @@ type SyncMethods<T> = {
     : never;
 }[keyof T];
 
-/** Nothing to add to a class whose methods all return promises; else what no class has. */
+/**
+ * Empty for a class whose methods all return promises. For others: a property that no class has, so that the type error names the methods.
+ */
 type AllAsync<C> = C extends abstract new (...args: Any[]) => infer Instance
   ? [SyncMethods<Instance>] extends [never]
     ? unknown
     : { 'These methods do not return a promise, as a limited method does': SyncMethods<Instance> }
   : never;
 
-/** A decorator of methods and classes, standard and legacy (`experimentalDecorators`). `Args`: what `key`, `cost` and `fallback` take. */
+/**
+ * A decorator for methods and classes, standard or legacy (`experimentalDecorators`). `Args`: the arguments of `key`, `cost` and
+ * `fallback`.
+ */
 export interface RateLimitedDecorator<Args extends unknown[]> {
   <This, A extends [...Args, ...Any[]], Result>(
     method: AsyncMethod<This, A, Result>,
@@ -58,14 +63,14 @@ export interface RateLimitedDecorator<Args extends unknown[]> {
   <C extends Class>(target: C & AllAsync<C>): void;
 }
 
-/** Methods that are limited, and what they fall back on: what decorates their class leaves both alone. */
+/** Limited methods and their fallbacks. A decorator of the class leaves both alone. */
 const limited = new WeakMap<object, AnyOptions['fallback']>();
 
 /**
- * Limits a method, or all methods of a class, its own and its static ones. What a class inherits, what has a decorator of its
- * own, and every method that one of these decorators names as its `fallback`, stay as they are. The options are those of
- * {@link rateLimited}; `this` in `key`, `cost` and `fallback` is the method's. A limited method returns a promise, so it has to
- * return one before. Each method has a quota of its own, unless they are given a common `limiter`, or a `name`.
+ * Limits a method, or all methods of a class, including static ones. Inherited methods stay as they are. So do methods with a decorator of
+ * their own, and methods that a decorator names as `fallback`. The options are those of {@link rateLimited}. In `key`, `cost` and
+ * `fallback`, `this` is the method's. A limited method returns a promise, so the original must return one too. Each method has its own
+ * quota, unless a common `limiter` or `name` is given.
  *
  * @example
  * class Mailer {
@@ -74,8 +79,8 @@ const limited = new WeakMap<object, AnyOptions['fallback']>();
  *   async later(to: string, text: string) { ... }
  * }
  *
- * @param options the options, or the text of the sole policy
- * @throws HeadgateError as `rateLimited`, when the class is defined; `HEADGATE_INVALID_ARGUMENT` on what is neither a method nor a class
+ * @param options the options, or the text of a single policy
+ * @throws HeadgateError as `rateLimited`, when the class is defined; `HEADGATE_INVALID_ARGUMENT` on anything but a method or a class
  */
 export function RateLimited<
   KeyArgs extends unknown[] = [],
@@ -86,9 +91,9 @@ export function RateLimited<
 ): RateLimitedDecorator<Longest<Longest<KeyArgs, CostArgs>, FallbackArgs>> {
   const given = optionsOf<object>(options) as AnyOptions & { name?: string; store?: Store };
   checkCallOptions('RateLimited', given);
-  // Mistakes are found where they were made, not where it is put.
+  // Report mistakes where the decorator is made, not where it is applied.
   if (!given.limiter) limiterOf({ ...given, store: memoryStore() }, 'default');
-  // Methods that share a name share their quota: then they need a common store.
+  // Methods of the same name share their quota, for which they need a common store.
   const own: AnyOptions =
     given.name === undefined ? given : { ...given, store: given.store ?? memoryStore() };
   const { fallback } = own;
@@ -103,7 +108,7 @@ export function RateLimited<
     const spared = fallbacksIn(holder).add(fallback);
     for (const [name, descriptor] of Object.entries(Object.getOwnPropertyDescriptors(holder))) {
       const fn = descriptor.value as unknown;
-      // A method is not enumerable, as opposed to a static property.
+      // Methods are not enumerable. Static properties are.
       if (typeof fn !== 'function' || descriptor.enumerable || name === 'constructor') continue;
       if (spared.has(name) || limited.has(fn)) continue;
       if (calls.fallback !== undefined) fallbackOf(holder, calls.fallback);
@@ -126,7 +131,7 @@ export function RateLimited<
       if (context.kind === 'class') return decorateClass(target as Class);
       if (context.kind !== 'method') throw misplaced(context.kind);
       if (typeof fallback === 'string' || typeof fallback === 'symbol') {
-        // Only an object that is made has all its methods.
+        // Only a finished object has all its methods.
         context.addInitializer(function () {
           fallbackOf(this, fallback);
         });
@@ -144,7 +149,7 @@ export function RateLimited<
   return decorate as RateLimitedDecorator<Longest<Longest<KeyArgs, CostArgs>, FallbackArgs>>;
 }
 
-/** What the limited methods of a class fall back on, inherited ones too: a class can override their fallback. */
+/** The fallbacks of all limited methods of a class, inherited ones included: a class may override their fallback method. */
 function fallbacksIn(holder: object): Set<AnyOptions['fallback']> {
   const found = new Set<AnyOptions['fallback']>();
   for (let link: object | null = holder; link; link = Object.getPrototypeOf(link) as object | null) {

@@ -20,21 +20,21 @@ import { checkWindows } from './setup-checks.js';
 import { Slots } from './slots.js';
 import type { Tiers } from './tiers.js';
 import { patient } from './waiting/patient.js';
-import { HoldQueue, turnOf } from './waiting/queue.js';
+import { HoldQueue, holdRequestOf } from './waiting/queue.js';
 import { aborted, deniedError, fullError, WaitingRoom } from './waiting/wait.js';
 import { idsOf } from './who.js';
 
-/** What a limiter consists of: its options, checked. */
+/** The parts of a limiter: its options after they were checked. */
 interface Parts extends Pick<
   DeciderParts,
   'scope' | 'store' | 'shadow' | 'enabled' | 'warn' | 'onDecision' | 'firstQuestion'
 > {
   readonly set: PolicySet;
   readonly tiers: Tiers;
-  /** The store that was given; `store` is how it is asked. */
+  /** The store that the user gave. `store` is the same with everything that guards it. */
   readonly source: Store;
   readonly waiting: readonly [most: number, mostPerKey: number];
-  /** Gives the name back. */
+  /** Releases the claim to the name. */
   readonly release: () => void;
   /** Whether a ban by denials forgets what was charged. */
   readonly freshBans: boolean;
@@ -48,11 +48,11 @@ export class Limiter {
   readonly set: PolicySet;
   /** @internal */
   readonly tiers: Tiers;
-  /** @internal The store that it was made with. */
+  /** @internal The store that the limiter was made with. */
   readonly source: Store;
   /** @internal */
   readonly shadow: boolean;
-  /** @internal The prefix lengths by which adapters make keys of IPv6 addresses. */
+  /** @internal The prefix lengths by which adapters turn IPv6 addresses into keys. */
   readonly ipv6Subnets = new Set<number>();
   readonly #store: Store;
   readonly #scope: Scope;
@@ -65,7 +65,7 @@ export class Limiter {
   readonly #maxWaiting: number;
   readonly #slots = new Slots();
   #announced: Announced | undefined;
-  /** What must end before the store may be closed. */
+  /** Promises that must end before the store may be closed. */
   readonly #pending = new Set<Promise<unknown>>();
 
   /** @internal */
@@ -107,12 +107,12 @@ export class Limiter {
     };
   }
 
-  /** How the store is doing; always up if it is embedded. */
+  /** How the store is doing. Always up if the store is embedded. */
   get health(): Health {
     return this.#store.health ?? UP;
   }
 
-  /** What it has in this process now, for metrics. */
+  /** What the limiter has in this process now, for metrics. */
   get gauges(): Gauges {
     return {
       waiting: this.#waiting.size,
@@ -123,17 +123,17 @@ export class Limiter {
     };
   }
 
-  /** What it enforces. Empty if the policies come with each request. */
+  /** The limiter's policies. Empty if they are given with each request. */
   get policies(): readonly CompiledPolicy[] {
     return this.set.policies;
   }
 
-  /** Whether it limits now: see the option. @throws HeadgateError `HEADGATE_INVALID_OPTION` if the function returns no boolean */
+  /** Whether the limiter limits now: see the option. @throws HeadgateError `HEADGATE_INVALID_OPTION` if the function returns no boolean */
   get enabled(): boolean {
     return this.#decider.enabled;
   }
 
-  /** @internal Tells the store of this limiter, so that the command line can show it. */
+  /** @internal Announces this limiter to the store, so that the command line can show it. */
   announceTo(store: Store, dynamic: boolean): void {
     const { name, ban } = this.set;
     const { sets } = this.tiers;
@@ -149,7 +149,7 @@ export class Limiter {
   /**
    * Decides one request and charges its cost if every policy admits it.
    *
-   * @param key who is limited: any string; or an object with a key of each dimension, `{ key: ip, account: 'ada' }`
+   * @param key who is limited: any string, or an object with a key for each dimension: `{ key: ip, account: 'ada' }`
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, before
    * anything is charged; what the store fails with under `onStoreError: 'throw'`; `HEADGATE_CLOSED`
    */
@@ -158,9 +158,9 @@ export class Limiter {
   }
 
   /**
-   * As `consume`, but without a promise if the store answers at once, as the memory store does. Then it throws instead of rejecting.
+   * Like `consume`, but it returns no promise if the store answers at once, as the memory store does. It then throws instead of rejecting.
    *
-   * @param set the policies to decide by, of {@link compile}; default the limiter's own
+   * @param set the policies to decide by, from {@link compile}; default: the limiter's own
    */
   decide(key: Key, cost = 1, set: PolicySet = this.tiers.of(undefined)): MaybePromise<LimiterDecision> {
     return this.#decider.ask(key, cost, set, false);
@@ -172,11 +172,11 @@ export class Limiter {
   }
 
   /**
-   * Gives units back: the oldest ones, and never more than are charged now. To give back what one request was charged, use its
-   * `decision.refund()`. With `slotBy` the key of that dimension is needed: see `reset`.
+   * Gives units back: the oldest ones, and never more than are charged now. To give back the charge of one request, use its
+   * `decision.refund()`. With `slotBy`, the key of that dimension is required: see `reset`.
    *
-   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or what the
-   * store fails with
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or what the store
+   * fails with
    */
   async refund(key: Key, cost = 1, options: TierOption = {}): Promise<void> {
     checkShape('options', options, ['tier']);
@@ -188,10 +188,10 @@ export class Limiter {
   }
 
   /**
-   * Forgets what was charged to a key in this limiter's scope: by its own policies, by those of all its tiers, and by those of the first
-   * 100 other shapes that {@link compile} has made. With a `tier`, only what the policies of that tier charged; other tiers may share
-   * these. Each key of several dimensions is reset. With `slotBy` the key of that dimension is needed, too: beside other keys it only
-   * says where they are counted, alone it is reset itself. A ban stays: see `unban`.
+   * Forgets what was charged to a key in this limiter's scope. This covers the limiter's own policies, those of all its tiers, and those of
+   * the first 100 other shapes that {@link compile} made. With a `tier`, only the charges of that tier's policies are forgotten; other
+   * tiers may share them. If several keys are given, each is reset. With `slotBy`, the key of that dimension is required. Beside other keys
+   * it only says where they are counted; alone, it is reset itself. A ban stays: see `unban`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or what the store fails with
    */
@@ -204,21 +204,21 @@ export class Limiter {
   }
 
   /**
-   * Bans a key by hand. The limiter must have the option `ban` (`{}` is enough), or it would not ask for bans.
+   * Bans a key by hand. The limiter needs the option `ban` (`{}` is enough), because without it bans are not checked.
    *
-   * @param key with the option `ban: { by: 'account' }` an object with a key of that dimension: `{ account: 'ada' }`; with `slotBy` also
-   * the key of that one, or `undefined` for requests without it: `{ account: 'ada', org: 'acme' }`
+   * @param key with the option `ban: { by: 'account' }`, an object with a key of that dimension: `{ account: 'ada' }`. With `slotBy`, it
+   * also needs the key of that dimension, or `undefined` for requests without one: `{ account: 'ada', org: 'acme' }`
    * @param duration ms or `'1h'`, up to 366 days
    * @param note who bans, and why
-   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_CLOSED`, or what
-   * the store fails with
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_CLOSED`, or what the
+   * store fails with
    */
   async ban(key: Key, duration: Duration, note: BanNoteOptions = {}): Promise<void> {
     const subject = this.#scope.checkBan(this.subject(key), key);
     await this.#store.ban(subject, toMilliseconds('duration', duration), checkNote('ban', note));
   }
 
-  /** Ends a ban and forgets the denials and bans before it. @throws as `ban` */
+  /** Ends a ban, and forgets the key's earlier denials and bans. @throws as `ban` */
   async unban(key: Key, note: BanNoteOptions = {}): Promise<void> {
     const subject = this.#scope.checkBan(this.subject(key), key);
     await this.#store.ban(subject, 0, checkNote('unban', note));
@@ -226,8 +226,8 @@ export class Limiter {
   }
 
   /**
-   * Compiles policies for {@link decide}, in this limiter's scope. It is for policies that are not known when the limiter is made: for
-   * those that are, use `tiers`.
+   * Compiles policies for {@link decide}, in this limiter's scope. Use it for policies that are not known when the limiter is made. For
+   * known ones use `tiers`.
    *
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_DIMENSIONS`
    */
@@ -239,24 +239,24 @@ export class Limiter {
     return set;
   }
 
-  /** Forgets what was charged to a key that has just been banned. If that fails, the charges count until their window ends. */
+  /** Forgets what was charged to a key that has just been banned. If this fails, the charges count until their window ends. */
   async #forget(subject: Subject): Promise<void> {
     this.#scope.remember(subject.set.policies);
     await this.#store.reset(this.#scope.banned(subject));
   }
 
-  /** @internal A decision that no policy made: of a list. Nothing is asked or charged. */
+  /** @internal A decision that a list made, not a policy. The store is not asked, and nothing is charged. */
   listed(key: Key, reason: 'allow-listed' | 'deny-listed'): LimiterDecision {
     return this.#decider.listed(this.subject(key), reason);
   }
 
   /**
-   * Waits until a request is admitted, and charges it. Requests that wait in this process for the same key, or for the same keys of
-   * several dimensions, are served in the order in which they came, whatever their costs. The store is asked for the first one only.
+   * Waits until a request is admitted, and charges it. Requests of this process that wait for the same key (or the same keys of several
+   * dimensions) are served in order of arrival, whatever their costs. The store is only asked for the first one.
    *
-   * @throws HeadgateError, and nothing is charged: `HEADGATE_WAIT_TIMEOUT` at the timeout, or as soon as it is known that the
-   * request cannot be admitted before it; `HEADGATE_ABORTED`; `HEADGATE_DENIED` for a cost that can never be admitted;
-   * `HEADGATE_QUEUE_FULL` if `maxWaiting` leaves no room, at once or later; `HEADGATE_CLOSED`; else as `consume`
+   * @throws HeadgateError, with nothing charged: `HEADGATE_WAIT_TIMEOUT` at the timeout, or as soon as it is certain that the request
+   * cannot be admitted before it; `HEADGATE_ABORTED`; `HEADGATE_DENIED` for a cost that can never be admitted; `HEADGATE_QUEUE_FULL` if
+   * `maxWaiting` leaves no room, at once or later; `HEADGATE_CLOSED`; otherwise as `consume`
    */
   async wait(key: Key, options: WaitOptions = {}): Promise<Decision> {
     checkShape('options', options, ['cost', 'tier', 'timeout', 'signal']);
@@ -276,11 +276,11 @@ export class Limiter {
   }
 
   /**
-   * Takes a slot of the limiter's concurrency policies if one is free, and charges its other policies. `decision.release()` gives the
-   * slot back, `decision.renew()` holds it for another lease, and `await using` releases it at the end of a block. To wait for a slot, use
+   * Takes a slot of the limiter's concurrency policies if one is free, and charges its other policies. `decision.release()` gives the slot
+   * back, and `decision.renew()` holds it for another lease. `await using` releases it at the end of a block. To wait for a slot, use
    * {@link wait}.
    *
-   * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no concurrency policy; else as `consume`
+   * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no concurrency policy; otherwise as `consume`
    */
   async acquire(key: Key, options?: ConsumeOptions): Promise<Decision> {
     if (!holdsSlots(this.tiers.of(options?.tier).policies)) {
@@ -291,12 +291,12 @@ export class Limiter {
   }
 
   /**
-   * Holds an admitted request until its turn, which comes after `delayMs` (leaky bucket with `maxDelay`). Requests go on in order, at the
-   * leak rate. If the signal is aborted, the requests behind it move up, and the last turn goes back to the quota.
+   * Holds an admitted request until its turn, which comes after `delayMs` (leaky bucket with `maxDelay`). Requests leave in order, at the
+   * leak rate. If the signal is aborted, the requests behind this one move up, and the quota gets the last turn back.
    *
-   * @returns the decision, when its turn has come; or a denied one with the reason `'queue-full'`, as soon as `maxWaiting` leaves no room.
-   * Then the charge is given back
-   * @throws HeadgateError `HEADGATE_ABORTED`, `HEADGATE_CLOSED`: its charge is given back; or what the store fails with
+   * @returns the decision, when the request's turn has come. As soon as `maxWaiting` leaves no room: a denied one with the reason
+   * `'queue-full'`, after its charge was given back
+   * @throws HeadgateError `HEADGATE_ABORTED`, `HEADGATE_CLOSED`, after the charge was given back; or what the store fails with
    */
   async hold(decision: Decision, options: HoldOptions = {}): Promise<Decision> {
     checkShape('options', options, ['signal']);
@@ -307,7 +307,7 @@ export class Limiter {
 
   async #hold(decision: LimiterDecision, signal: AbortSignal | undefined): Promise<LimiterDecision> {
     if (decision.delayMs === 0 || decision.charged === 0) return decision;
-    const outcome = await this.#held.hold(turnOf(decision), signal);
+    const outcome = await this.#held.hold(holdRequestOf(decision), signal);
     if (outcome === 'turn') return decision;
     await decision.cancel();
     if (outcome === 'full') return this.#decider.report(decision.queueFull());
@@ -324,7 +324,7 @@ export class Limiter {
     }
   }
 
-  /** Frees what the limiter made: its name, timers, its own memory store. The store that was passed in stays open. */
+  /** Frees what the limiter made: its name, its timers, its own memory store. A store that was passed in stays open. */
   async close(): Promise<void> {
     if (this.#decider.closed) return;
     this.#decider.closed = true;

@@ -6,12 +6,12 @@ import type { PolicySet, Store } from '../contract/store.js';
 interface Claim {
   readonly named: boolean;
   readonly signature: string;
-  /** The policies, for messages. */
+  /** The policies as text, for messages. */
   readonly text: string;
-  holders: number;
+  limiters: number;
 }
 
-/** What a limiter enforces, as it may be written. */
+/** The policies and the ban of a limiter, as text. */
 function textOf({ policies, ban }: PolicySet): string {
   const texts = policies.map((policy) => canonicalText(policy));
   if (ban) {
@@ -25,8 +25,8 @@ function textOf({ policies, ban }: PolicySet): string {
 const claims = new WeakMap<Store, Map<string, Claim>>();
 
 /**
- * Sees to it that limiters share state on purpose only: on one store each has its own name, or a common one, given to each,
- * with equal policies. Returns a function that gives the name back.
+ * Makes sure that limiters share state only on purpose. Each limiter of a store needs its own name. Limiters may share a name if each was
+ * given it explicitly, and their policies are equal. Returns a function that releases the claim.
  *
  * @throws HeadgateError `HEADGATE_NAME_REQUIRED`, `HEADGATE_POLICY_MISMATCH`
  */
@@ -49,25 +49,25 @@ export function claimName(
         .join('; or ');
   const claim = names.get(set.name);
   if (!claim) {
-    names.set(set.name, { named: name !== undefined, signature, text, holders: 1 });
+    names.set(set.name, { named: name !== undefined, signature, text, limiters: 1 });
   } else if (name === undefined || !claim.named) {
     throw new HeadgateError(
       'HEADGATE_NAME_REQUIRED',
-      `Another limiter on this store is called ${JSON.stringify(set.name)}, and not both were given their name. Give each ` +
-        `its own: name: 'login', name: 'search'; or both the same one if they are to share a quota.`,
+      `Another limiter on this store is called ${JSON.stringify(set.name)}, and one of the two was given no name. Give each ` +
+        `its own: name: 'login', name: 'search'. If they must share a quota, give both the same name.`,
     );
   } else if (claim.signature !== signature) {
     throw new HeadgateError(
       'HEADGATE_POLICY_MISMATCH',
-      `Another limiter on this store is called ${JSON.stringify(set.name)} and has other policies: ${claim.text}. Here they are: ${text}. ` +
-        'Limiters of one name share their quota: give them equal policies, or another name.',
+      `Another limiter on this store is called ${JSON.stringify(set.name)} and has other policies: ${claim.text}. Those of this one are: ${text}. ` +
+        'Limiters of the same name share their quota. Give them equal policies, or different names.',
     );
   } else {
-    claim.holders++;
+    claim.limiters++;
   }
   return () => {
-    const held = names.get(set.name);
-    if (held && --held.holders === 0) names.delete(set.name);
+    const claim = names.get(set.name);
+    if (claim && --claim.limiters === 0) names.delete(set.name);
   };
 }
 

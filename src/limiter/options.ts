@@ -10,17 +10,17 @@ import type { Store } from '../contract/store.js';
 import type { FailureOptions } from '../stores/guard/failure.js';
 import type { TierOptions } from './tiers.js';
 
-/** Options of every limiter, with or without HTTP. The policy stands inline (`limit`, `window`, ...) or in `policies`. */
+/** Options of every limiter, with or without HTTP. The policies are given inline (`limit`, `window`, ...) or in `policies`. */
 export interface CommonOptions extends FailureOptions {
   /**
-   * The quota's scope: limiters of one name on one store share their quota, and must have equal policies. Any string of 1 to
-   * 256 characters. Default `'default'`, for one limiter per store.
+   * The quota's scope. Limiters of the same name on one store share their quota, and must have equal policies. Any string of 1 to 256
+   * characters. Default `'default'`, which one limiter per store may have.
    */
   name?: string;
-  /** Where state lives. Default: a memory store of its own. */
+  /** Where state is kept. Default: a memory store that only this limiter uses. */
   store?: Store;
   /**
-   * Named sets of policies, 1 to 100, of which each request has one: `{ free: '100/1m', pro: '1000/1m' }`. Policies beside them are for
+   * Named sets of policies, 1 to 100: `{ free: '100/1m', pro: '1000/1m' }`. Each request chooses one. Policies outside the tiers are for
    * requests without a tier.
    */
   tiers?: TierOptions;
@@ -29,60 +29,60 @@ export interface CommonOptions extends FailureOptions {
   /** Decide and report, never deny. Default `false`. */
   shadow?: boolean;
   /**
-   * A switch: `false`, or a function that returns `false`, turns the limiter off. Then every request is admitted: nothing is asked, charged,
-   * written or reported. The function is called for each decision, and must answer at once. Default `true`.
+   * A switch: `false`, or a function that returns `false`, turns the limiter off. It then admits every request, without asking the store,
+   * charging, writing or reporting. The function is called for each decision, and must answer at once. Default `true`.
    */
   enabled?: boolean | (() => boolean);
   /**
-   * Which warnings about the set-up are not wanted: `false` for all, or their codes. Each comes once per process, as a process warning:
-   * see docs/errors.md.
+   * Which warnings about the set-up to leave out: `false` for all, or a list of codes. Each warning is emitted once per process, as a
+   * process warning: see docs/errors.md.
    */
   warnings?: Warnings;
   /**
-   * The most requests that this limiter holds for their turn (`maxDelay`) in this process, and the most that it lets wait in
-   * `wait`: 1 to 1,000,000, default 10,000. Further requests are denied (`reason: 'queue-full'`). A request whose key has fewer
-   * waiting than another key takes the place of the last one of the key that has most.
+   * The most requests that this limiter holds until their turn (`maxDelay`) in this process, and the most that wait in `wait`: 1 to
+   * 1,000,000, default 10,000. Further requests are denied (`reason: 'queue-full'`). One exception: a request whose key has fewer waiting
+   * requests than another key replaces the last request of the key that has most.
    */
   maxWaiting?: number;
-  /** How many of these may be of one key: 1 to `maxWaiting`, default a tenth of it, rounded down, but at least 1. */
+  /** How many of these may have the same key: 1 to `maxWaiting`. Default: a tenth of it, rounded down, but at least 1. */
   maxWaitingPerKey?: number;
   /**
-   * For Redis Cluster and policies by several dimensions: the dimension in whose slot all keys of a decision lie. Every other key is then
-   * counted within that key: an address has a quota for each `org` that it comes with. Requests without a key of the dimension share one
+   * For Redis Cluster with policies by several dimensions: all keys of a decision lie in the slot of this dimension's key. Every other key
+   * is then counted separately for each key of it: an address has one quota per `org`. Requests without a key of the dimension share one
    * slot. The option means the same on every store.
    */
   slotBy?: string;
   /**
-   * For Redis Cluster and policies by several dimensions, in place of `slotBy`: keys in several slots are decided one after the other, and
-   * the charges are given back if one denies. Meanwhile a simultaneous request may be denied by these charges. Default `false`. Stores
-   * that are no cluster decide in one step all the same. See docs/redis.md.
+   * For Redis Cluster with policies by several dimensions, as an alternative to `slotBy`: keys in several slots are decided one after the
+   * other. If one denies, the earlier charges are given back. Until then they may cause a simultaneous request to be denied. Default
+   * `false`. Stores that are no cluster still decide in one step. See docs/redis.md.
    */
   acrossSlots?: boolean;
 }
 
-/** What `createLimiter` takes besides the policy. */
+/** The options of `createLimiter` in addition to the policies. */
 export interface LimiterOptions extends CommonOptions {
-  /** Every decision, for logs and metrics. What it throws is reported as a process warning. */
+  /** Receives every decision, for logs and metrics. An error that it throws is reported as a process warning. */
   onDecision?: (decision: Decision) => void;
 }
 
-/** Several policies, which decide together. */
+/** Several policies that decide together. */
 export interface JointPolicies {
   /**
-   * 1 to 32 policies, each as data or as text: `['300/1m', { limit: 5, window: '1s' }]`. A sole one may be its text alone. All of them
-   * charge a request, or none does. Their names differ.
+   * 1 to 32 policies, each as data or as text: `['300/1m', { limit: 5, window: '1s' }]`. A single policy may be given as its text alone. A
+   * request is charged by all of them, or by none. Each has a different name.
    */
   policies: StrictPolicies;
 }
 
-/** No policies beside the `tiers`: each request has a tier. */
+/** Tiers without policies beside them: each request must have a tier. */
 export interface OnlyTiers {
   policies?: undefined;
-  /** Named sets of policies, 1 to 100, of which each request has one: `{ free: '100/1m', pro: '1000/1m' }`. */
+  /** Named sets of policies, 1 to 100: `{ free: '100/1m', pro: '1000/1m' }`. Each request chooses one. */
   tiers: TierOptions;
 }
 
-/** What `createLimiter` takes: a policy inline, `policies`, or `tiers`. */
+/** The options of `createLimiter`: a policy inline, `policies`, or `tiers`. */
 export type CreateLimiterOptions = LimiterOptions &
   ((StrictPolicy & { policies?: undefined }) | (NoPolicy & (JointPolicies | OnlyTiers)));
 
@@ -90,19 +90,19 @@ type KeyOf<T> = T extends unknown ? keyof T : never;
 
 type ValueOf<T, Key extends PropertyKey> = T extends { [K in Key]?: infer Value } ? Value : never;
 
-/** Any of the options, whether they go together or not. */
+/** Any combination of the options, whether they go together or not. */
 type AnyOf<Options> = { [Option in KeyOf<Options>]?: ValueOf<Options, Option> | undefined };
 
 /**
- * Options that come from a variable of the type `Options`: `{ ...base, limit: 5 }`. Such an object has every option, and its type no longer says
- * which of them go together, so that is checked when the limiter is made. An object that is written out has not: for it this is `never`.
+ * Options from a variable of the type `Options`, as in `{ ...base, limit: 5 }`. The type of such an object has every option, so it cannot
+ * tell which of them go together. This is checked when the limiter is made. For an object that is written out, this type is `never`.
  */
 export type Spread<Options, Given> = Given &
   ([KeyOf<Options>, keyof Given, Given] extends [keyof Given, KeyOf<Options>, AnyOf<Options>]
     ? unknown
     : never);
 
-/** Names of the options that are not the policy's. */
+/** The names of the options that are not part of a policy. */
 export const LIMITER_OPTIONS = [
   'name',
   'store',
@@ -124,12 +124,12 @@ export const LIMITER_OPTIONS = [
   'onDecision',
 ] as const;
 
-/** Inline policy fields; `name` and `shadow` are the limiter's there. */
+/** The fields of an inline policy. `name` and `shadow` belong to the limiter there. */
 export const INLINE_FIELDS = POLICY_FIELDS.filter((field) => field !== 'name' && field !== 'shadow');
 
-/** Says which policies decide. */
+/** Chooses which policies decide. */
 export interface TierOption {
-  /** Which of the limiter's `tiers` decides. Default: its policies that stand beside them. */
+  /** Which of the limiter's `tiers` decides. Default: the policies outside the tiers. */
   tier?: string | undefined;
 }
 
@@ -141,24 +141,24 @@ export interface ConsumeOptions extends TierOption {
 
 /** Options of `wait`. */
 export interface WaitOptions extends ConsumeOptions {
-  /** Give up after so long: ms or `'5s'`, up to 366 days. Default: never. */
+  /** How long to wait at most: ms or `'5s'`, up to 366 days. Default: for ever. */
   timeout?: Duration;
-  /** Gives up waiting when it is aborted. */
+  /** Ends the wait when it is aborted. */
   signal?: AbortSignal;
 }
 
 /** Options of `hold`. */
 export interface HoldOptions {
-  /** Gives up the request's turn when it is aborted. */
+  /** Ends the hold when it is aborted: the request gives up its turn. */
   signal?: AbortSignal;
 }
 
-/** Whether options have policies, in `policies` or inline. */
+/** Whether options contain policies, in `policies` or inline. */
 export function hasPolicies(options: object): boolean {
   return ['policies', ...INLINE_FIELDS].some((field) => options[field as keyof typeof options] !== undefined);
 }
 
-/** The policies among options: `policies`, or one inline. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+/** The policies in options: `policies`, or one inline. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function policiesOf(options: object): Policies {
   const inline = Object.fromEntries(
     INLINE_FIELDS.filter((field) => field in options).map((field) => [
@@ -186,7 +186,7 @@ export function policiesOf(options: object): Policies {
   return policies;
 }
 
-/** Options; a text is the limiter's policy. */
+/** The options. A text stands for a single policy. */
 export function optionsOf<Options extends object>(given: Options | string): Options {
   return typeof given === 'string' ? ({ policies: given } as unknown as Options) : given;
 }
@@ -211,7 +211,7 @@ export function checkLimiterName(name: unknown): string | undefined {
 
 const CONSUME_OPTIONS = ['cost', 'tier'];
 
-/** The cost among what a decision is asked with. @throws HeadgateError `HEADGATE_UNKNOWN_OPTION` */
+/** The cost in the options of a decision. @throws HeadgateError `HEADGATE_UNKNOWN_OPTION` */
 export function costOf(options: ConsumeOptions | undefined): number {
   if (options === undefined) return 1;
   checkShape('options', options, CONSUME_OPTIONS);

@@ -18,30 +18,33 @@ import type { MaybePromise, Store } from '../contract/store.js';
 import { checkBoolean, checkCost, checkFunction, checkShape } from '../common/validate.js';
 import { deniedError } from './waiting/wait.js';
 
-/** By which limiter: one of yours, or one that is made of these options. */
+/** The limiter to use: an existing one, or one that is made from these options. */
 export type LimitedBy =
   | ({
-      /** A limiter made by `createLimiter`, in place of everything that makes one. */
+      /** A limiter made by `createLimiter`. It replaces all options that make a limiter. */
       limiter: Limiter;
     } & { [Option in keyof (LimiterOptions & NoPolicy & JointPolicies)]?: undefined })
   | (CreateLimiterOptions & { limiter?: undefined });
 
-/** Admission by what a function is called with. */
+/** Options that are computed from the arguments of a call. */
 export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends unknown[]> {
-  /** Who is limited, from the arguments: a key, or an object with a key of each dimension; undefined: do not limit this call. Default: all calls share one quota. */
+  /**
+   * Who is limited: a function of the arguments. It returns a key, an object with a key for each dimension, or `undefined` to leave the
+   * call unlimited. Default: all calls share one quota.
+   */
   key?: (this: This, ...args: KeyArgs) => MaybePromise<Key | undefined>;
-  /** Which of the limiter's `tiers` a call has, or a function of the arguments. Default: the policies beside the tiers decide. */
+  /** Which of the limiter's `tiers` a call has: a name, or a function of the arguments. Default: the policies outside the tiers decide. */
   tier?: string | ((this: This, ...args: KeyArgs) => MaybePromise<string | undefined>);
   /** Whole units, 0 (only look) to 1e12, or a function of the arguments. Default 1. */
   cost?: number | ((this: This, ...args: CostArgs) => MaybePromise<number>);
   /**
-   * Wait until the call is admitted: as long as it takes, or up to `timeout`. Default `false`. Without the option `key`, all calls have one
-   * key, of which `maxWaitingPerKey` may wait.
+   * Wait until the call is admitted, for ever or up to `timeout`. Default `false`. Without the option `key` all calls share one key, so at
+   * most `maxWaitingPerKey` of them wait.
    */
   wait?: boolean | { timeout?: Duration };
 }
 
-/** What is called in place of a denied call: a function, or a method of the same object, by its name. */
+/** What is called in place of a denied call: a function, or the name of a method of the same object. */
 export type Fallback<This, Args extends unknown[], Result> =
   | { fallback?: undefined; passArgs?: undefined }
   | {
@@ -51,22 +54,22 @@ export type Fallback<This, Args extends unknown[], Result> =
       passArgs?: false;
     }
   | {
-      /** A function, or the name of a method of the same object, that gets the arguments of the call. */
+      /** A function, or the name of a method of the same object. It gets the arguments of the call. */
       fallback: string | symbol | ((this: This, ...args: Args) => Result);
       /** Whether the fallback gets the arguments of the call. Default `false`. */
       passArgs: true;
     };
 
-/** A function that is limited. It returns a promise, whatever the original one returns. */
+/** A limited function. It returns a promise, whatever the original returns. */
 export interface RateLimitedFunction<This, Args extends unknown[], Result> {
   (this: This, ...args: Args): Promise<Result>;
-  /** By which it is limited. */
+  /** The limiter that limits the function. */
   readonly limiter: Limiter;
 }
 
 export type AnyFunction = (this: unknown, ...args: unknown[]) => unknown;
 
-/** Options of either form, as they are used: types have been checked by then. */
+/** The options of either form, as the code uses them after the types were checked. */
 export interface AnyOptions {
   readonly limiter?: Limiter;
   readonly key?: (this: unknown, ...args: unknown[]) => MaybePromise<Key | undefined>;
@@ -80,7 +83,7 @@ export interface AnyOptions {
 
 const CALL_OPTIONS = ['limiter', 'key', 'tier', 'cost', 'wait', 'fallback', 'passArgs'];
 
-/** The key of all calls of a function without the option `key`. */
+/** The common key of all calls if there is no option `key`. */
 const EVERYBODY = 'all';
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST` */
@@ -117,7 +120,7 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
   }
 }
 
-/** The limiter among options that were checked, or one made of them. */
+/** The limiter in checked options, or a new one made of them. */
 export function limiterOf(options: AnyOptions, defaultName: string): Limiter {
   const cost = typeof options.cost === 'number' ? options.cost : 0;
   return options.limiter ?? assembleLimiter(options, { defaultName, cost });
@@ -143,7 +146,7 @@ export function limit(fn: AnyFunction, limiter: Limiter, options: AnyOptions): A
     try {
       return await fn.apply(this, args);
     } finally {
-      // A slot that cannot be given back now is free at the end of its lease.
+      // If the slot cannot be given back now, it is free at the end of its lease.
       await decision.release().catch(() => {});
     }
   };
@@ -180,14 +183,14 @@ export function fallbackOf(self: unknown, fallback: string | symbol | AnyFunctio
   return method as AnyFunction;
 }
 
-/** What `reflect-metadata` adds to Reflect, where it is loaded. */
+/** What `reflect-metadata` adds to Reflect if it is loaded. */
 interface ReflectMetadata {
   getOwnMetadataKeys?(target: object): unknown[];
   getOwnMetadata(key: unknown, target: object): unknown;
   defineMetadata(key: unknown, value: unknown, target: object): void;
 }
 
-/** Gives a function the name, the length, the properties and the metadata of another: frameworks look for them. */
+/** Gives a function the name, length, properties and metadata of another, because frameworks look for them. */
 function likeOriginal(original: AnyFunction, like: AnyFunction): AnyFunction {
   for (const key of Reflect.ownKeys(original)) {
     if (key === 'prototype' || key === 'arguments' || key === 'caller') continue;
@@ -201,15 +204,15 @@ function likeOriginal(original: AnyFunction, like: AnyFunction): AnyFunction {
 }
 
 /**
- * Limits a function: `limited(...args)` calls it if its limiter admits the call. A denied call goes to the `fallback`; without
- * one its promise rejects with `HEADGATE_DENIED`, with the decision. Slots of concurrency policies are held until the
- * function's promise is settled. The limiter is named after the function, unless it is given a name.
+ * Limits a function: `limited(...args)` calls it if its limiter admits the call. A denied call goes to the `fallback`. Without a fallback,
+ * the promise rejects with `HEADGATE_DENIED`, which carries the decision. Slots of concurrency policies are held until the function's
+ * promise is settled. The limiter is named after the function, unless a name is given.
  *
  * @example
  * const lookUp = rateLimited(fetchUser, { limit: 10, window: '1s', key: (id) => id, wait: { timeout: '2s' } })
  * const user = await lookUp('42')
  *
- * @param given the options, or the text of the sole policy
+ * @param given the options, or the text of a single policy
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, and as
  * `createLimiter`
  */

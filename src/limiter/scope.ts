@@ -4,24 +4,24 @@ import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { Dimensions, PolicySet, Store, Subject } from '../contract/store.js';
 
-/** How many states of a key a reset knows. A function of the request may make any number of them. */
+/** How many different states of a key a reset covers. Policies that come with each request could create any number of them. */
 const MOST_KNOWN = 100;
 
-/** What a limiter's dimensions are made of, besides its policies. */
+/** What determines a limiter's dimensions, except for its policies. */
 export interface ByOptions extends Omit<Dimensions, 'names'> {
-  /** Dimensions that an adapter has keys of. */
+  /** Dimensions for which an adapter supplies keys. */
   readonly known: readonly string[];
 }
 
-/** What is charged in a limiter's scope: by its own policies, by those of its tiers, and by those that it has compiled. */
+/** The policies in a limiter's scope: its own, those of its tiers, and those that it compiled. */
 export class Scope {
   readonly #base: PolicySet;
   readonly by: ByOptions;
   #everything: PolicySet;
-  /** Dimensions that keys may have, beside those of a set: the adapter's, and those of other tiers. */
+  /** Dimensions that keys may have in addition to those of a set: the adapter's, and those of other tiers. */
   #known: readonly string[];
 
-  /** @param everything the policies that are known from the start */
+  /** @param everything the policies that are known at the start */
   constructor(base: PolicySet, by: ByOptions, everything: PolicySet) {
     this.#base = base;
     this.by = by;
@@ -29,17 +29,17 @@ export class Scope {
     this.#known = this.#allKnown();
   }
 
-  /** All policies that are known: what a reset forgets. */
+  /** All known policies: a reset forgets their charges. */
   get everything(): PolicySet {
     return this.#everything;
   }
 
-  /** Other policies, in this scope. */
+  /** A set of other policies in this scope. */
   with(policies: readonly CompiledPolicy[]): PolicySet {
     return withPolicies(this.#base, policies, this.by);
   }
 
-  /** Notes what else is charged. */
+  /** Adds policies to those that a reset covers. */
   remember(policies: readonly CompiledPolicy[]): void {
     const before = this.#everything.policies;
     const known = distinct([...before, ...policies]).slice(0, Math.max(MOST_KNOWN, before.length));
@@ -54,7 +54,7 @@ export class Scope {
   }
 
   /**
-   * For a change by hand: without the key in whose slot the others lie, it would be one of requests that have none.
+   * For a change by hand: requires the key of `slotBy`. Without it, the change would apply to requests that have no such key.
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`
    */
@@ -64,13 +64,13 @@ export class Scope {
     if (slotBy === undefined || has) return subject;
     throw new HeadgateError(
       'HEADGATE_INVALID_KEY',
-      `key: ${show(key)} has no ${slotBy}, within which this limiter counts every other key (slotBy: ${show(slotBy)}). Pass it too: ` +
-        `{ ..., ${slotBy}: 'which' }; or ${slotBy}: undefined, for requests without one.`,
+      `key: ${show(key)} has no ${slotBy}. This limiter counts every other key within it (slotBy: ${show(slotBy)}). Pass it too: ` +
+        `{ ..., ${slotBy}: 'which' }. For requests without one, pass ${slotBy}: undefined.`,
     );
   }
 
   /**
-   * For a change by hand of what was charged: the key in whose slot the others lie only says where, unless it is the only one.
+   * For a change by hand to what was charged: beside other keys, the key of `slotBy` only says where they lie.
    *
    * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`
    */
@@ -80,7 +80,7 @@ export class Scope {
     return others.policies.length === 0 ? subject : { ...subject, set: others };
   }
 
-  /** All that is charged to a key that is banned. */
+  /** Everything that is charged to a banned key. */
   banned({ key, set }: Subject): Subject {
     const names = set.dimensions?.names ?? [DEFAULT_DIMENSION];
     const keys = typeof key === 'string' ? [key] : key;
@@ -88,7 +88,10 @@ export class Scope {
     return this.subject(this.with(charged), Object.fromEntries(names.map((name, i) => [name, keys[i]])));
   }
 
-  /** @returns the subject @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_KEY` if there are no bans, or none of this key */
+  /**
+   * @returns the subject @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no bans, `HEADGATE_INVALID_KEY` if none applies
+   * to this key
+   */
   checkBan(subject: Subject, key: Key): Subject {
     this.checkSlot(subject, key);
     if (!this.#base.ban)
@@ -97,7 +100,7 @@ export class Scope {
     const { banBy } = this.by;
     throw new HeadgateError(
       'HEADGATE_INVALID_KEY',
-      `key: ${show(key)} is not banned, as the bans of this limiter are by ${show(banBy)}. Pass { ${banBy}: ... }.`,
+      `key: ${show(key)} cannot be banned, because this limiter bans by ${show(banBy)}. Pass { ${banBy}: ... }.`,
     );
   }
 
@@ -112,7 +115,7 @@ export function checkDimensions(store: Store, set: PolicySet): void {
   if (store.checkDimensions) return store.checkDimensions(set);
   throw new HeadgateError(
     'HEADGATE_DIMENSIONS',
-    'store: it knows nothing of dimensions, so that policies with `by` would count wrong keys. Use memoryStore, redisStore or stateStore; ' +
-      'or teach it, and give it the method `checkDimensions`: see docs/extending.md.',
+    'store: it does not support dimensions, so policies with `by` would count wrong keys. Use memoryStore, redisStore or stateStore; ' +
+      'or support dimensions, and add the method `checkDimensions`: see docs/extending.md.',
   );
 }

@@ -3,10 +3,10 @@ import type { Warn } from '../common/warnings.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { Store } from '../contract/store.js';
 
-/** Windows below this, ms, are unusual. */
+/** Windows shorter than this are unusual, ms. */
 const SHORT = 1000;
 
-/** Warns of a window that was meant in seconds. */
+/** Warns of a window that was probably meant in seconds. */
 export function checkWindows(policies: readonly CompiledPolicy[], warn: Warn): void {
   for (const { name, window, source } of policies) {
     const isNumber = Object.values(source).includes(window);
@@ -18,9 +18,9 @@ export function checkWindows(policies: readonly CompiledPolicy[], warn: Warn): v
   }
 }
 
-/** Limiters in a row that were asked but once, when they were made: since one of them was asked again. */
+/** Counts limiters in a row that were asked only once, right after they were made. A limiter that is asked again ends the row. */
 export interface Streak {
-  /** So many are no coincidence. */
+  /** From this many on, it is no coincidence. */
   readonly most: number;
   readonly warning: string;
   length: number;
@@ -31,17 +31,17 @@ const FLEETING = 500;
 export const fleetingLimiters: Streak = {
   most: FLEETING,
   warning:
-    `${FLEETING} limiters in a row were each asked once, in the turn of the event loop in which they were made, and never again. A limiter ` +
-    'that is made for each request counts nothing. Make it once, when the application starts, and use it for all requests.',
+    `${FLEETING} limiters in a row were each asked only once, in the turn of the event loop in which they were made. A limiter that ` +
+    'is made for each request limits nothing. Make it once, when the application starts, and use it for all requests.',
   length: 0,
 };
 
-/** Whether this is a runner of tests, for which much is right that is wrong elsewhere. */
+/** Whether this process runs tests, where many things are right that are wrong elsewhere. */
 export const isTest = (): boolean => process.env['NODE_ENV'] === 'test';
 
 /**
- * Looks whether limiters are made for one question each, as in a handler of requests. One that is kept is asked again: in a later turn
- * of the event loop, or a second time. So it is told from many that are made at the start, or one after the other for a tenant each.
+ * Detects limiters that are made for a single question, as in a request handler. A limiter that is kept is asked again: a second time, or
+ * in a later turn of the event loop. This tells apart limiters that are all made at the start, or one per tenant.
  */
 export class FirstQuestion {
   readonly #warn: Warn;
@@ -55,7 +55,7 @@ export class FirstQuestion {
     setImmediate(() => (this.#isNew = false));
   }
 
-  /** The limiter is asked. @returns whether to go on looking */
+  /** Called when the limiter is asked. @returns whether to go on checking */
   look(): boolean {
     if (this.#isNew && !this.#asked) {
       this.#asked = true;
@@ -70,31 +70,31 @@ export class FirstQuestion {
 
 const known = new WeakSet<Store>();
 
-/** Whether a limiter is the first of its memory store: if it is in vain, all that it counts is. */
+/** Whether a limiter is the first one of its memory store. If such a limiter is thrown away, so is everything it counted. */
 export function isFirstOf(store: Store): boolean {
   if (!store.embedded || known.has(store)) return false;
   known.add(store);
   return true;
 }
 
-/** Warns of state in memory where other processes or threads serve the same clients. Runners of tests are no such thing. */
+/** Warns of state in memory if other processes or threads serve the same clients. Test runners are exempt. */
 export function checkProcess(warn: Warn): void {
   if (isTest()) return;
   const where = kindOfProcess();
   if (where === undefined) return;
   warn(
     'HEADGATE_LIMIT_PER_PROCESS',
-    `A limiter keeps its state in memory, but this is ${where}: each has limits of its own, so that a client has as many times the ` +
-      'limit. Give the limiter a store that all share: store: redisStore(redis).',
+    `A limiter keeps its state in memory, but this is ${where}. Each of them counts for itself, which multiplies the limit. ` +
+      'Give the limiter a store that all of them share: store: redisStore(redis).',
   );
 }
 
 function kindOfProcess(): string | undefined {
-  // Not imported: most processes use neither, and loading them takes a millisecond.
+  // Not imported at the top: most processes use neither, and loading them takes a millisecond.
   const cluster = process.getBuiltinModule?.('node:cluster') as unknown as { isWorker: boolean } | undefined;
   if (cluster?.isWorker) return 'a worker of a cluster';
   const threads = process.getBuiltinModule?.('node:worker_threads');
   if (threads?.isMainThread === false) return 'a worker thread';
-  // PM2 numbers the instances of an application from 0.
+  // PM2 numbers the instances of an application, starting at 0.
   return Number(process.env['NODE_APP_INSTANCE']) > 0 ? 'one of several instances' : undefined;
 }

@@ -2,19 +2,19 @@ import { performance } from '../common/real-time.js';
 import type { Verdict } from '../common/decision.js';
 import type { PolicySet, Query } from '../contract/store.js';
 
-interface Held {
+interface Lease {
   readonly units: number;
   until: number;
 }
 
-/** Fewer leases than this are not worth a look for those that have ended. */
+/** With fewer leases than this, looking for ended ones is not worth it. */
 const FEW = 100;
 
-/** The concurrency slots that requests of one limiter hold in this process, for metrics. The store alone knows what is free. */
+/** The concurrency slots that requests of one limiter hold in this process, for metrics. Only the store knows which are free. */
 export class Slots {
   readonly #clock: () => number;
-  readonly #held = new Map<string, Held>();
-  /** From so many leases on, those that have ended are looked for. It doubles, so that a lease costs the same however many there are. */
+  readonly #leases = new Map<string, Lease>();
+  /** From this many leases on, ended ones are removed. The threshold doubles, so that the cost per lease is constant. */
   #look = FEW;
 
   /** @param clock monotonic, ms; for tests */
@@ -22,43 +22,43 @@ export class Slots {
     this.#clock = clock;
   }
 
-  /** How many leases it keeps. */
+  /** How many leases are kept. */
   get kept(): number {
-    return this.#held.size;
+    return this.#leases.size;
   }
 
   /** How many slots are held now. */
   get size(): number {
     this.#dropEnded();
     let size = 0;
-    for (const { units } of this.#held.values()) size += units;
+    for (const { units } of this.#leases.values()) size += units;
     return size;
   }
 
-  /** Notes the slots of a request that was charged so many units. */
+  /** Records the slots of a request that was charged `units`. */
   take({ lease, set }: Query, policies: readonly Verdict[], units: number): void {
     const ms = longestLease(set, (i) => policies[i]!.allowed);
-    this.#held.set(lease, { units, until: this.#clock() + ms });
-    if (this.#held.size >= this.#look) this.#dropEnded();
+    this.#leases.set(lease, { units, until: this.#clock() + ms });
+    if (this.#leases.size >= this.#look) this.#dropEnded();
   }
 
   release(lease: string): void {
-    this.#held.delete(lease);
+    this.#leases.delete(lease);
   }
 
   renew(lease: string, set: PolicySet): void {
-    const held = this.#held.get(lease);
-    if (held) held.until = this.#clock() + longestLease(set, () => true);
+    const known = this.#leases.get(lease);
+    if (known) known.until = this.#clock() + longestLease(set, () => true);
   }
 
   #dropEnded(): void {
     const now = this.#clock();
-    for (const [lease, { until }] of this.#held) if (until <= now) this.#held.delete(lease);
-    this.#look = Math.max(FEW, 2 * this.#held.size);
+    for (const [lease, { until }] of this.#leases) if (until <= now) this.#leases.delete(lease);
+    this.#look = Math.max(FEW, 2 * this.#leases.size);
   }
 }
 
-/** The longest lease of a set's concurrency policies, ms; 0 if it has none. @param holds whether slots of the i-th policy were taken */
+/** The longest lease of a set's concurrency policies, ms; 0 if there are none. @param holds whether slots of the i-th policy were taken */
 function longestLease({ policies }: PolicySet, holds: (i: number) => boolean): number {
   let longest = 0;
   for (const [i, { traits, window }] of policies.entries())

@@ -9,17 +9,17 @@ export type TierOptions = Readonly<Record<string, StrictPolicies>>;
 
 const MOST_TIERS = 100;
 
-/** The policies of each tier of a limiter, and those of who has none. */
+/** The policies of each tier of a limiter, and the policies for requests without a tier. */
 export class Tiers {
   readonly sets: ReadonlyMap<string, PolicySet>;
-  /** The policies of all sets as one: what a reset forgets. */
+  /** The policies of all sets as one set: a reset forgets their charges. */
   readonly everything: PolicySet;
   readonly #base: PolicySet;
 
   /**
    * @param given the option `tiers`
-   * @param base the limiter's own policies, maybe none
-   * @param by what the tiers' dimensions are made of, besides their policies
+   * @param base the limiter's own policies, possibly none
+   * @param by what determines the dimensions of tiers, except for their policies
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
    */
   constructor(given: unknown, base: PolicySet, by: Omit<Dimensions, 'names'>) {
@@ -30,7 +30,7 @@ export class Tiers {
     this.everything = this.sets.size > 0 ? withPolicies(base, all, by) : base;
   }
 
-  /** All sets that may decide: that of the limiter's own policies, unless each request needs a tier, and those of the tiers. */
+  /** All sets that may decide: those of the tiers, and the limiter's own policies unless each request needs a tier. */
   get all(): readonly PolicySet[] {
     return this.areNeeded ? [...this.sets.values()] : [this.#base, ...this.sets.values()];
   }
@@ -41,7 +41,7 @@ export class Tiers {
   }
 
   /**
-   * The policies of a tier; without one, the limiter's own.
+   * The policies of a tier. Without a tier: the limiter's own.
    *
    * @throws HeadgateError `HEADGATE_UNKNOWN_TIER`
    */

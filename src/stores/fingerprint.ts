@@ -2,28 +2,28 @@ import { createHash, randomInt } from 'node:crypto';
 
 const PRIME = 2 ** 31 - 1;
 
-/** Each term is less than 2^47, and so the sum of this many is an exact integer. */
+/** Each term is less than 2^47, so the sum of this many is still an exact integer. */
 const TERMS = 64;
 
-/** The first term is the tag, each other one a pair of characters. */
+/** The first term is the tag. Each other term is a pair of characters. */
 const LONGEST = 2 * (TERMS - 1);
 
-/** Tags are the text's length, and tell what it is made of. */
+/** A tag tells the text's length and its form: bytes, UTF-16 (from `WIDE` on), or hashed. */
 const WIDE = 128;
 const HASHED = 255;
 
 const HASH_BYTES = 32;
 
-/** Random, of this process. */
+/** Random factors of this process. */
 const factors = Float64Array.from({ length: TERMS + 3 }, () => randomInt(PRIME));
 
-/** The fingerprint that was taken last: four integers from 0 to 2^31 - 2. */
+/** The fingerprint taken last: four integers from 0 to 2^31 - 2. */
 export const fingerprint = new Int32Array(4);
 
-/** Stands in a record where a fingerprint begins: no key has it. */
+/** Marks a record without a fingerprint. No key has this value. */
 export const VACANT = -1;
 
-/** Whether a record has the fingerprint that was taken last, from `at` on. */
+/** Whether the fingerprint taken last is in a record, from `at` on. */
 export function hasFingerprint(records: Int32Array, at: number): boolean {
   return (
     records[at] === fingerprint[0] &&
@@ -34,28 +34,28 @@ export function hasFingerprint(records: Int32Array, at: number): boolean {
 }
 
 /**
- * Takes 124 bits that stand for a key. Each of the four integers is a sum modulo a prime: of the key's length and its pairs of
- * characters, each times a secret random factor; the next integer takes the next factor for each (a Toeplitz matrix). Two
- * different keys, whoever chose them, agree in one sum with a probability of 1/PRIME (Carter and Wegman: universal hashing),
- * and in all four with 2^-124, as the last pair in which they differ meets a factor that no sum before has met with it: less
- * than one in 10^18 that a million keys and a billion others ever meet.
+ * Computes a key's fingerprint of 124 bits: four sums modulo a prime. The terms are the key's length and its pairs of characters, each
+ * times a secret random factor. Each further sum shifts the factors by one (a Toeplitz matrix). Two different keys agree in one sum with a
+ * probability of 1/PRIME, even if an attacker chose them (Carter and Wegman: universal hashing). They agree in all four with 2^-124,
+ * because the last pair in which they differ meets a new factor in each sum. That a million keys and a billion others ever collide has a
+ * probability below one in 10^18.
  */
 export function takeFingerprint(key: string): void {
   const { length } = key;
   if (length <= LONGEST && add(key, length, length)) return;
-  // The bytes of UTF-16, so that lone surrogates stay different.
+  // Use the bytes of UTF-16, so that different lone surrogates stay different.
   const bytes = Buffer.from(key, 'utf16le');
   if (bytes.length <= LONGEST) add(bytes.toString('latin1'), bytes.length, WIDE + bytes.length);
   else add(createHash('sha256').update(bytes).digest('binary'), HASH_BYTES, HASHED);
 }
 
-/** V8 has a hidden class for each of the many ways to store a string, and looks up a method anew for each. */
+/** Avoids a method lookup: V8 stores strings in many ways, and would look up the method anew for each. */
 const charCodeAt = Function.prototype.call.bind(String.prototype.charCodeAt) as (
   text: string,
   i: number,
 ) => number;
 
-/** False, and it is no fingerprint, if there are characters of more than 8 bits. */
+/** Returns false, and leaves no valid fingerprint, if a character has more than 8 bits. */
 function add(text: string, length: number, tag: number): boolean {
   let first = factors[0]!;
   let second = factors[1]!;
@@ -87,7 +87,7 @@ function add(text: string, length: number, tag: number): boolean {
   return bits < 256;
 }
 
-/** `sum % PRIME`, but quick: 2^31 is 1 modulo this prime. */
+/** Computes `sum % PRIME` quickly: 2^31 is 1 modulo this prime. */
 function modulo(sum: number): number {
   const high = Math.floor(sum / 2 ** 31);
   const folded = sum - high * PRIME;

@@ -2,13 +2,13 @@ import { createHash } from 'node:crypto';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import type { Keys, PolicySet } from '../contract/store.js';
 
-/** Longer keys are hashed: a Redis key's length is bounded whatever the user's key is. */
+/** Longer keys are hashed, which bounds the length of a Redis key. */
 const LONGEST = 128;
 
 /**
- * Makes any string safe within a hash tag, such that two different strings never become one: braces, percent signs and
- * control characters are percent-encoded; what is long or not well-formed Unicode is hashed (SHA-256), marked by `%#`,
- * which no encoding yields.
+ * Makes any string safe inside a hash tag. Two different strings stay different. Braces, percent signs and control characters are
+ * percent-encoded. Strings that are long or not well-formed Unicode are hashed (SHA-256) and marked by `%#`, which the encoding never
+ * produces.
  */
 export function escapeKey(key: string): string {
   if (isPlain(key)) return key;
@@ -21,26 +21,26 @@ export function escapeKey(key: string): string {
   return hashedText(createHash('sha256').update(Buffer.from(key, 'utf16le')).digest('base64url'));
 }
 
-/** A hash, as it stands in a key. */
+/** A hash as it is written in a key. */
 export function hashedText(hash: string): string {
   return `%#${hash}`;
 }
 
-/** How a store writes a key between the braces: {@link escapeKey}, or hashed with a secret. */
+/** How a store writes a key between the braces: {@link escapeKey}, or a hash with a secret. */
 export type KeyText = (key: string) => string;
 
-/** Whether a key stands for itself. For short keys a loop is faster than a regular expression. */
+/** Whether a key needs no escaping. For short keys a loop is faster than a regular expression. */
 function isPlain(key: string): boolean {
   if (key.length > LONGEST) return false;
   for (let i = 0; i < key.length; i++) {
     const unit = key.charCodeAt(i);
-    // Printable ASCII but for % { }.
+    // Accept printable ASCII except for % { }.
     if (unit <= 0x20 || unit >= 0x7f || unit === 0x25 || unit === 0x7b || unit === 0x7d) return false;
   }
   return true;
 }
 
-/** A limiter's name, as it stands in a key. */
+/** A limiter's name as it is written in a key. */
 export function escapeName(name: string): string {
   return escapeKey(name).replaceAll(':', '%3a');
 }
@@ -48,28 +48,28 @@ export function escapeName(name: string): string {
 /** The tag of bans. */
 export const BAN_TAG = 'b1';
 
-/** The tag of what was reset or given back of a policy's state of a key: see adjust.lua. */
+/** The tag of a key's history: what was reset or given back of a policy's state. See adjust.lua. */
 const RESET_TAG = 'r1';
 
-/** What a key of a dimension begins with. No escaped key does. */
+/** The prefix of keys of named dimensions. No escaped key begins with it. */
 const MARK = '%@';
 
-/** What stands before a key between the braces: that of another dimension than the default one begins with its name. */
+/** The prefix of a key between the braces. For all dimensions but the default one it contains the dimension's name. */
 function markOf(dimension: string): string {
   return dimension === DEFAULT_DIMENSION ? '' : `${MARK}${dimension}=`;
 }
 
-/** A key as it stands between the braces. One whose hash alone is known stands there by it. */
+/** A key as it is written between the braces. If only the key's hash is known, the hash is written. */
 export function escapeWho(dimension: string, key: string | Hash, text: KeyText): string {
   return markOf(dimension) + (typeof key === 'string' ? text(key) : hashedText(key.hash));
 }
 
-/** A limiter's name as it stands in a key, also one whose hash alone is known. */
+/** A limiter's name as it is written in a key. If only the name's hash is known, the hash is written. */
 export function escapeScope(name: string | Hash): string {
   return typeof name === 'string' ? escapeName(name) : hashedText(name.hash);
 }
 
-/** Whose state it is in a scope: one text for each of a set's dimensions. */
+/** For each of a set's dimensions: the text between the braces after the scope. */
 function whosOf({ dimensions }: PolicySet, key: Keys, text: KeyText): string[] {
   const { names = [DEFAULT_DIMENSION], slotBy } = dimensions ?? {};
   if (typeof key === 'string') return [escapeWho(names[0] ?? DEFAULT_DIMENSION, key, text)];
@@ -80,7 +80,7 @@ function whosOf({ dimensions }: PolicySet, key: Keys, text: KeyText): string[] {
   return names.map((name, i) => (i === at ? slot : `${slot}}${MARK}${name}=${text(key[i]!)}`));
 }
 
-/** Whose state it is, with the scope: what the Redis keys of one part of a set have in common between the first brace and the last. */
+/** What the Redis keys of one part of a set have in common between the first brace and the last: the scope, and whose state it is. */
 export function whoOf(set: PolicySet, key: Keys, dimension: string, text = escapeKey): string {
   const at = set.dimensions?.names.indexOf(dimension) ?? 0;
   return `${escapeName(set.name)}:${whosOf(set, key, text)[at]}`;
@@ -88,16 +88,16 @@ export function whoOf(set: PolicySet, key: Keys, dimension: string, text = escap
 
 /**
  * The Redis keys of a query: `prefix:{name:key}tag`, one per policy and one for the ban. The tag names the layout and the policy, so that
- * neither versions nor policies read each other's state. A key of another dimension is `prefix:{name:%@account=key}tag`; with `slotBy`
- * it follows the one in whose slot it lies: `prefix:{name:%@org=acme}%@account=key}tag`.
+ * neither versions nor policies read each other's state. A key of a named dimension is `prefix:{name:%@account=key}tag`. With `slotBy` it
+ * stands after the key whose slot it uses: `prefix:{name:%@org=acme}%@account=key}tag`.
  */
 export class KeyMaker {
   readonly #set: PolicySet;
   readonly #text: KeyText;
   readonly #scope: string;
-  /** What a sole key begins with. */
+  /** The beginning of the Redis keys of sets with one dimension. */
   readonly #head: string;
-  /** For each policy, and for the ban, the number of its dimension. */
+  /** For each policy, and for the ban, the index of its dimension. */
   readonly #at: readonly number[];
   readonly #banAt: number;
   readonly #tails: readonly string[];
@@ -115,7 +115,7 @@ export class KeyMaker {
     this.#ban = set.ban && `}${BAN_TAG}`;
   }
 
-  /** Appends the keys of all policies, after that of the ban if the set has one. */
+  /** Appends the ban's key if the set has a ban, then the keys of all policies. */
   push(to: string[], key: Keys): void {
     if (typeof key === 'string') {
       const head = this.#head + this.#text(key);
@@ -133,7 +133,7 @@ export class KeyMaker {
     return this.#heads(key)[this.#banAt]! + this.#ban;
   }
 
-  /** The keys of all policies; `histories`: then those of what was given back of them. */
+  /** The keys of all policies. With `histories`, the keys of their histories follow. */
   policies(key: Keys, histories = false): string[] {
     const heads = this.#heads(key);
     const own = this.#at.map((at) => heads[at]!);
@@ -148,40 +148,40 @@ export class KeyMaker {
   }
 }
 
-/** What a Redis key of ours says about the state that it holds. */
+/** What a Redis key says about the state that it holds. */
 export interface StateKey {
-  /** The limiter's name as it stands in the key; see {@link escapeName}. */
+  /** The limiter's name as it is written in the key: see {@link escapeName}. */
   readonly scope: string;
-  /** The limiter's name, and whose state it is; hashed names and keys cannot be read back. */
+  /** The limiter's name, and whose state it is. Hashed names and keys cannot be read back. */
   readonly name: string | Hash;
   readonly key: string | Hash;
   /** The dimension of the key. */
   readonly by: string;
-  /** Of a limiter with `slotBy`: in whose slot it lies. Without a key: in that of all requests which have none. */
+  /** Only for limiters with `slotBy`: the key whose slot this state uses. Without a key: the slot shared by all requests that have none. */
   readonly slot?: { readonly by: string; readonly key: string | Hash | undefined };
-  /** All of the Redis key before the tag: what the state of one key in one scope has in common. */
+  /** The Redis key up to the tag. All state of one key in one scope has it in common. */
   readonly head: string;
-  /** As `CompiledPolicy.id`; or {@link BAN_TAG}; or {@link RESET_TAG}, a colon and a policy's. */
+  /** Either `CompiledPolicy.id`; or {@link BAN_TAG}; or {@link RESET_TAG}, a colon and the policy's id. */
   readonly id: string;
 }
 
-/** Whether a key tells of a policy's last reset. */
+/** Whether a key holds a history. */
 export function isReset({ id }: StateKey): boolean {
   return id.startsWith(`${RESET_TAG}:`);
 }
 
-/** The key that tells of the last reset of a state. */
+/** The key of a state's history. */
 export function resetKey({ head, id }: StateKey): string {
   return `${head}}${RESET_TAG}:${id}`;
 }
 
-/** What is left of a string that was too long to be part of a Redis key, or is not to be read there. */
+/** What is left of a string that was too long for a Redis key, or was hashed to keep it secret. */
 export interface Hash {
-  /** Of its UTF-16 code units, base64url: SHA-256, or with a secret the first 16 bytes of HMAC-SHA256. */
+  /** The hash of its UTF-16 code units, base64url: SHA-256, or with a secret the first 16 bytes of HMAC-SHA256. */
   readonly hash: string;
 }
 
-/** `hmac` if it was made with a secret; undefined for what is no hash. */
+/** `hmac` if the hash was made with a secret. Undefined: it is no hash. */
 export function kindOfHash(hash: string): 'sha256' | 'hmac' | undefined {
   if (!/^[\w-]*$/.test(hash)) return undefined;
   return hash.length === 43 ? 'sha256' : hash.length === 22 ? 'hmac' : undefined;
@@ -189,7 +189,7 @@ export function kindOfHash(hash: string): 'sha256' | 'hmac' | undefined {
 
 const STATE_KEY = /^\{([^{}:]*):([^{}]*)(?:\}(%@[^{}]*))?\}([a-z]\d+(?:@[^:{}]+)?(?::[\x20-\x7e]+)?)$/;
 
-/** Reads a Redis key back; undefined for what `KeyMaker` does not make. */
+/** Reads a Redis key back. Undefined: `KeyMaker` does not make such keys. */
 export function parseStateKey(prefix: string, redisKey: string): StateKey | undefined {
   if (!redisKey.startsWith(`${prefix}:`)) return undefined;
   const [, name, first, second, id] = STATE_KEY.exec(redisKey.slice(prefix.length + 1)) ?? [];
@@ -209,7 +209,7 @@ export function parseStateKey(prefix: string, redisKey: string): StateKey | unde
   };
 }
 
-/** Reads back what `escapeWho` made; without a key if it is that of requests which have none. */
+/** Reads back what `escapeWho` made. The result has no key if it stands for all requests without one. */
 function readWho(who: string): { by: string; key: string | Hash | undefined } | undefined {
   const [, by, ofDimension] = /^%@([A-Za-z][\w-]*)(?:=(.*))?$/s.exec(who) ?? [];
   if (by !== undefined && ofDimension === undefined) return { by, key: undefined };
@@ -218,7 +218,7 @@ function readWho(who: string): { by: string; key: string | Hash | undefined } | 
   return isMadeBy(escapeKey, key, escaped) ? { by: by ?? DEFAULT_DIMENSION, key } : undefined;
 }
 
-/** Reads back what stands between the braces of a Redis key; undefined for what is none of ours. */
+/** Reads back the text between the braces of a Redis key. Undefined: Headgate did not write it. */
 export function parseWho(who: string): Omit<StateKey, 'head' | 'id'> | undefined {
   return parseStateKey('x', `x:{${who}}${BAN_TAG}`);
 }
@@ -232,7 +232,7 @@ function isMadeBy(escape: (text: string) => string, read: string | Hash, escaped
   return typeof read === 'string' ? escape(read) === escaped : kindOfHash(read.hash) !== undefined;
 }
 
-/** A pattern for SCAN that matches the state of one scope, or of one key in it, as it stands there; of all by default. */
+/** A pattern for SCAN. It matches the state of all scopes, of one scope, or of one key in it, given as written in Redis keys. */
 export function statePattern(prefix: string, name?: string, key?: string, id = '*'): string {
   const literal = (text: string): string => text.replace(/[*?[\]\\^]/g, '\\$&');
   if (name === undefined) return `${literal(prefix)}:{*}${id}`;

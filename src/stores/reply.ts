@@ -10,7 +10,7 @@ export function malformedReply(reply: unknown): HeadgateError {
   );
 }
 
-/** What is wrong with a store's reply, if anything: a store is not trusted to have answered what was asked. */
+/** What is wrong with a store's reply. Undefined: nothing. Stores are not trusted to answer correctly. */
 export function flawOf(reply: unknown, set: PolicySet): HeadgateError | undefined {
   return isReply(reply as Partial<Reply> | null | undefined, set) ? undefined : malformedReply(reply);
 }
@@ -38,7 +38,7 @@ function isReply(reply: Partial<Reply> | null | undefined, { policies, ban: bann
   return true;
 }
 
-/** Whether a store's answer to a change says what each policy charged. */
+/** Whether a store's answer to a change tells what each policy was charged. */
 export function tellsCharges({ charged }: Partial<ChangeReply>, { policies }: PolicySet): boolean {
   return (
     Array.isArray(charged) &&

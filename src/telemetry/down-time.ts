@@ -2,10 +2,10 @@ import { openLimiters } from '../contract/gauges.js';
 import type { HealthMessage } from '../contract/diagnostics.js';
 import type { Store } from '../contract/store.js';
 
-/** For how long the stores of open limiters have been down together, as long as somebody has watched. */
+/** How long the stores of open limiters have been down in total, while this was being observed. */
 export class DownTime {
   #seconds = 0;
-  /** Stores that are down, and until when that is counted. */
+  /** Stores that are down, and until when their time was counted. */
   readonly #counted = new Map<Store, number>();
 
   readonly onHealth = (message: unknown): void => {
@@ -17,7 +17,7 @@ export class DownTime {
 
   get seconds(): number {
     this.#countUp();
-    // Stores that were down before anybody watched, and those whose limiters are closed: nobody tells of these any more.
+    // No event tells about stores that were down before the observation began, or about stores whose limiters are closed.
     const down = new Set(
       openLimiters().flatMap(({ source, health }) => (health.state === 'down' ? [source] : [])),
     );

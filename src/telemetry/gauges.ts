@@ -3,7 +3,7 @@ import { openLimiters } from '../contract/gauges.js';
 import type { Store } from '../contract/store.js';
 import type { Names } from './names.js';
 
-/** What the limiters of one name have together. */
+/** The sums of all limiters of one name. */
 interface Sum {
   up: boolean;
   serversDown: number;
@@ -31,7 +31,9 @@ export function observeGauges(meter: Meter, names: Names): () => void {
   const slots = gauge('slots.used', 'Concurrency slots that requests of this process hold', '{slot}');
   const keys = gauge('memory.keys', 'Keys that have state in the memory of this process', '{key}');
 
-  /** By the name that goes out. A name whose limiters are closed stays, with nothing: else the SDK would repeat what it was told last. */
+  /**
+   * By reported name. After its limiters are closed a name stays, with empty values, because the SDK would otherwise repeat the last ones.
+   */
   const sums = new Map<string, Sum>();
   const observe: BatchObservableCallback = (result) => {
     for (const name of sums.keys()) sums.set(name, { ...NOTHING });
@@ -53,7 +55,7 @@ export function observeGauges(meter: Meter, names: Names): () => void {
 }
 
 function addLimiters(sums: Map<string, Sum>, names: Names): void {
-  /** By store, the names that were counted: limiters of one name share its keys and servers. */
+  /** By store: the names that were counted already. Limiters of one name share its keys and servers. */
   const counted = new Map<Store, Set<string>>();
   for (const { name, source, health, gauges } of openLimiters()) {
     const label = names.bounded(name);

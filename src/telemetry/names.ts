@@ -1,7 +1,9 @@
-/** Above this many different names of limiters and policies, further ones are counted as `other`: tiers may make names up. */
+/**
+ * The most different names of limiters and policies. Further ones are counted as `other`, because tiers may produce any number of names.
+ */
 const MOST_NAMES = 200;
 
-/** At most so many different strings go out; never a key. */
+/** Bounds the number of different strings that are reported. Keys are never among them. */
 export class Names {
   readonly #known = new Set<string>();
 

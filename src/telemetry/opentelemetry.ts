@@ -7,15 +7,15 @@ import { DownTime } from './down-time.js';
 import { observeGauges } from './gauges.js';
 import { Names } from './names.js';
 
-/** What {@link instrument} takes. */
+/** The options of {@link instrument}. */
 export interface InstrumentOptions {
   /** Default: the global meter provider's meter `headgate`. */
   meter?: Meter;
-  /** Admitted with at most this share of the limit left, a decision is near its limit: above 0, below 1. Default 0.2. */
+  /** A decision is near its limit if it was admitted with at most this share of the limit left: above 0, below 1. Default 0.2. */
   nearLimit?: number;
 }
 
-/** Histograms of seconds. Most stores answer within a millisecond; a `timeout` may be a minute. */
+/** Options of histograms of seconds. Most stores answer within a millisecond; a `timeout` may be a minute. */
 const SECONDS = {
   unit: 's',
   advice: {

@@ -1,25 +1,25 @@
 import type { Algorithm, Policy } from '../contract/policy.js';
 import type { Random } from './random.js';
 
-/** What the laws promise of an algorithm: published facts, written down without looking at how it decides. */
+/** The facts that the laws check for an algorithm. They are published, and independent of how it decides. */
 interface Facts {
-  /** The fields beside `algorithm` and `limit`, at random. */
+  /** Random fields in addition to `algorithm` and `limit`. */
   readonly fields: (random: Random, window: number, maxDelays: readonly number[]) => Record<string, unknown>;
   /**
-   * The fields that it cannot do without. Default: `window`. If the time of day decides when its windows end, they last a year here, so
-   * that none ends during a check.
+   * The fields that it requires. Default: `window`. If the time of day decides when its windows end, they last a year here, so that none
+   * ends during a check.
    */
   readonly plain?: (window: number) => Record<string, unknown>;
   /** The most units that are admitted in any window of the policy's length. */
   readonly bound: (policy: Policy) => number;
-  /** How a charge leaves: one after the other, at its own time, with its window, or when it is given back. */
+  /** How a charge ends: one after the other, at its own time, with its window, or by its release. */
   readonly leaves: 'in turn' | 'singly' | 'by window' | 'released';
   /**
-   * Of a plain policy, 6 a minute: 4 units are charged at 0 s and all that are left at 15 s. What remains at 15, 30, 59.999, 66, 74.999
-   * and 81 s.
+   * For a plain policy of 6 a minute: 4 units are charged at 0 s, and all that are left at 15 s. The list tells what remains at 15, 30,
+   * 59.999, 66, 74.999 and 81 s.
    */
   readonly remaining: readonly number[];
-  /** The units that the bursts of law 1 get from a plain policy at limit 100, if that is certain. */
+  /** How many units the bursts of law 1 get from a plain policy at limit 100, if that is certain. */
   readonly reached?: number;
   /** How much longer than its window a policy may hold a unit, ms. Default: no longer. */
   readonly overhang?: (policy: Policy) => number;
@@ -85,7 +85,7 @@ const FACTS: Readonly<Record<Algorithm, Facts>> = {
     bound: ({ limit }) => 2 * limit,
     leaves: 'by window',
     remaining: [0, 0, 0, 0, 0, 0],
-    // Not all periods are as short as the shortest.
+    // Some periods are longer than the shortest one.
     overhang: (policy) => ('period' in policy ? LONGEST[policy.period] - SHORTEST[policy.period] : 0),
   },
   concurrency: {
@@ -102,15 +102,15 @@ export const ALGORITHMS = Object.keys(FACTS) as readonly Algorithm[];
 
 const factsOf = ({ algorithm = 'sliding-window' }: Policy): Facts => FACTS[algorithm];
 
-/** What random policies are made of. */
+/** The values from which random policies are made. */
 export interface Ranges {
   readonly limits?: readonly number[];
-  /** Of windows and leases, ms. */
+  /** The lengths of windows and leases, ms. */
   readonly windows?: readonly number[];
   readonly maxDelays?: readonly number[];
 }
 
-/** A policy of one algorithm, with rates that divide and rates that don't. */
+/** A random policy of one algorithm. Some rates divide evenly, others do not. */
 export function randomPolicy(random: Random, algorithm: Algorithm, ranges: Ranges = {}): Policy {
   const {
     limits = [1, 2, 3, 5, 7, 10, 100],
@@ -128,7 +128,7 @@ export function plainPolicy(algorithm: Algorithm, limit: number, window: number)
 
 const HOUR = 3_600_000;
 
-/** How long a period is at least: with a change of summer time, in February, in no leap year. */
+/** The shortest length of each period: with a change to summer time, in February, in a year that is no leap year. */
 const SHORTEST = {
   hour: HOUR,
   day: 23 * HOUR,
@@ -144,13 +144,13 @@ const LONGEST = {
   year: (366 * 24 + 1) * HOUR,
 };
 
-/** A policy's window, or its lease, or how long its period is at least, ms. */
+/** A policy's window, its lease, or the shortest length of its period, ms. */
 export function windowOf(policy: Policy): number {
   if ('period' in policy) return SHORTEST[policy.period];
   return Number('lease' in policy ? policy.lease : policy.window);
 }
 
-/** What can be spent at once. */
+/** The most units that can be spent at once. */
 export function capacityOf(policy: Policy): number {
   return ('burst' in policy ? policy.burst : undefined) ?? policy.limit;
 }
@@ -165,28 +165,28 @@ export function boundOf(policy: Policy): number {
   return factsOf(policy).bound(policy);
 }
 
-/** Whether units are held until they are released. */
-export function isHeld(policy: Policy): boolean {
+/** Whether units are slots, which are held until they are released. */
+export function countsSlots(policy: Policy): boolean {
   return factsOf(policy).leaves === 'released';
 }
 
-/** Whether charges leave one after the other, so that giving one back moves those behind it. */
+/** Whether charges drain one after the other, so that giving one back moves those behind it forward. */
 export function drains(policy: Policy): boolean {
   return factsOf(policy).leaves === 'in turn';
 }
 
-/** Whether policies that differ in their limit alone share one count. */
+/** Whether policies that differ only in their limit share one count. */
 export function sharesCount(policy: Policy): boolean {
   const { leaves } = factsOf(policy);
   return leaves === 'singly' || leaves === 'by window';
 }
 
-/** What remains of a plain policy, 6 a minute: see `Facts`. */
+/** What remains of a plain policy of 6 a minute: see `Facts`. */
 export function remainingOf(algorithm: Algorithm): readonly number[] {
   return FACTS[algorithm].remaining;
 }
 
-/** What bursts at the worst moments get of a plain policy at limit 100, if that is certain. */
+/** How many units bursts at the worst times get from a plain policy at limit 100, if that is certain. */
 export function reachedBy(algorithm: Algorithm): number | undefined {
   return FACTS[algorithm].reached;
 }

@@ -1,19 +1,17 @@
 import { show } from './expect.js';
 import { Random, seedFor } from './random.js';
 
-/**
- * One thing that must hold. It is plain data, so every test runner can run it: `for (const { name, run } of checks) it(name, run)`.
- */
+/** One property that must be true. It is plain data, so any test runner can run it: `for (const { name, run } of checks) it(name, run)`. */
 export interface Check {
-  /** What it is about: `'contract'`, `'law 3, charge'`, `'identity'`, ... */
+  /** The suite that the check belongs to: `'contract'`, `'law 3, charge'`, `'identity'`, ... */
   readonly suite: string;
-  /** What must hold. Unique in its suite. */
+  /** What must be true. Unique in its suite. */
   readonly name: string;
-  /** Resolves if it holds. Rejects with a {@link CheckError}. It needs no `this`. */
+  /** Resolves if it is true. Rejects with a {@link CheckError}. It can be called without `this`. */
   readonly run: () => Promise<void>;
 }
 
-/** Why a check failed: which one, what was expected and what came, and for a random one the case and how to repeat it. */
+/** Why a check failed: which check, what was expected, and what happened. For a random check also the case, and how to repeat it. */
 export class CheckError extends Error {
   /** The class: `'CheckError'`. */
   override readonly name = 'CheckError';
@@ -21,9 +19,9 @@ export class CheckError extends Error {
   readonly suite: string;
   /** The check's name. */
   readonly check: string;
-  /** What came. Absent if something was thrown. */
+  /** The actual value. Absent if an error was thrown. */
   readonly actual?: unknown;
-  /** What should have come. Absent if something was thrown. */
+  /** The expected value. Absent if an error was thrown. */
   readonly expected?: unknown;
 
   /** @internal */
@@ -50,22 +48,22 @@ export function makeCheck(suite: string, name: string, body: () => Promise<void>
   return { suite, name, run };
 }
 
-/** Which random cases a check plays. */
+/** How many and which random cases are played. */
 export interface Randomness {
-  /** How many cases each random check plays: default 25. A store in memory plays hundreds in a second, one on a server fewer. */
+  /** How many cases each random check plays. Default 25. A memory store plays hundreds in a second, a store on a server fewer. */
   readonly runs?: number;
-  /** Decides which they are: any whole number. Default: another one each time. A failure tells it. */
+  /** Selects the random cases: any whole number. Default: different cases each time. A failure tells the seed. */
   readonly seed?: number;
 }
 
-/** A random case: whatever it consists of, its steps can be left out one by one. */
+/** A random case of any content. Its steps can be left out one by one. */
 interface Case {
   readonly steps: readonly unknown[];
 }
 
 const unlikeTheLast = () => Math.floor(Math.random() * 2 ** 31);
 
-/** A check of random cases. The first that fails is shrunk. */
+/** A check of random cases. The first case that fails is shrunk. */
 export function makeRandomCheck<T extends Case>(
   { runs = 25, seed }: Randomness,
   suite: string,
@@ -97,7 +95,7 @@ async function failureOf<T>(each: T, holds: (each: T) => Promise<void>) {
 
 const MOST_TRIES = 200;
 
-/** Leaves out steps, first many at a time, as long as the case still fails. */
+/** Leaves out steps, many at a time at first, as long as the case still fails. */
 async function shrink<T extends Case>(each: T, error: unknown, holds: (each: T) => Promise<void>) {
   let tries = 0;
   for (

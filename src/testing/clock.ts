@@ -2,27 +2,24 @@ import { toMilliseconds, type Duration } from '../common/duration.js';
 
 const DAY = 24 * 3_600_000;
 
-/**
- * Time in the hand: it stands still until the test lets it pass. Give `clock.read` to a store, as in
- * `memoryStore({ clock: clock.read })`.
- */
+/** A clock for tests: it stands still until the test advances it. Pass `clock.read` to a store: `memoryStore({ clock: clock.read })`. */
 export class TestClock {
-  /** Milliseconds since the epoch, whole. May be set, backwards too. */
+  /** Whole milliseconds since the epoch. May be set, even backwards. */
   now: number;
 
   /**
-   * @param start milliseconds since the epoch. Default: ten days ahead of real time. A server that expires keys by its own clock then
-   * expires none before the test's time has come.
+   * @param start milliseconds since the epoch. Default: ten days ahead of real time, so that a server that expires keys by its own clock
+   * does not expire any too early
    */
   constructor(start = Date.now() + 10 * DAY) {
     this.now = start;
   }
 
-  /** The time, as stores ask for it. Needs no `this`. */
+  /** The current time, as stores call it. It can be called without `this`. */
   readonly read = (): number => this.now;
 
   /**
-   * Lets time pass.
+   * Advances the clock.
    *
    * @param duration ms or `'10s'`, up to 366 days; 0 is allowed
    * @throws HeadgateError `HEADGATE_INVALID_OPTION`

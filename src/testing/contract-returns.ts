@@ -1,14 +1,14 @@
 import type { Algorithm, Policy } from '../contract/policy.js';
-import { isHeld, plainPolicy } from './algorithms.js';
+import { countsSlots, plainPolicy } from './algorithms.js';
 import { expectEqual, expectFields } from './expect.js';
 import type { Suite } from './subject.js';
 
 const plain = (algorithm: Algorithm, limit = 3): Policy => plainPolicy(algorithm, limit, 60_000);
 
-/** What every store must do with what is given back or charged later, by example. */
+/** Examples of what every store must do when units are given back or charged later. */
 export function contractOfReturns(suite: Suite): void {
   for (const algorithm of suite.algorithms) {
-    if (isHeld(plain(algorithm))) contractOfSlots(suite, algorithm);
+    if (countsSlots(plain(algorithm))) contractOfSlots(suite, algorithm);
     else contractOf(suite, algorithm);
   }
 }

@@ -8,10 +8,10 @@ import { limiterOn, Suite, type StoreUnderTest } from './subject.js';
 
 const plain = (algorithm: Algorithm, limit = 3): Policy => plainPolicy(algorithm, limit, 60_000);
 
-/** After 4 of 6 units at 0 s and all there are at 15 s: what remains at these times, seconds. */
+/** After charging 4 of 6 units at 0 s, and all that are left at 15 s: the times at which the rest is checked, seconds. */
 const TIMES = [15, 30, 59.999, 66, 74.999, 81] as const;
 
-/** What every store must do, by example. */
+/** Examples of what every store must do. */
 export function contractChecks(subject: StoreUnderTest): Check[] {
   const suite = new Suite('contract', subject);
   for (const algorithm of suite.algorithms) contractOf(suite, algorithm);
@@ -35,7 +35,7 @@ function contractOf(suite: Suite, algorithm: Algorithm): void {
     expectFields('at retryAfter', await limiter.consume('key'), { allowed: true });
   });
 
-  suite.add(`${algorithm}: what was charged comes back when this algorithm says`, async (lab) => {
+  suite.add(`${algorithm}: charged units come back when the algorithm says so`, async (lab) => {
     const { clock, limiter } = await lab.open(plain(algorithm, 6));
     const start = clock.now;
     await limiter.consume('key', { cost: 4 });
@@ -70,7 +70,7 @@ function contractOf(suite: Suite, algorithm: Algorithm): void {
   });
 
   suite.add(
-    `${algorithm}: is back to its full quota after resetAfter, as if nothing had been`,
+    `${algorithm}: has its full quota after resetAfter, as if nothing had been charged`,
     async (lab) => {
       const { clock, limiter } = await lab.open(plain(algorithm));
       clock.now += (await limiter.consume('key', { cost: 3 })).resetAfterMs;
@@ -102,7 +102,7 @@ function contractOfBuckets(suite: Suite): void {
 
   if (!suite.algorithms.includes('leaky-bucket')) return;
   suite.add(
-    'leaky-bucket: maxDelay holds requests for their turn, and denies who would wait longer',
+    'leaky-bucket: maxDelay holds requests until their turn, and denies those that would wait longer',
     async (lab) => {
       const { limiter } = await lab.open({
         ...plain('leaky-bucket', 6),
@@ -117,12 +117,12 @@ function contractOfBuckets(suite: Suite): void {
 }
 
 function contractOfSets(suite: Suite): void {
-  suite.add('decides several policies together: all charge, or none does', async (lab) => {
+  suite.add('decides several policies together: all are charged, or none is', async (lab) => {
     const policies = suite.algorithms.map((each, i) => ({ ...plain(each, 5 - (i % 2)), name: each }));
     const { limiter } = await lab.open({ policies });
     const cost = Math.max(...policies.map(({ limit }) => limit)) - 2;
     await limiter.consume('key', { cost });
-    // Of limits 5 and 4, the smaller has one unit left: two are too many for it.
+    // With limits 5 and 4, the smaller one has one unit left, which is too little for two.
     const { allowed, policies: verdicts } = await limiter.consume('key', { cost: 2 });
     expectEqual('allowed', allowed, policies.length === 1);
     if (policies.length === 1) return;
@@ -208,7 +208,7 @@ function contractOfBans(suite: Suite): void {
     await next('unban forgets earlier bans', banned(60_000));
   });
 
-  suite.add('bans by denials of one while only: those before `within` are forgotten', async (lab) => {
+  suite.add('counts denials only for `within`: older ones do not lead to a ban', async (lab) => {
     const ban = { after: 2, within: 10_000, for: 60_000 };
     const { clock, limiter } = await lab.open({ limit: 1, window: 60_000, ban });
     await limiter.consume('key', { cost: 1 });
@@ -218,7 +218,7 @@ function contractOfBans(suite: Suite): void {
     }
   });
 
-  suite.add('bans by hand: one key, for as long as was said', async (lab) => {
+  suite.add('bans one key by hand, for the given time', async (lab) => {
     const { clock, limiter } = await lab.open({ limit: 1, window: '1m', ban: {} });
     await limiter.ban('key', '1h');
     expectFields('a request', await limiter.consume('key'), banned(3_600_000));

@@ -1,6 +1,6 @@
 import { inspect, isDeepStrictEqual } from 'node:util';
 
-/** What came is not what was expected. Test runners show the difference of `actual` and `expected`. */
+/** An actual value that differs from the expected one. Test runners show the difference of `actual` and `expected`. */
 export class Mismatch extends Error {
   readonly actual: unknown;
   readonly expected: unknown;
@@ -13,23 +13,23 @@ export class Mismatch extends Error {
   }
 }
 
-/** A value in one message. */
+/** A value on one line of a message. */
 export function show(value: unknown): string {
   return inspect(value, { depth: 9, breakLength: 120, maxArrayLength: 200, maxStringLength: 200 });
 }
 
-/** Deeply and strictly equal. */
+/** Expects two values to be deeply and strictly equal. */
 export function expectEqual(what: string, actual: unknown, expected: unknown): void {
   if (!isDeepStrictEqual(actual, expected)) throw new Mismatch(what, actual, expected);
 }
 
-/** An object has at least these properties, with these values. */
+/** Expects an object to have at least these properties, with these values. */
 export function expectFields(what: string, actual: object, expected: object): void {
   const given = actual as Readonly<Record<string, unknown>>;
   expectEqual(what, Object.fromEntries(Object.keys(expected).map((name) => [name, given[name]])), expected);
 }
 
-/** From `least` to `most`. */
+/** Expects a number from `least` to `most`. */
 export function expectWithin(what: string, actual: number | undefined, least: number, most: number): void {
   if (actual !== undefined && actual >= least && actual <= most) return;
   if (least === -Infinity) throw new Mismatch(what, actual, most, `at most ${most}`);

@@ -16,15 +16,15 @@ import {
   type Trace,
 } from './trace.js';
 
-/** A store to be compared with another. */
+/** A store to compare with another one. */
 export interface IdentityOptions extends StoreUnderTest {
-  /** Makes the store that is taken to be right. Default: a memory store. */
+  /** Makes the store whose answers count as right. Default: a memory store. */
   readonly createReference?: StoreUnderTest['createStore'];
-  /** Traces to play beside the random ones, by what they are about: what has once told two stores apart. */
+  /** Traces to play in addition to the random ones, by topic: those that once showed a difference between two stores. */
   readonly traces?: Readonly<Record<string, Trace>>;
 }
 
-/** Whatever is asked of a store, it answers as a memory store does, or as another that is named. */
+/** Checks that a store always answers like a memory store, or like another reference. */
 export function identityChecks(options: IdentityOptions): Check[] {
   const suite = new Suite('law 4, identity', options);
   const { createReference = (clock) => memoryStore({ clock }) } = options;
@@ -50,7 +50,7 @@ export function identityChecks(options: IdentityOptions): Check[] {
 
   if (options.ordered)
     suite.addRandom(
-      'asked all at once: the same as one after the other',
+      'simultaneous calls are answered like successive ones',
       (random) => ({
         policies: randomPolicies(random, random.once(2) ? [random.pick(suite.algorithms)] : suite.algorithms),
         ban: randomBan(random),

@@ -1,6 +1,6 @@
 const LONG = 'x'.repeat(10_240);
 
-/** Keys that have broken others' limiters, each beside what it could be mistaken for. */
+/** Keys that broke other limiters, each next to a key that it could be confused with. */
 export const AWKWARD: readonly string[] = [
   ...' |%|%20|%2520|%25|%#|%#x|{|}|%7b|%7d|{}|}{|{a}|a}|}a|{{a}}'.split('|'),
   ...':|::|a:|:a|a:b|a%3ab|default:a|a}f1|a}f1:p|*|user:1|user:1:9|user:*|?|[a]'.split('|'),

@@ -11,7 +11,7 @@ import { lawOfRetry } from './laws/retry.js';
 import { lawOfReturn } from './laws/return.js';
 import { Suite, type StoreUnderTest } from './subject.js';
 
-/** A law that can be stated of a store alone. */
+/** A law that can be checked on a store alone. */
 export type Law =
   | 'law 1, bound'
   | 'law 2, retry'
@@ -35,7 +35,7 @@ const LAWS: Readonly<Record<Law, (suite: Suite) => void>> = {
   'law 13, return': lawOfReturn,
 };
 
-/** The same of policies by several dimensions. */
+/** The laws for policies by several dimensions. */
 const MIXED: Partial<Record<Law, (suite: Suite) => void>> = {
   'law 1, bound': boundOfMixed,
   'law 2, retry': retryOfMixed,
@@ -45,7 +45,7 @@ const MIXED: Partial<Record<Law, (suite: Suite) => void>> = {
 };
 
 /**
- * What a limiter on a store promises, judged without knowing how it decides.
+ * Checks what a limiter on a store promises, independently of how it decides.
  *
  * @param laws default: all
  */

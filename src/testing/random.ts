@@ -1,4 +1,4 @@
-/** Numbers that look random, and that the same seed repeats (mulberry32). */
+/** A generator of random numbers that the same seed repeats (mulberry32). */
 export class Random {
   #state: number;
 
@@ -6,7 +6,7 @@ export class Random {
     this.#state = seed | 0;
   }
 
-  /** At least 0, below 1. */
+  /** A number of at least 0, and below 1. */
   fraction(): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
@@ -23,18 +23,18 @@ export class Random {
     return values[this.integer(0, values.length - 1)]!;
   }
 
-  /** True once in `n` times. */
+  /** Returns true once in `n` calls, on average. */
   once(n: number): boolean {
     return this.integer(1, n) === 1;
   }
 
-  /** From `least` to `most` elements. */
+  /** A list of `least` to `most` elements. */
   list<T>(least: number, most: number, make: (i: number) => T): T[] {
     return Array.from({ length: this.integer(least, most) }, (_, i) => make(i));
   }
 }
 
-/** A number for a seed and a text, so that each check of one seed draws its own numbers (FNV-1a). */
+/** Derives a seed from a seed and a text, so that each check draws its own numbers (FNV-1a). */
 export function seedFor(seed: number, text: string): number {
   let hash = seed | 0;
   for (const byte of Buffer.from(text)) hash = Math.imul(hash ^ byte, 0x01000193);

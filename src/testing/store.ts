@@ -3,7 +3,7 @@ import type { Check } from './check.js';
 import { identityChecks, type IdentityOptions } from './identity.js';
 import { lawChecks } from './laws.js';
 
-/** All that a store must do: the contract by example, the laws on random traces, and the same answers as a memory store. */
+/** Everything that a store must do: the examples of the contract, the laws on random traces, and the same answers as a memory store. */
 export function storeChecks(options: IdentityOptions): Check[] {
   return [...contractChecks(options), ...lawChecks(options), ...identityChecks(options)];
 }

@@ -8,44 +8,44 @@ import { makeCheck, makeRandomCheck, type Check, type Randomness } from './check
 import { TestClock } from './clock.js';
 import type { Random } from './random.js';
 
-/** Something that a store keeps. */
+/** An entry that a store keeps. */
 export interface StoreEntry {
-  /** Names it in a failure's message. */
+  /** Identifies the entry in error messages. */
   readonly name: string;
-  /** When the store removes it by itself, ms since the epoch on the store's clock; undefined: never. */
+  /** When the store removes it by itself, ms since the epoch by the store's clock. Undefined: never. */
   readonly expiresAt: number | undefined;
 }
 
-/** A store to be tested. */
+/** A store to test. */
 export interface StoreUnderTest extends Randomness {
   /**
-   * Makes a store without state. It decides by `clock`, in which time passes only when a check says so; it starts ten days ahead of
-   * real time. Each check makes stores of its own and closes them, so what is expensive (a client, a table) is made once and shared.
+   * Makes a store without state. It must decide by `clock`, whose time passes only when a check advances it; it starts ten days ahead of
+   * real time. Each check makes its own stores and closes them. So anything expensive (a client, a table) should be made once and shared.
    */
   createStore(clock: Clock): MaybePromise<Store>;
-  /** Another store on the state of `store`, as another process would make it. With it, the race is run between both. */
+  /** Makes another store on the state of `store`, as another process would. If given, the race is run between both. */
   createSibling?(store: Store, clock: Clock): MaybePromise<Store>;
-  /** All that a store keeps now. With it, law 5 (life) looks at the time to live of every entry. */
+  /** All entries that a store keeps now. If given, law 5 (life) checks the time to live of every entry. */
   entries?(store: Store): MaybePromise<readonly StoreEntry[]>;
-  /** Requests that are made at once are decided in their order. Default `false`. With it, identity compares those as well. */
+  /** Whether requests that are made at once are decided in their order. Default `false`. If so, identity compares those as well. */
   readonly ordered?: boolean;
   /**
-   * Policies may be by keys of several dimensions. Default `true`. For a store of several servers: the options with which limiters are made
-   * then, of which `slotBy` is `'org'`.
+   * Whether policies may be by keys of several dimensions. Default `true`. For a store of several servers: the options with which limiters
+   * are then made, where `slotBy` is `'org'`.
    */
   readonly dimensions?: boolean | { readonly slotBy: 'org' } | { readonly acrossSlots: true };
   /** The algorithms to check. Default: all. */
   readonly algorithms?: readonly Algorithm[];
 }
 
-/** A store, the limiter on it and its time. */
+/** A store with its limiter and its clock. */
 export interface World {
   readonly clock: TestClock;
   readonly store: Store;
   readonly limiter: Limiter;
 }
 
-/** Makes what a check needs, and closes it. */
+/** Makes what a check needs, and closes it afterwards. */
 export class Lab {
   readonly subject: StoreUnderTest;
   readonly #stores = new Set<Store>();
@@ -60,7 +60,7 @@ export class Lab {
     return store;
   }
 
-  /** Another store on the same state; the same store if the subject has none. */
+  /** Makes another store on the same state. If the subject cannot, it returns the same store. */
   async createSibling(store: Store, clock: TestClock): Promise<Store> {
     const sibling = (await this.subject.createSibling?.(store, clock.read)) ?? store;
     this.#stores.add(sibling);
@@ -77,7 +77,7 @@ export class Lab {
   }
 }
 
-/** A limiter whose store's failures are the test's, however slow the machine is. */
+/** A limiter that throws its store's errors in the test, and does not time out on a slow machine. */
 export function limiterOn(store: Store, options: CreateLimiterOptions): Limiter {
   return createLimiter({ onStoreError: 'throw', timeout: '1m', ...options, store });
 }
@@ -95,12 +95,12 @@ export class Suite {
     this.algorithms = subject.algorithms ?? ALGORITHMS;
   }
 
-  /** One case. */
+  /** Adds a check of one case. */
   add(name: string, body: (lab: Lab) => Promise<void>): void {
     this.checks.push(makeCheck(this.#name, name, () => inLab(this.subject, body)));
   }
 
-  /** Random cases: `make` draws one, `holds` plays it. */
+  /** Adds a check of random cases: `make` draws a case, `holds` plays it. */
   addRandom<T extends { readonly steps: readonly unknown[] }>(
     name: string,
     make: (random: Random) => T,

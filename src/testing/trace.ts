@@ -6,38 +6,38 @@ import type { Algorithm, Policy } from '../contract/policy.js';
 import type { PolicySet, Query, Reply, Store } from '../contract/store.js';
 import { chargedOf } from '../contract/charged.js';
 import { resetOf } from '../contract/verdicts.js';
-import { isHeld, randomPolicy } from './algorithms.js';
+import { countsSlots, randomPolicy } from './algorithms.js';
 import type { TestClock } from './clock.js';
 import { show } from './expect.js';
 import { DIMENSIONS, randomKeys } from './laws/mixed.js';
 import type { Random } from './random.js';
 
-/** One thing that is asked of a store. */
+/** One call of a store. */
 export type TraceAction =
   | {
       /** The method that is called. */
       readonly do: 'decide';
       /** Whole units. */
       readonly cost: number;
-      /** Whether nothing is written. */
+      /** Whether nothing may be written. */
       readonly peek: boolean;
     }
   | {
       /** The method that is called. */
       readonly do: 'adjust';
-      /** > 0: charged. < 0: given back. */
+      /** > 0: to charge. < 0: to give back. */
       readonly units: number;
-      /** Which of the earlier charges is changed. */
+      /** The index of the earlier charge that is changed. */
       readonly of: number;
-      /** Whether the units are of that charge; else of none in particular. */
+      /** Whether the units belong to that charge. Otherwise to no particular one. */
       readonly marked: boolean;
     }
   | {
       /** The method that is called. */
       readonly do: 'lease';
-      /** What becomes of the slots. */
+      /** What to do with the slots. */
       readonly action: 'release' | 'renew';
-      /** Which of the earlier charges has them. */
+      /** The index of the earlier charge that has them. */
       readonly of: number;
     }
   | {
@@ -47,23 +47,23 @@ export type TraceAction =
   | {
       /** The method that is called. */
       readonly do: 'ban';
-      /** For how long; 0 unbans. */
+      /** For how long, ms; 0 unbans. */
       readonly ms: number;
     };
 
-/** What is asked of a store, one after the other. */
+/** Calls of a store, one after the other. */
 export interface Trace {
-  /** Policies by which the keys of one name are decided in turn. */
+  /** Sets of policies that decide alternately about the keys of one name. */
   readonly tiers: readonly (readonly Policy[])[];
-  /** Of all tiers. */
+  /** The ban options of all tiers. */
   readonly ban: BanOptions | undefined;
-  /** Where keys of several dimensions lie. */
+  /** In which slots keys of several dimensions lie. */
   readonly slots?: SlotOptions;
-  /** After so many ms, by which tier, for which key, what. */
+  /** Each step: after how many ms, by which tier, for which key, which call. */
   readonly steps: readonly (readonly [wait: number, tier: number, key: Key, action: TraceAction])[];
 }
 
-/** What a store answered at one step. */
+/** A store's answer to one step. */
 export interface Answer {
   readonly step: string;
   readonly answer: unknown;
@@ -73,7 +73,7 @@ const LIMITS = [1, 2, 3, 5, 7, 10, 100, 127, 128, 1_000, 32_768, 70_000];
 const WAITS = [0, 0, 0, 1, 1, 3, 50, 500, 2_000, 30_000];
 const JUMPS = [-1, -100, -5_000, 3_600_000];
 
-/** One name may stand for different algorithms in different tiers. */
+/** In different tiers, one policy name may have different algorithms. */
 export function randomPolicies(random: Random, algorithms: readonly Algorithm[]): Policy[] {
   return random.list(1, algorithms.length === 1 ? 2 : 3, (i): Policy => {
     const policy = randomPolicy(random, random.pick(algorithms), { limits: LIMITS });
@@ -98,7 +98,7 @@ function randomAction(random: Random): TraceAction {
   return kind === 21 ? { do: 'reset' } : { do: 'ban', ms: random.pick([0, 1_000, 100_000]) };
 }
 
-/** @param jumps whether the clock may go back, and far forth */
+/** @param jumps whether the clock may jump, backwards and far ahead */
 export function randomTrace(random: Random, algorithms: readonly Algorithm[], jumps: boolean): Trace {
   return {
     tiers: random.list(1, 2, () => randomPolicies(random, algorithms)),
@@ -106,14 +106,14 @@ export function randomTrace(random: Random, algorithms: readonly Algorithm[], ju
     steps: random.list(10, 60, () => [
       random.pick(jumps && random.once(4) ? JUMPS : WAITS),
       random.integer(0, 1),
-      // Of several keys, one that has expired may be gone for good when the clock goes back, in memory sooner than elsewhere.
+      // When the clock goes back, a store may have removed expired keys for good, and memory removes them sooner. So only one key is used.
       jumps ? 'a' : random.pick(['a', 'a', 'a', 'b{}%', '']),
       randomAction(random),
     ]),
   };
 }
 
-/** The same of policies by several dimensions, and of requests that have some of the keys. */
+/** A random trace of policies by several dimensions, with requests that have some of the keys. */
 export function randomMixedTrace(
   random: Random,
   algorithms: readonly Algorithm[],
@@ -121,7 +121,7 @@ export function randomMixedTrace(
 ): Trace {
   const trace = randomTrace(random, algorithms, false);
   const by = () => random.pick(DIMENSIONS);
-  // Across slots neither attempts nor denials are counted.
+  // Across slots, neither attempts nor denials can be counted.
   const across = slots.acrossSlots && { count: 'admitted' as const };
   const policyOf = (policy: Policy): Policy => ({ ...policy, ...('count' in policy && across), by: by() });
   return {
@@ -132,7 +132,7 @@ export function randomMixedTrace(
   };
 }
 
-/** A set of policies for a store that is asked without a limiter. */
+/** A set of policies for a store that is called without a limiter. */
 export function setOf(
   policies: readonly Policy[],
   ban: BanOptions | undefined,
@@ -154,7 +154,7 @@ export async function play(
   const start = clock.now;
   const sets = tiers.map((policies) => setOf(policies, ban, slots));
   const charged: { query: Query; reply: Reply }[] = [];
-  // One store tells by its clock whether a charge came before a reset, another by their order: a clock that goes back parts them.
+  // Some stores tell by their clock whether a charge came before a reset, others by the order. If the clock goes back, these differ.
   let ordered = true;
   const jumps = steps.some(([wait]) => wait < 0);
   const answers: Answer[] = [];
@@ -162,7 +162,7 @@ export async function play(
     clock.now += wait;
     const whole = sets[tier % sets.length]!;
     const { set, key } = subjectOf(whole, keys, DIMENSIONS);
-    // Nothing applies to a request without any of the keys.
+    // No policy applies to a request without any of the keys.
     const isNobody = set.policies.length === 0 && !set.ban;
     const tell = (answer: unknown) =>
       answers.push({ step: `step ${i}, ${show(action)} at ${clock.now - start} ms`, answer });
@@ -183,7 +183,7 @@ export async function play(
           (_, j) => reply.now + (reply.ban > 0 ? 0 : resetOf(reply.verdicts, j)),
         );
         const isOf = action.marked && ordered;
-        // What is over by then is not given back: nobody knows any more whether it was reset.
+        // Charges that have ended are not given back: it is no longer known whether they were reset.
         const life = Math.max(...query.set.policies.map((policy) => policy.life));
         if (isOf && clock.now - reply.now > life) break;
         const adjusted = await store.adjust({
@@ -202,7 +202,7 @@ export async function play(
       }
       case 'lease': {
         const past = charged[action.of % charged.length]?.query;
-        if (!past?.set.policies.some(({ source }) => isHeld(source))) break;
+        if (!past?.set.policies.some(({ source }) => countsSlots(source))) break;
         tell(await store.lease({ ...past, action: action.action, degraded: undefined }));
         break;
       }

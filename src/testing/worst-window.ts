@@ -1,11 +1,11 @@
-/** Units that were admitted. */
+/** An admission of units. */
 export interface Admission {
-  /** When it takes effect, ms. */
+  /** When the admission takes effect, ms. */
   readonly at: number;
   readonly units: number;
 }
 
-/** The most units admitted in any span of `window` ms, wherever it begins. It does not know how they were decided. */
+/** The most units that were admitted in any span of `window` ms, wherever it begins. It does not depend on how they were decided. */
 export function worstWindow(admissions: readonly Admission[], window: number): number {
   const sorted = admissions.toSorted((a, b) => a.at - b.at);
   let [worst, units, first] = [0, 0, 0];

@@ -358,7 +358,7 @@ for (const kind of ['redis', 'valkey'] as const) {
     it('peek tells whether anything is stored', async () => {
       expect(await peek('a')).to.include({ allowed: true, stored: false });
       const { stdout } = await headgate(['peek', 'a', ...where, ...AS_TEXT]);
-      expect(stdout).to.match(/allowed\nNothing is stored: it was not charged lately, or --name, /);
+      expect(stdout).to.match(/allowed\nNothing is stored: the key was not charged recently, or --name, /);
       await limiter.consume('a');
       expect(await peek('a')).to.include({ stored: true });
       expect((await headgate(['peek', 'a', ...where, ...AS_TEXT])).stdout).to.not.contain('Nothing');

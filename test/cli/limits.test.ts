@@ -124,7 +124,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       const { stdout } = await headgate(['limits', ...where]);
       expect(stdout)
         .to.match(/^api {2}instances differ$/m)
-        .and.match(/1 of them not alike everywhere\.\n$/);
+        .and.match(/1 of them with differing instances\.\n$/);
       // The most common one is taken, and that is said.
       const peek = await headgate(['peek', 'a', ...where, '--name', 'api']);
       expect(peek.stderr).to.match(/warning: the instances of "api" have 2 different configurations/);
@@ -163,7 +163,7 @@ for (const kind of ['redis', 'valkey'] as const) {
         // That is all that `limits` is for.
         expect(code, stderr).to.be.oneOf(args[0] === 'limits' ? [1] : [0, 5]);
         expect(stderr).to.contain(
-          `warning: which limiters there are is not known: the key ${publishedKey(prefix)} holds`,
+          `warning: the limiters are unknown: the key ${publishedKey(prefix)} has`,
         );
       }
       const [index] = bookKeys(prefix);
@@ -199,7 +199,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(unknown.code).to.equal(5);
       expect(unknown.stderr)
         .to.match(
-          /"n240" is among those that have told of themselves; but 50 others were too many to be told/,
+          /"n240" is published\. But 50 others were too many to be published/,
         )
         .and.match(/--force bans all the same/);
 
@@ -222,7 +222,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       await Promise.all(limiters.map((limiter) => limiter.close()));
       await until(async () => (await keys()).length === 0);
       const { stdout, code } = await headgate(['limits', ...where]);
-      expect(stdout).to.match(/^No limiter has told this server of itself/);
+      expect(stdout).to.match(/^No limiter is published on this server/);
       expect(code).to.equal(0);
     });
 
@@ -328,11 +328,11 @@ for (const kind of ['redis', 'valkey'] as const) {
 
       it('ban, where nobody asks for bans: says so, exits with 5, and bans nobody unless it is forced', async () => {
         for (const [name, code, says] of [
-          ['open', 'NO_BAN', /the limiter "open" has no option `ban`, and so never asks for bans/],
+          ['open', 'NO_BAN', /the limiter "open" has no option `ban`, so it never checks for bans/],
           [
             'apii',
             'UNKNOWN_SCOPE',
-            /no limiter called "apii" has told of itself\. There are: "api", "ghost", "open"/,
+            /no limiter called "apii" is published\. There are: "api", "ghost", "open"/,
           ],
         ] as const) {
           const refused = await run('ban', 'a', '1h', '--name', name);

@@ -119,7 +119,7 @@ for (const kind of ['redis', 'valkey'] as const) {
     it('warns of a scope that is not there', async () => {
       const { code, stderr } = await headgate(['top', '--once', '--name', 'nope', ...where]);
       expect(code).to.equal(0);
-      expect(stderr).to.match(/warning: no limiter has told this server of itself, .* called "nope"/);
+      expect(stderr).to.match(/warning: no limiter is published on this server .* called "nope"/);
     });
 
     it('counts what is decided from slices and shadows, too', async () => {

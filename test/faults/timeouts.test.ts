@@ -25,10 +25,10 @@ describe('timeouts', () => {
       for (const each of calls) timeouts.add(each);
       let isIdle = false;
       void timeouts.idle().then(() => (isIdle = true));
-      timeouts.settle(calls[0]!);
+      timeouts.finish(calls[0]!);
       await new Promise(setImmediate);
       assert.equal(isIdle, false);
-      timeouts.settle(calls[1]!);
+      timeouts.finish(calls[1]!);
       await new Promise(setImmediate);
       assert.equal(isIdle, true);
     }
@@ -62,8 +62,8 @@ describe('timeouts', () => {
             .filter(({ i }) => plan[i] !== undefined)
             .sort((a, b) => plan[a.i]! - plan[b.i]!);
           for (const call of settled) {
-            assert.equal(timeouts.settle(call), true);
-            assert.equal(timeouts.settle(call), false);
+            assert.equal(timeouts.finish(call), true);
+            assert.equal(timeouts.finish(call), false);
             // Nothing of it is kept for those that stall.
             assert.ok(!call.previous && !call.next && !calls.some((other) => other.next === call));
           }
@@ -73,7 +73,7 @@ describe('timeouts', () => {
             expired,
             stalled.map(({ i }) => i),
           );
-          for (const call of stalled) assert.equal(timeouts.settle(call), false);
+          for (const call of stalled) assert.equal(timeouts.finish(call), false);
         },
       ),
       runs('memory', 40, 40),

@@ -266,7 +266,7 @@ describe('policies by several keys', () => {
     expect(createLimiter({ limit: 1, window: '1s', by: 'key' }).set.dimensions).to.equal(undefined);
   });
 
-  it('a store that knows nothing of dimensions is refused, and so is a backend that writes one key at a time', async () => {
+  it('a store without support for dimensions is refused, and so is a backend that writes one key at a time', async () => {
     const right = memoryStore();
     const old: Store = {
       decide: (query) => right.decide(query),

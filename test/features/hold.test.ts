@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { createLimiter, type Decision } from 'headgate';
 import type { LimiterDecision } from '../../src/limiter/decision.js';
-import { HoldQueue, turnOf, type HoldOutcome } from '../../src/limiter/waiting/queue.js';
+import { HoldQueue, holdRequestOf, type HoldOutcome } from '../../src/limiter/waiting/queue.js';
 import { runs } from '../support/random.js';
 import { limiterOn, memory, stores, TestClock } from '../support/stores.js';
 import { TestTiming } from '../support/timing.js';
@@ -17,7 +17,7 @@ function setup(most = 100, options: Parameters<typeof limiterOn>[1] = policy) {
   const log: [name: string, outcome: HoldOutcome, at: number][] = [];
   const start = (name: string, { key = 'k', cost = 1, signal }: Partial<Arrival> = {}) => {
     const decision = limiter.decide(key, cost) as LimiterDecision;
-    void queue.hold(turnOf(decision), signal).then(async (outcome) => {
+    void queue.hold(holdRequestOf(decision), signal).then(async (outcome) => {
       log.push([name, outcome, timing.now()]);
       if (outcome !== 'turn') await decision.refund();
     });

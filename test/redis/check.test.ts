@@ -135,7 +135,7 @@ describe('store.check()', () => {
         { args: ['--maxmemory', '100mb', '--maxmemory-policy', policy] },
         () => {},
         async (port) =>
-          only(await found(port), 'warning', 'eviction', new RegExp(`${policy}: a full server forgets`)),
+          only(await found(port), 'warning', 'eviction', new RegExp(`${policy}: a full server deletes`)),
       ));
   }
 

@@ -46,34 +46,34 @@ const OPTIONS: Readonly<Record<string, readonly [suite: string, check: string]>>
     REQUESTS,
     'keyGenerator (sync): undefined does not limit, another value than a string fails',
   ],
-  ipv6Subnet: [REQUESTS, 'the key is of the network that ipv6Subnet says'],
-  cost: [ANSWERS, 'a cost that can never be admitted: no Retry-After, and why'],
+  ipv6Subnet: [REQUESTS, 'the key is the network of the length ipv6Subnet'],
+  cost: [ANSWERS, 'a cost that can never be admitted: no Retry-After, but the reason'],
   skip: [REQUESTS, 'skip (async)'],
   allowList: [REQUESTS, 'allowList and denyList by keys and by function (sync)'],
   denyList: [REQUESTS, 'denyList answers 403, before allowList, and charges nothing'],
-  ban: [ANSWERS, 'a ban: 429 with its type, for as long as it lasts'],
-  shadow: [REQUESTS, 'shadow decides and reports, and tells the client nothing'],
+  ban: [ANSWERS, 'a ban: 429 with its problem type, as long as it lasts'],
+  shadow: [REQUESTS, 'a shadow decides and reports, and shows the client nothing'],
   headers: [ANSWERS, 'header fields: draft-7'],
   statusCode: [REQUESTS, 'statusCode'],
   handler: [REQUESTS, 'handler answers instead, with status and header fields set'],
-  onDecision: [REQUESTS, 'onDecision is told of every decision and its request'],
-  onStoreError: [ANSWERS, 'a store that fails: 503, 500, or an answer all the same, as onStoreError says'],
+  onDecision: [REQUESTS, 'onDecision receives every decision and its request'],
+  onStoreError: [ANSWERS, 'a store that fails: onStoreError decides between 503, 500 and going on'],
   skipFailedRequests: [OUTCOMES, 'skipFailedRequests gives back for 500, and not for 200'],
   skipSuccessfulRequests: [OUTCOMES, 'skipSuccessfulRequests gives back for 200, and not for 500'],
   requestWasSuccessful: [OUTCOMES, 'requestWasSuccessful (sync)'],
-  refundAborted: [OUTCOMES, 'refundAborted gives back for a response that is cut off'],
-  maxWaiting: [OUTCOMES, 'no more are held than maxWaiting: 503'],
+  refundAborted: [OUTCOMES, 'refundAborted gives the cost back if the response is cut off'],
+  maxWaiting: [OUTCOMES, 'at most maxWaiting requests are held; others get 503'],
 };
 
 /** Other faults. */
 const FAULTS: Readonly<Record<string, Adapter & { caughtBy: readonly [suite: string, check: string] }>> = {
   'only the first limiter counts': {
     ...but(({ limiters, answer }) => ({ limiters: limiters.slice(0, 1), answer })),
-    caughtBy: [STACKED, 'they append to lists, and keep the tightest where there is room for one'],
+    caughtBy: [STACKED, 'they append to lists, and single fields keep the tightest quota'],
   },
   'the last limiter comes first': {
     ...but(({ limiters, answer }) => ({ limiters: limiters.toReversed(), answer })),
-    caughtBy: [STACKED, 'they append to lists, and keep the tightest where there is room for one'],
+    caughtBy: [STACKED, 'they append to lists, and single fields keep the tightest quota'],
   },
   'slots are never given back': {
     ...right,
@@ -100,11 +100,11 @@ const FAULTS: Readonly<Record<string, Adapter & { caughtBy: readonly [suite: str
       };
       return { url: `http://127.0.0.1:${port}/`, close };
     },
-    caughtBy: [ANSWERS, 'requests go on again at the second that Retry-After says, and not before'],
+    caughtBy: [ANSWERS, 'after a denial, requests go on at the second of Retry-After, and not before'],
   },
   'nothing limits': {
     ...but(({ answer }) => ({ limiters: [], answer })),
-    caughtBy: [ANSWERS, 'requests go on again at the second that Retry-After says, and not before'],
+    caughtBy: [ANSWERS, 'after a denial, requests go on at the second of Retry-After, and not before'],
   },
 };
 
@@ -150,10 +150,7 @@ describe('an adapter', () => {
       response.removeHeader('Content-Length');
     };
     const start = ({ limiters, answer }: TestApp) => serve({ limiters, answer, before: inChunks });
-    const check = [
-      ANSWERS,
-      'a denial: Retry-After, problem details, and that it is not to be stored',
-    ] as const;
+    const check = [ANSWERS, 'a denial has Retry-After, problem details, and must not be cached'] as const;
     await find({ ...right, start }, check).run();
   });
 

@@ -121,7 +121,7 @@ export const plausible: Readonly<Record<string, WrongStore>> = {
             shadow: policy.shadow ?? false,
           },
     ),
-    caughtBy: ['contract', 'sliding-log: what was charged comes back when this algorithm says'],
+    caughtBy: ['contract', 'sliding-log: charged units come back when the algorithm says so'],
   },
   'a refund that gives back everything, but of a fixed window': {
     createStore: but((right) => ({
@@ -143,7 +143,7 @@ export const plausible: Readonly<Record<string, WrongStore>> = {
     createStore: misreading(without('maxDelay')),
     caughtBy: [
       'contract',
-      'leaky-bucket: maxDelay holds requests for their turn, and denies who would wait longer',
+      'leaky-bucket: maxDelay holds requests until their turn, and denies those that would wait longer',
     ],
   },
   'burst that is ignored': {
@@ -161,7 +161,7 @@ export const plausible: Readonly<Record<string, WrongStore>> = {
     })),
     caughtBy: [
       'law 13, return',
-      'sliding-window: after a reset, a refund takes nothing of what others were charged',
+      'sliding-window: after a reset, a refund gives back nothing that others were charged',
     ],
   },
 };
@@ -207,7 +207,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
         },
       };
     }),
-    caughtBy: ['contract', 'decides several policies together: all charge, or none does'],
+    caughtBy: ['contract', 'decides several policies together: all are charged, or none is'],
   },
   'a shadow that denies': {
     createStore: misreading((policy) => ({ ...policy, shadow: false })),
@@ -232,7 +232,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     })),
     caughtBy: [
       'law 7, race',
-      'sliding-log: of requests at once, as many are admitted as the limit says, each told its own remaining',
+      'sliding-log: simultaneous requests: exactly the limit is admitted, and each is told its own remaining',
     ],
   },
   'a limit that keeps a count of its own': {
@@ -276,7 +276,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     createStore: misreading((policy) =>
       policy.algorithm === 'concurrency' ? { ...policy, lease: FOREVER } : policy,
     ),
-    caughtBy: ['contract', 'concurrency: what was charged comes back when this algorithm says'],
+    caughtBy: ['contract', 'concurrency: charged units come back when the algorithm says so'],
   },
   'one lease for all': {
     createStore: but((right) => ({
@@ -305,7 +305,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     createStore: but((right) => ({
       ban: (subject, duration) => right.ban(subject, duration > 0 ? FOREVER : 0),
     })),
-    caughtBy: ['contract', 'bans by hand: one key, for as long as was said'],
+    caughtBy: ['contract', 'bans one key by hand, for the given time'],
   },
   'unban that does nothing': {
     createStore: but((right) => ({
@@ -315,7 +315,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
   },
   'denials that are never forgotten': {
     createStore: mistakingBan((ban) => ({ ...ban, within: FOREVER })),
-    caughtBy: ['contract', 'bans by denials of one while only: those before `within` are forgotten'],
+    caughtBy: ['contract', 'counts denials only for `within`: older ones do not lead to a ban'],
   },
   'bans that do not grow': {
     createStore: mistakingBan((ban) => ({ ...ban, factor: 1 })),
@@ -368,7 +368,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     createStore: () => wrap(memoryStore(), () => ({})),
     caughtBy: [
       'contract',
-      'sliding-window: is back to its full quota after resetAfter, as if nothing had been',
+      'sliding-window: has its full quota after resetAfter, as if nothing had been charged',
     ],
   },
   'a clock that it believes, wherever it jumps': {
@@ -383,7 +383,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     entries: () => [{ name: 'key', expiresAt: undefined }],
     caughtBy: [
       'law 5, life',
-      'what is kept has an end after every operation, and is kept until the quota is full',
+      'state has an expiry after every operation, and is kept until the quota is full',
     ],
   },
   'entries that end before the quota is full': {
@@ -391,7 +391,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     entries: () => [{ name: 'key', expiresAt: Date.now() }],
     caughtBy: [
       'law 5, life',
-      'what is kept has an end after every operation, and is kept until the quota is full',
+      'state has an expiry after every operation, and is kept until the quota is full',
     ],
   },
 };

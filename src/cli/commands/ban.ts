@@ -20,7 +20,7 @@ export function register(program: Command, io: Io): void {
     .command('ban')
     .summary('ban a key for some time')
     .description(
-      'Bans a key in the scope of one limiter, which must have the option `ban` ({} is enough): else it does not ask for bans.',
+      'Bans a key in the scope of one limiter. The limiter must have the option `ban` ({} is enough), or it does not check for bans.',
     )
     .argument('<key>', 'who is banned: an address, a network, or any other key')
     .argument('<duration>', "for how long: '10m', '2h', '30d', up to 366 days");
@@ -65,7 +65,7 @@ export function register(program: Command, io: Io): void {
   );
 }
 
-/** Whoever bans for less than is left has maybe not known of the ban. */
+/** Warns if a ban is shorter than the rest of an earlier one, which the user may not know about. */
 function shortened(before: readonly number[], duration: number, name: string): Warning | undefined {
   const longer = before.filter((left) => left > duration + SAME);
   if (longer.length === 0) return undefined;

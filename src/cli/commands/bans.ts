@@ -40,7 +40,9 @@ interface ImportOptions extends NamedOptions, KeyOptions, NoteOptions, ForceOpti
 }
 
 export function register(program: Command, io: Io): void {
-  const bans = program.command('bans').summary('write all bans as lines, or ban what such lines say');
+  const bans = program
+    .command('bans')
+    .summary('export bans as lines, import such lines, or show the log of bans by hand');
   const exporting = bans
     .command('export')
     .description('Writes who is banned as lines of JSON, for `bans import`: of one scope, or of all.');
@@ -48,13 +50,13 @@ export function register(program: Command, io: Io): void {
   const importing = bans
     .command('import')
     .description(
-      'Bans whom a file says: lines of `bans export` or `list --json`, or a key each, for which --name and --for tell the rest. ' +
-        'All lines are checked before anybody is banned; no ban becomes shorter.',
+      'Bans the keys in a file. It has lines of `bans export` or `list --json`, or one key per line, for which --name and --for give ' +
+        'the rest. All lines are checked before any key is banned. No ban becomes shorter.',
     )
     .argument('[file]', '- is standard input', STDIN);
   addForceOption(addNoteOptions(addRedisOptions(addKeyOptions(addNameOption(importing)))))
-    .option('--for <duration>', "how long to ban the keys of lines that don't say it: '2h'")
-    .option('--dry-run', 'only tell what would be done')
+    .option('--for <duration>', "the length of bans for lines that do not give one: '2h'")
+    .option('--dry-run', 'only show what would be done')
     .addHelpText(
       'after',
       '\nExample:\n  headgate bans import addresses.txt --name api --for 2h --redis redis://127.0.0.1:6379',
@@ -62,8 +64,10 @@ export function register(program: Command, io: Io): void {
     .action((file: string, options: ImportOptions) => importBans(file, options, io));
   const logging = bans
     .command('log')
-    .description('Tells who banned whom by hand, and who ended bans, when and why; the newest first.')
-    .option('--limit <n>', `so many at most; 0: all (default: ${ENOUGH}, with --json 0)`);
+    .description(
+      'Shows who banned whom by hand, and who ended bans, when and why. The newest entry comes first.',
+    )
+    .option('--limit <n>', `at most this many; 0: all (default: ${ENOUGH}, with --json 0)`);
   addRedisOptions(addNameOption(logging)).action((options: LogOptions) => tellLog(options, io));
 }
 
@@ -75,20 +79,20 @@ async function exportBans(options: ExportOptions, io: Io): Promise<void> {
   await withRedis(options, io, async (session) => {
     const published = await Published.read(session, io);
     warn(io, name === undefined ? undefined : unknownScope(published, name));
-    // The index may lack bans: of limiters that tell nothing of themselves, or that may not write it. An export must have all.
+    // The index may lack bans: some limiters do not publish themselves, or may not write it. An export must have all bans.
     const wanted: Wanted = { ...BANS_ALONE, name, scan: true };
     const finder = new Finder(session, wanted);
     for await (const find of finder.finds()) await writeJsonLine(io, findJson(find));
   });
 }
 
-/** How many bans are looked at, and made, at a time. */
+/** How many bans are checked and made at a time. */
 const TOGETHER = 1000;
 
 async function importBans(file: string, options: ImportOptions, io: Io): Promise<void> {
   if (options.name !== undefined) nameOf(options);
   const standard = options.for === undefined ? undefined : durationOf(options.for);
-  // What is wrong with it is said before a server is asked.
+  // Errors in the file are reported before a server is asked.
   const lines = await readBans(linesOf(file, io), { ...options, duration: standard });
   const { dryRun = false } = options;
   const note = noteOf(options, io);
@@ -112,7 +116,7 @@ async function importBans(file: string, options: ImportOptions, io: Io): Promise
       note: { by: told.by ?? note.by, reason: told.reason ?? note.reason },
     }));
     let unnoted: string | undefined;
-    /** How many were banned, by the limiter's name as it stands in keys. */
+    /** The number of banned keys, by the limiter's name as written in Redis keys. */
     const banned = new Map<string, number>();
     for (let at = 0; at < wanted.length; at += TOGETHER) {
       const some = wanted.slice(at, at + TOGETHER);
@@ -144,7 +148,7 @@ async function importBans(file: string, options: ImportOptions, io: Io): Promise
   });
 }
 
-/** People read no more than this. */
+/** The most rows that are shown to people. */
 const ENOUGH = 100;
 
 async function tellLog(options: LogOptions, io: Io): Promise<void> {
@@ -207,7 +211,7 @@ function text(banned: number, already: number, { over, others }: BanLines, dryRu
     ...(already > 0 ? [`${already} were banned for as long already`] : []),
     ...(over > 0 ? [`${over.toLocaleString('en-US')} ${over === 1 ? 'ban is' : 'bans are'} over`] : []),
     ...(others > 0
-      ? [`${others.toLocaleString('en-US')} ${others === 1 ? 'line is' : 'lines are'} of no ban`]
+      ? [`${others.toLocaleString('en-US')} ${others === 1 ? 'line is' : 'lines are'} not about bans`]
       : []),
   ];
   return `${parts.join('; ')}.\n`;

@@ -9,7 +9,7 @@ import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.
 export function register(program: Command, io: Io): void {
   const command = program
     .command('check')
-    .summary('whether limits can hold on a server')
+    .summary('whether limits can be enforced on a server')
     .description(
       'Looks at version, commands, permissions, eviction and clock, as `store.check()` does. It writes nothing. Exits with 1 if limits ' +
         'do not hold on the server.',
@@ -20,7 +20,7 @@ export function register(program: Command, io: Io): void {
       await withRedis(options, io, async ({ connection, prefix }) => {
         const found = await checkServers(commandsOf(connection.client), prefix);
         await tell(
-          // The client is this command's own, whose options are not those of the service.
+          // The client belongs to this command. Its options are not the service's.
           found.filter(({ code }) => code !== 'client'),
           io,
         );

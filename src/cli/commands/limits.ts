@@ -18,8 +18,8 @@ export function register(program: Command, io: Io): void {
     .command('limits')
     .summary('which limiters run where, and which differ')
     .description(
-      'Tells which limiters run where, with which policies, and which instances differ. Limiters on Redis tell it of themselves, ' +
-        'unless redisStore has publish: false.',
+      'Shows which limiters run where, with which policies, and which instances differ. Limiters on Redis publish this, unless ' +
+        'redisStore has publish: false.',
     );
   addRedisOptions(addNameOption(command))
     .addHelpText('after', '\nExample:\n  headgate limits --redis redis://127.0.0.1:6379')
@@ -30,7 +30,7 @@ async function limits(options: Options, io: Io): Promise<void> {
   const name = options.name === undefined ? undefined : nameOf(options);
   await withRedis(options, io, async (session) => {
     const published = await Published.read(session, io);
-    if (published.problem !== undefined) throw failure('Nothing can be told of the limiters.');
+    if (published.problem !== undefined) throw failure('Nothing is known about the limiters.');
     if (name !== undefined) warn(io, unknownScope(published, name));
     const scopes = [...published.scopes].filter(([scope]) => name === undefined || scope === name);
     await (io.json ? writeJson(io, json(published, scopes)) : write(io, text(published, scopes, io)));
@@ -55,7 +55,7 @@ function json({ instances }: Published, scopes: Scopes): object {
 
 function text({ instances }: Published, scopes: Scopes, io: Io): string {
   if (instances.length === 0) {
-    return 'No limiter has told this server of itself, under this --prefix. They do within seconds, unless publish is false.\n';
+    return 'No limiter is published on this server under this --prefix. Limiters are published within seconds, unless publish is false.\n';
   }
   const parts = scopes.map(([name, configurations]) => {
     const rows = configurations.map((configuration) => [
@@ -71,8 +71,8 @@ function text({ instances }: Published, scopes: Scopes, io: Io): string {
   const differ = scopes.filter(([, configurations]) => configurations.length > 1).length;
   const summary = [
     `${count(scopes.length, 'limiter')} in ${count(instances.length, 'instance')}`,
-    ...(differ > 0 ? [`${differ} of them not alike everywhere`] : []),
-    ...(left > 0 ? [`${left} more were too many to be told`] : []),
+    ...(differ > 0 ? [`${differ} of them with differing instances`] : []),
+    ...(left > 0 ? [`${left} more were too many to be published`] : []),
   ];
   return `${[...parts, `${summary.join('; ')}.\n`].join('\n')}`;
 }

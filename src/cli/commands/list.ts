@@ -28,10 +28,10 @@ interface Options extends RedisOptions, LimitsOptions {
   readonly count: string;
 }
 
-/** The server would serve nobody else for milliseconds. */
+/** With more keys per step, the server would serve no one else for milliseconds. */
 const MOST_COUNT = 10_000;
 
-/** People read no more than this; `--limit` says otherwise. */
+/** The most rows that are shown to people; `--limit` changes it. */
 const ENOUGH = 1000;
 
 export function register(program: Command, io: Io): void {
@@ -39,8 +39,9 @@ export function register(program: Command, io: Io): void {
     .command('list')
     .summary('who is banned or limited now')
     .description(
-      'Lists who is banned or limited now, by scope. Redis holds what was spent, not the limits: without --policy or --policies ' +
-        'it lists who is banned, and the keys that hold state. It goes through the keys by SCAN, in small steps.',
+      'Lists who is banned or limited now, by scope. Redis stores what was spent, but not the limits. If limiters do not publish ' +
+        'theirs, write them with --policy or --policies. Otherwise the command only lists who is banned, and the keys that have state. ' +
+        'It goes through the keys by SCAN, in small steps.',
     );
   addLimitsOptions(addNameOption(command))
     .option('--limited', 'only those whose next request would be denied by a policy')
@@ -48,7 +49,7 @@ export function register(program: Command, io: Io): void {
     .option('--all', 'also those whose next request would be admitted')
     .option(
       '--limit <n>',
-      `stop after so many besides all bans; 0: never (default: ${ENOUGH}, with --json 0)`,
+      `stop after this many, not counting bans; 0: never (default: ${ENOUGH}, with --json 0)`,
     )
     .option('--scan', 'with --banned: look at all keys instead of the index of bans')
     .option('--count <n>', 'how many keys the server looks at in one step', String(STEP))
@@ -107,7 +108,7 @@ async function list(options: Options, io: Io): Promise<void> {
   });
 }
 
-/** Tells people who wait that it goes on; nobody else. */
+/** Shows the progress, but only to people who are waiting. */
 class Progress {
   readonly #io: Io;
   readonly #shown: boolean;
@@ -153,7 +154,7 @@ function wantedOf(options: Options, given: ReadonlyMap<string, Limits>, publishe
   };
 }
 
-/** Which tier a key has, nobody knows: scopes whose requests all have one are left out, unless it is said which. */
+/** The tier of a key is unknown. Scopes whose requests all have a tier are left out, unless the tier is given. */
 function byTier(
   limits: ReadonlyMap<string, Limits>,
   name: string | undefined,
@@ -166,14 +167,14 @@ function byTier(
 }
 
 function whyUnknown({ scopes }: Published, name: string | undefined): string {
-  if (name === undefined || scopes.size === 0) return 'No limiter has told Redis of its own.';
+  if (name === undefined || scopes.size === 0) return 'No limiter has published its limits.';
   const who = `limiter called ${JSON.stringify(name)}`;
   const tiers = Object.keys(scopes.get(name)?.[0]?.tiers ?? {});
   if (tiers.length > 0)
     return `The ${who} has the tiers ${tiers.map((tier) => JSON.stringify(tier)).join(', ')}: write --tier.`;
   return scopes.has(name)
-    ? `Those of the ${who} come with each request.`
-    : `No ${who} has told Redis of its own.`;
+    ? `The limits of the ${who} depend on the request.`
+    : `No ${who} has published its limits.`;
 }
 
 function oneOf(published: Published, name: string): ReadonlyMap<string, Limits> {
@@ -233,7 +234,7 @@ function describe(find: Find, { colors }: Io): [state: string, policy: string, t
   }
 }
 
-/** Of a ban by hand: who made it, and why. */
+/** For a ban by hand: who made it, and why. */
 function noteText(find: Find): string {
   if (find.kind !== 'banned') return '-';
   const texts = [find.by, find.reason].flatMap((text) => (text === null ? [] : [printable(text)]));
@@ -264,7 +265,7 @@ function summary(finds: readonly Find[], wanted: Wanted, looked: number, more: b
   if (more) lines.push('There are more: --limit 0 lists all, --name one scope.');
   if (wanted.states && wanted.limits.size === 0 && count('state') > 0) {
     lines.push(
-      "Who of them is limited depends on the limits: add --name and --policy '100/1m', or --policies limits.json.",
+      "Which of them are limited depends on the limits: add --name and --policy '100/1m', or --policies limits.json.",
     );
   }
   return `${lines.join('\n')}\n`;

@@ -34,9 +34,9 @@ interface Options extends RedisOptions, LimitsOptions, KeyOptions {
 export function register(program: Command, io: Io): void {
   const command = program
     .command('peek')
-    .summary('what a request of a key would be answered now')
+    .summary('how a request of a key would be answered now')
     .description(
-      'Tells what a request of a key would be answered now, without charging it. Exits with 3 if it would be denied.',
+      'Shows how a request of a key would be answered now, without charging it. Exits with 3 if it would be denied.',
     )
     .argument('<key>', 'who is limited: an address, or any other key');
   addLimitsOptions(addKeyOptions(addNameOption(command)))
@@ -49,24 +49,24 @@ export function register(program: Command, io: Io): void {
   addRedisOptions(command);
 }
 
-/** What is known of a key in one scope */
+/** What is known about a key in one scope. */
 interface Outlook {
   readonly name: string;
   readonly key: string;
-  /** Of another dimension than the default one. */
+  /** Absent for the default dimension. */
   readonly dimension?: string;
   /** The key as it was typed. */
   readonly given: string;
   readonly cost: number;
-  /** `null`: by unknown limits. */
+  /** `null`: the limits are unknown. */
   readonly allowed: boolean | null;
   readonly reason: string | null;
   readonly retryAfterMs: number | null;
   readonly bannedForMs: number;
-  /** Of a ban by hand, if it was told. */
+  /** Who made a ban by hand, if it was noted. */
   readonly bannedBy: string | null;
   readonly banReason: string | null;
-  /** Whether the server holds anything of this key that its policies or the ban read. */
+  /** Whether the server has any state of this key that its policies or the ban read. */
   readonly stored: boolean;
   readonly policies: readonly PolicyVerdict[];
 }
@@ -114,7 +114,7 @@ async function peek(given: string, options: Options, io: Io): Promise<void> {
 }
 
 const NOT_TOLD =
-  "peek: by which limits? The policies of this limiter come with each request. Write those that you mean: --policy '100/1m', " +
+  "peek: by which limits? The policies of this limiter depend on the request. Write those that you mean: --policy '100/1m', " +
   'or --policies limits.json.';
 
 function costOf(text: string): number {
@@ -122,7 +122,7 @@ function costOf(text: string): number {
   return Number(text);
 }
 
-/** Whether anything of the key is kept: a mistyped scope, key or policy looks like one that was never charged. */
+/** Whether any state of the key exists. A mistyped scope, key or policy would otherwise look like one that was never charged. */
 async function isStored(
   session: Session,
   name: string,
@@ -142,7 +142,7 @@ async function isStored(
 
 type Answer = Pick<Outlook, 'allowed' | 'reason' | 'retryAfterMs' | 'policies'>;
 
-/** @param decision absent: nobody knows by which limits */
+/** @param decision absent: the limits are unknown */
 function answerOf(
   decision: LimiterDecision | undefined,
   bannedForMs: number,
@@ -173,11 +173,11 @@ function text(outlook: Outlook, io: Io): string {
   if (bannedForMs > 0) lines.push(banText(outlook));
   if (!stored) {
     lines.push(
-      'Nothing is stored: it was not charged lately, or --name, the key or the policies are not those of the limiter.',
+      'Nothing is stored: the key was not charged recently, or --name, the key or the policies are not those of the limiter.',
     );
   }
   if (allowed === null)
-    lines.push("By which limits is not known: write --policy '100/1m', or --policies limits.json.");
+    lines.push("The limits are unknown: write --policy '100/1m', or --policies limits.json.");
   if (policies.length === 0) return `${lines.join('\n')}\n`;
   const head = ['policy', 'algorithm', 'limit', 'remaining', 'retry after', 'reset after'];
   const rows = policies.map((verdict) => [

@@ -15,7 +15,7 @@ import type { Logs } from '../replay/logs.js';
 import { addLogOptions, collect, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
 import { checkKeys, loggedKeys } from '../replay/dimensions.js';
 import { Replay } from '../replay/replay.js';
-import { isHeld } from '../replay/shapes.js';
+import { countsSlots } from '../replay/shapes.js';
 import { checkReportPath, writeReport } from '../replay/report.js';
 import { forEachRequest } from '../replay/run.js';
 import { replayText } from '../replay/terminal.js';
@@ -104,7 +104,7 @@ async function replay(names: readonly string[], options: Options, io: Io): Promi
     await write(io, `\nThe report is in ${printable(options.report!, Infinity)}\n`);
 }
 
-/** The other set of policies. @throws CliError `USAGE` */
+/** The set of policies to compare with. @throws CliError `USAGE` */
 function comparedTo(
   { name, compare: texts, comparePolicies: file }: Options,
   io: Io,
@@ -119,7 +119,7 @@ function comparedTo(
 /** How many clients are plotted. */
 const PLOTTED = 6;
 
-/** What the clients that were denied most sent over time; undefined if the log cannot be read twice, or has changed. */
+/** The requests over time of the clients that were denied most. Undefined if the log cannot be read twice, or has changed. */
 async function lookCloser(
   logs: Logs,
   policies: readonly Policy[],
@@ -140,12 +140,12 @@ async function lookCloser(
   return again.changed ? undefined : closer.result();
 }
 
-/** What was typed, such that a shell reads it as it was. */
+/** The command line, quoted so that a shell reads it as it was typed. */
 const commandLine = (args: readonly string[]): string => ['headgate', ...args.map(quoted)].join(' ');
 
-/** Policies of slots are left out of those that are replayed, unless there are no others. */
+/** Leaves out concurrency policies, which cannot be replayed, unless there are no others. */
 function split(policies: readonly Policy[]): { replayed: readonly Policy[]; left: readonly string[] } {
-  const replayed = policies.filter((policy) => !isHeld(policy));
+  const replayed = policies.filter((policy) => !countsSlots(policy));
   if (replayed.length === 0) return { replayed: policies, left: [] };
   return { replayed, left: policies.filter((policy) => !replayed.includes(policy)).map(policyText) };
 }

@@ -36,11 +36,11 @@ export function register(program: Command, io: Io): void {
     .command('reset')
     .summary('forget what was charged to a key')
     .description(
-      'Forgets what was charged to a key in the scope of one limiter; a ban stays. The policies are those that the limiter tells; ' +
-        'if it tells none, the server is searched for the state of this key.',
+      'Forgets what was charged to a key in the scope of one limiter. A ban stays. The policies are those that the limiter has ' +
+        'published. If there are none, the server is searched for the state of this key.',
     )
     .argument('<key>', 'whose quota is full again: an address, a network, or any other key');
-  command.option('--scan', 'search the server also for the state of policies that the limiter no longer has');
+  command.option('--scan', 'also search the server for the state of policies that the limiter no longer has');
   addLimitsOptions(addKeyOptions(addNameOption(command))).action(async (given: string, options: Options) => {
     const name = nameOf(options);
     const typed = typedKey(given, options);
@@ -75,7 +75,7 @@ function text(name: string, subject: Subject, policies: readonly string[]): stri
   return `What was charged to ${who} in ${where} is forgotten: ${policies.map((policy) => printable(policy)).join(', ')}.`;
 }
 
-/** A reset leaves bans alone, which is not what everybody expects. */
+/** Tells that a reset does not end bans, which some users expect. */
 function banText(
   name: string,
   left: readonly number[],
@@ -89,7 +89,7 @@ function banText(
   return ` ${who} ${duration(longest)}: headgate unban ${quoted(printable(given))}${option} --name ${quoted(printable(name))} ends that.`;
 }
 
-/** Of one tier, or of all and of requests without one. @returns as `resetPolicies` */
+/** Resets one tier; or all tiers, and the policies for requests without a tier. @returns as `resetPolicies` */
 async function resetTiers(
   session: Session,
   name: string,
@@ -108,7 +108,7 @@ async function resetTiers(
   return [...names];
 }
 
-/** @returns the names of the policies by which something was charged */
+/** @returns the names of the policies that had charged something */
 async function resetPolicies(
   session: Session,
   name: string,
@@ -129,7 +129,7 @@ async function resetPolicies(
   return [...charged];
 }
 
-/** Of whatever policies there are, or were. @returns their names */
+/** Resets all policies whose state is found, even if the limiter no longer has them. @returns their names */
 async function resetAll(session: Session, name: string, subject: Subject): Promise<string[]> {
   const { keys, dimension } = subject;
   const reset = new Set<string>();

@@ -24,13 +24,13 @@ interface Options extends LogOptions {
   readonly policy?: readonly string[];
 }
 
-/** As many policies as a limiter has at most. */
+/** A limiter has at most this many policies. */
 const MOST_WINDOWS = 32;
 
 export function register(program: Command, io: Io): void {
   const command = program
     .command('suggest')
-    .summary('limits under which nearly all clients never notice, from an access log')
+    .summary('limits that nearly all clients never notice, from an access log')
     .description(
       'Measures in access logs, by the real algorithms, how much each client uses at most, and proposes the smallest limits ' +
         `under which the given share of the clients is never denied. ${LOGS_HELP}`,
@@ -41,7 +41,7 @@ export function register(program: Command, io: Io): void {
     .option('--algorithm <name>', MEASURED.join(', '), 'sliding-window')
     .option(
       '--policy <policy>',
-      "the kind of policy, again for each: '1/1m segments 60'; of buckets the rate is kept and the burst found: 'token-bucket 20/1s'",
+      "the kind of policy, repeatable: '1/1m segments 60'; for buckets the rate is kept, and the burst is found: 'token-bucket 20/1s'",
       collect,
     )
     .addHelpText('after', '\nExample:\n  headgate suggest --keep 99.9 access.log access.log.1.gz')
@@ -67,7 +67,7 @@ async function suggest(names: readonly string[], options: Options, io: Io): Prom
   });
 }
 
-/** Reads the logs once more, to count the requests that would be denied: if that gives the same requests again. */
+/** Reads the logs once more, to count the requests that would be denied. Does nothing if the logs cannot be read again unchanged. */
 async function count(logs: Logs, suggestions: Suggestions, io: Io): Promise<void> {
   const again = logs.changed ? undefined : logs.again();
   if (!again) return;
@@ -86,7 +86,7 @@ function keepOf(text: string): number {
   return keep;
 }
 
-/** With the dimension that `--key` names: then requests have one key, a text. @throws CliError `USAGE` if it names several */
+/** Adds the dimension that `--key` names. Requests then have a single key, a text. @throws CliError `USAGE` if it names several */
 function byKeyOf({ key }: LogOptions, shape: Shape): Shape {
   const [sole, ...others] = loggedKeys(key);
   if (others.length > 0)

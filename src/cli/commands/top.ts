@@ -19,10 +19,10 @@ interface Options extends RedisOptions {
 export function register(program: Command, io: Io): void {
   const command = program
     .command('top')
-    .summary('what is admitted and denied now, a second')
+    .summary('what is admitted and denied now, per second')
     .description(
-      'Shows what is admitted and denied a second, by limiter, policy and key, over the last five seconds, until Ctrl-C. The stores must ' +
-        'count: redisStore(client, { top: true }).',
+      'Shows what is admitted and denied per second, by limiter, policy and key, over the last five seconds, until Ctrl-C. The ' +
+        'stores must count: redisStore(client, { top: true }).',
     )
     .option('--once', 'show it once')
     .option('--keys <n>', 'how many keys of each limiter: 0 to 20', '5');
@@ -31,10 +31,10 @@ export function register(program: Command, io: Io): void {
     .action((options: Options) => top(options, io));
 }
 
-/** How often it is looked, ms. */
+/** How often the counts are read, ms. */
 const EVERY = 1000;
 
-/** The cursor to the upper left, and nothing below it. */
+/** Moves the cursor to the upper left corner, and clears everything below it. */
 const CLEAR = '\u001b[H\u001b[J';
 
 async function top(options: Options, io: Io): Promise<void> {
@@ -63,7 +63,7 @@ async function top(options: Options, io: Io): Promise<void> {
   });
 }
 
-/** Until it is looked again, or stopped. */
+/** Waits until the counts are read again, or until the command is stopped. */
 function pause(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, EVERY);
@@ -97,7 +97,7 @@ const NOTHING =
 function text({ instances, isSampled, limiters }: Snapshot, io: Io): string {
   if (limiters.length === 0) return NOTHING;
   const rows = limiters.flatMap((limiter) => rowsOf(limiter, io));
-  const note = isSampled ? '; of keys these are estimates' : '';
+  const note = isSampled ? '; the numbers of keys are estimates' : '';
   const table = columns(io, ['', 'admitted/s', 'denied/s'], rows);
   return `${table}\n${instances} ${instances === 1 ? 'instance' : 'instances'}, the last ${SPAN / 1000} seconds${note}.\n`;
 }

@@ -40,7 +40,7 @@ export function register(program: Command, io: Io): void {
         forMs: 0,
         ...note,
       } as const;
-      // Where there was nothing, nothing was done.
+      // If there was nothing to end, nothing is logged.
       const isWorthIt = banned > 0 || (before && before.denials + before.lastBanMs > 0);
       const unnoted = await bans.set(changes, isWorthIt ? done : undefined);
       warnUnnoted(io, unnoted);
@@ -66,7 +66,7 @@ export function register(program: Command, io: Io): void {
 
 const count = (bans: readonly number[]): number => bans.filter((ms) => ms > 0).length;
 
-/** What is there no longer. */
+/** Tells what was ended or forgotten. */
 function text({ bannedForMs, denials, lastBanMs }: BanState, where: string): string {
   const ended =
     bannedForMs > 0

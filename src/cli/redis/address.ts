@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { usageError } from '../errors.js';
 
-/** A server, as a URL says it. */
+/** The parts of a server's URL. */
 export interface Address {
   readonly host: string;
   readonly port: number;
@@ -14,8 +14,8 @@ export interface Address {
 const EXAMPLE = 'redis://127.0.0.1:6379, or rediss://user:password@host:6380/0 for TLS';
 
 /**
- * Reads `redis://[[user]:password@]host[:port][/database]`, or `rediss://` for TLS. What is wrong with it is said without
- * repeating it: it may hold a password.
+ * Reads `redis://[[user]:password@]host[:port][/database]`, or `rediss://` for TLS. Errors do not repeat the text, because it may contain a
+ * password.
  *
  * @throws CliError `USAGE`
  */
@@ -57,12 +57,12 @@ function decode(part: string): string | undefined {
   }
 }
 
-/** For messages: without user and password. */
+/** The address for messages: without user and password. */
 export function showAddress({ host, port, tls }: Address): string {
   return `${tls ? 'rediss' : 'redis'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** What a TLS handshake asks for: a name, no number. */
+/** The server name for a TLS handshake. IP addresses are not allowed there. */
 export function serverName({ host }: Address): { servername?: string } {
   return isIP(host) === 0 ? { servername: host } : {};
 }

@@ -6,13 +6,13 @@ import { Bans, type BanChange } from './bans.js';
 import { STEP, type ScanOptions } from './scan.js';
 import type { Session } from './session.js';
 
-/** For how long the index counts as whole, ms. A process may end between a ban and its note. */
+/** How long the index counts as complete, ms. A process may stop between a ban and its record. */
 const DAY = 24 * 60 * 60 * 1000;
 
-/** So long may it take to look at all keys, ms. */
+/** How long a search of all keys may take, ms. */
 const HOUR = 60 * 60 * 1000;
 
-/** Who is in the index of bans, and whether that is everybody. */
+/** The index of bans: who is in it, and whether it is complete. */
 export class BanIndex {
   readonly #session: Session;
   readonly #index: string;
@@ -25,7 +25,7 @@ export class BanIndex {
     this.#seal = seal;
   }
 
-  /** False, too, for a user who may not read it. */
+  /** Whether the index is complete. Also false for a user who may not read it. */
   async isWhole(): Promise<boolean> {
     try {
       const seal = this.#session.call('GET', this.#seal);
@@ -36,7 +36,7 @@ export class BanIndex {
     }
   }
 
-  /** Whose bans are noted; some may be over. */
+  /** Whose bans are in the index. Some may have ended. */
   async *heads({ progress, signal }: ScanOptions): AsyncGenerator<Omit<StateKey, 'id'>[]> {
     const { prefix } = this.#session;
     const size = Number(await this.#session.call('ZCARD', this.#index));
@@ -55,7 +55,7 @@ export class BanIndex {
     } while (cursor !== '0' && !signal?.aborted);
   }
 
-  /** For those who look at all keys. Nothing is sealed if the index is whole, or may not be written. */
+  /** Begins to seal the index, before all keys are searched. Does nothing if the index is already complete, or may not be written. */
   async beginSeal(): Promise<Sealing> {
     const token = randomBytes(9).toString('base64url');
     const begun = await this.#run(token, HOUR).catch(() => 0);
@@ -71,7 +71,7 @@ export class BanIndex {
   }
 }
 
-/** Notes what is found, and says that it was all. What it fails with matters to nobody: the next one looks at all keys, too. */
+/** Records the bans that a search finds, and seals the index at its end. Errors are ignored: the next search covers all keys, too. */
 export class Sealing {
   readonly #bans: Bans;
   #end: (() => Promise<unknown>) | undefined;

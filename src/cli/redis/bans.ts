@@ -8,36 +8,36 @@ import { readBan } from './layouts.js';
 import { Looker } from './look.js';
 import { LENIENT, OtherKeyError, type Session } from './session.js';
 
-/** What a server knows of the bans of one key. */
+/** The bans of one key, as a server has them. */
 export interface BanState {
-  /** ms; 0: it is not banned. */
+  /** The rest of the ban, ms. 0: the key is not banned. */
   readonly bannedForMs: number;
-  /** Denials that were counted towards the next ban. */
+  /** Denials that already count towards the next ban. */
   readonly denials: number;
-  /** ms, of the last ban by denials; 0: there was none. */
+  /** The length of the last ban by denials, ms. 0: there was none. */
   readonly lastBanMs: number;
 }
 
-/** A ban to be made, or with 0 ms to be ended. */
+/** A ban to make, or to end. */
 export interface BanChange {
-  /** Whose: see {@link Bans.head}. */
+  /** Whose ban: see {@link Bans.head}. */
   readonly head: string;
-  /** ms */
+  /** The length, ms. 0 ends the ban. */
   readonly duration: number;
-  /** Absent: what there is stays. */
+  /** Absent: the earlier note stays. */
   readonly note?: BanNote;
 }
 
 /** An entry of the log of bans by hand. */
 export type LogEntry = LoggedBan & { readonly at: string };
 
-/** A ban that ends so little sooner or later is the same, ms. */
+/** Bans whose ends differ by at most this time count as the same, ms. */
 export const SAME = 1000;
 
-/** How many are changed at a time. */
+/** How many bans are changed at a time. */
 const TOGETHER = 500;
 
-/** The bans of any scopes and keys, also of those whose hash alone is known. */
+/** The bans of any scopes and keys, even if only their hash is known. */
 export class Bans {
   readonly #session: Session;
   readonly #looker: Looker;
@@ -49,13 +49,13 @@ export class Bans {
     this.#set = { name: '', policies: [], ban: compileBan(LENIENT), timeout: session.target.timeout };
   }
 
-  /** What stands before the tag in the Redis keys of a key. */
+  /** The part before the tag in the Redis keys of a key. */
   head(name: string | Hash, key: string | Hash, dimension = DEFAULT_DIMENSION): string {
     const who = escapeWho(dimension, key, this.#session.keyText);
     return `${this.#session.prefix}:{${escapeScope(name)}:${who}`;
   }
 
-  /** For how long each is banned, ms; 0: it is not. */
+  /** The rest of each ban, ms. 0: the key is not banned. */
   async left(heads: readonly string[]): Promise<number[]> {
     const replies = await this.#looker.look(this.#set, heads);
     return replies.map((reply) => {
@@ -64,7 +64,7 @@ export class Bans {
     });
   }
 
-  /** All that is known of one. */
+  /** Everything that is known about one key's bans. */
   async stateOf(head: string): Promise<BanState> {
     const [value, [reply]] = await Promise.all([
       this.#session.call('GET', `${head}}${BAN_TAG}`),
@@ -76,10 +76,10 @@ export class Bans {
   }
 
   /**
-   * Bans for `duration` ms each; 0: ends the ban and forgets what led to it. Then notes that, and logs it as one thing.
+   * Bans for `duration` ms each; 0 ends the ban and forgets what led to it. Then it records this, and logs it as one change.
    *
-   * @param done absent: it is not worth an entry in the log
-   * @returns why it could not be noted; undefined if it was
+   * @param done absent: the change is not logged
+   * @returns why it could not be recorded; undefined if it was
    */
   async set(wanted: readonly BanChange[], done?: Omit<LoggedBan, 'from'>): Promise<string | undefined> {
     const script = assemble('set-ban', [], true);
@@ -98,7 +98,7 @@ export class Bans {
     return unnoted;
   }
 
-  /** Notes what is so already. */
+  /** Records bans that already exist. */
   async note(changes: readonly BanChange[], done?: LoggedBan): Promise<void> {
     await this.#write(
       changes.flatMap(({ head, duration, note }, i) => {
@@ -107,9 +107,9 @@ export class Bans {
     );
   }
 
-  /** Logs what was done to many keys. @returns as `set` */
+  /** Logs a change to many keys. @returns as `set` */
   async logOf(done: LoggedBan): Promise<string | undefined> {
-    // No key's entry in the index is blank.
+    // A blank name matches no entry of the index.
     return this.#write(bookArgs(' ', 0, undefined, done)).then(
       () => undefined,
       (error: unknown) => (error as Error).message,
@@ -121,7 +121,7 @@ export class Bans {
     await this.#session.run(script, bookKeys(this.#session.prefix), ['', ...BOOK_BOUNDS, ...args]);
   }
 
-  /** Who made each ban by hand, and why; null of the others. */
+  /** Who made each ban by hand, and why. Null for all other bans. */
   async notes(heads: readonly string[]): Promise<(BanNote | null)[]> {
     if (heads.length === 0) return [];
     const [, notes] = bookKeys(this.#session.prefix);
@@ -129,13 +129,13 @@ export class Bans {
       const texts = await this.#session.call('HMGET', notes, ...heads.map((head) => this.#who(head)));
       return (texts as (string | null)[]).map(noteOf);
     } catch (error) {
-      // Bans can be told without them.
+      // Bans can be shown without their notes.
       if (error instanceof OtherKeyError || /NOPERM/.test(String(error))) return heads.map(() => null);
       throw error;
     }
   }
 
-  /** What was done by hand, the newest first. */
+  /** The changes by hand. The newest comes first. */
   async *log(): AsyncGenerator<LogEntry> {
     const [, , log] = bookKeys(this.#session.prefix);
     let end = '+';

@@ -8,9 +8,9 @@ import { speaksPlainly } from './plain.js';
 import { within } from './within.js';
 
 /**
- * Connects with the first client package that is there.
+ * Connects with the first client package that is installed.
  *
- * @throws CliError `UNREACHABLE`, `FAILED`, `USAGE`: what is the matter with the server
+ * @throws CliError `UNREACHABLE`, `FAILED`, `USAGE`: what is wrong with the server
  */
 export async function connect(target: Target, cwd: string): Promise<Connection> {
   const { address, cluster, sentinel } = target;
@@ -42,12 +42,12 @@ export async function connect(target: Target, cwd: string): Promise<Connection> 
     server.close();
     throw error;
   }
-  // What is the matter with one server is told better than why a cluster has none that answers.
+  // Ask one server first: its errors are clearer than those of a cluster without a server that answers.
   server.close();
   return openCluster(module, target);
 }
 
-/** Undefined: it does not say. A node of a cluster shows, and takes, a part of the keys only. */
+/** Whether a server is a node of a cluster. Such a node has, and accepts, only a part of the keys. Undefined: it does not tell. */
 async function isClusterNode(server: Connection): Promise<boolean | undefined> {
   const [node] = await server.nodes();
   try {
@@ -55,7 +55,7 @@ async function isClusterNode(server: Connection): Promise<boolean | undefined> {
     const [, enabled] = /cluster_enabled:([01])/.exec(info) ?? [];
     return enabled === undefined ? undefined : enabled === '1';
   } catch (error) {
-    // Not every user may ask, and not every proxy answers.
+    // Some users may not ask, and some proxies do not answer.
     if (/NOPERM|unknown command/i.test(String(error))) return undefined;
     throw error;
   }
@@ -68,7 +68,7 @@ function needsCluster(): CliError {
 const NETWORK =
   /ECONN|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|EPIPE|Connection is closed|Socket closed|SocketClosed|TLS|certificate|All sentinels are unreachable|startup nodes|refresh slots|Connection timeout/i;
 
-/** What a user can do about an error of a server or of its client. */
+/** What a user can do about errors of a server or of its client. */
 const REMEDIES: readonly [RegExp, string][] = [
   [/^NOAUTH|NOAUTH Auth/, 'The server wants a password: redis://:password@host:port, or user:password@.'],
   [/WRONGPASS|invalid password|invalid username/i, 'The server refuses the user or the password.'],
@@ -86,7 +86,7 @@ const REMEDIES: readonly [RegExp, string][] = [
   [/Unknown Redis command called from (Lua )?script/i, 'Headgate needs Redis 6.0 or later, or Valkey.'],
 ];
 
-/** Puts what a client or a server failed with in words that help. */
+/** Explains errors of a client or a server in words that help. */
 export function explain(error: unknown, { address }: Target): unknown {
   if (!(error instanceof Error) || error instanceof CliError) return error;
   const text = textsOf(error).join(': ');
@@ -99,11 +99,11 @@ export function explain(error: unknown, { address }: Target): unknown {
   return new CliError('UNREACHABLE', `${said(`cannot be reached: ${text}`)}. ${question}`, error);
 }
 
-/** The messages of an error and of what led to it, each once. */
+/** The messages of an error and of its causes, each once. */
 function textsOf(error: unknown): string[] {
   const texts = new Set<string>();
   for (let at: unknown = error; at instanceof Error; at = at.cause) {
-    // Several addresses were tried.
+    // The client tried several addresses.
     const tried = at instanceof AggregateError ? at.errors.map(String) : [at.message];
     for (const text of tried) if (text !== '') texts.add(text.replace(/^Error: /, ''));
   }

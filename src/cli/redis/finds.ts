@@ -22,11 +22,11 @@ import { Looker } from './look.js';
 import { scan, type FoundKey, type ScanOptions } from './scan.js';
 import { NO_KEY, type Session } from './session.js';
 
-/** One thing that the server holds about one key in one scope. */
+/** One item that the server has about one key in one scope. */
 export type Find = {
   readonly name: string | Hash;
   readonly key: string | Hash;
-  /** Of another dimension than the default one. */
+  /** Absent for the default dimension. */
   readonly dimension?: string;
   /** With `slotBy`: the dimension and the key within which the key is counted. */
   readonly within?: string;
@@ -35,19 +35,19 @@ export type Find = {
       readonly kind: 'banned';
       readonly bannedForMs: number;
       readonly bannedUntil: string;
-      /** Of a ban by hand, if it was told. */
+      /** Who made a ban by hand, if it was noted. */
       readonly by: string | null;
       readonly reason: string | null;
     }
   | {
-      /** A request of cost 1 would be denied, or admitted. */
+      /** Whether a request of cost 1 would be denied or admitted. */
       readonly kind: 'limited' | 'admitted';
       readonly policy: string | null;
       readonly retryAfterMs: number | null;
       readonly policies: readonly PolicyVerdict[];
     }
   | {
-      /** State that no given policy reads; null: it does not expire, or the layout is of another version. */
+      /** State that no given policy reads. A missing expiry is null, and so is the algorithm of another version's layout. */
       readonly kind: 'state';
       readonly policy: string | null;
       readonly algorithm: string | null;
@@ -56,22 +56,22 @@ export type Find = {
   | { readonly kind: 'unreadable'; readonly message: string }
 );
 
-/** What is looked for. */
+/** What to look for. */
 export interface Wanted {
-  /** In one scope only. */
+  /** Undefined: in all scopes. */
   readonly name: string | undefined;
   readonly limits: ReadonlyMap<string, Limits>;
   readonly banned: boolean;
   readonly limited: boolean;
-  /** Keys whose next request would be admitted. */
+  /** Whether to find keys whose next request would be admitted. */
   readonly admitted: boolean;
-  /** State that none of the limits reads: of all scopes, or of those of which no limits are known. */
+  /** Whether to find state that none of the limits reads: in all scopes, or only in those whose limits are unknown. */
   readonly states: boolean | 'of unknown scopes';
-  /** Look for bans among all keys, even if their index is whole. */
+  /** Whether to look for bans among all keys, even if their index is complete. */
   readonly scan: boolean;
 }
 
-/** Bans and nothing else. */
+/** Finds only bans. */
 export const BANS_ALONE: Wanted = {
   name: undefined,
   limits: new Map(),
@@ -88,17 +88,17 @@ interface Scope {
   readonly shadow: boolean;
 }
 
-/** Finds who is banned, limited or known to a server, in the order in which SCAN comes upon them, each once. */
+/** Finds who is banned, limited or otherwise known to a server. The order is that of SCAN, and each item is found once. */
 export class Finder {
   readonly #session: Session;
   readonly #wanted: Wanted;
   readonly #looker: Looker;
-  /** By their names in Redis keys. */
+  /** The scopes by their names in Redis keys. */
   readonly #scopes: ReadonlyMap<string, Scope>;
   readonly #found = new Set<string>();
-  /** Keys of ours that were looked at. */
+  /** How many keys of Headgate were checked. */
   looked = 0;
-  /** Whether only those bans were looked at that are in the index. */
+  /** Whether only the index of bans was read. */
   isOfIndex = false;
 
   constructor(session: Session, wanted: Wanted) {
@@ -114,7 +114,7 @@ export class Finder {
     );
   }
 
-  /** Bans come first: there are few, and whoever looks at the first lines alone must not miss one. */
+  /** Bans come first, because they are few, and a user who reads only the first lines must not miss one. */
   async *finds(options: ScanOptions = {}): AsyncGenerator<Find> {
     const { banned, limited, admitted, states } = this.#wanted;
     const others = limited || admitted || states !== false;
@@ -137,7 +137,7 @@ export class Finder {
     }
   }
 
-  /** All bans that there are. Those of one scope say nothing of the others. */
+  /** Searches all keys for bans. A search of one scope says nothing about the others. */
   async *#scanned(
     pages: AsyncGenerator<FoundKey[]>,
     isAlone: boolean,
@@ -152,7 +152,7 @@ export class Finder {
     if (!signal?.aborted) await sealing?.end();
   }
 
-  /** The bans of the index: what is told of them is looked up where it stands. */
+  /** The bans in the index. Their details are looked up in the state itself. */
   async *#indexed(index: BanIndex, options: ScanOptions): AsyncGenerator<Find> {
     this.isOfIndex = true;
     for await (const heads of index.heads(options)) {
@@ -196,7 +196,7 @@ export class Finder {
     return (await Promise.all(finds)).flat();
   }
 
-  /** The name is in the key, or known because it was asked for. */
+  /** The name in the key, or the name that was asked for. */
   #nameOf({ name, scope }: FoundKey): string | Hash {
     const { name: asked } = this.#wanted;
     return asked !== undefined && escapeName(asked) === scope
@@ -204,12 +204,12 @@ export class Finder {
       : (this.#scopes.get(scope)?.name ?? name);
   }
 
-  /** True the first time. */
+  /** Returns true for the first occurrence of a text. */
   #isNew(what: string): boolean {
     return this.#found.size < this.#found.add(what).size;
   }
 
-  /** @param states also those that are not banned, but of whom denials are counted */
+  /** @param states whether to include keys that are not banned, but have denials that count */
   async #bans(keys: readonly FoundKey[], states: boolean, sealing?: Sealing): Promise<Find[]> {
     const set: PolicySet = {
       name: '',
@@ -251,7 +251,7 @@ export class Finder {
     return (await Promise.all(finds)).flat();
   }
 
-  /** Of keys of one dimension, and the policies by it. */
+  /** The verdicts on keys of one dimension, by the policies of this dimension. */
   async #verdictsBy({ set, shadow }: Scope, keys: readonly FoundKey[]): Promise<Find[]> {
     const { limited, admitted } = this.#wanted;
     const whole = [...new Map(keys.map((key) => [key.head, key])).values()];
@@ -274,7 +274,7 @@ export class Finder {
     const times = await Promise.all(keys.map(({ redisKey }) => this.#session.call('PTTL', redisKey)));
     return keys.flatMap((key, i): Find[] => {
       const expiresInMs = Number(times[i]);
-      // It is gone since.
+      // The key has been deleted meanwhile.
       if (expiresInMs === NO_KEY || !this.#isNew(key.redisKey)) return [];
       const isBan = key.id === BAN_TAG;
       return [
@@ -306,18 +306,18 @@ function whose({ name, key, by, slot }: FoundKey): Pick<Find, 'name' | 'key' | '
   return { name, key, ...dimensionJson(by), ...within };
 }
 
-/** For people: a key, with its dimension unless that is the default one. */
+/** For people: a key, with its dimension unless it is the default one. */
 export function showKey({ key, dimension, within }: Pick<Find, 'key' | 'dimension' | 'within'>): string {
   const its = `${dimension === undefined ? '' : `${dimension} `}${showText(key)}`;
   return within === undefined ? its : `${its} in ${within}`;
 }
 
-/** `name` and `key`, or `nameHash` and `keyHash` of what is known by its hash only; then what was found. */
+/** For programs: `name` and `key`, or `nameHash` and `keyHash` if only the hash is known; then the rest. */
 export function findJson({ kind, name, key, ...rest }: Find): object {
   return { kind, ...textOrHash('name', name), ...textOrHash('key', key), ...rest };
 }
 
-/** For people. */
+/** For people: a text, or its hash. */
 export function showText(text: string | Hash): string {
   return typeof text === 'string' ? printable(text) : `${kindOfHash(text.hash)}:${text.hash}`;
 }

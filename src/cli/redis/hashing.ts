@@ -10,11 +10,11 @@ export interface HashOptions {
   readonly hashKeysFile?: string;
 }
 
-/** Names the environment variable: it is no argument, as everybody on a machine can see those. */
+/** An environment variable, because every user of a machine can see arguments. */
 const VARIABLE = 'HEADGATE_HASH_KEYS';
 
 /**
- * How the limiters write keys. A key that was typed as `list` shows it, `hmac:...`, is taken for the key of that hash.
+ * How the limiters write keys. A key in the form that `list` shows, `hmac:...`, stands for the key with that hash.
  *
  * @throws CliError `USAGE`
  */
@@ -31,7 +31,7 @@ export function hashingOf({ hashKeysFile }: HashOptions, io: Io): KeyHashing {
   };
 }
 
-/** The secret, and where it was written. A file may end with an end of line. */
+/** The secret, and where it was written. The file may end with a line feed. */
 function secretOf(file: string | undefined, { cwd, env }: Io): [where: string, secret: string] | undefined {
   if (file === undefined) {
     const secret = env[VARIABLE];

@@ -4,7 +4,7 @@ import { serverName, type Address } from './address.js';
 import type { Connection, Node, Opener, Target } from './client.js';
 import { within } from './within.js';
 
-/** What is used of an ioredis or iovalkey client. */
+/** The parts of an ioredis or iovalkey client that are used. */
 interface Client {
   connect(): Promise<unknown>;
   disconnect(): void;
@@ -21,7 +21,7 @@ interface Module {
   readonly Cluster?: new (nodes: object[], options: object) => ClusterClient;
 }
 
-/** Connects once: a command line that fails is run again by whoever typed it. */
+/** Connects only once: users repeat a failed command line themselves. */
 export const ioredis: Opener = {
   async open(module, target) {
     const { Redis } = load(module);
@@ -49,12 +49,12 @@ function load(module: unknown): Required<Module> {
   return { Redis, Cluster };
 }
 
-/** Of each connection, be it alone or in a cluster. */
+/** Options of each connection, to a single server or within a cluster. */
 function common({ address, timeout }: Target): object {
   return {
     connectTimeout: timeout,
     ...(address.tls && { tls: {} }),
-    // With 3, ioredis 6 logs in itself.
+    // With protocol 3, ioredis 6 would log in by itself.
     protocol: 2,
     enableReadyCheck: false,
     autoResendUnfulfilledCommands: false,
@@ -83,14 +83,14 @@ function clusterOptions(target: Target): object {
     clusterRetryStrategy: () => null,
     slotsRefreshTimeout: target.timeout,
     redisOptions: { ...common(target), username, password },
-    // Certificates are for names: those that the cluster tells must reach the TLS handshake.
+    // Certificates are for names, so the TLS handshake needs the names that the cluster reports.
     ...(tls && {
       dnsLookup: (name: string, done: (error: null, address: string) => void) => done(null, name),
     }),
   };
 }
 
-/** By hand: ioredis itself goes on, in database 0, where the server refuses this. */
+/** Logs in explicitly: if the server refuses, ioredis itself would continue, in database 0. */
 async function logIn(client: Client, { username, password, database }: Address): Promise<void> {
   if (username !== undefined || password !== undefined) {
     await client.call('AUTH', username ?? 'default', password ?? '');
@@ -98,7 +98,7 @@ async function logIn(client: Client, { username, password, database }: Address):
   if (database !== 0) await client.call('SELECT', String(database));
 }
 
-/** @throws the error that kept it from connecting, not the one that says that it is not connected */
+/** @throws the error that prevented the connection, not the one that says that there is none */
 async function connected<T extends Client>(client: T, target: Target): Promise<T> {
   let reason: (Error & { lastNodeError?: Error }) | undefined;
   client.on('error', (error) => (reason = error));

@@ -5,12 +5,12 @@ import type { PolicySet, Reply } from '../../contract/store.js';
 import { costArg, decode, policyArgs } from '../../stores/redis/wire.js';
 import type { Session } from './session.js';
 
-/** How many keys are looked at in one script call: it runs for well under a millisecond. */
+/** How many keys one script call looks at. It then runs for well under a millisecond. */
 const TOGETHER = 50;
 
 /**
- * Looks at the state of many keys at once, as `peek` does with a cost of 1, by what stands before the tag in their Redis keys:
- * so also at those whose own key is not known, but only its hash.
+ * Looks at the state of many keys at once, like `peek` with a cost of 1. It uses the part before the tag of their Redis keys, so that it
+ * also works if only a key's hash is known.
  */
 export class Looker {
   readonly #session: Session;
@@ -21,7 +21,7 @@ export class Looker {
     this.#together = commandsOf(session.connection.client).cluster ? 1 : TOGETHER;
   }
 
-  /** @returns per head what the store answers, or why it cannot */
+  /** @returns for each head, the store's answer or its error */
   async look(set: PolicySet, heads: readonly string[]): Promise<(Reply | Error)[]> {
     const calls: Promise<(Reply | Error)[]>[] = [];
     for (let at = 0; at < heads.length; at += this.#together) {

@@ -3,7 +3,7 @@ import { serverName } from './address.js';
 import type { Connection, Node, Opener, Target } from './client.js';
 import { within } from './within.js';
 
-/** What is used of a client of the package `redis`. */
+/** The parts of a client of the package `redis` that are used. */
 interface Client {
   connect(): Promise<unknown>;
   /** Since version 5. */
@@ -27,7 +27,7 @@ interface Module {
   createCluster(options: object): ClusterClient;
 }
 
-/** Connects once: a command line that fails is run again by whoever typed it. */
+/** Connects only once: users repeat a failed command line themselves. */
 export const nodeRedis: Opener = {
   async open(module, target) {
     const { host, port, username, password, database, tls } = target.address;
@@ -66,7 +66,7 @@ function socketOptions({ address: { tls }, timeout }: Target): object {
 }
 
 async function connected(client: Client, target: Target): Promise<void> {
-  // What is the matter, the call that it kept from working says.
+  // The call that fails because of the error reports it.
   client.on('error', () => {});
   try {
     await within(target, client.connect());
@@ -81,7 +81,7 @@ function close(client: Client): void {
     if (client.destroy) client.destroy();
     else void client.disconnect();
   } catch {
-    // It is closed.
+    // The client is already closed.
   }
 }
 

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { failure } from '../errors.js';
 
-/** The clients that `redisStore` takes, in the order in which they are tried. */
+/** The client packages that `redisStore` accepts, in the order in which they are tried. */
 const PACKAGES = ['ioredis', 'iovalkey', 'redis'] as const;
 
 export type PackageName = (typeof PACKAGES)[number];
@@ -13,7 +13,7 @@ export interface LoadedPackage {
 }
 
 /**
- * Loads a client where the user runs the command, or beside this package (`npx -p headgate -p ioredis headgate`).
+ * Loads a client package from the current directory, or from beside this package (`npx -p headgate -p ioredis headgate`).
  *
  * @throws CliError `FAILED` if there is none
  */

@@ -6,27 +6,27 @@ import type { Io } from '../io.js';
 import { warn } from '../warn.js';
 import { OtherKeyError, type Session } from './session.js';
 
-/** An instance of a store, and what it tells of itself. */
+/** An instance of a store, and what it published. */
 export interface Instance extends PublishedInstance {
   readonly id: string;
 }
 
-/** Limiters of one name that are alike. */
+/** Limiters of one name with equal configurations. */
 export interface Configuration extends Omit<PublishedLimiter, 'name'> {
   readonly instances: readonly Instance[];
 }
 
-/** How many are read at a time. */
+/** How many publications are read at a time. */
 const TOGETHER = 100;
 
-/** The limiters that tell Redis of themselves. */
+/** The limiters that are published in Redis. */
 export class Published {
   readonly instances: readonly Instance[];
-  /** Why nothing of them can be read; undefined if it can. */
+  /** Why nothing can be read. Undefined if it can. */
   readonly problem: string | undefined;
-  /** By name; the configuration that most instances have stands first. More than one: instances differ. */
+  /** The configurations by the limiter's name. The most common one comes first. If there are several, instances differ. */
   readonly scopes: ReadonlyMap<string, readonly Configuration[]>;
-  /** Of the secret that this command hashes keys with. */
+  /** The mark of the secret by which this command hashes keys. */
   readonly mark: string | undefined;
 
   constructor(instances: readonly Instance[], mark: string | undefined, problem?: string) {
@@ -36,7 +36,7 @@ export class Published {
     this.scopes = configurationsOf(instances);
   }
 
-  /** Without them the commands work on, as where limiters tell nothing. */
+  /** Reads what is published. If that fails, the commands go on as if nothing were published. */
   static async read(session: Session, io: Io): Promise<Published> {
     const index = publishedKey(session.prefix);
     let problem: string | undefined;
@@ -44,7 +44,7 @@ export class Published {
       (found) => found as string[],
       (error: unknown) => {
         if (!(error instanceof OtherKeyError)) throw error;
-        problem = `which limiters there are is not known: ${error.message}`;
+        problem = `the limiters are unknown: ${error.message}`;
         warn(io, { code: 'UNREADABLE', message: problem });
         return [];
       },
@@ -60,7 +60,7 @@ export class Published {
     return new Published(instances, session.hashing.mark, problem);
   }
 
-  /** What limiters of a name enforce; undefined if nobody tells it, or it comes with each request. */
+  /** What the limiters of a name enforce. Undefined if it is not published, or depends on the request. */
   limitsOf(name: string): Limits | undefined {
     const [most] = this.scopes.get(name) ?? [];
     if (!most || most.dynamic) return undefined;
@@ -70,14 +70,14 @@ export class Published {
     return policies || tiers.size > 0 ? { policies: policies ?? [], tiers, shadow: most.shadow } : undefined;
   }
 
-  /** Those of all names. */
+  /** What the limiters of all names enforce. */
   limits(): ReadonlyMap<string, Limits> {
     const all = [...this.scopes.keys()].map((name) => [name, this.limitsOf(name)] as const);
     return new Map(all.filter((entry): entry is [string, Limits] => entry[1] !== undefined));
   }
 }
 
-/** None, if a newer version has policies that this one does not know. */
+/** The policies. Undefined if a newer version published policies that this version does not know. */
 function parsed(texts: readonly string[]): Policy[] | undefined {
   try {
     return texts.length > 0 ? parsePolicies(texts) : undefined;
@@ -86,12 +86,12 @@ function parsed(texts: readonly string[]): Policy[] | undefined {
   }
 }
 
-/** What stands where an instance should is none. */
+/** Ignores a foreign value in place of an instance. Other errors are thrown. */
 function ofOther(error: unknown): undefined {
   if (!(error instanceof OtherKeyError)) throw error;
 }
 
-/** None of what has ended meanwhile, or is not to be understood. */
+/** Reads an instance. The result is empty if it has ended meanwhile, or cannot be understood. */
 function read(id: string, text: unknown): Instance[] {
   if (typeof text !== 'string') return [];
   try {
@@ -109,7 +109,7 @@ function configurationsOf(instances: readonly Instance[]): Map<string, Configura
       const known = scopes.get(name) ?? new Map<string, Configuration & { instances: Instance[] }>();
       scopes.set(name, known);
       const { policies, tiers, ban, banBy, slotBy, shadow, dynamic, ipv6Subnets } = configuration;
-      // What comes with each request differs from one instance to the next as their requests do.
+      // Policies that depend on requests differ between instances like the requests do, so they are not compared.
       const enforced = [dynamic ? [] : policies, tiers, ban, banBy, slotBy, shadow, dynamic, ipv6Subnets];
       const signature = JSON.stringify(enforced);
       const same = known.get(signature);
@@ -122,7 +122,7 @@ function configurationsOf(instances: readonly Instance[]): Map<string, Configura
   return new Map(names.map((name) => [name, inOrder(scopes.get(name)!)]));
 }
 
-/** The most common first; those that are as common always in the same order. */
+/** The most common configuration first. Equally common ones always have the same order. */
 function inOrder(bySignature: ReadonlyMap<string, Configuration>): Configuration[] {
   return [...bySignature]
     .sort(([a, one], [b, other]) => other.instances.length - one.instances.length || (a < b ? -1 : 1))

@@ -1,26 +1,26 @@
 import { parseStateKey, type StateKey } from '../../stores/keys.js';
 import type { Session } from './session.js';
 
-/** About how many keys the server looks at in one step. More would hold up the requests that it serves. */
+/** About how many keys the server checks in one step. More would delay the requests that it serves. */
 export const STEP = 500;
 
-/** A key of ours. */
+/** A key of Headgate. */
 export interface FoundKey extends StateKey {
   readonly redisKey: string;
 }
 
 export interface ScanOptions {
-  /** About how many keys the server looks at in one step. */
+  /** About how many keys the server checks in one step. */
   readonly count?: number;
-  /** Is told after each step which share of all keys was looked at. */
+  /** Receives, after each step, the share of all keys that was checked. */
   readonly progress?: (share: number) => void;
-  /** Ends it after the step that is under way. */
+  /** Stops after the current step. */
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Goes through the keys of all servers by SCAN, in steps that block nobody for long. A key that is there all the time is found,
- * maybe twice; others may be.
+ * Goes through the keys of all servers by SCAN, in short steps. A key that exists all the time is found, possibly twice. Other keys may be
+ * found.
  */
 export async function* scan(
   session: Session,
@@ -38,7 +38,7 @@ export async function* scan(
         const state = parseStateKey(session.prefix, redisKey);
         return state ? [{ ...state, redisKey }] : [];
       });
-      // The cursors of a cluster's node are of one slot at a time.
+      // In a cluster, a cursor only tells the position within one slot.
       const share = cursor === '0' ? 1 : session.target.cluster ? 0 : shareOf(cursor);
       progress?.((i + share) / nodes.length);
     } while (cursor !== '0' && !signal?.aborted);
@@ -46,7 +46,7 @@ export async function* scan(
   }
 }
 
-/** How far a cursor is: SCAN counts it up from its highest bit to its lowest, whatever the size of the table. */
+/** The share of the keys before a cursor. SCAN counts cursors from their highest bit to their lowest, whatever the table's size. */
 function shareOf(cursor: string): number {
   const bits = BigInt(cursor).toString(2).padStart(64, '0');
   return parseInt([...bits].reverse().join('').slice(0, 32), 2) / 2 ** 32;

@@ -20,7 +20,7 @@ import type { Connection, Target } from './client.js';
 import { hashingOf, type HashOptions } from './hashing.js';
 import { within } from './within.js';
 
-/** What the commands that talk to Redis have in common. */
+/** The options of all commands that use Redis. */
 export interface RedisOptions extends HashOptions {
   readonly redis?: string;
   readonly cluster?: boolean;
@@ -37,7 +37,7 @@ export function addRedisOptions(command: Command): Command {
     )
     .option('--cluster', 'the server is a node of a cluster')
     .option('--sentinel <name>', 'the server is a sentinel, which knows the primary by this name')
-    .option('--prefix <text>', "what the store's keys begin with", 'hg')
+    .option('--prefix <text>', "the prefix of the store's keys", 'hg')
     .option(
       '--hash-keys-file <file>',
       "a file with the secret of the store's option hashKeys (env: HEADGATE_HASH_KEYS, the secret itself)",
@@ -46,15 +46,15 @@ export function addRedisOptions(command: Command): Command {
 }
 
 /**
- * Hand-made bans know nothing of the service's own `ban` option. With the longest spans they cut nothing short of what the
- * service remembers of denials and earlier bans; it goes by its own spans.
+ * Ban options for bans by hand, which do not know the service's own options. With the longest spans, they shorten nothing that the service
+ * remembers about denials and earlier bans. The service applies its own spans.
  */
 export const LENIENT: BanOptions = { within: '366d', max: '366d' };
 
-/** What PTTL answers where there is no key. */
+/** The answer of PTTL for a missing key. */
 export const NO_KEY = -2;
 
-/** Something else has written a key of ours. */
+/** The error for a key of Headgate that another program has written. */
 export class OtherKeyError extends CliError {}
 
 function rethrow(error: unknown, keys: readonly string[]): never {
@@ -63,7 +63,7 @@ function rethrow(error: unknown, keys: readonly string[]): never {
   const what = named.length > 1 ? `one of the keys ${named.join(', ')}` : `the key ${named.join()}`;
   throw new OtherKeyError(
     'FAILED',
-    `${what} holds something that is not Headgate's (WRONGTYPE). See what has written it, and delete it; or is it another --prefix?`,
+    `${what} has a value that is not Headgate's (WRONGTYPE). Find out what wrote it and delete it, or write the right --prefix.`,
     error,
   );
 }
@@ -84,17 +84,17 @@ export class Session {
     this.target = target;
   }
 
-  /** How a key stands in Redis. */
+  /** How keys are written in Redis. */
   get keyText(): KeyText {
     return this.hashing.text;
   }
 
-  /** A limiter of a scope. */
+  /** Makes a limiter of a scope. */
   limiter(name: string, policies: readonly Policy[], shadow = false): Limiter {
     return assembleLimiter({ ...this.#common(name), policies, shadow });
   }
 
-  /** Runs a script that no limiter runs. */
+  /** Runs a script that limiters do not use. */
   run(script: Script, keys: readonly string[], args: string[]): Promise<unknown> {
     const { timeout } = this.target;
     const set: PolicySet = { name: '', policies: [], ban: undefined, timeout };
@@ -109,17 +109,17 @@ export class Session {
     );
   }
 
-  /** Waits for an answer that no limiter waits for. */
+  /** Waits for an answer, within the user's time limit. */
   ask<T>(answer: Promise<T>): Promise<T> {
     return within(this.target, answer);
   }
 
-  // A store each: limiters of one name and different policies may be on one server here.
+  // Each limiter gets its own store, because here limiters of one name may have different policies.
   #common(name: string) {
     const options = { prefix: this.prefix, localDenials: false, publish: false } as const;
     const store = openStore(this.connection.client, options, this.hashing);
     return {
-      // What is wrong is said as an error of the command.
+      // The command reports mistakes as its own errors.
       warnings: false as const,
       name,
       store,
@@ -130,9 +130,9 @@ export class Session {
 }
 
 /**
- * Connects, and disconnects when `use` is done.
+ * Connects, and disconnects when `use` has ended.
  *
- * @throws CliError of the connection; what `use` throws, put in words that help
+ * @throws CliError of the connection; or what `use` throws, explained in words that help
  */
 export async function withRedis(
   options: RedisOptions,

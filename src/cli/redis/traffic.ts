@@ -2,7 +2,7 @@ import { parseWho, type Hash } from '../../stores/keys.js';
 import { topKey, type Counted } from '../../stores/redis/traffic.js';
 import type { Session } from './session.js';
 
-/** Decisions a second. */
+/** Decisions per second. */
 export interface Rates {
   readonly admitted: number;
   readonly denied: number;
@@ -11,12 +11,12 @@ export interface Rates {
 export interface LimiterRates extends Rates {
   readonly name: string;
   readonly policies: readonly { readonly name: string; readonly denied: number }[];
-  /** Denied by something else than a policy. */
+  /** Denied by anything other than a policy. */
   readonly reasons: readonly { readonly reason: string; readonly denied: number }[];
   readonly keys: readonly (Rates & { readonly key: string | Hash })[];
 }
 
-/** What all instances have counted lately. */
+/** What all instances counted recently. */
 export interface Snapshot {
   readonly instances: number;
   /** Whether the counts of keys are estimates. */
@@ -24,10 +24,10 @@ export interface Snapshot {
   readonly limiters: readonly LimiterRates[];
 }
 
-/** How far back it is looked, ms. */
+/** The time span that is shown, ms. */
 export const SPAN = 5000;
 
-/** More entries are not read. */
+/** The most entries that are read. */
 const MOST = 5000;
 
 type Pair = [admitted: number, denied: number];
@@ -39,7 +39,7 @@ interface Sums {
   readonly keys: Map<string, Pair>;
 }
 
-/** Reads what was counted in the last seconds, of one limiter or of all; the busiest stand first. */
+/** Reads the counts of the last seconds, for one limiter or for all. The busiest limiters come first. */
 export async function readTraffic(
   session: Session,
   name: string | undefined,

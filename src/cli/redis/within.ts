@@ -2,7 +2,7 @@ import { CliError } from '../errors.js';
 import { showAddress } from './address.js';
 import type { Target } from './client.js';
 
-/** Waits for an answer, for so long as the user wants to. @throws CliError `UNREACHABLE`; else what `answer` rejects with */
+/** Waits for an answer, up to the user's timeout. @throws CliError `UNREACHABLE`; otherwise what `answer` rejects with */
 export async function within<T>({ address, timeout }: Target, answer: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

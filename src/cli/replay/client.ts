@@ -5,19 +5,19 @@ import { parseAddress } from '../../http/address.js';
 export interface ClientOptions {
   /** Prefix length of IPv6 keys: 1 to 128. */
   readonly subnet: number;
-  /** How many proxies of one's own there are; undefined: those with private addresses. */
+  /** The number of proxies that are the user's own. Undefined: all those with private addresses. */
   readonly trustedHops: number | undefined;
 }
 
-/** The client's key, of an address or of a list as in X-Forwarded-For; undefined if the text is neither. */
+/** The client's key, from an address or from a list as in X-Forwarded-For. Undefined if the text is neither. */
 export type ClientOf = (text: string) => string | undefined;
 
-/** How many lists are remembered: the same ones come again and again. */
+/** How many lists are remembered, because the same ones occur often. */
 const REMEMBERED = 10_000;
 
 const PRIVATE = new Set(['private', 'loopback', 'linkLocal', 'uniqueLocal', 'carrierGradeNat']);
 
-/** Makes what finds the client's key, which is Headgate's own default key. */
+/** Makes a function that finds the client's key: Headgate's default key. */
 export function clients({ subnet, trustedHops }: ClientOptions): ClientOf {
   const keyOf = clientKeys(subnet);
   const known = new Map<string, string | undefined>();
@@ -39,12 +39,12 @@ export function clients({ subnet, trustedHops }: ClientOptions): ClientOf {
 }
 
 /**
- * The client in a list to which each proxy has added whom it got the request from: what stands before the entry of the first
- * trusted proxy is the client's own word.
+ * The client in a list. Each proxy has appended the sender that it saw. Everything before the entry of the first trusted proxy is only the
+ * client's claim.
  */
 function fromList(list: readonly string[], trustedHops: number | undefined): string | undefined {
   const entries = list.map((entry) => entry.trim());
-  // Something else than addresses, with a comma in it.
+  // The text contains a comma, but no addresses.
   if (addressIn(entries.at(-1)!) === undefined) return undefined;
   if (trustedHops !== undefined) return entries[Math.max(0, entries.length - trustedHops)];
   const addresses = entries.filter((entry) => addressIn(entry) !== undefined);
@@ -53,7 +53,7 @@ function fromList(list: readonly string[], trustedHops: number | undefined): str
 
 const isPrivate = (address: string): boolean => PRIVATE.has(parseAddress(address)?.range() ?? '');
 
-/** The address, also of `192.0.2.1:5678` or `[2001:db8::1]:5678`. */
+/** The address in a text, which may also be `192.0.2.1:5678` or `[2001:db8::1]:5678`. */
 function addressIn(text: string): string | undefined {
   if (isIP(text) !== 0) return text;
   const address = /^\[?(.*?)\]?(?::\d+)?$/.exec(text)?.[1] ?? '';

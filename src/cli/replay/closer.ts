@@ -4,9 +4,9 @@ import { shownKeys } from './dimensions.js';
 import { Engine } from './engine.js';
 import { Timeline } from './timeline.js';
 
-/** What some clients sent over time. */
+/** The requests of some clients over time. */
 export interface ClientTimes {
-  /** ms */
+  /** The length of an interval, ms. */
   readonly width: number;
   /** When each interval begins, ms since the epoch. */
   readonly starts: readonly number[];
@@ -18,8 +18,8 @@ export interface ClientTimes {
 }
 
 /**
- * A second look at a log, for a few of its clients: who is worth it is known at its end. By one key, clients do not concern each other, and
- * the others need not be decided again.
+ * A second reading of a log, for a few of its clients, because only its end shows which clients are of interest. With a single key, clients
+ * do not affect each other, so the others need not be decided again.
  */
 export class CloserLook {
   readonly #engine: Engine;
@@ -33,7 +33,7 @@ export class CloserLook {
   }
 
   add(key: Key, time: number): void {
-    // Of all requests, so that the intervals are the same.
+    // The intervals include all requests, so that they are the same as before.
     const counts = this.#timeline.at(time);
     if (typeof key === 'string' && !this.#numbers.has(key)) return;
     const isDenied = this.#engine.decide(key, time)?.allowed === false;

@@ -1,18 +1,18 @@
 import type { Replay, ReplayResult } from './replay.js';
 
-/** What two sets of policies do to one log. */
+/** The results of two sets of policies for one log. */
 export interface Comparison {
-  /** What the second one does. */
+  /** The result of the second set. */
   readonly result: ReplayResult;
   /** Policies of the second set that are not replayed. */
   readonly left: readonly string[];
-  /** Clients that both deny, or one of them alone. */
+  /** How many clients both sets deny, or only one of them. */
   readonly both: number;
   readonly firstOnly: number;
   readonly secondOnly: number;
 }
 
-/** Compares two replays of the same requests: their clients have the same numbers. */
+/** Compares two replays of the same requests. A client has the same number in both. */
 export function compare(first: Replay, second: Replay, left: readonly string[], top: number): Comparison {
   let [both, firstOnly, secondOnly] = [0, 0, 0];
   for (let client = 0; client < first.size; client++) {

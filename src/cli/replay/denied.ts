@@ -1,13 +1,13 @@
 import type { Entry } from './entry.js';
 
-/** How often each of many names came. */
+/** How often each of many names occurred. */
 export interface Tally {
   readonly rows: readonly (readonly [name: string, times: number])[];
-  /** Of all names that are not among the rows. */
+  /** The sum of all names that are not among the rows. */
   readonly others: number;
 }
 
-/** So many different names are told apart. */
+/** How many different names are counted separately. */
 const MOST = 10_000;
 
 class Counter {
@@ -18,7 +18,7 @@ class Counter {
     const times = this.#times.get(name);
     if (times !== undefined) this.#times.set(name, times + 1);
     else if (this.#times.size === MOST) this.#others += 1;
-    // A copy: what was cut out of a text keeps all of the text in memory.
+    // Copy the name: a part of a text keeps the whole text in memory.
     else this.#times.set(Buffer.from(name).toString(), 1);
   }
 
@@ -29,7 +29,7 @@ class Counter {
   }
 }
 
-/** What the requests were that a replay denies: their paths, and what they were answered when the log was written. */
+/** The requests that a replay denies: their paths, and their original statuses in the log. */
 export class DeniedRequests {
   readonly #paths = new Counter();
   readonly #statuses = new Counter();

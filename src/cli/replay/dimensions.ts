@@ -3,10 +3,10 @@ import type { Policy } from '../../contract/policy.js';
 import { usageError } from '../errors.js';
 import { prefixOf } from '../keys.js';
 
-/** Where a log has the key of a dimension. */
+/** The fields of a log that make the key of a dimension. */
 export interface LoggedKey {
   readonly dimension: string;
-  /** What makes the key: `ip`, `user`, `path`, `method`, or fields that have names. */
+  /** The parts of the key: `ip`, `user`, `path`, `method`, or named fields. */
   readonly parts: readonly string[];
 }
 
@@ -41,14 +41,14 @@ function dimensionOf(named: string | undefined): string {
   }
 }
 
-/** The dimensions that policies are by. */
+/** The dimensions of policies. */
 export const dimensionsOf = (policies: readonly Policy[]): string[] => [
   ...new Set(policies.map(({ by = DEFAULT_DIMENSION }) => by)),
 ];
 
 /**
- * That the log has a key for each dimension of each set of policies, and no other. One key without a name is that of whatever dimension
- * there is.
+ * Checks that the log has a key for each dimension of each set of policies, and no other. A single key without a dimension serves whatever
+ * single dimension there is.
  *
  * @throws CliError `USAGE`
  */
@@ -72,7 +72,7 @@ export function checkKeys(keys: readonly LoggedKey[], sets: readonly (readonly P
     );
 }
 
-/** For people: a request's keys, each with its dimension unless that is the default one. */
+/** For people: a request's keys, each with its dimension unless it is the default one. */
 export function shownKeys(key: Key): string[] {
   if (typeof key === 'string') return [key];
   return Object.entries(key).map(([dimension, text]) => `${prefixOf(dimension)}${text}`);

@@ -8,27 +8,27 @@ import { memoryStore } from '../../stores/memory/memory.js';
 import type { Verdicts } from '../../contract/verdicts.js';
 import { usageError } from '../errors.js';
 import { dimensionsOf } from './dimensions.js';
-import { isHeld } from './shapes.js';
+import { countsSlots } from './shapes.js';
 
-/** The memory store's most. */
+/** The most keys of the memory store. */
 const MAX_KEYS = 16_000_000;
 
-/** The real limiter on the real memory store, in the log's time. */
+/** The real limiter on the real memory store. Its clock is the time in the log. */
 export class Engine {
   readonly limiter: Limiter;
   readonly #store: Store;
-  /** Of those whose keys the policies are by. */
+  /** The dimensions of the policies. */
   readonly #dimensions: readonly string[];
   #now = 0;
 
   /**
-   * @param several whether requests have keys of several dimensions; else their key is that of the policies' dimension, whatever that is
-   * @throws CliError `USAGE` for policies that a log says nothing about
+   * @param several whether requests have keys of several dimensions; otherwise their key is that of the policies' dimension
+   * @throws CliError `USAGE` for policies that cannot be replayed from a log
    */
   constructor(policies: readonly Policy[], several = false) {
-    if (policies.some(isHeld)) {
+    if (policies.some(countsSlots)) {
       throw usageError(
-        'A concurrency policy cannot be replayed: an access log says when requests came, not how long each was being served. ' +
+        'A concurrency policy cannot be replayed: an access log tells when requests came, but not how long each of them took. ' +
           'Replay the others.',
       );
     }
@@ -38,7 +38,7 @@ export class Engine {
     this.limiter = createLimiter({ name: 'replay', store: this.#store, policies: own });
   }
 
-  /** Decides a request that came at `time`; no time is before the last. Undefined: no policy is by any of its keys. */
+  /** Decides a request at a given time, which must not be before the last one. Undefined: no policy applies to any of its keys. */
   decide(key: Key, time: number): LimiterDecision | undefined {
     this.#now = time;
     if (typeof key === 'string') return now(this.limiter.decide(key));
@@ -47,7 +47,7 @@ export class Engine {
     return now(this.limiter.decide(Object.fromEntries(own.map((name) => [name, key[name]]))));
   }
 
-  /** The bare verdicts of the same. */
+  /** The same, but only the verdicts. */
   verdicts(key: string, time: number): Verdicts {
     this.#now = time;
     const reply = this.#store.decide({ set: this.limiter.set, key, cost: 1, peek: false, lease: '' });

@@ -4,12 +4,12 @@ import type { Key } from '../../contract/key.js';
 export interface Entry {
   /** ms since the epoch. */
   time: number;
-  /** Who is limited: a text, or if `--key` names several dimensions those that the line has. */
+  /** Who is limited: a text; or, if `--key` names several dimensions, the keys that the line has. */
   readonly key: Key;
-  /** If they were asked for, and the log has them. */
+  /** Present if it was asked for, and the log has it. */
   readonly path?: string | undefined;
   readonly status?: number | undefined;
 }
 
-/** What a line is: a request; nothing to replay (another kind of line, filtered out, no key); or unreadable, and why. */
+/** The meaning of a line: a request; nothing to replay (another kind of line, filtered out, no key); or unreadable, and why. */
 export type Parsed = Entry | 'skipped' | { readonly problem: string };

@@ -4,7 +4,7 @@ import type { ClientResult } from './replay.js';
 /** `1234567` as `1,234,567`. */
 export const count = (n: number): string => n.toLocaleString('en-US');
 
-/** A part of a whole in percent, never rounded to none or all. */
+/** A share in percent. It is never rounded to none or all. */
 export function share(part: number, whole: number): string {
   if (part === 0 || whole === 0) return '0 %';
   if (part === whole) return '100 %';
@@ -14,7 +14,7 @@ export function share(part: number, whole: number): string {
   return percent > 99.99 ? '> 99.99 %' : `${Number(text)} %`;
 }
 
-/** `2026-10-05 06:00:00`, of UTC; with milliseconds if there are any. */
+/** For example `2026-10-05 06:00:00`, in UTC, with milliseconds if there are any. */
 export function moment(time: number | undefined): string {
   if (time === undefined) return '-';
   return new Date(time)
@@ -28,10 +28,10 @@ export function moment(time: number | undefined): string {
 export const many = (n: number, thing: string): string => `${count(n)} ${thing}${n === 1 ? '' : 's'}`;
 
 /**
- * A row of the table of who was denied most.
+ * A row of the table of the clients denied most.
  *
  * @param longest how many characters of the key are shown
- * @param since how the begin of the longest streak is told
+ * @param since shows when the longest streak began
  */
 export function cellsOf(client: ClientResult, longest: number, since: (time: number) => string): string[] {
   return [

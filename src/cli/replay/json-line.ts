@@ -1,7 +1,7 @@
 import { pathOf, present, splitRequestLine, type LoggedRequest } from './request.js';
 import { parseTime } from './time.js';
 
-/** Where loggers and proxies put things, the likeliest first; in dots, what lies in an object. */
+/** Where loggers and proxies write things, the likeliest first. Dots lead into nested objects. */
 const FIELDS = {
   time: [
     ...[
@@ -88,19 +88,19 @@ export const knownFields = (what: 'time' | 'address'): string => FIELDS[what].sl
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Reads a line; a string says what is wrong with it. */
+/** Reads a line. A string as the result says what is wrong with it. */
 export function parseJsonLine(line: string): JsonLine | string {
   try {
     const value: unknown = JSON.parse(line);
     if (typeof value === 'object' && value !== null && !Array.isArray(value))
       return new JsonLine(value as Json);
   } catch {
-    // Said below.
+    // The error is returned below.
   }
   return 'it begins like JSON but is not an object of JSON';
 }
 
-/** A line of JSON; finds only what is asked for. */
+/** A line of JSON. Only the requested parts are read. */
 export class JsonLine implements LoggedRequest {
   readonly named = true;
   readonly #value: Json;
@@ -109,7 +109,7 @@ export class JsonLine implements LoggedRequest {
     this.#value = value;
   }
 
-  /** Of the first field that is known and can be read, if none is given. */
+  /** The time in the given field, or in the first known field that can be read. */
   timeOf(field: string | undefined): number | undefined {
     if (field !== undefined) return parseTime(this.field(field));
     for (const path of PATHS.time) {
@@ -169,7 +169,7 @@ function get(value: Json, path: Path): unknown {
   return found;
 }
 
-/** Text, a number as text, several as a list; undefined for what says nothing. */
+/** A text, a number as text, or several as a list. Undefined for values without information. */
 export function textOf(value: unknown): string | undefined {
   if (typeof value === 'number') return String(value);
   if (Array.isArray(value))

@@ -7,7 +7,7 @@ import type { Suggestions } from './suggest.js';
 const iso = (time: number | undefined): string | null =>
   time === undefined ? null : new Date(time).toISOString();
 
-/** What a replay found, for programs. Times are ISO 8601. */
+/** The result of a replay, for programs. Times are ISO 8601. */
 export function replayJson(
   result: ReplayResult,
   logs: readonly LogSummary[],
@@ -53,7 +53,7 @@ function resultJson(result: ReplayResult): object {
   };
 }
 
-/** What was found, for programs; `deniedRequests` is null if the log could not be read twice. */
+/** The suggestions, for programs. `deniedRequests` is null if the log could not be read twice. */
 export function suggestJson(
   { keep, each, together }: Suggestions,
   { busiest, ...found }: Found,

@@ -1,9 +1,9 @@
 import { failure } from '../errors.js';
 
-/** What one `Map` can hold is a little more. */
+/** Slightly less than a `Map` can hold. */
 const MOST_KEYS = 16_000_000;
 
-/** Numbers the keys as they come, and makes room in the columns of what is known of each. */
+/** Numbers the keys in order of appearance, and makes room for them in the columns. */
 export class Keys {
   readonly #numbers = new Map<string, number>();
   readonly #columns: Column[] = [];
@@ -13,12 +13,12 @@ export class Keys {
     return this.#numbers.size;
   }
 
-  /** The key's number, from 0. */
+  /** The key's number, from 0 on. */
   numberOf(key: string): number {
     return this.#numbers.get(key) ?? this.#add(key);
   }
 
-  /** The keys of those whose numbers are asked for, by number. */
+  /** The wanted keys, by their numbers. */
   namesOf(wanted: (number: number) => boolean): Map<number, string> {
     const names = new Map<number, string>();
     let number = 0;
@@ -29,14 +29,14 @@ export class Keys {
     return names;
   }
 
-  /** The key with the largest number in a column. */
+  /** The key with the largest value in a column. */
   largest(column: Column): { key: string; value: number } {
     let largest = 0;
     for (let i = 1; i < this.size; i++) if (column.values[i]! > column.values[largest]!) largest = i;
     return { key: this.namesOf((i) => i === largest).get(largest) ?? '', value: column.values[largest]! };
   }
 
-  /** A number for each key, 0 at first. */
+  /** Makes a column: a value for each key, 0 at first. */
   column(kind: ColumnKind): Column {
     const column = new Column(kind, this.#room);
     this.#columns.push(column);
@@ -54,7 +54,7 @@ export class Keys {
       this.#room *= 2;
       for (const column of this.#columns) column.resize(this.#room);
     }
-    // A copy: what was cut out of a text keeps all of the text in memory.
+    // Copy the key: a part of a text keeps the whole text in memory.
     this.#numbers.set(Buffer.from(key).toString(), number);
     return number;
   }
@@ -62,7 +62,7 @@ export class Keys {
 
 export type ColumnKind = 'count' | 'time';
 
-/** A number a key: a count (up to 2^32) or a time. */
+/** A value per key: a count (up to 2^32) or a time. */
 export class Column {
   values: Uint32Array | Float64Array;
 

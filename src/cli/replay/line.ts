@@ -9,14 +9,14 @@ import { parseTextLine } from './text-line.js';
 import { W3cReader } from './w3c-line.js';
 
 export interface LineOptions extends ClientOptions {
-  /** What makes the key, or that of each dimension. */
+  /** The fields that make the key, or the key of each dimension. */
   readonly keys: readonly LoggedKey[];
-  /** Where the time is, and the client, in formats whose fields have names. Default: where loggers usually put them. */
+  /** The fields of the time and of the client, in formats with named fields. Default: where loggers usually write them. */
   readonly timeField: string | undefined;
   readonly keyField: string | undefined;
-  /** Which requests count. */
+  /** Selects the requests that count. */
   readonly match: Match | undefined;
-  /** Paths and statuses too. */
+  /** Whether to read paths and statuses, too. */
   readonly details?: boolean;
 }
 
@@ -26,7 +26,7 @@ export type ParseLine = (line: string) => Parsed;
 export const FORMATS =
   'the Common or the Combined Log Format (nginx, Apache), lines of JSON, the lines of AWS load balancers, W3C logs (CloudFront, IIS)';
 
-/** Makes a reader of one log's lines, each in the format that it is in. */
+/** Makes a reader of one log's lines. Each line may have its own format. */
 export function lineParser(options: LineOptions): ParseLine {
   const { keys, timeField, keyField, match, details = false } = options;
   const clientOf = clients(options);
@@ -90,7 +90,7 @@ export function lineParser(options: LineOptions): ParseLine {
           problem: `its client ${JSON.stringify(address.slice(0, 50))} is neither an address nor a host's name`,
         };
       }
-      // Programs write other lines too, and not every request has a user.
+      // Programs also write other lines, and some requests have no user.
       return 'skipped';
     }
     const time = request.timeOf(timeField);
@@ -103,6 +103,6 @@ export function lineParser(options: LineOptions): ParseLine {
   };
 }
 
-/** A client that the log names: some servers look up its name. */
+/** A client given by its host name, which some servers look up. */
 const hostName = (text: string): string | undefined =>
   /^[\w.-]+$/.test(text) ? text.toLowerCase() : undefined;

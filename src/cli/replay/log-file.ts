@@ -4,9 +4,9 @@ import type { ParseLine } from './line.js';
 import { Reorder } from './reorder.js';
 import type { Source } from './source.js';
 
-/** A line of more bytes is no request; it is not kept in memory either. */
+/** A longer line (in bytes) is no request, and is not kept in memory. */
 const LONGEST_LINE = 2 ** 20;
-/** Bytes that are unpacked at a time. */
+/** How many bytes are unpacked at a time. */
 const CHUNK = 2 ** 18;
 const NEWLINE = 10;
 const BYTE_ORDER_MARK = '\ufeff';
@@ -20,19 +20,19 @@ export interface Malformed {
   readonly problem: string;
 }
 
-/** A log as it was found. */
+/** What was found in a log. */
 export interface LogSummary {
   readonly name: string;
   readonly lines: number;
   readonly requests: number;
-  /** Lines that were read but are not replayed: not of a request, filtered out, or without a key. */
+  /** Lines that were read but are not replayed: no request, filtered out, or without a key. */
   readonly skipped: number;
   readonly malformed: number;
-  /** The first of them. */
+  /** The first unreadable lines. */
   readonly samples: readonly Malformed[];
-  /** Requests that stood too late in the log for their time. */
+  /** Requests whose lines came too late in the log for their time. */
   readonly late: number;
-  /** What is wrong with the file as a whole. */
+  /** What is wrong with the whole file. */
   readonly warning: string | undefined;
 }
 
@@ -41,7 +41,7 @@ export class LogFile {
   readonly source: Source;
   readonly #parser: () => ParseLine;
   readonly #parse: ParseLine;
-  /** Bytes of the file that were read, still packed. */
+  /** How many bytes of the file were read, before unpacking. */
   bytesRead = 0;
   #lines = 0;
   #requests = 0;
@@ -51,14 +51,14 @@ export class LogFile {
   #late = 0;
   #damage: string | undefined;
 
-  /** @param parser makes a reader of lines: some formats say in one line what the next ones mean */
+  /** @param parser makes a reader of lines; in some formats, one line defines the meaning of the next ones */
   constructor(source: Source, parser: () => ParseLine) {
     this.source = source;
     this.#parser = parser;
     this.#parse = parser();
   }
 
-  /** To read it once more, from its first byte on. */
+  /** The same file, to be read again from the start. */
   again(): LogFile {
     return new LogFile(this.source, this.#parser);
   }
@@ -76,14 +76,14 @@ export class LogFile {
     };
   }
 
-  /** The time of its first request, so that rotated files are read in their order; undefined if it is not known before. */
+  /** The time of its first request, which tells the order of rotated files. Undefined if it cannot be read in advance. */
   async firstTime(): Promise<number | undefined> {
     if (!this.source.rereadable) return undefined;
     for await (const [first] of this.again().#batches()) if (first) return first.time;
     return undefined;
   }
 
-  /** Its requests in order of time, many at a time. */
+  /** Its requests in order of time, in batches. */
   async *requests(): AsyncGenerator<readonly Entry[]> {
     const reorder = new Reorder();
     for await (const batch of this.#batches()) {
@@ -100,7 +100,7 @@ export class LogFile {
     yield rest;
   }
 
-  /** Its requests as they stand there. */
+  /** Its requests in the order of the file. */
   async *#batches(): AsyncGenerator<readonly Entry[]> {
     for await (const text of wholeLines(this.#content())) {
       const entries: Entry[] = [];
@@ -137,7 +137,7 @@ export class LogFile {
     }
   }
 
-  /** Its bytes, unpacked. What was read of a gzip file that ends too early counts. */
+  /** Its unpacked bytes. If a gzip file ends too early, the bytes before that count. */
   async *#content(): AsyncGenerator<Buffer> {
     const chunks = this.#counted();
     const first = await chunks.next();
@@ -169,7 +169,7 @@ export class LogFile {
   }
 }
 
-/** Writes to `gunzip` no faster than it unpacks. */
+/** Writes to `gunzip`, no faster than it unpacks. */
 async function feed(
   gunzip: ReturnType<typeof createGunzip>,
   first: Buffer,
@@ -184,7 +184,7 @@ async function feed(
   gunzip.end();
 }
 
-/** Texts of whole lines: no character is cut in two, and no line. Of a line that is too long only the begin is kept. */
+/** Texts of whole lines. Neither a character nor a line is cut in two. Of a line that is too long, only the beginning is kept. */
 async function* wholeLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> {
   let begun: Buffer[] = [];
   let length = 0;

@@ -6,7 +6,7 @@ import { FORMATS, type ParseLine } from './line.js';
 import { LogFile, type LogSummary } from './log-file.js';
 import { openSource, StreamSource, type Source } from './source.js';
 
-/** What stands for standard input. */
+/** The name of standard input. */
 const STDIN = '-';
 
 /** Several logs as one trace. */
@@ -17,13 +17,13 @@ export class Logs {
     this.#files = files;
   }
 
-  /** The same logs, to be read once more; undefined if one of them is a stream. */
+  /** The same logs, to be read once more. Undefined if one of them is a stream. */
   again(): Logs | undefined {
     if (!this.#files.every(({ source }) => source.rereadable)) return undefined;
     return new Logs(this.#files.map((file) => file.again()));
   }
 
-  /** Whether another reading has found other bytes, or a log ended too early. */
+  /** Whether another reading found other bytes, or a log ended too early. */
   get changed(): boolean {
     return this.#files.some(({ source }) => source.change !== undefined);
   }
@@ -36,18 +36,21 @@ export class Logs {
     return this.#files.map(({ summary }) => summary);
   }
 
-  /** Bytes to read, for the progress; 0 if it is not known. */
+  /** How many bytes there are to read, for the progress. 0: unknown. */
   get size(): number {
     return this.#files.reduce((sum, { source: { size } }) => sum + (size ?? NaN), 0) || 0;
   }
 
-  /** All requests in order of time. Files that follow each other (rotated ones) are open one at a time, in whatever order they are given. */
+  /**
+   * All requests in order of time. Files that follow each other (rotated ones) are open one at a time, whatever their order on the command
+   * line.
+   */
   async *requests(): AsyncGenerator<readonly Entry[]> {
     if (this.#files.length === 1) yield* this.#files[0]!.requests();
     else yield* merge(this.#files);
   }
 
-  /** @throws CliError `FAILED` if there is nothing to replay: what was found instead, and what to do */
+  /** @throws CliError `FAILED` if there is nothing to replay; it says what was found instead, and what to do */
   checkFound(): void {
     const all = this.summaries;
     if (all.some(({ requests }) => requests > 0)) return;
@@ -99,7 +102,7 @@ export async function withLogs(
   }
 }
 
-/** An open log: what was read of it and is not taken yet. */
+/** An open log, with the requests that were read but not yet used. */
 interface Head {
   readonly batches: AsyncGenerator<readonly Entry[]>;
   batch: readonly Entry[];
@@ -107,7 +110,7 @@ interface Head {
 }
 
 const BATCH = 4096;
-/** A file is opened so long before the time of its first line: lines that were written late stand behind it. */
+/** A file is opened this long before the time of its first line, because lines behind it may have earlier times. */
 const MARGIN = 60_000;
 
 async function* merge(files: readonly LogFile[]): AsyncGenerator<readonly Entry[]> {
@@ -145,7 +148,7 @@ async function* merge(files: readonly LogFile[]): AsyncGenerator<readonly Entry[
 
 const timeOf = ({ batch, at }: Head): number => batch[at]!.time;
 
-/** Those that have a next request. */
+/** The logs that have another request. */
 async function refilled(heads: Head[]): Promise<Head[]> {
   const live: Head[] = [];
   for (const head of heads) {

@@ -5,8 +5,8 @@ import type { LoggedRequest } from './request.js';
 export type Match = (request: LoggedRequest) => boolean;
 
 /**
- * Reads a filter: paths by prefix (`/api`), methods (`POST`), statuses (`404`, `5xx`), in any number, separated by spaces or commas; a
- * `!` before a word means all others. Of each kind one must match.
+ * Reads a filter: any number of paths by prefix (`/api`), methods (`POST`) and statuses (`404`, `5xx`), separated by spaces or commas. A
+ * `!` before a word excludes it. Of each kind, one word must match.
  *
  * @throws CliError `USAGE`
  */

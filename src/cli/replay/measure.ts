@@ -3,10 +3,10 @@ import { Engine } from './engine.js';
 import { Keys, type Column } from './keys.js';
 import type { Shape } from './shapes.js';
 
-/** A limiter decides by so many policies at most. */
+/** A limiter has at most this many policies. */
 const MOST_POLICIES = 32;
 
-/** Replays a log under limits that nobody reaches, and keeps the most that each client used of each: 4 bytes a shape. */
+/** Replays a log under limits that are never reached, and keeps the most that each client used of each shape, in 4 bytes. */
 export class Measure {
   readonly #groups: { engine: Engine; capacities: readonly number[]; peaks: readonly Column[] }[] = [];
   readonly #keys = new Keys();
@@ -42,7 +42,7 @@ export class Measure {
     for (const { engine, capacities, peaks } of this.#groups) {
       const verdicts = engine.verdicts(key, time);
       for (let i = 0; i < capacities.length; i++) {
-        // Nobody should be denied; who is wants more than can be measured.
+        // Denials are not expected. A denied client wants more than can be measured.
         const used = capacities[i]! - remainingOf(verdicts, i) + (waitOf(verdicts, i) === 0 ? 0 : 1);
         const { values } = peaks[i]!;
         if (used > values[client]!) values[client] = used;
@@ -50,17 +50,17 @@ export class Measure {
     }
   }
 
-  /** The keys of clients. */
+  /** The keys of the wanted clients. */
   namesOf(wanted: (client: number) => boolean): Set<string> {
     return new Set(this.#keys.namesOf(wanted).values());
   }
 
-  /** Who sent the most requests. */
+  /** The client with the most requests. */
   get busiest(): { key: string; value: number } {
     return this.#keys.largest(this.#sent);
   }
 
-  /** The most that each client used of each shape, in the shapes' order. */
+  /** The most that each client used of each shape, in the order of the shapes. */
   peaks(): Peaks[] {
     const { size } = this.#keys;
     return this.#groups.flatMap(({ capacities, peaks }) =>
@@ -69,7 +69,7 @@ export class Measure {
   }
 }
 
-/** The most that each client used, by its number. */
+/** The most that each client used, by the client's number. */
 export class Peaks {
   readonly values: Uint32Array | Float64Array;
   readonly #sorted: Uint32Array | Float64Array;
@@ -82,7 +82,7 @@ export class Peaks {
     this.#sorted = values.slice().sort();
   }
 
-  /** The smallest limit that at most so many clients would exceed, if it can be. */
+  /** The smallest limit that at most `excluded` clients would exceed, up to the largest possible one. */
   limitFor(excluded: number): number {
     return Math.min(this.#most, Math.max(1, this.#sorted[this.#sorted.length - 1 - excluded] ?? 1));
   }
@@ -100,15 +100,15 @@ export class Peaks {
   }
 }
 
-/** How many of `clients` need not be kept for `keep` percent to be. */
+/** How many of `clients` may be excluded if `keep` percent must stay. */
 export function excludable(clients: number, keep: number): number {
-  // 99.9 % of 1000 are 999, however 0.1 is rounded.
+  // With 99.9 %, one of 1000 may be excluded, even if 0.1 is not exact in floating point.
   return Math.max(0, Math.min(clients - 1, Math.floor((clients * (100 - keep)) / 100 + 1e-9)));
 }
 
 /**
- * Limits for several policies together: the tightest, by the same share of clients in each, under which at most `excluded` clients
- * exceed any of them.
+ * Limits for several policies together. Each excludes the same share of clients; the limits are the tightest under which at most `excluded`
+ * clients exceed any of them.
  */
 export function jointLimits(peaks: readonly Peaks[], excluded: number): number[] {
   let low = 0;

@@ -3,7 +3,7 @@ import { count, many, share } from './format.js';
 import type { LogSummary } from './log-file.js';
 import { REORDER } from './reorder.js';
 
-/** What was found in the logs, of whatever policies. */
+/** What was found in the logs, whatever the policies are. */
 export interface Found {
   readonly requests: number;
   readonly clients: number;
@@ -12,14 +12,14 @@ export interface Found {
   readonly last: number;
 }
 
-/** Said of a policy that is not replayed. */
+/** The note on a policy that is not replayed. */
 export const leftNote = (policy: string): string =>
-  `${printable(policy)} is not replayed: an access log does not say how long each request was being served`;
+  `${printable(policy)} is not replayed: an access log does not tell how long each request took`;
 
-/** A log of fewer requests is one to try things on. */
+/** A log with fewer requests is hardly more than a test. */
 const FEW = 1000;
 
-/** What a reader of the figures should know of the logs, a line each. */
+/** What a reader of the results should know about the logs, one line each. */
 export function logNotes(logs: readonly LogSummary[], { requests, busiest, first, last }: Found): string[] {
   const notes: string[] = [];
   for (const { name, lines, requests, skipped, malformed, samples, late, warning } of logs) {

@@ -8,7 +8,7 @@ import { FORMATS, lineParser } from './line.js';
 import { withLogs, type Logs } from './logs.js';
 import { parseMatch } from './match.js';
 
-/** Options of everything that reads logs. */
+/** The options of all commands that read logs. */
 export interface LogOptions extends SubnetOption {
   readonly key?: readonly string[];
   readonly keyField?: string;
@@ -17,7 +17,7 @@ export interface LogOptions extends SubnetOption {
   readonly trustedHops?: string;
 }
 
-/** For options that may be given again. */
+/** Collects the values of an option that may be repeated. */
 export const collect = (value: string, before: readonly string[] = []): readonly string[] => [
   ...before,
   value,
@@ -30,25 +30,25 @@ export function addLogOptions(command: Command): Command {
     .argument('<log...>', 'access logs; - is standard input')
     .option(
       '--key <parts>',
-      "what is limited: ip (default), user, path, method, or a field of JSON lines; several together: 'ip path'; with the name of a " +
-        'dimension for policies with `by`, again for each: account=user',
+      "what is limited: ip (default), user, path, method, or a field of JSON lines; several together: 'ip path'; for policies with " +
+        '`by`, repeatable with the name of a dimension: account=user',
       collect,
     )
     .option('--key-field <field>', 'JSON and W3C: the field of the client, as in req.headers.x-api-key')
     .option('--time-field <field>', 'JSON and W3C: the field of the time')
     .option(
       '--trusted-hops <n>',
-      'of lists as X-Forwarded-For: how many proxies are yours (default: those of private addresses)',
+      'in lists like X-Forwarded-For: how many proxies are yours (default: those with private addresses)',
     )
     .option(
       '--match <filter>',
-      "only some requests, by path, method and status: '/api POST', '5xx', '!/health'; again for more",
+      "only some requests, by path, method and status: '/api POST', '5xx', '!/health'; repeatable",
       collect,
     );
   return addSubnetOption(command);
 }
 
-/** Opens the logs for as long as `use` reads them; `details`: with what else is told of each request. @throws CliError `USAGE`, `FAILED` */
+/** Opens the logs for as long as `use` reads them. `details` also reads paths and statuses. @throws CliError `USAGE`, `FAILED` */
 export function readLogs(
   names: readonly string[],
   options: LogOptions,

@@ -1,26 +1,26 @@
 import type { Entry } from './entry.js';
 
-/** How many requests wait for others that were logged late. */
+/** How many requests are held back for others that were logged late. */
 export const REORDER = 50_000;
 
 /**
- * Puts the lines of one log in order of time: many servers write a line when the response ends but with the time at which the
- * request came. A line that comes more than `capacity` lines late takes the time of the one before it.
+ * Puts the lines of one log in order of time. Many servers write a line when the response ends, but with the time of the request. A line
+ * that comes more than `capacity` lines late gets the time of the line before it.
  */
 export class Reorder {
   readonly #capacity: number;
-  /** In order of time, from `#head` on. */
+  /** The waiting requests in order of time, from `#head` on. */
   #waiting: Entry[] = [];
   #head = 0;
   #now = 0;
-  /** Lines that came too late for their place. */
+  /** How many lines came too late for their place. */
   late = 0;
 
   constructor(capacity: number = REORDER) {
     this.#capacity = capacity;
   }
 
-  /** Takes a request; returns the one whose turn it is, if the buffer is full. */
+  /** Adds a request. If the buffer is full, returns the earliest one. */
   push(entry: Entry): Entry | undefined {
     const waiting = this.#waiting;
     if (entry.time < this.#now) {
@@ -33,7 +33,7 @@ export class Reorder {
     return waiting.length - this.#head > this.#capacity ? this.shift() : undefined;
   }
 
-  /** The next in order, of those that wait. */
+  /** The earliest of the waiting requests. */
   shift(): Entry | undefined {
     const entry = this.#waiting[this.#head];
     if (entry === undefined) return undefined;
@@ -46,7 +46,7 @@ export class Reorder {
     return entry;
   }
 
-  /** Behind all of the same time. */
+  /** The place behind all requests of the same time. */
   #placeOf(time: number): number {
     let low = this.#head;
     let high = this.#waiting.length;

@@ -5,23 +5,23 @@ import { shownKeys } from './dimensions.js';
 import { Keys } from './keys.js';
 import { Timeline } from './timeline.js';
 
-/** What a policy did to a log. */
+/** The effect of a policy on a log. */
 export interface PolicyResult {
   readonly name: string;
   readonly policy: Policy;
-  /** Requests that it denied, or as a shadow would have. */
+  /** Requests that the policy denied, or would have denied as a shadow. */
   readonly denied: number;
   readonly clients: number;
-  /** Clients that it may deny: those with a key of its dimension. */
+  /** The clients that the policy could deny: those with a key of its dimension. */
   readonly of: number;
-  /** ms since the epoch; undefined if it denied none. */
+  /** When it first denied, ms since the epoch. Undefined if it never did. */
   readonly first: number | undefined;
   readonly last: number | undefined;
-  /** How many clients used at most so much of what can be spent at once: tenths, the last of them full or beyond. */
+  /** How many clients used how much of what can be spent at once, in tenths. The last one is for clients that reached it. */
   readonly use: readonly number[];
 }
 
-/** What became of a client that was denied. */
+/** The results of a client that was denied. */
 export interface ClientResult {
   readonly key: string;
   readonly requests: number;
@@ -31,7 +31,7 @@ export interface ClientResult {
   /** The most denials in a row, and when they began. */
   readonly streak: number;
   readonly streakAt: number;
-  /** Names of the policies that denied it. */
+  /** The names of the policies that denied it. */
   readonly policies: readonly string[];
 }
 
@@ -39,7 +39,7 @@ export interface Interval {
   readonly start: number;
   readonly admitted: number;
   readonly denied: number;
-  /** Denied by each policy. */
+  /** Denied requests by each policy. */
   readonly policies: readonly number[];
 }
 
@@ -47,27 +47,27 @@ export interface ReplayResult {
   readonly requests: number;
   readonly admitted: number;
   readonly denied: number;
-  /** Admitted, but held for their turn (leaky bucket with maxDelay). */
+  /** Requests that were admitted, but held until their turn (leaky bucket with maxDelay). */
   readonly held: number;
   readonly longestHold: number;
   readonly clients: number;
   readonly deniedClients: number;
-  /** Who sent the most requests. */
+  /** The client with the most requests. */
   readonly busiest: { readonly key: string; readonly value: number };
   readonly first: number;
   readonly last: number;
   readonly policies: readonly PolicyResult[];
-  /** Those denied most often. */
+  /** The clients denied most often. */
   readonly top: readonly ClientResult[];
   readonly timeline: { readonly width: number; readonly intervals: readonly Interval[] };
 }
 
-/** Tenths of the capacity, and one for those who were denied. */
+/** Ten tenths of the capacity, and one more for clients that were denied. */
 const USES = 11;
 
 /**
- * Sends the requests of a log to a limiter and counts. Of each client it keeps some 60 bytes, and 4 more a policy. With several dimensions
- * each key of each of them is a client.
+ * Sends the requests of a log to a limiter, and counts. It keeps about 60 bytes per client, and 4 more per policy. With several dimensions,
+ * each key of each dimension is a client.
  */
 export class Replay {
   readonly #engine: Engine;
@@ -78,7 +78,7 @@ export class Replay {
   readonly #side = this.#keys.column('count');
   readonly #requests = this.#keys.column('count');
   readonly #denied = this.#keys.column('count');
-  /** A bit a policy. */
+  /** One bit per policy. */
   readonly #by = this.#keys.column('count');
   readonly #first = this.#keys.column('time');
   readonly #last = this.#keys.column('time');
@@ -86,15 +86,15 @@ export class Replay {
   readonly #runAt = this.#keys.column('time');
   readonly #streak = this.#keys.column('count');
   readonly #streakAt = this.#keys.column('time');
-  /** The most that was used, a column a policy. */
+  /** The most that was used: one column per policy. */
   readonly #peaks;
   readonly #timeline: Timeline;
-  /** The dimensions of requests. */
+  /** The dimensions of the requests. */
   readonly #dimensions: readonly string[];
-  /** Of each policy, the number of its dimension; and of each name, that of the policy. */
+  /** For each policy, the number of its dimension; for each name, the number of the policy. */
   readonly #sides: readonly number[];
   readonly #numbers: ReadonlyMap<string, number>;
-  /** Of the request at hand, by dimension: the client, or -1; and whether it is denied. */
+  /** The current request, by dimension: its client, or -1; and whether it is denied. */
   readonly #clients: number[];
   readonly #hit: boolean[];
   readonly #perPolicy: { denied: number; first: number | undefined; last: number | undefined }[];
@@ -105,7 +105,7 @@ export class Replay {
   #start = 0;
   #end = 0;
 
-  /** @param dimensions those of which requests have keys */
+  /** @param dimensions the dimensions of which requests have keys */
   constructor(policies: readonly Policy[], dimensions: readonly string[] = [DEFAULT_DIMENSION]) {
     const several = dimensions.length > 1;
     this.#engine = new Engine(policies, several);
@@ -122,7 +122,7 @@ export class Replay {
     this.#timeline = new Timeline(2 + compiled.length);
   }
 
-  /** The next request; returns whether it is admitted. */
+  /** Decides the next request. Returns whether it is admitted. */
   add(key: Key, time: number): boolean {
     const decision = this.#engine.decide(key, time);
     this.#number(key);
@@ -156,7 +156,7 @@ export class Replay {
     return allowed;
   }
 
-  /** Notes who sends the request at hand. */
+  /** Records the clients of the current request. */
   #number(key: Key): void {
     const isSole = typeof key === 'string';
     for (let side = 0; side < this.#clients.length; side++) {
@@ -197,7 +197,7 @@ export class Replay {
     this.#longestHold = Math.max(this.#longestHold, delay);
   }
 
-  /** How many clients there are: they are numbered as they come. */
+  /** How many clients there are. They are numbered in order of appearance. */
   get size(): number {
     return this.#keys.size;
   }
@@ -281,7 +281,7 @@ export class Replay {
   }
 }
 
-/** The numbers below `size` with the largest values, the largest first. */
+/** The numbers below `size` with the largest values, in descending order. */
 function largest(size: number, count: number, valueOf: (i: number) => number): number[] {
   let best: number[] = [];
   let least = 0;

@@ -1,10 +1,10 @@
 import type { Tally } from './denied.js';
 import { count, share } from './format.js';
 
-// Text of a log is anybody's: it is never markup.
+// Texts of a log may come from anyone, so they must never become markup.
 export const escape = (text: string): string => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 
-/** No text ends the script that it stands in. */
+/** JSON that cannot end the script that contains it. */
 export const jsonInHtml = (value: unknown): string => JSON.stringify(value).replaceAll('<', '\\u003c');
 
 export function figure(value: string, label: string, bad = false): string {
@@ -13,7 +13,7 @@ export function figure(value: string, label: string, bad = false): string {
 
 const NUMBER = /^([<>] )?[\d,]+(\.\d+)?( %)?$/;
 
-/** A table that the page makes sortable, and whose rows it offers as CSV under this name. */
+/** A table. The page makes it sortable, and offers its rows as CSV under this name. */
 export function table(name: string, head: readonly string[], rows: readonly (readonly string[])[]): string {
   const numeric = head.map((_, i) => rows.every((row) => NUMBER.test(row[i]!)));
   const line = (cells: readonly string[], cell: (text: string, attributes: string) => string): string => {
@@ -27,7 +27,7 @@ ${body.join('\n')}
 </tbody></table></div>`;
 }
 
-/** A bar a row, by its value: label, value, whether it is bad. */
+/** One bar per row: its label, its value, and whether it is bad. */
 export function bars(rows: readonly (readonly [label: string, value: number, bad: boolean])[]): string {
   const most = Math.max(1, ...rows.map(([, value]) => value));
   const lines = rows.map(([label, value, bad]) => {
@@ -38,13 +38,13 @@ export function bars(rows: readonly (readonly [label: string, value: number, bad
   return `<div class="bars">${lines.join('\n')}</div>`;
 }
 
-/** How often each name came, as bars. */
+/** Bars for how often each name occurred. */
 export function tallyBars({ rows, others }: Tally, of: number): string {
   const named = rows.map(([name, times]) => [`${name} (${share(times, of)})`, times, true] as const);
   return bars(others > 0 ? [...named, [`others (${share(others, of)})`, others, true]] : named);
 }
 
-/** A plot of the page; without sight it is the label. */
+/** A plot of the page. The label is for readers who cannot see it. */
 export function plot(id: string, label: string): string {
   return `<div id="${id}" class="plot" role="img" aria-label="${escape(label)}"></div>`;
 }

@@ -13,16 +13,16 @@ import type { Interval, ReplayResult } from './replay.js';
 import { bars, escape, figure, jsonInHtml, plot, table, tallyBars } from './report-html.js';
 import { plotsOf } from './report-plots.js';
 
-/** All that a report tells. */
+/** Everything that a report shows. */
 export interface Report {
-  /** What was typed to make it. */
+  /** The command that makes it. */
   readonly command: string;
   readonly result: ReplayResult;
   readonly logs: readonly LogSummary[];
   /** Policies that are not replayed. */
   readonly left: readonly string[];
   readonly denied: DeniedRequests;
-  /** Of the clients that were denied most; undefined if the log cannot be read twice. */
+  /** The requests of the clients denied most. Undefined if the log cannot be read twice. */
   readonly clients: ClientTimes | undefined;
   readonly compared: Comparison | undefined;
 }
@@ -32,13 +32,13 @@ const NAMED = 10;
 
 const packages = createRequire(import.meta.url);
 
-/** A file of the page: beside the bundle, where the build puts it, or from the source, where it is. */
+/** A file of the page. The build puts it beside the bundle; otherwise it is in the source. */
 function asset(name: string, module?: string): string {
   const beside = new URL(`./page/${name}`, import.meta.url);
   return readFileSync(existsSync(beside) || !module ? beside : packages.resolve(module), 'utf8');
 }
 
-/** What a replay found, as one page of HTML that needs nothing else, nor the network. */
+/** The result of a replay as one HTML page that needs neither other files nor the network. */
 export function reportPage(report: Report): string {
   const { result, logs, left, command, compared } = report;
   const scripts = [asset('uPlot.iife.min.js', 'uplot/dist/uPlot.iife.min.js'), asset('page.js')];
@@ -117,7 +117,7 @@ function policyTable(name: string, { policies, requests }: ReplayResult): string
   );
 }
 
-/** The second set of policies beside the first. */
+/** The second set of policies, compared with the first. */
 function comparison(
   first: ReplayResult,
   { result: second, both, firstOnly, secondOnly }: Comparison,
@@ -141,7 +141,7 @@ ${table('comparison', ['', 'the policies above', 'the other ones'], rows)}
 ${plot('compared', `Denied by the policies above: ${count(first.denied)}; by the other ones: ${count(second.denied)}.`)}`;
 }
 
-/** Who and what was denied. */
+/** Which clients and which requests were denied. */
 function deniedSections({ result, denied, clients }: Report): string {
   if (result.denied === 0) return '<h2>Clients denied most</h2>\n<p>Nobody was denied.</p>';
   const { top, deniedClients } = result;
@@ -171,7 +171,7 @@ function clientsLabel({ clients }: ClientTimes): string {
   return `Requests over time of the clients denied most. ${texts.join('; ')}.`;
 }
 
-/** The largest values, for those who do not see the plot. */
+/** The largest values, for readers who cannot see the plot. */
 function peaks({ timeline: { intervals, width } }: ReplayResult): string {
   const most = (valueOf: (interval: Interval) => number): string => {
     const peak = intervals.reduce((a, b) => (valueOf(b) > valueOf(a) ? b : a));

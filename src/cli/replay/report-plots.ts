@@ -5,13 +5,13 @@ import type { ClientTimes } from './closer.js';
 import type { ReplayResult } from './replay.js';
 import type { Comparison } from './compare.js';
 
-/** A line, or a layer, of a plot. */
+/** A line or a layer of a plot. */
 interface Series {
   readonly name: string;
-  /** A variable of the page's style. */
+  /** A variable in the page's style sheet. */
   readonly color: string;
   readonly values: readonly number[];
-  /** A limit: it is the same everywhere. */
+  /** Marks the line of a limit, which has the same value everywhere. */
   readonly dashed?: boolean;
 }
 
@@ -25,20 +25,20 @@ interface Plot {
 export interface Plots {
   readonly times: readonly number[];
   readonly width: number;
-  /** From when to when the log covers a part of an interval only. */
+  /** The intervals that the log covers only partly: from when to when. */
   readonly partial: readonly (readonly [number, number])[];
   readonly plots: readonly Plot[];
 }
 
-/** Logs often have whole seconds. */
+/** The resolution of many logs. */
 const SECOND = 1000;
 
-/** Colours of policies and clients. */
+/** How many colours there are for policies and clients. */
 const COLORS = 6;
 
 const colorOf = (i: number): string => `--p${i % COLORS}`;
 
-/** What of a report is drawn. */
+/** The parts of a report that are drawn. */
 interface Plotted {
   readonly result: ReplayResult;
   readonly clients: ClientTimes | undefined;
@@ -101,7 +101,7 @@ function clientSeries({ clients }: ClientTimes): Series[] {
   }));
 }
 
-/** What each policy admits of one client in one interval, on the average. */
+/** What each policy admits from one client in one interval, on average. */
 function limitLines({ policies, timeline: { width, intervals } }: ReplayResult): Series[] {
   return policies.flatMap(({ policy }): Series[] => {
     if (!('window' in policy)) return [];
@@ -112,7 +112,7 @@ function limitLines({ policies, timeline: { width, intervals } }: ReplayResult):
   });
 }
 
-/** Where the log covers a part of an interval only, at its begin and its end, in seconds. */
+/** The intervals at the beginning and the end that the log covers only partly, in seconds. */
 function partialIntervals({ timeline: { intervals, width }, first, last }: ReplayResult): [number, number][] {
   const [begin, end] = [intervals[0]!.start, intervals.at(-1)!.start];
   const starts = new Set([

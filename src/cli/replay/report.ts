@@ -4,7 +4,7 @@ import { failure, usageError } from '../errors.js';
 import type { Io } from '../io.js';
 import { reportPage, type Report } from './report-page.js';
 
-/** Whether a report can be written there, said before the work is done. @throws CliError */
+/** Checks, before the work is done, whether a report can be written. @throws CliError */
 export async function checkReportPath(path: string, logs: readonly string[], { cwd }: Io): Promise<string> {
   const file = resolve(cwd, path);
   if (logs.some((log) => resolve(cwd, log) === file)) {

@@ -1,21 +1,21 @@
-/** What a line of a log says of a request; which parts there are depends on the format. */
+/** What a line of a log tells about a request. The format decides which parts exist. */
 export interface LoggedRequest {
-  /** The client's, or a list as in X-Forwarded-For: the client's, then those of proxies. */
+  /** The client's address; or a list as in X-Forwarded-For: the client's address, then those of proxies. */
   readonly address: string | undefined;
   readonly user: string | undefined;
   readonly method: string | undefined;
-  /** Without the query. */
+  /** The path without the query. */
   readonly path: string | undefined;
   readonly status: number | undefined;
-  /** Whether its fields have names. */
+  /** Whether the format has named fields. */
   readonly named: boolean;
-  /** Any field, by its name or, in JSON, its path (`req.id`); undefined if the format has no names. */
+  /** Any field by its name, or in JSON by its path (`req.id`). Undefined if the format has no names. */
   field(name: string): unknown;
-  /** When it came, ms since the epoch: of a field, or where the format has it; undefined if it cannot be read. */
+  /** When the request came, ms since the epoch, from the given field or from where the format has it. Undefined if it cannot be read. */
   timeOf(field: string | undefined): number | undefined;
 }
 
-/** `GET /path?query HTTP/1.1`, taken apart. */
+/** Splits `GET /path?query HTTP/1.1`. */
 export function splitRequestLine(line: string): { method: string | undefined; path: string | undefined } {
   const space = line.indexOf(' ');
   if (space <= 0) return { method: undefined, path: undefined };
@@ -23,7 +23,7 @@ export function splitRequestLine(line: string): { method: string | undefined; pa
   return { method: line.slice(0, space), path: pathOf(line.slice(space + 1, end === -1 ? undefined : end)) };
 }
 
-/** The path of a URL, without its query and the server before it. */
+/** The path of a URL, without the query and the server. */
 export function pathOf(url: string): string {
   const query = url.indexOf('?');
   const whole = query === -1 ? url : url.slice(0, query);
@@ -32,7 +32,7 @@ export function pathOf(url: string): string {
   return server ? whole.slice(server[0].length) || '/' : whole;
 }
 
-/** A text; undefined for what logs write where there is nothing. */
+/** A text. Undefined for the placeholders of missing values. */
 export function present(text: string | undefined): string | undefined {
   return text === '-' || text === '' ? undefined : text;
 }

@@ -3,7 +3,7 @@ import type { Io } from '../io.js';
 import type { Entry } from './entry.js';
 import type { Logs } from './logs.js';
 
-/** Goes through all requests, with a progress bar where somebody watches. */
+/** Goes through all requests. It shows a progress bar if someone watches. */
 export async function forEachRequest(
   logs: Logs,
   io: Io,
@@ -35,7 +35,7 @@ function startBar(logs: Logs, io: Io, title: string): SingleBar | undefined {
     barsize: 30,
     clearOnComplete: true,
     gracefulExit: false,
-    // Ctrl-C ends the process at once: nothing may have to be set back.
+    // Ctrl-C ends the process at once, so no terminal setting may need to be restored.
     linewrap: true,
     hideCursor: false,
   });

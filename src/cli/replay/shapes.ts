@@ -4,45 +4,46 @@ import { ALGORITHMS, hasField } from '../../contract/compile-policies.js';
 import type { Algorithm, Policy } from '../../contract/policy.js';
 import { usageError } from '../errors.js';
 
-/** A policy whose limit, or burst, is to be found. */
+/** A policy whose limit or burst is to be found. */
 export interface Shape {
-  /** Shapes of one group are alternatives: the same window, at different rates. */
+  /** Shapes of one group are alternatives: the same window at different rates. */
   readonly group: string;
   readonly window: number;
-  /** Rate of a bucket, of which the burst is to be found; else the limit itself is to be found. */
+  /** The rate of a bucket whose burst is to be found. Undefined: the limit itself is to be found. */
   readonly rate: number | undefined;
-  /** So much that nobody reaches it: it measures what is used. */
+  /** A policy with a limit that is never reached. It measures what is used. */
   readonly probe: Policy;
-  /** The policy with what was found. */
+  /** The policy with the units that were found. */
   of(units: number): Policy;
 }
 
-/** A policy with a window. A log does not say how long a request was being served, and rarely has several periods of a calendar. */
+/** A policy with a window. A log does not tell how long requests took, and rarely covers several periods of a calendar. */
 type Windowed = Extract<Policy, { window: Duration }>;
 
-/** The algorithms of which limits can be found. */
+/** The algorithms whose limits can be found. */
 export type MeasuredAlgorithm = NonNullable<Windowed['algorithm']>;
 export const MEASURED = ALGORITHMS.filter((name): name is MeasuredAlgorithm => hasField(name, 'window'));
 
-/** What is measured unless windows are given. */
+/** The windows that are measured by default. */
 const WINDOWS = ['1s', '10s', '1m', '10m', '1h'];
 const BUCKET_WINDOWS = ['1s', '1m'];
 
-/** Rates that are tried for a bucket of which none is given. */
+/** The rates that are tried for a bucket without a given rate. */
 const RATES = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 
-/** Nobody reaches it; and counters of 4 bytes hold it. */
+/** A limit that is never reached, and that fits into counters of 4 bytes. */
 const PLENTY = 2 ** 30;
 const MOST_LOGGED = 1_000_000;
-/** A bucket's arithmetic is exact below it. */
+/** The arithmetic of buckets is exact below this number. */
 const MOST_TICKS = 2 ** 51;
 
 const isBucket = (algorithm: Algorithm = DEFAULT_ALGORITHM): boolean => hasField(algorithm, 'burst');
 
-/** Whether units are held until they are released. */
-export const isHeld = ({ algorithm = DEFAULT_ALGORITHM }: Policy): boolean => hasField(algorithm, 'lease');
+/** Whether units are slots, which are held until they are released. */
+export const countsSlots = ({ algorithm = DEFAULT_ALGORITHM }: Policy): boolean =>
+  hasField(algorithm, 'lease');
 
-/** The shapes of an algorithm for windows. */
+/** The shapes of an algorithm for the given windows. */
 export function shapesOf(algorithm: MeasuredAlgorithm, windows: readonly string[] | undefined): Shape[] {
   if (!isBucket(algorithm)) {
     return (windows ?? WINDOWS).map((window) => shapeOf({ algorithm, limit: 1, window }));
@@ -53,14 +54,14 @@ export function shapesOf(algorithm: MeasuredAlgorithm, windows: readonly string[
 }
 
 /**
- * The shape of a policy: of a bucket its rate is kept and its burst is to be found; of all others the limit.
+ * The shape of a policy. For a bucket, the rate is kept and the burst is to be found. For all others, the limit is to be found.
  *
  * @throws CliError `USAGE` for a concurrency or calendar policy
  */
 export function shapeOf(policy: Policy): Shape {
-  if (isHeld(policy)) {
+  if (countsSlots(policy)) {
     throw usageError(
-      'For a concurrency policy nothing can be suggested: an access log does not say how long each request was being served.',
+      'For a concurrency policy nothing can be suggested: an access log does not tell how long each request took.',
     );
   }
   if (!('window' in policy)) {
@@ -91,7 +92,7 @@ export function shapeOf(policy: Policy): Shape {
   };
 }
 
-/** The largest burst, up to a million, that is counted in the same ticks as a small one. */
+/** The largest burst, up to a million, that uses the same ticks as a small one. */
 function plentyOfBurst(rate: number, window: number): number {
   const ticks = rate / divisor(rate, window);
   const longest = MOST_TICKS / ticks - window;

@@ -4,26 +4,26 @@ import { crc32 } from 'node:zlib';
 import { failure, usageError } from '../errors.js';
 
 const CHUNK = 2 ** 18;
-/** So many bytes show whether a file has been begun anew. */
+/** How many bytes are compared to detect that a file was written anew. */
 const HEAD = 4096;
 
 /** Where the bytes of a log come from. */
 export interface Source {
   readonly name: string;
-  /** How many bytes there are; undefined if that is known at their end only. */
+  /** The number of bytes. Undefined if it is only known at the end. */
   readonly size: number | undefined;
   /** Whether another reading gives the same bytes. */
   readonly rereadable: boolean;
-  /** The same for two names of one file. */
+  /** Equal for two names of the same file. */
   readonly identity: string;
-  /** All bytes, from the first on. */
+  /** All bytes from the start. */
   bytes(): AsyncGenerator<Buffer>;
-  /** What happened to the file while it was read, or between two readings. */
+  /** What happened to the file during a reading, or between two readings. */
   readonly change: string | undefined;
   close(): Promise<void>;
 }
 
-/** Standard input, or any other stream: read once. */
+/** Standard input, or another stream. It can be read once. */
 export class StreamSource implements Source {
   readonly name: string;
   readonly size = undefined;
@@ -55,8 +55,8 @@ export class StreamSource implements Source {
 }
 
 /**
- * A file, opened once: whatever is renamed meanwhile, each reading is of the same file, and of no more than was there at
- * first. A reading that finds less than that, or other bytes than the one before, is told by `change`.
+ * A file that is opened once. Even if it is renamed, each reading is of the same file, and of no more bytes than there were at first.
+ * `change` tells if a reading finds fewer bytes, or other bytes than the reading before.
  */
 class FileSource implements Source {
   readonly name: string;
@@ -112,7 +112,7 @@ class FileSource implements Source {
   }
 }
 
-/** Opens a file, or a pipe that has a name. @throws CliError `USAGE` */
+/** Opens a file or a named pipe. @throws CliError `USAGE` */
 export async function openSource(name: string, path: string): Promise<Source> {
   let file: FileHandle | undefined;
   try {

@@ -7,7 +7,7 @@ import type { LogSummary } from './log-file.js';
 import { logNotes, type Found } from './notes.js';
 import type { Alternative, Suggestions } from './suggest.js';
 
-/** What was found, for a terminal. */
+/** The suggestions, for a terminal. */
 export function suggestText(
   suggestions: Suggestions,
   found: Found,
@@ -21,7 +21,7 @@ export function suggestText(
   const span = `${moment(first)} to ${moment(last)} UTC, ${duration(Math.max(1, last - first))}`;
   const parts = [
     `${bold(many(requests, 'request'))} of ${bold(many(clients, 'client'))}, ${span}`,
-    `Each on its own, the smallest limit under which so many clients are never denied:`,
+    `The smallest limits, each on its own, under which this share of the clients is never denied:`,
     alternativesTable(suggestions, found, io),
     `${bold(`All together, for ${keep} % of the clients`)}: ${deniedText(together, found)}`,
     bold(arrayOf(together.policies)),
@@ -62,11 +62,11 @@ function deniedText({ deniedClients, deniedRequests }: Suggestions['together'], 
   if (deniedClients === 0) return 'nobody would be denied';
   const clients = `${many(deniedClients, 'client')} (${share(deniedClients, found.clients)})`;
   return deniedRequests === undefined
-    ? `${clients} would be denied (how many requests is not known: standard input cannot be read twice, nor a file that changes meanwhile)`
+    ? `${clients} would be denied (the number of requests is unknown: standard input cannot be read twice, nor a file that changes meanwhile)`
     : `${clients} would be denied ${many(deniedRequests, 'request')} (${share(deniedRequests, found.requests)})`;
 }
 
-/** The policies as they stand in a program. */
+/** The policies as they are written in a program. */
 function arrayOf(policies: readonly Policy[]): string {
   const lines = policies.map((policy) => {
     const fields = Object.entries(policy).map(([name, value]) => {

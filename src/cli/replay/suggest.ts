@@ -3,17 +3,17 @@ import { excludable, exceedingAny, jointLimits, type Measure, type Peaks } from 
 import { Replay } from './replay.js';
 import type { Shape } from './shapes.js';
 
-/** A limit that keeps a share of the clients. */
+/** A limit that never denies a certain share of the clients. */
 export interface Alternative {
   readonly keep: number;
   readonly policy: Policy;
-  /** Clients that would be denied at least once. */
+  /** How many clients would be denied at least once. */
   readonly deniedClients: number;
-  /** Requests that would be denied; undefined if the log could not be read again. */
+  /** How many requests would be denied. Undefined if the log could not be read again. */
   deniedRequests: number | undefined;
 }
 
-/** What was found for one shape: the same policy by what share of the clients it keeps. */
+/** What was found for one shape: the policy for several shares of clients. */
 export interface Suggestion {
   readonly window: number;
   readonly alternatives: readonly Alternative[];
@@ -24,7 +24,7 @@ export interface Suggestions {
   /** The keys of all clients that any alternative would deny. */
   readonly affected: ReadonlySet<string>;
   readonly each: readonly Suggestion[];
-  /** Policies to be used together: all of them keep the share. */
+  /** Policies to use together. All of them together keep the share. */
   readonly together: {
     readonly policies: readonly Policy[];
     readonly deniedClients: number;
@@ -37,8 +37,8 @@ const ALWAYS = [99, 99.9, 100];
 /**
  * Finds the limits under which `keep` percent of the clients are never denied.
  *
- * @param shapes those that were measured
- * @param longest of no longer windows, ms: a log says little of windows that are longer than itself
+ * @param shapes the shapes that were measured
+ * @param longest the longest window, ms: a log tells little about windows longer than itself
  */
 export function suggest(
   measure: Measure,
@@ -68,7 +68,10 @@ export function suggest(
   return { keep, affected, each, together: together(chosen, shapes, all, excluded) };
 }
 
-/** Of the rates tried for a window, the lowest that needs no more burst than one window's units; else the highest. */
+/**
+ * For each window: of the rates that were tried, the lowest one that needs no more burst than the units of one window; otherwise the
+ * highest.
+ */
 function onePerGroup(shapes: readonly Shape[], peaks: readonly Peaks[], excluded: number): number[] {
   const groups = new Map<string, number[]>();
   shapes.forEach(({ group, rate }, i) => {
@@ -104,7 +107,10 @@ function together(
   };
 }
 
-/** Leaves out what another policy of the same kind implies: a shorter window with no lower limit, a longer one at no lower rate. */
+/**
+ * Leaves out policies that another one of the same kind implies: a shorter window with no lower limit, and a longer window with no lower
+ * rate.
+ */
 function withoutRedundant<T extends { shape: Shape; units: number }>(all: readonly T[]): readonly T[] {
   return all.filter(({ shape, units }, i) => {
     if (shape.rate !== undefined) return true;
@@ -128,7 +134,7 @@ const UNITS: readonly (readonly [ms: number, unit: string])[] = [
   [1, 'ms'],
 ];
 
-/** Names those that have none by their window, and by more where that is not enough. */
+/** Names the policies without a name after their window, and adds more if that is not unique. */
 function named(all: readonly { window: number; policy: Policy }[]): Policy[] {
   const names = new Set(all.map(({ policy }) => policy.name));
   return all.map(({ window, policy }) => {
@@ -147,13 +153,13 @@ function nameOf(ms: number): string {
   return `${ms / size}${unit}`;
 }
 
-/** A limiter decides by so many policies at most. */
+/** A limiter has at most this many policies. */
 const MOST_POLICIES = 32;
 
-/** Replays the log under what was found, and counts what would be denied: of the clients that are, of others it is known. */
+/** Replays the log under the suggestions, and counts the requests that would be denied. Only clients that would be denied are replayed. */
 export class Check {
   readonly #suggestions: Suggestions;
-  /** Shadows, so that each is on its own. */
+  /** Each suggestion is a shadow, so that they do not affect each other. */
   readonly #alone: { replay: Replay; alternatives: readonly Alternative[] }[] = [];
   readonly #together: Replay;
 
@@ -176,7 +182,7 @@ export class Check {
     this.#together.add(key, time);
   }
 
-  /** Writes down how many requests each would have denied. */
+  /** Stores how many requests each suggestion would have denied. */
   finish(): void {
     for (const { replay, alternatives } of this.#alone) {
       replay.result(0).policies.forEach(({ denied }, i) => {

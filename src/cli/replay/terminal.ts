@@ -7,7 +7,7 @@ import type { LogSummary } from './log-file.js';
 import { leftNote, logNotes } from './notes.js';
 import type { ReplayResult } from './replay.js';
 
-/** What a replay found, for a terminal. */
+/** The result of a replay, for a terminal. */
 export function replayText(
   result: ReplayResult,
   logs: readonly LogSummary[],
@@ -112,7 +112,7 @@ function charts(result: ReplayResult, io: Io): string {
   return drawn.join('\n\n');
 }
 
-/** Adds neighbouring intervals up until they fit. */
+/** Adds up neighbouring intervals until they fit. */
 function condensed(
   { timeline }: ReplayResult,
   room: number,
@@ -131,7 +131,7 @@ function condensed(
 const BLOCKS = ['', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const EIGHTHS = BLOCKS.length - 1;
 
-/** A column for each value: what is not 0 is seen, what is 0 is empty. */
+/** One column per value. Only 0 is empty; any other value is visible. */
 function area(
   title: string,
   values: readonly number[],

@@ -3,22 +3,25 @@ import { present, splitRequestLine, type LoggedRequest } from './request.js';
 import { parseTime } from './time.js';
 
 /**
- * The Common Log Format, and what begins like it (Combined, nginx's `main`, Apache's with the virtual host before it):
- * `host ident user [time] "request" status ...`. Instead of the host there may be a list of addresses.
+ * The Common Log Format, and formats that begin like it (Combined, nginx's `main`, Apache's with the virtual host first): `host ident user
+ * [time] "request" status ...`. The host may also be a list of addresses.
  */
 const COMMON =
   /^((?:[^\s,]+, ?)*\S+) (\S+ .*?) \[(\d\d\/[A-Za-z]{3}\/\d{4}:\d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})\] "([^"\\]*(?:\\.[^"\\]*)*)" (\d{3}|-)(?: |$)/;
 
 const LIST = /^(?:[^\s,]+, ?)*\S+/;
 
-/** AWS's balancers, Application and Classic: `[type] time name client:port target:port 3 times, 2 statuses, 2 sizes "request" ...` */
+/**
+ * The format of AWS' Application and Classic Load Balancers: `[type] time name client:port target:port 3 times, 2 statuses, 2 sizes
+ * "request" ...`
+ */
 const BALANCER =
   /^(?:\w+ )?(\d{4}-\d\d-\d\dT[\d:.]+Z) \S+ (\S+):\d+ \S+ (?:-?[\d.]+ ){3}(\d{3}|-) \S+ \S+ \S+ "([^"\\]*(?:\\.[^"\\]*)*)"/;
 
-/** When the request came, as an Application Load Balancer writes it behind the rule's number. */
+/** When the request came. An Application Load Balancer writes this after the rule's number. */
 const CREATED = /" (?:\d+|-) (\d{4}-\d\d-\d\dT[\d:.]+Z) "/;
 
-/** Reads a line; undefined if it is in none of these formats. */
+/** Reads a line. Undefined if it has none of these formats. */
 export function parseTextLine(line: string): LoggedRequest | undefined {
   const common = COMMON.exec(line);
   if (common) {
@@ -31,11 +34,11 @@ export function parseTextLine(line: string): LoggedRequest | undefined {
   return new TextLine(client!, '- -', CREATED.exec(line)?.[1] ?? done!, request!, status!);
 }
 
-/** Takes apart only what is asked for. */
+/** Only the requested parts are read. */
 class TextLine implements LoggedRequest {
   readonly named = false;
   readonly #host: string;
-  /** Ident and user; where a virtual host stands first, the client before them. */
+  /** Ident and user; if a virtual host comes first, the client before them. */
   readonly #names: string;
   readonly #time: string;
   readonly #request: string;
@@ -82,7 +85,7 @@ class TextLine implements LoggedRequest {
   }
 }
 
-/** Whether an address is there, or a list that begins with one. */
+/** Whether a text is an address, or a list that begins with one. */
 function isAddresses(text: string): boolean {
   const comma = text.indexOf(',');
   return isIP(comma === -1 ? text : text.slice(0, comma)) !== 0;

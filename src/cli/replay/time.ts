@@ -1,14 +1,17 @@
-/** A time in a log: ISO 8601, that of the Common Log Format, or a number since the epoch. */
+/** Times in logs: ISO 8601, the Common Log Format's, or a number since the epoch. */
 
 const MONTHS = 'JanFebMarAprMayJunJulAugSepOctNovDec';
 const CLF = /^(\d{2})\/([A-Za-z]{3})\/(\d{4}):(\d{2}):(\d{2}):(\d{2})(\.\d+)? ([+-])(\d{2})(\d{2})$/;
 const ISO = /^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?)?\s?(Z|[+-]\d{2}:?\d{2})?$/i;
 
-/** Nothing before it is the time of a request, nor anything after. */
+/** Times outside of this range are no times of requests. */
 const EARLIEST = Date.UTC(1990, 0);
 const LATEST = Date.UTC(2100, 0);
 
-/** Numbers are taken for seconds, milliseconds, microseconds or nanoseconds, by their size: these are of the years 1973 to 5138. */
+/**
+ * The size of a number tells whether it is in seconds, milliseconds, microseconds or nanoseconds. These limits are for the years 1973 to
+ * 5138.
+ */
 const UNITS: readonly (readonly [below: number, perMillisecond: number])[] = [
   [1e11, 0.001],
   [1e14, 1],
@@ -19,11 +22,11 @@ const UNITS: readonly (readonly [below: number, perMillisecond: number])[] = [
 let lastText = '';
 let lastTime: number | undefined;
 
-/** Milliseconds since the epoch; undefined if it cannot be read. A time without a zone is UTC. */
+/** Milliseconds since the epoch. Undefined if it cannot be read. A time without a zone is UTC. */
 export function parseTime(value: unknown): number | undefined {
   if (typeof value === 'number') return plausible(fromNumber(value));
   if (typeof value !== 'string') return undefined;
-  // Neighbouring lines often have the same.
+  // Neighbouring lines often have the same time.
   if (value === lastText) return lastTime;
   lastTime = plausible(fromText(value));
   lastText = value;

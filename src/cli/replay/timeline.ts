@@ -3,22 +3,22 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** Widths that read well; each divides the next. */
+/** Interval lengths that read well. Each divides the next. */
 const WIDTHS = [
   ...[SECOND, 5 * SECOND, 15 * SECOND, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, DAY],
   ...[10 * DAY, 100 * DAY, 1000 * DAY, 10_000 * DAY, 100_000 * DAY],
 ];
 
-/** More intervals than that are merged. */
+/** With more intervals than this, neighbours are merged. */
 const MOST = 1000;
 
-/** Counts over time, in a bounded number of intervals: as time goes on they become wider. */
+/** Counts over time, in a bounded number of intervals. As time goes on, the intervals become longer. */
 export class Timeline {
   readonly #series: number;
   #step = 0;
-  /** Of the first interval, in widths since the epoch. */
+  /** The number of the first interval since the epoch. */
   #first = 0;
-  /** An array of counts an interval, `series` of them. */
+  /** For each interval: an array of `series` counts. */
   #counts: number[][] = [];
 
   /** @param series how many counts an interval has */
@@ -31,7 +31,7 @@ export class Timeline {
     return WIDTHS[this.#step]!;
   }
 
-  /** The counts at a moment, to be added to. */
+  /** The counts of the interval of a moment. The caller adds to them. */
   at(time: number): number[] {
     if (this.#counts.length === 0) this.#first = Math.floor(time / this.width);
     let interval = Math.floor(time / this.width) - this.#first;
@@ -43,7 +43,7 @@ export class Timeline {
     return this.#counts[interval]!;
   }
 
-  /** When each interval begins, and its counts. */
+  /** The start of each interval, and its counts. */
   *intervals(): Generator<readonly [start: number, counts: readonly number[]]> {
     for (const [i, counts] of this.#counts.entries()) yield [(this.#first + i) * this.width, counts];
   }

@@ -3,7 +3,7 @@ import { parseTime } from './time.js';
 
 const DIRECTIVE = '#Fields:';
 
-/** Where each field stands in a line. */
+/** The position of each field in a line. */
 type Columns = ReadonlyMap<string, number>;
 
 const columnsOf = (names: string): Columns =>
@@ -14,17 +14,17 @@ const columnsOf = (names: string): Columns =>
       .map((name, i) => [name, i]),
   );
 
-/** CloudFront's, for a part of a log that has no `#Fields`. */
+/** CloudFront's columns, for a part of a log without `#Fields`. */
 const CLOUDFRONT = columnsOf(
   'date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status',
 );
 const CLOUDFRONT_LINE = /^\d{4}-\d\d-\d\d\t\d\d:\d\d:\d\d\t/;
 
-/** Reads W3C logs, as CloudFront (with tabs) and IIS write them: a line of the log says what the next ones mean. */
+/** Reads W3C logs, as CloudFront (with tabs) and IIS write them. A line of the log tells which fields the next lines have. */
 export class W3cReader {
   #columns: Columns | undefined;
 
-  /** A request; `'skipped'` for what is about the log; undefined if the line is in another format. */
+  /** A request; `'skipped'` for lines about the log itself; undefined if the line has another format. */
   read(line: string): LoggedRequest | 'skipped' | undefined {
     if (line.startsWith('#')) {
       if (line.startsWith(DIRECTIVE)) this.#columns = columnsOf(line.slice(DIRECTIVE.length));
@@ -48,7 +48,7 @@ class W3cLine implements LoggedRequest {
     this.#values = values;
   }
 
-  /** The date and the time have columns of their own, in UTC. */
+  /** The date and the time have their own columns, in UTC. */
   timeOf(field: string | undefined): number | undefined {
     return parseTime(
       field === undefined ? `${this.field('date') ?? ''} ${this.field('time') ?? ''}` : this.field(field),

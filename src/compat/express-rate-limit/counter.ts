@@ -1,17 +1,17 @@
 import type { MaybePromise } from '../../contract/store.js';
 import type { ClientRateLimitInfo } from './types.js';
 
-/** What one request was counted as. */
+/** How one request was counted. */
 export interface Counted {
   /** Requests of this window, this one and denied ones included. */
   readonly used: number;
   readonly denied: boolean;
   readonly resetTime: Date | undefined;
-  /** Gives the charge back, if the request is not to count. */
+  /** Gives the charge back if the request must not count. */
   undo(): MaybePromise<void>;
 }
 
-/** What counts requests. */
+/** Counts requests. */
 export interface Counter {
   count(key: string, limit: number): MaybePromise<Counted>;
   resetKey(key: string): MaybePromise<void>;

@@ -3,7 +3,7 @@ import { isPromise } from '../../contract/store.js';
 import type { Counted, Counter } from './counter.js';
 import type { ClientRateLimitInfo, LegacyStore, Store } from './types.js';
 
-/** Counts by a store made for express-rate-limit. */
+/** Counts with a store that was made for express-rate-limit. */
 export class ForeignCounter implements Counter {
   readonly get: Counter['get'];
   readonly #store: Store;

@@ -14,7 +14,7 @@ export interface Told {
 /** The responses on which a limiter has already written. */
 const WRITTEN = Symbol('headgate.written');
 
-/** Writes `X-RateLimit-*` and the fields of a draft. Fields with room for one quota keep the tightest, lists hold all. */
+/** Writes `X-RateLimit-*` and the fields of a draft. Fields with room for one quota keep the tightest one. Lists have all quotas. */
 export function writeHeaders(
   response: Response,
   told: Told,
@@ -84,7 +84,7 @@ function structuredFields(response: Response, told: Told): void {
   );
 }
 
-/** A store may not tell the time. Then it is a whole window. */
+/** The seconds until the reset. If the store does not tell the time, it is a whole window. */
 function secondsToReset({ info, windowMs }: Told): number {
   const { resetTime } = info;
   if (!resetTime) return Math.ceil(windowMs / 1000);

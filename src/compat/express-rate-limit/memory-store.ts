@@ -42,7 +42,7 @@ export class MemoryStore implements Store {
     this.#quota = undefined;
   }
 
-  /** @internal Undefined if a program has replaced a method. Then that method counts. */
+  /** @internal Undefined if a program replaced a method. That method must then count. */
   count(key: string, limit: number): MaybePromise<Counted> | undefined {
     const { increment, decrement } = MemoryStore.prototype;
     if (this.increment !== increment || this.decrement !== decrement) return undefined;
@@ -51,7 +51,7 @@ export class MemoryStore implements Store {
 
   #open(): Quota {
     if (!this.#quota) {
-      // All requests of a window must be told the same end, so the decision's clock is kept.
+      // Keeps the time of the decision, because all requests of a window must be told the same end.
       let now = 0;
       const store = memoryStore({ clock: () => (now = Date.now()) });
       this.#quota = new Quota({ store, windowMs: this.windowMs }, () => now);

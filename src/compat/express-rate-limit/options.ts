@@ -109,7 +109,7 @@ function draftOf(standardHeaders: Options['standardHeaders'] | undefined): Draft
 }
 
 /**
- * Checks the limit that a program gave: a number, or its text, as environment variables have it.
+ * Checks the limit that a program gave: a number, or its text as in environment variables.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */
@@ -136,7 +136,7 @@ function nameOf(request: Request, { requestPropertyName, windowMs }: Config): st
   return `${limit}-in-${count}${unit}${count > 1 ? plural : ''}`;
 }
 
-/** The counter for the `store` option. @throws HeadgateError `HEADGATE_INVALID_OPTION` and those of a limiter's name */
+/** The counter for the `store` option. @throws HeadgateError `HEADGATE_INVALID_OPTION`, and the errors of a limiter's name */
 export function counterOf(config: Config): Counter {
   const { store, windowMs, name, timeout, validations } = config;
   if (isHeadgateStore(store)) {

@@ -7,7 +7,7 @@ import { MAX_UNITS } from '../../common/validate.js';
 import type { Counted, Counter } from './counter.js';
 import type { ClientRateLimitInfo } from './types.js';
 
-/** The most compiled limits, and the most keys whose denials are counted, at a time. */
+/** The most compiled limits that are kept, and the most keys whose denials are counted. */
 const REMEMBERED = 10_000;
 
 interface Scope {
@@ -22,7 +22,7 @@ interface Asked {
   readonly end: number;
 }
 
-/** Counts by a limiter of Headgate: a fixed window, whose limit comes with each request. */
+/** Counts with a limiter of Headgate: a fixed window whose limit comes with each request. */
 export class Quota implements Counter {
   readonly #limiter: Limiter;
   readonly #window: number;
@@ -128,11 +128,11 @@ interface DeniedKey {
   count: number;
 }
 
-/** How often this process has denied each key in its window. It is only shown, and decides nothing. */
+/** How often this process has denied each key in its window. The number is only shown. It decides nothing. */
 class Denials {
   readonly #keys = new Map<string, DeniedKey>();
 
-  /** @param end of the window in which it is denied */
+  /** @param end the end of the window in which the key is denied */
   add(key: string, end: number): DeniedKey {
     let denied = this.#find(key);
     if (!denied) {

@@ -73,7 +73,7 @@ export function rateLimit(passedOptions: RateLimitOptions = {}): RateLimitReques
     tell(response, told, config);
     if (outcome) void undoLater(outcome, counted, request, response, config);
     if (!counted.denied) return true;
-    // A handler of one's own may let the request pass: without header fields it alone says what there is.
+    // A custom handler may let the request pass. Without header fields, it alone decides what the client is told.
     if (answersDenied || config.legacyHeaders || config.standardHeaders)
       writeRetryAfter(response, told, await valueOf(config.retryAfter, request, response));
     await config.handler(request, response, next, options);
@@ -127,7 +127,7 @@ function tell(response: Response, told: Told, { legacyHeaders, standardHeaders, 
   writeHeaders(response, told, legacyHeaders, standardHeaders);
 }
 
-/** How the response ends: true if it was sent whole. Undefined if no option needs it. */
+/** How the response ends: true if it was sent completely. Undefined if no option needs this. */
 function outcomeOf(
   response: Response,
   { skipFailedRequests, skipSuccessfulRequests }: Config,

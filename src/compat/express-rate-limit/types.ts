@@ -2,7 +2,7 @@ import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { Duration } from '../../common/duration.js';
 import type { Store as HeadgateStore } from '../../contract/store.js';
 
-// Names and shapes are those of express-rate-limit, so programs that import its types compile with these.
+// Names and shapes are those of express-rate-limit, so that programs compile with these types.
 
 /** A value that depends on the request, sync or async. */
 export type ValueDeterminingMiddleware<T> = (request: Request, response: Response) => T | Promise<T>;
@@ -65,7 +65,7 @@ export type LegacyStore = {
 
 export type DraftHeadersVersion = 'draft-6' | 'draft-7' | 'draft-8';
 
-/** A likely mistake that is looked for. */
+/** A likely mistake that is checked for. */
 export type ValidationName =
   | 'ip'
   | 'trustProxy'

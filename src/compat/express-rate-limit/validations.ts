@@ -27,7 +27,7 @@ const KNOWN_OPTIONS = [
   ...['retryAfter', 'requestPropertyName', 'skipFailedRequests', 'skipSuccessfulRequests', 'keyGenerator'],
   ...['ipv6Subnet', 'handler', 'skip', 'requestWasSuccessful', 'store', 'validate', 'headers', 'max'],
   ...['passOnStoreError', 'logger', 'name', 'timeout'],
-  // This one has its own validation.
+  // This option has its own validation.
   'draft_polli_ratelimit_headers',
   // express-slow-down passes its options on.
   ...['delayAfter', 'delayMs', 'maxDelayMs'],

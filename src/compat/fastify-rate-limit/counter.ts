@@ -75,23 +75,23 @@ export class StoreCounter extends Counter {
 }
 
 /** The effect of a denied request. `renew`: the window begins again. `double`: the rest of the wait at least doubles. */
-export type Hold = 'renew' | 'double';
+export type Penalty = 'renew' | 'double';
 
 /** The most compiled policies at a time. */
 const REMEMBERED = 1000;
 
 /**
- * Counts by a fixed window. It charges only what it admits, but `ban` must count denials, and `read` must see them. So its limit is
- * higher than `max` by as many denials, and the caller compares the count with `max`.
+ * Counts by a fixed window, which charges only what it admits. But `ban` must count denials, and `read` must see them. So the policy's
+ * limit is `max` plus that many denials, and the caller compares the count with `max`.
  */
 export class LimiterCounter extends Counter {
   readonly #limiter: Limiter;
-  readonly #hold: Hold | undefined;
-  /** With a hold: counts denials until they ban. */
+  readonly #penalty: Penalty | undefined;
+  /** Set if there is a penalty: counts denials until they ban. */
   readonly #denials: Limiter | undefined;
   readonly #sets = new Map<string, PolicySet>();
 
-  constructor(name: string, store: Store, hold: Hold | undefined) {
+  constructor(name: string, store: Store, penalty: Penalty | undefined) {
     super();
     const options = {
       store,
@@ -99,21 +99,21 @@ export class LimiterCounter extends Counter {
       timeout: '1s',
       // Its windows are always milliseconds.
       warnings: ['HEADGATE_SHORT_WINDOW'],
-      ...(hold && { ban: {} }),
+      ...(penalty && { ban: {} }),
     } as const;
-    this.#hold = hold;
+    this.#penalty = penalty;
     this.#limiter = assembleLimiter({ ...options, name }, { dynamic: true });
-    this.#denials = hold && assembleLimiter({ ...options, name: `${name} denials` }, { dynamic: true });
+    this.#denials = penalty && assembleLimiter({ ...options, name: `${name} denials` }, { dynamic: true });
   }
 
   async incr(given: Key, quota: Quota): Promise<Count> {
     const key = String(given);
     const decision = await this.#decide(key, quota, 1);
-    if (!this.#hold) return this.#count(decision, quota);
+    if (!this.#penalty) return this.#count(decision, quota);
     if (decision.allowed && decision.limit - decision.remaining <= quota.max)
       return this.#count(decision, quota);
     const left = decision.reason === 'banned' ? decision.retryAfterMs : 0;
-    const ttl = this.#hold === 'renew' ? quota.timeWindow : doubled(left, quota.timeWindow);
+    const ttl = this.#penalty === 'renew' ? quota.timeWindow : doubled(left, quota.timeWindow);
     const [banned] = await Promise.all([this.#strike(key, quota, ttl), this.#limiter.ban(key, ttl)]);
     return { current: over(quota, banned), ttl };
   }
@@ -131,7 +131,7 @@ export class LimiterCounter extends Counter {
   }
 
   async #decide(key: string, { max, ban, timeWindow }: Quota, cost: number): Promise<Decision> {
-    const more = this.#hold ? 0 : Math.max(0, ban) + (this.readable ? 1 : 0);
+    const more = this.#penalty ? 0 : Math.max(0, ban) + (this.readable ? 1 : 0);
     const limit = Math.min(MAX_UNITS, Math.max(1, Math.floor(max) + more));
     return this.#limiter.decide(key, cost, this.#set(this.#limiter, limit, timeWindow));
   }
@@ -141,7 +141,7 @@ export class LimiterCounter extends Counter {
     return { current: allowed ? limit - remaining : over(quota, true), ttl: resetAfterMs };
   }
 
-  /** Counts a denial within one window. True if there were more than `ban`, and then as long as the hold lasts. */
+  /** Counts a denial within one window. Returns true if there were more than `ban` denials, and as long as the penalty lasts. */
   async #strike(key: string, { ban, timeWindow }: Quota, ttl: number): Promise<boolean> {
     if (ban <= 0) return ban === 0;
     const denials = this.#denials!;

@@ -37,8 +37,8 @@ const HOOKS = ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as cons
 const DIGITS = /^\d+$/;
 
 /**
- * Reads the options of users. As in @fastify/rate-limit, unknown options and values of a wrong type are ignored. An error is
- * thrown only where that would limit nothing, or by another window than was meant.
+ * Reads the options of users. Like @fastify/rate-limit, it ignores unknown options and values of a wrong type. It throws only if the limit
+ * would have no effect, or a window that was not meant.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION` for a wrong `timeWindow`, `hook` or `groupId`
  */

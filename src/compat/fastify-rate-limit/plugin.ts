@@ -14,7 +14,7 @@ import { routeName } from '../../http/adapters/route-name.js';
 import { memoryStore } from '../../stores/memory/memory.js';
 import { redisStore } from '../../stores/redis/redis.js';
 import type { Store } from '../../contract/store.js';
-import { LimiterCounter, StoreCounter, type Counter, type Hold } from './counter.js';
+import { LimiterCounter, StoreCounter, type Counter, type Penalty } from './counter.js';
 import { Limit } from './limit.js';
 import { normalizeIP } from './normalize-ip.js';
 import { compileParams, type Params } from './params.js';
@@ -49,7 +49,7 @@ declare module 'fastify' {
   // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- how an interface that is declared elsewhere gets more
   interface FastifyContextConfig extends RouteRateLimitConfig {}
   interface FastifyInstance<RawServer, RawRequest, RawReply, Logger, TypeProvider> {
-    /** A function that counts a request, or only looks, and returns the result. It answers nothing. */
+    /** Makes a function that counts a request, or only looks, and returns the result. It sends no answer. */
     createRateLimit(
       options?: CreateRateLimitOptions,
     ): (req: FastifyRequest, callOptions?: { increment?: boolean }) => Promise<RateLimitResult>;
@@ -73,7 +73,7 @@ declare module 'fastify' {
   }
 }
 
-/** How often an application has registered the plugin. All its processes do it equally often. */
+/** How often an application has registered the plugin. All its processes do so equally often. */
 const registrations = new WeakMap<object, number>();
 
 /** A prefix for the names of further registrations, so that each counts for itself on one Redis. */
@@ -86,7 +86,7 @@ function scopeOf(server: object): string {
 /** The options of a route, of a decorator's call, or the plugin's own. */
 type Settings = RateLimitOptions | CreateRateLimitOptions;
 
-/** One registration: its own limit, and all that its limits share. */
+/** One registration: its own limit, and everything that its limits share. */
 class Plugin {
   readonly own: Limit;
   readonly #options: RateLimitPluginOptions;
@@ -94,7 +94,7 @@ class Plugin {
   readonly #redis: Store | undefined;
   /** The user's custom store. Its children count for routes. */
   readonly #store: FastifyRateLimitStore | undefined;
-  /** The beginning of its limiters' names. */
+  /** The prefix of its limiters' names. */
   readonly #scope: string;
   /** Limits by route name, so that HEAD and GET of a route share one count. */
   readonly #routes = new Map<string, { settings: Settings; limit: Limit }>();
@@ -108,7 +108,7 @@ class Plugin {
     const params = compileParams(options);
     this.#options = options;
     this.#scope = scope;
-    // Without local denials: a test that empties Redis expects all counts to be gone.
+    // Local denials are off: a test that empties Redis expects all counts to be gone.
     if (redis && !Store) this.#redis = redisStore(redis, { prefix: nameSpace, localDenials: false });
     if (Store) this.#store = new Store({ ...params });
     const make = (): Counter =>
@@ -162,17 +162,17 @@ class Plugin {
     const { groupId, cache } = params;
     const store = this.#redis ?? inMemory(cache);
     const scoped = this.#scope + (groupId === undefined ? name : `group ${groupId}`);
-    return new LimiterCounter(scoped, store, holdOf(params));
+    return new LimiterCounter(scoped, store, penaltyOf(params));
   }
 }
 
 function inMemory(cache: number | undefined): Store {
-  // `Date.now` is looked up each time, as tests replace it.
+  // `Date.now` is looked up each time, because tests replace it.
   const clock = (): number => Date.now();
   return memoryStore(cache === undefined ? { clock } : { clock, maxKeys: Math.max(100, cache) });
 }
 
-function holdOf({ continueExceeding, exponentialBackoff }: Params): Hold | undefined {
+function penaltyOf({ continueExceeding, exponentialBackoff }: Params): Penalty | undefined {
   if (continueExceeding) return 'renew';
   return exponentialBackoff ? 'double' : undefined;
 }

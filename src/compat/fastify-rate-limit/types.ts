@@ -106,11 +106,11 @@ export interface RateLimitOptions extends CreateRateLimitOptions {
   onBanReach?: (req: FastifyRequest, key: string) => void;
 }
 
-/** What the plugin takes: its own limit, and the defaults of its routes'. */
+/** The options of the plugin: its own limit, and the defaults for its routes' limits. */
 export interface RateLimitPluginOptions extends RateLimitOptions {
   /** Limit every route that has no `config.rateLimit`. Default `true`. */
   global?: boolean;
-  /** A client of Redis or Valkey, in place of memory. */
+  /** A client of Redis or Valkey. Default: memory. */
   redis?: RedisClient | null;
   /** The beginning of all Redis keys. Default `'fastify-rate-limit-'`. */
   nameSpace?: string;

@@ -12,12 +12,12 @@ import type { Spread } from '../../limiter/options.js';
 
 export type { HeaderDialect } from '../headers.js';
 
-/** What {@link rateLimit} takes. */
+/** The options of {@link rateLimit}. */
 export type RateLimitOptions<Req extends Request = Request> = HttpOptions<Req, Response>;
 
-/** What {@link rateLimit} returns. */
+/** The middleware that {@link rateLimit} returns. */
 export interface RateLimitHandler extends RequestHandler {
-  /** What decides: `handler.limiter.reset(key)` forgets what a key was charged, `handler.limiter.close()` frees its name. */
+  /** The middleware's limiter: `handler.limiter.reset(key)` forgets what a key was charged, `handler.limiter.close()` frees its name. */
   readonly limiter: Limiter;
 }
 
@@ -25,16 +25,16 @@ declare global {
   // eslint-disable-next-line @typescript-eslint/no-namespace -- how Express' types are extended
   namespace Express {
     interface Request {
-      /** The decision of the last limiter that this request has passed. */
+      /** The decision of the last limiter that this request passed. */
       rateLimit?: Decision;
     }
   }
 }
 
-// Express gives each request a hidden class of its own, to which V8 takes 2 µs to add a property, and for which its inline caches are
-// filled in vain. So nothing is added to a request, and what all requests share is looked up on their prototype, once.
+// Nothing is stored on Express' requests. Each has its own hidden class, so adding a property takes V8 2 µs, and its inline caches never
+// match. What all requests share is looked up once, on their prototype.
 
-/** What each request has passed. For one that is not Express' it is a property: those share their hidden classes. */
+/** The trails of Express' requests. Other requests share their hidden classes, so their trail is a property. */
 const trails = new WeakMap<object, Trail>();
 
 const TRAIL = Symbol('headgate.trail');
@@ -50,17 +50,17 @@ const rateLimitProperty = {
   get(this: object): Decision | undefined {
     return trails.get(this)?.decision;
   },
-  /** As if it was no accessor. */
+  /** Behaves as if the accessor was a plain property. */
   set(this: object, value: unknown): void {
     const description = { value, configurable: true, enumerable: true, writable: true };
     Object.defineProperty(this, 'rateLimit', description);
   },
 };
 
-/** By prototype, whether its requests have an entry in `trails`, and the accessor above. */
+/** For each prototype: whether its requests are in `trails` and have the accessor above. */
 const telling = new WeakMap<object, boolean>();
 
-/** An app's requests have one prototype, and most servers have one app. */
+/** Remembered because an app's requests have one prototype, and most servers have one app. */
 let lastPrototype: object | undefined;
 let lastTells = false;
 
@@ -76,7 +76,7 @@ function tells(req: Request): boolean {
 const FOR_FASTIFY =
   "its middleware is for Express. Write fastify.register(rateLimitPlugin), and import it from 'headgate/fastify'.";
 
-/** An instance, as of `register`, or a request, as of a hook. */
+/** Whether a value is a Fastify instance, as in `register`, or a Fastify request, as in a hook. */
 function isFastify(value: object): boolean {
   return 'addHook' in value || 'routeOptions' in value;
 }
@@ -85,11 +85,11 @@ function misplaced(why: string): HeadgateError {
   return new HeadgateError('HEADGATE_INVALID_ARGUMENT', `rateLimit: ${why}`);
 }
 
-/** Defines the accessor, unless something else has its name; false if the requests are not Express'. */
+/** Defines the accessor, unless another property has its name. Returns false if the requests are not Express'. */
 function prepare(prototype: object): boolean {
   let express: object | undefined;
   let known: PropertyDescriptor | undefined;
-  // An app's own prototype, those of apps that it is mounted in, and Express'. Tests bring requests that have none of them.
+  // Look at the app's own prototype, those of its parent apps, and Express'. Tests may use requests that have none of these.
   let link: object | null = prototype;
   for (; link && link !== IncomingMessage.prototype; link = Object.getPrototypeOf(link) as object | null) {
     express = link;
@@ -104,7 +104,7 @@ function prepare(prototype: object): boolean {
 }
 
 const framework: Framework<Request, Response> = {
-  // A denial is not sent by res.send: an ETag of it is of no use.
+  // A denial is not sent with res.send, because an ETag would be useless.
   ...nodeResponse,
   ip: (req) => req.ip,
   proxy: expressProxy,
@@ -118,16 +118,16 @@ const framework: Framework<Request, Response> = {
 };
 
 /**
- * Middleware for Express 4 and 5: for `app.use`, for a router, for single routes. Several on one request are decided one after
- * the other; what a later one denies, the earlier ones don't charge. Without a limit: 1,000 requests a minute for each client address.
+ * Middleware for Express 4 and 5, for `app.use`, a router, or a single route. Several limiters on one request decide one after the other.
+ * If a later one denies the request, the earlier ones do not charge it. Without a limit: 1,000 requests a minute per client address.
  *
  * @example
  * app.use(rateLimit('100/1m'))
  * app.post('/login', rateLimit({ name: 'login', store, limit: 5, window: '15m', keyGenerator: (req) => req.body.email }), login)
  *
- * @param options the options, or the text of a sole policy
- * @throws HeadgateError as `createLimiter`; a request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`,
- * `HEADGATE_INVALID_COST`, what a callback throws, or what the store fails with under `onStoreError: 'throw'`
+ * @param options the options, or the text of a single policy
+ * @throws HeadgateError as `createLimiter`. A request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`,
+ * what a callback throws, or what the store fails with under `onStoreError: 'throw'`
  */
 export function rateLimit<Req extends Request = Request, Given = never>(
   options: RateLimitOptions<Req> | Spread<RateLimitOptions<Req>, Given> | string = {},

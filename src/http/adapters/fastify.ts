@@ -31,34 +31,37 @@ export type { HeaderDialect } from '../headers.js';
 
 const HOOKS = ['onRequest', 'preParsing', 'preValidation', 'preHandler'] as const;
 
-/** The hook in which a request is limited. A key that is made of the body needs `preHandler`. */
+/** The hook in which a request is limited. A key that depends on the body needs `preHandler`. */
 export type RateLimitHook = (typeof HOOKS)[number];
 
-/** What a route's `config.rateLimit` and `fastify.rateLimit` take. What is missing is as the plugin has it. */
+/** The options of a route's `config.rateLimit` and of `fastify.rateLimit`. The plugin's options are the defaults. */
 export type RateLimitOptions = HttpOptions<FastifyRequest, FastifyReply> & {
   /** Default `'onRequest'`. */
   hook?: RateLimitHook;
 };
 
-/** What the plugin takes: its own quota, and the defaults for the limiters of routes. */
+/** The options of the plugin: its own quota, and the defaults for the limiters of routes. */
 export type RateLimitPluginOptions = RateLimitOptions & {
-  /** Limit every route of this context that has no `config.rateLimit` of its own, and its 404s. Default `true`. */
+  /** Limit every route of this context without a `config.rateLimit` of its own, and the context's 404s. Default `true`. */
   global?: boolean;
 };
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The decision of the last limiter that this request has passed. */
+    /** The decision of the last limiter that this request passed. */
     rateLimit?: Decision;
   }
   interface RouteRateLimits {
-    /** Limiters of this route, in place of the plugin's own: options or the text of a policy; or a list of these. */
+    /** Limiters of this route in place of the plugin's own: options, the text of a policy, or a list of these. */
     headgate: RouteLimits;
   }
   // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- how an interface that is declared elsewhere gets more
   interface FastifyContextConfig extends RouteRateLimitConfig {}
   interface FastifyInstance<RawServer, RawRequest, RawReply, Logger, TypeProvider> {
-    /** A hook that limits; without options, by the plugin's own quota. `limiter` is what decides: `fastify.rateLimit().limiter.reset(key)`. */
+    /**
+     * Makes a hook that limits. Without options it uses the plugin's own quota. `limiter` is the hook's limiter:
+     * `fastify.rateLimit().limiter.reset(key)`.
+     */
     rateLimit<Given = never>(
       options?: RateLimitOptions | Spread<RateLimitOptions, Given> | string,
     ): onRequestHookHandler<
@@ -74,15 +77,15 @@ declare module 'fastify' {
   }
 }
 
-/** Options, or the text of a sole policy. */
+/** Options, or the text of a single policy. */
 type Limits = RateLimitOptions | string;
 type RouteLimits = Limits | readonly Limits[];
 type FastifyFlow = Flow<FastifyRequest, FastifyReply>;
 
-/** Fastify writes names in lower case; those of every response need not be converted each time. */
+/** Fastify writes field names in lower case. These are converted once, because every response has them. */
 const LOWER_CASE = Object.fromEntries(FIELDS.map((name) => [name, name.toLowerCase()]));
 
-/** Where a request keeps its trail. It is declared to Fastify beforehand, as V8 is slow at adding a property. */
+/** The property that keeps a request's trail. Fastify knows it in advance, because adding properties later is slow in V8. */
 const TRAIL = Symbol('headgate.trail');
 
 interface Limited extends FastifyRequest {
@@ -97,7 +100,7 @@ const framework: Framework<FastifyRequest, FastifyReply> = {
   headersSent: (reply) => reply.raw.headersSent,
   getStatus: (reply) => reply.raw.statusCode,
   setStatus: (reply, status) => void reply.code(status),
-  // With a serializer of ours, Fastify leaves the type as it is.
+  // With a serializer of its own, Fastify leaves the type unchanged.
   send: (reply, body) => void reply.serializer(asItIs).send(body),
   hasEnded: (reply) => nodeResponse.hasEnded(reply.raw),
   onEnd: (reply, ended) => nodeResponse.onEnd(reply.raw, ended),
@@ -112,10 +115,10 @@ function asItIs(body: unknown): string {
   return body as string;
 }
 
-/** The innermost plugin of a context: routes belong to it. */
+/** The innermost plugin of a context. It limits the context's routes. */
 const PLUGIN = Symbol('headgate.plugin');
 
-/** A route's limiters that run in the plugin's hook; absent if it was declared before the plugin was loaded. */
+/** The limiters of a route that run in the plugin's hook. Absent if the route was declared before the plugin was loaded. */
 const FLOWS = Symbol('headgate.flows');
 
 /** What Fastify makes of a route's `config`. */
@@ -130,15 +133,15 @@ interface RouteFlow {
   readonly flow: FastifyFlow;
 }
 
-/** What one registration limits, and how. */
+/** One registration of the plugin: what it limits, and how. */
 class Plugin {
   readonly hook: RateLimitHook;
-  /** Limits by the plugin's own quota; undefined if it was given none. */
+  /** Limits by the plugin's own quota. Undefined if the plugin has none. */
   readonly own: FastifyFlow | undefined;
   readonly #options: RateLimitOptions;
   readonly #limiter: Limiter | undefined;
   readonly #flows: FastifyFlow[] = [];
-  /** By name, so that HEAD and GET of a route have one quota. */
+  /** By the route's name, so that HEAD and GET of a route share their quota. */
   readonly #routes = new Map<string, { settings: RouteLimits; flows: readonly RouteFlow[] }>();
 
   constructor(options: RateLimitOptions, global: boolean) {
@@ -151,7 +154,7 @@ class Plugin {
     }
   }
 
-  /** Limits by these options; the plugin's options fill in what they leave out. If they do not name a quota, it is the plugin's own. */
+  /** Limits by these options. The plugin's options are the defaults. If the options name no quota, it is the plugin's own. */
   flow(what: string, given: Limits, assembly?: HttpAssembly): RouteFlow {
     const options = optionsOf(given);
     checkOptions(what, options, [...HTTP_OPTIONS, 'hook']);
@@ -199,7 +202,7 @@ function checkHook(hook: unknown): RateLimitHook | undefined {
 
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: Next) => void;
 
-/** `preParsing` passes the payload, too. */
+/** The hook `preParsing` also receives the payload. */
 function hookFor(name: RateLimitHook, hook: Hook): onRequestHookHandler {
   if (name !== 'preParsing') return hook as onRequestHookHandler;
   const parsing = function (
@@ -214,7 +217,7 @@ function hookFor(name: RateLimitHook, hook: Hook): onRequestHookHandler {
   return parsing as unknown as onRequestHookHandler;
 }
 
-/** One limiter after the other. */
+/** Runs one limiter after the other. */
 function run(
   flows: readonly FastifyFlow[],
   request: FastifyRequest,
@@ -226,7 +229,7 @@ function run(
   flows[i]!.run(request, reply, (error) => (error ? done(error) : run(flows, request, reply, done, i + 1)));
 }
 
-/** The limiters of a route that was declared before the plugin was loaded. Such a route takes no more hooks. */
+/** The limiters of a route that was declared before the plugin was loaded. Fastify accepts no more hooks for such a route. */
 function lateFlows(plugin: Plugin, route: Route, settings: RouteLimits): FastifyFlow[] {
   return plugin.flowsOf(route, settings).map(({ hook, flow }) => {
     if (hook === plugin.hook) return flow;
@@ -254,7 +257,7 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
   }
   if (!Object.hasOwn(fastify, PLUGIN)) {
     fastify.decorate(PLUGIN, plugin);
-    // A string: where another adapter declares it too, it has two types.
+    // The name is passed as a plain string: if another adapter declares it too, the property has two types.
     fastify.decorate('rateLimit' as string, (limits?: Limits) => {
       const flow = limits === undefined ? plugin.own : plugin.flow('fastify.rateLimit', limits).flow;
       if (!flow)
@@ -282,7 +285,7 @@ const register: FastifyPluginAsync<RateLimitPluginOptions> = async (fastify, opt
     (route as { config?: RouteConfig }).config = { ...config, [FLOWS]: now };
   });
 
-  // As a hook of the context it runs in the order of registration among the others, and for 404s, too.
+  // As a hook of the context, it runs in the order of registration, and for 404s too.
   const limit: Hook = function (this: FastifyInstance, request, reply, next) {
     const config = request.routeOptions.config as RouteConfig & Route;
     const { rateLimit: settings, [FLOWS]: flows } = config;
@@ -304,24 +307,23 @@ function innermost(fastify: FastifyInstance): Plugin | undefined {
   return (fastify as { [PLUGIN]?: Plugin })[PLUGIN];
 }
 
-/** Adds a hook after those that the route has. */
+/** Adds a hook after those of the route. */
 function addHook(route: RouteOptions, name: RateLimitHook, hook: Hook): void {
   const hooks = route as unknown as Record<string, unknown>;
   hooks[name] = [...[hooks[name] ?? []].flat(), hookFor(name, hook)];
 }
 
 /**
- * The plugin for Fastify 5. It limits the context that it is registered in: its routes, whether they were declared before or after,
- * its child contexts, and its 404s. A route's `config.rateLimit` takes the place of the plugin's quota. Without a limit: 1,000 requests a
- * minute for each client address.
+ * The plugin for Fastify 5. It limits the context in which it is registered: all routes, whether declared before or after; child contexts;
+ * and 404s. A route's `config.rateLimit` replaces the plugin's quota. Without a limit: 1,000 requests a minute per client address.
  *
  * @example
  * await fastify.register(rateLimitPlugin, { store, limit: 100, window: '1m' })
  * fastify.get('/search', { config: { rateLimit: '5/10s' } }, search)
  * fastify.get('/health', { config: { rateLimit: false } }, health)
  *
- * @throws HeadgateError as `createLimiter`; a request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`,
- * `HEADGATE_INVALID_COST`, what a callback throws, or what the store fails with under `onStoreError: 'throw'`
+ * @throws HeadgateError as `createLimiter`. A request fails with `HEADGATE_NO_CLIENT_IP`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`,
+ * what a callback throws, or what the store fails with under `onStoreError: 'throw'`
  */
 export const rateLimitPlugin = fastifyPlugin(register, { fastify: '5.x', name: 'headgate' });
 

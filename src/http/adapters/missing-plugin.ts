@@ -2,7 +2,7 @@ import { subscribe } from 'node:diagnostics_channel';
 import { hasQuota } from '../options.js';
 import { warnOnce } from '../../common/warnings.js';
 
-/** What is needed of a Fastify, a context of it. */
+/** The part of a Fastify context that is needed here. */
 interface Context {
   hasDecorator(name: string): boolean;
   addHook(name: 'onRoute', hook: (this: Context, route: { url: string; config?: object }) => void): unknown;
@@ -10,7 +10,7 @@ interface Context {
 }
 
 /**
- * Warns of routes that have limits where no plugin enforces them, in every Fastify that is made from now on.
+ * Warns of routes with limits that no plugin enforces, in every Fastify app that is made from now on.
  *
  * @param isLimited whether a context has the plugin
  */
@@ -40,7 +40,7 @@ function saysQuota(settings: unknown): boolean {
   return typeof settings === 'object' && settings !== null && hasQuota(settings);
 }
 
-/** Other limiters have a `config.rateLimit`, too. */
+/** Whether another rate limiter is there, whose routes also have a `config.rateLimit`. */
 function hasOther(context: Context): boolean {
   return context.hasDecorator('createRateLimit');
 }

@@ -1,17 +1,17 @@
 import type { Proxies } from '../framework.js';
 
-/** An address that no proxy of anybody has, after more hops than anybody has proxies: whoever trusts it trusts all. */
+/** An address and a hop count that no real proxy has. A framework that trusts it trusts every proxy. */
 const STRANGER = '192.0.2.254';
 const HOPS = Array.from({ length: 200 }, (_, i) => `192.0.2.${i}`);
 
-/** What a request of Express has; other servers call its middleware, too. */
+/** The parts of an Express request that are needed. Other servers may call Express middleware, too. */
 export interface ExpressRequest {
   readonly app?: { get(setting: string): unknown };
   readonly headers?: Proxies['headers'];
   readonly socket?: { readonly remoteAddress?: string | undefined };
 }
 
-/** What Express knows of proxies; undefined for a request of another server. */
+/** What Express knows about proxies. Undefined for a request of another server. */
 export function expressProxy({ app, headers = {}, socket }: ExpressRequest): Proxies | undefined {
   if (!app) return undefined;
   const trusted = app.get('trust proxy');
@@ -21,7 +21,7 @@ export function expressProxy({ app, headers = {}, socket }: ExpressRequest): Pro
   return { trusts, headers, peer: socket?.remoteAddress };
 }
 
-/** What a request of Fastify has. */
+/** The parts of a Fastify request that are needed. */
 export interface FastifyRequest {
   readonly ips?: readonly string[] | undefined;
   readonly headers: Proxies['headers'];
@@ -33,7 +33,7 @@ const PRETENDED = {
   socket: { remoteAddress: STRANGER },
 };
 
-/** What Fastify knows of proxies. It does not tell its `trustProxy`, but what it makes of a request. */
+/** What Fastify knows about proxies. Fastify does not tell its `trustProxy`, but shows how it reads a made-up request. */
 export function fastifyProxy(request: FastifyRequest): Proxies {
   const pretended = Object.create(request, { raw: { value: PRETENDED } }) as FastifyRequest;
   const isAnybody = request.ips !== undefined && pretended.ips!.length > HOPS.length;

@@ -1,12 +1,12 @@
 import type { FastifyInstance, RouteRateLimits } from 'fastify';
 
 declare module 'fastify' {
-  /** What a route's `config.rateLimit` can be, a property per adapter. */
+  /** The types of a route's `config.rateLimit`: one property per adapter. */
   // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- each adapter adds its own
   interface RouteRateLimits {}
 }
 
-/** Whether @fastify/rate-limit is loaded: it declares `config.rateLimit` itself, and an interface cannot have it twice. */
+/** Whether @fastify/rate-limit is loaded. It declares `config.rateLimit` itself, and an interface cannot have it twice. */
 type HasRival = 'createRateLimit' extends keyof FastifyInstance
   ? 'compat' extends keyof RouteRateLimits
     ? false
@@ -15,7 +15,7 @@ type HasRival = 'createRateLimit' extends keyof FastifyInstance
 
 /** What the adapters add to a route's `config`. */
 export interface RouteRateLimitConfig {
-  /** Limiters of this route, in place of the plugin's own; `false`: none. */
+  /** Limiters of this route in place of the plugin's own. `false`: none. */
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- whatever the other one says, it extends
   rateLimit?: HasRival extends true ? any : RouteRateLimits[keyof RouteRateLimits] | false;
 }

@@ -1,16 +1,19 @@
-/** What a router knows of a route. */
+/** What a router knows about a route. */
 export interface Route {
   readonly method: string | string[];
   readonly url: string;
   readonly constraints?: object | undefined;
-  /** Of the context that it was declared in; the route `/` of it is served at `/prefix` and at `/prefix/`, unless told otherwise. */
+  /**
+   * The prefix of the context in which the route was declared. Its route `/` is served at `/prefix` and at `/prefix/`, unless configured
+   * otherwise.
+   */
   readonly prefix?: string | undefined;
   readonly prefixTrailingSlash?: string | undefined;
 }
 
 /**
- * A route's default name: its path, with what tells it from other routes of that path. There is one route of a path for GET,
- * and its HEAD is the same one: it goes by the path alone, whatever other methods it has.
+ * A route's default name: its path, plus what distinguishes it from other routes of that path. GET and HEAD of a path are one route, whose
+ * name is the path alone, whatever other methods it has.
  */
 export function routeName({ method, url, constraints = {}, prefix, prefixTrailingSlash }: Route): string {
   const methods = [method].flat();

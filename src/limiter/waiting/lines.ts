@@ -1,11 +1,11 @@
 import { List, type Link } from '../../common/list.js';
 
-/** The requests that wait for one key, in their order. Only {@link Lines} adds and removes. */
+/** The requests that wait for one key, in order. Only {@link Lines} adds and removes them. */
 export class Line<T> extends List<T> {
   readonly key: string;
-  /** How many wait. */
+  /** How many requests wait. */
   size = 0;
-  /** Its place among the lines of its size. */
+  /** The line's place among the lines of the same size. */
   place: Link<this> | undefined;
 
   constructor(key: string) {
@@ -15,23 +15,23 @@ export class Line<T> extends List<T> {
 }
 
 /**
- * Lines by key that share room. Each key may take its share. When there is no room left, the last one of the longest line gives way to
- * a newcomer whose line would still be shorter. So nobody is turned away as long as its key has less than an equal part of the room.
- * Every step takes the same time, however many wait.
+ * Lines by key that share a limited number of places. Each key may use its share. When all places are taken, a newcomer whose line would
+ * still be the shorter one replaces the last request of the longest line. So a key that has less than an equal part of the places is always
+ * let in. Every step takes constant time.
  */
 export class Lines<T, L extends Line<T>> {
   readonly #most: number;
   readonly #mostPerKey: number;
   readonly #make: (key: string) => L;
   readonly #byKey = new Map<string, L>();
-  /** For each size up to the longest line's, the lines of that size. The line that reached the size last stands at the end. */
+  /** For each size up to the longest line's: the lines of that size. The line that reached the size last is at the end. */
   readonly #bySize: List<L>[] = [new List()];
   #size = 0;
 
   /**
-   * @param most how many may wait in all lines
-   * @param mostPerKey how many may wait in one
-   * @param make makes a line for a key that has none
+   * @param most how many requests may wait in all lines
+   * @param mostPerKey how many requests may wait in one line
+   * @param make makes the line of a key
    */
   constructor(most: number, mostPerKey: number, make: (key: string) => L) {
     this.#most = most;
@@ -39,7 +39,7 @@ export class Lines<T, L extends Line<T>> {
     this.#make = make;
   }
 
-  /** How many wait. */
+  /** How many requests wait in all lines. */
   get size(): number {
     return this.#size;
   }
@@ -55,8 +55,8 @@ export class Lines<T, L extends Line<T>> {
   /**
    * The line that one more request of a key may join.
    *
-   * @param giveWay is called with a line, and takes the last one out of it
-   * @returns undefined if there is no room
+   * @param giveWay receives a line, and must remove the last request from it
+   * @returns undefined if there is no place
    */
   open(key: string, giveWay: (line: L) => void): L | undefined {
     const line = this.#byKey.get(key);
@@ -70,7 +70,7 @@ export class Lines<T, L extends Line<T>> {
     return line ?? this.#make(key);
   }
 
-  /** Adds a request to an open line, behind a link of it; undefined: in front of all. */
+  /** Adds a request to an open line, behind a link of it; undefined: at the front. */
   add(line: L, value: T, before: Link<T> | undefined): Link<T> {
     if (line.size === 0) this.#byKey.set(line.key, line);
     const link = line.insert(value, before);
@@ -78,7 +78,7 @@ export class Lines<T, L extends Line<T>> {
     return link;
   }
 
-  /** Takes a request out. A line is closed when it is empty. */
+  /** Removes a request. An empty line is closed. */
   delete(line: L, link: Link<T>): void {
     line.remove(link);
     this.#resize(line, -1);
@@ -91,7 +91,7 @@ export class Lines<T, L extends Line<T>> {
     this.#size += by;
     const same = (this.#bySize[line.size] ??= new List());
     line.place = line.size > 0 ? same.insert(line, same.last) : undefined;
-    // A line's size changes by one, and so does the size of the longest line.
+    // A line's size changes by one, so the size of the longest line also changes by at most one.
     if (!this.#bySize.at(-1)!.first) this.#bySize.pop();
   }
 }

@@ -2,7 +2,7 @@ import type { PolicySet } from '../../contract/store.js';
 
 const known = new WeakMap<PolicySet, PolicySet>();
 
-/** The set by which `wait` asks: until it is admitted, a request is neither a denial that counts towards a ban, nor an attempt. */
+/** The set that `wait` asks with: until it is admitted, a waiting request neither counts towards a ban nor as an attempt. */
 export function patient(set: PolicySet): PolicySet {
   const { policies, ban } = set;
   if (!ban && !policies.some(({ attempts }) => attempts)) return set;

@@ -5,25 +5,25 @@ import { List, type Link } from '../../common/list.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Timing } from '../../common/timing.js';
 
-/** What the queue needs to know of an admitted request. */
-export interface Turn {
+/** An admitted request, as the queue needs to know it. */
+export interface HoldRequest {
   readonly key: string;
   readonly cost: number;
-  /** The time until its turn, ms. */
+  /** How long until the request's turn, ms. */
   readonly delayMs: number;
   /** The time that one unit takes to leak, ms. */
   readonly unitMs: number;
 }
 
-/** Requests move up among those that the same policies pace. */
-export function turnOf({ cost, delayMs, set, subject }: LimiterDecision): Turn {
+/** Requests share a line, in which they move up, if the same policies pace them. */
+export function holdRequestOf({ cost, delayMs, set, subject }: LimiterDecision): HoldRequest {
   const key = joined(
     idsOf(subject, ({ policies }) => policies.some(({ traits }) => traits.paceMs !== undefined)),
   );
   return { key, cost, delayMs, unitMs: unitTime(set.policies) };
 }
 
-/** How a hold ends: its turn has come, there was no room, or the caller has cancelled it or closed the queue. */
+/** How a hold ended: the request's turn came, there was no place, the caller cancelled it, or the queue was closed. */
 export type HoldOutcome = 'turn' | 'full' | 'cancelled' | 'closed';
 
 interface Held {
@@ -31,84 +31,84 @@ interface Held {
   readonly end: (outcome: HoldOutcome) => void;
 }
 
-/** Units that leak one after the other. */
-interface Slot {
+/** The turns of several units, which leak one after the other. */
+interface Turns {
   units: number;
-  /** When the last of them leaks, by the queue's clock. */
+  /** When the last of these units leaks, by the queue's clock. */
   at: number;
   readonly unitMs: number;
 }
 
 /**
- * The requests of one key that are held, in the order of their turns, and the slots that the store gave them, by time. No request
- * owns a slot: the first in line takes the earliest units once it is first. So one that leaves only takes its units from the end,
- * and all behind it have moved up.
+ * The held requests of one key in the order of their turns, and the turns that the store gave them, by time. No turn belongs to a certain
+ * request: the first request in line takes the earliest ones. So a request that leaves only removes the last turns, and all requests behind
+ * it move up.
  */
 class HeldLine extends Line<Held> {
-  /** The sum of the slots' units is the sum of the requests' costs. */
-  readonly #slots = new List<Slot>();
+  /** The turns have as many units as the requests cost together. */
+  readonly #turns = new List<Turns>();
   stopTimer = (): void => {};
 
-  /** Adds a slot. Returns behind whom its request stands; undefined: it is the first. */
-  join(slot: Slot): Link<Held> | undefined {
-    // Answers of a store on the network may overtake one another: one step for each that was overtaken.
+  /** Adds the turns of one more request. Returns the request behind which it stands; undefined: it is the first. */
+  join(turns: Turns): Link<Held> | undefined {
+    // Answers of a store on the network may overtake each other. Each overtaken one costs a step.
     let units = 0;
-    let before = this.#slots.last;
-    for (; before && before.value.at > slot.at; before = before.before) units += before.value.units;
-    this.#slots.insert(slot, before);
+    let before = this.#turns.last;
+    for (; before && before.value.at > turns.at; before = before.before) units += before.value.units;
+    this.#turns.insert(turns, before);
     let held = this.last;
     for (; held && units > 0; held = held.before) units -= held.value.cost;
     return held;
   }
 
-  /** Takes the last units away. */
+  /** Removes the turns of the last `cost` units. */
   shorten(cost: number): void {
     for (let units = cost; units > 0;) {
-      const last = this.#slots.last!;
-      const slot = last.value;
-      const taken = Math.min(units, slot.units);
+      const last = this.#turns.last!;
+      const turns = last.value;
+      const taken = Math.min(units, turns.units);
       units -= taken;
-      slot.units -= taken;
-      slot.at -= taken * slot.unitMs;
-      if (slot.units === 0) this.#slots.remove(last);
+      turns.units -= taken;
+      turns.at -= taken * turns.unitMs;
+      if (turns.units === 0) this.#turns.remove(last);
     }
   }
 
-  /** When the turn of the first comes. Its units become one slot: they are not looked for again. */
+  /** When the first request's turn comes. The turns of its units are merged, so that the next call finds them at once. */
   due(): number {
     const { cost } = this.first!.value;
-    let slot = this.#slots.first!.value;
+    let turns = this.#turns.first!.value;
     for (let units = cost; units > 0;) {
-      const first = this.#slots.first!;
-      slot = first.value;
-      const taken = Math.min(units, slot.units);
+      const first = this.#turns.first!;
+      turns = first.value;
+      const taken = Math.min(units, turns.units);
       units -= taken;
-      slot.units -= taken;
-      if (slot.units === 0) this.#slots.remove(first);
+      turns.units -= taken;
+      if (turns.units === 0) this.#turns.remove(first);
     }
-    const { unitMs } = slot;
-    const at = slot.at - slot.units * unitMs;
-    this.#slots.insert({ units: cost, at, unitMs }, undefined);
+    const { unitMs } = turns;
+    const at = turns.at - turns.units * unitMs;
+    this.#turns.insert({ units: cost, at, unitMs }, undefined);
     return at;
   }
 
-  /** Lets the first go, because its turn has come. */
+  /** Removes the turns of the first request, because it leaves. */
   pass(): void {
-    this.#slots.remove(this.#slots.first!);
+    this.#turns.remove(this.#turns.first!);
   }
 }
 
 /**
- * Holds admitted requests until their turn (leaky bucket with `maxDelay`). The store gave each its own slot, so that they
- * leave at the leak rate, in order. Whoever leaves early frees a slot: those behind it move up, and the last one is free.
- * The caller gives that one back to the store (`decision.refund()`), for the next request to take.
+ * Holds admitted requests until their turn (leaky bucket with `maxDelay`). The store gave each request its own turn, so that they leave in
+ * order, at the leak rate. If a request leaves early, those behind it move up, and the last turn is free. The caller gives that turn back
+ * to the store (`decision.refund()`), for the next request to take.
  */
 export class HoldQueue {
   readonly #timing: Timing;
   readonly #lines: Lines<Held, HeldLine>;
 
   /**
-   * @param most how many requests it holds at a time
+   * @param most how many requests are held at a time
    * @param mostPerKey how many of one key
    */
   constructor(most: number, mostPerKey: number, timing: Timing) {
@@ -116,17 +116,17 @@ export class HoldQueue {
     this.#lines = new Lines(most, mostPerKey, (key) => new HeldLine(key));
   }
 
-  /** How many are held now. */
+  /** How many requests are held now. */
   get size(): number {
     return this.#lines.size;
   }
 
   /** Holds a request until its turn, or until `signal` cancels it. Never rejects. */
-  hold(turn: Turn, signal?: AbortSignal): Promise<HoldOutcome> {
+  hold(request: HoldRequest, signal?: AbortSignal): Promise<HoldOutcome> {
     if (signal?.aborted) return Promise.resolve('cancelled');
-    const line = this.#lines.open(turn.key, (longest) => this.#leave(longest, longest.last!, 'full'));
+    const line = this.#lines.open(request.key, (longest) => this.#leave(longest, longest.last!, 'full'));
     if (!line) return Promise.resolve('full');
-    const { cost, delayMs, unitMs } = turn;
+    const { cost, delayMs, unitMs } = request;
     return new Promise((resolve) => {
       const cancel = (): void => this.#leave(line, link, 'cancelled');
       const end = (outcome: HoldOutcome): void => {
@@ -151,7 +151,7 @@ export class HoldQueue {
     }
   }
 
-  /** Lets all requests go whose turn has come, and waits for the next turn. */
+  /** Lets every request go whose turn has come, and sets a timer for the next turn. */
   #arm(line: HeldLine): void {
     line.stopTimer();
     const now = this.#timing.now();
@@ -176,7 +176,10 @@ export class HoldQueue {
   }
 }
 
-/** The time in which one unit leaks, ms. If several policies hold requests, it is the fastest one's: then nobody moves up too far. */
+/**
+ * The time in which one unit leaks, ms. Of several policies that hold requests, the fastest one counts, so that requests never move up too
+ * far.
+ */
 function unitTime(policies: readonly CompiledPolicy[]): number {
   let least = Infinity;
   for (const { traits } of policies) least = Math.min(least, traits.paceMs ?? Infinity);

@@ -8,7 +8,7 @@ import type { MaybePromise, PolicySet } from '../../contract/store.js';
 import type { Timing } from '../../common/timing.js';
 import { joined } from '../who.js';
 
-/** What waiting needs of a limiter. */
+/** What waiting needs of its limiter. */
 export interface Host {
   decide(key: Key, cost: number, set: PolicySet): MaybePromise<LimiterDecision>;
   /** Holds an admitted request until its turn. */
@@ -20,7 +20,7 @@ export interface Who {
   readonly key: Key;
   /** The policies that decide. */
   readonly set: PolicySet;
-  /** What tells each of the keys: see `idsOf`. */
+  /** Texts that distinguish the keys: see `idsOf`. */
   readonly ids: readonly string[];
 }
 
@@ -32,37 +32,37 @@ interface Waiter {
   readonly signal: AbortSignal | undefined;
   readonly resolve: (decision: Decision | Promise<Decision>) => void;
   readonly reject: (error: unknown) => void;
-  /** Stops its timer, and no longer listens to its signal. */
+  /** Stops the waiter's timer, and stops listening to its signal. */
   leave: () => void;
-  /** Why the waiter has given up while the store was asked for it. What was charged must be given back first. */
+  /** Why the waiter gave up while the store was being asked for it. A charge must be given back before the wait ends with this error. */
   error: unknown;
 }
 
 const FIRST_POLL = 10;
 const LAST_POLL = 1000;
 
-/** The waiters of one key, or of the same keys of several dimensions, in the order in which they came. The store is asked for the first one only. */
+/** The waiters of one key, or of the same keys of several dimensions, in order of arrival. The store is only asked for the first one. */
 class WaitingLine extends Line<Waiter> {
   ids: readonly string[] = [this.key];
   asking = false;
-  /** Whether something was given back while the store was asked. Then it is asked again at once. */
+  /** Whether something was given back while the store was being asked. The store is then asked again at once. */
   again = false;
   denial: LimiterDecision | undefined;
-  /** How long to sleep next if nobody can tell when to ask again, ms. */
+  /** How long to sleep next if it cannot be predicted when to ask again, ms. */
   poll = FIRST_POLL;
   stopTimer = (): void => {};
 }
 
-/** Where requests wait until they are admitted: first come, first served, by key, with one store call at a time per key. */
+/** Where requests wait until they are admitted: in order of arrival, by key, with one store call at a time per key. */
 export class WaitingRoom {
   readonly #timing: Timing;
   readonly #host: Host;
   readonly #lines: Lines<Waiter, WaitingLine>;
-  /** Lines of several keys, by each of them. */
+  /** Lines that wait for several keys, under each of these keys. */
   readonly #byPart = new Map<string, Set<WaitingLine>>();
 
   /**
-   * @param most how many wait at a time
+   * @param most how many requests wait at a time
    * @param mostPerKey how many of one key
    */
   constructor(most: number, mostPerKey: number, timing: Timing, host: Host) {
@@ -71,15 +71,15 @@ export class WaitingRoom {
     this.#lines = new Lines(most, mostPerKey, (key) => new WaitingLine(key));
   }
 
-  /** How many wait now. */
+  /** How many requests wait now. */
   get size(): number {
     return this.#lines.size;
   }
 
   /**
    * @param timeout ms, or Infinity
-   * @throws HeadgateError `HEADGATE_QUEUE_FULL`, `HEADGATE_WAIT_TIMEOUT`, `HEADGATE_ABORTED`, `HEADGATE_DENIED`, whatever `close`
-   * is called with, or what the store fails with; in every case nothing stays charged
+   * @throws HeadgateError `HEADGATE_QUEUE_FULL`, `HEADGATE_WAIT_TIMEOUT`, `HEADGATE_ABORTED`, `HEADGATE_DENIED`, the error that `close`
+   * gets, or what the store fails with; in every case nothing stays charged
    */
   wait(who: Who, cost: number, timeout: number, signal: AbortSignal | undefined): Promise<Decision> {
     if (signal?.aborted) return Promise.reject(aborted(signal));
@@ -145,8 +145,8 @@ export class WaitingRoom {
   }
 
   /**
-   * Something was given back to keys, so the first waiter of each may be admitted now. Of the lines that have it among several keys
-   * one is asked for; if that ends a wait, the next one is.
+   * Something was given back to keys, so the first waiter of each key may be admitted now. Of the lines that wait for several keys, one is
+   * asked for. If that ends a wait, the next line follows.
    */
   wake(ids: readonly string[]): void {
     for (const id of ids) {
@@ -170,7 +170,7 @@ export class WaitingRoom {
   close(error: HeadgateError): void {
     for (const line of this.#lines) {
       line.stopTimer();
-      // It begins at the end, because the first waiter may have to wait for the store.
+      // From the end, because the wait of the first one may have to go on until the store answers.
       for (let link = line.last; link; link = link.before) this.#end(line, link, error);
     }
   }
@@ -181,7 +181,7 @@ export class WaitingRoom {
     if (first) void this.#ask(line);
   }
 
-  /** Ends a wait. If the store is being asked for it, the wait ends when there is an answer. */
+  /** Ends a wait. If the store is being asked for it, the wait ends with the store's answer. */
   #end(line: WaitingLine, link: Link<Waiter>, error: unknown): void {
     const waiter = link.value;
     if (line.asking && line.first === link) {
@@ -199,7 +199,7 @@ export class WaitingRoom {
     link.value.leave();
   }
 
-  /** Asks the store for the first in line, again and again while that ends a wait. Never rejects. */
+  /** Asks the store for the first waiter, and again for the next one as long as waits end. Never rejects. */
   async #ask(line: WaitingLine): Promise<void> {
     if (line.asking) return;
     line.asking = true;
@@ -223,7 +223,7 @@ export class WaitingRoom {
     line.asking = false;
   }
 
-  /** Applies a decision to the first in line. Returns how long to sleep if that one stays first, else 0. */
+  /** Applies a decision to the first waiter. Returns how long to sleep if it stays first; otherwise 0. */
   async #answer(line: WaitingLine, link: Link<Waiter>, decision: LimiterDecision): Promise<number> {
     const waiter = link.value;
     if (!decision.allowed) line.denial = decision;
@@ -249,9 +249,8 @@ export class WaitingRoom {
 }
 
 /**
- * How long a denial lasts at least (`known`), and how long to sleep before asking again. Nobody can tell when a slot of a
- * concurrency policy is released, or a store is back or has room: there the sleeps grow. `known` is undefined for a cost above
- * a capacity.
+ * How long a denial lasts at least (`known`), and how long to sleep before asking again. The release of a concurrency slot, the recovery of
+ * a store, or new room in it cannot be predicted. For these the sleeps grow. `known` is undefined for a cost above a capacity.
  */
 function delays(decision: LimiterDecision, poll: number): { known: number | undefined; sleep: number } {
   const { reason } = decision;
@@ -280,19 +279,19 @@ function late(key: Key, decision: Decision | undefined): HeadgateError {
   );
 }
 
-/** @internal The error for a denial that nobody looks at. */
+/** @internal The error for a denial that the caller gets no decision for. */
 export function deniedError(decision: Decision): HeadgateError {
   const { key, reason, retryAfterMs } = decision;
   const again = retryAfterMs === undefined ? '' : ` It may be admitted in ${retryAfterMs} ms.`;
   return new HeadgateError('HEADGATE_DENIED', `${show(key)} is denied: ${reason}.${again}`, { decision });
 }
 
-/** @internal The error for one who has given up. */
+/** @internal The error for a caller that gave up. */
 export function aborted(signal: AbortSignal | undefined): HeadgateError {
   return new HeadgateError('HEADGATE_ABORTED', 'The wait was aborted.', { cause: signal?.reason });
 }
 
-/** @internal The error for one too many. */
+/** @internal The error for a caller that finds no place. */
 export function fullError(key: Key): HeadgateError {
   return new HeadgateError(
     'HEADGATE_QUEUE_FULL',

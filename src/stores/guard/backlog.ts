@@ -1,18 +1,18 @@
 import { clearTimeout, setTimeout } from '../../common/real-time.js';
 
-/** The most give-backs that wait. Then the oldest is forgotten: its charge and its slots end by themselves, in their time. */
+/** The most give-backs that wait. After that the oldest is dropped: its charge and its slots expire by themselves. */
 const MOST = 10_000;
 
 /** How many give-backs are under way at a time. */
 const AT_A_TIME = 64;
 
-/** The pause before a give-back is tried again that failed while the store was up, ms. */
+/** The pause before a give-back is repeated that failed while the store was up, ms. */
 const AGAIN_AFTER = 200;
 
 /** Gives something back. Resolves when that is done, or is in the backlog again. */
 export type GiveBack = () => Promise<unknown>;
 
-/** Keeps what could not be given back, until the store is up. */
+/** Keeps what could not be given back until the store is up. */
 export class Backlog {
   readonly #isUp: () => boolean;
   readonly #waiting = new Set<GiveBack>();
@@ -35,7 +35,7 @@ export class Backlog {
     if (this.#isUp()) this.#timer ??= setTimeout(() => this.drain(), AGAIN_AFTER).unref();
   }
 
-  /** To be called when the store is up. A give-back that fails then is not tried again at once. */
+  /** Called when the store is up. A give-back that fails now is not repeated at once. */
   drain(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;

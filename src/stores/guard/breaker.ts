@@ -6,26 +6,26 @@ import type { Health } from '../../contract/health.js';
 import type { Store, Subject } from '../../contract/store.js';
 
 /**
- * Learns from calls whether a store is up, and which servers of it are not. All limiters of a store share it. What the client fails
- * with before a server is asked concerns all of them.
+ * Learns from calls whether a store is up, and which of its servers are down. All limiters of a store share one breaker. Failures of the
+ * client before it chose a server concern all limiters.
  */
 export class Breaker {
   readonly #store: Store;
-  /** By server: those that have failed since they last answered in time. */
+  /** By server: the circuits of servers that have failed since they last answered in time. */
   readonly #circuits = new Map<string | undefined, Circuit>();
   #state: Health['state'] = 'up';
   #since = Date.now();
   #late = 0;
   #hasAnswered = false;
   readonly listeners = new Set<(health: Health) => void>();
-  /** Of limiters without a listener. */
+  /** The warning functions of limiters without a listener. */
   readonly warners = new Set<Warn>();
 
   constructor(store: Store) {
     this.#store = store;
   }
 
-  /** What is down, so that a question is not to be sent: the store, or the server that has its key. */
+  /** The circuit that is open for a subject: that of the store, or of the server with its key. Undefined: the question may be sent. */
   downFor(subject: Subject): Circuit | undefined {
     if (this.#circuits.size === 0) return undefined;
     return this.#downAt(undefined) ?? this.#downAt(this.#store.serverOf?.(subject));
@@ -36,20 +36,20 @@ export class Breaker {
     return circuit?.down ? circuit : undefined;
   }
 
-  /** The circuit of a server that fails. */
+  /** The circuit of a server that has failed. */
   circuitOf({ server }: Subject): Circuit {
     let circuit = this.#circuits.get(server);
     if (!circuit) {
       const made = (circuit = new Circuit(server, () => {
         if (!made.down) this.#circuits.delete(server);
-        this.#turned();
+        this.#circuitChanged();
       }));
       this.#circuits.set(server, made);
     }
     return circuit;
   }
 
-  /** Whether the store has answered in time, ever. */
+  /** Whether the store has ever answered in time. */
   get hasAnswered(): boolean {
     return this.#hasAnswered;
   }
@@ -67,7 +67,7 @@ export class Breaker {
     };
   }
 
-  /** The store has answered in time. @param late this process has read it too late */
+  /** The store has answered in time. @param late whether this process read the answer too late */
   success({ server }: Subject, late: boolean): void {
     if (late) this.#late++;
     this.#hasAnswered = true;
@@ -81,29 +81,29 @@ export class Breaker {
 
   failure(subject: Subject, error: HeadgateError, prober: Prober): void {
     this.circuitOf(subject).failure(error, prober);
-    // A store that has never answered is rather set up wrongly than out of order.
+    // A store that has never answered is more likely set up wrongly than out of order.
     if (!this.#hasAnswered) this.#warn('has not answered yet', error);
   }
 
-  /** The store has answered a call that nobody waits for any more. */
+  /** The store has answered a call after the caller stopped waiting. */
   answeredLate({ server }: Subject): void {
     this.#circuits.get(server)?.answeredLate();
   }
 
-  /** A limiter is closed. */
+  /** A limiter was closed. */
   unwatch(prober: Prober): void {
     for (const circuit of this.#circuits.values()) circuit.unwatch(prober);
   }
 
-  /** Where nobody listens. */
+  /** Warns, unless someone listens or subscribes. */
   #warn(what: string, { message }: HeadgateError): void {
     if (this.listeners.size > 0 || healthChannel.hasSubscribers || storeChannel.hasSubscribers) return;
     const told = [withoutPage(message), this.#store.waitsFor?.()].join(' ').trim();
     for (const warn of this.warners) {
       warn(
         'HEADGATE_STORE_DOWN',
-        `The store ${what}: ${told} Meanwhile the option onStoreError decides: limits hold for each process alone, or not at ` +
-          'all. The option onHealth would tell you of each change instead of this warning.',
+        `The store ${what}: ${told} Meanwhile the option onStoreError decides: each process limits for itself, or nothing is ` +
+          'limited. The option onHealth would tell you of each change instead of this warning.',
       );
     }
   }
@@ -114,7 +114,7 @@ export class Breaker {
     return servers.length > 0 && servers.every((server) => this.#downAt(server));
   }
 
-  #turned(): void {
+  #circuitChanged(): void {
     const state = this.#isDown() ? 'down' : 'up';
     if (state !== this.#state) this.#since = Date.now();
     this.#state = state;

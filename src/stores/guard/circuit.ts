@@ -2,37 +2,37 @@ import type { HeadgateError } from '../../common/errors.js';
 import { Backlog } from './backlog.js';
 import { clearTimeout, performance, setTimeout } from '../../common/real-time.js';
 
-/** Finds out by a call of its own whether a store is up. */
+/** Finds out whether a store is up by a call of its own. */
 export interface Prober {
   /**
-   * Asks once. Resolves when no call is on its way any more, with false if the server is not one of the store's.
+   * Sends one probe. Resolves when no call is under way any more; with false if the server does not belong to the store.
    *
-   * @param server see `Store.serverOf`; undefined: any
+   * @param server see `Store.serverOf`; undefined: any server
    */
   probe(server: string | undefined): Promise<boolean>;
-  /** Resolves the next time that the store's client is connected; undefined if nobody knows. */
+  /** Resolves the next time the store's client is connected. Undefined: the store does not tell. */
   whenReady(): Promise<void> | undefined;
 }
 
-/** A server is down after this many failures in a row that took at least this long, ms. One condition alone tells nothing. */
+/** A server is down after this many failures in a row over at least this time, ms. Both are needed, because each alone proves nothing. */
 const FAILURES = 5;
 const FAILING_FOR = 100;
 
 /**
- * The pause before a server is asked again: this part of the time that it has been down, within limits, ms. A random factor of 1 to 2
- * keeps all processes from asking at once.
+ * The pause before the next probe, ms: this part of the time that the server has been down, within limits. A random factor of 1 to 2 keeps
+ * processes from probing all at once.
  */
 const PART = 0.1;
 const SOONEST = 100;
 const LATEST = 2000;
 
-/** A server that has answered too late within this time, ms, is slow, not gone. It is longer than the pause between two probes. */
+/** A server that answered too late within this time, ms, is slow and not gone. It is longer than the pause between two probes. */
 const SLOW_FOR = 5000;
 
 /** Learns from calls whether a server is up. */
 export class Circuit {
   readonly server: string | undefined;
-  readonly #turned: () => void;
+  readonly #onChange: () => void;
   readonly #startTimer: typeof setTimeout;
   #down = false;
   #since = Date.now();
@@ -40,23 +40,23 @@ export class Circuit {
   #failingSince = 0;
   #lastError: HeadgateError | undefined;
   #answeredLate = -Infinity;
-  /** The limiters that can ask the server while it is down. */
+  /** The limiters that need the server while it is down. They can probe it. */
   readonly #probers = new Set<Prober>();
   #timer: NodeJS.Timeout | undefined;
   #probing = false;
-  /** Whether to ask again as soon as the probe on its way has its answer. */
+  /** Whether to probe again as soon as the current probe ends. */
   #again = false;
   #awaitsReady = false;
   /** What will be given back once the server is up. */
   readonly backlog = new Backlog(() => !this.#down);
 
   /**
-   * @param turned is called when the server is found down, and when it is up again
+   * @param onChange is called when the server is found down, and when it is up again
    * @param startTimer for tests
    */
-  constructor(server: string | undefined, turned: () => void, startTimer = setTimeout) {
+  constructor(server: string | undefined, onChange: () => void, startTimer = setTimeout) {
     this.server = server;
-    this.#turned = turned;
+    this.#onChange = onChange;
     this.#startTimer = startTimer;
   }
 
@@ -97,7 +97,7 @@ export class Circuit {
     this.#probeWhenReady(prober);
   }
 
-  /** The server has answered a call that nobody waits for any more. If it was stalled, it may be back. */
+  /** The server has answered a call after the caller stopped waiting. If it had stalled, it may be back. */
   answeredLate(): void {
     this.#answeredLate = performance.now();
     if (this.#down) void this.#probe();
@@ -109,7 +109,7 @@ export class Circuit {
     if (!this.#timer && !this.#probing) this.#schedule();
   }
 
-  /** A limiter is closed. */
+  /** A limiter was closed. */
   unwatch(prober: Prober): void {
     this.#probers.delete(prober);
     if (this.#probers.size === 0) this.#stop();
@@ -134,7 +134,7 @@ export class Circuit {
     const isThere = await prober.probe(this.server);
     this.#probing = false;
     if (!isThere) this.success();
-    // None are left if it is up, or nobody needs it.
+    // There are none if the server is up, or if no limiter needs it.
     if (this.#probers.size === 0) return;
     if (this.#again) void this.#probe();
     else this.#schedule();
@@ -159,6 +159,6 @@ export class Circuit {
       this.#probers.clear();
       this.backlog.drain();
     }
-    this.#turned();
+    this.#onChange();
   }
 }

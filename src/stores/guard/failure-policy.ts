@@ -26,7 +26,7 @@ import { admits, waitOf } from '../../contract/verdicts.js';
 import { chargedOf } from '../../contract/charged.js';
 import { Timeouts, type Awaited } from './timeouts.js';
 
-/** What decides when the store does not: see `FailureOptions`. */
+/** How decisions are made while the store makes none: see `FailureOptions`. */
 type Mode = 'local' | 'allow' | 'deny' | 'throw';
 
 /** A call of the store, and what to do with its outcome. */
@@ -41,9 +41,9 @@ class Call<T> implements Awaited, Listener<T> {
   readonly subject: Subject;
   /** The query, if the call asks for a decision. */
   readonly query: Query | undefined;
-  /** The set whose verdicts the answer must have; undefined if it has none. */
+  /** The set that the verdicts of the answer must match. Undefined: the answer has no verdicts. */
   readonly set: PolicySet | undefined;
-  /** If the call gives something back: how to do so later, and what the caller is told meanwhile. */
+  /** Only for calls that give something back: how to repeat them later, and what the caller is told until then. */
   readonly later: Later<T> | undefined;
 
   constructor(
@@ -69,22 +69,22 @@ class Call<T> implements Awaited, Listener<T> {
   }
 
   expire(error: HeadgateError): void {
-    // A give-back is right at any time, so it is never abandoned.
+    // A give-back is still right later, so it is never abandoned.
     if (!this.later) this.subject.abandoned = true;
     this.#policy.failed(this, error);
   }
 }
 
-/** A give-back must not be lost: if the store cannot take it now, it will later. */
+/** A give-back must not be lost. If the store cannot take it now, it is repeated later. */
 interface Later<T> {
   readonly giveBack: GiveBack;
-  /** Doing it twice is harmless. */
+  /** Whether doing it twice does no harm. */
   readonly repeatable: boolean;
-  /** What the caller is told if the give-back has to wait. */
+  /** What the caller is told if the give-back must be repeated later. */
   readonly told: T;
 }
 
-/** What a caller is told of units that will be given back later. */
+/** The reply to a caller whose units will be given back later. */
 const NOTHING: ChangeReply = { now: 0, step: 0, ban: 0, verdicts: [], charged: [] };
 
 /** Answers every question in time, whatever its store does. */
@@ -128,7 +128,7 @@ export class FailurePolicy implements Store, Prober {
     return this.#local.keysOf(name) + (this.#store.keysOf?.(name) ?? 0);
   }
 
-  /** As of the store that it asks. */
+  /** The same as the guarded store's. */
   get checkDimensions(): Store['checkDimensions'] {
     return this.#store.checkDimensions?.bind(this.#store);
   }
@@ -147,7 +147,7 @@ export class FailurePolicy implements Store, Prober {
     return flaw ? this.#instead(query, flaw) : answer;
   }
 
-  /** Asks for something other than a decision, which only the store can answer. @param set of a change: its answer is a reply */
+  /** Asks for something other than a decision, which only the store can answer. @param set the set of a change, whose answer is a reply */
   async #ask<T>(subject: Subject, call: () => MaybePromise<T>, set?: PolicySet): Promise<T> {
     const down = this.#breaker.downFor(subject);
     if (down) throw this.#downError(down);
@@ -178,7 +178,7 @@ export class FailurePolicy implements Store, Prober {
     );
   }
 
-  /** The store's answer; or, if it fails or is late, what a query is answered instead. */
+  /** Waits for the store's answer. If the store fails or is late, a query gets another answer instead. */
   #await<T>(
     answer: Promise<T>,
     subject: Subject,
@@ -192,11 +192,11 @@ export class FailurePolicy implements Store, Prober {
     return call.outcome;
   }
 
-  /** The store has answered, maybe too late. */
+  /** The store has answered, possibly too late. */
   came<T>(call: Call<T>, value: T): void {
     const { query, set, outcome, subject } = call;
     const isOverdue = this.#timeouts.isOverdue(call);
-    const isAwaited = this.#timeouts.settle(call);
+    const isAwaited = this.#timeouts.finish(call);
     const flaw = set && flawOf(value, set);
     if (!isAwaited) {
       this.#breaker.answeredLate(subject);
@@ -209,12 +209,12 @@ export class FailurePolicy implements Store, Prober {
     }
   }
 
-  /** The store has failed, maybe too late. */
+  /** The store has failed, possibly too late. */
   erred<T>(call: Call<T>, error: HeadgateError): void {
     const { later, subject, query } = call;
-    const isAwaited = this.#timeouts.settle(call);
+    const isAwaited = this.#timeouts.finish(call);
     const isUndone = hasDoneNothing(error, subject);
-    // The reply is lost, and with it whether slots were taken.
+    // The reply is lost, so it is unknown whether slots were taken.
     if (query && !isUndone && !failsAgain(error)) this.#release(query);
     if (later && !failsAgain(error) && (later.repeatable || isUndone)) {
       this.#breaker.circuitOf(subject).backlog.add(later.giveBack);
@@ -226,7 +226,7 @@ export class FailurePolicy implements Store, Prober {
     }
   }
 
-  /** The store gives no answer to this call. */
+  /** The call gets no answer from the store. */
   failed<T>({ query, outcome, later, subject }: Call<T>, error: HeadgateError): void {
     if (error.code === 'HEADGATE_PROCESS_LATE') this.#breaker.success(subject, true);
     else if (isOfRequest(error)) this.#breaker.success(subject, false);
@@ -247,7 +247,7 @@ export class FailurePolicy implements Store, Prober {
     }
   }
 
-  /** @param error undefined if the store was not asked, because `down` is down */
+  /** Answers a query instead of the store. @param error undefined if the store was not asked, because `down` is down */
   #instead(query: Query, error: HeadgateError | undefined, down?: Circuit): Reply {
     if (this.#mode === 'throw') throw error ?? this.#downError(down!);
     down?.watch(this);
@@ -257,21 +257,21 @@ export class FailurePolicy implements Store, Prober {
     return late ? { ...reply, late } : reply;
   }
 
-  /** The answer came after the timeout, and admitted. Its slots are given back, and its units too if we had denied the request. */
+  /** The store admitted the query after the timeout. Gives back its slots, and its units too if the caller was told it is denied. */
   #undo(query: Query, reply: Reply): void {
     const { set, key, cost, peek } = query;
     const charged = (i: number): boolean => admits(waitOf(reply.verdicts, i));
     const admitted = reply.ban === 0 && set.policies.every(({ shadow }, i) => shadow || charged(i));
     if (peek || cost === 0 || !admitted) return;
     this.#release(query);
-    // The other modes have let the request pass, so it counts.
+    // In the other modes the request was let pass, so its charge stays.
     if (this.#mode !== 'deny' && this.#mode !== 'throw') return;
     const units = set.policies.map((_, i) => (charged(i) ? -cost : 0));
     const change = { set, key, units, charged: chargedOf(reply), degraded: undefined };
     this.adjust(change).catch(() => {});
   }
 
-  /** Frees the store's slots of a request that was answered otherwise. */
+  /** Frees the slots that the store took for a request whose caller got another answer. */
   #release({ set, key, cost, lease }: Query): void {
     if (lease === '') return;
     this.lease({ set, key, cost, lease, action: 'release', degraded: undefined }).catch(() => {});
@@ -279,7 +279,7 @@ export class FailurePolicy implements Store, Prober {
 
   async adjust(change: Change): Promise<ChangeReply> {
     if (change.degraded === 'local') return this.#local.adjust(change);
-    // Only the charge of a decision: who gives back by hand sees the error, and can try again.
+    // Only repeat the give-back of a decision's charge. Whoever gives back by hand sees the error, and can try again.
     if (change.charged) return this.#giveBack(change, (asked) => this.#store.adjust(asked), false, NOTHING);
     const asked = { ...change };
     const reply = await this.#ask(asked, () => this.#store.adjust(asked), change.set);
@@ -308,10 +308,10 @@ export class FailurePolicy implements Store, Prober {
   async probe(server: string | undefined): Promise<boolean> {
     const query = probeOf(this.#store, this.#probes, server);
     if (!query) return false;
-    // It is awaited twice: until the timeout, and until the client has ended the call.
+    // The answer is awaited twice: until the timeout, and until the client has ended the call.
     const answer = promise(() => this.#store.decide(query)).then((reply) => reply);
     await this.#await(answer, query, undefined, query.set).catch(() => {});
-    // A store that has `whenReady` ends each call at the latest when its connection ends.
+    // A store with `whenReady` ends each call when its connection ends, at the latest.
     if (this.#store.whenReady) await quiet(answer, this.#warn);
     return true;
   }
@@ -320,7 +320,7 @@ export class FailurePolicy implements Store, Prober {
     return this.#store.whenReady?.();
   }
 
-  /** Resolves once every decision under way has its answer. The store stays open. */
+  /** Resolves once all decisions under way have their answers. The store stays open. */
   async close(): Promise<void> {
     await this.#timeouts.idle();
     this.#breaker.unwatch(this);
@@ -338,7 +338,7 @@ export class FailurePolicy implements Store, Prober {
   }
 }
 
-/** Turns what a call returns or throws into a promise. */
+/** Turns the result or the error of a call into a promise. */
 function promise<T>(call: () => MaybePromise<T>): Promise<T> {
   try {
     const answer = call();

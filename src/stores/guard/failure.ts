@@ -7,29 +7,29 @@ import { FailurePolicy } from './failure-policy.js';
 import { Local } from './local.js';
 import type { Store } from '../../contract/store.js';
 
-/** What decides while the store does not. */
+/** Options for the time while the store does not decide. */
 export interface FailureOptions {
   /**
-   * What to do when the store fails or is late: `'local'` (default) decides in an embedded memory store, `'allow'` admits,
-   * `'deny'` denies (503), `'throw'` throws the store's error.
+   * What to do when the store fails or is late. `'local'` (default): decide in an embedded memory store. `'allow'`: admit. `'deny'`: deny
+   * (503). `'throw'`: throw the store's error.
    */
   onStoreError?: 'local' | 'allow' | 'deny' | 'throw';
   /**
-   * For `'local'`: the share of each limit that this process may admit meanwhile: above 0, up to 1 (default). Rounded down, but never
-   * below 1: of a limit of 5, a share of 0.1 is 1.
+   * For `'local'`: the share of each limit that this process may admit meanwhile, above 0 and up to 1 (default). It is rounded down, but at
+   * least 1: a share of 0.1 of a limit of 5 is 1.
    */
   localShare?: number;
   /**
-   * How long the store may take, from when the question is written: from `'1ms'` to `'1m'`, default `'100ms'`. For as long as this
-   * process itself is busy nothing can be read, and nobody is turned away for it.
+   * How long the store may take, counted from when the question is written: `'1ms'` to `'1m'`, default `'100ms'`. While this process itself
+   * is busy it cannot read answers. That time does not count.
    */
   timeout?: Duration;
   /**
-   * How long a question waits for a connection until the store has answered once: from `'1ms'` to `'1m'`, default `'2s'`. Afterwards,
-   * and if it is shorter, `timeout` holds. A connection that is refused is not waited for.
+   * How long a question waits for a connection until the store has answered once: `'1ms'` to `'1m'`, default `'2s'`. After that `timeout`
+   * applies, and also if it is longer. A refused connection is not waited for.
    */
   connectTimeout?: Duration;
-  /** Called when the store, or one server of a cluster, is found down, and when it is up again. What it throws is a process warning. */
+  /** Called when the store, or one server of a cluster, is found down or up again. An error that it throws becomes a process warning. */
   onHealth?: (health: Health) => void;
 }
 
@@ -42,7 +42,7 @@ export function checkTimeout(option: 'timeout' | 'connectTimeout', given: unknow
 }
 
 /**
- * Answers in time whatever the store does. An embedded store needs none of it and is returned as it is.
+ * Makes a store answer in time, whatever it does. An embedded store is returned as it is, because it always answers.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */

@@ -12,10 +12,10 @@ import type {
   Store,
 } from '../../contract/store.js';
 
-/** What decides while a store is away: one per store, so that limiters of one name share their quota there too. */
+/** What decides while a store is away. There is one per store, so that limiters of the same name share their quota here, too. */
 const stores = new WeakMap<Store, Store>();
 
-/** Decides in this process in place of a store, on a share of each limit. */
+/** Decides in this process instead of a store, with a share of each limit. */
 export class Local {
   readonly #of: Store;
   readonly #share: number;
@@ -49,7 +49,7 @@ export class Local {
     return store;
   }
 
-  /** The set with this process' share of each limit: at least 1, or nobody would be admitted. */
+  /** The set with this process' share of each limit. A limit stays at least 1, because otherwise nothing would be admitted. */
   #set(set: PolicySet): PolicySet {
     let local = this.#sets.get(set);
     if (!local) {

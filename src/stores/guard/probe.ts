@@ -2,22 +2,22 @@ import { compilePolicies } from '../../contract/compile-policies.js';
 import type { Warn } from '../../common/warnings.js';
 import type { PolicySet, Query, Store } from '../../contract/store.js';
 
-/** Whether a store is up is asked by a call that writes, as do those that it is to answer: a full server still reads. */
+/** A probe is a call that writes, like the calls that it stands for: a server without memory can still read. */
 const POLICIES = compilePolicies('policies', [
   { name: 'probe', algorithm: 'fixed-window', limit: 1e6, window: '1s' },
 ]);
 
-/** So many keys are tried for one that is on a certain server: enough for one that has a hundredth of a cluster. */
+/** How many keys are tried to find one on a certain server. It is enough for a server with a hundredth of the cluster. */
 const KEYS = 1000;
 
-/** After so long, ms, a call that is not answered is given up: longer than any time-out of a client that is of use. */
+/** How long a call may stay unanswered before it is given up, ms. It is longer than any useful timeout of a client. */
 const SILENCE = 10_000;
 
 export function probeSet(timeout: number): PolicySet {
   return { name: 'headgate-probe', policies: POLICIES, ban: undefined, timeout };
 }
 
-/** A question that a server answers, undefined if none of many keys is on it. @param server undefined: any */
+/** A query that a certain server answers. Undefined: none of the tried keys is on it. @param server undefined: any server */
 export function probeOf(store: Store, set: PolicySet, server: string | undefined): Query | undefined {
   for (let i = 0; i < KEYS; i++) {
     const key = String(Math.floor(Math.random() * 1e9));
@@ -28,8 +28,8 @@ export function probeOf(store: Store, set: PolicySet, server: string | undefined
 }
 
 /**
- * Resolves when a probe is over for the store's client, too. As long as it is not, nothing more is to be written: a client that closes
- * a connection on which nothing happens takes what it writes for something that does.
+ * Resolves when a probe has also ended for the store's client. Until then nothing more may be written: a client that closes idle
+ * connections would count its own writes as activity.
  */
 export async function quiet(answer: Promise<unknown>, warn: Warn): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
@@ -47,8 +47,8 @@ export async function quiet(answer: Promise<unknown>, warn: Warn): Promise<void>
 function warnOfSilence(warn: Warn): void {
   warn(
     'HEADGATE_SILENT_CONNECTION',
-    `The store has not answered for ${SILENCE / 1000} s, on a connection that its client takes for alive. Either the server hangs, or ` +
-      'the connection is dead: then limits hold for this process alone until the client notices, which takes minutes. Give the ' +
-      'client a socketTimeout.',
+    `The store has not answered for ${SILENCE / 1000} s, on a connection that its client considers alive. Either the server hangs, or ` +
+      'the connection is dead. A dead one makes this process limit for itself until the client notices, which takes minutes. ' +
+      'Give the client a socketTimeout.',
   );
 }

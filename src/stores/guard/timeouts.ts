@@ -12,13 +12,13 @@ export interface Awaited {
   /** Its neighbours among the awaited calls. */
   previous: Awaited | undefined;
   next: Awaited | undefined;
-  /** Is called with `HEADGATE_STORE_TIMEOUT` when the time is over, unless `settle` was called before. */
+  /** Called with `HEADGATE_STORE_TIMEOUT` when the time is over, unless `finish` was called before. */
   expire(error: HeadgateError): void;
 }
 
 /**
- * Gives up calls whose answers have not come in time. The time begins when the store writes the call. One timer serves all calls: they
- * are written in the order in which they were added, or so close together that none waits much longer for another.
+ * Gives up calls whose answers do not come in time. The time begins when the store writes the call. One timer serves all calls: they are
+ * written in the order in which they were added, or so close together that the order hardly matters.
  */
 export class Timeouts {
   readonly #ms: number;
@@ -33,8 +33,8 @@ export class Timeouts {
   #idle: (() => void)[] = [];
 
   /**
-   * @param ms the time from when a call is written
-   * @param patience the time from when it is asked, until it is written
+   * @param ms how long to wait after a call is written
+   * @param patience how long to wait for a call to be written
    * @param startTimer for tests
    */
   constructor(ms: number, patience: () => number = () => ms, startTimer = setTimeout) {
@@ -50,21 +50,23 @@ export class Timeouts {
     if (this.#tail) this.#tail.next = awaited;
     else this.#head = awaited;
     this.#tail = awaited;
-    // The process stays alive for an answer, but not for the timer of an answer that has come.
+    // The process stays alive while an answer is awaited, but not for the rest of its timer.
     if (this.#pending++ === 0) this.#timer?.ref();
     if (!this.#armed) this.#arm(this.#ms);
   }
 
-  /** Whether a call's time is over. If its answer is here and still awaited, it came in time, and this process has read it too late. */
+  /**
+   * Whether a call's time is over. If the answer is here and was still awaited, the store was in time, and this process read it too late.
+   */
   isOverdue(awaited: Awaited): boolean {
     return this.#due(awaited) <= performance.now();
   }
 
   /** The answer has come. Returns false if the call was given up before. */
-  settle(awaited: Awaited): boolean {
+  finish(awaited: Awaited): boolean {
     if (!awaited.open) return false;
     awaited.open = false;
-    // A call leaves the list at once, so that it is not kept as long as an older one stalls.
+    // The call leaves the list at once. Otherwise an older call that stalls would keep it in memory.
     const { previous, next } = awaited;
     if (previous) previous.next = next;
     else this.#head = next;
@@ -87,20 +89,20 @@ export class Timeouts {
     return subject.until || asked + this.#patience();
   }
 
-  /** Never sleeps longer than `ms`: a call that is written meanwhile is due after that. */
+  /** Never sleeps longer than `ms`. Any call that is written meanwhile is due after that. */
   #arm(ms: number): void {
     this.#armed = true;
     this.#timer = this.#startTimer(this.#wake, Math.ceil(Math.min(ms, this.#ms)));
   }
 
-  // After a long turn Node runs timers before it reads sockets. Answers that have arrived meanwhile must come first.
+  // After a long turn of the event loop Node runs timers before it reads sockets. Answers that have arrived must be handled first.
   readonly #wake = (): void => {
     this.#timer = undefined;
     const now = performance.now();
     setImmediate(() => {
       this.#armed = false;
       for (let head = this.#head; head && this.#due(head) <= now; head = this.#head) {
-        this.settle(head);
+        this.finish(head);
         const ms = head.subject.until ? this.#ms : this.#patience();
         head.expire(new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${ms} ms.`));
       }

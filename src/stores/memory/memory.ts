@@ -23,35 +23,39 @@ import type {
 } from '../../contract/store.js';
 import { Table } from './table.js';
 
-/** What `memoryStore` takes. */
+/** Options of `memoryStore`. */
 export interface MemoryStoreOptions {
-  /** Whole milliseconds since the epoch; for tests. Default `Date.now`, looked up at each decision: fake timers move it. */
+  /**
+   * The current time in whole milliseconds since the epoch, for tests. Default: `Date.now`, looked up at each decision, so that fake timers
+   * work.
+   */
   clock?: Clock;
   /**
-   * The most keys kept per limiter name and dimension: 100 to 16,000,000, default 1,000,000. At the cap, keys that are as good as new make
-   * room; then keys that are neither denied nor banned. If there are none, `onFull` decides. The state of 1,000 different policies
-   * is kept per limiter name.
+   * The most keys kept per limiter name and dimension: 100 to 16,000,000, default 1,000,000. At this number, expired keys make room first,
+   * then keys that are neither denied nor banned. If there are none, `onFull` decides. Per limiter name the state of 1,000 different
+   * policies is kept.
    */
   maxKeys?: number;
   /**
-   * What becomes of a request whose key finds no room, as all others are denied or banned. The decision's `reason` is `'store-full'`:
+   * What happens to a request whose key finds no room, because all other keys are denied or banned. The decision's `reason` is
+   * `'store-full'`:
    * - `'admit'` (default): it is admitted if its policies admit a new key, and not charged. Its key is not limited meanwhile;
-   * - `'deny'`: it is denied, 503 over HTTP, until there may be room (`retryAfterMs`, estimated). Whoever can fill the store
-   *   keeps new clients out.
+   * - `'deny'`: it is denied, 503 over HTTP, until there may be room (`retryAfterMs`, estimated). Whoever can fill the store keeps new
+   *   clients out.
    *
-   * A ban by hand always finds room. It evicts a key that is denied, else one that is banned by denials, and only then one that is
-   * banned by hand: of each kind the one that is free soonest.
+   * A ban by hand always finds room. It evicts a denied key; if there is none, a key banned by denials; and only then a key banned by hand.
+   * Of each kind it evicts the key that is free soonest.
    */
   onFull?: 'admit' | 'deny';
-  /** Which of its warnings are not wanted: `false` for all, or their codes. See docs/errors.md. */
+  /** Which of the store's warnings to leave out: `false` for all, or a list of codes. See docs/errors.md. */
   warnings?: Warnings;
 }
 
 /** What {@link memoryStore} returns. */
 export interface MemoryStore extends Store {
-  /** How many keys have state now, or had not long ago. */
+  /** How many keys have state now, or had it recently. */
   readonly size: number;
-  /** Forgets everything, bans too, for all limiters on this store. What was charged before cannot be given back any more. For tests. */
+  /** Forgets everything, bans included, for all limiters on this store. Earlier charges cannot be given back afterwards. For tests. */
   clear(): void;
 }
 
@@ -61,7 +65,7 @@ interface View {
   readonly selection: Selection;
 }
 
-/** Where the key of the current question is. A store has one, and moves it from key to key. */
+/** Where the key of the current question is. A store has one such object, and moves it from key to key. */
 class MemoryPlace implements Place {
   readonly #onFull: MemoryStoreOptions['onFull'];
   #view!: View;
@@ -104,7 +108,7 @@ class MemoryPlace implements Place {
   }
 
   full({ policies }: PolicySet, now: number): number {
-    // If all policies are shadows, nothing is denied.
+    // If all policies are shadows, nothing may be denied.
     const denies = this.#onFull === 'deny' && policies.some(({ shadow }) => !shadow);
     return denies ? this.#view.table.roomIn(now) : 0;
   }
@@ -124,22 +128,22 @@ class PartPlace extends MemoryPlace {
   }
 
   override create(now: number, byHand: boolean): void {
-    // A table makes room for the key that was looked for last.
+    // A table makes room for the key that it looked for last.
     super.find(this.#found.view, this.#found.key);
     super.create(now, byHand);
   }
 }
 
-/** Keeps state in this process. Bounded; no timers; answers synchronously. Use {@link memoryStore}. */
+/** Keeps state in this process. It is bounded, has no timers, and answers synchronously. Use {@link memoryStore}. */
 class Memory implements MemoryStore {
   readonly embedded = true;
   readonly #clock: Clock;
   readonly #maxKeys: number;
   readonly #onFull: MemoryStoreOptions['onFull'];
   readonly #place: MemoryPlace;
-  /** The places of decisions by several keys: as many as one decision has needed. */
+  /** The places of decisions by several keys: as many as the largest decision has needed. */
   readonly #places: PartPlace[] = [];
-  /** The tables by dimension and limiter name, so that no dimension takes another's room. */
+  /** The tables by dimension and limiter name, so that no dimension takes room from another. */
   readonly #tables = new Map<string, Table>();
   #views = new WeakMap<PolicySet, View>();
   #lastStep = 0;
@@ -219,7 +223,7 @@ class Memory implements MemoryStore {
     return (this.#lastStep = stepAfter(this.#lastStep, now));
   }
 
-  // Any dimensions will do.
+  // All dimensions are supported.
   checkDimensions(): void {}
 
   decide(query: Query): Reply {
@@ -271,7 +275,7 @@ class Memory implements MemoryStore {
 }
 
 /**
- * A store in this process: for one process, for tests, and for when Redis is away.
+ * A store in this process: for one process, for tests, and as a substitute while Redis is away.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
@@ -280,7 +284,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   return makeMemoryStore(options, compileWarnings(options.warnings));
 }
 
-/** The same for options whose names are known. */
+/** Like `memoryStore`, for options whose names were already checked. */
 export function makeMemoryStore(options: MemoryStoreOptions, warn: Warn): MemoryStore {
   const { onFull: given = 'admit' } = options;
   const maxKeys =

@@ -3,16 +3,16 @@ import type { Column } from '../../algorithms/index.js';
 import { fingerprint, hasFingerprint, VACANT } from '../fingerprint.js';
 import type { Freed } from './selections.js';
 
-/** A slot's number consists of the page's number and, in these lowest bits, the slot's number within the page. */
+/** The lowest bits of a slot's number are the slot's number within its page. The other bits are the page's number. */
 export const PAGE_BITS = 15;
 export const WITHIN = 2 ** PAGE_BITS - 1;
 
-/** A page with more keys than this is split. This many keys never need more slots than `PAGE_BITS` can number. */
+/** A page with more keys is split. So many keys never need more slots than `PAGE_BITS` can number. */
 const MOST_KEYS = 21_000;
 
 /**
- * How full a page may become, and how full a new page is. The numbers differ a little from page to page: pages that grow alike are
- * then not all rebuilt at the same time. A page with few keys has more room.
+ * How full a page may become, and how full a new page is. Both vary a little by page, so that pages that grow alike are not all rebuilt at
+ * once. A page with few keys gets more room.
  */
 const FULLEST = 7 / 8;
 const FULL = 0.65;
@@ -32,23 +32,23 @@ const VACANT_BIT = 1 << 31;
 /**
  * The part of a table's keys whose fingerprints begin with an integer that ends with the same bits. A page is a hash table with open
  * addressing and linear probing (Knuth, The Art of Computer Programming 3, 6.4, algorithms L and R). The second integer of a key's
- * fingerprint says where the key is, or a few slots behind that. A search thus waits for one line of memory, and fetches the key's state
- * meanwhile.
+ * fingerprint tells the key's home; the key is there or a few slots behind. A search thus waits for one line of memory, and fetches the
+ * key's state meanwhile.
  *
- * Slots are numbered from 1. Slot 0 stays empty: whoever looks at it sees no state.
+ * Slots are numbered from 1. Slot 0 stays empty, and stands for a key without state.
  */
 export class Page {
-  /** Its number, and the bits that its keys have in common. */
+  /** The page's number, and the bits that its keys have in common. */
   readonly id: number;
   readonly depth: number;
   readonly ending: number;
   readonly slots: number;
-  /** A column for each of the table's policies, in their order. A column is made when it is first used. */
+  /** A column for each of the table's policies, in their order. A column is created when it is first used. */
   readonly columns: (Column | undefined)[] = [];
   /** The columns of each selection of policies. They are kept here because they must not outlive the page. */
   readonly selections: (readonly Column[] | undefined)[] = [];
   readonly bans = new BanColumn();
-  /** Keeps what the prefetch has read. Nobody reads it, but V8 removes a read whose value is not kept. */
+  /** A sink for what the prefetch reads. Without it, V8 would remove the read. */
   fetched = 0;
   readonly #records: Int32Array;
   readonly #most: number;
@@ -81,7 +81,7 @@ export class Page {
   /**
    * The slot of the key whose fingerprint was taken last, or 0.
    *
-   * @param selection whose state will be looked at
+   * @param selection the selection whose state will be looked at
    */
   find(selection: number): number {
     const records = this.#records;
@@ -95,7 +95,7 @@ export class Page {
     }
   }
 
-  /** Gives a slot without state to the key whose fingerprint was taken last. The page must not be full. */
+  /** Gives an empty slot to the key whose fingerprint was taken last. The page must not be full. */
   add(): number {
     const slot = this.#vacancy(fingerprint[1]!);
     this.#records.set(fingerprint, slot * RECORD);
@@ -110,7 +110,7 @@ export class Page {
     let hole = slot;
     for (let next = this.#after(hole); records[next * RECORD] !== VACANT; next = this.#after(next)) {
       const home = this.#home(records[next * RECORD + 1]!);
-      // A key whose home lies behind the hole is found without passing the hole: it may stay.
+      // A key may stay if its home lies behind the hole, because a search for it does not pass the hole.
       if (hole < next ? hole < home && home <= next : hole < home || home <= next) continue;
       this.#take(this, next, hole);
       hole = next;
@@ -121,7 +121,7 @@ export class Page {
     this.#size--;
   }
 
-  /** A new page with the keys whose hash ends with these `depth` bits, and with room for more of them. */
+  /** A new page with the keys whose hash ends with these `depth` bits, and with room for more. */
   part(id: number, depth: number, ending: number): Page {
     const records = this.#records;
     // A vacant record has a bit that no hash has.
@@ -138,7 +138,7 @@ export class Page {
     return part;
   }
 
-  /** Forgets policies and selections that have no state any more. */
+  /** Forgets policies and selections that no longer have state. */
   free({ policies, selections }: Freed): void {
     for (const number of selections) this.selections[number] = undefined;
     for (const number of policies) this.columns[number] = undefined;
@@ -148,7 +148,7 @@ export class Page {
     return this.#records[slot * RECORD] === VACANT;
   }
 
-  /** The time until which a slot is denied, in the unit in which `deny` was told: 0 to 2^32 - 1. */
+  /** Until when a slot is denied, in the unit that `deny` was given: 0 to 2^32 - 1. */
   deniedUntil(slot: number): number {
     return this.#records[slot * RECORD + DENIED]! >>> 0;
   }
@@ -157,7 +157,7 @@ export class Page {
     this.#records[slot * RECORD + DENIED] = until;
   }
 
-  /** The time from which a slot is as good as new. @param ban how the table's limiters ban, if they do */
+  /** When a slot expires. @param ban the ban options of the table's limiters, if they have any */
   until(slot: number, ban: CompiledBan | undefined): number {
     let until = ban ? this.bans.until(slot, ban) : 0;
     for (let i = 0; i < this.columns.length; i++) {
@@ -187,7 +187,7 @@ export class Page {
     if (columns) for (let i = 0; i < columns.length; i++) this.fetched = columns[i]!.fetch(slot);
   }
 
-  /** Copies a slot from a page that has the same columns. */
+  /** Copies a slot from a page with the same columns. */
   #take(from: Page, theirs: number, ours: number): void {
     for (let i = 0; i < RECORD; i++) this.#records[ours * RECORD + i] = from.#records[theirs * RECORD + i]!;
     for (let i = 0; i < this.columns.length; i++) this.columns[i]?.take(from.columns[i]!, theirs, ours);

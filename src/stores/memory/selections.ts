@@ -1,14 +1,14 @@
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Warn } from '../../common/warnings.js';
 
-/** The most policies whose state a table keeps, and the most selections of them. */
+/** The most policies whose state a table keeps, and the most selections of policies. */
 const MOST_POLICIES = 1000;
 
 /** Policies that decide together. */
 export interface Selection {
   readonly number: number;
   readonly policies: readonly Numbered[];
-  /** How long what it charges counts at most, ms. */
+  /** The longest time that a charge of the selection counts, ms. */
   readonly life: number;
   usedAt: number;
 }
@@ -16,19 +16,19 @@ export interface Selection {
 interface Numbered {
   readonly number: number;
   readonly policy: CompiledPolicy;
-  /** How many selections have it. */
+  /** How many selections contain the policy. */
   selections: number;
 }
 
-/** The numbers of those whose state is forgotten. */
+/** The numbers of the policies and selections whose state is forgotten. */
 export interface Freed {
   readonly policies: readonly number[];
   readonly selections: readonly number[];
 }
 
 /**
- * Numbers the policies of a table, and their selections. There is a bound, as each policy costs each key time and memory: those give way
- * that have no state any more, as they were not used for their life; and then those that were used longest ago.
+ * Numbers a table's policies and their selections. Their number is bounded, because each policy costs time and memory for each key. If
+ * there are too many, those without state give way first: they were not used for their life. After them, those that were used longest ago.
  */
 export class Selections {
   readonly #policies = new Map<string, Numbered>();
@@ -49,7 +49,7 @@ export class Selections {
   /**
    * The selection of these policies.
    *
-   * @param onFreed is told whose state is to be forgotten
+   * @param onFreed receives those whose state must be forgotten
    */
   select(policies: readonly CompiledPolicy[], now: number, onFreed: (freed: Freed) => void): Selection {
     const id = idOf(policies);
@@ -85,7 +85,7 @@ export class Selections {
     return known;
   }
 
-  /** Makes room, but not at the expense of `kept`. */
+  /** Makes room, but keeps `kept`. */
   #free(kept: Selection, now: number): Freed {
     const freed = { policies: [] as number[], selections: [] as number[] };
     for (const selection of this.#selections.values())
@@ -99,7 +99,7 @@ export class Selections {
     return freed;
   }
 
-  /** Of all but one, the selection that was used longest ago. */
+  /** Of all selections but one, the one that was used longest ago. */
   #oldest(but: Selection): Selection {
     let oldest = but;
     for (const selection of this.#selections.values())
@@ -118,7 +118,7 @@ export class Selections {
   }
 }
 
-/** Names of policies are printable. */
+/** A line feed separates the ids: it cannot occur in them, because names of policies are printable. */
 function idOf(policies: readonly CompiledPolicy[]): string {
   return policies.map(({ id }) => id).join('\n');
 }
@@ -126,7 +126,7 @@ function idOf(policies: readonly CompiledPolicy[]): string {
 function warnTooMany(warn: Warn): void {
   warn(
     'HEADGATE_TOO_MANY_POLICIES',
-    `A memory store has forgotten a policy's state, as it keeps that of ${MOST_POLICIES} policies per limiter name. Policies are different if ` +
-      'their name, algorithm or window is; buckets, if their rate or burst is, too. Tell clients apart by their keys.',
+    `A memory store has forgotten a policy's state, because it keeps that of ${MOST_POLICIES} policies per limiter name. Policies differ if ` +
+      'their name, algorithm or window does; buckets also if their rate or burst does. Distinguish clients by their keys.',
   );
 }

@@ -7,47 +7,47 @@ import { Page, PAGE_BITS, WITHIN } from './page.js';
 import { Returns } from '../state/returns.js';
 import { Selections, type Selection } from './selections.js';
 
-/** How many slots the creation of a key looks at, to free those that are as good as new. */
+/** How many slots each creation of a key checks, to free those that have expired. */
 const SWEPT = 2;
-/** At the cap, how many keys the creation may look at to find one that is as good as new ... */
+/** In a full table, how many keys a creation checks in search of an expired one. */
 const LOOKS = 16;
-/** ... and how many until one is found that is neither denied nor banned. Bounds the pause. */
+/** How many keys it checks in search of one that is neither denied nor banned. This bounds the pause. */
 const MOST_LOOKS = 64;
-/** How many keys a ban by hand compares, if none of those made room. */
+/** How many keys a ban by hand compares if none of those made room. */
 const LOOKS_FOR_BAN = 4096;
 
-/** What a ban by hand evicts: the first of these kinds that it finds. */
+/** The kinds of keys that a ban by hand evicts, in this order. */
 const DENIED = 0;
 const BANNED = 1;
 const BANNED_BY_HAND = 2;
 
 /**
- * The state of all limiters of one name. Each key has a slot, each policy a column, and the slots are divided into pages. A slot's
- * number tells its page. It is valid until the next key is created.
+ * The state of all limiters of one name. Each key has a slot, each policy a column, and the slots are divided into pages. A slot's number
+ * tells its page. It is valid until the next key is created.
  *
- * The table grows by pages (extendible hashing, Fagin et al. 1979): a full page is rebuilt with more room, or split in two. No request
+ * The table grows by pages (extendible hashing, Fagin et al. 1979): a full page is rebuilt with more room, or split in two. So no request
  * ever waits until all keys have moved.
  */
 export class Table {
   readonly #maxKeys: number;
   readonly #pages: Page[];
-  /** For each ending of a hash, the page of its keys. The length is a power of two. */
+  /** For each ending of a hash: the page with its keys. The length is a power of two. */
   #directory: Page[];
   readonly #selections: Selections;
   readonly returns = new Returns();
-  /** How the limiters of this name ban, if they do. */
+  /** The ban options of the limiters of this name, if they have any. */
   ban: CompiledBan | undefined;
-  /** Denials are remembered in seconds since this moment. It lies in the middle of what 32 bits reach. */
+  /** Denials are stored in seconds since this moment. It lies in the middle of the range of 32 bits. */
   readonly #epoch: number;
   #size = 0;
-  /** The slot at which the search for slots as good as new has stopped. */
+  /** The slot at which the last search for expired slots stopped. */
   #handPage = 0;
   #hand = 0;
   #unremembered = 0;
-  /** When there was no room: of the keys that were looked at, the slot of the one that may be evicted first (0: none), and when. */
+  /** After a search without success: of the checked keys, the slot of the one that may be evicted first (0: none), and when. */
   #nextRoom = 0;
   #nextRoomAt = 0;
-  /** The key that came last often comes next. */
+  /** Remembered because the same key often comes again. */
   #lastKey: string | undefined;
   #lastSlot = 0;
 
@@ -62,7 +62,7 @@ export class Table {
     this.#directory = [...this.#pages];
   }
 
-  /** Keys that have a slot. */
+  /** How many keys have a slot. */
   get size(): number {
     return this.#size;
   }
@@ -73,9 +73,9 @@ export class Table {
   }
 
   /**
-   * The selection for policies that decide together.
+   * The selection of policies that decide together.
    *
-   * @param onFreed is called if other selections gave way, which must not be used any more
+   * @param onFreed called if other selections gave way, which must no longer be used
    */
   select(policies: readonly CompiledPolicy[], now: number, onFreed: () => void): Selection {
     return this.#selections.select(policies, now, (freed) => {
@@ -84,12 +84,12 @@ export class Table {
     });
   }
 
-  /** A slot's page; the slot's number there is `slot & WITHIN`. */
+  /** A slot's page. The slot's number within it is `slot & WITHIN`. */
   pageOf(slot: number): Page {
     return this.#pages[slot >> PAGE_BITS]!;
   }
 
-  /** The columns of a selection that have a slot, `slot & WITHIN` in each. */
+  /** The columns of a selection for a slot, which is `slot & WITHIN` in each of them. */
   columns(slot: number, { number, policies }: Selection): readonly Column[] {
     const page = this.pageOf(slot);
     return (page.selections[number] ??= policies.map(
@@ -110,12 +110,12 @@ export class Table {
   }
 
   /**
-   * Gives a slot to the key that was not found just now. Returns 0 if all keys that could make room are denied or banned.
+   * Gives a slot to the key that `find` has just not found. Returns 0 if all keys that could make room are denied or banned.
    *
-   * @param byHand the key will be banned by hand: then a denied or banned key gives way
+   * @param byHand the key will be banned by hand, so even a denied or banned key gives way
    */
   create(now: number, byHand = false): number {
-    // A few old slots are looked at for each new one, so that expired keys are found without a timer.
+    // Check a few old slots for each new one, so that expired keys are found without a timer.
     if (this.#size < this.#maxKeys) this.#sweep(now);
     else {
       let victim = this.#findRoom(now);
@@ -145,14 +145,14 @@ export class Table {
     return full;
   }
 
-  /** After `create` found no room: the time until there is room for one key, at least a second. */
+  /** After `create` found no room: the time until one key has room, at least a second. */
   roomIn(now: number): number {
     return Math.max(1000, this.#nextRoomAt - now);
   }
 
   /**
    * Remembers until when a slot is denied (ms; 0: it is not), so that its key is not evicted before. An earlier denial that lasts longer
-   * stays: it may be of another cost, or of another tier's policies.
+   * stays, because it may be of another cost or another tier's policies.
    */
   deny(slot: number, until: number): void {
     if (until === 0) return;
@@ -185,7 +185,7 @@ export class Table {
     for (let i = page.ending; i < this.#directory.length; i += 2 ** page.depth) this.#directory[i] = page;
   }
 
-  /** Frees the next slots if they are as good as new. */
+  /** Frees the next slots if they have expired. */
   #sweep(now: number): void {
     for (let i = 0; i < SWEPT; i++) {
       const slot = this.#next();
@@ -196,8 +196,8 @@ export class Table {
   }
 
   /**
-   * Finds a slot that is as good as new. If there is none, the slot of a key that is not denied: of those seen, the one that would be as
-   * good as new soonest. Returns 0 if there is none either.
+   * Finds an expired slot. If there is none, the slot of a key that is not denied: of the checked ones, the one that expires soonest.
+   * Returns 0 if there is none either.
    */
   #findRoom(now: number): number {
     let victim = 0;
@@ -205,7 +205,7 @@ export class Table {
     let nextRoom = 0;
     let nextRoomAt = Infinity;
     for (let looks = 0; looks <= MOST_LOOKS && !(looks > LOOKS && victim !== 0); looks++) {
-      // The slot that was promised when there was no room comes first.
+      // Check the slot first that was predicted to become free when there was no room.
       const slot = looks === 0 ? this.#nextRoom : this.#nextKey();
       if (slot === 0) continue;
       const page = this.pageOf(slot);
@@ -228,8 +228,8 @@ export class Table {
   }
 
   /**
-   * Finds the key that a ban by hand evicts, among the next keys, or among all if they are few. It takes a denied key, else a banned
-   * one, and of these the one that is free soonest. The search goes on until it has found a key that is not banned by hand itself.
+   * Finds the key that a ban by hand evicts, among the next keys, or among all if they are few. It prefers a denied key to a banned one,
+   * and of these the one that is free soonest. The search goes on until it finds a key that is not itself banned by hand.
    */
   #findForBan(now: number): number {
     let victim = 0;
@@ -251,7 +251,7 @@ export class Table {
     return victim;
   }
 
-  /** In ms. */
+  /** Until when a slot is denied, ms. */
   #deniedUntil(page: Page, within: number): number {
     return this.#epoch + page.deniedUntil(within) * 1000;
   }
@@ -264,7 +264,7 @@ export class Table {
     return (this.#handPage << PAGE_BITS) + this.#hand;
   }
 
-  /** The next slot that has a key. There must be one. */
+  /** The next slot with a key. There must be one. */
   #nextKey(): number {
     let slot = this.#next();
     while (this.pageOf(slot).isVacant(slot & WITHIN)) slot = this.#next();
@@ -287,7 +287,7 @@ export class Table {
 function warnFull(warn: Warn, maxKeys: number): void {
   warn(
     'HEADGATE_STORE_FULL',
-    `A memory store has no room for a new key: those that it keeps (maxKeys: ${maxKeys}) are denied or banned. ` +
-      'What it does then is its option `onFull`.',
+    `A memory store has no room for a new key: all keys that it keeps (maxKeys: ${maxKeys}) are denied or banned. ` +
+      'Its option `onFull` decides what happens then.',
   );
 }

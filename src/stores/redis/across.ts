@@ -13,7 +13,7 @@ import type {
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { chargedOf, marksOf } from '../../contract/charged.js';
 
-/** What decides by one key: the store itself. */
+/** Decides by one key: the store itself. */
 export interface ByOneKey {
   decide(query: Query): Promise<Reply> | Reply;
   adjust(change: Change): Promise<ChangeReply>;
@@ -21,7 +21,7 @@ export interface ByOneKey {
   reset(subject: Subject): Promise<void>;
 }
 
-/** @throws HeadgateError `HEADGATE_DIMENSIONS` for what cannot be decided one key after the other */
+/** @throws HeadgateError `HEADGATE_DIMENSIONS` for sets that cannot be decided one key after the other */
 export function checkAcross({ policies, ban }: PolicySet): void {
   const what = policies.some(({ attempts }) => attempts)
     ? "count: 'attempts'"
@@ -31,13 +31,13 @@ export function checkAcross({ policies, ban }: PolicySet): void {
   if (what === undefined) return;
   throw new HeadgateError(
     'HEADGATE_DIMENSIONS',
-    `acrossSlots: ${what} must know what all keys say at once. Write slotBy in place of acrossSlots, or leave it out.`,
+    `acrossSlots: ${what} needs the verdicts on all keys at once. Write slotBy instead of acrossSlots, or leave it out.`,
   );
 }
 
 /**
- * Decides by keys of several dimensions one after the other, and gives back what was charged if one denies. Meanwhile a simultaneous
- * request may be denied because of those charges.
+ * Decides by keys of several dimensions one after the other. If one denies, the charges are given back. Until then they may cause a
+ * simultaneous request to be denied.
  */
 export class Across implements ByOneKey {
   readonly #store: ByOneKey;
@@ -50,7 +50,7 @@ export class Across implements ByOneKey {
     const parts = partsOf(query.set);
     const replies: Reply[] = [];
     try {
-      // Whoever is banned is asked for nothing else.
+      // If the key is banned, nothing else is asked.
       for (const i of inOrder(parts)) {
         const reply = await this.#store.decide(queryOf(query, parts[i]!));
         if (reply.ban > 0) return { ...reply, verdicts: [] };
@@ -66,7 +66,7 @@ export class Across implements ByOneKey {
     return merged(parts, replies);
   }
 
-  /** What all say after a denial, which has charged nothing. */
+  /** The verdicts of all parts after a denial, which has charged nothing. */
   #look(query: Query, parts: readonly Part[], denied: number, denial: Reply): Promise<Reply[]> {
     const look = { ...query, peek: true, lease: '' };
     return Promise.all(
@@ -74,7 +74,7 @@ export class Across implements ByOneKey {
     );
   }
 
-  /** What a server cannot take back leaves the account by itself. @param denied the part that has charged nothing */
+  /** Errors are ignored here: a charge that a server cannot take back expires by itself. @param denied the part that charged nothing */
   async #giveBack(
     query: Query,
     parts: readonly Part[],
@@ -118,7 +118,7 @@ export class Across implements ByOneKey {
   }
 }
 
-/** The numbers of the parts; that with the ban comes first. */
+/** The indices of the parts. The part with the ban comes first. */
 function inOrder(parts: readonly Part[]): number[] {
   const numbers = [...parts.keys()];
   return numbers.sort(
@@ -126,7 +126,7 @@ function inOrder(parts: readonly Part[]): number[] {
   );
 }
 
-/** A part's share of a question. Both are waited for, and given up, at the same time. */
+/** The query for one part. The caller waits for both, and abandons both, at the same time. */
 function queryOf(query: Query, part: Part): Query {
   return {
     set: part.set,
@@ -153,7 +153,7 @@ function denies({ set }: Part, { verdicts }: Reply): boolean {
   return set.policies.some(({ shadow }, i) => !shadow && !admits(waitOf(verdicts, i)));
 }
 
-/** What parts were told by several steps: servers have a clock each. What is given back later must know that of its own. */
+/** Merges the replies of several parts. Each server has its own clock, so each part keeps its own step for later give-backs. */
 export function merged(parts: readonly Part[], replies: readonly Reply[]): Reply {
   const steps: number[] = [];
   const marks: number[] = [];

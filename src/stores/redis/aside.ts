@@ -1,15 +1,15 @@
 import type { Commands } from './clients/commands.js';
 import { assemble, type ScriptName } from './scripts.js';
 
-/** A deadline that is never over: what is written late does no harm. */
+/** A deadline that never passes, because a late write does no harm here. */
 const ANY_TIME = String(Number.MAX_SAFE_INTEGER);
 
-/** The user of an ACL may not do it. */
+/** Errors that tell that an ACL forbids a command or a key to the user. */
 const NOT_PERMITTED = /NOPERM|ACL failure|can't run this command|can't access/i;
 
 /**
- * Calls beside the decisions, for whoever operates the limiters. Nobody waits for them; none is sent while the client is not
- * connected, or makes it connect; what they fail with concerns nobody. Once a user may not run one, it is not tried again.
+ * Calls beside the decisions, for operators of the limiters. Nothing waits for them, and their errors are ignored. They are only sent while
+ * the client is connected, and never make it connect. A call that is not permitted is not tried again.
  */
 export class Aside {
   readonly #commands: Commands;
@@ -21,18 +21,18 @@ export class Aside {
     this.#name = name;
   }
 
-  /** False once it is known that no call will ever be run. */
+  /** False once it is known that the server will never run these calls. */
   get isPermitted(): boolean {
     return this.#isPermitted;
   }
 
-  /** @param done is told when it has been answered, and whether it was done */
+  /** @param done called when the call ended; `isDone` tells whether it succeeded */
   send(keys: readonly string[], args: readonly string[], done: (isDone: boolean) => void = () => {}): void {
     if (!this.#isPermitted || !this.#commands.ready()) {
       done(false);
       return;
     }
-    // The whole text: calls are rare, and a server that does not know the script is no case of its own.
+    // Always send the whole script: these calls are rare, and a server that does not know the script needs no extra code then.
     const { source } = assemble(this.#name, [], false);
     const answered = (error: Error | undefined): void => {
       if (error !== undefined && NOT_PERMITTED.test(error.message)) this.#isPermitted = false;

@@ -7,34 +7,37 @@ import { clearTimeout, setTimeout } from '../../common/real-time.js';
 import type { BanNote } from '../../contract/ban-options.js';
 import type { Reply, Subject } from '../../contract/store.js';
 
-/** Bounds of what is stored. `docs/redis.md` tells them. */
+/** Limits of what is stored. `docs/redis.md` lists them. */
 export const MOST_BANS = 100_000;
 const MOST_LOGGED = 10_000;
 const LOG_LIFE = 90 * 24 * 60 * 60 * 1000;
 
-/** Bans of which this process knows that they are noted, and those that wait to be. */
+/** Limits of what this process remembers: bans that are recorded in Redis, and bans that wait to be recorded. */
 const MOST_KNOWN = 10_000;
 const MOST_WAITING = 10_000;
 
-/** A banned key that still asks is noted again after so long, ms: the index may have been deleted meanwhile. */
+/** After this time a banned key that still sends requests is recorded again, ms: the index may have been deleted meanwhile. */
 const AGAIN = 60_000;
 
-/** Bans of one call. */
+/** The most bans per call. */
 const TOGETHER = 100;
 
-/** What could not be noted is noted so much later, ms. */
+/** The pause before a failed record is repeated, ms. */
 const LATER = 5000;
 
 /** The arguments before those of the bans. */
 export const BOOK_BOUNDS = [MOST_BANS, MOST_LOGGED, LOG_LIFE].map(String);
 
-/** The index, the notes, the log and the seal: no limiter's, as there is no colon between the braces. In one cluster slot. */
+/**
+ * The keys of the index, the notes, the log and the seal. They have no colon between the braces, so they are never a limiter's. All four
+ * lie in one cluster slot.
+ */
 export function bookKeys(prefix: string): [index: string, notes: string, log: string, seal: string] {
   const head = `${prefix}:{bans}`;
   return [head, `${head}:notes`, `${head}:log`, `${head}:whole`];
 }
 
-/** Who is banned, as the book has it: what stands between the braces of the state's keys. */
+/** Who is banned, as the index names them: the text between the braces of the state's keys. */
 export function bookEntry(name: string, key: string, by: string, text: KeyText): string {
   return `${escapeName(name)}:${escapeWho(by, key, text)}`;
 }
@@ -42,25 +45,25 @@ export function bookEntry(name: string, key: string, by: string, text: KeyText):
 /** An entry of the log. */
 export interface LoggedBan extends BanNote {
   readonly action: 'ban' | 'unban' | 'import';
-  /** As in {@link bookEntry}: a key, or a network; of an import an empty one. */
+  /** Who is banned, as in {@link bookEntry}: a key, or a network. Empty for an import. */
   readonly who: string;
   /** How many keys. */
   readonly keys: number;
-  /** ms; 0 of an unban, and of an import, whose bans have their own. */
+  /** The ban's length, ms. 0 for an unban, and for an import, where each ban has its own length. */
   readonly forMs: number;
-  /** `program`: by `limiter.ban` or `limiter.unban`. */
+  /** `program`: made by `limiter.ban` or `limiter.unban`. */
   readonly from: 'cli' | 'program';
 }
 
 const UNKNOWN =
-  'The user of this Redis client may not note bans in their index: `headgate list --banned` may not show them, and `--scan` does. ' +
+  'The user of this Redis client may not record bans in their index. `headgate list --banned` may miss them; `--scan` finds them. ' +
   'docs/failure.md lists the permissions.';
 
-/** What becomes of the note of an earlier ban of the same key. */
+/** What happens to the note of the key's earlier ban. */
 const KEEP = '';
 const DROP = '-';
 
-/** A ban's arguments for `note-bans.lua`: its end is one of 0 ms. Without a note, that of the ban before it stays. */
+/** The arguments of one ban for `note-bans.lua`. A length of 0 ms ends the ban. Without a note, the note of the earlier ban stays. */
 export function bookArgs(who: string, length: number, note?: BanNote, entry?: LoggedBan): string[] {
   return [who, String(length), note ? noteArg(note) : KEEP, entry ? JSON.stringify(entry) : ''];
 }
@@ -70,18 +73,18 @@ function noteArg({ by, reason }: BanNote): string {
 }
 
 /**
- * Notes bans beside the decisions: in a cluster no script could write both the ban's key and an index of all of them. A ban
- * that cannot be noted at all breaks the seal of the index, so that nobody takes the index for whole.
+ * Records bans in Redis, beside the decisions: in a cluster, no script can write both a ban's key and an index of all bans. If a ban cannot
+ * be recorded, the seal of the index is broken, so that readers know that the index is incomplete.
  */
 export class BanBook {
   readonly #aside: Aside;
   readonly #breaking: Aside;
   readonly #keys: readonly string[];
   readonly #text: KeyText;
-  /** Until when a ban lasts, and when it was noted, by the store's time, oldest first. */
+  /** For each recorded ban: when it ends, and when it was recorded, by the store's time. The oldest comes first. */
   readonly #known = new Map<string, { readonly until: number; readonly at: number }>();
   #waiting: string[][] = [];
-  /** Some ban is not in the index, and will not be. */
+  /** Whether some ban is missing in the index and will not be added. */
   #hasMissed = false;
   #isSending = false;
   #timer: NodeJS.Timeout | undefined;
@@ -93,7 +96,7 @@ export class BanBook {
     this.#keys = bookKeys(prefix);
   }
 
-  /** Notes the ban that a reply of the store tells, unless it was noted lately. */
+  /** Records the ban in a reply of the store, unless it was recorded recently. */
   learn(subject: Subject, { now, ban }: Reply): void {
     const who = this.#bannedBy(subject);
     const until = now + Math.abs(ban);
@@ -102,11 +105,11 @@ export class BanBook {
     this.#known.delete(who);
     this.#known.set(who, { until, at: now });
     if (this.#known.size > MOST_KNOWN) this.#known.delete(this.#known.keys().next().value!);
-    // One that began before may have been made by hand, with a note.
+    // A ban that began earlier may have been made by hand, so its note must stay.
     this.#note([who, String(until - now), ban > 0 ? KEEP : DROP, '']);
   }
 
-  /** Notes a ban, or with 0 ms its end, by the program. */
+  /** Records a ban by the program; with 0 ms, its end. */
   set(subject: Subject, length: number, note: BanNote): void {
     const who = this.#bannedBy(subject);
     this.#known.delete(who);
@@ -129,7 +132,7 @@ export class BanBook {
     if (!this.#timer) this.#send();
   }
 
-  /** One call at a time: what comes meanwhile goes with the next. */
+  /** Sends one call at a time. Bans that come meanwhile go with the next call. */
   #send(): void {
     if (this.#isSending) return;
     if (!this.#aside.isPermitted && this.#waiting.length > 0) {

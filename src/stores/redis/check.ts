@@ -5,29 +5,29 @@ import { assemble, type Parts } from './scripts.js';
 import { fieldOf, isUnknownCommand, tooOld, versionOf } from './server-version.js';
 import { plainWords } from '../store-error.js';
 
-/** What a check of a store says about one thing. */
+/** One result of a check of a store. */
 export interface Finding {
-  /** `'error'`: limits do not hold, or not those of every policy. `'warning'`: they may cease to hold. */
+  /** `'error'`: no limits apply, or not those of every policy. `'warning'`: they may stop to apply. `'ok'`: all is well. */
   readonly level: 'ok' | 'warning' | 'error';
-  /** What was looked at. */
+  /** What was checked. */
   readonly code: 'connection' | 'version' | 'commands' | 'eviction' | 'clock' | 'client';
-  /** What is the matter and what to do, for people. In a cluster it begins with the server's address. */
+  /** What was found and what to do, for people. For a cluster it begins with the server's address. */
   readonly message: string;
 }
 
 /** How long to wait for an answer, ms. */
 const PATIENCE = 5000;
 
-/** A difference of clocks worth a word, ms. */
+/** The smallest difference of clocks that is reported, ms. */
 const DIFFERENCE = 1000;
 
-/** So many keys are tried to find one that a server of a cluster holds. */
+/** How many keys are tried to find one that a server of a cluster has. */
 const ATTEMPTS = 10_000;
 
-/** The deadline of a call that is never late. */
+/** A deadline that never passes. */
 const NEVER_OVER = String(Number.MAX_SAFE_INTEGER);
 
-/** Finds out whether limits can hold on the servers of a client. It returns what it finds, and never throws. */
+/** Checks whether limits can be enforced on the servers of a client. It returns its findings, and never throws. */
 export async function checkServers(commands: Commands, prefix: string): Promise<Finding[]> {
   const findings: Finding[] = commands.hazards().map((hazard) => ({ ...hazard, code: 'client' }));
   if (findings.length === 0) findings.push(ok('client', 'No option of the client puts limits at risk.'));
@@ -56,7 +56,7 @@ async function checkServer(commands: Commands, prefix: string, server: Server): 
     const [about, memory] = await inTime(Promise.all([info('server'), info('memory')]));
     findings.push(versionFound(about), evictionFound(memory));
     const key = keyOn(commands, prefix, server);
-    // A server without slots holds no limits.
+    // A server without cluster slots has no keys of Headgate.
     if (key === undefined) return findings;
     const asked = Date.now();
     const [now, ...failures] = await inTime(tryCommands(commands, key));
@@ -67,7 +67,7 @@ async function checkServer(commands: Commands, prefix: string, server: Server): 
   return findings;
 }
 
-/** A key of ours that a server holds. */
+/** A key of Headgate's that a server has. */
 function keyOn(commands: Commands, prefix: string, { name }: Server): string | undefined {
   for (let i = 0; i < ATTEMPTS; i++) {
     const key = `${prefix}:{headgate-check:${Math.random()}}`;
@@ -76,7 +76,7 @@ function keyOn(commands: Commands, prefix: string, { name }: Server): string | u
   return undefined;
 }
 
-/** What `check.lua` replies. */
+/** The reply of `check.lua`. */
 async function tryCommands(commands: Commands, key: string): Promise<readonly unknown[]> {
   const { source, sha } = assemble('check', [], false);
   const run = (command: 'eval' | 'evalsha', text: string): Promise<unknown> =>
@@ -109,17 +109,17 @@ function evictionFound(info: string): Finding {
   if (policy === 'noeviction') return ok('eviction', 'Nothing is evicted (maxmemory-policy noeviction).');
   const limit = Number(fieldOf(info, 'maxmemory'));
   if (limit === 0)
-    return ok('eviction', `Nothing is evicted: there is no maxmemory. Its policy would be ${policy}.`);
+    return ok('eviction', `Nothing is evicted, because no maxmemory is set. The policy would be ${policy}.`);
   const message =
-    `maxmemory-policy is ${policy}: a full server forgets what clients have used, and bans. Every key of Headgate expires, so ` +
-    'that volatile-* policies evict them, too. Use noeviction, or a server of its own.';
+    `maxmemory-policy is ${policy}: a full server deletes counts and bans. Every key of Headgate expires, so volatile-* ` +
+    'policies delete them, too. Use noeviction, or a separate server for Headgate.';
   return { level: 'warning', code: 'eviction', message };
 }
 
-/** The scripts without which limits hold. */
+/** Scripts that limits do not need. */
 const ASIDE = ['check', 'count', 'note-bans', 'publish', 'seal-bans'];
 
-/** Which algorithms' pages call a command; `decisions` stands for every other part of a script. */
+/** The algorithms whose Lua calls a command. `decisions` stands for all other parts of the scripts. */
 function usersOf(command: string): Set<string> {
   const call = `redis.call('${command}'`;
   const users = new Set<string>();
@@ -132,7 +132,7 @@ function usersOf(command: string): Set<string> {
   return users;
 }
 
-/** @param failures a command's name, the server's words, and so on */
+/** @param failures alternating: a command's name, the server's error */
 function commandsFound(failures: readonly string[]): Finding[] {
   const found: Finding[] = [];
   for (let i = 0; i < failures.length; i += 2) {
@@ -150,20 +150,20 @@ function commandsFound(failures: readonly string[]): Finding[] {
   return found.length > 0 ? found : [ok('commands', 'Every command of the scripts can be run.')];
 }
 
-/** @param asked when the server was asked its time `now`, and `answered`, by this process' clock, ms */
+/** @param asked when the server was asked its time `now`, and `answered`, by the clock of this process, ms */
 function clockFound(now: number, asked: number, answered: number): Finding {
   const ahead = now > answered ? now - answered : Math.min(0, now - asked);
   if (Math.abs(ahead) < DIFFERENCE) return ok('clock', "The server's clock and this process' agree.");
   const seconds = (Math.abs(ahead) / 1000).toFixed(1);
   const message =
-    `The server's clock is ${seconds} s ${ahead > 0 ? 'ahead of' : 'behind'} this process'. Limits follow the server's: times in ` +
-    'logs differ by as much, and so do windows while a local store decides. Synchronise both.';
+    `The server's clock is ${seconds} s ${ahead > 0 ? 'ahead of' : 'behind'} this process' clock. Limits follow the ` +
+    "server's clock. Times in logs, and windows while a local store decides, differ by as much. Synchronise the clocks.";
   return { level: 'warning', code: 'clock', message };
 }
 
 function unreachable(error: unknown): Finding {
   const words = error instanceof Error ? error.message : String(error);
-  // An error of the server begins with a word in capital letters.
+  // Errors of the server begin with a word in capital letters.
   if (/^[A-Z]+ /.test(words))
     return { level: 'error', code: 'commands', message: `The server does not run scripts: ${words}` };
   return { level: 'error', code: 'connection', message: `The server cannot be reached: ${words}` };

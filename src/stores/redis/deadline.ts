@@ -1,19 +1,19 @@
-/** A deadline that is over by any store's clock. */
+/** A deadline that has passed by any store's clock. */
 export const OVER = '1';
 
 /**
- * Translates moments of this process into the store's time, for deadlines. Clocks may differ, and may be set while the process runs.
- * So it learns the store's clock from the replies, each of which begins with the store's time.
+ * Translates times of this process into the store's time, for deadlines. The clocks may differ, and may be set while the process runs. So
+ * the store's clock is learned from the replies, each of which begins with the store's time.
  */
 export class StoreTime {
-  /** The bounds of the store's time minus this process' monotonic time, ms. */
+  /** Bounds of the difference between the store's time and the monotonic time of this process, ms. */
   #least: number | undefined;
   #most = 0;
-  /** The last moment, and its text. V8 formats large numbers slowly, and many calls fall into one millisecond. */
+  /** The last time that was translated, with its text. V8 formats large numbers slowly, and many calls share a millisecond. */
   #said = 0;
   #text = '0';
 
-  /** Whether there was a reply yet. */
+  /** Whether there was a reply already. */
   get known(): boolean {
     return this.#least !== undefined;
   }
@@ -27,7 +27,7 @@ export class StoreTime {
   learn(now: number, sent: number, received: number): void {
     const least = now - received;
     const most = now + 1 - sent;
-    // A reply that contradicts what is known shows that the store's clock was set.
+    // A reply that contradicts the bounds shows that the store's clock was set.
     if (this.#least === undefined || least > this.#most || most < this.#least) {
       this.#least = least;
       this.#most = most;
@@ -39,14 +39,14 @@ export class StoreTime {
   }
 
   /**
-   * How much longer than `timeout` a call is to be waited for, ms, because its deadline may be that much too early. It is 0 unless a busy
-   * process has read all replies late: then the store would refuse calls that are in time.
+   * How much longer than `timeout` to wait for a call, ms, because its deadline may be that much too early. It is 0 unless a busy process
+   * read all replies late. The store would then refuse calls that are in time.
    */
   doubt(timeout: number): number {
     return this.#least === undefined ? 0 : Math.max(0, this.#most - this.#least - timeout / 2);
   }
 
-  /** Translates a moment by `performance.now()` into the store's time, rounded down. It errs early, so that no call runs late. */
+  /** Translates a time by `performance.now()` into the store's time, rounded down. It errs on the early side, so that no call runs late. */
   at(moment: number): string {
     if (this.#least === undefined) return OVER;
     const ms = Math.floor(moment + this.#least);

@@ -4,31 +4,31 @@ import { performance } from '../../common/real-time.js';
 import type { Keys, PolicySet, Query, Reply, Subject } from '../../contract/store.js';
 import { addVerdict, NEVER, nextWait, remainingOf, resetOf, waitOf } from '../../contract/verdicts.js';
 
-/** The most denials, and the most changes, that are remembered of a limiter name. */
+/** The most denials, and the most changes, that are remembered per limiter name. */
 const MOST = 10_000;
 
-/** The store's clock counts whole milliseconds, so the store may admit up to one earlier than it said. */
+/** The store's clock counts whole milliseconds, so it may admit up to one earlier than it said. */
 const TICK = 1;
 
-/** The most text of several keys that is remembered with a denial. */
+/** The longest text of several keys that is remembered with a denial. */
 const LONGEST = 1000;
 
-/** What is known of the keys of one limiter name, and of one dimension. */
+/** What is known about the keys of one limiter name and one dimension. */
 interface Scope {
   readonly denied: DeniedKeys;
-  /** When what was charged to a key was last changed, other than by a decision: oldest first. */
+  /** When a key's charges were last changed, other than by a decision. The oldest change comes first. */
   readonly changes: Map<string, number>;
-  /** When the last change that had to be forgotten was made. A question that was asked before may be older than a change of its key. */
+  /** The time of the last change that is no longer in `changes`. A question from before that time may be older than a change of its key. */
   forgotten: number;
 }
 
-/** What is known of the keys of a set's part. */
+/** What is known about the keys of a set's part. */
 interface ScopedPart extends Part {
   readonly known: Scope;
 }
 
-/** What is known of a policy set. Sets of one name with equal policies share it. */
-interface View {
+/** What is known about a policy set. Sets of one name with equal policies share it. */
+interface ScopedSet {
   /** The scope of its only part, or of its first. */
   readonly scope: Scope;
   readonly parts: readonly ScopedPart[];
@@ -36,17 +36,17 @@ interface View {
 }
 
 /**
- * Remembers denials, so that a key which is being denied costs no call. Only the same question is answered from memory: the same key,
- * cost and policies. It is answered until the store might admit it, counted by a monotonic clock from when it was asked. A refund, reset,
- * ban or unban through this process ends the memory at once. What other processes give back is seen after `longest` ms at the latest.
+ * Remembers denials, so that a key that is being denied costs no call. Only the same question is answered from memory: the same key, cost
+ * and policies. It is answered until the store might admit it, by a monotonic clock, counted from when it was asked. A refund, reset, ban
+ * or unban through this process ends the memory at once. What other processes give back is noticed after `longest` ms at the latest.
  */
 export class Denials {
   readonly #longest: number;
   readonly #clock: () => number;
   readonly #scopes = new Map<string, Scope>();
-  readonly #views = new WeakMap<PolicySet, View>();
+  readonly #sets = new WeakMap<PolicySet, ScopedSet>();
   #lastSet: PolicySet | undefined;
-  #lastView: View | undefined;
+  #lastScoped: ScopedSet | undefined;
 
   /** @param clock monotonic, ms; for tests */
   constructor(longest: number, clock = () => performance.now()) {
@@ -54,16 +54,16 @@ export class Denials {
     this.#clock = clock;
   }
 
-  #view(set: PolicySet): View {
-    if (set === this.#lastSet) return this.#lastView!;
-    let view = this.#views.get(set);
-    if (!view) this.#views.set(set, (view = this.#makeView(set)));
+  #scoped(set: PolicySet): ScopedSet {
+    if (set === this.#lastSet) return this.#lastScoped!;
+    let scoped = this.#sets.get(set);
+    if (!scoped) this.#sets.set(set, (scoped = this.#makeScoped(set)));
     this.#lastSet = set;
-    this.#lastView = view;
-    return view;
+    this.#lastScoped = scoped;
+    return scoped;
   }
 
-  #makeView(set: PolicySet): View {
+  #makeScoped(set: PolicySet): ScopedSet {
     const policies = JSON.stringify([
       set.policies.map(({ id, by, shadow, attempts, params }) => [id, by, shadow, attempts, params]),
       set.ban,
@@ -88,16 +88,16 @@ export class Denials {
 
   /** The answer to a query, if the store is known to deny it now. */
   recall({ set, key, cost, peek }: Query): Reply | undefined {
-    const { scope, parts, policies } = this.#view(set);
+    const { scope, parts, policies } = this.#scoped(set);
     if (typeof key !== 'string') return peek ? undefined : this.#recallAny(parts, policies, key, cost);
     const { denied } = scope;
     const slot = peek ? 0 : denied.find(key);
     if (slot === 0) return undefined;
-    // Only the store knows when another cost is admitted, or the same cost by other policies.
+    // Only the store knows when it admits another cost, or the same cost by other policies.
     return denied.policiesOf(slot) === policies ? denied.reply(slot, cost, this.#clock()) : undefined;
   }
 
-  /** The same for several keys. The denial is found by one of them, but only the very same keys are answered by it. */
+  /** The same for several keys. The denial is found by one of them, but it only answers queries with exactly the same keys. */
   #recallAny(parts: readonly ScopedPart[], policies: string, key: Keys, cost: number): Reply | undefined {
     let keys: string | undefined;
     for (const { known, keyOf } of parts) {
@@ -112,14 +112,14 @@ export class Denials {
     return undefined;
   }
 
-  /** Takes note of what the store answered to a query that was asked at `asked`. */
+  /** Learns from the store's answer to a query that was asked at `asked`. */
   learn({ set, key, cost, peek }: Query, answer: Reply, asked: number): void {
     if (peek) return;
-    const { parts, policies } = this.#view(set);
+    const { parts, policies } = this.#scoped(set);
     const reply = toTheNext(set, answer);
     const wait = denialOf(set, reply);
     if (wait === 0) {
-      // Something was charged meanwhile, so a remembered wait is too short: forget it.
+      // The charge may have made a remembered wait too short, so it is forgotten.
       for (const { known, keyOf } of parts) known.denied.delete(known.denied.find(keyOf(key)));
       return;
     }
@@ -136,9 +136,9 @@ export class Denials {
     known.denied.set(its, { policies, keys, cost, reply: noted, received, until });
   }
 
-  /** Forgets a key's denial. To be called before the store is told of a change, and after it has answered or failed. */
+  /** Forgets a key's denial. Call it before the store is told of a change, and again after the store has answered or failed. */
   forget({ set, key }: Subject): void {
-    for (const { known, keyOf } of this.#view(set).parts) this.#forget(known, keyOf(key));
+    for (const { known, keyOf } of this.#scoped(set).parts) this.#forget(known, keyOf(key));
   }
 
   #forget(scope: Scope, key: string): void {
@@ -153,7 +153,7 @@ export class Denials {
   }
 }
 
-/** What a reply says of the next query of the same kind: attempts that were charged count for it. */
+/** What a reply says about the next query of the same kind, which charged attempts affect. */
 function toTheNext({ policies }: PolicySet, reply: Reply): Reply {
   if (reply.verdicts.length === 0 || !policies.some(({ attempts }) => attempts)) return reply;
   const verdicts: number[] = [];
@@ -165,7 +165,7 @@ function toTheNext({ policies }: PolicySet, reply: Reply): Reply {
   return { ...reply, verdicts };
 }
 
-/** The part whose key is banned, or which denies longest. What is given back to another key does not end the denial. */
+/** The part whose key is banned, or which denies longest. Giving back to another key does not end the denial. */
 function decider(parts: readonly ScopedPart[], { ban, verdicts }: Reply): ScopedPart {
   if (ban !== 0) return parts.find(({ set }) => set.ban)!;
   let decider = parts[0]!;
@@ -182,7 +182,7 @@ function decider(parts: readonly ScopedPart[], { ban, verdicts }: Reply): Scoped
   return decider;
 }
 
-/** For how many ms a reply denies, whatever other requests do. 0 if it admits, or if the store must hear of each denial. */
+/** How long a reply denies, whatever other requests do, ms. 0 if it admits, or if the store must count each denial. */
 function denialOf({ policies, ban, dimensions }: PolicySet, reply: Reply): number {
   if (reply.ban !== 0) return Math.abs(reply.ban);
   let longest = 0;
@@ -190,15 +190,15 @@ function denialOf({ policies, ban, dimensions }: PolicySet, reply: Reply): numbe
   let uncharged = Infinity;
   for (let i = 0; i < policies.length; i++) {
     const wait = waitOf(reply.verdicts, i);
-    // Once its key gets units back, it charges attempts again. A denial that is remembered under another key would not notice.
+    // When its key gets units back, this policy charges attempts again. A denial remembered under another key would not notice.
     if (policies[i]!.attempts && dimensions) return 0;
     if (policies[i]!.attempts && wait !== NEVER) uncharged = Math.min(uncharged, wait);
-    // A slot may be released at any moment.
+    // A slot may be released at any time.
     if (policies[i]!.traits.holdsSlots) return 0;
     if (policies[i]!.shadow) continue;
     if (wait === NEVER) longest = Infinity;
     else if (wait > longest) longest = wait;
   }
-  // Denials that count towards a ban are counted by the store.
+  // The store counts denials towards a ban, so it must see them.
   return longest > 0 && ban !== undefined && ban.after > 0 ? 0 : Math.min(longest, uncharged);
 }

@@ -2,59 +2,61 @@ import { fingerprint, hasFingerprint, takeFingerprint, VACANT } from '../fingerp
 import type { Reply } from '../../contract/store.js';
 import { addVerdict, countOf, remainingOf, resetOf, soleVerdict, waitOf } from '../../contract/verdicts.js';
 
-/** What the store has denied, and for how long. Times are those of the memory's clock. */
+/** A denial of the store, and how long it lasts. Times are by the clock of `Denials`. */
 export interface Denial {
   readonly policies: string;
-  /** Of a denial by keys of several dimensions: all of them. Undefined: it denies whatever the other keys are. */
+  /** For a denial by keys of several dimensions: all keys. Undefined: the denial applies whatever the other keys are. */
   readonly keys?: string | undefined;
   readonly cost: number;
   readonly reply: Reply;
-  /** When the reply came: the wait that it tells began no later. */
+  /** When the reply came. The wait that it tells began no later. */
   readonly received: number;
   readonly until: number;
 }
 
-/** A record is a line of the processor's cache: ten integers, then three floating-point numbers. */
+/** A record has the size of one line of the processor's cache: ten integers and three floating-point numbers. */
 const INTEGERS = 16;
 const NUMBERS = 8;
 
-/** Of its integers, after the key's fingerprint (4): the next record of its bucket, and what a denial by one policy says. */
+/**
+ * Positions among the integers, after the key's fingerprint (4): the next record of its bucket, and the content of a denial by one policy.
+ */
 const LINK = 4;
 const COST = 5;
 const WAIT = 6;
 const REMAINING = 7;
 const RESET = 8;
 
-/** Of its numbers. */
+/** Positions among the floating-point numbers. */
 const RECEIVED = 5;
 const UNTIL = 6;
 const NOW = 7;
 
-/** Stands for the wait of a denial that does not fit into a record. */
+/** The wait of a record whose denial did not fit and is stored elsewhere. */
 const ELSEWHERE = -1;
 
 const LEAST = 64;
 
 /**
- * Remembers what was denied by key. A denial by one policy is a record, found by the key's fingerprint: it costs the wait for one line
- * of memory, where a map of objects costs ten. Slot 0 is none.
+ * Remembers denials by key. A denial by one policy is a record, found by the key's fingerprint. This reads one line of memory; a map of
+ * objects reads ten. Slot 0 means none.
  */
 export class DeniedKeys {
-  /** Of what is in records. */
+  /** The policies of all denials in records. */
   readonly #policies: string;
   readonly #most: number;
   #integers = new Int32Array(INTEGERS);
   #numbers = new Float64Array(this.#integers.buffer);
-  /** What does not fit into records. */
+  /** The denials that do not fit into records. */
   readonly #elsewhere = new Map<number, Denial>();
-  /** The first slot of each bucket: twice as many as slots, a power of two. */
+  /** The first slot of each bucket. There are twice as many buckets as slots, and a power of two. */
   #heads = new Int32Array(1);
   #slots = 0;
-  /** The slot that was given to a key last: the one after it is the oldest. */
+  /** The slot that was last given to a key. The next slot is the oldest. */
   #hand = 0;
   #size = 0;
 
-  /** @param policies of most denials @param most keys; then the oldest give way */
+  /** @param policies the policies of most denials @param most the most keys; with more, the oldest give way */
   constructor(policies: string, most: number) {
     this.#policies = policies;
     this.#most = most;
@@ -66,7 +68,7 @@ export class DeniedKeys {
 
   /** A key's slot, or 0. */
   find(key: string): number {
-    // Taking a fingerprint is most of it.
+    // Skip the fingerprint, which takes most of the time.
     if (this.#size === 0) return 0;
     takeFingerprint(key);
     return this.#find();
@@ -91,10 +93,7 @@ export class DeniedKeys {
       : this.#policies;
   }
 
-  /**
-   * What a denial of this cost says at this moment. Undefined if it was another cost that was denied; or if it is over, and then
-   * it is forgotten.
-   */
+  /** The answer to a query of this cost now. Undefined if the denial was for another cost. If the denial is over, it is forgotten. */
   reply(slot: number, cost: number, time: number): Reply | undefined {
     const integers = this.#integers;
     const numbers = this.#numbers;
@@ -114,7 +113,7 @@ export class DeniedKeys {
     if (integers[at + COST] !== cost) return undefined;
     return {
       now: numbers[numbersAt + NOW]! + passed,
-      // What is denied is not charged: nobody asks when it was.
+      // A denial charges nothing, so its step is never used.
       step: 0,
       ban: 0,
       verdicts: soleVerdict(
@@ -174,7 +173,7 @@ export class DeniedKeys {
     return verdicts.every(isSmall);
   }
 
-  /** A slot for the key that was not found just now: the next one that is free or over, a new one, or the oldest. */
+  /** A slot for the key that was just not found: the next one if it is free or over, a new one, or the oldest. */
   #claim(time: number): number {
     const next = this.#hand === this.#slots ? 1 : this.#hand + 1;
     const isFree =
@@ -218,17 +217,17 @@ export class DeniedKeys {
   }
 }
 
-/** Whether it is a whole number of 31 bits. */
+/** Whether a value is a whole number of at most 31 bits. */
 function isSmall(value: number): boolean {
   return value >= 0 && (value | 0) === value;
 }
 
-/** What is left of a time that many ms later; none if it was none. */
+/** What is left of a time after `passed` ms, at least 0. */
 function rest(ms: number, passed: number): number {
   return ms > passed ? ms - passed : 0;
 }
 
-/** What a denial says `passed` ms later. */
+/** The reply of a denial `passed` ms later. */
 function later({ now, ban, verdicts }: Reply, passed: number): Reply {
   const copy: number[] = [];
   for (let i = 0; i < countOf(verdicts); i++) {

@@ -4,12 +4,12 @@ import { escapeKey, hashedText, type KeyText } from '../keys.js';
 /** How a store writes keys. */
 export interface KeyHashing {
   readonly text: KeyText;
-  /** By which others see whether they have the same secret; undefined: keys stand in clear. */
+  /** Lets others see whether they have the same secret. Undefined: keys are not hashed. */
   readonly mark: string | undefined;
 }
 
 /**
- * @param secret `false`: keys stand in clear
+ * @param secret `false`: keys are not hashed
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */
 export function compileHashing(secret: string | false): KeyHashing {

@@ -10,61 +10,61 @@ import type { Commands } from './clients/commands.js';
 import { clearTimeout, setTimeout } from '../../common/real-time.js';
 import type { Announcement } from '../../contract/store.js';
 
-/** What one limiter tells of itself. */
+/** One limiter as it is published. */
 export interface PublishedLimiter {
   readonly name: string;
-  /** As text. Those of requests without a tier. */
+  /** The policies for requests without a tier, as text. */
   readonly policies: readonly string[];
-  /** Those of each tier; absent if there are no tiers. */
+  /** The policies of each tier. Absent if there are no tiers. */
   readonly tiers?: Readonly<Record<string, readonly string[]>>;
-  /** `null`: it never asks for bans. */
+  /** `null`: the limiter never checks for bans. */
   readonly ban: CompiledBan | null;
-  /** The dimension whose keys are banned; absent: the default one. */
+  /** The dimension whose keys are banned. Absent: the default one. */
   readonly banBy?: string;
-  /** The dimension within which all others are counted; absent: none. */
+  /** The dimension within which all other keys are counted. Absent: none. */
   readonly slotBy?: string;
   readonly shadow: boolean;
-  /** Its policies are a function of the request: these are those that were used lately. */
+  /** Whether the policies depend on the request. `policies` then has those that were used recently. */
   readonly dynamic: boolean;
-  /** By which prefix lengths IPv6 addresses are its keys; none: its program makes its keys. */
+  /** The prefix lengths that turn IPv6 addresses into keys. Empty: the program makes its own keys. */
   readonly ipv6Subnets: readonly number[];
 }
 
-/** What one instance of the store tells of its limiters. */
+/** The limiters of one instance of the store, as published. */
 export interface PublishedInstance {
   readonly version: string;
   readonly host: string;
   readonly pid: number;
-  /** When it told this, by its own clock: ISO 8601. */
+  /** When it was published, by the instance's clock: ISO 8601. */
   readonly at: string;
-  /** How often it tells it, ms. */
+  /** How often the instance publishes, ms. */
   readonly every: number;
-  /** Its keys are hashed with the secret of this mark; absent: they stand in clear. */
+  /** The mark of the secret that hashes the keys. Absent: keys are not hashed. */
   readonly hashed?: string;
   readonly limiters: readonly PublishedLimiter[];
-  /** How many limiters are left out, as they are too many. */
+  /** How many limiters were left out because there are too many. */
   readonly more: number;
 }
 
-/** Bounds of what is stored: instances, limiters of each, policies of each, bytes. */
+/** Limits of what is stored: instances, limiters of each, policies of each, bytes. */
 const MOST_INSTANCES = 1000;
 const MOST_LIMITERS = 200;
 const MOST_POLICIES = 100;
 const MOST_BYTES = 64_000;
 
-/** The first time comes soon, but not while the process starts: ms. */
+/** When to publish first, ms: soon, but not while the process starts. */
 const SOON = 1000;
 
-/** Who has not told anything for so many times, and for a while (ms), is gone. */
+/** An instance that missed this many publications, plus some time (ms), counts as gone. */
 const MISSES = 3;
 const GRACE = 10_000;
 
-/** Their keys: no limiter's, as there is no colon between the braces. */
+/** The Redis keys of publications. They have no colon between the braces, so they are never a limiter's. */
 export function publishedKey(prefix: string, instance?: string): string {
   return `${prefix}:{limiters}${instance === undefined ? '' : `:${instance}`}`;
 }
 
-/** Tells Redis which limiters a store has: now and then, by a timer that keeps no process alive, never for a request. */
+/** Publishes a store's limiters in Redis. It uses a timer that keeps no process alive, and never acts on a request. */
 export class Publisher {
   readonly #aside: Aside;
   readonly #prefix: string;
@@ -74,7 +74,7 @@ export class Publisher {
   readonly #limiters = new Set<Announcement>();
   #timer: NodeJS.Timeout | undefined;
 
-  /** @param every ms @param mark that of the secret by which keys are hashed */
+  /** @param every ms @param mark the mark of the secret that hashes the keys */
   constructor(commands: Commands, prefix: string, every: number, mark: string | undefined) {
     this.#hashed = mark === undefined ? {} : { hashed: mark };
     this.#aside = new Aside(commands, 'publish');
@@ -82,7 +82,7 @@ export class Publisher {
     this.#every = every;
   }
 
-  /** @returns what takes it back */
+  /** @returns a function that withdraws the limiter */
   add(limiter: Announcement): () => void {
     this.#limiters.add(limiter);
     this.#arm(Math.min(SOON, this.#every));
@@ -92,7 +92,7 @@ export class Publisher {
     };
   }
 
-  /** Takes back what was told. */
+  /** Withdraws the publication. */
   close(): void {
     clearTimeout(this.#timer);
     if (this.#timer) this.#send('');
@@ -104,7 +104,7 @@ export class Publisher {
       this.#timer = undefined;
       if (!this.#aside.isPermitted) return;
       this.#send(JSON.stringify(this.#document()));
-      // Not all processes of a deployment at the same moment.
+      // A random factor keeps the processes of a deployment from publishing all at once.
       this.#arm(this.#every * (0.9 + 0.2 * Math.random()));
     }, ms).unref();
   }

@@ -4,7 +4,7 @@ import { checkFunction, checkShape } from '../../common/validate.js';
 import { checkServers, type Finding } from './check.js';
 import { commandsOf, type RedisClient } from './clients/clients.js';
 import { compileHashing, type KeyHashing } from './hash-keys.js';
-import { checkLease, type LeaseOptions } from './lease-options.js';
+import { checkSliceOptions, type LeaseOptions } from './slice-options.js';
 import { Slices } from './slices.js';
 import type { Clock, Store } from '../../contract/store.js';
 import { checkTop, type TopOptions } from './traffic.js';
@@ -15,63 +15,62 @@ export type { RedisClient } from './clients/clients.js';
 
 export type { Finding } from './check.js';
 
-export type { LeaseOptions } from './lease-options.js';
+export type { LeaseOptions } from './slice-options.js';
 
-/** A store that can say whether limits hold on its servers. */
+/** A store that can check whether limits can be enforced on its servers. */
 export interface CheckableStore extends Store {
   /**
-   * Looks at the servers' versions, commands and permissions, eviction and clocks, and at the client's options. It writes nothing, and takes
-   * some seconds at most. What it finds it returns, problems and what is well; it never rejects. See docs/redis.md.
+   * Checks the servers' versions, commands and permissions, eviction and clocks, and the client's options. It writes nothing, and takes a
+   * few seconds at most. It returns both problems and confirmations, and never rejects. See docs/redis.md.
    */
   check(): Promise<readonly Finding[]>;
 }
 
 export type { TopOptions } from './traffic.js';
 
-/** What {@link redisStore} takes besides the client. */
+/** The options of {@link redisStore} in addition to the client. */
 export interface RedisStoreOptions {
-  /** What all keys begin with: 1 to 64 printable ASCII characters without braces. Default `'hg'`. */
+  /** The prefix of all keys: 1 to 64 printable ASCII characters without braces. Default `'hg'`. */
   prefix?: string;
   /**
-   * A secret by which keys are hashed (HMAC-SHA256), so that addresses and accounts don't stand in Redis in clear: 16 characters or more,
-   * the same in all processes. With another secret all counts and bans begin anew. Default `false`. See docs/redis.md.
+   * A secret that hashes keys (HMAC-SHA256), so that addresses and accounts are not readable in Redis: at least 16 characters, the same in
+   * all processes. With another secret all counts and bans begin anew. Default `false`. See docs/redis.md.
    */
   hashKeys?: string | false;
   /**
-   * How long a denial may be repeated without asking the server again: from `'1ms'` on, or `false`; default `'1s'`, `false` with
-   * a `clock`. It ends when the server would admit, and at once when this store gives back, resets or unbans; what other
-   * processes give back meanwhile is seen after at most so long. See docs/redis.md.
+   * How long a denial may be repeated without asking the server again: at least `'1ms'`, or `false`. Default `'1s'`, or `false` with a
+   * `clock`. It ends earlier when the server would admit, and at once when this store gives back, resets or unbans. What other processes
+   * give back is noticed after this time at the latest. See docs/redis.md.
    */
   localDenials?: Duration | false;
-  /** Decide on hot keys from slices of their quota that are taken in advance. Off by default. See docs/redis.md. */
+  /** Decide on hot keys from slices of their quota, which are charged in advance. Off by default. See docs/redis.md. */
   lease?: LeaseOptions;
   /**
-   * How often the store tells Redis which limiters it has, for `headgate limits` and the other commands: from `'1ms'` on, default
-   * `'30s'`, a `clock` switches it off. `false`: it tells nothing of them. Bans are noted all the same. See docs/redis.md.
+   * How often the store publishes its limiters in Redis, for `headgate limits` and other commands: at least `'1ms'`, default `'30s'`.
+   * `false`, or a `clock`, switches this off. Bans are recorded in any case. See docs/redis.md.
    */
   publish?: Duration | false;
-  /** Count decisions by limiter, policy and key, and tell Redis once a second, for `headgate top`. Default `false`. */
+  /** Count decisions by limiter, policy and key, and write the counts to Redis once a second, for `headgate top`. Default `false`. */
   top?: boolean | TopOptions;
-  /**
-   * For tests: decides by this clock instead of the server's. It must not be behind the server's clock, by which keys expire.
-   */
+  /** For tests: a clock to decide by instead of the server's. It must not be behind the server's clock, by which keys expire. */
   clock?: Clock;
 }
 
 /**
- * A store in Redis 6.0 or later, or Valkey. The client stays yours: it is neither configured nor closed.
+ * A store in Redis 6.0 or later, or in Valkey. The client remains yours: the store neither configures nor closes it.
  *
- * @param client an ioredis or iovalkey `Redis` or `Cluster`, or what `createClient` or `createCluster` of the package `redis` made
+ * @param client a `Redis` or `Cluster` of ioredis or iovalkey, or a client that `createClient` or `createCluster` of the package `redis`
+ * made
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): CheckableStore {
   const known = ['prefix', 'hashKeys', 'localDenials', 'lease', 'publish', 'top', 'clock'];
   checkShape('redisStore', options, known);
-  // A secret that is missing must not put keys there in clear.
+  // If the option is given but undefined, the secret is missing: refuse it, so that keys are not written in clear.
   return openStore(client, options, compileHashing('hashKeys' in options ? options.hashKeys : false));
 }
 
-/** A store that writes keys in a given way. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+/** A store with a given way to write keys. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function openStore(
   client: RedisClient,
   options: RedisStoreOptions,
@@ -95,6 +94,6 @@ export function openStore(
   const sample = checkTop(options.top);
   const settings = { clock, prefix, localDenials: longest, publish: every, sample, hashing };
   const store = new RedisStore(commands, settings);
-  const layered = options.lease === undefined ? store : new Slices(store, checkLease(options.lease));
+  const layered = options.lease === undefined ? store : new Slices(store, checkSliceOptions(options.lease));
   return Object.assign(layered, { check: () => checkServers(commands, prefix) });
 }

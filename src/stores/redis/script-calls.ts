@@ -7,53 +7,53 @@ import { explainUnknownCommand, isUnknownCommand } from './server-version.js';
 import { stepAfter } from '../state/step.js';
 import type { Clock, Subject } from '../../contract/store.js';
 
-/** The error with which the server refuses a late call, which has changed nothing. */
+/** The error with which the server refuses a late call. Such a call has changed nothing. */
 const LATE = /^HEADGATE_LATE (\d+)/;
 
-/** How long a call waits while its slot is being moved, ms. */
+/** How long to wait before sending a call again whose slot is being moved, ms. */
 const TRY_AGAIN_AFTER = 5;
 
-/** A script call. */
+/** One call of a script. */
 export interface Call {
   readonly script: Script;
   readonly keys: readonly string[];
-  /** The script's arguments; the first, its deadline, is filled in when it is written. */
+  /** The script's arguments. The first one, the deadline, is set when the call is written. */
   readonly args: string[];
-  /** How long its answer is waited for, ms, from when it is written. */
+  /** How long the caller waits for the answer, ms, counted from when the call is written. */
   readonly timeout: number;
-  /** The questions that it carries. Once nobody waits for any of them, the call is not sent again. */
+  /** The questions in the call. Once all of them are abandoned, the call is not sent again. */
   readonly asked: readonly Subject[];
 }
 
-/** A call on its way. */
+/** A call under way. */
 interface Sending extends Call {
   readonly done: Done;
   /** When the call was last written, by `performance.now()`. */
   sent: number;
   /** How often the server did not know the script. */
   misses: number;
-  /** How often the server found it late, though its time was known. */
+  /** How often the server refused the call as late although its time was known. */
   refusals: number;
 }
 
 /**
- * Runs scripts. Each call takes effect at most once, and only while its caller waits. A call is sent again only if the server said that
- * it has not run it: the server does not know the script, takes the call for late, or is moving its slot.
+ * Runs scripts. Each call takes effect at most once, and only while its caller waits. A call is sent again only if the server has certainly
+ * not run it: the server does not know the script, refused the call as late, or is moving its slot.
  */
 export class ScriptCalls {
   readonly #commands: Commands;
   readonly #clock: Clock | undefined;
   readonly #time = new StoreTime();
-  /** By a script's hash: `true` if the server knows it. While one call brings the script, the calls that wait for that one. */
+  /** By a script's hash: `true` if the server knows the script. While a first call brings the script: the calls that wait for it. */
   readonly #scripts = new Map<string, true | Sending[]>();
 
-  /** @param clock replaces the server's, for tests: then calls have no deadline */
+  /** @param clock replaces the server's clock, for tests; calls then have no deadline */
   constructor(commands: Commands, clock: Clock | undefined) {
     this.#commands = commands;
     this.#clock = clock;
   }
 
-  /** @throws HeadgateError `HEADGATE_STORE_AWAY`, `HEADGATE_PROCESS_LATE`; else what the client rejects with */
+  /** @throws HeadgateError `HEADGATE_STORE_AWAY`, `HEADGATE_PROCESS_LATE`; otherwise what the client rejects with */
   run(call: Call): Promise<unknown> {
     return new Promise((resolve, reject) => {
       this.send(call, (error, reply) => {
@@ -63,7 +63,7 @@ export class ScriptCalls {
     });
   }
 
-  /** As `run`, without a promise: most calls are sent at once, and answered. */
+  /** Like `run`, without a promise. Most calls can be sent at once. */
   send({ script, keys, args, timeout, asked }: Call, done: Done): void {
     this.#start({ script, keys, args, timeout, asked, done, sent: 0, misses: 0, refusals: 0 });
   }
@@ -77,7 +77,7 @@ export class ScriptCalls {
     const { script, misses } = sending;
     const state = this.#scripts.get(script.sha);
     const answered: Done = (error, reply) => this.#answered(sending, error, reply);
-    // Each server of a cluster must be told, so its calls do not wait for each other.
+    // Each server of a cluster needs the script, so calls to a cluster do not wait for each other.
     const isMissing = misses > (this.#commands.cluster ? 0 : 1);
     if (isAbandoned(sending)) sending.done(processLate());
     else if (isMissing) this.#write(sending, 'eval', answered);
@@ -86,7 +86,7 @@ export class ScriptCalls {
     else this.#introduce(sending);
   }
 
-  /** The first call brings the script, and learns the server's time. The others wait until it has been answered. */
+  /** The first call brings the script, and learns the server's time. The others wait until it is answered. */
   #introduce(sending: Sending): void {
     const { sha } = sending.script;
     const waiting: Sending[] = [];
@@ -112,13 +112,13 @@ export class ScriptCalls {
     }
   }
 
-  /** The store's time begins when a call is written, however long this process took to write it. */
+  /** The deadline of a call that is being written. The store's time begins now, even if this process wrote the call late. */
   #deadline(sending: Sending): string {
     const { asked, timeout, sent } = sending;
     let until = asked[0]!.until ?? 0;
     const isKnown = this.#time.known || this.#clock !== undefined;
     if (!isKnown || isAbandoned(sending)) return OVER;
-    // The time begins anew if this process has read a timely refusal too late.
+    // The server refused the call in time, but this process read the refusal too late. The time begins anew.
     if (sent >= until) {
       until = sent + timeout + this.#time.doubt(timeout);
       for (const subject of asked) subject.until = until;
@@ -147,7 +147,7 @@ export class ScriptCalls {
       return;
     }
     if (message.startsWith('TRYAGAIN')) {
-      // A slot is being moved, and with it the keys of this call.
+      // The slot with the call's keys is being moved to another server.
       setTimeout(() => this.#attempt(sending), TRY_AGAIN_AFTER);
       return;
     }
@@ -157,7 +157,8 @@ export class ScriptCalls {
       else sending.done(error);
       return;
     }
-    // Before the first answer every call is late. Later the store's clock was set forward, or this process paused during the call.
+    // Until the first answer every call is late. After that, either the store's clock was set forward, or this process paused during the
+    // call.
     if (this.#time.known) sending.refusals++;
     this.#time.learn(Number(now), sending.sent, performance.now());
     if (sending.refusals > 1) sending.done(processLate());
@@ -165,10 +166,10 @@ export class ScriptCalls {
   }
 }
 
-/** The latest steps by clocks for tests. */
+/** The latest step of each test clock. */
 const steps = new WeakMap<Clock, number>();
 
-/** A step by a clock for tests: calls within one of its milliseconds are told apart by their order in this process. */
+/** A step by a test clock. Steps of one millisecond differ by their order in this process. */
 function stepBy(clock: Clock): number {
   const step = stepAfter(steps.get(clock) ?? 0, clock());
   steps.set(clock, step);

@@ -5,13 +5,13 @@ import { lua } from './generated/lua.js';
 /** A script as Redis runs it. */
 export interface Script {
   readonly source: string;
-  /** What EVALSHA calls it by. */
+  /** The hash for EVALSHA. */
   readonly sha: string;
 }
 
 export type ScriptName = keyof typeof lua;
 
-/** What a script consists of. */
+/** The parts of a script. */
 export interface Parts {
   readonly first: string;
   readonly pages: Readonly<Partial<Record<Kernel | 'ban', string>>>;
@@ -22,8 +22,8 @@ const parts: Readonly<Record<ScriptName, Parts>> = lua;
 const scripts = new Map<string, Script>();
 
 /**
- * A script with the pages that it needs and no others: Redis runs the whole text at each call. Made once per combination, of which
- * there are few: the kernels of a policy set, with or without a ban.
+ * A script with only the algorithms that it needs, because Redis compiles the whole text. Each combination is assembled once. There are
+ * few: the kernels of a policy set, with or without a ban.
  */
 export function assemble(name: ScriptName, kernels: readonly Kernel[], ban: boolean): Script {
   const needed = [...new Set(kernels)].sort();

@@ -1,16 +1,16 @@
 import { HeadgateError } from '../../common/errors.js';
 import type { Commands } from './clients/commands.js';
 
-/** The oldest Redis that has every command that the scripts use; Valkey has them from its first version on. */
+/** The oldest Redis with all commands that the scripts use. Every version of Valkey has them. */
 const FLOOR = { major: 6, minor: 0 };
 
 export interface ServerVersion {
-  /** `Redis 7.2.4`, `Valkey 8.0.1`. */
+  /** For example `Redis 7.2.4` or `Valkey 8.0.1`. */
   readonly text: string;
   readonly tooOld: boolean;
 }
 
-/** What a server says of its version. @param info the answer to `INFO server` */
+/** A server's version. @param info the answer to `INFO server` */
 export function versionOf(info: string): ServerVersion | undefined {
   const valkey = fieldOf(info, 'valkey_version');
   if (valkey !== undefined) return { text: `Valkey ${valkey}`, tooOld: false };
@@ -21,7 +21,7 @@ export function versionOf(info: string): ServerVersion | undefined {
   return { text: `Redis ${redis}`, tooOld };
 }
 
-/** A field of what `INFO` answers. */
+/** A field in the answer to `INFO`. */
 export function fieldOf(info: string, name: string): string | undefined {
   return new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1];
 }
@@ -30,12 +30,12 @@ export function tooOld({ text }: ServerVersion): string {
   return `${text} is too old: Headgate needs Redis ${FLOOR.major}.${FLOOR.minor} or later, or Valkey.`;
 }
 
-/** Whether a server has failed with the words for a command that it does not have. */
+/** Whether a server's error says that it does not have a command. */
 export function isUnknownCommand({ message }: Error): boolean {
   return /unknown (\w+ )?command/i.test(message);
 }
 
-/** The error for a server that does not have a command: which version it is, if that is the reason. */
+/** The error for a server that lacks a command. If an old version is the reason, the error says so. */
 export async function explainUnknownCommand(commands: Commands, cause: Error): Promise<HeadgateError> {
   const asked = commands.servers().map((server) => server.send(['INFO', 'server']).then(String, () => ''));
   const versions = await Promise.all(asked);

@@ -21,16 +21,16 @@ import type { BanNote } from '../../contract/ban-options.js';
 import { addVerdict, countOf, remainingOf, resetOf, waitOf } from '../../contract/verdicts.js';
 import { chargedOf } from '../../contract/charged.js';
 
-/** So many decisions of a key within `hold` make it hot. */
+/** A key is hot if it has this many decisions within `keepFor`. */
 const HOT = 16;
 
-/** Keys that are watched, per dimension of a policy set. */
+/** The most keys that are watched, per dimension of a policy set. */
 const MOST = 10_000;
 
-/** The store's clock counts whole milliseconds: a window may end up to one earlier than was said. */
+/** The store's clock counts whole milliseconds, so a window may end up to one earlier than it said. */
 const TICK = 1;
 
-/** Units that are charged already, and may be spent here until a moment by `performance.now()`. */
+/** Units that are already charged, and may be spent in this process until a time by `performance.now()`. */
 interface Slice {
   readonly reply: Reply;
   readonly received: number;
@@ -39,57 +39,57 @@ interface Slice {
 }
 
 interface HotKey {
-  /** The key, with the policies of its dimension only. */
+  /** The key, with only the policies of its dimension. */
   readonly subject: Subject;
   /** The units of a slice. */
   readonly units: number;
   decisions: number;
-  /** Ends when the next slice is here, or is given back. */
+  /** Resolves when the next slice has arrived or was given back. */
   fetching: Promise<void> | undefined;
-  /** The key was reset, or the store was closed. */
+  /** Whether the key was reset, or the store was closed. */
   isGone: boolean;
-  /** The store denied a slice: the next one is not asked for before this moment. */
+  /** After the store denied a slice: the time before which no other slice is requested. */
   waitUntil: number;
   current: Slice | undefined;
   next: Slice | undefined;
 }
 
-/** What is known of the keys of one dimension of a policy set. */
-interface View {
-  /** The units of a slice. A key has at most two slices, and together these have at most `size` units. 0: slices are not possible. */
+/** The watched keys of one dimension of a policy set. */
+interface HotKeys {
+  /** The units of a slice. A key has at most two slices, which together have at most `size` units. 0: the set cannot be sliced. */
   readonly units: number;
   readonly keys: Map<string, HotKey>;
 }
 
 /**
- * A store that charges slices of hot keys' quota ahead, and admits requests from them. So the limit holds. A unit may be spent up to
- * `hold` later than it was charged, but never after the end of its fixed window. A decision by several keys needs a slice of each. Nobody
- * waits for a slice: without one, the store decides.
+ * A store that charges slices of hot keys' quota in advance, and admits requests from them. The limit is therefore kept. A unit may be
+ * spent up to `keepFor` after it was charged, but not after the end of its fixed window. A decision by several keys needs a slice of each.
+ * Requests never wait for a slice: without one, the store decides.
  */
 export class Slices implements Store {
   readonly #store: Store;
   readonly #size: number;
-  readonly #hold: number;
-  /** By the part of a policy set that is by one dimension. */
-  readonly #views = new Map<PolicySet, View>();
+  readonly #keepFor: number;
+  /** The watched keys of each part of a policy set that is by one dimension. */
+  readonly #hotKeys = new Map<PolicySet, HotKeys>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(store: Store, { size, hold }: { size: number; hold: number }) {
+  constructor(store: Store, { size, keepFor }: { size: number; keepFor: number }) {
     this.#store = store;
     this.#size = size;
-    this.#hold = hold;
+    this.#keepFor = keepFor;
   }
 
-  #view(set: PolicySet): View {
-    let view = this.#views.get(set);
-    if (!view) {
+  #hotKeysOf(set: PolicySet): HotKeys {
+    let hotKeys = this.#hotKeys.get(set);
+    if (!hotKeys) {
       const limit = Math.min(...set.policies.map((policy) => policy.limit));
       const units = canBeSliced(set) ? Math.floor(Math.min(this.#size, limit / 10) / 2) : 0;
-      view = { units, keys: new Map() };
-      this.#views.set(set, view);
+      hotKeys = { units, keys: new Map() };
+      this.#hotKeys.set(set, hotKeys);
       this.#arm();
     }
-    return view;
+    return hotKeys;
   }
 
   /** @throws HeadgateError `HEADGATE_DIMENSIONS` */
@@ -109,7 +109,7 @@ export class Slices implements Store {
       areHot &&= hot.decisions >= HOT && now >= hot.waitUntil;
       haveSlices &&= has(hot.current, cost, now);
     }
-    // A slice of one key serves nobody as long as another key has none.
+    // A slice of one key is useless as long as another key of the decision has none.
     if (areHot) for (const hot of keys) this.#prepare(hot, now);
     if (!haveSlices) return this.#store.decide(query);
     if (keys.length === 1) return spend(keys[0]!.current!, cost, now);
@@ -117,12 +117,12 @@ export class Slices implements Store {
     return merged(partsOf(query.set), replies);
   }
 
-  /** The keys of a decision, if it can be made here. */
+  /** The keys of a decision. Undefined if it cannot be made from slices. */
   #keysOf({ set, key, cost }: Query): readonly HotKey[] | undefined {
     const parts = partsOf(set);
     const all: HotKey[] = [];
     for (const part of parts) {
-      const { units, keys } = this.#view(part.set);
+      const { units, keys } = this.#hotKeysOf(part.set);
       if (cost > units) return undefined;
       const id = part.keyOf(key);
       let hot = keys.get(id);
@@ -135,14 +135,14 @@ export class Slices implements Store {
     return all;
   }
 
-  /** Replaces a slice that is used up or too old by the next one. */
+  /** Replaces a slice that is used up or too old with the next one. */
   #advance(hot: HotKey): void {
     if (hot.current) void this.#giveBack(hot.subject, hot.current);
     hot.current = hot.next;
     hot.next = undefined;
   }
 
-  /** Asks for the next slice before this one is used up. */
+  /** Requests the next slice before the current one is used up. */
   #prepare(hot: HotKey, asked: number): void {
     const { current, next, subject, units } = hot;
     if (hot.fetching || next || (current && current.left > units / 2)) return;
@@ -155,13 +155,13 @@ export class Slices implements Store {
         reply.verdicts.length === 0 ||
         set.policies.some((_, i) => waitOf(reply.verdicts, i) !== 0)
       ) {
-        hot.waitUntil = performance.now() + this.#hold;
+        hot.waitUntil = performance.now() + this.#keepFor;
         return;
       }
       const slice: Slice = {
         reply,
         received: performance.now(),
-        until: asked + Math.min(this.#hold, windowsEnd(set, reply) - TICK),
+        until: asked + Math.min(this.#keepFor, windowsEnd(set, reply) - TICK),
         left: units,
       };
       if (hot.isGone) return this.#giveBack(subject, slice);
@@ -170,7 +170,7 @@ export class Slices implements Store {
     hot.fetching = Promise.resolve(this.#store.decide(query)).then(done, () => done(undefined));
   }
 
-  /** Gives back what is left of a slice. If that fails, these units stay charged until their time is over. */
+  /** Gives back the rest of a slice. If that fails, its units stay charged until they expire. */
   async #giveBack({ set, key }: Subject, slice: Slice): Promise<void> {
     const { left, reply } = slice;
     slice.left = 0;
@@ -180,11 +180,11 @@ export class Slices implements Store {
     try {
       await this.#store.adjust({ set, key, units, charged, degraded: undefined });
     } catch {
-      // The comment above says what then happens.
+      // The charge then expires by itself, as documented above.
     }
   }
 
-  /** Holds nothing of a key any more. */
+  /** Forgets a key, and gives back its slices. */
   async #drop(keys: Map<string, HotKey>, id: string): Promise<void> {
     const hot = keys.get(id);
     if (!hot) return;
@@ -200,12 +200,12 @@ export class Slices implements Store {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       this.#sweep(performance.now());
-    }, this.#hold).unref();
+    }, this.#keepFor).unref();
   }
 
-  /** Gives back what has been held long enough, and forgets the keys that are not hot. */
+  /** Gives back slices that are too old, and forgets keys that are no longer hot. */
   #sweep(now: number): void {
-    for (const [set, { keys }] of this.#views) {
+    for (const [set, { keys }] of this.#hotKeys) {
       for (const [id, hot] of keys) {
         for (const slice of [hot.current, hot.next])
           if (slice && now >= slice.until) void this.#giveBack(hot.subject, slice);
@@ -215,7 +215,7 @@ export class Slices implements Store {
         hot.decisions = 0;
       }
       if (keys.size > 0) this.#arm();
-      else this.#views.delete(set);
+      else this.#hotKeys.delete(set);
     }
   }
 
@@ -228,9 +228,9 @@ export class Slices implements Store {
   }
 
   reset(subject: Subject): MaybePromise<void> {
-    // Slices of all tiers: those of another tier were charged before the reset, too.
+    // Drop the slices of all tiers: those of other tiers were also charged before the reset.
     for (const { scope, keyOf } of partsOf(subject.set))
-      for (const [set, { keys }] of this.#views)
+      for (const [set, { keys }] of this.#hotKeys)
         if (set.name === subject.set.name && scopeOf(set) === scope)
           void this.#drop(keys, keyOf(subject.key));
     return this.#store.reset(subject);
@@ -260,14 +260,14 @@ export class Slices implements Store {
     return this.#store.announce?.(limiter);
   }
 
-  /** Gives everything back. */
+  /** Gives back all slices. */
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const returns: Promise<void>[] = [];
-    for (const { keys } of this.#views.values())
+    for (const { keys } of this.#hotKeys.values())
       for (const id of keys.keys()) returns.push(this.#drop(keys, id));
-    this.#views.clear();
+    this.#hotKeys.clear();
     await Promise.all(returns);
     await this.#store.close?.();
   }
@@ -280,7 +280,7 @@ function newKey(subject: Subject, units: number): HotKey {
   };
 }
 
-/** One key of a decision, with the policies of its dimension only. */
+/** One key of a decision, with only the policies of its dimension. */
 function subjectOf({ name, set: part, keyOf }: Part, set: PolicySet, key: Keys): Subject {
   const { names = [], slotBy } = set.dimensions ?? {};
   if (typeof key === 'string' || slotBy === undefined || name === slotBy)
@@ -298,14 +298,14 @@ function has(slice: Slice | undefined, cost: number, now: number): boolean {
   return slice !== undefined && slice.left >= cost && now < slice.until;
 }
 
-/** Whether slices can be charged ahead: a decision does nothing but charge, and nobody counts denials. */
+/** Whether slices can be charged in advance: a decision must do nothing but charge, and no denials may be counted. */
 function canBeSliced({ policies, ban }: PolicySet): boolean {
   const canBe = ({ traits, shadow, attempts }: CompiledPolicy): boolean =>
     traits.slices !== 'never' && !shadow && !attempts;
   return ban === undefined && policies.every(canBe);
 }
 
-/** When the first window ends, ms from the reply on. What was charged in a window must not be spent in the next one. */
+/** When the first window ends, in ms after the reply. Units that were charged in a window must not be spent in the next one. */
 function windowsEnd({ policies }: PolicySet, { verdicts }: Reply): number {
   let end = Infinity;
   policies.forEach(({ traits }, i) => {
@@ -314,7 +314,7 @@ function windowsEnd({ policies }: PolicySet, { verdicts }: Reply): number {
   return end;
 }
 
-/** An admission from a slice. The moment at which its charge leaves the account, `now` + `resetAfter`, is the slice's. */
+/** An admission from a slice. Its charge expires together with the slice's, at `now` + `resetAfter`. */
 function spend(slice: Slice, cost: number, now: number): Reply {
   slice.left -= cost;
   const { reply, left, received } = slice;

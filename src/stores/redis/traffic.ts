@@ -8,11 +8,16 @@ import { clearTimeout, setTimeout } from '../../common/real-time.js';
 
 /** Counts of decisions, for `headgate top`. */
 export interface TopOptions {
-  /** Of so many decisions the key of one is counted, as so many: 1 to 10,000, default 16. Limiters and policies are counted exactly. */
+  /**
+   * The key of one in this many decisions is counted, with this weight: 1 to 10,000, default 16. Limiters and policies are counted exactly.
+   */
   sample?: number;
 }
 
-/** `false`, or which decisions' keys are counted. @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
+/**
+ * The option `top`: undefined if nothing is counted, otherwise the sampling rate. @throws HeadgateError `HEADGATE_INVALID_OPTION`,
+ * `HEADGATE_UNKNOWN_OPTION`
+ */
 export function checkTop(top: boolean | TopOptions | undefined): number | undefined {
   if (top === undefined || top === false) return undefined;
   if (top === true) return 16;
@@ -20,15 +25,15 @@ export function checkTop(top: boolean | TopOptions | undefined): number | undefi
   return top.sample === undefined ? 16 : checkInteger('redisStore.top.sample', top.sample, 1, 10_000);
 }
 
-/** What an instance has counted in a second. A pair is admitted, denied. */
+/** What an instance counted in one second. A pair is the admitted and the denied decisions. */
 export interface CountedLimiter {
   readonly name: string;
   readonly counts: readonly [number, number];
-  /** Denied by each policy, by name; a shadow's would-be denials too. */
+  /** Denied by each policy, by name. Includes what a shadow would have denied. */
   readonly policies: Readonly<Record<string, number>>;
-  /** Denied by something else than a policy: by `decision.reason`. */
+  /** Denied by anything other than a policy, by `decision.reason`. */
   readonly reasons: Readonly<Record<string, number>>;
-  /** Of the keys that came most, as they stand in Redis keys: estimates, if not each decision was looked at. */
+  /** The most frequent keys, as written in Redis keys. With sampling the counts are estimates. */
   readonly keys: Readonly<Record<string, readonly [number, number]>>;
 }
 
@@ -38,20 +43,20 @@ export interface Counted {
   readonly limiters: readonly CountedLimiter[];
 }
 
-/** Bounds of what is kept in this process, and sent. */
+/** Limits of what is kept in this process and sent. */
 const MOST_LIMITERS = 100;
 const MOST_POLICIES = 32;
 const MOST_KEYS = 1000;
 const MOST_SENT = 20;
 
-/** ms */
+/** How often counts are sent, ms. */
 const EVERY = 1000;
 
-/** Of the stream: with 100 instances the last 20 seconds. */
+/** The most entries of the stream. With 100 instances these are the last 20 seconds. */
 const MOST_ENTRIES = 2000;
 const LIFE = 60_000;
 
-/** No limiter's, as there is no colon between the braces. */
+/** The Redis key of the stream. It has no colon between the braces, so it is never a limiter's. */
 export const topKey = (prefix: string): string => `${prefix}:{top}`;
 
 interface Counts {
@@ -60,11 +65,11 @@ interface Counts {
   readonly policies: Map<string, number>;
   readonly reasons: Map<string, number>;
   readonly keys: Map<string, [number, number]>;
-  /** Decisions whose keys were counted, also of those that there was no room for. */
+  /** Decisions whose keys were sampled, including keys that found no room. */
   readonly sampled: [admitted: number, denied: number];
 }
 
-/** Counts decisions in this process, and tells Redis once a second. It is asked about each decision: it does little. */
+/** Counts decisions in this process, and sends the counts to Redis once a second. It is called for each decision, so it must be cheap. */
 export class Traffic {
   readonly #aside: Aside;
   readonly #key: string;
@@ -72,7 +77,7 @@ export class Traffic {
   readonly #text: KeyText;
   readonly #id = randomBytes(6).toString('base64url');
   readonly #limiters = new Map<string, Counts>();
-  /** Decisions until the next whose key is counted. */
+  /** How many decisions to skip until the next key is sampled. */
   #skip = 0;
   #timer: NodeJS.Timeout | undefined;
 
@@ -97,7 +102,7 @@ export class Traffic {
       if (denied !== undefined || counts.policies.size < MOST_POLICIES)
         counts.policies.set(policy.name, (denied ?? 0) + 1);
     }
-    // There are few reasons.
+    // These counts need no limit, because there are few reasons.
     if (!allowed && !byPolicy && reason !== undefined)
       counts.reasons.set(reason, (counts.reasons.get(reason) ?? 0) + 1);
     if (--this.#skip <= 0) this.#take(counts, key, allowed);
@@ -118,7 +123,7 @@ export class Traffic {
     return counts;
   }
 
-  /** Takes a decision for `sample` of them. At random: traffic has rhythms. */
+  /** Samples one of `sample` decisions, at random, because traffic may be periodic. */
   #take({ keys, sampled }: Counts, key: string, allowed: boolean): void {
     this.#skip = this.#sample === 1 ? 1 : 1 + Math.floor(Math.random() * (2 * this.#sample - 1));
     const which = allowed ? 0 : 1;
@@ -139,7 +144,7 @@ export class Traffic {
     this.#aside.send([this.#key], [JSON.stringify(told), String(MOST_ENTRIES), String(LIFE)]);
   }
 
-  /** Tells nothing more. */
+  /** Stops sending. */
   close(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -166,6 +171,6 @@ function counted(name: string, counts: Counts, text: KeyText): CountedLimiter {
   };
 }
 
-/** What `count` of those that were looked at stands for, of all: so that keys never have more than their limiter. */
+/** Scales a sampled count up, such that the keys never have more than their limiter. */
 const share = (count: number, looked: number, all: number): number =>
   looked === 0 ? 0 : Math.floor((count * all) / looked);

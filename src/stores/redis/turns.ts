@@ -1,17 +1,17 @@
 import { setImmediate } from '../../common/real-time.js';
 
 /**
- * While traffic is light, only every 17th decision measures whether its turn of the event loop brings more. 17 is odd, so that pairs are
- * not always sampled at the same half.
+ * While traffic is light, only every 17th decision checks whether the current turn of the event loop brings more. 17 is odd: of pairs of
+ * decisions, it is not always the same half that is checked.
  */
 const LOOK_EVERY = 17;
 
-/** For this many turns after a busy one, turns count as busy. Even a busy process has turns with a single decision. */
+/** How long the loop counts as busy after a busy turn, in turns. Even a busy process has turns with a single decision. */
 const LINGER = 8;
 
 /**
- * Tells whether several callbacks in one turn of the event loop ask for decisions, as the requests of a busy server do. All decisions that
- * one callback asks for count once.
+ * Tells whether several callbacks in one turn of the event loop ask for decisions, as on a busy server. Several decisions of one callback
+ * count once.
  */
 export class Turns {
   #untilLook = LOOK_EVERY;
@@ -24,7 +24,7 @@ export class Turns {
     return this.#busyTurnsLeft > 0;
   }
 
-  /** To be called for each decision. */
+  /** Call this for each decision. */
   count(): void {
     if (!this.#isLooking) {
       if (!this.areBusy && --this.#untilLook > 0) return;

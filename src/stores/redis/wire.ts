@@ -4,7 +4,7 @@ import { malformedReply } from '../reply.js';
 import type { ChangeReply, Reply } from '../../contract/store.js';
 import { addVerdict, soleVerdict } from '../../contract/verdicts.js';
 
-/** How many policies, and each of them, as `policies.lua` reads them at a moment, ms since the epoch. */
+/** The number of policies, then each policy, as `policies.lua` reads them at a time (ms since the epoch). */
 export function policyArgs(policies: readonly CompiledPolicy[], now: number): string[] {
   return [
     String(policies.length),
@@ -16,24 +16,24 @@ export function policyArgs(policies: readonly CompiledPolicy[], now: number): st
   ];
 }
 
-/** What a policy's Lua file reads. */
+/** The params that a policy's Lua file reads. */
 export function paramArgs({ params, sent }: CompiledPolicy, now: number): string[] {
   return (sent ? sent(now) : Object.values(params)).map(String);
 }
 
-/** A cost, as `evaluate.lua` reads it. */
+/** A cost as `evaluate.lua` reads it. */
 export function costArg(cost: number, peek: boolean): string {
   return String(peek ? -1 - cost : cost);
 }
 
-/** What a verdict of one number has `remaining` of; the rest is `resetAfter`. See `headgate_say` in `common.lua`. */
+/** The factor of `resetAfter` in a verdict that is one number. The remainder is `remaining`. See `headgate_say` in `common.lua`. */
 const UNITS = 2 ** 20;
 
 /**
- * The answers to the queries of one call: what one fails with does not concern the others. Who asked checks each.
+ * The answers to the queries of one call. An error of one query does not affect the others. The caller checks each answer.
  *
- * @param count policies of the set
- * @throws HeadgateError `HEADGATE_MALFORMED_REPLY` if they are not as many as the queries
+ * @param count the number of the set's policies
+ * @throws HeadgateError `HEADGATE_MALFORMED_REPLY` if there are not as many answers as queries
  */
 export function decode(reply: unknown, queries: number, banning: boolean, count: number): (Reply | Error)[] {
   if (!Array.isArray(reply)) throw malformedReply(reply);
@@ -53,7 +53,7 @@ export function decode(reply: unknown, queries: number, banning: boolean, count:
     if (ban > 0) {
       answers.push({ now, step, ban, verdicts: [] });
     } else if (count === 1 && isPacked(numbers[at])) {
-      // Most replies are this: an array of just the room it needs.
+      // The most common reply. An array literal allocates exactly the room it needs.
       answers.push({ now, step, ban, verdicts: unpacked(numbers[at++]!) });
     } else {
       const verdicts: number[] = [];
@@ -66,7 +66,7 @@ export function decode(reply: unknown, queries: number, banning: boolean, count:
 }
 
 /**
- * What was charged or given back, of a call of `adjust.lua`.
+ * The reply to a call of `adjust.lua`: what was charged or given back.
  *
  * @throws HeadgateError `HEADGATE_MALFORMED_REPLY`
  */
@@ -89,13 +89,13 @@ function isPacked(number: unknown): boolean {
   return typeof number === 'number' && number >= 0;
 }
 
-/** The verdict of one number: an admission. */
+/** A verdict that is one number, which is always an admission. */
 function unpacked(packed: number): number[] {
   const reset = Math.floor(packed / UNITS);
   return soleVerdict(0, packed - reset * UNITS, reset);
 }
 
-/** Reads one verdict, and returns where the next one is. */
+/** Reads one verdict, and returns the position of the next one. */
 function read(numbers: readonly number[], at: number, verdicts: number[]): number {
   if (isPacked(numbers[at])) {
     verdicts.push(...unpacked(numbers[at]!));

@@ -4,14 +4,14 @@ import * as one from './evaluate.js';
 import { changeOf, chargedByAll, verdictsOfAll, type Part } from './parts.js';
 import type { Change, ChangeReply, LeaseChange, Query, Reply, Subject } from '../../contract/store.js';
 
-/** What of a set is by one dimension, and where the state of its key is. */
+/** The part of a set that is by one dimension, and where the state of its key is. */
 export interface PlacedPart extends Part {
   readonly place: one.Place;
 }
 
-// The functions of `evaluate.ts` for a set with keys of several dimensions. All of them decide, or none does.
+// The functions of `evaluate.ts` for a set with keys of several dimensions. All policies are charged, or none is.
 
-/** What a store answers to `decide`. */
+/** The store's answer to `decide`. */
 export function decide(parts: readonly PlacedPart[], query: Query, now: number, step: number): Reply {
   const { set, cost, peek, lease } = query;
   const banned = parts.find((part) => part.set.ban);
@@ -36,7 +36,7 @@ export function decide(parts: readonly PlacedPart[], query: Query, now: number, 
         now,
       );
     if (cost > 0 && !full) {
-      // A dimension whose store is full is not limited: the others are.
+      // If a dimension's store is full, only the other dimensions limit the request.
       for (const { place, set: own } of parts)
         if (place.slot !== 0) one.commit(place.columns, own, place.slot, cost, now, lease, admitted);
     }
@@ -66,20 +66,20 @@ function makeRoom(part: PlacedPart, cost: number, now: number): void {
   if (place.columns !== columns) lookAt(part, cost, now, true);
 }
 
-/** What a query is told that is admitted, if keys find no room: see `Reply.full`. */
+/** What an admitted query is told if keys find no room: see `Reply.full`. */
 function roomFor(parts: readonly PlacedPart[], now: number): number | undefined {
   if (parts.length === 0) return undefined;
   return Math.max(...parts.map(({ place, set }) => place.full(set, now)));
 }
 
-/** In the order of the whole set. */
+/** The columns in the order of the whole set's policies. */
 function columnsOf(parts: readonly PlacedPart[]): Column[] {
   const columns: Column[] = [];
   for (const { at, place } of parts) at.forEach((n, i) => (columns[n] = place.columns[i]!));
   return columns;
 }
 
-/** What a store answers to `adjust`. */
+/** The store's answer to `adjust`. */
 export function adjust(parts: readonly PlacedPart[], change: Change, now: number, step: number): ChangeReply {
   const replies = parts.map((part) => {
     return one.adjust(part.place, part.keyOf(change.key), changeOf(change, part), now, step);
@@ -91,7 +91,7 @@ export function adjust(parts: readonly PlacedPart[], change: Change, now: number
   return { now, step, ban: 0, verdicts, charged: chargedByAll(parts, replies) };
 }
 
-/** What a store answers to `lease`. */
+/** The store's answer to `lease`. */
 export function lease(parts: readonly PlacedPart[], change: LeaseChange, now: number): boolean {
   const held = parts
     .filter(({ set }) => holdsSlots(set.policies))

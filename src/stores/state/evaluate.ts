@@ -13,28 +13,28 @@ import type {
 import { addVerdict, admits, attemptWait, nextWait, soleVerdict } from '../../contract/verdicts.js';
 
 /**
- * Where the state of one key is. The functions below do with it what the scripts beside this file do on Redis: they are all that
- * decides outside of Redis.
+ * Where the state of one key is. The functions below do with it what the Lua scripts do on Redis. All decisions outside Redis are made by
+ * them.
  */
 export interface Place {
   /** The columns of the set's policies, in the set's order. */
   readonly columns: readonly Column[];
   readonly bans: BanColumn;
-  /** Where in the columns, and in `bans`, the key is; 0 as long as it has no state. */
+  /** The key's slot in the columns and in `bans`; 0 as long as the key has no state. */
   readonly slot: number;
   /** What was reset or given back, by policy and key. */
   readonly returns: Histories;
-  /** Makes room for a key without state: `slot` stays 0 if there is none. `byHand`: for a ban by hand, which always finds room. */
+  /** Makes room for a key without state. If there is none, `slot` stays 0. `byHand`: for a ban by hand, which always finds room. */
   create(now: number, byHand: boolean): void;
   /** Whether `create` would find no room. */
   isFull(now: number): boolean;
-  /** What a query is told that its policies admit and that found no room: see `Reply.full`. */
+  /** What a query is told if its policies admit it but it finds no room: see `Reply.full`. */
   full(set: PolicySet, now: number): number;
-  /** Takes note until when the key is denied; 0: it is not. */
+  /** Remembers until when the key is denied; 0: it is not. */
   deny(until: number): void;
 }
 
-/** What a store answers to `decide`. */
+/** The store's answer to `decide`. */
 export function decide(place: Place, query: Query, now: number, step: number): Reply {
   const { set, cost, peek, lease } = query;
   const { ban } = set;
@@ -66,12 +66,12 @@ export function decide(place: Place, query: Query, now: number, step: number): R
   return { now, step, ban: struck === 0 ? 0 : -struck, verdicts: verdictsOf(columns) };
 }
 
-/** The answer to a query that its policies admit, as they have just said, and that cannot be remembered. */
+/** The answer to a query that its policies have just admitted, but that cannot be remembered. */
 function full(place: Place, set: PolicySet, now: number, step: number): Reply {
   return { now, step, ban: 0, verdicts: verdictsOf(place.columns), full: place.full(set, now) };
 }
 
-/** What a store answers to `adjust`. */
+/** The store's answer to `adjust`. */
 export function adjust(place: Place, key: string, change: Change, now: number, step: number): ChangeReply {
   const { set, units, charged } = change;
   if (place.slot === 0 && units.some((each) => each > 0)) place.create(now, false);
@@ -95,7 +95,7 @@ export function adjust(place: Place, key: string, change: Change, now: number, s
   return { now, step, ban: 0, verdicts: verdictsOf(columns), charged: done };
 }
 
-/** What a store answers to `lease`. */
+/** The store's answer to `lease`. */
 export function lease(place: Place, { set, lease, action }: LeaseChange, now: number): boolean {
   const { columns, slot } = place;
   if (slot === 0) return false;
@@ -123,7 +123,7 @@ export function ban(place: Place, { set }: Subject, duration: number, now: numbe
   if (place.slot !== 0) place.bans.set(place.slot, set.ban!, now, duration);
 }
 
-/** Whether all policies that are not shadows admit; their verdicts are in the columns. */
+/** Whether all policies admit that are not shadows. Their verdicts are in the columns. */
 export function look(
   columns: readonly Column[],
   { policies }: PolicySet,
@@ -142,7 +142,7 @@ export function look(
   return admitted;
 }
 
-/** Charges the policies that are to be. */
+/** Charges the policies that must be charged. */
 export function commit(
   columns: readonly Column[],
   { policies }: PolicySet,
@@ -155,11 +155,11 @@ export function commit(
   for (let i = 0; i < columns.length; i++) {
     const column = columns[i]!;
     const { params, attempts } = policies[i]!;
-    // A shadow that would deny charges nothing, as if it had.
+    // A shadow that would deny charges nothing, just as if it had denied.
     if (!admits(column.wait) || !(admitted || attempts)) continue;
     column.commit(slot, params, cost, now, lease);
     if (admitted) continue;
-    // When it would be admitted now, so that `retryAfter` holds.
+    // Look again after the charge, so that `retryAfter` takes it into account.
     column.look(slot, params, cost, now, false);
     column.wait = attemptWait(column.wait);
   }
@@ -169,7 +169,7 @@ export function countsAttempts({ policies }: PolicySet): boolean {
   return policies.some(({ attempts }) => attempts);
 }
 
-/** Until when a key must not be forgotten; 0 if it may. A key with nothing left is as good as denied. */
+/** Until when a key must not be forgotten; 0: it may be. A key with nothing left counts as denied. */
 export function deniedUntil(columns: readonly Column[], { policies }: PolicySet, now: number): number {
   let until = 0;
   for (let i = 0; i < columns.length; i++) {

@@ -20,18 +20,18 @@ import type {
   Subject,
 } from '../../contract/store.js';
 
-/** Changes with the layout of the bytes, and is part of the key, so that versions never read each other's state. */
+/** The version of the bytes' layout. It is part of the key, so that versions never read each other's state. */
 const VERSION = 'k1';
 
-/** For how long an expired state is kept, ms, as the clock may go back. */
+/** How long an expired state is kept, ms, in case the clock goes back. */
 const GRACE = 60_000;
 
-/** What databases may not take as a key, or not tell apart, is hashed as a whole: other characters than printable ASCII, and long text. */
+/** Texts that are used as keys directly. All others are hashed: databases may refuse or confuse non-ASCII or long keys. */
 const PLAIN = /^[\x21-\x7e]{1,296}$/;
 
 /**
- * The key under which a store keeps the state of a subject of one dimension: printable ASCII, at most 300 characters. No two subjects
- * have one key, unless they share their state. Keys differ in upper and lower case, so compare them byte by byte.
+ * The key under which a store keeps the state of a subject of one dimension: printable ASCII, at most 300 characters. Only subjects that
+ * share their state have the same key. Case matters in keys, so compare them byte by byte.
  *
  * @throws HeadgateError `HEADGATE_DIMENSIONS` if the subject has keys of several dimensions: see {@link stateKeys}
  */
@@ -49,48 +49,46 @@ export function stateKeys({ set, key }: Subject): string[] {
   return partsOf(set).map((part) => `{${plain(whoOf(set, key, part.name))}}${VERSION}`);
 }
 
-/** No other key begins with a hash without a colon. */
+/** Hashes texts that cannot be keys. No other key begins with a hash without a colon. */
 function plain(who: string): string {
   return PLAIN.test(who) ? who : hashedText(createHash('sha256').update(who).digest('base64url'));
 }
 
-/** What a store is to write. */
+/** What a store must write. */
 export interface StateChange {
-  /** Whether there is anything to write. A denial, for one, changes nothing. */
+  /** Whether there is anything to write. A denial, for example, changes nothing. */
   readonly changed: boolean;
-  /** The new state; undefined: none, so that the key can be deleted. */
+  /** The new state. Undefined: the state is empty, so the key can be deleted. */
   readonly bytes: Uint8Array | undefined;
-  /** The moment from which the state decides like none, so that the key can be deleted. By the store's clock, ms since the epoch. */
+  /** When the state expires, so that the key can be deleted. By the store's clock, ms since the epoch. */
   readonly expiresAt: number;
 }
 
-/** A saved state, after the moment at which it expires. */
+/** A saved state after its expiry. */
 type Entry = readonly [until: number, ...saved: Saved];
 
-/** By the policy's id. */
+/** Saved states by the policy's id. */
 type Entries = readonly (readonly [id: string, entry: Entry])[];
 
-/** What the bytes say, after their version and the step of the last change. */
+/** The content of the bytes after their version and the step of the last change. */
 type Parts = readonly [ban: Entry, states: Entries, histories: Entries];
 
 const NONE: Entry = [0];
 const NO_PARTS: Parts = [NONE, [], []];
 
 /**
- * All state of one key, for a store that keeps it as bytes: policies, bans, leases, and what giving back needs to know. It decides as the
- * memory store does. Its methods are those of a store, without a clock: all of them happen at `now`.
+ * All state of one key, for a store that keeps it as bytes: policies, bans, leases, and what giving back needs to know. It decides like the
+ * memory store. It has the methods of a store, but no clock: every call happens at `now`.
  *
- * @example
- * const state = new KeyState(await read(stateKey(query)), now);
- * const reply = state.decide(query);
- * const { changed, bytes, expiresAt } = state.save();
+ * @example const state = new KeyState(await read(stateKey(query)), now); const reply = state.decide(query); const { changed, bytes,
+ * expiresAt } = state.save();
  */
 export class KeyState {
   readonly #now: number;
   #step = 0;
-  /** The bytes of the state as it was loaded, to see whether anything has changed. */
+  /** The bytes of the state as it was loaded, to detect changes. */
   readonly #before: string;
-  /** The state of each policy as it was loaded. `#columns` has the state as it is now of the policies that were asked for. */
+  /** The state of each policy as it was loaded. `#columns` has the current state of those policies that were used. */
   readonly #states: Map<string, Entry>;
   readonly #columns = new Map<string, Column>();
   readonly #bans = new BanColumn();
@@ -99,7 +97,7 @@ export class KeyState {
   readonly #histories = new Map<string, History>();
 
   /**
-   * @param bytes what `save` made; undefined: the key has no state. Bytes that nobody saved are no state either
+   * @param bytes the bytes that `save` made; undefined: the key has no state. Any other bytes count as no state
    * @param now by the store's clock, whole ms since the epoch
    */
   constructor(bytes: Uint8Array | undefined, now: number) {
@@ -114,32 +112,32 @@ export class KeyState {
     this.#before = this.#text();
   }
 
-  /** As `Store.decide`. */
+  /** Like `Store.decide`. */
   decide(query: Query): Reply {
     return decide(this.place(query.set), query, this.#now, this.nextStep());
   }
 
-  /** As `Store.adjust`. */
+  /** Like `Store.adjust`. */
   adjust(change: Change): ChangeReply {
     return adjust(this.place(change.set), '', change, this.#now, this.nextStep());
   }
 
-  /** As `Store.lease`. */
+  /** Like `Store.lease`. */
   lease(change: LeaseChange): boolean {
     return lease(this.place(change.set), change, this.#now);
   }
 
-  /** As `Store.reset`. */
+  /** Like `Store.reset`. */
   reset(subject: Subject): void {
     reset(this.place(subject.set), '', subject, this.#now, this.nextStep());
   }
 
-  /** As `Store.ban`. */
+  /** Like `Store.ban`. */
   ban(subject: Subject, duration: number): void {
     ban(this.place(subject.set), subject, duration, this.#now);
   }
 
-  /** What is to be written. */
+  /** What must be written. */
   save(): StateChange {
     const text = this.#text();
     const [[bannedUntil], states, histories] = this.#parts();
@@ -164,7 +162,7 @@ export class KeyState {
         find: (policy) => this.#histories.get(policy),
         open: (policy, _key, now, life) => this.#open(policy, now + life),
       },
-      // Nothing to do: each key has slot 1 from the start.
+      // There is nothing to do: each key has slot 1 from the start.
       create: () => {},
       isFull: () => false,
       full: () => 0,
@@ -214,45 +212,43 @@ export class KeyState {
   }
 }
 
-/**
- * The states of a subject's keys, in the order of {@link stateKeys}, which change together. It has the methods of a {@link KeyState}.
- */
+/** The states of a subject's keys, in the order of {@link stateKeys}. They change together. It has the methods of a {@link KeyState}. */
 export class JointState {
   readonly #states: readonly KeyState[];
   readonly #now: number;
 
-  /** @param bytes of each key, and `now`: as for a `KeyState` */
+  /** @param bytes those of each key; like `now`, as for a `KeyState` */
   constructor(bytes: readonly (Uint8Array | undefined)[], now: number) {
     this.#states = bytes.map((each) => new KeyState(each, now));
     this.#now = now;
   }
 
-  /** As `Store.decide`. */
+  /** Like `Store.decide`. */
   decide(query: Query): Reply {
     return together.decide(this.#parts(query), query, this.#now, this.#nextStep());
   }
 
-  /** As `Store.adjust`. */
+  /** Like `Store.adjust`. */
   adjust(change: Change): ChangeReply {
     return together.adjust(this.#parts(change), change, this.#now, this.#nextStep());
   }
 
-  /** As `Store.lease`. */
+  /** Like `Store.lease`. */
   lease(change: LeaseChange): boolean {
     return together.lease(this.#parts(change), change, this.#now);
   }
 
-  /** As `Store.reset`. */
+  /** Like `Store.reset`. */
   reset(subject: Subject): void {
     together.reset(this.#parts(subject), subject, this.#now, this.#nextStep());
   }
 
-  /** As `Store.ban`. */
+  /** Like `Store.ban`. */
   ban(subject: Subject, duration: number): void {
     together.ban(this.#parts(subject), subject, duration, this.#now);
   }
 
-  /** What is to be written under each key. */
+  /** What must be written under each key. */
   save(): StateChange[] {
     return this.#states.map((state) => state.save());
   }
@@ -261,7 +257,7 @@ export class JointState {
     return partsOf(set).map((part, i) => ({ ...part, place: this.#states[i]!.place(part.set) }));
   }
 
-  /** One step for all keys, as a charge to all of them is given back by a single step. */
+  /** All keys get the same step, because a charge to all of them is given back by a single step. */
   #nextStep(): number {
     const step = Math.max(...this.#states.map((state) => state.nextStep()));
     for (const state of this.#states) state.nextStep(step);

@@ -3,22 +3,22 @@ import { select } from '../../contract/dimensions.js';
 import type { Change, ChangeReply, Keys, PolicySet } from '../../contract/store.js';
 import { addVerdict, remainingOf, resetOf, waitOf, type Verdicts } from '../../contract/verdicts.js';
 
-/** What of a set is by one dimension. */
+/** The part of a set that is by one dimension. */
 export interface Part {
   /** The dimension. */
   readonly name: string;
   readonly set: PolicySet;
-  /** Where its policies stand among those of the whole set. */
+  /** The positions of its policies among those of the whole set. */
   readonly at: readonly number[];
-  /** Tells its keys from those of other dimensions. */
+  /** Distinguishes its keys from those of other dimensions. */
   readonly scope: string;
-  /** Its key among those of the whole set. */
+  /** Picks its key from those of the whole set. */
   keyOf(keys: Keys): string;
 }
 
 const known = new WeakMap<PolicySet, readonly Part[]>();
 
-/** The parts of a set, one for each dimension that has a policy or the ban. */
+/** The parts of a set: one for each dimension that has a policy or the ban. */
 export function partsOf(set: PolicySet): readonly Part[] {
   let parts = known.get(set);
   if (!parts) known.set(set, (parts = split(set)));
@@ -33,7 +33,7 @@ function split(set: PolicySet): Part[] {
     const keyOf = (keys: Keys): string => {
       if (typeof keys === 'string') return keys;
       if (slotBy === undefined || i === slotAt) return keys[i]!;
-      // The lengths keep two pairs from becoming one.
+      // The length in front keeps two different pairs of keys from giving the same text.
       const slot = slotAt < 0 ? '' : `${keys[slotAt]!.length}:${keys[slotAt]}`;
       return `${slot}:${keys[i]}`;
     };
@@ -44,14 +44,14 @@ function split(set: PolicySet): Part[] {
   return used.length > 0 ? used : parts.slice(0, 1);
 }
 
-/** Tells the keys of a set of one dimension from those of others. */
+/** Distinguishes the keys of a set of one dimension from those of other dimensions. */
 export function scopeOf({ dimensions }: PolicySet): string {
   const { names = [], slotBy } = dimensions ?? {};
   const [name = DEFAULT_DIMENSION] = names;
   return slotBy === undefined || slotBy === name ? name : `${slotBy}/${name}`;
 }
 
-/** What of a change concerns one part. */
+/** The part of a change that concerns one part of the set. */
 export function changeOf(change: Change, { set, at, keyOf }: Part): Change {
   const { charged, units, key } = change;
   return {
@@ -66,7 +66,7 @@ export function changeOf(change: Change, { set, at, keyOf }: Part): Change {
   };
 }
 
-/** The verdicts of the whole set. */
+/** The verdicts of the whole set, from those of its parts. */
 export function verdictsOfAll(parts: readonly Part[], each: readonly Verdicts[]): number[] {
   const all: number[] = [];
   for (const [part, i] of places(parts)) {
@@ -76,12 +76,12 @@ export function verdictsOfAll(parts: readonly Part[], each: readonly Verdicts[])
   return all;
 }
 
-/** What was charged by the whole set. */
+/** The charges of the whole set, from those of its parts. */
 export function chargedByAll(parts: readonly Part[], replies: readonly ChangeReply[]): number[] {
   return places(parts).map(([part, i]) => replies[part]!.charged[i]!);
 }
 
-/** For each policy of the whole set the number of its part, and its own there. */
+/** For each policy of the whole set: the index of its part, and its own index there. */
 function places(parts: readonly Part[]): [part: number, i: number][] {
   const all: [number, number][] = [];
   parts.forEach(({ at }, part) => at.forEach((n, i) => (all[n] = [part, i])));

@@ -1,18 +1,18 @@
 import { areNumbers, type Saved } from '../../algorithms/algorithm.js';
 
-/** So few keys are kept even when they matter no more; of more than `MOST` the oldest give way. */
+/** Up to this many histories are kept even if they are out of date. Of more than `MOST`, the oldest give way. */
 const FEW = 1000;
 const MOST = 100_000;
 
-/** Shifts that are kept of a key; then the two oldest become one. */
+/** The most shifts kept per key. With more, the two oldest are merged. */
 const SHIFTS = 64;
 
-/** What was given back of a bucket moves forward all that was charged between these steps. */
+/** A charge that was given back to a bucket. It moves forward all charges between these two steps. */
 export interface Shift {
-  /** The step of the charge that was given back, and the step by which it was. */
+  /** The step of the charge that was given back, and the step of the give-back. */
   readonly from: number;
   readonly to: number;
-  /** In ticks of the bucket. */
+  /** The amount in ticks of the bucket. */
   readonly amount: number;
 }
 
@@ -21,7 +21,7 @@ export class History {
   /** The step of the last reset. */
   #reset = 0;
   readonly #shifts: Shift[] = [];
-  /** From when on it does not matter any more. */
+  /** When the history no longer matters. */
   until = 0;
 
   /** Whether the key was reset since a charge of this step. */
@@ -36,7 +36,7 @@ export class History {
     return sum;
   }
 
-  /** @param step of the store, no less than that of any charge before it */
+  /** @param step the store's step, at least that of any earlier charge */
   reset(step: number): void {
     this.#reset = step;
     this.#shifts.length = 0;
@@ -50,7 +50,7 @@ export class History {
     shifts.unshift({ from: Math.min(one.from, two.from), to: two.to, amount: one.amount + two.amount });
   }
 
-  /** As of columns. */
+  /** The history in the form of a saved state. */
   save(): Saved {
     return [this.#reset, ...this.#shifts.flatMap(({ from, to, amount }) => [from, to, amount])];
   }
@@ -64,16 +64,16 @@ export class History {
 }
 
 /**
- * What whoever gives a charge back must know of its key, per policy, for as long as a charge counts: charges from before a reset are gone,
- * and a bucket drains a charge earlier if one before it was given back. The keys on Redis are those of `KeyMaker.policies`.
+ * What must be known of a key to give a charge back, per policy and as long as a charge counts. Charges from before a reset are gone. A
+ * bucket drains a charge earlier if one before it was given back. On Redis, the keys are those of `KeyMaker.policies`.
  */
 export interface Histories {
   find(policy: string, key: string): History | undefined;
-  /** The history of what is to be noted now. @param life how long a charge counts, ms */
+  /** The history to write to now. @param life how long a charge counts, ms */
   open(policy: string, key: string, now: number, life: number): History;
 }
 
-/** Those of all keys of a memory store's table. */
+/** The histories of all keys of a memory store's table. */
 export class Returns implements Histories {
   readonly #histories = new Map<string, History>();
 
@@ -95,7 +95,7 @@ export class Returns implements Histories {
   }
 }
 
-/** Policies' names are printable. */
+/** NUL separates the parts: it cannot occur in a policy's id, because names are printable. */
 function idOf(policy: string, key: string): string {
   return `${policy}\0${key}`;
 }

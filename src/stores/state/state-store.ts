@@ -17,20 +17,20 @@ import {
 /** What keeps the bytes of a {@link stateStore}: a map, a table, a key-value server. */
 export interface StateBackend {
   /**
-   * Reads the state of a key, hands it to `change`, and writes what that returns, such that nobody else writes between: under a lock, or
-   * under a compare-and-set that reads and calls `change` again until it succeeds. `now` is the time of the backend's clock, the same for
-   * all processes, in whole ms since the epoch.
+   * Reads the state of a key, passes it to `change`, and writes the result. No other update of the key may come between: use a lock, or a
+   * compare-and-set that reads and calls `change` again until it succeeds. `now` is the time of the backend's clock in whole ms since the
+   * epoch. All processes must get it from the same clock.
    *
-   * Where the state did not change (`changed`), nothing need be written. It ends when the write is done, and fails if it is not known
-   * to be done.
+   * Nothing need be written if the state did not change (`changed`). The promise resolves when the write is done, and rejects if it is not
+   * certain to be done.
    */
   update(
     key: string,
     change: (bytes: Uint8Array | undefined, now: number) => StateChange,
   ): MaybePromise<void>;
   /**
-   * The same of several keys at once, for limiters with keys of several dimensions: all that `change` returns is written, one for each
-   * key, or nothing is. Such limiters are refused on a backend without it.
+   * The same for several keys at once, for limiters with keys of several dimensions. Either all results of `change` are written, one for
+   * each key, or none is. Without this method, such limiters are refused.
    */
   updateAll?(
     keys: readonly string[],
@@ -40,7 +40,7 @@ export interface StateBackend {
   close?(): MaybePromise<void>;
 }
 
-/** A question about a key, and what answers it. */
+/** A question about a key, and the function that answers it. */
 interface Job<T = unknown> {
   readonly subject: Subject;
   run(state: KeyState | JointState): T;
@@ -55,7 +55,7 @@ interface Waiting extends Job {
 /** A store on a backend that keeps bytes. Use {@link stateStore}. */
 class StateStore implements Store {
   readonly #backend: StateBackend;
-  /** Of each key with an update under way, those who wait for it: they share the next one. */
+  /** For each key with an update under way: the jobs that wait for it. They share the next update. */
   readonly #waiting = new Map<string, Waiting[]>();
 
   constructor(backend: StateBackend) {
@@ -127,7 +127,7 @@ class StateStore implements Store {
     return isPromise(updated) ? updated.then(() => job.answer as T) : (job.answer as T);
   }
 
-  /** Asks for all who wait for a key, in the order in which they came. */
+  /** Answers all jobs that wait for a key, in order of arrival. */
   async #next(key: string): Promise<void> {
     const jobs = this.#waiting.get(key)!;
     if (jobs.length === 0) {
@@ -148,7 +148,7 @@ class StateStore implements Store {
     return this.#backend.update(key, (bytes, now) => {
       const state = new KeyState(bytes, now);
       for (const job of jobs) {
-        // Who has been answered otherwise is not charged.
+        // An abandoned query must not be charged, because its caller has another answer by now.
         if (!job.subject.abandoned) job.answer = job.run(state);
       }
       return state.save();
@@ -157,8 +157,8 @@ class StateStore implements Store {
 }
 
 /**
- * Makes a store of anything that can keep bytes by key and update them atomically. It decides as the memory store does: verdict for
- * verdict. Requests for one key that come while an update of it is under way share the next one.
+ * Makes a store from anything that can keep bytes by key and update them atomically. It decides exactly like the memory store. Requests for
+ * a key that arrive during an update of it share the next update.
  */
 export function stateStore(backend: StateBackend): Store {
   return new StateStore(backend);

@@ -14,7 +14,7 @@ export function answersOf(suite: AdapterSuite): void {
 
 function admissions(suite: AdapterSuite): void {
   suite.add(
-    'of requests in one packet, as many go on as the limit says, each told its own remaining',
+    'requests in one packet: exactly the limit goes on, and each is told its own remaining',
     async (lab) => {
       await lab.serve({ policies: [minute(5)] });
       const answers = await lab.pipeline(12);
@@ -29,14 +29,14 @@ function admissions(suite: AdapterSuite): void {
     },
   );
 
-  suite.add('of requests on several connections, as many go on as the limit says', async (lab) => {
+  suite.add('requests on several connections: exactly the limit goes on', async (lab) => {
     await lab.serve({ policies: [minute(5)] });
     const answers = await Promise.all(Array.from({ length: 12 }, () => lab.get()));
     const remaining = answers.filter(({ status }) => status === 200).map(remainingOf);
     expectEqual('RateLimit-Remaining of those', remaining.sort(), [0, 1, 2, 3, 4]);
   });
 
-  suite.add('requests go on again at the second that Retry-After says, and not before', async (lab) => {
+  suite.add('after a denial, requests go on at the second of Retry-After, and not before', async (lab) => {
     await lab.serve({ policies: [{ algorithm: 'token-bucket', limit: 1, window: '10s' }] });
     await lab.expectStatuses('two requests', [200, 429]);
     expectFields('the header fields', (await lab.get()).headers, { 'retry-after': '10' });
@@ -95,7 +95,7 @@ function dialects(suite: AdapterSuite): void {
 }
 
 function denials(suite: AdapterSuite): void {
-  suite.add('a denial: Retry-After, problem details, and that it is not to be stored', async (lab) => {
+  suite.add('a denial has Retry-After, problem details, and must not be cached', async (lab) => {
     await lab.serve({ policies: [minute(1), minute(5, 'other')], headers: false });
     await lab.get();
     const answer = await lab.get();
@@ -117,7 +117,7 @@ function denials(suite: AdapterSuite): void {
     });
   });
 
-  suite.add('a cost that can never be admitted: no Retry-After, and why', async (lab) => {
+  suite.add('a cost that can never be admitted: no Retry-After, but the reason', async (lab) => {
     await lab.serve({ policies: [minute(5)], cost: () => 6 });
     const answer = await lab.get();
     expectEqual('the status', answer.status, 429);
@@ -129,7 +129,7 @@ function denials(suite: AdapterSuite): void {
   });
 
   suite.add(
-    'such a cost, where another policy denies only for a time: no Retry-After either',
+    'a cost that one policy can never admit, and another denies for a time: no Retry-After',
     async (lab) => {
       await lab.serve({
         policies: [minute(1, 'small'), minute(9)],
@@ -143,7 +143,7 @@ function denials(suite: AdapterSuite): void {
     },
   );
 
-  suite.add('HEAD is answered as GET is, without a body, and shares its quota', async (lab) => {
+  suite.add('HEAD is answered like GET, without a body, and shares its quota', async (lab) => {
     await lab.serve({ policies: [minute(1)] });
     const head = { method: 'HEAD' };
     await lab.expectStatuses('two HEAD requests', [200, 429], head);
@@ -151,7 +151,7 @@ function denials(suite: AdapterSuite): void {
     await lab.expectStatuses('a GET', [429]);
   });
 
-  suite.add('a ban: 429 with its type, for as long as it lasts', async (lab) => {
+  suite.add('a ban: 429 with its problem type, as long as it lasts', async (lab) => {
     await lab.serve({ policies: [minute(1)], ban: { after: 2, within: '10m', for: '1h' } });
     await lab.expectStatuses('two requests', [200, 429]);
     for (const violated of [['minute'], []]) {
@@ -172,7 +172,7 @@ function denials(suite: AdapterSuite): void {
     await lab.expectStatuses('a request at its end', [200]);
   });
 
-  suite.add('a store that fails: 503, 500, or an answer all the same, as onStoreError says', async (lab) => {
+  suite.add('a store that fails: onStoreError decides between 503, 500 and going on', async (lab) => {
     const away = () => Promise.reject(new Error('away'));
     const store = { decide: away, adjust: away, lease: away, reset: away, ban: away };
     const statuses = { throw: [500], deny: [503], allow: [200, 200], local: [200, 429] } as const;

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { Mismatch } from '../expect.js';
 
-/** A response, read whole. */
+/** A response that was read completely. */
 export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -11,18 +11,18 @@ export interface Answer {
 
 export interface Ask {
   readonly method?: string;
-  /** The client's address, as a trusted proxy tells it. */
+  /** The client's address as a trusted proxy reports it. */
   readonly from?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
 }
 
-/** Resolves when the response begins. Fails if it has not begun after `patience` ms. */
+/** Resolves when the response begins. Rejects if it has not begun after `patience` ms. */
 export function send(url: string, signal: AbortSignal | undefined, patience: number): Promise<Response> {
   return within(patience, signal, (signal) => fetch(url, { signal }));
 }
 
-/** Resolves when the response has ended. Fails if it has not ended after `patience` ms. */
+/** Resolves when the response has ended. Rejects if it has not ended after `patience` ms. */
 export function ask(
   url: string,
   { method = 'GET', from, headers = {}, signal }: Ask,
@@ -53,7 +53,7 @@ async function within<T>(
   }
 }
 
-/** Sends `n` requests in one packet on one connection. Returns the statuses and header fields of the answers, as one text each. */
+/** Sends `n` requests in one packet on one connection. Returns each answer's status and header fields as a text. */
 export async function pipeline(url: string, n: number, patience: number): Promise<string[]> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
@@ -76,7 +76,7 @@ export function remainingOf({ headers }: Answer): number {
   return Number(headers['ratelimit-remaining']);
 }
 
-/** The fields of rate limits. */
+/** The header fields about rate limits. */
 export function fieldsOf({ headers }: Answer): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => /ratelimit|retry-after/.test(name)));
 }

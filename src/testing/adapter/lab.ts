@@ -13,11 +13,11 @@ import { expectEqual, Mismatch } from '../expect.js';
 import { limiterOn } from '../subject.js';
 import { ask, pipeline, remainingOf, send, type Answer, type Ask } from './client.js';
 
-/** What a route answers. */
+/** The answer of a route. */
 export interface AppAnswer {
   /** Default 200. */
   readonly status?: number;
-  /** Default `'ok'`. A stream is sent as it comes. */
+  /** Default `'ok'`. A stream is sent as it arrives. */
   readonly body?: string | Readable;
 }
 
@@ -25,34 +25,34 @@ export interface AppAnswer {
 export interface App<Req = unknown, Res = unknown> {
   /** The options of its limiters, in this order. */
   readonly limiters: readonly HttpOptions<Req, Res>[];
-  /** What the route answers to a request that all limiters admit. It calls this once for each. */
+  /** Returns the route's answer to a request that all limiters admit. Call it once per request. */
   answer(request: Req): Promise<AppAnswer>;
 }
 
-/** An app that listens. */
+/** A running app. */
 export interface RunningApp {
-  /** Where its route is. */
+  /** The URL of its route. */
   readonly url: string;
-  /** Ends it, with all connections that are left. */
+  /** Stops it, and closes all remaining connections. */
   close(): MaybePromise<void>;
 }
 
-/** An adapter to be tested, for a framework whose handlers take a `Req` and a `Res`, or whatever else its options' functions take. */
+/** An adapter to test. `Req` and `Res` are what the framework's handlers receive, or what the functions in the options receive. */
 export interface AdapterUnderTest<Req, Res> {
   /**
-   * Starts an app on a free port of 127.0.0.1. It serves all methods of `/`, takes a client's address from `X-Forwarded-For`, and
-   * answers a request that fails with 500 and the error's `code`, or else its message.
+   * Starts an app on a free port of 127.0.0.1. It serves all methods of `/`, and takes a client's address from `X-Forwarded-For`. It
+   * answers a failed request with 500 and the error's `code`, or its message if there is none.
    */
   start(app: App<Req, Res>): Promise<RunningApp>;
   /** Makes a store without state. Default: a memory store. */
   createStore?(clock: Clock): MaybePromise<Store>;
-  /** A field of a request. Default: of `request.headers`, be it an object or `Headers`. */
+  /** A field of a request. Default: from `request.headers`, an object or `Headers`. */
   headerOf?(request: Req, name: string): string | undefined;
-  /** What a request's handler knows of the decision. Default: `request.rateLimit`. */
+  /** The decision that a request's handler can see. Default: `request.rateLimit`. */
   decisionOf?(request: Req): Decision | undefined;
-  /** A response's status. Default: `response.statusCode`, or else `response.status`. */
+  /** A response's status. Default: `response.statusCode`; if there is none, `response.status`. */
   statusOf?(response: Res): number;
-  /** How long a check waits for what must come about, ms. Default 5,000. */
+  /** How long a check waits for something to happen, ms. Default 5,000. */
   readonly patience?: number;
   /** How a user's `handler` answers with a text. Default: `response.send(text)`. */
   respond?(response: Res, text: string): unknown;
@@ -61,7 +61,7 @@ export interface AdapterUnderTest<Req, Res> {
 /** Options of one limiter in a check. */
 export type Options = HttpOptions<unknown, unknown>;
 
-/** One check's app, its store and its time. */
+/** The app, the store and the clock of one check. */
 export class AdapterLab {
   readonly clock = new TestClock();
   store!: Store;
@@ -72,7 +72,7 @@ export class AdapterLab {
     this.#adapter = adapter;
   }
 
-  /** Begins anew, without state. */
+  /** Starts over without state. */
   async renew(): Promise<void> {
     await this.close();
     this.store =
@@ -113,7 +113,7 @@ export class AdapterLab {
     return send(this.#url, signal, this.#patience);
   }
 
-  /** `n` requests in one packet. */
+  /** Sends `n` requests in one packet. */
   pipeline(n: number): Promise<string[]> {
     return pipeline(this.#url, n, this.#patience);
   }
@@ -122,7 +122,7 @@ export class AdapterLab {
     return ask(this.#url, options, this.#patience);
   }
 
-  /** One request after the other. */
+  /** Sends requests one after the other. */
   async statuses(n: number, options?: Ask): Promise<number[]> {
     const statuses: number[] = [];
     for (let i = 0; i < n; i++) statuses.push((await this.get(options)).status);
@@ -137,7 +137,7 @@ export class AdapterLab {
     expectEqual(`RateLimit-Remaining, ${what}`, remainingOf(await this.get(options)), expected);
   }
 
-  /** Waits until what nobody waits for has come about. */
+  /** Waits until something has happened of which nothing tells. */
   async until(what: string, holds: () => MaybePromise<boolean>): Promise<void> {
     const end = performance.now() + this.#patience;
     while (!(await holds())) {
@@ -146,7 +146,7 @@ export class AdapterLab {
     }
   }
 
-  /** A limiter on the state of the app's first one. */
+  /** A limiter on the state of the app's first limiter. */
   limiter(options: CreateLimiterOptions) {
     return limiterOn(this.store, { name: 'limiter-0', ...options });
   }
@@ -175,7 +175,7 @@ export class AdapterLab {
     return send.call(response, text);
   }
 
-  /** A key that the request names. */
+  /** A key that the request has in a header field. */
   keyBy(name: string): (request: unknown) => string | undefined {
     return (request) => this.headerOf(request, name);
   }
@@ -213,7 +213,7 @@ export class AdapterSuite {
   }
 }
 
-/** A policy whose times are easy to tell: all is back at the window's end. */
+/** A policy whose times are easy to predict: all units come back at the window's end. */
 export const minute = (limit: number, name = 'minute'): Policy => ({
   name,
   algorithm: 'fixed-window',
@@ -221,13 +221,13 @@ export const minute = (limit: number, name = 'minute'): Policy => ({
   window: '1m',
 });
 
-/** What an option's function may return: a value, or a promise of it. */
+/** The results that an option's function may have: a value, or a promise of it. */
 export const LATER = {
   sync: <T>(value: T): T => value,
   async: <T>(value: T): Promise<T> => Promise.resolve(value),
 };
 
-/** A body that has begun, and goes on. */
+/** A body that has begun and not ended. */
 export function begun(): PassThrough {
   const body = new PassThrough();
   body.write('begun');

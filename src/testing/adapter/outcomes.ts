@@ -4,7 +4,7 @@ import { expectEqual, expectFields } from '../expect.js';
 import { problemOf } from './client.js';
 import { begun, LATER, minute, type AdapterLab, type AdapterSuite, type AppAnswer } from './lab.js';
 
-/** What becomes of a charge once the response has ended. */
+/** What happens to a charge when the response has ended. */
 export function outcomesOf(suite: AdapterSuite): void {
   refunds(suite);
   slots(suite);
@@ -13,12 +13,12 @@ export function outcomesOf(suite: AdapterSuite): void {
 
 const answered = (status: number) => ({ headers: { 'x-status': String(status) } });
 
-/** The route answers with the status that a request names. */
+/** The route answers with the status in the request's header field. */
 const asAsked = (lab: AdapterLab) => (request: unknown) => ({
   status: Number(lab.headerOf(request, 'x-status') ?? 200),
 });
 
-/** What was given back arrives at the store after the response. */
+/** Waits, because a give-back reaches the store after the response. */
 async function untilRemaining(
   lab: AdapterLab,
   expected: number,
@@ -62,7 +62,7 @@ function refunds(suite: AdapterSuite): void {
       await lab.expectStatuses('a success', [404, 429], answered(404));
     });
 
-  suite.add('refundAborted gives back for a response that is cut off', async (lab) => {
+  suite.add('refundAborted gives the cost back if the response is cut off', async (lab) => {
     const body = begun();
     await lab.serve({ policies: [minute(1)], refundAborted: true }, () => ({ body }));
     const leave = new AbortController();
@@ -84,7 +84,7 @@ function refunds(suite: AdapterSuite): void {
     await lab.expectStatuses('a request for more than is left', [429]);
   });
 
-  suite.add('what cannot be given back fails nothing', async (lab) => {
+  suite.add('a give-back that fails does not fail the request', async (lab) => {
     const away = () => Promise.reject(new Error('away'));
     const store: Store = {
       decide: (query) => lab.store.decide(query),
@@ -100,7 +100,7 @@ function refunds(suite: AdapterSuite): void {
 
 const slot = { name: 'slots', algorithm: 'concurrency', limit: 1, lease: '1m' } as const;
 
-/** The first answer goes on until `body` ends. */
+/** The first answer does not end before `body` does. */
 function firstGoesOn() {
   const body = begun();
   let first = true;
@@ -168,7 +168,7 @@ function slots(suite: AdapterSuite): void {
     };
     await lab.serve({ policies: [{ ...slot, lease }], store }, answer);
     const response = await lab.begin();
-    // The store's time passes as the check says. Of two renewals that end since, one has begun since.
+    // The store's time passes only here. Of two renewals that end from now on, at least one has begun from now on.
     for (let i = 0; i < 4; i++) {
       lab.clock.now += lease / 2;
       const before = renewals;
@@ -185,13 +185,13 @@ const held = { algorithm: 'leaky-bucket', limit: 1, window: '1m', burst: 1, maxD
 
 function turns(suite: AdapterSuite): void {
   suite.add(
-    'a leaky bucket holds requests for their turn, and denies those that would wait too long',
+    'a leaky bucket holds requests until their turn, and denies those that would wait too long',
     async (lab) => {
       const arrived: number[] = [];
       const paced: Policy = { ...held, limit: 20, window: '1s', maxDelay: '150ms' };
       await lab.serve({ policies: [paced] }, () => (arrived.push(performance.now()), {}));
       const start = performance.now();
-      // To the store they come at once: its time stands still.
+      // All arrive at the same store time, because its clock stands still.
       const answers = await Promise.all(Array.from({ length: 8 }, () => lab.get()));
       const statuses = answers.map(({ status }) => status).sort();
       expectEqual('the statuses', statuses, [200, 200, 200, 200, 429, 429, 429, 429]);
@@ -213,7 +213,7 @@ function turns(suite: AdapterSuite): void {
     expectEqual('requests that went on', asked, 1);
   });
 
-  suite.add('no more are held than maxWaiting: 503', async (lab) => {
+  suite.add('at most maxWaiting requests are held; others get 503', async (lab) => {
     await lab.serve({ policies: [held], maxWaiting: 1 });
     await lab.expectStatuses('the first request', [200]);
     const leave = new AbortController();
@@ -229,7 +229,7 @@ function turns(suite: AdapterSuite): void {
   });
 }
 
-/** Until so many requests of a minute each have their turns. */
+/** Waits until requests have taken the turns of this many minutes. */
 async function untilAhead(lab: AdapterLab, minutes: number): Promise<void> {
   const limiter = lab.limiter(held);
   await lab.until(`the turns of ${minutes} requests are taken`, async () => {

@@ -5,7 +5,7 @@ import { expectEqual, expectFields } from '../expect.js';
 import { problemOf } from './client.js';
 import { LATER, minute, type AdapterSuite, type Options } from './lab.js';
 
-/** What options make of a request. */
+/** How options derive the limit from a request. */
 export function requestsOf(suite: AdapterSuite): void {
   addresses(suite);
   for (const [title, wrap] of Object.entries(LATER)) functions(suite, title, wrap);
@@ -33,7 +33,7 @@ function addresses(suite: AdapterSuite): void {
       await lab.expectStatuses(`a request from ${second}`, [same ? 429 : 200], { from: second });
     });
 
-  suite.add('the key is of the network that ipv6Subnet says', async (lab) => {
+  suite.add('the key is the network of the length ipv6Subnet', async (lab) => {
     await lab.serve([
       { policies: [minute(1)], ipv6Subnet: 128 },
       { policies: [minute(2)], ipv6Subnet: 32 },
@@ -43,7 +43,7 @@ function addresses(suite: AdapterSuite): void {
     await lab.expectStatuses('a third of its /32', [429], { from: '2001:db8:ffff::3' });
   });
 
-  suite.add('the key is not made of what is no address: the request fails', async (lab) => {
+  suite.add('a client address that is no address fails the request', async (lab) => {
     await lab.serve({ policies: [minute(1)] });
     for (const from of ['unknown', '1.2.3', '192.0.2.1:80', '010.0.0.1', "'; DROP"])
       expectFields(`from ${from}`, await lab.get({ from }), { status: 500, text: 'HEADGATE_NO_CLIENT_IP' });
@@ -112,7 +112,7 @@ function functions(suite: AdapterSuite, title: string, wrap: <T>(value: T) => T 
     expectFields('no tier', await lab.get(as('none')), { status: 500, text: 'HEADGATE_UNKNOWN_TIER' });
   });
 
-  suite.add(`a limiter of tiers, and policies for who has none (${title})`, async (lab) => {
+  suite.add(`a limiter with tiers, and policies for requests without one (${title})`, async (lab) => {
     const limiter = createLimiter({ limit: 1, window: '1m', tiers: { pro: '3/1m' } });
     const tier = (request: unknown) => wrap(lab.headerOf(request, 'x-user') === 'pro' ? 'pro' : undefined);
     await lab.serve({ limiter, tier });
@@ -176,7 +176,7 @@ function lists(suite: AdapterSuite): void {
     await lab.expectStatuses('who is neither', [200, 429], { from: '203.0.113.1' });
   });
 
-  suite.add('lists decide where policies come with each request, too', async (lab) => {
+  suite.add('lists also decide if the policies depend on the request', async (lab) => {
     await lab.serve({
       policies: () => [minute(1)],
       keyGenerator: lab.keyBy('x-user'),
@@ -212,13 +212,13 @@ function answers(suite: AdapterSuite): void {
     });
   });
 
-  suite.add('handler that fails, fails the request', async (lab) => {
+  suite.add('a handler that fails makes the request fail', async (lab) => {
     await lab.serve({ policies: [minute(1)], handler: () => Promise.reject(new Error('late')) });
     await lab.get();
     expectFields('the answer', await lab.get(), { status: 500, text: 'late' });
   });
 
-  suite.add('onDecision is told of every decision and its request', async (lab) => {
+  suite.add('onDecision receives every decision and its request', async (lab) => {
     const seen: unknown[] = [];
     await lab.serve({
       policies: [minute(1)],
@@ -233,7 +233,7 @@ function answers(suite: AdapterSuite): void {
     ]);
   });
 
-  suite.add('shadow decides and reports, and tells the client nothing', async (lab) => {
+  suite.add('a shadow decides and reports, and shows the client nothing', async (lab) => {
     const reasons: Decision['reason'][] = [];
     await lab.serve({
       policies: [minute(1)],
@@ -248,14 +248,14 @@ function answers(suite: AdapterSuite): void {
     expectEqual('the reasons', reasons, [undefined, 'quota-exceeded', 'quota-exceeded']);
   });
 
-  suite.add('a shadow policy is not enforced, and the client is not told of it', async (lab) => {
+  suite.add('a shadow policy is not enforced, and not shown to the client', async (lab) => {
     await lab.serve({ policies: [{ ...minute(1, 'strict'), shadow: true }, minute(2)] });
     const fields = { 'ratelimit-policy': '"minute";q=2;w=60', ratelimit: '"minute";r=1;t=60' };
     expectFields('the header fields', (await lab.get()).headers, { ...fields, 'ratelimit-limit': '2' });
     await lab.expectStatuses('two more', [200, 429]);
   });
 
-  suite.add('limiter: one made by createLimiter, which both routes and code can use', async (lab) => {
+  suite.add('limiter: a limiter of createLimiter can be shared by routes and code', async (lab) => {
     const limiter = lab.limiter({ name: 'own', policies: [minute(3)] });
     await lab.serve({ limiter, keyGenerator: () => 'k' });
     await limiter.consume('k');

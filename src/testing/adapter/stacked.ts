@@ -7,7 +7,7 @@ const slots: Policy = { name: 'slots', algorithm: 'concurrency', limit: 1, lease
 
 /** Several limiters on one route. */
 export function stackedLimiters(suite: AdapterSuite): void {
-  suite.add('they append to lists, and keep the tightest where there is room for one', async (lab) => {
+  suite.add('they append to lists, and single fields keep the tightest quota', async (lab) => {
     const headers = ['draft-6', 'draft-11', 'legacy'] as const;
     await lab.serve([
       { policies: [minute(2, 'a')], headers },
@@ -22,7 +22,7 @@ export function stackedLimiters(suite: AdapterSuite): void {
     });
   });
 
-  suite.add('they keep the tightest, whichever comes first', async (lab) => {
+  suite.add('single fields keep the tightest quota, whichever limiter comes first', async (lab) => {
     await lab.serve([
       { policies: [minute(9, 'b')], headers: ['draft-7', 'legacy'] },
       { policies: [minute(2, 'a')], headers: ['draft-7', 'legacy'] },
@@ -34,7 +34,7 @@ export function stackedLimiters(suite: AdapterSuite): void {
     });
   });
 
-  suite.add('of which one denies: single fields are its own, though another has less left', async (lab) => {
+  suite.add('if one denies, single fields are its own, even if another has less left', async (lab) => {
     const bucket: Policy = { name: 'bucket', algorithm: 'gcra', limit: 10, window: '10s' };
     await lab.serve([
       { policies: [minute(2, 'small')], headers: ['draft-6', 'draft-7'] },
@@ -50,7 +50,7 @@ export function stackedLimiters(suite: AdapterSuite): void {
     });
   });
 
-  suite.add('of different dialects: the newer one has the field, whichever comes first', async (lab) => {
+  suite.add('if two dialects share a field, the newer one writes it, whichever comes first', async (lab) => {
     const [older, newer] = [
       { policies: [minute(2, 'a')], headers: 'draft-7' },
       { policies: [minute(9, 'b')], headers: 'draft-11' },
@@ -68,7 +68,7 @@ export function stackedLimiters(suite: AdapterSuite): void {
     }
   });
 
-  suite.add('whose policies have one name are told apart by numbers, in a denial, too', async (lab) => {
+  suite.add('policies of the same name are distinguished by numbers, also in a denial', async (lab) => {
     await lab.serve([
       { policies: [minute(9)] },
       { policies: [minute(8), minute(7, 'minute-3')] },
@@ -91,7 +91,7 @@ export function stackedLimiters(suite: AdapterSuite): void {
     expectEqual('the violated policies', problemOf(denied)['violated-policies'], ['minute-6']);
   });
 
-  suite.add('of which one denies by slots: the older fields stay those of the quota', async (lab) => {
+  suite.add('if one denies by slots, the older fields stay those of the quota', async (lab) => {
     const headers = ['draft-6', 'legacy'] as const;
     const body = begun();
     await lab.serve(
@@ -114,26 +114,29 @@ export function stackedLimiters(suite: AdapterSuite): void {
     await response.text();
   });
 
-  suite.add('they charge nothing for what one of them denies, whatever their order', async (lab) => {
-    const account = { policies: [minute(1, 'account')], keyGenerator: lab.keyBy('x-account') };
-    const address = { policies: [minute(3, 'address')], keyGenerator: lab.keyBy('x-address') };
-    for (const order of [
-      [address, account],
-      [account, address],
-    ]) {
-      await lab.renew();
-      await lab.serve(order);
-      const as = (user: string) => ({ headers: { 'x-account': user, 'x-address': 'same' } });
-      await lab.expectStatuses('ada', [200, 429, 429, 429, 429], as('ada'));
-      for (const user of ['bob', 'cy']) await lab.expectStatuses(user, [200], as(user));
-      const denied = await lab.get(as('dee'));
-      expectEqual('what denies the 4th account', problemOf(denied)['violated-policies'], ['address']);
-      lab.clock.now += 60_000;
-      await lab.expectStatuses('who was denied, a window later', [200], as('dee'));
-    }
-  });
+  suite.add(
+    'they charge nothing for a request that one of them denies, whatever their order',
+    async (lab) => {
+      const account = { policies: [minute(1, 'account')], keyGenerator: lab.keyBy('x-account') };
+      const address = { policies: [minute(3, 'address')], keyGenerator: lab.keyBy('x-address') };
+      for (const order of [
+        [address, account],
+        [account, address],
+      ]) {
+        await lab.renew();
+        await lab.serve(order);
+        const as = (user: string) => ({ headers: { 'x-account': user, 'x-address': 'same' } });
+        await lab.expectStatuses('ada', [200, 429, 429, 429, 429], as('ada'));
+        for (const user of ['bob', 'cy']) await lab.expectStatuses(user, [200], as(user));
+        const denied = await lab.get(as('dee'));
+        expectEqual('what denies the 4th account', problemOf(denied)['violated-policies'], ['address']);
+        lab.clock.now += 60_000;
+        await lab.expectStatuses('who was denied, a window later', [200], as('dee'));
+      }
+    },
+  );
 
-  suite.add('they give slots back for what one of them denies', async (lab) => {
+  suite.add('they give slots back if one of them denies the request', async (lab) => {
     await lab.serve([
       { policies: [slots], keyGenerator: () => 'all' },
       { policies: [minute(1)], keyGenerator: lab.keyBy('x-user') },

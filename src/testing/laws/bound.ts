@@ -3,7 +3,7 @@ import type { Policy } from '../../contract/policy.js';
 import {
   boundOf,
   capacityOf,
-  isHeld,
+  countsSlots,
   overhangOf,
   plainPolicy,
   randomPolicy,
@@ -15,7 +15,7 @@ import type { Random } from '../random.js';
 import type { Lab, Suite } from '../subject.js';
 import { worstWindow, type Admission } from '../worst-window.js';
 
-/** What a client does next: waits, as a share of the window or until something is left, and asks for a cost. */
+/** The next action of a client: it waits for a share of the window, or until something is left, and then sends a request. */
 interface Step {
   readonly wait: number | 'retryAfter' | 'edge';
   readonly cost: number | 'all';
@@ -49,7 +49,7 @@ export function lawOfBound(suite: Suite): void {
     if (reached !== undefined)
       suite.add(`${algorithm}: bursts at the worst moments reach ${reached} at limit 100`, async (lab) => {
         let worst = 0;
-        // One unit opens the window, the rest comes just before its end, and all there is after it.
+        // One unit opens the window. The rest comes just before the window's end, and everything that is left right after it.
         for (const gap of [0.0001, 0.1, 0.9999]) {
           const edges = Array.from(
             { length: 120 },
@@ -66,9 +66,9 @@ export function lawOfBound(suite: Suite): void {
         expectEqual('units in the fullest window', worst, reached);
       });
 
-    if (isHeld(plainPolicy(algorithm, 1, 1))) continue;
+    if (countsSlots(plainPolicy(algorithm, 1, 1))) continue;
     suite.add(
-      `${algorithm}: a client who asks whenever it may gets the limit in each window`,
+      `${algorithm}: a client that asks as soon as it may gets the limit in each window`,
       async (lab) => {
         for (const [limit, window] of [
           [1, 7],
@@ -91,10 +91,10 @@ export function lawOfBound(suite: Suite): void {
   }
 }
 
-/** Plays a client's steps. Returns what was admitted for good, at the time of its effect. */
+/** Plays a client's steps. Returns what was admitted and not given back, at the time when it takes effect. */
 async function play(lab: Lab, policy: Policy, steps: readonly Step[]): Promise<Admission[]> {
   const { clock, limiter } = await lab.open(policy);
-  const held = isHeld(policy);
+  const held = countsSlots(policy);
   const admissions: Admission[] = [];
   let retryAfter = 0;
   for (const { wait, cost, then } of steps) {

@@ -3,7 +3,7 @@
 import type { Algorithm, Policy } from '../../contract/policy.js';
 import {
   boundOf,
-  isHeld,
+  countsSlots,
   overhangOf,
   plainPolicy,
   randomPolicy,
@@ -23,7 +23,7 @@ const RANGES = {
 
 interface Request {
   readonly wait: number;
-  /** Which configuration is asked. */
+  /** The index of the configuration that is asked. */
   readonly which: number;
   readonly cost: number;
 }
@@ -34,7 +34,7 @@ const randomRequest = (random: Random): Request => ({
   cost: random.pick([0, 1, 1, 1, 2, 5, 30]),
 });
 
-/** Configurations of one algorithm, of which any field may differ, and requests. */
+/** Configurations of one algorithm, which may differ in any field; and requests. */
 const randomCase = (algorithm: Algorithm) => (random: Random) => ({
   policies: random.list(2, 3, () => randomPolicy(random, algorithm, RANGES)),
   steps: random.list(20, 80, () => randomRequest(random)),
@@ -65,7 +65,7 @@ export function lawOfChange(suite: Suite): void {
 }
 
 function changesOf(suite: Suite, algorithm: Algorithm): void {
-  if (!isHeld(plainPolicy(algorithm, 1, 1)))
+  if (!countsSlots(plainPolicy(algorithm, 1, 1)))
     suite.addRandom(
       `${algorithm}: each configuration keeps to its own bound, whichever is asked`,
       randomCase(algorithm),
@@ -74,7 +74,7 @@ function changesOf(suite: Suite, algorithm: Algorithm): void {
         for (const { wait, which, cost } of steps) {
           clock.now += wait;
           const { allowed } = await ask(which % policies.length, cost);
-          // The adversary: whoever is denied asks the others too.
+          // The adversary: a client that is denied also asks all other configurations.
           if (!allowed) for (const i of policies.keys()) await ask(i, cost);
         }
         expectBounds();
@@ -101,7 +101,7 @@ function changesOf(suite: Suite, algorithm: Algorithm): void {
   );
 
   suite.addRandom(
-    `${algorithm}: the wait that a configuration tells holds, and is no longer than its window`,
+    `${algorithm}: the wait that a configuration tells is exact, and at most its window`,
     randomCase(algorithm),
     async ({ policies, steps }, lab) => {
       const { clock, ask } = await open(lab, policies);
@@ -150,7 +150,7 @@ function changesOf(suite: Suite, algorithm: Algorithm): void {
   );
 }
 
-/** Configurations that limiters got wrong: one client asks the other whenever one denies. */
+/** Configurations for which limiters were wrong: a client asks the other one whenever one denies. */
 const PAIRS: readonly (readonly [title: string, one: Policy, other: Policy])[] = [
   [
     'sliding-log 20/1m beside 100/1m',
@@ -184,11 +184,11 @@ const PAIRS: readonly (readonly [title: string, one: Policy, other: Policy])[] =
 function pairs(suite: Suite): void {
   for (const [title, ...policies] of PAIRS) {
     if (!suite.algorithms.includes(policies[0].algorithm ?? 'sliding-window')) continue;
-    suite.add(`${title}: who asks both gains nothing, and neither locks the other out`, async (lab) => {
+    suite.add(`${title}: a client of both gains nothing, and neither locks the other out`, async (lab) => {
       const { clock, ask, expectBounds } = await open(lab, policies);
       const last = [clock.now, clock.now];
       const step = Math.ceil((3 * Math.max(...policies.map(windowOf))) / 500);
-      // Counts that differ in their limit are one count: the larger one may keep it full.
+      // Counts that differ only in their limit are one count, so the larger one may keep it full.
       const shared = policies[0].algorithm === 'sliding-log';
       for (let i = 0; i < 500; i++) {
         clock.now += step;
@@ -203,7 +203,7 @@ function pairs(suite: Suite): void {
   }
 }
 
-/** Asks each configuration of one quota by its number, and notes what it admits. */
+/** Asks each configuration of one quota by its index, and records what it admits. */
 async function open(lab: Lab, policies: readonly Policy[]) {
   const { clock, limiter } = await lab.open({ limit: 1, window: 1 });
   const sets = policies.map((policy) => limiter.compile([policy]));

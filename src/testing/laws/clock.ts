@@ -5,13 +5,13 @@ import type { Suite } from '../subject.js';
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
-/** At most nine steps: the store's time stays ahead of real time. */
+/** A case has at most nine steps, so that the store's time stays ahead of real time. */
 const JUMPS = [-1, -1_000, -60_000, -HOUR, -DAY, HOUR, DAY];
 
 export function lawOfClock(suite: Suite): void {
   for (const algorithm of suite.algorithms) {
     suite.addRandom(
-      `${algorithm}: whatever the clock did, a unit is free within one window`,
+      `${algorithm}: whatever the clock does, a unit is free within one window`,
       (random) => ({
         policy: randomPolicy(random, algorithm),
         steps: random.list(1, 9, () => ({

@@ -1,4 +1,4 @@
-// Law 5. What a store keeps has an end after every operation; what has expired decides exactly as no state.
+// Law 5. What a store keeps has an expiry after every operation. Expired state decides exactly like no state.
 import type { Decision } from '../../common/decision.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { Policy } from '../../contract/policy.js';
@@ -50,7 +50,7 @@ export function lawOfLife(suite: Suite): void {
         clock.now += wait;
         await perform(used, operation, admitted);
       }
-      // Until no ban hides the policies; then to the ms at which the last quota is full and bans are forgotten.
+      // Wait until no ban hides the policies; then until the millisecond at which the last quota is full and bans are forgotten.
       clock.now += BAN.max;
       const { policies: verdicts } = await used.peek('key', { cost: 0 });
       clock.now += Math.max(BAN.max + BAN.within, ...verdicts.map(({ resetAfterMs }) => resetAfterMs));
@@ -66,7 +66,7 @@ export function lawOfLife(suite: Suite): void {
   const { entries } = suite.subject;
   if (!entries) return;
   suite.addRandom(
-    'what is kept has an end after every operation, and is kept until the quota is full',
+    'state has an expiry after every operation, and is kept until the quota is full',
     make,
     async ({ policies, steps }, lab) => {
       const { clock, store, limiter } = await lab.open({ policies, ban: BAN });

@@ -1,8 +1,8 @@
-// The laws of limiters whose policies are by several dimensions: each request has some of the keys.
+// The laws for limiters with policies by several dimensions. Each request has some of the keys.
 import type { Key } from '../../contract/key.js';
 import type { Decision } from '../../common/decision.js';
 import type { Policy } from '../../contract/policy.js';
-import { boundOf, isHeld, overhangOf, plainPolicy, randomPolicy, windowOf } from '../algorithms.js';
+import { boundOf, countsSlots, overhangOf, plainPolicy, randomPolicy, windowOf } from '../algorithms.js';
 import { expectAtMost, expectEqual, expectFields, expectWithin } from '../expect.js';
 import type { Random } from '../random.js';
 import { limiterOn, type Suite } from '../subject.js';
@@ -10,7 +10,7 @@ import { worstWindow, type Admission } from '../worst-window.js';
 
 export const DIMENSIONS = ['key', 'account', 'org'] as const;
 
-/** Some keys of few, so that requests meet in one dimension and not in another. The same text is a key in each of them. */
+/** Some of a few keys, so that requests have one dimension in common but not another. The same text may be a key in each dimension. */
 export function randomKeys(random: Random): Exclude<Key, string> {
   const keys: Record<string, string> = {};
   for (const dimension of DIMENSIONS)
@@ -20,7 +20,7 @@ export function randomKeys(random: Random): Exclude<Key, string> {
 
 /** Policies by each of the dimensions. */
 function randomMix(random: Random, suite: Suite, held = true): Policy[] {
-  const algorithms = suite.algorithms.filter((each) => held || !isHeld(plainPolicy(each, 1, 1)));
+  const algorithms = suite.algorithms.filter((each) => held || !countsSlots(plainPolicy(each, 1, 1)));
   return random.list(3, 5, (i): Policy => {
     const policy = randomPolicy(random, random.pick(algorithms), {
       limits: [1, 2, 3, 5, 10],
@@ -50,7 +50,7 @@ export function slotsOf({ subject: { dimensions } }: Pick<Suite, 'subject'>): {
   return typeof dimensions === 'object' ? dimensions : {};
 }
 
-/** What there is to be said of a key of each dimension: by itself, or with the one within which it is counted. */
+/** The ways to name a key of each dimension: alone, or with the key within which it is counted. */
 const sides = (key: Exclude<Key, string>, slotBy: string | undefined): Key[] =>
   Object.entries(key).map(([dimension, value]) => ({
     ...(slotBy !== undefined && { [slotBy]: key[slotBy] }),
@@ -70,7 +70,7 @@ export function boundOfMixed(suite: Suite): void {
         const { allowed, policies: verdicts } = await limiter.consume(key, { cost });
         if (!allowed) continue;
         for (const verdict of verdicts) {
-          // With `slotBy` each key is counted within that of the slot.
+          // With `slotBy`, each key is counted within the key of that dimension.
           const who = JSON.stringify([verdict.name, verdict.key, slots.slotBy && key[slots.slotBy]]);
           admitted.set(who, [...(admitted.get(who) ?? []), { at: clock.now, units: cost }]);
         }
@@ -131,7 +131,7 @@ export function chargeOfMixed(suite: Suite): void {
           expectEqual(`whose ${name} is`, its, left.key);
           expectEqual(`remaining of ${name}`, remaining, left.remaining - cost);
         }
-        // A window begins with a charge, so only what was at hand before is compared.
+        // A window begins with a charge. So only quotas that were in use before are compared.
         if (i % 3 !== 0 || before.some(({ resetAfterMs }) => resetAfterMs === 0)) continue;
         await decision.cancel();
         expectEqual('the verdicts after it was taken back', await looks(key), before);
@@ -140,7 +140,7 @@ export function chargeOfMixed(suite: Suite): void {
   );
 
   if (slots.slotBy !== undefined) return;
-  suite.add('several dimensions: what one key is reset, the others keep', async (lab) => {
+  suite.add('several dimensions: a reset of one key leaves the others alone', async (lab) => {
     const policies = DIMENSIONS.map((by): Policy => ({ name: by, limit: 3, window: 60_000, by }));
     const { limiter } = await lab.open({ policies, ...slots });
     const key = { key: 'same', account: 'same', org: 'same' };
@@ -160,7 +160,7 @@ export function chargeOfMixed(suite: Suite): void {
   });
 
   if (slots.acrossSlots) return;
-  suite.add('several dimensions: a ban is of the key that it is by', async (lab) => {
+  suite.add('several dimensions: a ban applies to the key of its dimension', async (lab) => {
     const { limiter } = await lab.open({
       policies: [
         { name: 'ip', limit: 2, window: 60_000 },
@@ -186,7 +186,7 @@ export function chargeOfMixed(suite: Suite): void {
 export function raceOfMixed(suite: Suite): void {
   const slots = slotsOf(suite);
   suite.addRandom(
-    'several dimensions: of requests at once, each key gets as many as its limit says',
+    'several dimensions: of simultaneous requests, each key gets exactly its limit',
     (random) => ({
       limits: [random.integer(1, 10), random.integer(1, 20), random.integer(1, 30)] as const,
       steps: random.list(
@@ -218,7 +218,7 @@ export function raceOfMixed(suite: Suite): void {
         }
       }
       for (const { allowed, policy, policies: verdicts } of decisions) {
-        // Across slots a request may be denied for what another has to give back.
+        // Across slots, a request may be denied because of charges that another one must give back.
         if (allowed || slots.acrossSlots) continue;
         const { key, limit } = verdicts.find(({ name }) => name === policy)!;
         expectEqual(`admitted of ${policy} ${key}, which denied`, admitted.get(`${policy} ${key}`), limit);
@@ -232,7 +232,9 @@ export function changeOfMixed(suite: Suite): void {
   suite.addRandom(
     'another dimension: each configuration keeps to its own bound, and locks nobody out',
     (random) => {
-      const [algorithm] = [random.pick(suite.algorithms.filter((each) => !isHeld(plainPolicy(each, 1, 1))))];
+      const [algorithm] = [
+        random.pick(suite.algorithms.filter((each) => !countsSlots(plainPolicy(each, 1, 1)))),
+      ];
       const policy = randomPolicy(random, algorithm, {
         limits: [1, 2, 5],
         windows: [500, 3_000],

@@ -3,13 +3,13 @@ import { plainPolicy } from '../algorithms.js';
 import { expectEqual } from '../expect.js';
 import { limiterOn, type Suite } from '../subject.js';
 
-/** So long that no unit comes back meanwhile. */
+/** So long that no unit comes back during the check. */
 const MONTH = 30 * 24 * 3_600_000;
 
 export function lawOfRace(suite: Suite): void {
   for (const algorithm of suite.algorithms) {
     suite.addRandom(
-      `${algorithm}: of requests at once, as many are admitted as the limit says, each told its own remaining`,
+      `${algorithm}: simultaneous requests: exactly the limit is admitted, and each is told its own remaining`,
       (random) => ({ limit: random.integer(1, 40), steps: random.list(1, 80, () => random.integer(0, 1)) }),
       async ({ limit, steps }, lab) => {
         const options = { name: 'race', ...plainPolicy(algorithm, limit, MONTH) };

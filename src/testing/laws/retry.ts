@@ -7,9 +7,9 @@ import type { Lab, Suite, World } from '../subject.js';
 
 interface Spending {
   readonly policy: Policy;
-  /** What was spent before: after so many ms, so much, and perhaps given back or charged beyond. */
+  /** What was spent before: after how many ms, how much, and whether it was given back or increased to a debt. */
   readonly steps: readonly { wait: number; cost: number; then: 'keep' | 'refund' | 'owe' }[];
-  /** Draws the cost that is denied. */
+  /** Selects the cost that is denied. */
   readonly draw: number;
 }
 
@@ -106,7 +106,7 @@ export function lawOfRetry(suite: Suite): void {
   );
 }
 
-/** A limiter on which all that was spent, and its clock. */
+/** A limiter after all of that was spent, with its clock. */
 async function spend(lab: Lab, { policy, steps }: Spending): Promise<World> {
   const world = await lab.open(policy);
   for (const { wait, cost, then } of steps) {
@@ -118,7 +118,7 @@ async function spend(lab: Lab, { policy, steps }: Spending): Promise<World> {
   return world;
 }
 
-/** Every ms before `end` if there are no more than 20; else some at the start, in between and just before. */
+/** Every millisecond before `end` if there are at most 20. Otherwise some at the start, some in between, and the last. */
 function instantsBefore(end: number): number[] {
   if (end <= 20) return Array.from({ length: end }, (_, ms) => ms);
   const between = Array.from({ length: 16 }, (_, i) => Math.floor((end * (i + 1)) / 17));

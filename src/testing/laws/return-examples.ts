@@ -4,13 +4,13 @@ import { drains, plainPolicy } from '../algorithms.js';
 import { expectEqual, expectFields } from '../expect.js';
 import type { Suite } from '../subject.js';
 
-/** Law 13 by example: what random traces seldom come upon. */
+/** Examples of law 13 that random traces rarely contain. */
 export function examplesOfReturn(suite: Suite, quotas: readonly Algorithm[]): void {
   for (const algorithm of quotas) {
     const plain = (limit: number) => plainPolicy(algorithm, limit, 60_000);
 
     suite.add(
-      `${algorithm}: after a reset, a refund takes nothing of what others were charged`,
+      `${algorithm}: after a reset, a refund gives back nothing that others were charged`,
       async (lab) => {
         for (const later of [0, 1]) {
           const { clock, limiter } = await lab.open(plain(10));
@@ -27,7 +27,7 @@ export function examplesOfReturn(suite: Suite, quotas: readonly Algorithm[]): vo
     );
 
     suite.add(
-      `${algorithm}: a charge that took all that was left, or more, is given back whole`,
+      `${algorithm}: a charge of all that was left, or more, is given back completely`,
       async (lab) => {
         for (const most of [100, 130]) {
           const { limiter } = await lab.open(plain(100));
@@ -45,7 +45,7 @@ export function examplesOfReturn(suite: Suite, quotas: readonly Algorithm[]): vo
     else ofDebts(suite, algorithm);
   }
 
-  suite.add('a reset reaches the tiers, too', async (lab) => {
+  suite.add('a reset also covers the tiers', async (lab) => {
     const { limiter } = await lab.open({ limit: 5, window: 60_000 });
     const tier = limiter.compile([{ algorithm: 'token-bucket', limit: 10, window: 60_000 }]);
     await limiter.decide('k', 10, tier);
@@ -58,7 +58,7 @@ export function examplesOfReturn(suite: Suite, quotas: readonly Algorithm[]): vo
 
 function ofBucket(suite: Suite, algorithm: Algorithm): void {
   suite.add(
-    `${algorithm}: of several charges, what has drained of one is gone, whichever is given back`,
+    `${algorithm}: what has drained of several charges is gone, whichever of them is given back`,
     async (lab) => {
       for (const later of [0, 1]) {
         const { clock, limiter } = await lab.open(plainPolicy(algorithm, 100, 100_000));
@@ -74,7 +74,7 @@ function ofBucket(suite: Suite, algorithm: Algorithm): void {
     },
   );
 
-  suite.add(`${algorithm}: a reset counts also where nothing was left to reset`, async (lab) => {
+  suite.add(`${algorithm}: a reset also counts if nothing was left to reset`, async (lab) => {
     const { limiter } = await lab.open(plainPolicy(algorithm, 5, 10_000));
     const mine = await limiter.consume('k', { cost: 3 });
     await limiter.refund('k', 3);
@@ -85,9 +85,9 @@ function ofBucket(suite: Suite, algorithm: Algorithm): void {
   });
 }
 
-/** A bucket carries one window of debt, and forgets what is beyond. */
+/** A bucket carries a debt of at most one window. It forgets anything beyond. */
 function ofDebts(suite: Suite, algorithm: Algorithm): void {
-  suite.add(`${algorithm}: of two debts each is given back for itself`, async (lab) => {
+  suite.add(`${algorithm}: two debts are given back independently`, async (lab) => {
     const { limiter } = await lab.open(plainPolicy(algorithm, 10, 60_000));
     const [one, two] = [await limiter.consume('k'), await limiter.consume('k')];
     await one.settle(1_000);

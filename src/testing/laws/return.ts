@@ -1,6 +1,6 @@
-// Law 13. What is given back is as if it had never been charged: the same trace with and without it, verdict for verdict.
+// Law 13. What is given back counts as never charged: the same trace with and without it gives the same verdicts.
 import type { Algorithm, Policy } from '../../contract/policy.js';
-import { drains, isHeld, plainPolicy, randomPolicy } from '../algorithms.js';
+import { drains, countsSlots, plainPolicy, randomPolicy } from '../algorithms.js';
 import type { Decision } from '../../common/decision.js';
 import { expectAtLeast, expectWithin } from '../expect.js';
 import type { Random } from '../random.js';
@@ -19,7 +19,7 @@ function randomStep(random: Random): Step {
 }
 
 export function lawOfReturn(suite: Suite): void {
-  const quotas = suite.algorithms.filter((each) => !isHeld(plainPolicy(each, 1, 1)));
+  const quotas = suite.algorithms.filter((each) => !countsSlots(plainPolicy(each, 1, 1)));
   for (const algorithm of quotas) {
     asIfNeverCharged(suite, algorithm);
     if (drains(plainPolicy(algorithm, 1, 1))) ofBuckets(suite, algorithm);
@@ -29,7 +29,7 @@ export function lawOfReturn(suite: Suite): void {
 
 function asIfNeverCharged(suite: Suite, algorithm: Algorithm): void {
   suite.addRandom(
-    `${algorithm}: what is given back is as if it had never been charged`,
+    `${algorithm}: a charge that is given back counts as never made`,
     (random) => ({
       policy: randomPolicy(random, algorithm, RANGES),
       steps: random.list(5, 40, () => randomStep(random)),
@@ -37,7 +37,7 @@ function asIfNeverCharged(suite: Suite, algorithm: Algorithm): void {
     async ({ policy, steps }, lab) => {
       const worlds = await openWorlds(lab, policy);
       for (const step of steps) {
-        // A bucket drains its charges in their order: what has drained of one is not given back.
+        // A bucket drains its charges in order. What has drained of a charge is not given back.
         if (drains(policy) && step.do === 'wait') await worlds.giveAllBack();
         await worlds.play(step);
       }
@@ -75,7 +75,7 @@ function ofBuckets(suite: Suite, algorithm: Algorithm): void {
   );
 
   suite.addRandom(
-    `${algorithm}: whatever is given back in whatever order, never more is left than without it`,
+    `${algorithm}: give-backs in any order never leave more than without the charges`,
     (random) => ({
       policy: randomBucket(random),
       steps: random.list(10, 50, () => ({

@@ -5,7 +5,7 @@ import { expectEqual } from '../expect.js';
 import { TestClock } from '../clock.js';
 import type { Lab } from '../subject.js';
 
-/** How a request is taken back, or made what another was charged at once. */
+/** The ways to undo a request, or to reduce its charge to that of another request. */
 export const WAYS = ['cancel', 'refund', 'settle', 'debt'] as const;
 type Way = (typeof WAYS)[number];
 
@@ -16,7 +16,7 @@ export type Step =
   | { readonly do: 'back'; readonly which: number }
   | { readonly do: 'reset' };
 
-/** Two copies of one world: in the second, what is given back in the first was never asked. */
+/** Two copies of one world. In the second copy, everything that the first gives back was never requested. */
 class Worlds {
   readonly clock: TestClock;
   readonly real: Limiter;
@@ -32,14 +32,14 @@ class Worlds {
   async play(step: Step): Promise<void> {
     switch (step.do) {
       case 'wait': {
-        // A window begins with a request: an extra one that outlasted all others would have begun another window.
+        // A window begins with a request. An extra request that outlasted all others would have begun another window.
         const { policies } = await this.never.peek('k', { cost: 0 });
         if (policies.some(({ resetAfterMs }) => resetAfterMs <= step.ms)) await this.giveAllBack();
         this.clock.now += step.ms;
         return;
       }
       case 'consume':
-        // Both must answer alike, or the traces part.
+        // Both worlds must give the same answer. Otherwise the traces would differ from here on.
         if (!(await this.real.peek('k', { cost: step.cost })).allowed) return;
         await this.real.consume('k', { cost: step.cost });
         await this.never.consume('k', { cost: step.cost });
@@ -62,7 +62,7 @@ class Worlds {
     if (decision.allowed) this.#charged.push({ decision, way });
   }
 
-  /** Charges beyond what is left and gives it back, at once, as a debt denies all others. */
+  /** Charges beyond what is left, and gives it back at once, because a debt denies all other requests. */
   async #borrow(cost: number): Promise<void> {
     const one = await this.real.consume('k');
     if (!one.allowed) return;

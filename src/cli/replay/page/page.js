@@ -1,4 +1,4 @@
-// The report's plots. It runs in the page, with uPlot before it; what it draws stands in the page as JSON.
+// The report's plots. This script runs in the page, after uPlot. The page contains its data as JSON.
 
 /**
  * @typedef {{ name: string, values: number[], color: string, dashed?: boolean }} Series
@@ -88,7 +88,7 @@ function logTicks(most) {
 /** @param {Plot} plot */
 function draw({ id, stacked = false, series }) {
   const element = /** @type {HTMLElement} */ (document.getElementById(id));
-  // The last is drawn from what is below it on; those below are then drawn over it.
+  // Each layer is filled from its top down. The layers below it are drawn over it.
   const sums = series.map(({ values }, n) =>
     stacked
       ? values.map((_, i) => series.slice(0, n + 1).reduce((sum, each) => sum + (each.values[i] ?? 0), 0))
@@ -192,7 +192,7 @@ matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
   for (const { chart } of charts) chart.redraw();
 });
 
-// Paper is white, and as wide as it is.
+// Paper is white, and its width is fixed.
 for (const [event, isPaper] of /** @type {const} */ ([
   ['beforeprint', true],
   ['afterprint', false],
@@ -222,7 +222,7 @@ function sort(table, column) {
   if (!body) return;
   const textOf = (/** @type {HTMLTableRowElement} */ row) => row.cells[column]?.textContent ?? '';
   const rows = [...body.rows];
-  // Times begin with a number, too; but they are in order as text.
+  // Times begin with a number too, but are in order as text.
   const isNumeric = rows.every((row) => {
     const text = textOf(row);
     return text === '-' || (!/^\d+-/.test(text) && !Number.isNaN(numberOf(text)));

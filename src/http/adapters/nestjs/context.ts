@@ -1,4 +1,4 @@
-// What differs between HTTP, GraphQL, gateways and microservices.
+// The differences between HTTP, GraphQL, gateways and microservices.
 import type { ServerResponse } from 'node:http';
 import type { ExecutionContext } from '@nestjs/common';
 import type { Decision } from '../../../common/decision.js';
@@ -7,7 +7,7 @@ import { expressProxy, fastifyProxy, type ExpressRequest, type FastifyRequest } 
 import type { Framework, Trail } from '../../framework.js';
 import { nodeResponse } from '../../node-response.js';
 
-/** The GraphQL servers' context, as they are set up for Express or Fastify. Nest's Apollo has but `req`, which has `res` if it is Express'. */
+/** The context of GraphQL servers on Express or Fastify. In Nest's Apollo it only has `req`, and Express' `req` has `res`. */
 interface GraphqlContext {
   readonly req?: object & { readonly res?: object };
   readonly request?: object;
@@ -19,8 +19,8 @@ const graphqlContext = (context: ExecutionContext): GraphqlContext =>
   context.getArgByIndex<GraphqlContext | undefined>(2) ?? {};
 
 /**
- * The request of a context, of Express or Fastify, also under GraphQL. Of a gateway it is the client's socket; of a microservice its
- * message's context.
+ * The request of a context: that of Express or Fastify, also under GraphQL. For a gateway it is the client's socket; for a microservice,
+ * the message's context.
  */
 export function requestOf<T = Record<string, unknown>>(context: ExecutionContext): T {
   switch (context.getType<string>()) {
@@ -45,7 +45,7 @@ interface Client {
   rateLimit?: Decision;
 }
 
-/** A response of Express, a reply of Fastify, or what stands for one. */
+/** A response of Express, a reply of Fastify, or a substitute. */
 export interface Response {
   readonly raw?: ServerResponse;
   getHeader(name: string): unknown;
@@ -55,7 +55,10 @@ export interface Response {
   status(status: number): unknown;
 }
 
-/** Stands for a response that is not the handler's alone, or that there is none: nothing is written. It tells when all is over. */
+/**
+ * Substitutes a response that is shared by several handlers, or that does not exist. Writing does nothing. It still tells when the work has
+ * ended.
+ */
 class NoResponse implements Response {
   readonly ending: Pick<typeof nodeResponse, 'hasEnded' | 'onEnd'>;
   readonly raw: ServerResponse;
@@ -84,7 +87,7 @@ interface Socket {
   off(event: string, listener: () => void): unknown;
 }
 
-/** Ends with the connection, in which nothing was completed. */
+/** The handler's work ends when the connection closes, and then counts as not completed. */
 const socketEnding: NoResponse['ending'] = {
   hasEnded: (res) => {
     const { disconnected, readyState } = res as unknown as Socket;
@@ -98,22 +101,22 @@ const socketEnding: NoResponse['ending'] = {
   },
 };
 
-/** Nobody tells when a message was handled. */
+/** Nest does not tell when a message was handled, so the work counts as ended at once. */
 const overAtOnce: NoResponse['ending'] = { hasEnded: () => true, onEnd: () => () => {} };
 
 const rawOf = (res: Response): ServerResponse => res.raw ?? (res as unknown as ServerResponse);
 const endingOf = (res: Response): NoResponse['ending'] =>
   res instanceof NoResponse ? res.ending : nodeResponse;
 
-/** By context, as one request of GraphQL or one socket runs many handlers, each of which is charged. */
+/** By context and not by request: one GraphQL request or one socket runs many handlers, and each of them is charged. */
 const trails = new WeakMap<ExecutionContext, Trail>();
 
-/** The problem details of a denial, which Nest is to send. */
+/** The problem details of a denial, for Nest to send. */
 const problems = new WeakMap<Response, string>();
 
 export const problemOf = (res: Response): string | undefined => problems.get(res);
 
-/** Answers with this body, to which nothing is added. Status and fields are set. */
+/** Answers with exactly this body. Status and fields are already set. */
 export function sendAsItIs(res: Response, body: string): void {
   if (!res.raw) return nodeResponse.send(rawOf(res), body);
   const reply = res as unknown as { serializer(as: (body: string) => string): { send(body: string): void } };
@@ -122,7 +125,7 @@ export function sendAsItIs(res: Response, body: string): void {
 
 export const decisionOf = (context: ExecutionContext): Decision => trails.get(context)!.decision;
 
-/** What limiters set on. */
+/** The response on which limiters set fields. */
 export function responseOf(context: ExecutionContext): Response {
   return context.getType() === 'http'
     ? context.switchToHttp().getResponse<Response>()

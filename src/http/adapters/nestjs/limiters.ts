@@ -10,39 +10,41 @@ import { bringsLimiter, HTTP_OPTIONS, withDefaults, type HttpOptions } from '../
 import { framework, type NestFlow, type Response } from './context.js';
 
 /**
- * What {@link RateLimit} takes. Functions get the `ExecutionContext`: {@link requestOf} is its request. A `handler` gets the response of
- * Express or Fastify, too.
+ * The options of {@link RateLimit}. Functions receive the `ExecutionContext`, from which {@link requestOf} gets the request. A `handler`
+ * also receives the response of Express or Fastify.
  */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- whose response it is, only the app knows
 export type RateLimitOptions = HttpOptions<ExecutionContext, any>;
 
-/** What {@link RateLimitModule} takes: its own quota, and the defaults of what is decorated. */
+/** The options of {@link RateLimitModule}: its own quota, and the defaults for decorators. */
 export type RateLimitModuleOptions = RateLimitOptions & {
   /** Whether the guard limits handlers without a decorator, by the module's own quota. Default `true`. */
   global?: boolean;
 };
 
-/** What is kept at a handler or class: the options of its limiters, or false. A string, as there may be two copies of this module. */
+/**
+ * The metadata key for the options of a handler's or a class' limiters, or false. It is a string, because this module may be loaded twice.
+ */
 export const LIMITS = 'headgate:rate-limit';
 
-/** By which decorators Nest knows a handler: of a route, a resolver, a gateway, a microservice. */
+/** The metadata by which Nest recognises handlers: of a route, a resolver, a gateway, a microservice. */
 const MARKS = ['path', 'graphql:resolver_type', 'websockets:message_mapping', 'microservices:pattern'];
 
-/** What Nest gives as a handler. */
+/** The type of a handler in Nest. */
 type Handler = ReturnType<ExecutionContext['getHandler']>;
 
 const reflector = new Reflector();
 
-/** All limiters of an app. They are made when it starts, so that mistakes are told then. */
+/** All limiters of an app. They are made when the app starts, so that mistakes are reported then. */
 export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
-  /** As the module's option `warnings` has it. */
+  /** The function for warnings, by the module's option `warnings`. */
   readonly warn: Warn;
   readonly #defaults: RateLimitOptions;
   readonly #global: boolean;
   readonly #modules: ModulesContainer;
   readonly #all: NestFlow[] = [];
   #own: NestFlow | undefined;
-  /** Those of a class, and of its handlers. */
+  /** The limiters that were found, by class and handler. */
   readonly #found = new Map<Type, Map<unknown, readonly NestFlow[]>>();
 
   constructor(options: RateLimitModuleOptions, modules: ModulesContainer) {
@@ -114,7 +116,7 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
     });
   }
 
-  /** By the module's own quota. */
+  /** Limits by the module's own quota. */
   #ownFlow(): NestFlow {
     return (this.#own ??= this.#add(this.#defaults, 'global'));
   }
@@ -131,7 +133,7 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
   }
 }
 
-/** The methods of a class by name, those that it inherits, too. */
+/** The methods of a class by name, inherited ones included. */
 function methodsOf(type: Type | null): Record<string, Handler> {
   const methods: Record<string, Handler> = {};
   let prototype = (type as Partial<Type> | null)?.prototype as object | null | undefined;

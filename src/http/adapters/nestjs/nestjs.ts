@@ -28,12 +28,14 @@ export type { HeaderDialect } from '../../headers.js';
 export { requestOf } from './context.js';
 export type { RateLimitModuleOptions, RateLimitOptions } from './limiters.js';
 
-/** What {@link RateLimitModule.forRootAsync} takes: `useFactory` with `inject`, or `useClass` or `useExisting` with a method `create`. */
+/**
+ * The options of {@link RateLimitModule.forRootAsync}: `useFactory` with `inject`, or `useClass` or `useExisting` with a method `create`.
+ */
 export type RateLimitModuleAsyncOptions = ConfigurableModuleAsyncOptions<RateLimitModuleOptions>;
 
-/** What a denied request fails with: an `HttpException` with problem details, which filters may answer otherwise. */
+/** The error of a denied request: an `HttpException` with problem details. Filters may send another answer. */
 export class RateLimitException extends HttpException {
-  /** The one that denied. */
+  /** The decision that denied the request. */
   readonly decision: Decision;
   /** The problem details: JSON, in ASCII. `getResponse()` has them as an object. */
   readonly body: string;
@@ -48,14 +50,15 @@ export class RateLimitException extends HttpException {
 }
 
 /**
- * Answers denied requests as the other adapters do, byte for byte. Without it Nest's own filter answers with the same problem details, by
- * Express as plain JSON and with an ETag. A filter of the app that catches everything takes its place if it is bound to the controller.
+ * Answers denied requests exactly like the other adapters. Without this filter, Nest's own one answers with the same problem details, on
+ * Express as plain JSON with an ETag. If the app has a filter that catches everything, bind this one to the controller: it then takes
+ * precedence.
  *
  * @example
  * providers: [{ provide: APP_FILTER, useClass: RateLimitFilter }]
  */
 export class RateLimitFilter implements ExceptionFilter<RateLimitException> {
-  /** Answers a request of HTTP; what is denied elsewhere stays an exception. */
+  /** Answers HTTP requests. Denials elsewhere remain exceptions. */
   catch(exception: RateLimitException, host: ArgumentsHost): void {
     if (host.getType() !== 'http') throw exception;
     const response = host.switchToHttp().getResponse<Response>();
@@ -65,22 +68,23 @@ export class RateLimitFilter implements ExceptionFilter<RateLimitException> {
 }
 
 /**
- * Limits a handler, or all handlers of a controller, resolver or gateway together. A handler's own limiters take the place of its class', and a
- * class' that of the module's. Several are decided one after the other. What is left out is as the module has it; without options, or
- * without a quota, it is the module's own quota. The default `name` is the class', with the handler's if that is decorated: `'Auth.login'`.
+ * Limits a handler, or all handlers of a controller, resolver or gateway together. A handler's limiters replace those of its class, and a
+ * class' limiters replace the module's. Several limiters decide one after the other. The module's options are the defaults. Without
+ * options, or without a quota, the module's own quota applies. The default `name` is the name of the class; for a handler it includes the
+ * handler's name: `'Auth.login'`.
  */
 export function RateLimit(...limiters: RateLimitOptions[]): CustomDecorator {
   return SetMetadata(LIMITS, limiters);
 }
 
-/** Does not limit a handler, or the handlers of a class that have no {@link RateLimit} of their own. */
+/** Excludes a handler from limiting, or all handlers of a class that have no {@link RateLimit} of their own. */
 export function SkipRateLimit(): CustomDecorator {
   return SetMetadata(LIMITS, false);
 }
 
 const OPTIONS = Symbol('headgate.nestjs.options');
 
-/** Tells that nobody asks the limiters. */
+/** Warns if no guard uses the limiters. */
 class GuardCheck implements OnApplicationBootstrap {
   readonly #limiters: RateLimiters;
   readonly #modules: ModulesContainer;
@@ -90,13 +94,13 @@ class GuardCheck implements OnApplicationBootstrap {
     this.#modules = modules;
   }
 
-  /** By then all guards are known. */
+  /** Checks the app when all guards are known. */
   onApplicationBootstrap(): void {
     if (this.#limiters.hasWork() && !this.#hasGuard())
       this.#limiters.warn('HEADGATE_GUARD_MISSING', GUARD_MISSING);
   }
 
-  /** Also one that a test has replaced. */
+  /** Whether there is a guard, or one that a test replaced. */
   #hasGuard(): boolean {
     return [...this.#modules.values()].some(({ providers, injectables }) =>
       [...providers.values(), ...injectables.values()].some(
@@ -107,10 +111,10 @@ class GuardCheck implements OnApplicationBootstrap {
 }
 
 const GUARD_MISSING =
-  'The app has RateLimitModule, but no RateLimitGuard, and so nothing is limited. Write { provide: APP_GUARD, useClass: RateLimitGuard } ' +
-  'among the providers of a module, or @UseGuards(RateLimitGuard) where it is to limit.';
+  'The app has RateLimitModule, but no RateLimitGuard, so nothing is limited. Write { provide: APP_GUARD, useClass: RateLimitGuard } ' +
+  'among the providers of a module, or @UseGuards(RateLimitGuard) on what it must limit.';
 
-/** Limits what it guards: `{ provide: APP_GUARD, useClass: RateLimitGuard }` for all, or `@UseGuards(RateLimitGuard)`. */
+/** Limits the handlers that it guards: `{ provide: APP_GUARD, useClass: RateLimitGuard }` for all, or `@UseGuards(RateLimitGuard)`. */
 export class RateLimitGuard implements CanActivate {
   readonly #limiters: RateLimiters;
 
@@ -118,15 +122,18 @@ export class RateLimitGuard implements CanActivate {
     this.#limiters = limiters as RateLimiters;
   }
 
-  /** Decides by all limiters of the handler. @throws RateLimitException if the request is denied, a `WsException` in a gateway; else what the request fails with */
+  /**
+   * Decides by all limiters of the handler. @throws RateLimitException if the request is denied, in a gateway a `WsException`; otherwise
+   * what the request fails with
+   */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const response = responseOf(context);
     for (const flow of this.#limiters.of(context.getClass(), context.getHandler())) {
       if ((await this.#handle(flow, context, response)) === 'next') continue;
       const problem = problemOf(response);
-      // A `handler` has answered, or the client has left: nothing more is to happen.
+      // A `handler` has answered, or the client has left: nothing more must happen.
       if (!problem) return new Promise(() => {});
-      // Nest 11 warns of each answer of Express whose type is not JSON's own: the filter, which sends the text itself, says what it is.
+      // Nest 11 warns of every answer on Express whose type is not plain JSON. The filter sends the text itself, and sets the type.
       if (!response.raw) response.removeHeader?.('Content-Type');
       if (context.getType() !== 'ws') throw new RateLimitException(decisionOf(context), problem);
       const { WsException } = await import('@nestjs/websockets');
@@ -135,7 +142,7 @@ export class RateLimitGuard implements CanActivate {
     return true;
   }
 
-  /** Nest knows no header fields of errors. */
+  /** Handles one limiter. Sets the fields of errors itself, because Nest's exceptions have no header fields. */
   async #handle(flow: NestFlow, context: ExecutionContext, response: Response): Promise<Outcome> {
     try {
       return await flow.handle(context, response);
@@ -148,13 +155,13 @@ export class RateLimitGuard implements CanActivate {
   }
 }
 
-/** Whether it is our guard, or a class that extends it. */
+/** Whether a type is this guard, or a class that extends it. */
 function isGuard(type: unknown): boolean {
   return type === RateLimitGuard || (type as Partial<Type> | null)?.prototype instanceof RateLimitGuard;
 }
 
 /**
- * Makes the limiters of an app, by which {@link RateLimitGuard} decides in all its modules.
+ * Makes the limiters of an app. {@link RateLimitGuard} uses them in all modules.
  *
  * @example
  * \@Module({
@@ -165,14 +172,14 @@ function isGuard(type: unknown): boolean {
  */
 export class RateLimitModule {
   /**
-   * @param options the module's own quota (default 1,000 a minute), and the defaults of all limiters
+   * @param options the module's own quota (default 1,000 a minute), and the defaults for all limiters
    * @throws HeadgateError as `createLimiter`, when the app starts
    */
   static forRoot(options: RateLimitModuleOptions = {}): DynamicModule {
     return complete(Configurable.forRoot(options));
   }
 
-  /** As `forRoot`, with options that other providers make. */
+  /** Like `forRoot`, with options that other providers make. */
   static forRootAsync(options: RateLimitModuleAsyncOptions): DynamicModule {
     return complete(Configurable.forRootAsync(options));
   }
@@ -185,12 +192,12 @@ const { ConfigurableModuleClass: Configurable } = new ConfigurableModuleBuilder<
   .build();
 
 function complete(definition: DynamicModule): DynamicModule {
-  // Not the guard: a module that brought it would hide that nothing uses it.
+  // The guard is not provided here: it would then seem to be in use even if nothing uses it.
   const providers = [...(definition.providers ?? []), RateLimiters, GuardCheck];
   return { ...definition, module: RateLimitModule, global: true, providers, exports: [RateLimiters] };
 }
 
-// As decorators would do, without their syntax.
+// These calls do what decorators would do.
 Inject(OPTIONS)(RateLimiters, undefined, 0);
 Inject(ModulesContainer)(RateLimiters, undefined, 1);
 Injectable()(RateLimiters);

@@ -3,13 +3,13 @@ import type { Commands } from './commands.js';
 import { IoredisCommands, type IoredisLike } from './ioredis.js';
 import { NodeRedisCommands, type NodeRedisLike } from './node-redis.js';
 
-/** The clients that `redisStore` takes: they are told apart by their methods. */
+/** The clients that `redisStore` accepts. Their methods tell them apart. */
 export type RedisClient = IoredisLike | NodeRedisLike;
 
-/** One per client, however many stores use it: it listens to the client's events. */
+/** One object per client, even if several stores use it, because it listens to the client's events. */
 const known = new WeakMap<RedisClient, Commands>();
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` if it has not the methods of a client that Headgate knows */
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` unless it has the methods of a client that Headgate knows */
 export function commandsOf(client: RedisClient): Commands {
   const existing = typeof client === 'object' && client !== null ? known.get(client) : undefined;
   if (existing) return existing;
@@ -25,7 +25,7 @@ function recognise(client: RedisClient): Commands {
   if (typeof given?.evalSha !== 'function' || typeof given.isOpen !== 'boolean')
     throw invalidOption('redisStore: client', client, `Pass a client: ${ACCEPTED}.`);
   const isRecent = 'withCommandOptions' in given;
-  // What stands for several connections to a server has no database of its own to select.
+  // A pool or a Sentinel client manages several connections, so it has no `select`.
   if (isRecent && ('slots' in given || 'select' in given))
     return new NodeRedisCommands(client as NodeRedisLike);
   throw refusal(given);
@@ -34,7 +34,7 @@ function recognise(client: RedisClient): Commands {
 const ACCEPTED =
   'new Redis(url) or new Cluster([...]) of ioredis or iovalkey, createClient() or createCluster() of redis';
 
-/** The error for what has a client's methods, and would count requests twice or is not known not to. */
+/** The error for a client whose calls might be counted twice. */
 function refusal(client: object): HeadgateError {
   const why =
     'use' in client

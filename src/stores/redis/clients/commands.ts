@@ -1,14 +1,14 @@
-/** Takes what came of a call, once: its reply, or an error and nothing else. */
+/** Receives the result of a call, once: its reply, or an error. */
 export type Done = (error: Error | undefined, reply?: unknown) => void;
 
-/** Is told that a call is being written, and returns its deadline. */
+/** Called when a call is being written. Returns the call's deadline. */
 export type Written = () => string;
 
-/** One server that holds keys. */
+/** One server that has keys. */
 export interface Server {
-  /** Tells it from the others of a cluster: `host:port`. */
+  /** The server's name within its cluster: `host:port`. */
   readonly name: string;
-  /** Sends one command that concerns this server alone. */
+  /** Sends one command to exactly this server. */
   send(command: readonly string[]): Promise<unknown>;
 }
 
@@ -18,26 +18,26 @@ export interface Hazard {
   readonly message: string;
 }
 
-/** What the store needs of a client. Nothing here is sent before the client is ready, nor again after it has been written. */
+/** What the store needs of a client. No call is sent before the client is ready. No call is repeated after it was written. */
 export interface Commands {
   /** Whether the keys of one call must be in one slot. */
   readonly cluster: boolean;
-  /** Puts what `send` sends on the wire in as few writes as it can. */
+  /** Writes all that `send` sends to the connection in as few writes as possible. */
   together(send: () => void): void;
   /** Whether commands can be sent at once. */
   ready(): boolean;
-  /** Resolves the next time that the client is ready. */
+  /** Resolves the next time the client is ready. */
   whenReady(): Promise<void>;
-  /** Resolves when the client is ready, if it is about to be. @throws HeadgateError `HEADGATE_STORE_AWAY` if not */
+  /** Resolves when the client is ready, if it is connecting. @throws HeadgateError `HEADGATE_STORE_AWAY` otherwise */
   connected(): Promise<void>;
-  /** While somebody waits for `connected`: why, as a sentence for people. */
+  /** While a caller waits for `connected`: the reason, as a sentence for people. */
   waitsFor(): string | undefined;
-  /** The servers that hold keys: of a cluster its primaries. */
+  /** The servers that have keys. For a cluster: its primaries. */
   servers(): readonly Server[];
-  /** The name of the server of a cluster that holds a key; undefined if there is no cluster, or the client is not ready. */
+  /** The name of the server of a cluster that has a key. Undefined if there is no cluster, or if the client is not ready. */
   serverOf(key: string): string | undefined;
   hazards(): Hazard[];
-  /** `script` is a text, or its hash. `args[0]` is the call's deadline: what `written` returns, when the call is written. */
+  /** Runs a script, given as its text or its hash. `args[0]` is the deadline: `written` is called for it when the call is written. */
   run(
     command: 'eval' | 'evalsha',
     script: string,

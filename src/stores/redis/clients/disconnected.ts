@@ -7,10 +7,10 @@ interface Emitter {
   removeListener(event: string, listener: () => void): unknown;
 }
 
-/** How long to wait for a client that emits no event, ms: the longest `timeout`. Each caller waits only for its own. */
+/** How long to wait for a client that emits no event, ms: the longest `timeout`. Each caller only waits for its own. */
 const LONGEST = 60_000;
 
-/** @param cause what its connection has failed with, if that is known */
+/** @param cause the error of its connection, if known */
 export function away(why: string, cause?: unknown): HeadgateError {
   const { message = '', code = '' } = (cause ?? {}) as { message?: string; code?: string };
   const said = message || code;
@@ -18,14 +18,14 @@ export function away(why: string, cause?: unknown): HeadgateError {
   return new HeadgateError('HEADGATE_STORE_AWAY', text, { cause });
 }
 
-/** What a client waits for that is neither connected nor has failed. */
+/** What a client is waiting for that is neither connected nor has failed. */
 export function connecting(tls: boolean): string {
   const what = 'Its client is still connecting';
   if (!tls) return `${what}.`;
   return `${what}, by TLS (rediss://): a server that does not speak TLS on this port never answers.`;
 }
 
-/** Resolves with the first of the events `up`. @throws HeadgateError `HEADGATE_STORE_AWAY` with the first of `down` */
+/** Resolves with the first event of `up`. @throws HeadgateError `HEADGATE_STORE_AWAY` with the first event of `down` */
 export function connection(
   client: Emitter,
   up: readonly string[],

@@ -1,13 +1,13 @@
 const SLOTS = 16_384;
 
-/** Of CRC-16/XMODEM, per byte. */
+/** The table of CRC-16/XMODEM, per byte. */
 const TABLE = Uint16Array.from({ length: 256 }, (_, byte) => {
   let crc = byte << 8;
   for (let bit = 0; bit < 8; bit++) crc = (crc << 1) ^ (crc & 0x8000 ? 0x1021 : 0);
   return crc;
 });
 
-/** The slot of a cluster that a key is in: that of its hash tag, if it has one. */
+/** The cluster slot of a key: the slot of its hash tag, if it has one. */
 export function slotOf(key: string): number {
   const from = key.indexOf('{') + 1;
   const to = from === 0 ? -1 : key.indexOf('}', from);

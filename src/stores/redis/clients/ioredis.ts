@@ -7,7 +7,7 @@ import { away, connecting, connection } from './disconnected.js';
 import { LastError } from './last-error.js';
 import { NEVER_RECONNECTS, noSocketTimeout, ONE_SLOT } from './hazards.js';
 
-/** What `redisStore` takes of an ioredis `Redis` or `Cluster` (5 or 6), or of iovalkey's. */
+/** What `redisStore` needs of an ioredis `Redis` or `Cluster` (version 5 or 6), or of iovalkey's. */
 export interface IoredisLike {
   readonly status: string;
   readonly options: object;
@@ -32,7 +32,7 @@ interface IoredisOptions {
   readonly redisOptions?: IoredisOptions;
 }
 
-/** A command object of ioredis; it is put on the wire anew each time that ioredis writes it. */
+/** A command object of ioredis. It is encoded again each time ioredis writes it. */
 interface Command {
   readonly args: unknown[];
   setTimeout(ms: number): void;
@@ -47,20 +47,20 @@ interface Node extends IoredisLike {
 }
 
 interface ClusterLike extends IoredisLike {
-  /** Of each slot the nodes that have it, the primary first. */
+  /** For each slot the nodes that have it. The primary comes first. */
   readonly slots: readonly (readonly string[] | undefined)[];
   nodes(role?: 'master'): readonly Node[];
   on(event: string, listener: (node: IoredisLike) => void): unknown;
 }
 
-/** A call that the server has not answered. */
+/** A call that the server has not answered yet. */
 interface Flight {
   readonly command: Command;
   readonly deadlineAt: number;
   readonly done: Done;
-  /** Its index among those under way. */
+  /** Its index among the calls under way. */
   at: number;
-  /** Whether its connection was lost: it may have run. */
+  /** Whether its connection was lost. The call may have run. */
   lost: boolean;
 }
 
@@ -69,19 +69,19 @@ function isCluster(client: IoredisLike): client is ClusterLike {
 }
 
 /**
- * ioredis writes commands again after a reconnect (`autoResendUnfulfilledCommands`; a Cluster after a failover), though the
- * server may have run them. So when a connection is lost, the deadlines of what was under way on it are set back: the server
- * refuses what comes then.
+ * After a reconnect, ioredis writes unanswered commands again (`autoResendUnfulfilledCommands`; a Cluster after a failover), although the
+ * server may have run them. So when a connection is lost, this class sets back the deadlines of the calls under way. The server then
+ * refuses the repeated calls.
  */
 export class IoredisCommands implements Commands {
   readonly cluster: boolean;
   readonly #client: IoredisLike;
   readonly #lastError: LastError;
-  /** The client as its own methods see it: without autopipelining (it holds commands back), and each command passes `#take`. */
+  /** The client with two changes: no autopipelining, which delays commands; and each command goes through `#take`. */
   readonly #sender: Sender;
-  /** The client's options, and those of a cluster's connections. */
+  /** The client's options. For a cluster: also those of its connections. */
   readonly #options: IoredisOptions;
-  /** In no order. */
+  /** The calls under way, in no order. */
   readonly #flights: Flight[] = [];
   #taken: Command | undefined;
   #connecting: Promise<void> | undefined;
@@ -95,7 +95,8 @@ export class IoredisCommands implements Commands {
       sendCommand: {
         value: (command: Command, stream?: unknown) => {
           this.#taken = command;
-          // Of the client's `commandTimeout`: a late process finds that timer before the reply that has come, which would be lost.
+          // Disables the client's `commandTimeout`: in a late process its timer fires before the reply is read, and the reply would be
+          // lost.
           command.setTimeout = () => {};
           return sender.sendCommand(command, stream);
         },
@@ -140,7 +141,7 @@ export class IoredisCommands implements Commands {
   connected(): Promise<void> {
     const { status } = this.#client;
     const error = this.#lastError.get();
-    // `lazyConnect`: the first command connects.
+    // With `lazyConnect`, the first command connects.
     if (status === 'wait') this.#client.connect().catch(() => {});
     else if (status !== 'connecting' && status !== 'connect')
       return Promise.reject(away(`its status is "${status}"`, error));
@@ -209,13 +210,13 @@ export class IoredisCommands implements Commands {
         if (this.#landed(flight)) done(undefined, this.#options.stringNumbers ? numbersOf(reply) : reply);
       },
       (error: Error) => {
-        // The server has refused what was sent again; what was sent first may have run.
+        // The server has refused the repeated call. The first one may have run.
         if (this.#landed(flight)) done(flight.lost ? connectionLost(error) : error);
       },
     );
   }
 
-  /** False if it has been ended already: its connection was lost. */
+  /** Ends a call. Returns false if it has already ended because its connection was lost. */
   #landed(flight: Flight): boolean {
     if (this.#flights[flight.at] !== flight) return false;
     const last = this.#flights.pop()!;
@@ -227,7 +228,7 @@ export class IoredisCommands implements Commands {
   }
 
   #lost(): void {
-    // Of a cluster, other nodes may still answer.
+    // Other nodes of a cluster may still answer.
     const lost = this.cluster ? this.#flights : this.#flights.splice(0);
     for (const flight of lost) {
       flight.command.args[flight.deadlineAt] = OVER;

@@ -3,7 +3,7 @@ interface Emitter {
   listenerCount?(event: string): number;
 }
 
-/** Remembers what a client's connection has failed with. */
+/** Remembers the last error of a client's connection. */
 export class LastError {
   readonly #client: Emitter;
   #listens = false;
@@ -11,7 +11,7 @@ export class LastError {
 
   constructor(client: Emitter) {
     this.#client = client;
-    // Only beside another listener: alone it would hide the error, which a client without listeners prints or throws.
+    // Listen only beside another listener. A client without listeners prints or throws its errors, which this listener would prevent.
     if ((client.listenerCount?.('error') ?? 0) > 0) this.#listen();
     else client.on('newListener', (event) => void (event === 'error' && this.#listen()));
   }
@@ -23,7 +23,7 @@ export class LastError {
     this.#client.on('ready', () => (this.#error = undefined));
   }
 
-  /** Undefined if the client is well, or if nobody listens to its errors. */
+  /** Undefined if the client is well, or if there is no other listener for its errors. */
   get(): unknown {
     return this.#error;
   }

@@ -9,7 +9,7 @@ interface EvalOptions {
   arguments: (string | Buffer)[];
 }
 
-/** What `redisStore` takes of node-redis: a `createClient()` or a `createCluster()` of the package `redis`. */
+/** What `redisStore` needs of node-redis: a `createClient()` or a `createCluster()` of the package `redis`. */
 export interface NodeRedisLike {
   readonly isOpen: boolean;
   evalSha(sha: string, options: EvalOptions): Promise<unknown>;
@@ -31,12 +31,12 @@ interface Options {
 interface Node {
   readonly address: string;
   readonly client?: Client | undefined;
-  /** While it connects for the first time. */
+  /** Set while the client connects for the first time. */
   readonly connectPromise?: Promise<unknown> | undefined;
 }
 
 interface Client extends NodeRedisLike {
-  /** Of a cluster from version 6 on. */
+  /** Only for clusters, since version 6. */
   readonly isReady?: boolean;
   withCommandOptions(options: { timeout: undefined; typeMapping: undefined }): NodeRedisLike;
   sendCommand(command: readonly string[]): Promise<unknown>;
@@ -46,7 +46,7 @@ interface Client extends NodeRedisLike {
 }
 
 interface Cluster extends Omit<Client, 'sendCommand'> {
-  /** @param firstKey whose server is asked; undefined: any server */
+  /** @param firstKey the key whose server is asked; undefined: any server */
   sendCommand(
     firstKey: string | undefined,
     isReadonly: boolean,
@@ -62,13 +62,13 @@ function isCluster(client: Client | Cluster): client is Cluster {
   return 'slots' in client;
 }
 
-/** node-redis never writes a command twice; what it could not write it writes later, and the deadline makes that harmless. */
+/** node-redis never writes a command twice. It writes a command late if it could not before; the deadline makes that harmless. */
 export class NodeRedisCommands implements Commands {
   readonly cluster: boolean;
   readonly #client: Client | Cluster;
-  /** The same client and connection, with options for these commands. */
+  /** The same client and connection, with other options for these commands. */
   readonly #sender: NodeRedisLike;
-  /** The event that tells that it is ready. */
+  /** The event that tells that the client is ready. */
   readonly #up: string;
   readonly #lastError: LastError;
   #reconnecting = false;
@@ -80,7 +80,8 @@ export class NodeRedisCommands implements Commands {
     this.#client = client as Client;
     this.cluster = isCluster(this.#client);
     this.#up = this.cluster ? 'connect' : 'ready';
-    // Its own timeout costs as much as the command; the store has one. A cluster keeps it: it bounds what waits for a node.
+    // The client's own timeout costs as much as the command, and the store has one already. A cluster keeps it, because there it also
+    // bounds the wait for a node.
     this.#sender = this.cluster
       ? client
       : this.#client.withCommandOptions({ timeout: undefined, typeMapping: undefined });
@@ -89,7 +90,7 @@ export class NodeRedisCommands implements Commands {
     client.on('ready', () => (this.#reconnecting = false));
   }
 
-  // The client itself writes at the end of a turn what was sent in it.
+  // The client collects what is sent in a turn of the event loop, and writes it at the end.
   together(send: () => void): void {
     send();
   }
@@ -146,7 +147,7 @@ export class NodeRedisCommands implements Commands {
     return isCluster(client) ? client.slots[slotOf((client._keyPrefix ?? '') + key)]?.master : undefined;
   }
 
-  /** A client that has missed who has a slot asks nobody. It looks again once some server says that the key is another's. */
+  /** Makes the client look up who has a slot. A client with outdated knowledge does so only after a server refuses a key. */
   #findServerOf(client: Cluster, key: string): void {
     if (this.#isFinding) return;
     this.#isFinding = true;
@@ -183,7 +184,7 @@ export class NodeRedisCommands implements Commands {
       done(away("it knows no server of the key's slot"));
       return;
     }
-    // The client would keep the call until it has connected again.
+    // The client would keep the call until it is connected again.
     if (node?.client?.isReady === false && !node.connectPromise) {
       done(away(`${node.address} is reconnecting`));
       return;
@@ -210,12 +211,12 @@ const GIVES_UP: Hazard = {
   message: `The client does not connect again after a socketTimeout, unless it has a reconnectStrategy. Set one: ${EXAMPLE}.`,
 };
 
-/** Room for any moment in ms, and for a step in microseconds with its sign. */
+/** Room for any time in ms, and for a step in microseconds with its sign. */
 const DIGITS = 20;
 
 /**
- * An argument that is filled in when the client encodes it, for which it asks its length: the client writes a turn of the event
- * loop later than it was told to, and nobody knows how long that turn takes.
+ * An argument whose value is set when the client asks for its length to encode it. The client writes calls one turn of the event loop after
+ * they were sent, and it is unknown how long that turn takes.
  */
 class WhenWritten extends Uint8Array {
   #written: Written | undefined;
@@ -234,5 +235,5 @@ class WhenWritten extends Uint8Array {
     return DIGITS;
   }
 }
-// For clients it is a Buffer. A `length` defined on each would cost several times as much as the call.
+// The prototype makes clients treat it as a Buffer. Defining `length` on each object would cost several times as much as the call.
 Object.setPrototypeOf(WhenWritten.prototype, Buffer.prototype as object);

@@ -1,12 +1,12 @@
--- Charges, even beyond what is left, or gives back.
+-- Charges units, even beyond what is left, or gives units back.
 --
--- KEYS:  one per policy; then per policy that of its history, if what is given back is the charge of a known step: the step of the
---        last reset (0: none), then for each charge that a bucket gave back its step, that of the return, and its ticks
+-- KEYS:  one per policy; then one per policy for its history, if the charge to give back has a known step. A history is the step of
+--        the last reset (0: none); then, for each charge that a bucket gave back, its step, the step of the return, and its ticks
 -- ARGV:  deadline (see common.lua), count of policies; per policy: kernel, '0', its params; then per policy its units (< 0: give
---        back), the step of the charge that is given back (0: of none in particular), its mark, how long a charge counts (ms)
+--        back), the step of the charge to give back (0: no particular one), its mark, how long a charge counts (ms)
 -- Reply: step, then per policy the units charged, and its verdict (see headgate_say in common.lua), which admits
 
--- What happened to a key since it was charged. `stop` is the expiry of one that has lost its own.
+-- Reads what happened to a key since it was charged. `stop` is the expiry for a history that has lost its TTL.
 local function read_history(key, stop)
   local history = {}
   local value = redis.call('GET', key)
@@ -16,7 +16,7 @@ local function read_history(key, stop)
   return history
 end
 
--- By how many ticks a charge has moved forward, as charges before it were given back.
+-- By how many ticks a charge has moved forward, because charges before it were given back.
 local function shift_of(history, charge)
   local shift = 0
   for i = 2, #history, 3 do
@@ -25,7 +25,7 @@ local function shift_of(history, charge)
   return shift
 end
 
--- Of more than 64 returns the two oldest become one.
+-- Keeps at most 64 returns: with more, the two oldest are merged.
 local function write_history(key, history, charge, ticks, stop)
   if #history > 3 * 64 then
     history[5], history[7] = math.min(history[2], history[5]), history[4] + history[7]
@@ -46,7 +46,7 @@ for i, policy in ipairs(policies) do
   at = at + 4
   local returns = units < 0 and charge > 0
   local history = returns and read_history(KEYS[#policies + i], now + life)
-  -- What was reset since has been given back already, and what is charged now are others' units.
+  -- A reset after the charge has already given it back. The units that are charged now belong to other requests.
   if history and history[1] >= charge then units = 0 end
   local remaining, reset, changed
   if units == 0 then

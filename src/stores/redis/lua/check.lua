@@ -1,8 +1,8 @@
--- Tries each command that the scripts use, such that nothing is read and nothing is written.
+-- Tries each command that the scripts use, in a way that reads nothing and writes nothing.
 --
--- KEYS:  one that does not exist
+-- KEYS:  a key that does not exist
 -- ARGV:  deadline (see common.lua)
--- Reply: now, then for each command that fails its name and the server's words
+-- Reply: now, then for each command that fails: its name and the server's error
 
 local key = KEYS[1]
 local reply = { now }
@@ -10,7 +10,7 @@ local reply = { now }
 local function try(name, ...)
   local answer = redis.pcall(name, ...)
   local words = type(answer) == 'table' and answer.err
-  -- Of the arguments, some of which must not be valid.
+  -- Some arguments are invalid on purpose, so this error of the server means that the command is permitted.
   if words and not string.find(words, '^ERR value is not') then
     reply[#reply + 1], reply[#reply + 2] = name, words
   end

@@ -1,4 +1,4 @@
--- Takes what an instance of the store has counted in a second, for whoever watches. No decision reads it.
+-- Stores what one instance of the store counted in a second, for `headgate top`. No decision reads it.
 --
 -- KEYS:  the stream of counts
 -- ARGV:  deadline (see common.lua), what was counted (JSON), the most entries that are kept (about), for how long (ms)

@@ -1,6 +1,6 @@
--- evaluate.lua for a set of one policy and no ban, by far the most common: the same decisions, without what several need.
--- The functions of the policy's page are the locals `page_look`, `page_commit` and, if it has one, `page_charge`; the count
--- of its params is `page_params`. A shadow needs no care here: it too charges nothing where it would deny.
+-- evaluate.lua for sets of one policy and no ban, by far the most common: the same decisions in less code. The functions of
+-- the policy's algorithm are the locals `page_look`, `page_commit` and, if it has one, `page_charge`; the count of its params
+-- is `page_params`. Shadows need no special code: they also charge nothing where they would deny.
 --
 -- KEYS:  one per request
 -- ARGV:  deadline (see common.lua), the policy's params; per request its cost, or one for all, or none if all cost 1;
@@ -11,7 +11,7 @@ local params = {}
 for i = 1, page_params do params[i] = tonumber(ARGV[1 + i]) end
 local at = 2 + page_params
 
--- With room for one verdict.
+-- A table with room for one verdict.
 local reply = { step, nil }
 local filled = 1
 local text, cost, writable = '1', 1, true

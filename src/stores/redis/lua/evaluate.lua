@@ -1,14 +1,13 @@
--- Decides requests, one after the other, each all or nothing: if all its policies admit, all charge; else none does, but those
--- that count attempts and admit it themselves.
--- All requests of a call share one set of policies, so that its numbers are read once.
+-- Decides requests one after the other. If all policies of a request admit it, all are charged. Otherwise only those are charged
+-- that count attempts and admit it. All requests of a call share one set of policies, so that its numbers are read once.
 --
 -- KEYS:  per request: the ban's key if the set has a ban, then one per policy
 -- ARGV:  deadline (see common.lua), count of policies;
 --        per policy: kernel, its flags (see policies.lua), its params; the ban's params if the set has a ban;
 --        per request its cost, or one for all, or none if all cost 1 (to look without writing, a cost c is sent as -1 - c);
 --        per request its lease if units of a policy are slots
--- Reply: step, then per request: an error's text; or, if the set has a ban, the ban (> 0: banned, and nothing more;
---        < 0: banned by this denial for so long), and per policy its verdict (see headgate_say in common.lua)
+-- Reply: step, then per request: an error's text; or, if the set has a ban, the ban in ms (> 0: banned, no verdicts follow;
+--        < 0: this denial started the ban), and per policy its verdict (see headgate_say in common.lua)
 
 local policies, at = headgate_policies(2)
 local banning
@@ -19,7 +18,7 @@ if ban then
 end
 local count = #policies
 local attempts = false
--- Whether requests are charged before anything is looked at. Once one was denied others may be, too, and looking first costs them less.
+-- Whether requests are charged without looking first. After a denial more denials are likely, and for these looking first is cheaper.
 local outright = not policies.slots
 for i = 1, count do
   attempts = attempts or policies[i].attempts
@@ -37,7 +36,7 @@ local admitted
 
 local function admits(i) return wait[i] == 0 or wait[i] < -1 end
 
--- A shadow that would deny charges nothing, as if it had denied.
+-- A shadow that would deny charges nothing, just as if it had denied.
 local function charges(i) return admits(i) and (admitted or policies[i].attempts) end
 
 -- Gives back what the first `last` policies of a request were charged.
@@ -54,8 +53,8 @@ end
 
 local function run_plainly(commit, ...) return true, commit(...) end
 
--- Charges the policies of a request that are to be. If one cannot be written, those before it are given back, and its error is returned. What the
--- first one fails with concerns the server (READONLY, OOM): it ends the script, so that clients see it.
+-- Charges the policies that a request must be charged to. If a later policy cannot be written, the earlier ones are given back, and its
+-- error is returned. An error of the first policy concerns the server (READONLY, OOM): it ends the script, so that clients see it.
 local function charge(base, cost, lease)
   local written = false
   for i = 1, count do
@@ -72,7 +71,8 @@ local function charge(base, cost, lease)
   end
 end
 
--- Of a denied request whose attempt was charged: when it would be admitted now, so that `retryAfter` holds. Told as that of an admission.
+-- For a denied request whose attempt was charged: looks again, so that `retryAfter` takes the charge into account. The verdict still
+-- admits, and also tells the wait.
 local function look_again(base, cost)
   for i = 1, count do
     if charges(i) then
@@ -82,8 +82,8 @@ local function look_again(base, cost)
   end
 end
 
--- Charges all policies of a request, and appends their verdicts to the reply that is filled so far. Returns how far it is filled then; or nil
--- if one of them denies, or must be looked at first: then the others have the values from before.
+-- Charges all policies of a request, and appends their verdicts to the reply. Returns the reply's new length; nil if a policy denies or
+-- must be looked at first. In that case all policies have their earlier values again.
 local function charge_outright(base, cost, text, filled)
   local to = filled
   for i = 1, count do
@@ -152,7 +152,7 @@ for request = 0, requests - 1 do
       end
     end
 
-    -- Whoever charges leaves a TTL.
+    -- A charge must always leave a TTL.
     for i = 1, writable and count or 0 do
       local key, policy = KEYS[base + i], policies[i]
       if not (charged and charges(i)) and redis.call('PTTL', key) == -1 then headgate_heal(key, policy.look, policy) end

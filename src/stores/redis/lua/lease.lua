@@ -1,4 +1,4 @@
--- Releases or renews the slots of one admission.
+-- Releases or renews the concurrency slots of one admission.
 --
 -- KEYS:  one per policy whose units are slots
 -- ARGV:  deadline (see common.lua), 'release' or 'renew', lease, its units, count of policies; per policy: kernel, '0', its params

@@ -1,13 +1,13 @@
--- Notes which bans began and ended: an index, so that nobody has to look for them among all keys; for bans by hand who made them and
--- why; and a log of what was done by hand. No decision reads any of it.
+-- Records which bans began and ended. The index makes it unnecessary to search all keys for bans. The notes tell who banned a key by
+-- hand, and why. The log lists all changes by hand. No decision reads any of these.
 --
--- KEYS:  the index, a sorted set of `name:key` by when the ban ends; the notes, a hash; the log, a stream; the seal (see seal-bans.lua)
+-- KEYS:  the index, a sorted set of `name:key` by the ban's end; the notes, a hash; the log, a stream; the seal (see seal-bans.lua)
 -- ARGV:  deadline (see common.lua), the most bans in the index, the most entries of the log (about), how long the log is kept (ms);
---        then per ban `name:key`, for how long (ms, 0: it has ended), its note (JSON; empty: what there is stays; '-': none),
+--        then per ban: `name:key`, its length (ms, 0: it has ended), its note (JSON; empty: keep the old one; '-': delete it),
 --        its entry in the log (JSON; empty: none)
 -- Reply: how many bans found no room in the index
 
--- At most so many at a time: the rest leaves with later calls.
+-- Remove a bounded number of expired entries. Later calls remove the rest.
 local over = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 1000)
 if #over > 0 then
   redis.call('ZREM', KEYS[1], unpack(over))
@@ -36,12 +36,12 @@ for at = 5, #ARGV, 4 do
   end
 end
 
--- Each lives as long as its longest ban, the log as long as it is kept.
+-- The index and the notes live as long as their longest ban, the log as long as it is kept.
 local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')
 for i = 1, 2 do
   if last[2] then redis.call('PEXPIREAT', KEYS[i], last[2]) end
 end
--- Whoever looks for bans has to look at all keys then.
+-- The index is incomplete now. Without the seal, readers look at all keys instead.
 if left_out > 0 then redis.call('DEL', KEYS[4]) end
 if logged then redis.call('PEXPIREAT', KEYS[3], string.format('%.0f', now + ARGV[4])) end
 return left_out

@@ -1,8 +1,8 @@
--- Tells which limiters an instance of the store has, for whoever operates them. No decision reads it.
+-- Publishes the limiters of one instance of the store, for the command line. No decision reads it.
 --
--- KEYS:  the sorted set of instances, by when what they told ends; the instance's own
--- ARGV:  deadline (see common.lua), the instance, what it tells (empty: it has no limiters any more), for how long (ms), the most
---        instances that are kept
+-- KEYS:  the sorted set of instances, by when their publications expire; the instance's publication
+-- ARGV:  deadline (see common.lua), the instance, its publication (empty: it has no limiters any more), for how long (ms), the
+--        most instances that are kept
 -- Reply: 1; 0 if there are too many others
 
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
@@ -16,6 +16,6 @@ if others >= tonumber(ARGV[5]) and not redis.call('ZSCORE', KEYS[1], ARGV[2]) th
 local stop = now + ARGV[4]
 headgate_set(KEYS[2], ARGV[3], stop)
 redis.call('ZADD', KEYS[1], string.format('%.0f', stop), ARGV[2])
--- Others may tell for longer.
+-- Other instances may have published for longer.
 redis.call('PEXPIREAT', KEYS[1], redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2])
 return 1

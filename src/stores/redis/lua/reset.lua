@@ -1,6 +1,6 @@
--- Forgets what was charged, and that it was charged before now: it cannot be given back any more.
+-- Forgets all charges. The step of the reset is kept, so that earlier charges cannot be given back afterwards.
 --
--- KEYS:  one per policy, then per policy that of its history (see adjust.lua)
+-- KEYS:  one per policy, then one per policy for its history (see adjust.lua)
 -- ARGV:  deadline (see common.lua), then per policy how long a charge counts (ms; 0: as long as the key lives)
 -- Reply: 1
 

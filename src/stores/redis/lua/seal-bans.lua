@@ -1,9 +1,10 @@
--- The index of bans is whole as long as it is sealed: whoever has looked at all keys seals it, and any ban that could not be noted breaks
--- the seal. The seal ends by itself, as a process may end between a ban and its note. No decision reads it.
+-- The seal tells that the index of bans is complete. A process that has searched all keys sets it. A ban that could not be recorded
+-- breaks it. The seal expires, because a process may stop between a ban and its record. No decision reads it.
 --
--- KEYS:  the seal, and, but to break it, the index: both must say so, as either may be deleted
--- ARGV:  deadline (see common.lua), then nothing: break it; or a token and for how long (ms): to begin, and to seal 'whole' as well
--- Reply: 1; 0 if it is sealed already, or was broken since it was begun
+-- KEYS:  the seal, and, except to break it, the index, which is marked too, because either of them may be deleted
+-- ARGV:  deadline (see common.lua). To break: nothing more. To begin a search: a token, how long it is valid (ms). To seal: the same
+--        token, how long the seal is valid (ms), and 'whole'
+-- Reply: 1; 0 if it is sealed already, or was broken since the search began
 
 local seal, index, token = KEYS[1], KEYS[2], ARGV[2]
 if not token then return redis.call('DEL', seal) end
@@ -17,6 +18,6 @@ if found ~= token then return 0 end
 local stop = now + ARGV[3]
 headgate_set(seal, 'whole', stop)
 redis.call('ZADD', index, string.format('%.0f', stop), '')
--- A ban may last longer.
+-- A ban may last longer than the seal.
 redis.call('PEXPIREAT', index, redis.call('ZREVRANGE', index, 0, 0, 'WITHSCORES')[2])
 return 1

@@ -33,11 +33,11 @@ const PROCESSES = 3;
 setFlagsFromString('--expose-gc');
 const gc = runInNewContext('gc') as () => void;
 
-describe('leases, between processes', function () {
+describe('slices, between processes', function () {
   const prefix = freshPrefix();
   const children: ChildProcess[] = [];
   before(async () => {
-    const script = join(import.meta.dirname, '../support/lease-child.ts');
+    const script = join(import.meta.dirname, '../support/slice-child.ts');
     const args = [String(servers.redis.port), prefix];
     for (let i = 0; i < PROCESSES; i++) children.push(fork(script, args, { execArgv: ['--import', 'tsx'] }));
     await Promise.all(children.map((child) => once(child, 'message')));
@@ -84,7 +84,7 @@ describe('leases, between processes', function () {
   });
 });
 
-describe('leases', () => {
+describe('slices', () => {
   const fixed: CreateLimiterOptions = { algorithm: 'fixed-window', limit: 100_000, window: '1h' };
   const stores: { close?: () => unknown }[] = [];
   const counted = countedServer();
@@ -223,7 +223,7 @@ describe('leases', () => {
           adjust: async ({ units }: { units: readonly number[] }) => returned.push(units),
           reset: () => {},
         };
-        const slices = new Slices(store as never, { size: 100, hold: 10_000 });
+        const slices = new Slices(store as never, { size: 100, keepFor: 10_000 });
         const decide = () => slices.decide({ set, key: 'k', cost: 1, peek: false, lease: '' });
         // Until it is hot, and has a slice of 50.
         for (let i = 0; i < 16; i++) await decide();
