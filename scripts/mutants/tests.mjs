@@ -1,104 +1,168 @@
-// Which tests may notice a mutant: by the folder or file that has it, in stages, the quickest and most likely first.
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
-import { root } from '../lib/run.mjs';
+// Which tests may notice a mutant: the files that execute its place. They are measured once, and what was measured is kept.
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { read, root } from '../lib/run.mjs';
+import { executedIn, isExecuted, placeOf } from './coverage.mjs';
+import { mocha } from './mocha.mjs';
 
-const decisions = [
-  ['vectors'],
-  ['bad-input', 'stores', 'laws', 'windows'],
-  ['identity', 'memory', 'redis', 'features'],
-  ['http', 'compatibility'],
-];
-/** What is over in seconds. */
-const requests = [
-  ...['flow', 'headers', 'client-key', 'partition-key', 'options', 'held-slots', 'setup-checks'],
-  ...['node-response', 'web-response', 'turn', 'return', 'proxies', 'errors', 'security'],
-  ...['express', 'fastify'],
-].map((name) => `http/${name}`);
-const guard = [
-  ['faults/breaker', 'faults/circuit', 'faults/timeouts', 'malformed-reply'],
-  ['faults/policy', 'faults/give-back'],
-  ['stores', 'features'],
-  ['redis', 'faults/deadline'],
-  ['http'],
-];
-const general = [
-  ['common', 'vectors', 'bad-input', 'messages', 'warnings', 'features'],
-  ['http', 'laws', 'stores', 'redis'],
-  ...guard.slice(0, 2),
-  ['cli'],
-];
+/**
+ * @typedef {import('./changes.mjs').Mutant} Mutant
+ * @typedef {{ hash: string, edges: number[] }} Executed places of one source file, which was this text
+ * @typedef {{ hash: string, ms: number, executed: Record<string, Executed> }} Measured
+ * @typedef {Record<string, Measured>} Tests by their file
+ * @typedef {{ tests: string[], ms: number }} Stage what runs together, and how long it takes
+ */
 
-/** @type {readonly (readonly [place: string, stages: string[][]])[]} the first place that fits counts */
-const places = [
-  ['src/algorithms/', decisions],
-  [
-    'src/stores/redis/clients',
-    [
-      ['redis', 'stores', 'malformed-reply'],
-      ['faults/resend', 'faults/close'],
-    ],
-  ],
-  ['src/stores/redis/ban-book.ts', [['cli/ban-book'], ['redis']]],
-  ['src/stores/redis/lua/note-bans.lua', [['cli/ban-book', 'cli/bans']]],
-  ['src/stores/redis/lua/seal-bans.lua', [['cli/ban-book', 'cli/bans']]],
-  ['src/stores/redis/traffic.ts', [['cli/top']]],
-  ['src/stores/redis/lua/count.lua', [['cli/top']]],
-  ['src/stores/redis/publisher.ts', [['cli/limits']]],
-  ['src/stores/redis/lua/publish.lua', [['cli/limits']]],
-  [
-    'src/stores/redis',
-    [
-      ['redis/script-calls', 'redis/across', 'faults/deadline', 'laws/denied-keys', 'malformed-reply'],
-      ['vectors', 'redis'],
-      ['stores', 'bad-input'],
-      ['laws', 'identity', 'features'],
-    ],
-  ],
-  ['src/stores/guard/', guard],
-  ['src/stores/state/key-state.ts', [['features/byte-stores', 'stores'], ...decisions.slice(1)]],
-  ['src/stores/state/state-store.ts', [['features/byte-stores', 'stores']]],
-  ['src/stores/', [['vectors', 'redis'], ...decisions.slice(1), ['malformed-reply', 'faults/policy', 'cli']]],
-  ['src/http/adapters/express.ts', [['http/express', 'http/conformance'], ['http', 'bad-input'], ['compat']]],
-  ['src/http/adapters/fastify.ts', [['http/fastify', 'http/conformance'], ['http', 'bad-input'], ['compat']]],
-  ['src/http/adapters/nestjs/', [['http/nestjs'], ['http/conformance']]],
-  [
-    'src/http',
-    [
-      [...requests, 'features/lists', 'warnings'],
-      ['http'],
-      ['features', 'bad-input'],
-      ['compat', 'faults/requests'],
-    ],
-  ],
-  ['src/compat/express-rate-limit', [['compat/express-rate-limit'], ['compat']]],
-  ['src/compat/fastify-rate-limit', [['compat/fastify-rate-limit'], ['compat']]],
-  ['src/testing', [['testing'], ['stores', 'laws']]],
-  ['src/cli/', [['cli/log-lines', 'cli/suggest', 'features/policy-text'], ['cli']]],
-  ['src/telemetry/', [['features/observability']]],
-  ['src/contract/gauges.ts', [['features/observability']]],
-  ['src/limiter/slots.ts', [['features/observability']]],
-  ['src/limiter/decorators.ts', [['features/decorators'], ['features/decorators-examples']]],
-  ['src/limiter/rate-limited.ts', [['features/decorators'], ['features/decorators-examples']]],
-  ['src/limiter/waiting/', [['features/wait', 'features/lines', 'features/hold'], ...general]],
-  ['src/', general],
+const CACHE = join(root, 'node_modules/.cache/headgate-mutants.json');
+
+/** These run what was built, or nothing of src/ at all. */
+const others = /^test\/(demo|docs|house|mutants|package|prometheus|release|resources)\.test\.ts$/;
+
+/** How long the first stages may take, and each of those after them, ms. */
+const stageTimes = [3_000, 10_000, 40_000, 120_000];
+
+const evaluation = ['vectors', 'redis', 'laws', 'windows', 'bad-input', 'stores', 'identity', 'features'];
+/** @type {readonly (readonly [place: string, tests: string[]])[]} Lua runs where nobody measures it: the first place counts */
+const luaTests = [
+  ['src/stores/redis/lua/note-bans.lua', ['cli/ban-book', 'cli/bans']],
+  ['src/stores/redis/lua/seal-bans.lua', ['cli/ban-book', 'cli/bans']],
+  ['src/stores/redis/lua/count.lua', ['cli/top']],
+  ['src/stores/redis/lua/publish.lua', ['cli/limits']],
+  ['src/stores/redis/lua/check.lua', ['redis/check', 'cli/check', 'redis']],
+  ['src/', evaluation],
 ];
 
 /**
- * The test files and folders for a source file, stage by stage.
- * @param {string} file its path from the root
- * @returns {string[][]}
+ * @param {Mutant} mutant
+ * @param {Tests} tests
+ * @returns {Stage[]} the quickest and most likely first
  */
-export function stagesFor(file) {
-  const stages = places.find(([place]) => file.startsWith(place))?.[1] ?? [];
-  const seen = new Set();
-  return stages.map((names) =>
-    names
-      .filter((name) => !seen.has(name) && seen.add(name))
-      .map((name) => {
-        const path = [`test/${name}.test.ts`, `test/${name}`].find((each) => existsSync(join(root, each)));
-        if (!path) throw new Error(`scripts/mutants/tests.mjs names test/${name}, which is not there.`);
-        return path;
-      }),
-  );
+export function stagesFor({ file, line, column }, tests) {
+  const ordered = file.endsWith('.lua')
+    ? namedFor(file, Object.keys(tests))
+    : executing(file, placeOf({ line, column }), tests);
+  const startUp = Math.min(...Object.values(tests).map(({ ms }) => ms));
+  /** @type {Stage[]} */
+  const stages = [];
+  let stage = stages[0];
+  for (const test of ordered) {
+    const ms = (tests[test]?.ms ?? 0) - startUp;
+    if (!stage || stage.ms + ms > (stageTimes[stages.length - 1] ?? Number(stageTimes.at(-1))))
+      stages.push((stage = { tests: [], ms: startUp }));
+    stage.tests.push(test);
+    stage.ms += ms;
+  }
+  return stages;
 }
+
+/**
+ * @param {string} file
+ * @param {string[]} tests
+ */
+function namedFor(file, tests) {
+  const names = luaTests.find(([place]) => file.startsWith(place))?.[1] ?? [];
+  const named = names.flatMap((name) =>
+    tests.filter((test) => test === `test/${name}.test.ts` || test.startsWith(`test/${name}/`)),
+  );
+  return [...new Set(named)];
+}
+
+/**
+ * The tests that execute a place. First come those that run quickly, and of which this file is a large part.
+ * @param {string} file
+ * @param {number} place
+ * @param {Tests} tests
+ */
+function executing(file, place, tests) {
+  const hash = hashOf(file);
+  return Object.entries(tests)
+    .flatMap(([test, { ms, executed }]) => {
+      const here = executed[file];
+      // The places have moved since it was measured: the file must do.
+      if (!here || (here.hash === hash && !isExecuted(here.edges, place))) return [];
+      const all = Object.values(executed).reduce((sum, { edges }) => sum + linesOf(edges), 0);
+      return [{ test, cost: (ms * all) / Math.max(1, linesOf(here.edges)) }];
+    })
+    .sort((a, b) => a.cost - b.cost)
+    .map(({ test }) => test);
+}
+
+/** @param {number[]} edges */
+const linesOf = (edges) =>
+  edges.reduce((sum, edge, i) => sum + (i % 2 ? edge : -edge), 0) / placeOf({ line: 1, column: 0 });
+
+/**
+ * Measures the tests that are new or have changed, each file alone. One that fails even without a mutant is left out.
+ * @param {boolean} anew measure all of them
+ * @param {number} workers
+ * @returns {Promise<Tests>}
+ */
+export async function measuredTests(anew, workers) {
+  const listed = read('git', ['ls-files', '--cached', '--others', '--exclude-standard', 'test']) ?? '';
+  const files = [...new Set(listed.split('\n'))].filter(
+    (file) => /\.test\.ts$/.test(file) && !others.test(file),
+  );
+  const known = anew ? {} : cached();
+  /** @type {Tests} */
+  const tests = {};
+  /** @type {string[]} */
+  const unknown = [];
+  for (const file of files) {
+    const test = known[file];
+    if (test?.hash === hashOf(file)) tests[file] = test;
+    else unknown.push(file);
+  }
+  const work = async () => {
+    for (let file = unknown.pop(); file; file = unknown.pop()) {
+      const test = await measure(file);
+      console.error(`${test ? `${Math.round(test.ms)} ms`.padEnd(9) : 'FAILS    '} ${file}`);
+      if (!test) continue;
+      tests[file] = test;
+      mkdirSync(dirname(CACHE), { recursive: true });
+      writeFileSync(CACHE, JSON.stringify({ ...known, ...tests }));
+    }
+  };
+  await Promise.all(Array.from({ length: workers }, work));
+  return tests;
+}
+
+/** @returns {Tests} */
+function cached() {
+  try {
+    /** @type {Tests} */
+    const tests = JSON.parse(readFileSync(CACHE, 'utf8'));
+    return tests;
+  } catch {
+    return {};
+  }
+}
+
+/**
+ * @param {string} test
+ * @returns {Promise<Measured | undefined>} nothing if it fails twice
+ */
+async function measure(test, again = true) {
+  const folder = mkdtempSync(join(tmpdir(), 'headgate-coverage-'));
+  try {
+    const hash = hashOf(test);
+    const start = performance.now();
+    const { status } = await mocha(root, [test], 600_000, { NODE_V8_COVERAGE: folder });
+    const ms = performance.now() - start;
+    if (status !== 0) return again ? await measure(test, false) : undefined;
+    /** @type {Record<string, Executed>} */
+    const executed = {};
+    for (const [file, edges] of Object.entries(executedIn(folder)))
+      executed[file] = { hash: hashOf(file), edges };
+    return { hash, ms, executed };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** @param {string} file */
+export const hashOf = (file) =>
+  createHash('sha1')
+    .update(readFileSync(join(root, file)))
+    .digest('base64');
