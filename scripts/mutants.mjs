@@ -58,10 +58,12 @@ async function work() {
   const tree = new Tree();
   try {
     for (let next = draw(); next; next = draw()) {
+      const start = performance.now();
       const outcome = await tree.judge(next.mutant, stagesFor(next.mutant, tests));
       judged.push({ at: next.at, outcome });
       console.error(
-        `${outcome.verdict.padEnd(9)} ${describeMutant(next.mutant)}${outcome.by && ` (${outcome.by})`}`,
+        `${outcome.verdict.padEnd(9)} ${describeMutant(next.mutant)}${outcome.by && ` (${outcome.by})`}, ` +
+          `${Math.round((performance.now() - start) / 1000)} s`,
       );
     }
   } finally {

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { read, root } from '../lib/run.mjs';
 import { executedIn, isExecuted, placeOf } from './coverage.mjs';
 import { mocha } from './mocha.mjs';
@@ -70,7 +70,7 @@ function namedFor(file, tests) {
 }
 
 /**
- * The tests that execute a place. First come those that run quickly, and of which this file is a large part.
+ * The tests that execute a place. First come those of its name, that run quickly, and of which this file is a large part.
  * @param {string} file
  * @param {number} place
  * @param {Tests} tests
@@ -83,15 +83,26 @@ function executing(file, place, tests) {
       // The places have moved since it was measured: the file must do.
       if (!here || (here.hash === hash && !isExecuted(here.edges, place))) return [];
       const all = Object.values(executed).reduce((sum, { edges }) => sum + linesOf(edges), 0);
-      return [{ test, cost: (ms * all) / Math.max(1, linesOf(here.edges)) }];
+      const share = Math.max(1, linesOf(here.edges)) / all;
+      return [{ test, cost: ms / Math.sqrt(share) / (nameOf(test) === nameOf(file) ? 10 : 1) }];
     })
     .sort((a, b) => a.cost - b.cost)
     .map(({ test }) => test);
 }
 
-/** @param {number[]} edges */
-const linesOf = (edges) =>
-  edges.reduce((sum, edge, i) => sum + (i % 2 ? edge : -edge), 0) / placeOf({ line: 1, column: 0 });
+/** @param {string} file */
+const nameOf = (file) => basename(file).split('.')[0];
+
+/**
+ * How many lines are between the edges. What is executed to the end of the file ends with one line.
+ * @param {number[]} edges
+ */
+function linesOf(edges) {
+  let places = 0;
+  for (let i = 0; i < edges.length; i += 2)
+    places += (edges[i + 1] ?? Number(edges[i]) + placeOf({ line: 1, column: 0 })) - Number(edges[i]);
+  return places / placeOf({ line: 1, column: 0 });
+}
 
 /**
  * Measures the tests that are new or have changed, each file alone. One that fails even without a mutant is left out.
