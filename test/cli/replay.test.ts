@@ -381,6 +381,14 @@ describe('headgate replay', () => {
       }
     });
 
+    it('a last line that nothing ends, however short it is', async () => {
+      for (const last of ['x', '{"time"']) {
+        const found = await replayJson(['-', ...policy], `${lines.join('\n')}\n${last}`);
+        expect(same(found)).to.deep.equal(same(whole));
+        expect(found.logs[0], last).to.include({ lines: 401, malformed: 1 });
+      }
+    });
+
     it('what proxies have written: of one list of addresses a client', async () => {
       const forwarded = lines.map((line) => line.replace(' - -', ', 192.168.9.9, 172.16.0.1 - -'));
       logs.write(
