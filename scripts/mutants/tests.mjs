@@ -18,7 +18,7 @@ import { mocha } from './mocha.mjs';
 const CACHE = join(root, 'node_modules/.cache/headgate-mutants.json');
 
 /** These run what was built, or nothing of src/ at all. */
-const others = /^test\/(demo|docs|house|mutants|package|prometheus|release|resources)\.test\.ts$/;
+const others = /^test\/(demo|docs|house|mutants|package|prometheus|release)\.test\.ts$/;
 
 /** How long the first stages may take, and each of those after them, ms. */
 const stageTimes = [3_000, 10_000, 40_000, 120_000];

@@ -125,6 +125,7 @@ async function expectCaught(adapter: Adapter, [suite, name]: readonly [string, s
     (reason: unknown) => reason,
   );
   expect(error).to.be.instanceOf(CheckError);
+  expect((error as CheckError).actual).to.not.deep.equal((error as CheckError).expected);
   expect((error as CheckError).message)
     .to.include(`${suite}: ${name}\n`)
     .and.match(/expected .+, came /s);
