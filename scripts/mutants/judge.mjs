@@ -58,7 +58,7 @@ export class Tree {
    *
    * @param {Mutant} mutant
    * @param {readonly Stage[]} stages
-   * @param {number} [grace] how much longer than without a mutant a stage may take: twice, and so many ms
+   * @param {number} [grace] how much longer than without a mutant a stage may take: three times, and so many ms
    * @returns {Promise<Outcome>}
    */
   async judge(mutant, stages, grace = 20_000) {
@@ -67,7 +67,7 @@ export class Tree {
     let result = { verdict: 'survived', by: '' };
     let hung = 0;
     for (const { tests, ms } of stages) {
-      const run = await this.#runTwice(tests, 2 * ms + grace);
+      const run = await this.#runTwice(tests, 3 * ms + grace);
       if (run.verdict === 'survived') continue;
       if (run.again) {
         restore();

@@ -1,6 +1,6 @@
 // Which tests may notice a mutant: the files that execute its place. They are measured once, and what was measured is kept.
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { read, root } from '../lib/run.mjs';
@@ -20,8 +20,8 @@ const CACHE = join(root, 'node_modules/.cache/headgate-mutants.json');
 /** These run what was built, or nothing of src/ at all. */
 const others = /^test\/(demo|docs|house|mutants|package|prometheus|release)\.test\.ts$/;
 
-/** How long the first stages may take, and each of those after them, ms. */
-const stageTimes = [3_000, 10_000, 40_000, 120_000];
+/** How long the stages may take, ms. What is left then is not run: it notices next to nothing, and takes minutes. */
+const stageTimes = [3_000, 10_000, 30_000, 60_000, 60_000];
 
 /** @type {readonly (readonly [place: string, tests: string[]])[]} Lua runs where nobody measures it: the first place counts, and of its tests the first comes first */
 const luaTests = [
@@ -48,8 +48,10 @@ export function stagesFor({ file, line, column }, tests) {
   let stage = stages[0];
   for (const test of ordered) {
     const ms = (tests[test]?.ms ?? 0) - startUp;
-    if (!stage || stage.ms + ms > (stageTimes[stages.length - 1] ?? Number(stageTimes.at(-1))))
+    if (!stage || stage.ms + ms > Number(stageTimes[stages.length - 1])) {
+      if (stages.length === stageTimes.length) break;
       stages.push((stage = { tests: [], ms: startUp }));
+    }
     stage.tests.push(test);
     stage.ms += ms;
   }
@@ -71,21 +73,23 @@ function namedFor(file, tests) {
 }
 
 /**
- * The tests that execute a place. First come those of its name, that run quickly, and of which this file is a large part.
+ * The tests that execute a place. First come those of its name, that run quickly, that execute much of its file, and little else.
  * @param {string} file
  * @param {number} place
  * @param {Tests} tests
  */
 function executing(file, place, tests) {
   const hash = hashOf(file);
+  const most = Math.max(...Object.values(tests).map((test) => linesOf(test, file)));
   return Object.entries(tests)
-    .flatMap(([test, { ms, executed }]) => {
-      const here = executed[file];
+    .flatMap(([test, measured]) => {
+      const here = measured.executed[file];
       // The places have moved since it was measured: the file must do.
       if (!here || (here.hash === hash && !isExecuted(here.edges, place))) return [];
-      const all = Object.values(executed).reduce((sum, { edges }) => sum + linesOf(edges), 0);
-      const share = Math.max(1, linesOf(here.edges)) / all;
-      return [{ test, cost: ms / Math.sqrt(share) / (nameOf(test) === nameOf(file) ? 10 : 1) }];
+      const lines = Math.max(1, linesOf(measured, file));
+      const all = Object.keys(measured.executed).reduce((sum, each) => sum + linesOf(measured, each), 0);
+      const likely = Math.sqrt(lines / all) * (lines / most) ** 2 * (nameOf(test) === nameOf(file) ? 10 : 1);
+      return [{ test, cost: measured.ms / likely }];
     })
     .sort((a, b) => a.cost - b.cost)
     .map(({ test }) => test);
@@ -95,14 +99,29 @@ function executing(file, place, tests) {
 const nameOf = (file) => basename(file).split('.')[0];
 
 /**
- * How many lines are between the edges. What is executed to the end of the file ends with one line.
- * @param {number[]} edges
+ * How many lines of a file a test executes.
+ * @param {Measured} test
+ * @param {string} file
  */
-function linesOf(edges) {
+function linesOf({ executed }, file) {
+  const edges = executed[file]?.edges ?? [];
   let places = 0;
-  for (let i = 0; i < edges.length; i += 2)
-    places += (edges[i + 1] ?? Number(edges[i]) + placeOf({ line: 1, column: 0 })) - Number(edges[i]);
+  for (let i = 0; i < edges.length; i += 2) places += (edges[i + 1] ?? endOf(file)) - Number(edges[i]);
   return places / placeOf({ line: 1, column: 0 });
+}
+
+/** @type {Map<string, number>} */
+const ends = new Map();
+
+/** @param {string} file */
+function endOf(file) {
+  const known = ends.get(file);
+  if (known !== undefined) return known;
+  const path = join(root, file);
+  const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n').length : 0;
+  const end = placeOf({ line: lines, column: 0 });
+  ends.set(file, end);
+  return end;
 }
 
 /**
