@@ -1,5 +1,5 @@
-// Do the tests notice? Takes small changes of src/ at random, applies each to a copy of the tree and runs the tests near it.
-//   npm run mutants -- [--seed 1] [--count 60] [--only src/stores] [--only src/limiter/waiting/queue.ts:92] [--workers 2]
+// Do the tests notice? Takes small changes of src/ at random, applies each to a copy of the tree and runs the tests that execute it.
+//   npm run mutants -- [--seed 1] [--count 60] [--only src/stores] [--only src/limiter/waiting/queue.ts:92] [--workers 2] [--measure]
 import { availableParallelism, setPriority } from 'node:os';
 import { parseArgs } from 'node:util';
 import { ensureServers } from './servers.mjs';
@@ -7,6 +7,7 @@ import { describeMutant } from './mutants/changes.mjs';
 import { compiler } from './mutants/compiles.mjs';
 import { Tree } from './mutants/judge.mjs';
 import { allMutants, shuffled } from './mutants/sample.mjs';
+import { measuredTests, stagesFor } from './mutants/tests.mjs';
 
 /** @typedef {import('./mutants/judge.mjs').Outcome} Outcome */
 
@@ -16,10 +17,12 @@ const { values } = parseArgs({
     count: { type: 'string', default: '60' },
     only: { type: 'string' },
     workers: { type: 'string', default: String(availableParallelism()) },
+    measure: { type: 'boolean', default: false },
   },
 });
 const [seed, count, workers] = [values.seed, values.count, values.workers].map((text) => {
-  if (!/^\d{1,9}$/.test(text)) throw new Error(`--seed, --count and --workers are whole numbers: ${text}`);
+  if (!/^[1-9]\d{0,8}$/.test(text))
+    throw new Error(`--seed, --count and --workers are whole numbers: ${text}`);
   return Number(text);
 });
 
@@ -28,18 +31,20 @@ ensureServers();
 setPriority(10);
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(130));
 
+const tests = await measuredTests(values.measure, workers ?? 1);
 const drawn = shuffled(allMutants(values.only), seed ?? 1);
 const compiles = compiler();
 let [position, taken, notCompiled] = [0, 0, 0];
 
 /** @type {{ at: number, outcome: Outcome }[]} */
 const judged = [];
-await Promise.all(Array.from({ length: Math.max(1, workers ?? 1) }, work));
+await Promise.all(Array.from({ length: workers ?? 1 }, work));
 
 const outcomes = judged.sort((a, b) => a.at - b.at).map(({ outcome }) => outcome);
 const having = (/** @type {string} */ verdict) => outcomes.filter((outcome) => outcome.verdict === verdict);
 for (const verdict of ['timed out', 'survived']) {
-  for (const { mutant } of having(verdict)) console.log(`${verdict}: ${describeMutant(mutant)}`);
+  for (const { mutant, by } of having(verdict))
+    console.log(`${verdict}: ${describeMutant(mutant)}${by && ` (${by})`}`);
 }
 const killed = having('killed').length;
 console.log(
@@ -53,10 +58,12 @@ async function work() {
   const tree = new Tree();
   try {
     for (let next = draw(); next; next = draw()) {
-      const outcome = await tree.judge(next.mutant);
+      const start = performance.now();
+      const outcome = await tree.judge(next.mutant, stagesFor(next.mutant, tests));
       judged.push({ at: next.at, outcome });
       console.error(
-        `${outcome.verdict.padEnd(9)} ${describeMutant(next.mutant)}${outcome.by && ` (${outcome.by})`}`,
+        `${outcome.verdict.padEnd(9)} ${describeMutant(next.mutant)}${outcome.by && ` (${outcome.by})`}, ` +
+          `${Math.round((performance.now() - start) / 1000)} s`,
       );
     }
   } finally {

@@ -1,14 +1,17 @@
-// npm run mutants: which mutants it makes, that a seed decides which, and what it says of them.
-import { readFileSync } from 'node:fs';
+// npm run mutants: which mutants it makes, that a seed decides which, which tests it runs, and what it says of them.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { root } from '../scripts/lib/run.mjs';
 import { applied, type Mutant } from '../scripts/mutants/changes.mjs';
 import { compiler } from '../scripts/mutants/compiles.mjs';
-import { failureOf, Tree } from '../scripts/mutants/judge.mjs';
+import { executedIn, isExecuted, placeOf } from '../scripts/mutants/coverage.mjs';
+import { Tree, verdictOf } from '../scripts/mutants/judge.mjs';
 import { mutateLua } from '../scripts/mutants/lua.mjs';
 import { allMutants, shuffled, sourceFiles } from '../scripts/mutants/sample.mjs';
-import { stagesFor } from '../scripts/mutants/tests.mjs';
+import { hashOf, stagesFor, type Tests } from '../scripts/mutants/tests.mjs';
 import { mutateTypeScript } from '../scripts/mutants/typescript.mjs';
 
 const textsOf = (generate: typeof mutateLua, text: string) =>
@@ -67,7 +70,7 @@ describe('the mutants', () => {
       expect(textsOf(mutateTypeScript, text), text).to.deep.equal([]);
   });
 
-  it('are of every source file, and each file has tests that may notice them', () => {
+  it('are of every source file', () => {
     const files = new Set(allMutants().map(({ file }) => file));
     for (const file of [
       'src/algorithms/gcra.ts',
@@ -75,7 +78,6 @@ describe('the mutants', () => {
       'src/stores/redis/lua/common.lua',
     ])
       expect(files).to.include(file);
-    for (const file of sourceFiles()) expect(stagesFor(file).flat(), file).to.not.be.empty;
   });
 
   it('are the same for the same seed, and others for another', () => {
@@ -89,6 +91,85 @@ describe('the mutants', () => {
     expect(allMutants(`${first!.file}:${first!.line}:999`)).to.deep.equal([]);
   });
 
+  describe('are judged by', function () {
+    this.timeout(120_000);
+
+    const file = 'src/common/duration.ts';
+    const lines = readFileSync(join(root, file), 'utf8').split('\n');
+    /** The mutants of the line that holds a text, which begin there. */
+    const at = (text: string): Mutant => {
+      const line = lines.findIndex((each) => each.includes(text)) + 1;
+      const column = lines[line - 1]!.indexOf(text) + 1;
+      return { file, line, column, operator: '', start: 0, end: 0, from: '', to: '' };
+    };
+    const body = at('return `${milliseconds');
+    const [from, to] = [placeOf(body), placeOf({ line: body.line + 1, column: 1 })];
+    const test = (ms: number, edges: number[], hash = hashOf(file), others = 0) => ({
+      hash: '',
+      ms,
+      executed: {
+        [file]: { hash, edges },
+        other: { hash: '', edges: [0, others * placeOf({ line: 1, column: 0 })] },
+      },
+    });
+
+    it('the tests that execute their place', () => {
+      const tests: Tests = { here: test(900, [from, to]), elsewhere: test(900, [to, to + 1]) };
+      expect(stagesFor(body, tests).flatMap((stage) => stage.tests)).to.deep.equal(['here']);
+      expect(stagesFor(at('throw invalidOption'), tests)).to.deep.equal([]);
+    });
+
+    it('all that execute their file, where it has changed since it was measured', () => {
+      const tests: Tests = { a: test(900, [to, to + 1], 'old'), b: test(900, [to, to + 1]) };
+      expect(stagesFor(body, tests).flatMap((stage) => stage.tests)).to.deep.equal(['a']);
+    });
+
+    it('those of its name first, that are quick, and that execute little else, in stages that grow', () => {
+      const tests: Tests = {
+        slow: test(30_000, [from, to]),
+        slower: test(60_000, [from, to]),
+        broad: test(1_100, [from, to], undefined, 10_000),
+        quick: test(1_000, [from, to]),
+        quiet: test(1_200, [from, to]),
+        'test/duration.test.ts': test(2_500, [from, to]),
+      };
+      expect(stagesFor(body, tests)).to.deep.equal([
+        { tests: ['test/duration.test.ts', 'quick', 'quiet'], ms: 2_700 },
+        { tests: ['slow'], ms: 30_000 },
+        { tests: ['slower'], ms: 60_000 },
+        { tests: ['broad'], ms: 1_100 },
+      ]);
+    });
+
+    it('tests that are named for them, if they are Lua', () => {
+      const tests: Tests = Object.fromEntries(
+        ['vectors', 'redis/batch', 'redis/check', 'laws/bound', 'cli/ban-book', 'cli/top', 'cli/limits'].map(
+          (name) => [`test/${name}.test.ts`, test(900, [])],
+        ),
+      );
+      for (const lua of sourceFiles().filter((each) => each.endsWith('.lua')))
+        expect(stagesFor({ ...body, file: lua }, tests), lua).to.not.be.empty;
+    });
+
+    it('what a process says that it has executed', () => {
+      const folder = mkdtempSync(join(tmpdir(), 'headgate-test-'));
+      const script = `import { toText } from './${file}'; toText(1000);`;
+      const { status, stderr } = spawnSync(
+        process.execPath,
+        ['--import=tsx', '--input-type=module', '--eval', script],
+        { cwd: root, env: { ...process.env, NODE_V8_COVERAGE: folder }, encoding: 'utf8' },
+      );
+      expect(status, stderr).to.equal(0);
+      const edges = executedIn(folder)[file]!;
+      rmSync(folder, { recursive: true });
+      const executed = (text: string) => isExecuted(edges, placeOf(at(text)));
+      for (const text of ['366 *', 'UNITS.find', "[1, 'ms']", 'return `${milliseconds'])
+        expect(executed(text), text).to.equal(text !== "[1, 'ms']");
+      for (const text of ['let result', 'typeof value', 'throw invalidOption', 'return result'])
+        expect(executed(text), text).to.be.false;
+    });
+  });
+
   describe('planted', function () {
     this.timeout(120_000);
 
@@ -99,7 +180,7 @@ describe('the mutants', () => {
       expect(start).to.be.at.least(0);
       return { file, line: 0, column: 0, operator: 'planted', start, end: start + from.length, from, to };
     };
-    const stages = [['test/bad-input.test.ts']];
+    const stages = [{ tests: ['test/bad-input.test.ts'], ms: 10_000 }];
     let tree: Tree;
     before(() => (tree = new Tree()));
     after(() => tree.remove());
@@ -121,10 +202,15 @@ describe('the mutants', () => {
         '\nexport function',
         '\nexport const never = await new Promise(() => setInterval(() => {}, 1_000));\nexport function',
       );
-      const { verdict } = await tree.judge(slow, stages, 3_000);
+      const { verdict } = await tree.judge(slow, [{ ...stages[0]!, ms: 1_000 }], 3_000);
       expect(verdict).to.equal('timed out');
       const waited = { fullTitle: 'a test', file: '', err: { code: 'ERR_MOCHA_TIMEOUT' } };
-      expect(failureOf([waited], '')).to.deep.equal({ verdict: 'timed out', by: 'a test' });
+      const said = (...failures: (typeof waited)[]) => verdictOf({ status: 1, failures, output: '' }, []);
+      expect(said(waited)).to.deep.equal({ verdict: 'timed out', by: 'a test' });
+      expect(said(waited, { ...waited, fullTitle: 'another', err: { code: '' } })).to.include({
+        verdict: 'killed',
+        by: 'another',
+      });
     });
 
     it('that do not compile are none', () => {

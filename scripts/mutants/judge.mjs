@@ -1,5 +1,5 @@
 // Applies mutants to copies of the tree, a copy a worker, and runs the tests that may notice them.
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import {
   cpSync,
   existsSync,
@@ -14,26 +14,28 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { read, root } from '../lib/run.mjs';
 import { applied } from './changes.mjs';
-import { stagesFor } from './tests.mjs';
+import { mocha } from './mocha.mjs';
 
 /**
  * @typedef {import('./changes.mjs').Mutant} Mutant
+ * @typedef {import('./mocha.mjs').Ran} Ran
+ * @typedef {import('./tests.mjs').Stage} Stage
  * @typedef {'killed' | 'survived' | 'timed out'} Verdict
  * @typedef {{ mutant: Mutant, verdict: Verdict, by: string }} Outcome `by`: the test that failed, or that did not end
  * @typedef {{ verdict: Verdict, by: string, again?: string[] }} Run of one stage. `again`: what runs the failed test alone
- * @typedef {{ fullTitle: string, file: string, err: { code?: string } }} Failure of a test
  */
 
 const GENERATED_LUA = 'src/stores/redis/generated/lua.ts';
 
-/** @type {Map<string, Promise<number>>} how long each stage takes without a mutant, ms */
-const durations = new Map();
+/** How many stages may take too long: a mutant that hangs so many hangs them all. */
+const PATIENCE = 2;
+
+/** @type {Map<string, Promise<Run>>} what tests say without a mutant, by what runs them */
+const plain = new Map();
 
 /** A copy of what git knows of the tree, in which one mutant after the other is judged. */
 export class Tree {
   #path = mkdtempSync(join(tmpdir(), 'headgate-mutants-'));
-  /** The tests that run, and the servers that they have started, are a process group of its own. */
-  #group = 0;
 
   constructor() {
     const listed = read('git', ['ls-files', '--cached', '--others', '--exclude-standard']) ?? '';
@@ -46,10 +48,8 @@ export class Tree {
     process.once('exit', this.remove);
   }
 
-  /** Ends what runs in it, and removes it. */
   remove = () => {
     process.off('exit', this.remove);
-    this.#end();
     rmSync(this.#path, { recursive: true, force: true });
   };
 
@@ -57,22 +57,29 @@ export class Tree {
    * Whether the tests notice a mutant. A test that does not end is no failure: it says only that something waits.
    *
    * @param {Mutant} mutant
-   * @param {string[][]} [stages] test files and folders
+   * @param {readonly Stage[]} stages
    * @param {number} [grace] how much longer than without a mutant a stage may take: three times, and so many ms
    * @returns {Promise<Outcome>}
    */
-  async judge(mutant, stages = stagesFor(mutant.file), grace = 30_000) {
-    const versions = this.#versions(mutant);
+  async judge(mutant, stages, grace = 20_000) {
+    let restore = this.#apply(mutant);
     /** @type {Run} */
     let result = { verdict: 'survived', by: '' };
-    for (const tests of stages) {
-      const limit = 3 * (await this.#durationOf(tests)) + grace;
-      this.#write(versions.map(({ file, mutated }) => [file, mutated]));
-      const run = await this.#runTwice(tests, limit);
-      this.#write(versions.map(({ file, original }) => [file, original]));
-      if (run.verdict !== 'survived') result = run;
-      if (run.verdict === 'killed') break;
+    let hung = 0;
+    for (const { tests, ms } of stages) {
+      const run = await this.#runTwice(tests, 3 * ms + grace);
+      if (run.verdict === 'survived') continue;
+      if (run.again) {
+        restore();
+        if (!(await this.#passes(run.again))) {
+          restore = this.#apply(mutant);
+          continue;
+        }
+      }
+      result = run;
+      if (run.verdict === 'killed' || ++hung === PATIENCE) break;
     }
+    restore();
     return { mutant, verdict: result.verdict, by: result.by };
   }
 
@@ -90,45 +97,30 @@ export class Tree {
   }
 
   /**
-   * How long a stage takes without a mutant, ms. Where it fails even so, every mutant would pass for killed.
+   * Whether tests pass without a mutant. What fails even so says nothing.
    * @param {string[]} tests
-   * @returns {Promise<number>}
    */
-  #durationOf(tests) {
-    const known = durations.get(tests.join());
-    if (known) return known;
-    const start = performance.now();
-    const measured = this.#runTwice(tests, 600_000).then(({ verdict, by }) => {
-      if (verdict !== 'survived') throw new Error(`Without a mutant, ${tests.join(' ')} ${verdict}: ${by}`);
-      return performance.now() - start;
-    });
-    durations.set(tests.join(), measured);
-    return measured;
+  async #passes(tests) {
+    const known = plain.get(tests.join());
+    const run = known ?? this.#runTwice(tests, 600_000);
+    plain.set(tests.join(), run);
+    return (await run).verdict === 'survived';
   }
 
   /**
-   * The files that differ, with and without a mutant: what is generated from Lua is one of them.
+   * Applies a mutant, also to what is generated from Lua.
    * @param {Mutant} mutant
+   * @returns {() => void} restores the files
    */
-  #versions(mutant) {
+  #apply(mutant) {
     const files = mutant.file.endsWith('.lua') ? [mutant.file, GENERATED_LUA] : [mutant.file];
-    const read = () => files.map((file) => readFileSync(join(this.#path, file), 'utf8'));
-    const originals = read();
-    this.#write([[mutant.file, applied(originals[0] ?? '', mutant)]]);
+    const paths = files.map((file) => join(this.#path, file));
+    const originals = paths.map((path) => readFileSync(path, 'utf8'));
+    const write = (/** @type {number} */ i, /** @type {string} */ text) =>
+      writeFileSync(paths[i] ?? '', text);
+    write(0, applied(originals[0] ?? '', mutant));
     if (files.includes(GENERATED_LUA)) this.#generateLua();
-    const mutated = read();
-    const versions = files.map((file, i) => ({
-      file,
-      original: originals[i] ?? '',
-      mutated: mutated[i] ?? '',
-    }));
-    this.#write(versions.map(({ file, original }) => [file, original]));
-    return versions;
-  }
-
-  /** @param {[file: string, text: string][]} texts */
-  #write(texts) {
-    for (const [file, text] of texts) writeFileSync(join(this.#path, file), text);
+    return () => originals.forEach((text, i) => write(i, text));
   }
 
   #generateLua() {
@@ -144,59 +136,27 @@ export class Tree {
    * @param {number} limit ms
    * @returns {Promise<Run>}
    */
-  #run(tests, limit) {
-    const report = join(this.#path, 'report.json');
-    rmSync(report, { force: true });
-    const args = ['node_modules/mocha/bin/mocha.js', '--bail', ...tests];
-    // The tests start their own servers: those of the developer are none to try mutants on.
-    const { REDIS_URL: _redis, VALKEY_URL: _valkey, ...env } = process.env;
-    const child = spawn(
-      process.execPath,
-      [...args, '--reporter', 'json', '--reporter-option', `output=${report}`],
-      { cwd: this.#path, env, stdio: ['ignore', 'pipe', 'pipe'], detached: true },
-    );
-    this.#group = child.pid ?? 0;
-    let output = '';
-    for (const stream of [child.stdout, child.stderr])
-      stream.setEncoding('utf8').on('data', (text) => (output = (output + text).slice(-2_000)));
-    const timer = setTimeout(() => this.#end(), limit);
-    return new Promise((resolve) => {
-      child.once('close', (status) => {
-        clearTimeout(timer);
-        this.#group = 0;
-        // Ended by a signal: it took too long, or all memory.
-        if (status === null) resolve({ verdict: 'timed out', by: tests.join(' ') });
-        else if (status === 0) resolve({ verdict: 'survived', by: '' });
-        else resolve(failureOf(failuresIn(report), output));
-      });
-    });
-  }
-
-  #end() {
-    if (this.#group > 0) process.kill(-this.#group, 'SIGKILL');
+  async #run(tests, limit) {
+    return verdictOf(await mocha(this.#path, tests, limit), tests);
   }
 }
 
 /**
- * What a run says that did not end well.
- * @param {Failure[]} failures of its tests
- * @param {string} output
+ * What a run says of a mutant.
+ * @param {Ran} ran
+ * @param {string[]} tests
  * @returns {Run}
  */
-export function failureOf([first], output) {
+export function verdictOf({ status, failures, output }, tests) {
+  if (status === 0) return { verdict: 'survived', by: '' };
+  // Ended by a signal: it took too long, or all memory.
+  if (status === null) return { verdict: 'timed out', by: tests.join(' ') };
+  const failure = failures.find(({ err }) => err.code !== 'ERR_MOCHA_TIMEOUT');
+  if (failure) {
+    const { fullTitle: by, file } = failure;
+    return { verdict: 'killed', by, again: by.includes('" hook') ? [file] : [file, '--fgrep', by] };
+  }
+  if (failures[0]) return { verdict: 'timed out', by: failures[0].fullTitle };
   // No test failed: a file does not load, or something was left behind.
-  if (!first) return { verdict: 'killed', by: `exit: ${output.trim().split('\n').at(-1)}` };
-  const { fullTitle: by, file, err } = first;
-  if (err.code === 'ERR_MOCHA_TIMEOUT') return { verdict: 'timed out', by };
-  return { verdict: 'killed', by, again: by.includes('" hook') ? [file] : [file, '--fgrep', by] };
-}
-
-/**
- * @param {string} file
- * @returns {Failure[]}
- */
-function failuresIn(file) {
-  if (!existsSync(file)) return [];
-  const report = /** @type {{ failures: Failure[] }} */ (JSON.parse(readFileSync(file, 'utf8')));
-  return report.failures;
+  return { verdict: 'killed', by: `exit: ${output.trim().split('\n').at(-1)}`, again: tests };
 }

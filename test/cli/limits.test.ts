@@ -54,6 +54,19 @@ for (const kind of ['redis', 'valkey'] as const) {
       while (!(await isTrue())) await new Promise((resolve) => setTimeout(resolve, 10));
     };
 
+    it('shortens what is longer than 80 characters of a policy', async () => {
+      for (const length of [80, 81]) {
+        const name = 'n'.repeat(length - '=token-bucket 20/1m burst 40'.length);
+        const policy = { name, algorithm: 'token-bucket', limit: 20, window: '1m', burst: 40 } as const;
+        instance({ [`api ${length}`]: { policies: [policy] } });
+      }
+      await told(where, 'api 80', 'api 81');
+      const { stdout } = await headgate(['limits', ...where]);
+      expect(stdout)
+        .to.match(/^n{52}=token-bucket 20\/1m burst 40 +none/m)
+        .and.match(/^n{53}=token-bucket 20\/1m burst … +none/m);
+    });
+
     it('tells which limiters run where, with which policies, and whether they ban', async () => {
       const api: Policy[] = [
         { name: 'burst', algorithm: 'token-bucket', limit: 20, window: 60_000, burst: 40 },

@@ -5,7 +5,7 @@ import type { Limiter, Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { servers } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../support/stores.js';
-import { headgate, jsonLines } from './cli.js';
+import { headgate, jsonLines, TELLING, told } from './cli.js';
 
 const API: readonly Policy[] = [
   { name: 'burst', algorithm: 'token-bucket', limit: 3, window: '1h' },
@@ -139,6 +139,16 @@ for (const kind of ['redis', 'valkey'] as const) {
       const { stdout } = await headgate(['list', ...where, ...API_TEXT]);
       expect(stdout).to.contain('\\u{1b}[31mred').and.not.to.contain('\u001b');
       expect(stdout).to.match(/^sha256:[\w-]{43} +banned/m);
+    });
+
+    it('tells a name of which the keys have only a hash, if the limiter has told of itself', async () => {
+      const name = 'n'.repeat(200);
+      const store = redisStore(client, { prefix: where[3]!, ...TELLING });
+      const limiter = limiterOn(store, { name, limit: 2, window: '1h' });
+      await limiter.consume('a');
+      await told(where, name);
+      expect((await list('--all'))[0]).to.include({ kind: 'admitted', name, key: 'a' });
+      await limiter.close();
     });
 
     it('groups by scope for people, who is banned first', async () => {

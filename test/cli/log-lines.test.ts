@@ -142,6 +142,18 @@ describe('lines of access logs', () => {
     expect(parser()(json({ level: 30, time: TIME, msg: 'server listening' }))).to.equal('skipped');
   });
 
+  it('a line without a time: it is said where one was looked for', () => {
+    const line = json({ ip: '192.0.2.1', when: TIME });
+    const problem = (tried: string) => ({
+      problem: `it has no time that can be read (${tried}; see --time-field)`,
+    });
+    expect(parser()(line)).to.deep.equal(
+      problem('time, timestamp, ts, @timestamp, msec, time_iso8601 and others were tried'),
+    );
+    expect(parser({ timeField: 'at' })(line)).to.deep.equal(problem('of at'));
+    expect(parser({ timeField: 'when' })(line)).to.have.property('time', TIME);
+  });
+
   describe('lists as in X-Forwarded-For', () => {
     const common = (list: string) => `${list} - - [05/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 1`;
     const keyOf = (line: string, options: Partial<LineOptions> = {}) =>

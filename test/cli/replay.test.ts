@@ -12,6 +12,7 @@ import { chromium, type Browser } from 'playwright-core';
 import { findBrowser } from '../../scripts/browser.mjs';
 import { parsePolicies } from '../../src/cli/policy-text.js';
 import { loggedKeys } from '../../src/cli/replay/dimensions.js';
+import { share } from '../../src/cli/replay/format.js';
 import { lineParser, type LineOptions } from '../../src/cli/replay/line.js';
 import { withLogs } from '../../src/cli/replay/logs.js';
 import { Replay, type ReplayResult } from '../../src/cli/replay/replay.js';
@@ -378,6 +379,14 @@ describe('headgate replay', () => {
         const marked = await replayJson([logs.write(name, `\ufeff${texts.join('\n')}`), ...policy]);
         expect(marked).to.have.property('requests', 400);
         expect(marked.logs[0]).to.include({ lines: 400, malformed: 0 });
+      }
+    });
+
+    it('a last line that nothing ends, however short it is', async () => {
+      for (const last of ['x', '{"time"']) {
+        const found = await replayJson(['-', ...policy], `${lines.join('\n')}\n${last}`);
+        expect(same(found)).to.deep.equal(same(whole));
+        expect(found.logs[0], last).to.include({ lines: 401, malformed: 1 });
       }
     });
 
@@ -861,6 +870,24 @@ describe('headgate replay', () => {
 });
 
 describe('the parts of a replay', () => {
+  it('a share is in percent, and never rounded to none or all', () => {
+    const texts = {
+      '0 %': share(0, 5) + share(0, 0),
+      '< 0.01 %': share(1, 1_000_000),
+      '0.01 %': share(1, 10_000),
+      '0.1 %': share(1, 700),
+      '1 %': share(1, 100),
+      '33 %': share(1, 3),
+      '98 %': share(98, 100),
+      '99 %': share(99, 100),
+      '99.13 %': share(9_913, 10_000),
+      '99.99 %': share(9_999, 10_000),
+      '> 99.99 %': share(999_999, 1_000_000),
+      '100 %': share(1, 1),
+    };
+    expect(Object.values(texts)).to.deep.equal(['0 %0 %', ...Object.keys(texts).slice(1)]);
+  });
+
   it('puts lines in order that come late, however much', () =>
     fc.assert(
       fc.property(

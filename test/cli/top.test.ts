@@ -1,7 +1,7 @@
 // headgate top: what stores count when they are asked to.
 import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
-import type { Limiter } from 'headgate';
+import type { Limiter, Policy } from 'headgate';
 import { redisStore, type RedisStoreOptions } from 'headgate/redis';
 import { topKey } from '../../src/stores/redis/traffic.js';
 import { servers } from '../support/shared-servers.js';
@@ -114,6 +114,38 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(sum('admitted')).to.be.at.most(0.2);
       const { stdout } = await headgate(['top', '--once', ...where]);
       expect(stdout).to.match(/^ {2}banned +2\.6$/m);
+    });
+
+    it('tells first what denies most: policies, and what else there is', async () => {
+      const policies: Policy[] = [
+        { name: 'few', limit: 1, window: '1h', by: 'account' },
+        { name: 'one', limit: 1, window: '1h', by: 'org' },
+      ];
+      for (const [name, ...times] of [
+        ['more', 9, 4],
+        ['less', 4, 9],
+      ] as const) {
+        const limiter = on(name, { top: true, localDenials: false }, { policies, ban: { after: 1000 } });
+        await limiter.consume({ account: 'a' });
+        await limiter.consume({ org: 'a' });
+        for (const [i, key] of [{ account: 'a' }, { org: 'a' }].entries())
+          for (let n = 0; n < times[i]!; n++) await limiter.consume(key);
+        await limiter.ban('z', '1h');
+        for (let n = 0; n < times[0]; n++) limiter.listed('b', 'deny-listed');
+        for (let n = 0; n < times[1]; n++) await limiter.consume('z');
+      }
+      const { limiters: found } = await shownWith(2);
+      const named = (name: string) => found.find((each) => each.name === name)!;
+      for (const [name, ...denied] of [
+        ['more', 'few', 'one'],
+        ['less', 'one', 'few'],
+      ] as const)
+        expect(named(name).policies.map((policy) => policy.name)).to.deep.equal(denied);
+      for (const [name, ...denied] of [
+        ['more', 'deny-listed', 'banned'],
+        ['less', 'banned', 'deny-listed'],
+      ] as const)
+        expect(named(name).reasons.map(({ reason }) => reason)).to.deep.equal(denied);
     });
 
     it('warns of a scope that is not there', async () => {

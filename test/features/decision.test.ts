@@ -18,7 +18,8 @@ import { runs } from '../support/random.js';
 type Asked = [cost: number, key: string][];
 
 /** What `Decision` says of each reason. */
-function expectAsTyped({ allowed, reason, retryAfterMs }: Decision): void {
+function expectAsTyped({ allowed, reason, retryAfterMs, delayMs }: Decision): void {
+  expect(delayMs).to.equal(0);
   switch (reason) {
     case undefined:
     case 'allow-listed':

@@ -290,6 +290,12 @@ describe('headgate/opentelemetry', () => {
     await limiter.close();
   });
 
+  it('counts no keys of a store that does not tell how many it has', async () => {
+    const limiter = createLimiter({ name: 'uncounted', store: new Switched(), limit: 1, window: '1h' });
+    expect(limiter.gauges.keys).to.equal(0);
+    await limiter.close();
+  });
+
   it('tells how many requests wait and are held, and how many may', async () => {
     const common = { name: 'queue', limit: 1, window: '1h' } as const;
     const limiter = createLimiter({ ...common, algorithm: 'leaky-bucket', maxDelay: '100d', maxWaiting: 60 });

@@ -15,6 +15,7 @@ import { compileBan } from '../../src/contract/ban-options.js';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { Denials } from '../../src/stores/redis/denials.js';
 import type { PolicySet } from '../../src/contract/store.js';
+import { setOf as setOfDimensions } from '../../src/testing/trace.js';
 import { algorithms, policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
 import { countedServer } from '../support/counted-server.js';
@@ -184,6 +185,30 @@ describe('law 10: local denials', () => {
       expect(denials.recall({ ...query, set: { ...set } })).to.deep.equal(denied);
       expect(denials.recall({ ...query, set: other })).to.equal(undefined);
       expect(denials.recall(query), 'what others were told changes nothing').to.deep.equal(denied);
+    });
+
+    it('that other keys, another cost, another set and a look are other questions of several keys', () => {
+      const mixed = (limit: number) =>
+        setOfDimensions(
+          [
+            { name: 'p', limit: 1, window: '1m' },
+            { name: 'q', limit, window: '1m', by: 'account' },
+          ],
+          undefined,
+        );
+      const asked: Query = { ...query, set: mixed(1), key: ['k', 'x'] };
+      const reply: Reply = { ...denied, verdicts: [0, 0, 0, 5_000, 0, 60_000] };
+      denials.learn(asked, reply, time);
+      const others = [
+        { key: ['k', 'y'] },
+        { key: ['other', 'x'] },
+        { cost: 2 },
+        { set: mixed(2) },
+        { peek: true },
+      ];
+      for (const other of others)
+        expect(denials.recall({ ...asked, ...other }), JSON.stringify(other)).to.equal(undefined);
+      expect(denials.recall(asked)).to.deep.equal(reply);
     });
 
     it('that an attempt is to be charged: the store is told of each, until the policy that counts them denies', () => {

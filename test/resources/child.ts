@@ -15,6 +15,7 @@ const { default: Fastify } = await import('fastify');
 const { instrument } = await import('headgate/opentelemetry');
 const { default: express } = await import('express');
 const { Redis } = await import('ioredis');
+const { clients } = await import('../../src/cli/replay/client.js');
 
 /** What the child tells its parent. */
 export interface Told {
@@ -81,6 +82,8 @@ const user = (req: { headers: Record<string, unknown> }): string => String(req.h
 async function addresses(): Promise<void> {
   for (let i = 0; i < 2500; i++) clientKey(`2001:db8:${i.toString(16)}::1`);
   for (let subnet = 1; subnet <= 128; subnet++) clientKey('2001:db8::1', subnet);
+  const logged = clients({ subnet: 56, trustedHops: undefined });
+  for (let i = 0; i < 12_000; i++) logged(`10.0.0.1, 2001:db8:${i.toString(16)}::1`);
 }
 
 /** What is given back, and reset, of many keys of a memory store. */

@@ -125,6 +125,7 @@ async function expectCaught(adapter: Adapter, [suite, name]: readonly [string, s
     (reason: unknown) => reason,
   );
   expect(error).to.be.instanceOf(CheckError);
+  expect((error as CheckError).actual).to.not.deep.equal((error as CheckError).expected);
   expect((error as CheckError).message)
     .to.include(`${suite}: ${name}\n`)
     .and.match(/expected .+, came /s);
@@ -142,6 +143,14 @@ describe('wrong adapters', () => {
 describe('an adapter', () => {
   const find = (adapter: Adapter, [suite, name]: readonly [string, string]) =>
     adapterChecks(adapter).find((each) => each.suite === suite && each.name === name)!;
+
+  it('that hangs is told after its patience', async () => {
+    const hanging = FAULTS['a denied request hangs']!;
+    const error: unknown = await find(hanging, hanging.caughtBy)
+      .run()
+      .catch((reason: unknown) => reason);
+    expect((error as Error).message).to.include('an answer within 300 ms');
+  });
 
   it('is right, too, if its server sends bodies in chunks', async () => {
     const inChunks = (response: ServerResponse) => {

@@ -22,6 +22,7 @@ for (const [title, wrong] of Object.entries({
         );
         expect(error).to.be.instanceOf(CheckError);
         expect(error).to.include({ suite, check: name });
+        expect((error as CheckError).actual).to.not.deep.equal((error as CheckError).expected);
         expect((error as CheckError).message)
           .to.include(`${suite}: ${name}\n`)
           .and.match(/expected .+, came /s);

@@ -83,8 +83,8 @@ const PATHS = Object.fromEntries(
   Object.entries(FIELDS).map(([what, names]) => [what, names.map((name) => name.split('.'))]),
 ) as unknown as Readonly<Record<keyof typeof FIELDS, readonly Path[]>>;
 
-/** The names that are tried, for messages. */
-export const knownFields = (what: 'time' | 'address'): string => FIELDS[what].slice(0, 6).join(', ');
+/** The first names that are tried for the time, for messages. */
+export const KNOWN_TIMES = FIELDS.time.slice(0, 6).join(', ');
 
 type Json = Readonly<Record<string, unknown>>;
 

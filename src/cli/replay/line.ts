@@ -2,7 +2,7 @@ import type { Key } from '../../contract/key.js';
 import { clients, type ClientOptions } from './client.js';
 import type { LoggedKey } from './dimensions.js';
 import type { Parsed } from './entry.js';
-import { knownFields, parseJsonLine, textOf } from './json-line.js';
+import { KNOWN_TIMES, parseJsonLine, textOf } from './json-line.js';
 import type { Match } from './match.js';
 import type { LoggedRequest } from './request.js';
 import { parseTextLine } from './text-line.js';
@@ -95,8 +95,7 @@ export function lineParser(options: LineOptions): ParseLine {
     }
     const time = request.timeOf(timeField);
     if (time === undefined) {
-      const tried =
-        timeField === undefined ? `${knownFields('time')} and others were tried` : `of ${timeField}`;
+      const tried = timeField === undefined ? `${KNOWN_TIMES} and others were tried` : `of ${timeField}`;
       return { problem: `it has no time that can be read (${tried}; see --time-field)` };
     }
     return details ? { time, key: name, path: request.path, status: request.status } : { time, key: name };

@@ -1,0 +1,169 @@
+// What the checks of an adapter look at: of each answer that one gets, a part is spoilt, and the check fails if it minds.
+import type { ServerResponse } from 'node:http';
+import { expect } from 'chai';
+import { adapterChecks, type AdapterUnderTest } from 'headgate/testing';
+import { adapters, type TestRequest, type TestResponse } from '../http/apps.js';
+
+type Adapter = AdapterUnderTest<TestRequest, TestResponse>;
+
+const { serve } = adapters['Express 5']!;
+
+/** What is spoilt of an answer, just before it is sent. */
+const PARTS: Readonly<Record<string, (response: ServerResponse) => { status?: number; text?: string }>> = {
+  s: () => ({ status: 418 }),
+  f(response) {
+    const fields = response.getHeaderNames().filter((name) => /ratelimit|retry-after/.test(name));
+    for (const name of fields) {
+      const value = String(response.getHeader(name));
+      response.setHeader(
+        name,
+        value.replace(/\d+/g, (digits) => String(Number(digits) + 1)),
+      );
+    }
+    return {};
+  },
+  t: () => ({ text: '{}' }),
+};
+
+function spoil(response: ServerResponse, part: string): void {
+  const writeHead: (status: number) => ServerResponse = response.writeHead.bind(response);
+  const end: (text: string) => ServerResponse = response.end.bind(response);
+  response.writeHead = (status: number) => {
+    const spoilt = PARTS[part]!(response);
+    if (spoilt.text !== undefined) response.removeHeader('Content-Length');
+    return writeHead(spoilt.status ?? status);
+  };
+  if (part === 't') response.end = () => end('{}');
+}
+
+/** Plays a check once for each part of each answer that it gets. Returns the parts that it minds, answer by answer. */
+async function minded(name: string): Promise<string> {
+  /** Resolves to the number of answers, or undefined if the check fails. */
+  const play = async (at: number, part: string) => {
+    let count = 0;
+    const start: Adapter['start'] = ({ limiters, answer }) => {
+      const before = (response: ServerResponse) => {
+        if (count++ === at) spoil(response, part);
+      };
+      return serve({ limiters, answer, before });
+    };
+    const check = adapterChecks({ start, patience: 1_000 }).find((each) => each.name === name)!;
+    return check.run().then(
+      () => count,
+      () => undefined,
+    );
+  };
+  const found: string[] = [];
+  const answers = (await play(-1, '')) ?? 0;
+  for (let at = 0; at < answers; at++) {
+    const parts = Object.keys(PARTS).map(async (part) => ((await play(at, part)) === undefined ? part : ''));
+    found.push((await Promise.all(parts)).join('') || '-');
+  }
+  return found.join(' ');
+}
+
+/** By check, of each of its answers, whether it minds the status (s), the fields of rate limits (f) and the text (t). */
+const CHECKS: Readonly<Record<string, string>> = {
+  'of requests in one packet, as many go on as the limit says, each told its own remaining':
+    'sf sf sf sf sf s s s s s s s',
+  'of requests on several connections, as many go on as the limit says': 'sf sf sf sf sf s s s s s s s',
+  'requests go on again at the second that Retry-After says, and not before': 's s f s s',
+  'header fields: by default, draft-6 and draft-11': 'f',
+  'header fields: draft-6': 'f',
+  'header fields: draft-7': 'f',
+  'header fields: none': '-',
+  'header fields: legacy, with the date of the reset': 'f',
+  'a denial: Retry-After, problem details, and that it is not to be stored': '- sft',
+  'a cost that can never be admitted: no Retry-After, and why': 'sft',
+  'such a cost, where another policy denies only for a time: no Retry-After either': '- - - - - - - - - t f',
+  'HEAD is answered as GET is, without a body, and shares its quota': 's s - s',
+  'a ban: 429 with its type, for as long as it lasts': 's s sft sft s',
+  'a store that fails: 503, 500, or an answer all the same, as onStoreError says': 's s ft s s s s',
+  'the key is one for IPv4 and the same mapped into IPv6': 's s',
+  'the key is one for mapped, in hexadecimal': 's s',
+  'the key is one for IPv6 of one /56': 's s',
+  'the key is one for IPv6 in other forms': 's s',
+  'the key is one for IPv6 with a zone': 's s',
+  'the key differs between IPv4 addresses': 's s',
+  'the key differs between mapped addresses': 's s',
+  'the key differs between IPv6 networks': 's s',
+  'the key is of the network that ipv6Subnet says': 's s s s',
+  'the key is not made of what is no address: the request fails': 'st st st st st',
+  'keyGenerator (sync): undefined does not limit, another value than a string fails': 's s s s s s - st',
+  'cost (sync): 0 looks, and what is no cost fails': 'f s f st f s',
+  'skip (sync)': 's s s s s',
+  'policies (sync): a change of the tier keeps what was charged': 's s s s s s st s s',
+  'tiers by a function of the request (sync)': 's s s s s s st',
+  'a limiter of tiers, and policies for who has none (sync)': 's s s s s',
+  'allowList and denyList by keys and by function (sync)': 's s s s s',
+  'keyGenerator (async): undefined does not limit, another value than a string fails': 's s s s s s - st',
+  'cost (async): 0 looks, and what is no cost fails': 'f s f st f s',
+  'skip (async)': 's s s s s',
+  'policies (async): a change of the tier keeps what was charged': 's s s s s s st s s',
+  'tiers by a function of the request (async)': 's s s s s s st',
+  'a limiter of tiers, and policies for who has none (async)': 's s s s s',
+  'allowList and denyList by keys and by function (async)': 's s s s s',
+  'skip that throws, fails the request': 'st',
+  'keyGenerator that throws, fails the request': 'st',
+  'cost that throws, fails the request': 'st',
+  'policies that throws, fails the request': 'st',
+  'allowList that throws, fails the request': 'st',
+  'denyList that throws, fails the request': 'st',
+  'skip that rejects, fails the request': 'st',
+  'keyGenerator that rejects, fails the request': 'st',
+  'cost that rejects, fails the request': 'st',
+  'policies that rejects, fails the request': 'st',
+  'allowList that rejects, fails the request': 'st',
+  'denyList that rejects, fails the request': 'st',
+  'denyList answers 403, before allowList, and charges nothing': 'st st st s s s s s',
+  'lists decide where policies come with each request, too': 's s s s s',
+  statusCode: '- st',
+  'handler answers instead, with status and header fields set': '- sft',
+  'handler that fails, fails the request': '- st',
+  'onDecision is told of every decision and its request': '- -',
+  'shadow decides and reports, and tells the client nothing': 's s -',
+  'a shadow policy is not enforced, and the client is not told of it': 'f s s',
+  'limiter: one made by createLimiter, which both routes and code can use': 's s s s',
+  'the decision is on the request': 't',
+  'they append to lists, and keep the tightest where there is room for one': 'f',
+  'they keep the tightest, whichever comes first': 'f',
+  'of which one denies: single fields are its own, though another has less left': '- f',
+  'of different dialects: the newer one has the field, whichever comes first': 'f f',
+  'whose policies have one name are told apart by numbers, in a denial, too': 'f ft',
+  'of which one denies by slots: the older fields stay those of the quota': '- f',
+  'they charge nothing for what one of them denies, whatever their order':
+    's s s s s s s t s s s s s s s s t s',
+  'they give slots back for what one of them denies': 's s s',
+  'skipFailedRequests gives back for 400, and not for 399': 's s s s s s',
+  'skipFailedRequests gives back for 500, and not for 200': 's s s s s s',
+  'skipSuccessfulRequests gives back for 399, and not for 400': 's s s s s s',
+  'skipSuccessfulRequests gives back for 200, and not for 500': 's s s s s s',
+  'requestWasSuccessful (sync)': 's s s',
+  'requestWasSuccessful (async)': 's s s',
+  'refundAborted gives back for a response that is cut off': '-',
+  'the route settles what a request really cost': 'f f s',
+  'what cannot be given back fails nothing': 's s s',
+  'a slot is held until the response is finished': 'f sf -',
+  'a slot is held until the connection is closed': '- s -',
+  'a slot is given back exactly once': 's s s s s',
+  'a slot is renewed while the response takes longer than the lease': '- s -',
+  'a leaky bucket holds requests for their turn, and denies those that would wait too long':
+    's s s s s s s s',
+  'the turn of a client that leaves is given back, and the route is not asked': 's -',
+  'no more are held than maxWaiting: 503': 's - sft',
+};
+
+describe('the checks of an adapter', function () {
+  this.timeout(60_000);
+  this.retries(2);
+
+  it('are these', () => {
+    const names = adapterChecks({ start: serve }).map(({ name }) => name);
+    expect(names).to.have.members(Object.keys(CHECKS));
+  });
+
+  for (const [name, parts] of Object.entries(CHECKS))
+    it(`${name}: ${parts}`, async () => {
+      expect(await minded(name)).to.equal(parts);
+    });
+});

@@ -1,0 +1,250 @@
+// What the checks of a store look at: of each reply that one gets, a part is spoilt, and the check fails if it minds.
+import { expect } from 'chai';
+import { memoryStore, type Reply, type Store } from 'headgate';
+import { storeChecks, type Check, type StoreUnderTest } from 'headgate/testing';
+
+/** Changes one of the three numbers that each policy has in a reply. */
+const each =
+  (which: number, change: (value: number) => number) =>
+  (reply: Reply): Reply => ({
+    ...reply,
+    verdicts: reply.verdicts.map((value, i) => (i % 3 === which ? change(value) : value)),
+  });
+
+/** Whether it admits (a), when to come again (w), what remains (r), and when all is back (f). */
+const PARTS: Readonly<Record<string, (reply: Reply) => Reply>> = {
+  a: ({ verdicts: [wait, ...others], ban, ...reply }) => ({
+    ...reply,
+    ban: 0,
+    verdicts: [wait === 0 && ban === 0 ? 1_000 : 0, ...others],
+  }),
+  w: each(0, (wait) => (wait > 0 ? wait + 1 : wait)),
+  r: each(1, (remaining) => remaining + 1),
+  f: each(2, (resetAfter) => resetAfter + 1),
+};
+
+/** The suites and checks by example: random ones ask something else each time. */
+const isByExample = ({ suite, name }: Check) =>
+  suite === 'contract' || /^(several dimensions: what|several dimensions: a ban|a name and a key)/.test(name);
+
+const checksOf = (createStore: StoreUnderTest['createStore']) =>
+  storeChecks({ createStore }).filter(isByExample);
+
+/** Plays a check once for each part of each reply that it gets. Returns the parts that it minds, reply by reply. */
+async function minded(name: string): Promise<string> {
+  const play = async (at: number, part: string) => {
+    let replies = 0;
+    const createStore: StoreUnderTest['createStore'] = (clock) => {
+      const right = memoryStore({ clock });
+      const decide: Store['decide'] = (query) => {
+        const reply = right.decide(query) as Reply;
+        return replies++ === at ? PARTS[part]!(reply) : reply;
+      };
+      return {
+        decide,
+        adjust: (change) => right.adjust(change),
+        lease: (change) => right.lease(change),
+        reset: (subject) => right.reset(subject),
+        ban: (subject, duration) => right.ban(subject, duration),
+        checkDimensions: () => {},
+      };
+    };
+    const check = checksOf(createStore).find((each) => each.name === name)!;
+    const failed = await check.run().then(
+      () => false,
+      () => true,
+    );
+    return { replies, failed };
+  };
+  const found: string[] = [];
+  const { replies } = await play(-1, '');
+  for (let at = 0; at < replies; at++) {
+    let parts = '';
+    for (const part of Object.keys(PARTS)) if ((await play(at, part)).failed) parts += part;
+    found.push(parts || '-');
+  }
+  return found.join(' ');
+}
+
+/** By check, of each reply, the parts that it minds. */
+const CHECKS: Readonly<Record<string, string>> = {
+  'every algorithm: admits the limit, then denies until retryAfter': 'ar ar ar aw aw a',
+  'every algorithm: what was charged comes back when this algorithm says': '- r - r r r r r r',
+  'every algorithm: charges a cost whole, or not at all': 'a ar ar ar',
+  'every algorithm: peeks without writing': 'arf arf arf - a a a ar',
+  'every algorithm: is back to its full quota after resetAfter, as if nothing had been': '- rf r',
+  'every algorithm: resets one key, and no other': '- - - rf r',
+  'every algorithm: burst is what can be spent at once': 'ar aw r',
+  'leaky-bucket: maxDelay holds requests for their turn, and denies who would wait longer': 'a a a aw',
+  'decides several policies together: all charge, or none does': '- r a',
+  'lets a shadow report, but not deny': 'a a a',
+  'shares state within a name, and with no other name or key': '- r r r',
+  'keeps awkward keys apart': 'a '.repeat(164).trim(),
+  'decides by other policies in the same scope': '- ar a',
+  'every algorithm: gives back what was charged, once, and no more than there is': 'af - r r r r',
+  'token-bucket: gives back what was charged, once, and no more than there is': 'a - r r r r',
+  'leaky-bucket: gives back what was charged, once, and no more than there is': 'a - r r r r',
+  'gcra: gives back what was charged, once, and no more than there is': 'a - r r r r',
+  'every algorithm: gives back nothing of a window that is over': '- - r',
+  'every algorithm: charges what a request really cost': 'af r r',
+  'token-bucket: charges what a request really cost': 'a r r',
+  'leaky-bucket: charges what a request really cost': 'a r r',
+  'gcra: charges what a request really cost': 'a r r',
+  'every algorithm: charges beyond what is left, for no longer than the window': 'a ar ar',
+  'concurrency: holds slots until they are released or their lease ends': 'a a r r r',
+  'concurrency: releases the slots of one request, and no others': 'a a r r',
+  'bans after repeated denials, longer each time, and forgives when told to': '- a a a a - a a a - a',
+  'bans by denials of one while only: those before `within` are forgotten': '- a a a',
+  'bans by hand: one key, for as long as was said': 'a a a a',
+  'several dimensions: what one key is reset, the others keep': '- r a a r',
+  'several dimensions: a ban is of the key that it is by': '- - - - a a a a a',
+  'a name and a key do not pose as another name and key': 'a a a a',
+};
+
+describe('the checks of a store by example', () => {
+  const names = checksOf((clock) => memoryStore({ clock })).map(({ name }) => name);
+
+  it('are these', () => {
+    expect(names).to.have.length(93);
+  });
+
+  for (const name of names) {
+    const parts = CHECKS[name] ?? CHECKS[name.replace(/^[a-z-]+: /, 'every algorithm: ')];
+    it(`${name}: ${parts}`, async () => {
+      expect(await minded(name)).to.equal(parts);
+    });
+  }
+});
+
+const BUCKETS = ['token-bucket', 'leaky-bucket', 'gcra'] as const;
+const QUOTAS = ['fixed-window', 'sliding-window', 'sliding-log', ...BUCKETS, 'calendar'] as const;
+const ALL = [...QUOTAS, 'concurrency'] as const;
+
+/** The other checks, by suite, and which algorithms have one each: none is of several. */
+const LAWS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
+  'law 1, bound': {
+    'no client gets more than the published bound': ALL,
+    'bursts at the worst moments reach 199 at limit 100': ['fixed-window', 'token-bucket'],
+    'a client who asks whenever it may gets the limit in each window': QUOTAS,
+    'bursts at the worst moments reach 100 at limit 100': ['sliding-window', 'sliding-log'],
+    'several dimensions: no key of any of them gets more than the published bound': [],
+  },
+  'law 2, retry': {
+    'denied at every instant before retryAfter, admitted at it': ALL,
+    'the full quota is back at resetAfter, and not before': ALL,
+    'a cost beyond capacity is never admitted, and says so': ALL,
+    'several policies: retryAfter is the longest of those that deny': [],
+    'several dimensions: denied until retryAfter, admitted at it': [],
+  },
+  'law 3, charge': {
+    'after a denial, every policy is as it was': [],
+    'after an admission, every policy that admits is charged, and a shadow that would deny is not': [],
+    'a cost of 0 and a peek charge and write nothing': [],
+    'several dimensions: a denial charges no key, an admission each of them, and what is given back was never charged':
+      [],
+    'several dimensions: what one key is reset, the others keep': [],
+    'several dimensions: a ban is of the key that it is by': [],
+  },
+  'law 5, life': {
+    'expired state decides exactly as no state': [],
+  },
+  'law 6, clock': {
+    'whatever the clock did, a unit is free within one window': ALL,
+    'a ban never lasts longer than it was made for': [],
+  },
+  'law 7, race': {
+    'of requests at once, as many are admitted as the limit says, each told its own remaining': ALL,
+    'several dimensions: of requests at once, each key gets as many as its limit says': [],
+  },
+  'law 9, keys': {
+    'each of many awkward keys has its own quota, by every algorithm': [],
+    'spending, resetting and banning one key leaves the others alone': [],
+    'a name and a key do not pose as another name and key': [],
+    'limiters of different names do not share, whatever the names and keys': [],
+  },
+  'law 12, change': {
+    'each configuration keeps to its own bound, whichever is asked': QUOTAS,
+    'denials and looks leave no trace for any configuration': ALL,
+    'the wait that a configuration tells holds, and is no longer than its window': ALL,
+    'a higher limit, rate or burst never means a longer wait': ALL,
+    'sliding-log 20/1m beside 100/1m: who asks both gains nothing, and neither locks the other out': [],
+    'sliding-window 10/1m beside 100/10s: who asks both gains nothing, and neither locks the other out': [],
+    'sliding-window 100/1m beside 100/30s: who asks both gains nothing, and neither locks the other out': [],
+    'sliding-window, other segments: who asks both gains nothing, and neither locks the other out': [],
+    'token-bucket 100/1m beside 5/1s: who asks both gains nothing, and neither locks the other out': [],
+    'token-bucket, another burst: who asks both gains nothing, and neither locks the other out': [],
+    'fixed-window, another window: who asks both gains nothing, and neither locks the other out': [],
+    'a bucket that is raised a hundredfold admits at once what was to wait a minute': [],
+    'a denial by a smaller tier gives nothing back to a larger one': [
+      'fixed-window',
+      'sliding-window',
+      'sliding-log',
+      'calendar',
+    ],
+    'another dimension: each configuration keeps to its own bound, and locks nobody out': [],
+  },
+  'law 13, return': {
+    'what is given back is as if it had never been charged': QUOTAS,
+    'a charge that has partly drained gives back the rest, no more and no less': BUCKETS,
+    'whatever is given back in whatever order, never more is left than without it': BUCKETS,
+    'after a reset, a refund takes nothing of what others were charged': QUOTAS,
+    'a charge that took all that was left, or more, is given back whole': QUOTAS,
+    'of two debts each is given back for itself': [
+      'fixed-window',
+      'sliding-window',
+      'sliding-log',
+      'calendar',
+    ],
+    'of several charges, what has drained of one is gone, whichever is given back': BUCKETS,
+    'a reset counts also where nothing was left to reset': BUCKETS,
+    'a reset reaches the tiers, too': [],
+    'the units of the charge are given back, not the oldest': ['sliding-log'],
+    'gives back a unit from anywhere in a long log, and moves no other': ['sliding-log'],
+  },
+  'law 4, identity': {
+    'random traces': ALL,
+    'random traces on a clock that jumps': ALL,
+    'mixed algorithms: random traces': [],
+    'mixed algorithms: random traces on a clock that jumps': [],
+    'keys of several dimensions: random traces': [],
+    'asked all at once: the same as one after the other': [],
+  },
+};
+
+describe('the checks of a store by laws', () => {
+  const namesFor = (more: Partial<StoreUnderTest>) =>
+    storeChecks({ createStore: (clock) => memoryStore({ clock }), ordered: true, ...more })
+      .filter(({ suite }) => suite !== 'contract')
+      .map(({ suite, name }) => `${suite}: ${name}`);
+  const all = Object.entries(LAWS).flatMap(([suite, checks]) =>
+    Object.entries(checks).flatMap(([name, algorithms]) =>
+      algorithms.length === 0
+        ? `${suite}: ${name}`
+        : algorithms.map((algorithm) => `${suite}: ${algorithm}: ${name}`),
+    ),
+  );
+
+  it('are these', () => {
+    expect(namesFor({})).to.have.members(all);
+  });
+
+  const ofBan = 'law 3, charge: several dimensions: a ban is of the key that it is by';
+  const fewer: readonly (readonly [
+    title: string,
+    more: Partial<StoreUnderTest>,
+    isLeftOut: (name: string) => boolean,
+  ])[] = [
+    ['that does not keep an order', { ordered: false }, (name) => name.includes('asked all at once')],
+    ['without dimensions', { dimensions: false }, (name) => /(several|another) dimension/.test(name)],
+    ['across slots', { dimensions: { acrossSlots: true } }, (name) => name === ofBan],
+    [
+      'of servers by a dimension',
+      { dimensions: { slotBy: 'org' } },
+      (name) => name === ofBan || name.endsWith('what one key is reset, the others keep'),
+    ],
+  ];
+  for (const [title, more, isLeftOut] of fewer)
+    it(`are fewer for a store ${title}`, () => {
+      expect(namesFor(more)).to.have.members(all.filter((name) => !isLeftOut(name)));
+    });
+});
