@@ -175,9 +175,7 @@ for (const kind of ['redis', 'valkey'] as const) {
         const { code, stderr } = await headgate([...args, ...where]);
         // That is all that `limits` is for.
         expect(code, stderr).to.be.oneOf(args[0] === 'limits' ? [1] : [0, 5]);
-        expect(stderr).to.contain(
-          `warning: the limiters are unknown: the key ${publishedKey(prefix)} has`,
-        );
+        expect(stderr).to.contain(`warning: the limiters are unknown: the key ${publishedKey(prefix)} has`);
       }
       const [index] = bookKeys(prefix);
       await client.set(index, 'x', 'PX', 60_000);
@@ -211,9 +209,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       const unknown = await headgate(['ban', 'a', '1h', ...where, '--name', 'n240']);
       expect(unknown.code).to.equal(5);
       expect(unknown.stderr)
-        .to.match(
-          /"n240" is published\. But 50 others were too many to be published/,
-        )
+        .to.match(/"n240" is published\. But 50 others were too many to be published/)
         .and.match(/--force bans all the same/);
 
       const later = Date.now() + 60_000;
