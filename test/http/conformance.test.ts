@@ -312,7 +312,7 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
       for (const decision of decisions) expect(decision).to.include({ allowed: true, cost: 0, charged: 0 });
     });
 
-    it('onDecision is told of every decision and its request; what it throws breaks nothing', async () => {
+    it('onDecision receives every decision and its request; what it throws breaks nothing', async () => {
       const seen: [boolean, string, string][] = [];
       const warnings: string[] = [];
       const emitWarning = process.emitWarning.bind(process);

@@ -25,7 +25,8 @@ const PARTS: Readonly<Record<string, (reply: Reply) => Reply>> = {
 
 /** The suites and checks by example: random ones ask something else each time. */
 const isByExample = ({ suite, name }: Check) =>
-  suite === 'contract' || /^(several dimensions: what|several dimensions: a ban|a name and a key)/.test(name);
+  suite === 'contract' ||
+  /^(several dimensions: a reset|several dimensions: a ban|a name and a key)/.test(name);
 
 const checksOf = (createStore: StoreUnderTest['createStore']) =>
   storeChecks({ createStore }).filter(isByExample);
@@ -69,14 +70,15 @@ async function minded(name: string): Promise<string> {
 /** By check, of each reply, the parts that it minds. */
 const CHECKS: Readonly<Record<string, string>> = {
   'every algorithm: admits the limit, then denies until retryAfter': 'ar ar ar aw aw a',
-  'every algorithm: what was charged comes back when this algorithm says': '- r - r r r r r r',
+  'every algorithm: charged units come back when the algorithm says so': '- r - r r r r r r',
   'every algorithm: charges a cost whole, or not at all': 'a ar ar ar',
   'every algorithm: peeks without writing': 'arf arf arf - a a a ar',
-  'every algorithm: is back to its full quota after resetAfter, as if nothing had been': '- rf r',
+  'every algorithm: has its full quota after resetAfter, as if nothing had been charged': '- rf r',
   'every algorithm: resets one key, and no other': '- - - rf r',
   'every algorithm: burst is what can be spent at once': 'ar aw r',
-  'leaky-bucket: maxDelay holds requests for their turn, and denies who would wait longer': 'a a a aw',
-  'decides several policies together: all charge, or none does': '- r a',
+  'leaky-bucket: maxDelay holds requests until their turn, and denies those that would wait longer':
+    'a a a aw',
+  'decides several policies together: all are charged, or none is': '- r a',
   'lets a shadow report, but not deny': 'a a a',
   'shares state within a name, and with no other name or key': '- r r r',
   'keeps awkward keys apart': 'a '.repeat(164).trim(),
@@ -94,10 +96,10 @@ const CHECKS: Readonly<Record<string, string>> = {
   'concurrency: holds slots until they are released or their lease ends': 'a a r r r',
   'concurrency: releases the slots of one request, and no others': 'a a r r',
   'bans after repeated denials, longer each time, and forgives when told to': '- a a a a - a a a - a',
-  'bans by denials of one while only: those before `within` are forgotten': '- a a a',
-  'bans by hand: one key, for as long as was said': 'a a a a',
-  'several dimensions: what one key is reset, the others keep': '- r a a r',
-  'several dimensions: a ban is of the key that it is by': '- - - - a a a a a',
+  'counts denials only for `within`: older ones do not lead to a ban': '- a a a',
+  'bans one key by hand, for the given time': 'a a a a',
+  'several dimensions: a reset of one key leaves the others alone': '- r a a r',
+  'several dimensions: a ban applies to the key of its dimension': '- - - - a a a a a',
   'a name and a key do not pose as another name and key': 'a a a a',
 };
 
@@ -125,7 +127,7 @@ const LAWS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>
   'law 1, bound': {
     'no client gets more than the published bound': ALL,
     'bursts at the worst moments reach 199 at limit 100': ['fixed-window', 'token-bucket'],
-    'a client who asks whenever it may gets the limit in each window': QUOTAS,
+    'a client that asks as soon as it may gets the limit in each window': QUOTAS,
     'bursts at the worst moments reach 100 at limit 100': ['sliding-window', 'sliding-log'],
     'several dimensions: no key of any of them gets more than the published bound': [],
   },
@@ -142,19 +144,19 @@ const LAWS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>
     'a cost of 0 and a peek charge and write nothing': [],
     'several dimensions: a denial charges no key, an admission each of them, and what is given back was never charged':
       [],
-    'several dimensions: what one key is reset, the others keep': [],
-    'several dimensions: a ban is of the key that it is by': [],
+    'several dimensions: a reset of one key leaves the others alone': [],
+    'several dimensions: a ban applies to the key of its dimension': [],
   },
   'law 5, life': {
     'expired state decides exactly as no state': [],
   },
   'law 6, clock': {
-    'whatever the clock did, a unit is free within one window': ALL,
+    'whatever the clock does, a unit is free within one window': ALL,
     'a ban never lasts longer than it was made for': [],
   },
   'law 7, race': {
-    'of requests at once, as many are admitted as the limit says, each told its own remaining': ALL,
-    'several dimensions: of requests at once, each key gets as many as its limit says': [],
+    'simultaneous requests: exactly the limit is admitted, and each is told its own remaining': ALL,
+    'several dimensions: of simultaneous requests, each key gets exactly its limit': [],
   },
   'law 9, keys': {
     'each of many awkward keys has its own quota, by every algorithm': [],
@@ -165,15 +167,17 @@ const LAWS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>
   'law 12, change': {
     'each configuration keeps to its own bound, whichever is asked': QUOTAS,
     'denials and looks leave no trace for any configuration': ALL,
-    'the wait that a configuration tells holds, and is no longer than its window': ALL,
+    'the wait that a configuration tells is exact, and at most its window': ALL,
     'a higher limit, rate or burst never means a longer wait': ALL,
-    'sliding-log 20/1m beside 100/1m: who asks both gains nothing, and neither locks the other out': [],
-    'sliding-window 10/1m beside 100/10s: who asks both gains nothing, and neither locks the other out': [],
-    'sliding-window 100/1m beside 100/30s: who asks both gains nothing, and neither locks the other out': [],
-    'sliding-window, other segments: who asks both gains nothing, and neither locks the other out': [],
-    'token-bucket 100/1m beside 5/1s: who asks both gains nothing, and neither locks the other out': [],
-    'token-bucket, another burst: who asks both gains nothing, and neither locks the other out': [],
-    'fixed-window, another window: who asks both gains nothing, and neither locks the other out': [],
+    'sliding-log 20/1m beside 100/1m: a client of both gains nothing, and neither locks the other out': [],
+    'sliding-window 10/1m beside 100/10s: a client of both gains nothing, and neither locks the other out':
+      [],
+    'sliding-window 100/1m beside 100/30s: a client of both gains nothing, and neither locks the other out':
+      [],
+    'sliding-window, other segments: a client of both gains nothing, and neither locks the other out': [],
+    'token-bucket 100/1m beside 5/1s: a client of both gains nothing, and neither locks the other out': [],
+    'token-bucket, another burst: a client of both gains nothing, and neither locks the other out': [],
+    'fixed-window, another window: a client of both gains nothing, and neither locks the other out': [],
     'a bucket that is raised a hundredfold admits at once what was to wait a minute': [],
     'a denial by a smaller tier gives nothing back to a larger one': [
       'fixed-window',
@@ -184,20 +188,15 @@ const LAWS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>
     'another dimension: each configuration keeps to its own bound, and locks nobody out': [],
   },
   'law 13, return': {
-    'what is given back is as if it had never been charged': QUOTAS,
+    'a charge that is given back counts as never made': QUOTAS,
     'a charge that has partly drained gives back the rest, no more and no less': BUCKETS,
-    'whatever is given back in whatever order, never more is left than without it': BUCKETS,
-    'after a reset, a refund takes nothing of what others were charged': QUOTAS,
-    'a charge that took all that was left, or more, is given back whole': QUOTAS,
-    'of two debts each is given back for itself': [
-      'fixed-window',
-      'sliding-window',
-      'sliding-log',
-      'calendar',
-    ],
-    'of several charges, what has drained of one is gone, whichever is given back': BUCKETS,
-    'a reset counts also where nothing was left to reset': BUCKETS,
-    'a reset reaches the tiers, too': [],
+    'give-backs in any order never leave more than without the charges': BUCKETS,
+    'after a reset, a refund gives back nothing that others were charged': QUOTAS,
+    'a charge of all that was left, or more, is given back completely': QUOTAS,
+    'two debts are given back independently': ['fixed-window', 'sliding-window', 'sliding-log', 'calendar'],
+    'what has drained of several charges is gone, whichever of them is given back': BUCKETS,
+    'a reset also counts if nothing was left to reset': BUCKETS,
+    'a reset also covers the tiers': [],
     'the units of the charge are given back, not the oldest': ['sliding-log'],
     'gives back a unit from anywhere in a long log, and moves no other': ['sliding-log'],
   },
@@ -207,7 +206,7 @@ const LAWS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>
     'mixed algorithms: random traces': [],
     'mixed algorithms: random traces on a clock that jumps': [],
     'keys of several dimensions: random traces': [],
-    'asked all at once: the same as one after the other': [],
+    'simultaneous calls are answered like successive ones': [],
   },
 };
 
@@ -228,19 +227,23 @@ describe('the checks of a store by laws', () => {
     expect(namesFor({})).to.have.members(all);
   });
 
-  const ofBan = 'law 3, charge: several dimensions: a ban is of the key that it is by';
+  const ofBan = 'law 3, charge: several dimensions: a ban applies to the key of its dimension';
   const fewer: readonly (readonly [
     title: string,
     more: Partial<StoreUnderTest>,
     isLeftOut: (name: string) => boolean,
   ])[] = [
-    ['that does not keep an order', { ordered: false }, (name) => name.includes('asked all at once')],
+    [
+      'that does not keep an order',
+      { ordered: false },
+      (name) => name.includes('simultaneous calls are answered like'),
+    ],
     ['without dimensions', { dimensions: false }, (name) => /(several|another) dimension/.test(name)],
     ['across slots', { dimensions: { acrossSlots: true } }, (name) => name === ofBan],
     [
       'of servers by a dimension',
       { dimensions: { slotBy: 'org' } },
-      (name) => name === ofBan || name.endsWith('what one key is reset, the others keep'),
+      (name) => name === ofBan || name.endsWith('a reset of one key leaves the others alone'),
     ],
   ];
   for (const [title, more, isLeftOut] of fewer)
