@@ -1,5 +1,5 @@
-// Writes an access log in the Combined Log Format to try `headgate replay` and `suggest` on, always the same:
-// `node scripts/access-log.mjs 1000000 > access.log`. Most clients open a page now and then, some poll, a robot hammers at /login.
+// Writes an access log in the Combined Log Format to try `headgate replay` and `suggest` on. It is the same at every run: `node
+// scripts/access-log.mjs 1000000 > access.log`. Most clients open a page now and then, some poll, a robot hammers at /login.
 import { once } from 'node:events';
 
 const lines = Number(process.argv[2] ?? 100_000);
@@ -60,14 +60,14 @@ function write(client, request, at) {
 }
 
 while (written < lines) {
-  // More by day than by night; every six hours a robot comes for 20 minutes.
+  // There is more traffic by day than by night. Every six hours a robot comes for 20 minutes.
   const hour = (time - START) / 3_600_000;
   const robot = hour % 6 > 1 && hour % 6 < 1.33 && random() < 0.6;
   time += (-Math.log(1 - random()) * 350) / (1 + Math.sin((hour * Math.PI) / 12) / 2) / (robot ? 2 : 1);
   const client = below(clients * random() ** 2) + 2;
   if (robot) write(1, 'POST /login', time);
   else if (client % 50 === 0) write(client, 'GET /api/poll', time);
-  // A page, and what it needs. What takes long is written late, but with the time at which it came.
+  // A page with its resources. Slow responses are written late, but with the time of the request.
   else
     for (let i = below(9); i >= 0 && written < lines; i--)
       write(client, `GET ${PATHS[below(PATHS.length)]}`, time - below(3000));

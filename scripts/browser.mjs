@@ -1,4 +1,4 @@
-// Finds the Chromium in which the demo's page is tested, and gets it where that is possible.
+// Finds the Chromium for the tests of the demo's page, and installs it if possible.
 import { findProgram, getProgram } from './lib/program.mjs';
 
 /** @type {import('./lib/program.mjs').Program} */
@@ -11,5 +11,5 @@ const chromium = {
 /** The path of a Chromium. Throws with the fix. */
 export const findBrowser = () => findProgram(chromium);
 
-/** Makes sure that it is there, with apt if need be. Returns what is missing, and what to do about it. */
+/** Makes sure that it is there, with apt if necessary. Returns what is missing, and what to do about it. */
 export const getBrowser = () => getProgram(chromium, 'chromium');

@@ -50,7 +50,7 @@ function runTests() {
   rmSync(directory, { recursive: true });
   count.passed += stats.passes;
   count.failed += stats.failures;
-  // Not a failing test: none ran, a file that does not load, a leak.
+  // No test failed, but there is another reason: none ran, a file does not load, or there is a leak.
   if (stats.passes + stats.failures === 0 || (status !== 0 && stats.failures === 0))
     report(false, `npm test (exit ${status})`);
 }

@@ -1,4 +1,4 @@
-// npm run demo, on a fresh clone too: installs dependencies and runs scripts/demo/main.ts with the arguments given.
+// npm run demo, even on a fresh clone: installs dependencies and runs scripts/demo/main.ts with the given arguments.
 import { spawn } from 'node:child_process';
 import { ensureDependencies } from './lib/dependencies.mjs';
 import { root } from './lib/run.mjs';
@@ -8,7 +8,7 @@ const demo = spawn(process.execPath, ['--import', 'tsx', 'scripts/demo/main.ts',
   cwd: root,
   stdio: 'inherit',
 });
-// A Ctrl-C reaches both: the demo decides how it ends.
+// A Ctrl-C reaches both processes. The demo decides how it ends.
 process.on('SIGINT', () => {});
 process.on('SIGTERM', () => demo.kill('SIGTERM'));
 demo.once('exit', (code) => process.exit(code ?? 1));

@@ -51,8 +51,8 @@ async function assembled() {
 }
 
 /**
- * What luacheck finds in the scripts, by the files that they come from. What is unused must be so in every script
- * that has it.
+ * What luacheck finds in the scripts, by the files that they come from. Something counts as unused only if every script that has it leaves
+ * it unused.
  * @param {string[]} scripts
  * @returns {string[]}
  */

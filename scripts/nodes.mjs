@@ -7,7 +7,7 @@ import { ensureServers } from './servers.mjs';
 
 const MAJORS = [20, 22, 24];
 
-/** What depends on Node's own HTTP, streams and timers, and so may differ from one to the other. They need no servers. */
+/** Tests that depend on Node's own HTTP, streams and timers, which may differ between versions. They need no servers. */
 const TESTS = ['test/http/connections.test.ts', 'test/features/lines.test.ts'];
 
 ensureDependencies();
@@ -47,7 +47,7 @@ function nodeOf(major) {
   return node;
 }
 
-/** The package of npm that has Node's program for this machine. */
+/** The npm package with Node's program for this machine. */
 function packageName() {
   const platform = process.platform === 'win32' ? 'win' : process.platform;
   const prefix = platform === 'darwin' && process.arch === 'arm64' ? 'node-bin' : 'node';

@@ -1,4 +1,4 @@
-// Finds the Prometheus that loads the alert rules of examples/ in a test, and gets it where that is possible.
+// Finds the Prometheus for the tests of the alert rules in examples/, and installs it if possible.
 import { dirname, join } from 'node:path';
 import { findProgram, getProgram } from './lib/program.mjs';
 
@@ -15,5 +15,5 @@ export function findPrometheus() {
   return { server, promtool: join(dirname(server), 'promtool') };
 }
 
-/** Makes sure that it is there, with apt if need be. Returns what is missing, and what to do about it. */
+/** Makes sure that it is there, with apt if necessary. Returns what is missing, and what to do about it. */
 export const getPrometheus = () => getProgram(prometheus, 'prometheus', { service: 'prometheus.service' });

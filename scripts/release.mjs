@@ -65,7 +65,7 @@ function publish() {
       'Provenance says which repository a package was built from: set `repository` in package.json.',
     );
   }
-  // Of GitHub Actions with `permissions: id-token: write`, and of GitLab with an id token for sigstore.
+  // Variables of GitHub Actions with `permissions: id-token: write`, and of GitLab with an id token for sigstore.
   const { ACTIONS_ID_TOKEN_REQUEST_URL: github, SIGSTORE_ID_TOKEN: gitlab } = process.env;
   if (!dry && !github && !gitlab) {
     throw new Error(

@@ -1,4 +1,4 @@
-// Finds the Redis and Valkey servers that the tests run against, and gets them where that is possible.
+// Finds the Redis and Valkey servers for the tests, and installs them if possible.
 import { realpathSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { aptInstall, canInstall } from './lib/apt.mjs';
@@ -32,7 +32,7 @@ export function findServer(kind) {
   return findProgram({ variable, commands: [command], hint: installHint(kind) });
 }
 
-/** Makes sure that both servers are there, with apt if need be, and prints their versions. Exits non-zero otherwise. */
+/** Makes sure that both servers are there, with apt if necessary, and prints their versions. Exits non-zero otherwise. */
 export function ensureServers() {
   const problems = getServers();
   if (problems.length === 0) return;

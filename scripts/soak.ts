@@ -20,7 +20,7 @@ const runs = (part: string): boolean => chosen.length === 0 || chosen.includes(p
 let broken = 0;
 let done = false;
 
-// Something is awaited that never comes about, and nothing else keeps the process.
+// A promise never resolves, and nothing else keeps the process alive.
 process.on('beforeExit', () => {
   if (!done) promise(false, 'the soak was answered to its end');
   process.exitCode = broken === 0 ? 0 : 1;

@@ -155,7 +155,7 @@ describe('a Redis that is set up wrongly', () => {
     });
   }
 
-  it('nobody listens to a client in place of its user', () => {
+  it("Headgate is never the only listener for a client's errors", () => {
     const client = new Redis({ lazyConnect: true });
     redisStore(client);
     expect(client.listenerCount('error')).to.equal(0);

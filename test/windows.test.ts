@@ -87,7 +87,7 @@ for (const [name, createStore] of Object.entries(stores)) {
 }
 
 for (const name of serverKinds) {
-  it(`${name} forgets keys by itself when they are as good as none`, async () => {
+  it(`${name} forgets expired keys by itself`, async () => {
     const prefix = freshPrefix();
     const store = redisStore(clients[name], { prefix, publish: false });
     const policies = algorithms.map((algorithm) => ({

@@ -1,23 +1,23 @@
 import { HeadgateError, type Policy } from 'headgate';
 
-/** What a request may say in its query: all of it is optional. */
+/** The optional parameters of a request's query. */
 export interface Wish {
   limit?: string;
   window?: string;
   burst?: string;
   cost?: string;
-  /** How long the handler takes, ms: what the concurrency policy is about. */
+  /** How long the handler takes, ms. The concurrency policy needs it. */
   hold?: string;
-  /** Who asks; default: the address. */
+  /** The client's key. Default: the address. */
   key?: string;
 }
 
 export interface Row {
-  /** The path it is served under, and its policy's name. */
+  /** The path of the row, and its policy's name. */
   name: string;
-  /** In a few words: what it is about. */
+  /** A short description. */
   about: string;
-  /** Whether requests take long, by the policy or by what they do. */
+  /** Whether requests take long, because of the policy or of their work. */
   holds?: boolean;
   policies(wish: Wish): Policy[];
 }
@@ -25,12 +25,12 @@ export interface Row {
 const LIMIT = 6;
 const WINDOW = '2s';
 
-/** `limit` and `window` as asked for; numbers come as text. */
+/** `limit` and `window` from the query. Numbers come as text. */
 function given({ limit = String(LIMIT), window = WINDOW }: Wish): { limit: number; window: string } {
   return { limit: Number(limit), window };
 }
 
-/** What the demo shows, each under its own path on both servers. */
+/** The rows of the demo, each with its own path on both servers. */
 export const rows: readonly Row[] = [
   {
     name: 'fixed-window',
@@ -98,7 +98,7 @@ export const rows: readonly Row[] = [
   },
 ];
 
-/** How long a request is worked on, ms. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
+/** How long the handler works on a request, ms. @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` */
 export function holdOf(name: string, { hold = name === 'concurrency' ? '400' : '0' }: Wish): number {
   const ms = Number(hold);
   if (Number.isInteger(ms) && ms >= 0 && ms <= 5000) return ms;

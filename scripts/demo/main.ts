@@ -21,7 +21,7 @@ const { values } = parseArgs({
   options: { once: { type: 'boolean' }, 'no-show': { type: 'boolean' }, help: { type: 'boolean' } },
 });
 
-// `npm run demo | head` has seen enough.
+// The reader may stop early, as in `npm run demo | head`.
 process.stdout.on('error', () => process.exit());
 
 if (values.help) process.stdout.write(USAGE);
@@ -36,7 +36,7 @@ async function main(): Promise<void> {
   };
   try {
     introduce(servers, where);
-    // A key of its own: a show on Redis begins with full quotas.
+    // Each run has its own key, so that a show on Redis begins with full quotas.
     if (!values['no-show']) await show(servers, randomUUID());
     if (values.once) return await stop();
   } catch (error) {
@@ -51,7 +51,7 @@ async function main(): Promise<void> {
   process.once('SIGINT', end).once('SIGTERM', end);
 }
 
-/** In Redis if there is a URL, or else in memory. */
+/** The store: in Redis if there is a URL, otherwise in memory. */
 async function openStore(
   url: string | undefined,
 ): Promise<{ store: Store; where: string; close: () => void }> {

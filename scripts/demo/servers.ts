@@ -9,16 +9,16 @@ import { rateLimit } from 'headgate/express';
 import { rateLimitPlugin } from 'headgate/fastify';
 import { holdOf, rows, type Row, type Wish } from './algorithms.js';
 
-/** A server of the demo. Both serve the same paths, and share their quotas: same names, same store, same keys. */
+/** A server of the demo. Both servers have the same paths, and share their quotas: same names, same store, same keys. */
 export interface DemoServer {
   readonly framework: string;
   readonly url: string;
-  /** Rows whose requests are held have an address each: a browser keeps six connections per address. */
+  /** Each row whose requests are held has its own address, because a browser opens at most six connections per address. */
   readonly lanes: Readonly<Record<string, string>>;
   close(): Promise<void>;
 }
 
-/** What the page asks for first. */
+/** What the page requests first. */
 interface Info {
   where: string;
   servers: DemoServer[];
@@ -26,7 +26,7 @@ interface Info {
 
 const TYPES = { html: 'text/html', css: 'text/css', js: 'text/javascript' };
 
-/** The page that both serve. */
+/** The page, which both servers have. */
 const page = (['html', 'css', 'js'] as const).map((type) => {
   const file = type === 'html' ? 'index.html' : `page.${type}`;
   return {
@@ -36,17 +36,17 @@ const page = (['html', 'css', 'js'] as const).map((type) => {
   };
 });
 
-/** The page of one server asks the other, too: let it read the answer's headers. */
+/** The page of one server also requests the other one, so it must be allowed to read its headers. */
 const CORS = { 'access-control-allow-origin': '*', 'access-control-expose-headers': '*' };
 
-/** What both adapters are told about a row, whatever their request is. */
+/** The options of both adapters for a row, independent of the type of request. */
 function optionsOf(row: Row, store: Store) {
   return {
     name: row.name,
     store,
     policies: (request: { query: unknown }) => row.policies(request.query as Wish),
     cost: (request: { query: unknown }) => Number((request.query as Wish).cost ?? 1),
-    // Only a demo takes anyone's word for who they are.
+    // Only a demo may trust what clients say about who they are.
     keyGenerator: (request: { query: unknown; ip?: string | undefined }) =>
       (request.query as Wish).key ?? request.ip,
   };
@@ -102,7 +102,7 @@ async function createFastify(store: Store, info: Info): Promise<RequestListener>
   return (req, res) => fastify.routing(req, res);
 }
 
-/** Starts both on free ports of the loopback. */
+/** Starts both servers on free ports of the loopback interface. */
 export async function startServers(store: Store, where: string): Promise<DemoServer[]> {
   const info: Info = { where, servers: [] };
   info.servers.push(await start('Express', createExpress(store, info)));
@@ -142,7 +142,7 @@ async function close(server: Server): Promise<void> {
   await closed;
 }
 
-/** Clients are not told what was wrong with their policies. Here it is they who wrote them. */
+/** Clients are normally not told what is wrong with policies. In the demo, they wrote them. */
 function mistakeOf({ message, cause }: HeadgateError): string {
   return cause instanceof Error ? cause.message : message;
 }

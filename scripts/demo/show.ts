@@ -1,4 +1,4 @@
-// The show: the same requests to every algorithm, over HTTP, in real time; then what came of them.
+// The show: the same requests to every algorithm, over HTTP, in real time. Then it prints the results.
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Table from 'cli-table3';
@@ -6,7 +6,7 @@ import pc from 'picocolors';
 import { rows } from './algorithms.js';
 import type { DemoServer } from './servers.js';
 
-/** When requests are sent, ms: one, eight on either side of the first window's end, then more than the rate for a while. */
+/** When requests are sent, ms: one; eight on either side of the first window's end; then more than the rate for a while. */
 const trace = [
   0,
   ...Array<number>(8).fill(1_700),
@@ -18,7 +18,7 @@ function every(step: number, from: number, to: number): number[] {
   return Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, i) => from + i * step);
 }
 
-/** A column of the picture, ms; and how many there are: held requests are answered after the last was sent. */
+/** The width of a column, ms; and the number of columns. Held requests are answered after the last one was sent. */
 const COLUMN = 100;
 const COLUMNS = 72;
 
@@ -32,19 +32,19 @@ interface Track {
   name: string;
   admitted: number[];
   denied: number[];
-  /** The first of each kind, whose headers are shown. */
+  /** The first answer of each kind. Its headers are shown. */
   firstAdmitted?: Answer;
   firstDenied?: Answer;
 }
 
-/** The first requests of a process are slow: let them not be those that are shown. */
+/** The first requests of a process are slow, so they are sent before those that are shown. */
 async function warmUp(servers: readonly DemoServer[]): Promise<void> {
   for (const { url } of servers) {
     for (const { name } of rows) await (await fetch(`${url}/${name}?key=warm-up&hold=0`)).text();
   }
 }
 
-/** Sends the trace to every algorithm, in turn to both servers, and shows the answers as they come. */
+/** Sends the trace to every algorithm, alternating between the servers, and shows the answers as they come. */
 export async function show(servers: readonly DemoServer[], key: string): Promise<void> {
   const tracks = rows.map(({ name }): Track => ({
     name,
@@ -103,7 +103,7 @@ const BARS = ' ▁▂▃▄▅▆▇█';
 const NAME = 16;
 const WIDTH = NAME + 9 + COLUMNS + 4;
 
-/** A count per column as a bar, up to eight; `now` is where time has got to. */
+/** A bar with one character per column, for counts up to eight. `now` is the current time. */
 function bars(counts: readonly number[], now: number): string {
   return counts
     .slice(0, now)
@@ -134,14 +134,14 @@ function draw(tracks: readonly Track[], sent: readonly number[], now: number): s
 
 const sum = (counts: readonly number[]): number => counts.reduce((a, b) => a + b, 0);
 
-/** What the first request and the first denied one were told; and one denial in full. */
+/** The headers of the first request and of the first denied one, and one complete denial. */
 function headers(tracks: readonly Track[]): string {
   const table = new Table({
     head: ['', 'RateLimit-Policy', 'RateLimit, first', 'RateLimit, denied', 'Retry-After'],
     style: { head: [], border: [], compact: true },
   });
   for (const { name, firstAdmitted, firstDenied } of tracks) {
-    // An item a line; that an item has the name of its row goes without saying.
+    // One line per item. The name in the item is left out, because it is the row's.
     const items = (list: string | null | undefined) =>
       (list ?? '').replaceAll(`"${name}";`, '').replaceAll(', ', '\n');
     table.push([

@@ -1,4 +1,4 @@
-// The API reference in docs/api is made of the docstrings, and committed so that it can be read.
+// The API reference in docs/api is made from the docstrings, and is committed so that it can be read.
 //   build   writes it
 //   check   fails when it is stale
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// Draws docs/plots/*.svg: the real algorithms on one trace, by a clock of its own, so that every run draws the same.
-// `tsx scripts/docs/plots.ts` writes them; a test calls `plots()` and compares.
+// Draws docs/plots/*.svg: the real algorithms on one trace. It uses its own clock, so that every run draws the same. `tsx
+// scripts/docs/plots.ts` writes the files; a test calls `plots()` and compares.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { createLimiter, memoryStore, type Policy } from 'headgate';
@@ -8,11 +8,11 @@ interface Outcome {
   /** When the request came, ms. */
   at: number;
   allowed: boolean;
-  /** When it was let through: later than `at` if it was held. */
+  /** When the request was let through. It is later than `at` if the request was held. */
   start: number;
 }
 
-/** Sends a request at each of `times` (ms) to a fresh limiter. */
+/** Sends a request at each of `times` (ms) to a new limiter. */
 async function simulate(policy: Policy, times: readonly number[]): Promise<Outcome[]> {
   let now = 0;
   const epoch = Date.UTC(2026, 0, 1);
@@ -27,7 +27,7 @@ async function simulate(policy: Policy, times: readonly number[]): Promise<Outco
   return outcomes;
 }
 
-/** `count` times, `every` ms, from `from` on. */
+/** `count` times, `every` ms apart, from `from` on. */
 const series = (from: number, count: number, every: number): number[] =>
   Array.from({ length: count }, (_, i) => from + i * every);
 
@@ -44,7 +44,7 @@ const trace = [
   ...series(37_000, 14, 80),
 ];
 
-/** The most that was let through in any window. */
+/** The most requests that were let through in any window. */
 function peak(starts: readonly number[]): number {
   return Math.max(...starts.map((start) => starts.filter((s) => s > start - WINDOW && s <= start).length));
 }
@@ -81,7 +81,7 @@ function timeAxis(y: number): string {
   return ticks.join('\n');
 }
 
-/** Requests as ticks, admitted above and denied below a line; over them the count let through in the last window. */
+/** Requests as ticks, admitted above and denied below a line. Above them, the count that the last window let through. */
 function row(top: number, name: string, note: string, outcomes: readonly Outcome[]): string {
   const starts = outcomes.filter(({ allowed }) => allowed).map(({ start }) => start);
   const base = top + 86;
@@ -136,7 +136,7 @@ async function algorithms(): Promise<string> {
   return svg('What each algorithm admits of the same requests', bottom + 24, parts);
 }
 
-/** How many units a client that asks all the time gets, by the number of segments. */
+/** How many units a client gets that asks all the time, by the number of segments. */
 async function segments(): Promise<string> {
   const demand = series(0, 400, 100);
   const choices: [string, Policy][] = [
@@ -167,7 +167,7 @@ async function segments(): Promise<string> {
   ]);
 }
 
-/** The plots by the name of their file. */
+/** The plots by file name. */
 export async function plots(): Promise<Record<string, string>> {
   return { 'algorithms.svg': await algorithms(), 'segments.svg': await segments() };
 }

@@ -1,4 +1,4 @@
-// Measures what docs/sizing.md computes with: bytes of a key, and processor time of a decision, on a Redis and a Valkey of its own.
+// Measures the figures in docs/sizing.md about servers: bytes per key, and processor time per decision, on a new Redis and a new Valkey.
 //   tsx scripts/docs/redis-cost.ts
 import { createLimiter, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
@@ -20,7 +20,7 @@ const cases: [string, Policy, number][] = [
 
 for (const kind of ['redis', 'valkey'] as const) {
   for (const [name, policy, cost] of cases) {
-    // A server each: what one has freed would be missing from the next.
+    // Each measurement uses a new server, because memory that one has freed would be missing from the next.
     const server = await startServer(kind);
     const redis = new Redis(server.port);
     const info = async (section: string, field: string) =>

@@ -93,7 +93,7 @@ describe('the permissions that docs/cli.md lists', () => {
         ).to.deep.equal([]);
       });
 
-      it('are enough for who only looks, and change nothing', async () => {
+      it('are enough for a user who only looks, and permit no change', async () => {
         expect(await failures(LOOKS, ofReaders)).to.deep.equal([]);
         expect(new Set(await failures(CHANGES, ofReaders))).to.deep.equal(new Set(['reset', 'ban', 'unban']));
         const redis = server.url.replace('//', '//user:password@');
@@ -110,7 +110,7 @@ describe('the permissions that docs/cli.md lists', () => {
         });
       }
 
-      it('for who only looks, each is needed', async () => {
+      it('are all needed by a user who only looks', async () => {
         for (const one of ofReaders.filter((each) => !ofOperators.includes(each))) {
           const others = ofReaders.filter((each) => each !== one);
           expect(await failures(LOOKS, others), one).to.not.deep.equal([]);

@@ -56,7 +56,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       // Nobody means an empty key who does not say so.
       const typed = [...(key.trim() === '' ? ['--raw'] : []), '--', key];
 
-      it(`peek tells of ${name} what the limiter tells`, async () => {
+      it(`peek answers for ${name} what the limiter answers`, async () => {
         for (const cost of [1, 1, 2]) await limiter.consume(key, { cost });
         const expected = await limiter.peek(key);
         const found = (await json('peek', ...where, ...AS_TEXT, ...typed)) as Record<string, unknown>;
@@ -69,7 +69,7 @@ for (const kind of ['redis', 'valkey'] as const) {
         }
       });
 
-      it(`reset, ban and unban change ${name} and nobody else`, async () => {
+      it(`reset, ban and unban change ${name} and no other key`, async () => {
         const neighbours = [`${key}x`, 'abc', key.slice(0, -1)];
         const all = [key, ...neighbours].flatMap((who) => [[limiter, who] as const, [other, who] as const]);
         for (const [each, who] of all) await each.consume(who);
@@ -109,7 +109,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(never).to.include({ allowed: false, reason: 'cost-exceeds-capacity', retryAfterMs: null });
     });
 
-    it('peek tells the ban, and what the policies would say without it', async () => {
+    it('peek shows the ban, and what the policies would say without it', async () => {
       await limiter.consume('a', { cost: 2 });
       await limiter.ban('a', '1h');
       const found = await peek('a');
@@ -225,7 +225,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect((await headgate(['ban', 'a', '2h', ...where])).stderr).to.equal('');
     });
 
-    it('unban of nobody is not logged', async () => {
+    it('an unban that ended nothing is not logged', async () => {
       const log = async () => (await headgate(['bans', 'log', ...where])).stdout;
       await json('unban', 'a', ...where);
       await json('unban', '10.0.0.0/30', ...where);
@@ -355,7 +355,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       });
     });
 
-    it('peek tells whether anything is stored', async () => {
+    it('peek says whether anything is stored', async () => {
       expect(await peek('a')).to.include({ allowed: true, stored: false });
       const { stdout } = await headgate(['peek', 'a', ...where, ...AS_TEXT]);
       expect(stdout).to.match(/allowed\nNothing is stored: the key was not charged recently, or --name, /);

@@ -46,7 +46,7 @@ for (const kind of ['redis', 'valkey'] as const) {
     beforeEach(() => (known = []));
     const run = (...args: string[]) => headgate([...args, ...where], { env: { USER: 'ada' } });
 
-    it('list --banned needs no SCAN, whoever banned: denials, the program, the command line', async () => {
+    it('list --banned needs no SCAN for bans by denials, by the program and by the command line', async () => {
       await Promise.all(Array.from({ length: 3000 }, (_, i) => other.consume(`user:${i}`)));
       const long = 'k'.repeat(1000);
       await deny('by denials');
@@ -155,7 +155,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       }
     });
 
-    it('limiters that tell nothing of themselves note their bans all the same', async () => {
+    it('limiters that are not published still record their bans', async () => {
       const store = redisStore(client, { prefix, localDenials: false, publish: false });
       const silent = limiterOn(store, { name: 'silent', limit: 1, window: '1h', ban: { after: 1 } });
       await banned();
@@ -166,7 +166,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       await silent.close();
     });
 
-    it('is bounded, and has TTLs; that it is full is told', async () => {
+    it('is bounded, has TTLs, and warns when it is full', async () => {
       const [index, notes, log] = bookKeys(prefix);
       await run('ban', 'a', '2h', '--name', 'api', '--reason', 'why');
       expect(await client.pttl(index)).to.be.within(HOUR, 2 * HOUR);
@@ -191,7 +191,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(await client.zcard(index)).to.be.at.most(MOST_BANS - 1999);
     });
 
-    it('who banned and why is told by list, peek, export and the log', async () => {
+    it('list, peek, export and the log show who banned, and why', async () => {
       await run('ban', 'a', '1h', '--name', 'api', '--reason', 'credential stuffing, INC-7', '--by', 'grace');
       await run('ban', 'b', '1h', '--name', 'api');
       const [a, b] = await jsonLines('list', '--banned', ...where);
@@ -244,7 +244,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(people).to.match(/^\S+ \S+ +ban +api +c +1h +the program +-$/m);
     });
 
-    it('who bans by the program, and why, is told, too', async () => {
+    it('they also show who banned by the program, and why', async () => {
       await limiter.ban('a', '1h', { by: 'fraud-service', reason: 'score 97' });
       while ((await jsonLines('bans', 'log', ...where)).length < 1);
       expect(await json('peek', 'a', '--name', 'api', ...where)).to.include({

@@ -82,7 +82,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(await imported(stdout)).to.include({ banned: 0, already: count });
     });
 
-    it('what list --json prints can be imported; other lines of it are left out', async () => {
+    it('the bans in the output of list --json can be imported; its other lines are skipped', async () => {
       const [api] = limiters as [Limiter];
       await api.ban('a', '1h');
       await api.consume('b');
@@ -158,7 +158,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       }
     });
 
-    it('a line that is wrong is named, and nobody is banned', async () => {
+    it('a wrong line is named, and no key is banned', async () => {
       const wrong: [line: string, args: string[], says: RegExp][] = [
         ['{"key":', ['--name', 'api', '--for', '1h'], /line 2: .*JSON/],
         ['{"name":"api"}', ['--name', 'api', '--for', '1h'], /line 2: it has no "key"/],

@@ -300,7 +300,7 @@ for (const client of ['ioredis', 'iovalkey', 'redis']) {
       admin.disconnect();
     });
 
-    it('a wrong password, none, a user who may not, a database that is not there: 1, and what to do', async () => {
+    it('a wrong or missing password, a user without permission, a missing database: 1, and what to do', async () => {
       const outcomes = {
         'wants a password': await list(at(guarded.port)),
         'refuses the user or the password': await list(at(guarded.port, ':wrong-s3cret@')),
@@ -313,7 +313,7 @@ for (const client of ['ioredis', 'iovalkey', 'redis']) {
       }
     });
 
-    it('nobody at the address: 4', async () => {
+    it('no server at the address: 4', async () => {
       const port = await freePort();
       for (const cluster of [[], ['--cluster']]) {
         const { code, stderr } = await list(at(port, 'u:s3cret@'), '--timeout', '2s', ...cluster);

@@ -74,7 +74,7 @@ for (const kind of serverKinds) {
       await store.close?.();
     });
 
-    it('list tells each key with its dimension, judged by its own policies', async () => {
+    it('list shows each key with its dimension, by its own policies', async () => {
       const { limiter, of, store } = await open(byAccount);
       const finds = await jsonLines('list', '--limited', ...of);
       expect(finds).to.have.length(1);
@@ -202,7 +202,7 @@ describe('replay of policies by several keys', () => {
     }
   });
 
-  it('says which key it lacks, and which is of no use; one dimension alone takes the key that there is', async () => {
+  it('says which key is missing or useless; a single dimension takes the only key', async () => {
     const refused = async (...args: string[]) => (await run('replay', ROWS, ...args)).stderr;
     expect(await refused(...TWO)).to.match(/by: key, account\..*--key account=user/);
     expect(await refused(...TWO, '--key', 'account=account')).to.match(/has the key: --key ip/);

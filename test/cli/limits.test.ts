@@ -67,7 +67,7 @@ for (const kind of ['redis', 'valkey'] as const) {
         .and.match(/^n{53}=token-bucket 20\/1m burst … +none/m);
     });
 
-    it('tells which limiters run where, with which policies, and whether they ban', async () => {
+    it('shows which limiters run where, with which policies, and whether they ban', async () => {
       const api: Policy[] = [
         { name: 'burst', algorithm: 'token-bucket', limit: 20, window: 60_000, burst: 40 },
         { name: 'an hour', limit: 1000, window: '1h', shadow: true },
@@ -122,7 +122,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(one.limiters.map(({ name }) => name)).to.deep.equal(['login']);
     });
 
-    it('tells which instances differ, however the same is written', async () => {
+    it('shows which instances differ, even if equal policies are written differently', async () => {
       for (const window of ['60s', '1m', 60_000]) instance({ api: { policies: [{ limit: 9, window }] } });
       instance({ api: { policies: [{ limit: 10, window: '1m' }] } });
       await until(async () => (await limits()).instances.length === 4);
@@ -187,7 +187,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       await client.del(publishedKey(prefix), index);
     });
 
-    it('is told of tiers that are used', async () => {
+    it('is published with the tiers that are used', async () => {
       const [limiter] = instance({ api: { policies: [{ limit: 9, window: '1m' }] } }) as [Limiter];
       await limiter.decide('a', 1, limiter.compile([{ limit: 90, window: '1m', name: 'gold' }]));
       await until(async () => {
@@ -196,7 +196,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       });
     });
 
-    it('is bounded: each key has a TTL, limiters and instances are so many at most', async () => {
+    it('is bounded: each key has a TTL, and the number of limiters and instances is limited', async () => {
       const many = Array.from(
         { length: 250 },
         (_, i) => [`n${i}`, { policies: [{ limit: 9, window: '1m' }] }] as const,
@@ -235,7 +235,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(code).to.equal(0);
     });
 
-    it('tells nothing if it is switched off; by a clock of its own it notes no bans either', async () => {
+    it('publishes nothing if it is switched off; with a clock it records no bans either', async () => {
       const [off, test] = [
         instance({ api: { policies: [{ limit: 1, window: '1m' }], ban: {} } }, { publish: false }),
         instance(
@@ -257,7 +257,7 @@ for (const kind of ['redis', 'valkey'] as const) {
         .with.property('code', 'HEADGATE_INVALID_OPTION');
     });
 
-    it('a user who may not write it is not troubled, and tries it once', async () => {
+    it('a user without the permission to write it tries once, and has no trouble', async () => {
       const server = await startServer(kind);
       const admin = new Redis(server.port);
       const user = new Redis(server.port, { username: 'app', password: 'p', lazyConnect: true });
@@ -302,7 +302,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       }
     });
 
-    it('a server that goes away troubles nobody; what is told is there when it is back', async () => {
+    it('a server that goes away causes no error; the publication is there when it is back', async () => {
       const server = await startServer(kind);
       const user = new Redis(server.port, { retryStrategy: () => 20 });
       user.on('error', () => {});
@@ -335,7 +335,7 @@ for (const kind of ['redis', 'valkey'] as const) {
         await told(where, 'api', 'open', 'ghost');
       });
 
-      it('ban, where nobody asks for bans: says so, exits with 5, and bans nobody unless it is forced', async () => {
+      it('ban, without a limiter that checks for bans: says so, exits with 5, and bans only if forced', async () => {
         for (const [name, code, says] of [
           ['open', 'NO_BAN', /the limiter "open" has no option `ban`, so it never checks for bans/],
           [
@@ -368,7 +368,7 @@ for (const kind of ['redis', 'valkey'] as const) {
         );
       });
 
-      it('bans import: refuses scopes that take no bans, before anybody is banned', async () => {
+      it('bans import: refuses scopes that take no bans, before any key is banned', async () => {
         const { Readable } = await import('node:stream');
         const line = (name: string) => JSON.stringify({ name, key: 'k', bannedForMs: 60_000 });
         const given = (...names: string[]) => ({ stdin: Readable.from([names.map(line).join('\n')]) });

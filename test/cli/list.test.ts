@@ -79,7 +79,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(keysOf(all, 'admitted')).to.deep.equal(['fine']);
     });
 
-    it('judges every algorithm as the limiter does, also several together', async () => {
+    it('decides every algorithm like the limiter, also several together', async () => {
       const policies: readonly Policy[] = [
         { name: 'fixed', algorithm: 'fixed-window', limit: 2, window: '1h' },
         { name: 'log', algorithm: 'sliding-log', limit: 2, window: '1h' },
@@ -182,7 +182,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(judged[0]?.message).to.match(/WRONGTYPE/);
     });
 
-    it('tells all bans, first, however few of the others are wanted', async () => {
+    it('lists all bans first, however small the limit is', async () => {
       const many = Array.from({ length: 1500 }, (_, i) => `user:${i}`);
       await Promise.all(many.map((key) => login.consume(key)));
       const banned = many.slice(0, 40);
@@ -201,7 +201,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       }
     });
 
-    it('shows which share of the keys was looked at, where somebody watches', async () => {
+    it('shows the share of the keys that was looked at if someone watches', async () => {
       const many = Array.from({ length: 2000 }, (_, i) => `user:${i}`);
       await Promise.all(many.map((key) => api.consume(key)));
       const shares: number[] = [];

@@ -49,7 +49,7 @@ describe('the process', function () {
     expect(stdout.split(/\s+/)).to.deep.equal(['3000', '3', '2', '']);
   });
 
-  it('who bans is the user of the system, also where no variable says so', async () => {
+  it('the one who bans is the user of the system, even if no variable names the user', async () => {
     const ban = `headgate ban a 1h --name api --force --json --prefix ${prefix}`;
     const { stdout } = await shell(`unset HEADGATE_BY SUDO_USER USER; ${ban} 2>/dev/null`);
     expect(JSON.parse(stdout)).to.include({ by: userInfo().username });
@@ -73,7 +73,7 @@ describe('the process', function () {
     expect(found).to.have.length.within(1, 2999);
   });
 
-  it('has no colours unless somebody sees them', async () => {
+  it('has no colours unless someone sees them', async () => {
     const list = `headgate list --prefix ${prefix} --limit 1`;
     expect((await shell(list, { FORCE_COLOR: '' })).stdout).to.not.contain('\u001b');
     expect((await shell(list, { FORCE_COLOR: '1' })).stdout).to.contain('\u001b');

@@ -259,7 +259,7 @@ describe('headgate replay', () => {
       expect(wrong.stderr).to.contain('"5"');
     });
 
-    it('the plot of the denied is empty where nobody was denied, and shows one that was', async () => {
+    it('the plot of denials is empty without any, and shows a single one', async () => {
       const times = [...[0, 1, 2].map(() => 10), 30, 31, ...Array.from({ length: 500 }, () => 45), 60];
       const requests = times.map((second) => ({ time: at(second), ip: '10.0.0.1' }));
       const file = logs.write('access.log', requests.map(jsonLine));
@@ -311,7 +311,7 @@ describe('headgate replay', () => {
       expect(await replayJson(args)).to.have.deep.property('notReplayed', ['slots=concurrency 5/1m']);
     });
 
-    it('nobody denied is said too', async () => {
+    it('says so if nothing was denied', async () => {
       const file = logs.write('access.log', [jsonLine({ time: at(0), ip: '10.0.0.1' })]);
       const { code, stdout } = await replay([file, '--policy', '100/1m']);
       expect(code).to.equal(0);
@@ -585,7 +585,7 @@ describe('headgate replay', () => {
     }
   });
 
-  it('shows how far it is, where somebody watches', async () => {
+  it('shows its progress if someone watches', async () => {
     const file = logs.write('access.log', trace(1, 5000).map(jsonLine));
     const stderr = Object.assign(new PassThrough(), {
       isTTY: true,
@@ -677,7 +677,7 @@ describe('headgate replay', () => {
       expect(html).to.match(/<td>denied<\/td><td class="number">30<\/td><td class="number">22<\/td>/);
     });
 
-    it('tells so many different paths at most', async () => {
+    it('shows a bounded number of different paths', async () => {
       const many = Array.from({ length: 12_000 }, (_, i) => line(i, '10.0.0.1', `/p${i}`, 200));
       const { html } = await report(
         [...many, ...many.slice(0, 2), ...many.slice(0, 1)],
@@ -746,7 +746,7 @@ describe('headgate replay', () => {
       });
     }
 
-    it('tells the denied from the admitted, and what is not whole, also on a phone and without sight', async () => {
+    it('distinguishes denied, admitted and partial intervals, also on a phone and without sight', async () => {
       const requests = Array.from({ length: 2005 }, (_, i) => ({
         time: START + 500 * i,
         ip: `10.0.0.${i % 2}`,

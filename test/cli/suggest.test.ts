@@ -128,7 +128,7 @@ describe('suggested limits', () => {
     });
   });
 
-  it('who wants more than can be counted is not said to be kept', () => {
+  it('a client that uses more than can be counted does not count as kept', () => {
     const requests = Array.from({ length: 75_000 }, () => ({ time: 1e12, ip: '10.0.0.1' }));
     const { shapes, measure } = measured(requests, parsePolicies(['gcra 1/366d']));
     const { each } = suggest(measure, shapes, 100);
@@ -272,7 +272,7 @@ describe('headgate suggest', () => {
       );
     });
 
-    it('cut off, emptied or written anew: how many requests is not told, and why', async () => {
+    it('cut off, emptied or written anew: the number of requests is left out, and the reason is told', async () => {
       const swapped = [...lines.slice(0, 1000), ...lines.slice(1000).reverse()];
       const changes: [() => void, RegExp][] = [
         [() => truncateSync(path(), 1000), /cut off while it was read: 1,000 of its [\d,]+ bytes/],

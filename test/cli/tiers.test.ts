@@ -31,14 +31,14 @@ for (const kind of ['redis', 'valkey'] as const) {
       return limiter.close();
     });
 
-    it('limits tells them', async () => {
+    it('limits shows them', async () => {
       const { limiters } = (await json('limits', ...where)) as { limiters: { configurations: object[] }[] };
       expect(limiters[0]!.configurations[0]).to.deep.include({ policies: [], tiers, dynamic: false });
       const { stdout } = await headgate(['limits', ...where]);
       expect(stdout).to.contain('free: m=10/1m; pro: m=100/1m, burst=token-bucket 20/1h');
     });
 
-    it('peek answers as a request of the tier is answered', async () => {
+    it('peek answers like the limiter for a request of the tier', async () => {
       const peek = (...more: string[]) => json('peek', 'user:1', '--name', 'api', ...where, ...more);
       expect(await peek('--tier', 'free')).to.include({ allowed: false, reason: 'quota-exceeded' });
       const { policies } = (await peek('--tier', 'pro')) as {
@@ -66,7 +66,7 @@ for (const kind of ['redis', 'valkey'] as const) {
         }
     });
 
-    it('list finds who is limited by the policies of a tier', async () => {
+    it('list finds the keys that the policies of a tier limit', async () => {
       const kinds = async (...more: string[]) =>
         (await jsonLines('list', '--name', 'api', ...where, ...more)).map((find) => find['kind']);
       expect(await kinds('--limited', '--tier', 'free')).to.deep.equal(['limited']);

@@ -58,7 +58,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       }
     };
 
-    it('tells by limiter, policy and key what all instances admit and deny, also without a call', async () => {
+    it('shows by limiter, policy and key what all instances admit and deny, even without a call', async () => {
       const long = 'k'.repeat(1000);
       const [one, two] = [on('api', { top: { sample: 1 } }), on('api', { top: { sample: 1 } })];
       const other = on('<other>:', { top: { sample: 1 } });
@@ -96,7 +96,7 @@ for (const kind of ['redis', 'valkey'] as const) {
         .and.match(/\n3 instances, the last 5 seconds\.\n$/);
     });
 
-    it('tells what else denies than policies: bans and lists; keys never have more than their limiter', async () => {
+    it('shows other causes of denials: bans and lists; keys never have more than their limiter', async () => {
       const banning = { policies: [{ limit: 1, window: '1h' }], ban: { after: 1 } };
       const limiter = on('api', { top: { sample: 16 }, localDenials: false }, banning);
       for (let i = 0; i < 15; i++) await limiter.consume('a');
@@ -168,7 +168,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       await leased.close();
     });
 
-    it('keys are counted at random, and on the average as they are', async () => {
+    it('keys are sampled at random, and right on average', async () => {
       const limiter = on('api', { top: { sample: 16 } }, { policies: [{ limit: 1e6, window: '1h' }] });
       const keys = Array.from({ length: 16_000 }, (_, i) => (i % 4 === 0 ? 'quarter' : 'rest'));
       await Promise.all(keys.map((key) => limiter.consume(key)));

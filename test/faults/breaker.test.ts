@@ -121,7 +121,7 @@ describe('a breaker', () => {
     assert.notEqual(breaker.circuitOf(to('a:1')), failing, 'addresses change: what is well is not kept');
   });
 
-  it('warns, where nobody listens, of a store that never answered, and of what is down', () => {
+  it('warns without a listener of a store that never answered, and of servers that are down', () => {
     breaker.warners.add(warn);
     bringDown('a:1');
     const first = 'HEADGATE_STORE_DOWN: The store has not answered yet: a:1 fails. It connects.';
@@ -145,7 +145,7 @@ describe('a breaker', () => {
     assert.deepEqual(warned, []);
   });
 
-  it('is one of a store, whoever asks for it', () => {
+  it("is the same for everyone who asks for the store's", () => {
     assert.equal(breakerOf(store), breakerOf(store));
     assert.notEqual(breakerOf(store), breakerOf(cluster));
   });
@@ -154,7 +154,7 @@ describe('a breaker', () => {
 describe('a probe', () => {
   const probes = probeSet(50);
 
-  it('writes, as the decisions do that the store is to make', () => {
+  it('writes, like the decisions that it stands for', () => {
     const { key, ...rest } = probeOf(cluster, probes, undefined)!;
     assert.match(String(key), /^\d{1,9}$/);
     assert.deepEqual(rest, { set: probes, cost: 1, peek: false, lease: '', until: 0 });

@@ -91,7 +91,7 @@ describe('a busy process whose store is well', function () {
       // The client writes other commands, too, and so its own turns are not ours.
       'of turns of 150 to 500 ms': (n: number) => (n % 40 === 0 ? 150 + (n % 7) * 58 : 0.2),
     })) {
-      it(`${what}, by ${name}: nobody is turned away for it, and limits hold`, async () => {
+      it(`${what}, by ${name}: no request is turned away for it, and limits hold`, async () => {
         const { client, end } = connect(servers.redis.port);
         const prefix = freshPrefix();
         // Denials ask the server, too.

@@ -127,7 +127,7 @@ describe('a circuit', () => {
     assert.deepEqual(prober.asked, Array(5).fill('a:1'));
   });
 
-  it('is asked once at a time, by whoever watches it', async () => {
+  it('is probed once at a time, by any limiter that watches it', async () => {
     goDown();
     circuit.watch(prober);
     assert.equal(pauses.length, 1, 'one timer is enough');
@@ -147,7 +147,7 @@ describe('a circuit', () => {
     assert.deepEqual([pauses.length, prober.asked.length], [3, 3]);
   });
 
-  it('is up again once it has answered, or is none of the store’s any more', async () => {
+  it('is up again once it has answered, or no longer belongs to the store', async () => {
     goDown();
     fire();
     circuit.success();
@@ -161,7 +161,7 @@ describe('a circuit', () => {
     assert.deepEqual([circuit.down, turns, pauses.length], [false, [true, false, true, false], 2]);
   });
 
-  it('is asked no more once nobody watches it', async () => {
+  it('is not probed once no limiter watches it', async () => {
     goDown();
     const other = new TestProber();
     circuit.watch(other);

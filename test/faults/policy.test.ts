@@ -380,7 +380,7 @@ describe('the failure policy', () => {
   });
 
   for (const mode of MODES) {
-    it(`${mode}: slots are given back if the reply is lost that would have told of them`, async () => {
+    it(`${mode}: slots are given back if the reply about them is lost`, async () => {
       const store = new TestStore();
       const slots: Policy = { name: 'slots', algorithm: 'concurrency', limit: 5, lease: '1m' };
       const limiter = createLimiter({
@@ -413,7 +413,7 @@ describe('the failure policy', () => {
     });
   }
 
-  it('tells the store of each question that nobody waits for any more, but never of a give-back', async () => {
+  it('marks abandoned questions for the store, but never a give-back', async () => {
     const store = new TestStore();
     const questions: Query[] = [];
     const giveBacks: Change[] = [];

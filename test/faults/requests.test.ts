@@ -157,7 +157,7 @@ describe('the permissions that docs/failure.md lists', () => {
   });
 
   for (const right of ['zrem', 'zincrby', 'zscore']) {
-    it(`without ${right} no slot is released that somebody holds, and none is tried for ever`, async () => {
+    it(`without ${right} no held slot is released, and no release is tried for ever`, async () => {
       const server = await startServer('redis');
       const admin = new Redis(server.port);
       await admin.call('ACL', 'SETUSER', 'headgate', 'on', '>password', '~hg:*', ...documented);

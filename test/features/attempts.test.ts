@@ -114,7 +114,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(verdicts.map(({ remaining }) => remaining)).to.deep.equal([0, 0]);
     });
 
-    it('are told in the decision, which is charged nothing that could be given back', async () => {
+    it('are shown in the decision, which has nothing to give back', async () => {
       const limiter = limiterOn(createStore(new TestClock().read), {
         policies: [ADDRESS, { ...ACCOUNT, limit: 1 }],
       });
@@ -129,7 +129,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await limiter.peek('k')).policies[0]!.remaining).to.equal(18);
     });
 
-    it('of who waits are none until it is admitted', async () => {
+    it('do not include waiting requests until they are admitted', async () => {
       const limiter = limiterOn(createStore(), {
         policies: [
           { name: 'attempts', limit: 10, window: '1m', count: 'attempts' },

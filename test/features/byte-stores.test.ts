@@ -51,7 +51,7 @@ describe('the state of a key as bytes', () => {
   });
 
   for (const algorithm of algorithms) {
-    it(`${algorithm}: what is no state of it is none`, () => {
+    it(`${algorithm}: invalid bytes count as no state`, () => {
       const query = ask([all.find((each) => each.algorithm === algorithm)!]);
       const fresh = new KeyState(undefined, START).decide(query).verdicts;
       const full = new KeyState(undefined, START);
@@ -119,7 +119,7 @@ describe('the state of a key as bytes', () => {
     expect(new KeyState(bytes, START + 10).decide(query).ban).to.equal(59_990);
   });
 
-  it('is none if any part of it is none', () => {
+  it('is none if any part of it is invalid', () => {
     const state = new KeyState(undefined, START);
     const query = ask([policyOf('gcra')], { after: 1 });
     state.decide({ ...query, cost: 5 });
@@ -209,7 +209,7 @@ describe('a store that keeps bytes elsewhere', () => {
     expect(table).to.include({ updates: 2, writes: 2 });
   });
 
-  it('of many processes admits the limit, whoever wrote in between', async () => {
+  it('of many processes admits exactly the limit, whichever process writes in between', async () => {
     const table = new Table();
     const limiters = Array.from({ length: 5 }, () =>
       limiterOn(stateStore(table), { limit: 60, window: '1m' }),
@@ -240,7 +240,7 @@ describe('a store that keeps bytes elsewhere', () => {
     expect((await store.decide(query('key'))).verdicts[1]).to.equal(7);
   });
 
-  it('tells all who asked when a write fails, and asks again for those who come later', async () => {
+  it('tells all callers when a write fails, and asks again for later ones', async () => {
     const table = new Table();
     const store = stateStore(table);
     table.failure = new Error('the disk is full');

@@ -253,7 +253,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await limiter.peek('k')).to.include({ remaining: 4 });
     });
 
-    it('who changes the zone or the anchor has the old and the new quota, no more', async () => {
+    it('after a change of the zone or the anchor, a key has the old and the new quota at most', async () => {
       const { clock, limiter } = open('calendar 5/month');
       clock.now = at('05-10T00:00:00');
       let admitted = 0;

@@ -118,7 +118,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await left()).to.deep.equal([2, 1]);
     });
 
-    it('never has more than its limit, whoever acquires, releases, renews, crashes or expires', () =>
+    it('never exceeds its limit, in any order of acquires, releases, renewals, crashes and expiries', () =>
       fc.assert(
         fc.asyncProperty(
           fc.integer({ min: 1, max: 5 }),

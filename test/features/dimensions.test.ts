@@ -69,7 +69,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect((await limiter.consume({ org: 'x', account: 'x' })).policies).to.have.length(2);
     });
 
-    it('a decision is told of the key that policies or the ban are by', async () => {
+    it('a decision contains the key that policies or the ban are by', async () => {
       for (const ban of [undefined, { by: 'account' }]) {
         const { limiter } = open({ policies: POLICIES.slice(1, 2), ...(ban && { ban }) });
         expect(await limiter.consume({ key: '::1', account: 'ada' })).to.include({ key: 'ada' });
@@ -115,7 +115,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await limiter.consume({ key: 'y', account: 'bob' })).to.include({ allowed: true });
     });
 
-    it('who waits with other keys is woken by what is given back to one of them', async () => {
+    it('a waiter with several keys is woken by a give-back to one of them', async () => {
       const { limiter } = open({
         policies: [{ name: 'slot', algorithm: 'concurrency', limit: 1, lease: '1h', by: 'org' }, ...POLICIES],
       });
@@ -129,7 +129,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       await limiter.close();
     });
 
-    it('a ban by another key makes nobody else wait, and who waits is woken when it is ended', async () => {
+    it('a ban by another key delays no other key, and its end wakes waiters', async () => {
       const { limiter } = open({
         policies: POLICIES.slice(0, 1),
         tiers: { team: '5/1m by account' },

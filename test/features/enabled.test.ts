@@ -70,7 +70,7 @@ describe('without options', () => {
 describe('enabled: false', () => {
   for (const enabled of [false, () => false]) {
     describe(typeof enabled, () => {
-      it('a limiter admits everything, and asks nobody', async () => {
+      it('a limiter admits everything, without asking the store', async () => {
         const reported: unknown[] = [];
         const limiter = createLimiter({
           ...one,

@@ -47,7 +47,7 @@ describe('holding requests for their turn', () => {
     expect(timing.timers).to.equal(0);
   });
 
-  it('holds nobody longer than maxDelay: the next is denied', () => {
+  it('holds no request longer than maxDelay: the next one is denied', () => {
     const { start } = setup();
     const decisions = Array.from({ length: 12 }, (_, i) => start(String(i)));
     expect(decisions.map(({ allowed }) => allowed)).to.deep.equal([...Array<boolean>(11).fill(true), false]);
@@ -170,7 +170,7 @@ describe('holding requests for their turn', () => {
       runs('memory', 100, 0),
     ));
 
-  it('keeps order and spacing whoever comes and leaves, and whatever they cost', async () => {
+  it('keeps order and spacing, whichever requests come and leave, and whatever they cost', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(

@@ -105,7 +105,7 @@ for (const [name, make] of Object.entries({ 'held requests': holding, 'the waiti
       });
     }
 
-    it('refuses nobody who has his part of the room, and puts nobody out', async () => {
+    it('refuses and replaces no request of a key with less than its part of the room', async () => {
       await fc.assert(
         fc.asyncProperty(
           fc.integer({ min: 1, max: 5 }),
@@ -140,7 +140,7 @@ for (const [name, make] of Object.entries({ 'held requests': holding, 'the waiti
       );
     });
 
-    it('the last of the longest line gives way to who comes to a line that is shorter with him', async () => {
+    it('the last of the longest line gives way to a newcomer whose line is still shorter', async () => {
       const room = make(6, 6);
       const ends: string[] = [];
       const come = async (who: string) => {

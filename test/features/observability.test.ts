@@ -265,7 +265,7 @@ describe('headgate/opentelemetry', () => {
     expect(await points('headgate.store.servers_down')).to.include({ switched: 0 });
   });
 
-  it('tells of a store that was down before anybody asked', async () => {
+  it('reports a store that was down before the first question', async () => {
     const store = new Switched();
     store.fails = true;
     const limiter = createLimiter({ name: 'early', store, limit: 9, window: '1m', warnings: false });
@@ -418,7 +418,7 @@ describe('headgate/opentelemetry', () => {
     client.disconnect();
   });
 
-  it('reads limiters that nobody has closed only as long as they are in use', async () => {
+  it('reads limiters that were never closed only as long as they are in use', async () => {
     for (let i = 0; i < 50; i++) createLimiter({ name: 'dropped', limit: 1, window: '1m' });
     const dropped = () => openLimiters().filter(({ name }) => name === 'dropped');
     setFlagsFromString('--expose-gc');

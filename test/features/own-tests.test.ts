@@ -28,7 +28,7 @@ describe('memoryStore().clear', () => {
     }
   });
 
-  it('lets nobody give back what was charged before', async () => {
+  it('makes earlier charges impossible to give back', async () => {
     let now = 1_000_000;
     const store = memoryStore({ clock: () => now });
     const limiter = createLimiter({ ...minute, store, limit: 3 });
@@ -46,7 +46,7 @@ describe('memoryStore().clear', () => {
     expect((await limiter.peek('ada')).remaining).to.equal(3);
   });
 
-  it('takes slots from those who hold them', async () => {
+  it('takes held slots away', async () => {
     const store = memoryStore();
     const limiter = createLimiter({ store, algorithm: 'concurrency', limit: 1, lease: '1m' });
     const held = await limiter.acquire('ada');

@@ -29,7 +29,7 @@ describe('what is known of a key’s charges', () => {
     expect(again.save()).to.deep.equal(history.save());
   });
 
-  it('what nobody saved is nothing', () => {
+  it('values that were never saved count as nothing', () => {
     for (const saved of [[], [1, 2], [1, 2, 3], ['x'], [1, 2, 3, 'x']]) {
       const history = new History();
       history.load(saved);

@@ -69,7 +69,7 @@ for (const [name, createStore] of Object.entries(stores)) {
           expect(await remaining()).to.equal(10);
         });
 
-        it('forgives nobody else when a charge that drained the quota is taken back', async () => {
+        it('forgives no other charge when one that drained the quota is taken back', async () => {
           const { limiter, remaining } = setup();
           await limiter.consume('k', { cost: 4 });
           const decision = await limiter.consume('k');

@@ -67,7 +67,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await limiter.peek(all, { tier: 'free' })).to.include({ allowed: true });
     });
 
-    it('who waits is asked for with its own keys and its own tier', async () => {
+    it('a waiter is asked for with its own keys and its own tier', async () => {
       const limiter = open();
       await limiter.consume('::1', { tier: 'free', cost: 2 });
       const first = limiter.wait({ key: '::1', account: 'ada' }, { tier: 'free' });

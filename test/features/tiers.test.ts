@@ -34,7 +34,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       return { clock, limiter: limiterOn(createStore(clock.read), options) };
     };
 
-    it('who moves from one to the other neither loses nor doubles what was charged', async () => {
+    it('a change of the tier neither loses nor doubles what was charged', async () => {
       const { limiter } = open();
       expect(await limiter.consume('k', { cost: 10, tier: 'free' })).to.include({ allowed: true });
       expect(await limiter.consume('k', { tier: 'free' })).to.include({ allowed: false, limit: 10 });
@@ -113,7 +113,7 @@ for (const [name, createStore] of Object.entries(stores)) {
         expect(await limiter.peek('k', { tier })).to.include({ reason: 'banned' });
     });
 
-    it('who waits by one tier is woken by what another gives back', async () => {
+    it('a waiter of one tier is woken by a give-back of another', async () => {
       const { limiter } = open({ tiers: { one: 'concurrency 1/1h', two: 'concurrency 2/1h' } });
       const held = await limiter.acquire('k', { tier: 'two' });
       const waiting = limiter.wait('k', { tier: 'one' });

@@ -126,7 +126,7 @@ describe('waiting, in the test’s time', () => {
     expect(timing.timers).to.equal(0);
   });
 
-  it('leaves at an abort, first or not, and asks for who comes next', async () => {
+  it('leaves at an abort, first or not, and asks for the next waiter', async () => {
     const { timing, log, start, calls } = setup({ ...perSecond, limit: 1, burst: 1 });
     const [first, second] = [new AbortController(), new AbortController()];
     start('a');
@@ -196,7 +196,7 @@ describe('waiting, in the test’s time', () => {
     expect(calls()).to.equal(5);
   });
 
-  it('asks for a slot more and more rarely while nobody tells that one is free, and at once when somebody does', async () => {
+  it('asks for a slot more and more rarely, but at once when one is released', async () => {
     const { timing, log, start, limiter, calls, room } = setup({
       algorithm: 'concurrency',
       limit: 1,
@@ -273,7 +273,7 @@ describe('waiting, in the test’s time', () => {
     }
   });
 
-  it('wakes who waits for several keys by each of them, as long as anybody does', async () => {
+  it('wakes a waiter with several keys by each of them, as long as there are waiters', async () => {
     const { timing, log, limiter, room } = setup({ algorithm: 'fixed-window', limit: 1, window: '1h' });
     const wait = (name: string, ids = ['ip', 'org']) =>
       void room.wait({ key: 'k', set: limiter.set, ids }, 1, Infinity, undefined).then(
@@ -622,7 +622,7 @@ describe('limiter.wait', () => {
     });
   }
 
-  it('needs no room for who need not wait: switched off, or without a policy that applies', async () => {
+  it('needs no room for requests that need not wait: switched off, or without a policy that applies', async () => {
     const options = { limit: 1, window: '1h', maxWaiting: 1 } as const;
     const off = createLimiter({ ...options, enabled: () => false });
     const byAccount = createLimiter({ ...options, by: 'account' });

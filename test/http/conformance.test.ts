@@ -122,7 +122,7 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
       });
     });
 
-    it('policies by a key that a request has not got do not apply, and are not told', async () => {
+    it('policies by a key that a request does not have neither apply nor are shown', async () => {
       await serve({ policies, keyGenerator, keys });
       const { headers } = await get(as('a'));
       expect(pick(headers, /^ratelimit-policy$/)).to.deep.equal({ 'ratelimit-policy': '"address";q=4;w=60' });
@@ -164,7 +164,7 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
       expect(await visit('c', '/c', 'eve', '100')).to.equal(200);
     });
 
-    it('partitionKey tells of each policy a hash of its own key, the same in both lists', async () => {
+    it("partitionKey shows a hash of each policy's own key, the same in both lists", async () => {
       const secret = 'a secret of the tests';
       await serve({ policies, keyGenerator, keys, partitionKey: secret });
       /** By policy; each item is read as RFC 9651 has it. */
@@ -312,7 +312,7 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
       for (const decision of decisions) expect(decision).to.include({ allowed: true, cost: 0, charged: 0 });
     });
 
-    it('onDecision receives every decision and its request; what it throws breaks nothing', async () => {
+    it('onDecision receives every decision and its request; its errors break nothing', async () => {
       const seen: [boolean, string, string][] = [];
       const warnings: string[] = [];
       const emitWarning = process.emitWarning.bind(process);
@@ -370,7 +370,7 @@ function suite({ serve: serveScenario, sendsBefore }: Adapter, createStore: Crea
     });
   });
 
-  describe('fairness of who is held', () => {
+  describe('fairness of held requests', () => {
     it('of a full queue, the key that holds most gives way to another', async () => {
       const policy: Policy = { algorithm: 'leaky-bucket', limit: 1, window: '1m', burst: 1, maxDelay: '5m' };
       await serve({

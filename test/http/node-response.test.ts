@@ -66,7 +66,7 @@ describe('a response of Node', () => {
     expect(all[1]!.ends).to.deep.equal([false]);
   });
 
-  it('tells nothing more to who has stopped listening', () => {
+  it('calls no listener that was removed', () => {
     const res = over1();
     const { ends, stop } = followed(res);
     stop();

@@ -61,7 +61,7 @@ describe('what a client can force', () => {
       await app.close();
     });
 
-    it('give a fresh quota with each request, and that of others, where everybody is trusted', async () => {
+    it("give a fresh quota with each request, or another client's quota, if every proxy is trusted", async () => {
       const app = appWith(LIMIT, { 'trust proxy': true });
       expect(await statuses(app, forged)).to.deep.equal([200, 200, 200, 200]);
       const victim = { 'X-Forwarded-For': '198.51.100.1' };
@@ -90,7 +90,7 @@ describe('what a client can force', () => {
   describe('keyGenerator', () => {
     const byHeader: RateLimitOptions = { ...LIMIT, keyGenerator: (req) => req.get('x-api-key') };
 
-    it("of what is not verified: a fresh quota, somebody else's, and none where undefined is returned", async () => {
+    it("of unverified values: a fresh quota, another client's, and no limit if undefined is returned", async () => {
       const app = appWith(byHeader);
       const invented = times(4, (i) => ({ 'x-api-key': `k${i}` }));
       expect(await statuses(app, invented)).to.deep.equal([200, 200, 200, 200]);
@@ -120,7 +120,7 @@ describe('what a client can force', () => {
     });
   });
 
-  it("skip, allowList: what they ask of the client, anybody can send; addresses are the framework's", async () => {
+  it('skip, allowList: any client can send what they look for; addresses come from the framework', async () => {
     const fields = times(4, () => ({ 'x-internal': '1', 'x-api-key': 'friend' }));
     const skipping = appWith({ ...LIMIT, skip: (req) => req.get('x-internal') === '1' });
     expect(await statuses(skipping, fields)).to.deep.equal([200, 200, 200, 200]);
@@ -132,14 +132,14 @@ describe('what a client can force', () => {
     expect(await statuses(listed, posing)).to.deep.equal([200, 200, 429, 429]);
   });
 
-  it('denyList: by a key nobody is denied who does not send it', async () => {
+  it('denyList: a key only denies requests that send it', async () => {
     const keyGenerator: RateLimitOptions['keyGenerator'] = (req) => req.get('x-api-key') ?? '';
     const app = appWith({ ...LIMIT, keyGenerator, denyList: ['banned', '10.0.0.0/8'] });
     const sent = ['banned', 'other', '10.0.0.1'].map((key) => ({ 'x-api-key': key }));
     expect(await statuses(app, sent)).to.deep.equal([403, 200, 200]);
   });
 
-  it('ban by account: limit and `after` requests lock somebody else out', async () => {
+  it('ban by account: limit and `after` requests lock another account out', async () => {
     const ban = { after: 3, for: '1h' } as const;
     const app = appWith({ ...LIMIT, ban, keyGenerator: (req) => req.get('x-account') });
     const attack = times(5, () => ({ 'x-account': 'victim' }));
@@ -230,7 +230,7 @@ describe('what a client can force', () => {
     while (!(await condition())) await sleep(2);
   }
 
-  it('concurrency: a slot per connection, of the own key alone, as long as it stays', async () => {
+  it('concurrency: a slot per connection, only of its own key, as long as it stays', async () => {
     const limiter = createLimiter({ algorithm: 'concurrency', limit: 2, lease: 30 });
     const port = await listenForever({ limiter, keyGenerator: (req) => req.get('x-key') });
     const mine = [open(port, 'a'), open(port, 'a')];
@@ -244,7 +244,7 @@ describe('what a client can force', () => {
     await limiter.close();
   });
 
-  it('maxDelay: a held request per connection, up to the own quota; who leaves gives its turn back', async () => {
+  it('maxDelay: a held request per connection, up to its own quota; a client that leaves gives its turn back', async () => {
     const decisions: Decision[] = [];
     const limiter = createLimiter({
       ...{ algorithm: 'leaky-bucket', limit: 1, window: '1h', burst: 1, maxDelay: '2h' },

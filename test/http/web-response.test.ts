@@ -122,14 +122,14 @@ describe('a web-standard response', () => {
     expect(webResponse.getStatus(reply)).to.equal(204);
   });
 
-  it('to HEAD ends at once, too: nobody may read its body', async () => {
+  it('to HEAD also ends at once, because its body is not read', async () => {
     const { reply, ends } = followed({ method: 'HEAD' });
     const own = new Response('text');
     expect(await reply.finish(async () => own)).to.equal(own);
     expect(ends).to.deep.equal([true]);
   });
 
-  it('is left as it is if nobody waits for its end any more', async () => {
+  it('is left as it is if no limiter waits for its end', async () => {
     const { reply, stop } = followed();
     stop();
     const own = new Response('text');
@@ -143,7 +143,7 @@ describe('a web-standard response', () => {
     expect(webResponse.getStatus(reply)).to.equal(500);
   });
 
-  it('tells nobody who has stopped listening', async () => {
+  it('calls no listener that was removed', async () => {
     const { reply, ends, stop } = followed();
     stop();
     await reply.finish(async () => new Response(null));

@@ -239,7 +239,7 @@ describe('law 11, new keys on a full memory store', () => {
     expect((await limiter.consume('new')).reason).to.equal('quota-exceeded');
   });
 
-  it("'deny': there is room when it was said to be, however many have been told so before", async () => {
+  it("'deny': there is room at the announced time, however many requests were told so before", async () => {
     const opened = open(ONE, { onFull: 'deny' });
     await fill(opened);
     const { clock, limiter } = opened;
@@ -275,7 +275,7 @@ describe('law 11, new keys on a full memory store', () => {
     }
   });
 
-  it("'deny' denies nobody for a limiter or for policies that are shadows, and says what it would do", async () => {
+  it("'deny' does not deny for shadow limiters or shadow policies, and says what it would do", async () => {
     const { clock, store, limiter } = open(ONE, { onFull: 'deny' });
     await fill({ clock, store, limiter });
     const watched = limiter.compile([{ ...ONE, shadow: true }]);
@@ -308,7 +308,7 @@ describe('law 11, new keys on a full memory store', () => {
     expect(body).to.contain('temporary-reduced-capacity');
   });
 
-  it("'deny': who waits asks again after a while, and not all the time", async () => {
+  it("'deny': a waiter asks again after a while, and not all the time", async () => {
     const opened = open(ONE, { onFull: 'deny' });
     await fill(opened);
     const { clock, limiter } = opened;

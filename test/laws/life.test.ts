@@ -100,7 +100,7 @@ for (const name of serverKinds) {
         runs(name, 0, 20),
       ));
 
-    it('what tells of a reset does so without a TTL too, and heals', async () => {
+    it('the history of a reset also works without a TTL, and heals', async () => {
       allowKeysWithoutTtl();
       const { limiter, allKeys } = open(client, { algorithm: 'fixed-window', limit: 5, window: 60_000 });
       const mine = await limiter.consume('key');

@@ -250,7 +250,7 @@ describe('law 10: local denials', () => {
       await limiter.close();
     });
 
-    it('no more than so many keys: the oldest denial is forgotten, a change never', () => {
+    it('a bounded number of keys: the oldest denial is forgotten, a change never', () => {
       for (let i = 0; i <= 10_000; i++) denials.learn({ ...query, key: `key${i}` }, denied, time);
       expect(denials.recall({ ...query, key: 'key0' })).to.equal(undefined);
       expect(denials.recall({ ...query, key: 'key1' })).to.deep.equal(denied);

@@ -32,7 +32,7 @@ describe('hashed keys', () => {
   for (const kind of serverKinds) describeChecks(`hashed keys on ${kind}`, storeChecks(subjects[kind]));
 
   for (const kind of serverKinds) {
-    it(`send nothing to ${kind} that tells a key`, async () => {
+    it(`send nothing to ${kind} that reveals a key`, async () => {
       const client = new Redis(servers[kind].port);
       const sent: string[] = [];
       const send = client.sendCommand.bind(client);

@@ -148,7 +148,7 @@ describe('script calls', () => {
     expect(written().at(-1)).to.equal('evalsha 10100');
   });
 
-  it('are not sent once nobody waits for any of their questions', async () => {
+  it('are not sent once all their questions are abandoned', async () => {
     introduce();
     const question = ask(2);
     const { asked } = question;
@@ -162,7 +162,7 @@ describe('script calls', () => {
     expect(sent).to.have.length(2);
   });
 
-  it('are over for the server if nobody waits for them when they are written', async () => {
+  it('have a past deadline if no caller waits for them when they are written', async () => {
     introduce();
     const question = ask(1, true);
     expect(written()).to.deep.equal([`evalsha ${OVER}`]);
@@ -201,7 +201,7 @@ describe('script calls', () => {
     expect(sent).to.have.length(1);
   });
 
-  it('by a clock of tests have no deadline: each tells its step, later than the one before', () => {
+  it('with a test clock have no deadline: each sends its step, later than the one before', () => {
     let at = 5;
     calls = new ScriptCalls(commands, () => at);
     ask();

@@ -1,4 +1,4 @@
-// The kit's clock, with one beginning for all tests.
+// The kit's clock, with the same start for all tests.
 import { TestClock as KitClock } from '../../src/testing/clock.js';
 
 export { limiterOn } from '../../src/testing/subject.js';

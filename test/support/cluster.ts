@@ -7,18 +7,18 @@ import { startServer, type ServerKind, type TestServer } from './servers.js';
 
 export interface TestCluster {
   readonly servers: readonly TestServer[];
-  /** Kills a server; `start` begins it anew, empty, with its place in the cluster. */
+  /** Kills a server. `start` starts it again, empty, with its old place in the cluster. */
   kill(i: number): Promise<void>;
-  /** Resolves when all agree again that the cluster is up. */
+  /** Resolves when all servers agree again that the cluster is up. */
   start(i: number): Promise<void>;
-  /** A client of its own, ready. Whoever connects disconnects. */
+  /** A new client that is ready. The caller must disconnect it. */
   connect(): Promise<Cluster>;
   stop(): Promise<void>;
 }
 
 const SLOTS = 16384;
 
-/** Starts a cluster of primaries that share the slots evenly, and resolves when all agree that it is up. */
+/** Starts a cluster of primaries that share the slots evenly. Resolves when all agree that it is up. */
 export async function startCluster(
   kind: ServerKind,
   count = 3,

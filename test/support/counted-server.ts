@@ -1,4 +1,4 @@
-// A Redis that counts calls for one suite. On the shared servers, the stores of other tests tell about their limiters now and then.
+// A Redis server that counts the calls of one suite. On the shared servers, stores of other tests publish their limiters now and then.
 import { Redis } from 'ioredis';
 import { redisStore, type CheckableStore, type RedisStoreOptions } from 'headgate/redis';
 import { startServer, type TestServer } from './servers.js';
@@ -26,12 +26,12 @@ export class CountedServer {
     await this.#server.stop();
   }
 
-  /** A store that calls the server for decisions only. */
+  /** A store that calls the server only for decisions. */
   store(options: RedisStoreOptions = {}): CheckableStore {
     return redisStore(this.client, { prefix: freshPrefix(), publish: false, ...options });
   }
 
-  /** How many calls of scripts the work makes, by command. */
+  /** Counts the script calls that the work makes, by command. */
   async countsOf(work: () => Promise<unknown>): Promise<Record<string, number>> {
     await this.client.config('RESETSTAT');
     await work();

@@ -1,5 +1,5 @@
-// A process of its own whose timers are fakes before Headgate is loaded. It prints how 12 decisions on Redis at once, and one on a store
-// that never answers, were made.
+// A process whose timers are fakes before Headgate is loaded. It prints how 12 simultaneous decisions on Redis were made, and one on a
+// store that never answers.
 import { mock } from 'node:test';
 import { Redis } from 'ioredis';
 import { useFakeTimers } from 'sinon';

@@ -12,5 +12,5 @@ const limiter = createLimiter({
 });
 const held = [await limiter.acquire('k'), await limiter.acquire('k')];
 process.send!(held.every(({ allowed }) => allowed) ? 'held' : 'denied');
-// A parent that ends takes it along.
+// The process ends together with its parent.
 process.on('disconnect', () => process.exit());

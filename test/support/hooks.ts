@@ -1,9 +1,9 @@
-// Root hooks: what no test may leave behind, in this process and on the servers that the whole run shares.
+// Root hooks: they check what tests must not leave behind, in this process and on the servers that the whole run shares.
 import type { Redis } from 'ioredis';
 import type { RootHookObject, Suite, Test } from 'mocha';
 import { runningServers, type TestServer } from './servers.js';
 
-/** Servers that run already, by their URLs. They are the tests' own: what tests start does not see the variables. */
+/** Servers that already run, by their URLs. Only the tests use them: processes that tests start do not see these variables. */
 export const given = { redis: process.env['REDIS_URL'], valkey: process.env['VALKEY_URL'] };
 delete process.env['REDIS_URL'];
 delete process.env['VALKEY_URL'];
@@ -12,10 +12,10 @@ const clients: Redis[] = [];
 const started: TestServer[] = [];
 
 /**
- * Shares a server with the whole run: each top-level suite finds it empty, and no test may leave a key without a TTL on it.
+ * Shares a server with the whole run. Each top-level suite finds it empty, and no test may leave a key without a TTL on it.
  *
- * @param client for that; it is disconnected at the end
- * @param server is stopped at the end
+ * @param client a client for this; it is disconnected at the end
+ * @param server the server to stop at the end
  */
 export function share(client: Redis, server?: TestServer): void {
   clients.push(client);
@@ -24,19 +24,19 @@ export function share(client: Redis, server?: TestServer): void {
 
 let expectKeysWithoutTtl = false;
 
-/** For a test that writes keys without a TTL on purpose: called in the test, it holds for that test. */
+/** Call this in a test that writes keys without a TTL on purpose. It applies to that test. */
 export function allowKeysWithoutTtl() {
   expectKeysWithoutTtl = true;
 }
 
 let running: Mocha.Runnable | undefined;
 
-/** For a test that the processor bounds: how long the test that runs may take at least, ms. */
+/** Call this in a test that is limited by the processor: the least time that it may take, ms. */
 export function allowTime(ms: number) {
   if (running && running.timeout() < ms) running.timeout(ms);
 }
 
-// By promise: Mocha's own listener reports each a second time.
+// A promise is used because Mocha's own listener reports each rejection a second time.
 const unhandled = new Map<Promise<unknown>, unknown>();
 process.on('unhandledRejection', (reason, promise) => unhandled.set(promise, reason));
 
@@ -48,7 +48,7 @@ export const mochaHooks: RootHookObject = {
   },
 };
 
-/** Ends what the run shares. What keeps the process alive then is a leak. */
+/** Ends what the run shares. Anything that still keeps the process alive is a leak. */
 export async function mochaGlobalTeardown() {
   exitAfter(10_000);
   for (const client of clients) client.disconnect();
@@ -71,7 +71,7 @@ function testsOf(suite: Suite | undefined): Test[] {
   return suite ? [...suite.tests, ...suite.suites.flatMap(testsOf)] : [];
 }
 
-// Part of the test rather than a hook: a failed hook would end the whole run.
+// This is a part of the test and not a hook, because a failed hook would end the whole run.
 function checkAfterwards(test: Test) {
   const { fn } = test;
   if (!fn) return;
@@ -104,7 +104,7 @@ const removeScript = `
   return found
 `;
 
-/** Reports them, unless the test expects them, and keeps them from the next test. */
+/** Reports unhandled rejections unless the test expects them, and keeps them from the next test. */
 async function removeKeysWithoutTtl() {
   const keys = (await Promise.all(clients.map((client) => client.eval(removeScript, 0)))).flat();
   if (keys.length > 0 && !expectKeysWithoutTtl)

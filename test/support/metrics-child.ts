@@ -1,4 +1,4 @@
-// An app that has all there is to measure, and clients of it. Argument: the port of its Redis. It prints the address of its metrics.
+// An app in which everything can be measured, with clients. Argument: the port of its Redis. It prints the address of its metrics.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AddressInfo } from 'node:net';
 import { PrometheusExporter } from '@opentelemetry/exporter-prometheus';
@@ -23,7 +23,7 @@ app.use(
   rateLimit({
     name: 'api',
     store: redisStore(redis),
-    // However busy the machine is, Redis is only down once it is stopped.
+    // Even on a busy machine, Redis only counts as down after it was stopped.
     timeout: '2s',
     policies: [
       { name: 'minute', algorithm: 'fixed-window', limit: 5, window: '1m' },
@@ -36,7 +36,7 @@ app.get('/', (_req, res) => void res.send('hello'));
 
 const nodeOf = ({ key }: Subject): string => `node-${String(key)}`;
 
-/** A cluster one of whose servers never answers. */
+/** A cluster in which one server never answers. */
 const cluster: Store = {
   decide: async (query: Query): Promise<Reply> => {
     query.server = nodeOf(query);
@@ -62,7 +62,7 @@ const limiters = {
   }),
 };
 
-/** What is there all the time: a full queue of each kind, slots, and a store without room. */
+/** What exists all the time: a full queue of each kind, slots, and a store without room. */
 async function fill(): Promise<void> {
   const { paced, slots, full } = limiters;
   for (let i = 0; i < 10; i++) {
@@ -75,7 +75,7 @@ async function fill(): Promise<void> {
 
 async function round(url: string, user: string): Promise<void> {
   for (let i = 0; i < 10; i++) await fetch(url, { headers: { 'x-user': user } });
-  // While an answer of Redis is on its way, the process has other work.
+  // The process does other work while an answer of Redis is on its way.
   const asked = fetch(url, { headers: { 'x-user': `${user}-late` } });
   await sleep(1);
   const end = performance.now() + 120;

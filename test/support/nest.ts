@@ -1,4 +1,4 @@
-// Nest apps without the syntax of decorators, which needs a compiler option of its own. Also run against the packed package.
+// Nest apps without decorator syntax, which would need a compiler option. They are also run with the packed package.
 import 'reflect-metadata';
 import {
   Controller,
@@ -28,7 +28,7 @@ import {
 } from 'headgate/nestjs';
 import type { AdapterUnderTest, App } from 'headgate/testing';
 
-/** The platforms, as they take a client's address from its proxy. */
+/** The platforms. They take a client's address from its proxy. */
 export const platforms: Readonly<Record<string, () => AbstractHttpAdapter>> = {
   Express: () => {
     const adapter = new ExpressAdapter();
@@ -49,10 +49,10 @@ export function decorate(type: Type, method: string, ...decorators: MethodDecora
   for (const each of decorators) each(prototype, method, descriptor);
 }
 
-/** Routes a method: any HTTP method of this path. */
+/** Routes all HTTP methods of a path to a method. */
 export const all = (path = '/') => RequestMapping({ path, method: RequestMethod.ALL });
 
-/** A module of these controllers behind the guard. */
+/** A module with these controllers behind the guard. */
 export function moduleOf(controllers: Type[], limits: DynamicModule): Type {
   class AppModule {}
   const guard = { provide: APP_GUARD, useClass: RateLimitGuard };
@@ -106,7 +106,7 @@ export function nestAdapter(platform: string): AdapterUnderTest<ExecutionContext
     Res()(RootController.prototype, 'get', 1);
     decorate(RootController, 'get', all(), RateLimit(...(limiters as RateLimitOptions[])));
     Controller()(RootController);
-    // The handler of a check takes what the limiters' functions take.
+    // The handler of a check takes the same arguments as the limiters' functions.
     const remember = {
       canActivate: (context: ExecutionContext) => {
         requestOf<{ context?: ExecutionContext }>(context).context = context;

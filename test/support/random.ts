@@ -5,8 +5,8 @@ import { allowTime } from './hooks.js';
 const factor = Number(process.env.HEADGATE_RUNS ?? 1);
 
 /**
- * How often a property runs: in memory, and on a server, where each step is a round trip. The test that asks has a minute
- * for it, or as many as it runs longer: it is the processor that takes the time, and others may want it too.
+ * How often a property runs: in memory, and on a server, where each step is a round trip. The test that calls this gets a minute, or as
+ * many minutes as it runs longer, because the processor limits it and others may use it, too.
  */
 export function runs(store: string, inMemory: number, onServer: number): { numRuns: number } {
   allowTime(60_000 * Math.max(1, factor));

@@ -1,6 +1,6 @@
 // What Redis 6.0 has, from its command table and its documentation.
 
-/** All commands, but those for replication and debugging, and those that later servers have no more. */
+/** All commands except those for replication and debugging, and those that later servers no longer have. */
 export const COMMANDS = `
   acl append asking auth bgrewriteaof bgsave bitcount bitfield bitop bitpos blpop brpop brpoplpush bzpopmax
   bzpopmin client cluster command config dbsize decr decrby del discard dump echo eval evalsha exec exists
@@ -20,7 +20,7 @@ export const COMMANDS = `
   .trim()
   .split(/\s+/);
 
-/** The options of those that the scripts use. */
+/** The options of the commands that the scripts use. */
 export const OPTIONS: Readonly<Record<string, readonly string[]>> = {
   SET: ['EX', 'PX', 'NX', 'XX', 'KEEPTTL'],
   XADD: ['MAXLEN', '~', '*'],

@@ -9,13 +9,13 @@ import { findServer } from '../../scripts/servers.mjs';
 export type ServerKind = 'redis' | 'valkey';
 
 export interface ServerOptions {
-  /** More options for the command line; the last of two wins. */
+  /** More options for the command line. If an option is given twice, the last one wins. */
   args?: readonly string[];
-  /** The text of a configuration file, where there must be one. */
+  /** The text of a configuration file, if one is needed. */
   config?: string;
-  /** A port to use again, for a restart. Default: a free one. */
+  /** A port to use again, for a restart. Default: a free port. */
   port?: number;
-  /** A directory that outlives the server, for persistence. Default: its own, removed when it stops. */
+  /** A directory that outlives the server, for persistence. Default: a new one, which is removed when the server stops. */
   dir?: string;
 }
 
@@ -24,9 +24,9 @@ export interface TestServer {
   readonly port: number;
   readonly url: string;
   readonly pid: number;
-  /** Ends the server in order, and resolves when it is gone. Harmless when it is gone already. */
+  /** Stops the server in order. Resolves when it is gone, even if it already was. */
   stop(): Promise<void>;
-  /** Sends a signal: SIGKILL to crash the server (resolves when it is gone), SIGSTOP to stall it, SIGCONT to wake it. */
+  /** Sends a signal: SIGKILL crashes the server (resolves when it is gone), SIGSTOP stalls it, SIGCONT wakes it. */
   kill(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): Promise<void>;
 }
 
@@ -34,8 +34,8 @@ const startTimeout = 10_000;
 const stopTimeout = 5_000;
 
 /**
- * Starts a server of its own on loopback, without persistence, and resolves when it answers. It needs the program: a server
- * that REDIS_URL or VALKEY_URL names is for the tests that share one.
+ * Starts a new server on loopback, without persistence. Resolves when it answers. It needs the server's program: a server that REDIS_URL or
+ * VALKEY_URL names is only for tests that share one.
  */
 export async function startServer(kind: ServerKind, options: ServerOptions = {}): Promise<TestServer> {
   const program = findServer(kind);
@@ -88,7 +88,7 @@ function launch(program: string, port: number, dir: string, { args = [], config 
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => (output = (output + text).slice(-10_000)));
   }
-  // Only its own log tells that it is this server which listens on the port.
+  // Only its own log proves that this server is the one that listens on the port.
   const ready = new Promise<void>((resolve) => {
     child.stdout.on('data', () => {
       if (/Ready to accept connections|Sentinel ID is/.test(output)) resolve();
@@ -126,7 +126,7 @@ function launch(program: string, port: number, dir: string, { args = [], config 
   };
 }
 
-/** Whether a server answers, be it with a demand for a password. */
+/** Whether a server answers, even if it only asks for a password. */
 function ping(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = createConnection(port, '127.0.0.1', () => socket.write('PING\r\n'));
@@ -150,12 +150,12 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-/** The servers that run now: the hooks fail a run that leaves any behind. */
+/** The servers that are running. The hooks fail a run that leaves any behind. */
 export const runningServers = new Map<number, string>();
 
 let watchdog: ChildProcess | undefined;
 
-// A shell that kills what is left once this process is gone, however that came about: its standard input ends then.
+// A shell that kills what is left when this process is gone for any reason: its standard input ends then.
 const watchdogScript = `
   while read -r sign pid; do
     case $sign in
@@ -166,7 +166,7 @@ const watchdogScript = `
   [ -z "\${pids# }" ] || kill -9 $pids
 `;
 
-/** Sees to it that a process of a test does not outlive the run, and that the run fails if the test leaves it. */
+/** Makes sure that a test's process does not outlive the run. The run fails if the test leaves the process behind. */
 export function watch(child: ChildProcess) {
   const { pid } = child;
   if (pid === undefined) return;

@@ -5,7 +5,7 @@ import { Redis } from 'ioredis';
 import { given, share } from './hooks.js';
 import { startServer, type ServerKind, type TestServer } from './servers.js';
 
-/** What a test may do with them: none stops or stalls a server that others use. */
+/** What a test may do with a shared server. It may not stop or stall a server that others use. */
 type SharedServer = Pick<TestServer, 'port' | 'url'>;
 
 export const serverKinds: readonly ServerKind[] =
@@ -17,7 +17,7 @@ const ready = new Map(
 
 export const servers = perServer((kind) => ready.get(kind)!);
 
-/** Something for each server. Where there are none it has no entries, and to ask for one says what to do. */
+/** Something for each server. Without servers it has no entries, and asking for one throws an error that says what to do. */
 export function perServer<T>(make: (kind: ServerKind) => T): Readonly<Record<ServerKind, T>> {
   const made = Object.fromEntries(serverKinds.map((kind) => [kind, make(kind)])) as Record<ServerKind, T>;
   return new Proxy(made, {
@@ -40,7 +40,7 @@ async function sharedServer(kind: ServerKind): Promise<SharedServer> {
   return server;
 }
 
-/** A server that somebody else has started. The tests know it by its port, and empty it again and again. */
+/** A server that someone else has started. The tests know it by its port, and empty it repeatedly. */
 async function running(kind: ServerKind, url: string): Promise<SharedServer> {
   const said = `${kind.toUpperCase()}_URL=${url}`;
   const { protocol, hostname, port, username, password, pathname } = new URL(url);

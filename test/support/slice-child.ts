@@ -1,4 +1,4 @@
-// A process of its own that asks for one hot key for a while, gives back what it holds, and tells when it was admitted.
+// A process that asks for one hot key for a while, gives its slices back, and reports when requests were admitted.
 import { Redis } from 'ioredis';
 import { createLimiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
@@ -18,7 +18,7 @@ async function ask({ options, lease, duration }: Heat): Promise<void> {
   const admitted: Record<number, number> = {};
   const end = Date.now() + duration;
   while (Date.now() < end) {
-    // At most 200 in a turn of the event loop, each noted when it was admitted.
+    // It sends at most 200 in a turn of the event loop, and records the time of each admission.
     const turn = Array.from({ length: 200 }, async () => {
       if (!(await limiter.consume('hot')).allowed) return;
       const now = Date.now();

@@ -10,13 +10,13 @@ export { limiterOn, START, TestClock } from './clock.js';
 /** Makes a store without state. The clock is the store's own by default. */
 export type CreateStore = (clock?: Clock) => Store;
 
-/** Clients of the shared servers, for what a test does besides the store. */
+/** Clients of the shared servers, for what a test does without the store. */
 export const clients = perServer((kind) => new Redis(servers[kind].port));
 after(() => Object.values(clients).forEach((client) => client.disconnect()));
 
 let made = 0;
 
-/** A prefix of its own makes a Redis store empty. */
+/** A new prefix makes a Redis store empty. */
 export const freshPrefix = () => `t${(made++).toString(36)}`;
 
 const onServers = perServer(
@@ -29,5 +29,5 @@ export const memory: CreateStore = (clock) => memoryStore(clock ? { clock } : {}
 export const map: CreateStore = (clock) => mapStore(clock);
 export const redis: CreateStore = (clock) => onServers.redis(clock);
 
-/** Memory, a store that keeps bytes, and Redis and Valkey where there are servers. */
+/** Memory, a store that keeps bytes, and Redis and Valkey if there are servers. */
 export const stores = { memory, map, ...onServers };

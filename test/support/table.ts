@@ -1,4 +1,4 @@
-// A table of a database, as a store that keeps bytes sees it: it answers later, and writes a row if nobody else did since it was read.
+// A database table for a store that keeps bytes. It answers later, and writes a row only if it was not written since it was read.
 import type { Clock, Store } from 'headgate';
 import { stateStore, type StateBackend } from 'headgate/stores';
 
@@ -12,11 +12,11 @@ const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 export class Table implements StateBackend {
   readonly rows = new Map<string, Row>();
   readonly #clock: Clock;
-  /** Updates that were asked for, rows that were read, and written. */
+  /** The number of updates that were requested, of rows that were read, and of rows that were written. */
   updates = 0;
   reads = 0;
   writes = 0;
-  /** What the next write fails with. */
+  /** The error of the next write. */
   failure: Error | undefined;
 
   constructor(clock: Clock = Date.now) {
@@ -72,5 +72,5 @@ export class Table implements StateBackend {
   }
 }
 
-/** As a process of several would have it: each has a store of its own on the same table. */
+/** The table for one of several processes: each has its own store on the same table. */
 export const tableStore = (clock?: Clock, table = new Table(clock)): Store => stateStore(table);

@@ -10,17 +10,17 @@ interface Timer {
 /** More timers at one moment than any test sets. */
 const MOST_AT_ONCE = 1000;
 
-/** Time that passes when the test says so, and timers that run in it. */
+/** A clock that the test advances, with timers that run by it. */
 export class TestTiming implements Timing {
   #now = 0;
-  /** In the order in which they were set. */
+  /** The timers in the order in which they were set. */
   readonly #timers = new Set<Timer>();
 
   now(): number {
     return this.#now;
   }
 
-  /** For a store that shares this time. */
+  /** The clock for a store. */
   readonly clock = (): number => START + Math.floor(this.#now);
 
   after(ms: number, run: () => void): () => void {
@@ -34,7 +34,7 @@ export class TestTiming implements Timing {
     return this.#timers.size;
   }
 
-  /** Lets time pass, from timer to timer, with all that follows from each before the next. `settle` waits for that. */
+  /** Advances the clock from timer to timer. `settle` waits until the effects of each timer have ended before the next one. */
   async advance(ms: number, settle: () => Promise<unknown> = () => setImmediate()): Promise<void> {
     const end = this.#now + ms;
     await settle();

@@ -1,7 +1,7 @@
 import { Session } from 'node:inspector/promises';
 import { setFlagsFromString } from 'node:v8';
 
-/** Methods of arrays that go over their elements out of V8's sight. */
+/** Methods of arrays whose iterations V8 does not count. */
 const METHODS = [
   'filter',
   'find',
@@ -15,14 +15,14 @@ const METHODS = [
 ] as const;
 
 /**
- * Counts what a program does, whatever the machine: how often blocks of code in `src/` are entered, and the elements that arrays'
- * methods go over. Runs it three times, and takes the larger of two counts: what V8 has optimized after all is not counted.
+ * Counts what a program does, independently of the machine: how often blocks of code in `src/` are entered, and how many elements arrays'
+ * methods visit. It runs the program three times and takes the larger of two counts, because V8 does not count code that it has optimized.
  */
 export async function workOf(run: () => Promise<unknown>): Promise<number> {
-  // Optimized code does not count its calls. Maglev stays off: Node 20 has it, but not by default.
+  // Optimized code does not count its calls. Maglev must stay off: Node 20 has it, but not by default.
   setFlagsFromString('--no-maglev');
   setFlagsFromString('--no-opt');
-  // Meanwhile what V8 has begun to optimize is done, and the count undoes it.
+  // By now, V8 has finished the optimizations that it began, and this count undoes them.
   await run();
   const counts = [await counted(run), await counted(run)];
   setFlagsFromString('--opt');

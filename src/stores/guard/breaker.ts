@@ -25,7 +25,7 @@ export class Breaker {
     this.#store = store;
   }
 
-  /** The circuit that is open for a subject: that of the store, or of the server with its key. Undefined: the question may be sent. */
+  /** What is down for a subject: the store, or the server with its key. Undefined: the question may be sent. */
   downFor(subject: Subject): Circuit | undefined {
     if (this.#circuits.size === 0) return undefined;
     return this.#downAt(undefined) ?? this.#downAt(this.#store.serverOf?.(subject));
