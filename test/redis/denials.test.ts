@@ -215,11 +215,11 @@ describe('law 10: local denials', () => {
       const within = setOfDimensions(
         [{ limit: 1, window: '1m', by: 'account' }],
         { after: 1, by: 'account' },
-        { slotBy: 'org' },
+        { slotBy: 'key' },
       );
       const asked = (account: string): Query => {
         const names = within.dimensions!.names;
-        return { ...query, set: within, key: names.map((name) => (name === 'org' ? 'acme' : account)) };
+        return { ...query, set: within, key: names.map((name) => (name === 'key' ? 'acme' : account)) };
       };
       denials.learn(asked('x'), { ...denied, ban: 5_000, verdicts: [] }, time);
       expect(denials.recall(asked('x'))).to.include({ ban: 5_000 });

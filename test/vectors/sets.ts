@@ -18,18 +18,6 @@ export const sets: readonly SetVectors[] = [
     ],
   },
   {
-    title: 'beside another policy, too, each unit of a log leaves a window after it was admitted',
-    policies: [{ name: 'log', algorithm: 'sliding-log', limit: 3, window: '1m' }, hour],
-    rows: [
-      [0, 1, true, undefined, 0, [2, 5]],
-      [15_000, 2, true, undefined, 0, [0, 3]],
-      [59_999, 1, false, 'quota-exceeded', 1, [0, 3]],
-      [60_000, 1, true, undefined, 0, [0, 2]],
-      [60_000, 1, false, 'quota-exceeded', 15_000, [0, 2]],
-      [75_000, 2, true, undefined, 0, [0, 0]],
-    ],
-  },
-  {
     title: 'a shadow evaluates and reports, and never denies',
     policies: [{ ...burst, shadow: true }, hour],
     rows: [
