@@ -64,7 +64,7 @@ describe('a command line that is wrong', () => {
       says: /--timeout: "soon" is not valid/,
     },
     'a timeout of an hour': {
-      args: ['list', '--redis', url, '--timeout', '1h'],
+      args: ['list', '--redis', url, '--timeout', '60001ms'],
       says: /--timeout: write '1ms' to '1m'/,
     },
     'list --limited without limits': {
@@ -160,6 +160,11 @@ describe('a command line that is wrong', () => {
       }
     });
   }
+
+  it('takes a time-out of up to a minute', async () => {
+    const { code, stderr } = await headgate(['list', '--redis', url, '--timeout', '1m']);
+    expect(code, stderr).to.equal(0);
+  });
 
   it('never repeats a password', async () => {
     const urls = [

@@ -160,7 +160,9 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(stdout).to.match(
         /^api\nkey +state +policy +time left\nz +banned +- +(1h|59m 59s)\na +limited +burst +\S+( \S+)?\nb +limited +burst/,
       );
-      expect(stdout).to.match(/\n1 banned, 2 limited; \d+ keys of Headgate were looked at\.\n$/);
+      expect(stdout).to.match(/\n1 banned, 2 limited; 5 keys of Headgate were looked at\.\n$/);
+      const banned = await headgate(['list', ...where, '--banned', '--scan']);
+      expect(banned.stdout).to.match(/\n1 banned; 1 keys of Headgate were looked at\.\n$/);
       const everything = await headgate(['list', ...where]);
       expect(everything.stdout).to.contain('\nPOST /login: *\n').and.to.match(/^api$/m);
       expect(everything.stdout).to.contain('depends on the limits');

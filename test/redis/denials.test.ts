@@ -211,6 +211,21 @@ describe('law 10: local denials', () => {
       expect(denials.recall(asked)).to.deep.equal(reply);
     });
 
+    it('whose ban it is, where keys are counted within another key that no policy is by', () => {
+      const within = setOfDimensions(
+        [{ limit: 1, window: '1m', by: 'account' }],
+        { after: 1, by: 'account' },
+        { slotBy: 'key' },
+      );
+      const asked = (account: string): Query => {
+        const names = within.dimensions!.names;
+        return { ...query, set: within, key: names.map((name) => (name === 'key' ? 'acme' : account)) };
+      };
+      denials.learn(asked('x'), { ...denied, ban: 5_000, verdicts: [] }, time);
+      expect(denials.recall(asked('x'))).to.include({ ban: 5_000 });
+      expect(denials.recall(asked('y'))).to.equal(undefined);
+    });
+
     it('that an attempt is to be charged: the store is told of each, until the policy that counts them denies', () => {
       const counting = setOf([
         { name: 'attempts', limit: 20, window: '1m', count: 'attempts' },
