@@ -7,6 +7,6 @@ export const AWKWARD: readonly string[] = [
   ...['\0', 'a\0', '\0a', '\0\0', '\n', '\r\n', '\t', '\x7f', '%00', '%7f', '\\', '"', "'", 'a b', 'a  b'],
   ...['é', 'e\u0301', 'É', 'ß', '👍', '👍🏽', '😀😀', '\ud83d', '\ude00', '\ud83d\ud83d', '\ufffd', '%ufffd'],
   ...['\u2028', '\ufeff', '', LONG, `${LONG}y`, `y${LONG}`, '%'.repeat(50), '{'.repeat(129)],
-  ...['x'.repeat(127), 'x'.repeat(128), 'x'.repeat(129)],
+  ...['\u0100\0', '\0\x01', 'x'.repeat(127), 'x'.repeat(128), 'x'.repeat(129)],
   ...'constructor|__proto__|toString|hasOwnProperty|0|-0|1|01|1e0|NaN|null|undefined'.split('|'),
 ];

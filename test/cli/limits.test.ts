@@ -117,7 +117,9 @@ for (const kind of ['redis', 'valkey'] as const) {
         /^burst=token-bucket 20\/1m burst 40, .* +after 5 denials in 10m, for 1h +own keys +\S+:\d+ \(/m,
       );
       expect(stdout).to.match(/^3\/15m +none +own keys +/m);
-      expect(stdout).to.match(/\n2 limiters in 1 instance\.\n$/);
+      expect(stdout)
+        .to.match(/\n2 limiters in 1 instance\.\n$/)
+        .and.not.contain('differ');
       const one = (await json('limits', ...where, '--name', 'login')) as Told;
       expect(one.limiters.map(({ name }) => name)).to.deep.equal(['login']);
     });

@@ -310,6 +310,18 @@ for (const kind of serverKinds) {
       });
     }
 
+    it('a call is sent twice at most, whatever the client’s clock does', async () => {
+      const limiter = limiterOn(redisStore(clients[kind], { prefix: freshPrefix() }), {
+        policies: 'calendar 5/day',
+      });
+      let calls = 0;
+      Date.now = () => now() + (++calls < 200 ? calls * 366 * 86_400_000 : 0);
+      const error: unknown = await limiter.consume('k').catch((reason: unknown) => reason);
+      expect(error).to.have.property('code', 'HEADGATE_STORE_ERROR');
+      Date.now = now;
+      await limiter.close();
+    });
+
     it('a give-back finds its period, too', async () => {
       const store = redisStore(clients[kind], { prefix: freshPrefix() });
       const limiter = limiterOn(store, { policies: ['calendar 5/year', 'x=calendar 7/month'] });

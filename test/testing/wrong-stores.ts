@@ -378,6 +378,13 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     },
     caughtBy: ['law 4, identity', 'fixed-window: random traces on a clock that jumps'],
   },
+  'a clock that never goes back': {
+    createStore(clock) {
+      let last = 0;
+      return wrap(memoryStore({ clock: () => (last = Math.max(last, clock())) }), () => ({}));
+    },
+    caughtBy: ['law 6, clock', 'fixed-window: whatever the clock did, a unit is free within one window'],
+  },
   'entries without an end': {
     createStore: but(() => ({})),
     entries: () => [{ name: 'key', expiresAt: undefined }],
