@@ -32,13 +32,19 @@ const clients: Record<string, (cluster: TestCluster) => Promise<Made>> = {
   'ioredis 5': async (cluster) => ioredis(new Cluster5(nodes(cluster))),
   iovalkey: async (cluster) => ioredis(new ValkeyCluster(nodes(cluster))),
   async 'node-redis'(cluster) {
+    let ended = false;
     const client = createCluster({
       rootNodes: cluster.servers.map(({ url }) => ({ url })),
-      defaults: { socket: { reconnectStrategy: () => 100 } },
+      defaults: { socket: { reconnectStrategy: () => !ended && 100 } },
     });
     client.on('error', () => {});
     await client.connect();
-    return { client: client as unknown as RedisClient, end: () => client.destroy() };
+    const end = () => {
+      // A node that is connecting again would go on, and keep the process alive.
+      ended = true;
+      client.destroy();
+    };
+    return { client: client as unknown as RedisClient, end };
   },
 };
 

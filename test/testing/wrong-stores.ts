@@ -383,7 +383,7 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
       let last = 0;
       return wrap(memoryStore({ clock: () => (last = Math.max(last, clock())) }), () => ({}));
     },
-    caughtBy: ['law 6, clock', 'fixed-window: whatever the clock did, a unit is free within one window'],
+    caughtBy: ['law 6, clock', 'fixed-window: whatever the clock does, a unit is free within one window'],
   },
   'entries without an end': {
     createStore: but(() => ({})),
