@@ -24,6 +24,7 @@ export const cluster: Part = {
           ),
         ),
       );
+      for (const rig of rigs.values()) await rig.warmUp([64], true);
       const rounds = await bench.interleave('cluster, 64 in flight', subjects, (subject) =>
         rigs.get(subject)!.round(64, 400, true),
       );

@@ -59,7 +59,7 @@ async function measure(
   admitted: boolean | 'any',
 ): Promise<Sample[]> {
   const rigs = await Promise.all(options.map((option) => bench.start('redis', option)));
-  for (const rig of rigs) await rig.round(64, 500, admitted);
+  for (const rig of rigs) await rig.warmUp([64], admitted);
   const rounds = await bench.interleave(title, rigs, (rig) => rig.round(64, 300, admitted));
   await Promise.all(rigs.map((rig) => rig.end()));
   return [...rounds.values()].map((values) => summarize(values).redis);

@@ -8,9 +8,6 @@ import { redisSubjects, type RedisSubject } from '../rigs/redis.js';
 const DISTANCE = 1;
 const MINUTE = 60_000;
 
-/** ms */
-const WARM_UP = 4000;
-
 const subjects = redisSubjects.filter((subject) => !/ log|-log|gcra/.test(subject));
 const ours = subjects.filter((subject) => subject.startsWith('headgate'));
 const peers = subjects.filter((subject) => !ours.includes(subject));
@@ -30,9 +27,7 @@ export const distance: Part = {
           ),
         ),
       );
-      // As for a Redis nearby, what is measured has been up for a while. Far away, fewer calls a second take longer to be compiled.
-      for (const rig of rigs.values())
-        for (const inFlight of [64, 8]) await rig.round(inFlight, WARM_UP, true);
+      for (const rig of rigs.values()) await rig.warmUp([64, 8], true);
       const sections: Section[] = [];
       for (const inFlight of [8, 64, 256, 1024]) {
         const title = `Redis ${DISTANCE} ms away each way, ${inFlight} in flight, 100,000 a minute, 10,000 keys`;

@@ -6,9 +6,6 @@ import { summarize, type Sample } from '../lib/stats.js';
 
 const KEYS = 10_000;
 
-/** ms */
-const WARM_UP = 4000;
-
 const FIXED = 'headgate fixed-window';
 const DEFAULT = 'headgate sliding-window (default)';
 
@@ -48,9 +45,7 @@ async function start(bench: Bench, port: number, limit: number) {
 
 async function admitted(bench: Bench, port: number): Promise<Section[]> {
   const rigs = await start(bench, port, 1e6);
-  // What is measured is a server that has been up for a while: V8 has compiled what is called often.
-  for (const rig of rigs.values())
-    for (const inFlight of [64, 8, 1]) await rig.round(inFlight, WARM_UP, true);
+  for (const rig of rigs.values()) await rig.warmUp([64, 8, 1], true);
   const sections: Section[] = [];
   for (const inFlight of [1, 8, 64, 256]) {
     const rounds = await bench.interleave(`redis, ${inFlight} in flight`, redisSubjects, (subject) =>

@@ -18,6 +18,7 @@ export const scaling: Part = {
 
     async function compare(title: string, what: readonly string[], options: readonly RedisOptions[]) {
       const rigs = await Promise.all(options.map((option) => bench.start('redis', option)));
+      for (const rig of rigs) await rig.warmUp([64], true);
       const rounds = await bench.interleave(title, rigs, (rig) => rig.round(64, 300, true));
       await Promise.all(rigs.map((rig) => rig.end()));
       const results = [...rounds.values()].map((values) => summarize(values));

@@ -15,6 +15,12 @@ const WINDOW = 3_600_000;
 const TIMED = 8;
 const TIMED_DENIED = 64;
 
+/**
+ * How long a limiter warms up for each number of decisions in flight, ms. What is measured is a server that has been up for a while. V8 has
+ * compiled its code, also that which is called once for many decisions.
+ */
+const WARM_UP = 3000;
+
 /** After so many decisions each user gives way to the event loop. */
 const AT_ONCE = 1000;
 
@@ -273,6 +279,10 @@ export async function start({ dist, ...options }: RedisOptions & { dist: string 
         usage += Number(await server.memory('USAGE', (await server.randomkey())!)) / sample;
       }
       return { usage, total: ((await memoryOf(server)) - before) / keys.count };
+    },
+
+    async warmUp(inFlight: readonly number[], admitted: boolean | 'any') {
+      for (const each of inFlight) await load(each, WARM_UP, admitted);
     },
 
     /** @param admitted what every answer must be */

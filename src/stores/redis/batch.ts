@@ -3,7 +3,7 @@ import { Eventual } from '../../common/eventual.js';
 import { performance, setImmediate } from '../../common/real-time.js';
 import type { PolicySet, Query, Reply } from '../../contract/store.js';
 import { Distance } from './distance.js';
-import { Turns } from './turns.js';
+import { EventLoopTurns } from './event-loop-turns.js';
 
 /**
  * A batch is sent as soon as it has this part of the pending decisions. So two batches are in flight: the store decides one, while this
@@ -42,20 +42,21 @@ interface OpenBatch extends Batch {
 }
 
 /**
- * Gathers the decisions that are asked for in one turn of the event loop, and sends them as one call. A single decision is sent at
- * once. Queries of one set are sent in the order in which they were asked.
+ * Gathers decisions of one turn of the event loop, and sends them as one call or two. A decision that is alone is sent at once. Queries of one
+ * set are sent in the order in which they were asked.
  */
 export class Batcher {
   readonly #carrier: Carrier;
   readonly #open = new Map<PolicySet, OpenBatch>();
   /** How many decisions are gathered or in flight. */
   #pending = 0;
-  /** How many were pending when the last reply came. Those whom it answers will soon ask again. */
+  /** How many were pending when the last reply came. Those that it answers will soon ask again. */
   #crowd = 0;
   /** Whether several were pending in this turn of the event loop or the last one, so that decisions are gathered. */
   #crowded = false;
+  /** Whether the end of this turn will send what is gathered. */
   #scheduled = false;
-  readonly #turns = new Turns();
+  readonly #turns = new EventLoopTurns();
   readonly #distance = new Distance();
 
   constructor(carrier: Carrier) {
@@ -94,13 +95,9 @@ export class Batcher {
       return;
     }
     this.#open.set(set, batch);
-    this.#schedule();
-  }
-
-  /** A microtask would be too early: it follows each request, while this follows the poll phase with all of its requests. */
-  #schedule(): void {
     if (this.#scheduled) return;
     this.#scheduled = true;
+    // A microtask would be too early, as it follows each request. This follows the poll phase with all of its requests.
     setImmediate(this.#endTurn);
   }
 
@@ -110,8 +107,8 @@ export class Batcher {
   };
 
   /**
-   * Whether a batch goes before its turn is over. Under a busy server none does, as each write costs it as much as a request. Nor does one to a
-   * store far away, as most time goes by on the way. In a cluster each key is a call of its own, and those of a turn share a write.
+   * Whether a batch is sent before its turn is over. On a busy server none is, as each write costs it as much as a request. None is sent early to
+   * a store far away, as most time goes by on the way. In a cluster each key is a call of its own, and those of a turn share a write.
    */
   #isComplete({ queries: { length } }: OpenBatch): boolean {
     if (length >= MOST) return true;
@@ -164,11 +161,11 @@ export class Batcher {
   #finished(decisions: number): void {
     this.#crowd = this.#pending;
     this.#pending -= decisions;
-    // Those who get these replies may ask again, and count first.
-    if (this.#crowded && this.#pending <= 1) setImmediate(this.#settleDown);
+    // Callers that get these replies may ask again in this turn. They are counted first.
+    if (this.#crowded && this.#pending <= 1) setImmediate(this.#endCrowd);
   }
 
-  readonly #settleDown = (): void => {
+  readonly #endCrowd = (): void => {
     this.#crowded = this.#pending > 1;
   };
 }

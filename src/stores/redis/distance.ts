@@ -1,11 +1,11 @@
-/** A round trip to a store nearby takes less, ms: this, and for each decision under way so much more. */
+/** A store is nearby if a round trip takes less than this, ms, and this much more for each decision under way. */
 const NEARBY = 0.3;
 const PER_DECISION = 0.01;
 
-/** So many calls are judged together: a busy machine makes some late, but not all. */
+/** How many calls are judged together. A busy machine delays some of them, but not all. */
 const CALLS = 32;
 
-/** Tells from the round trips of calls whether most of their time goes by on the way, or in the store and this process. */
+/** Judges by the round trips of calls whether most of their time goes by on the way, or in the store and this process. */
 export class Distance {
   #isFar = false;
   #calls = 0;
@@ -15,7 +15,7 @@ export class Distance {
     return this.#isFar;
   }
 
-  /** To be called for each reply. @param ms since its call was sent @param decisions that were under way then */
+  /** Must be called for each reply. @param ms since its call was sent @param decisions that were under way then */
   took(ms: number, decisions: number): void {
     this.#oneWasQuick ||= ms < NEARBY + PER_DECISION * decisions;
     if (++this.#calls < CALLS) return;

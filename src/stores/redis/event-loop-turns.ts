@@ -13,7 +13,7 @@ const LINGER = 8;
  * Tells whether several callbacks in one turn of the event loop ask for decisions, as on a busy server. Several decisions of one callback
  * count once.
  */
-export class Turns {
+export class EventLoopTurns {
   #untilLook = LOOK_EVERY;
   #isLooking = false;
   #callbacks = 0;
