@@ -112,10 +112,10 @@ function barsOf(inFlight: number, results: Results): Bar[] {
       many ? 2 : 2.5,
     ),
     ratioBar(
-      `default algorithm: >= ${many ? 2.5 : 2}x the fastest stock peer`,
+      'default algorithm: >= 2.5x the fastest stock peer',
       results.get(DEFAULT)!.perSecond.median,
       best(results, stock),
-      many ? 2.5 : 2,
+      2.5,
     ),
     ...(many
       ? []
