@@ -5,9 +5,10 @@ import { run } from './program.js';
 const { stdin, stdout, stderr } = process;
 const env = { USER: systemUser(), ...process.env };
 
-// The reader may stop early, as in `headgate list | head`.
-stdout.on('error', (error: NodeJS.ErrnoException) => {
-  process.exit(error.code === 'EPIPE' ? 0 : 1);
+stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
+  // The reader has seen enough: `headgate list | head`.
+  if (code === 'EPIPE') process.exit(0);
+  stderr.write(`The output could not be written: ${message}\n`, () => process.exit(1));
 });
 
 /** The user's name. In a container, a user may have none. */

@@ -49,6 +49,14 @@ describe('the process', function () {
     expect(stdout.split(/\s+/)).to.deep.equal(['3000', '3', '2', '']);
   });
 
+  it('says why it could not write', async () => {
+    const { stdout } = await shell(
+      `headgate list --json --prefix ${prefix} 2>&1 >/dev/full; echo $?; headgate check 2>&1 >/dev/full; echo $?`,
+    );
+    const line = 'The output could not be written: .*ENOSPC.*\n1\n';
+    expect(stdout).to.match(new RegExp(`^${line}${line}$`));
+  });
+
   it('the one who bans is the user of the system, even if no variable names the user', async () => {
     const ban = `headgate ban a 1h --name api --force --json --prefix ${prefix}`;
     const { stdout } = await shell(`unset HEADGATE_BY SUDO_USER USER; ${ban} 2>/dev/null`);
