@@ -82,10 +82,9 @@ async function bundle(doors, directory) {
   });
   const { output } = await bundled.generate({ ...chunks, format: 'es' });
   await bundled.close();
-  const [program] = output.flatMap((chunk) =>
-    chunk.type === 'chunk' && chunk.name === COMMAND_LINE ? chunk.code : [],
-  );
-  await writeCommandLine(program ?? '', directory);
+  const program = output.find(({ name }) => name === COMMAND_LINE);
+  if (program?.type !== 'chunk') throw new Error('The bundle has no command line.');
+  await writeCommandLine(program.code, directory);
 }
 
 /** @type {import('@rollup/wasm-node').OutputPlugin} */

@@ -3,6 +3,17 @@ import { spawnSync } from 'node:child_process';
 export const root = new URL('../../', import.meta.url).pathname;
 
 /**
+ * The files of the repository, also new ones that git does not ignore.
+ * @param {...string} folders all, if none is named
+ * @returns {string[]} their paths from the root
+ */
+export function listFiles(...folders) {
+  const listed = read('git', ['ls-files', '--cached', '--others', '--exclude-standard', ...folders]);
+  if (listed === undefined) throw new Error('git ls-files failed: this needs a clone of the repository.');
+  return [...new Set(listed.split('\n').filter(Boolean))].sort();
+}
+
+/**
  * Runs a command in the repository and shows its output. Returns its exit status (1 if a signal ended it).
  * @param {string} command
  * @param {string[]} args

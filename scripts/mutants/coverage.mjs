@@ -1,6 +1,7 @@
 // Which places of src/ some processes have executed: where NODE_V8_COVERAGE names a folder, each writes a report to it.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { decode } from '@jridgewell/sourcemap-codec';
 import { root } from '../lib/run.mjs';
 
 /**
@@ -74,38 +75,11 @@ function executedOffsets(ranges) {
  * @param {SourceMap} map
  */
 function* segmentsOf({ lineLengths, data }) {
-  let [start, source, line, column] = [0, 0, 0, 0];
-  for (const [i, segments] of data.mappings.split(';').entries()) {
-    let offset = start;
-    for (const segment of segments ? segments.split(',') : []) {
-      const [moved = 0, sources, lines, columns] = vlqsOf(segment);
-      offset += moved;
-      if (lines === undefined) continue;
-      source += sources ?? 0;
-      line += lines;
-      column += columns ?? 0;
-      if (source === 0) yield { offset, place: placeOf({ line: line + 1, column: column + 1 }) };
-    }
+  let start = 0;
+  for (const [i, segments] of decode(data.mappings).entries()) {
+    for (const [offset, source, line = 0, column = 0] of segments)
+      if (source === 0)
+        yield { offset: start + offset, place: placeOf({ line: line + 1, column: column + 1 }) };
     start += (lineLengths[i] ?? 0) + 1;
   }
-}
-
-const digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
-
-/**
- * The numbers of a source map: five bits a digit, the lowest first, of which the very first is the sign.
- * @param {string} text
- */
-function vlqsOf(text) {
-  const numbers = [];
-  let [value, shift] = [0, 0];
-  for (const character of text) {
-    const digit = digits.indexOf(character);
-    value += (digit & 31) << shift;
-    shift += 5;
-    if (digit & 32) continue;
-    numbers.push(value & 1 ? -(value >> 1) : value >> 1);
-    [value, shift] = [0, 0];
-  }
-  return numbers;
 }

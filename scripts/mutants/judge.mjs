@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { read, root } from '../lib/run.mjs';
+import { listFiles, root } from '../lib/run.mjs';
 import { applied } from './changes.mjs';
 import { mocha } from './mocha.mjs';
 
@@ -38,8 +38,7 @@ export class Tree {
   #path = mkdtempSync(join(tmpdir(), 'headgate-mutants-'));
 
   constructor() {
-    const listed = read('git', ['ls-files', '--cached', '--others', '--exclude-standard']) ?? '';
-    const files = listed.split('\n').filter((file) => !['', 'node_modules'].includes(file));
+    const files = listFiles().filter((file) => file !== 'node_modules');
     for (const file of files.filter((each) => existsSync(join(root, each)))) {
       mkdirSync(dirname(join(this.#path, file)), { recursive: true });
       cpSync(join(root, file), join(this.#path, file));

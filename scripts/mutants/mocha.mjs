@@ -16,6 +16,10 @@ import { root } from '../lib/run.mjs';
 /** Mocha in the process that loads it: its usual program starts a second one. It runs only by its real path. */
 const MOCHA = realpathSync(join(root, 'node_modules/mocha/lib/cli/cli.js'));
 
+const { 'node-option': nodeOptions } = /** @type {{ 'node-option': string[] }} */ (
+  JSON.parse(readFileSync(join(root, '.mocharc.json'), 'utf8'))
+);
+
 /** @type {Set<number>} */
 const groups = new Set();
 process.once('exit', () => groups.forEach(end));
@@ -35,8 +39,7 @@ export async function mocha(folder, args, limit, added) {
   const report = join(scratch, 'report.json');
   // The tests start their own servers: those of the developer are none to try mutants on.
   const { REDIS_URL: _redis, VALKEY_URL: _valkey, ...env } = process.env;
-  // The options for Node of .mocharc.json.
-  const node = ['--import=tsx', '--no-experimental-require-module', MOCHA];
+  const node = [...nodeOptions.map((option) => `--${option}`), MOCHA];
   const reporter = ['--reporter', 'scripts/mutants/reporter.cjs', '--reporter-option', `output=${report}`];
   const child = spawn(process.execPath, [...node, ...reporter, ...args], {
     cwd: folder,

@@ -1,7 +1,7 @@
 // Which mutants a run takes: all that the sources have, in an order that the seed decides.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { read, root } from '../lib/run.mjs';
+import { listFiles, root } from '../lib/run.mjs';
 import { mutateLua } from './lua.mjs';
 import { mutateTypeScript } from './typescript.mjs';
 
@@ -9,12 +9,7 @@ import { mutateTypeScript } from './typescript.mjs';
 
 /** The files that have mutants. What is generated or only declares is none of them. */
 export function sourceFiles() {
-  const listed = read('git', ['ls-files', '--cached', '--others', '--exclude-standard', 'src']);
-  if (listed === undefined) throw new Error('git ls-files failed: mutants need a clone of the repository.');
-  const files = listed
-    .split('\n')
-    .filter((file) => /\.(ts|lua)$/.test(file) && !file.includes('/generated/'));
-  return [...new Set(files)].sort();
+  return listFiles('src').filter((file) => /\.(ts|lua)$/.test(file) && !file.includes('/generated/'));
 }
 
 /**

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import { read, root } from '../lib/run.mjs';
+import { listFiles, root } from '../lib/run.mjs';
 import { executedIn, isExecuted, placeOf } from './coverage.mjs';
 import { mocha } from './mocha.mjs';
 
@@ -131,10 +131,7 @@ function endOf(file) {
  * @returns {Promise<Tests>}
  */
 export async function measuredTests(anew, workers) {
-  const listed = read('git', ['ls-files', '--cached', '--others', '--exclude-standard', 'test']) ?? '';
-  const files = [...new Set(listed.split('\n'))].filter(
-    (file) => /\.test\.ts$/.test(file) && !others.test(file),
-  );
+  const files = listFiles('test').filter((file) => /\.test\.ts$/.test(file) && !others.test(file));
   const known = anew ? {} : cached();
   /** @type {Tests} */
   const tests = {};
