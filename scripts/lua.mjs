@@ -32,7 +32,7 @@ if (process.argv[2] === 'build') {
 }
 
 /**
- * Each script as the Redis store assembles it: with every page that it may have, and with each alone.
+ * Each script as the Redis store assembles it: with every algorithm that it may have, and with each alone.
  * @returns {Promise<string[]>}
  */
 async function assembled() {
@@ -42,8 +42,8 @@ async function assembled() {
   const names = /** @type {(keyof typeof lua)[]} */ (Object.keys(lua));
   const kernels = /** @type {(keyof typeof algorithms)[]} */ (Object.keys(algorithms));
   const scripts = names.flatMap((name) => {
-    const own = kernels.filter((kernel) => kernel in lua[name].pages);
-    const ban = 'ban' in lua[name].pages;
+    const own = kernels.filter((kernel) => kernel in lua[name].algorithms);
+    const ban = 'ban' in lua[name].algorithms;
     const together = name === SINGLE ? [] : [assemble(name, own, ban)];
     return [...together, ...own.map((kernel) => assemble(name, [kernel], false))];
   });
@@ -99,7 +99,7 @@ function luacheck(scripts) {
 }
 
 /**
- * Where a line of an assembled script comes from; undefined for what makes the pages known to it.
+ * Where a line of an assembled script comes from; undefined for what makes the algorithms known to it.
  * @param {string} script
  * @param {number} line
  */

@@ -17,12 +17,12 @@ import { root } from './run.mjs';
  *
  * @typedef {{ name: string, statements: Statement[] }} Chunk of a file of that name
  *
- * @typedef {Chunk & { local: string, traits: string, functions: string[] }} Page of an algorithm: its local, what else its table holds
+ * @typedef {Chunk & { local: string, traits: string, functions: string[] }} Algorithm: its local, what else its table holds
  *
  * @typedef {object} Script
  * @property {string} name
  * @property {Set<Statement>} kept
- * @property {Map<Page, string>} pages the pages that it may have, and how each is made known to it
+ * @property {Map<Algorithm, string>} algorithms the algorithms that it may have, and how each is made known to it
  * @property {string} main
  *
  * @typedef {{ text: string, line: number, range: [number, number] }} Token
@@ -41,11 +41,11 @@ const STORES = 'src/stores/redis/lua';
 /** What the comment at the beginning of a file explains. */
 const explained = { [ALGORITHMS]: ['State', 'Params', 'Returns'], [STORES]: ['KEYS', 'ARGV', 'Reply'] };
 
-/** The page that is none of an algorithm. */
+/** Bans are composed as an algorithm is. */
 const BAN = 'ban';
 
 /**
- * Which functions of an algorithm's page a script calls, and which of the ban's. A script that is not here calls none.
+ * Which functions of an algorithm a script calls, and which of the ban's. A script that is not here calls none.
  *
  * @type {Readonly<Record<string, { algorithm?: string[], ban?: string[] }>>}
  */
@@ -68,35 +68,38 @@ const calls = {
  * @throws Error if a file is not as it should be
  */
 export async function composeScripts() {
-  const pages = filesOf(ALGORITHMS).map(readPage);
+  const algorithms = filesOf(ALGORITHMS).map(readAlgorithm);
   const chunks = filesOf(STORES).map(({ name, file, source }) => ({
     name,
     statements: statementsOf(file, source),
   }));
   const shared = chunks.filter(({ name }) => ['common', 'policies'].includes(name));
   const mains = chunks.filter((chunk) => !shared.includes(chunk));
-  const scripts = mains.map((main) => composeScript(main, shared, pages));
-  const statements = [...chunks, ...pages].flatMap((chunk) => chunk.statements);
+  const scripts = mains.map((main) => composeScript(main, shared, algorithms));
+  const statements = [...chunks, ...algorithms].flatMap((chunk) => chunk.statements);
   const unused = statements.filter((each) => !scripts.some(({ kept }) => kept.has(each)));
-  return { module: await render(shared, pages, scripts), statements, unused };
+  return { module: await render(shared, algorithms, scripts), statements, unused };
 }
 
 /**
  * @param {Chunk} main
  * @param {Chunk[]} shared
- * @param {Page[]} pages
+ * @param {Algorithm[]} algorithms
  * @returns {Script}
  */
-function composeScript({ name, statements: main }, shared, pages) {
-  /** @type {Script['pages']} */
+function composeScript({ name, statements: main }, shared, algorithms) {
+  /** @type {Script['algorithms']} */
   const known = new Map();
-  for (const page of pages) {
-    const called = (page.name === BAN ? calls[name]?.ban : calls[name]?.algorithm) ?? [];
-    const functions = called.filter((each) => page.functions.includes(each));
+  for (const algorithm of algorithms) {
+    const called = (algorithm.name === BAN ? calls[name]?.ban : calls[name]?.algorithm) ?? [];
+    const functions = called.filter((each) => algorithm.functions.includes(each));
     if (functions.length === 0) continue;
-    known.set(page, name === SINGLE ? soleLocals(page, called) : registration(page, functions));
+    known.set(
+      algorithm,
+      name === SINGLE ? soleLocals(algorithm, called) : registration(algorithm, functions),
+    );
   }
-  const optional = [...shared, ...pages].flatMap(({ statements }) => statements);
+  const optional = [...shared, ...algorithms].flatMap(({ statements }) => statements);
   const kept = new Set([...main, ...optional.filter(({ defines }) => defines.length === 0)]);
   const keep = (/** @type {Iterable<string>} */ names) => {
     for (const name of names) for (const each of optional) if (each.defines.includes(name)) kept.add(each);
@@ -104,11 +107,11 @@ function composeScript({ name, statements: main }, shared, pages) {
   for (const text of known.values()) keep(text.match(/\w+/g) ?? []);
   // What is added meanwhile is visited, too.
   for (const { uses } of kept) keep(uses);
-  return { name, kept, pages: known, main: main.map(({ text }) => text).join('') };
+  return { name, kept, algorithms: known, main: main.map(({ text }) => text).join('') };
 }
 
 /**
- * @param {Page} page
+ * @param {Algorithm} algorithm
  * @param {string[]} functions
  */
 function registration({ name, local, traits }, functions) {
@@ -117,14 +120,14 @@ function registration({ name, local, traits }, functions) {
 }
 
 /**
- * Of a script's only page no table is made: for one call that costs more than it helps.
- * @param {Page} page
+ * Of a script's only algorithm no table is made: for one call that costs more than it helps.
+ * @param {Algorithm} algorithm
  * @param {string[]} called
  */
 function soleLocals({ local, traits, functions }, called) {
   const params = /\bparams = (\d+)/.exec(traits)?.[1];
   const values = called.map((each) => (functions.includes(each) ? `${local}_${each}` : 'nil'));
-  const names = ['params', ...called].map((each) => `page_${each}`);
+  const names = ['params', ...called].map((each) => `kernel_${each}`);
   return `local ${names.join(', ')} = ${[params, ...values].join(', ')}\n`;
 }
 
@@ -143,13 +146,13 @@ function filesOf(directory) {
 }
 
 /**
- * A page declares a table and its functions: `local gcra = { params = 5 }`, `function gcra.look(...)`. In scripts the functions are
+ * An algorithm declares a table and its functions: `local gcra = { params = 5 }`, `function gcra.look(...)`. In scripts the functions are
  * locals, which can be left out and are called without a look-up: `local function gcra_look(...)`.
  *
  * @param {{ name: string, file: string, source: string }} file
- * @returns {Page}
+ * @returns {Algorithm}
  */
-function readPage({ name, file, source }) {
+function readAlgorithm({ name, file, source }) {
   const local = identifier(name);
   const [table, ...statements] = statementsOf(file, source, local);
   const traits = /^local (\w+) = \{ (params = \d+\b.*) \}\n$/.exec(table?.text ?? '');
@@ -161,12 +164,12 @@ function readPage({ name, file, source }) {
 /**
  * @param {string} file
  * @param {string} source
- * @param {string} [page] the local of a page
+ * @param {string} [algorithm] the local of an algorithm
  * @returns {Statement[]}
  */
-function statementsOf(file, source, page) {
+function statementsOf(file, source, algorithm) {
   const tokens = tokenize(source);
-  if (page !== undefined) flatten(tokens, page);
+  if (algorithm !== undefined) flatten(tokens, algorithm);
   return parse(file, source).map(({ type, range: [from, to], ...node }) => {
     const own = tokens.filter(({ range }) => from <= range[0] && range[1] <= to);
     const isOfTable = type === 'FunctionDeclaration' && 'isLocal' in node && !node.isLocal;
@@ -177,15 +180,19 @@ function statementsOf(file, source, page) {
 }
 
 /**
- * The functions of a page's table become locals: `gcra.look` is `gcra_look`.
+ * The functions of an algorithm's table become locals: `gcra.look` is `gcra_look`.
  * @param {Token[]} tokens
- * @param {string} page
+ * @param {string} algorithm
  */
-function flatten(tokens, page) {
+function flatten(tokens, algorithm) {
   for (let i = 0; i + 2 < tokens.length; i++) {
     const [table, dot, field] = tokens.slice(i, i + 3);
-    if (table?.text !== page || dot?.text !== '.' || !field) continue;
-    tokens.splice(i, 3, { ...table, text: `${page}_${field.text}`, range: [table.range[0], field.range[1]] });
+    if (table?.text !== algorithm || dot?.text !== '.' || !field) continue;
+    tokens.splice(i, 3, {
+      ...table,
+      text: `${algorithm}_${field.text}`,
+      range: [table.range[0], field.range[1]],
+    });
   }
 }
 
@@ -242,13 +249,13 @@ function tokenize(source) {
  * The generated module: pieces, which are statements in a row that the same scripts keep, and the scripts that consist of them.
  *
  * @param {Chunk[]} shared
- * @param {Page[]} pages
+ * @param {Algorithm[]} algorithms
  * @param {Script[]} scripts
  */
-async function render(shared, pages, scripts) {
+async function render(shared, algorithms, scripts) {
   /** @type {{ chunk: Chunk, name: string, users: string[], text: string }[]} */
   const pieces = [];
-  for (const chunk of [...shared, ...pages]) {
+  for (const chunk of [...shared, ...algorithms]) {
     let count = 0;
     for (const statement of chunk.statements) {
       const users = scripts.filter(({ kept }) => kept.has(statement)).map(({ name }) => name);
@@ -272,13 +279,15 @@ async function render(shared, pages, scripts) {
     '// Generated from the .lua files by npm run lua:build: edit those.',
     ...used.map(({ name, text }) => `const ${name} = ${literal(text)};`),
     '',
-    '/** How each script begins, the pages of which it has those that it needs, and how it ends. */',
+    '/** How each script begins, the algorithms of which it has those that it needs, and how it ends. */',
     'export const lua = {',
     ...scripts.flatMap((script) => [
       `'${script.name}': {`,
       `first: ${joined(script, common)},`,
-      'pages: {',
-      ...[...script.pages].map(([page, text]) => `'${page.name}': ${joined(script, page, text)},`),
+      'algorithms: {',
+      ...[...script.algorithms].map(
+        ([algorithm, text]) => `'${algorithm.name}': ${joined(script, algorithm, text)},`,
+      ),
       '},',
       `last: ${joined(script, policies, script.main)},`,
       '},',

@@ -46,15 +46,15 @@ export interface Returned {
   readonly shift: number;
 }
 
-/** A slot's state in a form that can be stored outside a column: whole numbers of at least 0, and names of leases. */
+/** A row's state in a form that can be stored outside a column: whole numbers of at least 0, and names of leases. */
 export type Saved = readonly (number | string)[];
 
 /**
- * The state of one policy for many keys: a structure of arrays, with one slot for each key. Its methods are the functions of the Lua file
- * beside it, with the same names in the same order. Slot 0 is never written, so that it stands for a key without state.
+ * The state of one policy for many keys: a structure of arrays, with one row for each key. Its methods are the functions of the Lua file
+ * beside it, with the same names in the same order. Row 0 is never written, so that it stands for a key without state.
  *
  * `look` leaves the verdict in `wait`, `remaining` and `reset` (see `contract/verdicts.ts`). After a `look` that admitted, `commit` charges
- * the same slot; if that was slot 0, a fresh one. It updates `remaining` and `reset`.
+ * the same row; if that was row 0, a fresh one. It updates `remaining` and `reset`.
  */
 export abstract class Column<P = Params> {
   wait = 0;
@@ -62,51 +62,51 @@ export abstract class Column<P = Params> {
   reset = 0;
 
   /** Evaluates `cost`. If `writable`, it repairs a state that lies too far ahead because the clock went back. It writes nothing else. */
-  abstract look(slot: number, p: P, cost: number, now: number, writable: boolean): void;
+  abstract look(row: number, p: P, cost: number, now: number, writable: boolean): void;
   /** Charges the cost that `look` has just admitted. */
-  abstract commit(slot: number, p: P, cost: number, now: number, lease: string): void;
+  abstract commit(row: number, p: P, cost: number, now: number, lease: string): void;
   /**
    * Charges (`units` > 0, even beyond what is left) or gives back (`units` < 0). Returns the units that were charged, which a bound on debt
    * may reduce; for a bucket that gave back, the ticks.
    *
    * @param of the charge that is given back; undefined: no particular one
    */
-  abstract adjust(slot: number, p: P, units: number, now: number, of: Returned | undefined): number;
-  /** When the slot's state expires: from then on it behaves as if empty. 0: it is empty. */
-  abstract until(slot: number): number;
-  /** Forgets a slot. */
-  abstract clear(slot: number): void;
-  /** An empty column like this one, with room for slots 1 to `slots`. */
-  abstract sibling(slots: number): Column<P>;
-  /** Copies a slot's state from a sibling column, or from another slot of this column. */
+  abstract adjust(row: number, p: P, units: number, now: number, of: Returned | undefined): number;
+  /** When the row's state expires: from then on it behaves as if empty. 0: it is empty. */
+  abstract until(row: number): number;
+  /** Forgets a row. */
+  abstract clear(row: number): void;
+  /** An empty column like this one, with room for rows 1 to `rows`. */
+  abstract sibling(rows: number): Column<P>;
+  /** Copies a row's state from a sibling column, or from another row of this column. */
   abstract take(from: Column<P>, theirs: number, ours: number): void;
 
-  /** A slot's state. For an empty slot the result does not matter. */
-  abstract save(slot: number): Saved;
-  /** Puts a saved state into an empty slot. A value that cannot be a state leaves the slot empty. */
-  abstract load(slot: number, saved: Saved): void;
+  /** A row's state. For an empty row the result does not matter. */
+  abstract save(row: number): Saved;
+  /** Puts a saved state into an empty row. A value that cannot be a state leaves the row empty. */
+  abstract load(row: number, saved: Saved): void;
 
-  /** Reads any part of a slot's state ahead, so that the processor has it in its cache when `look` needs it. */
+  /** Reads any part of a row's state ahead, so that the processor has it in its cache when `look` needs it. */
   fetch(_slot: number): number {
     return 0;
   }
 }
 
-/** A column whose state is two numbers per slot, side by side: its expiry, and a number that the algorithm interprets. */
+/** A column whose state is two numbers per row, side by side: its expiry, and a number that the algorithm interprets. */
 export abstract class PairColumn<P = Params> extends Column<P> {
   protected readonly state: Float64Array;
 
-  constructor(slots: number) {
+  constructor(rows: number) {
     super();
-    this.state = new Float64Array(2 * (slots + 1));
+    this.state = new Float64Array(2 * (rows + 1));
   }
 
-  until(slot: number): number {
-    return this.state[2 * slot]!;
+  until(row: number): number {
+    return this.state[2 * row]!;
   }
 
-  clear(slot: number): void {
-    this.state[2 * slot] = 0;
+  clear(row: number): void {
+    this.state[2 * row] = 0;
   }
 
   take(from: PairColumn<P>, theirs: number, ours: number): void {
@@ -114,25 +114,25 @@ export abstract class PairColumn<P = Params> extends Column<P> {
     this.state[2 * ours + 1] = from.state[2 * theirs + 1]!;
   }
 
-  save(slot: number): Saved {
-    return [this.state[2 * slot]!, this.state[2 * slot + 1]!];
+  save(row: number): Saved {
+    return [this.state[2 * row]!, this.state[2 * row + 1]!];
   }
 
-  load(slot: number, saved: Saved): void {
-    if (saved.length === 2 && areNumbers(saved)) this.state.set(saved, 2 * slot);
+  load(row: number, saved: Saved): void {
+    if (saved.length === 2 && areNumbers(saved)) this.state.set(saved, 2 * row);
   }
 
-  override fetch(slot: number): number {
-    return this.state[2 * slot]!;
+  override fetch(row: number): number {
+    return this.state[2 * row]!;
   }
 }
 
 /** The state of an algorithm whose units are slots: `commit` takes them by the name of a lease. */
 export abstract class SlotColumn<P = Params> extends Column<P> {
   /** Gives back the slots of a lease; false if it has ended. */
-  abstract release(slot: number, p: P, lease: string, now: number): boolean;
+  abstract release(row: number, p: P, lease: string, now: number): boolean;
   /** Holds the slots of a lease for another full lease from now; false if it has ended. */
-  abstract renew(slot: number, p: P, lease: string, now: number): boolean;
+  abstract renew(row: number, p: P, lease: string, now: number): boolean;
 }
 
 /** What the rest of Headgate knows of a policy. Other code asks for these traits, never for the algorithm's name. */
@@ -196,14 +196,14 @@ interface Definition<P, Policy extends Named> {
   compile(what: string, given: Given): Compiled<P>;
 }
 
-/** The entries of `algorithms/index.ts`. A column has room for slots 1 to `slots`, for policies of one shape. */
+/** The entries of `algorithms/index.ts`. A column has room for rows 1 to `rows`, for policies of one shape. */
 export type AlgorithmDefinition<
   P = Params,
   Policy extends Named = Named & Readonly<Record<string, unknown>>,
 > = Definition<P, Policy> &
   (
-    | { readonly holdsSlots: false; createColumn(slots: number, p: P): Column<P> }
-    | { readonly holdsSlots: true; createColumn(slots: number, p: P): SlotColumn<P> }
+    | { readonly holdsSlots: false; createColumn(rows: number, p: P): Column<P> }
+    | { readonly holdsSlots: true; createColumn(rows: number, p: P): SlotColumn<P> }
   );
 
 /** Whether a saved state consists of numbers only. */

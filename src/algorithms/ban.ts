@@ -28,12 +28,12 @@ interface BanState {
   last: number;
 }
 
-/** Bans in the memory store, kept only for slots that have one. `ban.lua` has the same functions. */
+/** Bans in the memory store, kept only for rows that have one. `ban.lua` has the same functions. */
 export class BanColumn {
   readonly #states = new Map<number, BanState>();
 
-  #read(slot: number, p: CompiledBan, now: number, writable: boolean): BanState {
-    const stored = this.#states.get(slot);
+  #read(row: number, p: CompiledBan, now: number, writable: boolean): BanState {
+    const stored = this.#states.get(row);
     if (!stored) return { denials: 0, counted: 0, banned: 0, length: 0, byHand: false, last: 0 };
     const state = { ...stored };
     // A clock that went back, or a shorter span, must not make a ban longer than it was made.
@@ -51,14 +51,14 @@ export class BanColumn {
   }
 
   /** The time until the ban ends, or 0. */
-  look(slot: number, p: CompiledBan, now: number, writable: boolean): number {
-    return Math.max(0, this.#read(slot, p, now, writable).banned - now);
+  look(row: number, p: CompiledBan, now: number, writable: boolean): number {
+    return Math.max(0, this.#read(row, p, now, writable).banned - now);
   }
 
   /** Counts a denial; returns the length of the ban that it starts, or 0. */
-  strike(slot: number, p: CompiledBan, now: number): number {
+  strike(row: number, p: CompiledBan, now: number): number {
     if (p.after === 0) return 0;
-    const state = this.#read(slot, p, now, true);
+    const state = this.#read(row, p, now, true);
     if (state.counted === 0) state.counted = now + p.within;
     state.denials++;
     let length = 0;
@@ -73,52 +73,52 @@ export class BanColumn {
         last: length,
       });
     }
-    this.#states.set(slot, state);
+    this.#states.set(row, state);
     return length;
   }
 
   /** Sets a ban of `length` ms by hand. The growth of bans by denials stays as it is. A length of 0 forgives everything. */
-  set(slot: number, p: CompiledBan, now: number, length: number): void {
-    const state = this.#read(slot, p, now, true);
-    if (length === 0) this.#states.delete(slot);
-    else this.#states.set(slot, { ...state, banned: now + length, length, byHand: true });
+  set(row: number, p: CompiledBan, now: number, length: number): void {
+    const state = this.#read(row, p, now, true);
+    if (length === 0) this.#states.delete(row);
+    else this.#states.set(row, { ...state, banned: now + length, length, byHand: true });
   }
 
-  /** When a slot's last ban ends; 0 if it never had one. */
-  end(slot: number): number {
-    return this.#states.get(slot)?.banned ?? 0;
+  /** When a row's last ban ends; 0 if it never had one. */
+  end(row: number): number {
+    return this.#states.get(row)?.banned ?? 0;
   }
 
-  /** Whether a slot's last ban was one by hand. */
-  isByHand(slot: number): boolean {
-    return this.#states.get(slot)?.byHand ?? false;
+  /** Whether a row's last ban was one by hand. */
+  isByHand(row: number): boolean {
+    return this.#states.get(row)?.byHand ?? false;
   }
 
-  /** When everything in a slot's state has expired. */
-  until(slot: number, p: CompiledBan): number {
-    const state = this.#states.get(slot);
+  /** When everything in a row's state has expired. */
+  until(row: number, p: CompiledBan): number {
+    const state = this.#states.get(row);
     return state ? this.#stop(state, p) : 0;
   }
 
-  /** A slot's state, as in `Column`; `[]` if it has none. */
-  save(slot: number): Saved {
-    const state = this.#states.get(slot);
+  /** A row's state, as in `Column`; `[]` if it has none. */
+  save(row: number): Saved {
+    const state = this.#states.get(row);
     if (!state) return [];
     const { denials, counted, banned, length, byHand, last } = state;
     return [denials, counted, banned, length, byHand ? 1 : 0, last];
   }
 
-  load(slot: number, saved: Saved): void {
+  load(row: number, saved: Saved): void {
     if (saved.length !== 6 || !areNumbers(saved)) return;
     const [denials, counted, banned, length, byHand, last] = saved as Six;
-    this.#states.set(slot, { denials, counted, banned, length, byHand: byHand === 1, last });
+    this.#states.set(row, { denials, counted, banned, length, byHand: byHand === 1, last });
   }
 
-  clear(slot: number): void {
-    this.#states.delete(slot);
+  clear(row: number): void {
+    this.#states.delete(row);
   }
 
-  /** Copies a slot from another column, or from another of its own slots. */
+  /** Copies a row from another column, or from another of its own rows. */
   take(from: BanColumn, theirs: number, ours: number): void {
     if (from.#states.size === 0) return;
     const state = from.#states.get(theirs);

@@ -40,8 +40,8 @@ class CalendarColumn extends CounterColumn<CalendarParams> {
     return calendars[p.calendar]!.endAt(now);
   }
 
-  sibling(slots: number): CalendarColumn {
-    return new CalendarColumn(slots);
+  sibling(rows: number): CalendarColumn {
+    return new CalendarColumn(rows);
   }
 }
 
@@ -62,5 +62,5 @@ export const calendar: AlgorithmDefinition<CalendarParams, CalendarPolicy> = {
       traits: counterTraits(limit),
     };
   },
-  createColumn: (slots) => new CalendarColumn(slots),
+  createColumn: (rows) => new CalendarColumn(rows),
 };

@@ -57,13 +57,13 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
   #held = 0;
   #stop = 0;
 
-  constructor(slots: number) {
+  constructor(rows: number) {
     super();
-    this.#leases = new Array<Leases | undefined>(slots + 1).fill(undefined);
+    this.#leases = new Array<Leases | undefined>(rows + 1).fill(undefined);
   }
 
-  #read(slot: number, p: ConcurrencyParams, now: number, writable: boolean): Leases | undefined {
-    const leases = this.#leases[slot];
+  #read(row: number, p: ConcurrencyParams, now: number, writable: boolean): Leases | undefined {
+    const leases = this.#leases[row];
     this.#held = this.#stop = 0;
     if (!leases?.last || leases.last.stop <= now) return undefined;
     // The clock went back. No slot may be held for longer than one lease from now.
@@ -78,9 +78,9 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
     return leases;
   }
 
-  look(slot: number, p: ConcurrencyParams, cost: number, now: number, writable: boolean): void {
+  look(row: number, p: ConcurrencyParams, cost: number, now: number, writable: boolean): void {
     const { limit } = p;
-    const leases = this.#read(slot, p, now, writable);
+    const leases = this.#read(row, p, now, writable);
     const held = this.#held;
     this.wait = 0;
     if (cost > limit) {
@@ -96,8 +96,8 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
     this.reset = this.#stop === 0 ? 0 : this.#stop - now;
   }
 
-  commit(slot: number, p: ConcurrencyParams, cost: number, now: number, id: string): void {
-    const leases = (this.#leases[slot] ??= new Leases());
+  commit(row: number, p: ConcurrencyParams, cost: number, now: number, id: string): void {
+    const leases = (this.#leases[row] ??= new Leases());
     while (leases.first && leases.first.stop <= now) leases.remove(leases.first);
     leases.add(id, cost, now + p.lease);
     this.remaining = p.limit - this.#held - cost;
@@ -105,21 +105,21 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
   }
 
   /** Slots are given back by their lease, so this changes nothing. */
-  adjust(slot: number, p: ConcurrencyParams, _units: number, now: number): number {
-    this.look(slot, p, 0, now, true);
+  adjust(row: number, p: ConcurrencyParams, _units: number, now: number): number {
+    this.look(row, p, 0, now, true);
     return 0;
   }
 
-  release(slot: number, p: ConcurrencyParams, id: string, now: number): boolean {
-    const leases = this.#read(slot, p, now, true);
+  release(row: number, p: ConcurrencyParams, id: string, now: number): boolean {
+    const leases = this.#read(row, p, now, true);
     const lease = leases?.byId.get(id);
     if (!leases || !lease || lease.stop <= now) return false;
     leases.remove(lease);
     return true;
   }
 
-  renew(slot: number, p: ConcurrencyParams, id: string, now: number): boolean {
-    const leases = this.#read(slot, p, now, true);
+  renew(row: number, p: ConcurrencyParams, id: string, now: number): boolean {
+    const leases = this.#read(row, p, now, true);
     const lease = leases?.byId.get(id);
     if (!leases || !lease || lease.stop <= now) return false;
     leases.remove(lease);
@@ -127,34 +127,34 @@ class ConcurrencyColumn extends SlotColumn<ConcurrencyParams> {
     return true;
   }
 
-  until(slot: number): number {
-    return this.#leases[slot]?.last?.stop ?? 0;
+  until(row: number): number {
+    return this.#leases[row]?.last?.stop ?? 0;
   }
 
-  clear(slot: number): void {
-    this.#leases[slot] = undefined;
+  clear(row: number): void {
+    this.#leases[row] = undefined;
   }
 
   /** The leases in the order of their ends: each as name, units and end. */
-  save(slot: number): Saved {
+  save(row: number): Saved {
     const saved: (number | string)[] = [];
-    for (let each = this.#leases[slot]?.first; each; each = each.after)
+    for (let each = this.#leases[row]?.first; each; each = each.after)
       saved.push(each.id, each.units, each.stop);
     return saved;
   }
 
-  load(slot: number, saved: Saved): void {
+  load(row: number, saved: Saved): void {
     const leases = new Leases();
     for (let i = 0; i < saved.length; i += 3) {
       const [id, units, stop] = saved.slice(i, i + 3);
       if (typeof id !== 'string' || typeof units !== 'number' || typeof stop !== 'number') return;
       leases.add(id, units, stop);
     }
-    this.#leases[slot] = leases;
+    this.#leases[row] = leases;
   }
 
-  sibling(slots: number): ConcurrencyColumn {
-    return new ConcurrencyColumn(slots);
+  sibling(rows: number): ConcurrencyColumn {
+    return new ConcurrencyColumn(rows);
   }
 
   take(from: ConcurrencyColumn, theirs: number, ours: number): void {
@@ -184,5 +184,5 @@ export const concurrency: AlgorithmDefinition<ConcurrencyParams, ConcurrencyPoli
       },
     };
   },
-  createColumn: (slots) => new ConcurrencyColumn(slots),
+  createColumn: (rows) => new ConcurrencyColumn(rows),
 };

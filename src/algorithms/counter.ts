@@ -5,46 +5,46 @@ interface CounterParams {
   readonly limit: number;
 }
 
-/** A counter whose units all come back at once, when its window or period ends. A slot's pair: that end, and the units used. */
+/** A counter whose units all come back at once, when its window or period ends. A row's pair: that end, and the units used. */
 export abstract class CounterColumn<P extends CounterParams> extends PairColumn<P> {
   /** When a counter that begins now ends. If the clock went back, a stored end that is later than this one is shortened to it. */
   protected abstract endAt(p: P, now: number): number;
 
   /** The counter's end, 0 if there is none. */
-  #read(slot: number, p: P, now: number, writable: boolean): number {
-    let stop = this.state[2 * slot]!;
+  #read(row: number, p: P, now: number, writable: boolean): number {
+    let stop = this.state[2 * row]!;
     if (stop <= now) return 0;
     const end = this.endAt(p, now);
     if (stop > end) {
       stop = end;
-      if (writable) this.state[2 * slot] = stop;
+      if (writable) this.state[2 * row] = stop;
     }
     return stop;
   }
 
-  look(slot: number, p: P, cost: number, now: number, writable: boolean): void {
-    const stop = this.#read(slot, p, now, writable);
-    const used = stop === 0 ? 0 : this.state[2 * slot + 1]!;
+  look(row: number, p: P, cost: number, now: number, writable: boolean): void {
+    const stop = this.#read(row, p, now, writable);
+    const used = stop === 0 ? 0 : this.state[2 * row + 1]!;
     this.wait = cost === 0 || used + cost <= p.limit ? 0 : cost > p.limit ? -1 : stop - now;
     this.remaining = Math.max(0, p.limit - used);
     this.reset = stop === 0 ? 0 : stop - now;
   }
 
-  commit(slot: number, p: P, cost: number, now: number): void {
+  commit(row: number, p: P, cost: number, now: number): void {
     if (this.reset === 0) {
       const stop = this.endAt(p, now);
-      this.state[2 * slot + 1] = cost;
-      this.state[2 * slot] = stop;
+      this.state[2 * row + 1] = cost;
+      this.state[2 * row] = stop;
       this.reset = stop - now;
     } else {
-      this.state[2 * slot + 1]! += cost;
+      this.state[2 * row + 1]! += cost;
     }
     this.remaining -= cost;
   }
 
-  adjust(slot: number, p: P, units: number, now: number, of: Returned | undefined): number {
-    let stop = this.#read(slot, p, now, true);
-    let used = stop === 0 ? 0 : this.state[2 * slot + 1]!;
+  adjust(row: number, p: P, units: number, now: number, of: Returned | undefined): number {
+    let stop = this.#read(row, p, now, true);
+    let used = stop === 0 ? 0 : this.state[2 * row + 1]!;
     const charged = Math.max(0, Math.min(units, MOST_COUNTED - used));
     if (charged > 0) {
       if (stop === 0) stop = this.endAt(p, now);
@@ -54,8 +54,8 @@ export abstract class CounterColumn<P extends CounterParams> extends PairColumn<
     }
     if (stop !== 0) {
       if (used === 0) stop = 0;
-      this.state[2 * slot + 1] = used;
-      this.state[2 * slot] = stop;
+      this.state[2 * row + 1] = used;
+      this.state[2 * row] = stop;
     }
     this.wait = 0;
     this.remaining = Math.max(0, p.limit - used);

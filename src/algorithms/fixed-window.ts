@@ -20,8 +20,8 @@ class FixedWindowColumn extends CounterColumn<FixedWindowParams> {
     return now + p.window;
   }
 
-  sibling(slots: number): FixedWindowColumn {
-    return new FixedWindowColumn(slots);
+  sibling(rows: number): FixedWindowColumn {
+    return new FixedWindowColumn(rows);
   }
 }
 
@@ -39,5 +39,5 @@ export const fixedWindow: AlgorithmDefinition<FixedWindowParams, FixedWindowPoli
       traits: counterTraits(limit),
     };
   },
-  createColumn: (slots) => new FixedWindowColumn(slots),
+  createColumn: (rows) => new FixedWindowColumn(rows),
 };

@@ -46,35 +46,35 @@ type GcraParams = {
 };
 
 /**
- * Stores the theoretical arrival time (TAT). The backlog is how far it lies ahead. A slot's pair: the TAT rounded up to a millisecond, and
+ * Stores the theoretical arrival time (TAT). The backlog is how far it lies ahead. A row's pair: the TAT rounded up to a millisecond, and
  * the ticks to subtract from it. Worst case in any window: burst + limit.
  */
 class GcraColumn extends PairColumn<GcraParams> {
   #backlog = 0;
 
-  #write(slot: number, p: GcraParams, now: number, backlog: number): number {
+  #write(row: number, p: GcraParams, now: number, backlog: number): number {
     const reset = Math.ceil(backlog / p.scale);
-    this.state[2 * slot] = now + reset;
-    this.state[2 * slot + 1] = reset * p.scale - backlog;
+    this.state[2 * row] = now + reset;
+    this.state[2 * row + 1] = reset * p.scale - backlog;
     return reset;
   }
 
-  #read(slot: number, p: GcraParams, now: number, writable: boolean): number {
+  #read(row: number, p: GcraParams, now: number, writable: boolean): number {
     const { scale } = p;
-    const stop = this.state[2 * slot]!;
+    const stop = this.state[2 * row]!;
     if (stop <= now) return 0;
-    const part = this.state[2 * slot + 1]!;
+    const part = this.state[2 * row + 1]!;
     let backlog = Math.max(0, (stop - now) * scale - (part < scale ? part : 0));
     if (backlog > p.ceiling) {
       backlog = p.ceiling;
-      if (writable) this.#write(slot, p, now, backlog);
+      if (writable) this.#write(row, p, now, backlog);
     }
     return backlog;
   }
 
-  look(slot: number, p: GcraParams, cost: number, now: number, writable: boolean): void {
+  look(row: number, p: GcraParams, cost: number, now: number, writable: boolean): void {
     const { scale, increment, capacity, patience } = p;
-    const backlog = this.#read(slot, p, now, writable);
+    const backlog = this.#read(row, p, now, writable);
     const charge = cost * increment;
     const over = backlog + charge - capacity;
     if (cost === 0 || over <= 0) this.wait = 0;
@@ -86,14 +86,14 @@ class GcraColumn extends PairColumn<GcraParams> {
     this.#backlog = backlog;
   }
 
-  commit(slot: number, p: GcraParams, cost: number, now: number): void {
+  commit(row: number, p: GcraParams, cost: number, now: number): void {
     const backlog = this.#backlog + cost * p.increment;
-    this.reset = this.#write(slot, p, now, backlog);
+    this.reset = this.#write(row, p, now, backlog);
     this.remaining = Math.max(0, Math.floor((p.capacity - backlog) / p.increment));
   }
 
-  adjust(slot: number, p: GcraParams, units: number, now: number, of: Returned | undefined): number {
-    let backlog = this.#read(slot, p, now, true);
+  adjust(row: number, p: GcraParams, units: number, now: number, of: Returned | undefined): number {
+    let backlog = this.#read(row, p, now, true);
     // Debt is bounded, so that a key never waits longer than one window for a unit.
     const charged = Math.max(0, Math.min(units, Math.floor((p.ceiling - backlog) / p.increment)));
     let back = 0;
@@ -104,8 +104,8 @@ class GcraColumn extends PairColumn<GcraParams> {
       backlog -= back;
     }
     this.wait = 0;
-    this.reset = this.#write(slot, p, now, backlog);
-    if (backlog === 0) this.clear(slot);
+    this.reset = this.#write(row, p, now, backlog);
+    if (backlog === 0) this.clear(row);
     this.remaining = Math.max(0, Math.floor((p.capacity - backlog) / p.increment));
     return back > 0 ? back : charged;
   }
@@ -126,8 +126,8 @@ class GcraColumn extends PairColumn<GcraParams> {
     return Math.max(0, Math.min(charge, Math.max(inTurn, charge - (now - at) * scale)));
   }
 
-  sibling(slots: number): GcraColumn {
-    return new GcraColumn(slots);
+  sibling(rows: number): GcraColumn {
+    return new GcraColumn(rows);
   }
 }
 
@@ -191,5 +191,5 @@ export const gcra: AlgorithmDefinition<GcraParams, TokenBucketPolicy | LeakyBuck
   },
   holdsSlots: false,
   compile,
-  createColumn: (slots) => new GcraColumn(slots),
+  createColumn: (rows) => new GcraColumn(rows),
 };

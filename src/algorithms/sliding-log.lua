@@ -136,15 +136,15 @@ end
 -- Adds to the stored sums of the runs from `from` to `to`, many runs at a time.
 local function sliding_log_shift_give_back(key, log, from, to, units)
   while from <= to do
-    local slot = (log.head + from) % log.room
-    local many = math.min(to - from + 1, log.room - slot, 1000)
-    local text = redis.call('GETRANGE', key, 29 + 8 * slot, 28 + 8 * (slot + many))
+    local place = (log.head + from) % log.room
+    local many = math.min(to - from + 1, log.room - place, 1000)
+    local text = redis.call('GETRANGE', key, 29 + 8 * place, 28 + 8 * (place + many))
     local runs = {}
     for i = 1, math.floor(#text / 8) do
       local through = struct.unpack('>I3', text, 8 * i - 2)
       runs[i] = string.sub(text, 8 * i - 7, 8 * i - 3) .. struct.pack('>I3', (through + units) % 2 ^ 24)
     end
-    redis.call('SETRANGE', key, 29 + 8 * slot, table.concat(runs))
+    redis.call('SETRANGE', key, 29 + 8 * place, table.concat(runs))
     from = from + many
   end
 end

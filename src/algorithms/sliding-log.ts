@@ -52,9 +52,9 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
   #before = 0;
   #live = 0;
 
-  constructor(slots: number) {
+  constructor(rows: number) {
     super();
-    this.#logs = new Array<Log | undefined>(slots + 1).fill(undefined);
+    this.#logs = new Array<Log | undefined>(rows + 1).fill(undefined);
   }
 
   /** The position in the ring of the i-th run that counts. */
@@ -81,19 +81,19 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
   }
 
   /** Repairs a log after the clock went back: no unit may lie in the future. */
-  #heal(slot: number, log: Log, now: number, window: number, writable: boolean): Log {
+  #heal(row: number, log: Log, now: number, window: number, writable: boolean): Log {
     const times = log.times.map((time) => Math.min(time, now));
     const healed = { ...log, times, ends: log.ends.slice(), stop: now + window };
-    if (writable) this.#logs[slot] = healed;
+    if (writable) this.#logs[row] = healed;
     return healed;
   }
 
-  #read(slot: number, { window }: SlidingLogParams, now: number, writable: boolean): void {
-    let log = this.#logs[slot];
+  #read(row: number, { window }: SlidingLogParams, now: number, writable: boolean): void {
+    let log = this.#logs[row];
     this.#log = undefined;
     this.#live = 0;
     if (!log || log.stop <= now) return;
-    if (log.stop > now + window) log = this.#heal(slot, log, now, window, writable);
+    if (log.stop > now + window) log = this.#heal(row, log, now, window, writable);
     this.#log = log;
     this.#head = log.head;
     this.#runs = log.runs;
@@ -107,9 +107,9 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     this.#live = this.#through(this.#runs - 1);
   }
 
-  look(slot: number, p: SlidingLogParams, cost: number, now: number, writable: boolean): void {
+  look(row: number, p: SlidingLogParams, cost: number, now: number, writable: boolean): void {
     const { limit, window } = p;
-    this.#read(slot, p, now, writable);
+    this.#read(row, p, now, writable);
     const log = this.#log;
     const live = this.#live;
     this.wait = 0;
@@ -125,9 +125,9 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     this.reset = log ? log.stop - now : 0;
   }
 
-  commit(slot: number, p: SlidingLogParams, cost: number, now: number): void {
+  commit(row: number, p: SlidingLogParams, cost: number, now: number): void {
     const { limit, window } = p;
-    const log = (this.#log ??= this.#begin(slot));
+    const log = (this.#log ??= this.#begin(row));
     const newest = this.#runs > 0 ? this.#at(this.#runs - 1) : -1;
     if (newest >= 0 && log.times[newest] === now) {
       log.ends[newest]! += cost;
@@ -143,7 +143,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     this.reset = window;
   }
 
-  #begin(slot: number): Log {
+  #begin(row: number): Log {
     const log = {
       times: new Float64Array(1),
       ends: new Float64Array(1),
@@ -153,7 +153,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
       stop: 0,
     };
     this.#head = this.#runs = this.#before = 0;
-    return (this.#logs[slot] = log);
+    return (this.#logs[row] = log);
   }
 
   /** Grows the ring by half, but not beyond what the limit needs. */
@@ -177,20 +177,20 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     log.stop = stop;
   }
 
-  adjust(slot: number, p: SlidingLogParams, units: number, now: number, of: Returned | undefined): number {
-    this.#read(slot, p, now, true);
+  adjust(row: number, p: SlidingLogParams, units: number, now: number, of: Returned | undefined): number {
+    this.#read(row, p, now, true);
     const log = this.#log;
     const charged = Math.max(0, Math.min(units, MOST_UNITS - this.#live));
-    if (charged > 0) this.commit(slot, p, charged, now);
+    if (charged > 0) this.commit(row, p, charged, now);
     else if (log && !of) this.#giveBackOldest(log, -units);
     else if (log && of) this.#giveBack(log, of.mark - p.window, -units);
     if (log && charged === 0) {
-      if (this.#live === 0) this.clear(slot);
+      if (this.#live === 0) this.clear(row);
       else this.#keep(log, log.times[this.#at(this.#runs - 1)]! + p.window);
     }
     this.wait = 0;
     this.remaining = Math.max(0, p.limit - this.#live);
-    this.reset = this.#live > 0 ? this.#logs[slot]!.stop - now : 0;
+    this.reset = this.#live > 0 ? this.#logs[row]!.stop - now : 0;
     return charged;
   }
 
@@ -217,17 +217,17 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     while (this.#runs > 1 && this.#through(this.#runs - 2) === this.#live) this.#runs--;
   }
 
-  until(slot: number): number {
-    return this.#logs[slot]?.stop ?? 0;
+  until(row: number): number {
+    return this.#logs[row]?.stop ?? 0;
   }
 
-  clear(slot: number): void {
-    this.#logs[slot] = undefined;
+  clear(row: number): void {
+    this.#logs[row] = undefined;
   }
 
   /** A saved log: its end; then for each run, the time since the run before it, and its units. */
-  save(slot: number): Saved {
-    const log = this.#logs[slot];
+  save(row: number): Saved {
+    const log = this.#logs[row];
     if (!log) return [];
     const saved = [log.stop];
     let time = 0;
@@ -241,7 +241,7 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
     return saved;
   }
 
-  load(slot: number, saved: Saved): void {
+  load(row: number, saved: Saved): void {
     const runs = (saved.length - 1) / 2;
     if (!(runs >= 1 && Number.isInteger(runs)) || !areNumbers(saved)) return;
     const times = new Float64Array(runs);
@@ -250,11 +250,11 @@ class SlidingLogColumn extends Column<SlidingLogParams> {
       times[i] = (i === 0 ? 0 : times[i - 1]!) + saved[1 + 2 * i]!;
       ends[i] = (i === 0 ? 0 : ends[i - 1]!) + saved[2 + 2 * i]!;
     }
-    this.#logs[slot] = { times, ends, head: 0, runs, before: 0, stop: saved[0]! };
+    this.#logs[row] = { times, ends, head: 0, runs, before: 0, stop: saved[0]! };
   }
 
-  sibling(slots: number): SlidingLogColumn {
-    return new SlidingLogColumn(slots);
+  sibling(rows: number): SlidingLogColumn {
+    return new SlidingLogColumn(rows);
   }
 
   take(from: SlidingLogColumn, theirs: number, ours: number): void {
@@ -284,5 +284,5 @@ export const slidingLog: AlgorithmDefinition<SlidingLogParams, SlidingLogPolicy>
       },
     };
   },
-  createColumn: (slots) => new SlidingLogColumn(slots),
+  createColumn: (rows) => new SlidingLogColumn(rows),
 };

@@ -48,16 +48,16 @@ function widthOf(count: number): number {
 
 /** Counters of segments. The oldest one counts whole. Worst case in any window: limit. */
 class SlidingWindowColumn extends Column<SlidingWindowParams> {
-  readonly #slots: number;
+  readonly #rows: number;
   readonly #segments: number;
   /**
-   * A slot's state is contiguous. First, in 8 bytes: when the newest segment stops counting. Then, in `#width` bytes each: the total, and
+   * A row's state is contiguous. First, in 8 bytes: when the newest segment stops counting. Then, in `#width` bytes each: the total, and
    * the counters of all segments except the newest, newest first.
    */
   #stops!: Float64Array;
   #counts!: Counters;
   #width!: number;
-  /** Elements per slot in `#stops` and in `#counts`, and the elements of `#counts` before a slot's total. */
+  /** Elements per row in `#stops` and in `#counts`, and the elements of `#counts` before a row's total. */
   #stopsEach!: number;
   #countsEach!: number;
   #countsFrom!: number;
@@ -67,9 +67,9 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   #stop = 0;
   #passed = 0;
 
-  constructor(slots: number, segments: number, width = 1) {
+  constructor(rows: number, segments: number, width = 1) {
     super();
-    this.#slots = slots;
+    this.#rows = rows;
     this.#segments = segments;
     this.#shape(width);
   }
@@ -77,7 +77,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   /** Starts over with an empty buffer whose counters have `width` bytes. */
   #shape(width: number): void {
     const bytes = 8 * Math.ceil((8 + width * (1 + this.#segments)) / 8);
-    this.#stops = new Float64Array((bytes / 8) * (this.#slots + 1));
+    this.#stops = new Float64Array((bytes / 8) * (this.#rows + 1));
     this.#counts = countersOf(this.#stops.buffer as ArrayBuffer, width);
     this.#width = width;
     this.#stopsEach = bytes / 8;
@@ -93,31 +93,31 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     before.#stops = this.#stops;
     before.#counts = this.#counts;
     this.#shape(width);
-    for (let slot = 1; slot <= this.#slots; slot++) this.take(before, slot, slot);
+    for (let row = 1; row <= this.#rows; row++) this.take(before, row, row);
   }
 
-  #stopAt(slot: number): number {
-    return slot * this.#stopsEach;
+  #stopAt(row: number): number {
+    return row * this.#stopsEach;
   }
 
-  /** The position of a slot's total. Its counters follow. */
-  #countsAt(slot: number): number {
-    return slot * this.#countsEach + this.#countsFrom;
+  /** The position of a row's total. Its counters follow. */
+  #countsAt(row: number): number {
+    return row * this.#countsEach + this.#countsFrom;
   }
 
-  #read(slot: number, { segment, segments }: SlidingWindowParams, now: number, writable: boolean): void {
+  #read(row: number, { segment, segments }: SlidingWindowParams, now: number, writable: boolean): void {
     const life = (segments + 1) * segment;
-    const stop = this.#stops[this.#stopAt(slot)]!;
+    const stop = this.#stops[this.#stopAt(row)]!;
     this.#total = this.#stop = this.#passed = 0;
     if (stop <= now) return;
-    const at = this.#countsAt(slot);
+    const at = this.#countsAt(row);
     this.#total = this.#counts[at]!;
     this.#stop = stop;
     const age = now - (stop - life);
     if (age < 0) {
       // The clock went back. No segment may begin in the future.
       this.#stop = now + life;
-      if (writable) this.#stops[this.#stopAt(slot)] = this.#stop;
+      if (writable) this.#stops[this.#stopAt(row)] = this.#stop;
     } else if (age >= segment) {
       this.#passed = Math.floor(age / segment);
       for (let i = segments - this.#passed + 1; i <= segments; i++) this.#total -= this.#counts[at + i]!;
@@ -132,37 +132,37 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   }
 
   /** The time until at most `allowed` units are left. Segments leave in order, the oldest first. */
-  #until(slot: number, p: SlidingWindowParams, now: number, allowed: number): number {
+  #until(row: number, p: SlidingWindowParams, now: number, allowed: number): number {
     const counts = this.#counts;
-    const at = this.#countsAt(slot);
+    const at = this.#countsAt(row);
     let total = this.#total;
     let i = p.segments - this.#passed;
     while (i >= 1 && (total -= counts[at + i]!) > allowed) i--;
     return this.#stop - i * p.segment - now;
   }
 
-  look(slot: number, p: SlidingWindowParams, cost: number, now: number, writable: boolean): void {
+  look(row: number, p: SlidingWindowParams, cost: number, now: number, writable: boolean): void {
     const { limit } = p;
-    this.#read(slot, p, now, writable);
+    this.#read(row, p, now, writable);
     const total = this.#total;
     this.remaining = total < limit ? limit - total : 0;
     this.reset = total === 0 ? 0 : this.#stop - now;
     if (cost === 0 || total + cost <= limit) this.wait = 0;
-    else this.wait = cost > limit ? -1 : this.#until(slot, p, now, limit - cost);
+    else this.wait = cost > limit ? -1 : this.#until(row, p, now, limit - cost);
   }
 
-  commit(slot: number, p: SlidingWindowParams, cost: number, now: number): void {
-    this.#charge(slot, p, cost, now);
+  commit(row: number, p: SlidingWindowParams, cost: number, now: number): void {
+    this.#charge(row, p, cost, now);
     this.remaining = p.limit - this.#total;
     this.reset = this.#stop - now;
   }
 
   /** Charges the current segment. The stored segments age accordingly, and those that are too old are dropped. */
-  #charge(slot: number, { segment, segments }: SlidingWindowParams, units: number, now: number): void {
+  #charge(row: number, { segment, segments }: SlidingWindowParams, units: number, now: number): void {
     this.#total += units;
     this.#fit(this.#total);
     const counts = this.#counts;
-    const at = this.#countsAt(slot);
+    const at = this.#countsAt(row);
     if (this.#stop === 0) {
       counts.fill(0, at + 1, at + 1 + segments);
       this.#stop = now + (segments + 1) * segment;
@@ -174,14 +174,14 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
       counts[at + passed] = newest;
       this.#stop += passed * segment;
     }
-    this.#stops[this.#stopAt(slot)] = this.#stop;
+    this.#stops[this.#stopAt(row)] = this.#stop;
     counts[at] = this.#total;
   }
 
   /** Gives back to the segment that was charged. Without a mark it starts with the oldest segment, which frees units least early. */
-  #giveBack(slot: number, { segment, segments }: SlidingWindowParams, units: number, mark?: number): void {
+  #giveBack(row: number, { segment, segments }: SlidingWindowParams, units: number, mark?: number): void {
     const counts = this.#counts;
-    const at = this.#countsAt(slot);
+    const at = this.#countsAt(row);
     // Units that have left the window must not come back if the clock goes back.
     counts[at] = this.#total;
     for (let i = segments - this.#passed + 1; i <= segments; i++) counts[at + i] = 0;
@@ -200,30 +200,30 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
       counts[at + segments] = 0;
       this.#stop -= segment;
     }
-    this.#stops[this.#stopAt(slot)] = this.#stop;
+    this.#stops[this.#stopAt(row)] = this.#stop;
   }
 
-  adjust(slot: number, p: SlidingWindowParams, units: number, now: number, of: Returned | undefined): number {
-    this.#read(slot, p, now, true);
+  adjust(row: number, p: SlidingWindowParams, units: number, now: number, of: Returned | undefined): number {
+    this.#read(row, p, now, true);
     const charged = Math.max(0, Math.min(units, MOST_COUNTED - this.#total));
-    if (charged > 0) this.#charge(slot, p, charged, now);
-    else if (this.#stop > 0) this.#giveBack(slot, p, -units, of?.mark);
+    if (charged > 0) this.#charge(row, p, charged, now);
+    else if (this.#stop > 0) this.#giveBack(row, p, -units, of?.mark);
     this.wait = 0;
     this.remaining = Math.max(0, p.limit - this.#total);
     this.reset = this.#total === 0 ? 0 : this.#stop - now;
     return charged;
   }
 
-  until(slot: number): number {
-    return this.#stops[this.#stopAt(slot)]!;
+  until(row: number): number {
+    return this.#stops[this.#stopAt(row)]!;
   }
 
-  clear(slot: number): void {
-    this.#stops[this.#stopAt(slot)] = 0;
+  clear(row: number): void {
+    this.#stops[this.#stopAt(row)] = 0;
   }
 
-  sibling(slots: number): SlidingWindowColumn {
-    return new SlidingWindowColumn(slots, this.#segments, this.#width);
+  sibling(rows: number): SlidingWindowColumn {
+    return new SlidingWindowColumn(rows, this.#segments, this.#width);
   }
 
   take(from: SlidingWindowColumn, theirs: number, ours: number): void {
@@ -233,23 +233,23 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     for (let i = 0; i <= this.#segments; i++) this.#counts[to + i] = from.#counts[at + i]!;
   }
 
-  save(slot: number): Saved {
-    const at = this.#countsAt(slot);
-    return [this.until(slot), ...this.#counts.subarray(at, at + 1 + this.#segments)];
+  save(row: number): Saved {
+    const at = this.#countsAt(row);
+    return [this.until(row), ...this.#counts.subarray(at, at + 1 + this.#segments)];
   }
 
-  load(slot: number, saved: Saved): void {
+  load(row: number, saved: Saved): void {
     if (saved.length !== 2 + this.#segments || !areNumbers(saved)) return;
     const [stop, total, ...older] = saved as readonly [number, number, ...number[]];
     // The newest segment must have units.
     if (older.reduce((sum, count) => sum + count, 0) >= total) return;
     this.#fit(total);
-    this.#counts.set([total, ...older], this.#countsAt(slot));
-    this.#stops[this.#stopAt(slot)] = stop;
+    this.#counts.set([total, ...older], this.#countsAt(row));
+    this.#stops[this.#stopAt(row)] = stop;
   }
 
-  override fetch(slot: number): number {
-    return this.#stops[this.#stopAt(slot)]!;
+  override fetch(row: number): number {
+    return this.#stops[this.#stopAt(row)]!;
   }
 }
 
@@ -288,5 +288,5 @@ export const slidingWindow: AlgorithmDefinition<SlidingWindowParams, SlidingWind
   names: { 'sliding-window': ['window', 'segments'] },
   holdsSlots: false,
   compile,
-  createColumn: (slots, { segments }) => new SlidingWindowColumn(slots, segments),
+  createColumn: (rows, { segments }) => new SlidingWindowColumn(rows, segments),
 };

@@ -48,15 +48,15 @@ describe('law 10: denied keys', () => {
             model.delete(key);
           }
           for (const known of [key, ...model.keys()]) {
-            const slot = denied.find(known);
+            const row = denied.find(known);
             const expected = model.get(known);
-            if (slot === 0) continue;
+            if (row === 0) continue;
             expect(expected, known).not.to.equal(undefined);
-            expect(denied.policiesOf(slot)).to.equal(expected!.policies);
+            expect(denied.policiesOf(row)).to.equal(expected!.policies);
             const { cost, reply, received, until } = expected!;
             const said = time < until ? after(expected!, Math.floor(time - received)) : undefined;
-            expect(denied.reply(slot, cost + 1, time)).to.deep.equal(reply.ban > 0 ? said : undefined);
-            if (said) expect(denied.reply(slot, cost, time)).to.deep.equal(said);
+            expect(denied.reply(row, cost + 1, time)).to.deep.equal(reply.ban > 0 ? said : undefined);
+            if (said) expect(denied.reply(row, cost, time)).to.deep.equal(said);
             else expect(denied.find(known), 'what is over').to.equal(0);
           }
           if (action === 'set') expect(denied.find(key), 'what was said last').to.be.above(0);

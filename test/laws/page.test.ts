@@ -24,46 +24,46 @@ type Model = Map<string, number>;
 function open(): Page {
   const page = new Page(0, 0, 0, 0);
   for (const [i, kind] of kinds.entries())
-    page.columns[i] = algorithms[kind].createColumn(page.slots, params[i]!);
+    page.columns[i] = algorithms[kind].createColumn(page.rows, params[i]!);
   return page;
 }
 
-function slotOf(page: Page, key: string): number {
+function rowOf(page: Page, key: string): number {
   takeFingerprint(key);
   return page.find(0);
 }
 
-function charge(page: Page, slot: number, units: number): void {
+function charge(page: Page, row: number, units: number): void {
   for (const [i, column] of page.columns.entries()) {
-    column!.look(slot, params[i]!, units, NOW, true);
-    column!.commit(slot, params[i]!, units, NOW, `lease ${units}`);
+    column!.look(row, params[i]!, units, NOW, true);
+    column!.commit(row, params[i]!, units, NOW, `lease ${units}`);
   }
   // Of so many milliseconds, but not for all: who takes the place of a banned key is not banned.
-  if (units > BANS_FROM) page.bans.set(slot, ban, NOW, units);
-  page.deny(slot, units);
+  if (units > BANS_FROM) page.bans.set(row, ban, NOW, units);
+  page.deny(row, units);
 }
 
-/** What is charged to a slot, and for how long it is banned: a figure each. */
-function charged(page: Page, slot: number): number[] {
+/** What is charged to a row, and for how long it is banned: a figure each. */
+function charged(page: Page, row: number): number[] {
   const units = page.columns.map((column, i) => {
-    column!.look(slot, params[i]!, 0, NOW, false);
+    column!.look(row, params[i]!, 0, NOW, false);
     return LIMIT - column!.remaining;
   });
-  return [...units, page.bans.look(slot, ban, NOW, false)];
+  return [...units, page.bans.look(row, ban, NOW, false)];
 }
 
 const all = (units: number): number[] => [...kinds.map(() => units), units > BANS_FROM ? units : 0];
 
 function check(page: Page, model: Model): void {
   for (const [key, units] of model) {
-    const slot = slotOf(page, key);
-    expect(charged(page, slot), key).to.deep.equal(all(units));
-    expect(page.deniedUntil(slot)).to.equal(units);
+    const row = rowOf(page, key);
+    expect(charged(page, row), key).to.deep.equal(all(units));
+    expect(page.deniedUntil(row)).to.equal(units);
   }
   expect(page.size).to.equal(model.size);
   let keys = 0;
-  for (let slot = 1; slot <= page.slots; slot++) {
-    if (page.isVacant(slot)) expect(charged(page, slot), 'vacant').to.deep.equal(all(0));
+  for (let row = 1; row <= page.rows; row++) {
+    if (page.isVacant(row)) expect(charged(page, row), 'vacant').to.deep.equal(all(0));
     else keys++;
   }
   expect(keys).to.equal(model.size);
@@ -90,17 +90,17 @@ describe('law 9: a page of the memory store', () => {
           return (fingerprint[0]! & (2 ** page.depth - 1)) === page.ending;
         };
         for (const { action, key, units } of list) {
-          const slot = slotOf(page, key);
-          expect(slot !== 0, key).to.equal(model.has(key));
-          if (action === 'add' && slot === 0 && belongs(key)) {
+          const row = rowOf(page, key);
+          expect(row !== 0, key).to.equal(model.has(key));
+          if (action === 'add' && row === 0 && belongs(key)) {
             if (page.isFull) page = page.part(page.id, page.depth, page.ending);
             takeFingerprint(key);
             const added = page.add();
             expect(page.deniedUntil(added)).to.equal(0);
             charge(page, added, units);
             model.set(key, units);
-          } else if (action === 'remove' && slot !== 0) {
-            page.remove(slot);
+          } else if (action === 'remove' && row !== 0) {
+            page.remove(row);
             model.delete(key);
           } else if (action === 'remake') {
             page = page.part(page.id, page.depth, page.ending);
@@ -108,7 +108,7 @@ describe('law 9: a page of the memory store', () => {
             const { id, depth, ending } = page;
             const parts = [page.part(id, depth + 1, ending), page.part(id, depth + 1, ending + 2 ** depth)];
             const models = parts.map(
-              (part) => new Map([...model].filter(([name]) => slotOf(part, name) !== 0)),
+              (part) => new Map([...model].filter(([name]) => rowOf(part, name) !== 0)),
             );
             for (const [i, part] of parts.entries()) check(part, models[i]!);
             expect(models[0]!.size + models[1]!.size).to.equal(model.size);
@@ -134,9 +134,9 @@ describe('law 9: a page of the memory store', () => {
       }
       const moved = column.sibling(16);
       moved.take(column, 3, 5);
-      const told = (of: typeof column, slot: number, now: number) => {
-        of.look(slot, params[i]!, 900, now, false);
-        return { wait: of.wait, remaining: of.remaining, reset: of.reset, until: of.until(slot) };
+      const told = (of: typeof column, row: number, now: number) => {
+        of.look(row, params[i]!, 900, now, false);
+        return { wait: of.wait, remaining: of.remaining, reset: of.reset, until: of.until(row) };
       };
       for (let now = NOW + 90_000; now < NOW + 160_000; now += 500)
         expect(told(moved, 5, now)).to.deep.equal(told(column, 3, now));

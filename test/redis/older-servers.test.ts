@@ -38,8 +38,8 @@ describe('older servers', () => {
     const kernels = Object.keys(algorithms) as Kernel[];
     const used = new Set<string>();
     for (const name of names) {
-      const own = kernels.filter((kernel) => kernel in lua[name].pages);
-      const { source } = assemble(name, own, 'ban' in lua[name].pages);
+      const own = kernels.filter((kernel) => kernel in lua[name].algorithms);
+      const { source } = assemble(name, own, 'ban' in lua[name].algorithms);
       for (const [command, ...args] of callsOf(source)) {
         // `check.lua` passes on what it was given.
         if (command === undefined && name === 'check') continue;

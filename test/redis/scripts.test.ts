@@ -18,12 +18,12 @@ const COUNTERS: readonly Kernel[] = ['fixed-window', 'calendar'];
 
 /** Every script that a store may run. */
 const scripts = names.flatMap((name) => {
-  const { pages } = lua[name] as { pages: Partial<Record<Kernel | 'ban', string>> };
-  const sets = combinations.filter((set) => set.every((kernel) => pages[kernel] !== undefined));
+  const { algorithms } = lua[name] as { algorithms: Partial<Record<Kernel | 'ban', string>> };
+  const sets = combinations.filter((set) => set.every((kernel) => algorithms[kernel] !== undefined));
   const most = name === 'evaluate-single' ? 1 : kernels.length;
   return sets
     .filter(({ length }) => length <= most)
-    .flatMap((set) => [false, ...(pages.ban ? [true] : [])].map((ban) => ({ name, set, ban })));
+    .flatMap((set) => [false, ...(algorithms.ban ? [true] : [])].map((ban) => ({ name, set, ban })));
 });
 
 describe('scripts', () => {
@@ -38,7 +38,7 @@ describe('scripts', () => {
       luaparse.parse(source, { luaVersion: '5.1' });
       const words = source.match(/\w+/g)!;
       for (const [, declared] of source.matchAll(/^(?:local )?function ([\w.]+)/gm)) {
-        // What pages share, scripts have even if none of their pages uses it: the state of slots is no string, and few are counters.
+        // What algorithms share, scripts have even if none of their algorithms uses it: the state of slots is no string, and few are counters.
         if (declared === 'headgate_set' && set.every((kernel) => kernel === 'concurrency')) continue;
         if (declared === 'headgate_recount' && !set.some((kernel) => COUNTERS.includes(kernel))) continue;
         const uses = words.filter((word) => word === declared!.split('.').at(-1)).length;

@@ -69,9 +69,9 @@ interface View {
 class MemoryPlace implements Place {
   readonly #onFull: MemoryStoreOptions['onFull'];
   #view!: View;
-  /** The slot's number in the table. `slot` is its number in its page. */
+  /** The row's number in the table. `row` is its number in its page. */
   #at = 0;
-  slot = 0;
+  row = 0;
   columns: readonly Column[] = [];
 
   constructor(onFull: MemoryStoreOptions['onFull']) {
@@ -87,7 +87,7 @@ class MemoryPlace implements Place {
   #go(at: number): void {
     const { table, selection } = this.#view;
     this.#at = at;
-    this.slot = at & WITHIN;
+    this.row = at & WITHIN;
     this.columns = table.columns(at, selection);
   }
 

@@ -3,11 +3,11 @@ import type { Column } from '../../algorithms/index.js';
 import { fingerprint, hasFingerprint, VACANT } from '../fingerprint.js';
 import type { Freed } from './selections.js';
 
-/** The lowest bits of a slot's number are the slot's number within its page. The other bits are the page's number. */
+/** The lowest bits of a row's number are the row's number within its page. The other bits are the page's number. */
 export const PAGE_BITS = 15;
 export const WITHIN = 2 ** PAGE_BITS - 1;
 
-/** A page with more keys is split. So many keys never need more slots than `PAGE_BITS` can number. */
+/** A page with more keys is split. So many keys never need more rows than `PAGE_BITS` can number. */
 const MOST_KEYS = 21_000;
 
 /**
@@ -20,9 +20,9 @@ const SPREAD = 0.1;
 const GOLDEN = (Math.sqrt(5) - 1) / 2;
 const FEW = 1000;
 const FEW_FULL = 1 / 2;
-const LEAST_SLOTS = 16;
+const LEAST_ROWS = 16;
 
-/** A slot's record: the key's fingerprint (4 integers), and the time until which the key is denied. */
+/** A row's record: the key's fingerprint (4 integers), and the time until which the key is denied. */
 const RECORD = 5;
 const DENIED = 4;
 
@@ -32,17 +32,17 @@ const VACANT_BIT = 1 << 31;
 /**
  * The part of a table's keys whose fingerprints begin with an integer that ends with the same bits. A page is a hash table with open
  * addressing and linear probing (Knuth, The Art of Computer Programming 3, 6.4, algorithms L and R). The second integer of a key's
- * fingerprint tells the key's home; the key is there or a few slots behind. A search thus waits for one line of memory, and fetches the
+ * fingerprint tells the key's home; the key is there or a few rows behind. A search thus waits for one line of memory, and fetches the
  * key's state meanwhile.
  *
- * Slots are numbered from 1. Slot 0 stays empty, and stands for a key without state.
+ * Rows are numbered from 1. Row 0 stays empty, and stands for a key without state.
  */
 export class Page {
   /** The page's number, and the bits that its keys have in common. */
   readonly id: number;
   readonly depth: number;
   readonly ending: number;
-  readonly slots: number;
+  readonly rows: number;
   /** A column for each of the table's policies, in their order. A column is created when it is first used. */
   readonly columns: (Column | undefined)[] = [];
   /** The columns of each selection of policies. They are kept here because they must not outlive the page. */
@@ -59,12 +59,12 @@ export class Page {
     this.depth = depth;
     this.ending = ending;
     const full = keys < FEW ? FEW_FULL : FULL + SPREAD * ((id * GOLDEN) % 1);
-    this.slots = Math.min(WITHIN, Math.max(LEAST_SLOTS, Math.ceil(keys / full)));
-    this.#records = new Int32Array(RECORD * (this.slots + 1)).fill(VACANT);
-    this.#most = Math.floor(FULLEST * this.slots);
+    this.rows = Math.min(WITHIN, Math.max(LEAST_ROWS, Math.ceil(keys / full)));
+    this.#records = new Int32Array(RECORD * (this.rows + 1)).fill(VACANT);
+    this.#most = Math.floor(FULLEST * this.rows);
   }
 
-  /** Keys that have a slot. */
+  /** Keys that have a row. */
   get size(): number {
     return this.#size;
   }
@@ -79,35 +79,35 @@ export class Page {
   }
 
   /**
-   * The slot of the key whose fingerprint was taken last, or 0.
+   * The row of the key whose fingerprint was taken last, or 0.
    *
    * @param selection the selection whose state will be looked at
    */
   find(selection: number): number {
     const records = this.#records;
-    let slot = this.#home(fingerprint[1]!);
-    this.#fetch(slot, selection);
+    let row = this.#home(fingerprint[1]!);
+    this.#fetch(row, selection);
     for (;;) {
-      const at = slot * RECORD;
-      if (hasFingerprint(records, at)) return slot;
+      const at = row * RECORD;
+      if (hasFingerprint(records, at)) return row;
       if (records[at] === VACANT) return 0;
-      slot = this.#after(slot);
+      row = this.#after(row);
     }
   }
 
-  /** Gives an empty slot to the key whose fingerprint was taken last. The page must not be full. */
+  /** Gives an empty row to the key whose fingerprint was taken last. The page must not be full. */
   add(): number {
-    const slot = this.#vacancy(fingerprint[1]!);
-    this.#records.set(fingerprint, slot * RECORD);
-    this.#records[slot * RECORD + DENIED] = 0;
+    const row = this.#vacancy(fingerprint[1]!);
+    this.#records.set(fingerprint, row * RECORD);
+    this.#records[row * RECORD + DENIED] = 0;
     this.#size++;
-    return slot;
+    return row;
   }
 
-  /** Forgets a slot. Keys behind it move up, so that searches still find them. */
-  remove(slot: number): void {
+  /** Forgets a row. Keys behind it move up, so that searches still find them. */
+  remove(row: number): void {
     const records = this.#records;
-    let hole = slot;
+    let hole = row;
     for (let next = this.#after(hole); records[next * RECORD] !== VACANT; next = this.#after(next)) {
       const home = this.#home(records[next * RECORD + 1]!);
       // A key may stay if its home lies behind the hole, because a search for it does not pass the hole.
@@ -129,10 +129,10 @@ export class Page {
     let keys = 0;
     for (let at = RECORD; at < records.length; at += RECORD) if ((records[at]! & mask) === ending) keys++;
     const part = new Page(id, depth, ending, keys + 1);
-    for (const [i, column] of this.columns.entries()) part.columns[i] = column?.sibling(part.slots);
-    for (let slot = 1; slot <= this.slots; slot++) {
-      const at = slot * RECORD;
-      if ((records[at]! & mask) === ending) part.#take(this, slot, part.#vacancy(records[at + 1]!));
+    for (const [i, column] of this.columns.entries()) part.columns[i] = column?.sibling(part.rows);
+    for (let row = 1; row <= this.rows; row++) {
+      const at = row * RECORD;
+      if ((records[at]! & mask) === ending) part.#take(this, row, part.#vacancy(records[at + 1]!));
     }
     part.#size = keys;
     return part;
@@ -144,50 +144,50 @@ export class Page {
     for (const number of policies) this.columns[number] = undefined;
   }
 
-  isVacant(slot: number): boolean {
-    return this.#records[slot * RECORD] === VACANT;
+  isVacant(row: number): boolean {
+    return this.#records[row * RECORD] === VACANT;
   }
 
-  /** Until when a slot is denied, in the unit that `deny` was given: 0 to 2^32 - 1. */
-  deniedUntil(slot: number): number {
-    return this.#records[slot * RECORD + DENIED]! >>> 0;
+  /** Until when a row is denied, in the unit that `deny` was given: 0 to 2^32 - 1. */
+  deniedUntil(row: number): number {
+    return this.#records[row * RECORD + DENIED]! >>> 0;
   }
 
-  deny(slot: number, until: number): void {
-    this.#records[slot * RECORD + DENIED] = until;
+  deny(row: number, until: number): void {
+    this.#records[row * RECORD + DENIED] = until;
   }
 
-  /** When a slot expires. @param ban the ban options of the table's limiters, if they have any */
-  until(slot: number, ban: CompiledBan | undefined): number {
-    let until = ban ? this.bans.until(slot, ban) : 0;
+  /** When a row expires. @param ban the ban options of the table's limiters, if they have any */
+  until(row: number, ban: CompiledBan | undefined): number {
+    let until = ban ? this.bans.until(row, ban) : 0;
     for (let i = 0; i < this.columns.length; i++) {
       const column = this.columns[i];
-      if (column) until = Math.max(until, column.until(slot));
+      if (column) until = Math.max(until, column.until(row));
     }
     return until;
   }
 
-  /** The slot in which a key would be if the page had no other keys. */
+  /** The row in which a key would be if the page had no other keys. */
   #home(hash: number): number {
-    return ((hash * this.slots * 2 ** -31) | 0) + 1;
+    return ((hash * this.rows * 2 ** -31) | 0) + 1;
   }
 
-  #after(slot: number): number {
-    return slot === this.slots ? 1 : slot + 1;
+  #after(row: number): number {
+    return row === this.rows ? 1 : row + 1;
   }
 
   #vacancy(hash: number): number {
-    let slot = this.#home(hash);
-    while (this.#records[slot * RECORD] !== VACANT) slot = this.#after(slot);
-    return slot;
+    let row = this.#home(hash);
+    while (this.#records[row * RECORD] !== VACANT) row = this.#after(row);
+    return row;
   }
 
-  #fetch(slot: number, selection: number): void {
+  #fetch(row: number, selection: number): void {
     const columns = this.selections[selection];
-    if (columns) for (let i = 0; i < columns.length; i++) this.fetched = columns[i]!.fetch(slot);
+    if (columns) for (let i = 0; i < columns.length; i++) this.fetched = columns[i]!.fetch(row);
   }
 
-  /** Copies a slot from a page with the same columns. */
+  /** Copies a row from a page with the same columns. */
   #take(from: Page, theirs: number, ours: number): void {
     for (let i = 0; i < RECORD; i++) this.#records[ours * RECORD + i] = from.#records[theirs * RECORD + i]!;
     for (let i = 0; i < this.columns.length; i++) this.columns[i]?.take(from.columns[i]!, theirs, ours);

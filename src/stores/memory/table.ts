@@ -7,7 +7,7 @@ import { Page, PAGE_BITS, WITHIN } from './page.js';
 import { Returns } from '../state/returns.js';
 import { Selections, type Selection } from './selections.js';
 
-/** How many slots each creation of a key checks, to free those that have expired. */
+/** How many rows each creation of a key checks, to free those that have expired. */
 const SWEPT = 2;
 /** In a full table, how many keys a creation checks in search of an expired one. */
 const LOOKS = 16;
@@ -22,7 +22,7 @@ const BANNED = 1;
 const BANNED_BY_HAND = 2;
 
 /**
- * The state of all limiters of one name. Each key has a slot, each policy a column, and the slots are divided into pages. A slot's number
+ * The state of all limiters of one name. Each key has a row, each policy a column, and the rows are divided into pages. A row's number
  * tells its page. It is valid until the next key is created.
  *
  * The table grows by pages (extendible hashing, Fagin et al. 1979): a full page is rebuilt with more room, or split in two. So no request
@@ -40,16 +40,16 @@ export class Table {
   /** Denials are stored in seconds since this moment. It lies in the middle of the range of 32 bits. */
   readonly #epoch: number;
   #size = 0;
-  /** The slot at which the last search for expired slots stopped. */
+  /** The row at which the last search for expired rows stopped. */
   #handPage = 0;
   #hand = 0;
   #unremembered = 0;
-  /** After a search without success: of the checked keys, the slot of the one that may be evicted first (0: none), and when. */
+  /** After a search without success: of the checked keys, the row of the one that may be evicted first (0: none), and when. */
   #nextRoom = 0;
   #nextRoomAt = 0;
   /** Remembered because the same key often comes again. */
   #lastKey: string | undefined;
-  #lastSlot = 0;
+  #lastRow = 0;
 
   readonly #warn: Warn;
 
@@ -62,7 +62,7 @@ export class Table {
     this.#directory = [...this.#pages];
   }
 
-  /** How many keys have a slot. */
+  /** How many keys have a row. */
   get size(): number {
     return this.#size;
   }
@@ -84,38 +84,38 @@ export class Table {
     });
   }
 
-  /** A slot's page. The slot's number within it is `slot & WITHIN`. */
-  pageOf(slot: number): Page {
-    return this.#pages[slot >> PAGE_BITS]!;
+  /** A row's page. The row's number within it is `row & WITHIN`. */
+  pageOf(row: number): Page {
+    return this.#pages[row >> PAGE_BITS]!;
   }
 
-  /** The columns of a selection for a slot, which is `slot & WITHIN` in each of them. */
-  columns(slot: number, { number, policies }: Selection): readonly Column[] {
-    const page = this.pageOf(slot);
+  /** The columns of a selection for a row, which is `row & WITHIN` in each of them. */
+  columns(row: number, { number, policies }: Selection): readonly Column[] {
+    const page = this.pageOf(row);
     return (page.selections[number] ??= policies.map(
       ({ number, policy: { kernel, params } }) =>
-        (page.columns[number] ??= algorithms[kernel].createColumn(page.slots, params)),
+        (page.columns[number] ??= algorithms[kernel].createColumn(page.rows, params)),
     ));
   }
 
-  /** A key's slot, or 0. @param selection the number of the selection whose state will be looked at */
+  /** A key's row, or 0. @param selection the number of the selection whose state will be looked at */
   find(key: string, selection: number): number {
-    if (key === this.#lastKey) return this.#lastSlot;
+    if (key === this.#lastKey) return this.#lastRow;
     takeFingerprint(key);
     const page = this.#current();
-    const slot = page.find(selection);
-    if (slot === 0) return 0;
+    const row = page.find(selection);
+    if (row === 0) return 0;
     this.#lastKey = key;
-    return (this.#lastSlot = (page.id << PAGE_BITS) + slot);
+    return (this.#lastRow = (page.id << PAGE_BITS) + row);
   }
 
   /**
-   * Gives a slot to the key that `find` has just not found. Returns 0 if all keys that could make room are denied or banned.
+   * Gives a row to the key that `find` has just not found. Returns 0 if all keys that could make room are denied or banned.
    *
    * @param byHand the key will be banned by hand, so even a denied or banned key gives way
    */
   create(now: number, byHand = false): number {
-    // Check a few old slots for each new one, so that expired keys are found without a timer.
+    // Check a few old rows for each new one, so that expired keys are found without a timer.
     if (this.#size < this.#maxKeys) this.#sweep(now);
     else {
       let victim = this.#findRoom(now);
@@ -151,14 +151,14 @@ export class Table {
   }
 
   /**
-   * Remembers until when a slot is denied (ms; 0: it is not), so that its key is not evicted before. An earlier denial that lasts longer
+   * Remembers until when a row is denied (ms; 0: it is not), so that its key is not evicted before. An earlier denial that lasts longer
    * stays, because it may be of another cost or another tier's policies.
    */
-  deny(slot: number, until: number): void {
+  deny(row: number, until: number): void {
     if (until === 0) return;
-    const page = this.pageOf(slot);
+    const page = this.pageOf(row);
     const seconds = Math.max(0, Math.ceil((until - this.#epoch) / 1000));
-    if (seconds > page.deniedUntil(slot & WITHIN)) page.deny(slot & WITHIN, seconds);
+    if (seconds > page.deniedUntil(row & WITHIN)) page.deny(row & WITHIN, seconds);
   }
 
   /** The page of the key whose fingerprint was taken last. */
@@ -169,7 +169,7 @@ export class Table {
   /** Makes room for more keys of a page. */
   #extend(page: Page): void {
     const { id, depth, ending } = page;
-    this.#forgetSlots();
+    this.#forgetRows();
     if (!page.isLarge) {
       this.#put(page.part(id, depth, ending));
       return;
@@ -185,18 +185,18 @@ export class Table {
     for (let i = page.ending; i < this.#directory.length; i += 2 ** page.depth) this.#directory[i] = page;
   }
 
-  /** Frees the next slots if they have expired. */
+  /** Frees the next rows if they have expired. */
   #sweep(now: number): void {
     for (let i = 0; i < SWEPT; i++) {
-      const slot = this.#next();
-      const page = this.pageOf(slot);
-      const within = slot & WITHIN;
-      if (!page.isVacant(within) && page.until(within, this.ban) <= now) this.#remove(slot);
+      const row = this.#next();
+      const page = this.pageOf(row);
+      const within = row & WITHIN;
+      if (!page.isVacant(within) && page.until(within, this.ban) <= now) this.#remove(row);
     }
   }
 
   /**
-   * Finds an expired slot. If there is none, the slot of a key that is not denied: of the checked ones, the one that expires soonest.
+   * Finds an expired row. If there is none, the row of a key that is not denied: of the checked ones, the one that expires soonest.
    * Returns 0 if there is none either.
    */
   #findRoom(now: number): number {
@@ -205,20 +205,20 @@ export class Table {
     let nextRoom = 0;
     let nextRoomAt = Infinity;
     for (let looks = 0; looks <= MOST_LOOKS && !(looks > LOOKS && victim !== 0); looks++) {
-      // Check the slot first that was predicted to become free when there was no room.
-      const slot = looks === 0 ? this.#nextRoom : this.#nextKey();
-      if (slot === 0) continue;
-      const page = this.pageOf(slot);
-      const within = slot & WITHIN;
+      // Check the row first that was predicted to become free when there was no room.
+      const row = looks === 0 ? this.#nextRoom : this.#nextKey();
+      if (row === 0) continue;
+      const page = this.pageOf(row);
+      const within = row & WITHIN;
       const until = page.until(within, this.ban);
-      if (until <= now) return slot;
+      if (until <= now) return row;
       const heldUntil = Math.max(this.#deniedUntil(page, within), page.bans.end(within));
       if (heldUntil <= now) {
         if (until >= soonest) continue;
-        victim = slot;
+        victim = row;
         soonest = until;
       } else if (Math.min(until, heldUntil) < nextRoomAt) {
-        nextRoom = slot;
+        nextRoom = row;
         nextRoomAt = Math.min(until, heldUntil);
       }
     }
@@ -236,14 +236,14 @@ export class Table {
     let kind = BANNED_BY_HAND;
     let soonest = Infinity;
     for (let looks = 0; looks < this.#size && (looks < LOOKS_FOR_BAN || kind === BANNED_BY_HAND); looks++) {
-      const slot = this.#nextKey();
-      const page = this.pageOf(slot);
-      const within = slot & WITHIN;
+      const row = this.#nextKey();
+      const page = this.pageOf(row);
+      const within = row & WITHIN;
       const end = page.bans.end(within);
       const its = end <= now ? DENIED : page.bans.isByHand(within) ? BANNED_BY_HAND : BANNED;
       const until = its === DENIED ? this.#deniedUntil(page, within) : end;
       if (its < kind || (its === kind && until < soonest)) {
-        victim = slot;
+        victim = row;
         kind = its;
         soonest = until;
       }
@@ -251,34 +251,34 @@ export class Table {
     return victim;
   }
 
-  /** Until when a slot is denied, ms. */
+  /** Until when a row is denied, ms. */
   #deniedUntil(page: Page, within: number): number {
     return this.#epoch + page.deniedUntil(within) * 1000;
   }
 
   #next(): number {
-    if (++this.#hand > this.#pages[this.#handPage]!.slots) {
+    if (++this.#hand > this.#pages[this.#handPage]!.rows) {
       this.#hand = 1;
       this.#handPage = (this.#handPage + 1) % this.#pages.length;
     }
     return (this.#handPage << PAGE_BITS) + this.#hand;
   }
 
-  /** The next slot with a key. There must be one. */
+  /** The next row with a key. There must be one. */
   #nextKey(): number {
-    let slot = this.#next();
-    while (this.pageOf(slot).isVacant(slot & WITHIN)) slot = this.#next();
-    return slot;
+    let row = this.#next();
+    while (this.pageOf(row).isVacant(row & WITHIN)) row = this.#next();
+    return row;
   }
 
-  #remove(slot: number): void {
-    this.#forgetSlots();
-    this.pageOf(slot).remove(slot & WITHIN);
+  #remove(row: number): void {
+    this.#forgetRows();
+    this.pageOf(row).remove(row & WITHIN);
     this.#size--;
   }
 
-  /** Forgets remembered slots, because keys have moved or will move. */
-  #forgetSlots(): void {
+  /** Forgets remembered rows, because keys have moved or will move. */
+  #forgetRows(): void {
     this.#lastKey = undefined;
     this.#nextRoom = 0;
   }

@@ -123,11 +123,11 @@ const ASIDE = ['check', 'count', 'note-bans', 'publish', 'seal-bans'];
 function usersOf(command: string): Set<string> {
   const call = `redis.call('${command}'`;
   const users = new Set<string>();
-  for (const [script, { first, pages, last }] of Object.entries<Parts>(lua)) {
+  for (const [script, { first, algorithms, last }] of Object.entries<Parts>(lua)) {
     if (ASIDE.includes(script)) continue;
-    if ((first + (pages.ban ?? '') + last).includes(call)) users.add('decisions');
-    for (const [page, text] of Object.entries(pages))
-      if (page !== 'ban' && text.includes(call)) users.add(page);
+    if ((first + (algorithms.ban ?? '') + last).includes(call)) users.add('decisions');
+    for (const [kernel, text] of Object.entries(algorithms))
+      if (kernel !== 'ban' && text.includes(call)) users.add(kernel);
   }
   return users;
 }

@@ -91,10 +91,10 @@ export class Denials {
     const { scope, parts, policies } = this.#scoped(set);
     if (typeof key !== 'string') return peek ? undefined : this.#recallAny(parts, policies, key, cost);
     const { denied } = scope;
-    const slot = peek ? 0 : denied.find(key);
-    if (slot === 0) return undefined;
+    const row = peek ? 0 : denied.find(key);
+    if (row === 0) return undefined;
     // Only the store knows when it admits another cost, or the same cost by other policies.
-    return denied.policiesOf(slot) === policies ? denied.reply(slot, cost, this.#clock()) : undefined;
+    return denied.policiesOf(row) === policies ? denied.reply(row, cost, this.#clock()) : undefined;
   }
 
   /** The same for several keys. The denial is found by one of them, but it only answers queries with exactly the same keys. */
@@ -102,11 +102,11 @@ export class Denials {
     let keys: string | undefined;
     for (const { known, keyOf } of parts) {
       const { denied } = known;
-      const slot = denied.find(keyOf(key));
-      if (slot === 0 || denied.policiesOf(slot) !== policies) continue;
-      const of = denied.keysOf(slot);
+      const row = denied.find(keyOf(key));
+      if (row === 0 || denied.policiesOf(row) !== policies) continue;
+      const of = denied.keysOf(row);
       if (of !== undefined && of !== (keys ??= JSON.stringify(key))) continue;
-      const reply = denied.reply(slot, cost, this.#clock());
+      const reply = denied.reply(row, cost, this.#clock());
       if (reply) return reply;
     }
     return undefined;

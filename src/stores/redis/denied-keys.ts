@@ -39,7 +39,7 @@ const LEAST = 64;
 
 /**
  * Remembers denials by key. A denial by one policy is a record, found by the key's fingerprint. This reads one line of memory; a map of
- * objects reads ten. Slot 0 means none.
+ * objects reads ten. Row 0 means none.
  */
 export class DeniedKeys {
   /** The policies of all denials in records. */
@@ -49,10 +49,10 @@ export class DeniedKeys {
   #numbers = new Float64Array(this.#integers.buffer);
   /** The denials that do not fit into records. */
   readonly #elsewhere = new Map<number, Denial>();
-  /** The first slot of each bucket. There are twice as many buckets as slots, and a power of two. */
+  /** The first row of each bucket. There are twice as many buckets as rows, and a power of two. */
   #heads = new Int32Array(1);
-  #slots = 0;
-  /** The slot that was last given to a key. The next slot is the oldest. */
+  #rows = 0;
+  /** The row that was last given to a key. The next row is the oldest. */
   #hand = 0;
   #size = 0;
 
@@ -66,7 +66,7 @@ export class DeniedKeys {
     return this.#size;
   }
 
-  /** A key's slot, or 0. */
+  /** A key's row, or 0. */
   find(key: string): number {
     // Skip the fingerprint, which takes most of the time.
     if (this.#size === 0) return 0;
@@ -76,37 +76,37 @@ export class DeniedKeys {
 
   #find(): number {
     const integers = this.#integers;
-    let slot = this.#heads[fingerprint[0]! & (this.#heads.length - 1)]!;
-    while (slot !== 0 && !hasFingerprint(integers, slot * INTEGERS)) {
-      slot = integers[slot * INTEGERS + LINK]!;
+    let row = this.#heads[fingerprint[0]! & (this.#heads.length - 1)]!;
+    while (row !== 0 && !hasFingerprint(integers, row * INTEGERS)) {
+      row = integers[row * INTEGERS + LINK]!;
     }
-    return slot;
+    return row;
   }
 
-  keysOf(slot: number): string | undefined {
-    return this.#elsewhere.get(slot)?.keys;
+  keysOf(row: number): string | undefined {
+    return this.#elsewhere.get(row)?.keys;
   }
 
-  policiesOf(slot: number): string {
-    return this.#integers[slot * INTEGERS + WAIT] === ELSEWHERE
-      ? this.#elsewhere.get(slot)!.policies
+  policiesOf(row: number): string {
+    return this.#integers[row * INTEGERS + WAIT] === ELSEWHERE
+      ? this.#elsewhere.get(row)!.policies
       : this.#policies;
   }
 
   /** The answer to a query of this cost now. Undefined if the denial was for another cost. If the denial is over, it is forgotten. */
-  reply(slot: number, cost: number, time: number): Reply | undefined {
+  reply(row: number, cost: number, time: number): Reply | undefined {
     const integers = this.#integers;
     const numbers = this.#numbers;
-    const at = slot * INTEGERS;
-    const numbersAt = slot * NUMBERS;
+    const at = row * INTEGERS;
+    const numbersAt = row * NUMBERS;
     if (time >= numbers[numbersAt + UNTIL]!) {
-      this.delete(slot);
+      this.delete(row);
       return undefined;
     }
     const passed = Math.floor(time - numbers[numbersAt + RECEIVED]!);
     const wait = integers[at + WAIT]!;
     if (wait === ELSEWHERE) {
-      const denial = this.#elsewhere.get(slot)!;
+      const denial = this.#elsewhere.get(row)!;
       // A ban denies any cost.
       return denial.cost === cost || denial.reply.ban !== 0 ? later(denial.reply, passed) : undefined;
     }
@@ -127,37 +127,37 @@ export class DeniedKeys {
   set(key: string, denial: Denial): void {
     const { cost, reply, received, until } = denial;
     takeFingerprint(key);
-    const slot = this.#find() || this.#claim(received);
-    const at = slot * INTEGERS;
+    const row = this.#find() || this.#claim(received);
+    const at = row * INTEGERS;
     if (this.#fits(denial)) {
       this.#integers[at + COST] = cost;
       this.#integers[at + WAIT] = waitOf(reply.verdicts, 0);
       this.#integers[at + REMAINING] = remainingOf(reply.verdicts, 0);
       this.#integers[at + RESET] = resetOf(reply.verdicts, 0);
-      this.#elsewhere.delete(slot);
+      this.#elsewhere.delete(row);
     } else {
       this.#integers[at + WAIT] = ELSEWHERE;
-      this.#elsewhere.set(slot, denial);
+      this.#elsewhere.set(row, denial);
     }
-    this.#numbers[slot * NUMBERS + RECEIVED] = received;
-    this.#numbers[slot * NUMBERS + UNTIL] = until;
-    this.#numbers[slot * NUMBERS + NOW] = reply.now;
+    this.#numbers[row * NUMBERS + RECEIVED] = received;
+    this.#numbers[row * NUMBERS + UNTIL] = until;
+    this.#numbers[row * NUMBERS + NOW] = reply.now;
   }
 
-  delete(slot: number): void {
+  delete(row: number): void {
     const integers = this.#integers;
-    const at = slot * INTEGERS;
-    if (slot === 0 || integers[at] === VACANT) return;
-    const bucket = this.#bucketOf(slot);
+    const at = row * INTEGERS;
+    if (row === 0 || integers[at] === VACANT) return;
+    const bucket = this.#bucketOf(row);
     let before = this.#heads[bucket]!;
-    if (before === slot) {
+    if (before === row) {
       this.#heads[bucket] = integers[at + LINK]!;
     } else {
-      while (integers[before * INTEGERS + LINK] !== slot) before = integers[before * INTEGERS + LINK]!;
+      while (integers[before * INTEGERS + LINK] !== row) before = integers[before * INTEGERS + LINK]!;
       integers[before * INTEGERS + LINK] = integers[at + LINK]!;
     }
     integers[at] = VACANT;
-    this.#elsewhere.delete(slot);
+    this.#elsewhere.delete(row);
     this.#size--;
   }
 
@@ -173,47 +173,47 @@ export class DeniedKeys {
     return verdicts.every(isSmall);
   }
 
-  /** A slot for the key that was just not found: the next one if it is free or over, a new one, or the oldest. */
+  /** A row for the key that was just not found: the next one if it is free or over, a new one, or the oldest. */
   #claim(time: number): number {
-    const next = this.#hand === this.#slots ? 1 : this.#hand + 1;
+    const next = this.#hand === this.#rows ? 1 : this.#hand + 1;
     const isFree =
-      next <= this.#slots &&
+      next <= this.#rows &&
       (this.#integers[next * INTEGERS] === VACANT || this.#numbers[next * NUMBERS + UNTIL]! <= time);
-    let slot = next;
-    if (!isFree && this.#slots < this.#most) {
-      slot = this.#slots + 1;
+    let row = next;
+    if (!isFree && this.#rows < this.#most) {
+      row = this.#rows + 1;
       this.#grow();
     }
-    this.#hand = slot;
-    this.delete(slot);
-    this.#integers.set(fingerprint, slot * INTEGERS);
-    this.#link(slot);
+    this.#hand = row;
+    this.delete(row);
+    this.#integers.set(fingerprint, row * INTEGERS);
+    this.#link(row);
     this.#size++;
-    return slot;
+    return row;
   }
 
   #grow(): void {
-    const slots = Math.min(this.#most, Math.max(LEAST, 2 * this.#slots));
+    const rows = Math.min(this.#most, Math.max(LEAST, 2 * this.#rows));
     const { length } = this.#integers;
-    const integers = new Int32Array((slots + 1) * INTEGERS).fill(VACANT, length);
+    const integers = new Int32Array((rows + 1) * INTEGERS).fill(VACANT, length);
     integers.set(this.#integers);
     this.#integers = integers;
     this.#numbers = new Float64Array(integers.buffer);
-    this.#heads = new Int32Array(2 ** Math.ceil(Math.log2(2 * slots)));
-    for (let slot = 1; slot <= this.#slots; slot++) {
-      if (integers[slot * INTEGERS] !== VACANT) this.#link(slot);
+    this.#heads = new Int32Array(2 ** Math.ceil(Math.log2(2 * rows)));
+    for (let row = 1; row <= this.#rows; row++) {
+      if (integers[row * INTEGERS] !== VACANT) this.#link(row);
     }
-    this.#slots = slots;
+    this.#rows = rows;
   }
 
-  #bucketOf(slot: number): number {
-    return this.#integers[slot * INTEGERS]! & (this.#heads.length - 1);
+  #bucketOf(row: number): number {
+    return this.#integers[row * INTEGERS]! & (this.#heads.length - 1);
   }
 
-  #link(slot: number): void {
-    const bucket = this.#bucketOf(slot);
-    this.#integers[slot * INTEGERS + LINK] = this.#heads[bucket]!;
-    this.#heads[bucket] = slot;
+  #link(row: number): void {
+    const bucket = this.#bucketOf(row);
+    this.#integers[row * INTEGERS + LINK] = this.#heads[bucket]!;
+    this.#heads[bucket] = row;
   }
 }
 

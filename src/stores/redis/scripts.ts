@@ -14,7 +14,7 @@ export type ScriptName = keyof typeof lua;
 /** The parts of a script. */
 export interface Parts {
   readonly first: string;
-  readonly pages: Readonly<Partial<Record<Kernel | 'ban', string>>>;
+  readonly algorithms: Readonly<Partial<Record<Kernel | 'ban', string>>>;
   readonly last: string;
 }
 
@@ -30,8 +30,13 @@ export function assemble(name: ScriptName, kernels: readonly Kernel[], ban: bool
   const id = [name, ...needed, ban].join();
   let script = scripts.get(id);
   if (!script) {
-    const { first, pages, last } = parts[name];
-    const source = [first, ...needed.map((kernel) => pages[kernel]), ban ? pages.ban : '', last].join('');
+    const { first, algorithms, last } = parts[name];
+    const source = [
+      first,
+      ...needed.map((kernel) => algorithms[kernel]),
+      ban ? algorithms.ban : '',
+      last,
+    ].join('');
     script = { source, sha: createHash('sha1').update(source).digest('hex') };
     scripts.set(id, script);
   }

@@ -15,7 +15,7 @@ export interface PlacedPart extends Part {
 export function decide(parts: readonly PlacedPart[], query: Query, now: number, step: number): Reply {
   const { set, cost, peek, lease } = query;
   const banned = parts.find((part) => part.set.ban);
-  const left = banned ? banned.place.bans.look(banned.place.slot, set.ban!, now, !peek) : 0;
+  const left = banned ? banned.place.bans.look(banned.place.row, set.ban!, now, !peek) : 0;
   if (left > 0) return { now, step, ban: left, verdicts: [] };
 
   const looks = parts.map((part) => lookAt(part, cost, now, !peek));
@@ -25,32 +25,32 @@ export function decide(parts: readonly PlacedPart[], query: Query, now: number, 
   if (peek) {
     if (admitted && cost > 0)
       full = roomFor(
-        parts.filter(({ place }) => place.slot === 0 && place.isFull(now)),
+        parts.filter(({ place }) => place.row === 0 && place.isFull(now)),
         now,
       );
   } else {
     for (const part of parts) if (writes(part, cost, admitted)) makeRoom(part, cost, now);
     if (admitted && cost > 0)
       full = roomFor(
-        parts.filter(({ place }) => place.slot === 0),
+        parts.filter(({ place }) => place.row === 0),
         now,
       );
     if (cost > 0 && !full) {
       // If a dimension's store is full, only the other dimensions limit the request.
       for (const { place, set: own } of parts)
-        if (place.slot !== 0) one.commit(place.columns, own, place.slot, cost, now, lease, admitted);
+        if (place.row !== 0) one.commit(place.columns, own, place.row, cost, now, lease, admitted);
     }
-    if (!admitted && banned && banned.place.slot !== 0)
-      struck = banned.place.bans.strike(banned.place.slot, set.ban!, now);
+    if (!admitted && banned && banned.place.row !== 0)
+      struck = banned.place.bans.strike(banned.place.row, set.ban!, now);
     for (const { place, set: own } of parts)
-      if (place.slot !== 0) place.deny(one.deniedUntil(place.columns, own, now));
+      if (place.row !== 0) place.deny(one.deniedUntil(place.columns, own, now));
   }
   const reply = { now, step, ban: struck === 0 ? 0 : -struck, verdicts: one.verdictsOf(columnsOf(parts)) };
   return full === undefined ? reply : { ...reply, full };
 }
 
 function lookAt({ place, set }: PlacedPart, cost: number, now: number, writable: boolean): boolean {
-  return one.look(place.columns, set, place.slot, cost, now, writable);
+  return one.look(place.columns, set, place.row, cost, now, writable);
 }
 
 /** Whether a decision may write state of a part. */
@@ -60,7 +60,7 @@ function writes({ set }: PlacedPart, cost: number, admitted: boolean): boolean {
 
 function makeRoom(part: PlacedPart, cost: number, now: number): void {
   const { place } = part;
-  if (place.slot !== 0) return;
+  if (place.row !== 0) return;
   const { columns } = place;
   place.create(now, false);
   if (place.columns !== columns) lookAt(part, cost, now, true);

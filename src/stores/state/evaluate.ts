@@ -20,11 +20,11 @@ export interface Place {
   /** The columns of the set's policies, in the set's order. */
   readonly columns: readonly Column[];
   readonly bans: BanColumn;
-  /** The key's slot in the columns and in `bans`; 0 as long as the key has no state. */
-  readonly slot: number;
+  /** The key's row in the columns and in `bans`; 0 as long as the key has no state. */
+  readonly row: number;
   /** What was reset or given back, by policy and key. */
   readonly returns: Histories;
-  /** Makes room for a key without state. If there is none, `slot` stays 0. `byHand`: for a ban by hand, which always finds room. */
+  /** Makes room for a key without state. If there is none, `row` stays 0. `byHand`: for a ban by hand, which always finds room. */
   create(now: number, byHand: boolean): void;
   /** Whether `create` would find no room. */
   isFull(now: number): boolean;
@@ -38,31 +38,31 @@ export interface Place {
 export function decide(place: Place, query: Query, now: number, step: number): Reply {
   const { set, cost, peek, lease } = query;
   const { ban } = set;
-  const banned = ban ? place.bans.look(place.slot, ban, now, !peek) : 0;
+  const banned = ban ? place.bans.look(place.row, ban, now, !peek) : 0;
   if (banned > 0) return { now, step, ban: banned, verdicts: [] };
 
-  let { columns, slot } = place;
-  const admitted = look(columns, set, slot, cost, now, !peek);
+  let { columns, row } = place;
+  const admitted = look(columns, set, row, cost, now, !peek);
   let struck = 0;
   if (peek) {
-    if (slot === 0 && admitted && cost > 0 && place.isFull(now)) return full(place, set, now, step);
+    if (row === 0 && admitted && cost > 0 && place.isFull(now)) return full(place, set, now, step);
   } else if (admitted ? cost > 0 : ban !== undefined || (cost > 0 && countsAttempts(set))) {
-    if (slot === 0) {
+    if (row === 0) {
       place.create(now, false);
-      slot = place.slot;
+      row = place.row;
       if (place.columns !== columns) {
         columns = place.columns;
-        look(columns, set, slot, cost, now, true);
+        look(columns, set, row, cost, now, true);
       }
     }
-    if (slot === 0) {
+    if (row === 0) {
       if (admitted) return full(place, set, now, step);
     } else {
-      if (cost > 0) commit(columns, set, slot, cost, now, lease, admitted);
-      if (!admitted && ban) struck = place.bans.strike(slot, ban, now);
+      if (cost > 0) commit(columns, set, row, cost, now, lease, admitted);
+      if (!admitted && ban) struck = place.bans.strike(row, ban, now);
     }
   }
-  if (slot !== 0 && !peek) place.deny(deniedUntil(columns, set, now));
+  if (row !== 0 && !peek) place.deny(deniedUntil(columns, set, now));
   return { now, step, ban: struck === 0 ? 0 : -struck, verdicts: verdictsOf(columns) };
 }
 
@@ -74,60 +74,60 @@ function full(place: Place, set: PolicySet, now: number, step: number): Reply {
 /** The store's answer to `adjust`. */
 export function adjust(place: Place, key: string, change: Change, now: number, step: number): ChangeReply {
   const { set, units, charged } = change;
-  if (place.slot === 0 && units.some((each) => each > 0)) place.create(now, false);
-  const { columns, slot, returns } = place;
+  if (place.row === 0 && units.some((each) => each > 0)) place.create(now, false);
+  const { columns, row, returns } = place;
   const done = columns.map((column, i) => {
     const { id, life, params, traits } = set.policies[i]!;
     const of = units[i]! < 0 ? charged : undefined;
     const history = of && returns.find(id, key);
-    if (slot === 0 || units[i] === 0 || (of && history?.isReset(of.step))) {
-      column.look(slot, params, 0, now, false);
+    if (row === 0 || units[i] === 0 || (of && history?.isReset(of.step))) {
+      column.look(row, params, 0, now, false);
       return 0;
     }
     const shift = of && history ? history.shift(of.step) : 0;
     const returned = of && { mark: of.marks[i]!, at: Math.floor(of.step / 1000), shift };
-    const amount = column.adjust(slot, params, units[i]!, now, returned);
+    const amount = column.adjust(row, params, units[i]!, now, returned);
     if (of && traits.drains && amount > 0)
       returns.open(id, key, now, life).note({ from: of.step, to: step, amount });
     return units[i]! > 0 ? amount : 0;
   });
-  if (slot !== 0) place.deny(deniedUntil(columns, set, now));
+  if (row !== 0) place.deny(deniedUntil(columns, set, now));
   return { now, step, ban: 0, verdicts: verdictsOf(columns), charged: done };
 }
 
 /** The store's answer to `lease`. */
 export function lease(place: Place, { set, lease, action }: LeaseChange, now: number): boolean {
-  const { columns, slot } = place;
-  if (slot === 0) return false;
+  const { columns, row } = place;
+  if (row === 0) return false;
   let held = true;
   for (let i = 0; i < columns.length; i++) {
     const column = columns[i]!;
-    if (column instanceof SlotColumn && !column[action](slot, set.policies[i]!.params, lease, now))
+    if (column instanceof SlotColumn && !column[action](row, set.policies[i]!.params, lease, now))
       held = false;
   }
-  look(columns, set, slot, 0, now, false);
+  look(columns, set, row, 0, now, false);
   place.deny(deniedUntil(columns, set, now));
   return held;
 }
 
 /** What a store does for `reset`. */
 export function reset(place: Place, key: string, { set }: Subject, now: number, step: number): void {
-  const { columns, slot, returns } = place;
+  const { columns, row, returns } = place;
   for (const { id, life } of set.policies) returns.open(id, key, now, life).reset(step);
-  if (slot !== 0) for (const column of columns) column.clear(slot);
+  if (row !== 0) for (const column of columns) column.clear(row);
 }
 
 /** What a store does for `ban`. */
 export function ban(place: Place, { set }: Subject, duration: number, now: number): void {
-  if (place.slot === 0 && duration > 0) place.create(now, true);
-  if (place.slot !== 0) place.bans.set(place.slot, set.ban!, now, duration);
+  if (place.row === 0 && duration > 0) place.create(now, true);
+  if (place.row !== 0) place.bans.set(place.row, set.ban!, now, duration);
 }
 
 /** Whether all policies admit that are not shadows. Their verdicts are in the columns. */
 export function look(
   columns: readonly Column[],
   { policies }: PolicySet,
-  slot: number,
+  row: number,
   cost: number,
   now: number,
   writable: boolean,
@@ -136,7 +136,7 @@ export function look(
   for (let i = 0; i < columns.length; i++) {
     const column = columns[i]!;
     const policy = policies[i]!;
-    column.look(slot, policy.params, cost, now, writable);
+    column.look(row, policy.params, cost, now, writable);
     if (!admits(column.wait) && !policy.shadow) admitted = false;
   }
   return admitted;
@@ -146,7 +146,7 @@ export function look(
 export function commit(
   columns: readonly Column[],
   { policies }: PolicySet,
-  slot: number,
+  row: number,
   cost: number,
   now: number,
   lease: string,
@@ -157,10 +157,10 @@ export function commit(
     const { params, attempts } = policies[i]!;
     // A shadow that would deny charges nothing, just as if it had denied.
     if (!admits(column.wait) || !(admitted || attempts)) continue;
-    column.commit(slot, params, cost, now, lease);
+    column.commit(row, params, cost, now, lease);
     if (admitted) continue;
     // Look again after the charge, so that `retryAfter` takes it into account.
-    column.look(slot, params, cost, now, false);
+    column.look(row, params, cost, now, false);
     column.wait = attemptWait(column.wait);
   }
 }

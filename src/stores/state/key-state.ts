@@ -157,12 +157,12 @@ export class KeyState {
     return {
       columns: set.policies.map((policy) => this.#column(policy)),
       bans: this.#bans,
-      slot: 1,
+      row: 1,
       returns: {
         find: (policy) => this.#histories.get(policy),
         open: (policy, _key, now, life) => this.#open(policy, now + life),
       },
-      // There is nothing to do: each key has slot 1 from the start.
+      // There is nothing to do: each key has row 1 from the start.
       create: () => {},
       isFull: () => false,
       full: () => 0,

@@ -54,10 +54,10 @@ reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = -1,
 return filled + 4
 end
 `;
-const policies_1 = `local function headgate_params(page, at)
+const policies_1 = `local function headgate_params(kernel, at)
 local params = {}
-for i = 1, page.params do params[i] = tonumber(ARGV[at + i - 1]) end
-return params, at + page.params
+for i = 1, kernel.params do params[i] = tonumber(ARGV[at + i - 1]) end
+return params, at + kernel.params
 end
 `;
 const policies_2 = `local function headgate_policies(at)
@@ -65,15 +65,15 @@ local policies = {}
 local count = tonumber(ARGV[at])
 at = at + 1
 for i = 1, count do
-local page, flags = kernels[ARGV[at]], tonumber(ARGV[at + 1])
+local kernel, flags = kernels[ARGV[at]], tonumber(ARGV[at + 1])
 local policy
-policy, at = headgate_params(page, at + 2)
-if page.check then page.check(policy, now) end
+policy, at = headgate_params(kernel, at + 2)
+if kernel.check then kernel.check(policy, now) end
 policy.shadow, policy.attempts = flags % 2 == 1, flags > 1
-policy.look, policy.commit, policy.charge = page.look, page.commit, page.charge
-policy.adjust, policy.drains = page.adjust, page.drains
-policy.release, policy.renew = page.release, page.renew
-policies.slots = policies.slots or page.release
+policy.look, policy.commit, policy.charge = kernel.look, kernel.commit, kernel.charge
+policy.adjust, policy.drains = kernel.adjust, kernel.drains
+policy.release, policy.renew = kernel.release, kernel.renew
+policies.slots = policies.slots or kernel.release
 policies[i] = policy
 end
 return policies, at
@@ -602,15 +602,15 @@ log.before, log.live = (log.before + back) % 2 ^ 24, log.live - back
 end
 local function sliding_log_shift_give_back(key, log, from, to, units)
 while from <= to do
-local slot = (log.head + from) % log.room
-local many = math.min(to - from + 1, log.room - slot, 1000)
-local text = redis.call('GETRANGE', key, 29 + 8 * slot, 28 + 8 * (slot + many))
+local place = (log.head + from) % log.room
+local many = math.min(to - from + 1, log.room - place, 1000)
+local text = redis.call('GETRANGE', key, 29 + 8 * place, 28 + 8 * (place + many))
 local runs = {}
 for i = 1, math.floor(#text / 8) do
 local through = struct.unpack('>I3', text, 8 * i - 2)
 runs[i] = string.sub(text, 8 * i - 7, 8 * i - 3) .. struct.pack('>I3', (through + units) % 2 ^ 24)
 end
-redis.call('SETRANGE', key, 29 + 8 * slot, table.concat(runs))
+redis.call('SETRANGE', key, 29 + 8 * place, table.concat(runs))
 from = from + many
 end
 end
@@ -859,11 +859,11 @@ return math.max(0, limit - total), sliding_window_write(key, p, start, total, co
 end
 `;
 
-/** How each script begins, the pages of which it has those that it needs, and how it ends. */
+/** How each script begins, the algorithms of which it has those that it needs, and how it ends. */
 export const lua = {
   adjust: {
     first: common_1 + common_2 + common_3 + common_4 + common_5 + common_6,
-    pages: {
+    algorithms: {
       calendar:
         calendar_1 +
         calendar_3 +
@@ -962,7 +962,7 @@ return reply
   },
   check: {
     first: common_1,
-    pages: {},
+    algorithms: {},
     last: `local key = KEYS[1]
 local reply = { now }
 local function try(name, ...)
@@ -993,7 +993,7 @@ return reply
   },
   count: {
     first: common_1,
-    pages: {},
+    algorithms: {},
     last: `redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[3], '*', 'counts', ARGV[2])
 redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', now + ARGV[4]))
 return 1
@@ -1001,31 +1001,31 @@ return 1
   },
   'evaluate-single': {
     first: common_1 + common_2 + common_3 + common_6,
-    pages: {
+    algorithms: {
       calendar:
         calendar_1 +
         calendar_2 +
-        `local page_params, page_look, page_commit, page_charge = 9, calendar_look, calendar_commit, nil
+        `local kernel_params, kernel_look, kernel_commit, kernel_charge = 9, calendar_look, calendar_commit, nil
 `,
       concurrency:
         concurrency_1 +
         concurrency_2 +
-        `local page_params, page_look, page_commit, page_charge = 2, concurrency_look, concurrency_commit, nil
+        `local kernel_params, kernel_look, kernel_commit, kernel_charge = 2, concurrency_look, concurrency_commit, nil
 `,
       'fixed-window':
         fixed_window_1 +
         fixed_window_2 +
-        `local page_params, page_look, page_commit, page_charge = 2, fixed_window_look, fixed_window_commit, fixed_window_charge
+        `local kernel_params, kernel_look, kernel_commit, kernel_charge = 2, fixed_window_look, fixed_window_commit, fixed_window_charge
 `,
       gcra:
         gcra_1 +
         gcra_2 +
-        `local page_params, page_look, page_commit, page_charge = 5, gcra_look, gcra_commit, gcra_charge
+        `local kernel_params, kernel_look, kernel_commit, kernel_charge = 5, gcra_look, gcra_commit, gcra_charge
 `,
       'sliding-log':
         sliding_log_1 +
         sliding_log_2 +
-        `local page_params, page_look, page_commit, page_charge = 2, sliding_log_look, sliding_log_commit, nil
+        `local kernel_params, kernel_look, kernel_commit, kernel_charge = 2, sliding_log_look, sliding_log_commit, nil
 `,
       'sliding-window':
         sliding_window_1 +
@@ -1037,12 +1037,12 @@ return 1
         sliding_window_7 +
         sliding_window_8 +
         sliding_window_9 +
-        `local page_params, page_look, page_commit, page_charge = 3, sliding_window_look, sliding_window_commit, sliding_window_charge
+        `local kernel_params, kernel_look, kernel_commit, kernel_charge = 3, sliding_window_look, sliding_window_commit, sliding_window_charge
 `,
     },
     last: `local params = {}
-for i = 1, page_params do params[i] = tonumber(ARGV[1 + i]) end
-local at = 2 + page_params
+for i = 1, kernel_params do params[i] = tonumber(ARGV[1 + i]) end
+local at = 2 + kernel_params
 local reply = { step, nil }
 local filled = 1
 local text, cost, writable = '1', 1, true
@@ -1055,16 +1055,16 @@ if cost < 0 then cost, writable = -1 - cost, false end
 at = at + 1
 end
 local last = alike and requests or request
-if page_charge and writable and cost > 0 then
-request, filled = page_charge(request, last, params, cost, text, now, reply, filled)
+if kernel_charge and writable and cost > 0 then
+request, filled = kernel_charge(request, last, params, cost, text, now, reply, filled)
 end
 if request <= last then
 local key = KEYS[request]
-local wait, remaining, reset, a, b, c = page_look(key, params, cost, now, writable)
+local wait, remaining, reset, a, b, c = kernel_look(key, params, cost, now, writable)
 if writable and cost > 0 and wait and (wait == 0 or wait < -1) then
-remaining, reset = page_commit(key, params, cost, now, a, b, c)
+remaining, reset = kernel_commit(key, params, cost, now, a, b, c)
 elseif writable and redis.call('PTTL', key) == -1 then
-headgate_heal(key, page_look, params)
+headgate_heal(key, kernel_look, params)
 end
 if wait then
 filled = headgate_say(reply, filled, wait, remaining, reset)
@@ -1080,7 +1080,7 @@ return reply
   },
   evaluate: {
     first: common_1 + common_2 + common_3 + common_4 + common_5 + common_6,
-    pages: {
+    algorithms: {
       ban:
         ban_1 +
         ban_2 +
@@ -1281,7 +1281,7 @@ return reply
   },
   lease: {
     first: common_1 + common_2 + common_3 + common_5,
-    pages: {
+    algorithms: {
       calendar:
         calendar_1 +
         `kernels['calendar'] = { params = 9, look = calendar_look }
@@ -1328,7 +1328,7 @@ return held
   },
   'note-bans': {
     first: common_1,
-    pages: {},
+    algorithms: {},
     last: `local over = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 1000)
 if #over > 0 then
 redis.call('ZREM', KEYS[1], unpack(over))
@@ -1366,7 +1366,7 @@ return left_out
   },
   publish: {
     first: common_1 + common_2,
-    pages: {},
+    algorithms: {},
     last: `redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 if ARGV[3] == '' then
 redis.call('ZREM', KEYS[1], ARGV[2])
@@ -1384,7 +1384,7 @@ return 1
   },
   reset: {
     first: common_1 + common_2,
-    pages: {},
+    algorithms: {},
     last: `local count = #ARGV - 1
 for i = 1, count do
 local life = math.max(redis.call('PTTL', KEYS[i]), tonumber(ARGV[1 + i]))
@@ -1396,7 +1396,7 @@ return 1
   },
   'seal-bans': {
     first: common_1 + common_2,
-    pages: {},
+    algorithms: {},
     last: `local seal, index, token = KEYS[1], KEYS[2], ARGV[2]
 if not token then return redis.call('DEL', seal) end
 local found = redis.call('GET', seal)
@@ -1415,7 +1415,7 @@ return 1
   },
   'set-ban': {
     first: common_1 + common_2 + common_5,
-    pages: {
+    algorithms: {
       ban:
         ban_1 +
         ban_3 +

@@ -6,10 +6,10 @@
 -- Reply: none
 
 -- Reads an algorithm's params from ARGV[at] on. Also returns where they end.
-local function headgate_params(page, at)
+local function headgate_params(kernel, at)
   local params = {}
-  for i = 1, page.params do params[i] = tonumber(ARGV[at + i - 1]) end
-  return params, at + page.params
+  for i = 1, kernel.params do params[i] = tonumber(ARGV[at + i - 1]) end
+  return params, at + kernel.params
 end
 
 -- Reads the policies whose count is ARGV[at]. Also returns where they end. `slots` tells whether the units of one policy are slots.
@@ -18,16 +18,16 @@ local function headgate_policies(at)
   local count = tonumber(ARGV[at])
   at = at + 1
   for i = 1, count do
-    local page, flags = kernels[ARGV[at]], tonumber(ARGV[at + 1])
+    local kernel, flags = kernels[ARGV[at]], tonumber(ARGV[at + 1])
     local policy
-    policy, at = headgate_params(page, at + 2)
+    policy, at = headgate_params(kernel, at + 2)
     -- The caller's params may not cover the current time. Then this raises an error before anything is done.
-    if page.check then page.check(policy, now) end
+    if kernel.check then kernel.check(policy, now) end
     policy.shadow, policy.attempts = flags % 2 == 1, flags > 1
-    policy.look, policy.commit, policy.charge = page.look, page.commit, page.charge
-    policy.adjust, policy.drains = page.adjust, page.drains
-    policy.release, policy.renew = page.release, page.renew
-    policies.slots = policies.slots or page.release
+    policy.look, policy.commit, policy.charge = kernel.look, kernel.commit, kernel.charge
+    policy.adjust, policy.drains = kernel.adjust, kernel.drains
+    policy.release, policy.renew = kernel.release, kernel.renew
+    policies.slots = policies.slots or kernel.release
     policies[i] = policy
   end
   return policies, at
