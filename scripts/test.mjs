@@ -1,9 +1,13 @@
-// npm test, on a fresh clone too: dependencies, servers, a browser, Prometheus, mocha. Arguments go to mocha: npm test -- --grep x
+// npm test, on a fresh clone too: dependencies, servers, a browser, Prometheus, mocha. Arguments go to mocha: npm test -- --grep x.
+// Without a file or a pattern two runs go on at once (--all: also with the arguments that follow).
 // npm run test:unit (--unit): what needs no server, browser, build or example; installs nothing but dependencies.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
+import { PassThrough } from 'node:stream';
 import { getBrowser } from './browser.mjs';
 import { ensureDependencies } from './lib/dependencies.mjs';
-import { run } from './lib/run.mjs';
+import { root } from './lib/run.mjs';
 import { getPrometheus } from './prometheus.mjs';
 import { getServers } from './servers.mjs';
 
@@ -15,14 +19,56 @@ const notUnit = `
   release resources store-down testing/adapter-checks
 `;
 
+/** What mostly waits: for the package's installation, for servers that fail, for a browser. The rest computes meanwhile. */
+const waiting = 'demo faults/* package';
+
+/** @param {string} names */
+const filesOf = (names) =>
+  names
+    .trim()
+    .split(/\s+/)
+    .map((name) => `test/${name}.test.ts`);
+
+/** @param {string} names */
+const without = (names) => filesOf(names).flatMap((file) => ['--ignore', file]);
+
+/**
+ * @param {string[]} args
+ * @param {'inherit' | 'pipe'} output
+ */
+const mocha = (args, output = 'inherit') =>
+  spawn(process.execPath, ['node_modules/mocha/bin/mocha.js', ...args], {
+    cwd: root,
+    stdio: ['ignore', output, output],
+  });
+
+/**
+ * @param {import('node:child_process').ChildProcess} child
+ * @returns {Promise<number>} its exit status; 1 if a signal ended it
+ */
+const end = async (child) => Number((await once(child, 'close'))[0] ?? 1);
+
+/** All tests, in two runs at once. What the second prints follows the first. @param {string[]} args */
+async function runAll(args) {
+  const first = mocha([...args, ...without(waiting)]);
+  const second = mocha([...args, ...filesOf(waiting)], 'pipe');
+  const held = new PassThrough({ highWaterMark: 2 ** 30 });
+  for (const stream of [second.stdout, second.stderr]) stream?.pipe(held, { end: false });
+  const ended = end(second);
+  const status = await end(first);
+  held.pipe(process.stdout);
+  return Math.max(status, await ended);
+}
+
 const args = process.argv.slice(2);
 const unit = args[0] === '--unit';
-const ignored = notUnit.trim().split(/\s+/);
 if (unit) {
   const jobs = String(Math.max(2, availableParallelism()));
-  const ignoring = ignored.flatMap((name) => ['--ignore', `test/${name}.test.ts`]);
   // Only the tests of servers need to run one after the other.
-  args.splice(0, 1, '--parallel', '--jobs', jobs, ...ignoring);
+  args.splice(0, 1, '--parallel', '--jobs', jobs, ...without(notUnit));
+  // Random tests search half as long, so that there is an answer in seconds.
+  process.env['HEADGATE_SERVERS'] = 'none';
+  process.env['HEADGATE_RUNS'] ??= '0.5';
 }
 
 ensureDependencies();
@@ -31,8 +77,7 @@ if (problems.length > 0) {
   console.error([...problems, 'npm run test:unit needs none of these.'].join('\n'));
   process.exit(1);
 }
-// Random tests search half as long, so that there is an answer in seconds.
-const env = unit
-  ? { HEADGATE_SERVERS: 'none', HEADGATE_RUNS: process.env['HEADGATE_RUNS'] ?? '0.5' }
-  : undefined;
-process.exit(run(process.execPath, ['node_modules/mocha/bin/mocha.js', ...args], env));
+// Two runs cannot share servers that they are given, because each removes all keys.
+const given = process.env['REDIS_URL'] ?? process.env['VALKEY_URL'];
+const all = args[0] === '--all' ? args.slice(1) : args.length === 0 ? args : undefined;
+process.exitCode = all && !given ? await runAll(all) : await end(mocha(all ?? args));

@@ -1,13 +1,15 @@
-// Mocha's usual output, and its JSON report in the file that the reporter option `output` names.
+// Mocha's usual output, and its JSON report in a file of the folder that the reporter option `output` names.
+const { join } = require('node:path');
 const { reporters } = require('mocha');
 
 module.exports = class extends reporters.Spec {
   /**
    * @param {Mocha.Runner} runner
-   * @param {Mocha.MochaOptions} options
+   * @param {Mocha.MochaOptions & { reporterOption: { output: string } }} options
    */
   constructor(runner, options) {
     super(runner, options);
-    new reporters.JSON(runner, options);
+    const output = join(options.reporterOption.output, `${process.pid}.json`);
+    new reporters.JSON(runner, Object.assign({}, options, { reporterOption: { output } }));
   }
 };
