@@ -3,8 +3,8 @@
 -- State:   a ring of runs in one string. A run is all units admitted in one millisecond. Header of 29 bytes, big-endian: when the log
 --          began (6, ms), places in the ring (4), the oldest run that counts (4), how many runs count (4), the units before them (3),
 --          the units up to the newest run's end (3), the newest run's time since the log began (5, ms). Then 8 bytes per run: its
---          time since the log began (5), the units up to its end (3). Units are counted modulo 2^24. The key expires when its newest
---          unit leaves.
+--          time since the log began (5), the units up to its end (3). Units are counted modulo 2^24: `struct` keeps so many bits of
+--          them. The key expires when its newest unit leaves.
 -- Params:  limit, window (ms)
 -- Returns: look: wait, remaining, reset, log (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 
@@ -115,7 +115,7 @@ function sliding_log.commit(key, p, cost, now, log)
     if log.runs == log.room then sliding_log_rewrite(key, p, log, room) end
     log.runs, log.newest = log.runs + 1, now
   end
-  log.last = (log.last + cost) % 2 ^ 24
+  log.last = log.last + cost
   local at = 29 + 8 * ((log.head + log.runs - 1) % log.room)
   redis.call('SETRANGE', key, at, struct.pack('>I5I3', now - log.base, log.last))
   redis.call('SETRANGE', key, 0, sliding_log_header(log))
@@ -130,7 +130,7 @@ local function sliding_log_give_back_oldest(key, log, units)
     local head = sliding_log_first(log, function(i) return sliding_log_through(key, log, i) > back end)
     log.head, log.runs = (log.head + head) % log.room, log.runs - head
   end
-  log.before, log.live = (log.before + back) % 2 ^ 24, log.live - back
+  log.before, log.live = log.before + back, log.live - back
 end
 
 -- Adds to the stored sums of the runs from `from` to `to`, many runs at a time.
@@ -142,7 +142,7 @@ local function sliding_log_shift_give_back(key, log, from, to, units)
     local runs = {}
     for i = 1, math.floor(#text / 8) do
       local through = struct.unpack('>I3', text, 8 * i - 2)
-      runs[i] = string.sub(text, 8 * i - 7, 8 * i - 3) .. struct.pack('>I3', (through + units) % 2 ^ 24)
+      runs[i] = string.sub(text, 8 * i - 7, 8 * i - 3) .. struct.pack('>I3', through + units)
     end
     redis.call('SETRANGE', key, 29 + 8 * place, table.concat(runs))
     from = from + many
@@ -161,10 +161,10 @@ local function sliding_log_give_back(key, log, time, units)
   -- the oldest run: the differences are the same.
   if 2 * first > newest then
     sliding_log_shift_give_back(key, log, first, newest, -back)
-    log.last = (log.last - back) % 2 ^ 24
+    log.last = log.last - back
   else
     sliding_log_shift_give_back(key, log, 0, first - 1, back)
-    log.before = (log.before + back) % 2 ^ 24
+    log.before = log.before + back
   end
   log.live = log.live - back
   -- The log ends with the last unit that is left.

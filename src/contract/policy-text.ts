@@ -246,10 +246,10 @@ function splitName(text: string): { name?: Token; rest: number } {
 function tokensOf(text: string, from: number): Token[] {
   const tokens: Token[] = [];
   for (const { 0: word, index } of text.slice(from).matchAll(/\S+(\s*\/\s*\S+)?/g)) {
-    const [, option, value] = /^([a-z-]+)=(.+)$/.exec(word) ?? [];
+    const option = /^[a-z-]+(?==.)/.exec(word)?.[0];
     const at = from + index + 1;
-    if (tokens.length > 0 && option !== undefined && value !== undefined) {
-      tokens.push({ text: option, at }, { text: value, at: at + option.length + 1 });
+    if (tokens.length > 0 && option) {
+      tokens.push({ text: option, at }, { text: word.slice(option.length + 1), at: at + option.length + 1 });
     } else tokens.push({ text: word.replace(/\s*\/\s*/, '/'), at });
   }
   return tokens;

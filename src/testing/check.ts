@@ -98,11 +98,7 @@ const MOST_TRIES = 200;
 /** Leaves out steps, many at a time at first, as long as the case still fails. */
 async function shrink<T extends Case>(each: T, error: unknown, holds: (each: T) => Promise<void>) {
   let tries = 0;
-  for (
-    let size = each.steps.length >> 1;
-    size >= 1 && tries < MOST_TRIES;
-    size = size === 1 ? 0 : size >> 1
-  ) {
+  for (let size = each.steps.length >> 1; size >= 1; size >>= 1) {
     for (let at = 0; at < each.steps.length && tries < MOST_TRIES; tries++) {
       const smaller = { ...each, steps: each.steps.toSpliced(at, size) };
       const failure = await failureOf(smaller, holds);

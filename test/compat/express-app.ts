@@ -19,7 +19,7 @@ export interface Served {
   close(): Promise<void>;
 }
 
-/** `/` answers 200, `/error` 400. A failed request is answered with 500 and the error's message. */
+/** `/` answers 200, `/error` 400; `/broken` 200, after an error of the response. A failed request is answered with 500 and the error's message. */
 export async function serve(
   limiters: readonly RequestHandler[],
   { express = express5, trustProxy = 'loopback', seen }: AppOptions = {},
@@ -36,6 +36,10 @@ export async function serve(
   app.use(watch, ...limiters);
   app.all('/', (_req, res) => void res.send('Hi there!'));
   app.get('/error', (_req, res) => void res.sendStatus(400));
+  app.get('/broken', (_req, res) => {
+    res.emit('error', new Error('broken'));
+    res.send('sent even so');
+  });
   app.use(fail);
   const server = app.listen(0, '127.0.0.1');
   await once(server, 'listening');

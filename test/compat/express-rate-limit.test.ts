@@ -264,6 +264,14 @@ const cases: Record<string, Case> = {
     options: () => ({ limit: 2, skipFailedRequests: true }),
     steps: ['/error', '/', '/error', '/', '/', '/'].map((path) => ({ path })),
   },
+  'successes only, where a response breaks': {
+    options: () => ({ limit: 2, skipFailedRequests: true }),
+    steps: ['/broken', '/', '/broken', '/', '/'].map((path) => ({ path })),
+  },
+  'failures only, where a response breaks': {
+    options: () => ({ limit: 2, skipSuccessfulRequests: true }),
+    steps: ['/broken', '/error', '/broken', '/error'].map((path) => ({ path })),
+  },
   'what a program takes for a success': {
     options: () => ({
       limit: 2,

@@ -84,6 +84,23 @@ describe('the state of a key as bytes', () => {
     });
   }
 
+  it('sliding-window: a state whose newest segment has no units counts as none', () => {
+    const query = ask([policyOf('sliding-window')]);
+    const state = new KeyState(undefined, START);
+    state.decide({ ...query, cost: 5 });
+    const right = text(state.save().bytes);
+    const sums = (...counts: number[]) => [5, ...counts, ...Array<number>(10 - counts.length).fill(0)].join();
+    const remainingOf = (counts: string) => {
+      const bytes = new TextEncoder().encode(right.replace(sums(), counts));
+      return new KeyState(bytes, START).decide({ ...query, peek: true }).verdicts[1];
+    };
+    expect(right).to.include(sums());
+    for (const counts of [sums(), sums(4), sums(2, 2), sums(0, 0, 4)])
+      expect(remainingOf(counts)).to.equal(0);
+    for (const counts of [sums(5), sums(3, 2), sums(0, 0, 5), sums(6)])
+      expect(remainingOf(counts), counts).to.equal(5);
+  });
+
   it('keeps what other policies of the name have charged, until it expires', () => {
     const one = ask([policyOf('fixed-window')]);
     const other = ask([policyOf('gcra')]);

@@ -17,7 +17,7 @@ import { APP_GUARD, NestFactory } from '@nestjs/core';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import { WsException } from '@nestjs/websockets';
 import { expect } from 'chai';
-import { memoryStore, type Store } from 'headgate';
+import { HeadgateError, memoryStore, type Store } from 'headgate';
 import {
   RateLimit,
   RateLimitException,
@@ -369,6 +369,26 @@ describe('Nest beyond HTTP', () => {
     expect(denied.getStatus()).to.equal(429);
     expect(res.statusCode).to.equal(200);
     expect(await tryAgain(limits, contextOf('graphql', [{}, {}, { req, res }, {}], 'free'))).to.be.true;
+  });
+
+  it('GraphQL: the client is found however the server names its request', async () => {
+    const limits = await guard(fixed(1));
+    const ask = (context: object | undefined) =>
+      tryAgain(limits, contextOf('graphql', [{}, {}, context, {}]));
+    const ways: ((request: object) => object)[] = [
+      (req) => ({ req }),
+      (request) => ({ request }),
+      (request) => ({ reply: { request } }),
+    ];
+    for (const [i, contextWith] of ways.entries()) {
+      const ip = `192.0.2.${i}`;
+      expect(await ask(contextWith({ ip }))).to.be.true;
+      for (const other of ways) expect(await ask(other({ ip }))).to.be.instanceOf(RateLimitException);
+    }
+    for (const none of [{}, undefined])
+      expect(await ask(none))
+        .to.be.instanceOf(HeadgateError)
+        .with.property('code', 'HEADGATE_NO_CLIENT_IP');
   });
 
   it('gateways: each message is charged to the socket’s address, and denied by a WsException', async () => {

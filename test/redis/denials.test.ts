@@ -226,26 +226,28 @@ describe('law 10: local denials', () => {
       expect(denials.recall(asked('y'))).to.equal(undefined);
     });
 
-    it('that an attempt is to be charged: the store is told of each, until the policy that counts them denies', () => {
-      const counting = setOf([
-        { name: 'attempts', limit: 20, window: '1m', count: 'attempts' },
-        { name: 'quota', limit: 5, window: '15m' },
-      ]);
-      const query: Query = { set: counting, key: 'a', cost: 1, peek: false, lease: '' };
-      const reply = (...verdicts: number[]): Reply => ({ now: 0, step: 0, ban: 0, verdicts });
-      const denials = new Denials(1e9, () => now);
-      let now = 0;
-      denials.learn(query, reply(0, 3, 60_000, 9_000, 0, 9_000), now);
-      expect(denials.recall(query)).to.equal(undefined);
-      // The last attempt was charged: the next one is denied.
-      denials.learn(query, reply(-1 - 2_000, 0, 60_000, 9_000, 0, 9_000), now);
-      expect(denials.recall(query)!.verdicts).to.deep.equal([2_000, 0, 60_000, 9_000, 0, 9_000]);
-      denials.learn(query, reply(2_000, 0, 60_000, 9_000, 0, 9_000), now);
-      now = 1_998;
-      expect(denials.recall(query)!.verdicts).to.deep.equal([2, 0, 58_002, 7_002, 0, 7_002]);
-      now = 2_000;
-      expect(denials.recall(query)).to.equal(undefined);
-    });
+    for (const count of ['admitted', 'attempts'] as const) {
+      it(`that an attempt is to be charged: the store is told of each, until the policy that counts them denies (beside a quota of ${count})`, () => {
+        const counting = setOf([
+          { name: 'attempts', limit: 20, window: '1m', count: 'attempts' },
+          { name: 'quota', limit: 5, window: '15m', count },
+        ]);
+        const query: Query = { set: counting, key: 'a', cost: 1, peek: false, lease: '' };
+        const reply = (...verdicts: number[]): Reply => ({ now: 0, step: 0, ban: 0, verdicts });
+        const denials = new Denials(1e9, () => now);
+        let now = 0;
+        denials.learn(query, reply(0, 3, 60_000, 9_000, 0, 9_000), now);
+        expect(denials.recall(query)).to.equal(undefined);
+        // The last attempt was charged: the next one is denied.
+        denials.learn(query, reply(-1 - 2_000, 0, 60_000, 9_000, 0, 9_000), now);
+        expect(denials.recall(query)!.verdicts).to.deep.equal([2_000, 0, 60_000, 9_000, 0, 9_000]);
+        denials.learn(query, reply(2_000, 0, 60_000, 9_000, 0, 9_000), now);
+        now = 1_998;
+        expect(denials.recall(query)!.verdicts).to.deep.equal([2, 0, 58_002, 7_002, 0, 7_002]);
+        now = 2_000;
+        expect(denials.recall(query)).to.equal(undefined);
+      });
+    }
 
     it('nothing of attempts by one key beside quotas by another: what is given back to it must be charged again', async () => {
       const limiter = createLimiter({

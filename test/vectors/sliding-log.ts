@@ -1,6 +1,33 @@
-import type { Vectors } from './vectors.js';
+import type { Row, Vectors } from './vectors.js';
 
 const policy = { algorithm: 'sliding-log', limit: 3, window: '1s' } as const;
+
+/**
+ * A tenth of the limit every tenth of the window, for 40 windows: 2^24 units come by twice. Each charge gives back a unit after two tenths and
+ * another after eight, so that runs of both halves of the ring change.
+ */
+const manyUnits: readonly Row[] = Array.from({ length: 400 }, (_, i): readonly Row[] => {
+  const [at, age] = [100 * i, Math.min(i, 9)];
+  const remaining = 1_000_000 - 100_000 * (age + 1) + Math.max(0, age - 2) + (age === 9 ? 1 : 0);
+  return [
+    [at, 100_000, 'yes', remaining, 1_000],
+    ...(i >= 2 ? [[at, { settle: i - 2, to: 99_999 }] as const] : []),
+    ...(i >= 8 ? [[at, { settle: i - 8, to: 99_998 }] as const] : []),
+    // The oldest charge has 99,998 units left, and leaves first.
+    ...(i >= 9 ? [[at, { peek: 100_008 }, { after: 100 }, 10, 1_000] as const] : []),
+    ...(i >= 9 ? [[at, { peek: 100_009 }, { after: 200 }, 10, 1_000] as const] : []),
+  ];
+}).flat();
+
+/** The same charges. Half of the oldest is refunded by hand, then that charge is given back: only the other half is left of it. */
+const halves: readonly Row[] = Array.from({ length: 400 }, (_, i): readonly Row[] => {
+  const at = 100 * i;
+  return [
+    [at, 100_000, 'yes', 900_000 - 100_000 * Math.min(i, 9), 1_000],
+    ...(i >= 9 ? [[at, { refund: 50_000 }] as const, [at, { settle: i - 9, to: 0 }] as const] : []),
+    ...(i >= 9 ? [[at, { peek: 1 }, 'yes', 100_000, 1_000] as const] : []),
+  ];
+}).flat();
 
 export const slidingLog: readonly Vectors[] = [
   {
@@ -64,6 +91,28 @@ export const slidingLog: readonly Vectors[] = [
       [500, { settle: 0, to: 100 }],
       [500, 1, { after: 1_000 }, 0, 1_000],
       [1_500, 3, 'yes', 0, 1_000],
+    ],
+  },
+  {
+    title: 'sums of units run over, and their differences stay right',
+    policy: { ...policy, limit: 1_000_000 },
+    rows: manyUnits,
+  },
+  {
+    title: 'a charge whose units were refunded gives back the others, where sums run over, too',
+    policy: { ...policy, limit: 1_000_000 },
+    rows: halves,
+  },
+  {
+    title: 'a debt has an end, and is given back whole',
+    policy,
+    rows: [
+      [0, 1, 'yes', 2, 1_000],
+      [0, { settle: 0, to: 20_000_000 }],
+      [0, 1, { after: 1_000 }, 0, 1_000],
+      [0, { settle: 0, to: 2 }],
+      [0, 1, 'yes', 0, 1_000],
+      [1_000, 3, 'yes', 0, 1_000],
     ],
   },
 ];

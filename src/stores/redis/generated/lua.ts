@@ -584,7 +584,7 @@ local room = math.max(log.runs + 1, math.min(limit, math.ceil(1.5 * log.runs) + 
 if log.runs == log.room then sliding_log_rewrite(key, p, log, room) end
 log.runs, log.newest = log.runs + 1, now
 end
-log.last = (log.last + cost) % 2 ^ 24
+log.last = log.last + cost
 local at = 29 + 8 * ((log.head + log.runs - 1) % log.room)
 redis.call('SETRANGE', key, at, struct.pack('>I5I3', now - log.base, log.last))
 redis.call('SETRANGE', key, 0, sliding_log_header(log))
@@ -598,7 +598,7 @@ if back < log.live then
 local head = sliding_log_first(log, function(i) return sliding_log_through(key, log, i) > back end)
 log.head, log.runs = (log.head + head) % log.room, log.runs - head
 end
-log.before, log.live = (log.before + back) % 2 ^ 24, log.live - back
+log.before, log.live = log.before + back, log.live - back
 end
 local function sliding_log_shift_give_back(key, log, from, to, units)
 while from <= to do
@@ -608,7 +608,7 @@ local text = redis.call('GETRANGE', key, 29 + 8 * place, 28 + 8 * (place + many)
 local runs = {}
 for i = 1, math.floor(#text / 8) do
 local through = struct.unpack('>I3', text, 8 * i - 2)
-runs[i] = string.sub(text, 8 * i - 7, 8 * i - 3) .. struct.pack('>I3', (through + units) % 2 ^ 24)
+runs[i] = string.sub(text, 8 * i - 7, 8 * i - 3) .. struct.pack('>I3', through + units)
 end
 redis.call('SETRANGE', key, 29 + 8 * place, table.concat(runs))
 from = from + many
@@ -623,10 +623,10 @@ local before = first > 0 and sliding_log_through(key, log, first - 1) or 0
 local back = math.min(units, (through - log.before) % 2 ^ 24 - before)
 if 2 * first > newest then
 sliding_log_shift_give_back(key, log, first, newest, -back)
-log.last = (log.last - back) % 2 ^ 24
+log.last = log.last - back
 else
 sliding_log_shift_give_back(key, log, 0, first - 1, back)
-log.before = (log.before + back) % 2 ^ 24
+log.before = log.before + back
 end
 log.live = log.live - back
 while log.runs > 1 and sliding_log_through(key, log, log.runs - 2) == log.live do log.runs = log.runs - 1 end
