@@ -147,6 +147,14 @@ const rows: readonly Row[] = [
     fix: 'larger units',
   },
   {
+    // More than some 8,000 years until the bucket is full.
+    option: 'policy.limit',
+    with: (value) => make({ limit: value, algorithm: 'gcra', window: '30d', burst: 1e6 }),
+    wrong: [1, 9],
+    right: [10],
+    fix: 'larger units',
+  },
+  {
     option: 'policy.window',
     with: (value) => make({ limit, window: value, segments: 1 }),
     wrong: ['50d', 2 ** 32],

@@ -29,8 +29,10 @@ local function calendar_read(key, p, now, writable)
   if type(value) == 'table' then return nil, value.err end
   local units, till = string.match(value, '^(%d+)@(%d+)$')
   local used, expiry = tonumber(units), tonumber(till)
-  if not used or used >= 2 ^ 53 or expiry <= now then
-    if writable then redis.call('DEL', key) end
+  local sound = used and used < 2 ^ 53
+  if not sound or expiry <= now then
+    -- What has ended goes by its TTL: if the clock goes back, it counts again, as if nobody had asked meanwhile.
+    if writable and (not sound or redis.call('PTTL', key) < 0) then redis.call('DEL', key) end
     return 0, 0
   end
   if writable and (expiry > stop or redis.call('PTTL', key) < 0) then

@@ -19,6 +19,12 @@ local function fixed_window_write(key, p, used, stop)
   return packs
 end
 
+-- Modulo 2^31, an end long ago may look like one to come. By the server's time such a key has expired, but a test's time may be ahead.
+local function fixed_window_ended(key, now)
+  local left, time = redis.call('PTTL', key), redis.call('TIME')
+  return left >= 0 and time[1] * 1000 + time[2] / 1000 + left <= now, left
+end
+
 -- Returns the units, the window's end, and, if INCRBY can charge, the packed value.
 local function fixed_window_read(key, p, now, writable)
   local value = redis.pcall('GET', key)
@@ -35,10 +41,12 @@ local function fixed_window_read(key, p, now, writable)
     stop = now + ((used - packed) / 2 ^ 22 - now + 2 ^ 30) % 2 ^ 31 - 2 ^ 30
   end
   if not used or stop <= now or used > 2 ^ 53 or used % 1 > 0 then return 0, 0 end
-  if stop > now + p[2] then
-    -- Modulo 2^31, an end long ago looks like a future one. Such a key has no TTL, or a test's time runs ahead of the server's.
-    local left, time = redis.call('PTTL', key), redis.call('TIME')
-    if left == -1 or time[1] * 1000 + time[2] / 1000 + left <= now then return 0, 0 end
+  local late = stop > now + p[2]
+  if late or packed and deadline < 0 then
+    local ended, left = fixed_window_ended(key, now)
+    if ended or late and left == -1 then return 0, 0 end
+  end
+  if late then
     -- The clock went back. Nobody may wait longer than one window.
     stop = now + p[2]
     if writable then packed = fixed_window_write(key, p, used, stop) end
@@ -116,7 +124,7 @@ function fixed_window.charge(first, last, p, cost, text, now, reply, filled)
     else
       local used = value % 2 ^ 22
       local reset = value < 0 and ((used - value) / 2 ^ 22 - now) % 2 ^ 31 or 0
-      local sound = reset > 0 and reset <= window
+      local sound = reset > 0 and reset <= window and (deadline >= 0 or not fixed_window_ended(key, now))
       if sound and redis.call('PTTL', key) == -1 then headgate_heal(key, fixed_window.look, p) end
       if sound and used <= limit then
         -- headgate_say inlined: it would cost one more call per request.

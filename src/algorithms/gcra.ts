@@ -141,6 +141,9 @@ const FINEST = 2 ** 31;
 /** State in ticks stays below 2^51, so that sums stay exact integers. */
 const MOST = 2 ** 51;
 
+/** The longest backlog in ms, some 8,000 years. On Redis a state has 48 bits for its end, in ms since 1970. */
+const LONGEST = 2 ** 48 - 2 ** 44;
+
 /**
  * Picks a scale in which one unit is a whole number of ticks, so that no rate is rounded. If the rate is too fine for that, it is rounded
  * down by less than 0.1 %. Headgate then admits slightly less than was asked for, never more.
@@ -156,7 +159,7 @@ function compile(what: string, given: Given): Compiled<GcraParams> {
   const fits = exact <= FINEST && exact * longest <= MOST;
   const scale = fits ? exact : Math.min(FINEST, Math.floor(MOST / longest));
   const increment = Math.ceil((window * scale) / limit);
-  if (!fits && increment <= 1000) {
+  if (longest > LONGEST || (!fits && increment <= 1000)) {
     throw invalidOption(
       `${what}.limit`,
       limit,

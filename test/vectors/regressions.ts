@@ -75,6 +75,29 @@ export const regressions: Readonly<Record<string, Trace>> = {
       [0, 0, 'a', decide(1)],
     ],
   },
+  'fixed-window: a long window that has ended a month ago, by a clock that runs ahead of the server': {
+    tiers: [[{ algorithm: 'fixed-window', limit: 3, window: 12 * DAY }]],
+    ban: undefined,
+    steps: [
+      [0, 0, 'a', decide(3)],
+      [30 * DAY, 0, 'a', decide(0)],
+      [0, 0, 'a', decide(1)],
+      [0, 0, 'a', decide(1)],
+      [30 * DAY, 0, 'a', giveBack],
+      [0, 0, 'a', decide(3)],
+    ],
+  },
+  'calendar: a denial and a refund after the period, and then the clock goes back': {
+    tiers: [[{ algorithm: 'calendar', limit: 3, period: 'hour' }]],
+    ban: undefined,
+    steps: [
+      [0, 0, 'a', decide(2)],
+      [DAY, 0, 'a', decide(4)],
+      [0, 0, 'a', giveBack],
+      [-DAY, 0, 'a', decide(0)],
+      [0, 0, 'a', decide(2)],
+    ],
+  },
   'fixed-window: a refund after the window, and then the clock goes back': {
     tiers: [[{ algorithm: 'fixed-window', limit: 1, window: 1 }]],
     ban: undefined,

@@ -152,8 +152,9 @@ if not value then return 0, 0 end
 if type(value) == 'table' then return nil, value.err end
 local units, till = string.match(value, '^(%d+)@(%d+)$')
 local used, expiry = tonumber(units), tonumber(till)
-if not used or used >= 2 ^ 53 or expiry <= now then
-if writable then redis.call('DEL', key) end
+local sound = used and used < 2 ^ 53
+if not sound or expiry <= now then
+if writable and (not sound or redis.call('PTTL', key) < 0) then redis.call('DEL', key) end
 return 0, 0
 end
 if writable and (expiry > stop or redis.call('PTTL', key) < 0) then
@@ -286,6 +287,10 @@ local packs = fixed_window_packs(p, used)
 headgate_set(key, packs and used - stop % 2 ^ 31 * 2 ^ 22 or struct.pack('>I6I7', stop, used), stop)
 return packs
 end
+local function fixed_window_ended(key, now)
+local left, time = redis.call('PTTL', key), redis.call('TIME')
+return left >= 0 and time[1] * 1000 + time[2] / 1000 + left <= now, left
+end
 local function fixed_window_read(key, p, now, writable)
 local value = redis.pcall('GET', key)
 if not value then return 0, 0 end
@@ -300,9 +305,12 @@ used = packed % 2 ^ 22
 stop = now + ((used - packed) / 2 ^ 22 - now + 2 ^ 30) % 2 ^ 31 - 2 ^ 30
 end
 if not used or stop <= now or used > 2 ^ 53 or used % 1 > 0 then return 0, 0 end
-if stop > now + p[2] then
-local left, time = redis.call('PTTL', key), redis.call('TIME')
-if left == -1 or time[1] * 1000 + time[2] / 1000 + left <= now then return 0, 0 end
+local late = stop > now + p[2]
+if late or packed and deadline < 0 then
+local ended, left = fixed_window_ended(key, now)
+if ended or late and left == -1 then return 0, 0 end
+end
+if late then
 stop = now + p[2]
 if writable then packed = fixed_window_write(key, p, used, stop) end
 end
@@ -368,7 +376,7 @@ before = false
 else
 local used = value % 2 ^ 22
 local reset = value < 0 and ((used - value) / 2 ^ 22 - now) % 2 ^ 31 or 0
-local sound = reset > 0 and reset <= window
+local sound = reset > 0 and reset <= window and (deadline >= 0 or not fixed_window_ended(key, now))
 if sound and redis.call('PTTL', key) == -1 then headgate_heal(key, fixed_window_look, p) end
 if sound and used <= limit then
 filled = filled + 1
