@@ -3,7 +3,7 @@ import { drains, plainPolicy, remainingOf } from './algorithms.js';
 import type { Check } from './check.js';
 import { expectEqual, expectFields } from './expect.js';
 import { contractOfReturns } from './contract-returns.js';
-import { AWKWARD } from './keys.js';
+import { AWKWARD, LONGEST } from './keys.js';
 import { limiterOn, Suite, type StoreUnderTest } from './subject.js';
 
 const plain = (algorithm: Algorithm, limit = 3): Policy => plainPolicy(algorithm, limit, 60_000);
@@ -171,6 +171,12 @@ function contractOfSets(suite: Suite): void {
     for (const allowed of [true, false])
       for (const key of AWKWARD)
         expectFields(JSON.stringify(key.slice(0, 40)), await limiter.consume(key), { allowed });
+  });
+
+  suite.add('keeps long keys apart, whatever their length', async (lab) => {
+    const { limiter } = await lab.open({ name: LONGEST.name, limit: 1, window: '1m' });
+    for (const allowed of [true, false])
+      for (const key of LONGEST.keys) expectFields(key.slice(-8), await limiter.consume(key), { allowed });
   });
 
   suite.add('decides by other policies in the same scope', async (lab) => {

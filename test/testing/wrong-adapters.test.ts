@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
+import express, { type Request, type Response } from 'express';
 import {
   createLimiter,
   memoryStore,
@@ -10,6 +11,7 @@ import {
   type DeniedDecision,
   type Store,
 } from 'headgate';
+import { createFlow, nodeResponse, type Framework, type Trail } from 'headgate/http';
 import { adapterChecks, CheckError, type AdapterUnderTest, type App } from 'headgate/testing';
 import { adapters, type TestOptions, type TestRequest, type TestResponse } from '../http/apps.js';
 
@@ -24,6 +26,35 @@ const but = (change: (app: TestApp) => TestApp): Adapter => ({
   ...right,
   start: (app) => right.start(change(app)),
 });
+
+/** An adapter of its own for Express, whose framework differs in some methods. */
+function byFramework(make: () => Partial<Framework<Request, Response>>): Adapter {
+  return {
+    ...right,
+    async start({ limiters, answer }) {
+      const app = express();
+      const framework: Framework<Request, Response> = { ...nodeResponse, ip: (req) => req.ip, ...make() };
+      for (const options of limiters) {
+        const flow = createFlow(framework, options, 'rateLimit');
+        app.use((req, res, next) => flow.run(req, res, next));
+      }
+      app.use(async (req, res) => {
+        const { body } = await answer(req);
+        res.send(body);
+      });
+      const server = app.listen(0, '127.0.0.1');
+      await once(server, 'listening');
+      const { port } = server.address() as AddressInfo;
+      const close = () => {
+        server.closeAllConnections();
+        server.close();
+      };
+      return { url: `http://127.0.0.1:${port}/`, close };
+    },
+  };
+}
+
+const isPost = (request: TestRequest) => (request as unknown as Request).method === 'POST';
 
 /** It does not know an option. */
 const without = (option: string) =>
@@ -49,6 +80,8 @@ const OPTIONS: Readonly<Record<string, readonly [suite: string, check: string]>>
   ipv6Subnet: [REQUESTS, 'the key is the network of the length ipv6Subnet'],
   cost: [ANSWERS, 'a cost that can never be admitted: no Retry-After, but the reason'],
   skip: [REQUESTS, 'skip (async)'],
+  enabled: [REQUESTS, 'enabled: a request is limited if it is true at that moment'],
+  partitionKey: [REQUESTS, 'partitionKey: the header fields tell clients apart, and not who they are'],
   allowList: [REQUESTS, 'allowList and denyList by keys and by function (sync)'],
   denyList: [REQUESTS, 'denyList answers 403, before allowList, and charges nothing'],
   ban: [ANSWERS, 'a ban: 429 with its problem type, as long as it lasts'],
@@ -84,6 +117,63 @@ const FAULTS: Readonly<Record<string, Adapter & { caughtBy: readonly [suite: str
     ...right,
     decisionOf: () => undefined,
     caughtBy: [REQUESTS, 'the decision is on the request'],
+  },
+  'all accounts have one key': {
+    ...but(({ limiters, answer }) => ({
+      limiters: limiters.map((options) =>
+        options.keys ? ({ ...options, keys: { account: () => 'one' } }) : options,
+      ),
+      answer,
+    })),
+    caughtBy: [REQUESTS, 'keys (sync): policies count the key that they are by, if the request has it'],
+  },
+  'POST is not limited': {
+    ...but(({ limiters, answer }) => ({
+      limiters: limiters.map((options) => ({ skip: (request) => isPost(request), ...options })),
+      answer,
+    })),
+    caughtBy: [ANSWERS, 'all methods are limited, and share the quota'],
+  },
+  'the handler runs twice': {
+    ...but(({ limiters, answer }) => ({
+      limiters,
+      answer: async (request) => {
+        await answer(request);
+        return answer(request);
+      },
+    })),
+    caughtBy: [
+      ANSWERS,
+      'requests in one packet: exactly the limit goes on, and each is told its own remaining',
+    ],
+  },
+  'only the latest limiter learns that the response has ended': {
+    ...byFramework(() => {
+      const latest = new WeakMap<ServerResponse, (completed: boolean) => void>();
+      return {
+        onEnd(res, ended) {
+          const first = !latest.has(res);
+          latest.set(res, ended);
+          return first
+            ? nodeResponse.onEnd(res, (completed) => latest.get(res)!(completed))
+            : () => undefined;
+        },
+      };
+    }),
+    caughtBy: [STACKED, 'all of them learn that the response has ended'],
+  },
+  'the route sees the decision of the first limiter': {
+    ...byFramework(() => {
+      const kept = new WeakMap<object, Trail>();
+      return {
+        trail: (request) => kept.get(request),
+        keep(request, trail) {
+          kept.set(request, trail);
+          Object.assign(request, { rateLimit: request.rateLimit ?? trail.decision });
+        },
+      };
+    }),
+    caughtBy: [STACKED, 'the decision of the latest one is on the request'],
   },
   'a denied request hangs': {
     ...right,

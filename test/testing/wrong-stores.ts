@@ -12,6 +12,7 @@ import {
   type Store,
   type Subject,
 } from 'headgate';
+import { stateStore, type StateChange } from 'headgate/stores';
 import type { StoreUnderTest } from 'headgate/testing';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { capacityOf } from '../../src/testing/algorithms.js';
@@ -51,6 +52,20 @@ function mistaking(mistake: (subject: Subject) => Partial<Query>): WrongStore['c
     reset: (subject) => right.reset(mistaken(subject)),
     ban: (subject, duration) => right.ban(mistaken(subject), duration),
   }));
+}
+
+/** A table whose key column takes different keys for equal ones. */
+function onColumn(stored: (key: string) => string): WrongStore['createStore'] {
+  return (clock) => {
+    const table = new Map<string, Uint8Array | undefined>();
+    const write = (key: string, { changed, bytes }: StateChange) => changed && table.set(stored(key), bytes);
+    const read = (key: string) => table.get(stored(key));
+    return stateStore({
+      update: (key, change) => void write(key, change(read(key), clock())),
+      updateAll: (keys, change) =>
+        change(keys.map(read), clock()).forEach((each, i) => write(keys[i]!, each)),
+    });
+  };
 }
 
 const withoutDimensions = new WeakMap<PolicySet, PolicySet>();
@@ -335,6 +350,14 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
   'keys that are cut at 1,000 characters': {
     createStore: mistaking(({ key }) => ({ key: each(key, (text) => text.slice(0, 1_000)) })),
     caughtBy: ['contract', 'keeps awkward keys apart'],
+  },
+  'a key column without case': {
+    createStore: onColumn((key) => key.toLowerCase()),
+    caughtBy: ['contract', 'keeps awkward keys apart'],
+  },
+  'a key column of 255 characters': {
+    createStore: onColumn((key) => key.slice(0, 255)),
+    caughtBy: ['contract', 'keeps long keys apart, whatever their length'],
   },
   'names that are ignored': {
     createStore: mistaking(({ set }) => ({ set: sameName(set) })),

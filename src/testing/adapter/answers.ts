@@ -3,6 +3,7 @@ import { expectEqual, expectFields, expectWithin } from '../expect.js';
 import { fieldsOf, problemOf, remainingOf } from './client.js';
 import { minute, type AdapterSuite, type Options } from './lab.js';
 
+const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
 const PROBLEMS = 'https://iana.org/assignments/http-problem-types#';
 
 /** How many requests go on, and what clients are told. */
@@ -150,6 +151,13 @@ function denials(suite: AdapterSuite): void {
     await lab.expectStatuses('two HEAD requests', [200, 429], head);
     expectFields('a denied HEAD', await lab.get(head), { text: '' });
     await lab.expectStatuses('a GET', [429]);
+  });
+
+  suite.add('all methods are limited, and share the quota', async (lab) => {
+    await lab.serve({ policies: [minute(METHODS.length)] });
+    for (const [i, method] of METHODS.entries())
+      await lab.expectRemaining(`after a ${method}`, METHODS.length - 1 - i, { method });
+    for (const method of METHODS) await lab.expectStatuses(`a ${method} too many`, [429], { method });
   });
 
   suite.add('a ban: 429 with its problem type, as long as it lasts', async (lab) => {

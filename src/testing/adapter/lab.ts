@@ -67,6 +67,8 @@ export class AdapterLab {
   store!: Store;
   readonly #adapter: AdapterUnderTest<unknown, unknown>;
   #app: RunningApp | undefined;
+  readonly #answered = new WeakSet<object>();
+  #repeated = 0;
 
   constructor(adapter: AdapterUnderTest<unknown, unknown>) {
     this.#adapter = adapter;
@@ -96,8 +98,17 @@ export class AdapterLab {
     });
     this.#app = await this.#adapter.start({
       limiters: complete,
-      answer: async (request) => (await answer?.(request)) ?? {},
+      answer: async (request) => {
+        if (this.#answered.has(request as object)) this.#repeated++;
+        this.#answered.add(request as object);
+        return (await answer?.(request)) ?? {};
+      },
     });
+  }
+
+  /** The client sees only the first answer, so no other check notices a second one. */
+  expectAnsweredOnce(): void {
+    expectEqual('the requests that went on more than once', this.#repeated, 0);
   }
 
   get #url(): string {
@@ -205,6 +216,7 @@ export class AdapterSuite {
       try {
         await lab.renew();
         await body(lab);
+        lab.expectAnsweredOnce();
       } finally {
         await lab.close();
       }

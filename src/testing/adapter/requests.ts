@@ -12,6 +12,7 @@ export function requestsOf(suite: AdapterSuite): void {
   failures(suite);
   lists(suite);
   answers(suite);
+  dimensions(suite);
 }
 
 const ADDRESSES: readonly (readonly [first: string, second: string, same: boolean, why: string])[] = [
@@ -270,5 +271,50 @@ function answers(suite: AdapterSuite): void {
       return { body: `${decision?.policy} ${decision?.remaining}` };
     });
     expectFields('the answer', await lab.get(), { text: 'minute 1' });
+  });
+
+  suite.add('enabled: a request is limited if it is true at that moment', async (lab) => {
+    let enabled = false;
+    await lab.serve({ policies: [minute(1)], enabled: () => enabled });
+    await lab.expectStatuses('requests while it is off', [200, 200, 200]);
+    enabled = true;
+    await lab.expectStatuses('requests while it is on', [200, 429]);
+  });
+}
+
+/** Policies by several keys. */
+function dimensions(suite: AdapterSuite): void {
+  const account = 'account=1/1m by account';
+  const as = (name: string, from: string) => ({ from, headers: { 'x-account': name } });
+
+  for (const [title, wrap] of Object.entries(LATER))
+    suite.add(
+      `keys (${title}): policies count the key that they are by, if the request has it`,
+      async (lab) => {
+        await lab.serve({
+          policies: [minute(3), account],
+          keys: { account: (request) => wrap(lab.headerOf(request, 'x-account')) },
+        });
+        await lab.expectStatuses('an account', [200, 429], as('a', '192.0.2.1'));
+        await lab.expectStatuses('the account, from elsewhere', [429], as('a', '192.0.2.2'));
+        await lab.expectStatuses('another account', [200], as('b', '192.0.2.1'));
+        await lab.expectStatuses('no account', [200, 429], { from: '192.0.2.1' });
+      },
+    );
+
+  suite.add('partitionKey: the header fields tell clients apart, and not who they are', async (lab) => {
+    await lab.serve({
+      policies: [minute(9)],
+      keyGenerator: lab.keyBy('x-user'),
+      partitionKey: 'a secret of sixteen or more',
+    });
+    const keyOf = async (user: string): Promise<string | undefined> => {
+      const { headers } = await lab.get({ headers: { 'x-user': user } });
+      return /;pk=(:[\w+/]+=*:)/.exec(headers.ratelimit ?? '')?.[1];
+    };
+    const [ada, again, bob] = [await keyOf('ada'), await keyOf('ada'), await keyOf('bob')];
+    expectEqual('whether there is a key', ada !== undefined, true);
+    expectEqual('the key of the same client', again, ada);
+    expectEqual('whether another client has the same', bob === ada, false);
   });
 }

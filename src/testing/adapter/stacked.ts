@@ -144,4 +144,21 @@ export function stackedLimiters(suite: AdapterSuite): void {
     await lab.expectStatuses('a', [200, 429], { headers: { 'x-user': 'a' } });
     await lab.expectStatuses('b', [200], { headers: { 'x-user': 'b' } });
   });
+
+  suite.add('all of them learn that the response has ended', async (lab) => {
+    await lab.serve(['a', 'b', 'c'].map((name) => ({ policies: [{ ...slots, name }] })));
+    await lab.expectStatuses('the first request', [200]);
+    await lab.until('all slots are free again', async () => (await lab.get()).status === 200);
+  });
+
+  suite.add('the decision of the latest one is on the request', async (lab) => {
+    await lab.serve(
+      [{ policies: [minute(9, 'a')] }, { policies: [minute(2, 'b')] }, { policies: [minute(5, 'c')] }],
+      (request) => {
+        const decision = lab.decisionOf(request);
+        return { body: `${decision?.policy} ${decision?.remaining}` };
+      },
+    );
+    expectFields('the answer', await lab.get(), { text: 'c 4' });
+  });
 }
