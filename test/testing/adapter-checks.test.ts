@@ -78,6 +78,7 @@ const CHECKS: Readonly<Record<string, string>> = {
   'a cost that one policy can never admit, and another denies for a time: no Retry-After':
     '- - - - - - - - - t f',
   'HEAD is answered like GET, without a body, and shares its quota': 's s - s',
+  'all methods are limited, and share the quota': 'f f f f f f s s s s s s',
   'a ban: 429 with its problem type, as long as it lasts': 's s sft sft s',
   'a store that fails: onStoreError decides between 503, 500 and going on': 's s ft s s s s',
   'the key is one for IPv4 and the same mapped into IPv6': 's s',
@@ -126,6 +127,10 @@ const CHECKS: Readonly<Record<string, string>> = {
   'a shadow policy is not enforced, and not shown to the client': 'f s s',
   'limiter: a limiter of createLimiter can be shared by routes and code': 's s s s',
   'the decision is on the request': 't',
+  'enabled: a request is limited if it is true at that moment': 's s s s s',
+  'keys (sync): policies count the key that they are by, if the request has it': 's s s s s s',
+  'keys (async): policies count the key that they are by, if the request has it': 's s s s s s',
+  'partitionKey: the header fields tell clients apart, and not who they are': 'f f -',
   'they append to lists, and single fields keep the tightest quota': 'f',
   'single fields keep the tightest quota, whichever limiter comes first': 'f',
   'if one denies, single fields are its own, even if another has less left': '- f',
@@ -135,6 +140,8 @@ const CHECKS: Readonly<Record<string, string>> = {
   'they charge nothing for a request that one of them denies, whatever their order':
     's s s s s s s t s s s s s s s s t s',
   'they give slots back if one of them denies the request': 's s s',
+  'all of them learn that the response has ended': 's -',
+  'the decision of the latest one is on the request': 't',
   'skipFailedRequests gives back for 400, and not for 399': 's s s s s s',
   'skipFailedRequests gives back for 500, and not for 200': 's s s s s s',
   'skipSuccessfulRequests gives back for 399, and not for 400': 's s s s s s',
