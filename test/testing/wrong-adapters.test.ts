@@ -121,7 +121,7 @@ const FAULTS: Readonly<Record<string, Adapter & { caughtBy: readonly [suite: str
   'all accounts have one key': {
     ...but(({ limiters, answer }) => ({
       limiters: limiters.map((options) =>
-        options.keys ? ({ ...options, keys: { account: () => 'one' } }) : options,
+        options.keys ? { ...options, keys: { account: () => 'one' } } : options,
       ),
       answer,
     })),
