@@ -13,7 +13,7 @@ const UNITS: readonly [string, number][] = [
 export function duration(ms: number): string {
   if (ms < 1000) return `${ms}ms`;
   const largest = UNITS.findIndex(([, unit]) => ms >= unit);
-  const [first, second] = UNITS.slice(largest, largest + 2);
+  const [first, second] = UNITS.slice(largest);
   const step = (second ?? first!)[1];
   const rounded = Math.ceil(ms / step) * step;
   // Rounding up may give a whole larger unit.

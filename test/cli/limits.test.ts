@@ -416,6 +416,17 @@ for (const kind of ['redis', 'valkey'] as const) {
         expect((await api.peek('a')).remaining).to.equal(2);
       });
 
+      it('reset --scan also forgets what policies have charged that the limiter no longer has', async () => {
+        const former: Policy[] = [{ name: 'former', limit: 5, window: '1h' }];
+        const [earlier] = instance({ api: { policies: former } }, { publish: false }) as [Limiter];
+        await earlier.consume('a');
+        await api.consume('a');
+        expect((await run('reset', 'a', '--name', 'api')).stdout).to.contain('is forgotten: default.');
+        expect((await run('reset', 'a', '--name', 'api', '--scan')).stdout).to.match(
+          /is forgotten: former\.$/m,
+        );
+      });
+
       it('all warn of a scope that is not there', async () => {
         for (const args of [
           ['list'],

@@ -208,7 +208,9 @@ for (const kind of ['redis', 'valkey'] as const) {
       await Promise.all(many.map((key) => api.consume(key)));
       const shares: number[] = [];
       const stderr = Object.assign(new PassThrough(), { isTTY: true });
+      let said = '';
       stderr.on('data', (chunk: Buffer) => {
+        said += chunk.toString();
         for (const [, share] of chunk.toString().matchAll(/(\d+) %, \d+ keys of Headgate/g))
           shares.push(Number(share));
       });
@@ -218,6 +220,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(shares).to.have.length.greaterThan(20);
       expect(shares).to.deep.equal([...shares].sort((a, b) => a - b));
       expect(shares.at(-1)).to.equal(100);
+      expect(said.endsWith('\r\u001b[K'), 'the line is cleared in the end').to.equal(true);
     });
 
     it('Ctrl-C ends it, and keeps what was found', async () => {

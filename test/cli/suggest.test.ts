@@ -111,9 +111,14 @@ describe('suggested limits', () => {
     expect(suggest(log.measure, log.shapes, 100).together.policies.map(({ limit }) => limit)).to.deep.equal([
       1,
     ]);
-    // What a bucket admits implies nothing of a window.
-    const mixed = measured(requests, parsePolicies(['1/1s', 'token-bucket 1/1h']));
-    expect(suggest(mixed.measure, mixed.shapes, 100).together.policies).to.have.length(2);
+    // What a bucket admits implies nothing of a window, nor a window of a bucket.
+    for (const policies of [
+      ['1/1s', 'token-bucket 1/1h'],
+      ['1/1h', 'token-bucket 1/1s'],
+    ]) {
+      const mixed = measured(requests, parsePolicies(policies));
+      expect(suggest(mixed.measure, mixed.shapes, 100).together.policies).to.have.length(2);
+    }
   });
 
   it('of buckets: the lowest rate whose burst is no more than a window', () => {

@@ -166,6 +166,8 @@ describe('compat/express-rate-limit', () => {
         { limit: null },
         { store: {} },
         { logger: console.log },
+        { logger: { warn: () => {} } },
+        { logger: { error: () => {} } },
       ];
       for (const options of wrong as unknown as RateLimitOptions[]) {
         expect(() => rateLimit(options))

@@ -129,6 +129,34 @@ for (const [name, createStore] of Object.entries(stores)) {
       await limiter.close();
     });
 
+    it('of several waiters with a common key, each reset of it wakes one', async () => {
+      const { limiter } = open({
+        policies: [
+          { name: 'company', algorithm: 'fixed-window', limit: 1, window: '1h', by: 'org' },
+          ...POLICIES,
+        ],
+      });
+      await limiter.consume({ org: 'acme' });
+      let admitted = 0;
+      const waiting = ['a', 'b', 'c'].map(async (key) => {
+        await limiter.wait({ key, org: 'acme' });
+        admitted++;
+      });
+      const looks = async () => {
+        for (let i = 0; i < 5; i++) {
+          await limiter.peek('x');
+          await new Promise(setImmediate);
+        }
+      };
+      await looks();
+      for (let resets = 1; resets <= waiting.length; resets++) {
+        await limiter.reset({ org: 'acme' });
+        await looks();
+        expect(admitted).to.equal(resets);
+      }
+      await limiter.close();
+    });
+
     it('a ban by another key delays no other key, and its end wakes waiters', async () => {
       const { limiter } = open({
         policies: POLICIES.slice(0, 1),

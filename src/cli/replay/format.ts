@@ -6,7 +6,7 @@ export const count = (n: number): string => n.toLocaleString('en-US');
 
 /** A share in percent. It is never rounded to none or all. */
 export function share(part: number, whole: number): string {
-  if (part === 0 || whole === 0) return '0 %';
+  if (part === 0) return '0 %';
   if (part === whole) return '100 %';
   const percent = (100 * part) / whole;
   if (percent < 0.01) return '< 0.01 %';
