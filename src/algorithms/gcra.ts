@@ -141,7 +141,7 @@ const FINEST = 2 ** 31;
 /** State in ticks stays below 2^51, so that sums stay exact integers. */
 const MOST = 2 ** 51;
 
-/** The longest backlog in ms, some 8,000 years. On Redis a state has 48 bits for its end, in ms since 1970. */
+/** The longest backlog, ms: some 8,000 years. On Redis a state has 48 bits for its end, in ms since 1970. */
 const LONGEST = 2 ** 48 - 2 ** 44;
 
 /**

@@ -36,6 +36,8 @@ const PLENTY = 2 ** 30;
 const MOST_LOGGED = 1_000_000;
 /** The arithmetic of buckets is exact below this number. */
 const MOST_TICKS = 2 ** 51;
+/** A bucket takes at most this time to fill, ms. */
+const LONGEST_FILL = 2 ** 48 - 2 ** 44;
 
 const isBucket = (algorithm: Algorithm = DEFAULT_ALGORITHM): boolean => hasField(algorithm, 'burst');
 
@@ -95,7 +97,7 @@ export function shapeOf(policy: Policy): Shape {
 /** The largest burst, up to a million, that uses the same ticks as a small one. */
 function plentyOfBurst(rate: number, window: number): number {
   const ticks = rate / divisor(rate, window);
-  const longest = MOST_TICKS / ticks - window;
+  const longest = Math.min(MOST_TICKS / ticks, LONGEST_FILL) - window;
   return Math.max(1, Math.min(MOST_LOGGED, Math.floor((longest * rate) / window) - 1));
 }
 
