@@ -3,13 +3,14 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { isDeepStrictEqual } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { Redis } from 'ioredis';
 import { createLimiter, HeadgateError, type Decision, type Limiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { servers } from '../support/shared-servers.js';
 import { freshPrefix } from '../support/stores.js';
-import { clientKinds } from './clients.js';
+import { clientKinds, type TestClient } from './clients.js';
 import { MODES, TIMEOUT } from './load.js';
 
 const CONNECTIONS = 64;
@@ -29,6 +30,26 @@ const CLIENTS = `
   Promise.all(Array.from({ length: connections }, client)).then(() => {
     agent.destroy();
     parentPort.postMessage('done');
+  });
+`;
+
+/** Asks the server itself from another thread. Told to, it says how long the longest answer took, ms. */
+const OBSERVER = `
+  const { parentPort, workerData: { port } } = require('node:worker_threads');
+  let [asked, longest] = [performance.now(), 0];
+  const note = () => (longest = Math.max(longest, performance.now() - asked));
+  const ping = () => {
+    asked = performance.now();
+    socket.write('PING\\r\\n');
+  };
+  const socket = require('node:net').connect(port, '127.0.0.1', ping).on('data', () => {
+    note();
+    setTimeout(ping, 2);
+  });
+  parentPort.once('message', () => {
+    note();
+    socket.destroy();
+    parentPort.postMessage(longest);
   });
 `;
 
@@ -74,7 +95,48 @@ function ask(limiters: readonly Limiter[], answers: readonly Answers[]): Promise
   );
 }
 
-const kinds = {
+/** What the limiters of all modes told, and how long the server's longest answer took, ms. */
+async function scene(connect: Connect, workOf: (n: number) => number) {
+  const { client, end } = connect(servers.redis.port);
+  const observer = new Worker(OBSERVER, { eval: true, workerData: { port: servers.redis.port } });
+  const prefix = freshPrefix();
+  // Denials ask the server, too.
+  const limiters = MODES.map((mode) =>
+    createLimiter({
+      name: mode,
+      store: redisStore(client, { prefix, localDenials: false }),
+      limit: LIMIT,
+      window: '10m',
+      timeout: TIMEOUT,
+      onStoreError: mode,
+    }),
+  );
+  const answers = MODES.map((): Answers => new Map());
+  let requests = 0;
+  try {
+    await serve(REQUESTS, (_, res) => {
+      const ms = workOf(++requests);
+      work(ms / 2);
+      void ask(limiters, answers).then(() => res.end());
+      work(ms / 2);
+    });
+    const told = limiters.map(({ health }, i) => ({
+      answers: Object.fromEntries(answers[i]!),
+      state: health.state,
+    }));
+    observer.postMessage('how long?');
+    const [longest] = (await once(observer, 'message')) as [number];
+    return { told, longest };
+  } finally {
+    await observer.terminate();
+    for (const limiter of limiters) await limiter.close();
+    end();
+  }
+}
+
+type Connect = (port: number) => Pick<TestClient, 'client' | 'end'>;
+
+const kinds: Readonly<Record<string, Connect>> = {
   ...clientKinds,
   'ioredis 6 with a commandTimeout': (port: number) => {
     const client = new Redis(port, { commandTimeout: 2 * TIMEOUT });
@@ -92,37 +154,23 @@ describe('a busy process whose store is well', function () {
       'of turns of 150 to 500 ms': (n: number) => (n % 40 === 0 ? 150 + (n % 7) * 58 : 0.2),
     })) {
       it(`${what}, by ${name}: no request is turned away for it, and limits hold`, async () => {
-        const { client, end } = connect(servers.redis.port);
-        const prefix = freshPrefix();
-        // Denials ask the server, too.
-        const limiters = MODES.map((mode) =>
-          createLimiter({
-            name: mode,
-            store: redisStore(client, { prefix, localDenials: false }),
-            limit: LIMIT,
-            window: '10m',
-            timeout: TIMEOUT,
-            onStoreError: mode,
-          }),
-        );
-        const answers = MODES.map((): Answers => new Map());
-        let requests = 0;
-        await serve(REQUESTS, (_, res) => {
-          const ms = workOf(++requests);
-          work(ms / 2);
-          void ask(limiters, answers).then(() => res.end());
-          work(ms / 2);
-        });
-        for (const [i, limiter] of limiters.entries()) {
-          assert.deepEqual(
-            Object.fromEntries(answers[i]!),
-            { admitted: LIMIT, denied: REQUESTS - LIMIT },
-            limiter.name,
-          );
-          assert.equal(limiter.health.state, 'up');
-          await limiter.close();
+        for (let tries = 4; ; tries--) {
+          const { told, longest } = await scene(connect, workOf);
+          const expected = { answers: { admitted: LIMIT, denied: REQUESTS - LIMIT }, state: 'up' };
+          // On a machine without time for the server, it is the store that is late.
+          const wasWell = longest < TIMEOUT / 2;
+          if (
+            !wasWell &&
+            tries > 0 &&
+            !isDeepStrictEqual(
+              told,
+              MODES.map(() => expected),
+            )
+          )
+            continue;
+          for (const [i, each] of told.entries()) assert.deepEqual(each, expected, MODES[i]);
+          return;
         }
-        end();
       });
     }
   }
