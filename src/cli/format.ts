@@ -9,6 +9,12 @@ const UNITS: readonly [string, number][] = [
   ['s', 1000],
 ];
 
+/** `1234567` as `1,234,567`. */
+export const count = (n: number): string => n.toLocaleString('en-US');
+
+/** `1 client`, `2 clients`. */
+export const many = (n: number, thing: string): string => `${count(n)} ${thing}${n === 1 ? '' : 's'}`;
+
 /** A length of time for people: its two largest units, rounded up. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${ms}ms`;

@@ -7,7 +7,7 @@ import { parseEntry, type Network } from '../http/lists.js';
 import { bookEntry } from '../stores/redis/ban-book.js';
 import type { KeyText } from '../stores/keys.js';
 import { usageError } from './errors.js';
-import { printable } from './format.js';
+import { count, many, printable } from './format.js';
 
 export interface SubnetOption {
   readonly ipv6Subnet?: string;
@@ -105,7 +105,9 @@ export function prefixOf(dimension: string): string {
 /** The key of a command that answers for a single key. @throws CliError `USAGE` for a network of several keys */
 export function keyOf({ given, keys }: Subject): string {
   if (keys.length > 1) {
-    throw usageError(`${given} has ${many(keys)}. Write an address, or --raw for a key of this name.`);
+    throw usageError(
+      `${given} has ${many(keys.length, 'key')}. Write an address, or --raw for a key of this name.`,
+    );
   }
   return keys[0]!;
 }
@@ -118,7 +120,7 @@ export function isOfIpv6({ entry, subnet }: TypedKey): boolean {
 /** For people: the key that is used, and what it was made of. */
 export function show({ given, keys, dimension }: Subject): string {
   const [key] = keys;
-  if (keys.length > 1) return `${many(keys)} of ${printable(given)}`;
+  if (keys.length > 1) return `${many(keys.length, 'key')} of ${printable(given)}`;
   return key === given
     ? prefixOf(dimension) + printable(given)
     : `${printable(key!)} (the key of ${printable(given)})`;
@@ -146,8 +148,6 @@ export function dimensionJson(dimension: string): { dimension?: string } {
   return dimension === DEFAULT_DIMENSION ? {} : { dimension };
 }
 
-const many = (keys: readonly string[]): string => `${keys.length.toLocaleString('en-US')} keys`;
-
 const RAW = 'Write --raw to take the key as it is.';
 
 function read(given: string): Network | string {
@@ -168,16 +168,16 @@ function keysOf(given: string, { address, prefix }: Network, subnet: number): st
     const key = clientKey(address.toString());
     throw usageError(`${given} is a part of the key ${key}. Write that, or other --ipv6-subnet. ${RAW}`);
   }
-  const count = 2 ** (unit - prefix);
-  if (count > MOST_KEYS) {
+  const keys = 2 ** (unit - prefix);
+  if (keys > MOST_KEYS) {
     throw usageError(
-      `${given} has ${count.toLocaleString('en-US')} keys, and more than ${MOST_KEYS.toLocaleString('en-US')} are refused. A ` +
+      `${given} has ${many(keys, 'key')}, and more than ${count(MOST_KEYS)} are refused. A ` +
         "limiter's option denyList takes networks of any size.",
     );
   }
   const step = 1n << BigInt(width - unit);
   const first = (numberOf(bytes) >> BigInt(width - prefix)) << BigInt(width - prefix);
-  return Array.from({ length: count }, (_, i) =>
+  return Array.from({ length: keys }, (_, i) =>
     clientKey(ipaddr.fromByteArray(bytesOf(first + BigInt(i) * step, bytes.length)).toString()),
   );
 }

@@ -162,7 +162,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       );
       expect(stdout).to.match(/\n1 banned, 2 limited; 5 keys of Headgate were looked at\.\n$/);
       const banned = await headgate(['list', ...where, '--banned', '--scan']);
-      expect(banned.stdout).to.match(/\n1 banned; 1 keys of Headgate were looked at\.\n$/);
+      expect(banned.stdout).to.match(/\n1 banned; 1 key of Headgate was looked at\.\n$/);
       const everything = await headgate(['list', ...where]);
       expect(everything.stdout).to.contain('\nPOST /login: *\n').and.to.match(/^api$/m);
       expect(everything.stdout).to.contain('depends on the limits');
@@ -195,7 +195,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(lines).to.have.length(50);
       const { stdout } = await headgate(['list', ...where]);
       expect(stdout).to.match(
-        /^40 banned, 1000 states; \d+ keys of Headgate were looked at\.\nThere are more/m,
+        /^40 banned, 1000 states; [\d,]+ keys of Headgate were looked at\.\nThere are more/m,
       );
       for (const { bannedUntil, bannedForMs } of lines.slice(0, 40)) {
         const left = Date.parse(bannedUntil as string) - Date.now();
@@ -211,7 +211,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       let said = '';
       stderr.on('data', (chunk: Buffer) => {
         said += chunk.toString();
-        for (const [, share] of chunk.toString().matchAll(/(\d+) %, \d+ keys of Headgate/g))
+        for (const [, share] of chunk.toString().matchAll(/(\d+) %, [\d,]+ keys of Headgate/g))
           shares.push(Number(share));
       });
       expect(await headgate(['list', ...where, '--count', '100', '--limit', '0'], { stderr })).to.include({

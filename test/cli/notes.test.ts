@@ -1,7 +1,7 @@
 // The texts around a replay: what its reader is told of the logs, and how numbers and times are written.
 import { expect } from 'chai';
-import { duration, printable } from '../../src/cli/format.js';
-import { cellsOf, count, many, moment, share } from '../../src/cli/replay/format.js';
+import { count, duration, many, printable } from '../../src/cli/format.js';
+import { cellsOf, moment, share } from '../../src/cli/replay/format.js';
 import type { LogSummary } from '../../src/cli/replay/log-file.js';
 import { logNotes, type Found } from '../../src/cli/replay/notes.js';
 

@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { escapeName, parseWho, type Hash } from '../../stores/keys.js';
 import { addNoteOptions, noteOf, type NoteOptions } from '../ban-note.js';
 import { usageError } from '../errors.js';
-import { columns, duration, printable } from '../format.js';
+import { columns, count, duration, many, printable } from '../format.js';
 import { write, writeJson, writeJsonLine, type Io } from '../io.js';
 import { addKeyOptions, dimensionJson, prefixOf, type KeyOptions } from '../keys.js';
 import { addNameOption, limitOf, nameOf } from '../limits.js';
@@ -189,9 +189,12 @@ function logJson(entry: Entry, name: string | Hash, key: string | Hash): object 
 function logRow(entry: Entry, name: string | Hash, key: string | Hash): string[] {
   const { at, action, keys, forMs, by, reason, from, dimension } = entry;
   const time = at.slice(0, 19).replace('T', ' ');
-  const many = `${keys.toLocaleString('en-US')} keys`;
   const whose =
-    keys === 1 ? prefixOf(dimension) + showText(key) : key === '' ? many : `${showText(key)} (${many})`;
+    keys === 1
+      ? prefixOf(dimension) + showText(key)
+      : key === ''
+        ? many(keys, 'key')
+        : `${showText(key)} (${many(keys, 'key')})`;
   const who = by === null ? (from === 'program' ? 'the program' : '-') : printable(by);
   const length = forMs === 0 ? '-' : duration(forMs);
   return [time, action, showText(name), whose, length, who, reason === null ? '-' : printable(reason)];
@@ -207,14 +210,10 @@ async function* linesOf(file: string, { stdin, cwd }: Io): AsyncGenerator<Buffer
 
 function text(banned: number, already: number, { over, others }: BanLines, dryRun: boolean): string {
   const parts = [
-    `${keys(banned)} ${dryRun ? 'would be' : banned === 1 ? 'is' : 'are'} banned`,
+    `${many(banned, 'key')} ${dryRun ? 'would be' : banned === 1 ? 'is' : 'are'} banned`,
     ...(already > 0 ? [`${already} were banned for as long already`] : []),
-    ...(over > 0 ? [`${over.toLocaleString('en-US')} ${over === 1 ? 'ban is' : 'bans are'} over`] : []),
-    ...(others > 0
-      ? [`${others.toLocaleString('en-US')} ${others === 1 ? 'line is' : 'lines are'} not about bans`]
-      : []),
+    ...(over > 0 ? [`${count(over)} ${over === 1 ? 'ban is' : 'bans are'} over`] : []),
+    ...(others > 0 ? [`${count(others)} ${others === 1 ? 'line is' : 'lines are'} not about bans`] : []),
   ];
   return `${parts.join('; ')}.\n`;
 }
-
-const keys = (n: number): string => (n === 1 ? '1 key' : `${n.toLocaleString('en-US')} keys`);

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { toText } from '../../common/duration.js';
 import { failure } from '../errors.js';
-import { columns, printable } from '../format.js';
+import { columns, many, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addNameOption, nameOf } from '../limits.js';
 import { Published, type Configuration, type Instance } from '../redis/published.js';
@@ -70,14 +70,12 @@ function text({ instances }: Published, scopes: Scopes, io: Io): string {
   const left = instances.reduce((sum, { more }) => sum + more, 0);
   const differ = scopes.filter(([, configurations]) => configurations.length > 1).length;
   const summary = [
-    `${count(scopes.length, 'limiter')} in ${count(instances.length, 'instance')}`,
+    `${many(scopes.length, 'limiter')} in ${many(instances.length, 'instance')}`,
     ...(differ > 0 ? [`${differ} of them with differing instances`] : []),
     ...(left > 0 ? [`${left} more were too many to be published`] : []),
   ];
   return `${[...parts, `${summary.join('; ')}.\n`].join('\n')}`;
 }
-
-const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
 
 function policiesText({ policies, tiers = {}, shadow, dynamic }: Configuration): string {
   const listOf = (texts: readonly string[]) => texts.map((policy) => printable(policy, 80)).join(', ');

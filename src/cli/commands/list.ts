@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { CliError, usageError } from '../errors.js';
-import { columns, duration, printable } from '../format.js';
+import { columns, duration, many, printable } from '../format.js';
 import { write, writeJsonLine, type Io } from '../io.js';
 import {
   addLimitsOptions,
@@ -119,7 +119,7 @@ class Progress {
   }
 
   update(looked: number, share: number): void {
-    this.#write(`${percent(share)}, ${looked} keys of Headgate`);
+    this.#write(`${percent(share)}, ${many(looked, 'key')} of Headgate`);
   }
 
   clear(): void {
@@ -261,7 +261,9 @@ function summary(finds: readonly Find[], wanted: Wanted, looked: number, more: b
       : []),
     ...(count('unreadable') > 0 ? [`${count('unreadable')} unreadable`] : []),
   ];
-  const lines = [`${parts.join(', ')}; ${looked} keys of Headgate were looked at.`];
+  const lines = [
+    `${parts.join(', ')}; ${many(looked, 'key')} of Headgate ${looked === 1 ? 'was' : 'were'} looked at.`,
+  ];
   if (more) lines.push('There are more: --limit 0 lists all, --name one scope.');
   if (wanted.states && wanted.limits.size === 0 && count('state') > 0) {
     lines.push(

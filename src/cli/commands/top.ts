@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { usageError } from '../errors.js';
-import { columns, printable } from '../format.js';
+import { columns, many, printable } from '../format.js';
 import { write, writeJson, writeJsonLine, type Io } from '../io.js';
 import { addNameOption, nameOf } from '../limits.js';
 import { showText, textOrHash } from '../redis/finds.js';
@@ -99,7 +99,7 @@ function text({ instances, isSampled, limiters }: Snapshot, io: Io): string {
   const rows = limiters.flatMap((limiter) => rowsOf(limiter, io));
   const note = isSampled ? '; the numbers of keys are estimates' : '';
   const table = columns(io, ['', 'admitted/s', 'denied/s'], rows);
-  return `${table}\n${instances} ${instances === 1 ? 'instance' : 'instances'}, the last ${SPAN / 1000} seconds${note}.\n`;
+  return `${table}\n${many(instances, 'instance')}, the last ${SPAN / 1000} seconds${note}.\n`;
 }
 
 function rowsOf(

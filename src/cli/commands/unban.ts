@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { duration, printable } from '../format.js';
+import { count, duration, many, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addNoteOptions, noteOf, type NoteOptions } from '../ban-note.js';
 import { addKeyOptions, loggedOf, show, subjectJson, typedKey, type KeyOptions } from '../keys.js';
@@ -32,7 +32,7 @@ export function register(program: Command, io: Io): void {
       const bans = new Bans(session);
       const heads = subject.keys.map((key) => bans.head(name, key, subject.dimension));
       const before = heads.length === 1 ? await bans.stateOf(heads[0]!) : undefined;
-      const banned = before ? Number(before.bannedForMs > 0) : count(await bans.left(heads));
+      const banned = before ? Number(before.bannedForMs > 0) : bannedOf(await bans.left(heads));
       const changes = heads.map((head) => ({ head, duration: 0, note }));
       const done = {
         action: 'unban',
@@ -54,7 +54,7 @@ export function register(program: Command, io: Io): void {
         io,
         before
           ? `${who} ${text(before, where)}\n`
-          : `Of ${who}, ${banned.toLocaleString('en-US')} were banned in ${where}, and are no longer.\n`,
+          : `Of ${who}, ${count(banned)} were banned in ${where}, and are no longer.\n`,
       );
     });
   });
@@ -64,7 +64,7 @@ export function register(program: Command, io: Io): void {
   );
 }
 
-const count = (bans: readonly number[]): number => bans.filter((ms) => ms > 0).length;
+const bannedOf = (bans: readonly number[]): number => bans.filter((ms) => ms > 0).length;
 
 /** Tells what was ended or forgotten. */
 function text({ bannedForMs, denials, lastBanMs }: BanState, where: string): string {
@@ -73,9 +73,7 @@ function text({ bannedForMs, denials, lastBanMs }: BanState, where: string): str
       ? `is no longer banned in ${where}; ${duration(bannedForMs)} of the ban were left`
       : `was not banned in ${where}`;
   const forgotten = [
-    ...(denials > 0
-      ? [`${denials} ${denials === 1 ? 'denial' : 'denials'} counted towards the next ban`]
-      : []),
+    ...(denials > 0 ? [`${many(denials, 'denial')} counted towards the next ban`] : []),
     ...(lastBanMs > 0 ? [`an earlier ban of ${duration(lastBanMs)}`] : []),
   ];
   return forgotten.length === 0 ? `${ended}.` : `${ended}. Forgotten: ${forgotten.join(', ')}.`;

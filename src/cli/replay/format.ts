@@ -1,8 +1,5 @@
-import { printable } from '../format.js';
+import { count, printable } from '../format.js';
 import type { ClientResult } from './replay.js';
-
-/** `1234567` as `1,234,567`. */
-export const count = (n: number): string => n.toLocaleString('en-US');
 
 /** A share in percent. It is never rounded to none or all. */
 export function share(part: number, whole: number): string {
@@ -23,9 +20,6 @@ export function moment(time: number | undefined): string {
     .replace('Z', '')
     .replace(/\.000$/, '');
 }
-
-/** `1 client`, `2 clients`. */
-export const many = (n: number, thing: string): string => `${count(n)} ${thing}${n === 1 ? '' : 's'}`;
 
 /**
  * A row of the table of the clients denied most.

@@ -1,5 +1,5 @@
-import { printable } from '../format.js';
-import { count, many, share } from './format.js';
+import { count, many, printable } from '../format.js';
+import { share } from './format.js';
 import type { LogSummary } from './log-file.js';
 import { REORDER } from './reorder.js';
 

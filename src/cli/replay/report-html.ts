@@ -1,5 +1,6 @@
 import type { Tally } from './denied.js';
-import { count, share } from './format.js';
+import { count } from '../format.js';
+import { share } from './format.js';
 
 // Texts of a log may come from anyone, so they must never become markup.
 export const escape = (text: string): string => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);

@@ -1,4 +1,5 @@
 import { SingleBar } from 'cli-progress';
+import { count } from '../format.js';
 import type { Io } from '../io.js';
 import type { Entry } from './entry.js';
 import type { Logs } from './logs.js';
@@ -16,7 +17,7 @@ export async function forEachRequest(
     for await (const batch of logs.requests()) {
       for (const entry of batch) take(entry);
       requests += batch.length;
-      bar?.update(logs.bytesRead, { requests: requests.toLocaleString('en-US') });
+      bar?.update(logs.bytesRead, { requests: count(requests) });
     }
   } finally {
     bar?.stop();

@@ -2,6 +2,7 @@ import { open, type FileHandle } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { crc32 } from 'node:zlib';
 import { failure, usageError } from '../errors.js';
+import { count } from '../format.js';
 
 const CHUNK = 2 ** 18;
 /** How many bytes are compared to detect that a file was written anew. */
@@ -82,8 +83,7 @@ class FileSource implements Source {
       const chunk = await this.#read(at);
       if (chunk.length === 0) {
         this.change ??=
-          `it was cut off while it was read: ${at.toLocaleString('en-US')} of its ` +
-          `${this.size.toLocaleString('en-US')} bytes count`;
+          `it was cut off while it was read: ${count(at)} of its ` + `${count(this.size)} bytes count`;
         break;
       }
       head ??= Buffer.from(chunk.subarray(0, HEAD));

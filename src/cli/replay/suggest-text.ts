@@ -1,8 +1,8 @@
-import { columns, duration, printable } from '../format.js';
+import { columns, count, duration, many, printable } from '../format.js';
 import type { Io } from '../io.js';
 import type { Policy } from '../../contract/policy.js';
 import { policyText } from '../../contract/compile-policies.js';
-import { count, many, moment, share } from './format.js';
+import { moment, share } from './format.js';
 import type { LogSummary } from './log-file.js';
 import { logNotes, type Found } from './notes.js';
 import type { Alternative, Suggestions } from './suggest.js';

@@ -1,8 +1,8 @@
-import { columns, duration } from '../format.js';
+import { columns, count, duration, many } from '../format.js';
 import type { Io } from '../io.js';
 import { policyText } from '../../contract/compile-policies.js';
 import type { Comparison } from './compare.js';
-import { cellsOf, count, many, moment, share } from './format.js';
+import { cellsOf, moment, share } from './format.js';
 import type { LogSummary } from './log-file.js';
 import { leftNote, logNotes } from './notes.js';
 import type { ReplayResult } from './replay.js';
