@@ -1,5 +1,5 @@
 // npm test, on a fresh clone too: dependencies, servers, a browser, Prometheus, mocha. Arguments go to mocha: npm test -- --grep x.
-// Without a file or a pattern two runs go on at once (--all: also with the arguments that follow).
+// Without a file or a pattern up to two runs go on at once (--all: also with the arguments that follow).
 // npm run test:unit (--unit): what needs no server, browser, build or example; installs nothing but dependencies.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -19,11 +19,15 @@ const notUnit = `
   release resources store-down testing/adapter-checks
 `;
 
-/** What goes by real time while servers fail: it has the machine for itself, at the end. */
-const alone = 'faults/*';
-
-/** About half of the rest. It starts processes or has its own clock, so it may go on beside the other half. */
+/** About half of what needs no real time. It starts processes or has its own clock, so it may go on beside the other half. */
 const beside = 'demo docs examples house identity laws/* mutants package prometheus release';
+
+/** These go by real time, so they come when the others have ended. Clusters are about half of them, and mostly wait. */
+const faults = 'faults/*';
+const clusters = 'faults/cluster faults/cluster-dimensions faults/half-open faults/sentinel';
+
+/** What a busy machine could disturb: these have it for themselves. */
+const alone = 'faults/busy faults/cluster-node';
 
 /** @param {string} names */
 const filesOf = (names) =>
@@ -51,17 +55,30 @@ const mocha = (args, output = 'inherit') =>
  */
 const end = async (child) => Number((await once(child, 'close'))[0] ?? 1);
 
-/** All tests: two runs at once, and then what has to be alone. What the second prints follows the first. @param {string[]} args */
-async function runAll(args) {
-  const first = mocha([...args, ...without(beside), ...without(alone)]);
-  const second = mocha([...args, ...filesOf(beside)], 'pipe');
+/** Runs of Mocha at once. What the second prints follows the first. @param {string[][]} runs */
+async function atOnce([args = [], ...others]) {
+  const first = end(mocha(args));
   const held = new PassThrough({ highWaterMark: 2 ** 30 });
-  for (const stream of [second.stdout, second.stderr]) stream?.pipe(held, { end: false });
-  const ended = end(second);
-  const statuses = [await end(first)];
+  const ended = others.map((more) => {
+    const run = mocha(more, 'pipe');
+    for (const stream of [run.stdout, run.stderr]) stream?.pipe(held, { end: false });
+    return end(run);
+  });
+  const statuses = [await first];
   held.pipe(process.stdout);
-  statuses.push(await ended, await end(mocha([...args, ...filesOf(alone)])));
-  return Math.max(...statuses);
+  return Math.max(...statuses, ...(await Promise.all(ended)));
+}
+
+/** All tests, in three steps. @param {string[]} args */
+async function runAll(args) {
+  const steps = [
+    [without(`${beside} ${faults}`), filesOf(beside)],
+    [filesOf(clusters), [...filesOf(faults), ...without(`${clusters} ${alone}`)]],
+    [filesOf(alone)],
+  ];
+  let status = 0;
+  for (const runs of steps) status = Math.max(status, await atOnce(runs.map((run) => [...args, ...run])));
+  return status;
 }
 
 const args = process.argv.slice(2);

@@ -192,29 +192,32 @@ describe('a cluster of which one server is gone', function () {
       const cluster = await startCluster('redis', SERVERS, ['--cluster-require-full-coverage', 'no']);
       const { client, end } = await connect(cluster);
       const limiter = createLimiter({ store: redisStore(client), limit: 10, window: '1m', timeout: TIMEOUT });
-      await until(async () => !(await limiter.consume('connected')).degraded);
-      await cluster.servers[0]!.kill('SIGKILL');
-      let degraded = 0;
-      let waited = 0;
-      const decisions: Promise<void>[] = [];
-      for (let round = 0; round < ROUNDS; round++) {
-        const at = performance.now();
-        decisions.push(
-          limiter.consume(`key-${round}`).then((decision) => {
-            if (!decision.degraded) return;
-            degraded++;
-            if (performance.now() - at >= TIMEOUT) waited++;
-          }),
-        );
-        await sleep(5);
+      try {
+        await until(async () => !(await limiter.consume('connected')).degraded);
+        await cluster.servers[0]!.kill('SIGKILL');
+        let degraded = 0;
+        let waited = 0;
+        const decisions: Promise<void>[] = [];
+        for (let round = 0; round < ROUNDS; round++) {
+          const at = performance.now();
+          decisions.push(
+            limiter.consume(`key-${round}`).then((decision) => {
+              if (!decision.degraded) return;
+              degraded++;
+              if (performance.now() - at >= TIMEOUT) waited++;
+            }),
+          );
+          await sleep(5);
+        }
+        await Promise.all(decisions);
+        assert.ok(degraded < ROUNDS / 2, `${degraded} of ${ROUNDS} were decided otherwise`);
+        assert.ok(waited < ROUNDS / 10, `${waited} of ${ROUNDS} waited`);
+        assert.equal(limiter.health.state, 'up');
+      } finally {
+        await limiter.close();
+        end();
+        await cluster.stop();
       }
-      await Promise.all(decisions);
-      assert.ok(degraded < ROUNDS / 2, `${degraded} of ${ROUNDS} were decided otherwise`);
-      assert.ok(waited < ROUNDS / 10, `${waited} of ${ROUNDS} waited`);
-      assert.equal(limiter.health.state, 'up');
-      await limiter.close();
-      end();
-      await cluster.stop();
     });
   }
 });
