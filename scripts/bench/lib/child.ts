@@ -1,7 +1,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import type { rigs } from './worker.js';
+import type { Answer, Call, rigs } from './worker.js';
 
 type Rigs = typeof rigs;
 export type RigName = keyof Rigs;
@@ -15,12 +15,6 @@ export type Remote<N extends RigName> = {
     ? (...args: A) => Promise<Awaited<R>>
     : never;
 } & { end(): Promise<void> };
-
-export interface Call {
-  readonly method: string;
-  readonly args: readonly unknown[];
-}
-export type Answer = { readonly value: unknown } | { readonly error: string };
 
 /** Starts a rig in a process of its own: nothing that another one did slows it or counts as its memory. */
 export async function startRig<N extends RigName>(

@@ -1,5 +1,10 @@
 // A process of its own for one rig: loads it, then calls its methods as they are asked for.
-import type { Answer, Call } from './child.js';
+
+export interface Call {
+  readonly method: string;
+  readonly args: readonly unknown[];
+}
+export type Answer = { readonly value: unknown } | { readonly error: string };
 
 export const rigs = {
   memory: () => import('../rigs/memory.js'),
