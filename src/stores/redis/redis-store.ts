@@ -1,5 +1,4 @@
 import { HeadgateError } from '../../common/errors.js';
-import { holdsSlots } from '../../contract/policy.js';
 import { Across, checkAcross } from './across.js';
 import { BanBook } from './ban-book.js';
 import { Batcher, type Batch } from './batch.js';
@@ -7,7 +6,7 @@ import { ScriptCalls } from './script-calls.js';
 import type { Commands, Done } from './clients/commands.js';
 import { Denials } from './denials.js';
 import type { KeyHashing } from './hash-keys.js';
-import { KeyMaker } from '../keys.js';
+import { DEADLINE, Plans } from './plans.js';
 import { Publisher } from './publisher.js';
 import { assemble, type Script } from './scripts.js';
 import type {
@@ -26,34 +25,13 @@ import type {
 } from '../../contract/store.js';
 import type { BanNote } from '../../contract/ban-options.js';
 import { Traffic } from './traffic.js';
-import { costArg, decode, decodeChange, paramArgs, policyArgs } from './wire.js';
-
-/** Each script's first argument: its deadline, filled in when the call is sent. */
-const DEADLINE = '';
+import { costArg, decode, decodeChange, policyArgs } from './wire.js';
 
 /** A ban of which nobody said who made it, or why. */
 const NOBODY: BanNote = { by: null, reason: null };
 
-/** The error of a call that was sent for another time than the server's. It has changed nothing. */
-const PERIOD = /HEADGATE_PERIOD (\d+)/;
-
 /** The most servers that are remembered. Addresses change while a process runs. Beyond this number all are forgotten, and learned anew. */
 const MOST_SERVERS = 1000;
-
-/** The keys, scripts and arguments of a policy set. They are made once. */
-interface Plan {
-  readonly keys: KeyMaker;
-  readonly evaluate: Script;
-  readonly adjust: Script;
-  /** Whether the set has one policy and nothing else, so that the short script does. */
-  readonly single: boolean;
-  /** Whether the arguments depend on the time. */
-  readonly moves: boolean;
-  /** The deadline, count of policies, the policies, the ban. */
-  readonly evaluateArgs: readonly string[];
-  readonly adjustArgs: readonly string[];
-  readonly leases: boolean;
-}
 
 /** The options of a store, checked. */
 interface Settings {
@@ -73,11 +51,7 @@ export class RedisStore implements Store {
   readonly #clock: Clock | undefined;
   /** By server of a cluster: each has its own clock, and knows its own scripts. */
   readonly #calls = new Map<string | undefined, ScriptCalls>();
-  readonly #prefix: string;
-  readonly #text: KeyHashing['text'];
-  /** How far the server's clock is ahead of this process', ms. 0 until a call fails for the difference. */
-  #skew = 0;
-  readonly #plans = new WeakMap<PolicySet, Plan>();
+  readonly #plans: Plans;
   readonly #batcher: Batcher;
   readonly #across = new Across(this);
   /** Whether the servers are a cluster: then the keys of a call must be in one slot. */
@@ -90,10 +64,9 @@ export class RedisStore implements Store {
 
   constructor(commands: Commands, { clock, prefix, localDenials, publish, sample, hashing }: Settings) {
     const { text, mark } = hashing;
-    this.#text = text;
     this.#commands = commands;
     this.#clock = clock;
-    this.#prefix = prefix;
+    this.#plans = new Plans(prefix, text, clock);
     this.#denials = localDenials === undefined ? undefined : new Denials(localDenials);
     this.#publisher = publish === undefined ? undefined : new Publisher(commands, prefix, publish, mark);
     this.#book = clock ? undefined : new BanBook(commands, prefix, text);
@@ -111,39 +84,6 @@ export class RedisStore implements Store {
       decode: (batch, reply) => this.#decode(batch, reply),
       together: (send) => commands.together(send),
     });
-  }
-
-  #plan(set: PolicySet): Plan {
-    let plan = this.#plans.get(set);
-    if (!plan) {
-      const kernels = set.policies.map(({ kernel }) => kernel);
-      const leases = holdsSlots(set.policies);
-      const single = kernels.length === 1 && !set.ban && !leases;
-      plan = {
-        keys: new KeyMaker(this.#prefix, set, this.#text),
-        evaluate: assemble(single ? 'evaluate-single' : 'evaluate', kernels, set.ban !== undefined),
-        adjust: assemble('adjust', kernels, false),
-        single,
-        moves: set.policies.some(({ sent }) => sent !== undefined),
-        ...argsOf(set, single, this.#now),
-        leases,
-      };
-      this.#plans.set(set, plan);
-    }
-    return plan.moves ? { ...plan, ...argsOf(set, plan.single, this.#now) } : plan;
-  }
-
-  /** The best guess of the server's time, ms since the epoch. */
-  get #now(): number {
-    return this.#clock ? this.#clock() : Date.now() + this.#skew;
-  }
-
-  /** Whether the server refused a call because the guess of its time was wrong. Then its time is known now, and the call was not run. */
-  #learnsTime(error: unknown): boolean {
-    const time = error instanceof Error ? PERIOD.exec(error.message)?.[1] : undefined;
-    if (time === undefined) return false;
-    this.#skew = Number(time) - Date.now();
-    return true;
   }
 
   #run(script: Script, subject: Subject, keys: readonly string[], args: string[]): Promise<unknown> {
@@ -174,7 +114,7 @@ export class RedisStore implements Store {
   serverOf({ set, key }: Subject): string | undefined {
     if (!this.#commands.cluster) return undefined;
     const keys: string[] = [];
-    this.#plan(set).keys.push(keys, key);
+    this.#plans.of(set).keys.push(keys, key);
     return this.#commands.serverOf(keys[0]!);
   }
 
@@ -230,7 +170,7 @@ export class RedisStore implements Store {
 
   #send(batch: Batch, done: Done, again = false): void {
     const { set, peek, queries } = batch;
-    const plan = this.#plan(set);
+    const plan = this.#plans.of(set);
     const keys: string[] = [];
     for (const { key } of queries) plan.keys.push(keys, key);
     const args = plan.evaluateArgs.slice();
@@ -240,7 +180,7 @@ export class RedisStore implements Store {
     const calls = this.#callsFor(keys, queries);
     if (!plan.moves || again) return calls.send(call, done);
     calls.send(call, (error, reply) => {
-      if (this.#learnsTime(error)) this.#send(batch, done, true);
+      if (this.#plans.learnsTime(error)) this.#send(batch, done, true);
       else done(error, reply);
     });
   }
@@ -256,7 +196,7 @@ export class RedisStore implements Store {
 
   async #adjust(change: Change, again = false): Promise<ChangeReply> {
     const { set, key, units, charged } = change;
-    const plan = this.#plan(set);
+    const plan = this.#plans.of(set);
     const keys = plan.keys.policies(key, charged !== undefined);
     const args = [DEADLINE, ...plan.adjustArgs];
     for (const [i, { life }] of set.policies.entries()) {
@@ -266,7 +206,7 @@ export class RedisStore implements Store {
     try {
       return decodeChange(await this.#run(plan.adjust, change, keys, args), units.length);
     } catch (error) {
-      if (again || !this.#learnsTime(error)) throw error;
+      if (again || !this.#plans.learnsTime(error)) throw error;
       return this.#adjust(change, true);
     }
   }
@@ -276,9 +216,9 @@ export class RedisStore implements Store {
     return this.#change(change, async () => {
       const { set, key, lease, cost, action } = change;
       const policies = set.policies.filter(({ traits }) => traits.holdsSlots);
-      const all = this.#plan(set).keys.policies(key);
+      const all = this.#plans.of(set).keys.policies(key);
       const keys = policies.map((policy) => all[set.policies.indexOf(policy)]!);
-      const args = [DEADLINE, action, lease, String(cost), ...policyArgs(policies, this.#now)];
+      const args = [DEADLINE, action, lease, String(cost), ...policyArgs(policies, this.#plans.now)];
       const kernels = policies.map(({ kernel }) => kernel);
       return (await this.#run(assemble('lease', kernels, false), change, keys, args)) === 1;
     });
@@ -288,7 +228,7 @@ export class RedisStore implements Store {
     if (this.#isAcross(subject)) return this.#across.reset(subject);
     return this.#change(subject, async () => {
       const { set, key } = subject;
-      const keys = this.#plan(set).keys.policies(key, true);
+      const keys = this.#plans.of(set).keys.policies(key, true);
       const lives = set.policies.map(({ life }) => String(life));
       await this.#run(assemble('reset', [], false), subject, keys, [DEADLINE, ...lives]);
     });
@@ -299,7 +239,7 @@ export class RedisStore implements Store {
       const { set, key } = subject;
       const params = Object.values(set.ban!).map(String);
       const args = [DEADLINE, String(duration), ...params];
-      await this.#run(assemble('set-ban', [], true), subject, [this.#plan(set).keys.ban(key)], args);
+      await this.#run(assemble('set-ban', [], true), subject, [this.#plans.of(set).keys.ban(key)], args);
       this.#book?.set(subject, duration, note);
     });
   }
@@ -315,19 +255,6 @@ export class RedisStore implements Store {
     this.#book?.close();
     this.#traffic?.close();
   }
-}
-
-/** The arguments of a set's scripts at a moment. */
-function argsOf(
-  { policies, ban }: PolicySet,
-  single: boolean,
-  now: number,
-): Pick<Plan, 'evaluateArgs' | 'adjustArgs'> {
-  const args = policyArgs(policies, now);
-  const evaluateArgs = single
-    ? paramArgs(policies[0]!, now)
-    : [...args, ...Object.values(ban ?? {}).map(String)];
-  return { evaluateArgs: [DEADLINE, ...evaluateArgs], adjustArgs: args };
 }
 
 /** Appends the costs of queries: none if all cost 1, a single one if all are equal. */

@@ -1,0 +1,90 @@
+import { holdsSlots } from '../../contract/policy.js';
+import type { Clock, PolicySet } from '../../contract/store.js';
+import { KeyMaker } from '../keys.js';
+import type { KeyHashing } from './hash-keys.js';
+import { assemble, type Script } from './scripts.js';
+import { paramArgs, policyArgs } from './wire.js';
+
+/** Each script's first argument: its deadline, filled in when the call is sent. */
+export const DEADLINE = '';
+
+/** The error of a call that was sent for another time than the server's. It has changed nothing. */
+const PERIOD = /HEADGATE_PERIOD (\d+)/;
+
+/** What is sent to decide by a policy set. */
+export interface Plan {
+  readonly keys: KeyMaker;
+  readonly evaluate: Script;
+  readonly adjust: Script;
+  /** Whether the set has one policy and nothing else, so that the short script does. */
+  readonly single: boolean;
+  /** Whether the arguments depend on the time. */
+  readonly moves: boolean;
+  /** The deadline, count of policies, the policies, the ban. */
+  readonly evaluateArgs: readonly string[];
+  readonly adjustArgs: readonly string[];
+  readonly leases: boolean;
+}
+
+/** The keys, scripts and arguments of policy sets. They are made once, except for arguments that depend on the time. */
+export class Plans {
+  readonly #prefix: string;
+  readonly #text: KeyHashing['text'];
+  readonly #clock: Clock | undefined;
+  readonly #plans = new WeakMap<PolicySet, Plan>();
+  /** How far the server's clock is ahead of this process', ms. 0 until a call fails for the difference. */
+  #skew = 0;
+
+  constructor(prefix: string, text: KeyHashing['text'], clock: Clock | undefined) {
+    this.#prefix = prefix;
+    this.#text = text;
+    this.#clock = clock;
+  }
+
+  of(set: PolicySet): Plan {
+    let plan = this.#plans.get(set);
+    if (!plan) this.#plans.set(set, (plan = this.#make(set)));
+    return plan.moves ? { ...plan, ...argsOf(set, plan.single, this.now) } : plan;
+  }
+
+  #make(set: PolicySet): Plan {
+    const kernels = set.policies.map(({ kernel }) => kernel);
+    const leases = holdsSlots(set.policies);
+    const single = kernels.length === 1 && !set.ban && !leases;
+    return {
+      keys: new KeyMaker(this.#prefix, set, this.#text),
+      evaluate: assemble(single ? 'evaluate-single' : 'evaluate', kernels, set.ban !== undefined),
+      adjust: assemble('adjust', kernels, false),
+      single,
+      moves: set.policies.some(({ sent }) => sent !== undefined),
+      ...argsOf(set, single, this.now),
+      leases,
+    };
+  }
+
+  /** The best guess of the server's time, ms since the epoch. */
+  get now(): number {
+    return this.#clock ? this.#clock() : Date.now() + this.#skew;
+  }
+
+  /** Whether the server refused a call because the guess of its time was wrong. Then its time is known now, and the call was not run. */
+  learnsTime(error: unknown): boolean {
+    const time = error instanceof Error ? PERIOD.exec(error.message)?.[1] : undefined;
+    if (time === undefined) return false;
+    this.#skew = Number(time) - Date.now();
+    return true;
+  }
+}
+
+/** The arguments of a set's scripts at a moment. */
+function argsOf(
+  { policies, ban }: PolicySet,
+  single: boolean,
+  now: number,
+): Pick<Plan, 'evaluateArgs' | 'adjustArgs'> {
+  const args = policyArgs(policies, now);
+  const evaluateArgs = single
+    ? paramArgs(policies[0]!, now)
+    : [...args, ...Object.values(ban ?? {}).map(String)];
+  return { evaluateArgs: [DEADLINE, ...evaluateArgs], adjustArgs: args };
+}
