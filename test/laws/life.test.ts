@@ -113,6 +113,16 @@ for (const name of serverKinds) {
       expect(await client.pexpiretime(reset!)).to.be.above(0);
     });
 
+    it('the history of a bucket has room for 64 returns, and with more its quota comes back all the same', async () => {
+      const { limiter, allKeys } = open(client, { algorithm: 'gcra', limit: 100, window: 60_000 });
+      const charged: Decision[] = [];
+      for (let i = 0; i < 70; i++) charged.push(await limiter.consume('key'));
+      for (const decision of charged) await decision.refund();
+      expect(await limiter.peek('key')).to.include({ remaining: 100 });
+      const [history] = (await allKeys()).filter((key) => key.includes('}r1:'));
+      expect((await client.get(history!))!.split(' ')).to.have.length(1 + 3 * 64);
+    });
+
     it('a key without a TTL heals by every admission, denial and refund', () =>
       fc.assert(
         fc.asyncProperty(
