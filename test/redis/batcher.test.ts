@@ -139,6 +139,34 @@ describe('a batcher', () => {
     }
   });
 
+  it('gathers what a busy server asks in one turn, and no more once its turns are calm', async () => {
+    const wire = new Wire();
+    const batcher = new Batcher(wire);
+    const callback = () =>
+      new Promise<void>((resolve) => {
+        setImmediate(() => {
+          askOnce(batcher, 1);
+          resolve();
+        });
+      });
+    const answerAll = () => {
+      while (wire.calls.length > 0) wire.answer();
+    };
+    for (let i = 0; i < 20; i++) {
+      await Promise.all([callback(), callback()]);
+      await turn();
+      answerAll();
+    }
+    askOnce(batcher, 1);
+    expect(wire.sizes, 'busy').to.deep.equal([]);
+    for (let i = 0; i < 20; i++) {
+      await turn();
+      answerAll();
+      askOnce(batcher, 1);
+    }
+    expect(wire.sizes, 'calm').to.deep.equal([1]);
+  });
+
   it('sends at the end of each turn what is asked of a store far away', async () => {
     const wire = new Wire();
     let now = 0;
