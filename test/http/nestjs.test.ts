@@ -187,6 +187,20 @@ for (const platform of Object.keys(platforms)) {
       );
     });
 
+    it('a decorator takes the text of a policy', async () => {
+      class Texts {
+        get() {
+          return 'text';
+        }
+      }
+      decorate(Texts, 'get', all(), RateLimit('5/1s', { limit: 9, window: '1m' }));
+      Controller()(Texts);
+      const { get } = await serve(RateLimitModule.forRoot(fixed(3)), [Texts]);
+      expect((await get('')).headers.get('ratelimit-policy')).to.equal(
+        '"Texts.get";q=5;w=1, "Texts.get #2";q=9;w=60',
+      );
+    });
+
     it('makes no limiter but those that decide', async () => {
       const names: string[] = [];
       const store = memoryStore();
