@@ -2,6 +2,8 @@
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import { createLimiter, HeadgateError, memoryStore, type CreateLimiterOptions, type Store } from 'headgate';
+import { rateLimited } from 'headgate/decorators';
+import { rateLimit } from 'headgate/express';
 import { clientKey, denial, rateLimitHeaders } from 'headgate/http';
 import { redisStore } from 'headgate/redis';
 
@@ -485,6 +487,28 @@ describe('bad input', () => {
       { limit, window, ban: { after: 1, within: 1, for: 1, factor: 1, max: 1 } },
     ])
       make(options)();
+  });
+
+  it('an option that is undefined is left out', () => {
+    const none = (names: string) => Object.fromEntries(names.split(' ').map((name) => [name, undefined]));
+    const noField = none(
+      'limit window algorithm burst segments maxDelay lease unit count by period timeZone anchor',
+    );
+    const noOption = {
+      ...noField,
+      ...none('name store policies tiers ban slotBy acrossSlots shadow enabled warnings onDecision'),
+      ...none('onStoreError localShare timeout connectTimeout onHealth maxWaiting maxWaitingPerKey'),
+    };
+    make({ ...noOption, limit, window })();
+    make({ ...noOption, policies: [{ ...noField, name: undefined, limit, window }] })();
+    make({ ...noOption, algorithm: 'token-bucket', limit, window, burst: 9 })();
+    const limiter = createLimiter({ limit, window });
+    rateLimit({ ...noOption, limiter });
+    rateLimited(() => 'called', { ...noOption, limiter });
+    // A setting that is missing is not the default quota.
+    const missing = errorOf(() => rateLimit({ limit: undefined } as object));
+    expect(missing.message).to.include('policy.limit: it is missing');
+    expect(errorOf(make({ limit, window, limti: undefined })).code).to.equal('HEADGATE_UNKNOWN_OPTION');
   });
 
   it('a frozen or later changed policy stays as it was compiled', async () => {

@@ -84,7 +84,17 @@ function unitOf(what: string, policy: Policy): { unit?: string } {
   throw invalidOption(`${what}.unit`, unit, "Write 1 to 64 letters, digits, '-', '_' and '.': 'tokens'.");
 }
 
-function compileFields(what: string, policy: Policy, fallbackName: string): CompiledPolicy {
+/** The policy without the fields that are undefined, which any algorithm leaves out. */
+function definedFields(policy: Policy): Policy {
+  const given = Object.entries(Object(policy) as object);
+  const isLeftOut = ([field, value]: [string, unknown]) =>
+    value === undefined && POLICY_FIELDS.includes(field);
+  if (!given.some(isLeftOut)) return policy;
+  return Object.fromEntries(given.filter((each) => !isLeftOut(each))) as unknown as Policy;
+}
+
+function compileFields(what: string, written: Policy, fallbackName: string): CompiledPolicy {
+  const policy = definedFields(written);
   const named = (policy as Partial<Policy> | null)?.algorithm;
   const algorithm =
     named === undefined ? DEFAULT_ALGORITHM : checkChoice(`${what}.algorithm`, named, ALGORITHMS);

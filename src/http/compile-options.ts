@@ -140,7 +140,7 @@ function givenLimiter(options: object): Limiter | undefined {
   if (limiter === undefined) return undefined;
   if (!(limiter instanceof Limiter))
     throw invalidOption('limiter', limiter, 'Pass what createLimiter returned.');
-  const others = OF_LIMITER.filter((option) => option in options);
+  const others = OF_LIMITER.filter((option) => options[option as keyof typeof options] !== undefined);
   if (others.length > 0) {
     throw invalidOption(
       others.join(', '),

@@ -142,6 +142,17 @@ export const HTTP_OPTIONS: readonly string[] = [
   'onDecision',
 ];
 
+/**
+ * The options without those that are undefined, for which defaults then stand in. What determines the quota stays, because a setting that
+ * is missing must be an error, and not the default quota.
+ */
+export function definedOptions<T extends object>(options: T): T {
+  const given = Object.entries(options).filter(
+    ([option, value]) => value !== undefined || OF_QUOTA.includes(option),
+  );
+  return Object.fromEntries(given) as T;
+}
+
 /** Whether the options determine the quota. */
 export function hasQuota(options: object): boolean {
   return OF_QUOTA.some((option) => option in options);
@@ -153,10 +164,10 @@ export function bringsLimiter(options: object): boolean {
 }
 
 /** The options with `defaults` for those that are left out. The name, and defaults that do not fit the options' quota, are not used. */
-export function withDefaults<T extends object>(options: T, defaults: object): T {
+export function withDefaults<T extends { limiter?: unknown }>(options: T, defaults: object): T {
   const without = new Set(['name']);
   if (hasQuota(options)) for (const option of [...OF_QUOTA, 'tier']) without.add(option);
-  if ('limiter' in options) for (const option of OF_LIMITER) without.add(option);
+  if (options.limiter !== undefined) for (const option of OF_LIMITER) without.add(option);
   return {
     ...Object.fromEntries(Object.entries(defaults).filter(([option]) => !without.has(option))),
     ...options,

@@ -74,7 +74,7 @@ export function assembleLimiter(
   const policies =
     dynamic || inTiers
       ? []
-      : compilePolicies('policies' in options ? 'policies' : 'policy', policiesOf(options));
+      : compilePolicies(options.policies === undefined ? 'policy' : 'policies', policiesOf(options));
   checkCapacity(cost, policies);
   const ban = compileBan(options.ban);
   const by: ByOptions = { ...checkSlots(options), banBy: banDimension(options.ban), known };

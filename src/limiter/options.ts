@@ -160,26 +160,21 @@ export function hasPolicies(options: object): boolean {
 
 /** The policies in options: `policies`, or one inline. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 export function policiesOf(options: object): Policies {
-  const inline = Object.fromEntries(
-    INLINE_FIELDS.filter((field) => field in options).map((field) => [
-      field,
-      options[field as keyof typeof options],
-    ]),
-  );
+  const written = Object.entries(options).filter(([field]) => INLINE_FIELDS.includes(field));
   const { policies } = options as Partial<JointPolicies>;
-  const both = Object.keys(inline);
   if (policies === undefined) {
-    if (both.length > 0) return [inline as unknown as Policy];
+    if (written.length > 0) return [Object.fromEntries(written) as unknown as Policy];
     throw invalidOption(
       'policy.limit',
       undefined,
       "Write { limit: 100, window: '1m' }, or several in `policies`.",
     );
   }
+  const both = written.filter(([, value]) => value !== undefined);
   if (both.length > 0) {
     throw invalidOption(
-      both.join(', '),
-      inline,
+      both.map(([field]) => field).join(', '),
+      Object.fromEntries(both),
       'Write one policy inline, or all of them in `policies`, not both.',
     );
   }

@@ -93,7 +93,9 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
   if (limiter !== undefined) {
     if (!(limiter instanceof Limiter))
       throw invalidOption('limiter', limiter, 'Write what createLimiter returns.');
-    const others = Object.keys(options).filter((name) => !CALL_OPTIONS.includes(name));
+    const others = Object.entries(options)
+      .filter(([name, value]) => !CALL_OPTIONS.includes(name) && value !== undefined)
+      .map(([name]) => name);
     if (others.length > 0) {
       throw invalidOption(
         others.join(', '),

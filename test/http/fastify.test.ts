@@ -226,6 +226,32 @@ describe('the Fastify plugin', () => {
       expect(await statuses(2, { ...request, url: '/other' })).to.deep.equal([200, 430]);
     });
 
+    it("has the plugin's options where its own are undefined", async () => {
+      await app.register(rateLimitPlugin, {
+        global: false,
+        store,
+        policies: [{ limit: 1, window, by: 'account' }],
+        keyGenerator: ({ headers }) => headers['x-user'] as string,
+        keys: { account: () => 'acme' },
+      });
+      const left = {
+        store: undefined,
+        limiter: undefined,
+        keyGenerator: undefined,
+        keys: undefined,
+      } as object;
+      app.get('/', { config: { rateLimit: { ...left, name: 'own', limit: 1, window } } }, ok);
+      const plugins = { keys: undefined, cost: undefined, name: undefined } as object;
+      app.get('/account', { config: { rateLimit: plugins } }, (request) => request.rateLimit?.key);
+      const user = (name: string) => ({ url: '/', headers: { 'x-user': name } });
+      expect(await statuses(2, user('ada'))).to.deep.equal([200, 429]);
+      expect(await statuses(1, user('bob'))).to.deep.equal([200]);
+      expect((await app.inject('/account')).body).to.equal('acme');
+      // The route counts in the plugin's store.
+      const same = createLimiter({ name: 'own', store, limit: 1, window });
+      expect((await same.peek('ada')).allowed).to.be.false;
+    });
+
     it('with a limiter of createLimiter', async () => {
       const limiter = createLimiter({ name: 'own', store, limit: 1, window });
       await app.register(rateLimitPlugin, { global: false, store, timeout: '1s', ban: { after: 9 } });
@@ -575,6 +601,15 @@ describe('the Fastify plugin', () => {
       expect(await coded(declare({ limit: 1, window, global: true }))).to.equal('HEADGATE_UNKNOWN_OPTION');
       expect(await coded(declare(true))).to.equal('HEADGATE_INVALID_OPTION');
       expect(await coded(declare([]))).to.equal('HEADGATE_INVALID_OPTION');
+    });
+
+    it('of a quota that is undefined', async () => {
+      await app.register(rateLimitPlugin, { global: false, store, limit: 9, window });
+      const declare = async () => {
+        app.get('/', { config: { rateLimit: { limit: undefined, window } as object } }, ok);
+        await app.ready();
+      };
+      expect(await coded(declare)).to.equal('HEADGATE_INVALID_OPTION');
     });
 
     it('of a quota that is half', async () => {

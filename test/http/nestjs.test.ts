@@ -17,7 +17,7 @@ import { APP_GUARD, NestFactory } from '@nestjs/core';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import { WsException } from '@nestjs/websockets';
 import { expect } from 'chai';
-import { HeadgateError, memoryStore, type Store } from 'headgate';
+import { createLimiter, HeadgateError, memoryStore, type Store } from 'headgate';
 import {
   RateLimit,
   RateLimitException,
@@ -184,6 +184,39 @@ for (const platform of Object.keys(platforms)) {
       const store = memoryStore();
       expect(await start({ store }, sharedController(), sharedController('other'))).to.equal(
         'HEADGATE_NAME_REQUIRED',
+      );
+    });
+
+    it('takes what a decorator leaves undefined from the module', async () => {
+      class Undefined {
+        get() {
+          return 'ok';
+        }
+      }
+      const left = { store: undefined, limiter: undefined, keyGenerator: undefined } as object;
+      decorate(Undefined, 'get', all(), RateLimit({ ...left, name: 'own', ...fixed(1) }));
+      Controller()(Undefined);
+      const store = memoryStore();
+      const { statuses } = await serve(
+        RateLimitModule.forRoot({ store, ...fixed(3), keyGenerator: () => 'ada' }),
+        [Undefined],
+      );
+      expect(await statuses('')).to.deep.equal([200]);
+      const same = createLimiter({ name: 'own', store, ...fixed(1) });
+      expect((await same.peek('ada')).allowed).to.be.false;
+    });
+
+    it('a decorator takes the text of a policy', async () => {
+      class Texts {
+        get() {
+          return 'text';
+        }
+      }
+      decorate(Texts, 'get', all(), RateLimit('5/1s', { limit: 9, window: '1m' }));
+      Controller()(Texts);
+      const { get } = await serve(RateLimitModule.forRoot(fixed(3)), [Texts]);
+      expect((await get('')).headers.get('ratelimit-policy')).to.equal(
+        '"Texts.get";q=5;w=1, "Texts.get #2";q=9;w=60',
       );
     });
 

@@ -95,6 +95,22 @@ export function whatIsRight(): void {
   rateLimited((id: string) => id, { limiter, key: (id) => id });
 }
 
+/** A limiter on a route leaves the route's own types to the handlers after it. */
+export function whatRoutesKeep(app: express.Express): void {
+  app.get('/users/:id', rateLimit(quota), (req) => req.params.id satisfies string);
+  app.get('/users/:id', rateLimit({ limiter, keyGenerator: (req) => req.ip }), (req) => {
+    req.params satisfies { id: string };
+    // @ts-expect-error a parameter that the path has not
+    return req.params.name;
+  });
+  app.post('/mails', rateLimit({ limiter }), (req: Request<object, string, { to: string }>, res) => {
+    res.send(req.body.to satisfies string);
+  });
+  const handler: express.RequestHandler = rateLimit({ limiter });
+  app.use('/all', [handler, rateLimit({ limiter })]);
+  app.get('/wrapped', (req, res, next) => rateLimit({ limiter })(req, res, next));
+}
+
 /** Options of a variable are spread into others. What goes together is checked when the limiter is made. */
 export function whatIsSpread(
   base: RateLimitOptions,

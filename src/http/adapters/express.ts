@@ -1,5 +1,5 @@
-import { IncomingMessage } from 'node:http';
-import type { Request, RequestHandler, Response } from 'express';
+import { IncomingMessage, type ServerResponse } from 'node:http';
+import type { NextFunction, Request, Response } from 'express';
 import type { Decision } from '../../common/decision.js';
 import { HeadgateError } from '../../common/errors.js';
 import { createFlow } from '../flow.js';
@@ -16,7 +16,9 @@ export type { HeaderDialect } from '../headers.js';
 export type RateLimitOptions<Req extends Request = Request> = HttpOptions<Req, Response>;
 
 /** The middleware that {@link rateLimit} returns. */
-export interface RateLimitHandler extends RequestHandler {
+export interface RateLimitHandler {
+  // Node's types, not Express': a handler that named them would take a route's own parameters from the types of the handlers after it.
+  (req: IncomingMessage, res: ServerResponse, next: NextFunction): void;
   /** The middleware's limiter: `handler.limiter.reset(key)` forgets what a key was charged, `handler.limiter.close()` frees its name. */
   readonly limiter: Limiter;
 }
@@ -137,8 +139,8 @@ export function rateLimit<Req extends Request = Request, Given = never>(
   }
   if (isFastify(Object(options) as object)) throw misplaced(FOR_FASTIFY);
   const flow = createFlow(framework, options as RateLimitOptions | string, 'rateLimit');
-  const handler: RequestHandler = (req, res, next) => flow.run(req, res, next);
-  return Object.assign(handler, { limiter: flow.limiter });
+  const handler = (req: Request, res: Response, next: NextFunction) => flow.run(req, res, next);
+  return Object.assign(handler, { limiter: flow.limiter }) as RateLimitHandler;
 }
 
 export default rateLimit;

@@ -19,6 +19,7 @@ import {
 import { ModulesContainer } from '@nestjs/core';
 import type { Decision } from '../../../common/decision.js';
 import { HeadgateError } from '../../../common/errors.js';
+import { optionsOf } from '../../../limiter/options.js';
 import type { Outcome } from '../../framework.js';
 import { PROBLEM_TYPE } from '../../problem.js';
 import { decisionOf, problemOf, responseOf, sendAsItIs, type NestFlow, type Response } from './context.js';
@@ -72,9 +73,11 @@ export class RateLimitFilter implements ExceptionFilter<RateLimitException> {
  * class' limiters replace the module's. Several limiters decide one after the other. The module's options are the defaults. Without
  * options, or without a quota, the module's own quota applies. The default `name` is the name of the class; for a handler it includes the
  * handler's name: `'Auth.login'`.
+ *
+ * @param limiters the options of each limiter, or the text of its single policy
  */
-export function RateLimit(...limiters: RateLimitOptions[]): CustomDecorator {
-  return SetMetadata(LIMITS, limiters);
+export function RateLimit(...limiters: (RateLimitOptions | string)[]): CustomDecorator {
+  return SetMetadata(LIMITS, limiters.map(optionsOf));
 }
 
 /** Excludes a handler from limiting, or all handlers of a class that have no {@link RateLimit} of their own. */
