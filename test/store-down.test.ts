@@ -8,7 +8,7 @@ import { instrument } from 'headgate/opentelemetry';
 import { redisStore, type RedisClient } from 'headgate/redis';
 import type { StoreMessage } from '../src/contract/diagnostics.js';
 import { given } from '../src/common/warnings.js';
-import { freePort } from './support/servers.js';
+import { freePort, startServer } from './support/servers.js';
 import { servers } from './support/shared-servers.js';
 
 interface Mistake {
@@ -154,6 +154,20 @@ describe('a Redis that is set up wrongly', () => {
       end();
     });
   }
+
+  it('a server without EVALSHA: the warning says so, and does not name the client', async () => {
+    const server = await startServer('redis', { args: ['--rename-command', 'EVALSHA', 'gone'] });
+    const client = new Redis(server.port);
+    const limiter = createLimiter({ ...short, store: redisStore(client) });
+    await limiter.consume('203.0.113.7');
+    expect(warned).to.have.length(1);
+    expect(warned[0])
+      .to.match(/lacks a command .*unknown command 'evalsha'\. Meanwhile/)
+      .and.not.to.include('203.0.113.7');
+    await limiter.close();
+    client.disconnect();
+    await server.stop();
+  });
 
   it("Headgate is never the only listener for a client's errors", () => {
     const client = new Redis({ lazyConnect: true });

@@ -4,7 +4,7 @@ import type { Subject } from '../contract/store.js';
 /** The error of a store as a HeadgateError. */
 export function coded(error: unknown): HeadgateError {
   if (error instanceof HeadgateError) return error;
-  const message = error instanceof Error ? error.message : String(error);
+  const message = plainWords(error instanceof Error ? error.message : String(error));
   return new HeadgateError('HEADGATE_STORE_ERROR', `The store failed: ${message}`, { cause: error });
 }
 
@@ -39,7 +39,10 @@ function wordsOf({ message, cause }: HeadgateError): string {
 /** The prefix that Redis before 7.0 adds to errors of commands in scripts: where in the script they occurred. */
 const PLACE = /^(ERR )?(Error running script \(call to \w+\): )?((@?user_script: ?|=\[C\]: )-?\d+: )+-?/;
 
-/** A server's error text without that prefix. */
+/** Redis repeats the arguments of a command that it does not have. A client's key is one of them, and must not stand in logs. */
+const ARGUMENTS = /, with args beginning with: .*$/s;
+
+/** A server's error text without either. */
 export function plainWords(words: string): string {
-  return words.replace(PLACE, '').trim();
+  return words.replace(PLACE, '').replace(ARGUMENTS, '').trim();
 }

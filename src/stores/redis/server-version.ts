@@ -1,4 +1,5 @@
 import { HeadgateError } from '../../common/errors.js';
+import { plainWords } from '../store-error.js';
 import type { Commands } from './clients/commands.js';
 
 /** The oldest Redis with all commands that the scripts use. Every version of Valkey has them. */
@@ -40,6 +41,8 @@ export async function explainUnknownCommand(commands: Commands, cause: Error): P
   const asked = commands.servers().map((server) => server.send(['INFO', 'server']).then(String, () => ''));
   const versions = await Promise.all(asked);
   const old = versions.map(versionOf).find((version) => version?.tooOld);
-  const message = old ? tooOld(old) : `The server lacks a command that the scripts use: ${cause.message}`;
+  const message = old
+    ? tooOld(old)
+    : `The server lacks a command that the scripts use: ${plainWords(cause.message)}`;
   return new HeadgateError('HEADGATE_STORE_ERROR', message, { cause });
 }
