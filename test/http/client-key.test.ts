@@ -76,6 +76,9 @@ describe('clientKey', () => {
       // NAT64 with a prefix of a provider's own, and beside the well-known one.
       ['64:ff9b:1::192.0.2.1', 48, '64:ff9b:1::/48'],
       ['64:ff9b:0:0:1::', 96, '64:ff9b:0:0:1::/96'],
+      // The networks beside those of IPv4 addresses differ from them in one bit.
+      ['::fffe:192.0.2.1', 96, '::fffe:0:0/96'],
+      ['64:ff9b::1:192.0.2.1', 96, '64:ff9b::1:0:0/96'],
     ];
     for (const [ip, subnet, key] of rows) expect(clientKey(ip, subnet), ip).to.equal(key);
   });
