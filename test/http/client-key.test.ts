@@ -101,6 +101,14 @@ describe('clientKey', () => {
     expect(Array.from({ length: 2500 }, (_, i) => clientKey(address(i), 48))).to.deep.equal(keys);
   });
 
+  it('is made of an address of up to 64 characters, with its zone: longer texts are not remembered', () => {
+    const ofLength = (length: number) => 'fe80::1%'.padEnd(length, 'x');
+    expect(clientKey(ofLength(64))).to.equal('fe80::/56');
+    expect(() => clientKey(ofLength(65)))
+      .to.throw()
+      .with.property('code', 'HEADGATE_NO_CLIENT_IP');
+  });
+
   it('is not made of anything else', () => {
     const others = [
       undefined,

@@ -141,6 +141,20 @@ describe('a flow', () => {
     expect(gone.listenerCount('end')).to.equal(0);
   });
 
+  it('listens for the end of a response no longer than its request is held', async () => {
+    const policy = { algorithm: 'leaky-bucket', limit: 1, window: '1h', maxDelay: '2h' } as const;
+    const flow = flowOf({ policies: [policy], maxWaiting: 1 });
+    const [held, refused] = [new Res(), new Res()];
+    expect(flow.handle(request(), new Res())).to.equal('next');
+    const outcome = Promise.resolve(flow.handle(request(), held)).catch((error: unknown) => error);
+    expect(await flow.handle(request(), refused)).to.equal('answered');
+    expect(held.listenerCount('end')).to.equal(1);
+    expect(refused.listenerCount('end')).to.equal(0);
+    await flow.close();
+    expect(await outcome).to.include({ code: 'HEADGATE_CLOSED' });
+    expect(held.listenerCount('end')).to.equal(0);
+  });
+
   it('closes the limiter that it has made', async () => {
     const flow = flowOf();
     await flow.close();
