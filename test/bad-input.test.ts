@@ -616,6 +616,8 @@ describe('bad arguments', () => {
       [null],
       cyclic,
       ['draft-6', []],
+      ['draft-6', cyclic],
+      ['draft-6', 5n],
     ])
       for (const helper of [rateLimitHeaders, denial])
         await expectRefused('HEADGATE_INVALID_OPTION', 'headers', () => helper(decision, dialects as never));
