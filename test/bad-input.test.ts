@@ -557,6 +557,11 @@ describe('bad arguments', () => {
     }
   });
 
+  it('the largest cost is a million million', async () => {
+    const huge = createLimiter({ limit: 1e12, window });
+    expect(await huge.consume('key', { cost: 1e12 })).to.include({ allowed: true, remaining: 0 });
+  });
+
   it('a key that is not a string is refused', async () => {
     for (const key of [undefined, null, 5, NaN, true, [], {}, 5n, Symbol('key'), () => 'key']) {
       for (const method of ['consume', 'peek', 'refund', 'reset', 'unban'] as const)

@@ -198,6 +198,10 @@ describe('the canonical text of a policy', () => {
       ['leaky-bucket 5/1s', 'leaky-bucket 5/1s max-delay 0s'],
       ['concurrency 5/1d', { algorithm: 'concurrency', limit: 5, lease: '24h' }],
       ['"a b"=1/1500ms', '"a b"=1/1.5s'],
+      ['calendar 5/week', 'calendar 5/week anchor Monday', 'calendar 5/week anchor 2026-01-05'],
+      ['calendar 5/month anchor 31', 'calendar 5/month anchor 2026-01-31'],
+      ['calendar 5/month', 'calendar 5/month anchor 1', 'calendar 5/month anchor 2026-01-01'],
+      ['calendar 5/year anchor 07-01', 'calendar 5/year anchor 2026-07-01'],
     ];
     for (const [text, ...others] of same)
       for (const other of [text, ...others]) expect(policyText(other)).to.equal(text);
