@@ -38,6 +38,23 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await left()).to.deep.equal([10, 3, 4]);
     });
 
+    it('tells of a limiter whose policies apply to the request, wherever the others stand', async () => {
+      const { perAddress, slots } = setup();
+      const byOrg = limiterOn(createStore(new TestClock().read), { limit: 5, window: '1m', by: 'org' });
+      const none: Dimension = { limiter: byOrg, key: { org: undefined } };
+      const some: Dimension[] = [
+        { limiter: perAddress, key: '10.0.0.1' },
+        { limiter: slots, key: 'all' },
+      ];
+      for (const order of [
+        [none, ...some],
+        [...some, none],
+        [some[1]!, none, some[0]!],
+      ])
+        expect((await consumeAll(order)).decision).to.include({ key: 'all', limit: 4 });
+      expect((await consumeAll([none])).decision).to.include({ allowed: true, limit: 0 });
+    });
+
     it('charges none if one denies, whatever the order', async () => {
       const { all, left, perAccount } = setup();
       await perAccount.consume('ada', { cost: 2 });
