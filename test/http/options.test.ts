@@ -25,6 +25,8 @@ const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ ...fine, keyGenerator: 'ip' }, 'keyGenerator', /"ip".*function/],
   [{ ...fine, keys: {} }, 'keys', /account: \(req\)/],
   [{ ...fine, keys: 'account' }, 'keys'],
+  [{ ...fine, keys: null }, 'keys'],
+  [{ ...fine, keys: [() => 'ada'] }, 'keys', /account: \(req\)/],
   [{ ...fine, by: 'account', keys: { account: 'id' } }, 'keys.account', /"id".*function/],
   [{ ...fine, by: 'account', keys: { account: undefined } }, 'keys.account'],
   [{ ...fine, keys: { 'the org': () => 'x' } }, 'keys', /the org/],
