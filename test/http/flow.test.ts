@@ -73,6 +73,16 @@ describe('a flow', () => {
     expect(await flow.handle(request(), new Res())).to.equal('answered');
   });
 
+  it('answers at once where the keys of dimensions do, otherwise by a promise', async () => {
+    const byAccount = (account: () => string | Promise<string>) =>
+      flowOf({ ...limit, by: 'account', keys: { account } });
+    const [quick, late] = [byAccount(() => 'ada'), byAccount(async () => 'ada')];
+    expect(quick.handle(request(), new Res())).to.equal('next');
+    expect(quick.handle(request(), new Res())).to.equal('answered');
+    expect(await late.handle(request(), new Res())).to.equal('next');
+    expect(await late.handle(request(), new Res())).to.equal('answered');
+  });
+
   it('decides once on a request', () => {
     const flow = flowOf();
     const req = request();
