@@ -581,6 +581,11 @@ describe('bad arguments', () => {
     }
   });
 
+  it('the largest cost is a million million', async () => {
+    const huge = createLimiter({ limit: 1e12, window });
+    expect(await huge.consume('key', { cost: 1e12 })).to.include({ allowed: true, remaining: 0 });
+  });
+
   it('a key that is not a string is refused', async () => {
     for (const key of [undefined, null, 5, NaN, true, [], {}, 5n, Symbol('key'), () => 'key']) {
       for (const method of ['consume', 'peek', 'refund', 'reset', 'unban'] as const)
@@ -640,6 +645,8 @@ describe('bad arguments', () => {
       [null],
       cyclic,
       ['draft-6', []],
+      ['draft-6', cyclic],
+      ['draft-6', 5n],
     ])
       for (const helper of [rateLimitHeaders, denial])
         await expectRefused('HEADGATE_INVALID_OPTION', 'headers', () => helper(decision, dialects as never));

@@ -222,9 +222,8 @@ class Parser {
   }
 
   #explain(error: unknown): unknown {
-    if (!(error instanceof HeadgateError)) return error;
     for (const [field, token] of this.#origins) {
-      if (!error.message.startsWith(`${this.#what}.${field}: `)) continue;
+      if (!(error instanceof HeadgateError && error.message.startsWith(`${this.#what}.${field}: `))) continue;
       const place = `It is ${show(token.text)} at character ${token.at} of ${show(this.#text)}.`;
       return new HeadgateError(error.code, `${error.message} ${place}`);
     }

@@ -223,8 +223,8 @@ function compiling<Req>(
 }
 
 /** @throws HeadgateError `HEADGATE_INVALID_KEY` */
-export function checkGeneratedKey(key: unknown): string | undefined {
-  if (key === undefined || typeof key === 'string') return key;
+export function checkGeneratedKey(key: unknown): void {
+  if (key === undefined || typeof key === 'string') return;
   throw new HeadgateError(
     'HEADGATE_INVALID_KEY',
     `keyGenerator: ${show(key)} is not a key. Return a string, or undefined if policies without \`by\` do not apply to the request.`,

@@ -64,7 +64,7 @@ export function parseEntry(where: string, entry: unknown): Network | string {
     const prefix = parts ? Number(parts[2]) - mapped : bits;
     if (prefix >= 0 && prefix <= bits) return { address, prefix };
   }
-  if (address || looksLikeAddress(entry)) throw invalidOption(where, entry, FIX);
+  if (looksLikeAddress(entry)) throw invalidOption(where, entry, FIX);
   return entry;
 }
 

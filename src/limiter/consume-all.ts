@@ -1,5 +1,5 @@
 import type { Decision } from '../common/decision.js';
-import type { LimiterDecision } from './decision.js';
+import { all, type LimiterDecision } from './decision.js';
 import type { Key } from '../contract/key.js';
 import { invalidOption } from '../common/errors.js';
 import { Limiter } from './limiter.js';
@@ -36,17 +36,17 @@ export class JointDecision {
 
   /** Gives all charges back. @throws what a store fails with, after all were tried */
   refund(): Promise<void> {
-    return all(this.decisions, (decision) => decision.refund());
+    return all(this.decisions.map((decision) => decision.refund()));
   }
 
   /** Gives back the slots of concurrency policies. @throws as `refund` */
   release(): Promise<void> {
-    return all(this.decisions, (decision) => decision.release());
+    return all(this.decisions.map((decision) => decision.release()));
   }
 
   /** Undoes the request as if it had never been made: `refund` and `release`. @throws as `refund` */
   cancel(): Promise<void> {
-    return all(this.decisions, (decision) => decision.cancel());
+    return all(this.decisions.map((decision) => decision.cancel()));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -89,12 +89,7 @@ async function giveBack(
   decisions: readonly LimiterDecision[],
   act: (decision: LimiterDecision) => Promise<void>,
 ): Promise<void> {
-  await all(decisions, act).catch(() => {});
-}
-
-async function all<T>(items: readonly T[], act: (item: T) => Promise<unknown>): Promise<void> {
-  const results = await Promise.allSettled(items.map(act));
-  for (const result of results) if (result.status === 'rejected') throw result.reason;
+  await all(decisions.map(act)).catch(() => {});
 }
 
 /** The share of the limit that is left. */
@@ -113,7 +108,7 @@ function check(dimensions: readonly Dimension[]): void {
       throw invalidOption(`dimensions[${i}].limiter`, limiter, 'Write what createLimiter returns.');
     }
     limiter.subject(key);
-    checkCost(cost ?? 1);
+    if (cost !== undefined) checkCost(cost);
     limiter.tiers.of(tier);
   });
 }

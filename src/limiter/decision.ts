@@ -131,12 +131,12 @@ class OwnDecision implements DecisionFields {
   }
 
   cancel(): Promise<void> {
-    return both(this.refund(), this.release());
+    return all([this.refund(), this.release()]);
   }
 
   /** @internal Like `cancel`, because another limiter denied the request; but policies that count attempts keep their charge. */
   withdraw(): Promise<void> {
-    return both(this.#charge()?.withdraw() ?? Promise.resolve(), this.release());
+    return all([this.#charge()?.withdraw() ?? Promise.resolve(), this.release()]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -144,8 +144,8 @@ class OwnDecision implements DecisionFields {
   }
 }
 
-/** Waits for both promises, even if one rejects. @throws what one rejects with */
-async function both(...promises: readonly Promise<unknown>[]): Promise<void> {
+/** Waits for all promises, even if one rejects. @throws what the first of those rejects with */
+export async function all(promises: readonly Promise<unknown>[]): Promise<void> {
   const results = await Promise.allSettled(promises);
   for (const result of results) if (result.status === 'rejected') throw result.reason;
 }

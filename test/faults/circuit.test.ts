@@ -108,6 +108,15 @@ describe('a circuit', () => {
     assert.equal(pauses.length, 2, 'the timer of before is gone');
   });
 
+  it('is down 100 ms after the first of the failures in a row, whenever the others come', () => {
+    failTimes(1);
+    time += 100;
+    failTimes(3);
+    assert.equal(circuit.down, false);
+    failTimes(1);
+    assert.equal(circuit.down, true);
+  });
+
   it('is asked again after a tenth of the time that it has been down: 0.1 to 2 s, or up to twice that', async () => {
     goDown();
     assert.deepEqual(pauses, [100]);

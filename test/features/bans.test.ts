@@ -315,6 +315,7 @@ describe('bans', () => {
     for (const note of [
       { by: '' },
       { by: 'x'.repeat(101) },
+      { reason: 'x'.repeat(501) },
       { reason: ' ' },
       { reason: 5 },
       { why: 'x' },
@@ -325,6 +326,9 @@ describe('bans', () => {
     }
     await limiter.ban('noted', '1h', { by: 'ada', reason: 'a test' });
     expect((await limiter.peek('noted')).reason).to.equal('banned');
+    const longest = { by: 'x'.repeat(100), reason: 'x'.repeat(500) };
+    expect(await refusal(limiter.ban('noted', '1h', longest))).to.equal('done');
+    expect(await refusal(limiter.unban('noted', longest))).to.equal('done');
     expect(await refusal(limiter.ban(5 as never, '1h'))).to.equal('HEADGATE_INVALID_KEY');
     for (const duration of [0, -1, 1.5, 'soon', '400d', undefined]) {
       expect(await refusal(limiter.ban('k', duration as never))).to.equal('HEADGATE_INVALID_OPTION');

@@ -1,6 +1,15 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { consumeAll, createLimiter, type Dimension, type HeadgateError, type Store } from 'headgate';
+import {
+  consumeAll,
+  createLimiter,
+  type Dimension,
+  type HeadgateError,
+  type Limiter,
+  type Policy,
+  type Store,
+} from 'headgate';
+import type { ChangeReply } from '../../src/contract/store.js';
 import { runs } from '../support/random.js';
 import { limiterOn, memory, stores, TestClock } from '../support/stores.js';
 
@@ -36,6 +45,26 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await left()).to.deep.equal([10, 3, 3]);
       await joint.release();
       expect(await left()).to.deep.equal([10, 3, 4]);
+    });
+
+    it('tells of a limiter whose policies apply to the request, wherever the others stand', async () => {
+      const { perAddress, slots } = setup();
+      const byOrg = limiterOn(createStore(new TestClock().read), { limit: 5, window: '1m', by: 'org' });
+      const none: Dimension = { limiter: byOrg, key: { org: undefined } };
+      const some: Dimension[] = [
+        { limiter: perAddress, key: '10.0.0.1', cost: 5 },
+        { limiter: slots, key: 'all' },
+      ];
+      for (const order of [
+        [none, ...some],
+        [...some, none],
+        [some[1]!, none, some[0]!],
+      ]) {
+        const joint = await consumeAll(order);
+        expect(joint.decision).to.include({ key: '10.0.0.1', limit: 10, remaining: 5 });
+        await joint.cancel();
+      }
+      expect((await consumeAll([none])).decision).to.include({ allowed: true, limit: 0 });
     });
 
     it('charges none if one denies, whatever the order', async () => {
@@ -107,6 +136,13 @@ function remaining(dimensions: readonly Dimension[]): Promise<number[]> {
 
 describe('consumeAll', () => {
   const limiter = createLimiter({ limit: 5, window: '1h' });
+  const broken: Store = {
+    decide: () => Promise.reject(new Error('down')),
+    adjust: () => Promise.reject(new Error('down')),
+    lease: () => Promise.reject(new Error('down')),
+    reset: () => {},
+    ban: () => {},
+  };
   const codeOf = (promise: Promise<unknown>) =>
     promise.catch((error: HeadgateError) => error.code ?? error.message);
 
@@ -139,13 +175,6 @@ describe('consumeAll', () => {
   }
 
   it('gives back what was charged when a store fails', async () => {
-    const broken: Store = {
-      decide: () => Promise.reject(new Error('down')),
-      adjust: () => Promise.reject(new Error('down')),
-      lease: () => Promise.reject(new Error('down')),
-      reset: () => {},
-      ban: () => {},
-    };
     const failing = limiterOn(broken, { limit: 1, window: '1h' });
     expect(
       await codeOf(
@@ -173,5 +202,67 @@ describe('consumeAll', () => {
       { limiter, key: 'k', cost: 6 },
     ]);
     expect(joint.decision).to.include({ allowed: false, reason: 'cost-exceeds-capacity' });
+  });
+
+  const policies: Policy[] = [
+    { name: 'units', limit: 5, window: '1h' },
+    { name: 'slots', algorithm: 'concurrency', limit: 4, lease: '1m' },
+  ];
+  const leftOf = async (of: Limiter) => (await of.peek('k')).policies.map((verdict) => verdict.remaining);
+
+  /** A limiter on a store in this process, which changes charges as `change` lets it. */
+  function changing(change: <T>(work: () => T) => Promise<T>): Limiter {
+    const inner = memory();
+    const store: Store = {
+      embedded: true,
+      decide: (query) => inner.decide(query),
+      adjust: (asked) => change(() => inner.adjust(asked) as ChangeReply),
+      lease: (asked) => change(() => inner.lease(asked) as boolean),
+      reset: (subject) => inner.reset(subject),
+      ban: (subject, ms) => inner.ban(subject, ms),
+    };
+    return createLimiter({ store, policies });
+  }
+
+  it('has given everything back when it ends, however long a store takes', async () => {
+    const slow = changing(async (work) => {
+      await new Promise(setImmediate);
+      return work();
+    });
+    const isFull = async () => expect(await leftOf(slow)).to.deep.equal([5, 4]);
+    await consumeAll([
+      { limiter: slow, key: 'k' },
+      { limiter, key: 'k', cost: 6 },
+    ]);
+    await isFull();
+    const failing = createLimiter({ ...policies[0]!, name: 'failing', store: broken, onStoreError: 'throw' });
+    const dimensions = [slow, failing].map((each) => ({ limiter: each, key: 'k' }));
+    expect(await codeOf(consumeAll(dimensions))).to.equal('HEADGATE_STORE_ERROR');
+    await isFull();
+    {
+      await using joint = await consumeAll([{ limiter: slow, key: 'k' }]);
+      expect(await leftOf(slow)).to.deep.equal([4, 3]);
+      await joint.refund();
+    }
+    await isFull();
+  });
+
+  it('tells what a store fails with after all were tried', async () => {
+    const forgetful = changing(() => Promise.reject(new Error('down')));
+    const right = createLimiter({ policies });
+    for (const act of ['refund', 'release', 'cancel'] as const) {
+      const joint = await consumeAll([forgetful, right].map((each) => ({ limiter: each, key: 'k' })));
+      expect(await codeOf(joint[act]())).to.equal('down');
+      expect(await leftOf(right)).to.deep.equal({ refund: [5, 3], release: [4, 4], cancel: [5, 4] }[act]);
+      await joint.decisions[1]!.cancel();
+    }
+  });
+
+  it('asks no limiter before all costs are valid', async () => {
+    let asked = 0;
+    const counting = createLimiter({ limit: 5, window: '1h', onDecision: () => asked++ });
+    const dimensions = [1, -1].map((cost) => ({ limiter: counting, key: 'k', cost }));
+    expect(await codeOf(consumeAll(dimensions))).to.equal('HEADGATE_INVALID_COST');
+    expect(asked).to.equal(0);
   });
 });

@@ -8,6 +8,7 @@ import {
   type LimiterOptions,
   type HeadgateError,
   type Key,
+  type Limiter,
   type Policy,
   type Store,
 } from 'headgate';
@@ -210,6 +211,16 @@ describe('policies by several keys', () => {
     });
   }
 
+  it('an unknown dimension is refused with those that are known, and with what to write', async () => {
+    const error: unknown = await limiter.consume({ accuont: 'ada' }).catch((reason: unknown) => reason);
+    expect(error)
+      .to.have.property('message')
+      .that.includes(
+        "key.accuont: no policy is by \"accuont\". Known dimensions: 'key', 'account', 'org'. Write one of them, or a policy with " +
+          'by: "accuont".',
+      );
+  });
+
   for (const [what, options, code] of [
     ['a dimension with a space', { limit: 1, window: '1s', by: 'the org' }, 'HEADGATE_INVALID_OPTION'],
     ['a dimension that is no string', { limit: 1, window: '1s', by: 1 }, 'HEADGATE_INVALID_OPTION'],
@@ -279,6 +290,20 @@ describe('policies by several keys', () => {
     expect(await charged()).to.deep.equal([0, 0, 1]);
     await limiter.reset({ org: 'acme' });
     expect(await charged()).to.deep.equal([0, 0, 0]);
+  });
+
+  it('with slotBy, a tier counts where the others do, though none of its policies is by that dimension', async () => {
+    const account = POLICIES.slice(1, 2);
+    const remaining = async (limiter: Limiter, key: Key) =>
+      (await limiter.peek(key)).policies.find(({ name }) => name === 'account')!.remaining;
+    const byOrg = createLimiter({ policies: POLICIES, tiers: { small: account }, slotBy: 'org' });
+    await byOrg.consume({ account: 'ada', org: 'acme' }, { tier: 'small' });
+    expect(await remaining(byOrg, { account: 'ada', org: 'acme' })).to.equal(1);
+    expect(await remaining(byOrg, { account: 'ada', org: 'other' })).to.equal(2);
+    const byKey = createLimiter({ policies: account, slotBy: 'key' });
+    await byKey.consume({ key: 'x', account: 'ada' });
+    expect(await remaining(byKey, { key: 'x', account: 'ada' })).to.equal(1);
+    expect(await remaining(byKey, { key: 'y', account: 'ada' })).to.equal(2);
   });
 
   it('the policies by one dimension are one set, whatever other keys a request has', () => {

@@ -86,6 +86,16 @@ describe('allow and deny lists', () => {
     }
   });
 
+  it('refuses every address with a prefix length that is too long', () => {
+    const withZone = fc.ipV6().map((ip) => `${ip}%eth0`);
+    fc.assert(
+      fc.property(fc.oneof(fc.ipV4(), fc.ipV6(), withZone), (ip) => {
+        expect(() => compileList('denyList', [`${ip}/129`])).to.throw(HeadgateError, 'denyList[0]');
+      }),
+      runs('memory', 300, 0),
+    );
+  });
+
   describe('takes for a key', () => {
     const keys = [
       ...['42', '12345', 'user:42', 'user:42:10.0.0.1', 'api-key-1', 'ada@example.org', 'be:ef', '12:30'],

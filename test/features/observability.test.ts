@@ -16,6 +16,7 @@ import { openLimiters } from '../../src/contract/gauges.js';
 import {
   createLimiter,
   memoryStore,
+  type Policy,
   type Query,
   type Reply,
   type Store,
@@ -376,6 +377,43 @@ describe('headgate/opentelemetry', () => {
       expect(slots.kept).to.be.at.most(200);
     }
     expect(slots.size).to.equal(60);
+    await limiter.close();
+  });
+
+  it('counts slots until the longest lease of the policies that have admitted them', async () => {
+    let now = 0;
+    const slots = new Slots(() => now);
+    const lease = (name: string, ms: number, limit: number): Policy => ({
+      ...{ name, algorithm: 'concurrency', limit, lease: ms },
+    });
+    const limiter = createLimiter({
+      policies: [
+        { name: 'units', limit: 9, window: '1h' },
+        lease('short', 1000, 9),
+        lease('long', 2000, 9),
+        { ...lease('would deny', 3000, 1), shadow: true },
+      ],
+    });
+    await limiter.acquire('k');
+    const { policies, charged } = await limiter.acquire('k');
+    expect(policies.map(({ allowed }) => allowed)).to.deep.equal([true, true, true, false]);
+    slots.take({ set: limiter.set, key: 'k', cost: 1, peek: false, lease: 'a' }, policies, charged);
+    now = 1999;
+    expect(slots.size).to.equal(1);
+    now = 2000;
+    expect(slots.size).to.equal(0);
+    await limiter.close();
+  });
+
+  it('looks for ended slots more and more rarely, the more are held', async () => {
+    let asked = 0;
+    const slots = new Slots(() => (asked++, 0));
+    const limiter = createLimiter({ algorithm: 'concurrency', limit: 1, lease: '1m' });
+    const { policies } = await limiter.acquire('k');
+    for (let i = 0; i < 5000; i++)
+      slots.take({ set: limiter.set, key: 'k', cost: 1, peek: false, lease: `${i}` }, policies, 1);
+    // Each slot asks for the time, and so does each look: at 100 slots, 200, 400 and so on.
+    expect(asked).to.equal(5000 + 6);
     await limiter.close();
   });
 

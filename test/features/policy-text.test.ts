@@ -20,6 +20,7 @@ import { CliError } from '../../src/cli/errors.js';
 import { parsePolicies } from '../../src/cli/policy-text.js';
 import { zoneName } from '../../src/algorithms/zone-name.js';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
+import { POLICY_GRAMMAR } from '../../src/contract/policy-text.js';
 import { algorithms, policyOf } from '../support/policies.js';
 import { runs } from '../support/random.js';
 
@@ -70,12 +71,14 @@ describe('a policy as text', () => {
     ['token-bucket 20/1s burst many', 'at character 26: "many" is not a whole number'],
     ['b=token-bucket 20/1s burst=many', 'at character 28: "many" is not a whole number'],
     ['token-bucket 20/1s burst 1 burst 2', 'at character 28: "burst" stands there twice'],
-    ['100/1m brust 2', 'at character 8: "brust" is not known here', 'segments, unit, attempts'],
-    ['100/1m burst 4', 'at character 8: "burst" is not for sliding-window', 'segments, unit, attempts'],
+    ['100/1m brust 2', 'at character 8: "brust" is not known here', 'unit, attempts, shadow. See'],
+    ['100/1m burst 4', 'at character 8: "burst" is not for sliding-window', 'unit, attempts, shadow. See'],
     ['concurrency 5/1s attempts', 'at character 18: "attempts" is not for concurrency'],
     ['0/1m', '.limit: 0 is not valid', 'It is "0" at character 1 of "0/1m"'],
     ['a=1/1s segments 0', '.segments: 0 is not valid', 'It is "segments" at character 8'],
     ['"é"=1/1s', '.name: "é" is not valid', 'It is "é" at character 1'],
+    ['  "é"=1/1s', '.name: "é" is not valid', 'It is "é" at character 3'],
+    ['  é=1/1s', '.name: "é" is not valid', 'It is "é" at character 3'],
   ];
   for (const [text, ...says] of wrong) {
     it(`refuses ${JSON.stringify(text)}`, () => {
@@ -85,6 +88,13 @@ describe('a policy as text', () => {
       }
     });
   }
+
+  it('has its grammar in one line', () => {
+    expect(POLICY_GRAMMAR).to.equal(
+      '[name=][algorithm ]limit/window [time-zone name] [anchor day] [by name] [burst n] [segments n] [max-delay time] [unit name] ' +
+        '[attempts] [shadow]',
+    );
+  });
 
   it('refuses what is no text', () => {
     for (const wrong of [undefined, 5, null, ['1/1s']])
@@ -188,6 +198,10 @@ describe('the canonical text of a policy', () => {
       ['leaky-bucket 5/1s', 'leaky-bucket 5/1s max-delay 0s'],
       ['concurrency 5/1d', { algorithm: 'concurrency', limit: 5, lease: '24h' }],
       ['"a b"=1/1500ms', '"a b"=1/1.5s'],
+      ['calendar 5/week', 'calendar 5/week anchor Monday', 'calendar 5/week anchor 2026-01-05'],
+      ['calendar 5/month anchor 31', 'calendar 5/month anchor 2026-01-31'],
+      ['calendar 5/month', 'calendar 5/month anchor 1', 'calendar 5/month anchor 2026-01-01'],
+      ['calendar 5/year anchor 07-01', 'calendar 5/year anchor 2026-07-01'],
     ];
     for (const [text, ...others] of same)
       for (const other of [text, ...others]) expect(policyText(other)).to.equal(text);

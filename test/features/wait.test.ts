@@ -2,9 +2,9 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import {
   createLimiter,
+  HeadgateError,
   type CreateLimiterOptions,
   type Decision,
-  type HeadgateError,
   type Key,
   type Limiter,
   type Store,
@@ -657,17 +657,22 @@ describe('limiter.wait', () => {
     expect(messages[1]).to.include('down 2');
   });
 
-  it('asks a store that is away more and more rarely, under onStoreError: deny', async () => {
-    let calls = 0;
-    const broken: Store = {
-      ...slowStore(memory()).store,
-      decide: () => {
-        calls++;
-        return Promise.reject(new Error('down'));
-      },
-    };
-    const failing = createLimiter({ store: broken, limit: 1, window: '1h', onStoreError: 'deny' });
-    expect(await codeOf(failing.wait('k', { timeout: 200 }))).to.equal('HEADGATE_WAIT_TIMEOUT');
-    expect(calls).to.be.within(2, 6);
-  });
+  for (const [who, error] of [
+    ['a store that is away', new Error('down')],
+    ['through a process that is late', new HeadgateError('HEADGATE_PROCESS_LATE', 'busy')],
+  ] as const) {
+    it(`asks ${who} more and more rarely, under onStoreError: deny`, async () => {
+      let calls = 0;
+      const broken: Store = {
+        ...slowStore(memory()).store,
+        decide: () => {
+          calls++;
+          return Promise.reject(error);
+        },
+      };
+      const failing = createLimiter({ store: broken, limit: 1, window: '1h', onStoreError: 'deny' });
+      expect(await codeOf(failing.wait('k', { timeout: 200 }))).to.equal('HEADGATE_WAIT_TIMEOUT');
+      expect(calls).to.be.within(2, 6);
+    });
+  }
 });

@@ -76,6 +76,9 @@ describe('clientKey', () => {
       // NAT64 with a prefix of a provider's own, and beside the well-known one.
       ['64:ff9b:1::192.0.2.1', 48, '64:ff9b:1::/48'],
       ['64:ff9b:0:0:1::', 96, '64:ff9b:0:0:1::/96'],
+      // The networks beside those of IPv4 addresses differ from them in one bit.
+      ['::fffe:192.0.2.1', 96, '::fffe:0:0/96'],
+      ['64:ff9b::1:192.0.2.1', 96, '64:ff9b::1:0:0/96'],
     ];
     for (const [ip, subnet, key] of rows) expect(clientKey(ip, subnet), ip).to.equal(key);
   });
@@ -96,6 +99,14 @@ describe('clientKey', () => {
     expect(most).to.equal(1000);
     expect(new Set(keys)).to.have.property('size', 2500);
     expect(Array.from({ length: 2500 }, (_, i) => clientKey(address(i), 48))).to.deep.equal(keys);
+  });
+
+  it('is made of an address of up to 64 characters, with its zone: longer texts are not remembered', () => {
+    const ofLength = (length: number) => 'fe80::1%'.padEnd(length, 'x');
+    expect(clientKey(ofLength(64))).to.equal('fe80::/56');
+    expect(() => clientKey(ofLength(65)))
+      .to.throw()
+      .with.property('code', 'HEADGATE_NO_CLIENT_IP');
   });
 
   it('is not made of anything else', () => {

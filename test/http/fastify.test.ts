@@ -384,6 +384,8 @@ describe('the Fastify plugin', () => {
       const version = (v: string): InjectOptions => ({ url: '/v', headers: { 'accept-version': v } });
       expect(await statuses(2, version('1.x'))).to.deep.equal([200, 429]);
       expect(await statuses(2, version('2.x'))).to.deep.equal([200, 429]);
+      const { headers } = await app.inject(version('1.x'));
+      expect(headers['ratelimit-policy']).to.equal('"/v version=1.0.0";q=1;w=60');
     });
 
     it('include the prefix, with and without its slash', async () => {

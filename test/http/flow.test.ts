@@ -73,6 +73,16 @@ describe('a flow', () => {
     expect(await flow.handle(request(), new Res())).to.equal('answered');
   });
 
+  it('answers at once where the keys of dimensions do, otherwise by a promise', async () => {
+    const byAccount = (account: () => string | Promise<string>) =>
+      flowOf({ ...limit, by: 'account', keys: { account } });
+    const [quick, late] = [byAccount(() => 'ada'), byAccount(async () => 'ada')];
+    expect(quick.handle(request(), new Res())).to.equal('next');
+    expect(quick.handle(request(), new Res())).to.equal('answered');
+    expect(await late.handle(request(), new Res())).to.equal('next');
+    expect(await late.handle(request(), new Res())).to.equal('answered');
+  });
+
   it('decides once on a request', () => {
     const flow = flowOf();
     const req = request();
@@ -139,6 +149,20 @@ describe('a flow', () => {
     gone.ended = true;
     for (let i = 0; i < 3; i++) expect(flow.handle(request(), gone)).to.equal('next');
     expect(gone.listenerCount('end')).to.equal(0);
+  });
+
+  it('listens for the end of a response no longer than its request is held', async () => {
+    const policy = { algorithm: 'leaky-bucket', limit: 1, window: '1h', maxDelay: '2h' } as const;
+    const flow = flowOf({ policies: [policy], maxWaiting: 1 });
+    const [held, refused] = [new Res(), new Res()];
+    expect(flow.handle(request(), new Res())).to.equal('next');
+    const outcome = Promise.resolve(flow.handle(request(), held)).catch((error: unknown) => error);
+    expect(await flow.handle(request(), refused)).to.equal('answered');
+    expect(held.listenerCount('end')).to.equal(1);
+    expect(refused.listenerCount('end')).to.equal(0);
+    await flow.close();
+    expect(await outcome).to.include({ code: 'HEADGATE_CLOSED' });
+    expect(held.listenerCount('end')).to.equal(0);
   });
 
   it('closes the limiter that it has made', async () => {

@@ -4,6 +4,7 @@ import Fastify from 'fastify';
 import { createLimiter, memoryStore, type HeadgateError } from 'headgate';
 import { rateLimit } from 'headgate/express';
 import { rateLimitPlugin, type RateLimitPluginOptions } from 'headgate/fastify';
+import { compileOptions } from '../../src/http/compile-options.js';
 
 const fine = { limit: 5, window: '1m' };
 
@@ -24,6 +25,8 @@ const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ ...fine, keyGenerator: 'ip' }, 'keyGenerator', /"ip".*function/],
   [{ ...fine, keys: {} }, 'keys', /account: \(req\)/],
   [{ ...fine, keys: 'account' }, 'keys'],
+  [{ ...fine, keys: null }, 'keys'],
+  [{ ...fine, keys: [() => 'ada'] }, 'keys', /account: \(req\)/],
   [{ ...fine, by: 'account', keys: { account: 'id' } }, 'keys.account', /"id".*function/],
   [{ ...fine, by: 'account', keys: { account: undefined } }, 'keys.account'],
   [{ ...fine, keys: { 'the org': () => 'x' } }, 'keys', /the org/],
@@ -149,6 +152,36 @@ it('a limiter that could not be made has claimed no name', () => {
     thrownBy(() => rateLimit({ ...fine, ...bad, store } as unknown as typeof fine));
   }
   rateLimit({ ...fine, store });
+});
+
+it('the defaults are those of the docs', async () => {
+  const { limiter, ...defaults } = compileOptions({});
+  expect(limiter.policies[0]).to.include({ name: 'default', limit: 1000, window: 60_000 });
+  const { cost, statusCode, renewFor, enabled } = defaults;
+  expect({ cost, statusCode, renewFor, enabled }).to.deep.equal({
+    cost: 1,
+    statusCode: 429,
+    renewFor: 24 * 3_600_000,
+    enabled: true,
+  });
+  const { refundSuccess, refundFailure, refundAborted } = defaults;
+  expect([refundSuccess, refundFailure, refundAborted]).to.deep.equal([false, false, false]);
+  await limiter.close();
+});
+
+it('numbers are accepted up to their bounds, and no further', () => {
+  for (const [option, least, most] of [
+    ['cost', 0, 1e12],
+    ['statusCode', 400, 599],
+    ['ipv6Subnet', 1, 128],
+    ['maxWaiting', 1, 1e6],
+    ['renewFor', 1, 366 * 86_400_000],
+  ] as const) {
+    const given = (value: number) => ({ limit: 1e12, window: '1m', [option]: value });
+    for (const value of [least, most]) rateLimit(given(value));
+    for (const value of [least - 1, most + 1])
+      expect(thrownBy(() => rateLimit(given(value))).message).to.include(`${option}: ${value} is not valid`);
+  }
 });
 
 describe('options of several keys', () => {

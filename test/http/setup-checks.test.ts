@@ -66,6 +66,7 @@ describe('the checks of a set-up', () => {
   for (const [what, key, ip, expected] of [
     ['a whole IPv6 address', '2001:db8::1', '2001:db8::1', ['WHOLE_IPV6_KEY']],
     ['one with a word before it', 'ip:2001:db8::1', '2001:db8::1', ['WHOLE_IPV6_KEY']],
+    ['one right behind a word', 'ip_2001:db8::1', '2001:db8::1', ['WHOLE_IPV6_KEY']],
     ['one that begins with colons, and another text', 'tenant/::1', '::1', ['WHOLE_IPV6_KEY']],
     ['the end of another text', 'tenant::1', '::1', []],
     ['the network of one', '2001:db8::/56', '2001:db8::1', []],
@@ -102,9 +103,11 @@ describe('the checks of a set-up', () => {
   ] as const)
     it(`of ${what}: ${expected.join() || 'nothing'}`, () => {
       const req = { ip: '10.0.0.1', proxy: of };
-      const byAddress = checksOf();
-      byAddress.checks.lookAtKey(req, '10.0.0.1');
-      expect(byAddress.codes()).to.deep.equal(expected);
+      for (const key of ['10.0.0.1', 'ip_10.0.0.1']) {
+        const byAddress = checksOf();
+        byAddress.checks.lookAtKey(req, key);
+        expect(byAddress.codes()).to.deep.equal(expected);
+      }
       const byList = checksOf({}, true);
       byList.checks.look(req);
       expect(byList.codes()).to.deep.equal(expected);

@@ -1,5 +1,5 @@
 // A process whose timers are fakes before Headgate is loaded. It prints how 12 simultaneous decisions on Redis were made, and one on a
-// store that never answers.
+// store that never answers; and which of two timers ran, of which one was cleared.
 import { mock } from 'node:test';
 import { Redis } from 'ioredis';
 import { useFakeTimers } from 'sinon';
@@ -22,5 +22,12 @@ const store = { decide: never, adjust: never, lease: never, reset: never, ban: n
 const error = await createLimiter({ ...options, store, timeout: 50, connectTimeout: 50 })
   .consume('ada')
   .catch((thrown: { code: string }) => thrown.code);
-console.log(JSON.stringify({ admitted, error }));
+
+const { clearTimeout, setTimeout } = await import('../../src/common/real-time.js');
+const ran: string[] = [];
+const cleared = setTimeout(() => ran.push('cleared'), 1);
+clearTimeout(cleared);
+clearTimeout(undefined);
+await new Promise<void>((resolve) => setTimeout(() => resolve(void ran.push('kept')), 20));
+console.log(JSON.stringify({ admitted, error, ran }));
 process.exit();
