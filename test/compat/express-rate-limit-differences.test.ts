@@ -5,6 +5,7 @@ import type { Request, RequestHandler } from 'express';
 import type { Options as TheirOptions } from 'express-rate-limit';
 import { HeadgateError, memoryStore, type Store as HeadgateStore } from 'headgate';
 import rateLimit, {
+  ipKeyGenerator,
   MemoryStore,
   rateLimit as named,
   type Client,
@@ -177,6 +178,13 @@ describe('compat/express-rate-limit', () => {
       const [answer] = await answers([rateLimit({ limit: (() => undefined) as never })], 1);
       expect(answer!.status).to.equal(500);
       expect(answer!.text).to.contain('limit');
+    });
+
+    it('keys of networks that there are not are refused', () => {
+      for (const ipv6Subnet of [0, 129, 1.5])
+        expect(() => ipKeyGenerator('2001:db8::1', ipv6Subnet)).to.throw(HeadgateError, 'from 1 to 128');
+      expect(ipKeyGenerator('8001:db8::1', 1)).to.equal('8000::/1');
+      expect(ipKeyGenerator('2001:db8::1', 128)).to.equal('2001:db8::1/128');
     });
 
     it('a store that does not answer fails the request, or lets it pass', async () => {

@@ -305,6 +305,10 @@ const cases: Record<string, Case> = {
     steps: ['2001:db8:0:1ff::1', '2001:db8:0:200::1', '192.0.2.1'].map((from) => ({ from })),
   },
   'a network that is none': { options: () => ({ ipv6Subnet: 100 }), steps: [{ from: '2001:db8::1' }] },
+  'networks of unusual sizes': {
+    options: () => [31, 32, 64, 65].map((ipv6Subnet) => ({ ipv6Subnet })),
+    steps: [{ from: '2001:db8::1' }],
+  },
   'an address in a key': {
     options: ({ ipKeyGenerator }) => ({ limit: 1, keyGenerator: (req) => ipKeyGenerator(req.ip!, 60) }),
     steps: ['2001:db8:0:1ff::1', '2001:db8:0:1f0::1'].map((from) => ({ from })),

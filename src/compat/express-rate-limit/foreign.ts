@@ -62,6 +62,5 @@ export function modernized(store: Store | LegacyStore): Store {
       }),
     decrement: (key) => store.decrement(key),
     resetKey: (key) => store.resetKey(key),
-    ...(store.resetAll && { resetAll: () => store.resetAll!() }),
   };
 }

@@ -108,9 +108,9 @@ class Plugin {
     const params = compileParams(options);
     this.#options = options;
     this.#scope = scope;
-    // Local denials are off: a test that empties Redis expects all counts to be gone.
-    if (redis && !Store) this.#redis = redisStore(redis, { prefix: nameSpace, localDenials: false });
     if (Store) this.#store = new Store({ ...params });
+    // Local denials are off: a test that empties Redis expects all counts to be gone.
+    else if (redis) this.#redis = redisStore(redis, { prefix: nameSpace, localDenials: false });
     const make = (): Counter =>
       this.#store ? new StoreCounter(this.#store, params.groupId) : this.#limiterCounter('global', params);
     this.own = new Limit(params, this.#counter(params, make));
