@@ -155,6 +155,23 @@ describe('a Redis that is set up wrongly', () => {
     });
   }
 
+  it('node-redis while it waits to connect again: no decision waits with it', async () => {
+    const server = await startServer('redis');
+    const client = createClient({ url: server.url, socket: { reconnectStrategy: () => 500 } });
+    client.on('error', () => {});
+    await client.connect();
+    const reconnecting = new Promise<void>((resolve) => void client.once('reconnecting', resolve));
+    const options = { limit: 5, window: '1m', onStoreError: 'throw', warnings: false } as const;
+    const limiter = createLimiter({ ...options, store: redisStore(client) });
+    await limiter.consume('key');
+    await server.stop();
+    await reconnecting;
+    const error: unknown = await limiter.consume('key').catch((thrown: unknown) => thrown);
+    expect(String(error)).to.contain('it is reconnecting');
+    await limiter.close();
+    client.destroy();
+  });
+
   it('a server without EVALSHA: the warning says so, and does not name the client', async () => {
     const server = await startServer('redis', { args: ['--rename-command', 'EVALSHA', 'gone'] });
     const client = new Redis(server.port);
