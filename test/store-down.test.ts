@@ -15,6 +15,8 @@ interface Mistake {
   readonly title: string;
   connect(): Promise<[RedisClient, end: () => unknown]> | [RedisClient, end: () => unknown];
   readonly cause: RegExp;
+  /** How long the client may take to tell of it. Default `'10s'`: it tells at once, but the machine may be busy. */
+  readonly connectTimeout?: '50ms';
 }
 
 const user = 'store-down';
@@ -39,11 +41,13 @@ const mistakes: readonly Mistake[] = [
   },
   {
     title: 'TLS to a port without it',
+    connectTimeout: '50ms',
     connect: () => ioredis({ tls: {} }),
     cause: /longer than 50 ms\. Its client is still connecting, by TLS \(rediss:\/\/\)/,
   },
   {
     title: 'TLS to a port without it, by node-redis',
+    connectTimeout: '50ms',
     connect: () => {
       const client = createClient({ url: servers.redis.url.replace('redis:', 'rediss:') });
       client.on('error', () => {});
@@ -99,12 +103,17 @@ describe('a Redis that is set up wrongly', () => {
     await limiter.close();
   }
 
-  for (const { title, connect, cause } of mistakes) {
+  for (const { title, connect, cause, connectTimeout = '10s' } of mistakes) {
     describe(title, () => {
       for (const onStoreError of modes) {
         it(`${onStoreError}: one warning, at the first request, with the cause`, async () => {
           const [client, end] = await connect();
-          const limiter = createLimiter({ ...short, store: redisStore(client), onStoreError });
+          const limiter = createLimiter({
+            ...short,
+            connectTimeout,
+            store: redisStore(client),
+            onStoreError,
+          });
           await limiter.consume('key').catch(() => {});
           expect(warned).to.have.length(1);
           expect(warned[0])
@@ -146,7 +155,7 @@ describe('a Redis that is set up wrongly', () => {
       const [client, end] = await connect();
       const store = redisStore(client);
       await new Promise<unknown>((resolve) => void (client as Redis).once('error', resolve));
-      const limiter = createLimiter({ ...short, store });
+      const limiter = createLimiter({ ...short, connectTimeout: '10s', store });
       await limiter.consume('key');
       expect(warned).to.have.length(1);
       expect(warned[0]).to.match(cause);
@@ -161,7 +170,7 @@ describe('a Redis that is set up wrongly', () => {
     client.on('error', () => {});
     await client.connect();
     const reconnecting = new Promise<void>((resolve) => void client.once('reconnecting', resolve));
-    const options = { limit: 5, window: '1m', onStoreError: 'throw', warnings: false } as const;
+    const options = { limit: 5, window: '1m', onStoreError: 'throw', timeout: '10s' } as const;
     const limiter = createLimiter({ ...options, store: redisStore(client) });
     await limiter.consume('key');
     await server.stop();
@@ -175,7 +184,7 @@ describe('a Redis that is set up wrongly', () => {
   it('a server without EVALSHA: the warning says so, and does not name the client', async () => {
     const server = await startServer('redis', { args: ['--rename-command', 'EVALSHA', 'gone'] });
     const client = new Redis(server.port);
-    const limiter = createLimiter({ ...short, store: redisStore(client) });
+    const limiter = createLimiter({ ...short, connectTimeout: '10s', store: redisStore(client) });
     await limiter.consume('203.0.113.7');
     expect(warned).to.have.length(1);
     expect(warned[0])
