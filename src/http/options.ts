@@ -146,11 +146,11 @@ export const HTTP_OPTIONS: readonly string[] = [
  * The options without those that are undefined, for which defaults then stand in. What determines the quota stays, because a setting that
  * is missing must be an error, and not the default quota.
  */
-export function definedOptions<T extends object>(options: T): T {
+function definedOptions(options: object): object {
   const given = Object.entries(options).filter(
     ([option, value]) => value !== undefined || OF_QUOTA.includes(option),
   );
-  return Object.fromEntries(given) as T;
+  return Object.fromEntries(given);
 }
 
 /** Whether the options determine the quota. */
@@ -160,7 +160,8 @@ export function hasQuota(options: object): boolean {
 
 /** Whether the options make a limiter, or contain one. */
 export function bringsLimiter(options: object): boolean {
-  return 'limiter' in options || OF_LIMITER.some((option) => option in options);
+  const given = definedOptions(options);
+  return 'limiter' in given || OF_LIMITER.some((option) => option in given);
 }
 
 /** The options with `defaults` for those that are left out. The name, and defaults that do not fit the options' quota, are not used. */
@@ -170,6 +171,6 @@ export function withDefaults<T extends { limiter?: unknown }>(options: T, defaul
   if (options.limiter !== undefined) for (const option of OF_LIMITER) without.add(option);
   return {
     ...Object.fromEntries(Object.entries(defaults).filter(([option]) => !without.has(option))),
-    ...options,
-  };
+    ...definedOptions(options),
+  } as T;
 }

@@ -82,8 +82,7 @@ class FileSource implements Source {
     while (at < this.size) {
       const chunk = await this.#read(at);
       if (chunk.length === 0) {
-        this.change ??=
-          `it was cut off while it was read: ${count(at)} of its ` + `${count(this.size)} bytes count`;
+        this.change ??= `it was cut off while it was read: ${count(at)} of its ${count(this.size)} bytes count`;
         break;
       }
       head ??= Buffer.from(chunk.subarray(0, HEAD));

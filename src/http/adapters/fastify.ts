@@ -17,14 +17,7 @@ import { fastifyProxy } from './proxies.js';
 import type { Framework, Next, Trail } from '../framework.js';
 import { FIELDS } from '../headers.js';
 import { nodeResponse } from '../node-response.js';
-import {
-  bringsLimiter,
-  definedOptions,
-  hasQuota,
-  HTTP_OPTIONS,
-  withDefaults,
-  type HttpOptions,
-} from '../options.js';
+import { bringsLimiter, hasQuota, HTTP_OPTIONS, withDefaults, type HttpOptions } from '../options.js';
 import { compileOptions, type CompiledOptions, type HttpAssembly } from '../compile-options.js';
 import type { RouteRateLimitConfig } from './route-config.js';
 import { routeName, type Route } from './route-name.js';
@@ -163,12 +156,11 @@ class Plugin {
 
   /** Limits by these options. The plugin's options are the defaults. If the options name no quota, it is the plugin's own. */
   flow(what: string, given: Limits, assembly?: HttpAssembly): RouteFlow {
-    const written = optionsOf(given);
-    checkOptions(what, written, [...HTTP_OPTIONS, 'hook']);
-    const options = definedOptions(written);
+    const options = optionsOf(given);
+    checkOptions(what, options, [...HTTP_OPTIONS, 'hook']);
     const hook = checkHook(options.hook) ?? this.hook;
     const shared = bringsLimiter(options) ? undefined : this.#limiter;
-    const keysAreDefaults = !('keys' in options);
+    const keysAreDefaults = options.keys === undefined;
     const compiled = compileOptions(
       withDefaults(options, this.#options),
       { ...assembly, keysAreDefaults },

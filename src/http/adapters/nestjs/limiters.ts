@@ -6,13 +6,7 @@ import { compileWarnings, type Warn } from '../../../common/warnings.js';
 import type { Limiter } from '../../../limiter/limiter.js';
 import { compileOptions } from '../../compile-options.js';
 import { Flow } from '../../flow.js';
-import {
-  bringsLimiter,
-  definedOptions,
-  HTTP_OPTIONS,
-  withDefaults,
-  type HttpOptions,
-} from '../../options.js';
+import { bringsLimiter, HTTP_OPTIONS, withDefaults, type HttpOptions } from '../../options.js';
 import { framework, type NestFlow, type Response } from './context.js';
 
 /**
@@ -114,9 +108,8 @@ export class RateLimiters implements OnModuleInit, OnApplicationShutdown {
   #flows(settings: RateLimitOptions[] | false, name: string): readonly NestFlow[] {
     if (settings === false) return [];
     if (settings.length === 0) return [this.#ownFlow()];
-    return settings.map((written, i) => {
-      checkShape(`RateLimit of ${name}`, written, HTTP_OPTIONS);
-      const options = definedOptions(written);
+    return settings.map((options, i) => {
+      checkShape(`RateLimit of ${name}`, options, HTTP_OPTIONS);
       const defaultName = i === 0 ? name : `${name} #${i + 1}`;
       const shared = bringsLimiter(options) ? undefined : this.#ownFlow().limiter;
       return this.#add(withDefaults(options, this.#defaults), defaultName, shared);
