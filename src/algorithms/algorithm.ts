@@ -213,3 +213,9 @@ export function areNumbers(saved: Saved): saved is readonly number[] {
 
 /** The most units that a state counts. Below it, adding a charge gives an exact integer. */
 export const MOST_COUNTED = 2 ** 52;
+
+/** A bucket's state in ticks stays below this, so that sums stay exact integers. */
+export const MOST_TICKS = 2 ** 51;
+
+/** The longest time that a bucket takes to fill, ms: some 8,000 years. On Redis a state has 48 bits for its end, in ms since 1970. */
+export const LONGEST_FILL = 2 ** 48 - 2 ** 44;

@@ -2,6 +2,8 @@ import { toMilliseconds, toText, type Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
 import { checkInteger, MAX_UNITS } from '../common/validate.js';
 import {
+  LONGEST_FILL,
+  MOST_TICKS,
   PairColumn,
   type AlgorithmDefinition,
   type Compiled,
@@ -138,12 +140,6 @@ function divisor(a: number, b: number): number {
 /** The largest `scale`. Below it, a fraction of a millisecond fits in 32 bits. */
 const FINEST = 2 ** 31;
 
-/** State in ticks stays below 2^51, so that sums stay exact integers. */
-const MOST = 2 ** 51;
-
-/** The longest backlog, ms: some 8,000 years. On Redis a state has 48 bits for its end, in ms since 1970. */
-const LONGEST = 2 ** 48 - 2 ** 44;
-
 /**
  * Picks a scale in which one unit is a whole number of ticks, so that no rate is rounded. If the rate is too fine for that, it is rounded
  * down by less than 0.1 %. Headgate then admits slightly less than was asked for, never more.
@@ -156,10 +152,10 @@ function compile(what: string, given: Given): Compiled<GcraParams> {
   const exact = limit / divisor(limit, window);
   // The longest backlog in ms limits how many ticks a millisecond can have.
   const longest = Math.ceil((burst / limit) * window) + maxDelay + window;
-  const fits = exact <= FINEST && exact * longest <= MOST;
-  const scale = fits ? exact : Math.min(FINEST, Math.floor(MOST / longest));
+  const fits = exact <= FINEST && exact * longest <= MOST_TICKS;
+  const scale = fits ? exact : Math.min(FINEST, Math.floor(MOST_TICKS / longest));
   const increment = Math.ceil((window * scale) / limit);
-  if (longest > LONGEST || (!fits && increment <= 1000)) {
+  if (longest > LONGEST_FILL || (!fits && increment <= 1000)) {
     throw invalidOption(
       `${what}.limit`,
       limit,

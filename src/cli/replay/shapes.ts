@@ -1,3 +1,4 @@
+import { LONGEST_FILL, MOST_TICKS } from '../../algorithms/algorithm.js';
 import { DEFAULT_ALGORITHM } from '../../algorithms/index.js';
 import { toMilliseconds, type Duration } from '../../common/duration.js';
 import { ALGORITHMS, hasField } from '../../contract/compile-policies.js';
@@ -34,10 +35,6 @@ const RATES = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 /** A limit that is never reached, and that fits into counters of 4 bytes. */
 const PLENTY = 2 ** 30;
 const MOST_LOGGED = 1_000_000;
-/** The arithmetic of buckets is exact below this number. */
-const MOST_TICKS = 2 ** 51;
-/** A bucket takes at most this time to fill, ms. */
-const LONGEST_FILL = 2 ** 48 - 2 ** 44;
 
 const isBucket = (algorithm: Algorithm = DEFAULT_ALGORITHM): boolean => hasField(algorithm, 'burst');
 
