@@ -1,4 +1,5 @@
-// Every gate; with --tests, the tests before them. Failures show their output. The last line counts gates and tests.
+// Every gate; with --tests, the tests before them. Failures show their output; tests that failed are shown again at the
+// end, because their own output is thousands of lines before it. The last line counts gates and tests.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,8 +21,11 @@ const gates = [
 
 ensureDependencies();
 const count = { passed: 0, failed: 0 };
+/** @type {string[]} */
+const failures = [];
 if (process.argv.includes('--tests')) runTests();
 for (const name of gates) runGate(name);
+for (const failure of failures) console.log(failure);
 console.log(`${count.passed} passed, ${count.failed} failed`);
 process.exit(count.failed === 0 ? 0 : 1);
 
@@ -46,10 +50,11 @@ function runTests() {
   ]);
   const failedBefore = count.failed;
   for (const file of readdirSync(directory)) {
-    /** @type {{ stats: { passes: number, failures: number } }} */
-    const { stats } = JSON.parse(readFileSync(join(directory, file), 'utf8'));
-    count.passed += stats.passes;
-    count.failed += stats.failures;
+    /** @type {{ stats: { passes: number, failures: number }, failures: { fullTitle: string, err: { stack?: string } }[] }} */
+    const result = JSON.parse(readFileSync(join(directory, file), 'utf8'));
+    count.passed += result.stats.passes;
+    count.failed += result.stats.failures;
+    failures.push(...result.failures.map(({ fullTitle, err }) => `FAIL ${fullTitle}\n${err.stack ?? ''}`));
   }
   rmSync(directory, { recursive: true });
   // No test failed, but there is another reason: a file does not load, or there is a leak.
