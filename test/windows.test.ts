@@ -65,10 +65,11 @@ for (const [name, createStore] of Object.entries(stores)) {
     });
 
     it('by real time: what was spent is back after retryAfter, not before', async () => {
+      const window = 1000; // Enough for a machine that pauses for a part of it.
       const limiters = algorithms.map((algorithm) =>
         limiterOn(createStore(), {
           name: algorithm,
-          ...(policy(algorithm, 2, 300) as { limit: number; window: number }),
+          ...(policy(algorithm, 2, window) as { limit: number; window: number }),
         }),
       );
       const consume = () => Promise.all(limiters.map((limiter) => limiter.consume('key', { cost: 2 })));
@@ -78,7 +79,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       const denied = await consume();
       for (const [i, { allowed, retryAfterMs }] of denied.entries()) {
         expect(allowed, algorithms[i]).to.be.false;
-        expect(retryAfterMs, algorithms[i]).to.be.within(1, 331);
+        expect(retryAfterMs, algorithms[i]).to.be.within(1, 1.1 * window + 1);
       }
       await sleep(wait(denied) + 1);
       for (const [i, { allowed }] of (await consume()).entries()) expect(allowed, algorithms[i]).to.be.true;
@@ -92,19 +93,19 @@ for (const name of serverKinds) {
     const store = redisStore(clients[name], { prefix, publish: false });
     const policies = algorithms.map((algorithm) => ({
       name: algorithm,
-      ...(policy(algorithm, 2, 150) as object),
+      ...(policy(algorithm, 2, 1000) as object),
     }));
     const limiter = limiterOn(store, {
       policies: policies as never,
-      ban: { after: 1, within: 50, for: 100, max: 100 },
+      ban: { after: 1, within: 1000, for: 1000, max: 1000 },
     });
     const { resetAfterMs } = await limiter.consume('key', { cost: 2 });
     await limiter.consume('key');
     // Without what is told to operators.
     const keys = () => clients[name].keys(`${prefix}:{*:key}*`);
     expect(await keys()).to.have.length(policies.length + 1);
-    // The ban's 100 ms, and as long again until it is forgotten.
-    await sleep(Math.max(resetAfterMs, 200) + 5);
+    // The ban's second, and another until it is forgotten.
+    await sleep(Math.max(resetAfterMs, 2000) + 5);
     expect(await keys()).to.deep.equal([]);
   });
 }

@@ -122,7 +122,7 @@ export interface Charged {
 export interface Change extends Subject {
   /** Per policy, the units. > 0: charge them, even beyond what is left. < 0: give them back. 0: no change. */
   readonly units: readonly number[];
-  /** The charge to give back. Undefined: the oldest units. */
+  /** The charge to give back. The policies that it did not charge have 0 `units`. Undefined: the oldest units. */
   readonly charged: Charged | undefined;
   /** How the query was answered: see `Reply.degraded`. Only the failure policy can change what it decided itself. */
   readonly degraded: Reply['degraded'];

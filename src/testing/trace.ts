@@ -5,7 +5,7 @@ import { compilePolicies } from '../contract/compile-policies.js';
 import type { Algorithm, Policy } from '../contract/policy.js';
 import type { PolicySet, Query, Reply, Store } from '../contract/store.js';
 import { chargedOf } from '../contract/charged.js';
-import { resetOf } from '../contract/verdicts.js';
+import { admits, resetOf, waitOf } from '../contract/verdicts.js';
 import { countsSlots, randomPolicy } from './algorithms.js';
 import type { TestClock } from './clock.js';
 import { show } from './expect.js';
@@ -145,6 +145,18 @@ export function setOf(
   return { name: 'identity', policies: compiled, ban: banned, dimensions, timeout: 60_000 };
 }
 
+interface Decided {
+  readonly query: Query;
+  readonly reply: Reply;
+}
+
+/** Whether a decision charged the i-th policy. */
+function wasCharged({ query: { set }, reply: { verdicts } }: Decided, i: number): boolean {
+  const admitted = (j: number) => admits(waitOf(verdicts, j));
+  const isAdmitted = set.policies.every(({ shadow }, j) => shadow || admitted(j));
+  return admitted(i) && (isAdmitted || set.policies[i]!.attempts);
+}
+
 /** Plays a trace on a store. */
 export async function play(
   store: Store,
@@ -153,7 +165,7 @@ export async function play(
 ): Promise<Answer[]> {
   const start = clock.now;
   const sets = tiers.map((policies) => setOf(policies, ban, slots));
-  const charged: { query: Query; reply: Reply }[] = [];
+  const charged: Decided[] = [];
   // Some stores tell by their clock whether a charge came before a reset, others by the order. If the clock goes back, these differ.
   let ordered = true;
   const jumps = steps.some(([wait]) => wait < 0);
@@ -186,10 +198,11 @@ export async function play(
         // Charges that have ended are not given back: it is no longer known whether they were reset.
         const life = Math.max(...query.set.policies.map((policy) => policy.life));
         if (isOf && clock.now - reply.now > life) break;
+        const units = query.set.policies.map((_, j) => (isOf && !wasCharged(past, j) ? 0 : action.units));
         const adjusted = await store.adjust({
           set: query.set,
           key: query.key,
-          units: marks.map(() => action.units),
+          units,
           charged: isOf ? { ...chargedOf(reply), marks } : undefined,
           degraded: undefined,
         });
