@@ -109,7 +109,8 @@ end
 -- (false: there was none; nil: it was denied). `text` is the cost as it was sent, because formatting numbers is slow.
 function fixed_window.charge(first, last, p, cost, text, now, reply, filled)
   local limit, window = p[1], p[2]
-  if cost > limit then return first, filled end
+  -- Without a window no TTL could be set after INCRBY.
+  if cost > limit or window < 1 then return first, filled end
   if not fixed_window_packs(p, 0) then return fixed_window_charge_long(first, last, p, cost, now, reply, filled) end
   local before
   for request = first, last do

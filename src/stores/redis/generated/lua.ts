@@ -362,7 +362,7 @@ return last + 1, filled, before
 end
 local function fixed_window_charge(first, last, p, cost, text, now, reply, filled)
 local limit, window = p[1], p[2]
-if cost > limit then return first, filled end
+if cost > limit or window < 1 then return first, filled end
 if not fixed_window_packs(p, 0) then return fixed_window_charge_long(first, last, p, cost, now, reply, filled) end
 local before
 for request = first, last do
