@@ -74,6 +74,14 @@ export class Sentinels {
 
 const PRIMARIES = 3;
 
+/** A slot that is being moved. */
+export interface OpenSlot {
+  /** Moves the keys that it has now, with `pause` ms before each. */
+  moveKeys(pause?: number): Promise<void>;
+  /** Moves the rest, and tells all nodes who has the slot. */
+  close(): Promise<void>;
+}
+
 export class TestCluster {
   readonly servers: readonly TestServer[];
   readonly admins: readonly Redis[];
@@ -130,6 +138,13 @@ export class TestCluster {
 
   /** Moves a slot from the primary that has it to the next one, key by key, with `pause` ms between them. */
   async moveSlot(slot: number, pause: number): Promise<void> {
+    const open = await this.openSlot(slot);
+    await open.moveKeys(pause);
+    await open.close();
+  }
+
+  /** Begins to move a slot to the next primary. Until it is closed, its keys are at the one or at the other. */
+  async openSlot(slot: number): Promise<OpenSlot> {
     const ids = await Promise.all(this.admins.map(async (admin) => String(await admin.cluster('MYID'))));
     const ranges = await this.admins[0]!.cluster('SLOTS');
     const owner = ranges.find(([first, last]) => slot >= first && slot <= last)![2]![2];
@@ -137,14 +152,27 @@ export class TestCluster {
     const to = (from + 1) % PRIMARIES;
     await this.admins[to]!.cluster('SETSLOT', slot, 'IMPORTING', ids[from]!);
     await this.admins[from]!.cluster('SETSLOT', slot, 'MIGRATING', ids[to]!);
-    for (;;) {
-      const keys = await this.admins[from]!.cluster('GETKEYSINSLOT', slot, 1);
-      if (keys.length === 0) break;
-      await sleep(pause);
-      await this.admins[from]!.call('MIGRATE', '127.0.0.1', this.ports[to]!, keys[0]!, '0', '1000');
-    }
-    for (const i of [to, from, ...ids.keys()])
-      await this.admins[i]!.cluster('SETSLOT', slot, 'NODE', ids[to]!).catch(() => {});
+    const moveKeys = async (pause = 0): Promise<void> => {
+      for (;;) {
+        const keys = await this.admins[from]!.cluster('GETKEYSINSLOT', slot, 1);
+        if (keys.length === 0) break;
+        await sleep(pause);
+        await this.admins[from]!.call('MIGRATE', '127.0.0.1', this.ports[to]!, keys[0]!, '0', '1000');
+      }
+    };
+    const close = async (): Promise<void> => {
+      await moveKeys();
+      for (const i of [to, from, ...ids.keys()])
+        await this.admins[i]!.cluster('SETSLOT', slot, 'NODE', ids[to]!).catch(() => {});
+    };
+    return { moveKeys, close };
+  }
+
+  /** The slot of the keys whose names contain a text. */
+  async slotOf(text: string): Promise<number> {
+    const [primary] = this.admins;
+    const found = await Promise.all(this.admins.slice(0, PRIMARIES).map((admin) => admin.keys(`*${text}*`)));
+    return Number(await primary!.cluster('KEYSLOT', found.flat()[0]!));
   }
 
   /** Kills a primary. */

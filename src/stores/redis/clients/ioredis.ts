@@ -211,7 +211,7 @@ export class IoredisCommands implements Commands {
       },
       (error: Error) => {
         // The server has refused the repeated call. The first one may have run.
-        if (this.#landed(flight)) done(flight.lost ? connectionLost(error) : error);
+        if (this.#landed(flight)) done(flight.lost ? connectionLost(error) : refusalOf(error));
       },
     );
   }
@@ -236,6 +236,12 @@ export class IoredisCommands implements Commands {
       if (!this.cluster) flight.done(connectionLost());
     }
   }
+}
+
+/** The last refusal of a call that a Cluster has sent again until it gave up. Servers have refused it each time. */
+function refusalOf(error: Error): Error {
+  const [, words] = /^Too many Cluster redirections\. Last error: (?:\w+: )?(.*)$/s.exec(error.message) ?? [];
+  return words === undefined ? error : new Error(words, { cause: error });
 }
 
 function connectionLost(cause?: Error): HeadgateError {

@@ -947,6 +947,7 @@ at = at + 4
 local returns = units < 0 and charge > 0
 local history = returns and read_history(KEYS[#policies + i], now + life)
 if history and history[1] >= charge then units = 0 end
+if redis.call('PTTL', KEYS[i]) == -1 then headgate_heal(KEYS[i], policy.look, policy) end
 local remaining, reset, changed
 if units == 0 then
 local wait
@@ -961,7 +962,6 @@ if history and policy.drains and changed > 0 then
 write_history(KEYS[#policies + i], history, charge, changed, now + life)
 end
 end
-if redis.call('PTTL', KEYS[i]) == -1 then headgate_heal(KEYS[i], policy.look, policy) end
 reply[filled + 1] = units > 0 and changed or 0
 filled = headgate_say(reply, filled + 1, 0, remaining, reset)
 end
@@ -1326,9 +1326,9 @@ return reply
       `local policies = headgate_policies(5)
 local held = 1
 for i, policy in ipairs(policies) do
+if redis.call('PTTL', KEYS[i]) == -1 then headgate_heal(KEYS[i], policy.look, policy) end
 local still, err = policy[ARGV[2]](KEYS[i], policy, ARGV[3], tonumber(ARGV[4]), now)
 if not still then return redis.error_reply(err) end
-if redis.call('PTTL', KEYS[i]) == -1 then headgate_heal(KEYS[i], policy.look, policy) end
 held = math.min(held, still)
 end
 return held

@@ -48,6 +48,8 @@ for i, policy in ipairs(policies) do
   local history = returns and read_history(KEYS[#policies + i], now + life)
   -- A reset after the charge has already given it back. The units that are charged now belong to other requests.
   if history and history[1] >= charge then units = 0 end
+  -- This comes first: while a cluster moves a slot, a key that is deleted below cannot be asked for any more.
+  if redis.call('PTTL', KEYS[i]) == -1 then headgate_heal(KEYS[i], policy.look, policy) end
   local remaining, reset, changed
   if units == 0 then
     local wait
@@ -62,7 +64,6 @@ for i, policy in ipairs(policies) do
       write_history(KEYS[#policies + i], history, charge, changed, now + life)
     end
   end
-  if redis.call('PTTL', KEYS[i]) == -1 then headgate_heal(KEYS[i], policy.look, policy) end
   reply[filled + 1] = units > 0 and changed or 0
   filled = headgate_say(reply, filled + 1, 0, remaining, reset)
 end

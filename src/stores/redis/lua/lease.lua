@@ -7,9 +7,10 @@
 local policies = headgate_policies(5)
 local held = 1
 for i, policy in ipairs(policies) do
+  -- This comes first: while a cluster moves a slot, a key that is deleted below cannot be asked for any more.
+  if redis.call('PTTL', KEYS[i]) == -1 then headgate_heal(KEYS[i], policy.look, policy) end
   local still, err = policy[ARGV[2]](KEYS[i], policy, ARGV[3], tonumber(ARGV[4]), now)
   if not still then return redis.error_reply(err) end
-  if redis.call('PTTL', KEYS[i]) == -1 then headgate_heal(KEYS[i], policy.look, policy) end
   held = math.min(held, still)
 end
 return held
