@@ -139,6 +139,8 @@ for (const kind of ['redis', 'valkey'] as const) {
       ];
       const found = await imported([...lines, line('c', { bannedForMs: 2 * HOUR })].join('\n'));
       expect(found).to.include({ banned: 1, already: 1, over: 1 });
+      const untold = line('d', { bannedUntil: null, bannedForMs: null });
+      expect(await imported(untold, '--for', '1h')).to.include({ banned: 1 });
       expect((await api.peek('a')).retryAfterMs).to.be.above(1.9 * HOUR);
       expect((await api.peek('c')).retryAfterMs).to.be.above(1.9 * HOUR);
       expect(await isBanned(api, 'b')).to.equal(false);

@@ -196,7 +196,11 @@ describe('replay of policies by several keys', () => {
       const { code, stdout, stderr } = await headgate(args, { cwd: folder });
       expect([code, stderr]).to.deep.equal([0, '']);
       expect(stdout).to.match(/account ada +3 +1 /);
-      expect(readFileSync(join(folder, 'report.html'), 'utf8')).to.include('account ada');
+      const written = () => readFileSync(join(folder, 'report.html'), 'utf8');
+      expect(written()).to.include('account ada');
+      const alone = ['--policy', '2/1h by account', '--key', 'account=account', '--report', 'report.html'];
+      expect((await headgate(['replay', 'access.log', ...alone], { cwd: folder })).code).to.equal(0);
+      expect(written()).to.include('ada: 2 admitted, 1 denied');
     } finally {
       rmSync(folder, { recursive: true });
     }

@@ -146,6 +146,16 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect(peek.stdout).to.match(/^default +sliding-window +9 per 1m/m);
     });
 
+    it('counts an instance once, however many equal limiters of one name it has', async () => {
+      for (let i = 0; i < 2; i++) {
+        const store = redisStore(client, { prefix, ...TELLING });
+        for (let j = 0; j < 2; j++) limiters.push(limiterOn(store, { name: 'api', limit: 9, window: '1m' }));
+      }
+      await until(async () => (await limits()).instances.length === 2);
+      const { configurations } = (await limits()).limiters[0]!;
+      expect(configurations.map(({ instances }) => instances.length)).to.deep.equal([2]);
+    });
+
     it('of configurations that are as common, always the same one is taken', async () => {
       instance({ api: { policies: [{ limit: 10, window: '1m' }] } });
       instance({ api: { policies: [{ limit: 9, window: '1m' }] } });

@@ -201,6 +201,13 @@ describe('headgate replay', () => {
       ]);
     });
 
+    it('counts a request in its own interval when the intervals become longer', async () => {
+      const lines = [1, 1004, 100_000].map((second) => jsonLine({ time: at(second), ip: '::1' }));
+      const { timeline } = await replayJson([logs.write('access.log', lines), '--policy', '9/1h']);
+      const starts = timeline.intervals.flatMap(({ admitted, start }) => (admitted > 0 ? [start] : []));
+      expect(starts).to.deep.equal([0, 900, 99_900].map((second) => new Date(at(second)).toISOString()));
+    });
+
     it('compares with another set of policies, in one reading', async () => {
       const requests = Array.from({ length: 30 }, (_, i) => ({ time: at(i), ip: `10.0.0.${i % 3}` })).concat(
         Array.from({ length: 10 }, () => ({ time: at(100), ip: '10.0.0.9' })),
@@ -372,6 +379,13 @@ describe('headgate replay', () => {
         expect(same(found)).to.deep.equal(same(whole));
         expect(found.logs).to.have.length(1).and.to.have.nested.property('[0].name', 'standard input');
       }
+    });
+
+    it('gzip that is read in several pieces', async () => {
+      const text = `${trace(7, 20_000).map(combinedLine).join('\n')}\n`;
+      const plain = await replayJson([logs.write('a.log', text), ...policy]);
+      const packed = await replayJson([logs.write('a.gz', gzipSync(text, { level: 0 })), ...policy]);
+      expect(same(packed)).to.deep.equal(same(plain));
     });
 
     it('with a byte order mark, as editors and PowerShell write it', async () => {
@@ -616,7 +630,7 @@ describe('headgate replay', () => {
       const json = /<script type="application\/json" id="data">(.*?)<\/script>/.exec(html)![1]!;
       interface Plot {
         id: string;
-        series: { name: string; values: number[]; dashed?: boolean }[];
+        series: { name: string; color: string; values: number[]; dashed?: boolean }[];
       }
       return { html, plots: (JSON.parse(json) as { plots: Plot[] }).plots };
     };
@@ -639,6 +653,8 @@ describe('headgate replay', () => {
         .and.match(/>503 \(6\.7 %\)<.*?<span>2</s);
       const clients = plots.find(({ id }) => id === 'clients')!;
       const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0);
+      const { series } = plots.find(({ id }) => id === 'denied')!;
+      expect(series.map(({ name, values }) => [name, sum(values)])).to.deep.equal([['few', 30]]);
       expect(clients.series.slice(0, 2).map(({ name, values }) => [name, sum(values)])).to.deep.equal([
         ['10.0.0.1', 30],
         ['10.0.0.2', 10],
@@ -647,6 +663,13 @@ describe('headgate replay', () => {
       expect(limit!.name).to.equal('limit: 5/1h, per 1s');
       expect(limit!.values[0]).to.be.closeTo(5 / 3600, 1e-9);
       expect(html).to.contain('10.0.0.1: 5 admitted, 25 denied; 10.0.0.2: 5 admitted, 5 denied.');
+    });
+
+    it('draws each of its six clients in a colour of its own', async () => {
+      const lines = Array.from({ length: 12 }, (_, i) => line(i, `10.0.0.${i % 6}`, '/', 200));
+      const { plots } = await report(lines, '--policy', '1/1h');
+      const { series } = plots.find(({ id }) => id === 'clients')!;
+      expect(new Set(series.flatMap(({ dashed, color }) => (dashed ? [] : [color]))).size).to.equal(6);
     });
 
     it('of a log where nobody is denied', async () => {

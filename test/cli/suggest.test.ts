@@ -123,17 +123,18 @@ describe('suggested limits', () => {
 
   it('of buckets: the lowest rate whose burst is no more than a window', () => {
     const shapes = shapesOf('token-bucket', ['1s']);
-    const measure = new Measure(shapes);
-    // Six at once, each second.
-    for (let i = 0; i < 600; i++) measure.add('a', 1e12 + 1000 * Math.floor(i / 6));
-    const { each } = suggest(measure, shapes, 99);
-    expect(each).to.have.length(1);
-    expect(each[0]!.alternatives[0]!.policy).to.deep.equal({
-      algorithm: 'token-bucket',
-      limit: 10,
-      window: '1s',
-      burst: 6,
-    });
+    // So many at once, each second.
+    for (const [burst, limit] of [
+      [6, 10],
+      [1, 1],
+    ] as const) {
+      const measure = new Measure(shapes);
+      for (let i = 0; i < 100 * burst; i++) measure.add('a', 1e12 + 1000 * Math.floor(i / burst));
+      const { each } = suggest(measure, shapes, 99);
+      expect(each).to.have.length(1);
+      const { policy } = each[0]!.alternatives[0]!;
+      expect(policy).to.deep.equal({ algorithm: 'token-bucket', limit, window: '1s', burst });
+    }
   });
 
   it('a client that uses more than can be counted does not count as kept', () => {

@@ -345,6 +345,15 @@ describe('policies by several keys', () => {
     expect((await tiers.decide({ org: 'acme' }, 0, set)).remaining).to.equal(5);
   });
 
+  it('a look says that memory has no room, unless it charges nothing', async () => {
+    const store = memoryStore({ maxKeys: 100, onFull: 'deny' });
+    const full = createLimiter({ store, policies: POLICIES, warnings: false });
+    for (let i = 0; i < 1_000; i++) for (let n = 0; n < 3; n++) await full.consume(`ip${i}`);
+    const keys = { key: 'new', account: 'ada' };
+    expect((await full.peek(keys)).reason).to.equal('store-full');
+    expect((await full.peek(keys, { cost: 0 })).allowed).to.equal(true);
+  });
+
   it('each dimension has room of its own in memory', async () => {
     const store = memoryStore({ maxKeys: 100 });
     const flooded = createLimiter({ store, policies: POLICIES });

@@ -221,7 +221,12 @@ describe('headgate/opentelemetry', () => {
       const { descriptor, dataPoints } = metrics.find(({ descriptor }) => descriptor.name === name)!;
       expect(descriptor.unit).to.equal('s');
       const point = dataPoints.find(({ attributes }) => attributes['limiter'] === 'timed')!;
-      expect((point.value as { sum: number }).sum).to.equal(sum);
+      const value = point.value as { sum: number; buckets: { boundaries: number[] } };
+      expect(value.sum).to.equal(sum);
+      // A query over the buckets names their bounds.
+      expect(value.buckets.boundaries.join(' ')).to.equal(
+        '0.00025 0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 5 10',
+      );
     }
   });
 
