@@ -1,10 +1,5 @@
-import type { Charged, PolicySet, Reply } from './store.js';
-import { admits, countOf, resetOf, waitOf, type Verdicts } from './verdicts.js';
-
-/** Whether every policy admits that is not a shadow. Then all policies that admit are charged. */
-export function admitsAll({ policies }: PolicySet, verdicts: Verdicts): boolean {
-  return policies.every(({ shadow }, i) => shadow || admits(waitOf(verdicts, i)));
-}
+import type { Charged, Reply } from './store.js';
+import { countOf, resetOf } from './verdicts.js';
 
 /** Per policy: when the units that a reply charged stop counting by themselves. See `Charged`. */
 export function marksOf({ now, verdicts, marks: known }: Omit<Reply, 'step' | 'ban'>): number[] {

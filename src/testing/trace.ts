@@ -4,7 +4,7 @@ import type { Key } from '../contract/key.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import type { Algorithm, Policy } from '../contract/policy.js';
 import type { PolicySet, Query, Reply, Store } from '../contract/store.js';
-import { admitsAll, chargedOf } from '../contract/charged.js';
+import { chargedOf } from '../contract/charged.js';
 import { admits, resetOf, waitOf } from '../contract/verdicts.js';
 import { countsSlots, randomPolicy } from './algorithms.js';
 import type { TestClock } from './clock.js';
@@ -152,7 +152,9 @@ interface Decided {
 
 /** Whether a decision charged the i-th policy. */
 function wasCharged({ query: { set }, reply: { verdicts } }: Decided, i: number): boolean {
-  return admits(waitOf(verdicts, i)) && (admitsAll(set, verdicts) || set.policies[i]!.attempts);
+  const admitted = (j: number) => admits(waitOf(verdicts, j));
+  const isAdmitted = set.policies.every(({ shadow }, j) => shadow || admitted(j));
+  return admitted(i) && (isAdmitted || set.policies[i]!.attempts);
 }
 
 /** Plays a trace on a store. */

@@ -23,7 +23,7 @@ import {
 } from '../../contract/store.js';
 import type { BanNote } from '../../contract/ban-options.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
-import { admitsAll, chargedOf } from '../../contract/charged.js';
+import { chargedOf } from '../../contract/charged.js';
 import { Timeouts, type Awaited } from './timeouts.js';
 
 /** How decisions are made while the store makes none: see `FailureOptions`. */
@@ -261,7 +261,7 @@ export class FailurePolicy implements Store, Prober {
   #undo(query: Query, reply: Reply): void {
     const { set, key, cost, peek } = query;
     const charged = (i: number): boolean => admits(waitOf(reply.verdicts, i));
-    const admitted = reply.ban === 0 && admitsAll(set, reply.verdicts);
+    const admitted = reply.ban === 0 && set.policies.every(({ shadow }, i) => shadow || charged(i));
     if (peek || cost === 0 || !admitted) return;
     this.#release(query);
     // In the other modes the request was let pass, so its charge stays.
