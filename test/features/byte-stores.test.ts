@@ -185,7 +185,7 @@ describe('the state of a key as bytes', () => {
   it('has a key that tells names, keys and versions apart, and is bounded', () => {
     const set = setOf([policyOf('gcra')]);
     const keyOf = (name: string, key: string) => stateKey({ set: { ...set, name }, key });
-    expect(keyOf('api', 'ada')).to.equal('{api:ada}k1');
+    expect(keyOf('api', 'ada')).to.equal('{api:ada}k2');
     expect(keyOf('a', 'b:c')).to.not.equal(keyOf('a:b', 'c'));
     const long = ':'.repeat(128);
     const names = ['api', '\u00e4', '\u{1f600}'.repeat(32), 'n'.repeat(256), long];

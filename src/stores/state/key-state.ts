@@ -21,7 +21,7 @@ import type {
 } from '../../contract/store.js';
 
 /** The version of the bytes' layout. It is part of the key, so that versions never read each other's state. */
-const VERSION = 'k1';
+const VERSION = 'k2';
 
 /** How long an expired state is kept, ms, in case the clock goes back. */
 const GRACE = 60_000;
