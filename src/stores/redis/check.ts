@@ -1,6 +1,6 @@
 import { lua } from './generated/lua.js';
 import type { Commands, Server } from './clients/commands.js';
-import { clearTimeout, setTimeout } from '../../common/real-time.js';
+import { within } from '../../common/within.js';
 import { assemble, type Parts } from './scripts.js';
 import { fieldOf, isUnknownCommand, tooOld, versionOf } from './server-version.js';
 import { plainWords } from '../store-error.js';
@@ -173,14 +173,8 @@ function ok(code: Finding['code'], message: string): Finding {
   return { level: 'ok', code, message };
 }
 
-async function inTime<T>(promise: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`it has not answered for ${PATIENCE} ms.`)), PATIENCE);
+function inTime<T>(promise: Promise<T>): Promise<T> {
+  return within(PATIENCE, promise, () => {
+    throw new Error(`it has not answered for ${PATIENCE} ms.`);
   });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

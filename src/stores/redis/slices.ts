@@ -3,6 +3,7 @@ import { merged } from './across.js';
 import { partsOf, scopeOf, type Part } from '../state/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { clearTimeout, performance, setTimeout } from '../../common/real-time.js';
+import { within } from '../../common/within.js';
 import type {
   Announced,
   Announcement,
@@ -260,15 +261,18 @@ export class Slices implements Store {
     return this.#store.announce?.(limiter);
   }
 
-  /** Gives back all slices. */
+  /** Gives back all slices. A server that hangs is waited for only as long as a decision would wait. */
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const returns: Promise<void>[] = [];
-    for (const { keys } of this.#hotKeys.values())
+    let timeout = 0;
+    for (const [set, { keys }] of this.#hotKeys) {
+      timeout = Math.max(timeout, set.timeout);
       for (const id of keys.keys()) returns.push(this.#drop(keys, id));
+    }
     this.#hotKeys.clear();
-    await Promise.all(returns);
+    await within<unknown>(timeout, Promise.all(returns), () => undefined);
     await this.#store.close?.();
   }
 }
