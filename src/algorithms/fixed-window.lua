@@ -118,8 +118,12 @@ function fixed_window.charge(first, last, p, cost, text, now, reply, filled)
     local value = redis.pcall('INCRBY', key, text)
     if type(value) == 'table' then return request, filled end
     if value == cost then
-      -- The key did not exist.
-      fixed_window_write(key, p, cost, now + window)
+      -- The key did not exist. Without permission for SET it would stay without a TTL.
+      local written, refused = pcall(fixed_window_write, key, p, cost, now + window)
+      if not written then
+        redis.call('DEL', key)
+        error(refused, 0)
+      end
       filled = headgate_say(reply, filled, 0, limit - cost, window)
       before = false
     else

@@ -24,7 +24,16 @@ if not wait then return end
 if reset > 0 then redis.call('PEXPIREAT', key, now + reset) else redis.call('DEL', key) end
 end
 `;
-const common_4 = `local function headgate_recount(key, p, units, mark, now, read, write, stop_if_new)
+const common_4 = `local function headgate_bounded(write)
+local done, reply = pcall(write)
+if done then return reply end
+for _, key in ipairs(KEYS) do
+if redis.pcall('PTTL', key) == -1 then redis.pcall('DEL', key) end
+end
+return redis.error_reply(type(reply) == 'table' and reply.err or reply)
+end
+`;
+const common_5 = `local function headgate_recount(key, p, units, mark, now, read, write, stop_if_new)
 local limit = p[1]
 local used, stop = read(key, p, now, true)
 if not used then return nil, stop end
@@ -43,9 +52,9 @@ write(key, p, used, stop)
 return math.max(0, limit - used), stop - now, charged
 end
 `;
-const common_5 = `local kernels, ban = {}
+const common_6 = `local kernels, ban = {}
 `;
-const common_6 = `local function headgate_say(reply, filled, wait, remaining, reset)
+const common_7 = `local function headgate_say(reply, filled, wait, remaining, reset)
 if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
 reply[filled + 1] = reset * 2 ^ 20 + remaining
 return filled + 1
@@ -370,7 +379,11 @@ local key = KEYS[request]
 local value = redis.pcall('INCRBY', key, text)
 if type(value) == 'table' then return request, filled end
 if value == cost then
-fixed_window_write(key, p, cost, now + window)
+local written, refused = pcall(fixed_window_write, key, p, cost, now + window)
+if not written then
+redis.call('DEL', key)
+error(refused, 0)
+end
 filled = headgate_say(reply, filled, 0, limit - cost, window)
 before = false
 else
@@ -870,7 +883,7 @@ end
 /** How each script begins, the algorithms of which it has those that it needs, and how it ends. */
 export const lua = {
   adjust: {
-    first: common_1 + common_2 + common_3 + common_4 + common_5 + common_6,
+    first: common_1 + common_2 + common_3 + common_5 + common_6 + common_7,
     algorithms: {
       calendar:
         calendar_1 +
@@ -1021,15 +1034,17 @@ return reply
 `,
   },
   count: {
-    first: common_1,
+    first: common_1 + common_4,
     algorithms: {},
-    last: `redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[3], '*', 'counts', ARGV[2])
+    last: `return headgate_bounded(function()
+redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[3], '*', 'counts', ARGV[2])
 redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', now + ARGV[4]))
 return 1
+end)
 `,
   },
   'evaluate-single': {
-    first: common_1 + common_2 + common_3 + common_6,
+    first: common_1 + common_2 + common_3 + common_7,
     algorithms: {
       calendar:
         calendar_1 +
@@ -1108,7 +1123,7 @@ return reply
 `,
   },
   evaluate: {
-    first: common_1 + common_2 + common_3 + common_4 + common_5 + common_6,
+    first: common_1 + common_2 + common_3 + common_5 + common_6 + common_7,
     algorithms: {
       ban:
         ban_1 +
@@ -1309,7 +1324,7 @@ return reply
 `,
   },
   lease: {
-    first: common_1 + common_2 + common_3 + common_5,
+    first: common_1 + common_2 + common_3 + common_6,
     algorithms: {
       calendar:
         calendar_1 +
@@ -1356,9 +1371,10 @@ return held
 `,
   },
   'note-bans': {
-    first: common_1,
+    first: common_1 + common_4,
     algorithms: {},
-    last: `local over = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 1000)
+    last: `return headgate_bounded(function()
+local over = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 1000)
 if #over > 0 then
 redis.call('ZREM', KEYS[1], unpack(over))
 redis.call('HDEL', KEYS[2], unpack(over))
@@ -1391,12 +1407,14 @@ end
 if left_out > 0 then redis.call('DEL', KEYS[4]) end
 if logged then redis.call('PEXPIREAT', KEYS[3], string.format('%.0f', now + ARGV[4])) end
 return left_out
+end)
 `,
   },
   publish: {
-    first: common_1 + common_2,
+    first: common_1 + common_2 + common_4,
     algorithms: {},
-    last: `redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+    last: `return headgate_bounded(function()
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 if ARGV[3] == '' then
 redis.call('ZREM', KEYS[1], ARGV[2])
 redis.call('DEL', KEYS[2])
@@ -1409,6 +1427,7 @@ headgate_set(KEYS[2], ARGV[3], stop)
 redis.call('ZADD', KEYS[1], string.format('%.0f', stop), ARGV[2])
 redis.call('PEXPIREAT', KEYS[1], redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2])
 return 1
+end)
 `,
   },
   reset: {
@@ -1424,9 +1443,10 @@ return 1
 `,
   },
   'seal-bans': {
-    first: common_1 + common_2,
+    first: common_1 + common_2 + common_4,
     algorithms: {},
-    last: `local seal, index, token = KEYS[1], KEYS[2], ARGV[2]
+    last: `return headgate_bounded(function()
+local seal, index, token = KEYS[1], KEYS[2], ARGV[2]
 if not token then return redis.call('DEL', seal) end
 local found = redis.call('GET', seal)
 if ARGV[4] ~= 'whole' then
@@ -1440,10 +1460,11 @@ headgate_set(seal, 'whole', stop)
 redis.call('ZADD', index, string.format('%.0f', stop), '')
 redis.call('PEXPIREAT', index, redis.call('ZREVRANGE', index, 0, 0, 'WITHSCORES')[2])
 return 1
+end)
 `,
   },
   'set-ban': {
-    first: common_1 + common_2 + common_5,
+    first: common_1 + common_2 + common_6,
     algorithms: {
       ban:
         ban_1 +

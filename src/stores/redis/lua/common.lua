@@ -35,6 +35,17 @@ local function headgate_heal(key, look, p)
   if reset > 0 then redis.call('PEXPIREAT', key, now + reset) else redis.call('DEL', key) end
 end
 
+-- Runs a function that writes keys before it sets their TTL. If the server refuses a part of it, for lack of a permission, keys that
+-- have no TTL are deleted.
+local function headgate_bounded(write)
+  local done, reply = pcall(write)
+  if done then return reply end
+  for _, key in ipairs(KEYS) do
+    if redis.pcall('PTTL', key) == -1 then redis.pcall('DEL', key) end
+  end
+  return redis.error_reply(type(reply) == 'table' and reply.err or reply)
+end
+
 -- The `adjust` of counters whose units all come back at once. `read` and `write` are the algorithm's functions. A counter that begins now
 -- ends at `stop_if_new`.
 local function headgate_recount(key, p, units, mark, now, read, write, stop_if_new)
