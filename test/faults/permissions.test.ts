@@ -32,7 +32,12 @@ const commands = [
 
 /** What runs beside the decisions: keys and arguments after the deadline. */
 const asides: Readonly<Partial<Record<ScriptName, readonly [keys: string[], args: string[]][]>>> = {
-  publish: [[['hg:{limiters}', 'hg:{limiters}:me'], ['me', '{}', '60000', '10']]],
+  publish: [
+    [
+      ['hg:{limiters}', 'hg:{limiters}:me'],
+      ['me', '{}', '60000', '10'],
+    ],
+  ],
   'note-bans': [
     [
       ['hg:{bans}', 'hg:{bans}:notes', 'hg:{bans}:log', 'hg:{bans}:seal'],
@@ -40,8 +45,14 @@ const asides: Readonly<Partial<Record<ScriptName, readonly [keys: string[], args
     ],
   ],
   'seal-bans': [
-    [['hg:{bans}:seal', 'hg:{bans}'], ['token', '60000']],
-    [['hg:{bans}:seal', 'hg:{bans}'], ['token', '60000', 'whole']],
+    [
+      ['hg:{bans}:seal', 'hg:{bans}'],
+      ['token', '60000'],
+    ],
+    [
+      ['hg:{bans}:seal', 'hg:{bans}'],
+      ['token', '60000', 'whole'],
+    ],
   ],
   count: [[['hg:{traffic}'], ['{}', '10', '60000']]],
 };
@@ -87,7 +98,10 @@ for (const kind of serverKinds) {
             });
             const decisions: Decision[] = [];
             const ask = (cost: number) =>
-              limiter.consume('a', { cost }).then((decision) => void decisions.push(decision), () => {});
+              limiter.consume('a', { cost }).then(
+                (decision) => void decisions.push(decision),
+                () => {},
+              );
             for (let n = 0; n < before; n++) await ask(1);
             await lose(command);
             for (const cost of [1, 1, 3, 5, 5]) await ask(cost);

@@ -3,6 +3,7 @@ import { withoutPage, type HeadgateError } from '../../common/errors.js';
 import type { Warn } from '../../common/warnings.js';
 import { Circuit, type Prober } from './circuit.js';
 import type { Health } from '../../contract/health.js';
+import { IdleProbes } from './idle-probes.js';
 import type { Store, Subject } from '../../contract/store.js';
 
 /**
@@ -17,18 +18,28 @@ export class Breaker {
   #since = Date.now();
   #late = 0;
   #hasAnswered = false;
+  /** How many calls were answered in time. */
+  #answers = 0;
+  /** Asks the store while no decision does, if anybody wants to know how it is. */
+  readonly idle: IdleProbes;
   readonly listeners = new Set<(health: Health) => void>();
   /** The warning functions of limiters without a listener. */
   readonly warners = new Set<Warn>();
 
   constructor(store: Store) {
     this.#store = store;
+    this.idle = new IdleProbes(this);
   }
 
   /** What is down for a subject: the store, or the server with its key. Undefined: the question may be sent. */
   downFor(subject: Subject): Circuit | undefined {
     if (this.#circuits.size === 0) return undefined;
     return this.#downAt(undefined) ?? this.#downAt(this.#store.serverOf?.(subject));
+  }
+
+  /** Whether a server is down, or all of them are. */
+  isDown(server: string | undefined): boolean {
+    return (this.#downAt(undefined) ?? this.#downAt(server)) !== undefined;
   }
 
   #downAt(server: string | undefined): Circuit | undefined {
@@ -47,6 +58,21 @@ export class Breaker {
       this.#circuits.set(server, made);
     }
     return circuit;
+  }
+
+  get answers(): number {
+    return this.#answers;
+  }
+
+  /** The servers to ask; undefined stands for the store's only one. */
+  servers(): readonly (string | undefined)[] {
+    const servers = this.#store.servers?.() ?? [];
+    return servers.length > 0 ? servers : [undefined];
+  }
+
+  /** The circuits of servers that fail, but are not down yet. */
+  get failing(): readonly Circuit[] {
+    return [...this.#circuits.values()].filter(({ down, failures }) => !down && failures > 0);
   }
 
   /** Whether the store has ever answered in time. */
@@ -71,6 +97,7 @@ export class Breaker {
   success({ server }: Subject, late: boolean): void {
     if (late) this.#late++;
     this.#hasAnswered = true;
+    this.#answers++;
     if (this.#circuits.size === 0) return;
     for (const name of [undefined, server]) {
       const circuit = this.#circuits.get(name);
@@ -80,7 +107,7 @@ export class Breaker {
   }
 
   failure(subject: Subject, error: HeadgateError, prober: Prober): void {
-    this.circuitOf(subject).failure(error, prober);
+    this.circuitOf(subject).failure(error, subject, prober);
     // A store that has never answered is more likely set up wrongly than out of order.
     if (!this.#hasAnswered) this.#warn('has not answered yet', error);
   }
@@ -92,6 +119,7 @@ export class Breaker {
 
   /** A limiter was closed. */
   unwatch(prober: Prober): void {
+    this.idle.unwatch(prober);
     for (const circuit of this.#circuits.values()) circuit.unwatch(prober);
   }
 
@@ -108,14 +136,14 @@ export class Breaker {
     }
   }
 
-  #isDown(): boolean {
+  #isAllDown(): boolean {
     if (this.#downAt(undefined)) return true;
     const servers = this.#store.servers?.() ?? [];
     return servers.length > 0 && servers.every((server) => this.#downAt(server));
   }
 
   #circuitChanged(): void {
-    const state = this.#isDown() ? 'down' : 'up';
+    const state = this.#isAllDown() ? 'down' : 'up';
     if (state !== this.#state) this.#since = Date.now();
     this.#state = state;
     const { health } = this;

@@ -6,7 +6,7 @@ import type { Health } from '../../contract/health.js';
 import type { Circuit, Prober } from './circuit.js';
 import { Eventual, listen, type Listener } from '../../common/eventual.js';
 import type { Local } from './local.js';
-import { probeOf, probeSet, quiet } from './probe.js';
+import { idleProbe, probesOf, quiet } from './probe.js';
 import { flawOf, malformedReply, tellsCharges } from '../reply.js';
 import { coded, failsAgain, hasDoneNothing, isOfRequest } from '../store-error.js';
 import {
@@ -96,7 +96,7 @@ export class FailurePolicy implements Store, Prober {
   readonly #warn: Warn;
   readonly #breaker: Breaker;
   readonly #timeouts: Timeouts;
-  readonly #probes: PolicySet;
+  readonly #idle: Subject;
 
   constructor(
     store: Store,
@@ -114,13 +114,18 @@ export class FailurePolicy implements Store, Prober {
     const breaker = (this.#breaker = breakerOf(store));
     const first = Math.max(timeout, connectTimeout);
     this.#timeouts = new Timeouts(timeout, () => (breaker.hasAnswered ? timeout : first));
-    this.#probes = probeSet(timeout);
+    this.#idle = idleProbe(timeout);
     this.#onHealth = onHealth;
-    if (onHealth) breaker.listeners.add(onHealth);
-    else breaker.warners.add(warn);
+    if (onHealth) {
+      breaker.listeners.add(onHealth);
+      breaker.idle.watch(this, Infinity);
+    } else {
+      breaker.warners.add(warn);
+    }
   }
 
   get health(): Health {
+    this.#breaker.idle.watch(this);
     return this.#breaker.health;
   }
 
@@ -305,14 +310,16 @@ export class FailurePolicy implements Store, Prober {
     return this.#ask(asked, () => this.#store.ban(asked, duration, note));
   }
 
-  async probe(server: string | undefined): Promise<boolean> {
-    const query = probeOf(this.#store, this.#probes, server);
-    if (!query) return false;
-    // The answer is awaited twice: until the timeout, and until the client has ended the call.
-    const answer = promise(() => this.#store.decide(query)).then((reply) => reply);
-    await this.#await(answer, query, undefined, query.set).catch(() => {});
+  async probe(server: string | undefined, failed = this.#idle): Promise<boolean> {
+    const queries = probesOf(this.#store, failed, server);
+    if (!queries) return false;
+    // The answers are awaited twice: until the timeout, and until the client has ended the calls.
+    const answers = queries.map((query) => promise(() => this.#store.decide(query)));
+    const answer = Promise.all(answers).then(([, read]) => read!);
+    const [, asked] = queries;
+    await this.#await(answer, asked, undefined, asked.set).catch(() => {});
     // A store with `whenReady` ends each call when its connection ends, at the latest.
-    if (this.#store.whenReady) await quiet(answer, this.#warn);
+    if (this.#store.whenReady) await quiet(Promise.allSettled(answers), this.#warn);
     return true;
   }
 

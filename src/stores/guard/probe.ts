@@ -1,28 +1,50 @@
 import { compilePolicies } from '../../contract/compile-policies.js';
 import type { Warn } from '../../common/warnings.js';
-import type { PolicySet, Query, Store } from '../../contract/store.js';
+import type { Keys, PolicySet, Query, Store, Subject } from '../../contract/store.js';
 
-/** A probe is a call that writes, like the calls that it stands for: a server without memory can still read. */
-const POLICIES = compilePolicies('policies', [
-  { name: 'probe', algorithm: 'fixed-window', limit: 1e6, window: '1s' },
-]);
+/** Few keys, so that probes leave little behind; more than one, so that no denial is remembered from the last probe. */
+const KEYS = 16;
 
 /** How many keys are tried to find one on a certain server. It is enough for a server with a hundredth of the cluster. */
-const KEYS = 1000;
+const TRIES = 1000;
 
 /** How long a call may stay unanswered before it is given up, ms. It is longer than any useful timeout of a client. */
 const SILENCE = 10_000;
 
-export function probeSet(timeout: number): PolicySet {
-  return { name: 'headgate-probe', policies: POLICIES, ban: undefined, timeout };
+const PLAIN = compilePolicies('policies', [
+  { name: 'probe', algorithm: 'fixed-window', limit: 1e6, window: '1s' },
+]);
+
+/** What stands for a failure while nothing has failed. */
+export function idleProbe(timeout: number): Subject {
+  return { set: { name: 'headgate-probe', policies: PLAIN, ban: undefined, timeout }, key: 'idle' };
 }
 
-/** A query that a certain server answers. Undefined: none of the tried keys is on it. @param server undefined: any server */
-export function probeOf(store: Store, set: PolicySet, server: string | undefined): Query | undefined {
-  for (let i = 0; i < KEYS; i++) {
-    const key = String(Math.floor(Math.random() * 1e9));
-    const query: Query = { set, key, cost: 1, peek: false, lease: '', until: 0 };
-    if (server === undefined || store.serverOf?.(query) === server) return query;
+const sets = new WeakMap<PolicySet, PolicySet>();
+let probes = 0;
+
+/**
+ * The queries that prove that a server can do again what failed. The first one charges a key of the probes by the policies that failed: a
+ * server without memory, or a user without permission to write, can still read. The second one reads the key that failed, because the
+ * user may lack permission for it. Undefined: no key of the probes is on that server.
+ *
+ * @param failed what the server failed to do @param server undefined: any server
+ */
+export function probesOf(
+  store: Store,
+  failed: Subject,
+  server: string | undefined,
+): [write: Query, read: Query] | undefined {
+  const { set, key } = failed;
+  let own = sets.get(set);
+  if (!own) sets.set(set, (own = { ...set, name: 'headgate-probe', ban: undefined }));
+  const first = (probes++ % KEYS) * TRIES;
+  for (let i = 0; i < TRIES; i++) {
+    const probe = String(first + i);
+    const keys: Keys = typeof key === 'string' ? probe : key.map(() => probe);
+    const write = { set: own, key: keys, cost: 1, peek: false, lease: `probe${probe}`, until: 0 };
+    if (server === undefined || store.serverOf?.(write) === server)
+      return [write, { set, key, cost: 1, peek: true, lease: '', until: 0 }];
   }
   return undefined;
 }

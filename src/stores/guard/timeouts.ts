@@ -16,6 +16,9 @@ export interface Awaited {
   expire(error: HeadgateError): void;
 }
 
+/** How late a timer may be in a process that is not busy, ms. */
+const TIMERS_LATE = 5;
+
 /**
  * Gives up calls whose answers do not come in time. The time begins when the store writes the call. One timer serves all calls: they are
  * written in the order in which they were added, or so close together that the order hardly matters.
@@ -56,10 +59,11 @@ export class Timeouts {
   }
 
   /**
-   * Whether a call's time is over. If the answer is here and was still awaited, the store was in time, and this process read it too late.
+   * Whether a call's time has been over for longer than timers are late. If the answer is here and was still awaited, the store was in
+   * time, and this process read it too late.
    */
   isOverdue(awaited: Awaited): boolean {
-    return this.#due(awaited) <= performance.now();
+    return this.#due(awaited) + TIMERS_LATE <= performance.now();
   }
 
   /** The answer has come. Returns false if the call was given up before. */
