@@ -177,7 +177,7 @@ class Plugin {
     const isOwn = name === undefined || store !== undefined || limiter !== undefined;
     return isOwn || partitionKey === true
       ? options
-      : ({ ...options, store: this.#named } as RateLimitOptions);
+      : ({ ...options, store: this.#named });
   }
 
   /** The limiters of a route. */
