@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { HeadgateError, type Health, type Store } from 'headgate';
 import { performance } from '../../src/common/real-time.js';
 import type { PolicySet, Subject } from '../../src/contract/store.js';
-import { Breaker, breakerOf } from '../../src/stores/guard/breaker.js';
-import type { Prober } from '../../src/stores/guard/circuit.js';
-import { checkTimeout } from '../../src/stores/guard/failure.js';
-import { idleProbe, probesOf } from '../../src/stores/guard/probe.js';
+import { Breaker, breakerOf } from '../../src/limiter/guard/breaker.js';
+import type { Prober } from '../../src/limiter/guard/circuit.js';
+import { checkTimeout } from '../../src/limiter/guard/failure.js';
+import { idleProbe, probesOf } from '../../src/limiter/guard/probe.js';
 
 const set = {} as PolicySet;
 const prober: Prober = { probe: async () => true, whenReady: () => undefined };

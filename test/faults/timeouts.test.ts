@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { performance } from '../../src/common/real-time.js';
 import type { Subject } from '../../src/contract/store.js';
-import { Timeouts, type Awaited } from '../../src/stores/guard/timeouts.js';
+import { Timeouts, type Awaited } from '../../src/limiter/guard/timeouts.js';
 import { runs } from '../support/random.js';
 
 const MS = 20;

@@ -7,8 +7,8 @@ import type { Circuit, Prober } from './circuit.js';
 import { Eventual, listen, type Listener } from '../../common/eventual.js';
 import type { Local } from './local.js';
 import { idleProbe, probesOf, quiet } from './probe.js';
-import { flawOf, malformedReply, tellsCharges } from '../reply.js';
-import { coded, failsAgain, hasDoneNothing, isOfRequest } from '../store-error.js';
+import { flawOf, malformedReply, tellsCharges } from '../../stores/reply.js';
+import { coded, failsAgain, hasDoneNothing, isOfRequest } from '../../stores/store-error.js';
 import {
   isPromise,
   type Change,
