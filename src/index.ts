@@ -56,6 +56,7 @@ export type {
 export type {
   Announced,
   Announcement,
+  Call,
   Clock,
   Dimensions,
   Keys,

@@ -7,15 +7,16 @@ import type { Circuit, Prober } from './circuit.js';
 import { Eventual, listen, type Listener } from '../../common/eventual.js';
 import type { Local } from './local.js';
 import { idleProbe, probesOf, quiet } from './probe.js';
-import { flawOf, malformedReply, tellsCharges } from '../../stores/reply.js';
+import { isReply, malformedReply, tellsCharges } from '../../stores/reply.js';
 import { coded, failsAgain, hasDoneNothing, isOfRequest } from '../../stores/store-error.js';
 import {
   isPromise,
+  newCall,
+  type Call,
   type Change,
   type ChangeReply,
   type LeaseChange,
   type MaybePromise,
-  type PolicySet,
   type Query,
   type Reply,
   type Store,
@@ -29,58 +30,135 @@ import { Timeouts, type Awaited } from './timeouts.js';
 /** How decisions are made while the store makes none: see `FailureOptions`. */
 type Mode = 'local' | 'allow' | 'deny' | 'throw';
 
-/** A call of the store, and what to do with its outcome. */
-class Call<T> implements Awaited, Listener<T> {
+/**
+ * A call of the store whose answer is awaited. It ends once: answered, failed or expired. What the store answers after that is undone.
+ */
+class Asked<S extends Subject, T> implements Awaited, Listener<T> {
   readonly outcome = new Eventual<T>();
+  readonly guard: FailurePolicy;
+  /** What the store is asked. */
+  readonly question: S;
+  readonly call: Call;
+  /** Whether the answer is a reply, with verdicts on the question's set. */
+  readonly isReply: boolean;
   asked = 0;
   open = false;
   previous: Awaited | undefined = undefined;
   next: Awaited | undefined = undefined;
 
-  readonly #policy: FailurePolicy;
-  readonly subject: Subject;
-  /** The query, if the call asks for a decision. */
-  readonly query: Query | undefined;
-  /** The set that the verdicts of the answer must match. Undefined: the answer has no verdicts. */
-  readonly set: PolicySet | undefined;
-  /** Only for calls that give something back: how to repeat them later, and what the caller is told until then. */
-  readonly later: Later<T> | undefined;
-
-  constructor(
-    policy: FailurePolicy,
-    subject: Subject,
-    query: Query | undefined,
-    set: PolicySet | undefined,
-    later: Later<T> | undefined,
-  ) {
-    this.#policy = policy;
-    this.subject = subject;
-    this.query = query;
-    this.set = set;
-    this.later = later;
+  constructor(guard: FailurePolicy, question: S, isReply: boolean) {
+    this.guard = guard;
+    this.question = question;
+    this.call = question.call!;
+    this.isReply = isReply;
   }
 
+  /** The store has answered, possibly too late. */
   resolve(value: T): void {
-    this.#policy.came(this, value);
+    const { timeouts, breaker } = this.guard;
+    const isOverdue = timeouts.isOverdue(this);
+    const isAwaited = timeouts.finish(this);
+    const isFlawed = this.isReply && !isReply(value, this.question.set);
+    if (!isAwaited) {
+      breaker.answeredLate(this.question);
+      if (!isFlawed) this.undo(value);
+    } else if (isFlawed) {
+      this.fail(malformedReply(value));
+    } else {
+      breaker.success(this.question, isOverdue);
+      this.outcome.resolve(value);
+    }
   }
 
-  reject(error: unknown): void {
-    this.#policy.erred(this, coded(error));
+  /** The store has failed, possibly too late. */
+  reject(thrown: Error): void {
+    const error = coded(thrown);
+    const { timeouts, breaker } = this.guard;
+    const isAwaited = timeouts.finish(this);
+    this.lost(error);
+    if (isAwaited) this.fail(error);
+    else if (error.code === 'HEADGATE_PROCESS_LATE') breaker.answeredLate(this.question);
   }
 
   expire(error: HeadgateError): void {
-    // A give-back is still right later, so it is never abandoned.
-    if (!this.later) this.subject.abandoned = true;
-    this.#policy.failed(this, error);
+    this.call.abandoned = true;
+    this.fail(error);
+  }
+
+  protected fail(error: HeadgateError): void {
+    const { breaker } = this.guard;
+    if (error.code === 'HEADGATE_PROCESS_LATE') breaker.success(this.question, true);
+    else if (isOfRequest(error)) breaker.success(this.question, false);
+    else breaker.failure(this.question, error, this.guard);
+    let value: T;
+    try {
+      value = this.instead(error);
+    } catch (thrown) {
+      this.outcome.reject(coded(thrown));
+      return;
+    }
+    this.outcome.resolve(value);
+  }
+
+  /** What the caller is told instead of the store's answer. Throws if there is nothing. */
+  protected instead(error: HeadgateError): T {
+    throw error;
+  }
+
+  /** The answer came too late: takes back what the store has done. */
+  protected undo(_value: T): void {}
+
+  /** The answer is lost, so it may be unknown what the store has done. */
+  protected lost(_error: HeadgateError): void {}
+}
+
+/** Asks for a decision. Without the store's answer, the mode decides. */
+class Decision extends Asked<Query, Reply> {
+  protected override instead(error: HeadgateError): Reply {
+    return this.guard.instead(this.question, error);
+  }
+
+  protected override undo(reply: Reply): void {
+    this.guard.undo(this.question, reply);
+  }
+
+  protected override lost(error: HeadgateError): void {
+    if (!hasDoneNothing(error, this.call) && !failsAgain(error)) this.guard.release(this.question);
   }
 }
 
-/** A give-back must not be lost. If the store cannot take it now, it is repeated later. */
-interface Later<T> {
-  readonly giveBack: GiveBack;
+/** Gives something back. That must not be lost, so it is done later if the store cannot take it now. */
+class Return<S extends Subject, T> extends Asked<S, T> {
+  readonly #way: WayBack<S, T>;
+  readonly #again: GiveBack;
+
+  constructor(guard: FailurePolicy, question: S, way: WayBack<S, T>, again: GiveBack) {
+    super(guard, question, false);
+    this.#way = way;
+    this.#again = again;
+  }
+
+  // A give-back is still right later, so it is never abandoned.
+  override expire(error: HeadgateError): void {
+    this.fail(error);
+  }
+
+  protected override instead(): T {
+    return this.#way.told;
+  }
+
+  protected override lost(error: HeadgateError): void {
+    if (failsAgain(error) || !(this.#way.repeatable || hasDoneNothing(error, this.call))) return;
+    this.guard.breaker.circuitOf(this.question).backlog.add(this.#again);
+  }
+}
+
+/** How something is given back. */
+interface WayBack<S extends Subject, T> {
+  readonly call: (question: S) => MaybePromise<T>;
   /** Whether doing it twice does no harm. */
   readonly repeatable: boolean;
-  /** What the caller is told if the give-back must be repeated later. */
+  /** What the caller is told if it must be done later. */
   readonly told: T;
 }
 
@@ -94,8 +172,8 @@ export class FailurePolicy implements Store, Prober {
   readonly #local: Local;
   readonly #onHealth: ((health: Health) => void) | undefined;
   readonly #warn: Warn;
-  readonly #breaker: Breaker;
-  readonly #timeouts: Timeouts;
+  readonly breaker: Breaker;
+  readonly timeouts: Timeouts;
   readonly #idle: Subject;
 
   constructor(
@@ -111,9 +189,9 @@ export class FailurePolicy implements Store, Prober {
     this.#warn = warn;
     this.#mode = mode;
     this.#local = local;
-    const breaker = (this.#breaker = breakerOf(store));
+    const breaker = (this.breaker = breakerOf(store));
     const first = Math.max(timeout, connectTimeout);
-    this.#timeouts = new Timeouts(timeout, () => (breaker.hasAnswered ? timeout : first));
+    this.timeouts = new Timeouts(timeout, () => (breaker.hasAnswered ? timeout : first));
     this.#idle = idleProbe(timeout);
     this.#onHealth = onHealth;
     if (onHealth) {
@@ -125,8 +203,8 @@ export class FailurePolicy implements Store, Prober {
   }
 
   get health(): Health {
-    this.#breaker.idle.watch(this);
-    return this.#breaker.health;
+    this.breaker.idle.watch(this);
+    return this.breaker.health;
   }
 
   keysOf(name: string): number {
@@ -139,121 +217,58 @@ export class FailurePolicy implements Store, Prober {
   }
 
   decide(query: Query): MaybePromise<Reply> {
-    const down = this.#breaker.downFor(query);
-    if (down) return this.#instead(query, undefined, down);
+    const down = this.breaker.downFor(query);
+    if (down) return this.instead(query, undefined, down);
     let answer: MaybePromise<Reply>;
     try {
       answer = this.#store.decide(query);
     } catch (error) {
       answer = Promise.reject(coded(error));
     }
-    if (isPromise(answer)) return this.#await(answer, query, query, query.set);
-    const flaw = flawOf(answer, query.set);
-    return flaw ? this.#instead(query, flaw) : answer;
+    if (isPromise(answer)) return this.#await(answer, new Decision(this, query, true));
+    return isReply(answer, query.set) ? answer : this.instead(query, malformedReply(answer));
   }
 
-  /** Asks for something other than a decision, which only the store can answer. @param set the set of a change, whose answer is a reply */
-  async #ask<T>(subject: Subject, call: () => MaybePromise<T>, set?: PolicySet): Promise<T> {
-    const down = this.#breaker.downFor(subject);
-    if (down) throw this.#downError(down);
-    return this.#await(promise(call), subject, undefined, set);
-  }
-
-  /** Gives back what was charged: now, or once the store is up. @param repeatable see {@link Later} */
-  #giveBack<S extends Subject, T>(
+  /** Asks for something other than a decision, which only the store can answer. @param isReply see {@link Asked} */
+  async #ask<S extends Subject, T>(
     subject: S,
-    call: (subject: S) => MaybePromise<T>,
-    repeatable: boolean,
-    told: T,
+    call: (question: S) => MaybePromise<T>,
+    isReply = false,
   ): Promise<T> {
-    const giveBack = (): Promise<T> => this.#giveBack(subject, call, repeatable, told);
-    const down = this.#breaker.downFor(subject);
-    if (down) {
-      down.watch(this);
-      down.backlog.add(giveBack);
-      return Promise.resolve(told);
-    }
-    const asked = { ...subject, until: 0, abandoned: false };
+    const down = this.breaker.downFor(subject);
+    if (down) throw this.#downError(down);
+    const question = { ...subject, call: newCall() };
     return this.#await(
-      promise(() => call(asked)),
-      asked,
-      undefined,
-      undefined,
-      { giveBack, repeatable, told },
+      promise(() => call(question)),
+      new Asked<S, T>(this, question, isReply),
     );
   }
 
-  /** Waits for the store's answer. If the store fails or is late, a query gets another answer instead. */
-  #await<T>(
-    answer: Promise<T>,
-    subject: Subject,
-    query: Query | undefined,
-    set: PolicySet | undefined,
-    later?: Later<T>,
-  ): Promise<T> {
-    const call = new Call<T>(this, subject, query, set, later);
-    this.#timeouts.add(call);
-    listen(answer, call);
-    return call.outcome;
+  /** Gives back what was charged: now, or once the store is up. */
+  #giveBack<S extends Subject, T>(subject: S, way: WayBack<S, T>): Promise<T> {
+    const again = (): Promise<T> => this.#giveBack(subject, way);
+    const down = this.breaker.downFor(subject);
+    if (down) {
+      down.watch(this);
+      down.backlog.add(again);
+      return Promise.resolve(way.told);
+    }
+    const question = { ...subject, call: newCall() };
+    return this.#await(
+      promise(() => way.call(question)),
+      new Return(this, question, way, again),
+    );
   }
 
-  /** The store has answered, possibly too late. */
-  came<T>(call: Call<T>, value: T): void {
-    const { query, set, outcome, subject } = call;
-    const isOverdue = this.#timeouts.isOverdue(call);
-    const isAwaited = this.#timeouts.finish(call);
-    const flaw = set && flawOf(value, set);
-    if (!isAwaited) {
-      this.#breaker.answeredLate(subject);
-      if (query && !flaw) this.#undo(query, value as Reply);
-    } else if (flaw) {
-      this.failed(call, flaw);
-    } else {
-      this.#breaker.success(subject, isOverdue);
-      outcome.resolve(value);
-    }
-  }
-
-  /** The store has failed, possibly too late. */
-  erred<T>(call: Call<T>, error: HeadgateError): void {
-    const { later, subject, query } = call;
-    const isAwaited = this.#timeouts.finish(call);
-    const isUndone = hasDoneNothing(error, subject);
-    // The reply is lost, so it is unknown whether slots were taken.
-    if (query && !isUndone && !failsAgain(error)) this.#release(query);
-    if (later && !failsAgain(error) && (later.repeatable || isUndone)) {
-      this.#breaker.circuitOf(subject).backlog.add(later.giveBack);
-      if (isAwaited) this.failed(call, error);
-    } else if (isAwaited) {
-      this.failed(call, error);
-    } else if (error.code === 'HEADGATE_PROCESS_LATE') {
-      this.#breaker.answeredLate(subject);
-    }
-  }
-
-  /** The call gets no answer from the store. */
-  failed<T>({ query, outcome, later, subject }: Call<T>, error: HeadgateError): void {
-    if (error.code === 'HEADGATE_PROCESS_LATE') this.#breaker.success(subject, true);
-    else if (isOfRequest(error)) this.#breaker.success(subject, false);
-    else this.#breaker.failure(subject, error, this);
-    if (later) {
-      outcome.resolve(later.told);
-    } else if (query) {
-      let reply: Reply;
-      try {
-        reply = this.#instead(query, error);
-      } catch (thrown) {
-        outcome.reject(coded(thrown));
-        return;
-      }
-      outcome.resolve(reply as T);
-    } else {
-      outcome.reject(error);
-    }
+  /** Waits for the store's answer, but not for longer than the timeout. */
+  #await<T>(answer: Promise<T>, asked: Asked<Subject, T>): Promise<T> {
+    this.timeouts.add(asked);
+    listen(answer, asked);
+    return asked.outcome;
   }
 
   /** Answers a query instead of the store. @param error undefined if the store was not asked, because `down` is down */
-  #instead(query: Query, error: HeadgateError | undefined, down?: Circuit): Reply {
+  instead(query: Query, error: HeadgateError | undefined, down?: Circuit): Reply {
     if (this.#mode === 'throw') throw error ?? this.#downError(down!);
     down?.watch(this);
     if (this.#mode === 'local') return { ...this.#local.decide(query), error };
@@ -263,12 +278,12 @@ export class FailurePolicy implements Store, Prober {
   }
 
   /** The store admitted the query after the timeout. Gives back its slots, and its units too if the caller was told it is denied. */
-  #undo(query: Query, reply: Reply): void {
+  undo(query: Query, reply: Reply): void {
     const { set, key, cost, peek } = query;
     const charged = (i: number): boolean => admits(waitOf(reply.verdicts, i));
     const admitted = reply.ban === 0 && set.policies.every(({ shadow }, i) => shadow || charged(i));
     if (peek || cost === 0 || !admitted) return;
-    this.#release(query);
+    this.release(query);
     // In the other modes the request was let pass, so its charge stays.
     if (this.#mode !== 'deny' && this.#mode !== 'throw') return;
     const units = set.policies.map((_, i) => (charged(i) ? -cost : 0));
@@ -277,7 +292,7 @@ export class FailurePolicy implements Store, Prober {
   }
 
   /** Frees the slots that the store took for a request whose caller got another answer. */
-  #release({ set, key, cost, lease }: Query): void {
+  release({ set, key, cost, lease }: Query): void {
     if (lease === '') return;
     this.lease({ set, key, cost, lease, action: 'release', degraded: undefined }).catch(() => {});
   }
@@ -285,29 +300,26 @@ export class FailurePolicy implements Store, Prober {
   async adjust(change: Change): Promise<ChangeReply> {
     if (change.degraded === 'local') return this.#local.adjust(change);
     // Only repeat the give-back of a decision's charge. Whoever gives back by hand sees the error, and can try again.
-    if (change.charged) return this.#giveBack(change, (asked) => this.#store.adjust(asked), false, NOTHING);
-    const asked = { ...change };
-    const reply = await this.#ask(asked, () => this.#store.adjust(asked), change.set);
+    const call = (question: Change): MaybePromise<ChangeReply> => this.#store.adjust(question);
+    if (change.charged) return this.#giveBack(change, { call, repeatable: false, told: NOTHING });
+    const reply = await this.#ask(change, call, true);
     if (!tellsCharges(reply, change.set)) throw malformedReply(reply);
     return reply;
   }
 
   async lease(change: LeaseChange): Promise<boolean> {
     if (change.degraded === 'local') return this.#local.lease(change);
-    if (change.action === 'release')
-      return this.#giveBack(change, (asked) => this.#store.lease(asked), true, true);
-    const asked = { ...change };
-    return this.#ask(asked, () => this.#store.lease(asked));
+    const call = (question: LeaseChange): MaybePromise<boolean> => this.#store.lease(question);
+    if (change.action === 'release') return this.#giveBack(change, { call, repeatable: true, told: true });
+    return this.#ask(change, call);
   }
 
   async reset(subject: Subject): Promise<void> {
-    const asked = { ...subject };
-    return this.#ask(asked, () => this.#store.reset(asked));
+    return this.#ask(subject, (question) => this.#store.reset(question));
   }
 
   async ban(subject: Subject, duration: number, note?: BanNote): Promise<void> {
-    const asked = { ...subject };
-    return this.#ask(asked, () => this.#store.ban(asked, duration, note));
+    return this.#ask(subject, (question) => this.#store.ban(question, duration, note));
   }
 
   async probe(server: string | undefined, failed = this.#idle): Promise<boolean> {
@@ -317,7 +329,7 @@ export class FailurePolicy implements Store, Prober {
     const answers = queries.map((query) => promise(() => this.#store.decide(query)));
     const answer = Promise.all(answers).then(([, read]) => read!);
     const [, asked] = queries;
-    await this.#await(answer, asked, undefined, asked.set).catch(() => {});
+    await this.#await(answer, new Asked<Query, Reply>(this, asked, true)).catch(() => {});
     // A store with `whenReady` ends each call when its connection ends, at the latest.
     if (this.#store.whenReady) await quiet(Promise.allSettled(answers), this.#warn);
     return true;
@@ -329,10 +341,10 @@ export class FailurePolicy implements Store, Prober {
 
   /** Resolves once all decisions under way have their answers. The store stays open. */
   async close(): Promise<void> {
-    await this.#timeouts.idle();
-    this.#breaker.unwatch(this);
-    if (this.#onHealth) this.#breaker.listeners.delete(this.#onHealth);
-    this.#breaker.warners.delete(this.#warn);
+    await this.timeouts.idle();
+    this.breaker.unwatch(this);
+    if (this.#onHealth) this.breaker.listeners.delete(this.#onHealth);
+    this.breaker.warners.delete(this.#warn);
   }
 
   #downError(down: Circuit): HeadgateError {
