@@ -7,7 +7,7 @@ import type { Warnings } from '../common/warnings.js';
 import { POLICY_FIELDS } from '../contract/compile-policies.js';
 import type { NoPolicy, Policies, Policy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
 import type { Store } from '../contract/store.js';
-import type { FailureOptions } from '../stores/guard/failure.js';
+import type { FailureOptions } from './guard/failure.js';
 import type { TierOptions } from './tiers.js';
 
 /** Options of every limiter, with or without HTTP. The policies are given inline (`limit`, `window`, ...) or in `policies`. */

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { HeadgateError, type Health, type Store } from 'headgate';
 import { performance } from '../../src/common/real-time.js';
-import type { PolicySet, Subject } from '../../src/contract/store.js';
-import { Breaker, breakerOf } from '../../src/stores/guard/breaker.js';
-import type { Prober } from '../../src/stores/guard/circuit.js';
-import { checkTimeout } from '../../src/stores/guard/failure.js';
-import { idleProbe, probesOf } from '../../src/stores/guard/probe.js';
+import { newCall, type PolicySet, type Subject } from '../../src/contract/store.js';
+import { Breaker, breakerOf } from '../../src/limiter/guard/breaker.js';
+import type { Prober } from '../../src/limiter/guard/circuit.js';
+import { checkTimeout } from '../../src/limiter/guard/failure.js';
+import { idleProbe, probesOf } from '../../src/limiter/guard/probe.js';
 
 const set = {} as PolicySet;
 const prober: Prober = { probe: async () => true, whenReady: () => undefined };
@@ -24,7 +24,7 @@ const cluster: Store = {
 const to = (server: string | undefined): Subject => ({
   set,
   key: server ?? 'a:1',
-  ...(server && { server }),
+  call: { ...newCall(), server },
 });
 
 describe('a breaker', () => {
@@ -159,7 +159,7 @@ describe('a probe', () => {
     const [write, read] = probesOf(cluster, failed, undefined)!;
     assert.deepEqual(write.set, idle.set);
     assert.deepEqual([write.peek, write.cost, /^\d{1,5}$/.test(String(write.key))], [false, 1, true]);
-    assert.deepEqual(read, { ...failed, cost: 1, peek: true, lease: '', until: 0 });
+    assert.deepEqual(read, { ...failed, cost: 1, peek: true, lease: '', call: newCall() });
     const [next] = probesOf(cluster, failed, undefined)!;
     assert.equal(next.set, write.set, 'what a store keeps for a set is made once');
     assert.notEqual(next.key, write.key);

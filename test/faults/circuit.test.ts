@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { HeadgateError } from 'headgate';
 import type { PolicySet } from '../../src/contract/store.js';
 import { performance } from '../../src/common/real-time.js';
-import { Circuit, type Prober } from '../../src/stores/guard/circuit.js';
+import { Circuit, type Prober } from '../../src/limiter/guard/circuit.js';
 
 const error = new HeadgateError('HEADGATE_STORE_ERROR', 'away');
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import {
   createLimiter,
   HeadgateError,
+  type Call,
   type Change,
   type ChangeReply,
   type Health,
@@ -430,10 +431,38 @@ describe('the failure policy', () => {
     };
     const asked = limiter.consume('a');
     const given = decision.refund();
-    assert.ok(!questions[0]!.abandoned);
-    assert.equal(giveBacks[0]!.until, 0, 'its time begins when the store writes it');
+    assert.ok(!questions[0]!.call!.abandoned);
+    assert.equal(giveBacks[0]!.call!.until, 0, 'its time begins when the store writes it');
     await Promise.all([asked, given]);
-    assert.deepEqual([questions[0]!.abandoned, giveBacks[0]!.abandoned], [true, false]);
+    assert.deepEqual([questions[0]!.call!.abandoned, giveBacks[0]!.call!.abandoned], [true, false]);
+    await limiter.close();
+  });
+
+  it('tells, and is told by, a store behind another one that passes on copies', async () => {
+    const calls: Call[] = [];
+    const inner = new TestStore();
+    inner.answer = ({ call }) => {
+      calls.push(call!);
+      call!.until = performance.now() + 60;
+      call!.server = 'a:1';
+      return FOREVER;
+    };
+    const store: Store = {
+      decide: (query) => inner.decide({ ...query, key: `tenant:${String(query.key)}` }),
+      ...{ adjust: fail, lease: fail, reset: fail, ban: fail },
+      servers: () => ['a:1', 'b:2'],
+      serverOf: () => 'a:1',
+    };
+    const limiter = createLimiter({ store, policies: [POLICY], timeout: 20, connectTimeout: 20 });
+    const start = performance.now();
+    await Promise.all(Array.from({ length: 5 }, () => limiter.consume('x')));
+    assert.ok(performance.now() - start >= 55, 'the caller waits until the time that the store tells');
+    assert.deepEqual(new Set(calls.map(({ abandoned }) => abandoned)), new Set([true]));
+    await until(async () => {
+      await limiter.consume('x');
+      return limiter.health.serversDown.length > 0;
+    });
+    assert.deepEqual(limiter.health.serversDown, ['a:1']);
     await limiter.close();
   });
 

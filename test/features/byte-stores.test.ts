@@ -250,9 +250,13 @@ describe('a store that keeps bytes elsewhere', () => {
   it('does not decide what is not waited for any more', async () => {
     const table = new Table();
     const store: Store = stateStore(table);
-    const abandoned = query('key');
-    const [first] = [store.decide(query('key')), store.decide(abandoned), store.decide(query('key'))];
-    Object.assign(abandoned, { abandoned: true });
+    const call = { until: 0, server: undefined, abandoned: false };
+    const [first] = [
+      store.decide(query('key')),
+      store.decide({ ...query('key'), call }),
+      store.decide(query('key')),
+    ];
+    call.abandoned = true;
     await first;
     expect((await store.decide(query('key'))).verdicts[1]).to.equal(7);
   });

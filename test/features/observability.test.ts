@@ -38,7 +38,11 @@ class Switched implements Store {
   }
 
   servers = (): string[] => ['one', 'two'];
-  serverOf = (subject: Subject): string => (subject.server = String(subject.key) < '5' ? 'one' : 'two');
+  serverOf = (subject: Subject): string => {
+    const server = String(subject.key) < '5' ? 'one' : 'two';
+    if (subject.call) subject.call.server = server;
+    return server;
+  };
   adjust = () => Promise.reject(new Error('it fails'));
   lease = () => Promise.reject(new Error('it fails'));
   reset = () => Promise.resolve();

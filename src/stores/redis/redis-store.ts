@@ -91,10 +91,10 @@ export class RedisStore implements Store {
     return this.#callsFor(keys, asked).run({ script, keys, args, timeout: subject.set.timeout, asked });
   }
 
-  /** The calls to the server that has these keys. Notes the server in the subjects that are asked for. */
+  /** The calls to the server that has these keys. Tells those who asked which server it is. */
   #callsFor([key]: readonly string[], asked: readonly Subject[]): ScriptCalls {
     const server = this.#commands.serverOf(key!);
-    if (server !== undefined) for (const subject of asked) subject.server = server;
+    if (server !== undefined) for (const { call } of asked) if (call) call.server = server;
     let calls = this.#calls.get(server);
     if (!calls) {
       if (this.#calls.size >= MOST_SERVERS) this.#calls.clear();

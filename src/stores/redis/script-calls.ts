@@ -30,6 +30,8 @@ interface Sending extends Call {
   readonly done: Done;
   /** When the call was last written, by `performance.now()`. */
   sent: number;
+  /** Until when the callers wait, by `performance.now()`. 0: not written yet. */
+  until: number;
   /** How often the server did not know the script. */
   misses: number;
   /** How often the server refused the call as late although its time was known. */
@@ -65,7 +67,9 @@ export class ScriptCalls {
 
   /** Like `run`, without a promise. Most calls can be sent at once. */
   send({ script, keys, args, timeout, asked }: Call, done: Done): void {
-    this.#start({ script, keys, args, timeout, asked, done, sent: 0, misses: 0, refusals: 0 });
+    // A batch that is sent in parts, or again, keeps its time.
+    const until = asked[0]!.call?.until ?? 0;
+    this.#start({ script, keys, args, timeout, asked, done, sent: 0, until, misses: 0, refusals: 0 });
   }
 
   #start(sending: Sending): void {
@@ -115,15 +119,14 @@ export class ScriptCalls {
   /** The deadline of a call that is being written. The store's time begins now, even if this process wrote the call late. */
   #deadline(sending: Sending): string {
     const { asked, timeout, sent } = sending;
-    let until = asked[0]!.until ?? 0;
     const isKnown = this.#time.known || this.#clock !== undefined;
     if (!isKnown || isAbandoned(sending)) return OVER;
     // The server refused the call in time, but this process read the refusal too late. The time begins anew.
-    if (sent >= until) {
-      until = sent + timeout + this.#time.doubt(timeout);
-      for (const subject of asked) subject.until = until;
+    if (sent >= sending.until) {
+      const until = (sending.until = sent + timeout + this.#time.doubt(timeout));
+      for (const { call } of asked) if (call) call.until = until;
     }
-    return this.#clock ? String(-stepBy(this.#clock)) : this.#time.at(until);
+    return this.#clock ? String(-stepBy(this.#clock)) : this.#time.at(sending.until);
   }
 
   #answered(sending: Sending, error: Error | undefined, reply: unknown): void {
@@ -177,7 +180,7 @@ function stepBy(clock: Clock): number {
 }
 
 function isAbandoned({ asked }: Sending): boolean {
-  return asked.every(({ abandoned }) => abandoned);
+  return asked.every(({ call }) => call?.abandoned);
 }
 
 function processLate(): HeadgateError {

@@ -4,19 +4,20 @@ import { partsOf, scopeOf, type Part } from '../state/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { clearTimeout, performance, setTimeout } from '../../common/real-time.js';
 import { within } from '../../common/within.js';
-import type {
-  Announced,
-  Announcement,
-  Change,
-  ChangeReply,
-  Keys,
-  LeaseChange,
-  MaybePromise,
-  PolicySet,
-  Query,
-  Reply,
-  Store,
-  Subject,
+import {
+  newCall,
+  type Announced,
+  type Announcement,
+  type Change,
+  type ChangeReply,
+  type Keys,
+  type LeaseChange,
+  type MaybePromise,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Store,
+  type Subject,
 } from '../../contract/store.js';
 import type { BanNote } from '../../contract/ban-options.js';
 import { addVerdict, countOf, remainingOf, resetOf, waitOf } from '../../contract/verdicts.js';
@@ -147,7 +148,7 @@ export class Slices implements Store {
   #prepare(hot: HotKey, asked: number): void {
     const { current, next, subject, units } = hot;
     if (hot.fetching || next || (current && current.left > units / 2)) return;
-    const query: Query = { ...subject, cost: units, peek: false, lease: '' };
+    const query: Query = { ...subject, cost: units, peek: false, lease: '', call: newCall() };
     const done = (reply: Reply | undefined): Promise<void> | void => {
       hot.fetching = undefined;
       const { set } = subject;

@@ -118,7 +118,7 @@ class StateStore implements Store {
     const keys = stateKeys(job.subject);
     const change = (bytes: readonly (Uint8Array | undefined)[], now: number): StateChange[] => {
       const state = new JointState(bytes, now);
-      if (!job.subject.abandoned) job.answer = job.run(state);
+      if (!job.subject.call?.abandoned) job.answer = job.run(state);
       return state.save();
     };
     const updated = this.#backend.updateAll
@@ -149,7 +149,7 @@ class StateStore implements Store {
       const state = new KeyState(bytes, now);
       for (const job of jobs) {
         // An abandoned query must not be charged, because its caller has another answer by now.
-        if (!job.subject.abandoned) job.answer = job.run(state);
+        if (!job.subject.call?.abandoned) job.answer = job.run(state);
       }
       return state.save();
     });

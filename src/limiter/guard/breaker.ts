@@ -48,7 +48,8 @@ export class Breaker {
   }
 
   /** The circuit of a server that has failed. */
-  circuitOf({ server }: Subject): Circuit {
+  circuitOf({ call }: Subject): Circuit {
+    const server = call?.server;
     let circuit = this.#circuits.get(server);
     if (!circuit) {
       const made = (circuit = new Circuit(server, () => {
@@ -94,12 +95,12 @@ export class Breaker {
   }
 
   /** The store has answered in time. @param late whether this process read the answer too late */
-  success({ server }: Subject, late: boolean): void {
+  success({ call }: Subject, late: boolean): void {
     if (late) this.#late++;
     this.#hasAnswered = true;
     this.#answers++;
     if (this.#circuits.size === 0) return;
-    for (const name of [undefined, server]) {
+    for (const name of [undefined, call?.server]) {
       const circuit = this.#circuits.get(name);
       this.#circuits.delete(name);
       circuit?.success();
@@ -113,8 +114,8 @@ export class Breaker {
   }
 
   /** The store has answered a call after the caller stopped waiting. */
-  answeredLate({ server }: Subject): void {
-    this.#circuits.get(server)?.answeredLate();
+  answeredLate({ call }: Subject): void {
+    this.#circuits.get(call?.server)?.answeredLate();
   }
 
   /** A limiter was closed. */

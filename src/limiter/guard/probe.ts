@@ -1,6 +1,13 @@
 import { compilePolicies } from '../../contract/compile-policies.js';
 import type { Warn } from '../../common/warnings.js';
-import type { Keys, PolicySet, Query, Store, Subject } from '../../contract/store.js';
+import {
+  newCall,
+  type Keys,
+  type PolicySet,
+  type Query,
+  type Store,
+  type Subject,
+} from '../../contract/store.js';
 
 /** Few keys, so that probes leave little behind; more than one, so that no denial is remembered from the last probe. */
 const KEYS = 16;
@@ -42,9 +49,9 @@ export function probesOf(
   for (let i = 0; i < TRIES; i++) {
     const probe = String(first + i);
     const keys: Keys = typeof key === 'string' ? probe : key.map(() => probe);
-    const write = { set: own, key: keys, cost: 1, peek: false, lease: `probe${probe}`, until: 0 };
+    const write = { set: own, key: keys, cost: 1, peek: false, lease: `probe${probe}`, call: newCall() };
     if (server === undefined || store.serverOf?.(write) === server)
-      return [write, { set, key, cost: 1, peek: true, lease: '', until: 0 }];
+      return [write, { set, key, cost: 1, peek: true, lease: '', call: newCall() }];
   }
   return undefined;
 }
