@@ -10,16 +10,17 @@ import { partsOf, scopeOf } from '../state/parts.js';
 import type { Returns } from '../state/returns.js';
 import type { Selection } from './selections.js';
 import { stepAfter } from '../state/step.js';
-import type {
-  Change,
-  ChangeReply,
-  Clock,
-  LeaseChange,
-  PolicySet,
-  Query,
-  Reply,
-  Store,
-  Subject,
+import {
+  perSet,
+  type Change,
+  type ChangeReply,
+  type Clock,
+  type LeaseChange,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Store,
+  type Subject,
 } from '../../contract/store.js';
 import { Table } from './table.js';
 
@@ -145,12 +146,10 @@ class Memory implements MemoryStore {
   readonly #places: PartPlace[] = [];
   /** The tables by dimension and limiter name, so that no dimension takes room from another. */
   readonly #tables = new Map<string, Table>();
-  #views = new WeakMap<PolicySet, View>();
+  #viewOf!: (set: PolicySet) => View;
   #lastStep = 0;
   /** The step of the last `clear`. */
   #cleared = 0;
-  #lastSet: PolicySet | undefined;
-  #lastView: View | undefined;
 
   readonly #warn: Warn;
 
@@ -160,6 +159,7 @@ class Memory implements MemoryStore {
     this.#onFull = onFull;
     this.#warn = warn;
     this.#place = new MemoryPlace(onFull);
+    this.#forgetViews();
   }
 
   get size(): number {
@@ -182,12 +182,7 @@ class Memory implements MemoryStore {
   }
 
   #find(set: PolicySet, key: string, now: number): Place {
-    if (set !== this.#lastSet) {
-      const found = this.#viewOf(set, now);
-      this.#lastSet = set;
-      this.#lastView = found;
-    }
-    const view = this.#lastView!;
+    const view = this.#viewOf(set);
     view.selection.usedAt = now;
     return this.#place.find(view, key);
   }
@@ -195,28 +190,23 @@ class Memory implements MemoryStore {
   #findParts({ set, key }: Subject, now: number): together.PlacedPart[] {
     return partsOf(set).map((part, i) => {
       const place = (this.#places[i] ??= new PartPlace(this.#onFull));
-      const view = this.#viewOf(part.set, now);
+      const view = this.#viewOf(part.set);
       view.selection.usedAt = now;
       return { ...part, place: place.find(view, part.keyOf(key)) };
     });
   }
 
-  #viewOf(set: PolicySet, now: number): View {
-    return this.#views.get(set) ?? this.#makeView(set, now);
+  #forgetViews(): void {
+    this.#viewOf = perSet((set) => this.#makeView(set));
   }
 
-  #makeView(set: PolicySet, now: number): View {
+  #makeView(set: PolicySet): View {
+    const now = this.#clock();
     const scope = `${scopeOf(set)} ${set.name}`;
     let table = this.#tables.get(scope);
     if (!table) this.#tables.set(scope, (table = new Table(this.#maxKeys, now, this.#warn)));
     if (set.ban) table.ban = set.ban;
-    const selection = table.select(set.policies, now, () => {
-      this.#views = new WeakMap();
-      this.#lastSet = undefined;
-    });
-    const view = { table, selection };
-    this.#views.set(set, view);
-    return view;
+    return { table, selection: table.select(set.policies, now, () => this.#forgetViews()) };
   }
 
   #step(now: number): number {
@@ -269,8 +259,7 @@ class Memory implements MemoryStore {
   clear(): void {
     this.#cleared = this.#step(this.#clock());
     this.#tables.clear();
-    this.#views = new WeakMap();
-    this.#lastSet = undefined;
+    this.#forgetViews();
   }
 }
 

@@ -1,6 +1,6 @@
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { select } from '../../contract/dimensions.js';
-import type { Change, ChangeReply, Keys, PolicySet } from '../../contract/store.js';
+import { perSet, type Change, type ChangeReply, type Keys, type PolicySet } from '../../contract/store.js';
 import { addVerdict, remainingOf, resetOf, waitOf, type Verdicts } from '../../contract/verdicts.js';
 
 /** The part of a set that is by one dimension. */
@@ -16,16 +16,8 @@ export interface Part {
   keyOf(keys: Keys): string;
 }
 
-const known = new WeakMap<PolicySet, readonly Part[]>();
-
 /** The parts of a set: one for each dimension that has a policy or the ban. */
-export function partsOf(set: PolicySet): readonly Part[] {
-  let parts = known.get(set);
-  if (!parts) known.set(set, (parts = split(set)));
-  return parts;
-}
-
-function split(set: PolicySet): Part[] {
+export const partsOf = perSet((set): readonly Part[] => {
   const { names = [DEFAULT_DIMENSION], slotBy } = set.dimensions ?? {};
   const slotAt = slotBy === undefined ? -1 : names.indexOf(slotBy);
   const parts = names.map((name, i): Part => {
@@ -42,7 +34,7 @@ function split(set: PolicySet): Part[] {
   });
   const used = parts.filter(({ set: part }) => part.policies.length > 0 || part.ban);
   return used.length > 0 ? used : parts.slice(0, 1);
-}
+});
 
 /** Distinguishes the keys of a set of one dimension from those of other dimensions. */
 export function scopeOf({ dimensions }: PolicySet): string {
