@@ -2,6 +2,7 @@ import type { CompiledBan } from '../algorithms/ban.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { checkDimension, DEFAULT_DIMENSION, type Key } from './key.js';
 import type { CompiledPolicy } from './policy.js';
+import { select } from './parts.js';
 import { perSet, type Dimensions, type Keys, type PolicySet, type Subject } from './store.js';
 import { checkBoolean } from '../common/validate.js';
 
@@ -67,54 +68,6 @@ export function distinct(policies: readonly CompiledPolicy[]): CompiledPolicy[] 
 }
 
 const BY_KEY = { banBy: DEFAULT_DIMENSION, slotBy: undefined, acrossSlots: false };
-
-/** What was selected from a set, by the bits of the selected dimensions. */
-const selectedFrom = perSet((): (PolicySet | undefined)[] => []);
-
-/** For each selected part, the whole set. */
-const wholes = new WeakMap<PolicySet, PolicySet>();
-
-/**
- * The part of a set that counts by some of its dimensions. Repeated calls return the same object, even for a part of a part.
- *
- * @param bits one for each dimension that is selected
- */
-export function select(set: PolicySet, bits: number): PolicySet {
-  const { dimensions } = set;
-  if (!dimensions || bits === 2 ** dimensions.names.length - 1) return set;
-  const selected = selectedFrom(set);
-  return (selected[bits] ??= restrict(set, dimensions, bits));
-}
-
-function restrict(set: PolicySet, dimensions: Dimensions, bits: number): PolicySet {
-  const names = dimensions.names.filter((_, i) => (bits & (1 << i)) !== 0);
-  const whole = wholes.get(set);
-  if (whole) return select(whole, bitsOf(whole, names));
-  const isPlain = dimensions.slotBy === undefined && names.every((name) => name === DEFAULT_DIMENSION);
-  const part = {
-    ...set,
-    policies: set.policies.filter(({ by }) => names.includes(by)),
-    ban: names.includes(dimensions.banBy) ? set.ban : undefined,
-    dimensions: isPlain ? undefined : { ...dimensions, names },
-  };
-  wholes.set(part, set);
-  return part;
-}
-
-/** A bit for each of the dimensions. */
-function bitsOf({ dimensions }: PolicySet, names: readonly string[]): number {
-  return names.reduce((bits, name) => bits | (1 << dimensions!.names.indexOf(name)), 0);
-}
-
-/**
- * The policies of a set whose keys lie in the slot of another key. Only policies by `slotBy` itself are left out; their key still names the
- * slot.
- */
-export const withinSlot = perSet((set): PolicySet => {
-  const slotBy = set.dimensions?.slotBy;
-  if (slotBy === undefined) return set;
-  return { ...set, policies: set.policies.filter(({ by }) => by !== slotBy) };
-});
 
 /**
  * The part of a set that applies to a request, with the request's keys.

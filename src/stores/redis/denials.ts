@@ -1,5 +1,5 @@
 import { DeniedKeys } from './denied-keys.js';
-import { partsOf, type Part } from '../state/parts.js';
+import { partsOf, type Part } from '../../contract/parts.js';
 import { performance } from '../../common/real-time.js';
 import {
   perSet,
