@@ -7,9 +7,9 @@
 -- Returns: look: wait, remaining, reset, used, stop (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged;
 --          check: the end of the period that the time is in
 
-local calendar = { params = 9 }
+--- rest
 
-function calendar.check(p, now)
+local function calendar_check(p, now)
   if now >= p[2] then
     for i = 3, 9 do
       if now < p[i] then return p[i] end
@@ -23,7 +23,7 @@ local function calendar_write(key, _, used, stop)
 end
 
 local function calendar_read(key, p, now, writable)
-  local stop = calendar.check(p, now)
+  local stop = calendar_check(p, now)
   local value = redis.pcall('GET', key)
   if not value then return 0, 0 end
   if type(value) == 'table' then return nil, value.err end
@@ -43,7 +43,7 @@ local function calendar_read(key, p, now, writable)
   return used, math.min(expiry, stop)
 end
 
-function calendar.look(key, p, cost, now, writable)
+local function calendar_look(key, p, cost, now, writable)
   local limit = p[1]
   local used, stop = calendar_read(key, p, now, writable)
   if not used then return nil, stop end
@@ -52,12 +52,24 @@ function calendar.look(key, p, cost, now, writable)
   return wait, math.max(0, limit - used), stop == 0 and 0 or stop - now, used, stop
 end
 
-function calendar.commit(key, p, cost, now, used, stop)
-  if stop == 0 then stop = calendar.check(p, now) end
+local function calendar_commit(key, p, cost, now, used, stop)
+  if stop == 0 then stop = calendar_check(p, now) end
   calendar_write(key, p, used + cost, stop)
   return p[1] - used - cost, stop - now
 end
 
-function calendar.adjust(key, p, units, mark, now)
-  return headgate_recount(key, p, units, mark, now, calendar_read, calendar_write, calendar.check(p, now))
+local kernel_params, kernel_look, kernel_commit, kernel_charge = 9, calendar_look, calendar_commit, nil
+
+--- changes
+
+local function calendar_adjust(key, p, units, mark, now)
+  return headgate_recount(key, p, units, mark, now, calendar_read, calendar_write, calendar_check(p, now))
 end
+
+kernels['calendar'] = {
+  params = 9,
+  check = calendar_check,
+  look = calendar_look,
+  commit = calendar_commit,
+  adjust = calendar_adjust,
+}

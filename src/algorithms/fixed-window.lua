@@ -5,7 +5,7 @@
 -- Params:  limit, window (ms)
 -- Returns: look: wait, remaining, reset, used, stop, packed (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 
-local fixed_window = { params = 2 }
+--- rest
 
 -- Whether a state fits into one integer. Units must stay below 2^22 after one more charge. The window is at most half of 2^31 ms, so that
 -- an end in the past can be told from one in the future.
@@ -54,7 +54,7 @@ local function fixed_window_read(key, p, now, writable)
   return used, stop, packed
 end
 
-function fixed_window.look(key, p, cost, now, writable)
+local function fixed_window_look(key, p, cost, now, writable)
   local limit = p[1]
   local used, stop, packed = fixed_window_read(key, p, now, writable)
   if not used then return nil, stop end
@@ -63,7 +63,7 @@ function fixed_window.look(key, p, cost, now, writable)
   return wait, used < limit and limit - used or 0, stop == 0 and 0 or stop - now, used, stop, packed
 end
 
-function fixed_window.commit(key, p, cost, now, used, stop, packed)
+local function fixed_window_commit(key, p, cost, now, used, stop, packed)
   if stop == 0 then
     fixed_window_write(key, p, cost, now + p[2])
     return p[1] - cost, p[2]
@@ -74,12 +74,12 @@ function fixed_window.commit(key, p, cost, now, used, stop, packed)
   if type(charged) ~= 'number' then
     fixed_window_write(key, p, used + cost, stop)
   elseif redis.call('PTTL', key) == -1 then
-    headgate_heal(key, fixed_window.look, p)
+    headgate_heal(key, fixed_window_look, p)
   end
   return p[1] - used - cost, stop - now
 end
 
--- Like fixed_window.charge, for counts that do not fit into one integer together with their window's end.
+-- Like fixed_window_charge, for counts that do not fit into one integer together with their window's end.
 local function fixed_window_charge_long(first, last, p, cost, now, reply, filled)
   local limit, window = p[1], p[2]
   local before
@@ -96,7 +96,7 @@ local function fixed_window_charge_long(first, last, p, cost, now, reply, filled
       used = used + cost
       if stop <= now or stop > now + window or used > limit then return request, filled end
       redis.call('SETRANGE', key, '6', struct.pack('>I7', used))
-      if redis.call('PTTL', key) == -1 then headgate_heal(key, fixed_window.look, p) end
+      if redis.call('PTTL', key) == -1 then headgate_heal(key, fixed_window_look, p) end
     end
     filled = headgate_say(reply, filled, 0, limit - used, stop - now)
   end
@@ -107,7 +107,7 @@ end
 -- have one cost. It appends their verdicts to a reply that already has `filled` elements, and stops before the first request that needs
 -- look. Returns the request after the last decided one, the new length of the reply, and the last request's value from before its charge
 -- (false: there was none; nil: it was denied). `text` is the cost as it was sent, because formatting numbers is slow.
-function fixed_window.charge(first, last, p, cost, text, now, reply, filled)
+local function fixed_window_charge(first, last, p, cost, text, now, reply, filled)
   local limit, window = p[1], p[2]
   -- Without a window no TTL could be set after INCRBY.
   if cost > limit or window < 1 then return first, filled end
@@ -126,7 +126,7 @@ function fixed_window.charge(first, last, p, cost, text, now, reply, filled)
       local used = value % 2 ^ 22
       local reset = value < 0 and ((used - value) / 2 ^ 22 - now) % 2 ^ 31 or 0
       local sound = reset > 0 and reset <= window and (deadline >= 0 or not fixed_window_ended(key, now))
-      if sound and redis.call('PTTL', key) == -1 then headgate_heal(key, fixed_window.look, p) end
+      if sound and redis.call('PTTL', key) == -1 then headgate_heal(key, fixed_window_look, p) end
       if sound and used <= limit then
         -- headgate_say inlined: it would cost one more call per request.
         filled = filled + 1
@@ -144,6 +144,18 @@ function fixed_window.charge(first, last, p, cost, text, now, reply, filled)
   return last + 1, filled, before
 end
 
-function fixed_window.adjust(key, p, units, mark, now)
+local kernel_params, kernel_look, kernel_commit, kernel_charge = 2, fixed_window_look, fixed_window_commit, fixed_window_charge
+
+--- changes
+
+local function fixed_window_adjust(key, p, units, mark, now)
   return headgate_recount(key, p, units, mark, now, fixed_window_read, fixed_window_write, now + p[2])
 end
+
+kernels['fixed-window'] = {
+  params = 2,
+  look = fixed_window_look,
+  commit = fixed_window_commit,
+  charge = fixed_window_charge,
+  adjust = fixed_window_adjust,
+}

@@ -7,8 +7,7 @@
 -- Returns: look: wait, remaining, reset, backlog (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 --          units or ticks given back
 
--- Charges drain one after the other: giving one back moves those behind it forward.
-local gcra = { params = 5, drains = true }
+--- rest
 
 local function gcra_write(key, p, now, backlog)
   local part = -backlog % p[1]
@@ -33,7 +32,7 @@ local function gcra_read(key, p, now, writable)
   return backlog
 end
 
-function gcra.look(key, p, cost, now, writable)
+local function gcra_look(key, p, cost, now, writable)
   local scale, increment, capacity, patience = p[1], p[2], p[3], p[4]
   local backlog, err = gcra_read(key, p, now, writable)
   if not backlog then return nil, err end
@@ -52,14 +51,14 @@ function gcra.look(key, p, cost, now, writable)
   return wait, math.max(0, math.floor((capacity - backlog) / increment)), math.ceil(backlog / scale), backlog
 end
 
-function gcra.commit(key, p, cost, now, backlog)
+local function gcra_commit(key, p, cost, now, backlog)
   backlog = backlog + cost * p[2]
   local reset = gcra_write(key, p, now, backlog)
   return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
 end
 
--- Combines look and commit for the common case of valid states. See fixed_window.charge.
-function gcra.charge(first, last, p, cost, _, now, reply, filled)
+-- Combines look and commit for the common case of valid states. See fixed-window.lua.
+local function gcra_charge(first, last, p, cost, _, now, reply, filled)
   local scale, increment, capacity, patience = p[1], p[2], p[3], p[4]
   local charge = cost * increment
   if charge > capacity then return first, filled end
@@ -84,7 +83,7 @@ function gcra.charge(first, last, p, cost, _, now, reply, filled)
     else
       backlog = backlog - charge
       if backlog > p[5] then return request, filled end
-      if redis.call('PTTL', key) == -1 then headgate_heal(key, gcra.look, p) end
+      if redis.call('PTTL', key) == -1 then headgate_heal(key, gcra_look, p) end
       local remaining = math.max(0, math.floor((capacity - backlog) / increment))
       filled = headgate_say(reply, filled, math.ceil(-(left + patience) / scale), remaining, stop - now)
       value = nil
@@ -92,6 +91,10 @@ function gcra.charge(first, last, p, cost, _, now, reply, filled)
   end
   return last + 1, filled, value
 end
+
+local kernel_params, kernel_look, kernel_commit, kernel_charge = 5, gcra_look, gcra_commit, gcra_charge
+
+--- changes
 
 -- How much of a charge has certainly not drained yet. It drains after the charges before it, or from its own time on at the earliest.
 -- Drained units cannot be given back, because the key could already spend them again.
@@ -102,7 +105,7 @@ local function gcra_give_back_most(p, charge, mark, now, at, shift)
   return math.max(0, math.min(charge, math.max(in_turn, charge - (now - at) * p[1])))
 end
 
-function gcra.adjust(key, p, units, mark, now, at, shift)
+local function gcra_adjust(key, p, units, mark, now, at, shift)
   local backlog, err = gcra_read(key, p, now, true)
   if not backlog then return nil, err end
   -- Debt is bounded, so that a key never waits longer than one window for a unit.
@@ -123,3 +126,13 @@ function gcra.adjust(key, p, units, mark, now, at, shift)
   local reset = gcra_write(key, p, now, backlog)
   return math.max(0, math.floor((p[3] - backlog) / p[2])), reset, charged
 end
+
+kernels['gcra'] = {
+  params = 5,
+  -- Charges drain one after the other: giving one back moves those behind it forward.
+  drains = true,
+  look = gcra_look,
+  commit = gcra_commit,
+  charge = gcra_charge,
+  adjust = gcra_adjust,
+}

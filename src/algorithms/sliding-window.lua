@@ -8,7 +8,7 @@
 -- Returns: look: wait, remaining, reset, total, start, value (or nil, error); commit: remaining, reset; adjust: remaining, reset,
 --          charged
 
-local sliding_window = { params = 3 }
+--- rest
 
 local SLIDING_WINDOW_CODE = { [1] = 'B', [2] = 'H', [4] = 'I4', [8] = 'I8' }
 local SLIDING_WINDOW_PAIR = { [1] = '>BB', [2] = '>HH', [4] = '>I4I4', [8] = '>I8I8' }
@@ -105,7 +105,7 @@ local function sliding_window_until(p, now, total, start, value, allowed)
   return start + (p[3] + 1) * p[2] - now
 end
 
-function sliding_window.look(key, p, cost, now, writable)
+local function sliding_window_look(key, p, cost, now, writable)
   local limit = p[1]
   local total, start, value = sliding_window_read(key, p, now, writable)
   if not total then return nil, start end
@@ -116,7 +116,7 @@ function sliding_window.look(key, p, cost, now, writable)
   return sliding_window_until(p, now, total, start, value, limit - cost), remaining, reset
 end
 
-function sliding_window.commit(key, p, cost, now, total, start, value)
+local function sliding_window_commit(key, p, cost, now, total, start, value)
   local segment, segments = p[2], p[3]
   local life = (segments + 1) * segment
   local sum = total + cost
@@ -133,15 +133,15 @@ function sliding_window.commit(key, p, cost, now, total, start, value)
   elseif passed == 0 then
     local _, newest = struct.unpack(SLIDING_WINDOW_PAIR[width], value, 7)
     redis.call('SETRANGE', key, '6', struct.pack(SLIDING_WINDOW_PAIR[width], sum, newest + cost))
-    if redis.call('PTTL', key) == -1 then headgate_heal(key, sliding_window.look, p) end
+    if redis.call('PTTL', key) == -1 then headgate_heal(key, sliding_window_look, p) end
   else
     sliding_window_move(key, p, value, start, passed, sum, cost)
   end
   return p[1] - sum, start + passed * segment + life - now
 end
 
--- Combines look and commit for the common case: valid states whose counters can hold one more charge. See fixed_window.charge.
-function sliding_window.charge(first, last, p, cost, _, now, reply, filled)
+-- Combines look and commit for the common case: valid states whose counters can hold one more charge. See fixed-window.lua.
+local function sliding_window_charge(first, last, p, cost, _, now, reply, filled)
   local limit, segment, segments = p[1], p[2], p[3]
   local life = (segments + 1) * segment
   if cost > limit then return first, filled end
@@ -184,7 +184,7 @@ function sliding_window.charge(first, last, p, cost, _, now, reply, filled)
         end
       end
       -- The TTL changes only if a later segment is charged.
-      if (wait > 0 or passed == 0) and redis.call('PTTL', key) == -1 then headgate_heal(key, sliding_window.look, p) end
+      if (wait > 0 or passed == 0) and redis.call('PTTL', key) == -1 then headgate_heal(key, sliding_window_look, p) end
     end
     if wait > 0 then
       total = total - cost
@@ -201,7 +201,11 @@ function sliding_window.charge(first, last, p, cost, _, now, reply, filled)
   return last + 1, filled, value
 end
 
-function sliding_window.adjust(key, p, units, mark, now)
+local kernel_params, kernel_look, kernel_commit, kernel_charge = 3, sliding_window_look, sliding_window_commit, sliding_window_charge
+
+--- changes
+
+local function sliding_window_adjust(key, p, units, mark, now)
   local limit, segment, segments = p[1], p[2], p[3]
   local total, start, value = sliding_window_read(key, p, now, true)
   if not total then return nil, start end
@@ -230,3 +234,11 @@ function sliding_window.adjust(key, p, units, mark, now)
   end
   return math.max(0, limit - total), sliding_window_write(key, p, start, total, counters) - now, charged
 end
+
+kernels['sliding-window'] = {
+  params = 3,
+  look = sliding_window_look,
+  commit = sliding_window_commit,
+  charge = sliding_window_charge,
+  adjust = sliding_window_adjust,
+}

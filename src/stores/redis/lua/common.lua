@@ -15,6 +15,8 @@ end
 local now = math.floor(step / 1000)
 if deadline >= 0 and now > deadline then return redis.error_reply(string.format('HEADGATE_LATE %.0f', now)) end
 
+--- rest
+
 -- Writes a value that counts until `stop`. The value itself contains `stop`; the TTL only frees memory. Lua formats numbers slowly, and
 -- '%d' is the fastest way; on some machines it has only 32 bits.
 local function headgate_set(key, value, stop)
@@ -35,6 +37,20 @@ local function headgate_heal(key, look, p)
   if reset > 0 then redis.call('PEXPIREAT', key, now + reset) else redis.call('DEL', key) end
 end
 
+-- Appends one policy's verdict to a reply with `filled` elements, and returns its new length. Clients parse numbers slowly, so the most
+-- common verdict is one number: an admission is resetAfter * 2^20 + remaining if both are small. Any other is -1, wait, remaining,
+-- resetAfter.
+local function headgate_say(reply, filled, wait, remaining, reset)
+  if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
+    reply[filled + 1] = reset * 2 ^ 20 + remaining
+    return filled + 1
+  end
+  reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = -1, wait, remaining, reset
+  return filled + 4
+end
+
+--- changes
+
 -- The `adjust` of counters whose units all come back at once. `read` and `write` are the algorithm's functions. A counter that begins now
 -- ends at `stop_if_new`.
 local function headgate_recount(key, p, units, mark, now, read, write, stop_if_new)
@@ -54,20 +70,4 @@ local function headgate_recount(key, p, units, mark, now, read, write, stop_if_n
   end
   write(key, p, used, stop)
   return math.max(0, limit - used), stop - now, charged
-end
-
--- The script's algorithms by name, and bans if the script has them. The parts that follow fill these in. They are declared here because
--- Redis does not let a script read an undefined global.
-local kernels, ban = {}
-
--- Appends one policy's verdict to a reply with `filled` elements, and returns its new length. Clients parse numbers slowly, so the most
--- common verdict is one number: an admission is resetAfter * 2^20 + remaining if both are small. Any other is -1, wait, remaining,
--- resetAfter.
-local function headgate_say(reply, filled, wait, remaining, reset)
-  if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
-    reply[filled + 1] = reset * 2 ^ 20 + remaining
-    return filled + 1
-  end
-  reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = -1, wait, remaining, reset
-  return filled + 4
 end

@@ -1,9 +1,13 @@
--- Follows common.lua in scripts that take any policies. The algorithms are in the table `kernels`.
+-- Follows common.lua in scripts that take any policies.
 --
 -- KEYS:  those of the script that follows
 -- ARGV:  those of the script that follows. They contain the count of policies, then per policy its kernel, its flags (1: it is a
 --        shadow, 2: it counts attempts), its params
 -- Reply: none
+
+-- The script's algorithms by name, and bans if the script has them. The parts that follow fill these in. They are declared here because
+-- Redis does not let a script read an undefined global.
+local kernels, ban = {}
 
 -- Reads an algorithm's params from ARGV[at] on. Also returns where they end.
 local function headgate_params(kernel, at)
