@@ -7,6 +7,53 @@
 -- Returns: look: wait, remaining, reset, used, stop (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged;
 --          check: the end of the period that the time is in
 
+local kernel_params = 9
+
+--- charge
+-- Combines look and commit for the common case of states that end with this period. See fixed-window.lua.
+
+local limit, stop = p[at + 1] + 0, 0
+if now >= p[at + 2] + 0 then
+  for i = at + 3, at + 9 do
+    stop = p[i] + 0
+    if now < stop then break end
+  end
+end
+local reset, tail = stop - now, string.format('@%.0f', stop)
+local short = limit < 2 ^ 20 and reset < 2 ^ 32
+while request <= last and cost <= limit and reset > 0 do
+  local key = KEYS[request]
+  before = redis.pcall('GET', key)
+  local digits, used, wait = 0, 0, 0
+  if before then
+    if type(before) == 'table' then break end
+    digits = #before - #tail
+    used = digits > 0 and string.sub(before, digits + 1) == tail and tonumber(string.sub(before, 1, digits))
+    if not used or redis.call('PTTL', key) < 0 then break end
+  end
+  if used + cost > limit then
+    wait, before = reset, nil
+  else
+    used = used + cost
+    local text = string.format('%.0f', used)
+    -- As long as the units have as many digits, the TTL stays as it is.
+    if #text == digits then
+      redis.call('SETRANGE', key, '0', text)
+    else
+      redis.call('SET', key, text .. tail, 'PX', string.format(reset < 2 ^ 31 and '%d' or '%.0f', reset))
+      if deadline < 0 then redis.call('PEXPIREAT', key, stop) end
+    end
+  end
+  if wait == 0 and short then
+    -- headgate_say inlined: it would cost one more call per request.
+    filled = filled + 1
+    reply[filled] = reset * 2 ^ 20 + limit - used
+  else
+    filled = headgate_say(reply, filled, wait, used < limit and limit - used or 0, reset)
+  end
+  request = request + 1
+end
+
 --- rest
 
 local function calendar_check(p, now)
@@ -58,7 +105,7 @@ local function calendar_commit(key, p, cost, now, used, stop)
   return p[1] - used - cost, stop - now
 end
 
-local kernel_params, kernel_look, kernel_commit, kernel_charge = 9, calendar_look, calendar_commit, nil
+local kernel_look, kernel_commit = calendar_look, calendar_commit
 
 --- changes
 
@@ -66,10 +113,10 @@ local function calendar_adjust(key, p, units, mark, now)
   return headgate_recount(key, p, units, mark, now, calendar_read, calendar_write, calendar_check(p, now))
 end
 
-kernels['calendar'] = {
+headgate_kernel('calendar', {
   params = 9,
   check = calendar_check,
   look = calendar_look,
   commit = calendar_commit,
   adjust = calendar_adjust,
-}
+})

@@ -6,6 +6,8 @@
 -- Returns: look: wait, remaining, reset, held, stop (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged;
 --          release and renew: 1 if the lease was still held, else 0 (or nil, error)
 
+local kernel_params = 2
+
 --- rest
 
 local function concurrency_units(member)
@@ -78,7 +80,7 @@ local function concurrency_commit(key, p, cost, now, held, _, _, id)
   return p[1] - held - cost, p[2]
 end
 
-local kernel_params, kernel_look, kernel_commit, kernel_charge = 2, concurrency_look, concurrency_commit, nil
+local kernel_look, kernel_commit = concurrency_look, concurrency_commit
 
 --- changes
 
@@ -122,11 +124,11 @@ local function concurrency_renew(key, p, id, units, now)
   return held, err
 end
 
-kernels['concurrency'] = {
+headgate_kernel('concurrency', {
   params = 2,
   look = concurrency_look,
   commit = concurrency_commit,
   adjust = concurrency_adjust,
   release = concurrency_release,
   renew = concurrency_renew,
-}
+})

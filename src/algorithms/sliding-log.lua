@@ -8,6 +8,8 @@
 -- Params:  limit, window (ms)
 -- Returns: look: wait, remaining, reset, log (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 
+local kernel_params = 2
+
 --- rest
 
 local SLIDING_LOG_HEADER = '>I6I4I4I4I3I3I5'
@@ -123,7 +125,7 @@ local function sliding_log_commit(key, p, cost, now, log)
   return remaining, window
 end
 
-local kernel_params, kernel_look, kernel_commit, kernel_charge = 2, sliding_log_look, sliding_log_commit, nil
+local kernel_look, kernel_commit = sliding_log_look, sliding_log_commit
 
 --- changes
 
@@ -200,9 +202,9 @@ local function sliding_log_adjust(key, p, units, mark, now)
   return math.max(0, limit - log.live), log.newest + window - now, 0
 end
 
-kernels['sliding-log'] = {
+headgate_kernel('sliding-log', {
   params = 2,
   look = sliding_log_look,
   commit = sliding_log_commit,
   adjust = sliding_log_adjust,
-}
+})

@@ -1,9 +1,11 @@
 import { readFileSync, readdirSync } from 'node:fs';
 
-/** A Lua file in its parts. A line `--- rest` or `--- changes` begins another one. */
+/** A Lua file in its parts. A line `--- charge`, `--- rest` or `--- changes` begins another one. */
 export interface LuaFile {
   /** What runs at every call: what nearly every decision needs, and no more. */
   readonly first: string;
+  /** In an algorithm: decides the common case. In a script: what follows it. */
+  readonly charge: string;
   /** What runs only if the first part has not answered. Empty: the file has no other part. */
   readonly rest: string;
   /** What only scripts have that do more than to decide by one policy. */
@@ -23,12 +25,10 @@ export const luaFiles: Readonly<Record<string, LuaFile>> = Object.fromEntries(
 );
 
 function read(file: URL): LuaFile {
-  const [first = '', ...others] = readFileSync(file, 'utf8').split(/^--- (?=rest$|changes$)/m);
-  const part = (name: string): string => {
-    const text = others.find((other) => other.startsWith(name)) ?? name;
-    return bare(text.slice(name.length + 1));
-  };
-  return { first: bare(first), rest: part('rest'), changes: part('changes') };
+  const [first = '', ...others] = readFileSync(file, 'utf8').split(/^--- (?=(?:charge|rest|changes)$)/m);
+  const part = (name: string): string =>
+    bare((others.find((other) => other.startsWith(name)) ?? '').slice(name.length));
+  return { first: bare(first), charge: part('charge'), rest: part('rest'), changes: part('changes') };
 }
 
 /** Without comments and indentation, which the server has no use for. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Kernel } from '../../algorithms/index.js';
-import { luaFiles } from './lua-files.js';
+import { luaFiles, type LuaFile } from './lua-files.js';
 
 /** A script as Redis runs it. */
 export interface Script {
@@ -9,24 +9,16 @@ export interface Script {
   readonly sha: string;
 }
 
-/** The scripts by the name of their file, and what each is composed of beside it and `common.lua`. */
-const contents = {
-  adjust: { policies: true, changes: true },
-  check: {},
-  count: {},
-  evaluate: { policies: true, changes: true },
-  'evaluate-single': {},
-  lease: { policies: true, changes: true },
-  'note-bans': {},
-  publish: {},
-  reset: {},
-  'seal-bans': {},
-  'set-ban': { policies: true },
-} as const satisfies Record<string, { readonly policies?: true; readonly changes?: true }>;
+/** The names of the scripts, which are those of their files. */
+export const scriptNames = [
+  ...(['adjust', 'check', 'count', 'evaluate', 'evaluate-single', 'lease'] as const),
+  ...(['note-bans', 'publish', 'reset', 'seal-bans', 'set-ban'] as const),
+];
 
-export type ScriptName = keyof typeof contents;
+export type ScriptName = (typeof scriptNames)[number];
 
-export const scriptNames = Object.keys(contents) as ScriptName[];
+/** The scripts whose arguments contain any policies. */
+const OF_POLICIES: readonly ScriptName[] = ['adjust', 'evaluate', 'lease', 'set-ban'];
 
 const scripts = new Map<string, Script>();
 
@@ -51,18 +43,46 @@ export function assemble(name: ScriptName, kernels: readonly Kernel[], ban: bool
  * every decision needs comes first, and answers most of them before the rest is even defined.
  */
 export function compose(name: ScriptName, kernels: readonly Kernel[], ban: boolean): string[] {
-  const { policies = false, changes = false }: { policies?: boolean; changes?: boolean } = contents[name];
-  const [common, own] = [luaFiles['common']!, luaFiles[name]!];
+  const own = luaFiles[name]!;
+  const { common, policies } = luaFiles as Record<'common' | 'policies', LuaFile>;
   const algorithms = kernels.map((kernel) => luaFiles[kernel]!);
+  const firsts = algorithms.map(({ first }) => first);
+  if (name === 'evaluate-single') {
+    const { charge, rest } = algorithms[0]!;
+    return [
+      common.first,
+      ...firsts,
+      own.first,
+      charge,
+      own.charge,
+      common.rest,
+      chargeFunction(charge),
+      rest,
+      own.rest,
+    ];
+  }
+  const rests = algorithms.flatMap(({ rest, changes }) => [rest, changes]);
+  const bans = ban ? luaFiles['ban']!.first : '';
+  const all = [common.rest, common.changes, policies.rest, bans, ...rests];
+  if (!OF_POLICIES.includes(name)) return [common.first, common.rest, own.first];
+  if (name !== 'evaluate') return [common.first, policies.first, ...firsts, ...all, own.first];
+  const charges = kernels.flatMap((kernel, i) => [
+    algorithms[i]!.first,
+    chargeFunction(algorithms[i]!.charge),
+    `kernels['${kernel}'] = { params = kernel_params, charge = kernel_charge }\n`,
+  ]);
+  const strikes = `local strikes = ${ban ? 1 : 0}\n`;
+  return [common.first, policies.first, ...charges, strikes, own.first, ...all, own.rest];
+}
+
+/** What an algorithm decides in the common case, as a function. */
+function chargeFunction(charge: string): string {
+  if (charge === '') return 'local kernel_charge\n';
   return [
-    common.first,
-    ...algorithms.map(({ first }) => first),
-    own.rest === '' ? '' : own.first,
-    common.rest,
-    changes ? common.changes : '',
-    policies ? luaFiles['policies']!.first : '',
-    ban ? luaFiles['ban']!.first : '',
-    ...algorithms.flatMap((algorithm) => [algorithm.rest, changes ? algorithm.changes : '']),
-    own.rest === '' ? own.first : own.rest,
-  ];
+    'local function kernel_charge(request, last, p, at, cost, text, reply, filled)\n',
+    'local before\n',
+    charge,
+    'return request, filled, before\n',
+    'end\n',
+  ].join('');
 }
