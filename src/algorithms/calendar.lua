@@ -12,14 +12,14 @@ local kernel_params = 9
 --- charge
 -- Combines look and commit for the common case of states that end with this period. See fixed-window.lua.
 
-local limit, stop = p[at + 1] + 0, 0
-if now >= p[at + 2] + 0 then
-  for i = at + 3, at + 9 do
-    stop = p[i] + 0
-    if now < stop then break end
-  end
+local limit, place, stop = p[at + 1] + 0, at + 2, p[at + 2] + 0
+if now >= stop then
+  repeat
+    place = place + 1
+    stop = p[place] + 0
+  until now < stop or place == at + 9
 end
-local reset, tail = stop - now, string.format('@%.0f', stop)
+local reset, tail = place > at + 2 and stop - now or 0, '@' .. p[place]
 local short = limit < 2 ^ 20 and reset < 2 ^ 32
 while request <= last and cost <= limit and reset > 0 do
   local key = KEYS[request]
@@ -35,7 +35,7 @@ while request <= last and cost <= limit and reset > 0 do
     wait, before = reset, nil
   else
     used = used + cost
-    local text = string.format('%.0f', used)
+    local text = string.format(used < 2 ^ 31 and '%d' or '%.0f', used)
     -- As long as the units have as many digits, the TTL stays as it is.
     if #text == digits then
       redis.call('SETRANGE', key, '0', text)

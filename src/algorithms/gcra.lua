@@ -12,7 +12,7 @@ local kernel_params = 5
 --- charge
 -- Combines look and commit for the common case of valid states. See fixed-window.lua.
 
-local scale, increment, capacity, patience = p[at + 1] + 0, p[at + 2] + 0, p[at + 3] + 0, p[at + 4] + 0
+local scale, increment, capacity = p[at + 1] + 0, p[at + 2] + 0, p[at + 3] + 0
 local charge = cost * increment
 while request <= last and charge <= capacity do
   local key = KEYS[request]
@@ -26,7 +26,7 @@ while request <= last and charge <= capacity do
     backlog = reset * scale - part + charge
   end
   local left = capacity - backlog
-  if left + patience >= 0 then
+  if left >= 0 or left + p[at + 4] >= 0 then
     if left >= 0 then remaining = (left - left % increment) / increment else wait = -1 - math.ceil(-left / scale) end
     local part = -backlog % scale
     reset = (backlog + part) / scale
@@ -36,7 +36,7 @@ while request <= last and charge <= capacity do
   else
     backlog = backlog - charge
     if backlog > p[at + 5] + 0 or redis.call('PTTL', key) == -1 then break end
-    wait = math.ceil(-(left + patience) / scale)
+    wait = math.ceil(-(left + p[at + 4]) / scale)
     remaining = math.max(0, math.floor((capacity - backlog) / increment))
     before = nil
   end

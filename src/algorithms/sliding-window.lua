@@ -27,9 +27,6 @@ local function sliding_window_until(segment, segments, now, total, start, value,
   return start + (segments + 1 - newer) * segment - now
 end
 
--- What a charge in the newest segment does not need: the rest defines these.
-local sliding_window_oldest, sliding_window_move
-
 local kernel_params = 3
 
 --- charge
@@ -63,9 +60,9 @@ while request <= last and cost <= limit do
     if age < 0 or age >= life then break end
     local passed = 0
     if age >= segment then
-      if not sliding_window_move then break end
       passed = math.floor(age / segment)
-      total = total - sliding_window_oldest(before, width, passed)
+      local format = '>I' .. width
+      for i = 1, passed do total = total - struct.unpack(format, before, size + 1 - width * i) end
     end
     if total < cost or total <= limit and total >= most then break end
     -- The TTL changes only if a later segment is charged.
@@ -77,8 +74,13 @@ while request <= last and cost <= limit do
     elseif passed == 0 then
       redis.call('SETRANGE', key, '0', struct.pack(head, start, total, newest + cost))
     else
+      -- A later segment begins. The counters between are 0, and as many old ones are dropped.
       age = age - passed * segment
-      sliding_window_move(key, p, before, start, passed, total, cost)
+      local state = struct.pack(head, now - age, total, cost)
+      if passed > 1 then state = state .. string.rep('\0', width * (passed - 1)) end
+      state = state .. string.sub(before, 7 + width, -1 - width * passed)
+      redis.call('SET', key, state, 'PX', string.format(life < 2 ^ 31 and '%d' or '%.0f', life - age))
+      if deadline < 0 then redis.call('PEXPIREAT', key, now + life - age) end
     end
   end
   if wait == 0 and short then
@@ -106,7 +108,7 @@ local function sliding_window_unpack(value, width, count, place)
 end
 
 -- The units of the oldest `count` segments.
-function sliding_window_oldest(value, width, count)
+local function sliding_window_oldest(value, width, count)
   local units, place = 0, #value - width * count + 1
   if count == 1 then return (struct.unpack('>I' .. width, value, place)) end
   local counters = sliding_window_unpack(value, width, count, place)
@@ -119,16 +121,6 @@ local function sliding_window_counters(value, p, passed)
   local width = (#value - 6) / (p[3] + 2)
   local later = string.rep('\0', width * passed) .. string.sub(value, 7 + width)
   return sliding_window_unpack(later, width, p[3] + 1, 1)
-end
-
--- Charges a segment that begins `passed` segments after the newest stored one. The counters between are 0, and as many old ones are
--- dropped.
-function sliding_window_move(key, p, value, last, passed, total, cost)
-  local width = (#value - 6) / (p[3] + 2)
-  local start = last + passed * p[2]
-  local head = struct.pack(sliding_window_head(width), start, total, cost)
-  if passed > 1 then head = head .. string.rep('\0', width * (passed - 1)) end
-  headgate_set(key, head .. string.sub(value, 7 + width, -1 - width * passed), start + (p[3] + 1) * p[2])
 end
 
 -- Writes the state, and returns its end. Newest segments without units are dropped, so that the state ends when its last unit leaves.
@@ -187,17 +179,15 @@ local function sliding_window_commit(key, p, cost, now, total, start, value)
   end
   local passed = math.floor((now - start) / segment)
   local width = (#value - 6) / (segments + 2)
-  if sum >= 256 ^ width then
+  if passed > 0 or sum >= 256 ^ width then
     local counters = sliding_window_counters(value, p, passed)
     counters[1] = counters[1] + cost
     sliding_window_write(key, p, start + passed * segment, sum, counters)
-  elseif passed == 0 then
+  else
     local format = sliding_window_head(width)
     local _, _, newest = struct.unpack(format, value)
     redis.call('SETRANGE', key, '0', struct.pack(format, start, sum, newest + cost))
     if redis.call('PTTL', key) == -1 then headgate_heal(key, sliding_window_look, p) end
-  else
-    sliding_window_move(key, p, value, start, passed, sum, cost)
   end
   return p[1] - sum, start + passed * segment + life - now
 end
