@@ -175,9 +175,7 @@ class Plugin {
   #withStore(options: RateLimitOptions): RateLimitOptions {
     const { name, store, limiter, partitionKey } = options;
     const isOwn = name === undefined || store !== undefined || limiter !== undefined;
-    return isOwn || partitionKey === true
-      ? options
-      : ({ ...options, store: this.#named });
+    return isOwn || partitionKey === true ? options : { ...options, store: this.#named };
   }
 
   /** The limiters of a route. */
