@@ -2,7 +2,8 @@ import type { CompiledBan } from '../algorithms/ban.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { checkDimension, DEFAULT_DIMENSION, type Key } from './key.js';
 import type { CompiledPolicy } from './policy.js';
-import type { Dimensions, Keys, PolicySet, Subject } from './store.js';
+import { select } from './parts.js';
+import { perSet, type Dimensions, type Keys, type PolicySet, type Subject } from './store.js';
 import { checkBoolean } from '../common/validate.js';
 
 /** The most dimensions of a limiter. Each combination of dimensions needs a set of policies of its own. */
@@ -68,59 +69,6 @@ export function distinct(policies: readonly CompiledPolicy[]): CompiledPolicy[] 
 
 const BY_KEY = { banBy: DEFAULT_DIMENSION, slotBy: undefined, acrossSlots: false };
 
-/** For each set with dimensions: the parts that were selected from it, by the bits of the selected dimensions. */
-const selections = new WeakMap<PolicySet, (PolicySet | undefined)[]>();
-
-/** For each selected part: the set that it was selected from, and the numbers of its dimensions there. */
-const origins = new WeakMap<PolicySet, { readonly set: PolicySet; readonly at: readonly number[] }>();
-
-/**
- * The part of a set that counts by some of its dimensions. Repeated calls return the same object, even for a part of a part.
- *
- * @param bits one for each dimension that is selected
- */
-export function select(set: PolicySet, bits: number): PolicySet {
-  const { dimensions } = set;
-  if (!dimensions || bits === 2 ** dimensions.names.length - 1) return set;
-  const origin = origins.get(set);
-  if (origin) {
-    const theirs = origin.at.reduce((all, n, i) => ((bits & (1 << i)) === 0 ? all : all | (1 << n)), 0);
-    return select(origin.set, theirs);
-  }
-  let known = selections.get(set);
-  if (!known) selections.set(set, (known = []));
-  return (known[bits] ??= restrict(set, dimensions, bits));
-}
-
-function restrict(set: PolicySet, dimensions: Dimensions, bits: number): PolicySet {
-  const at = [...dimensions.names.keys()].filter((i) => (bits & (1 << i)) !== 0);
-  const names = at.map((i) => dimensions.names[i]!);
-  const isPlain = dimensions.slotBy === undefined && names.every((name) => name === DEFAULT_DIMENSION);
-  const part = {
-    ...set,
-    policies: set.policies.filter(({ by }) => names.includes(by)),
-    ban: names.includes(dimensions.banBy) ? set.ban : undefined,
-    dimensions: isPlain ? undefined : { ...dimensions, names },
-  };
-  origins.set(part, { set, at });
-  return part;
-}
-
-const within = new WeakMap<PolicySet, PolicySet>();
-
-/**
- * The policies of a set whose keys lie in the slot of another key. Only policies by `slotBy` itself are left out; their key still names the
- * slot.
- */
-export function withinSlot(set: PolicySet): PolicySet {
-  const slotBy = set.dimensions?.slotBy;
-  if (slotBy === undefined) return set;
-  let others = within.get(set);
-  if (!others)
-    within.set(set, (others = { ...set, policies: set.policies.filter(({ by }) => by !== slotBy) }));
-  return others;
-}
-
 /**
  * The part of a set that applies to a request, with the request's keys.
  *
@@ -153,13 +101,8 @@ function keysOf({ dimensions }: PolicySet, keys: readonly string[]): Keys {
   return isSole ? (keys[0] ?? '') : keys;
 }
 
-const nothing = new WeakMap<PolicySet, PolicySet>();
-
-function nothingOf(set: PolicySet): PolicySet {
-  let none = nothing.get(set);
-  if (!none) nothing.set(set, (none = { ...set, policies: [], ban: undefined }));
-  return none;
-}
+/** A set without its policies. */
+const nothingOf = perSet((set): PolicySet => ({ ...set, policies: [], ban: undefined }));
 
 /** @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION` */
 function checkKeys(

@@ -34,7 +34,7 @@ export interface Dimensions {
  */
 export type Keys = string | readonly string[];
 
-/** What a limiter enforces. It is made once and shared by all queries, so that a store can keep data about it in a `WeakMap`. */
+/** What a limiter enforces. It is made once and shared by all queries, so that a store can keep data about it: see `perSet`. */
 export interface PolicySet {
   /** The quota's scope: sets of one name on one store share their state. */
   readonly name: string;
@@ -70,6 +70,23 @@ export interface Call {
 /** What is known of a call before it is sent. */
 export function newCall(): Call {
   return { until: 0, server: undefined, abandoned: false };
+}
+
+/**
+ * Makes something once per policy set, and remembers it as long as the set. A set stays plain data, because a store around a store may
+ * hand on a changed copy. The last set is found without a search, as most requests are about the same one.
+ */
+export function perSet<T>(make: (set: PolicySet) => T): (set: PolicySet) => T {
+  const known = new WeakMap<PolicySet, { readonly made: T }>();
+  let lastSet: PolicySet | undefined;
+  let last: T;
+  return (set) => {
+    if (set === lastSet) return last;
+    let found = known.get(set);
+    if (!found) known.set(set, (found = { made: make(set) }));
+    lastSet = set;
+    return (last = found.made);
+  };
 }
 
 /** A key and the policies that apply to it. All operations have these. */

@@ -1,5 +1,5 @@
 import type { CompiledPolicy } from '../contract/policy.js';
-import type { PolicySet } from '../contract/store.js';
+import { perSet, type PolicySet } from '../contract/store.js';
 
 /** The parts of a policy set's texts that are the same in every response. */
 export interface Texts {
@@ -17,21 +17,10 @@ export interface Texts {
   readonly plain: string;
 }
 
-const texts = new WeakMap<PolicySet, Texts>();
-let lastSet: PolicySet | undefined;
-let lastTexts: Texts | undefined;
+export const textsOf = perSet((set) => compileTexts(set));
 
-export function textsOf(set: PolicySet): Texts {
-  if (set === lastSet) return lastTexts!;
-  let found = texts.get(set);
-  if (!found) texts.set(set, (found = compileTexts(set)));
-  lastSet = set;
-  lastTexts = found;
-  return found;
-}
-
-/** The texts of sets that follow other limiters on a response, with the earlier list. */
-const followers = new WeakMap<PolicySet, { readonly earlier: string; readonly texts: Texts }>();
+/** The texts of a set that follows other limiters on a response, with the earlier list. */
+const followers = perSet((set) => ({ earlier: '', texts: textsOf(set) }));
 
 /**
  * The texts of a set on a response on which other limiters have already written. All items of a list get different names.
@@ -39,11 +28,9 @@ const followers = new WeakMap<PolicySet, { readonly earlier: string; readonly te
  * @param earlier the `RateLimit-Policy` of the others, in draft-11
  */
 export function textsAfter(earlier: string, set: PolicySet): Texts {
-  const last = followers.get(set);
-  if (last?.earlier === earlier) return last.texts;
-  const texts = compileTexts(set, earlier);
-  followers.set(set, { earlier, texts });
-  return texts;
+  const last = followers(set);
+  if (last.earlier !== earlier) Object.assign(last, { earlier, texts: compileTexts(set, earlier) });
+  return last.texts;
 }
 
 function compileTexts(set: PolicySet, earlier = ''): Texts {

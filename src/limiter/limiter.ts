@@ -9,6 +9,7 @@ import { compilePolicies } from '../contract/compile-policies.js';
 import { noteOpen, type Gauges } from '../contract/gauges.js';
 import { UP, type Health } from '../contract/health.js';
 import type { Key } from '../contract/key.js';
+import { idsOf } from '../contract/parts.js';
 import { holdsSlots, type CompiledPolicy, type Policies } from '../contract/policy.js';
 import type { Announced, MaybePromise, PolicySet, Store, Subject } from '../contract/store.js';
 import { accountOf, type Account } from './charge.js';
@@ -22,7 +23,6 @@ import type { Tiers } from './tiers.js';
 import { patient } from './waiting/patient.js';
 import { HoldQueue, holdRequestOf } from './waiting/queue.js';
 import { aborted, deniedError, fullError, WaitingRoom } from './waiting/wait.js';
-import { idsOf } from './who.js';
 
 /** The parts of a limiter: its options after they were checked. */
 interface Parts extends Pick<

@@ -1,6 +1,7 @@
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
-import { distinct, subjectOf, withinSlot, withPolicies } from '../contract/dimensions.js';
+import { distinct, subjectOf, withPolicies } from '../contract/dimensions.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
+import { withinSlot } from '../contract/parts.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import type { Dimensions, PolicySet, Store, Subject } from '../contract/store.js';
 

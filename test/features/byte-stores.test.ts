@@ -1,7 +1,7 @@
 // Stores that keep bytes: what is in them, and how many reads and writes a request costs.
 import { expect } from 'chai';
 import { createLimiter, type Policy, type Store, type Subject } from 'headgate';
-import { KeyState, stateKey, stateKeys, stateStore } from 'headgate/stores';
+import { JointState, KeyState, stateKey, stateKeys, stateStore } from 'headgate/stores';
 import { mapStore } from '../../examples/map-store.js';
 import { compileBan } from '../../src/contract/ban-options.js';
 import { compilePolicies } from '../../src/contract/compile-policies.js';
@@ -211,6 +211,18 @@ describe('the state of a key as bytes', () => {
     const keys = stateKeys({ set: limiter.set, key: ['k'.repeat(128), 'k'.repeat(128)] });
     for (const key of keys) expect(key).to.match(/^[\x21-\x7e]{1,300}$/);
     expect(new Set(keys).size).to.equal(2);
+  });
+
+  it('is refused for keys of several dimensions: each has a state of its own', () => {
+    const { set } = createLimiter({ policies: ['1/1s', 'by-org=1/1s by org'] });
+    const query = { set, key: ['ada', 'acme'], cost: 1, peek: false, lease: '' };
+    expect(() => new KeyState(undefined, START).decide(query))
+      .to.throw()
+      .with.property('code', 'HEADGATE_DIMENSIONS');
+    expect(() => stateKey(query))
+      .to.throw()
+      .with.property('code', 'HEADGATE_DIMENSIONS');
+    expect(new JointState([undefined, undefined], START).decide(query).verdicts).to.have.length(6);
   });
 });
 

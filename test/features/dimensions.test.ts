@@ -15,8 +15,7 @@ import {
 import { rateLimited } from 'headgate/decorators';
 import { redisStore } from 'headgate/redis';
 import { stateStore } from 'headgate/stores';
-import { select } from '../../src/contract/dimensions.js';
-import { partsOf } from '../../src/stores/state/parts.js';
+import { partsOf, select } from '../../src/contract/parts.js';
 import { clients, freshPrefix, limiterOn, stores, TestClock } from '../support/stores.js';
 import { serverKinds } from '../support/shared-servers.js';
 

@@ -1,15 +1,16 @@
 import { compilePolicies } from '../../contract/compile-policies.js';
 import type { Policy } from '../../contract/policy.js';
 import { memoryStore } from '../../stores/memory/memory.js';
-import type {
-  Change,
-  ChangeReply,
-  LeaseChange,
-  MaybePromise,
-  PolicySet,
-  Query,
-  Reply,
-  Store,
+import {
+  perSet,
+  type Change,
+  type ChangeReply,
+  type LeaseChange,
+  type MaybePromise,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Store,
 } from '../../contract/store.js';
 
 /** What decides while a store is away. There is one per store, so that limiters of the same name share their quota here, too. */
@@ -18,12 +19,11 @@ const stores = new WeakMap<Store, Store>();
 /** Decides in this process instead of a store, with a share of each limit. */
 export class Local {
   readonly #of: Store;
-  readonly #share: number;
-  readonly #sets = new WeakMap<PolicySet, PolicySet>();
+  readonly #set: (set: PolicySet) => PolicySet;
 
   constructor(of: Store, share: number) {
     this.#of = of;
-    this.#share = share;
+    this.#set = perSet((set) => localSet(set, share));
   }
 
   decide(query: Query): Reply {
@@ -48,19 +48,14 @@ export class Local {
     if (!store) stores.set(this.#of, (store = memoryStore()));
     return store;
   }
+}
 
-  /** The set with this process' share of each limit. A limit stays at least 1, because otherwise nothing would be admitted. */
-  #set(set: PolicySet): PolicySet {
-    let local = this.#sets.get(set);
-    if (!local) {
-      const scale = (units: number): number => Math.max(1, Math.floor(units * this.#share));
-      const policies = set.policies.map(({ name, source }): Policy => {
-        const burst = 'burst' in source && source.burst !== undefined ? { burst: scale(source.burst) } : {};
-        return { ...source, ...burst, name, limit: scale(source.limit) };
-      });
-      local = { ...set, policies: compilePolicies('policies', policies) };
-      this.#sets.set(set, local);
-    }
-    return local;
-  }
+/** The set with this process' share of each limit. A limit stays at least 1, because otherwise nothing would be admitted. */
+function localSet(set: PolicySet, share: number): PolicySet {
+  const scale = (units: number): number => Math.max(1, Math.floor(units * share));
+  const policies = set.policies.map(({ name, source }): Policy => {
+    const burst = 'burst' in source && source.burst !== undefined ? { burst: scale(source.burst) } : {};
+    return { ...source, ...burst, name, limit: scale(source.limit) };
+  });
+  return { ...set, policies: compilePolicies('policies', policies) };
 }

@@ -1,4 +1,4 @@
-import { idsOf, joined } from '../who.js';
+import { idsOf, joined } from '../../contract/parts.js';
 import type { LimiterDecision } from '../decision.js';
 import { Line, Lines } from './lines.js';
 import { List, type Link } from '../../common/list.js';

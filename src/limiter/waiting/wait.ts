@@ -6,7 +6,7 @@ import { Line, Lines } from './lines.js';
 import type { Link } from '../../common/list.js';
 import type { MaybePromise, PolicySet } from '../../contract/store.js';
 import type { Timing } from '../../common/timing.js';
-import { joined } from '../who.js';
+import { joined } from '../../contract/parts.js';
 
 /** What waiting needs of its limiter. */
 export interface Host {

@@ -2,24 +2,25 @@ import type { BanColumn } from '../../algorithms/ban.js';
 import type { Column } from '../../algorithms/index.js';
 import { compileWarnings, type Warn, type Warnings } from '../../common/warnings.js';
 import { checkChoice, checkFunction, checkInteger, checkShape } from '../../common/validate.js';
+import { stepAfter } from '../../contract/charged.js';
 import { UP, type Health } from '../../contract/health.js';
-import * as together from '../state/evaluate-together.js';
+import { partsOf, type Part } from '../../contract/parts.js';
 import { adjust, ban, decide, lease, reset, type Place } from '../state/evaluate.js';
 import { WITHIN } from './page.js';
-import { partsOf, scopeOf } from '../state/parts.js';
 import type { Returns } from '../state/returns.js';
 import type { Selection } from './selections.js';
-import { stepAfter } from '../state/step.js';
-import type {
-  Change,
-  ChangeReply,
-  Clock,
-  LeaseChange,
-  PolicySet,
-  Query,
-  Reply,
-  Store,
-  Subject,
+import {
+  perSet,
+  type Change,
+  type ChangeReply,
+  type Clock,
+  type Keys,
+  type LeaseChange,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Store,
+  type Subject,
 } from '../../contract/store.js';
 import { Table } from './table.js';
 
@@ -59,29 +60,36 @@ export interface MemoryStore extends Store {
   clear(): void;
 }
 
-/** A policy set's part of a table. */
+/** A part of a policy set, and where its state is. */
 interface View {
+  readonly part: Part;
   readonly table: Table;
   readonly selection: Selection;
 }
 
-/** Where the key of the current question is. A store has one such object, and moves it from key to key. */
+/** Where the key of the current question is. A store moves its places from question to question, so that they keep no columns alive. */
 class MemoryPlace implements Place {
+  readonly #isAlone: boolean;
   readonly #onFull: MemoryStoreOptions['onFull'];
   #view!: View;
   /** The row's number in the table. `row` is its number in its page. */
   #at = 0;
   row = 0;
   columns: readonly Column[] = [];
+  key = '';
 
-  constructor(onFull: MemoryStoreOptions['onFull']) {
+  /** @param isAlone whether the question is about no other key */
+  constructor(isAlone: boolean, onFull: MemoryStoreOptions['onFull']) {
+    this.#isAlone = isAlone;
     this.#onFull = onFull;
   }
 
-  find(view: View, key: string): this {
+  find(view: View, keys: Keys, now: number): void {
+    const { part, table, selection } = view;
     this.#view = view;
-    this.#go(view.table.find(key, view.selection.number));
-    return this;
+    this.key = typeof keys === 'string' ? keys : part.keyOf(keys);
+    selection.usedAt = now;
+    this.#go(table.find(this.key, selection.number));
   }
 
   #go(at: number): void {
@@ -89,6 +97,10 @@ class MemoryPlace implements Place {
     this.#at = at;
     this.row = at & WITHIN;
     this.columns = table.columns(at, selection);
+  }
+
+  get part(): Part {
+    return this.#view.part;
   }
 
   get bans(): BanColumn {
@@ -100,37 +112,24 @@ class MemoryPlace implements Place {
   }
 
   create(now: number, byHand: boolean): void {
-    this.#go(this.#view.table.create(now, byHand));
+    // A table makes room for the key that was looked for last, which may be that of another part.
+    const { table, selection } = this.#view;
+    if (!this.#isAlone) table.find(this.key, selection.number);
+    this.#go(table.create(now, byHand));
   }
 
   isFull(now: number): boolean {
     return this.#view.table.isFull(now);
   }
 
-  full({ policies }: PolicySet, now: number): number {
+  full(now: number): number {
     // If all policies are shadows, nothing may be denied.
-    const denies = this.#onFull === 'deny' && policies.some(({ shadow }) => !shadow);
+    const denies = this.#onFull === 'deny' && this.part.set.policies.some(({ shadow }) => !shadow);
     return denies ? this.#view.table.roomIn(now) : 0;
   }
 
   deny(until: number): void {
     this.#view.table.deny(this.#at, until);
-  }
-}
-
-/** One of the places of a decision by several keys. */
-class PartPlace extends MemoryPlace {
-  #found!: { readonly view: View; readonly key: string };
-
-  override find(view: View, key: string): this {
-    this.#found = { view, key };
-    return super.find(view, key);
-  }
-
-  override create(now: number, byHand: boolean): void {
-    // A table makes room for the key that it looked for last.
-    super.find(this.#found.view, this.#found.key);
-    super.create(now, byHand);
   }
 }
 
@@ -140,17 +139,14 @@ class Memory implements MemoryStore {
   readonly #clock: Clock;
   readonly #maxKeys: number;
   readonly #onFull: MemoryStoreOptions['onFull'];
-  readonly #place: MemoryPlace;
-  /** The places of decisions by several keys: as many as the largest decision has needed. */
-  readonly #places: PartPlace[] = [];
   /** The tables by dimension and limiter name, so that no dimension takes room from another. */
   readonly #tables = new Map<string, Table>();
-  #views = new WeakMap<PolicySet, View>();
+  #views = this.#noViews();
+  /** The places of questions about one key, two keys, and so on. */
+  readonly #places: (readonly MemoryPlace[])[] = [];
   #lastStep = 0;
   /** The step of the last `clear`. */
   #cleared = 0;
-  #lastSet: PolicySet | undefined;
-  #lastView: View | undefined;
 
   readonly #warn: Warn;
 
@@ -159,7 +155,6 @@ class Memory implements MemoryStore {
     this.#maxKeys = maxKeys;
     this.#onFull = onFull;
     this.#warn = warn;
-    this.#place = new MemoryPlace(onFull);
   }
 
   get size(): number {
@@ -181,42 +176,33 @@ class Memory implements MemoryStore {
     return { ...UP, unremembered };
   }
 
-  #find(set: PolicySet, key: string, now: number): Place {
-    if (set !== this.#lastSet) {
-      const found = this.#viewOf(set, now);
-      this.#lastSet = set;
-      this.#lastView = found;
-    }
-    const view = this.#lastView!;
-    view.selection.usedAt = now;
-    return this.#place.find(view, key);
+  #find({ set, key }: Subject, now: number): readonly Place[] {
+    const views = this.#views(set);
+    const places = this.#places[views.length - 1] ?? this.#makePlaces(views.length);
+    for (let i = 0; i < places.length; i++) places[i]!.find(views[i]!, key, now);
+    return places;
   }
 
-  #findParts({ set, key }: Subject, now: number): together.PlacedPart[] {
-    return partsOf(set).map((part, i) => {
-      const place = (this.#places[i] ??= new PartPlace(this.#onFull));
-      const view = this.#viewOf(part.set, now);
-      view.selection.usedAt = now;
-      return { ...part, place: place.find(view, part.keyOf(key)) };
-    });
+  #makePlaces(length: number): readonly MemoryPlace[] {
+    return (this.#places[length - 1] = Array.from(
+      { length },
+      () => new MemoryPlace(length === 1, this.#onFull),
+    ));
   }
 
-  #viewOf(set: PolicySet, now: number): View {
-    return this.#views.get(set) ?? this.#makeView(set, now);
+  #noViews(): (set: PolicySet) => readonly View[] {
+    return perSet((set) => partsOf(set).map((part) => this.#makeView(part)));
   }
 
-  #makeView(set: PolicySet, now: number): View {
-    const scope = `${scopeOf(set)} ${set.name}`;
-    let table = this.#tables.get(scope);
-    if (!table) this.#tables.set(scope, (table = new Table(this.#maxKeys, now, this.#warn)));
+  #makeView(part: Part): View {
+    const { set, scope } = part;
+    const now = this.#clock();
+    const id = `${scope} ${set.name}`;
+    let table = this.#tables.get(id);
+    if (!table) this.#tables.set(id, (table = new Table(this.#maxKeys, now, this.#warn)));
     if (set.ban) table.ban = set.ban;
-    const selection = table.select(set.policies, now, () => {
-      this.#views = new WeakMap();
-      this.#lastSet = undefined;
-    });
-    const view = { table, selection };
-    this.#views.set(set, view);
-    return view;
+    const selection = table.select(set.policies, now, () => (this.#views = this.#noViews()));
+    return { part, table, selection };
   }
 
   #step(now: number): number {
@@ -228,49 +214,36 @@ class Memory implements MemoryStore {
 
   decide(query: Query): Reply {
     const now = this.#clock();
-    const { set, key } = query;
-    return typeof key === 'string'
-      ? decide(this.#find(set, key, now), query, now, this.#step(now))
-      : together.decide(this.#findParts(query, now), query, now, this.#step(now));
+    return decide(this.#find(query, now), query, now, this.#step(now));
   }
 
   adjust(change: Change): ChangeReply {
     const now = this.#clock();
-    const { charged, units, set, key } = change;
+    const { charged, units } = change;
     const isGone = charged !== undefined && charged.step <= this.#cleared;
     const left = isGone ? { ...change, units: units.map((each) => Math.max(0, each)) } : change;
-    return typeof key === 'string'
-      ? adjust(this.#find(set, key, now), key, left, now, this.#step(now))
-      : together.adjust(this.#findParts(left, now), left, now, this.#step(now));
+    return adjust(this.#find(left, now), left, now, this.#step(now));
   }
 
   lease(change: LeaseChange): boolean {
     const now = this.#clock();
-    const { set, key } = change;
-    return typeof key === 'string'
-      ? lease(this.#find(set, key, now), change, now)
-      : together.lease(this.#findParts(change, now), change, now);
+    return lease(this.#find(change, now), change, now);
   }
 
   reset(subject: Subject): void {
     const now = this.#clock();
-    const { set, key } = subject;
-    if (typeof key === 'string') reset(this.#find(set, key, now), key, subject, now, this.#step(now));
-    else together.reset(this.#findParts(subject, now), subject, now, this.#step(now));
+    reset(this.#find(subject, now), now, this.#step(now));
   }
 
   ban(subject: Subject, duration: number): void {
     const now = this.#clock();
-    const { set, key } = subject;
-    if (typeof key === 'string') ban(this.#find(set, key, now), subject, duration, now);
-    else together.ban(this.#findParts(subject, now), subject, duration, now);
+    ban(this.#find(subject, now), duration, now);
   }
 
   clear(): void {
     this.#cleared = this.#step(this.#clock());
     this.#tables.clear();
-    this.#views = new WeakMap();
-    this.#lastSet = undefined;
+    this.#views = this.#noViews();
   }
 }
 

@@ -1,6 +1,6 @@
 import { HeadgateError } from '../../common/errors.js';
 import { holdsSlots } from '../../contract/policy.js';
-import { changeOf, chargedByAll, partsOf, verdictsOfAll, type Part } from '../state/parts.js';
+import { changeOf, chargedByAll, partsOf, verdictsOfAll, type Part } from '../../contract/parts.js';
 import type {
   Change,
   ChangeReply,

@@ -1,7 +1,14 @@
 import { DeniedKeys } from './denied-keys.js';
-import { partsOf, type Part } from '../state/parts.js';
+import { partsOf, type Part } from '../../contract/parts.js';
 import { performance } from '../../common/real-time.js';
-import type { Keys, PolicySet, Query, Reply, Subject } from '../../contract/store.js';
+import {
+  perSet,
+  type Keys,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Subject,
+} from '../../contract/store.js';
 import { addVerdict, NEVER, nextWait, remainingOf, resetOf, waitOf } from '../../contract/verdicts.js';
 
 /** The most denials, and the most changes, that are remembered per limiter name. */
@@ -44,23 +51,12 @@ export class Denials {
   readonly #longest: number;
   readonly #clock: () => number;
   readonly #scopes = new Map<string, Scope>();
-  readonly #sets = new WeakMap<PolicySet, ScopedSet>();
-  #lastSet: PolicySet | undefined;
-  #lastScoped: ScopedSet | undefined;
+  readonly #scoped = perSet((set) => this.#makeScoped(set));
 
   /** @param clock monotonic, ms; for tests */
   constructor(longest: number, clock = () => performance.now()) {
     this.#longest = longest;
     this.#clock = clock;
-  }
-
-  #scoped(set: PolicySet): ScopedSet {
-    if (set === this.#lastSet) return this.#lastScoped!;
-    let scoped = this.#sets.get(set);
-    if (!scoped) this.#sets.set(set, (scoped = this.#makeScoped(set)));
-    this.#lastSet = set;
-    this.#lastScoped = scoped;
-    return scoped;
   }
 
   #makeScoped(set: PolicySet): ScopedSet {

@@ -1,5 +1,5 @@
 import { holdsSlots } from '../../contract/policy.js';
-import type { Clock, PolicySet } from '../../contract/store.js';
+import { perSet, type Clock, type PolicySet } from '../../contract/store.js';
 import { KeyMaker } from '../keys.js';
 import type { KeyHashing } from './hash-keys.js';
 import { assemble, type Script } from './scripts.js';
@@ -31,7 +31,7 @@ export class Plans {
   readonly #prefix: string;
   readonly #text: KeyHashing['text'];
   readonly #clock: Clock | undefined;
-  readonly #plans = new WeakMap<PolicySet, Plan>();
+  readonly #known = perSet((set) => this.#make(set));
   /** How far the server's clock is ahead of this process', ms. 0 until a call fails for the difference. */
   #skew = 0;
 
@@ -42,8 +42,7 @@ export class Plans {
   }
 
   of(set: PolicySet): Plan {
-    let plan = this.#plans.get(set);
-    if (!plan) this.#plans.set(set, (plan = this.#make(set)));
+    const plan = this.#known(set);
     return plan.moves ? { ...plan, ...argsOf(set, plan.single, this.now) } : plan;
   }
 

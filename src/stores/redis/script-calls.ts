@@ -4,7 +4,7 @@ import { OVER, StoreTime } from './deadline.js';
 import { performance, setTimeout } from '../../common/real-time.js';
 import type { Script } from './scripts.js';
 import { explainUnknownCommand, isUnknownCommand } from './server-version.js';
-import { stepAfter } from '../state/step.js';
+import { stepAfter } from '../../contract/charged.js';
 import type { Clock, Subject } from '../../contract/store.js';
 
 /** The error with which the server refuses a late call. Such a call has changed nothing. */

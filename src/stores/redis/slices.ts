@@ -1,6 +1,5 @@
-import { select, withinSlot } from '../../contract/dimensions.js';
 import { merged } from './across.js';
-import { partsOf, scopeOf, type Part } from '../state/parts.js';
+import { partsOf, select, withinSlot, type Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { clearTimeout, performance, setTimeout } from '../../common/real-time.js';
 import { within } from '../../common/within.js';
@@ -233,7 +232,7 @@ export class Slices implements Store {
     // Drop the slices of all tiers: those of other tiers were also charged before the reset.
     for (const { scope, keyOf } of partsOf(subject.set))
       for (const [set, { keys }] of this.#hotKeys)
-        if (set.name === subject.set.name && scopeOf(set) === scope)
+        if (set.name === subject.set.name && partsOf(set)[0]!.scope === scope)
           void this.#drop(keys, keyOf(subject.key));
     return this.#store.reset(subject);
   }

@@ -1,132 +1,177 @@
 import type { BanColumn } from '../../algorithms/ban.js';
 import { SlotColumn, type Column } from '../../algorithms/index.js';
+import type { Part } from '../../contract/parts.js';
+import { holdsSlots, type CompiledPolicy } from '../../contract/policy.js';
 import type { Histories } from './returns.js';
-import type {
-  Change,
-  ChangeReply,
-  LeaseChange,
-  PolicySet,
-  Query,
-  Reply,
-  Subject,
-} from '../../contract/store.js';
+import type { Change, ChangeReply, LeaseChange, PolicySet, Query, Reply } from '../../contract/store.js';
 import { addVerdict, admits, attemptWait, nextWait, soleVerdict } from '../../contract/verdicts.js';
 
 /**
- * Where the state of one key is. The functions below do with it what the Lua scripts do on Redis. All decisions outside Redis are made by
- * them.
+ * Where the state of one key is, for a part of a set. A decision has one for each part, and mostly there is one part. The functions below
+ * do with them what the Lua scripts do on Redis. All decisions outside Redis are made by them.
  */
 export interface Place {
-  /** The columns of the set's policies, in the set's order. */
+  readonly part: Part;
+  /** The columns of the part's policies, in the part's order. */
   readonly columns: readonly Column[];
   readonly bans: BanColumn;
   /** The key's row in the columns and in `bans`; 0 as long as the key has no state. */
   readonly row: number;
   /** What was reset or given back, by policy and key. */
   readonly returns: Histories;
+  /** The key by which `returns` knows its histories. */
+  readonly key: string;
   /** Makes room for a key without state. If there is none, `row` stays 0. `byHand`: for a ban by hand, which always finds room. */
   create(now: number, byHand: boolean): void;
   /** Whether `create` would find no room. */
   isFull(now: number): boolean;
   /** What a query is told if its policies admit it but it finds no room: see `Reply.full`. */
-  full(set: PolicySet, now: number): number;
+  full(now: number): number;
   /** Remembers until when the key is denied; 0: it is not. */
   deny(until: number): void;
 }
 
-/** The store's answer to `decide`. */
-export function decide(place: Place, query: Query, now: number, step: number): Reply {
+/** The store's answer to `decide`. All policies of all places are charged, or none is. */
+export function decide(places: readonly Place[], query: Query, now: number, step: number): Reply {
   const { set, cost, peek, lease } = query;
-  const { ban } = set;
-  const banned = ban ? place.bans.look(place.row, ban, now, !peek) : 0;
-  if (banned > 0) return { now, step, ban: banned, verdicts: [] };
+  const left = set.ban ? bannedFor(places, now, !peek) : 0;
+  if (left > 0) return { now, step, ban: left, verdicts: [] };
 
-  let { columns, row } = place;
-  const admitted = look(columns, set, row, cost, now, !peek);
-  let struck = 0;
-  if (peek) {
-    if (row === 0 && admitted && cost > 0 && place.isFull(now)) return full(place, set, now, step);
-  } else if (admitted ? cost > 0 : ban !== undefined || (cost > 0 && countsAttempts(set))) {
-    if (row === 0) {
-      place.create(now, false);
-      row = place.row;
-      if (place.columns !== columns) {
-        columns = place.columns;
-        look(columns, set, row, cost, now, true);
-      }
-    }
-    if (row === 0) {
-      if (admitted) return full(place, set, now, step);
-    } else {
-      if (cost > 0) commit(columns, set, row, cost, now, lease, admitted);
-      if (!admitted && ban) struck = place.bans.strike(row, ban, now);
-    }
+  let admitted = true;
+  let known = true;
+  for (let i = 0; i < places.length; i++) {
+    const place = places[i]!;
+    if (!look(place.columns, place.part.set.policies, place.row, cost, now, !peek)) admitted = false;
+    if (place.row === 0) known = false;
   }
-  if (row !== 0 && !peek) place.deny(deniedUntil(columns, set, now));
-  return { now, step, ban: struck === 0 ? 0 : -struck, verdicts: verdictsOf(columns) };
+  const full = known ? undefined : makeRoom(places, query, admitted, now);
+  let struck = 0;
+  for (let i = 0; i < places.length && !peek; i++) {
+    const { columns, part, row } = places[i]!;
+    const { policies, ban } = part.set;
+    if (row === 0) continue;
+    // If there is room for only some of the keys, only they limit the request.
+    if (cost > 0 && !full) commit(columns, policies, row, cost, now, lease, admitted);
+    if (!admitted && ban) struck = places[i]!.bans.strike(row, ban, now);
+    places[i]!.deny(deniedUntil(columns, policies, now));
+  }
+  const verdicts = verdictsOf(places);
+  if (full !== undefined) return { now, step, ban: 0, verdicts, full };
+  return { now, step, ban: struck === 0 ? 0 : -struck, verdicts };
 }
 
-/** The answer to a query that its policies have just admitted, but that cannot be remembered. */
-function full(place: Place, set: PolicySet, now: number, step: number): Reply {
-  return { now, step, ban: 0, verdicts: verdictsOf(place.columns), full: place.full(set, now) };
+/** Makes room for keys without state. Returns what an admitted query is told if there is none. */
+function makeRoom(
+  places: readonly Place[],
+  { cost, peek }: Query,
+  admitted: boolean,
+  now: number,
+): number | undefined {
+  let full: number | undefined;
+  for (const place of places) {
+    const { columns, row, part } = place;
+    if (row !== 0) continue;
+    if (!peek && writes(part.set, cost, admitted)) {
+      place.create(now, false);
+      if (place.columns !== columns) look(place.columns, part.set.policies, place.row, cost, now, true);
+    }
+    if (admitted && cost > 0 && (peek ? place.isFull(now) : place.row === 0))
+      full = Math.max(full ?? 0, place.full(now));
+  }
+  return full;
+}
+
+/** The time until the ban ends, or 0. */
+function bannedFor(places: readonly Place[], now: number, writable: boolean): number {
+  const { bans, row, part } = banned(places);
+  return bans.look(row, part.set.ban!, now, writable);
+}
+
+/** The place of the key that is banned. */
+function banned(places: readonly Place[]): Place {
+  return places.find(({ part }) => part.set.ban)!;
+}
+
+/** Whether a decision may write state of a key. */
+function writes({ policies, ban }: PolicySet, cost: number, admitted: boolean): boolean {
+  if (admitted) return cost > 0;
+  return ban !== undefined || (cost > 0 && policies.some(({ attempts }) => attempts));
 }
 
 /** The store's answer to `adjust`. */
-export function adjust(place: Place, key: string, change: Change, now: number, step: number): ChangeReply {
-  const { set, units, charged } = change;
-  if (place.row === 0 && units.some((each) => each > 0)) place.create(now, false);
-  const { columns, row, returns } = place;
-  const done = columns.map((column, i) => {
-    const { id, life, params, traits } = set.policies[i]!;
-    const of = units[i]! < 0 ? charged : undefined;
-    const history = of && returns.find(id, key);
-    if (row === 0 || units[i] === 0 || (of && history?.isReset(of.step))) {
-      column.look(row, params, 0, now, false);
-      return 0;
-    }
-    const shift = of && history ? history.shift(of.step) : 0;
-    const returned = of && { mark: of.marks[i]!, at: Math.floor(of.step / 1000), shift };
-    const amount = column.adjust(row, params, units[i]!, now, returned);
-    if (of && traits.drains && amount > 0)
-      returns.open(id, key, now, life).note({ from: of.step, to: step, amount });
-    return units[i]! > 0 ? amount : 0;
-  });
-  if (row !== 0) place.deny(deniedUntil(columns, set, now));
-  return { now, step, ban: 0, verdicts: verdictsOf(columns), charged: done };
+export function adjust(
+  places: readonly Place[],
+  { units, charged }: Change,
+  now: number,
+  step: number,
+): ChangeReply {
+  const done: number[] = [];
+  for (const place of places) {
+    const { part, key, returns } = place;
+    const { set, at } = part;
+    if (place.row === 0 && at.some((n) => units[n]! > 0)) place.create(now, false);
+    const { columns, row } = place;
+    columns.forEach((column, i) => {
+      const { id, life, params, traits } = set.policies[i]!;
+      const n = at[i]!;
+      const of = units[n]! < 0 ? charged : undefined;
+      const from = of?.steps?.[n] ?? of?.step ?? 0;
+      const history = of && returns.find(id, key);
+      done[n] = 0;
+      if (row === 0 || units[n] === 0 || history?.isReset(from)) {
+        column.look(row, params, 0, now, false);
+        return;
+      }
+      const shift = history ? history.shift(from) : 0;
+      const returned = of && { mark: of.marks[n]!, at: Math.floor(from / 1000), shift };
+      const amount = column.adjust(row, params, units[n]!, now, returned);
+      if (of && traits.drains && amount > 0)
+        returns.open(id, key, now, life).note({ from, to: step, amount });
+      if (units[n]! > 0) done[n] = amount;
+    });
+    if (row !== 0) place.deny(deniedUntil(place.columns, part.set.policies, now));
+  }
+  return { now, step, ban: 0, verdicts: verdictsOf(places), charged: done };
 }
 
 /** The store's answer to `lease`. */
-export function lease(place: Place, { set, lease, action }: LeaseChange, now: number): boolean {
-  const { columns, row } = place;
-  if (row === 0) return false;
+export function lease(places: readonly Place[], { lease, action }: LeaseChange, now: number): boolean {
   let held = true;
-  for (let i = 0; i < columns.length; i++) {
-    const column = columns[i]!;
-    if (column instanceof SlotColumn && !column[action](row, set.policies[i]!.params, lease, now))
-      held = false;
+  for (const place of places) {
+    const { part, columns, row } = place;
+    const { policies } = part.set;
+    if (!holdsSlots(policies)) continue;
+    if (row === 0) held = false;
+    else {
+      for (const [i, column] of columns.entries())
+        if (column instanceof SlotColumn && !column[action](row, policies[i]!.params, lease, now))
+          held = false;
+      look(columns, policies, row, 0, now, false);
+      place.deny(deniedUntil(columns, policies, now));
+    }
   }
-  look(columns, set, row, 0, now, false);
-  place.deny(deniedUntil(columns, set, now));
   return held;
 }
 
 /** What a store does for `reset`. */
-export function reset(place: Place, key: string, { set }: Subject, now: number, step: number): void {
-  const { columns, row, returns } = place;
-  for (const { id, life } of set.policies) returns.open(id, key, now, life).reset(step);
-  if (row !== 0) for (const column of columns) column.clear(row);
+export function reset(places: readonly Place[], now: number, step: number): void {
+  for (const { part, columns, row, key, returns } of places) {
+    for (const { id, life } of part.set.policies) returns.open(id, key, now, life).reset(step);
+    if (row !== 0) for (const column of columns) column.clear(row);
+  }
 }
 
 /** What a store does for `ban`. */
-export function ban(place: Place, { set }: Subject, duration: number, now: number): void {
+export function ban(places: readonly Place[], duration: number, now: number): void {
+  const place = banned(places);
   if (place.row === 0 && duration > 0) place.create(now, true);
-  if (place.row !== 0) place.bans.set(place.row, set.ban!, now, duration);
+  if (place.row !== 0) place.bans.set(place.row, place.part.set.ban!, now, duration);
 }
 
 /** Whether all policies admit that are not shadows. Their verdicts are in the columns. */
-export function look(
+function look(
   columns: readonly Column[],
-  { policies }: PolicySet,
+  policies: readonly CompiledPolicy[],
   row: number,
   cost: number,
   now: number,
@@ -143,9 +188,9 @@ export function look(
 }
 
 /** Charges the policies that must be charged. */
-export function commit(
+function commit(
   columns: readonly Column[],
-  { policies }: PolicySet,
+  policies: readonly CompiledPolicy[],
   row: number,
   cost: number,
   now: number,
@@ -165,12 +210,8 @@ export function commit(
   }
 }
 
-export function countsAttempts({ policies }: PolicySet): boolean {
-  return policies.some(({ attempts }) => attempts);
-}
-
 /** Until when a key must not be forgotten; 0: it may be. A key with nothing left counts as denied. */
-export function deniedUntil(columns: readonly Column[], { policies }: PolicySet, now: number): number {
+function deniedUntil(columns: readonly Column[], policies: readonly CompiledPolicy[], now: number): number {
   let until = 0;
   for (let i = 0; i < columns.length; i++) {
     const { wait, remaining, reset } = columns[i]!;
@@ -180,7 +221,9 @@ export function deniedUntil(columns: readonly Column[], { policies }: PolicySet,
   return until;
 }
 
-export function verdictsOf(columns: readonly Column[]): number[] {
+/** The verdicts in the order of the whole set's policies. */
+function verdictsOf(places: readonly Place[]): number[] {
+  const columns = places.length === 1 ? places[0]!.columns : inOrder(places);
   if (columns.length === 1) {
     const { wait, remaining, reset } = columns[0]!;
     return soleVerdict(wait, remaining, reset);
@@ -188,4 +231,11 @@ export function verdictsOf(columns: readonly Column[]): number[] {
   const verdicts: number[] = [];
   for (const { wait, remaining, reset } of columns) addVerdict(verdicts, wait, remaining, reset);
   return verdicts;
+}
+
+/** The columns of all places in the order of the whole set's policies. */
+function inOrder(places: readonly Place[]): Column[] {
+  const columns: Column[] = [];
+  for (const { part, columns: own } of places) part.at.forEach((n, i) => (columns[n] = own[i]!));
+  return columns;
 }

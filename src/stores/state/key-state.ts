@@ -3,22 +3,13 @@ import { BanColumn } from '../../algorithms/ban.js';
 import { algorithms, type Column, type Saved } from '../../algorithms/index.js';
 import type { CompiledBan } from '../../algorithms/ban.js';
 import { HeadgateError } from '../../common/errors.js';
+import { stepAfter } from '../../contract/charged.js';
+import { partsOf, type Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import * as together from './evaluate-together.js';
 import { adjust, ban, decide, lease, reset, type Place } from './evaluate.js';
 import { hashedText, whoOf } from '../keys.js';
-import { partsOf } from './parts.js';
 import { History } from './returns.js';
-import { stepAfter } from './step.js';
-import type {
-  Change,
-  ChangeReply,
-  LeaseChange,
-  PolicySet,
-  Query,
-  Reply,
-  Subject,
-} from '../../contract/store.js';
+import type { Change, ChangeReply, LeaseChange, Query, Reply, Subject } from '../../contract/store.js';
 
 /** The version of the bytes' layout. It is part of the key, so that versions never read each other's state. */
 const VERSION = 'k2';
@@ -38,9 +29,13 @@ const PLAIN = /^[\x21-\x7e]{1,296}$/;
 export function stateKey(subject: Subject): string {
   const [key, ...more] = stateKeys(subject);
   if (key !== undefined && more.length === 0) return key;
-  throw new HeadgateError(
+  throw severalKeys('stateKey', 'stateKeys');
+}
+
+function severalKeys(used: string, instead: string): HeadgateError {
+  return new HeadgateError(
     'HEADGATE_DIMENSIONS',
-    'stateKey: this subject has keys of several dimensions. Use stateKeys, and change their states together.',
+    `${used}: this subject has keys of several dimensions. Use ${instead}, and change their states together.`,
   );
 }
 
@@ -71,20 +66,13 @@ type Entry = readonly [until: number, ...saved: Saved];
 type Entries = readonly (readonly [id: string, entry: Entry])[];
 
 /** The content of the bytes after their version and the step of the last change. */
-type Parts = readonly [ban: Entry, states: Entries, histories: Entries];
+type SavedState = readonly [ban: Entry, states: Entries, histories: Entries];
 
 const NONE: Entry = [0];
-const NO_PARTS: Parts = [NONE, [], []];
+const NO_STATE: SavedState = [NONE, [], []];
 
-/**
- * All state of one key, for a store that keeps it as bytes: policies, bans, leases, and what giving back needs to know. It decides like the
- * memory store. It has the methods of a store, but no clock: every call happens at `now`.
- *
- * @example const state = new KeyState(await read(stateKey(query)), now); const reply = state.decide(query); const { changed, bytes,
- * expiresAt } = state.save();
- */
-export class KeyState {
-  readonly #now: number;
+/** The state of one key. */
+class KeyRecord {
   #step = 0;
   /** The bytes of the state as it was loaded, to detect changes. */
   readonly #before: string;
@@ -95,14 +83,11 @@ export class KeyState {
   readonly #bannedUntil: number;
   #ban: CompiledBan | undefined;
   readonly #histories = new Map<string, History>();
+  readonly #now: number;
 
-  /**
-   * @param bytes the bytes that `save` made; undefined: the key has no state. Any other bytes count as no state
-   * @param now by the store's clock, whole ms since the epoch
-   */
   constructor(bytes: Uint8Array | undefined, now: number) {
-    const { step, parts } = parse(bytes);
-    const [[bannedUntil, ...ban], states, histories] = parts;
+    const { step, saved } = parse(bytes);
+    const [[bannedUntil, ...ban], states, histories] = saved;
     this.#now = now;
     this.#step = step;
     this.#bannedUntil = bannedUntil;
@@ -112,56 +97,31 @@ export class KeyState {
     this.#before = this.#text();
   }
 
-  /** Like `Store.decide`. */
-  decide(query: Query): Reply {
-    return decide(this.place(query.set), query, this.#now, this.nextStep());
-  }
-
-  /** Like `Store.adjust`. */
-  adjust(change: Change): ChangeReply {
-    return adjust(this.place(change.set), '', change, this.#now, this.nextStep());
-  }
-
-  /** Like `Store.lease`. */
-  lease(change: LeaseChange): boolean {
-    return lease(this.place(change.set), change, this.#now);
-  }
-
-  /** Like `Store.reset`. */
-  reset(subject: Subject): void {
-    reset(this.place(subject.set), '', subject, this.#now, this.nextStep());
-  }
-
-  /** Like `Store.ban`. */
-  ban(subject: Subject, duration: number): void {
-    ban(this.place(subject.set), subject, duration, this.#now);
-  }
-
   /** What must be written. */
   save(): StateChange {
     const text = this.#text();
-    const [[bannedUntil], states, histories] = this.#parts();
+    const [[bannedUntil], states, histories] = this.#current();
     const expiresAt = Math.max(bannedUntil, ...[...states, ...histories].map(([, [until]]) => until));
     const bytes = expiresAt === 0 ? undefined : encoder.encode(`${VERSION} ${this.#step} ${text}`);
     return { changed: text !== this.#before, bytes, expiresAt };
   }
 
-  /** @internal */
   nextStep(step = stepAfter(this.#step, this.#now)): number {
     return (this.#step = step);
   }
 
-  /** @internal */
-  place(set: PolicySet): Place {
-    this.#ban ??= set.ban;
+  place(part: Part): Place {
+    this.#ban ??= part.set.ban;
     return {
-      columns: set.policies.map((policy) => this.#column(policy)),
+      part,
+      columns: part.set.policies.map((policy) => this.#column(policy)),
       bans: this.#bans,
       row: 1,
       returns: {
         find: (policy) => this.#histories.get(policy),
         open: (policy, _key, now, life) => this.#open(policy, now + life),
       },
+      key: '',
       // There is nothing to do: each key has row 1 from the start.
       create: () => {},
       isFull: () => false,
@@ -189,7 +149,7 @@ export class KeyState {
     return history;
   }
 
-  #parts(): Parts {
+  #current(): SavedState {
     const bannedUntil = this.#ban ? this.#bans.until(1, this.#ban) : this.#bannedUntil;
     const states = [...this.#states].map(([id, entry]): Entries[number] => {
       const column = this.#columns.get(id);
@@ -208,79 +168,115 @@ export class KeyState {
   }
 
   #text(): string {
-    return JSON.stringify(this.#parts());
+    return JSON.stringify(this.#current());
   }
 }
 
-/** The states of a subject's keys, in the order of {@link stateKeys}. They change together. It has the methods of a {@link KeyState}. */
-export class JointState {
-  readonly #states: readonly KeyState[];
+/** The states of one or more keys. They change together. */
+abstract class States {
+  readonly #records: readonly KeyRecord[];
   readonly #now: number;
 
-  /** @param bytes those of each key; like `now`, as for a `KeyState` */
+  /**
+   * @param bytes the bytes that `save` made, for each key; undefined: the key has no state. Any other bytes count as no state
+   * @param now by the store's clock, whole ms since the epoch
+   */
   constructor(bytes: readonly (Uint8Array | undefined)[], now: number) {
-    this.#states = bytes.map((each) => new KeyState(each, now));
+    this.#records = bytes.map((each) => new KeyRecord(each, now));
     this.#now = now;
   }
 
   /** Like `Store.decide`. */
   decide(query: Query): Reply {
-    return together.decide(this.#parts(query), query, this.#now, this.#nextStep());
+    return decide(this.#places(query), query, this.#now, this.#nextStep());
   }
 
   /** Like `Store.adjust`. */
   adjust(change: Change): ChangeReply {
-    return together.adjust(this.#parts(change), change, this.#now, this.#nextStep());
+    return adjust(this.#places(change), change, this.#now, this.#nextStep());
   }
 
   /** Like `Store.lease`. */
   lease(change: LeaseChange): boolean {
-    return together.lease(this.#parts(change), change, this.#now);
+    return lease(this.#places(change), change, this.#now);
   }
 
   /** Like `Store.reset`. */
   reset(subject: Subject): void {
-    together.reset(this.#parts(subject), subject, this.#now, this.#nextStep());
+    reset(this.#places(subject), this.#now, this.#nextStep());
   }
 
   /** Like `Store.ban`. */
   ban(subject: Subject, duration: number): void {
-    together.ban(this.#parts(subject), subject, duration, this.#now);
+    ban(this.#places(subject), duration, this.#now);
   }
 
   /** What must be written under each key. */
-  save(): StateChange[] {
-    return this.#states.map((state) => state.save());
+  protected saveAll(): StateChange[] {
+    return this.#records.map((record) => record.save());
   }
 
-  #parts({ set }: Subject): together.PlacedPart[] {
-    return partsOf(set).map((part, i) => ({ ...part, place: this.#states[i]!.place(part.set) }));
+  #places({ set }: Subject): Place[] {
+    const parts = partsOf(set);
+    if (parts.length !== this.#records.length)
+      throw severalKeys('KeyState', 'JointState with the bytes of each of stateKeys');
+    return parts.map((part, i) => this.#records[i]!.place(part));
   }
 
   /** All keys get the same step, because a charge to all of them is given back by a single step. */
   #nextStep(): number {
-    const step = Math.max(...this.#states.map((state) => state.nextStep()));
-    for (const state of this.#states) state.nextStep(step);
+    const step = Math.max(...this.#records.map((record) => record.nextStep()));
+    for (const record of this.#records) record.nextStep(step);
     return step;
+  }
+}
+
+/** The states of a subject's keys, in the order of {@link stateKeys}. They change together. It has the methods of a {@link KeyState}. */
+export class JointState extends States {
+  /** What must be written under each key. */
+  save(): StateChange[] {
+    return this.saveAll();
+  }
+}
+
+/**
+ * All state of one key, for a store that keeps it as bytes: policies, bans, leases, and what giving back needs to know. It decides like the
+ * memory store. It has the methods of a store, but no clock: every call happens at `now`.
+ *
+ * @example const state = new KeyState(await read(stateKey(query)), now); const reply = state.decide(query); const { changed, bytes,
+ * expiresAt } = state.save();
+ */
+export class KeyState extends States {
+  /**
+   * @param bytes the bytes that `save` made; undefined: the key has no state. Any other bytes count as no state
+   * @param now by the store's clock, whole ms since the epoch
+   */
+  constructor(bytes: Uint8Array | undefined, now: number) {
+    super([bytes], now);
+  }
+
+  /** What must be written. */
+  save(): StateChange {
+    return this.saveAll()[0]!;
   }
 }
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-function parse(bytes: Uint8Array | undefined): { step: number; parts: Parts } {
+function parse(bytes: Uint8Array | undefined): { step: number; saved: SavedState } {
   const [, version, step, text] = /^(\S+) (\d+) (.*)$/s.exec(bytes ? decoder.decode(bytes) : '') ?? [];
-  if (version !== VERSION) return { step: 0, parts: NO_PARTS };
+  if (version !== VERSION) return { step: 0, saved: NO_STATE };
   try {
-    const parts: unknown = JSON.parse(text!);
-    if (isParts(parts)) return { step: Number(step), parts };
+    const saved: unknown = JSON.parse(text!);
+    if (isSavedState(saved)) return { step: Number(step), saved };
   } catch {
     // Bytes that cannot be read count as no state.
   }
-  return { step: 0, parts: NO_PARTS };
+  return { step: 0, saved: NO_STATE };
 }
 
-function isParts(value: unknown): value is Parts {
+function isSavedState(value: unknown): value is SavedState {
   if (!Array.isArray(value) || value.length !== 3) return false;
   const [ban, states, histories] = value as unknown[];
   return isEntry(ban) && isEntries(states) && isEntries(histories);

@@ -1,6 +1,6 @@
 import { HeadgateError } from '../../common/errors.js';
-import { JointState, KeyState, stateKey, stateKeys, type StateChange } from './key-state.js';
-import { partsOf } from './parts.js';
+import { partsOf } from '../../contract/parts.js';
+import { JointState, stateKeys, type StateChange } from './key-state.js';
 import {
   isPromise,
   type Change,
@@ -43,7 +43,7 @@ export interface StateBackend {
 /** A question about a key, and the function that answers it. */
 interface Job<T = unknown> {
   readonly subject: Subject;
-  run(state: KeyState | JointState): T;
+  run(state: JointState): T;
   answer?: T;
 }
 
@@ -97,34 +97,23 @@ class StateStore implements Store {
   }
 
   #ask<T>(job: Job<T>): MaybePromise<T> {
-    if (typeof job.subject.key !== 'string') return this.#askTogether(job);
-    const key = stateKey(job.subject);
-    const waiting = this.#waiting.get(key);
+    this.checkDimensions(job.subject.set);
+    const keys = stateKeys(job.subject);
+    const [key] = keys as [string];
+    const waiting = keys.length === 1 ? this.#waiting.get(key) : undefined;
     if (waiting) {
       return new Promise<T>((resolve, reject) => {
         waiting.push({ ...job, resolve: resolve, reject });
       });
     }
-    const updated = this.#update(key, [job]);
+    const updated = this.#update(keys, [job]);
     if (!isPromise(updated)) return job.answer as T;
-    this.#waiting.set(key, []);
-    const next = (): void => void this.#next(key);
-    updated.then(next, next);
+    if (keys.length === 1) {
+      this.#waiting.set(key, []);
+      const next = (): void => void this.#next(key);
+      updated.then(next, next);
+    }
     return updated.then(() => job.answer as T);
-  }
-
-  #askTogether<T>(job: Job<T>): MaybePromise<T> {
-    this.checkDimensions(job.subject.set);
-    const keys = stateKeys(job.subject);
-    const change = (bytes: readonly (Uint8Array | undefined)[], now: number): StateChange[] => {
-      const state = new JointState(bytes, now);
-      if (!job.subject.call?.abandoned) job.answer = job.run(state);
-      return state.save();
-    };
-    const updated = this.#backend.updateAll
-      ? this.#backend.updateAll(keys, change)
-      : this.#backend.update(keys[0]!, (bytes, now) => change([bytes], now)[0]!);
-    return isPromise(updated) ? updated.then(() => job.answer as T) : (job.answer as T);
   }
 
   /** Answers all jobs that wait for a key, in order of arrival. */
@@ -136,7 +125,7 @@ class StateStore implements Store {
     }
     this.#waiting.set(key, []);
     try {
-      await this.#update(key, jobs);
+      await this.#update([key], jobs);
       for (const { resolve, answer } of jobs) resolve(answer);
     } catch (error) {
       for (const { reject } of jobs) reject(error);
@@ -144,15 +133,18 @@ class StateStore implements Store {
     await this.#next(key);
   }
 
-  #update(key: string, jobs: readonly Job[]): MaybePromise<void> {
-    return this.#backend.update(key, (bytes, now) => {
-      const state = new KeyState(bytes, now);
+  #update(keys: readonly string[], jobs: readonly Job[]): MaybePromise<void> {
+    const change = (bytes: readonly (Uint8Array | undefined)[], now: number): StateChange[] => {
+      const state = new JointState(bytes, now);
       for (const job of jobs) {
         // An abandoned query must not be charged, because its caller has another answer by now.
         if (!job.subject.call?.abandoned) job.answer = job.run(state);
       }
       return state.save();
-    });
+    };
+    return keys.length > 1
+      ? this.#backend.updateAll!(keys, change)
+      : this.#backend.update(keys[0]!, (bytes, now) => change([bytes], now)[0]!);
   }
 }
 

@@ -1,0 +1,152 @@
+import { DEFAULT_DIMENSION } from './key.js';
+import {
+  perSet,
+  type Change,
+  type ChangeReply,
+  type Dimensions,
+  type Keys,
+  type PolicySet,
+  type Subject,
+} from './store.js';
+import { addVerdict, remainingOf, resetOf, waitOf, type Verdicts } from './verdicts.js';
+
+/** The part of a set that is by one dimension. */
+export interface Part {
+  /** The dimension. */
+  readonly name: string;
+  readonly set: PolicySet;
+  /** The positions of its policies among those of the whole set. */
+  readonly at: readonly number[];
+  /** Distinguishes its keys from those of other dimensions. */
+  readonly scope: string;
+  /** Picks its key from those of the whole set. */
+  keyOf(keys: Keys): string;
+}
+
+/** The parts of a set: one for each dimension that has a policy or the ban. Most sets have a single part, which is the set itself. */
+export const partsOf = perSet((set): readonly Part[] => {
+  const { names = [DEFAULT_DIMENSION], slotBy } = set.dimensions ?? {};
+  const slotAt = slotBy === undefined ? -1 : names.indexOf(slotBy);
+  const parts = names.map((name, i): Part => {
+    const part = select(set, 1 << i);
+    const keyOf = (keys: Keys): string => {
+      if (typeof keys === 'string') return keys;
+      if (slotBy === undefined || i === slotAt) return keys[i]!;
+      // The length in front keeps two different pairs of keys from giving the same text.
+      const slot = slotAt < 0 ? '' : `${keys[slotAt]!.length}:${keys[slotAt]}`;
+      return `${slot}:${keys[i]}`;
+    };
+    const isOf = ({ by }: { by: string }): boolean => part === set || by === name;
+    const at = [...set.policies.keys()].filter((n) => isOf(set.policies[n]!));
+    const scope = slotBy === undefined || slotBy === name ? name : `${slotBy}/${name}`;
+    return { name, set: part, at, scope, keyOf };
+  });
+  const used = parts.filter(({ set: part }) => part.policies.length > 0 || part.ban);
+  return used.length > 0 ? used : parts.slice(0, 1);
+});
+
+/** What was selected from a set, by the bits of the selected dimensions. */
+const selectedFrom = perSet((): (PolicySet | undefined)[] => []);
+
+/** For each selected part, the whole set. */
+const wholes = new WeakMap<PolicySet, PolicySet>();
+
+/**
+ * The part of a set that counts by some of its dimensions. Repeated calls return the same object, even for a part of a part.
+ *
+ * @param bits one for each dimension that is selected
+ */
+export function select(set: PolicySet, bits: number): PolicySet {
+  const { dimensions } = set;
+  if (!dimensions || bits === 2 ** dimensions.names.length - 1) return set;
+  const selected = selectedFrom(set);
+  return (selected[bits] ??= restrict(set, dimensions, bits));
+}
+
+function restrict(set: PolicySet, dimensions: Dimensions, bits: number): PolicySet {
+  const names = dimensions.names.filter((_, i) => (bits & (1 << i)) !== 0);
+  const whole = wholes.get(set);
+  if (whole) return select(whole, bitsOf(whole, names));
+  const isPlain = dimensions.slotBy === undefined && names.every((name) => name === DEFAULT_DIMENSION);
+  const part = {
+    ...set,
+    policies: set.policies.filter(({ by }) => names.includes(by)),
+    ban: names.includes(dimensions.banBy) ? set.ban : undefined,
+    dimensions: isPlain ? undefined : { ...dimensions, names },
+  };
+  wholes.set(part, set);
+  return part;
+}
+
+/** A bit for each of the dimensions. */
+function bitsOf({ dimensions }: PolicySet, names: readonly string[]): number {
+  return names.reduce((bits, name) => bits | (1 << dimensions!.names.indexOf(name)), 0);
+}
+
+/**
+ * The policies of a set whose keys lie in the slot of another key. Only policies by `slotBy` itself are left out; their key still names the
+ * slot.
+ */
+export const withinSlot = perSet((set): PolicySet => {
+  const slotBy = set.dimensions?.slotBy;
+  if (slotBy === undefined) return set;
+  return { ...set, policies: set.policies.filter(({ by }) => by !== slotBy) };
+});
+
+/**
+ * Texts that distinguish the keys of a subject from all other keys, including those of other dimensions.
+ *
+ * @param counts whether a key counts, given the part of the set that is by its dimension; default: all count
+ */
+export function idsOf({ set, key }: Subject, counts = (_: PolicySet): boolean => true): string[] {
+  const parts = partsOf(set).filter(({ set: part }) => counts(part));
+  return parts.map(({ scope, keyOf }) => idOf(scope, keyOf(key)));
+}
+
+/** A key of the default dimension is used as it is. Other keys begin with a NUL character. */
+function idOf(scope: string, key: string): string {
+  if (scope !== DEFAULT_DIMENSION) return `\0${scope}\0${key}`;
+  return key.startsWith('\0') ? `\0${key}` : key;
+}
+
+/** Combines several texts into one that distinguishes them. */
+export function joined(ids: readonly string[]): string {
+  return ids.length === 1 ? ids[0]! : `\0${JSON.stringify(ids)}`;
+}
+
+/** The part of a change that concerns one part of the set. */
+export function changeOf(change: Change, { set, at, keyOf }: Part): Change {
+  const { charged, units, key } = change;
+  return {
+    ...change,
+    set,
+    key: keyOf(key),
+    units: at.map((i) => units[i]!),
+    charged: charged && {
+      step: charged.steps?.[at[0]!] ?? charged.step,
+      marks: at.map((i) => charged.marks[i]!),
+    },
+  };
+}
+
+/** The verdicts of the whole set, from those of its parts. */
+export function verdictsOfAll(parts: readonly Part[], each: readonly Verdicts[]): number[] {
+  const all: number[] = [];
+  for (const [part, i] of places(parts)) {
+    const of = each[part]!;
+    addVerdict(all, waitOf(of, i), remainingOf(of, i), resetOf(of, i));
+  }
+  return all;
+}
+
+/** The charges of the whole set, from those of its parts. */
+export function chargedByAll(parts: readonly Part[], replies: readonly ChangeReply[]): number[] {
+  return places(parts).map(([part, i]) => replies[part]!.charged[i]!);
+}
+
+/** For each policy of the whole set: the index of its part, and its own index there. */
+function places(parts: readonly Part[]): [part: number, i: number][] {
+  const all: [number, number][] = [];
+  parts.forEach(({ at }, part) => at.forEach((n, i) => (all[n] = [part, i])));
+  return all;
+}
