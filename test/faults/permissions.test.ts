@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { Redis } from 'ioredis';
 import { createLimiter, type Decision, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { lua } from '../../src/stores/redis/generated/lua.js';
+import { luaFiles } from '../../src/stores/redis/lua-files.js';
 import { assemble, type ScriptName } from '../../src/stores/redis/scripts.js';
 import { serverKinds } from '../support/shared-servers.js';
 import { startServer, type TestServer } from '../support/servers.js';
@@ -27,7 +27,7 @@ const sets: readonly (readonly Policy[])[] = [
 
 /** All commands of all scripts. */
 const commands = [
-  ...new Set([...JSON.stringify(lua).matchAll(/redis\.p?call\('([A-Z]+)'/g)].map((match) => match[1]!)),
+  ...new Set([...JSON.stringify(luaFiles).matchAll(/redis\.p?call\('([A-Z]+)'/g)].map((match) => match[1]!)),
 ].filter((command) => command !== 'TIME');
 
 /** What runs beside the decisions: keys and arguments after the deadline. */

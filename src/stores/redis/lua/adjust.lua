@@ -64,6 +64,7 @@ local function write_history(key, history, charge, ticks, stop)
 end
 
 local policies, at = headgate_policies(2)
+headgate_check(policies)
 local reply = { step }
 local filled = 1
 for i, policy in ipairs(policies) do
