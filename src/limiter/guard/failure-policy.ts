@@ -39,18 +39,18 @@ class Asked<S extends Subject, T> implements Awaited, Listener<T> {
   /** What the store is asked. */
   readonly question: S;
   readonly call: Call;
-  /** Whether the answer is a reply, with verdicts on the question's set. */
-  readonly isReply: boolean;
+  /** Whether the answer is a decision, with verdicts on the question's set. */
+  readonly decides: boolean;
   asked = 0;
   open = false;
   previous: Awaited | undefined = undefined;
   next: Awaited | undefined = undefined;
 
-  constructor(guard: FailurePolicy, question: S, isReply: boolean) {
+  constructor(guard: FailurePolicy, question: S, decides = false) {
     this.guard = guard;
     this.question = question;
     this.call = question.call!;
-    this.isReply = isReply;
+    this.decides = decides;
   }
 
   /** The store has answered, possibly too late. */
@@ -58,7 +58,7 @@ class Asked<S extends Subject, T> implements Awaited, Listener<T> {
     const { timeouts, breaker } = this.guard;
     const isOverdue = timeouts.isOverdue(this);
     const isAwaited = timeouts.finish(this);
-    const isFlawed = this.isReply && !isReply(value, this.question.set);
+    const isFlawed = this.decides && !isReply(value, this.question.set);
     if (!isAwaited) {
       breaker.answeredLate(this.question);
       if (!isFlawed) this.undo(value);
@@ -133,7 +133,7 @@ class Return<S extends Subject, T> extends Asked<S, T> {
   readonly #again: GiveBack;
 
   constructor(guard: FailurePolicy, question: S, way: WayBack<S, T>, again: GiveBack) {
-    super(guard, question, false);
+    super(guard, question);
     this.#way = way;
     this.#again = again;
   }
@@ -225,23 +225,16 @@ export class FailurePolicy implements Store, Prober {
     } catch (error) {
       answer = Promise.reject(coded(error));
     }
-    if (isPromise(answer)) return this.#await(answer, new Decision(this, query, true));
+    if (isPromise(answer)) return this.#await(new Decision(this, query, true), answer);
     return isReply(answer, query.set) ? answer : this.instead(query, malformedReply(answer));
   }
 
-  /** Asks for something other than a decision, which only the store can answer. @param isReply see {@link Asked} */
-  async #ask<S extends Subject, T>(
-    subject: S,
-    call: (question: S) => MaybePromise<T>,
-    isReply = false,
-  ): Promise<T> {
+  /** Asks for something other than a decision, which only the store can answer. */
+  async #ask<S extends Subject, T>(subject: S, call: (question: S) => MaybePromise<T>): Promise<T> {
     const down = this.breaker.downFor(subject);
     if (down) throw this.#downError(down);
-    const question = { ...subject, call: newCall() };
-    return this.#await(
-      promise(() => call(question)),
-      new Asked<S, T>(this, question, isReply),
-    );
+    const asked = new Asked<S, T>(this, { ...subject, call: newCall() });
+    return this.#await(asked, later(call, asked.question));
   }
 
   /** Gives back what was charged: now, or once the store is up. */
@@ -253,15 +246,12 @@ export class FailurePolicy implements Store, Prober {
       down.backlog.add(again);
       return Promise.resolve(way.told);
     }
-    const question = { ...subject, call: newCall() };
-    return this.#await(
-      promise(() => way.call(question)),
-      new Return(this, question, way, again),
-    );
+    const asked = new Return(this, { ...subject, call: newCall() }, way, again);
+    return this.#await(asked, later(way.call, asked.question));
   }
 
   /** Waits for the store's answer, but not for longer than the timeout. */
-  #await<T>(answer: Promise<T>, asked: Asked<Subject, T>): Promise<T> {
+  #await<T>(asked: Asked<Subject, T>, answer: Promise<T>): Promise<T> {
     this.timeouts.add(asked);
     listen(answer, asked);
     return asked.outcome;
@@ -302,8 +292,8 @@ export class FailurePolicy implements Store, Prober {
     // Only repeat the give-back of a decision's charge. Whoever gives back by hand sees the error, and can try again.
     const call = (question: Change): MaybePromise<ChangeReply> => this.#store.adjust(question);
     if (change.charged) return this.#giveBack(change, { call, repeatable: false, told: NOTHING });
-    const reply = await this.#ask(change, call, true);
-    if (!tellsCharges(reply, change.set)) throw malformedReply(reply);
+    const reply = await this.#ask(change, call);
+    if (!isReply(reply, change.set) || !tellsCharges(reply, change.set)) throw malformedReply(reply);
     return reply;
   }
 
@@ -326,10 +316,9 @@ export class FailurePolicy implements Store, Prober {
     const queries = probesOf(this.#store, failed, server);
     if (!queries) return false;
     // The answers are awaited twice: until the timeout, and until the client has ended the calls.
-    const answers = queries.map((query) => promise(() => this.#store.decide(query)));
+    const answers = queries.map(async (query) => this.#store.decide(query));
     const answer = Promise.all(answers).then(([, read]) => read!);
-    const [, asked] = queries;
-    await this.#await(answer, new Asked<Query, Reply>(this, asked, true)).catch(() => {});
+    await this.#await(new Asked<Query, Reply>(this, queries[1]), answer).catch(() => {});
     // A store with `whenReady` ends each call when its connection ends, at the latest.
     if (this.#store.whenReady) await quiet(Promise.allSettled(answers), this.#warn);
     return true;
@@ -357,12 +346,7 @@ export class FailurePolicy implements Store, Prober {
   }
 }
 
-/** Turns the result or the error of a call into a promise. */
-function promise<T>(call: () => MaybePromise<T>): Promise<T> {
-  try {
-    const answer = call();
-    return isPromise(answer) ? answer : Promise.resolve(answer);
-  } catch (error) {
-    return Promise.reject(coded(error));
-  }
+/** Asks at once, and answers later, also what is thrown. */
+async function later<S, T>(call: (question: S) => MaybePromise<T>, question: S): Promise<T> {
+  return call(question);
 }
