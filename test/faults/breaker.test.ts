@@ -156,30 +156,35 @@ describe('a probe', () => {
 
   it('writes by the policies that failed, and reads the key that failed', () => {
     const failed = { set: { ...idle.set, name: 'api' }, key: 'ada' };
-    const [write, read] = probesOf(cluster, failed, undefined)!;
+    const [write, read] = probesOf(cluster, failed, idle, undefined)!;
     assert.deepEqual(write.set, idle.set);
     assert.deepEqual([write.peek, write.cost, /^\d{1,5}$/.test(String(write.key))], [false, 1, true]);
     assert.deepEqual(read, { ...failed, cost: 1, peek: true, lease: '', call: newCall() });
-    const [next] = probesOf(cluster, failed, undefined)!;
+    const [next] = probesOf(cluster, failed, idle, undefined)!;
     assert.equal(next.set, write.set, 'what a store keeps for a set is made once');
     assert.notEqual(next.key, write.key);
-    for (let i = 0; i < 14; i++) probesOf(cluster, failed, undefined);
-    assert.equal(probesOf(cluster, failed, undefined)![0].key, write.key, 'few keys are used');
+    for (let i = 0; i < 14; i++) probesOf(cluster, failed, idle, undefined);
+    assert.equal(probesOf(cluster, failed, idle, undefined)![0].key, write.key, 'few keys are used');
     assert.equal(idle.set.timeout, 50);
   });
 
+  it('reads its own key while nothing has failed, as that lies on the server that is asked', () => {
+    const [write, read] = probesOf({ ...cluster, serverOf: () => 'a:1' }, undefined, idle, 'a:1')!;
+    assert.equal(read.key, write.key);
+  });
+
   it('has a key for each dimension', () => {
-    const [write] = probesOf(cluster, { set: idle.set, key: ['a', 'b'] }, undefined)!;
+    const [write] = probesOf(cluster, { set: idle.set, key: ['a', 'b'] }, idle, undefined)!;
     assert.equal(write.key.length, 2);
   });
 
   it('asks for a key on the server that is meant: one of a thousand, or none', () => {
     let tried = 0;
     const serverOf = () => (++tried === 1000 ? 'b:2' : 'a:1');
-    assert.ok(probesOf({ ...cluster, serverOf }, idle, 'b:2'));
+    assert.ok(probesOf({ ...cluster, serverOf }, undefined, idle, 'b:2'));
     assert.equal(tried, 1000);
-    assert.equal(probesOf({ ...cluster, serverOf: () => 'a:1' }, idle, 'b:2'), undefined);
-    assert.equal(probesOf(store, idle, 'b:2'), undefined);
+    assert.equal(probesOf({ ...cluster, serverOf: () => 'a:1' }, undefined, idle, 'b:2'), undefined);
+    assert.equal(probesOf(store, undefined, idle, 'b:2'), undefined);
   });
 });
 

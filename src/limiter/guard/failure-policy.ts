@@ -312,8 +312,8 @@ export class FailurePolicy implements Store, Prober {
     return this.#ask(subject, (question) => this.#store.ban(question, duration, note));
   }
 
-  async probe(server: string | undefined, failed = this.#idle): Promise<boolean> {
-    const queries = probesOf(this.#store, failed, server);
+  async probe(server: string | undefined, failed: Subject | undefined): Promise<boolean> {
+    const queries = probesOf(this.#store, failed, this.#idle, server);
     if (!queries) return false;
     // The answers are awaited twice: until the timeout, and until the client has ended the calls.
     const answers = queries.map(async (query) => this.#store.decide(query));

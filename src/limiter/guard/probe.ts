@@ -35,14 +35,17 @@ let probes = 0;
  * server without memory, or a user without permission to write, can still read. The second one reads the key that failed, because the
  * user may lack permission for it. Undefined: no key of the probes is on that server.
  *
- * @param failed what the server failed to do @param server undefined: any server
+ * @param failed what the server failed to do; undefined: nothing yet, so a key of the probes is read
+ * @param idle what stands for it then
+ * @param server undefined: any server
  */
 export function probesOf(
   store: Store,
-  failed: Subject,
+  failed: Subject | undefined,
+  idle: Subject,
   server: string | undefined,
 ): [write: Query, read: Query] | undefined {
-  const { set, key } = failed;
+  const { set, key } = failed ?? idle;
   let own = sets.get(set);
   if (!own) sets.set(set, (own = { ...set, name: 'headgate-probe', ban: undefined }));
   const first = (probes++ % KEYS) * TRIES;
@@ -51,7 +54,7 @@ export function probesOf(
     const keys: Keys = typeof key === 'string' ? probe : key.map(() => probe);
     const write = { set: own, key: keys, cost: 1, peek: false, lease: `probe${probe}`, call: newCall() };
     if (server === undefined || store.serverOf?.(write) === server)
-      return [write, { set, key, cost: 1, peek: true, lease: '', call: newCall() }];
+      return [write, { set, key: failed ? key : keys, cost: 1, peek: true, lease: '', call: newCall() }];
   }
   return undefined;
 }
