@@ -65,12 +65,13 @@ export class ScriptCalls {
 
   /** Like `run`, without a promise. Most calls can be sent at once. */
   send({ script, keys, args, timeout, asked }: Call, done: Done): void {
-    this.#start({ script, keys, args, timeout, asked, done, sent: 0, misses: 0, refusals: 0 });
+    const sending: Sending = { script, keys, args, timeout, asked, done, sent: 0, misses: 0, refusals: 0 };
+    if (this.#commands.ready()) this.#attempt(sending);
+    else this.#whenConnected(sending);
   }
 
-  #start(sending: Sending): void {
-    if (this.#commands.ready()) this.#attempt(sending);
-    else this.#commands.connected().then(() => this.#attempt(sending), sending.done);
+  #whenConnected(sending: Sending): void {
+    this.#commands.connected().then(() => this.#attempt(sending), sending.done);
   }
 
   #attempt(sending: Sending): void {
@@ -94,7 +95,10 @@ export class ScriptCalls {
     this.#write(sending, 'eval', (error, reply) => {
       this.#scripts.set(sha, true);
       this.#answered(sending, error, reply);
-      for (const other of waiting) this.#start(other);
+      for (const other of waiting) {
+        if (this.#commands.ready()) this.#attempt(other);
+        else this.#whenConnected(other);
+      }
     });
   }
 
@@ -115,11 +119,10 @@ export class ScriptCalls {
   /** The deadline of a call that is being written. The store's time begins now, even if this process wrote the call late. */
   #deadline(sending: Sending): string {
     const { asked, timeout, sent } = sending;
+    if (isAbandoned(sending)) return OVER;
     let until = asked[0]!.until ?? 0;
-    const isKnown = this.#time.known || this.#clock !== undefined;
-    if (!isKnown || isAbandoned(sending)) return OVER;
     // The server refused the call in time, but this process read the refusal too late. The time begins anew.
-    if (sent >= until) {
+    if (sent >= until && (this.#time.known || this.#clock)) {
       until = sent + timeout + this.#time.doubt(timeout);
       for (const subject of asked) subject.until = until;
     }
@@ -177,7 +180,8 @@ function stepBy(clock: Clock): number {
 }
 
 function isAbandoned({ asked }: Sending): boolean {
-  return asked.every(({ abandoned }) => abandoned);
+  for (const { abandoned } of asked) if (!abandoned) return false;
+  return true;
 }
 
 function processLate(): HeadgateError {
