@@ -26,7 +26,7 @@ while request <= last and cost <= limit and reset > 0 do
   before = redis.pcall('GET', key)
   local digits, used, wait = 0, 0, 0
   if before then
-    if type(before) == 'table' then break end
+    -- An error is a table without a length.
     digits = #before - #tail
     used = digits > 0 and string.sub(before, digits + 1) == tail and tonumber(string.sub(before, 1, digits))
     if not used or redis.call('PTTL', key) < 0 then break end

@@ -19,7 +19,8 @@ while request <= last and charge <= capacity do
   before = redis.pcall('GET', key)
   local backlog, wait, remaining, reset = charge, 0, 0
   if before then
-    if type(before) == 'table' or #before ~= 10 then break end
+    -- An error is a table without a length.
+    if #before ~= 10 then break end
     local stop, part = struct.unpack('>I6I4', before)
     reset = stop - now
     if part >= scale or reset <= 0 then break end

@@ -45,9 +45,8 @@ while request <= last and cost <= limit do
     local state = struct.pack(sliding_window_head(bytes), now, cost, cost) .. string.rep('\0', bytes * segments)
     redis.call('SET', key, state, 'PX', string.format(life < 2 ^ 31 and '%d' or '%.0f', life))
     if deadline < 0 then redis.call('PEXPIREAT', key, now + life) end
-  elseif type(before) == 'table' then
-    break
   else
+    -- An error is a table without a length, which no state has.
     if #before ~= size then
       size = #before
       width = (size - 6) / (segments + 2)
