@@ -61,7 +61,7 @@ function checkFields(what: string, policy: object, algorithm: Algorithm, fields:
       const fix = 'Write lease: the time after which a slot that is not given back is free again.';
       throw new HeadgateError(
         'HEADGATE_UNKNOWN_OPTION',
-        `${what}: the algorithm ${algorithm} has no window. ${fix}`,
+        `${what}: the algorithm ${algorithm} has no '${field}'. ${fix}`,
       );
     }
     throw new HeadgateError(

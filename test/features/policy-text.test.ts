@@ -317,7 +317,7 @@ describe('what is written for another algorithm', () => {
       /a period of the calendar: write 'calendar 10000\/month'/,
     );
     expect(() => createLimiter({ algorithm: 'concurrency', limit: 5, window: '1m' } as never)).to.throw(
-      /concurrency has no window. Write lease/,
+      /concurrency has no 'window'. Write lease/,
     );
   });
 });
