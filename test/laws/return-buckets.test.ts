@@ -156,3 +156,59 @@ it('law 13: who takes back what was ahead gets nothing twice', async () => {
   for (let i = 0; i < 100; i++) expect((await limiter.consume('key')).allowed).to.be.true;
   expect((await limiter.consume('key')).allowed).to.be.false;
 });
+
+describe('law 13, a unit that takes no whole number of milliseconds', () => {
+  // By a clock that goes `scale` times as fast, and a window as much longer, all times are whole: that bucket is exact. Only 15
+  // charges come back, because a history has 32 cells: what it loses by merging more, it loses at every rate.
+  const uneven = [
+    { limit: 3, window: 100, scale: 3 },
+    { limit: 7, window: 10, scale: 7 },
+    { limit: 3_000, window: 1_000, scale: 3 },
+    { limit: 999, window: 1_000, scale: 999 },
+  ];
+
+  for (const name of ['memory', 'redis', 'valkey'] as const) {
+    const create = stores[name];
+    if (!create) continue;
+    it(`on ${name}: what is left after give-backs drains within a millisecond, and never too little is left`, () =>
+      fc.assert(
+        fc.asyncProperty(
+          fc.constantFrom(...uneven),
+          fc.constantFrom('any', 'oldest', 'newest'),
+          steps,
+          async ({ limit, window, scale }, order, trace) => {
+            const clock = new TestClock();
+            const start = clock.now - 1000;
+            const policy = { algorithm: 'gcra', limit, window, burst: 1000 } as const;
+            const limiter = limiterOn(create(clock.read), policy);
+            const exact = limiterOn(
+              stores.memory(() => (clock.now - start) * scale),
+              { ...policy, window: window * scale },
+            );
+            const open: Decision[][] = [];
+            let left = 15;
+            for (const { do: what, ms, units, stays, which } of trace) {
+              if (what === 'wait') clock.now += ms;
+              else if (what === 'charge') {
+                const both = await Promise.all(
+                  [limiter, exact].map((each) => each.consume('key', { cost: units })),
+                );
+                if (!stays) open.push(both);
+              } else if (open.length > 0 && left-- > 0) {
+                const last = open.length - 1;
+                const at = order === 'oldest' ? 0 : order === 'newest' ? last : which % open.length;
+                for (const decision of open.splice(at, 1)[0]!) await decision.refund();
+                const [ours, truth] = await Promise.all(
+                  [limiter, exact].map((each) => each.peek('key', { cost: 0 })),
+                );
+                const owed = Math.ceil(truth!.resetAfterMs / scale);
+                expect(ours!.resetAfterMs).to.be.within(owed, owed + 1);
+              }
+            }
+            await Promise.all([limiter.close(), exact.close()]);
+          },
+        ),
+        runs(name, 1_000, 100),
+      ));
+  }
+});
