@@ -455,7 +455,7 @@ describe('bad input', () => {
     [
       inline({ algorithm: 'concurrency', lease: 5 }),
       'window',
-      'has no 'window'. Write lease',
+      [inline({ algorithm: 'concurrency', lease: 5 }), 'window', "has no 'window'. Write lease"],
     ],
     [inList({ limit, windowMs: 5 }), 'windowMs', 'Headgate calls it `window`'],
     [inline({ constructor: 5 }), 'constructor', 'Known are'],

@@ -15,6 +15,7 @@ import type { DecisionMessage, HealthMessage, StoreMessage } from '../../src/con
 import { openLimiters } from '../../src/contract/gauges.js';
 import {
   createLimiter,
+  type Limiter,
   memoryStore,
   type Policy,
   type Query,
