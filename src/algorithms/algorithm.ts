@@ -158,6 +158,11 @@ export interface Traits {
    * @param remaining like `resetMs`, from a verdict that admits
    */
   readonly nextUnitMs: ((remaining: number, resetMs: number) => number) | undefined;
+  /**
+   * Only for policies that can give a request its turn ahead of time, as a leaky bucket with `maxDelay` does: what a policy has instead, if
+   * it does so up to this many whole ms ahead.
+   */
+  readonly reserving?: (ms: number) => { readonly params: Params; readonly traits: Traits };
 }
 
 /** What an algorithm makes of a policy. */

@@ -261,13 +261,13 @@ export class Limiter {
   async wait(key: Key, options: WaitOptions = {}): Promise<Decision> {
     checkShape('options', options, ['cost', 'tier', 'timeout', 'signal']);
     checkSignal(options.signal);
-    const set = patient(this.tiers.of(options.tier));
+    const set = this.tiers.of(options.tier);
     const subject = this.subject(key, set);
     const cost = checkCost(options.cost === undefined ? 1 : options.cost);
     const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
     const isHopeless = subject.set.policies.some((each) => !each.shadow && cost > each.traits.capacity);
     if (!this.enabled || isNothing(subject.set) || isHopeless) {
-      const decision = await this.decide(key, cost, set);
+      const decision = await this.decide(key, cost, patient(set, 0));
       if (!decision.allowed) throw deniedError(decision);
       return decision;
     }

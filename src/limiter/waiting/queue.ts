@@ -113,7 +113,8 @@ export class HoldQueue {
    */
   constructor(most: number, mostPerKey: number, timing: Timing) {
     this.#timing = timing;
-    this.#lines = new Lines(most, mostPerKey, (key) => new HeldLine(key));
+    const giveWay = (line: HeldLine): void => this.#leave(line, line.last!, 'full');
+    this.#lines = new Lines(most, mostPerKey, (key) => new HeldLine(key), giveWay);
   }
 
   /** How many requests are held now. */
@@ -124,8 +125,8 @@ export class HoldQueue {
   /** Holds a request until its turn, or until `signal` cancels it. Never rejects. */
   hold(request: HoldRequest, signal?: AbortSignal): Promise<HoldOutcome> {
     if (signal?.aborted) return Promise.resolve('cancelled');
-    const line = this.#lines.open(request.key, (longest) => this.#leave(longest, longest.last!, 'full'));
-    if (!line) return Promise.resolve('full');
+    const line = this.#lines.of(request.key);
+    if (!this.#lines.take(line)) return Promise.resolve('full');
     const { cost, delayMs, unitMs } = request;
     return new Promise((resolve) => {
       const cancel = (): void => this.#leave(line, link, 'cancelled');
@@ -145,7 +146,7 @@ export class HoldQueue {
     for (const line of this.#lines) {
       line.stopTimer();
       for (let link = line.first; link; link = line.first) {
-        this.#lines.delete(line, link);
+        this.#remove(line, link);
         link.value.end('closed');
       }
     }
@@ -162,14 +163,19 @@ export class HoldQueue {
         return;
       }
       line.pass();
-      this.#lines.delete(line, link);
+      this.#remove(line, link);
       link.value.end('turn');
     }
   }
 
+  #remove(line: HeldLine, link: Link<Held>): void {
+    this.#lines.vacate(line);
+    this.#lines.delete(line, link);
+  }
+
   #leave(line: HeldLine, link: Link<Held>, outcome: HoldOutcome): void {
     const first = line.first === link;
-    this.#lines.delete(line, link);
+    this.#remove(line, link);
     line.shorten(link.value.cost);
     link.value.end(outcome);
     if (first) this.#arm(line);

@@ -7,6 +7,7 @@ import type { Link } from '../../common/list.js';
 import type { MaybePromise, PolicySet } from '../../contract/store.js';
 import type { Timing } from '../../common/timing.js';
 import { joined } from '../who.js';
+import { patient } from './patient.js';
 
 /** What waiting needs of its limiter. */
 export interface Host {
@@ -29,31 +30,48 @@ interface Waiter {
   readonly cost: number;
   /** When the waiter gives up, by the room's clock. */
   readonly deadline: number;
-  readonly signal: AbortSignal | undefined;
-  readonly resolve: (decision: Decision | Promise<Decision>) => void;
+  readonly resolve: (decision: Decision) => void;
   readonly reject: (error: unknown) => void;
   /** Stops the waiter's timer, and stops listening to its signal. */
   leave: () => void;
-  /** Why the waiter gave up while the store was being asked for it. A charge must be given back before the wait ends with this error. */
+  /** Whether the waiter counts for `maxWaiting`: only who is known to have to wait does. */
+  hasPlace: boolean;
+  /** Whether the store is being asked for it. */
+  isAsked: boolean;
+  /** Gives up the waiter's turn, if it has one. */
+  turn: AbortController | undefined;
+  /** Why the waiter gave up. What it was charged must be given back before the wait ends with this error. */
   error: unknown;
 }
 
 const FIRST_POLL = 10;
+/** The longest time until the store is asked again, ms: another process may have ended a ban, or reset the key. */
 const LAST_POLL = 1000;
 
-/** The waiters of one key, or of the same keys of several dimensions, in order of arrival. The store is only asked for the first one. */
+/**
+ * The waiters of one key, or of the same keys of several dimensions, in order of arrival: first those that have their turn, then those that
+ * wait for one.
+ */
 class WaitingLine extends Line<Waiter> {
   ids: readonly string[] = [this.key];
+  /** The first waiter without a turn. The store is asked for it, and for those behind it. */
+  next: Link<Waiter> | undefined;
+  /** The first waiter without a place. Nobody behind it has one. */
+  newcomer: Link<Waiter> | undefined;
   asking = false;
   /** Whether something was given back while the store was being asked. The store is then asked again at once. */
   again = false;
+  /** The most waiters for which the store is asked together. Doubles as long as it admits. */
+  together = Infinity;
+  /** The units that the store has left, as it said last. */
+  left = 0;
   denial: LimiterDecision | undefined;
   /** How long to sleep next if it cannot be predicted when to ask again, ms. */
   poll = FIRST_POLL;
   stopTimer = (): void => {};
 }
 
-/** Where requests wait until they are admitted: in order of arrival, by key, with one store call at a time per key. */
+/** Where requests wait until they are admitted: in order of arrival, by key. */
 export class WaitingRoom {
   readonly #timing: Timing;
   readonly #host: Host;
@@ -68,7 +86,8 @@ export class WaitingRoom {
   constructor(most: number, mostPerKey: number, timing: Timing, host: Host) {
     this.#timing = timing;
     this.#host = host;
-    this.#lines = new Lines(most, mostPerKey, (key) => new WaitingLine(key));
+    const make = (key: string): WaitingLine => new WaitingLine(key);
+    this.#lines = new Lines(most, mostPerKey, make, (line) => this.#giveWay(line));
   }
 
   /** How many requests wait now. */
@@ -83,12 +102,35 @@ export class WaitingRoom {
    */
   wait(who: Who, cost: number, timeout: number, signal: AbortSignal | undefined): Promise<Decision> {
     if (signal?.aborted) return Promise.reject(aborted(signal));
-    const line = this.#lines.open(joined(who.ids), (longest) =>
-      this.#end(longest, longest.last!, fullError(longest.last!.value.who.key)),
-    );
-    if (!line) return Promise.reject(fullError(who.key));
-    if (line.size === 0) this.#enter(line, who.ids);
-    return this.#join(line, who, cost, timeout, signal);
+    const line = this.#lines.of(joined(who.ids));
+    // Behind somebody who was denied, the newcomer has to wait, too. Otherwise the store will tell.
+    const hasPlace = line.next !== undefined && !line.asking;
+    if (hasPlace && !this.#lines.take(line)) return Promise.reject(fullError(who.key));
+    if (!line.first) this.#enter(line, who.ids);
+    return new Promise((resolve, reject) => {
+      const deadline = this.#timing.now() + timeout;
+      const waiter: Waiter = {
+        ...{ who, cost, deadline, resolve, reject, hasPlace },
+        ...{ leave: () => {}, isAsked: false, turn: undefined, error: undefined },
+      };
+      const onAbort = (): void => this.#giveUp(line, link, aborted(signal));
+      let stopTimer = (): void => {};
+      const watch = (): void => {
+        const left = deadline - this.#timing.now();
+        if (left > 0) stopTimer = this.#timing.after(left, watch);
+        else this.#giveUp(line, link, late(who.key, line.denial));
+      };
+      waiter.leave = () => {
+        stopTimer();
+        signal?.removeEventListener('abort', onAbort);
+      };
+      const link = this.#lines.add(line, waiter, line.last);
+      line.next ??= link;
+      if (!hasPlace) line.newcomer ??= link;
+      if (timeout !== Infinity) watch();
+      signal?.addEventListener('abort', onAbort, { once: true });
+      if (line.next === link) void this.#ask(line);
+    });
   }
 
   #enter(line: WaitingLine, ids: readonly string[]): void {
@@ -105,43 +147,6 @@ export class WaitingRoom {
       const lines = this.#byPart.get(id);
       if (lines?.delete(line) && lines.size === 0) this.#byPart.delete(id);
     }
-  }
-
-  #join(
-    line: WaitingLine,
-    who: Who,
-    cost: number,
-    timeout: number,
-    signal: AbortSignal | undefined,
-  ): Promise<Decision> {
-    return new Promise((resolve, reject) => {
-      const deadline = this.#timing.now() + timeout;
-      const waiter: Waiter = {
-        who,
-        cost,
-        deadline,
-        signal,
-        resolve,
-        reject,
-        leave: () => {},
-        error: undefined,
-      };
-      const onAbort = (): void => this.#giveUp(line, link, aborted(signal));
-      let stopTimer = (): void => {};
-      const watch = (): void => {
-        const left = deadline - this.#timing.now();
-        if (left > 0) stopTimer = this.#timing.after(left, watch);
-        else this.#giveUp(line, link, late(who.key, line.denial));
-      };
-      waiter.leave = () => {
-        stopTimer();
-        signal?.removeEventListener('abort', onAbort);
-      };
-      const link = this.#lines.add(line, waiter, line.last);
-      if (timeout !== Infinity) watch();
-      signal?.addEventListener('abort', onAbort, { once: true });
-      if (line.first === link) void this.#ask(line);
-    });
   }
 
   /**
@@ -175,77 +180,186 @@ export class WaitingRoom {
     }
   }
 
-  #giveUp(line: WaitingLine, link: Link<Waiter>, error: unknown): void {
-    const first = line.first === link;
-    this.#end(line, link, error);
-    if (first) void this.#ask(line);
+  /** The last waiter of a line that has a place loses it. */
+  #giveWay(line: WaitingLine): void {
+    const link = line.newcomer ? line.newcomer.before! : line.last!;
+    link.value.hasPlace = false;
+    line.newcomer = link;
+    this.#lines.vacate(line);
+    this.#end(line, link, fullError(link.value.who.key));
   }
 
-  /** Ends a wait. If the store is being asked for it, the wait ends with the store's answer. */
+  #giveUp(line: WaitingLine, link: Link<Waiter>, error: unknown): void {
+    const isNext = line.next === link && !link.value.isAsked;
+    this.#end(line, link, error);
+    if (isNext) this.#wake(line);
+  }
+
+  /** Ends a wait: at once, after the store's answer, or when the waiter's turn was given back. */
   #end(line: WaitingLine, link: Link<Waiter>, error: unknown): void {
     const waiter = link.value;
-    if (line.asking && line.first === link) {
-      waiter.error ??= error;
-      return;
-    }
+    waiter.error ??= error;
+    waiter.turn?.abort();
+    if (waiter.turn || waiter.isAsked) return;
     this.#remove(line, link);
-    waiter.reject(error);
+    waiter.reject(waiter.error);
   }
 
   #remove(line: WaitingLine, link: Link<Waiter>): void {
+    if (line.next === link) line.next = link.after;
+    if (line.newcomer === link) line.newcomer = link.after;
+    if (link.value.hasPlace) this.#lines.vacate(line);
     this.#lines.delete(line, link);
-    if (line.size === 0) this.#leave(line);
+    if (!line.first) this.#leave(line);
     line.poll = FIRST_POLL;
     link.value.leave();
   }
 
-  /** Asks the store for the first waiter, and again for the next one as long as waits end. Never rejects. */
+  /** Asks the store for the first waiters, and for the next ones as long as it admits. Never rejects. */
   async #ask(line: WaitingLine): Promise<void> {
     if (line.asking) return;
     line.asking = true;
     line.stopTimer();
-    for (let link = line.first; link; link = line.first) {
-      const waiter = link.value;
+    while (line.next) {
       line.again = false;
-      try {
-        const { key, set } = waiter.who;
-        const decision = await this.#host.decide(key, waiter.cost, set);
-        const sleep = await this.#answer(line, link, decision);
-        if (sleep > 0 && !line.again && waiter.error === undefined) {
-          line.stopTimer = this.#timing.after(sleep, () => void this.#ask(line));
-          break;
-        }
-      } catch (error) {
-        this.#remove(line, link);
-        waiter.reject(waiter.error ?? error);
+      const sleep = await this.#askFor(line);
+      if (sleep === 0) {
+        line.together *= 2;
+        continue;
       }
+      line.together = 1;
+      line.left = 0;
+      if (line.again) continue;
+      line.stopTimer = this.#timing.after(sleep, () => void this.#ask(line));
+      break;
     }
     line.asking = false;
   }
 
-  /** Applies a decision to the first waiter. Returns how long to sleep if it stays first; otherwise 0. */
-  async #answer(line: WaitingLine, link: Link<Waiter>, decision: LimiterDecision): Promise<number> {
+  /** Asks the store for the first waiters. Returns how long to sleep if one of them was denied and waits on; otherwise 0. */
+  async #askFor(line: WaitingLine): Promise<number> {
+    const asked = this.#timing.now();
+    const { set, group } = groupOf(line, asked);
+    const answers = await Promise.allSettled(
+      group.map(async ({ value }) => {
+        value.isAsked = true;
+        return this.#host.decide(value.who.key, value.cost, set);
+      }),
+    );
+    let sleep = 0;
+    for (const [i, answer] of answers.entries()) {
+      const link = group[i]!;
+      const waiter = link.value;
+      try {
+        if (answer.status === 'rejected') throw answer.reason;
+        const time = await this.#answer(line, link, answer.value, asked, sleep > 0);
+        sleep ||= time;
+      } catch (error) {
+        this.#remove(line, link);
+        waiter.reject(waiter.error ?? error);
+      }
+      waiter.isAsked = false;
+    }
+    if (sleep > 0) this.#takePlaces(line);
+    return sleep;
+  }
+
+  /**
+   * Applies a decision to a waiter. Returns how long to sleep if the waiter stays; otherwise 0.
+   *
+   * @param blocked whether one before it waits on, so that it does, too
+   */
+  async #answer(
+    line: WaitingLine,
+    link: Link<Waiter>,
+    decision: LimiterDecision,
+    asked: number,
+    blocked: boolean,
+  ): Promise<number> {
     const waiter = link.value;
-    if (!decision.allowed) line.denial = decision;
+    const { allowed, delayMs } = decision;
+    const { key } = waiter.who;
     const now = this.#timing.now();
-    if (decision.allowed && now + decision.delayMs > waiter.deadline)
-      waiter.error ??= late(waiter.who.key, decision);
-    if (waiter.error !== undefined) await decision.cancel();
-    if (waiter.error === undefined && !decision.allowed) {
+    if (allowed) {
+      line.left = decision.remaining;
+      if (now + delayMs > waiter.deadline) waiter.error ??= late(key, decision);
+      if (delayMs > 0 && !blocked && !this.#takePlace(line, link)) waiter.error ??= fullError(key);
+      if (blocked || waiter.error !== undefined) await decision.cancel();
+    } else if (!blocked) {
+      line.denial = decision;
       const { known, sleep } = delays(decision, line.poll);
-      if (known === undefined) waiter.error = deniedError(decision);
-      else if (now + known >= waiter.deadline) waiter.error = late(waiter.who.key, decision);
-      else {
+      if (known === undefined) waiter.error ??= deniedError(decision);
+      else if (now + known >= waiter.deadline) waiter.error ??= late(key, decision);
+      else if (waiter.error === undefined) {
         line.poll = Math.min(2 * line.poll, LAST_POLL);
-        return sleep;
+        // The store counted from a moment after it was asked. The next question takes about as long to arrive.
+        return Math.max(1, Math.min(asked + sleep - now, LAST_POLL));
       }
     }
-    this.#remove(line, link);
+    if (waiter.error !== undefined) this.#remove(line, link);
     if (waiter.error !== undefined) waiter.reject(waiter.error);
-    else waiter.resolve(this.#host.hold(decision, waiter.signal));
+    else if (blocked) return 0;
+    else if (delayMs > 0) this.#hold(line, link, decision);
+    else {
+      this.#remove(line, link);
+      waiter.resolve(decision);
+    }
     if (line.ids.length > 1) this.wake(line.ids);
     return 0;
   }
+
+  /** A waiter that has its turn stays in line until then. */
+  #hold(line: WaitingLine, link: Link<Waiter>, decision: LimiterDecision): void {
+    const waiter = link.value;
+    line.next = link.after;
+    waiter.turn = new AbortController();
+    this.#host.hold(decision, waiter.turn.signal).then(
+      () => {
+        this.#remove(line, link);
+        waiter.resolve(decision);
+      },
+      (error: unknown) => {
+        this.#remove(line, link);
+        waiter.reject(waiter.error ?? error);
+      },
+    );
+  }
+
+  #takePlace(line: WaitingLine, link: Link<Waiter>): boolean {
+    const waiter = link.value;
+    if (line.newcomer === link) line.newcomer = link.after;
+    return (waiter.hasPlace ||= this.#lines.take(line));
+  }
+
+  /** All in line have to wait. Those for whom there is no place are turned away. */
+  #takePlaces(line: WaitingLine): void {
+    for (let link = line.newcomer; link; link = line.newcomer) {
+      if (link.value.error === undefined && this.#takePlace(line, link)) continue;
+      line.newcomer = link.after;
+      this.#end(line, link, fullError(link.value.who.key));
+    }
+  }
+}
+
+/**
+ * The waiters for whom the store is asked together, by one set. A smaller cost may be admitted where one before it is denied, so it is asked
+ * for later, unless the store has units for all of them.
+ */
+function groupOf(line: WaitingLine, now: number): { set: PolicySet; group: Link<Waiter>[] } {
+  const setOf = ({ who, deadline }: Waiter): PolicySet => patient(who.set, deadline - now);
+  const set = setOf(line.next!.value);
+  const group: Link<Waiter>[] = [];
+  let sum = 0;
+  let largest = 0;
+  for (let link = line.next; link; link = link.after) {
+    const { cost } = link.value;
+    sum += cost;
+    const isSafe = sum <= line.left || (cost >= largest && group.length < line.together);
+    if (group.length > 0 && (!isSafe || setOf(link.value) !== set)) break;
+    group.push(link);
+    largest = Math.max(largest, cost);
+  }
+  return { set, group };
 }
 
 /**
