@@ -173,11 +173,15 @@ function compile(what: string, given: Given): Compiled<GcraParams> {
     slices: maxDelay > 0 ? 'never' : 'any-time',
     unit: undefined,
     nextUnitMs: (remaining, resetMs) => resetMs - ((burst - remaining - 1) * window) / limit,
+    aheadMs: maxDelay > 0 ? maxDelay : undefined,
     // The ceiling stays, so that the state means the same to those who reserve nothing.
-    reserving: (ms) => ({
-      params: { ...params, patience: Math.max(patience, Math.min(ms * scale, ceiling - capacity)) },
-      traits: { ...traits, holdsSlots: false, paceMs: increment / scale, slices: 'never' },
-    }),
+    reserving(ms) {
+      const ahead = Math.max(patience, Math.min(ms * scale, ceiling - capacity));
+      return {
+        params: { ...params, patience: ahead },
+        traits: { ...traits, paceMs: increment / scale, aheadMs: ahead / scale, slices: 'never' },
+      };
+    },
   };
   return {
     params,

@@ -92,7 +92,8 @@ export class Limiter {
     });
     this.#held = new HoldQueue(...waiting, realTiming);
     this.#waiting = new WaitingRoom(...waiting, realTiming, {
-      decide: (key, cost, its) => this.decide(key, cost, its),
+      isShared: !source.embedded,
+      decide: (key, cost, its, peek) => this.#decider.ask(key, cost, its, peek),
       hold: async (decision, signal) => {
         const result = await this.#hold(decision, signal);
         if (!result.allowed) throw fullError(decision.key);
@@ -267,7 +268,7 @@ export class Limiter {
     const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
     const isHopeless = subject.set.policies.some((each) => !each.shadow && cost > each.traits.capacity);
     if (!this.enabled || isNothing(subject.set) || isHopeless) {
-      const decision = await this.decide(key, cost, patient(set, 0));
+      const decision = await this.decide(key, cost, patient(set, 0, 0));
       if (!decision.allowed) throw deniedError(decision);
       return decision;
     }

@@ -11,7 +11,9 @@ import { patient } from './patient.js';
 
 /** What waiting needs of its limiter. */
 export interface Host {
-  decide(key: Key, cost: number, set: PolicySet): MaybePromise<LimiterDecision>;
+  /** Whether requests of other processes may wait for the same keys. */
+  readonly isShared: boolean;
+  decide(key: Key, cost: number, set: PolicySet, peek: boolean): MaybePromise<LimiterDecision>;
   /** Holds an admitted request until its turn. */
   hold(decision: LimiterDecision, signal: AbortSignal | undefined): Promise<LimiterDecision>;
 }
@@ -30,6 +32,8 @@ interface Waiter {
   readonly cost: number;
   /** When the waiter gives up, by the room's clock. */
   readonly deadline: number;
+  /** When the waiter came. */
+  readonly came: number;
   readonly resolve: (decision: Decision) => void;
   readonly reject: (error: unknown) => void;
   /** Stops the waiter's timer, and stops listening to its signal. */
@@ -44,9 +48,25 @@ interface Waiter {
   error: unknown;
 }
 
+/** If it cannot be predicted when to ask the store again: how long to sleep at first, ms. */
 const FIRST_POLL = 10;
-/** The longest time until the store is asked again, ms: another process may have ended a ban, or reset the key. */
+/** The longest sleep, ms. Another process may have ended a ban, or given something back. */
 const LAST_POLL = 1000;
+
+/**
+ * Once the store has denied, a process asks it at most every `PAUSE` ms, and so that alone it would
+ * take a whole quota in this part of its window, or in a second. So a process that is far from the
+ * store gets about as much as a near one.
+ */
+const PAUSE = 20;
+const PART = 1 / 5;
+
+/**
+ * Processes that wait for the same quota vary their sleeps, so that none is always the first: by up
+ * to a tenth or this time, ms. Where turns are reserved ahead there is more time: up to this part.
+ */
+const MOST_SPREAD = 5;
+const SLACK = 1 / 5;
 
 /**
  * The waiters of one key, or of the same keys of several dimensions, in order of arrival: first those that have their turn, then those that
@@ -61,11 +81,16 @@ class WaitingLine extends Line<Waiter> {
   asking = false;
   /** Whether something was given back while the store was being asked. The store is then asked again at once. */
   again = false;
-  /** The most waiters for which the store is asked together. Doubles as long as it admits. */
-  together = Infinity;
+  /** The most units for which the store is asked together. Bounded once it has denied. */
+  most = Infinity;
   /** The units that the store has left, as it said last. */
   left = 0;
+  /** The last denial. */
   denial: LimiterDecision | undefined;
+  /** When the store may be asked again, by the room's clock. */
+  notBefore = 0;
+  /** Until when the denial lasts, if nothing is given back, by the room's clock. */
+  deniedUntil = 0;
   /** How long to sleep next if it cannot be predicted when to ask again, ms. */
   poll = FIRST_POLL;
   stopTimer = (): void => {};
@@ -108,9 +133,10 @@ export class WaitingRoom {
     if (hasPlace && !this.#lines.take(line)) return Promise.reject(fullError(who.key));
     if (!line.first) this.#enter(line, who.ids);
     return new Promise((resolve, reject) => {
-      const deadline = this.#timing.now() + timeout;
+      const came = this.#timing.now();
+      const deadline = came + timeout;
       const waiter: Waiter = {
-        ...{ who, cost, deadline, resolve, reject, hasPlace },
+        ...{ who, cost, came, deadline, resolve, reject, hasPlace },
         ...{ leave: () => {}, isAsked: false, turn: undefined, error: undefined },
       };
       const onAbort = (): void => this.#giveUp(line, link, aborted(signal));
@@ -168,6 +194,7 @@ export class WaitingRoom {
 
   #wake(line: WaitingLine): void {
     line.again = true;
+    line.deniedUntil = 0;
     void this.#ask(line);
   }
 
@@ -221,29 +248,30 @@ export class WaitingRoom {
     line.asking = true;
     line.stopTimer();
     while (line.next) {
-      line.again = false;
-      const sleep = await this.#askFor(line);
-      if (sleep === 0) {
-        line.together *= 2;
-        continue;
+      const sleep = line.again ? 0 : line.notBefore - this.#timing.now();
+      if (sleep > 0) {
+        this.#takePlaces(line);
+        line.stopTimer = this.#timing.after(sleep, () => void this.#ask(line));
+        break;
       }
-      line.together = 1;
-      line.left = 0;
-      if (line.again) continue;
-      line.stopTimer = this.#timing.after(sleep, () => void this.#ask(line));
-      break;
+      line.again = false;
+      const pause = await this.#askFor(line);
+      line.notBefore = this.#timing.now() + pause;
     }
     line.asking = false;
   }
 
-  /** Asks the store for the first waiters. Returns how long to sleep if one of them was denied and waits on; otherwise 0. */
+  /** Asks the store for the first waiters. Returns how long to sleep before it is asked for the next ones. */
   async #askFor(line: WaitingLine): Promise<number> {
     const asked = this.#timing.now();
     const { set, group } = groupOf(line, asked);
+    // As long as the store is known to deny, it is only asked whether anything was given back. A peek reaches it in any case.
+    const peek = asked < line.deniedUntil - 1;
+    if (peek) group.length = 1;
     const answers = await Promise.allSettled(
       group.map(async ({ value }) => {
         value.isAsked = true;
-        return this.#host.decide(value.who.key, value.cost, set);
+        return this.#host.decide(value.who.key, value.cost, set, peek);
       }),
     );
     let sleep = 0;
@@ -252,16 +280,17 @@ export class WaitingRoom {
       const waiter = link.value;
       try {
         if (answer.status === 'rejected') throw answer.reason;
-        const time = await this.#answer(line, link, answer.value, asked, sleep > 0);
-        sleep ||= time;
+        if (peek && answer.value.allowed && waiter.error === undefined) line.deniedUntil = 0;
+        else sleep = (await this.#answer(line, link, answer.value, asked, sleep > 0)) || sleep;
       } catch (error) {
         this.#remove(line, link);
         waiter.reject(waiter.error ?? error);
       }
       waiter.isAsked = false;
     }
-    if (sleep > 0) this.#takePlaces(line);
-    return sleep;
+    if (sleep > 0 || peek || !line.denial || !this.#host.isShared) return sleep;
+    const pause = Math.max(PAUSE, SLACK * aheadOf(line.denial) * Math.random());
+    return Math.max(1, asked + pause - this.#timing.now());
   }
 
   /**
@@ -281,28 +310,34 @@ export class WaitingRoom {
     const { key } = waiter.who;
     const now = this.#timing.now();
     if (allowed) {
-      line.left = decision.remaining;
       if (now + delayMs > waiter.deadline) waiter.error ??= late(key, decision);
       if (delayMs > 0 && !blocked && !this.#takePlace(line, link)) waiter.error ??= fullError(key);
       if (blocked || waiter.error !== undefined) await decision.cancel();
+      else line.left = decision.remaining;
     } else if (!blocked) {
       line.denial = decision;
       const { known, sleep } = delays(decision, line.poll);
+      const ahead = aheadOf(decision);
       if (known === undefined) waiter.error ??= deniedError(decision);
-      else if (now + known >= waiter.deadline) waiter.error ??= late(key, decision);
+      else if (now + known + ahead >= waiter.deadline) waiter.error ??= late(key, decision);
       else if (waiter.error === undefined) {
         line.poll = Math.min(2 * line.poll, LAST_POLL);
-        // The store counted from a moment after it was asked. The next question takes about as long to arrive.
-        return Math.max(1, Math.min(asked + sleep - now, LAST_POLL));
+        line.left = 0;
+        line.most = mostOf(decision.set);
+        line.deniedUntil = asked + known;
+        const spread = Math.max(Math.min(sleep / 10, MOST_SPREAD), SLACK * ahead);
+        // The store's time began after it was asked, and the next question takes as long to arrive.
+        const time = asked + sleep - now + (this.#host.isShared ? spread * Math.random() : 0);
+        return Math.min(Math.max(1, time), LAST_POLL);
       }
     }
-    if (waiter.error !== undefined) this.#remove(line, link);
-    if (waiter.error !== undefined) waiter.reject(waiter.error);
-    else if (blocked) return 0;
-    else if (delayMs > 0) this.#hold(line, link, decision);
-    else {
+    if (waiter.error === undefined && blocked) return 0;
+    if (waiter.error === undefined && delayMs > 0) {
+      this.#hold(line, link, decision);
+    } else {
       this.#remove(line, link);
-      waiter.resolve(decision);
+      if (waiter.error === undefined) waiter.resolve(decision);
+      else waiter.reject(waiter.error);
     }
     if (line.ids.length > 1) this.wake(line.ids);
     return 0;
@@ -346,7 +381,8 @@ export class WaitingRoom {
  * for later, unless the store has units for all of them.
  */
 function groupOf(line: WaitingLine, now: number): { set: PolicySet; group: Link<Waiter>[] } {
-  const setOf = ({ who, deadline }: Waiter): PolicySet => patient(who.set, deadline - now);
+  const setOf = ({ who, came, deadline }: Waiter): PolicySet =>
+    patient(who.set, deadline - now, now - came);
   const set = setOf(line.next!.value);
   const group: Link<Waiter>[] = [];
   let sum = 0;
@@ -354,12 +390,25 @@ function groupOf(line: WaitingLine, now: number): { set: PolicySet; group: Link<
   for (let link = line.next; link; link = link.after) {
     const { cost } = link.value;
     sum += cost;
-    const isSafe = sum <= line.left || (cost >= largest && group.length < line.together);
+    const isSafe = sum <= line.most && (sum <= line.left || cost >= largest);
     if (group.length > 0 && (!isSafe || setOf(link.value) !== set)) break;
     group.push(link);
     largest = Math.max(largest, cost);
   }
   return { set, group };
+}
+
+/** The most units to ask for together after a denial: see {@link PART}. */
+function mostOf({ policies }: PolicySet): number {
+  let most = Infinity;
+  for (const { limit, window, shadow } of policies)
+    if (!shadow) most = Math.min(most, Math.ceil((limit * PAUSE) / Math.min(PART * window, 1000)));
+  return most;
+}
+
+/** How far ahead the policy that denies gives turns, ms. */
+function aheadOf({ set, policy: decider }: LimiterDecision): number {
+  return set.policies.find(({ name }) => name === decider)?.traits.aheadMs ?? 0;
 }
 
 /**
