@@ -85,6 +85,8 @@ class WaitingLine extends Line<Waiter> {
   most = Infinity;
   /** The units that the store has left, as it said last. */
   left = 0;
+  /** Whether the last one that was admitted got its turn ahead of time. */
+  isAhead = false;
   /** The last denial. */
   denial: LimiterDecision | undefined;
   /** When the store may be asked again, by the room's clock. */
@@ -255,23 +257,35 @@ export class WaitingRoom {
         break;
       }
       line.again = false;
-      const pause = await this.#askFor(line);
+      const isDenied = line.deniedUntil > this.#timing.now() + 1;
+      const pause = await (isDenied ? this.#peek(line, line.next) : this.#askFor(line));
       line.notBefore = this.#timing.now() + pause;
     }
     line.asking = false;
   }
 
-  /** Asks the store for the first waiters. Returns how long to sleep before it is asked for the next ones. */
+  /** Asks whether anything was given back since the denial. Returns how long to sleep if not. */
+  async #peek(line: WaitingLine, { value }: Link<Waiter>): Promise<number> {
+    const now = this.#timing.now();
+    try {
+      const set = setOf(value, now);
+      const { allowed } = await this.#host.decide(value.who.key, value.cost, set, true);
+      if (!allowed) return Math.min(LAST_POLL, line.deniedUntil - this.#timing.now());
+    } catch {
+      // The next question tells the error to the first waiter.
+    }
+    line.deniedUntil = 0;
+    return 0;
+  }
+
+  /** Asks the store for the first waiters. Returns how long to sleep before it is asked again. */
   async #askFor(line: WaitingLine): Promise<number> {
     const asked = this.#timing.now();
     const { set, group } = groupOf(line, asked);
-    // As long as the store is known to deny, it is only asked whether anything was given back. A peek reaches it in any case.
-    const peek = asked < line.deniedUntil - 1;
-    if (peek) group.length = 1;
     const answers = await Promise.allSettled(
       group.map(async ({ value }) => {
         value.isAsked = true;
-        return this.#host.decide(value.who.key, value.cost, set, peek);
+        return this.#host.decide(value.who.key, value.cost, set, false);
       }),
     );
     let sleep = 0;
@@ -280,17 +294,15 @@ export class WaitingRoom {
       const waiter = link.value;
       try {
         if (answer.status === 'rejected') throw answer.reason;
-        if (peek && answer.value.allowed && waiter.error === undefined) line.deniedUntil = 0;
-        else sleep = (await this.#answer(line, link, answer.value, asked, sleep > 0)) || sleep;
+        sleep = (await this.#answer(line, link, answer.value, asked, sleep > 0)) || sleep;
       } catch (error) {
         this.#remove(line, link);
         waiter.reject(waiter.error ?? error);
       }
-      waiter.isAsked = false;
     }
-    if (sleep > 0 || peek || !line.denial || !this.#host.isShared) return sleep;
-    const pause = Math.max(PAUSE, SLACK * aheadOf(line.denial) * Math.random());
-    return Math.max(1, asked + pause - this.#timing.now());
+    if (sleep > 0 || !line.denial || !this.#host.isShared) return sleep;
+    const slack = line.isAhead ? SLACK * aheadOf(line.denial) : 0;
+    return Math.max(1, asked + Math.max(PAUSE, slack * Math.random()) - this.#timing.now());
   }
 
   /**
@@ -313,7 +325,10 @@ export class WaitingRoom {
       if (now + delayMs > waiter.deadline) waiter.error ??= late(key, decision);
       if (delayMs > 0 && !blocked && !this.#takePlace(line, link)) waiter.error ??= fullError(key);
       if (blocked || waiter.error !== undefined) await decision.cancel();
-      else line.left = decision.remaining;
+      else {
+        line.left = decision.remaining;
+        line.isAhead = delayMs > 0;
+      }
     } else if (!blocked) {
       line.denial = decision;
       const { known, sleep } = delays(decision, line.poll);
@@ -321,6 +336,7 @@ export class WaitingRoom {
       if (known === undefined) waiter.error ??= deniedError(decision);
       else if (now + known + ahead >= waiter.deadline) waiter.error ??= late(key, decision);
       else if (waiter.error === undefined) {
+        waiter.isAsked = false;
         line.poll = Math.min(2 * line.poll, LAST_POLL);
         line.left = 0;
         line.most = mostOf(decision.set);
@@ -331,7 +347,10 @@ export class WaitingRoom {
         return Math.min(Math.max(1, time), LAST_POLL);
       }
     }
-    if (waiter.error === undefined && blocked) return 0;
+    if (waiter.error === undefined && blocked) {
+      waiter.isAsked = false;
+      return 0;
+    }
     if (waiter.error === undefined && delayMs > 0) {
       this.#hold(line, link, decision);
     } else {
@@ -376,14 +395,17 @@ export class WaitingRoom {
   }
 }
 
+/** The set that the store is asked with for a waiter. */
+function setOf({ who, came, deadline }: Waiter, now: number): PolicySet {
+  return patient(who.set, deadline - now, now - came);
+}
+
 /**
  * The waiters for whom the store is asked together, by one set. A smaller cost may be admitted where one before it is denied, so it is asked
  * for later, unless the store has units for all of them.
  */
 function groupOf(line: WaitingLine, now: number): { set: PolicySet; group: Link<Waiter>[] } {
-  const setOf = ({ who, came, deadline }: Waiter): PolicySet =>
-    patient(who.set, deadline - now, now - came);
-  const set = setOf(line.next!.value);
+  const set = setOf(line.next!.value, now);
   const group: Link<Waiter>[] = [];
   let sum = 0;
   let largest = 0;
@@ -391,7 +413,7 @@ function groupOf(line: WaitingLine, now: number): { set: PolicySet; group: Link<
     const { cost } = link.value;
     sum += cost;
     const isSafe = sum <= line.most && (sum <= line.left || cost >= largest);
-    if (group.length > 0 && (!isSafe || setOf(link.value) !== set)) break;
+    if (group.length > 0 && (!isSafe || setOf(link.value, now) !== set)) break;
     group.push(link);
     largest = Math.max(largest, cost);
   }
