@@ -66,7 +66,7 @@ const PART = 1 / 5;
  * to a tenth or this time, ms. Where turns are reserved ahead there is more time: up to this part.
  */
 const MOST_SPREAD = 5;
-const SLACK = 1 / 5;
+const SLACK = 3 / 10;
 
 /**
  * The waiters of one key, or of the same keys of several dimensions, in order of arrival: first those that have their turn, then those that
@@ -341,7 +341,7 @@ export class WaitingRoom {
         line.left = 0;
         line.most = mostOf(decision.set);
         line.deniedUntil = asked + known;
-        const spread = Math.max(Math.min(sleep / 10, MOST_SPREAD), SLACK * ahead);
+        const spread = Math.max(Math.min(sleep / 2, MOST_SPREAD), SLACK * ahead);
         // The store's time began after it was asked, and the next question takes as long to arrive.
         const time = asked + sleep - now + (this.#host.isShared ? spread * Math.random() : 0);
         return Math.min(Math.max(1, time), LAST_POLL);
