@@ -55,9 +55,16 @@ export class Lines<T, L extends Line<T>> {
     return this.#byKey.values();
   }
 
-  /** The line of a key: a new one if nobody stands in it. */
-  of(key: string): L {
-    return this.#byKey.get(key) ?? this.#make(key);
+  /** The line of a key, which is opened if there is none. */
+  open(key: string): L {
+    let line = this.#byKey.get(key);
+    if (!line) this.#byKey.set(key, (line = this.#make(key)));
+    return line;
+  }
+
+  /** Closes a line in which nobody stands. */
+  close({ key }: L): void {
+    this.#byKey.delete(key);
   }
 
   /** Takes a place for one more request of a line. Returns false if there is none. */
@@ -75,18 +82,6 @@ export class Lines<T, L extends Line<T>> {
   /** Gives up the place of a request. */
   vacate(line: L): void {
     this.#resize(line, -1);
-  }
-
-  /** Adds a request to a line, behind a link of it; undefined: at the front. */
-  add(line: L, value: T, before: Link<T> | undefined): Link<T> {
-    if (!line.first) this.#byKey.set(line.key, line);
-    return line.insert(value, before);
-  }
-
-  /** Removes a request. A line in which nobody stands is closed. */
-  delete(line: L, link: Link<T>): void {
-    line.remove(link);
-    if (!line.first) this.#byKey.delete(line.key);
   }
 
   #resize(line: L, by: 1 | -1): void {

@@ -125,8 +125,11 @@ export class HoldQueue {
   /** Holds a request until its turn, or until `signal` cancels it. Never rejects. */
   hold(request: HoldRequest, signal?: AbortSignal): Promise<HoldOutcome> {
     if (signal?.aborted) return Promise.resolve('cancelled');
-    const line = this.#lines.of(request.key);
-    if (!this.#lines.take(line)) return Promise.resolve('full');
+    const line = this.#lines.open(request.key);
+    if (!this.#lines.take(line)) {
+      if (!line.first) this.#lines.close(line);
+      return Promise.resolve('full');
+    }
     const { cost, delayMs, unitMs } = request;
     return new Promise((resolve) => {
       const cancel = (): void => this.#leave(line, link, 'cancelled');
@@ -136,7 +139,7 @@ export class HoldQueue {
       };
       signal?.addEventListener('abort', cancel, { once: true });
       const before = line.join({ units: cost, at: this.#timing.now() + delayMs, unitMs });
-      const link = this.#lines.add(line, { cost, end }, before);
+      const link = line.insert({ cost, end }, before);
       if (line.first === link) this.#arm(line);
     });
   }
@@ -169,8 +172,9 @@ export class HoldQueue {
   }
 
   #remove(line: HeldLine, link: Link<Held>): void {
+    line.remove(link);
     this.#lines.vacate(line);
-    this.#lines.delete(line, link);
+    if (!line.first) this.#lines.close(line);
   }
 
   #leave(line: HeldLine, link: Link<Held>, outcome: HoldOutcome): void {

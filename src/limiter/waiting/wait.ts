@@ -37,7 +37,7 @@ interface Waiter {
   readonly resolve: (decision: Decision) => void;
   readonly reject: (error: unknown) => void;
   /** Stops the waiter's timer, and stops listening to its signal. */
-  leave: () => void;
+  stop: () => void;
   /** Whether the waiter counts for `maxWaiting`: only who is known to have to wait does. */
   hasPlace: boolean;
   /** Whether the store is being asked for it. */
@@ -129,7 +129,7 @@ export class WaitingRoom {
    */
   wait(who: Who, cost: number, timeout: number, signal: AbortSignal | undefined): Promise<Decision> {
     if (signal?.aborted) return Promise.reject(aborted(signal));
-    const line = this.#lines.of(joined(who.ids));
+    const line = this.#lines.open(joined(who.ids));
     // Behind somebody who was denied, the newcomer has to wait, too. Otherwise the store will tell.
     const hasPlace = line.next !== undefined && !line.asking;
     if (hasPlace && !this.#lines.take(line)) return Promise.reject(fullError(who.key));
@@ -138,8 +138,17 @@ export class WaitingRoom {
       const came = this.#timing.now();
       const deadline = came + timeout;
       const waiter: Waiter = {
-        ...{ who, cost, came, deadline, resolve, reject, hasPlace },
-        ...{ leave: () => {}, isAsked: false, turn: undefined, error: undefined },
+        who,
+        cost,
+        came,
+        deadline,
+        resolve,
+        reject,
+        hasPlace,
+        isAsked: false,
+        turn: undefined,
+        error: undefined,
+        stop: () => {},
       };
       const onAbort = (): void => this.#giveUp(line, link, aborted(signal));
       let stopTimer = (): void => {};
@@ -148,11 +157,11 @@ export class WaitingRoom {
         if (left > 0) stopTimer = this.#timing.after(left, watch);
         else this.#giveUp(line, link, late(who.key, line.denial));
       };
-      waiter.leave = () => {
+      waiter.stop = () => {
         stopTimer();
         signal?.removeEventListener('abort', onAbort);
       };
-      const link = this.#lines.add(line, waiter, line.last);
+      const link = line.insert(waiter, line.last);
       line.next ??= link;
       if (!hasPlace) line.newcomer ??= link;
       if (timeout !== Infinity) watch();
@@ -170,7 +179,8 @@ export class WaitingRoom {
     }
   }
 
-  #leave(line: WaitingLine): void {
+  #close(line: WaitingLine): void {
+    this.#lines.close(line);
     for (const id of line.ids) {
       const lines = this.#byPart.get(id);
       if (lines?.delete(line) && lines.size === 0) this.#byPart.delete(id);
@@ -196,7 +206,7 @@ export class WaitingRoom {
 
   #wake(line: WaitingLine): void {
     line.again = true;
-    line.deniedUntil = 0;
+    line.notBefore = line.deniedUntil = 0;
     void this.#ask(line);
   }
 
@@ -229,19 +239,18 @@ export class WaitingRoom {
     const waiter = link.value;
     waiter.error ??= error;
     waiter.turn?.abort();
-    if (waiter.turn || waiter.isAsked) return;
-    this.#remove(line, link);
-    waiter.reject(waiter.error);
+    if (!waiter.turn && !waiter.isAsked) this.#leave(line, link, error);
   }
 
   #remove(line: WaitingLine, link: Link<Waiter>): void {
     if (line.next === link) line.next = link.after;
     if (line.newcomer === link) line.newcomer = link.after;
+    line.remove(link);
     if (link.value.hasPlace) this.#lines.vacate(line);
-    this.#lines.delete(line, link);
-    if (!line.first) this.#leave(line);
     line.poll = FIRST_POLL;
-    link.value.leave();
+    link.value.isAsked = false;
+    link.value.stop();
+    if (!line.first) void this.#ask(line);
   }
 
   /** Asks the store for the first waiters, and for the next ones as long as it admits. Never rejects. */
@@ -249,18 +258,18 @@ export class WaitingRoom {
     if (line.asking) return;
     line.asking = true;
     line.stopTimer();
-    while (line.next) {
-      const sleep = line.again ? 0 : line.notBefore - this.#timing.now();
-      if (sleep > 0) {
-        this.#takePlaces(line);
-        line.stopTimer = this.#timing.after(sleep, () => void this.#ask(line));
-        break;
-      }
+    let sleep = line.notBefore - this.#timing.now();
+    while (line.next && sleep <= 0) {
       line.again = false;
       const isDenied = line.deniedUntil > this.#timing.now() + 1;
-      const pause = await (isDenied ? this.#peek(line, line.next) : this.#askFor(line));
-      line.notBefore = this.#timing.now() + pause;
+      sleep = await (isDenied ? this.#peek(line, line.next) : this.#askFor(line));
+      if (line.again) sleep = 0;
+      line.notBefore = this.#timing.now() + sleep;
     }
+    this.#takePlaces(line);
+    // A line whose pause is not over stays open: who comes next has to wait for its end.
+    if (line.first ? line.next : sleep > 0) line.stopTimer = this.#timing.after(sleep, () => void this.#ask(line));
+    else if (!line.first) this.#close(line);
     line.asking = false;
   }
 
@@ -282,100 +291,111 @@ export class WaitingRoom {
   async #askFor(line: WaitingLine): Promise<number> {
     const asked = this.#timing.now();
     const { set, group } = groupOf(line, asked);
-    const answers = await Promise.allSettled(
-      group.map(async ({ value }) => {
-        value.isAsked = true;
-        return this.#host.decide(value.who.key, value.cost, set, false);
-      }),
-    );
+    const answers = await Promise.allSettled(group.map(({ value }) => this.#decide(value, set)));
+    const givenBack: Promise<void>[] = [];
     let sleep = 0;
-    for (const [i, answer] of answers.entries()) {
+    for (let i = 0; i < group.length; i++) {
       const link = group[i]!;
-      const waiter = link.value;
-      try {
-        if (answer.status === 'rejected') throw answer.reason;
-        sleep = (await this.#answer(line, link, answer.value, asked, sleep > 0)) || sleep;
-      } catch (error) {
-        this.#remove(line, link);
-        waiter.reject(waiter.error ?? error);
-      }
+      const answer = answers[i]!;
+      if (answer.status === 'rejected') this.#leave(line, link, answer.reason);
+      else if (!answer.value.allowed) sleep ||= this.#deny(line, link, answer.value, asked);
+      else if (sleep > 0 || !this.#admit(line, link, answer.value))
+        givenBack.push(this.#giveBack(link, answer.value));
     }
+    await Promise.all(givenBack);
+    for (const link of group) {
+      const waiter = link.value;
+      if (!waiter.isAsked) continue;
+      waiter.isAsked = false;
+      if (waiter.error === undefined) continue;
+      this.#leave(line, link, waiter.error);
+      line.again = true;
+    }
+    // Another line may wait for one of the keys, and for what this one left.
+    if (line.ids.length > 1 && line.next !== group[0]) this.wake(line.ids);
     if (sleep > 0 || !line.denial || !this.#host.isShared) return sleep;
     const slack = line.isAhead ? SLACK * aheadOf(line.denial) : 0;
     return Math.max(1, asked + Math.max(PAUSE, slack * Math.random()) - this.#timing.now());
   }
 
-  /**
-   * Applies a decision to a waiter. Returns how long to sleep if the waiter stays; otherwise 0.
-   *
-   * @param blocked whether one before it waits on, so that it does, too
-   */
-  async #answer(
-    line: WaitingLine,
-    link: Link<Waiter>,
-    decision: LimiterDecision,
-    asked: number,
-    blocked: boolean,
-  ): Promise<number> {
-    const waiter = link.value;
-    const { allowed, delayMs } = decision;
-    const { key } = waiter.who;
-    const now = this.#timing.now();
-    if (allowed) {
-      if (now + delayMs > waiter.deadline) waiter.error ??= late(key, decision);
-      if (delayMs > 0 && !blocked && !this.#takePlace(line, link)) waiter.error ??= fullError(key);
-      if (blocked || waiter.error !== undefined) await decision.cancel();
-      else {
-        line.left = decision.remaining;
-        line.isAhead = delayMs > 0;
-      }
-    } else if (!blocked) {
-      line.denial = decision;
-      const { known, sleep } = delays(decision, line.poll);
-      const ahead = aheadOf(decision);
-      if (known === undefined) waiter.error ??= deniedError(decision);
-      else if (now + known + ahead >= waiter.deadline) waiter.error ??= late(key, decision);
-      else if (waiter.error === undefined) {
-        waiter.isAsked = false;
-        line.poll = Math.min(2 * line.poll, LAST_POLL);
-        line.left = 0;
-        line.most = mostOf(decision.set);
-        line.deniedUntil = asked + known;
-        const spread = Math.max(Math.min(sleep / 2, MOST_SPREAD), SLACK * ahead);
-        // The store's time began after it was asked, and the next question takes as long to arrive.
-        const time = asked + sleep - now + (this.#host.isShared ? spread * Math.random() : 0);
-        return Math.min(Math.max(1, time), LAST_POLL);
-      }
+  #decide(waiter: Waiter, set: PolicySet): MaybePromise<LimiterDecision> {
+    waiter.isAsked = true;
+    try {
+      return this.#host.decide(waiter.who.key, waiter.cost, set, false);
+    } catch (error) {
+      return Promise.reject(error as Error);
     }
-    if (waiter.error === undefined && blocked) {
-      waiter.isAsked = false;
+  }
+
+  /** A waiter was denied. Returns how long it sleeps; 0: its wait has ended. */
+  #deny(line: WaitingLine, link: Link<Waiter>, decision: LimiterDecision, asked: number): number {
+    const waiter = link.value;
+    const now = this.#timing.now();
+    line.denial = decision;
+    const { known, sleep } = delays(decision, line.poll);
+    const ahead = aheadOf(decision);
+    if (known === undefined) waiter.error ??= deniedError(decision);
+    else if (now + known + ahead >= waiter.deadline) waiter.error ??= late(waiter.who.key, decision);
+    if (known === undefined || waiter.error !== undefined) {
+      this.#leave(line, link, waiter.error);
       return 0;
     }
-    if (waiter.error === undefined && delayMs > 0) {
+    line.poll = Math.min(2 * line.poll, LAST_POLL);
+    line.left = 0;
+    line.most = mostOf(decision.set);
+    line.deniedUntil = asked + known;
+    const spread = Math.max(Math.min(sleep / 2, MOST_SPREAD), SLACK * ahead);
+    // The store's time began after it was asked, and the next question takes as long to arrive.
+    const time = asked + sleep - now + (this.#host.isShared ? spread * Math.random() : 0);
+    return Math.min(Math.max(1, time), LAST_POLL);
+  }
+
+  /** A waiter was admitted. Returns false if its charge must be given back. */
+  #admit(line: WaitingLine, link: Link<Waiter>, decision: LimiterDecision): boolean {
+    const waiter = link.value;
+    const { delayMs, remaining } = decision;
+    const { key } = waiter.who;
+    if (this.#timing.now() + delayMs > waiter.deadline) waiter.error ??= late(key, decision);
+    else if (delayMs > 0 && !this.#takePlace(line, link)) waiter.error ??= fullError(key);
+    if (waiter.error !== undefined) return false;
+    line.left = remaining;
+    line.isAhead = delayMs > 0;
+    if (delayMs > 0) {
       this.#hold(line, link, decision);
     } else {
       this.#remove(line, link);
-      if (waiter.error === undefined) waiter.resolve(decision);
-      else waiter.reject(waiter.error);
+      waiter.resolve(decision);
     }
-    if (line.ids.length > 1) this.wake(line.ids);
-    return 0;
+    return true;
+  }
+
+  /** Gives a charge back. If that fails, the wait ends with the error. */
+  async #giveBack({ value: waiter }: Link<Waiter>, decision: LimiterDecision): Promise<void> {
+    try {
+      await decision.cancel();
+    } catch (error) {
+      waiter.error ??= error;
+    }
+  }
+
+  /** Ends a wait with an error. */
+  #leave(line: WaitingLine, link: Link<Waiter>, error: unknown): void {
+    this.#remove(line, link);
+    link.value.reject(link.value.error ?? error);
   }
 
   /** A waiter that has its turn stays in line until then. */
   #hold(line: WaitingLine, link: Link<Waiter>, decision: LimiterDecision): void {
     const waiter = link.value;
     line.next = link.after;
+    waiter.isAsked = false;
     waiter.turn = new AbortController();
     this.#host.hold(decision, waiter.turn.signal).then(
       () => {
         this.#remove(line, link);
         waiter.resolve(decision);
       },
-      (error: unknown) => {
-        this.#remove(line, link);
-        waiter.reject(waiter.error ?? error);
-      },
+      (error: unknown) => this.#leave(line, link, error),
     );
   }
 
