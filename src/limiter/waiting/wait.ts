@@ -54,16 +54,17 @@ const FIRST_POLL = 10;
 const LAST_POLL = 1000;
 
 /**
- * Once the store has denied, a process asks it at most every `PAUSE` ms, and so that alone it would
- * take a whole quota in this part of its window, or in a second. So a process that is far from the
- * store gets about as much as a near one.
+ * Once the store has denied, a process asks it at most every `PAUSE` ms, for so few units that it
+ * would take a whole quota in this part of its window, or in a second. So a process that is far from
+ * the store gets about as much as a near one.
  */
 const PAUSE = 20;
 const PART = 1 / 5;
 
 /**
- * Processes that wait for the same quota vary their sleeps, so that none is always the first: by up
- * to a tenth or this time, ms. Where turns are reserved ahead there is more time: up to this part.
+ * Processes that wait for the same quota vary their sleeps, so that none is always the first: by at
+ * most half of them, and this time, ms. Where turns are reserved ahead, there is no hurry: by this
+ * part of the time ahead. The turns that became free share a call then.
  */
 const MOST_SPREAD = 5;
 const SLACK = 3 / 10;
@@ -105,6 +106,7 @@ export class WaitingRoom {
   readonly #lines: Lines<Waiter, WaitingLine>;
   /** Lines that wait for several keys, under each of these keys. */
   readonly #byPart = new Map<string, Set<WaitingLine>>();
+  #isClosed = false;
 
   /**
    * @param most how many requests wait at a time
@@ -212,6 +214,7 @@ export class WaitingRoom {
 
   /** Ends every wait with an error. */
   close(error: HeadgateError): void {
+    this.#isClosed = true;
     for (const line of this.#lines) {
       line.stopTimer();
       // From the end, because the wait of the first one may have to go on until the store answers.
@@ -267,8 +270,11 @@ export class WaitingRoom {
       line.notBefore = this.#timing.now() + sleep;
     }
     this.#takePlaces(line);
-    // A line whose pause is not over stays open: who comes next has to wait for its end.
-    if (line.first ? line.next : sleep > 0) line.stopTimer = this.#timing.after(sleep, () => void this.#ask(line));
+    // What denied those who have left may admit others.
+    if (!line.next && line.deniedUntil > 0) sleep = line.notBefore = line.deniedUntil = 0;
+    // After an admission, a line stays open until its pause is over: who comes next has to wait for it.
+    const isOpen = line.first ? line.next : sleep > 0 && !this.#isClosed;
+    if (isOpen) line.stopTimer = this.#timing.after(sleep, () => void this.#ask(line));
     else if (!line.first) this.#close(line);
     line.asking = false;
   }
@@ -360,6 +366,7 @@ export class WaitingRoom {
     if (waiter.error !== undefined) return false;
     line.left = remaining;
     line.isAhead = delayMs > 0;
+    line.deniedUntil = 0;
     if (delayMs > 0) {
       this.#hold(line, link, decision);
     } else {
