@@ -95,7 +95,7 @@ export class Limiter {
       isShared: !source.embedded,
       decide: (key, cost, its, peek) => this.#decider.ask(key, cost, its, peek),
       hold: async (decision, signal) => {
-        const result = await this.#hold(decision, signal);
+        const result = await this.#hold(decision, signal, true);
         if (!result.allowed) throw fullError(decision.key);
         return result;
       },
@@ -306,9 +306,17 @@ export class Limiter {
     return this.#track(this.#hold(ofLimiter(decision), options.signal));
   }
 
-  async #hold(decision: LimiterDecision, signal: AbortSignal | undefined): Promise<LimiterDecision> {
-    if (decision.delayMs === 0 || decision.charged === 0) return decision;
-    const outcome = await this.#held.hold(holdRequestOf(decision), signal);
+  /** @param isLast whether the request came after all that are held: then it waits for them even if it has no delay */
+  async #hold(
+    decision: LimiterDecision,
+    signal: AbortSignal | undefined,
+    isLast = false,
+  ): Promise<LimiterDecision> {
+    const { delayMs, charged } = decision;
+    if (charged === 0 || (delayMs === 0 && !isLast)) return decision;
+    const request = holdRequestOf(decision);
+    if (request.unitMs === Infinity) return decision;
+    const outcome = await this.#held.hold(request, signal, isLast);
     if (outcome === 'turn') return decision;
     await decision.cancel();
     if (outcome === 'full') return this.#decider.report(decision.queueFull());

@@ -56,7 +56,7 @@ export class Fleet {
         return answer;
       },
       hold: async (decision, signal) => {
-        const outcome = await held.hold(holdRequestOf(decision), signal);
+        const outcome = await held.hold(holdRequestOf(decision), signal, true);
         if (outcome !== 'turn') throw new Error(outcome);
         return decision;
       },

@@ -49,14 +49,19 @@ class HeldLine extends Line<Held> {
   readonly #turns = new List<Turns>();
   stopTimer = (): void => {};
 
-  /** Adds the turns of one more request. Returns the request behind which it stands; undefined: it is the first. */
-  join(turns: Turns): Link<Held> | undefined {
+  /**
+   * Adds the turns of one more request. Returns the request behind which it stands; undefined: it is the first.
+   *
+   * @param isLast whether it stands behind all others, whatever its turns are
+   */
+  join(turns: Turns, isLast: boolean): Link<Held> | undefined {
     // Answers of a store on the network may overtake each other. Each overtaken one costs a step.
     let units = 0;
     let before = this.#turns.last;
     for (; before && before.value.at > turns.at; before = before.before) units += before.value.units;
     this.#turns.insert(turns, before);
     let held = this.last;
+    if (isLast) return held;
     for (; held && units > 0; held = held.before) units -= held.value.cost;
     return held;
   }
@@ -122,8 +127,12 @@ export class HoldQueue {
     return this.#lines.size;
   }
 
-  /** Holds a request until its turn, or until `signal` cancels it. Never rejects. */
-  hold(request: HoldRequest, signal?: AbortSignal): Promise<HoldOutcome> {
+  /**
+   * Holds a request until its turn, or until `signal` cancels it. Never rejects.
+   *
+   * @param isLast whether it came after all that are held. By default the turns tell who came first
+   */
+  hold(request: HoldRequest, signal?: AbortSignal, isLast = false): Promise<HoldOutcome> {
     if (signal?.aborted) return Promise.resolve('cancelled');
     const line = this.#lines.open(request.key);
     if (!this.#lines.take(line)) {
@@ -138,9 +147,10 @@ export class HoldQueue {
         resolve(outcome);
       };
       signal?.addEventListener('abort', cancel, { once: true });
-      const before = line.join({ units: cost, at: this.#timing.now() + delayMs, unitMs });
+      const at = this.#timing.now() + delayMs;
+      const before = line.join({ units: cost, at, unitMs }, isLast);
       const link = line.insert({ cost, end }, before);
-      if (line.first === link) this.#arm(line);
+      if (line.first === link || isLast) this.#arm(line);
     });
   }
 

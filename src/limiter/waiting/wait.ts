@@ -14,7 +14,7 @@ export interface Host {
   /** Whether requests of other processes may wait for the same keys. */
   readonly isShared: boolean;
   decide(key: Key, cost: number, set: PolicySet, peek: boolean): MaybePromise<LimiterDecision>;
-  /** Holds an admitted request until its turn. */
+  /** Holds an admitted request until its turn. It came after all that are held. */
   hold(decision: LimiterDecision, signal: AbortSignal | undefined): Promise<LimiterDecision>;
 }
 
@@ -361,13 +361,15 @@ export class WaitingRoom {
     const waiter = link.value;
     const { delayMs, remaining } = decision;
     const { key } = waiter.who;
+    // Others who came first may still have their turns before them.
+    const waits = delayMs > 0 || line.first !== link;
     if (this.#timing.now() + delayMs > waiter.deadline) waiter.error ??= late(key, decision);
-    else if (delayMs > 0 && !this.#takePlace(line, link)) waiter.error ??= fullError(key);
+    else if (waits && !this.#takePlace(line, link)) waiter.error ??= fullError(key);
     if (waiter.error !== undefined) return false;
     line.left = remaining;
     line.isAhead = delayMs > 0;
     line.deniedUntil = 0;
-    if (delayMs > 0) {
+    if (waits) {
       this.#hold(line, link, decision);
     } else {
       this.#remove(line, link);
