@@ -57,6 +57,17 @@ describe('waiting in several processes', () => {
     });
   }
 
+  it('the turns of a process that dies are over within a second', async () => {
+    for (const each of [9, 30]) {
+      const fleet = new Fleet(buckets['a bucket']!, DISTANCES);
+      await fleet.keepWaiting(each, 5000);
+      fleet.dead.add(0);
+      await fleet.pass(5000);
+      expect(fleet.went(5000, 6000)).to.be.above(20);
+      expect(fleet.went(6000, 10_000)).to.be.above(195);
+    }
+  });
+
   for (const [name, policy] of Object.entries(windows)) {
     for (const each of [5, 10, 30]) {
       it(`${name} gives each process its share, by a call a request, ${each} waiting in each process`, async () => {

@@ -24,6 +24,8 @@ export function sequence(seed: number): () => number {
 
 export class Fleet {
   readonly grants: Grant[] = [];
+  /** The processes that were killed. */
+  readonly dead = new Set<number>();
   /** Script calls: what a process asks at one moment is one. */
   calls = 0;
   readonly #timing = new TestTiming();
@@ -33,10 +35,10 @@ export class Fleet {
   /** @param distances how long a message between the process and the store takes, ms, for each process */
   constructor(policy: CreateLimiterOptions, distances: readonly number[]) {
     this.#limiter = limiterOn(memoryStore({ clock: this.#timing.clock }), policy);
-    this.#rooms = distances.map((distance) => this.#roomAt(distance));
+    this.#rooms = distances.map((distance, process) => this.#roomOf(process, distance));
   }
 
-  #roomAt(distance: number): WaitingRoom {
+  #roomOf(process: number, distance: number): WaitingRoom {
     // Timers of Node are some late.
     const timing = {
       now: () => this.#timing.now(),
@@ -47,6 +49,7 @@ export class Fleet {
     return new WaitingRoom(1000, 1000, timing, {
       isShared: true,
       decide: async (key, cost, set, peek) => {
+        if (this.dead.has(process)) return new Promise(() => {});
         if (askedAt !== timing.now()) this.calls++;
         askedAt = timing.now();
         await this.#passed(distance + 0.1 + 0.2 * Math.random());
@@ -58,7 +61,7 @@ export class Fleet {
       hold: async (decision, signal) => {
         const outcome = await held.hold(holdRequestOf(decision), signal, true);
         if (outcome !== 'turn') throw new Error(outcome);
-        return decision;
+        return this.dead.has(process) ? new Promise(() => {}) : decision;
       },
     });
   }
@@ -72,6 +75,16 @@ export class Fleet {
     const who = { key: 'k', set: this.#limiter.set, ids: ['k'] };
     await this.#rooms[process]!.wait(who, 1, Infinity, undefined);
     this.grants.push({ process, came, went: this.#timing.now() });
+  }
+
+  /** Lets time pass, ms. */
+  async pass(ms: number): Promise<void> {
+    await this.#timing.advance(ms);
+  }
+
+  /** How many went from one time to another, ms. */
+  went(from: number, to: number): number {
+    return this.grants.filter(({ went }) => went >= from && went < to).length;
   }
 
   /** So many requests of each process wait at any time: when one is admitted, the next comes. */
