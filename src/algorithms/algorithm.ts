@@ -161,7 +161,10 @@ export interface Traits {
    */
   readonly nextUnitMs: ((remaining: number, resetMs: number) => number) | undefined;
   /** What a policy has instead that may also hold requests until their turn, up to this many whole ms ahead. Absent: it cannot. */
-  readonly reserving?: (ms: number) => Pick<Compiled, 'params' | 'traits'>;
+  readonly reserving?: (ms: number) => {
+    readonly params: Params;
+    readonly traits: Omit<Traits, 'holdsSlots'>;
+  };
 }
 
 /** What an algorithm makes of a policy. */
