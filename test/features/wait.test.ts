@@ -30,8 +30,7 @@ interface Wish {
 function setup(options: CreateLimiterOptions, most = 100, distance = 0, store = memory) {
   const timing = new TestTiming();
   const limiter = limiterOn(store(timing.clock), options);
-  const passed = () =>
-    distance > 0 && new Promise<void>((resolve) => timing.after(distance, resolve));
+  const passed = () => distance > 0 && new Promise<void>((resolve) => timing.after(distance, resolve));
   const queue = new HoldQueue(most, most, timing);
   let calls = 0;
   let together = false;
@@ -262,7 +261,12 @@ describe('waiting, in the test’s time', () => {
   });
 
   it('sleeps even where a denial lasts a millisecond', async () => {
-    const { timing, log, start, calls } = setup({ algorithm: 'sliding-log', limit: 1, window: '1ms', warnings: false });
+    const { timing, log, start, calls } = setup({
+      algorithm: 'sliding-log',
+      limit: 1,
+      window: '1ms',
+      warnings: false,
+    });
     for (const name of ['a', 'b']) start(name);
     await timing.advance(1);
     expect(log[1]).to.deep.equal(['b', 'admitted', 1]);
@@ -760,8 +764,7 @@ describe('limiter.wait on Redis', () => {
   it('asks for a thousand who come at once by as few calls as `consume`', async () => {
     const limiter = limiterOn(counted.store(), { limit: 10_000, window: '1h', onStoreError: 'throw' });
     await limiter.wait('other');
-    const all = (ask: () => Promise<unknown>) => () =>
-      Promise.all(Array.from({ length: 1000 }, () => ask()));
+    const all = (ask: () => Promise<unknown>) => () => Promise.all(Array.from({ length: 1000 }, () => ask()));
     const consumed = await counted.callsOf(all(() => limiter.consume('k')));
     expect(await counted.callsOf(all(() => limiter.wait('k')))).to.be.at.most(consumed + 5);
     expect((await limiter.peek('k')).remaining).to.equal(8000);

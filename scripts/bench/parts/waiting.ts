@@ -79,11 +79,25 @@ export const waiting: Part = {
           const figures = figuresOf(await waits, begin, calls);
           const { overtaking, share, perSecond } = figures;
           data[what] = figures;
-          rows.push([what, fixed(perSecond, 1), fixed(share, 2), fixed(overtaking, 0), fixed(figures.calls, 2)]);
+          rows.push([
+            what,
+            fixed(perSecond, 1),
+            fixed(share, 2),
+            fixed(overtaking, 0),
+            fixed(figures.calls, 2),
+          ]);
           const isInOrder = /gcra|bucket/.test(name) && each * PROCESSES < 0.8 * PER_SECOND;
           bars.push(
-            { bar: `${what}: far process >= 0.8 of its share`, measured: fixed(share, 2), pass: share >= 0.8 },
-            { bar: `${what}: <= 1.5 calls a grant`, measured: fixed(figures.calls, 2), pass: figures.calls <= 1.5 },
+            {
+              bar: `${what}: far process >= 0.8 of its share`,
+              measured: fixed(share, 2),
+              pass: share >= 0.8,
+            },
+            {
+              bar: `${what}: <= 1.5 calls a grant`,
+              measured: fixed(figures.calls, 2),
+              pass: figures.calls <= 1.5,
+            },
           );
           if (isInOrder)
             bars.push({
