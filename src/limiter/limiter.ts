@@ -92,10 +92,9 @@ export class Limiter {
     });
     this.#held = new HoldQueue(...waiting, realTiming);
     this.#waiting = new WaitingRoom(...waiting, realTiming, {
-      isShared: !source.embedded,
-      decide: (key, cost, its, peek) => this.#decider.ask(key, cost, its, peek),
+      decide: (key, cost, its) => this.decide(key, cost, its),
       hold: async (decision, signal) => {
-        const result = await this.#hold(decision, signal, true);
+        const result = await this.#hold(decision, signal);
         if (!result.allowed) throw fullError(decision.key);
         return result;
       },
@@ -267,13 +266,13 @@ export class Limiter {
   async wait(key: Key, options: WaitOptions = {}): Promise<Decision> {
     checkShape('options', options, ['cost', 'tier', 'timeout', 'signal']);
     checkSignal(options.signal);
-    const set = this.tiers.of(options.tier);
+    const set = patient(this.tiers.of(options.tier));
     const subject = this.subject(key, set);
     const cost = checkCost(options.cost === undefined ? 1 : options.cost);
     const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
     const isHopeless = subject.set.policies.some((each) => !each.shadow && cost > each.traits.capacity);
     if (!this.enabled || isNothing(subject.set) || isHopeless) {
-      const decision = await this.decide(key, cost, patient(set, 0, 0));
+      const decision = await this.decide(key, cost, set);
       if (!decision.allowed) throw deniedError(decision);
       return decision;
     }
@@ -311,17 +310,9 @@ export class Limiter {
     return this.#track(this.#hold(ofLimiter(decision), options.signal));
   }
 
-  /** @param isLast whether the request came after all that are held: then it waits for them even if it has no delay */
-  async #hold(
-    decision: LimiterDecision,
-    signal: AbortSignal | undefined,
-    isLast = false,
-  ): Promise<LimiterDecision> {
-    const { delayMs, charged } = decision;
-    if (charged === 0 || (delayMs === 0 && !isLast)) return decision;
-    const request = holdRequestOf(decision);
-    if (request.unitMs === Infinity) return decision;
-    const outcome = await this.#held.hold(request, signal, isLast);
+  async #hold(decision: LimiterDecision, signal: AbortSignal | undefined): Promise<LimiterDecision> {
+    if (decision.delayMs === 0 || decision.charged === 0) return decision;
+    const outcome = await this.#held.hold(holdRequestOf(decision), signal);
     if (outcome === 'turn') return decision;
     await decision.cancel();
     if (outcome === 'full') return this.#decider.report(decision.queueFull());

@@ -110,16 +110,15 @@ export class Denials {
 
   /** Learns from the store's answer to a query that was asked at `asked`. */
   learn({ set, key, cost, peek }: Query, answer: Reply, asked: number): void {
-    if (peek && cost === 0) return;
+    if (peek) return;
     const { parts, policies } = this.#scoped(set);
     const reply = toTheNext(set, answer);
     const wait = denialOf(set, reply);
     if (wait === 0) {
-      // The charge may have made a remembered wait too short, or a peek shows that something was given back.
+      // The charge may have made a remembered wait too short, so it is forgotten.
       for (const { known, keyOf } of parts) known.denied.delete(known.denied.find(keyOf(key)));
       return;
     }
-    if (peek) return;
     const { known, keyOf } = decider(parts, reply);
     const its = keyOf(key);
     if (asked <= (known.changes.get(its) ?? known.forgotten)) return;
