@@ -21,8 +21,9 @@ import { log } from './parts/log.js';
 import { memory } from './parts/memory.js';
 import { redis } from './parts/redis.js';
 import { scaling } from './parts/scaling.js';
+import { waiting } from './parts/waiting.js';
 
-const parts = [memory, denials, redis, alone, cost, distance, cluster, bytes, http, scaling, log];
+const parts = [memory, denials, redis, alone, cost, distance, cluster, bytes, http, scaling, log, waiting];
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

@@ -53,6 +53,19 @@ for (let i = 0; i < 10_000; i++) await waiting.consume(key(i));
 await waiting.consume(key(-1));
 await measure('a request that waits', 10_000, (i) => void waiting.wait(key(i)).catch(() => {}));
 
+const turns = createLimiter({
+  algorithm: 'leaky-bucket',
+  limit: 1,
+  window,
+  burst: 1,
+  maxDelay: '100d',
+  ...many,
+});
+for (let i = -1; i < 10_000; i++) await turns.consume(key(i));
+await measure('a request that waits and has its turn', 10_000, (i) => {
+  void turns.wait(key(i)).catch(() => {});
+});
+
 const held = createLimiter({
   algorithm: 'leaky-bucket',
   limit: 1,
@@ -74,6 +87,6 @@ const denied = createLimiter({ store, algorithm: 'fixed-window', limit: 1, windo
 for (let i = -1; i < 10_000; i++) await denied.consume(key(i));
 await measure('a denial that is remembered', 10_000, (i) => denied.consume(key(i)));
 
-for (const limiter of [...limiters, log, waiting, held, denied]) await limiter.close();
+for (const limiter of [...limiters, log, waiting, turns, held, denied]) await limiter.close();
 redis.disconnect();
 await server.stop();

@@ -145,6 +145,8 @@ export interface Traits {
   readonly drains: boolean;
   /** For policies that hold requests until their turn: the time between the turns of two units, ms. Otherwise undefined. */
   readonly paceMs: number | undefined;
+  /** How far ahead such a policy gives a request its turn, ms. */
+  readonly aheadMs?: number | undefined;
   /**
    * Whether units can be charged ahead and spent later (`redisStore({ lease })`): `'never'`; `'until-reset'` where all units come back at
    * once after `resetAfter`; or at `'any-time'`.
@@ -158,6 +160,14 @@ export interface Traits {
    * @param remaining like `resetMs`, from a verdict that admits
    */
   readonly nextUnitMs: ((remaining: number, resetMs: number) => number) | undefined;
+  /**
+   * What a policy has instead that may hold requests until their turn, up to this many whole ms
+   * ahead. Absent: it cannot.
+   */
+  readonly reserving?: (ms: number) => {
+    readonly params: Params;
+    readonly traits: Omit<Traits, 'holdsSlots'>;
+  };
 }
 
 /** What an algorithm makes of a policy. */

@@ -165,19 +165,30 @@ function compile(what: string, given: Given): Compiled<GcraParams> {
   const capacity = burst * increment;
   const patience = maxDelay * scale;
   const ceiling = capacity + patience + window * scale - increment;
+  const params = { scale, increment, capacity, patience, ceiling };
+  const traits: Compiled['traits'] = {
+    capacity: burst,
+    drains: true,
+    paceMs: maxDelay > 0 ? increment / scale : undefined,
+    slices: maxDelay > 0 ? 'never' : 'any-time',
+    unit: undefined,
+    nextUnitMs: (remaining, resetMs) => resetMs - ((burst - remaining - 1) * window) / limit,
+    aheadMs: maxDelay > 0 ? maxDelay : undefined,
+    // The ceiling stays, so that the state means the same to those who reserve nothing.
+    reserving(ms) {
+      const ahead = Math.max(patience, Math.min(ms * scale, ceiling - capacity));
+      return {
+        params: { ...params, patience: ahead },
+        traits: { ...traits, paceMs: increment / scale, aheadMs: ahead / scale, slices: 'never' },
+      };
+    },
+  };
   return {
-    params: { scale, increment, capacity, patience, ceiling },
+    params,
     window,
     shape: `${limit}/${toText(window)}+${burst}${maxDelay > 0 ? `~${toText(maxDelay)}` : ''}`,
     life: Math.ceil(ceiling / scale),
-    traits: {
-      capacity: burst,
-      drains: true,
-      paceMs: maxDelay > 0 ? increment / scale : undefined,
-      slices: maxDelay > 0 ? 'never' : 'any-time',
-      unit: undefined,
-      nextUnitMs: (remaining, resetMs) => resetMs - ((burst - remaining - 1) * window) / limit,
-    },
+    traits,
   };
 }
 

@@ -92,9 +92,10 @@ export class Limiter {
     });
     this.#held = new HoldQueue(...waiting, realTiming);
     this.#waiting = new WaitingRoom(...waiting, realTiming, {
-      decide: (key, cost, its) => this.decide(key, cost, its),
+      isShared: !source.embedded,
+      decide: (key, cost, its, peek) => this.#decider.ask(key, cost, its, peek),
       hold: async (decision, signal) => {
-        const result = await this.#hold(decision, signal);
+        const result = await this.#hold(decision, signal, true);
         if (!result.allowed) throw fullError(decision.key);
         return result;
       },
@@ -256,23 +257,26 @@ export class Limiter {
   }
 
   /**
-   * Waits until a request is admitted, and charges it. Requests of this process that wait for the same key (or the same keys of several
-   * dimensions) are served in order of arrival, whatever their costs. The store is only asked for the first one.
+   * Waits until a request is admitted, and charges it. Requests of this process that wait for the
+   * same key (or the same keys of several dimensions) are served in order of arrival, whatever their
+   * costs. Buckets give requests of all processes their turns up to a second ahead, in the order in
+   * which they ask. Of other policies, each process gets about its share. What another process gives
+   * back is noticed within a second.
    *
    * @throws HeadgateError, with nothing charged: `HEADGATE_WAIT_TIMEOUT` at the timeout, or as soon as it is certain that the request
    * cannot be admitted before it; `HEADGATE_ABORTED`; `HEADGATE_DENIED` for a cost that can never be admitted; `HEADGATE_QUEUE_FULL` if
-   * `maxWaiting` leaves no room, at once or later; `HEADGATE_CLOSED`; otherwise as `consume`
+   * it has to wait and `maxWaiting` leaves no room, at once or later; `HEADGATE_CLOSED`; otherwise as `consume`
    */
   async wait(key: Key, options: WaitOptions = {}): Promise<Decision> {
     checkShape('options', options, ['cost', 'tier', 'timeout', 'signal']);
     checkSignal(options.signal);
-    const set = patient(this.tiers.of(options.tier));
+    const set = this.tiers.of(options.tier);
     const subject = this.subject(key, set);
     const cost = checkCost(options.cost === undefined ? 1 : options.cost);
     const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
     const isHopeless = subject.set.policies.some((each) => !each.shadow && cost > each.traits.capacity);
     if (!this.enabled || isNothing(subject.set) || isHopeless) {
-      const decision = await this.decide(key, cost, set);
+      const decision = await this.decide(key, cost, patient(set, 0, 0));
       if (!decision.allowed) throw deniedError(decision);
       return decision;
     }
@@ -310,9 +314,17 @@ export class Limiter {
     return this.#track(this.#hold(ofLimiter(decision), options.signal));
   }
 
-  async #hold(decision: LimiterDecision, signal: AbortSignal | undefined): Promise<LimiterDecision> {
-    if (decision.delayMs === 0 || decision.charged === 0) return decision;
-    const outcome = await this.#held.hold(holdRequestOf(decision), signal);
+  /** @param isLast whether it came after all that are held. Then it waits for them, even without a delay */
+  async #hold(
+    decision: LimiterDecision,
+    signal: AbortSignal | undefined,
+    isLast = false,
+  ): Promise<LimiterDecision> {
+    const { delayMs, charged } = decision;
+    if (charged === 0 || (delayMs === 0 && !isLast)) return decision;
+    const request = holdRequestOf(decision);
+    if (request.unitMs === Infinity) return decision;
+    const outcome = await this.#held.hold(request, signal, isLast);
     if (outcome === 'turn') return decision;
     await decision.cancel();
     if (outcome === 'full') return this.#decider.report(decision.queueFull());

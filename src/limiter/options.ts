@@ -40,9 +40,9 @@ export interface CommonOptions extends FailureOptions {
   warnings?: Warnings;
   /**
    * The most requests that this limiter holds until their turn (`maxDelay`) in this process, and the most that wait in `wait`: 1 to
-   * 1,000,000, default 10,000. Further requests are denied (`reason: 'queue-full'`). One exception: a request whose key has fewer waiting
-   * requests than another key replaces the last request of the key that has most. It only matters for requests that wait: an adapter holds
-   * requests of a leaky bucket with `maxDelay`, and denies all others at once.
+   * 1,000,000, default 10,000. Further requests that have to wait are denied (`reason: 'queue-full'`). One exception: a request whose key
+   * has fewer waiting requests than another key replaces the last request of the key that has most. It only matters for
+   * requests that wait: an adapter holds requests of a leaky bucket with `maxDelay`, and denies all others at once.
    */
   maxWaiting?: number;
   /** How many of these may have the same key: 1 to `maxWaiting`. Default: a tenth of it, rounded down, but at least 1. */

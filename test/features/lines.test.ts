@@ -41,7 +41,11 @@ function waiting(most: number, mostPerKey: number): Room {
   const timing = new TestTiming();
   const limiter = limiterOn(memory(timing.clock), { limit: 1, window: '1h' });
   const decide = async (key: string): Promise<LimiterDecision> => limiter.decide(key, 1);
-  const room = new WaitingRoom(most, mostPerKey, timing, { decide, hold: async (decision) => decision });
+  const room = new WaitingRoom(most, mostPerKey, timing, {
+    isShared: false,
+    decide,
+    hold: async (decision) => decision,
+  });
   const outcomes: Readonly<Record<string, string>> = {
     HEADGATE_QUEUE_FULL: 'full',
     HEADGATE_ABORTED: 'cancelled',
@@ -90,7 +94,9 @@ for (const [name, make] of Object.entries({ 'held requests': holding, 'the waiti
       'as many keys come to a full room': async (n) => {
         const room = make(n, n);
         const ends = Array.from({ length: n }, () => room.come('greedy'));
+        await settled();
         ends.push(...Array.from({ length: n }, (_, i) => room.come(`k${i}`)));
+        await settled();
         expect(room.size).to.equal(n);
         room.close();
         await Promise.all(ends);

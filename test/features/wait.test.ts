@@ -5,13 +5,15 @@ import {
   HeadgateError,
   type CreateLimiterOptions,
   type Decision,
-  type Key,
   type Limiter,
   type Store,
 } from 'headgate';
+import type { LimiterDecision } from '../../src/limiter/decision.js';
+import { HoldQueue, holdRequestOf } from '../../src/limiter/waiting/queue.js';
 import { WaitingRoom } from '../../src/limiter/waiting/wait.js';
 import { runs } from '../support/random.js';
-import { limiterOn, memory, stores } from '../support/stores.js';
+import { countedServer } from '../support/counted-server.js';
+import { freshPrefix, limiterOn, memory, START, stores } from '../support/stores.js';
 import { TestTiming } from '../support/timing.js';
 
 interface Wish {
@@ -21,23 +23,39 @@ interface Wish {
   signal?: AbortSignal;
 }
 
-/** A limiter and a waiting room in one test's time, and what happened to whom, when. */
-function setup(options: CreateLimiterOptions, most = 100) {
+/**
+ * A limiter and a waiting room in one test's time, and what happened to whom, when.
+ *
+ * @param distance how long a message to the store takes, ms; 0: nobody else is there
+ */
+function setup(options: CreateLimiterOptions, most = 100, distance = 0, store = memory) {
   const timing = new TestTiming();
-  const limiter = limiterOn(memory(timing.clock), options);
+  const limiter = limiterOn(store(timing.clock), options);
+  const passed = () => distance > 0 && new Promise<void>((resolve) => timing.after(distance, resolve));
+  const queue = new HoldQueue(most, most, timing);
   let calls = 0;
-  const open = new Set<Key>();
+  let together = false;
   const room = new WaitingRoom(most, most, timing, {
-    decide: async (key, cost) => {
+    isShared: distance > 0,
+    decide: async (key, cost, set, peek) => {
+      // Questions of one moment are one call.
+      if (!together) calls++;
+      together = true;
       // Whoever asks without end would never let the test come to its own.
-      expect(++calls).to.be.below(1000);
-      expect(open).to.not.include(key);
-      open.add(key);
+      expect(calls).to.be.below(10_000);
       await Promise.resolve();
-      open.delete(key);
-      return limiter.decide(key, cost);
+      together = false;
+      await passed();
+      const decision = peek ? limiter.peek(key, { cost }) : limiter.decide(key, cost, set);
+      await passed();
+      return (await decision) as LimiterDecision;
     },
-    hold: async (decision) => decision,
+    hold: async (decision, signal) => {
+      const outcome = await queue.hold(holdRequestOf(decision), signal, true);
+      if (outcome === 'turn') return decision;
+      await decision.cancel();
+      throw new HeadgateError('HEADGATE_QUEUE_FULL', outcome);
+    },
   });
   const log: [name: string, outcome: string, at: number][] = [];
   const start = (name: string, { key = 'k', cost = 1, timeout = Infinity, signal }: Wish = {}) => {
@@ -52,7 +70,7 @@ function setup(options: CreateLimiterOptions, most = 100) {
 const perSecond = { algorithm: 'token-bucket', limit: 10, window: '1s', burst: 2 } as const;
 
 describe('waiting, in the test’s time', () => {
-  it('admits in the order of arrival, as soon as the quota allows, with a call or two for each', async () => {
+  it('admits in the order of arrival, as soon as the quota allows, and asks for all behind the first together', async () => {
     const { timing, log, start, calls, room } = setup(perSecond);
     for (const name of ['a', 'b', 'c', 'd', 'e']) start(name);
     await timing.advance(1000);
@@ -63,7 +81,7 @@ describe('waiting, in the test’s time', () => {
       ['d', 'admitted', 200],
       ['e', 'admitted', 300],
     ]);
-    expect(calls()).to.equal(5 + 3);
+    expect(calls()).to.equal(2);
     expect(room.size).to.equal(0);
     expect(timing.timers).to.equal(0);
   });
@@ -155,10 +173,10 @@ describe('waiting, in the test’s time', () => {
     await timing.advance(1000);
     expect(log.map(([name, outcome]) => `${name} ${outcome}`)).to.deep.equal([
       'aborted HEADGATE_ABORTED',
-      'c HEADGATE_QUEUE_FULL',
-      'd HEADGATE_QUEUE_FULL',
       'a admitted',
+      'd HEADGATE_QUEUE_FULL',
       'b admitted',
+      'c admitted',
     ]);
   });
 
@@ -243,7 +261,12 @@ describe('waiting, in the test’s time', () => {
   });
 
   it('sleeps even where a denial lasts a millisecond', async () => {
-    const { timing, log, start, calls } = setup({ ...perSecond, limit: 1000, burst: 1 });
+    const { timing, log, start, calls } = setup({
+      algorithm: 'sliding-log',
+      limit: 1,
+      window: '1ms',
+      warnings: false,
+    });
     for (const name of ['a', 'b']) start(name);
     await timing.advance(1);
     expect(log[1]).to.deep.equal(['b', 'admitted', 1]);
@@ -315,52 +338,213 @@ describe('waiting, in the test’s time', () => {
     expect(log[1]).to.deep.equal(['b', 'admitted', 30 * day]);
   });
 
-  it('admits first come, first served, charges only the admitted, and leaves nothing behind', async () => {
-    await fc.assert(
-      fc.asyncProperty(
-        fc.array(
-          fc.record({
-            after: fc.constantFrom(0, 0, 0, 30, 200, 1000),
-            cost: fc.integer({ min: 1, max: 5 }),
-            timeout: fc.constantFrom(Infinity, Infinity, 50, 400, 2_000),
-            aborts: fc.option(fc.constantFrom(0, 10, 300)),
-          }),
-          { minLength: 1, maxLength: 20 },
-        ),
-        async (wishes) => {
-          const { timing, log, start, limiter, room } = setup({
-            algorithm: 'sliding-log',
-            limit: 5,
-            window: '1s',
-          });
-          const due: number[] = [];
-          const admitted: { at: number; cost: number }[] = [];
-          for (const [i, { after, cost, timeout, aborts }] of wishes.entries()) {
-            await timing.advance(after);
-            due.push(timing.now() + timeout);
-            const abort = new AbortController();
-            if (aborts !== null) timing.after(aborts, () => abort.abort());
-            start(String(i), { cost, timeout, signal: abort.signal });
-          }
-          await timing.advance(60_000);
-          expect(log).to.have.length(wishes.length);
-          const order = log.filter(([, outcome]) => outcome === 'admitted').map(([name]) => Number(name));
-          expect(order).to.deep.equal([...order].sort((a, b) => a - b));
-          for (const [name, outcome, at] of log) {
-            expect(at).to.be.at.most(due[Number(name)]!);
-            if (outcome === 'admitted') admitted.push({ at, cost: wishes[Number(name)]!.cost });
-          }
-          for (const { at } of admitted) {
-            const window = admitted.filter((other) => other.at > at - 1000 && other.at <= at);
-            expect(window.reduce((sum, { cost }) => sum + cost, 0)).to.be.at.most(5);
-          }
-          expect(room.size).to.equal(0);
-          expect(timing.timers).to.equal(0);
-          expect((await limiter.peek('k')).remaining).to.equal(5);
-        },
-      ),
-      runs('memory', 300, 0),
+  for (const [name, policy, bound] of [
+    ['a log', { algorithm: 'sliding-log', limit: 5, window: '1s' }, 5],
+    ['a bucket', { algorithm: 'token-bucket', limit: 5, window: '1s' }, 10],
+  ] as const) {
+    for (const distance of [0, 3]) {
+      const what = `${name}${distance > 0 ? ' that is far away, and that others use' : ''}`;
+      it(`admits first come, first served, charges only the admitted, and leaves nothing behind: ${what}`, async () => {
+        await fc.assert(
+          fc.asyncProperty(
+            fc.array(
+              fc.record({
+                after: fc.constantFrom(0, 0, 0, 30, 200, 1000),
+                cost: fc.integer({ min: 1, max: 5 }),
+                timeout: fc.constantFrom(Infinity, Infinity, 50, 400, 2_000),
+                aborts: fc.option(fc.constantFrom(0, 10, 300)),
+                others: fc.constantFrom(0, 0, 1, 4),
+              }),
+              { minLength: 1, maxLength: 20 },
+            ),
+            async (wishes) => {
+              const { timing, log, start, limiter, room } = setup(policy, 100, distance);
+              const due: number[] = [];
+              const admitted: { at: number; cost: number }[] = [];
+              for (const [i, { after, cost, timeout, aborts, others }] of wishes.entries()) {
+                await timing.advance(after);
+                due.push(timing.now() + timeout);
+                const abort = new AbortController();
+                if (aborts !== null) timing.after(aborts, () => abort.abort());
+                start(String(i), { cost, timeout, signal: abort.signal });
+                if (distance > 0) await limiter.consume('k', { cost: others });
+              }
+              await timing.advance(60_000);
+              expect(log).to.have.length(wishes.length);
+              const order = log.filter(([, outcome]) => outcome === 'admitted').map(([n]) => Number(n));
+              expect(order).to.deep.equal([...order].sort((a, b) => a - b));
+              for (const [n, outcome, at] of log) {
+                expect(at).to.be.at.most(due[Number(n)]! + 2 * distance);
+                // The store counts whole milliseconds.
+                if (outcome === 'admitted')
+                  admitted.push({ at: Math.floor(at), cost: wishes[Number(n)]!.cost });
+              }
+              for (const { at } of admitted) {
+                const window = admitted.filter((other) => other.at > at - 1000 && other.at <= at);
+                expect(window.reduce((sum, { cost }) => sum + cost, 0)).to.be.at.most(bound);
+              }
+              expect(room.size).to.equal(0);
+              expect(timing.timers).to.equal(0);
+              expect(await limiter.peek('k')).to.include({ remaining: 5, resetAfterMs: 0 });
+            },
+          ),
+          runs('memory', 300, 0),
+        );
+      });
+    }
+  }
+
+  it('asks for all who come at once in two calls, whatever they cost, and in two more when there is room again', async () => {
+    const { timing, log, start, calls, limiter, room } = setup(
+      { algorithm: 'fixed-window', limit: 10_000, window: '1h' },
+      5_000,
+      2,
     );
+    for (let i = 0; i < 1000; i++) start(String(i), { cost: 1 + (i % 2) });
+    await timing.advance(20);
+    expect(log.map(([name]) => Number(name))).to.deep.equal(Array.from({ length: 1000 }, (_, i) => i));
+    expect(calls()).to.be.at.most(4);
+    await limiter.consume('k', { cost: 8_500 });
+    for (let i = 0; i < 1000; i++) start(String(i));
+    await timing.advance(20);
+    expect(room.size).to.equal(1000);
+    const before = calls();
+    await limiter.reset('k');
+    room.wake(['k']);
+    await timing.advance(1000);
+    expect(log).to.have.length(2000);
+    expect(calls() - before).to.be.at.most(10);
+  });
+
+  it('gives back what was charged for one before another who came first', async () => {
+    let now = START;
+    const { timing, log, start, limiter } = setup(
+      { algorithm: 'fixed-window', limit: 3, window: '10ms' },
+      100,
+      3,
+      () => memory(() => now),
+    );
+    await limiter.consume('k', { cost: 2 });
+    // The window ends between two questions that are asked together.
+    const { decide } = limiter;
+    const answers: boolean[] = [];
+    limiter.decide = function (this: Limiter, ...args) {
+      now += 4;
+      const decision = decide.apply(this, args) as LimiterDecision;
+      answers.push(decision.allowed);
+      return decision;
+    };
+    for (const name of ['a', 'b', 'c', 'd', 'e']) start(name);
+    await timing.advance(12);
+    expect(answers).to.deep.equal([true, false, true, true, true]);
+    expect(log.map(([name]) => name)).to.deep.equal(['a']);
+    expect((await limiter.peek('k')).remaining).to.equal(3);
+    await timing.advance(100);
+    expect(log.map(([name]) => name)).to.deep.equal(['a', 'b', 'c', 'd', 'e']);
+  });
+
+  it('only who has to wait takes a place: who is admitted does not, a turn does', async () => {
+    const { timing, log, start, room, limiter } = setup({ ...perSecond, limit: 100, burst: 3 }, 5);
+    for (let i = 0; i < 20; i++) start(String(i));
+    await timing.advance(0);
+    expect(room.size).to.equal(5);
+    await timing.advance(1000);
+    const codes = log.map(([, outcome]) => outcome);
+    expect(codes.filter((code) => code === 'admitted')).to.have.length(3 + 5);
+    expect(codes.filter((code) => code === 'HEADGATE_QUEUE_FULL')).to.have.length(12);
+    expect((await limiter.peek('k')).resetAfterMs).to.equal(0);
+  });
+
+  it('reserves its turn, and gives it back to whoever comes next', async () => {
+    const { timing, log, start, limiter, room } = setup({ ...perSecond, burst: 1 });
+    const leave = new AbortController();
+    start('a');
+    start('b', { signal: leave.signal });
+    start('c');
+    await timing.advance(50);
+    // Nobody takes their turns.
+    expect(await limiter.peek('k')).to.include({ allowed: false, retryAfterMs: 250 });
+    expect(room.size).to.equal(2);
+    leave.abort();
+    await timing.advance(0);
+    expect(await limiter.peek('k')).to.include({ allowed: false, retryAfterMs: 150 });
+    start('d');
+    await timing.advance(1000);
+    expect(log).to.deep.equal([
+      ['a', 'admitted', 0],
+      ['b', 'HEADGATE_ABORTED', 50],
+      ['c', 'admitted', 100],
+      ['d', 'admitted', 200],
+    ]);
+    expect(timing.timers).to.equal(0);
+  });
+
+  it('reserves no turn after its timeout, nor more than a second ahead', async () => {
+    const { timing, log, start, limiter } = setup({ ...perSecond, window: '10s', limit: 100, burst: 1 });
+    for (let i = 0; i < 20; i++) start(`hasty ${i}`, { timeout: 250 });
+    await timing.advance(0);
+    expect(await limiter.peek('k')).to.include({ retryAfterMs: 300 });
+    for (let i = 0; i < 20; i++) start(`patient ${i}`);
+    await timing.advance(0);
+    expect((await limiter.peek('k')).retryAfterMs).to.be.within(800, 1100);
+    expect(log.filter(([, outcome]) => outcome === 'HEADGATE_WAIT_TIMEOUT')).to.have.length(17);
+    await timing.advance(10_000);
+    expect(log.filter(([, outcome]) => outcome === 'admitted')).to.have.length(3 + 20);
+  });
+
+  it('reserves nothing beside slots, which it would hold until its turn', async () => {
+    const { timing, log, start, limiter } = setup({
+      policies: [
+        { ...perSecond, name: 'bucket', burst: 1 },
+        { name: 'slots', algorithm: 'concurrency', limit: 5, lease: '1h' },
+      ],
+    });
+    for (const name of ['a', 'b']) start(name);
+    await timing.advance(50);
+    const remaining = (await limiter.peek('k')).policies.map((verdict) => verdict.remaining);
+    expect(remaining).to.deep.equal([0, 4]);
+    await timing.advance(50);
+    expect(log.map(([, , at]) => at)).to.deep.equal([0, 100]);
+  });
+
+  it('notices within a second that another process has reset its key or ended its ban', async () => {
+    for (const change of [
+      (limiter: Limiter) => limiter.reset('k'),
+      (limiter: Limiter) => limiter.unban('k'),
+      (limiter: Limiter) => limiter.refund('k', 2),
+    ]) {
+      const { timing, log, start, limiter, calls } = setup(
+        { algorithm: 'fixed-window', limit: 2, window: '1h', ban: {} },
+        100,
+        3,
+      );
+      if (change.toString().includes('unban')) await limiter.ban('k', '1h');
+      else await limiter.consume('k', { cost: 2 });
+      start('a');
+      start('b');
+      await timing.advance(10_500);
+      expect(log).to.deep.equal([]);
+      // One question a second, however many wait.
+      expect(calls()).to.be.within(10, 12);
+      await change(limiter);
+      await timing.advance(1050);
+      expect(log.map(([, outcome]) => outcome)).to.deep.equal(['admitted', 'admitted']);
+    }
+  });
+
+  it('asks for a smaller cost once nobody waits who was denied', async () => {
+    const { timing, log, start } = setup({ algorithm: 'fixed-window', limit: 10, window: '1h' }, 1);
+    start('first', { cost: 8 });
+    await timing.advance(0);
+    start('large', { cost: 8, timeout: 5 });
+    await timing.advance(10);
+    start('small', { cost: 2 });
+    await timing.advance(0);
+    expect(log.map(([name, outcome]) => `${name} ${outcome}`)).to.deep.equal([
+      'first admitted',
+      'large HEADGATE_WAIT_TIMEOUT',
+      'small admitted',
+    ]);
   });
 });
 
@@ -415,6 +599,18 @@ for (const [name, createStore] of Object.entries(stores)) {
       );
       expect(order).to.deep.equal([1, 2, 3, 4]);
       for (const decision of decisions) expect(decision).to.include({ allowed: true, charged: 1 });
+    });
+
+    it('turns nobody away who need not wait, however few may wait', async () => {
+      const limiter = limiterOn(createStore(), { ...quota, limit: 100, maxWaitingPerKey: 5 });
+      const waits = (n: number) => Array.from({ length: n }, () => codeOf(limiter.wait('k')));
+      expect(await Promise.all(waits(90))).to.deep.equal(Array(90).fill('admitted'));
+      const more = waits(20);
+      expect((await Promise.all(more.slice(0, 10))).includes('HEADGATE_QUEUE_FULL')).to.be.false;
+      expect(await Promise.all(more.slice(15))).to.deep.equal(Array(5).fill('HEADGATE_QUEUE_FULL'));
+      expect(limiter.gauges.waiting).to.equal(5);
+      await limiter.close();
+      expect(await Promise.all(more.slice(10, 15))).to.deep.equal(Array(5).fill('HEADGATE_CLOSED'));
     });
 
     it('charges nothing when it is aborted while the store is asked', async () => {
@@ -574,6 +770,43 @@ for (const [name, createStore] of Object.entries(stores)) {
   });
 }
 
+describe('limiter.wait on Redis', () => {
+  const counted = countedServer();
+
+  it('asks for a thousand who come at once by as few calls as `consume`', async () => {
+    const limiter = limiterOn(counted.store(), { limit: 10_000, window: '1h', onStoreError: 'throw' });
+    await limiter.wait('other');
+    const all = (ask: () => Promise<unknown>) => () => Promise.all(Array.from({ length: 1000 }, () => ask()));
+    const consumed = await counted.callsOf(all(() => limiter.consume('k')));
+    expect(await counted.callsOf(all(() => limiter.wait('k')))).to.be.at.most(consumed + 5);
+    expect((await limiter.peek('k')).remaining).to.equal(8000);
+  });
+
+  it('holds a turn for one call, and none for one who asks later', async () => {
+    const bucket = { algorithm: 'gcra', limit: 100, window: '1s', burst: 1 } as const;
+    const limiter = limiterOn(counted.store(), bucket);
+    await limiter.wait('other');
+    const order: number[] = [];
+    const wait = async (i: number) => order.push((await limiter.wait('k'), i));
+    const calls = await counted.callsOf(() => Promise.all([1, 2, 3, 4, 5].map(wait)));
+    expect(order).to.deep.equal([1, 2, 3, 4, 5]);
+    expect(calls).to.be.at.most(5);
+  });
+
+  it('notices what another process gives back although this one remembers that it was denied', async () => {
+    const prefix = freshPrefix();
+    const options = { name: 'x', limit: 1, window: '1h' } as const;
+    const [here, there] = [0, 1].map(() =>
+      limiterOn(counted.store({ prefix, localDenials: '1h' }), options),
+    ) as [Limiter, Limiter];
+    await here.consume('k');
+    const waiting = here.wait('k');
+    await here.consume('k');
+    await there.reset('k');
+    expect((await waiting).allowed).to.be.true;
+  });
+});
+
 describe('limiter.wait', () => {
   const limiter = createLimiter({ limit: 1, window: '1h' });
 
@@ -598,6 +831,7 @@ describe('limiter.wait', () => {
   it('is bounded by maxWaiting', async () => {
     const small = createLimiter({ limit: 1, window: '1h', maxWaiting: 1 });
     await small.consume('k');
+    await small.consume('other');
     const first = codeOf(small.wait('k'));
     expect(await codeOf(small.wait('other'))).to.equal('HEADGATE_QUEUE_FULL');
     await small.close();

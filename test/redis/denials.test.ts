@@ -176,6 +176,17 @@ describe('law 10: local denials', () => {
       expect(denials.recall(query)).to.equal(undefined);
     });
 
+    it('that a look which is admitted shows that something was given back', () => {
+      const look = { ...query, peek: true };
+      const admitted: Reply = { now: START, step: 0, ban: 0, verdicts: [0, 1, 60_000] };
+      denials.learn(query, denied, time);
+      denials.learn(look, denied, time + 1);
+      denials.learn({ ...look, cost: 0 }, admitted, time + 1);
+      expect(denials.recall(query)).to.deep.equal(denied);
+      denials.learn(look, admitted, time + 1);
+      expect(denials.recall(query)).to.equal(undefined);
+    });
+
     it('that another cost, another set and a look are other questions', () => {
       denials.learn(query, denied, time);
       expect(denials.recall({ ...query, cost: 2 })).to.equal(undefined);

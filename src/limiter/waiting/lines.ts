@@ -3,7 +3,7 @@ import { List, type Link } from '../../common/list.js';
 /** The requests that wait for one key, in order. Only {@link Lines} adds and removes them. */
 export class Line<T> extends List<T> {
   readonly key: string;
-  /** How many requests wait. */
+  /** How many requests have a place. */
   size = 0;
   /** The line's place among the lines of the same size. */
   place: Link<this> | undefined;
@@ -23,6 +23,7 @@ export class Lines<T, L extends Line<T>> {
   readonly #most: number;
   readonly #mostPerKey: number;
   readonly #make: (key: string) => L;
+  readonly #giveWay: (line: L) => void;
   readonly #byKey = new Map<string, L>();
   /** For each size up to the longest line's: the lines of that size. The line that reached the size last is at the end. */
   readonly #bySize: List<L>[] = [new List()];
@@ -32,11 +33,13 @@ export class Lines<T, L extends Line<T>> {
    * @param most how many requests may wait in all lines
    * @param mostPerKey how many requests may wait in one line
    * @param make makes the line of a key
+   * @param giveWay must vacate the place of the last request in a line that has one
    */
-  constructor(most: number, mostPerKey: number, make: (key: string) => L) {
+  constructor(most: number, mostPerKey: number, make: (key: string) => L, giveWay: (line: L) => void) {
     this.#most = most;
     this.#mostPerKey = mostPerKey;
     this.#make = make;
+    this.#giveWay = giveWay;
   }
 
   /** How many requests wait in all lines. */
@@ -52,37 +55,33 @@ export class Lines<T, L extends Line<T>> {
     return this.#byKey.values();
   }
 
-  /**
-   * The line that one more request of a key may join.
-   *
-   * @param giveWay receives a line, and must remove the last request from it
-   * @returns undefined if there is no place
-   */
-  open(key: string, giveWay: (line: L) => void): L | undefined {
-    const line = this.#byKey.get(key);
-    const size = line ? line.size : 0;
-    if (size >= this.#mostPerKey) return undefined;
+  /** The line of a key, which is opened if there is none. */
+  open(key: string): L {
+    let line = this.#byKey.get(key);
+    if (!line) this.#byKey.set(key, (line = this.#make(key)));
+    return line;
+  }
+
+  /** Closes a line in which nobody stands. */
+  close({ key }: L): void {
+    this.#byKey.delete(key);
+  }
+
+  /** Takes a place for one more request of a line. Returns false if there is none. */
+  take(line: L): boolean {
+    if (line.size >= this.#mostPerKey) return false;
     if (this.#size >= this.#most) {
       const longest = this.#bySize.length - 1;
-      if (size + 1 >= longest) return undefined;
-      giveWay(this.#bySize[longest]!.last!.value);
+      if (line.size + 1 >= longest) return false;
+      this.#giveWay(this.#bySize[longest]!.last!.value);
     }
-    return line ?? this.#make(key);
-  }
-
-  /** Adds a request to an open line, behind a link of it; undefined: at the front. */
-  add(line: L, value: T, before: Link<T> | undefined): Link<T> {
-    if (line.size === 0) this.#byKey.set(line.key, line);
-    const link = line.insert(value, before);
     this.#resize(line, 1);
-    return link;
+    return true;
   }
 
-  /** Removes a request. An empty line is closed. */
-  delete(line: L, link: Link<T>): void {
-    line.remove(link);
+  /** Gives up the place of a request. */
+  vacate(line: L): void {
     this.#resize(line, -1);
-    if (line.size === 0) this.#byKey.delete(line.key);
   }
 
   #resize(line: L, by: 1 | -1): void {

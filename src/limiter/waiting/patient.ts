@@ -1,19 +1,49 @@
+import { holdsSlots, type CompiledPolicy } from '../../contract/policy.js';
 import type { PolicySet } from '../../contract/store.js';
 
-const known = new WeakMap<PolicySet, PolicySet>();
+/**
+ * How far ahead a waiting request may reserve its turn, ms. Turns that are lost with a process are
+ * over after this time, and a request that has its turn need not notice a reset.
+ */
+const AHEAD = 1000;
+/** The same for a request that has just come. It grows by the other for each ms of waiting. */
+const AHEAD_AT_FIRST = 800;
+const AHEAD_PER_MS = 1 / 25;
+/** Times are rounded down to this, ms, so that few sets are made. */
+const STEP = 25;
 
-/** The set that `wait` asks with: until it is admitted, a waiting request neither counts towards a ban nor as an attempt. */
-export function patient(set: PolicySet): PolicySet {
+/** For each set, those that `wait` asks with instead, by the number of steps. */
+const known = new WeakMap<PolicySet, PolicySet[]>();
+
+/**
+ * The set that `wait` asks with. Until it is admitted, a waiting request neither counts towards a
+ * ban nor as an attempt. Buckets give it a turn ahead of time: to one that has waited for long
+ * further ahead, so that newcomers don't take all turns that become free. A slot would be held
+ * until the turn, so nothing is reserved beside a concurrency policy.
+ *
+ * @param left how long the request would still wait, ms
+ * @param waited how long it has waited, ms
+ */
+export function patient(set: PolicySet, left: number, waited: number): PolicySet {
   const { policies, ban } = set;
-  if (!ban && !policies.some(({ attempts }) => attempts)) return set;
-  let own = known.get(set);
+  const ahead = Math.min(left, AHEAD, AHEAD_AT_FIRST + waited * AHEAD_PER_MS);
+  const steps = holdsSlots(policies) ? 0 : Math.max(0, Math.floor(ahead / STEP));
+  let sets = known.get(set);
+  if (!sets) known.set(set, (sets = []));
+  let own = sets[steps];
   if (!own) {
-    own = {
-      ...set,
-      policies: policies.map((policy) => (policy.attempts ? { ...policy, attempts: false } : policy)),
-      ban: ban && { ...ban, after: 0 },
-    };
-    known.set(set, own);
+    const changed = policies.map((policy) => patientPolicy(policy, steps * STEP));
+    const isSame = !ban && changed.every((policy, i) => policy === policies[i]);
+    own = isSame ? set : { ...set, policies: changed, ban: ban && { ...ban, after: 0 } };
+    sets[steps] = own;
   }
   return own;
+}
+
+function patientPolicy(policy: CompiledPolicy, ahead: number): CompiledPolicy {
+  const { attempts, shadow, traits } = policy;
+  const reserving = ahead > 0 && !shadow ? traits.reserving?.(ahead) : undefined;
+  if (!reserving) return attempts ? { ...policy, attempts: false } : policy;
+  const { params, traits: changed } = reserving;
+  return { ...policy, params, traits: { ...traits, ...changed }, attempts: false };
 }

@@ -49,14 +49,20 @@ class HeldLine extends Line<Held> {
   readonly #turns = new List<Turns>();
   stopTimer = (): void => {};
 
-  /** Adds the turns of one more request. Returns the request behind which it stands; undefined: it is the first. */
-  join(turns: Turns): Link<Held> | undefined {
+  /**
+   * Adds the turns of one more request. Returns the request behind which it stands; undefined: it is
+   * the first.
+   *
+   * @param isLast whether it stands behind all others, whatever its turns are
+   */
+  join(turns: Turns, isLast: boolean): Link<Held> | undefined {
     // Answers of a store on the network may overtake each other. Each overtaken one costs a step.
     let units = 0;
     let before = this.#turns.last;
     for (; before && before.value.at > turns.at; before = before.before) units += before.value.units;
     this.#turns.insert(turns, before);
     let held = this.last;
+    if (isLast) return held;
     for (; held && units > 0; held = held.before) units -= held.value.cost;
     return held;
   }
@@ -113,7 +119,8 @@ export class HoldQueue {
    */
   constructor(most: number, mostPerKey: number, timing: Timing) {
     this.#timing = timing;
-    this.#lines = new Lines(most, mostPerKey, (key) => new HeldLine(key));
+    const giveWay = (line: HeldLine): void => this.#leave(line, line.last!, 'full');
+    this.#lines = new Lines(most, mostPerKey, (key) => new HeldLine(key), giveWay);
   }
 
   /** How many requests are held now. */
@@ -121,11 +128,18 @@ export class HoldQueue {
     return this.#lines.size;
   }
 
-  /** Holds a request until its turn, or until `signal` cancels it. Never rejects. */
-  hold(request: HoldRequest, signal?: AbortSignal): Promise<HoldOutcome> {
+  /**
+   * Holds a request until its turn, or until `signal` cancels it. Never rejects.
+   *
+   * @param isLast whether it came after all that are held. By default the turns tell who came first
+   */
+  hold(request: HoldRequest, signal?: AbortSignal, isLast = false): Promise<HoldOutcome> {
     if (signal?.aborted) return Promise.resolve('cancelled');
-    const line = this.#lines.open(request.key, (longest) => this.#leave(longest, longest.last!, 'full'));
-    if (!line) return Promise.resolve('full');
+    const line = this.#lines.open(request.key);
+    if (!this.#lines.take(line)) {
+      if (!line.first) this.#lines.close(line);
+      return Promise.resolve('full');
+    }
     const { cost, delayMs, unitMs } = request;
     return new Promise((resolve) => {
       const cancel = (): void => this.#leave(line, link, 'cancelled');
@@ -134,9 +148,10 @@ export class HoldQueue {
         resolve(outcome);
       };
       signal?.addEventListener('abort', cancel, { once: true });
-      const before = line.join({ units: cost, at: this.#timing.now() + delayMs, unitMs });
-      const link = this.#lines.add(line, { cost, end }, before);
-      if (line.first === link) this.#arm(line);
+      const at = this.#timing.now() + delayMs;
+      const before = line.join({ units: cost, at, unitMs }, isLast);
+      const link = line.insert({ cost, end }, before);
+      if (line.first === link || isLast) this.#arm(line);
     });
   }
 
@@ -145,31 +160,36 @@ export class HoldQueue {
     for (const line of this.#lines) {
       line.stopTimer();
       for (let link = line.first; link; link = line.first) {
-        this.#lines.delete(line, link);
+        this.#remove(line, link);
         link.value.end('closed');
       }
     }
   }
 
   /** Lets every request go whose turn has come, and sets a timer for the next turn. */
-  #arm(line: HeldLine): void {
+  #arm(line: HeldLine, now = this.#timing.now()): void {
     line.stopTimer();
-    const now = this.#timing.now();
     for (let link = line.first; link; link = line.first) {
       const at = line.due();
       if (at > now) {
-        line.stopTimer = this.#timing.after(at - now, () => this.#arm(line));
+        line.stopTimer = this.#timing.after(at - now, () => this.#arm(line, at));
         return;
       }
       line.pass();
-      this.#lines.delete(line, link);
+      this.#remove(line, link);
       link.value.end('turn');
     }
   }
 
+  #remove(line: HeldLine, link: Link<Held>): void {
+    line.remove(link);
+    this.#lines.vacate(line);
+    if (!line.first) this.#lines.close(line);
+  }
+
   #leave(line: HeldLine, link: Link<Held>, outcome: HoldOutcome): void {
     const first = line.first === link;
-    this.#lines.delete(line, link);
+    this.#remove(line, link);
     line.shorten(link.value.cost);
     link.value.end(outcome);
     if (first) this.#arm(line);

@@ -7,11 +7,14 @@ import type { Link } from '../../common/list.js';
 import type { MaybePromise, PolicySet } from '../../contract/store.js';
 import type { Timing } from '../../common/timing.js';
 import { joined } from '../../contract/parts.js';
+import { patient } from './patient.js';
 
 /** What waiting needs of its limiter. */
 export interface Host {
-  decide(key: Key, cost: number, set: PolicySet): MaybePromise<LimiterDecision>;
-  /** Holds an admitted request until its turn. */
+  /** Whether requests of other processes may wait for the same keys. */
+  readonly isShared: boolean;
+  decide(key: Key, cost: number, set: PolicySet, peek: boolean): MaybePromise<LimiterDecision>;
+  /** Holds an admitted request until its turn. It came after all that are held. */
   hold(decision: LimiterDecision, signal: AbortSignal | undefined): Promise<LimiterDecision>;
 }
 
@@ -29,37 +32,81 @@ interface Waiter {
   readonly cost: number;
   /** When the waiter gives up, by the room's clock. */
   readonly deadline: number;
-  readonly signal: AbortSignal | undefined;
-  readonly resolve: (decision: Decision | Promise<Decision>) => void;
+  /** When the waiter came. */
+  readonly came: number;
+  readonly resolve: (decision: Decision) => void;
   readonly reject: (error: unknown) => void;
   /** Stops the waiter's timer, and stops listening to its signal. */
-  leave: () => void;
-  /** Why the waiter gave up while the store was being asked for it. A charge must be given back before the wait ends with this error. */
+  stop: () => void;
+  /** Whether the waiter counts for `maxWaiting`: only who is known to have to wait does. */
+  hasPlace: boolean;
+  /** Whether the store is being asked for it. */
+  isAsked: boolean;
+  /** Gives up the waiter's turn, if it has one. */
+  turn: AbortController | undefined;
+  /** Why the waiter gave up. What it was charged is given back before the wait ends with this error. */
   error: unknown;
 }
 
+/** If it cannot be predicted when to ask the store again: how long to sleep at first, ms. */
 const FIRST_POLL = 10;
+/** The longest sleep, ms, if another process may end a ban or give something back meanwhile. */
 const LAST_POLL = 1000;
 
-/** The waiters of one key, or of the same keys of several dimensions, in order of arrival. The store is only asked for the first one. */
+/**
+ * Once the store has denied, a process asks it at most every `PAUSE` ms, for so few units that it
+ * would take a whole quota in this part of its window, or in a second. So a process that is far from
+ * the store gets about as much as a near one.
+ */
+const PAUSE = 20;
+const PART = 1 / 5;
+
+/**
+ * Processes that wait for the same quota vary their sleeps, so that none is always the first: by at
+ * most half of them, and this time, ms. Where turns are reserved ahead, there is no hurry: by this
+ * part of the time ahead. The turns that became free share a call then.
+ */
+const MOST_SPREAD = 5;
+const SLACK = 3 / 10;
+
+/**
+ * The waiters of one key, or of the same keys of several dimensions, in order of arrival: first those
+ * that have their turn, then those that wait for one.
+ */
 class WaitingLine extends Line<Waiter> {
   ids: readonly string[] = [this.key];
+  /** The first waiter without a turn. The store is asked for it, and for those behind it. */
+  next: Link<Waiter> | undefined;
+  /** The first waiter without a place. Nobody behind it has one. */
+  newcomer: Link<Waiter> | undefined;
   asking = false;
   /** Whether something was given back while the store was being asked. The store is then asked again at once. */
   again = false;
+  /** The most units for which the store is asked together. Bounded once it has denied. */
+  most = Infinity;
+  /** The units that the store has left, as it said last. */
+  left = 0;
+  /** Whether the last one that was admitted got its turn ahead of time. */
+  isAhead = false;
+  /** The last denial. */
   denial: LimiterDecision | undefined;
+  /** When the store may be asked again, by the room's clock. */
+  notBefore = 0;
+  /** Until when the denial lasts, if nothing is given back, by the room's clock. 0: there is none. */
+  deniedUntil = 0;
   /** How long to sleep next if it cannot be predicted when to ask again, ms. */
   poll = FIRST_POLL;
   stopTimer = (): void => {};
 }
 
-/** Where requests wait until they are admitted: in order of arrival, by key, with one store call at a time per key. */
+/** Where requests wait until they are admitted: in order of arrival, by key. */
 export class WaitingRoom {
   readonly #timing: Timing;
   readonly #host: Host;
   readonly #lines: Lines<Waiter, WaitingLine>;
   /** Lines that wait for several keys, under each of these keys. */
   readonly #byPart = new Map<string, Set<WaitingLine>>();
+  #isClosed = false;
 
   /**
    * @param most how many requests wait at a time
@@ -68,7 +115,8 @@ export class WaitingRoom {
   constructor(most: number, mostPerKey: number, timing: Timing, host: Host) {
     this.#timing = timing;
     this.#host = host;
-    this.#lines = new Lines(most, mostPerKey, (key) => new WaitingLine(key));
+    const make = (key: string): WaitingLine => new WaitingLine(key);
+    this.#lines = new Lines(most, mostPerKey, make, (line) => this.#giveWay(line));
   }
 
   /** How many requests wait now. */
@@ -83,12 +131,41 @@ export class WaitingRoom {
    */
   wait(who: Who, cost: number, timeout: number, signal: AbortSignal | undefined): Promise<Decision> {
     if (signal?.aborted) return Promise.reject(aborted(signal));
-    const line = this.#lines.open(joined(who.ids), (longest) =>
-      this.#end(longest, longest.last!, fullError(longest.last!.value.who.key)),
-    );
-    if (!line) return Promise.reject(fullError(who.key));
-    if (line.size === 0) this.#enter(line, who.ids);
-    return this.#join(line, who, cost, timeout, signal);
+    const line = this.#lines.open(joined(who.ids));
+    // Behind somebody who was denied, the newcomer has to wait, too. Otherwise the store will tell.
+    const hasPlace = line.next !== undefined && !line.asking;
+    if (hasPlace && !this.#lines.take(line)) return Promise.reject(fullError(who.key));
+    if (!line.first) this.#enter(line, who.ids);
+    return new Promise((resolve, reject) => {
+      const came = this.#timing.now();
+      const deadline = came + timeout;
+      const waiter: Waiter = {
+        who,
+        cost,
+        came,
+        deadline,
+        resolve,
+        reject,
+        hasPlace,
+        isAsked: false,
+        turn: undefined,
+        error: undefined,
+        stop: () => {},
+      };
+      const onAbort = (): void => this.#giveUp(line, link, aborted(signal));
+      const onTimeout = (): void => this.#giveUp(line, link, late(who.key, line.denial));
+      let stopTimer = (): void => {};
+      waiter.stop = () => {
+        stopTimer();
+        signal?.removeEventListener('abort', onAbort);
+      };
+      const link = line.insert(waiter, line.last);
+      line.next ??= link;
+      if (!hasPlace) line.newcomer ??= link;
+      if (timeout !== Infinity) stopTimer = this.#timing.after(timeout, onTimeout);
+      signal?.addEventListener('abort', onAbort, { once: true });
+      if (line.next === link) void this.#ask(line);
+    });
   }
 
   #enter(line: WaitingLine, ids: readonly string[]): void {
@@ -100,48 +177,12 @@ export class WaitingRoom {
     }
   }
 
-  #leave(line: WaitingLine): void {
+  #close(line: WaitingLine): void {
+    this.#lines.close(line);
     for (const id of line.ids) {
       const lines = this.#byPart.get(id);
       if (lines?.delete(line) && lines.size === 0) this.#byPart.delete(id);
     }
-  }
-
-  #join(
-    line: WaitingLine,
-    who: Who,
-    cost: number,
-    timeout: number,
-    signal: AbortSignal | undefined,
-  ): Promise<Decision> {
-    return new Promise((resolve, reject) => {
-      const deadline = this.#timing.now() + timeout;
-      const waiter: Waiter = {
-        who,
-        cost,
-        deadline,
-        signal,
-        resolve,
-        reject,
-        leave: () => {},
-        error: undefined,
-      };
-      const onAbort = (): void => this.#giveUp(line, link, aborted(signal));
-      let stopTimer = (): void => {};
-      const watch = (): void => {
-        const left = deadline - this.#timing.now();
-        if (left > 0) stopTimer = this.#timing.after(left, watch);
-        else this.#giveUp(line, link, late(who.key, line.denial));
-      };
-      waiter.leave = () => {
-        stopTimer();
-        signal?.removeEventListener('abort', onAbort);
-      };
-      const link = this.#lines.add(line, waiter, line.last);
-      if (timeout !== Infinity) watch();
-      signal?.addEventListener('abort', onAbort, { once: true });
-      if (line.first === link) void this.#ask(line);
-    });
   }
 
   /**
@@ -163,11 +204,13 @@ export class WaitingRoom {
 
   #wake(line: WaitingLine): void {
     line.again = true;
+    line.notBefore = line.deniedUntil = 0;
     void this.#ask(line);
   }
 
   /** Ends every wait with an error. */
   close(error: HeadgateError): void {
+    this.#isClosed = true;
     for (const line of this.#lines) {
       line.stopTimer();
       // From the end, because the wait of the first one may have to go on until the store answers.
@@ -175,77 +218,249 @@ export class WaitingRoom {
     }
   }
 
-  #giveUp(line: WaitingLine, link: Link<Waiter>, error: unknown): void {
-    const first = line.first === link;
-    this.#end(line, link, error);
-    if (first) void this.#ask(line);
+  /** The last waiter of a line that has a place loses it. */
+  #giveWay(line: WaitingLine): void {
+    const link = line.newcomer ? line.newcomer.before! : line.last!;
+    link.value.hasPlace = false;
+    line.newcomer = link;
+    this.#lines.vacate(line);
+    this.#end(line, link, fullError(link.value.who.key));
   }
 
-  /** Ends a wait. If the store is being asked for it, the wait ends with the store's answer. */
+  #giveUp(line: WaitingLine, link: Link<Waiter>, error: unknown): void {
+    const isNext = line.next === link && !link.value.isAsked;
+    this.#end(line, link, error);
+    if (isNext) this.#wake(line);
+  }
+
+  /** Ends a wait: at once, after the store's answer, or when the waiter's turn was given back. */
   #end(line: WaitingLine, link: Link<Waiter>, error: unknown): void {
     const waiter = link.value;
-    if (line.asking && line.first === link) {
-      waiter.error ??= error;
-      return;
-    }
-    this.#remove(line, link);
-    waiter.reject(error);
+    waiter.error ??= error;
+    waiter.turn?.abort();
+    if (!waiter.turn && !waiter.isAsked) this.#leave(line, link, error);
   }
 
   #remove(line: WaitingLine, link: Link<Waiter>): void {
-    this.#lines.delete(line, link);
-    if (line.size === 0) this.#leave(line);
+    if (line.next === link) line.next = link.after;
+    if (line.newcomer === link) line.newcomer = link.after;
+    line.remove(link);
+    if (link.value.hasPlace) this.#lines.vacate(line);
     line.poll = FIRST_POLL;
-    link.value.leave();
+    link.value.isAsked = false;
+    link.value.stop();
+    if (!line.first) void this.#ask(line);
   }
 
-  /** Asks the store for the first waiter, and again for the next one as long as waits end. Never rejects. */
+  /** Asks the store for the first waiters, and for the next as long as it admits. Never rejects. */
   async #ask(line: WaitingLine): Promise<void> {
     if (line.asking) return;
     line.asking = true;
     line.stopTimer();
-    for (let link = line.first; link; link = line.first) {
-      const waiter = link.value;
+    let sleep = line.notBefore - this.#timing.now();
+    while (line.next && sleep <= 0) {
       line.again = false;
-      try {
-        const { key, set } = waiter.who;
-        const decision = await this.#host.decide(key, waiter.cost, set);
-        const sleep = await this.#answer(line, link, decision);
-        if (sleep > 0 && !line.again && waiter.error === undefined) {
-          line.stopTimer = this.#timing.after(sleep, () => void this.#ask(line));
-          break;
-        }
-      } catch (error) {
-        this.#remove(line, link);
-        waiter.reject(waiter.error ?? error);
-      }
+      const isDenied = line.deniedUntil > 0;
+      sleep = await (isDenied ? this.#peek(line, line.next) : this.#askFor(line));
+      if (line.again) sleep = 0;
+      line.notBefore = this.#timing.now() + sleep;
     }
+    this.#takePlaces(line);
+    // What denied those who have left may admit others.
+    if (!line.next && line.deniedUntil > 0) sleep = line.notBefore = line.deniedUntil = 0;
+    // After an admission, a line stays open for its pause, because who comes next has to wait for it.
+    const isOpen = line.first ? line.next : sleep > 0 && !this.#isClosed;
+    if (isOpen) line.stopTimer = this.#timing.after(sleep, () => this.#awake(line));
+    else if (!line.first) this.#close(line);
     line.asking = false;
   }
 
-  /** Applies a decision to the first waiter. Returns how long to sleep if it stays first; otherwise 0. */
-  async #answer(line: WaitingLine, link: Link<Waiter>, decision: LimiterDecision): Promise<number> {
-    const waiter = link.value;
-    if (!decision.allowed) line.denial = decision;
+  #awake(line: WaitingLine): void {
+    if (line.deniedUntil < line.notBefore + 1) line.deniedUntil = 0;
+    line.notBefore = 0;
+    void this.#ask(line);
+  }
+
+  /** Asks whether anything was given back since the denial. Returns how long to sleep if not. */
+  async #peek(line: WaitingLine, { value }: Link<Waiter>): Promise<number> {
     const now = this.#timing.now();
-    if (decision.allowed && now + decision.delayMs > waiter.deadline)
-      waiter.error ??= late(waiter.who.key, decision);
-    if (waiter.error !== undefined) await decision.cancel();
-    if (waiter.error === undefined && !decision.allowed) {
-      const { known, sleep } = delays(decision, line.poll);
-      if (known === undefined) waiter.error = deniedError(decision);
-      else if (now + known >= waiter.deadline) waiter.error = late(waiter.who.key, decision);
-      else {
-        line.poll = Math.min(2 * line.poll, LAST_POLL);
-        return sleep;
-      }
+    try {
+      const set = setOf(value, now);
+      const { allowed } = await this.#host.decide(value.who.key, value.cost, set, true);
+      const left = line.deniedUntil - this.#timing.now();
+      if (!allowed && left > 0) return Math.min(LAST_POLL, left);
+    } catch {
+      // The next question tells the error to the first waiter.
     }
-    this.#remove(line, link);
-    if (waiter.error !== undefined) waiter.reject(waiter.error);
-    else waiter.resolve(this.#host.hold(decision, waiter.signal));
-    if (line.ids.length > 1) this.wake(line.ids);
+    line.deniedUntil = 0;
     return 0;
   }
+
+  /** Asks the store for the first waiters. Returns how long to sleep before it is asked again. */
+  async #askFor(line: WaitingLine): Promise<number> {
+    const asked = this.#timing.now();
+    const { set, group } = groupOf(line, asked);
+    const answers = await Promise.allSettled(group.map(({ value }) => this.#decide(value, set)));
+    const givenBack: Promise<void>[] = [];
+    let sleep = 0;
+    for (let i = 0; i < group.length; i++) {
+      const link = group[i]!;
+      const answer = answers[i]!;
+      if (answer.status === 'rejected') this.#leave(line, link, answer.reason);
+      else if (!answer.value.allowed) sleep ||= this.#deny(line, link, answer.value, asked);
+      else if (sleep > 0 || !this.#admit(line, link, answer.value))
+        givenBack.push(this.#giveBack(link, answer.value));
+    }
+    await Promise.all(givenBack);
+    for (const link of group) {
+      const waiter = link.value;
+      if (!waiter.isAsked) continue;
+      waiter.isAsked = false;
+      if (waiter.error === undefined) continue;
+      this.#leave(line, link, waiter.error);
+      this.#wake(line);
+    }
+    // Another line may wait for one of the keys, and for what this one left.
+    if (line.ids.length > 1 && line.next !== group[0]) this.wake(line.ids);
+    if (sleep > 0 || !line.denial || !this.#host.isShared) return sleep;
+    const slack = line.isAhead ? SLACK * aheadOf(line.denial) : 0;
+    return Math.max(1, asked + Math.max(PAUSE, slack * Math.random()) - this.#timing.now());
+  }
+
+  async #decide(waiter: Waiter, set: PolicySet): Promise<LimiterDecision> {
+    waiter.isAsked = true;
+    return this.#host.decide(waiter.who.key, waiter.cost, set, false);
+  }
+
+  /** A waiter was denied. Returns how long it sleeps; 0: its wait has ended. */
+  #deny(line: WaitingLine, link: Link<Waiter>, decision: LimiterDecision, asked: number): number {
+    const waiter = link.value;
+    const now = this.#timing.now();
+    const pause = line.denial ? PAUSE : 1;
+    line.denial = decision;
+    const { known, sleep } = delays(decision, line.poll);
+    const ahead = aheadOf(decision);
+    if (known === undefined) waiter.error ??= deniedError(decision);
+    else if (now + known + ahead >= waiter.deadline) waiter.error ??= late(waiter.who.key, decision);
+    if (known === undefined || waiter.error !== undefined) {
+      this.#leave(line, link, waiter.error);
+      return 0;
+    }
+    line.poll = Math.min(2 * line.poll, LAST_POLL);
+    line.left = 0;
+    line.most = mostOf(decision.set);
+    line.deniedUntil = asked + known;
+    if (!this.#host.isShared) return sleep;
+    const spread = Math.max(Math.min(sleep / 2, MOST_SPREAD), SLACK * ahead);
+    // The store's time began after it was asked, and the next question takes as long to arrive.
+    const time = asked - now + Math.max(pause, sleep + spread * Math.random());
+    return Math.max(1, Math.min(time, LAST_POLL));
+  }
+
+  /** A waiter was admitted. Returns false if its charge must be given back. */
+  #admit(line: WaitingLine, link: Link<Waiter>, decision: LimiterDecision): boolean {
+    const waiter = link.value;
+    const { delayMs, remaining } = decision;
+    const { key } = waiter.who;
+    // Others who came first may still have their turns before them.
+    const waits = delayMs > 0 || line.first !== link;
+    if (this.#timing.now() + delayMs > waiter.deadline) waiter.error ??= late(key, decision);
+    else if (waits && !this.#takePlace(line, link)) waiter.error ??= fullError(key);
+    if (waiter.error !== undefined) return false;
+    line.left = remaining;
+    line.isAhead = delayMs > 0;
+    line.deniedUntil = 0;
+    if (waits) {
+      this.#hold(line, link, decision);
+    } else {
+      this.#remove(line, link);
+      waiter.resolve(decision);
+    }
+    return true;
+  }
+
+  /** Gives a charge back. If that fails, the wait ends with the error. */
+  async #giveBack({ value: waiter }: Link<Waiter>, decision: LimiterDecision): Promise<void> {
+    try {
+      await decision.cancel();
+    } catch (error) {
+      waiter.error ??= error;
+    }
+  }
+
+  /** Ends a wait with an error. */
+  #leave(line: WaitingLine, link: Link<Waiter>, error: unknown): void {
+    this.#remove(line, link);
+    link.value.reject(link.value.error ?? error);
+  }
+
+  /** A waiter that has its turn stays in line until then. */
+  #hold(line: WaitingLine, link: Link<Waiter>, decision: LimiterDecision): void {
+    const waiter = link.value;
+    line.next = link.after;
+    waiter.isAsked = false;
+    waiter.turn = new AbortController();
+    this.#host.hold(decision, waiter.turn.signal).then(
+      () => {
+        this.#remove(line, link);
+        waiter.resolve(decision);
+      },
+      (error: unknown) => this.#leave(line, link, error),
+    );
+  }
+
+  #takePlace(line: WaitingLine, link: Link<Waiter>): boolean {
+    const waiter = link.value;
+    if (line.newcomer === link) line.newcomer = link.after;
+    return (waiter.hasPlace ||= this.#lines.take(line));
+  }
+
+  /** All in line have to wait. Those for whom there is no place are turned away. */
+  #takePlaces(line: WaitingLine): void {
+    for (let link = line.newcomer; link; link = line.newcomer) {
+      if (link.value.error === undefined && this.#takePlace(line, link)) continue;
+      line.newcomer = link.after;
+      this.#end(line, link, fullError(link.value.who.key));
+    }
+  }
+}
+
+/** The set that the store is asked with for a waiter. */
+function setOf({ who, came, deadline }: Waiter, now: number): PolicySet {
+  return patient(who.set, deadline - now, now - came);
+}
+
+/**
+ * The waiters for whom the store is asked together, by one set. A smaller cost may be admitted where
+ * one before it is denied. So it is asked for later, unless the store has units for all of them.
+ */
+function groupOf(line: WaitingLine, now: number): { set: PolicySet; group: Link<Waiter>[] } {
+  const set = setOf(line.next!.value, now);
+  const group: Link<Waiter>[] = [];
+  let sum = 0;
+  let largest = 0;
+  for (let link = line.next; link; link = link.after) {
+    const { cost } = link.value;
+    sum += cost;
+    const isSafe = sum <= line.most && (sum <= line.left || cost >= largest);
+    if (group.length > 0 && (!isSafe || setOf(link.value, now) !== set)) break;
+    group.push(link);
+    largest = Math.max(largest, cost);
+  }
+  return { set, group };
+}
+
+/** The most units to ask for together after a denial: see {@link PART}. */
+function mostOf({ policies }: PolicySet): number {
+  let most = Infinity;
+  for (const { limit, window, shadow } of policies)
+    if (!shadow) most = Math.min(most, Math.ceil((limit * PAUSE) / Math.min(PART * window, 1000)));
+  return most;
+}
+
+/** How far ahead the policy that denies gives turns, ms. */
+function aheadOf({ set, policy: decider }: LimiterDecision): number {
+  return set.policies.find(({ name }) => name === decider)?.traits.aheadMs ?? 0;
 }
 
 /**

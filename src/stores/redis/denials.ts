@@ -110,15 +110,16 @@ export class Denials {
 
   /** Learns from the store's answer to a query that was asked at `asked`. */
   learn({ set, key, cost, peek }: Query, answer: Reply, asked: number): void {
-    if (peek) return;
+    if (peek && cost === 0) return;
     const { parts, policies } = this.#scoped(set);
     const reply = toTheNext(set, answer);
     const wait = denialOf(set, reply);
     if (wait === 0) {
-      // The charge may have made a remembered wait too short, so it is forgotten.
+      // The charge may have made a remembered wait too short. A peek shows that something was given back.
       for (const { known, keyOf } of parts) known.denied.delete(known.denied.find(keyOf(key)));
       return;
     }
+    if (peek) return;
     const { known, keyOf } = decider(parts, reply);
     const its = keyOf(key);
     if (asked <= (known.changes.get(its) ?? known.forgotten)) return;

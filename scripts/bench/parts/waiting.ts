@@ -1,0 +1,124 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import type { Policy } from '../../../src/index.js';
+import { startServer } from '../../../test/support/servers.js';
+import type { Bar, Part } from '../lib/part.js';
+import { fixed } from '../lib/report.js';
+import type { Wait } from '../rigs/waiting.js';
+
+const PROCESSES = 4;
+/** How much farther the last process is, ms each way. */
+const DISTANCE = 8;
+/** When a measurement begins and ends, ms after the processes have begun to wait. */
+const BEGIN = 1500;
+const END = 9500;
+
+const PER_SECOND = 50;
+const policies: Readonly<Record<string, Policy>> = {
+  gcra: { algorithm: 'gcra', limit: PER_SECOND, window: '1s', burst: 1 },
+  'token-bucket': { algorithm: 'token-bucket', limit: PER_SECOND, window: '1s' },
+  'sliding-window (default)': { limit: PER_SECOND, window: '1s' },
+  'fixed-window': { algorithm: 'fixed-window', limit: PER_SECOND, window: '1s' },
+  'sliding-log': { algorithm: 'sliding-log', limit: PER_SECOND, window: '1s' },
+};
+
+interface Figures {
+  readonly overtaking: number;
+  readonly share: number;
+  readonly calls: number;
+  readonly perSecond: number;
+}
+
+function figuresOf(waits: readonly (readonly Wait[])[], begin: number, calls: number): Figures {
+  const measured = (list: readonly Wait[]) =>
+    list.filter(([, went]) => went >= begin + BEGIN && went < begin + END);
+  const all = measured(waits.flat()).sort(([, a], [, b]) => a - b);
+  let overtaking = 0;
+  // The latest arrival among those that went before.
+  let latest = 0;
+  for (const [came] of all) {
+    overtaking = Math.max(overtaking, latest - came);
+    latest = Math.max(latest, came);
+  }
+  return {
+    overtaking,
+    share: (measured(waits.at(-1)!).length * PROCESSES) / all.length,
+    calls: calls / all.length,
+    perSecond: (1000 * all.length) / (END - BEGIN),
+  };
+}
+
+/** `limiter.wait` in several processes for one quota, one of them farther from Redis. */
+export const waiting: Part = {
+  name: 'waiting',
+  async run(bench) {
+    const server = await startServer('redis');
+    const redis = new Redis(server.port);
+    const callsSoFar = async (): Promise<number> => {
+      const found = (await redis.info('commandstats')).matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm);
+      return [...found].reduce((sum, [, count]) => sum + Number(count), 0);
+    };
+    try {
+      const road = await bench.start('distance', { port: server.port, ms: DISTANCE });
+      const ports = Array.from({ length: PROCESSES - 1 }, () => server.port);
+      ports.push(await road.port());
+      const rigs = await Promise.all(ports.map((port) => bench.start('waiting', { port })));
+      const rows: string[][] = [];
+      const bars: Bar[] = [];
+      const data: Record<string, Figures> = {};
+      for (const [name, policy] of Object.entries(policies)) {
+        for (const each of [5, 9, 25]) {
+          const what = `${name}, ${each} waiting in each process`;
+          const begin = Date.now();
+          const waits = Promise.all(rigs.map((rig) => rig.wait(what, policy, each, begin + END)));
+          await sleep(BEGIN);
+          const before = await callsSoFar();
+          await sleep(begin + END - Date.now() - 10);
+          // What still waits at the end is given back by calls that do not count.
+          const calls = (await callsSoFar()) - before;
+          const figures = figuresOf(await waits, begin, calls);
+          const { overtaking, share, perSecond } = figures;
+          data[what] = figures;
+          rows.push([
+            what,
+            fixed(perSecond, 1),
+            fixed(share, 2),
+            fixed(overtaking, 0),
+            fixed(figures.calls, 2),
+          ]);
+          const isInOrder = /gcra|bucket/.test(name) && each * PROCESSES < 0.8 * PER_SECOND;
+          bars.push(
+            {
+              bar: `${what}: far process >= 0.8 of its share`,
+              measured: fixed(share, 2),
+              pass: share >= 0.8,
+            },
+            {
+              bar: `${what}: <= 1.5 calls a grant`,
+              measured: fixed(figures.calls, 2),
+              pass: figures.calls <= 1.5,
+            },
+          );
+          if (isInOrder)
+            bars.push({
+              bar: `${what}: overtaken by <= 100 ms`,
+              measured: `${fixed(overtaking, 0)} ms`,
+              pass: overtaking <= 100,
+            });
+        }
+      }
+      return [
+        {
+          title: `Waiting for ${PER_SECOND} a second in ${PROCESSES} processes, the last one ${DISTANCE} ms farther each way`,
+          columns: ['', 'a second', 'share of the far one', 'overtaken by, ms', 'calls a grant'],
+          rows,
+          bars,
+          data,
+        },
+      ];
+    } finally {
+      redis.disconnect();
+      await server.stop();
+    }
+  },
+};

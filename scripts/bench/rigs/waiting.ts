@@ -1,0 +1,44 @@
+// A process in which requests wait for a quota that other processes want, too.
+import { setMaxListeners } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import type { Policy } from '../../../src/index.js';
+import { headgate, headgateRedis } from '../lib/headgate.js';
+
+/** When a request came and when it went, ms since the epoch. */
+export type Wait = readonly [came: number, went: number];
+
+const now = (): number => performance.timeOrigin + performance.now();
+
+export async function start({ dist, port }: { dist: string; port: number }) {
+  const { createLimiter } = await headgate(dist);
+  const { redisStore } = await headgateRedis(dist);
+  const redis = new Redis(port);
+  const store = redisStore(redis, { publish: false });
+  return {
+    /** Keeps so many requests waiting, until a time. */
+    async wait(name: string, policy: Policy, each: number, until: number): Promise<Wait[]> {
+      const limiter = createLimiter({
+        ...{ name, store, onStoreError: 'throw', timeout: '5s', policies: [policy] },
+      });
+      const waits: Wait[] = [];
+      // Learns the server's time and brings the scripts.
+      await limiter.wait('warm', { timeout: '5s' });
+      const end = new AbortController();
+      setMaxListeners(0, end.signal);
+      const all = Array.from({ length: each }, async () => {
+        await sleep(100 * Math.random());
+        for (;;) {
+          const came = now();
+          await limiter.wait('key', { signal: end.signal });
+          waits.push([came, now()]);
+        }
+      });
+      await sleep(until - now());
+      end.abort();
+      await Promise.allSettled(all);
+      await limiter.close();
+      return waits;
+    },
+  };
+}

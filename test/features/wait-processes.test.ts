@@ -1,0 +1,82 @@
+// Requests of several processes that wait for one quota, however far each is from the store.
+import { expect } from 'chai';
+import type { Policy } from 'headgate';
+import { Fleet, sequence } from '../support/fleet.js';
+
+/** The last process is farther from the store than the others, ms each way. */
+const DISTANCES = [0, 0, 0, 8];
+const FAR = 3;
+
+const buckets: Readonly<Record<string, Policy>> = {
+  'a bucket': { algorithm: 'token-bucket', limit: 50, window: '1s', burst: 1 },
+  'a bucket of a minute': { algorithm: 'gcra', limit: 3000, window: '1m', burst: 20 },
+  'a leaky bucket': { algorithm: 'leaky-bucket', limit: 50, window: '1s' },
+};
+const windows: Readonly<Record<string, Policy>> = {
+  'a sliding window': { limit: 50, window: '1s' },
+  'a log': { algorithm: 'sliding-log', limit: 50, window: '1s' },
+  'a fixed window': { algorithm: 'fixed-window', limit: 50, window: '1s' },
+};
+
+describe('waiting in several processes', () => {
+  const { random } = Math;
+  beforeEach(() => (Math.random = sequence(1)));
+  afterEach(() => (Math.random = random));
+
+  /** So many wait in each process, for some seconds. */
+  async function figures(policy: Policy, each: number, seconds = 15) {
+    const fleet = new Fleet(policy, DISTANCES);
+    await fleet.keepWaiting(each, 1000 * seconds);
+    const { length } = fleet.grants;
+    return {
+      overtaking: fleet.overtaking(),
+      // The first window has quota for all: they do not wait.
+      share: fleet.shareOf(FAR, 1100),
+      calls: fleet.calls / length,
+      used: length / (seconds * 50),
+    };
+  }
+
+  for (const [name, policy] of Object.entries(buckets)) {
+    for (const each of [1, 5, 9]) {
+      it(`${name} serves in the order of arrival, by about a call a request, ${each} waiting in each process`, async () => {
+        const { overtaking, share, calls, used } = await figures(policy, each);
+        // One who comes while another is under way to the store may arrive before it.
+        expect(overtaking).to.be.below(30);
+        expect(share).to.be.within(0.95, 1.05);
+        expect(calls).to.be.below(1.2);
+        expect(used).to.be.above(0.99);
+      });
+    }
+
+    it(`${name} gives each process its share, by a call a request, when the lines are longer than a second`, async () => {
+      const { share, calls, used } = await figures(policy, 30, 40);
+      expect(share).to.be.within(0.8, 1.2);
+      expect(calls).to.be.below(1.5);
+      expect(used).to.be.above(0.99);
+    });
+  }
+
+  it('the turns of a process that dies are over within a second', async () => {
+    for (const each of [9, 30]) {
+      const fleet = new Fleet(buckets['a bucket']!, DISTANCES);
+      await fleet.keepWaiting(each, 5000);
+      fleet.dead.add(0);
+      await fleet.pass(5000);
+      expect(fleet.went(5000, 6000)).to.be.above(20);
+      expect(fleet.went(6000, 10_000)).to.be.above(195);
+    }
+  });
+
+  for (const [name, policy] of Object.entries(windows)) {
+    for (const each of [5, 10, 30]) {
+      it(`${name} gives each process its share, by a call a request, ${each} waiting in each process`, async () => {
+        const { share, calls, used } = await figures(policy, each);
+        expect(share).to.be.within(0.8, 1.2);
+        expect(calls).to.be.below(1.5);
+        // A sliding window counts its oldest segment whole.
+        expect(used).to.be.above(0.9);
+      });
+    }
+  }
+});

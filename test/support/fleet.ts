@@ -1,0 +1,117 @@
+// Processes that wait for one quota, some farther from the store than others, in a test's time.
+import { memoryStore, type CreateLimiterOptions, type Limiter } from 'headgate';
+import type { LimiterDecision } from '../../src/limiter/decision.js';
+import { HoldQueue, holdRequestOf } from '../../src/limiter/waiting/queue.js';
+import { WaitingRoom } from '../../src/limiter/waiting/wait.js';
+import { limiterOn } from './clock.js';
+import { TestTiming } from './timing.js';
+
+/** A request that was admitted: of which process, when it came and when it went, ms. */
+export interface Grant {
+  readonly process: number;
+  readonly came: number;
+  readonly went: number;
+}
+
+/** Numbers from 0 to 1 that look random, and are the same each time. */
+export function sequence(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
+    return state / 2 ** 31;
+  };
+}
+
+export class Fleet {
+  readonly grants: Grant[] = [];
+  /** The processes that were killed. */
+  readonly dead = new Set<number>();
+  /** Script calls: what a process asks at one moment is one. */
+  calls = 0;
+  readonly #timing = new TestTiming();
+  readonly #limiter: Limiter;
+  readonly #rooms: WaitingRoom[];
+
+  /** @param distances how long a message to the store takes from each process, ms */
+  constructor(policy: CreateLimiterOptions, distances: readonly number[]) {
+    this.#limiter = limiterOn(memoryStore({ clock: this.#timing.clock }), policy);
+    this.#rooms = distances.map((distance, process) => this.#roomOf(process, distance));
+  }
+
+  #roomOf(process: number, distance: number): WaitingRoom {
+    // Timers of Node are some late.
+    const timing = {
+      now: () => this.#timing.now(),
+      after: (ms: number, run: () => void) => this.#timing.after(Math.ceil(ms) + Math.random(), run),
+    };
+    const held = new HoldQueue(1000, 1000, timing);
+    let askedAt = -1;
+    return new WaitingRoom(1000, 1000, timing, {
+      isShared: true,
+      decide: async (key, cost, set, peek) => {
+        if (this.dead.has(process)) return new Promise(() => {});
+        if (askedAt !== timing.now()) this.calls++;
+        askedAt = timing.now();
+        await this.#passed(distance + 0.1 + 0.2 * Math.random());
+        const decision = peek ? this.#limiter.peek(key, { cost }) : this.#limiter.decide(key, cost, set);
+        const answer = (await decision) as LimiterDecision;
+        await this.#passed(distance + 0.1);
+        return answer;
+      },
+      hold: async (decision, signal) => {
+        const outcome = await held.hold(holdRequestOf(decision), signal, true);
+        if (outcome !== 'turn') throw new Error(outcome);
+        return this.dead.has(process) ? new Promise(() => {}) : decision;
+      },
+    });
+  }
+
+  #passed(ms: number): Promise<void> {
+    return new Promise((resolve) => this.#timing.after(ms, resolve));
+  }
+
+  async #wait(process: number): Promise<void> {
+    const came = this.#timing.now();
+    const who = { key: 'k', set: this.#limiter.set, ids: ['k'] };
+    await this.#rooms[process]!.wait(who, 1, Infinity, undefined);
+    this.grants.push({ process, came, went: this.#timing.now() });
+  }
+
+  /** Lets time pass, ms. */
+  async pass(ms: number): Promise<void> {
+    await this.#timing.advance(ms);
+  }
+
+  /** How many went from one time to another, ms. */
+  went(from: number, to: number): number {
+    return this.grants.filter(({ went }) => went >= from && went < to).length;
+  }
+
+  /** So many requests of each process wait at any time: when one is admitted, the next comes. */
+  async keepWaiting(each: number, ms: number): Promise<void> {
+    for (const process of this.#rooms.keys()) {
+      for (let i = 0; i < each; i++) {
+        void this.#passed(100 * Math.random()).then(async () => {
+          for (;;) await this.#wait(process);
+        });
+      }
+    }
+    await this.#timing.advance(ms);
+  }
+
+  /** The process' part of what was admitted from a time on, as a multiple of its share. */
+  shareOf(process: number, from: number): number {
+    const all = this.grants.filter(({ went }) => went >= from);
+    const own = all.filter((grant) => grant.process === process);
+    return (own.length * this.#rooms.length) / all.length;
+  }
+
+  /** The longest time by which one came later than another, and went before it, ms. */
+  overtaking(): number {
+    let most = 0;
+    for (const one of this.grants)
+      for (const other of this.grants)
+        if (other.went < one.went) most = Math.max(most, other.came - one.came);
+    return most;
+  }
+}
