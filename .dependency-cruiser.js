@@ -47,7 +47,7 @@ export default {
       name: 'stores-stand-alone',
       comment: 'The stores share the state of a key and know nothing of each other.',
       severity: 'error',
-      from: { path: '^src/stores/(memory|redis|state|guard)/' },
+      from: { path: '^src/stores/(memory|redis|state)/' },
       to: {
         path: stores,
         pathNot: ['^src/stores/$1/', '^src/stores/[^/]+\\.ts$', '^src/stores/(state|memory)/'],

@@ -3,6 +3,7 @@
 //   npx tsx examples/tiers.ts
 import express from 'express';
 import { rateLimit } from 'headgate/express';
+import { clientKey } from 'headgate/http';
 
 // Policies of one name, algorithm and window share their count: who becomes `pro` keeps what was charged.
 const tiers = {
@@ -26,7 +27,8 @@ app.use(
   rateLimit({
     tiers,
     tier: tierOf,
-    keyGenerator: (req) => (tierOf(req) === 'anonymous' ? `ip:${req.ip}` : `key:${req.get('x-api-key')}`),
+    keyGenerator: (req) =>
+      tierOf(req) === 'anonymous' ? `ip:${clientKey(req.ip)}` : `key:${req.get('x-api-key')}`,
   }),
 );
 

@@ -1,10 +1,21 @@
-// Webhooks out: wait for one's turn instead of being denied, so that no receiver gets more than 5 a second from all
-// our workers together.
+// Webhooks out: wait for one's turn instead of being denied, so that no receiver gets more than 5 a second. With
+// REDIS_URL that holds for all our workers together, without it for this process.
 //
 //   npx tsx examples/webhooks.ts
-import { createLimiter } from 'headgate';
+import { createLimiter, memoryStore } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { Redis } from 'ioredis';
 
-const receivers = createLimiter({ name: 'webhooks', algorithm: 'gcra', limit: 5, window: '1s', burst: 1 });
+const redis = process.env.REDIS_URL ? new Redis(process.env.REDIS_URL) : undefined;
+const store = redis ? redisStore(redis) : memoryStore();
+const receivers = createLimiter({
+  name: 'webhooks',
+  store,
+  algorithm: 'gcra',
+  limit: 5,
+  window: '1s',
+  burst: 1,
+});
 
 async function deliver(url: string, event: object) {
   // Whoever waits longer than the timeout gets a coded error: put the event back into the queue.
@@ -22,3 +33,4 @@ await Promise.all(
   }),
 );
 await receivers.close();
+redis?.disconnect();

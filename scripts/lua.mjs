@@ -1,84 +1,81 @@
-// The Lua files are the source; src/stores/redis/generated/lua.ts holds them, stripped, so that the package reads no files.
-//   build   writes the generated module
-//   check   lints the Lua as Redis will see it, and fails when the generated module is stale
+// npm run lua:check: lints the Lua as Redis runs it, in whole scripts, and checks that each file says what it reads and returns.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
+import luaparse from 'luaparse';
+import { algorithms } from '../src/algorithms/index.js';
+import { compose, scriptNames } from '../src/stores/redis/scripts.js';
 import { aptInstall, canInstall } from './lib/apt.mjs';
-import { composeScripts, GENERATED, parse, SINGLE } from './lib/lua.mjs';
 import { read, root } from './lib/run.mjs';
 
-const generated = join(root, GENERATED);
-const { module, statements, unused } = await composeScripts().catch((/** @type {Error} */ error) =>
-  fail(error.message),
-);
+/** What the comment at the beginning of a file explains. */
+const explained = {
+  'src/algorithms': ['State', 'Params', 'Returns'],
+  'src/stores/redis/lua': ['KEYS', 'ARGV', 'Reply'],
+};
 
-if (process.argv[2] === 'build') {
-  mkdirSync(dirname(generated), { recursive: true });
-  writeFileSync(generated, module);
-} else if (process.argv[2] === 'check') {
-  if (!existsSync(generated) || readFileSync(generated, 'utf8') !== module) {
-    fail(`${GENERATED} is stale: run npm run lua:build and commit it.`);
-  }
-  const findings = [
-    ...unused.map(({ file, lines, defines }) => `${file}:${lines[1]}: no script uses ${defines.join()}`),
-    ...lint(await assembled()),
-  ];
-  if (findings.length > 0) fail(findings.join('\n'));
-} else {
-  console.error('usage: tsx scripts/lua.mjs build|check');
-  process.exit(2);
+const kernels = /** @type {(keyof typeof algorithms)[]} */ (Object.keys(algorithms));
+
+const findings = [...unexplained(), ...lint(scripts())];
+if (findings.length > 0) fail(findings.join('\n'));
+
+function unexplained() {
+  return Object.entries(explained).flatMap(([directory, words]) =>
+    readdirSync(join(root, directory))
+      .filter((name) => name.endsWith('.lua'))
+      .flatMap((name) => {
+        const [header = ''] = readFileSync(join(root, directory, name), 'utf8').split('\n\n');
+        const missing = words.filter((word) => !new RegExp(`^-- ${word}:`, 'm').test(header));
+        return missing.map((word) => `${directory}/${name}: its opening comment must describe ${word}.`);
+      }),
+  );
 }
 
-/**
- * Each script as the Redis store assembles it: with every algorithm that it may have, and with each alone.
- * @returns {Promise<string[]>}
- */
-async function assembled() {
-  const { assemble } = await import('../src/stores/redis/scripts.js');
-  const { lua } = await import('../src/stores/redis/generated/lua.js');
-  const { algorithms } = await import('../src/algorithms/index.js');
-  const names = /** @type {(keyof typeof lua)[]} */ (Object.keys(lua));
-  const kernels = /** @type {(keyof typeof algorithms)[]} */ (Object.keys(algorithms));
-  const scripts = names.flatMap((name) => {
-    const own = kernels.filter((kernel) => kernel in lua[name].algorithms);
-    const ban = 'ban' in lua[name].algorithms;
-    const together = name === SINGLE ? [] : [assemble(name, own, ban)];
-    return [...together, ...own.map((kernel) => assemble(name, [kernel], false))];
+/** Each script with every algorithm that it may have, and those for one algorithm with each. */
+function scripts() {
+  return scriptNames.flatMap((name) => {
+    const sets = name.endsWith('-single') ? kernels.map((kernel) => [kernel]) : [kernels];
+    const ban = name === 'evaluate' || name === 'set-ban';
+    return sets.map((set) => ({
+      name: `${name} (${set.join(', ')})`,
+      source: compose(name, set, ban).join(''),
+    }));
   });
-  return [...new Set(scripts.map(({ source }) => source))];
 }
 
 /**
- * What luacheck finds in the scripts, by the files that they come from. Something counts as unused only if every script that has it leaves
- * it unused.
- * @param {string[]} scripts
+ * What luacheck finds. Something counts as unused only if every script that has its line leaves it unused.
+ *
+ * @param {{ name: string, source: string }[]} scripts
  * @returns {string[]}
  */
 function lint(scripts) {
-  /** @type {Map<string, number>} */
-  const findings = new Map();
+  /** @type {Map<string, string[]>} */
+  const found = new Map();
   for (const { script, line, code, text } of luacheck(scripts)) {
-    const origin = locate(scripts[script] ?? '', line);
-    const unused = /^W[23]/.test(code);
-    if (!origin && unused) continue;
-    const place = origin ? `${origin.statement.file}:${origin.line}` : `assembled script ${script}:${line}`;
-    const among =
-      unused && origin ? scripts.filter((source) => source.includes(origin.statement.text)).length : 1;
-    const finding = `${place}: ${text} (${code})`;
-    findings.set(finding, (findings.get(finding) ?? among) - 1);
+    const { name, source } = /** @type {{ name: string, source: string }} */ (scripts[script]);
+    const finding = `${text} (${code}): ${source.split('\n')[line - 1]}`;
+    found.set(finding, [...(found.get(finding) ?? []), name]);
   }
-  return [...findings].filter(([, missing]) => missing <= 0).map(([finding]) => finding);
+  return [...found].flatMap(([finding, names]) => {
+    const line = `${finding.slice(finding.indexOf('): ') + 3)}\n`;
+    const among = scripts.filter(({ source }) => source.includes(line)).length;
+    return /\(W[23]/.test(finding) && names.length < among ? [] : [`${names[0]}: ${finding}`];
+  });
 }
 
-/** @param {string[]} scripts */
+/** @param {{ name: string, source: string }[]} scripts */
 function luacheck(scripts) {
   const command = findLuacheck();
   const directory = mkdtempSync(join(tmpdir(), 'headgate-lua-'));
   try {
-    const files = scripts.map((source, at) => {
-      parse(`assembled script ${at}`, source);
+    const files = scripts.map(({ name, source }, at) => {
+      try {
+        luaparse.parse(source, { luaVersion: '5.1' });
+      } catch (error) {
+        fail(`${name}: ${/** @type {Error} */ (error).message}`);
+      }
       writeFileSync(join(directory, `${at}.lua`), source);
       return `${at}.lua`;
     });
@@ -86,31 +83,11 @@ function luacheck(scripts) {
     const { stdout, stderr, status } = spawnSync(command, args, { cwd: directory, encoding: 'utf8' });
     if (stderr || status === null || status > 2) fail(`luacheck failed: ${stderr}`);
     return [...stdout.matchAll(/^(\d+)\.lua:(\d+):\d+: \((\w+)\) (.*)$/gm)].map(
-      ([, script, line, code, text]) => ({
-        script: Number(script),
-        line: Number(line),
-        code: String(code),
-        text: String(text),
-      }),
+      ([, script, line, code, text]) => ({ script: Number(script), line: Number(line), code, text }),
     );
   } finally {
     rmSync(directory, { recursive: true });
   }
-}
-
-/**
- * Where a line of an assembled script comes from; undefined for what makes the algorithms known to it.
- * @param {string} script
- * @param {number} line
- */
-function locate(script, line) {
-  for (const statement of statements) {
-    const at = script.indexOf(statement.text);
-    if (at < 0) continue;
-    const own = line - script.slice(0, at).split('\n').length + 1;
-    if (own >= 1 && own < statement.text.split('\n').length) return { statement, line: statement.lines[own] };
-  }
-  return undefined;
 }
 
 function findLuacheck() {

@@ -27,7 +27,7 @@ export type {
   Reason,
   Verdict,
 } from './common/decision.js';
-export type { FailureOptions } from './stores/guard/failure.js';
+export type { FailureOptions } from './limiter/guard/failure.js';
 export type { Gauges } from './contract/gauges.js';
 export type { Health } from './contract/health.js';
 export type { TierOptions } from './limiter/tiers.js';

@@ -14,6 +14,7 @@ export type { Kernel, Params, Traits } from './algorithms/index.js';
 export type {
   Announced,
   Announcement,
+  Call,
   Change,
   ChangeReply,
   Charged,

@@ -452,7 +452,7 @@ describe('bad input', () => {
     [inline({ burst: 5 }), 'burst', "algorithm: 'token-bucket', or leave burst out"],
     [inline({ algorithm: 'fixed-window', segments: 5 }), 'segments', 'but to sliding-window'],
     [inline({ algorithm: 'gcra', maxDelay: 5 }), 'maxDelay', 'but to leaky-bucket'],
-    [inline({ algorithm: 'concurrency', lease: 5 }), 'window', 'not known to the algorithm concurrency'],
+    [inline({ algorithm: 'concurrency', lease: 5 }), 'window', "has no 'window'. Write lease"],
     [inList({ limit, windowMs: 5 }), 'windowMs', 'Headgate calls it `window`'],
     [inline({ constructor: 5 }), 'constructor', 'Known are'],
     [inline({ toString: 5 }), 'toString', 'Known are'],

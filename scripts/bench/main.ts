@@ -10,6 +10,7 @@ import { root } from '../lib/run.mjs';
 import { startRig, type Remote, type RigName } from './lib/child.js';
 import type { Bench, Section } from './lib/part.js';
 import { environment, markdown } from './lib/report.js';
+import { alone } from './parts/alone.js';
 import { bytes } from './parts/bytes.js';
 import { cluster } from './parts/cluster.js';
 import { cost } from './parts/cost.js';
@@ -21,7 +22,7 @@ import { memory } from './parts/memory.js';
 import { redis } from './parts/redis.js';
 import { scaling } from './parts/scaling.js';
 
-const parts = [memory, denials, redis, cost, distance, cluster, bytes, http, scaling, log];
+const parts = [memory, denials, redis, alone, cost, distance, cluster, bytes, http, scaling, log];
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

@@ -7,12 +7,16 @@ import { createRequire } from 'node:module';
 import { dirname, join, relative, resolve } from 'node:path';
 import { rollup } from '@rollup/wasm-node';
 import { transform } from 'esbuild';
+import { tsImport } from 'tsx/esm/api';
 import ts from 'typescript';
 import { writeCommandLine } from './command-line.mjs';
 import { bareCode, TARGET } from './code.mjs';
 import { root } from './run.mjs';
 
 const CONFIG = 'tsconfig.build.json';
+
+/** The module that reads the Lua files. The package has their texts instead. */
+const LUA_FILES = 'src/stores/redis/lua-files.ts';
 const require = createRequire(import.meta.url);
 
 /** The entry of the command line. Its name is none that a sub-path has. */
@@ -102,9 +106,18 @@ const readable = {
     importer !== undefined && source.startsWith('.')
       ? resolve(dirname(importer), source.replace(/\.js$/, '.ts'))
       : undefined,
-  load: bareCode,
+  load: async (id) => (id.endsWith(LUA_FILES) ? luaTexts(id) : bareCode(id)),
   renderChunk: async (code) => (await transform(code, { target: TARGET })).code,
 };
+
+/**
+ * @param {string} file
+ * @returns {Promise<string>} the module with what it exports as data
+ */
+async function luaTexts(file) {
+  const { luaFiles } = await tsImport(file, import.meta.url);
+  return `export const luaFiles = ${JSON.stringify(luaFiles)};`;
+}
 
 /**
  * Checks the types, and writes the declarations.

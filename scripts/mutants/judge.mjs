@@ -1,5 +1,4 @@
 // Applies mutants to copies of the tree, a copy a worker, and runs the tests that may notice them.
-import { spawnSync } from 'node:child_process';
 import {
   cpSync,
   existsSync,
@@ -24,8 +23,6 @@ import { mocha } from './mocha.mjs';
  * @typedef {{ mutant: Mutant, verdict: Verdict, by: string }} Outcome `by`: the test that failed, or that did not end
  * @typedef {{ verdict: Verdict, by: string, again?: string[] }} Run of one stage. `again`: what runs the failed test alone
  */
-
-const GENERATED_LUA = 'src/stores/redis/generated/lua.ts';
 
 /** How many stages may take too long: a mutant that hangs so many hangs them all. */
 const PATIENCE = 2;
@@ -107,27 +104,14 @@ export class Tree {
   }
 
   /**
-   * Applies a mutant, also to what is generated from Lua.
    * @param {Mutant} mutant
-   * @returns {() => void} restores the files
+   * @returns {() => void} restores the file
    */
   #apply(mutant) {
-    const files = mutant.file.endsWith('.lua') ? [mutant.file, GENERATED_LUA] : [mutant.file];
-    const paths = files.map((file) => join(this.#path, file));
-    const originals = paths.map((path) => readFileSync(path, 'utf8'));
-    const write = (/** @type {number} */ i, /** @type {string} */ text) =>
-      writeFileSync(paths[i] ?? '', text);
-    write(0, applied(originals[0] ?? '', mutant));
-    if (files.includes(GENERATED_LUA)) this.#generateLua();
-    return () => originals.forEach((text, i) => write(i, text));
-  }
-
-  #generateLua() {
-    const { status, stderr } = spawnSync(process.execPath, ['scripts/lua.mjs', 'build'], {
-      cwd: this.#path,
-      encoding: 'utf8',
-    });
-    if (status !== 0) throw new Error(`The scripts were not built: ${stderr}`);
+    const path = join(this.#path, mutant.file);
+    const original = readFileSync(path, 'utf8');
+    writeFileSync(path, applied(original, mutant));
+    return () => writeFileSync(path, original);
   }
 
   /**

@@ -7,9 +7,9 @@ import { mutateTypeScript } from './typescript.mjs';
 
 /** @typedef {import('./changes.mjs').Mutant} Mutant */
 
-/** The files that have mutants. What is generated or only declares is none of them. */
+/** The files that have mutants. What only declares is none of them. */
 export function sourceFiles() {
-  return listFiles('src').filter((file) => /\.(ts|lua)$/.test(file) && !file.includes('/generated/'));
+  return listFiles('src').filter((file) => /\.(ts|lua)$/.test(file));
 }
 
 /**

@@ -7,8 +7,6 @@
 -- Returns: look: ms until the ban ends or 0 (or nil, error), state; strike: the length of the ban that this denial starts
 --          (ms) or 0
 
-local ban = { params = 5 }
-
 -- When the state expires. Earlier bans are remembered for `max` after the end of the last one.
 local function ban_stop(p, state) return math.max(state[2], state[3] + (state[5] > 0 and p[5] or 0)) end
 
@@ -40,13 +38,13 @@ local function ban_read(key, p, now, writable)
   return state
 end
 
-function ban.look(key, p, now, writable)
+local function ban_look(key, p, now, writable)
   local state, err = ban_read(key, p, now, writable)
   if not state then return nil, err end
   return math.max(0, state[3] - now), state
 end
 
-function ban.strike(key, p, now, state)
+local function ban_strike(key, p, now, state)
   if p[1] == 0 then return 0 end
   if state[2] == 0 then state[2] = now + p[2] end
   state[1] = state[1] + 1
@@ -60,7 +58,7 @@ function ban.strike(key, p, now, state)
 end
 
 -- Sets a ban of `length` ms by hand. The growth of bans by denials stays as it is. A length of 0 forgives everything.
-function ban.set(key, p, now, length)
+local function ban_set(key, p, now, length)
   local state, err = ban_read(key, p, now, true)
   if not state then return err end
   if length == 0 then
@@ -70,3 +68,5 @@ function ban.set(key, p, now, length)
     ban_write(key, p, now, state)
   end
 end
+
+ban = { params = 5, look = ban_look, strike = ban_strike, set = ban_set }

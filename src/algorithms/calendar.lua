@@ -7,9 +7,56 @@
 -- Returns: look: wait, remaining, reset, used, stop (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged;
 --          check: the end of the period that the time is in
 
-local calendar = { params = 9 }
+local kernel_params = 9
 
-function calendar.check(p, now)
+--- charge
+-- Combines look and commit for the common case of states that end with this period. See fixed-window.lua.
+
+local limit, place, stop = p[at + 1] + 0, at + 2, p[at + 2] + 0
+if now >= stop then
+  repeat
+    place = place + 1
+    stop = p[place] + 0
+  until now < stop or place == at + 9
+end
+local reset, tail = place > at + 2 and stop - now or 0, '@' .. p[place]
+local short = limit < 2 ^ 20 and reset < 2 ^ 32
+while request <= last and cost <= limit and reset > 0 do
+  local key = KEYS[request]
+  before = redis.pcall('GET', key)
+  local digits, used, wait = 0, 0, 0
+  if before then
+    -- An error is a table without a length.
+    digits = #before - #tail
+    used = digits > 0 and string.sub(before, digits + 1) == tail and tonumber(string.sub(before, 1, digits))
+    if not used or redis.call('PTTL', key) < 0 then break end
+  end
+  if used + cost > limit then
+    wait, before = reset, nil
+  else
+    used = used + cost
+    local text = string.format(used < 2 ^ 31 and '%d' or '%.0f', used)
+    -- As long as the units have as many digits, the TTL stays as it is.
+    if #text == digits then
+      redis.call('SETRANGE', key, '0', text)
+    else
+      redis.call('SET', key, text .. tail, 'PX', string.format(reset < 2 ^ 31 and '%d' or '%.0f', reset))
+      if deadline < 0 then redis.call('PEXPIREAT', key, stop) end
+    end
+  end
+  if wait == 0 and short then
+    -- headgate_say inlined: it would cost one more call per request.
+    filled = filled + 1
+    reply[filled] = reset * 2 ^ 20 + limit - used
+  else
+    filled = headgate_say(reply, filled, wait, used < limit and limit - used or 0, reset)
+  end
+  request = request + 1
+end
+
+--- rest
+
+local function calendar_check(p, now)
   if now >= p[2] then
     for i = 3, 9 do
       if now < p[i] then return p[i] end
@@ -23,7 +70,7 @@ local function calendar_write(key, _, used, stop)
 end
 
 local function calendar_read(key, p, now, writable)
-  local stop = calendar.check(p, now)
+  local stop = calendar_check(p, now)
   local value = redis.pcall('GET', key)
   if not value then return 0, 0 end
   if type(value) == 'table' then return nil, value.err end
@@ -43,7 +90,7 @@ local function calendar_read(key, p, now, writable)
   return used, math.min(expiry, stop)
 end
 
-function calendar.look(key, p, cost, now, writable)
+local function calendar_look(key, p, cost, now, writable)
   local limit = p[1]
   local used, stop = calendar_read(key, p, now, writable)
   if not used then return nil, stop end
@@ -52,12 +99,24 @@ function calendar.look(key, p, cost, now, writable)
   return wait, math.max(0, limit - used), stop == 0 and 0 or stop - now, used, stop
 end
 
-function calendar.commit(key, p, cost, now, used, stop)
-  if stop == 0 then stop = calendar.check(p, now) end
+local function calendar_commit(key, p, cost, now, used, stop)
+  if stop == 0 then stop = calendar_check(p, now) end
   calendar_write(key, p, used + cost, stop)
   return p[1] - used - cost, stop - now
 end
 
-function calendar.adjust(key, p, units, mark, now)
-  return headgate_recount(key, p, units, mark, now, calendar_read, calendar_write, calendar.check(p, now))
+local kernel_look, kernel_commit = calendar_look, calendar_commit
+
+--- changes
+
+local function calendar_adjust(key, p, units, mark, now)
+  return headgate_recount(key, p, units, mark, now, calendar_read, calendar_write, calendar_check(p, now))
 end
+
+headgate_kernel('calendar', {
+  params = 9,
+  check = calendar_check,
+  look = calendar_look,
+  commit = calendar_commit,
+  adjust = calendar_adjust,
+})

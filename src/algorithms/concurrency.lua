@@ -6,7 +6,9 @@
 -- Returns: look: wait, remaining, reset, held, stop (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged;
 --          release and renew: 1 if the lease was still held, else 0 (or nil, error)
 
-local concurrency = { params = 2 }
+local kernel_params = 2
+
+--- rest
 
 local function concurrency_units(member)
   return tonumber(string.match(member, ':(%d+)$')) or 0
@@ -50,7 +52,7 @@ local function concurrency_until(key, now, stop, held, left)
   end
 end
 
-function concurrency.look(key, p, cost, now, writable)
+local function concurrency_look(key, p, cost, now, writable)
   local limit = p[1]
   local held, stop = concurrency_read(key, p, now, writable)
   if not held then return nil, stop end
@@ -63,7 +65,7 @@ function concurrency.look(key, p, cost, now, writable)
   return wait, held < limit and limit - held or 0, stop == 0 and 0 or stop - now, held, stop
 end
 
-function concurrency.commit(key, p, cost, now, held, _, _, id)
+local function concurrency_commit(key, p, cost, now, held, _, _, id)
   local till, member = now + p[2], id .. ':' .. cost
   redis.call('ZADD', key, till, member, -held - cost, '#')
   local kept = redis.pcall('PEXPIREAT', key, till)
@@ -78,8 +80,12 @@ function concurrency.commit(key, p, cost, now, held, _, _, id)
   return p[1] - held - cost, p[2]
 end
 
+local kernel_look, kernel_commit = concurrency_look, concurrency_commit
+
+--- changes
+
 -- Slots are given back by their lease, so this changes nothing.
-function concurrency.adjust(key, p, _, _, now)
+local function concurrency_adjust(key, p, _, _, now)
   local held, stop = concurrency_read(key, p, now, true)
   if not held then return nil, stop end
   return math.max(0, p[1] - held), stop == 0 and 0 or stop - now, 0
@@ -93,7 +99,7 @@ local function concurrency_holds(key, p, member, now)
 end
 
 -- Gives back the slots of a lease.
-function concurrency.release(key, p, id, units, now)
+local function concurrency_release(key, p, id, units, now)
   local member = id .. ':' .. units
   local held, err = concurrency_holds(key, p, member, now)
   if held == 1 then
@@ -107,7 +113,7 @@ function concurrency.release(key, p, id, units, now)
 end
 
 -- Holds the slots of a lease for another full lease from now.
-function concurrency.renew(key, p, id, units, now)
+local function concurrency_renew(key, p, id, units, now)
   local member = id .. ':' .. units
   local held, err = concurrency_holds(key, p, member, now)
   if held == 1 then
@@ -117,3 +123,12 @@ function concurrency.renew(key, p, id, units, now)
   end
   return held, err
 end
+
+headgate_kernel('concurrency', {
+  params = 2,
+  look = concurrency_look,
+  commit = concurrency_commit,
+  adjust = concurrency_adjust,
+  release = concurrency_release,
+  renew = concurrency_renew,
+})

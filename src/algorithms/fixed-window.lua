@@ -5,7 +5,68 @@
 -- Params:  limit, window (ms)
 -- Returns: look: wait, remaining, reset, used, stop, packed (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 
-local fixed_window = { params = 2 }
+local kernel_params = 2
+
+-- What the common case does not need: the rest defines it.
+local fixed_window_ended
+
+--- charge
+-- Combines look and commit for the common case of valid states.
+--
+-- Such a part decides the requests from `request` to `last`, which all have one cost, and charges them. It appends their verdicts to
+-- `reply`, which has `filled` elements, and stops before the first request that needs look. `before` is then the last request's value from
+-- before its charge (false: there was none; nil: it was denied). The params, which may still be text, are p[at + 1] and so on. `text` is
+-- the cost as it was sent, because formatting numbers is slow.
+
+local limit, window = p[at + 1] + 0, p[at + 2] + 0
+local packs = limit < 2 ^ 20 and window < 2 ^ 30
+-- Without a window there would be no TTL. A test's time needs the rest.
+local runs = window > 0 and (deadline >= 0 or fixed_window_ended)
+while runs and request <= last and cost <= limit do
+  local key = KEYS[request]
+  -- Only a key that has a TTL is charged: none is left without one, even if a later command is not permitted.
+  local left = redis.call('PTTL', key)
+  local wait, used, reset = 0, cost, window
+  if left == -2 then
+    local value = packs and cost - (now + window) % 2 ^ 31 * 2 ^ 22 or struct.pack('>I6I7', now + window, cost)
+    redis.call('SET', key, value, 'PX', string.format(window < 2 ^ 31 and '%d' or '%.0f', window))
+    if deadline < 0 then redis.call('PEXPIREAT', key, now + window) end
+    before = false
+  elseif left <= 0 then
+    break
+  elseif packs then
+    local value = redis.pcall('INCRBY', key, text)
+    if type(value) == 'table' then break end
+    used = value % 2 ^ 22
+    reset = value < 0 and ((used - value) / 2 ^ 22 - now) % 2 ^ 31 or 0
+    local sound = reset > 0 and reset <= window and (deadline >= 0 or not fixed_window_ended(key, now))
+    before = value - cost
+    if not sound or used > limit then
+      redis.call('INCRBY', key, -cost)
+      if not sound then break end
+      wait, used, before = reset, used - cost, nil
+    end
+  else
+    -- The count does not fit into one integer together with the window's end.
+    before = redis.pcall('GET', key)
+    if type(before) == 'table' or #before ~= 13 then break end
+    local stop
+    stop, used = struct.unpack('>I6I7', before)
+    used, reset = used + cost, stop - now
+    if reset <= 0 or reset > window or used > limit then break end
+    redis.call('SETRANGE', key, '6', struct.pack('>I7', used))
+  end
+  if wait == 0 and packs then
+    -- headgate_say inlined: it would cost one more call per request.
+    filled = filled + 1
+    reply[filled] = reset * 2 ^ 20 + limit - used
+  else
+    filled = headgate_say(reply, filled, wait, used < limit and limit - used or 0, reset)
+  end
+  request = request + 1
+end
+
+--- rest
 
 -- Whether a state fits into one integer. Units must stay below 2^22 after one more charge. The window is at most half of 2^31 ms, so that
 -- an end in the past can be told from one in the future.
@@ -20,7 +81,7 @@ local function fixed_window_write(key, p, used, stop)
 end
 
 -- Modulo 2^31, an end long ago may look like one to come. By the server's time such a key has expired, but a test's time may be ahead.
-local function fixed_window_ended(key, now)
+function fixed_window_ended(key, now)
   local left, time = redis.call('PTTL', key), redis.call('TIME')
   return left >= 0 and time[1] * 1000 + time[2] / 1000 + left <= now, left
 end
@@ -54,7 +115,7 @@ local function fixed_window_read(key, p, now, writable)
   return used, stop, packed
 end
 
-function fixed_window.look(key, p, cost, now, writable)
+local function fixed_window_look(key, p, cost, now, writable)
   local limit = p[1]
   local used, stop, packed = fixed_window_read(key, p, now, writable)
   if not used then return nil, stop end
@@ -63,7 +124,7 @@ function fixed_window.look(key, p, cost, now, writable)
   return wait, used < limit and limit - used or 0, stop == 0 and 0 or stop - now, used, stop, packed
 end
 
-function fixed_window.commit(key, p, cost, now, used, stop, packed)
+local function fixed_window_commit(key, p, cost, now, used, stop, packed)
   if stop == 0 then
     fixed_window_write(key, p, cost, now + p[2])
     return p[1] - cost, p[2]
@@ -74,76 +135,22 @@ function fixed_window.commit(key, p, cost, now, used, stop, packed)
   if type(charged) ~= 'number' then
     fixed_window_write(key, p, used + cost, stop)
   elseif redis.call('PTTL', key) == -1 then
-    headgate_heal(key, fixed_window.look, p)
+    headgate_heal(key, fixed_window_look, p)
   end
   return p[1] - used - cost, stop - now
 end
 
--- Like fixed_window.charge, for counts that do not fit into one integer together with their window's end.
-local function fixed_window_charge_long(first, last, p, cost, now, reply, filled)
-  local limit, window = p[1], p[2]
-  local before
-  for request = first, last do
-    local key = KEYS[request]
-    before = redis.pcall('GET', key)
-    local stop, used = now + window, cost
-    if not before then
-      fixed_window_write(key, p, cost, stop)
-    elseif type(before) == 'table' or #before ~= 13 then
-      return request, filled
-    else
-      stop, used = struct.unpack('>I6I7', before)
-      used = used + cost
-      if stop <= now or stop > now + window or used > limit then return request, filled end
-      redis.call('SETRANGE', key, '6', struct.pack('>I7', used))
-      if redis.call('PTTL', key) == -1 then headgate_heal(key, fixed_window.look, p) end
-    end
-    filled = headgate_say(reply, filled, 0, limit - used, stop - now)
-  end
-  return last + 1, filled, before
-end
+local kernel_look, kernel_commit = fixed_window_look, fixed_window_commit
 
--- Combines look and commit for the common case of valid states, and charges first. It decides the requests from first to last, which all
--- have one cost. It appends their verdicts to a reply that already has `filled` elements, and stops before the first request that needs
--- look. Returns the request after the last decided one, the new length of the reply, and the last request's value from before its charge
--- (false: there was none; nil: it was denied). `text` is the cost as it was sent, because formatting numbers is slow.
-function fixed_window.charge(first, last, p, cost, text, now, reply, filled)
-  local limit, window = p[1], p[2]
-  -- Without a window no TTL could be set after INCRBY.
-  if cost > limit or window < 1 then return first, filled end
-  if not fixed_window_packs(p, 0) then return fixed_window_charge_long(first, last, p, cost, now, reply, filled) end
-  local before
-  for request = first, last do
-    local key = KEYS[request]
-    local value = redis.pcall('INCRBY', key, text)
-    if type(value) == 'table' then return request, filled end
-    if value == cost then
-      -- The key did not exist.
-      fixed_window_write(key, p, cost, now + window)
-      filled = headgate_say(reply, filled, 0, limit - cost, window)
-      before = false
-    else
-      local used = value % 2 ^ 22
-      local reset = value < 0 and ((used - value) / 2 ^ 22 - now) % 2 ^ 31 or 0
-      local sound = reset > 0 and reset <= window and (deadline >= 0 or not fixed_window_ended(key, now))
-      if sound and redis.call('PTTL', key) == -1 then headgate_heal(key, fixed_window.look, p) end
-      if sound and used <= limit then
-        -- headgate_say inlined: it would cost one more call per request.
-        filled = filled + 1
-        reply[filled] = reset * 2 ^ 20 + limit - used
-        before = value - cost
-      else
-        redis.call('INCRBY', key, -cost)
-        if not sound then return request, filled end
-        used = used - cost
-        filled = headgate_say(reply, filled, reset, used < limit and limit - used or 0, reset)
-        before = nil
-      end
-    end
-  end
-  return last + 1, filled, before
-end
+--- changes
 
-function fixed_window.adjust(key, p, units, mark, now)
+local function fixed_window_adjust(key, p, units, mark, now)
   return headgate_recount(key, p, units, mark, now, fixed_window_read, fixed_window_write, now + p[2])
 end
+
+headgate_kernel('fixed-window', {
+  params = 2,
+  look = fixed_window_look,
+  commit = fixed_window_commit,
+  adjust = fixed_window_adjust,
+})

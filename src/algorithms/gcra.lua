@@ -7,8 +7,51 @@
 -- Returns: look: wait, remaining, reset, backlog (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 --          units or ticks given back
 
--- Charges drain one after the other: giving one back moves those behind it forward.
-local gcra = { params = 5, drains = true }
+local kernel_params = 5
+
+--- charge
+-- Combines look and commit for the common case of valid states. See fixed-window.lua.
+
+local scale, increment, capacity = p[at + 1] + 0, p[at + 2] + 0, p[at + 3] + 0
+local charge = cost * increment
+while request <= last and charge <= capacity do
+  local key = KEYS[request]
+  before = redis.pcall('GET', key)
+  local backlog, wait, remaining, reset = charge, 0, 0
+  if before then
+    -- An error is a table without a length.
+    if #before ~= 10 then break end
+    local stop, part = struct.unpack('>I6I4', before)
+    reset = stop - now
+    if part >= scale or reset <= 0 then break end
+    backlog = reset * scale - part + charge
+  end
+  local left = capacity - backlog
+  if left >= 0 or left + p[at + 4] >= 0 then
+    if left >= 0 then remaining = (left - left % increment) / increment else wait = -1 - math.ceil(-left / scale) end
+    local part = -backlog % scale
+    reset = (backlog + part) / scale
+    local life = string.format(reset < 2 ^ 31 and '%d' or '%.0f', reset)
+    redis.call('SET', key, struct.pack('>I6I4', now + reset, part), 'PX', life)
+    if deadline < 0 then redis.call('PEXPIREAT', key, now + reset) end
+  else
+    backlog = backlog - charge
+    if backlog > p[at + 5] + 0 or redis.call('PTTL', key) == -1 then break end
+    wait = math.ceil(-(left + p[at + 4]) / scale)
+    remaining = math.max(0, math.floor((capacity - backlog) / increment))
+    before = nil
+  end
+  if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
+    -- headgate_say inlined: it would cost one more call per request.
+    filled = filled + 1
+    reply[filled] = reset * 2 ^ 20 + remaining
+  else
+    filled = headgate_say(reply, filled, wait, remaining, reset)
+  end
+  request = request + 1
+end
+
+--- rest
 
 local function gcra_write(key, p, now, backlog)
   local part = -backlog % p[1]
@@ -33,7 +76,7 @@ local function gcra_read(key, p, now, writable)
   return backlog
 end
 
-function gcra.look(key, p, cost, now, writable)
+local function gcra_look(key, p, cost, now, writable)
   local scale, increment, capacity, patience = p[1], p[2], p[3], p[4]
   local backlog, err = gcra_read(key, p, now, writable)
   if not backlog then return nil, err end
@@ -52,46 +95,15 @@ function gcra.look(key, p, cost, now, writable)
   return wait, math.max(0, math.floor((capacity - backlog) / increment)), math.ceil(backlog / scale), backlog
 end
 
-function gcra.commit(key, p, cost, now, backlog)
+local function gcra_commit(key, p, cost, now, backlog)
   backlog = backlog + cost * p[2]
   local reset = gcra_write(key, p, now, backlog)
   return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
 end
 
--- Combines look and commit for the common case of valid states. See fixed_window.charge.
-function gcra.charge(first, last, p, cost, _, now, reply, filled)
-  local scale, increment, capacity, patience = p[1], p[2], p[3], p[4]
-  local charge = cost * increment
-  if charge > capacity then return first, filled end
-  local value
-  for request = first, last do
-    local key = KEYS[request]
-    value = redis.pcall('GET', key)
-    local backlog, stop = charge
-    if value then
-      if type(value) == 'table' or #value ~= 10 then return request, filled end
-      local part
-      stop, part = struct.unpack('>I6I4', value)
-      if part >= scale or stop <= now then return request, filled end
-      backlog = (stop - now) * scale - part + charge
-    end
-    local left = capacity - backlog
-    if left >= 0 then
-      local reset = gcra_write(key, p, now, backlog)
-      filled = headgate_say(reply, filled, 0, (left - left % increment) / increment, reset)
-    elseif left + patience >= 0 then
-      filled = headgate_say(reply, filled, -1 - math.ceil(-left / scale), 0, gcra_write(key, p, now, backlog))
-    else
-      backlog = backlog - charge
-      if backlog > p[5] then return request, filled end
-      if redis.call('PTTL', key) == -1 then headgate_heal(key, gcra.look, p) end
-      local remaining = math.max(0, math.floor((capacity - backlog) / increment))
-      filled = headgate_say(reply, filled, math.ceil(-(left + patience) / scale), remaining, stop - now)
-      value = nil
-    end
-  end
-  return last + 1, filled, value
-end
+local kernel_look, kernel_commit = gcra_look, gcra_commit
+
+--- changes
 
 -- How much of a charge has certainly not drained yet. It drains after the charges before it, or from its own time on at the earliest.
 -- Drained units cannot be given back, because the key could already spend them again.
@@ -102,7 +114,7 @@ local function gcra_give_back_most(p, charge, mark, now, at, shift)
   return math.max(0, math.min(charge, math.max(in_turn, charge - (now - at) * p[1])))
 end
 
-function gcra.adjust(key, p, units, mark, now, at, shift)
+local function gcra_adjust(key, p, units, mark, now, at, shift)
   local backlog, err = gcra_read(key, p, now, true)
   if not backlog then return nil, err end
   -- Debt is bounded, so that a key never waits longer than one window for a unit.
@@ -123,3 +135,12 @@ function gcra.adjust(key, p, units, mark, now, at, shift)
   local reset = gcra_write(key, p, now, backlog)
   return math.max(0, math.floor((p[3] - backlog) / p[2])), reset, charged
 end
+
+headgate_kernel('gcra', {
+  params = 5,
+  -- Charges drain one after the other: giving one back moves those behind it forward.
+  drains = true,
+  look = gcra_look,
+  commit = gcra_commit,
+  adjust = gcra_adjust,
+})

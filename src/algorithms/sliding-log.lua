@@ -8,7 +8,9 @@
 -- Params:  limit, window (ms)
 -- Returns: look: wait, remaining, reset, log (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 
-local sliding_log = { params = 2 }
+local kernel_params = 2
+
+--- rest
 
 local SLIDING_LOG_HEADER = '>I6I4I4I4I3I3I5'
 
@@ -83,7 +85,7 @@ local function sliding_log_read(key, p, now, writable)
   return log
 end
 
-function sliding_log.look(key, p, cost, now, writable)
+local function sliding_log_look(key, p, cost, now, writable)
   local limit, window = p[1], p[2]
   local log, err = sliding_log_read(key, p, now, writable)
   if not log then return nil, err end
@@ -100,7 +102,7 @@ function sliding_log.look(key, p, cost, now, writable)
   return wait, math.max(0, limit - live), log.runs > 0 and log.newest + window - now or 0, log
 end
 
-function sliding_log.commit(key, p, cost, now, log)
+local function sliding_log_commit(key, p, cost, now, log)
   local limit, window = p[1], p[2]
   log.live = log.live + cost
   local remaining = math.max(0, limit - log.live)
@@ -122,6 +124,10 @@ function sliding_log.commit(key, p, cost, now, log)
   redis.call('PEXPIREAT', key, now + window)
   return remaining, window
 end
+
+local kernel_look, kernel_commit = sliding_log_look, sliding_log_commit
+
+--- changes
 
 -- It is unknown which units are meant. Give back the oldest ones, so that the remaining units count longest.
 local function sliding_log_give_back_oldest(key, log, units)
@@ -172,13 +178,13 @@ local function sliding_log_give_back(key, log, time, units)
   log.newest = sliding_log_run(key, log, log.runs - 1)
 end
 
-function sliding_log.adjust(key, p, units, mark, now)
+local function sliding_log_adjust(key, p, units, mark, now)
   local limit, window = p[1], p[2]
   local log, err = sliding_log_read(key, p, now, true)
   if not log then return nil, err end
   local charged = math.max(0, math.min(units, 2 ^ 23 - log.live))
   if charged > 0 then
-    local remaining, reset = sliding_log.commit(key, p, charged, now, log)
+    local remaining, reset = sliding_log_commit(key, p, charged, now, log)
     return remaining, reset, charged
   end
   if log.runs == 0 then return limit, 0, 0 end
@@ -195,3 +201,10 @@ function sliding_log.adjust(key, p, units, mark, now)
   redis.call('PEXPIREAT', key, log.newest + window)
   return math.max(0, limit - log.live), log.newest + window - now, 0
 end
+
+headgate_kernel('sliding-log', {
+  params = 2,
+  look = sliding_log_look,
+  commit = sliding_log_commit,
+  adjust = sliding_log_adjust,
+})

@@ -8,11 +8,91 @@
 -- Returns: look: wait, remaining, reset, total, start, value (or nil, error); commit: remaining, reset; adjust: remaining, reset,
 --          charged
 
-local sliding_window = { params = 3 }
+-- The format of a state's beginning with counters of a width: the newest segment's start, the total, the newest counter.
+local function sliding_window_head(width)
+  if width == 1 then return '>I6I1I1' end
+  if width == 2 then return '>I6I2I2' end
+  return width == 4 and '>I6I4I4' or width == 8 and '>I6I8I8' or nil
+end
 
-local SLIDING_WINDOW_CODE = { [1] = 'B', [2] = 'H', [4] = 'I4', [8] = 'I8' }
-local SLIDING_WINDOW_PAIR = { [1] = '>BB', [2] = '>HH', [4] = '>I4I4', [8] = '>I8I8' }
-local SLIDING_WINDOW_HEAD = { [1] = '>I6BB', [2] = '>I6HH', [4] = '>I6I4I4', [8] = '>I6I8I8' }
+-- The time until at most `allowed` units are left. Segments leave in order, the oldest first.
+local function sliding_window_until(segment, segments, now, total, start, value, allowed)
+  local width = (#value - 6) / (segments + 2)
+  local newer, format = segments - math.floor((now - start) / segment), '>I' .. width
+  while newer > 0 do
+    total = total - struct.unpack(format, value, 7 + width * (newer + 1))
+    if total <= allowed then break end
+    newer = newer - 1
+  end
+  return start + (segments + 1 - newer) * segment - now
+end
+
+local kernel_params = 3
+
+--- charge
+-- Combines look and commit for the common case: valid states whose counters can hold one more charge. See fixed-window.lua.
+
+local limit, segment, segments = p[at + 1] + 0, p[at + 2] + 0, p[at + 3] + 0
+local life = (segments + 1) * segment
+local short = limit < 2 ^ 20 and life < 2 ^ 32
+local size, width, head, most
+while request <= last and cost <= limit do
+  local key = KEYS[request]
+  before = redis.pcall('GET', key)
+  local age, total, wait = 0, cost, 0
+  if not before then
+    local bytes = cost < 2 ^ 8 and 1 or cost < 2 ^ 16 and 2 or cost < 2 ^ 32 and 4 or 8
+    local state = struct.pack(sliding_window_head(bytes), now, cost, cost) .. string.rep('\0', bytes * segments)
+    redis.call('SET', key, state, 'PX', string.format(life < 2 ^ 31 and '%d' or '%.0f', life))
+    if deadline < 0 then redis.call('PEXPIREAT', key, now + life) end
+  else
+    -- An error is a table without a length, which no state has.
+    if #before ~= size then
+      size = #before
+      width = (size - 6) / (segments + 2)
+      head = sliding_window_head(width)
+      if not head then break end
+      most = 256 ^ width
+    end
+    local start, sum, newest = struct.unpack(head, before)
+    age, total = now - start, sum + cost
+    if age < 0 or age >= life then break end
+    local passed = 0
+    if age >= segment then
+      passed = math.floor(age / segment)
+      local format = '>I' .. width
+      for i = 1, passed do total = total - struct.unpack(format, before, size + 1 - width * i) end
+    end
+    if total < cost or total <= limit and total >= most then break end
+    -- The TTL changes only if a later segment is charged.
+    if (total > limit or passed == 0) and redis.call('PTTL', key) == -1 then break end
+    if total > limit then
+      total = total - cost
+      wait = sliding_window_until(segment, segments, now, total, start, before, limit - cost)
+      before = nil
+    elseif passed == 0 then
+      redis.call('SETRANGE', key, '0', struct.pack(head, start, total, newest + cost))
+    else
+      -- A later segment begins. The counters between are 0, and as many old ones are dropped.
+      age = age - passed * segment
+      local state = struct.pack(head, now - age, total, cost)
+      if passed > 1 then state = state .. string.rep('\0', width * (passed - 1)) end
+      state = state .. string.sub(before, 7 + width, -1 - width * passed)
+      redis.call('SET', key, state, 'PX', string.format(life < 2 ^ 31 and '%d' or '%.0f', life - age))
+      if deadline < 0 then redis.call('PEXPIREAT', key, now + life - age) end
+    end
+  end
+  if wait == 0 and short then
+    -- headgate_say inlined: it would cost one more call per request.
+    filled = filled + 1
+    reply[filled] = (life - age) * 2 ^ 20 + limit - total
+  else
+    filled = headgate_say(reply, filled, wait, total < limit and limit - total or 0, life - age)
+  end
+  request = request + 1
+end
+
+--- rest
 
 -- The smallest counter width, in bytes, that holds a number.
 local function sliding_window_width(units)
@@ -23,13 +103,13 @@ end
 
 -- Reads `count` counters, newest first, from a place in the value on.
 local function sliding_window_unpack(value, width, count, place)
-  return { struct.unpack('>' .. string.rep(SLIDING_WINDOW_CODE[width], count), value, place) }
+  return { struct.unpack('>' .. string.rep('I' .. width, count), value, place) }
 end
 
 -- The units of the oldest `count` segments.
 local function sliding_window_oldest(value, width, count)
   local units, place = 0, #value - width * count + 1
-  if count == 1 then return (struct.unpack('>' .. SLIDING_WINDOW_CODE[width], value, place)) end
+  if count == 1 then return (struct.unpack('>I' .. width, value, place)) end
   local counters = sliding_window_unpack(value, width, count, place)
   for i = 1, count do units = units + counters[i] end
   return units
@@ -42,23 +122,6 @@ local function sliding_window_counters(value, p, passed)
   return sliding_window_unpack(later, width, p[3] + 1, 1)
 end
 
--- Charges a segment that begins `passed` segments after the newest stored one. The counters between are 0, and as many old ones are
--- dropped.
-local function sliding_window_move(key, p, value, last, passed, total, cost)
-  local width = (#value - 6) / (p[3] + 2)
-  local start = last + passed * p[2]
-  local head = struct.pack(SLIDING_WINDOW_HEAD[width], start, total, cost)
-  if passed > 1 then head = head .. string.rep('\0', width * (passed - 1)) end
-  headgate_set(key, head .. string.sub(value, 7 + width, -1 - width * passed), start + (p[3] + 1) * p[2])
-end
-
--- Writes the first units of a key.
-local function sliding_window_begin(key, p, now, cost)
-  local width = sliding_window_width(cost)
-  local head = struct.pack(SLIDING_WINDOW_HEAD[width], now, cost, cost)
-  headgate_set(key, head .. string.rep('\0', width * p[3]), now + (p[3] + 1) * p[2])
-end
-
 -- Writes the state, and returns its end. Newest segments without units are dropped, so that the state ends when its last unit leaves.
 local function sliding_window_write(key, p, start, total, counters)
   local skip, segments = 0, p[3]
@@ -67,7 +130,7 @@ local function sliding_window_write(key, p, start, total, counters)
   start = start - skip * p[2]
   local stop = start + (segments + 1) * p[2]
   local width = sliding_window_width(total)
-  local format = '>I6' .. string.rep(SLIDING_WINDOW_CODE[width], segments + 2)
+  local format = '>I6' .. string.rep('I' .. width, segments + 2)
   headgate_set(key, struct.pack(format, start, total, unpack(counters, 1, segments + 1)), stop)
   return stop
 end
@@ -79,7 +142,7 @@ local function sliding_window_read(key, p, now, writable)
   if type(value) == 'table' then return nil, value.err end
   local segment, segments = p[2], p[3]
   local width = (#value - 6) / (segments + 2)
-  local format = SLIDING_WINDOW_HEAD[width]
+  local format = sliding_window_head(width)
   if not format then return 0, 0 end
   local start, total = struct.unpack(format, value)
   local age = now - start
@@ -94,18 +157,7 @@ local function sliding_window_read(key, p, now, writable)
   return total, start, value
 end
 
--- The time until at most `allowed` units are left. Segments leave in order, the oldest first.
-local function sliding_window_until(p, now, total, start, value, allowed)
-  local passed = math.floor((now - start) / p[2])
-  local counters = sliding_window_counters(value, p, 0)
-  for i = p[3] - passed, 0, -1 do
-    total = total - counters[i + 1]
-    if total <= allowed then return start + (p[3] + 1 - i) * p[2] - now end
-  end
-  return start + (p[3] + 1) * p[2] - now
-end
-
-function sliding_window.look(key, p, cost, now, writable)
+local function sliding_window_look(key, p, cost, now, writable)
   local limit = p[1]
   local total, start, value = sliding_window_read(key, p, now, writable)
   if not total then return nil, start end
@@ -113,95 +165,37 @@ function sliding_window.look(key, p, cost, now, writable)
   local reset = value and start + (p[3] + 1) * p[2] - now or 0
   if cost == 0 or total + cost <= limit then return 0, remaining, reset, total, start, value end
   if cost > limit then return -1, remaining, reset end
-  return sliding_window_until(p, now, total, start, value, limit - cost), remaining, reset
+  return sliding_window_until(p[2], p[3], now, total, start, value, limit - cost), remaining, reset
 end
 
-function sliding_window.commit(key, p, cost, now, total, start, value)
+local function sliding_window_commit(key, p, cost, now, total, start, value)
   local segment, segments = p[2], p[3]
   local life = (segments + 1) * segment
   local sum = total + cost
   if not value then
-    sliding_window_begin(key, p, now, cost)
+    sliding_window_write(key, p, now, cost, { cost })
     return p[1] - sum, life
   end
   local passed = math.floor((now - start) / segment)
   local width = (#value - 6) / (segments + 2)
-  if sum >= 256 ^ width then
+  if passed > 0 or sum >= 256 ^ width then
     local counters = sliding_window_counters(value, p, passed)
     counters[1] = counters[1] + cost
     sliding_window_write(key, p, start + passed * segment, sum, counters)
-  elseif passed == 0 then
-    local _, newest = struct.unpack(SLIDING_WINDOW_PAIR[width], value, 7)
-    redis.call('SETRANGE', key, '6', struct.pack(SLIDING_WINDOW_PAIR[width], sum, newest + cost))
-    if redis.call('PTTL', key) == -1 then headgate_heal(key, sliding_window.look, p) end
   else
-    sliding_window_move(key, p, value, start, passed, sum, cost)
+    local format = sliding_window_head(width)
+    local _, _, newest = struct.unpack(format, value)
+    redis.call('SETRANGE', key, '0', struct.pack(format, start, sum, newest + cost))
+    if redis.call('PTTL', key) == -1 then headgate_heal(key, sliding_window_look, p) end
   end
   return p[1] - sum, start + passed * segment + life - now
 end
 
--- Combines look and commit for the common case: valid states whose counters can hold one more charge. See fixed_window.charge.
-function sliding_window.charge(first, last, p, cost, _, now, reply, filled)
-  local limit, segment, segments = p[1], p[2], p[3]
-  local life = (segments + 1) * segment
-  if cost > limit then return first, filled end
-  local short = limit < 2 ^ 20 and life < 2 ^ 32
-  local value, size, width, head, pair, most
-  for request = first, last do
-    local key = KEYS[request]
-    value = redis.pcall('GET', key)
-    local age, total, wait = 0, cost, 0
-    if not value then
-      sliding_window_begin(key, p, now, cost)
-    elseif type(value) == 'table' then
-      return request, filled
-    else
-      if #value ~= size then
-        size = #value
-        width = (size - 6) / (segments + 2)
-        head, pair = SLIDING_WINDOW_HEAD[width], SLIDING_WINDOW_PAIR[width]
-        if not head then return request, filled end
-        most = 256 ^ width
-      end
-      local start, before, newest = struct.unpack(head, value)
-      age, total = now - start, before + cost
-      if age < 0 or age >= life then return request, filled end
-      local passed = 0
-      if age >= segment then
-        passed = math.floor(age / segment)
-        total = total - sliding_window_oldest(value, width, passed)
-        if total < cost then return request, filled end
-      end
-      if total > limit then
-        wait = sliding_window_until(p, now, total - cost, start, value, limit - cost)
-      else
-        if total >= most then return request, filled end
-        if passed == 0 then
-          redis.call('SETRANGE', key, '6', struct.pack(pair, total, newest + cost))
-        else
-          age = age - passed * segment
-          sliding_window_move(key, p, value, start, passed, total, cost)
-        end
-      end
-      -- The TTL changes only if a later segment is charged.
-      if (wait > 0 or passed == 0) and redis.call('PTTL', key) == -1 then headgate_heal(key, sliding_window.look, p) end
-    end
-    if wait > 0 then
-      total = total - cost
-      filled = headgate_say(reply, filled, wait, total < limit and limit - total or 0, life - age)
-      value = nil
-    elseif short then
-      -- headgate_say inlined: it would cost one more call per request.
-      filled = filled + 1
-      reply[filled] = (life - age) * 2 ^ 20 + limit - total
-    else
-      filled = headgate_say(reply, filled, 0, limit - total, life - age)
-    end
-  end
-  return last + 1, filled, value
-end
+local kernel_look, kernel_commit = sliding_window_look, sliding_window_commit
 
-function sliding_window.adjust(key, p, units, mark, now)
+--- changes
+
+local function sliding_window_adjust(key, p, units, mark, now)
   local limit, segment, segments = p[1], p[2], p[3]
   local total, start, value = sliding_window_read(key, p, now, true)
   if not total then return nil, start end
@@ -230,3 +224,10 @@ function sliding_window.adjust(key, p, units, mark, now)
   end
   return math.max(0, limit - total), sliding_window_write(key, p, start, total, counters) - now, charged
 end
+
+headgate_kernel('sliding-window', {
+  params = 3,
+  look = sliding_window_look,
+  commit = sliding_window_commit,
+  adjust = sliding_window_adjust,
+})

@@ -42,9 +42,15 @@ export function createIo(streams: Streams, args: readonly string[], json: boolea
     json,
     isTTY,
     width: stdout.columns ?? 80,
-    colors: pc.createColors(!env.NO_COLOR && (Boolean(env.FORCE_COLOR) || isTTY)),
+    colors: pc.createColors(wantsColors(env, isTTY)),
     exitCode: 0,
   };
+}
+
+/** NO_COLOR with any value means none (no-color.org), and so does FORCE_COLOR=0, as for Node.js itself. */
+function wantsColors({ NO_COLOR, FORCE_COLOR }: Io['env'], isTTY: boolean): boolean {
+  if (NO_COLOR) return false;
+  return FORCE_COLOR ? !['0', 'false'].includes(FORCE_COLOR) : isTTY;
 }
 
 /** Writes to standard output. It waits until the reader keeps up. */

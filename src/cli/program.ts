@@ -93,9 +93,10 @@ function misread(error: CommanderError, program: Command, args: readonly string[
   if (error.exitCode === 0) return EXIT.ok;
   const command = program.commands.find((known) => args.includes(known.name()));
   const help = `headgate ${command ? `${command.name()} ` : ''}--help`;
+  const { commands } = command?.commands.length ? command : program;
   const message =
     error.code === 'commander.help'
-      ? `which command? ${program.commands.map((known) => known.name()).join(', ')}.`
+      ? `which command? ${commands.map((known) => known.name()).join(', ')}.`
       : withoutLogin(error.message.replace(/^error: /, ''));
   return tell({ code: 'USAGE', message: `${message}\nSee: ${help}` }, EXIT.usage, io);
 }

@@ -92,13 +92,15 @@ function checkHashing({ scopes, mark }: Published, name: string): void {
 function cannotBan(published: Published, name: string, dimension: string): Doubt | undefined {
   const configurations = published.scopes.get(name);
   if (!configurations) return unknownScope(published, name);
-  const { banBy = DEFAULT_DIMENSION } = configurations[0]!;
-  if (configurations[0]!.ban !== null && banBy !== dimension) {
-    const message = `the limiter ${JSON.stringify(name)} bans by ${banBy}, and not by ${dimension}. Write --dimension ${banBy}.`;
+  // An instance without the option, as during a deployment, says nothing about whose keys the others ban.
+  const banning = configurations.filter(({ ban }) => ban !== null);
+  if (banning.length === 0) {
+    const message = `the limiter ${JSON.stringify(name)} has no option \`ban\`, so it never checks for bans. Give it ban: {}.`;
     return { code: 'NO_BAN', message };
   }
-  if (configurations.some(({ ban }) => ban !== null)) return undefined;
-  const message = `the limiter ${JSON.stringify(name)} has no option \`ban\`, so it never checks for bans. Give it ban: {}.`;
+  const dimensions = banning.map(({ banBy = DEFAULT_DIMENSION }) => banBy);
+  if (dimensions.includes(dimension)) return undefined;
+  const message = `the limiter ${JSON.stringify(name)} bans by ${dimensions[0]}, and not by ${dimension}. Write --dimension ${dimensions[0]}.`;
   return { code: 'NO_BAN', message };
 }
 

@@ -1,4 +1,5 @@
 import { HeadgateError, invalidOption, show } from './errors.js';
+import { printable } from './printable.js';
 
 /** Option names of other limiters, and what Headgate calls them. If several fit, the first one that is allowed there is suggested. */
 const ALIASES = new Map(
@@ -93,7 +94,7 @@ export function checkShape(what: string, value: unknown, known: readonly string[
       : near
         ? `Did you mean \`${near}\`?`
         : `Known are: ${known.join(', ')}.`;
-    throw new HeadgateError('HEADGATE_UNKNOWN_OPTION', `${what}: '${name}' is not known. ${hint}`);
+    throw new HeadgateError('HEADGATE_UNKNOWN_OPTION', `${what}: '${printable(name)}' is not known. ${hint}`);
   }
 }
 

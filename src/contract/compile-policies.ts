@@ -57,6 +57,13 @@ function checkFields(what: string, policy: object, algorithm: Algorithm, fields:
   for (const field of Object.keys(Object(policy) as object)) {
     if (fields.includes(field) || !POLICY_FIELDS.includes(field)) continue;
     const having = ALGORITHMS.filter((name) => KINDS.get(name)!.fields.includes(field));
+    if (field === 'window' && KINDS.get(algorithm)?.fields.includes('lease')) {
+      const fix = 'Write lease: the time after which a slot that is not given back is free again.';
+      throw new HeadgateError(
+        'HEADGATE_UNKNOWN_OPTION',
+        `${what}: the algorithm ${algorithm} has no '${field}'. ${fix}`,
+      );
+    }
     throw new HeadgateError(
       'HEADGATE_UNKNOWN_OPTION',
       `${what}: '${field}' is not known to the algorithm ${algorithm}, but to ${having.join(', ')}. Write ` +

@@ -199,6 +199,10 @@ class Parser {
     } catch {
       // The error below tells the place, too.
     }
+    if (/^(month|year)s?$/i.test(token.text)) {
+      const period = token.text.toLowerCase().replace(/s$/, '');
+      throw this.#problem(token, `is a period of the calendar: write 'calendar 10000/${period}'.`);
+    }
     throw this.#problem(
       token,
       "is not a length of time. Write a number with a unit, up to 366 days: '500ms', '10s', '15m', '1h', '30d'.",

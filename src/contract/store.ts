@@ -52,6 +52,27 @@ export interface PolicySet {
 }
 
 /**
+ * What the caller and the store tell each other about a call under way. It is the only part of a question that changes, and all copies of
+ * the question share it. So a store that wraps another one need not pass anything on.
+ */
+export interface Call {
+  /**
+   * Until when the caller waits for the answer, by `performance.now()`. A store that sends questions elsewhere sets it when it sends this
+   * one. 0: the question is not sent yet, or the store does not tell.
+   */
+  until: number;
+  /** The name of the server that is asked. A store with several servers sets it when it sends the question. */
+  server: string | undefined;
+  /** Set by the caller once it no longer waits for the answer. Then the question must not be sent (again). */
+  abandoned: boolean;
+}
+
+/** What is known of a call before it is sent. */
+export function newCall(): Call {
+  return { until: 0, server: undefined, abandoned: false };
+}
+
+/**
  * Makes something once per policy set, and remembers it as long as the set. A set stays plain data, because a store around a store may
  * hand on a changed copy. The last set is found without a search, as most requests are about the same one.
  */
@@ -74,15 +95,8 @@ export interface Subject {
   readonly set: PolicySet;
   /** Any string, or one string for each dimension. */
   readonly key: Keys;
-  /**
-   * Until when the caller waits for the answer, by `performance.now()`. A store that sends questions elsewhere sets it when it sends this
-   * one. Absent or 0: the question is not sent yet, or the store does not tell.
-   */
-  until?: number;
-  /** The name of the server that is asked. A store with several servers sets it when it sends the question. */
-  server?: string;
-  /** Set by the caller once it no longer waits for the answer. Then the question must not be sent (again). */
-  abandoned?: boolean;
+  /** Absent: nobody waits for the answer only for a time. */
+  readonly call?: Call | undefined;
 }
 
 /** A request for a decision. */

@@ -30,6 +30,7 @@ export interface CompiledOptions<Req, Res> {
   readonly warn: Warn;
   readonly skip: ((request: Req) => MaybePromise<boolean>) | undefined;
   readonly key: ((request: Req) => MaybePromise<string | undefined>) | undefined;
+  readonly clientIp: ((request: Req) => MaybePromise<string | undefined>) | undefined;
   readonly clientKey: ClientKey;
   /** Returns the keys of a request by dimension. Undefined: all policies are by the request's key. */
   readonly keysOf: KeysOf<Req> | undefined;
@@ -81,6 +82,7 @@ export function compileOptions<Req, Res>(
     warn: compileWarnings(options.warnings),
     skip: checkFunction('skip', options.skip),
     key: checkFunction('keyGenerator', options.keyGenerator),
+    clientIp: checkFunction('clientIp', options.clientIp),
     clientKey: clientKeys(subnet),
     keysOf: compileKeys(options.keys),
     keyOptions: {

@@ -41,18 +41,22 @@ export class Flow<Req extends object, Res> {
   readonly #framework: Framework<Req, Res> & Trails<Req>;
   readonly #options: CompiledOptions<Req, Res>;
   readonly #refunds: boolean;
+  /** What the option `clientIp` has returned. */
+  readonly #clients = new WeakMap<Req, string | undefined>();
   /** Checks the first requests for mistakes in the set-up. Undefined once enough were checked. */
   #checks: SetupChecks<Req> | undefined;
 
   /** @internal */
   constructor(framework: Framework<Req, Res>, options: CompiledOptions<Req, Res>) {
-    this.#checks = new SetupChecks(framework, {
+    this.#checks = new SetupChecks(options.clientIp ? withoutAddress(framework) : framework, {
       warn: options.warn,
       lists: options.allowList !== undefined || options.denyList !== undefined,
       keyOptions: options.keyOptions,
       clientKey: options.clientKey,
     });
     this.#framework = { ...weakTrails, ...framework };
+    // Who the client is, the option says once for a request.
+    if (options.clientIp) this.#framework.ip = (req) => this.#clients.get(req);
     this.#options = options;
     this.#refunds = options.refundSuccess || options.refundFailure || options.refundAborted;
   }
@@ -124,7 +128,17 @@ export class Flow<Req extends object, Res> {
 
   #afterSkip(req: Req, skipped: boolean): MaybePromise<LimiterDecision | undefined> {
     if (skipped) return undefined;
-    const { key, clientKey, needsKey } = this.#options;
+    const { clientIp } = this.#options;
+    if (!clientIp) return this.#afterClient(req);
+    const client = clientIp(req);
+    return isPromise(client)
+      ? client.then((ip) => this.#afterClient(req, ip))
+      : this.#afterClient(req, client);
+  }
+
+  #afterClient(req: Req, client?: string): MaybePromise<LimiterDecision | undefined> {
+    const { key, clientIp, clientKey, needsKey } = this.#options;
+    if (clientIp) this.#clients.set(req, client);
     const made = key ? key(req) : needsKey ? clientKey(this.#framework.ip(req)) : undefined;
     return isPromise(made) ? made.then((value) => this.#afterKey(req, value)) : this.#afterKey(req, made);
   }
@@ -286,6 +300,11 @@ export class Flow<Req extends object, Res> {
     const success = wasSuccessful ? await wasSuccessful(req, res) : this.#framework.getStatus(res) < 400;
     return success ? refundSuccess : refundFailure;
   }
+}
+
+/** Nothing is checked about proxies where the option `clientIp` says who the client is. */
+function withoutAddress<Req extends object, Res>(framework: Framework<Req, Res>): Framework<Req, Res> {
+  return { ...framework, ip: () => undefined };
 }
 
 /** In its own function: V8 allocates a closure's context at function entry, even on paths that never create the closure. */

@@ -32,6 +32,12 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
    * `undefined`: policies by that dimension do not apply to the request.
    */
   keys?: KeysOption<Req>;
+  /**
+   * Who the client is, for the default key, the lists and bans, instead of the framework's address: a sync or async function of the request
+   * that returns an IP address, such as a header that your proxy writes anew. `undefined`: the request has no address, so it fails with
+   * `HEADGATE_NO_CLIENT_IP` where the default key needs one, and is on no list of addresses.
+   */
+  clientIp?: Callback<[request: Req], MaybePromise<string | undefined>>;
   /** For the default key: IPv6 addresses with the same prefix of this length count as one client: 1 to 128, default 56. */
   ipv6Subnet?: number;
   /** Whole units, 0 (only look) to 1e12: a number, or a sync or async function of the request. Default 1. */
@@ -122,6 +128,7 @@ export const HTTP_OPTIONS: readonly string[] = [
   'limiter',
   'tier',
   'keyGenerator',
+  'clientIp',
   'keys',
   'ipv6Subnet',
   'cost',

@@ -1,4 +1,5 @@
-import { HeadgateError, type ErrorCode } from '../common/errors.js';
+import { types } from 'node:util';
+import { HeadgateError, show, type ErrorCode } from '../common/errors.js';
 
 /** Codes of temporary errors that the client did not cause. */
 const UNAVAILABLE = new Set<ErrorCode>([
@@ -26,11 +27,21 @@ class PublicError extends HeadgateError {
   }
 }
 
+/** Frameworks take some values for "go on", such as undefined, and Express also 0, '' and 'route'. A limiter must not be skipped by them. */
+function noError(thrown: unknown): HeadgateError {
+  return new HeadgateError(
+    'HEADGATE_INVALID_ARGUMENT',
+    `A function of the options threw ${show(thrown)}, which is no Error. Throw an Error.`,
+    { cause: thrown },
+  );
+}
+
 /**
  * The same error with a message that is safe to show: without addresses, keys, options and server texts. Messages of most errors quote what
  * a callback made of the request. Errors of others than Headgate stay as they are.
  */
-export function publicError(error: unknown): unknown {
+export function publicError(thrown: unknown): unknown {
+  const error = types.isNativeError(thrown) || thrown instanceof Error ? thrown : noError(thrown);
   if (!(error instanceof HeadgateError)) return error;
   if (UNAVAILABLE.has(error.code))
     return new PublicError(error, 'Rate limiting is unavailable for a moment.', 503, { 'Retry-After': '1' });

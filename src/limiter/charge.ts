@@ -1,5 +1,5 @@
 import type { Verdict } from '../common/decision.js';
-import type { ChangeReply, Charged, Query, Reply, Store, Subject } from '../contract/store.js';
+import type { ChangeReply, Charged, PolicySet, Query, Reply, Store, Subject } from '../contract/store.js';
 import type { Slots } from './slots.js';
 import { chargedOf } from '../contract/charged.js';
 
@@ -93,9 +93,23 @@ export class Charge {
     return this.#hasSlots && this.#lease('renew');
   }
 
+  /** Of enforced policies if there are any: what becomes of a shadow's slots must not change what the caller is told. */
   async #lease(action: 'release' | 'renew'): Promise<boolean> {
     const { set, key, cost, lease } = this.#query;
-    return this.#account.lease({ set, key, cost, lease, action, degraded: this.#reply.degraded });
+    const { degraded } = this.#reply;
+    const ask = (asked: PolicySet): Promise<boolean> =>
+      Promise.resolve(this.#account.lease({ set: asked, key, cost, lease, action, degraded }));
+    if (!set.policies.some(({ shadow, traits }) => shadow && traits.holdsSlots)) return ask(set);
+    const taken = (wanted: boolean): PolicySet => ({
+      ...set,
+      policies: set.policies.filter(
+        ({ shadow, traits }, i) => traits.holdsSlots && shadow === wanted && this.#shares[i] === 1,
+      ),
+    });
+    const [enforced, shadows] = [taken(false), taken(true)];
+    if (enforced.policies.length === 0) return shadows.policies.length > 0 && ask(shadows);
+    const [held] = await Promise.all([ask(enforced), shadows.policies.length > 0 && ask(shadows)]);
+    return held;
   }
 
   /** The given units for each policy; 0 for a shadow that charges nothing. */

@@ -7,7 +7,7 @@ import { checkBoolean, checkFunction, checkShape, checkStore } from '../common/v
 import { compileWarnings } from '../common/warnings.js';
 import type { CompiledPolicy, Policies } from '../contract/policy.js';
 import type { PolicySet } from '../contract/store.js';
-import { checkTimeout, withFailurePolicy } from '../stores/guard/failure.js';
+import { checkTimeout, withFailurePolicy } from './guard/failure.js';
 import { makeMemoryStore } from '../stores/memory/memory.js';
 import { Limiter } from './limiter.js';
 import { claimName } from './names.js';

@@ -14,6 +14,7 @@ import type { Key } from '../contract/key.js';
 import { holdsSlots } from '../contract/policy.js';
 import {
   isPromise,
+  newCall,
   type Announced,
   type Keys,
   type MaybePromise,
@@ -170,7 +171,8 @@ export class Decider {
     checkCost(cost);
     const leased = !peek && cost > 0 && holdsSlots(set.policies);
     const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
-    const query: Query = { set, key, cost, peek: peek || cost === 0, lease, until: 0, abandoned: false };
+    const call = this.#embedded ? undefined : newCall();
+    const query: Query = { set, key, cost, peek: peek || cost === 0, lease, call };
     if (this.#enabled !== true && !this.enabled) return switchedOff(query);
     const reply = this.#store.decide(query);
     if (!isPromise(reply)) return this.#conclude(query, reply, peek, true);

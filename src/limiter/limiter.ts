@@ -166,7 +166,12 @@ export class Limiter {
     return this.#decider.ask(key, cost, set, false);
   }
 
-  /** What `consume` would answer, without charging or writing anything. @throws as `consume` */
+  /**
+   * What `consume` would answer, without charging or writing anything. After the store's clock went back, `retryAfterMs` counts from the
+   * next `consume`, which mends the state, and not from the look.
+   *
+   * @throws as `consume`
+   */
   peek(key: Key, options?: ConsumeOptions): Promise<Decision> {
     return this.#decider.promise(key, options, this.tiers, true);
   }

@@ -7,7 +7,7 @@ import type { Warnings } from '../common/warnings.js';
 import { POLICY_FIELDS } from '../contract/compile-policies.js';
 import type { NoPolicy, Policies, Policy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
 import type { Store } from '../contract/store.js';
-import type { FailureOptions } from '../stores/guard/failure.js';
+import type { FailureOptions } from './guard/failure.js';
 import type { TierOptions } from './tiers.js';
 
 /** Options of every limiter, with or without HTTP. The policies are given inline (`limit`, `window`, ...) or in `policies`. */
@@ -41,7 +41,8 @@ export interface CommonOptions extends FailureOptions {
   /**
    * The most requests that this limiter holds until their turn (`maxDelay`) in this process, and the most that wait in `wait`: 1 to
    * 1,000,000, default 10,000. Further requests are denied (`reason: 'queue-full'`). One exception: a request whose key has fewer waiting
-   * requests than another key replaces the last request of the key that has most.
+   * requests than another key replaces the last request of the key that has most. It only matters for requests that wait: an adapter holds
+   * requests of a leaky bucket with `maxDelay`, and denies all others at once.
    */
   maxWaiting?: number;
   /** How many of these may have the same key: 1 to `maxWaiting`. Default: a tenth of it, rounded down, but at least 1. */

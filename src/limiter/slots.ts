@@ -48,7 +48,7 @@ export class Slots {
 
   renew(lease: string, set: PolicySet): void {
     const known = this.#leases.get(lease);
-    if (known) known.until = this.#clock() + longestLease(set, () => true);
+    if (known) known.until = Math.max(known.until, this.#clock() + longestLease(set, () => true));
   }
 
   #dropEnded(): void {

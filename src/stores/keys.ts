@@ -49,7 +49,7 @@ export function escapeName(name: string): string {
 export const BAN_TAG = 'b1';
 
 /** The tag of a key's history: what was reset or given back of a policy's state. See adjust.lua. */
-const RESET_TAG = 'r1';
+const RESET_TAG = 'r2';
 
 /** The prefix of keys of named dimensions. No escaped key begins with it. */
 const MARK = '%@';

@@ -10,13 +10,9 @@ export function malformedReply(reply: unknown): HeadgateError {
   );
 }
 
-/** What is wrong with a store's reply. Undefined: nothing. Stores are not trusted to answer correctly. */
-export function flawOf(reply: unknown, set: PolicySet): HeadgateError | undefined {
-  return isReply(reply as Partial<Reply> | null | undefined, set) ? undefined : malformedReply(reply);
-}
-
-function isReply(reply: Partial<Reply> | null | undefined, { policies, ban: banning }: PolicySet): boolean {
-  const { now, step, ban, verdicts, full = 0, degraded } = reply ?? {};
+/** Whether a store's answer is a reply with verdicts on a set. Stores are not trusted to answer correctly. */
+export function isReply(answer: unknown, { policies, ban: banning }: PolicySet): answer is Reply {
+  const { now, step, ban, verdicts, full = 0, degraded } = (answer ?? {}) as Partial<Reply>;
   if (
     !Number.isSafeInteger(step) ||
     !Number.isSafeInteger(now) ||

@@ -1,5 +1,5 @@
 import { HeadgateError } from '../common/errors.js';
-import type { Subject } from '../contract/store.js';
+import type { Call } from '../contract/store.js';
 
 /** The error of a store as a HeadgateError. */
 export function coded(error: unknown): HeadgateError {
@@ -21,9 +21,9 @@ const REFUSAL =
   /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|ASK|MISCONF|OOM|NOAUTH|NOPERM|ERR Protocol error:|ERR max number of clients) /;
 
 /** Whether a failed call has certainly changed nothing: it was never written, or the server says so. */
-export function hasDoneNothing(error: HeadgateError, { until }: Subject): boolean {
+export function hasDoneNothing(error: HeadgateError, { until }: Call): boolean {
   if (error.code === 'HEADGATE_PROCESS_LATE') return true;
-  return error.code === 'HEADGATE_STORE_AWAY' ? !until : REFUSAL.test(wordsOf(error));
+  return error.code === 'HEADGATE_STORE_AWAY' ? until === 0 : REFUSAL.test(wordsOf(error));
 }
 
 /** Whether a call would fail again, because the server answered that it cannot run this call. */

@@ -154,7 +154,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       expect((await strict.peek('a')).retryAfterMs).to.be.within(3_500_000, 3_600_000);
       const strictly = where.with(-1, 'strict');
       await told(where.slice(0, 4), 'strict');
-      await json('ban', 'a', '1', ...strictly);
+      await json('ban', 'a', '1ms', ...strictly);
       while ((await strict.peek('a')).reason === 'banned');
       // The next ban by denials grows from the one before, which was not made by hand.
       const next = await strict.consume('a', { cost: 4 });

@@ -38,7 +38,7 @@ describe('a command line that is wrong', () => {
     },
     'a ban of no time': {
       args: ['ban', 'a', '0', '--name', 'n', '--redis', url],
-      says: /duration: 0 is not valid/,
+      says: /duration: 0 has no unit. Write 0s/,
     },
     'no server': {
       args: ['list'],

@@ -773,7 +773,9 @@ describe('headgate/compat/fastify-rate-limit', () => {
       await statuses(fastifyRateLimit, { options, steps: times(5) });
       const keys = (await redis.keys('*')).filter((key) => !before.has(key));
       expect(keys.length).to.be.greaterThan(2);
-      expect(keys.filter((key) => !key.startsWith('everything-'))).to.deep.equal([]);
+      // Stores of other tests may ask whether this server is back.
+      const others = keys.filter((key) => !key.includes('{headgate-probe:'));
+      expect(others.filter((key) => !key.startsWith('everything-'))).to.deep.equal([]);
     });
 
     it('a route has the store, and the header names, that it asks for', async () => {

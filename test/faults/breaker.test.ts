@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { HeadgateError, type Health, type Store } from 'headgate';
 import { performance } from '../../src/common/real-time.js';
-import type { PolicySet, Subject } from '../../src/contract/store.js';
-import { Breaker, breakerOf } from '../../src/stores/guard/breaker.js';
-import type { Prober } from '../../src/stores/guard/circuit.js';
-import { checkTimeout } from '../../src/stores/guard/failure.js';
-import { probeOf, probeSet } from '../../src/stores/guard/probe.js';
+import { newCall, type PolicySet, type Subject } from '../../src/contract/store.js';
+import { Breaker, breakerOf } from '../../src/limiter/guard/breaker.js';
+import type { Prober } from '../../src/limiter/guard/circuit.js';
+import { checkTimeout } from '../../src/limiter/guard/failure.js';
+import { idleProbe, probesOf } from '../../src/limiter/guard/probe.js';
 
 const set = {} as PolicySet;
 const prober: Prober = { probe: async () => true, whenReady: () => undefined };
@@ -24,7 +24,7 @@ const cluster: Store = {
 const to = (server: string | undefined): Subject => ({
   set,
   key: server ?? 'a:1',
-  ...(server && { server }),
+  call: { ...newCall(), server },
 });
 
 describe('a breaker', () => {
@@ -152,22 +152,39 @@ describe('a breaker', () => {
 });
 
 describe('a probe', () => {
-  const probes = probeSet(50);
+  const idle = idleProbe(50);
 
-  it('writes, like the decisions that it stands for', () => {
-    const { key, ...rest } = probeOf(cluster, probes, undefined)!;
-    assert.match(String(key), /^\d{1,9}$/);
-    assert.deepEqual(rest, { set: probes, cost: 1, peek: false, lease: '', until: 0 });
-    assert.equal(probes.timeout, 50);
+  it('writes by the policies that failed, and reads the key that failed', () => {
+    const failed = { set: { ...idle.set, name: 'api' }, key: 'ada' };
+    const [write, read] = probesOf(cluster, failed, idle, undefined)!;
+    assert.deepEqual(write.set, idle.set);
+    assert.deepEqual([write.peek, write.cost, /^\d{1,5}$/.test(String(write.key))], [false, 1, true]);
+    assert.deepEqual(read, { ...failed, cost: 1, peek: true, lease: '', call: newCall() });
+    const [next] = probesOf(cluster, failed, idle, undefined)!;
+    assert.equal(next.set, write.set, 'what a store keeps for a set is made once');
+    assert.notEqual(next.key, write.key);
+    for (let i = 0; i < 14; i++) probesOf(cluster, failed, idle, undefined);
+    assert.equal(probesOf(cluster, failed, idle, undefined)![0].key, write.key, 'few keys are used');
+    assert.equal(idle.set.timeout, 50);
+  });
+
+  it('reads its own key while nothing has failed, as that lies on the server that is asked', () => {
+    const [write, read] = probesOf({ ...cluster, serverOf: () => 'a:1' }, undefined, idle, 'a:1')!;
+    assert.equal(read.key, write.key);
+  });
+
+  it('has a key for each dimension', () => {
+    const [write] = probesOf(cluster, { set: idle.set, key: ['a', 'b'] }, idle, undefined)!;
+    assert.equal(write.key.length, 2);
   });
 
   it('asks for a key on the server that is meant: one of a thousand, or none', () => {
     let tried = 0;
     const serverOf = () => (++tried === 1000 ? 'b:2' : 'a:1');
-    assert.ok(probeOf({ ...cluster, serverOf }, probes, 'b:2'));
+    assert.ok(probesOf({ ...cluster, serverOf }, undefined, idle, 'b:2'));
     assert.equal(tried, 1000);
-    assert.equal(probeOf({ ...cluster, serverOf: () => 'a:1' }, probes, 'b:2'), undefined);
-    assert.equal(probeOf(store, probes, 'b:2'), undefined);
+    assert.equal(probesOf({ ...cluster, serverOf: () => 'a:1' }, undefined, idle, 'b:2'), undefined);
+    assert.equal(probesOf(store, undefined, idle, 'b:2'), undefined);
   });
 });
 

@@ -1,8 +1,9 @@
 // When a server counts as down, and when it is asked again: by a clock and by timers of the test.
 import assert from 'node:assert/strict';
 import { HeadgateError } from 'headgate';
+import type { PolicySet } from '../../src/contract/store.js';
 import { performance } from '../../src/common/real-time.js';
-import { Circuit, type Prober } from '../../src/stores/guard/circuit.js';
+import { Circuit, type Prober } from '../../src/limiter/guard/circuit.js';
 
 const error = new HeadgateError('HEADGATE_STORE_ERROR', 'away');
 
@@ -71,8 +72,10 @@ describe('a circuit', () => {
     Math.random = random;
   });
 
+  const failed = { set: {} as PolicySet, key: 'failed' };
+
   const failTimes = (times: number) => {
-    for (let i = 0; i < times; i++) circuit.failure(error, prober);
+    for (let i = 0; i < times; i++) circuit.failure(error, failed, prober);
   };
 
   const goDown = () => {

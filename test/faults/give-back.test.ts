@@ -4,7 +4,7 @@ import { createLimiter, memoryStore, type Policy, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { servers } from '../support/shared-servers.js';
 import { freshPrefix } from '../support/stores.js';
-import { Backlog } from '../../src/stores/guard/backlog.js';
+import { Backlog } from '../../src/limiter/guard/backlog.js';
 import { clientKinds } from './clients.js';
 import { sleep, until } from './load.js';
 import { Proxy } from './proxy.js';

@@ -1,7 +1,7 @@
 // The failure policy around a store that does as the test says.
 import assert from 'node:assert/strict';
 import { createLimiter, HeadgateError, type Health, type Limiter, type Policy, type Store } from 'headgate';
-import type { Change, ChangeReply, LeaseChange, Query, Reply } from 'headgate/stores';
+import type { Call, Change, ChangeReply, LeaseChange, Query, Reply } from 'headgate/stores';
 import { MODES, sleep, until } from './load.js';
 
 const FOREVER = new Promise<never>(() => {});
@@ -110,8 +110,9 @@ describe('the failure policy', () => {
       await Promise.all(Array.from({ length: 50 }, () => limiter.consume('a')));
       await sleep(1);
     }
-    assert.ok(store.asked - asked <= 6, `it was tried ${store.asked - asked} times in half a second`);
-    assert.ok(limiter.health.failures >= 5 && limiter.health.lastError instanceof HeadgateError);
+    // Each probe asks twice.
+    assert.ok(store.asked - asked <= 12, `it was tried ${store.asked - asked} times in half a second`);
+    assert.ok(limiter.health.failures >= 1 && limiter.health.lastError instanceof HeadgateError);
     store.answer = admit;
     await until(async () => !(await limiter.consume('a')).degraded, 1000);
     assert.deepEqual(limiter.health.failures, 0);
@@ -159,7 +160,7 @@ describe('the failure policy', () => {
     assert.equal(limiter.health.slow, false);
     resume();
     await sleep(1);
-    assert.equal(store.asked, asked + 1);
+    assert.equal(store.asked, asked + 2, 'a probe writes, and reads');
     assert.equal((await limiter.consume('a')).degraded, false);
     await limiter.close();
   });
@@ -247,7 +248,7 @@ describe('the failure policy', () => {
     store.answer = admit;
     ready();
     await new Promise(setImmediate);
-    assert.equal(store.asked, asked + 1);
+    assert.equal(store.asked, asked + 2, 'a probe writes, and reads');
     assert.equal(limiter.health.state, 'up');
     await limiter.close();
   });
@@ -418,10 +419,38 @@ describe('the failure policy', () => {
     };
     const asked = limiter.consume('a');
     const given = decision.refund();
-    assert.ok(!questions[0]!.abandoned);
-    assert.equal(giveBacks[0]!.until, 0, 'its time begins when the store writes it');
+    assert.ok(!questions[0]!.call!.abandoned);
+    assert.equal(giveBacks[0]!.call!.until, 0, 'its time begins when the store writes it');
     await Promise.all([asked, given]);
-    assert.deepEqual([questions[0]!.abandoned, giveBacks[0]!.abandoned], [true, false]);
+    assert.deepEqual([questions[0]!.call!.abandoned, giveBacks[0]!.call!.abandoned], [true, false]);
+    await limiter.close();
+  });
+
+  it('tells, and is told by, a store behind another one that passes on copies', async () => {
+    const calls: Call[] = [];
+    const inner = new TestStore();
+    inner.answer = ({ call }) => {
+      calls.push(call!);
+      call!.until = performance.now() + 60;
+      call!.server = 'a:1';
+      return FOREVER;
+    };
+    const store: Store = {
+      decide: (query) => inner.decide({ ...query, key: `tenant:${String(query.key)}` }),
+      ...{ adjust: fail, lease: fail, reset: fail, ban: fail },
+      servers: () => ['a:1', 'b:2'],
+      serverOf: () => 'a:1',
+    };
+    const limiter = createLimiter({ store, policies: [POLICY], timeout: 20, connectTimeout: 20 });
+    const start = performance.now();
+    await Promise.all(Array.from({ length: 5 }, () => limiter.consume('x')));
+    assert.ok(performance.now() - start >= 55, 'the caller waits until the time that the store tells');
+    assert.deepEqual(new Set(calls.map(({ abandoned }) => abandoned)), new Set([true]));
+    await until(async () => {
+      await limiter.consume('x');
+      return limiter.health.serversDown.length > 0;
+    });
+    assert.deepEqual(limiter.health.serversDown, ['a:1']);
     await limiter.close();
   });
 

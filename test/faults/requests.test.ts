@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
 import { createLimiter, HeadgateError, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
-import { lua } from '../../src/stores/redis/generated/lua.js';
+import { luaFiles } from '../../src/stores/redis/lua-files.js';
 import { servers } from '../support/shared-servers.js';
 import { startServer } from '../support/servers.js';
 import { freshPrefix } from '../support/stores.js';
@@ -92,7 +92,7 @@ describe('the permissions that docs/failure.md lists', () => {
     .split(/\s+/);
 
   it('are those that the scripts use', () => {
-    const calls = JSON.stringify(lua).matchAll(/redis\.p?call\('([A-Z]+)'/g);
+    const calls = JSON.stringify(luaFiles).matchAll(/redis\.p?call\('([A-Z]+)'/g);
     const used = new Set([...calls].map((match) => `+${match[1]!.toLowerCase()}`));
     const ofTheClient = ['+eval', '+evalsha', '+hello', '+info', '+ping'];
     assert.deepEqual([...documented].sort(), [...used, ...ofTheClient].sort());

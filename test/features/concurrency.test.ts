@@ -57,6 +57,42 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(await next.renew()).to.be.false;
     });
 
+    it('a shadow without a slot, or whose slot has ended, does not matter to the enforced one', async () => {
+      const clock = new TestClock();
+      const limiter = limiterOn(createStore(clock.read), {
+        policies: [
+          { name: 'enforced', ...slots(2) },
+          { name: 'full', ...slots(1), shadow: true },
+          { name: 'short', algorithm: 'concurrency', limit: 5, lease: 1000, shadow: true },
+        ],
+      });
+      const [first, second] = [await limiter.acquire('k'), await limiter.acquire('k')];
+      clock.now += LEASE - 1;
+      expect(await Promise.all([first.renew(), second.renew()])).to.deep.equal([true, true]);
+      clock.now += LEASE - 1;
+      expect((await limiter.acquire('k')).allowed).to.be.false;
+      expect(await second.release()).to.be.true;
+      expect(await second.renew()).to.be.false;
+      expect((await limiter.peek('k')).policies.map(({ remaining }) => remaining)).to.deep.equal([1, 0, 5]);
+      expect(await first.release()).to.be.true;
+      expect((await limiter.peek('k')).policies.map(({ remaining }) => remaining)).to.deep.equal([2, 1, 5]);
+    });
+
+    it('shadows alone tell of their own slots', async () => {
+      const clock = new TestClock();
+      const shadow = { ...slots(1), shadow: true };
+      const limiter = limiterOn(createStore(clock.read), shadow);
+      const [held, none] = [await limiter.acquire('k'), await limiter.acquire('k')];
+      expect(none.allowed).to.be.true;
+      expect([await held.renew(), await none.renew(), await none.release()]).to.deep.equal([
+        true,
+        false,
+        false,
+      ]);
+      expect((await limiter.peek('k')).remaining).to.equal(0);
+      expect([await held.release(), await held.release()]).to.deep.equal([true, false]);
+    });
+
     it('releases at the end of a block, also by an error', async () => {
       const limiter = limiterOn(createStore(new TestClock().read), slots(1));
       const work = async () => {

@@ -310,3 +310,14 @@ describe('text stands wherever a policy stands', () => {
     }
   });
 });
+
+describe('what is written for another algorithm', () => {
+  it('a month of the calendar, and the lease of slots', () => {
+    expect(() => createLimiter('10000/month')).to.throw(
+      /a period of the calendar: write 'calendar 10000\/month'/,
+    );
+    expect(() => createLimiter({ algorithm: 'concurrency', limit: 5, window: '1m' } as never)).to.throw(
+      /concurrency has no 'window'. Write lease/,
+    );
+  });
+});

@@ -426,7 +426,17 @@ for (const [name, adapter] of Object.entries(adapters)) {
     const { serve } = adapter;
     describeChecks(
       `${name} on ${kind}`,
-      adapterChecks({ start: ({ limiters, answer }) => serve({ limiters, answer }), createStore }),
+      adapterChecks({
+        start: ({ limiters, answer, headers = {} }) =>
+          serve({
+            ...{ limiters, answer },
+            before: (response) => {
+              for (const [field, value] of Object.entries(headers)) response.setHeader(field, value);
+            },
+          }),
+        setsHeaders: true,
+        createStore,
+      }),
     );
     describe(`${name} on ${kind}`, () => suite(adapter, createStore));
   }

@@ -1,10 +1,13 @@
 // Law 6. Only the store's clock counts, and one that jumps back or forth never locks a key out for more than one window.
 import { expect } from 'chai';
+import fc from 'fast-check';
+import type { Decision } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { describeLaw } from '../support/kit.js';
-import { windowed } from '../support/policies.js';
+import { algorithms, overhangOf, policyOf, windowed, windowOf } from '../support/policies.js';
+import { runs } from '../support/random.js';
 import { serverKinds } from '../support/shared-servers.js';
-import { clients, freshPrefix, limiterOn } from '../support/stores.js';
+import { clients, freshPrefix, limiterOn, stores, TestClock } from '../support/stores.js';
 
 describeLaw('law 6, clock');
 
@@ -39,4 +42,41 @@ for (const name of serverKinds) {
       }
     });
   });
+}
+
+for (const [name, create] of Object.entries(stores)) {
+  it(`law 6, on ${name}: after the clock went back a look says what a decision would, and that decision makes it last`, () =>
+    fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom(...algorithms).chain((algorithm) => policyOf(algorithm)),
+        fc.array(fc.constantFrom(1, 2, 5), { minLength: 1, maxLength: 8 }),
+        fc.constantFrom(-1, -700, -20_000, -3_600_000, -86_400_000),
+        fc.nat(5_000),
+        async (policy, costs, jump, later) => {
+          const clock = new TestClock();
+          const limiter = limiterOn(create(clock.read), policy);
+          for (const cost of costs) await limiter.consume('key', { cost });
+          clock.now += jump;
+          const facts = ({ allowed, retryAfterMs }: Decision) => ({ allowed, retryAfterMs });
+          // Looks alone write nothing, so each of them counts from its own time. None is told more than a window.
+          const early = await limiter.peek('key');
+          clock.now += later;
+          const look = await limiter.peek('key');
+          for (const { retryAfterMs = 0 } of [early, look]) {
+            expect(retryAfterMs).to.be.at.most(windowOf(policy) + overhangOf(policy));
+          }
+          const decision = await limiter.consume('key');
+          expect(facts(look)).to.deep.equal(facts(decision));
+          if (decision.allowed) return limiter.close();
+          const end = clock.now + decision.retryAfterMs!;
+          expect(facts(await limiter.peek('key'))).to.deep.equal(facts(decision));
+          clock.now = end - 1;
+          expect(facts(await limiter.peek('key'))).to.deep.equal({ allowed: false, retryAfterMs: 1 });
+          clock.now = end;
+          expect((await limiter.peek('key')).allowed).to.be.true;
+          return limiter.close();
+        },
+      ),
+      runs(name, 2_000, 100),
+    ));
 }

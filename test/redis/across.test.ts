@@ -154,10 +154,11 @@ describe('keys across slots', () => {
     const { decide } = store;
     store.decide = (query) => decide((whole = query));
     store.before = (query) => {
-      seen.push([query.until, query.abandoned, whole!.server]);
-      query.until = 1e12;
-      query.server = 'a:1';
-      whole!.abandoned = true;
+      const call = query.call!;
+      seen.push([call.until, call.abandoned, whole!.call!.server]);
+      call.until = 1e12;
+      call.server = 'a:1';
+      whole!.call!.abandoned = true;
     };
     await limiter.consume(KEY);
     expect(seen).to.deep.equal([

@@ -2,9 +2,8 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { performance } from '../../src/common/real-time.js';
-import { Batcher, type Batch, type Carrier } from '../../src/stores/redis/batch.js';
+import { Batcher, Distance, type Batch, type Carrier } from '../../src/stores/redis/batch.js';
 import type { Done } from '../../src/stores/redis/clients/commands.js';
-import { Distance } from '../../src/stores/redis/distance.js';
 import type { PolicySet, Query, Reply } from '../../src/contract/store.js';
 
 const set = { name: 'api', policies: [] } as unknown as PolicySet;

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { HeadgateError } from 'headgate';
 import { performance } from '../../src/common/real-time.js';
-import type { PolicySet, Subject } from '../../src/contract/store.js';
+import { newCall, type PolicySet, type Subject } from '../../src/contract/store.js';
 import type { Commands, Done } from '../../src/stores/redis/clients/commands.js';
 import { ScriptCalls } from '../../src/stores/redis/script-calls.js';
 
@@ -55,9 +55,10 @@ describe('script calls', () => {
 
   /** @param isLeft whether who has asked leaves when the call is on its way */
   const ask = (count = 1, isLeft = false) => {
-    const asked = Array.from({ length: count }, (): Subject => ({ set: {} as PolicySet, key: 'k' }));
-    beforeWriting = () => void (isLeft && (asked[0]!.abandoned = true));
-    const question = { asked, outcome: 'none' as unknown };
+    const callers = Array.from({ length: count }, newCall);
+    const asked = callers.map((call): Subject => ({ set: {} as PolicySet, key: 'k', call }));
+    beforeWriting = () => void (isLeft && (callers[0]!.abandoned = true));
+    const question = { callers, outcome: 'none' as unknown };
     void calls.run({ script, keys: ['k'], args: [''], timeout: TIMEOUT, asked }).then(
       (reply) => (question.outcome = reply),
       ({ code, message }: HeadgateError) => (question.outcome = code ?? message),
@@ -83,7 +84,7 @@ describe('script calls', () => {
     answer(late(10_000));
     expect(written()).to.deep.equal([`eval ${OVER}`, 'evalsha 10100', 'evalsha 10100']);
     expect(sent[1]!.text).to.equal(script.sha);
-    expect(first.asked[0]!.until).to.equal(1100);
+    expect(first.callers[0]!.until).to.equal(1100);
     for (const [i, { done }] of sent.slice(1).entries()) done(undefined, [10_000_000, i]);
     await turn();
     expect([first.outcome, second.outcome]).to.deep.equal([
@@ -96,7 +97,7 @@ describe('script calls', () => {
     introduce();
     time = 1500;
     const question = ask(2);
-    expect(question.asked.map(({ until }) => until)).to.deep.equal([1600, 1600]);
+    expect(question.callers.map(({ until }) => until)).to.deep.equal([1600, 1600]);
     time = 1599;
     answer(noScript());
     time = 1600;
@@ -151,11 +152,11 @@ describe('script calls', () => {
   it('are not sent once all their questions are abandoned', async () => {
     introduce();
     const question = ask(2);
-    const { asked } = question;
-    asked[0]!.abandoned = true;
+    const { callers } = question;
+    callers[0]!.abandoned = true;
     answer(noScript());
     expect(written()).to.deep.equal(['evalsha 10100', 'eval 10100']);
-    asked[1]!.abandoned = true;
+    callers[1]!.abandoned = true;
     answer(late(20_000));
     await turn();
     expect(question.outcome).to.equal('HEADGATE_PROCESS_LATE');
@@ -169,7 +170,7 @@ describe('script calls', () => {
     answer(late(10_000));
     await turn();
     expect(question.outcome).to.equal('HEADGATE_PROCESS_LATE');
-    expect(question.asked[0]!.until).to.equal(undefined);
+    expect(question.callers[0]!.until).to.equal(0);
   });
 
   it('wait for the connection, and fail with what it fails with', async () => {

@@ -17,7 +17,9 @@ import {
 import { redisStore, type LeaseOptions } from 'headgate/redis';
 import { performance } from '../../src/common/real-time.js';
 import { Slices } from '../../src/stores/redis/slices.js';
+import { Redis } from 'ioredis';
 import { countedServer } from '../support/counted-server.js';
+import { startServer } from '../support/servers.js';
 import { servers } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn } from '../support/stores.js';
 
@@ -385,4 +387,26 @@ describe('slices', () => {
     for (const lease of [{ size: 1 }, { size: 1.5 }, { hold: '11s' }, { hold: 0 }, { units: 5 }, 5])
       expect(() => redisStore(clients.redis, { lease: lease as LeaseOptions })).to.throw(/redisStore\.lease/);
   });
+});
+
+it('slices: a store closes while its server hangs', async () => {
+  const server = await startServer('redis');
+  const client = new Redis(server.port, { lazyConnect: false });
+  const store = redisStore(client, { lease: { size: 100 } });
+  const limiter = limiterOn(store, {
+    algorithm: 'fixed-window',
+    limit: 10_000,
+    window: '1h',
+    timeout: '200ms',
+  });
+  for (let i = 0; i < 100; i++) await limiter.consume('hot');
+  await server.kill('SIGSTOP');
+  try {
+    await store.close!();
+    await limiter.close();
+  } finally {
+    await server.kill('SIGCONT');
+    client.disconnect();
+    await server.stop();
+  }
 });

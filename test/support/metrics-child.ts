@@ -40,8 +40,8 @@ const nodeOf = ({ key }: Subject): string => `node-${String(key)}`;
 /** A cluster in which one server never answers. */
 const cluster: Store = {
   decide: async (query: Query): Promise<Reply> => {
-    query.server = nodeOf(query);
-    if (query.server === 'node-1') throw new Error('it is down');
+    query.call!.server = nodeOf(query);
+    if (nodeOf(query) === 'node-1') throw new Error('it is down');
     return { now: Date.now(), step: 1, ban: 0, verdicts: query.set.policies.flatMap(() => [0, 5, 1000]) };
   },
   servers: () => ['node-0', 'node-1'],

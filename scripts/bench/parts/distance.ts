@@ -8,7 +8,7 @@ import { redisSubjects, type RedisSubject } from '../rigs/redis.js';
 const DISTANCE = 1;
 const MINUTE = 60_000;
 
-const subjects = redisSubjects.filter((subject) => !/ log|-log|gcra/.test(subject));
+const subjects = redisSubjects.filter((subject) => !/ log|-log|gcra|calendar/.test(subject));
 const ours = subjects.filter((subject) => subject.startsWith('headgate'));
 const peers = subjects.filter((subject) => !ours.includes(subject));
 

@@ -9,7 +9,7 @@ const KEYS = 10_000;
 const FIXED = 'headgate fixed-window';
 const DEFAULT = 'headgate sliding-window (default)';
 
-const redisSubjects = all.filter((subject) => !/ log|-log| in a /.test(subject));
+const redisSubjects = all.filter((subject) => !/ log|-log| in a |calendar/.test(subject));
 const tuned = redisSubjects.filter((subject) => subject.endsWith('tuned'));
 const stock = redisSubjects.filter(
   (subject) => !subject.startsWith('headgate') && !subject.endsWith('tuned'),

@@ -52,7 +52,7 @@ interface Subject {
   close(): unknown;
 }
 
-type Algorithm = 'sliding-window' | 'fixed-window' | 'gcra' | 'sliding-log';
+type Algorithm = 'sliding-window' | 'fixed-window' | 'gcra' | 'sliding-log' | 'calendar';
 
 function connect({ port, via, cluster }: RedisOptions): Redis | Cluster {
   return cluster ? new Cluster([{ host: '127.0.0.1', port }]) : new Redis(via ?? port);
@@ -71,9 +71,10 @@ async function ours(dist: string, algorithm: Algorithm, options: RedisOptions): 
     policies: Array.from({ length: count }, (_, i) => ({
       ...(count > 1 && { name: `policy ${i}` }),
       ...(options.dimensions && i > 0 && { by: `dimension${i}` }),
-      algorithm,
       limit: options.limit,
-      window: options.window ?? WINDOW,
+      ...(algorithm === 'calendar'
+        ? { algorithm, period: 'day' as const }
+        : { algorithm, window: options.window ?? WINDOW }),
     })),
   });
   const others = options.dimensions ? Array.from({ length: count - 1 }, (_, i) => `dimension${i + 1}`) : [];
@@ -134,6 +135,7 @@ const subjects = {
   'headgate fixed-window': (dist: string, options: RedisOptions) => ours(dist, 'fixed-window', options),
   'headgate gcra': (dist: string, options: RedisOptions) => ours(dist, 'gcra', options),
   'headgate sliding-log': (dist: string, options: RedisOptions) => ours(dist, 'sliding-log', options),
+  'headgate calendar': (dist: string, options: RedisOptions) => ours(dist, 'calendar', options),
   'a log in a sorted set': (_: string, { port, limit }: RedisOptions): Subject => {
     const redis = new Redis(port);
     redis.defineCommand('logInSet', { numberOfKeys: 1, lua: ZSET });

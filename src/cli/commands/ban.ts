@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { toMilliseconds } from '../../common/duration.js';
+import { usageError } from '../errors.js';
 import { duration as showTime, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addNoteOptions, noteOf, type NoteOptions } from '../ban-note.js';
@@ -13,6 +14,7 @@ import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.
 
 interface Options extends RedisOptions, KeyOptions, NoteOptions, ForceOption {
   readonly name?: string;
+  readonly for?: string;
 }
 
 export function register(program: Command, io: Io): void {
@@ -23,12 +25,13 @@ export function register(program: Command, io: Io): void {
       'Bans a key in the scope of one limiter. The limiter must have the option `ban` ({} is enough), or it does not check for bans.',
     )
     .argument('<key>', 'who is banned: an address, a network, or any other key')
-    .argument('<duration>', "for how long: '10m', '2h', '30d', up to 366 days");
+    .argument('[duration]', "for how long: '10m', '2h', '30d', up to 366 days")
+    .option('--for <duration>', 'the same as an option');
   addForceOption(addNoteOptions(addKeyOptions(addNameOption(command)))).action(
-    async (given: string, text: string, options: Options) => {
+    async (given: string, text: string | undefined, options: Options) => {
       const name = nameOf(options);
       const typed = typedKey(given, options);
-      const duration = durationOf(text);
+      const duration = lengthOf(text, options.for);
       const note = noteOf(options, io);
       await withRedis(options, io, async (session) => {
         const published = await Published.read(session, io);
@@ -75,7 +78,22 @@ function shortened(before: readonly number[], duration: number, name: string): W
   return { code: 'SHORTENED', message };
 }
 
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+/** The length of a ban, ms. @throws CliError `USAGE` @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+export function lengthOf(argument: string | undefined, option: string | undefined): number {
+  if (argument !== undefined && option !== undefined && argument !== option)
+    throw usageError(`the ban is for ${argument}, and --for ${option}. Write one of them.`);
+  const text = argument ?? option;
+  if (text === undefined) throw usageError("for how long? Write it after the key: '10m', '2h', '30d'.");
+  return durationOf(text);
+}
+
+/**
+ * A time that somebody typed. It needs a unit: a bare number may be meant in seconds, and would be milliseconds.
+ *
+ * @throws CliError `USAGE` @throws HeadgateError `HEADGATE_INVALID_OPTION`
+ */
 export function durationOf(text: string): number {
-  return toMilliseconds('duration', /^\d+$/.test(text) ? Number(text) : text);
+  if (/^\d+(\.\d+)?$/.test(text))
+    throw usageError(`duration: ${text} has no unit. Write ${text}s, ${text}m, ${text}h or ${text}d.`);
+  return toMilliseconds('duration', text);
 }

@@ -1,12 +1,15 @@
+import { printableJson, printableLines } from '../../common/printable.js';
 import type { Tally } from './denied.js';
 import { count } from '../format.js';
 import { share } from './format.js';
 
 // Texts of a log may come from anyone, so they must never become markup.
-export const escape = (text: string): string => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+export const escape = (text: string): string =>
+  printableLines(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 
 /** JSON that cannot end the script that contains it. */
-export const jsonInHtml = (value: unknown): string => JSON.stringify(value).replaceAll('<', '\\u003c');
+export const jsonInHtml = (value: unknown): string =>
+  printableJson(JSON.stringify(value)).replaceAll('<', '\\u003c');
 
 export function figure(value: string, label: string, bad = false): string {
   return `<div><b${bad ? ' class="out"' : ''}>${value}</b>${label}</div>`;

@@ -37,9 +37,12 @@ const consoleLogger: Logger = {
 /* eslint-enable no-console */
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` */
-export function configure(passed: RateLimitOptions): Config {
+export function configure(passed: RateLimitOptions | null): Config {
+  // A store that is null, 0 or '' is none, as from a setting that is missing.
   const given = Object.fromEntries(
-    Object.entries(passed).filter(([, value]) => value !== undefined),
+    Object.entries(passed ?? {}).filter(([name, value]) =>
+      name === 'store' ? Boolean(value) : value !== undefined,
+    ),
   ) as RateLimitOptions;
   const logger = given.logger ?? consoleLogger;
   const validations = getValidations(given.validate ?? true, logger);

@@ -33,7 +33,7 @@ export const DAY = 24 * HOUR;
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`; if limiters share a store of Headgate, also `HEADGATE_NAME_REQUIRED` or
  * `HEADGATE_POLICY_MISMATCH`
  */
-export function rateLimit(passedOptions: RateLimitOptions = {}): RateLimitRequestHandler {
+export function rateLimit(passedOptions: RateLimitOptions | null = {}): RateLimitRequestHandler {
   const config = configure(passedOptions);
   const { validations } = config;
   const counter = counterOf(config);
@@ -41,7 +41,7 @@ export function rateLimit(passedOptions: RateLimitOptions = {}): RateLimitReques
   // Limiters that share a store of Headgate have different names, so each counts for itself.
   const store = isHeadgateStore(config.store) ? { localKeys: true } : config.store;
 
-  const answersDenied = passedOptions.handler === undefined && config.statusCode >= 400;
+  const answersDenied = passedOptions?.handler === undefined && config.statusCode >= 400;
 
   /** Whether the request goes on. */
   const admit = async (request: Request, response: Response, next: NextFunction): Promise<boolean> => {

@@ -12,6 +12,7 @@ import type {
 import fastifyPlugin from 'fastify-plugin';
 import type { Decision } from '../../common/decision.js';
 import { HeadgateError, invalidOption } from '../../common/errors.js';
+import { memoryStore } from '../../stores/memory/memory.js';
 import { Flow } from '../flow.js';
 import { fastifyProxy } from './proxies.js';
 import type { Framework, Next, Trail } from '../framework.js';
@@ -141,6 +142,8 @@ class Plugin {
   readonly #options: RateLimitOptions;
   readonly #limiter: Limiter | undefined;
   readonly #flows: FastifyFlow[] = [];
+  /** Where limiters count that have a name and no store: those of one name share their quota. */
+  readonly #named = memoryStore();
   /** By the route's name, so that HEAD and GET of a route share their quota. */
   readonly #routes = new Map<string, { settings: RouteLimits; flows: readonly RouteFlow[] }>();
 
@@ -148,7 +151,7 @@ class Plugin {
     this.#options = options;
     this.hook = checkHook(options.hook) ?? 'onRequest';
     if (global || hasQuota(options)) {
-      const compiled = compileOptions(options, { defaultName: 'global' });
+      const compiled = compileOptions(this.#withStore(options), { defaultName: 'global' });
       this.#limiter = compiled.limiter;
       this.own = this.#add(compiled);
     }
@@ -162,11 +165,17 @@ class Plugin {
     const shared = bringsLimiter(options) ? undefined : this.#limiter;
     const keysAreDefaults = options.keys === undefined;
     const compiled = compileOptions(
-      withDefaults(options, this.#options),
+      this.#withStore(withDefaults(options, this.#options)),
       { ...assembly, keysAreDefaults },
       shared,
     );
     return { hook, flow: this.#add(compiled) };
+  }
+
+  #withStore(options: RateLimitOptions): RateLimitOptions {
+    const { name, store, limiter, partitionKey } = options;
+    const isOwn = name === undefined || store !== undefined || limiter !== undefined;
+    return isOwn || partitionKey === true ? options : { ...options, store: this.#named };
   }
 
   /** The limiters of a route. */

@@ -113,7 +113,9 @@ export class Across implements ByOneKey {
 
   async reset(subject: Subject): Promise<void> {
     await Promise.all(
-      partsOf(subject.set).map(({ set, keyOf }) => this.#store.reset({ set, key: keyOf(subject.key) })),
+      partsOf(subject.set).map(({ set, keyOf }) =>
+        this.#store.reset({ ...subject, set, key: keyOf(subject.key) }),
+      ),
     );
   }
 }
@@ -126,27 +128,10 @@ function inOrder(parts: readonly Part[]): number[] {
   );
 }
 
-/** The query for one part. The caller waits for both, and abandons both, at the same time. */
-function queryOf(query: Query, part: Part): Query {
-  return {
-    set: part.set,
-    key: part.keyOf(query.key),
-    cost: query.cost,
-    peek: query.peek,
-    lease: holdsSlots(part.set.policies) ? query.lease : '',
-    get until() {
-      return query.until ?? 0;
-    },
-    set until(until) {
-      query.until = until;
-    },
-    get abandoned() {
-      return query.abandoned ?? false;
-    },
-    set server(server: string) {
-      query.server = server;
-    },
-  };
+/** The query for one part. */
+function queryOf(query: Query, { set, keyOf }: Part): Query {
+  const lease = holdsSlots(set.policies) ? query.lease : '';
+  return { ...query, set, key: keyOf(query.key), lease };
 }
 
 function denies({ set }: Part, { verdicts }: Reply): boolean {

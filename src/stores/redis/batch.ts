@@ -2,8 +2,6 @@ import type { Done } from './clients/commands.js';
 import { Eventual } from '../../common/eventual.js';
 import { performance, setImmediate } from '../../common/real-time.js';
 import type { PolicySet, Query, Reply } from '../../contract/store.js';
-import { Distance } from './distance.js';
-import { EventLoopTurns } from './event-loop-turns.js';
 
 /**
  * A batch is sent as soon as it has this part of the pending decisions. So two batches are in flight: the store decides one, while this
@@ -65,16 +63,6 @@ export class Batcher {
 
   ask(query: Query): Promise<Reply> {
     const waiter = new Eventual<Reply>();
-    this.#add(query, waiter);
-    return waiter;
-  }
-
-  /** Sends all gathered decisions of a name, as sets of one name share their state. What is sent next then comes after them. */
-  flush(name: string): void {
-    for (const batch of this.#open.values()) if (batch.set.name === name) this.#dispatch(batch);
-  }
-
-  #add(query: Query, waiter: Eventual<Reply>): void {
     const { set, peek } = query;
     this.#turns.count();
     if (++this.#pending > 1) this.#crowded = true;
@@ -87,18 +75,24 @@ export class Batcher {
       batch.queries.push(query);
       batch.waiters.push(waiter);
       if (this.#isComplete(batch)) this.#dispatch(batch);
-      return;
+      return waiter;
     }
     batch = { set, peek, queries: [query], waiters: [waiter], asked: performance.now() };
     if (!this.#crowded && !this.#turns.areBusy && !this.#distance.isFar) {
       this.#dispatch(batch);
-      return;
+      return waiter;
     }
     this.#open.set(set, batch);
-    if (this.#scheduled) return;
+    if (this.#scheduled) return waiter;
     this.#scheduled = true;
     // A microtask would be too early, as it follows each request. This follows the poll phase with all of its requests.
     setImmediate(this.#endTurn);
+    return waiter;
+  }
+
+  /** Sends all gathered decisions of a name, as sets of one name share their state. What is sent next then comes after them. */
+  flush(name: string): void {
+    for (const batch of this.#open.values()) if (batch.set.name === name) this.#dispatch(batch);
   }
 
   readonly #endTurn = (): void => {
@@ -181,4 +175,80 @@ function byKey({ set, peek, asked, queries, waiters }: OpenBatch): OpenBatch[] {
     part.waiters.push(waiters[i]!);
   });
   return [...parts.values()];
+}
+
+/** A store is nearby if a round trip takes less than this, ms, and this much more for each decision under way. */
+const NEARBY = 0.3;
+const PER_DECISION = 0.01;
+
+/** How many calls are judged together. A busy machine delays some of them, but not all. */
+const CALLS = 32;
+
+/** Judges by the round trips of calls whether most of their time goes by on the way, or in the store and this process. */
+export class Distance {
+  #isFar = false;
+  #calls = 0;
+  #oneWasQuick = false;
+
+  get isFar(): boolean {
+    return this.#isFar;
+  }
+
+  /** Must be called for each reply. @param ms since its call was sent @param decisions that were under way then */
+  took(ms: number, decisions: number): void {
+    this.#oneWasQuick ||= ms < NEARBY + PER_DECISION * decisions;
+    if (++this.#calls < CALLS) return;
+    this.#isFar = !this.#oneWasQuick;
+    this.#calls = 0;
+    this.#oneWasQuick = false;
+  }
+}
+
+/**
+ * While traffic is light, only every 17th decision checks whether the current turn of the event loop brings more. 17 is odd: of pairs of
+ * decisions, it is not always the same half that is checked.
+ */
+const LOOK_EVERY = 17;
+
+/** How long the loop counts as busy after a busy turn, in turns. Even a busy process has turns with a single decision. */
+const LINGER = 8;
+
+/**
+ * Tells whether several callbacks in one turn of the event loop ask for decisions, as on a busy server. Several decisions of one callback
+ * count once.
+ */
+class EventLoopTurns {
+  #untilLook = LOOK_EVERY;
+  #isLooking = false;
+  #callbacks = 0;
+  #isInCallback = false;
+  #busyTurnsLeft = 0;
+
+  get areBusy(): boolean {
+    return this.#busyTurnsLeft > 0;
+  }
+
+  /** Call this for each decision. */
+  count(): void {
+    if (!this.#isLooking) {
+      if (!this.areBusy && --this.#untilLook > 0) return;
+      this.#isLooking = true;
+      this.#untilLook = LOOK_EVERY;
+      this.#callbacks = 0;
+      setImmediate(this.#endTurn);
+    }
+    if (this.#isInCallback) return;
+    this.#isInCallback = true;
+    this.#callbacks++;
+    process.nextTick(this.#endCallback);
+  }
+
+  readonly #endCallback = (): void => {
+    this.#isInCallback = false;
+  };
+
+  readonly #endTurn = (): void => {
+    this.#isLooking = false;
+    this.#busyTurnsLeft = this.#callbacks > 1 ? LINGER : Math.max(0, this.#busyTurnsLeft - 1);
+  };
 }

@@ -1,7 +1,8 @@
-import { lua } from './generated/lua.js';
+import { algorithms } from '../../algorithms/index.js';
+import { luaFiles } from './lua-files.js';
 import type { Commands, Server } from './clients/commands.js';
-import { clearTimeout, setTimeout } from '../../common/real-time.js';
-import { assemble, type Parts } from './scripts.js';
+import { within } from '../../common/within.js';
+import { assemble } from './scripts.js';
 import { fieldOf, isUnknownCommand, tooOld, versionOf } from './server-version.js';
 import { plainWords } from '../store-error.js';
 
@@ -119,17 +120,13 @@ function evictionFound(info: string): Finding {
 /** Scripts that limits do not need. */
 const ASIDE = ['check', 'count', 'note-bans', 'publish', 'seal-bans'];
 
-/** The algorithms whose Lua calls a command. `decisions` stands for all other parts of the scripts. */
+/** The algorithms whose Lua calls a command. `decisions` stands for all other files of the scripts. */
 function usersOf(command: string): Set<string> {
-  const call = `redis.call('${command}'`;
-  const users = new Set<string>();
-  for (const [script, { first, algorithms, last }] of Object.entries<Parts>(lua)) {
-    if (ASIDE.includes(script)) continue;
-    if ((first + (algorithms.ban ?? '') + last).includes(call)) users.add('decisions');
-    for (const [kernel, text] of Object.entries(algorithms))
-      if (kernel !== 'ban' && text.includes(call)) users.add(kernel);
-  }
-  return users;
+  const files = Object.entries(luaFiles).filter(([file]) => !ASIDE.includes(file));
+  const callers = files.filter(([, parts]) =>
+    Object.values(parts).join('').includes(`redis.call('${command}'`),
+  );
+  return new Set(callers.map(([file]) => (file in algorithms ? file : 'decisions')));
 }
 
 /** @param failures alternating: a command's name, the server's error */
@@ -173,14 +170,8 @@ function ok(code: Finding['code'], message: string): Finding {
   return { level: 'ok', code, message };
 }
 
-async function inTime<T>(promise: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`it has not answered for ${PATIENCE} ms.`)), PATIENCE);
+function inTime<T>(promise: Promise<T>): Promise<T> {
+  return within(PATIENCE, promise, () => {
+    throw new Error(`it has not answered for ${PATIENCE} ms.`);
   });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

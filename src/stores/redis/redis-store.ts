@@ -80,8 +80,8 @@ export class RedisStore implements Store {
       // There are clusters behind one address. The server has looked at the keys before it ran anything.
       refusesKeys: (error) =>
         error instanceof Error && error.message.startsWith('CROSSSLOT') && (this.#isCluster = true),
-      send: (batch, done) => this.#send(batch, done),
-      decode: (batch, reply) => this.#decode(batch, reply),
+      send: this.#send,
+      decode: this.#decode,
       together: (send) => commands.together(send),
     });
   }
@@ -91,10 +91,10 @@ export class RedisStore implements Store {
     return this.#callsFor(keys, asked).run({ script, keys, args, timeout: subject.set.timeout, asked });
   }
 
-  /** The calls to the server that has these keys. Notes the server in the subjects that are asked for. */
+  /** The calls to the server that has these keys. Tells those who asked which server it is. */
   #callsFor([key]: readonly string[], asked: readonly Subject[]): ScriptCalls {
-    const server = this.#commands.serverOf(key!);
-    if (server !== undefined) for (const subject of asked) subject.server = server;
+    const server = this.#commands.cluster ? this.#commands.serverOf(key!) : undefined;
+    if (server !== undefined) for (const { call } of asked) if (call) call.server = server;
     let calls = this.#calls.get(server);
     if (!calls) {
       if (this.#calls.size >= MOST_SERVERS) this.#calls.clear();
@@ -144,7 +144,7 @@ export class RedisStore implements Store {
     return this.#isAcross(query) ? this.#across.decide(query) : this.#batcher.ask(query);
   }
 
-  #decode(batch: Batch, reply: unknown): readonly (Reply | Error)[] {
+  readonly #decode = (batch: Batch, reply: unknown): readonly (Reply | Error)[] => {
     const { set, queries, asked } = batch;
     const answers = decode(reply, queries.length, set.ban !== undefined, set.policies.length);
     if (!this.#denials && !set.ban) return answers;
@@ -155,7 +155,7 @@ export class RedisStore implements Store {
       if (answer.ban !== 0) this.#book?.learn(queries[i]!, answer);
     }
     return answers;
-  }
+  };
 
   /** Runs a call that may end a denial. The decisions that were asked for before are sent first, and remembered denials are forgotten. */
   async #change<T>(subject: Subject, run: () => Promise<T>): Promise<T> {
@@ -168,7 +168,7 @@ export class RedisStore implements Store {
     }
   }
 
-  #send(batch: Batch, done: Done, again = false): void {
+  readonly #send = (batch: Batch, done: Done, again = false): void => {
     const { set, peek, queries } = batch;
     const plan = this.#plans.of(set);
     const keys: string[] = [];
@@ -183,7 +183,7 @@ export class RedisStore implements Store {
       if (this.#plans.learnsTime(error)) this.#send(batch, done, true);
       else done(error, reply);
     });
-  }
+  };
 
   whenReady(): Promise<void> {
     return this.#commands.whenReady();

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Kernel } from '../../algorithms/index.js';
-import { lua } from './generated/lua.js';
+import { luaFiles, type LuaFile } from './lua-files.js';
 
 /** A script as Redis runs it. */
 export interface Script {
@@ -9,16 +9,17 @@ export interface Script {
   readonly sha: string;
 }
 
-export type ScriptName = keyof typeof lua;
+/** The names of the scripts, which are those of their files. */
+export const scriptNames = [
+  ...(['adjust', 'check', 'count', 'evaluate', 'evaluate-single', 'lease'] as const),
+  ...(['note-bans', 'publish', 'reset', 'seal-bans', 'set-ban'] as const),
+];
 
-/** The parts of a script. */
-export interface Parts {
-  readonly first: string;
-  readonly algorithms: Readonly<Partial<Record<Kernel | 'ban', string>>>;
-  readonly last: string;
-}
+export type ScriptName = (typeof scriptNames)[number];
 
-const parts: Readonly<Record<ScriptName, Parts>> = lua;
+/** The scripts whose arguments contain any policies. */
+const OF_POLICIES: readonly ScriptName[] = ['adjust', 'evaluate', 'lease', 'set-ban'];
+
 const scripts = new Map<string, Script>();
 
 /**
@@ -30,15 +31,58 @@ export function assemble(name: ScriptName, kernels: readonly Kernel[], ban: bool
   const id = [name, ...needed, ban].join();
   let script = scripts.get(id);
   if (!script) {
-    const { first, algorithms, last } = parts[name];
-    const source = [
-      first,
-      ...needed.map((kernel) => algorithms[kernel]),
-      ban ? algorithms.ban : '',
-      last,
-    ].join('');
+    const source = compose(name, needed, ban).join('');
     script = { source, sha: createHash('sha1').update(source).digest('hex') };
     scripts.set(id, script);
   }
   return script;
+}
+
+/**
+ * The parts of a script in their order. Redis runs them from the first line on at each call, and makes each function anew: so what nearly
+ * every decision needs comes first, and answers most of them before the rest is even defined.
+ */
+export function compose(name: ScriptName, kernels: readonly Kernel[], ban: boolean): string[] {
+  const own = luaFiles[name]!;
+  const { common, policies } = luaFiles as Record<'common' | 'policies', LuaFile>;
+  const algorithms = kernels.map((kernel) => luaFiles[kernel]!);
+  const firsts = algorithms.map(({ first }) => first);
+  if (name === 'evaluate-single') {
+    const { charge, rest } = algorithms[0]!;
+    return [
+      common.first,
+      ...firsts,
+      own.first,
+      charge,
+      own.charge,
+      common.rest,
+      chargeFunction(charge),
+      rest,
+      own.rest,
+    ];
+  }
+  const rests = algorithms.flatMap(({ rest, changes }) => [rest, changes]);
+  const bans = ban ? luaFiles['ban']!.first : '';
+  const all = [common.rest, common.changes, policies.rest, bans, ...rests];
+  if (!OF_POLICIES.includes(name)) return [common.first, common.rest, common.changes, own.first];
+  if (name !== 'evaluate') return [common.first, policies.first, ...firsts, ...all, own.first];
+  const charges = kernels.flatMap((kernel, i) => [
+    algorithms[i]!.first,
+    chargeFunction(algorithms[i]!.charge),
+    `kernels['${kernel}'] = { params = kernel_params, charge = kernel_charge }\n`,
+  ]);
+  const strikes = `local strikes = ${ban ? 1 : 0}\n`;
+  return [common.first, policies.first, ...charges, strikes, own.first, ...all, own.rest];
+}
+
+/** What an algorithm decides in the common case, as a function. */
+function chargeFunction(charge: string): string {
+  if (charge === '') return 'local kernel_charge\n';
+  return [
+    'local function kernel_charge(request, last, p, at, cost, text, reply, filled)\n',
+    'local before\n',
+    charge,
+    'return request, filled, before\n',
+    'end\n',
+  ].join('');
 }

@@ -2,19 +2,21 @@ import { merged } from './across.js';
 import { partsOf, select, withinSlot, type Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { clearTimeout, performance, setTimeout } from '../../common/real-time.js';
-import type {
-  Announced,
-  Announcement,
-  Change,
-  ChangeReply,
-  Keys,
-  LeaseChange,
-  MaybePromise,
-  PolicySet,
-  Query,
-  Reply,
-  Store,
-  Subject,
+import { within } from '../../common/within.js';
+import {
+  newCall,
+  type Announced,
+  type Announcement,
+  type Change,
+  type ChangeReply,
+  type Keys,
+  type LeaseChange,
+  type MaybePromise,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Store,
+  type Subject,
 } from '../../contract/store.js';
 import type { BanNote } from '../../contract/ban-options.js';
 import { addVerdict, countOf, remainingOf, resetOf, waitOf } from '../../contract/verdicts.js';
@@ -145,7 +147,7 @@ export class Slices implements Store {
   #prepare(hot: HotKey, asked: number): void {
     const { current, next, subject, units } = hot;
     if (hot.fetching || next || (current && current.left > units / 2)) return;
-    const query: Query = { ...subject, cost: units, peek: false, lease: '' };
+    const query: Query = { ...subject, cost: units, peek: false, lease: '', call: newCall() };
     const done = (reply: Reply | undefined): Promise<void> | void => {
       hot.fetching = undefined;
       const { set } = subject;
@@ -259,15 +261,18 @@ export class Slices implements Store {
     return this.#store.announce?.(limiter);
   }
 
-  /** Gives back all slices. */
+  /** Gives back all slices. A server that hangs is waited for only as long as a decision would wait. */
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const returns: Promise<void>[] = [];
-    for (const { keys } of this.#hotKeys.values())
+    let timeout = 0;
+    for (const [set, { keys }] of this.#hotKeys) {
+      timeout = Math.max(timeout, set.timeout);
       for (const id of keys.keys()) returns.push(this.#drop(keys, id));
+    }
     this.#hotKeys.clear();
-    await Promise.all(returns);
+    await within<unknown>(timeout, Promise.all(returns), () => undefined);
     await this.#store.close?.();
   }
 }

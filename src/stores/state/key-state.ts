@@ -12,7 +12,7 @@ import { History } from './returns.js';
 import type { Change, ChangeReply, LeaseChange, Query, Reply, Subject } from '../../contract/store.js';
 
 /** The version of the bytes' layout. It is part of the key, so that versions never read each other's state. */
-const VERSION = 'k1';
+const VERSION = 'k2';
 
 /** How long an expired state is kept, ms, in case the clock goes back. */
 const GRACE = 60_000;

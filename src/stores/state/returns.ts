@@ -4,8 +4,11 @@ import { areNumbers, type Saved } from '../../algorithms/algorithm.js';
 const FEW = 1000;
 const MOST = 100_000;
 
-/** The most shifts kept per key. With more, the two oldest are merged. */
-const SHIFTS = 64;
+/** The most steps at which the shifts of a key's charges differ. */
+const MOST_CELLS = 32;
+
+/** Charges up to a step, back to the cell before, have moved forward by an amount, in ticks of the bucket. */
+type Cell = [upTo: number, amount: number];
 
 /** A charge that was given back to a bucket. It moves forward all charges between these two steps. */
 export interface Shift {
@@ -20,7 +23,8 @@ export interface Shift {
 export class History {
   /** The step of the last reset. */
   #reset = 0;
-  readonly #shifts: Shift[] = [];
+  /** By how much charges have moved forward, in the order of their steps. Later charges have not moved. */
+  #cells: Cell[] = [];
   /** When the history no longer matters. */
   until = 0;
 
@@ -29,37 +33,50 @@ export class History {
     return this.#reset >= step;
   }
 
-  /** By how many ticks a charge of this step has moved forward. */
+  /** By how many ticks a charge of this step has moved forward, or a little more. */
   shift(step: number): number {
-    let sum = 0;
-    for (const { from, to, amount } of this.#shifts) if (from <= step && step <= to) sum += amount;
-    return sum;
+    return this.#cells.find(([upTo]) => step <= upTo)?.[1] ?? 0;
   }
 
   /** @param step the store's step, at least that of any earlier charge */
   reset(step: number): void {
     this.#reset = step;
-    this.#shifts.length = 0;
+    this.#cells = [];
   }
 
-  note(shift: Shift): void {
-    const shifts = this.#shifts;
-    shifts.push(shift);
-    if (shifts.length <= SHIFTS) return;
-    const [one, two] = shifts.splice(0, 2) as [Shift, Shift];
-    shifts.unshift({ from: Math.min(one.from, two.from), to: two.to, amount: one.amount + two.amount });
+  note({ from, to, amount }: Shift): void {
+    const cells = this.#cells;
+    this.#split(from - 1);
+    this.#split(to);
+    for (const cell of cells) if (cell[0] >= from) cell[1] += amount;
+    // Of too many cells the two become one that differ least. It moves charges too far rather than not far enough: then less is
+    // given back, and never more than was charged.
+    while (cells.length > MOST_CELLS) {
+      const difference = (i: number): number => Math.abs(cells[i]![1] - cells[i + 1]![1]);
+      let least = 0;
+      for (let i = 1; i < cells.length - 1; i++) if (difference(i) < difference(least)) least = i;
+      const [[, moved]] = cells.splice(least, 1) as [Cell];
+      cells[least]![1] = Math.max(cells[least]![1], moved);
+    }
+  }
+
+  /** Makes a cell end at a step. */
+  #split(step: number): void {
+    const cells = this.#cells;
+    const at = cells.findIndex(([upTo]) => upTo >= step);
+    if (at < 0) cells.push([step, 0]);
+    else if (cells[at]![0] > step) cells.splice(at, 0, [step, cells[at]![1]]);
   }
 
   /** The history in the form of a saved state. */
   save(): Saved {
-    return [this.#reset, ...this.#shifts.flatMap(({ from, to, amount }) => [from, to, amount])];
+    return [this.#reset, ...this.#cells.flat()];
   }
 
   load(saved: Saved): void {
-    if (saved.length % 3 !== 1 || !areNumbers(saved)) return;
+    if (saved.length % 2 !== 1 || !areNumbers(saved)) return;
     this.#reset = saved[0]!;
-    for (let i = 1; i < saved.length; i += 3)
-      this.#shifts.push({ from: saved[i]!, to: saved[i + 1]!, amount: saved[i + 2]! });
+    for (let i = 1; i < saved.length; i += 2) this.#cells.push([saved[i]!, saved[i + 1]!]);
   }
 }
 

@@ -138,7 +138,7 @@ class StateStore implements Store {
       const state = new JointState(bytes, now);
       for (const job of jobs) {
         // An abandoned query must not be charged, because its caller has another answer by now.
-        if (!job.subject.abandoned) job.answer = job.run(state);
+        if (!job.subject.call?.abandoned) job.answer = job.run(state);
       }
       return state.save();
     };

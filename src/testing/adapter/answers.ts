@@ -97,6 +97,15 @@ function dialects(suite: AdapterSuite): void {
 }
 
 function denials(suite: AdapterSuite): void {
+  if (suite.setsHeaders) {
+    suite.add('a denial has the header fields that were set before the limiter', async (lab) => {
+      const headers = { 'access-control-allow-origin': '*', 'x-request-id': '7' };
+      await lab.serve({ policies: [minute(1)] }, undefined, headers);
+      expectFields('the header fields of an admission', (await lab.get()).headers, headers);
+      await lab.expectStatuses('a second request', [429]);
+      expectFields('the header fields of a denial', (await lab.get()).headers, headers);
+    });
+  }
   suite.add('a denial has Retry-After, problem details, and must not be cached', async (lab) => {
     await lab.serve({ policies: [minute(1), minute(5, 'other')], headers: false });
     await lab.get();

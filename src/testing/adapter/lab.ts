@@ -25,6 +25,8 @@ export interface AppAnswer {
 export interface App<Req = unknown, Res = unknown> {
   /** The options of its limiters, in this order. */
   readonly limiters: readonly HttpOptions<Req, Res>[];
+  /** Header fields that every answer of the app has, set before the limiters as by a middleware: see `AdapterUnderTest.setsHeaders`. */
+  readonly headers?: Readonly<Record<string, string>>;
   /** Returns the route's answer to a request that all limiters admit. Call it once per request. */
   answer(request: Req): Promise<AppAnswer>;
 }
@@ -44,6 +46,8 @@ export interface AdapterUnderTest<Req, Res> {
    * answers a failed request with 500 and the error's `code`, or its message if there is none.
    */
   start(app: App<Req, Res>): Promise<RunningApp>;
+  /** Whether `start` sets `app.headers` before the limiters. Then it is checked that denials have them, too. Default `false`. */
+  readonly setsHeaders?: boolean;
   /** Makes a store without state. Default: a memory store. */
   createStore?(clock: Clock): MaybePromise<Store>;
   /** A field of a request. Default: from `request.headers`, an object or `Headers`. */
@@ -85,6 +89,7 @@ export class AdapterLab {
   async serve(
     limiters: Options | readonly Options[],
     answer?: (request: unknown) => MaybePromise<AppAnswer>,
+    headers?: Readonly<Record<string, string>>,
   ): Promise<void> {
     const complete = [limiters].flat().map((options, i): Options => {
       if ('limiter' in options) return options;
@@ -98,6 +103,7 @@ export class AdapterLab {
     });
     this.#app = await this.#adapter.start({
       limiters: complete,
+      ...(headers && { headers }),
       answer: async (request) => {
         if (this.#answered.has(request as object)) this.#repeated++;
         this.#answered.add(request as object);
@@ -204,6 +210,11 @@ export class AdapterSuite {
   readonly checks: Check[] = [];
   readonly #name: string;
   readonly #adapter: AdapterUnderTest<unknown, unknown>;
+
+  /** Whether the adapter's apps set header fields before the limiters. */
+  get setsHeaders(): boolean {
+    return this.#adapter.setsHeaders ?? false;
+  }
 
   constructor(name: string, adapter: AdapterUnderTest<unknown, unknown>) {
     this.#name = name;

@@ -1,7 +1,8 @@
 -- Charges units, even beyond what is left, or gives units back.
 --
 -- KEYS:  one per policy; then one per policy for its history, if the charge to give back has a known step. A history is the step of
---        the last reset (0: none); then, for each charge that a bucket gave back, its step, the step of the return, and its ticks
+--        the last reset (0: none); then cells of a step and ticks: charges up to this step, back to the cell before, have moved
+--        forward by so many ticks, because charges before them were given back
 -- ARGV:  deadline (see common.lua), count of policies; per policy: kernel, '0', its params; then per policy its units (< 0: give
 --        back), the step of the charge to give back (0: no particular one), its mark, how long a charge counts (ms)
 -- Reply: step, then per policy the units charged, and its verdict (see headgate_say in common.lua), which admits
@@ -12,32 +13,58 @@ local function read_history(key, stop)
   local value = redis.call('GET', key)
   if value and redis.call('PTTL', key) == -1 then redis.call('PEXPIREAT', key, stop) end
   for number in string.gmatch(value or '', '%d+') do history[#history + 1] = tonumber(number) end
-  if #history % 3 ~= 1 then history = { 0 } end
+  if #history % 2 ~= 1 then history = { 0 } end
   return history
 end
 
--- By how many ticks a charge has moved forward, because charges before it were given back.
+-- By how many ticks a charge has moved forward, or a little more.
 local function shift_of(history, charge)
-  local shift = 0
-  for i = 2, #history, 3 do
-    if history[i] <= charge and charge <= history[i + 1] then shift = shift + history[i + 2] end
+  for i = 2, #history, 2 do
+    if charge <= history[i] then return history[i + 1] end
   end
-  return shift
+  return 0
 end
 
--- Keeps at most 64 returns: with more, the two oldest are merged.
+-- Makes a cell end at a step.
+local function split_history(history, at)
+  for i = 2, #history, 2 do
+    if history[i] == at then return end
+    if history[i] > at then
+      table.insert(history, i, history[i + 1])
+      table.insert(history, i, at)
+      return
+    end
+  end
+  history[#history + 1] = at
+  history[#history + 1] = 0
+end
+
+-- How much the cells at i and after it differ.
+local function difference(history, i) return math.abs(history[i + 1] - history[i + 3]) end
+
+-- Moves the charges since `charge` forward. Keeps at most 32 cells: of more, the two become one that differ least.
 local function write_history(key, history, charge, ticks, stop)
-  if #history > 3 * 64 then
-    history[5], history[7] = math.min(history[2], history[5]), history[4] + history[7]
-    for _ = 1, 3 do table.remove(history, 2) end
+  split_history(history, charge - 1)
+  split_history(history, step)
+  for i = 2, #history, 2 do
+    if history[i] >= charge then history[i + 1] = history[i + 1] + ticks end
+  end
+  while #history > 1 + 2 * 32 do
+    local least = 2
+    for i = 4, #history - 3, 2 do
+      if difference(history, i) < difference(history, least) then least = i end
+    end
+    history[least + 3] = math.max(history[least + 1], history[least + 3])
+    table.remove(history, least)
+    table.remove(history, least)
   end
   local numbers = {}
   for i, number in ipairs(history) do numbers[i] = string.format('%.0f', number) end
-  numbers[#numbers + 1] = string.format('%.0f %.0f %.0f', charge, step, ticks)
   headgate_set(key, table.concat(numbers, ' '), stop)
 end
 
 local policies, at = headgate_policies(2)
+headgate_check(policies)
 local reply = { step }
 local filled = 1
 for i, policy in ipairs(policies) do

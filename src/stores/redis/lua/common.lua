@@ -4,7 +4,7 @@
 -- ARGV:  the deadline by the server's time (ms), or, in tests, minus the step at which to decide; then those of the script
 -- Reply: none. Past the deadline: the error 'HEADGATE_LATE' with the server's time, because the caller no longer waits
 
-local deadline = tonumber(ARGV[1])
+local deadline = ARGV[1] + 0
 -- The time in microseconds. Each call has its own, so that it also tells which call came first.
 local step = -deadline
 if deadline >= 0 then
@@ -12,8 +12,22 @@ if deadline >= 0 then
   local time = redis.call('TIME')
   step = time[1] * 1000000 + time[2]
 end
-local now = math.floor(step / 1000)
+local now = (step - step % 1000) / 1000
 if deadline >= 0 and now > deadline then return redis.error_reply(string.format('HEADGATE_LATE %.0f', now)) end
+
+-- Appends one policy's verdict to a reply with `filled` elements, and returns its new length. Clients parse numbers slowly, so the most
+-- common verdict is one number: an admission is resetAfter * 2^20 + remaining if both are small. Any other is -1, wait, remaining,
+-- resetAfter.
+local function headgate_say(reply, filled, wait, remaining, reset)
+  if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
+    reply[filled + 1] = reset * 2 ^ 20 + remaining
+    return filled + 1
+  end
+  reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = -1, wait, remaining, reset
+  return filled + 4
+end
+
+--- rest
 
 -- Writes a value that counts until `stop`. The value itself contains `stop`; the TTL only frees memory. Lua formats numbers slowly, and
 -- '%d' is the fastest way; on some machines it has only 32 bits.
@@ -35,6 +49,19 @@ local function headgate_heal(key, look, p)
   if reset > 0 then redis.call('PEXPIREAT', key, now + reset) else redis.call('DEL', key) end
 end
 
+--- changes
+
+-- Runs a function that writes keys before it sets their TTL. If the server refuses a part of it, for lack of a permission, keys that
+-- have no TTL are deleted.
+local function headgate_bounded(write)
+  local done, reply = pcall(write)
+  if done then return reply end
+  for _, key in ipairs(KEYS) do
+    if redis.pcall('PTTL', key) == -1 then redis.pcall('DEL', key) end
+  end
+  return redis.error_reply(type(reply) == 'table' and reply.err or reply)
+end
+
 -- The `adjust` of counters whose units all come back at once. `read` and `write` are the algorithm's functions. A counter that begins now
 -- ends at `stop_if_new`.
 local function headgate_recount(key, p, units, mark, now, read, write, stop_if_new)
@@ -54,20 +81,4 @@ local function headgate_recount(key, p, units, mark, now, read, write, stop_if_n
   end
   write(key, p, used, stop)
   return math.max(0, limit - used), stop - now, charged
-end
-
--- The script's algorithms by name, and bans if the script has them. The parts that follow fill these in. They are declared here because
--- Redis does not let a script read an undefined global.
-local kernels, ban = {}
-
--- Appends one policy's verdict to a reply with `filled` elements, and returns its new length. Clients parse numbers slowly, so the most
--- common verdict is one number: an admission is resetAfter * 2^20 + remaining if both are small. Any other is -1, wait, remaining,
--- resetAfter.
-local function headgate_say(reply, filled, wait, remaining, reset)
-  if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
-    reply[filled + 1] = reset * 2 ^ 20 + remaining
-    return filled + 1
-  end
-  reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = -1, wait, remaining, reset
-  return filled + 4
 end

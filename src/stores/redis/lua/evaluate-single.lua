@@ -7,25 +7,32 @@
 --        to look without writing, a cost c is sent as -1 - c
 -- Reply: step, then per request: an error's text; or the verdict (see headgate_say in common.lua)
 
+local text = ARGV[2 + kernel_params] or '1'
+local cost, alike = text + 0, not ARGV[3 + kernel_params]
+-- What the algorithm's part `charge` reads and writes. The reply has room for one verdict.
+local request, last, p, at, reply, filled, before = 1, #KEYS, ARGV, 1, { step, nil }, 1
+if alike and cost > 0 then
+
+--- charge
+
+  if request > last then return reply end
+end
+
+--- rest
+
 local params = {}
 for i = 1, kernel_params do params[i] = tonumber(ARGV[1 + i]) end
-local at = 2 + kernel_params
-
--- A table with room for one verdict.
-local reply = { step, nil }
-local filled = 1
-local text, cost, writable = '1', 1, true
-local request, requests = 1, #KEYS
-local alike = not ARGV[at + 1]
+local requests = last
 while request <= requests do
-  if ARGV[at] then
-    text, cost = ARGV[at], tonumber(ARGV[at])
-    if cost < 0 then cost, writable = -1 - cost, false end
-    at = at + 1
+  if not alike then
+    text = ARGV[1 + kernel_params + request]
+    last = request
   end
-  local last = alike and requests or request
+  cost = tonumber(text)
+  local writable = cost >= 0
+  if not writable then cost = -1 - cost end
   if kernel_charge and writable and cost > 0 then
-    request, filled = kernel_charge(request, last, params, cost, text, now, reply, filled)
+    request, filled = kernel_charge(request, last, params, 0, cost, text, reply, filled)
   end
   if request <= last then
     local key = KEYS[request]

@@ -9,28 +9,82 @@
 -- Reply: step, then per request: an error's text; or, if the set has a ban, the ban in ms (> 0: banned, no verdicts follow;
 --        < 0: this denial started the ban), and per policy its verdict (see headgate_say in common.lua)
 
+-- How many keys per request are those of bans, as the script has bans or not: `strikes`, which is declared before.
 local policies, at = headgate_policies(2)
-local banning
-local strikes = 0
-if ban then
-  banning, at = headgate_params(ban, at)
-  strikes = 1
-end
 local count = #policies
-local attempts = false
--- Whether requests are charged without looking first. After a denial more denials are likely, and for these looking first is cheaper.
-local outright = not policies.slots
-for i = 1, count do
-  attempts = attempts or policies[i].attempts
-  outright = outright and policies[i].charge
-end
+local bans = at
+at = at + 5 * strikes
 local stride = count + strikes
 local requests = #KEYS / stride
-local leases = policies.slots and #ARGV - requests
-local costs = (leases or #ARGV) - at + 1
+local costs = #ARGV - at + 1
+local a = { nil, nil }
+local reply = { step, nil, nil }
+local request, filled = 0, 1
+local cost, text = 1, '1'
 
-local wait, remaining, reset, a, b, c = {}, {}, {}, {}, {}, {}
-local reply = { step }
+-- Whether requests are charged without looking first. After a denial more denials are likely, and for these looking first is cheaper.
+local outright = true
+for i = 1, count do outright = outright and policies[i].charge end
+
+-- Charges all policies of a request, and appends their verdicts to the reply. Returns the reply's new length; nil if a policy denies or
+-- must be looked at first. In that case it also returns how many policies were charged, and whether one denies.
+local function charge_outright(base, to)
+  for i = 1, count do
+    local place, policy, from, ran, after = base + i, policies[i], to, true
+    if i == 1 then
+      after, to, a[1] = policy.charge(place, place, policy, 0, cost, text, reply, from)
+    else
+      ran, after, to, a[i] = pcall(policy.charge, place, place, policy, 0, cost, text, reply, from)
+    end
+    if not ran or after == place then return nil, i - 1, false end
+    if a[i] == nil and not policy.shadow then return nil, i - 1, true end
+  end
+  return to
+end
+
+local charged, denied = 0, false
+while outright and request < requests do
+  local base = request * stride + strikes
+  if costs > request then text = ARGV[at + request] end
+  cost = text + 0
+  if cost <= 0 then break end
+  if strikes > 0 then
+    if redis.pcall('GET', KEYS[base]) then break end
+    reply[filled + 1] = 0
+  end
+  local to
+  to, charged, denied = charge_outright(base, filled + strikes)
+  if not to then break end
+  filled = to
+  request = request + 1
+end
+if request == requests then return reply end
+
+--- rest
+
+-- Now all fields of the kernels are known.
+policies = headgate_policies(2)
+local banning = ban and headgate_params(ban, bans)
+local leases = policies.slots and #ARGV - requests
+if leases then costs = leases - at + 1 end
+local attempts = false
+for i = 1, count do attempts = attempts or policies[i].attempts end
+
+-- Takes back what charge_outright has charged to the first `last` policies of a request, and said of it.
+local function take_back(base, last)
+  for i = 1, last do
+    local key, before = KEYS[base + i], a[i]
+    if before then
+      redis.call('SET', key, before)
+      headgate_heal(key, policies[i].look, policies[i])
+    elseif before == false then
+      redis.call('DEL', key)
+    end
+  end
+  for n = #reply, filled + 1, -1 do reply[n] = nil end
+end
+
+local wait, remaining, reset, b, c = {}, {}, {}, {}, {}
 
 local admitted
 
@@ -82,51 +136,32 @@ local function look_again(base, cost)
   end
 end
 
--- Charges all policies of a request, and appends their verdicts to the reply. Returns the reply's new length; nil if a policy denies or
--- must be looked at first. In that case all policies have their earlier values again.
-local function charge_outright(base, cost, text, filled)
-  local to = filled
-  for i = 1, count do
-    local place, policy, from = base + i, policies[i], to
-    local run, ran, after = i > 1 and pcall or run_plainly
-    ran, after, to, a[i] = run(policy.charge, place, place, policy, cost, text, now, reply, from)
-    if not ran or after == place or a[i] == nil and not policy.shadow then
-      for n = 1, i - 1 do
-        local key, before = KEYS[base + n], a[n]
-        if before then
-          redis.call('SET', key, before)
-          headgate_heal(key, policies[n].look, policies[n])
-        elseif before == false then
-          redis.call('DEL', key)
-        end
-      end
-      for n = #reply, filled + 1, -1 do reply[n] = nil end
-      outright = false
-      return nil
-    end
-  end
-  return to
-end
-
-local cost, text, writable = 1, '1', true
-local filled = 1
-for request = 0, requests - 1 do
+take_back(request * stride + strikes, charged or 0)
+outright = outright and not denied
+headgate_check(policies)
+while request < requests do
   local base = request * stride + strikes
-  if costs > request then
-    text = ARGV[at + request]
-    cost = tonumber(text)
-    if cost < 0 then cost, writable = -1 - cost, false end
-  end
+  if costs > request then text = ARGV[at + request] end
+  cost = tonumber(text)
+  local writable = cost >= 0
+  if not writable then cost = -1 - cost end
   local lease = leases and ARGV[leases + request + 1]
   local err, banned, state
-  local charged = false
+  local is_charged = false
   if ban then
     banned, state = ban.look(KEYS[base], banning, now, writable)
     if not banned then err = state end
     reply[filled + 1] = banned
   end
   local free = not err and (not banned or banned == 0)
-  local to = free and outright and writable and cost > 0 and charge_outright(base, cost, text, filled + strikes)
+  local to
+  if free and outright and writable and cost > 0 then
+    to, charged = charge_outright(base, filled + strikes)
+    if not to then
+      take_back(base, charged)
+      outright = false
+    end
+  end
 
   if to then
     filled = to
@@ -146,7 +181,7 @@ for request = 0, requests - 1 do
         if not admitted and ban then banned = -ban.strike(KEYS[base], banning, now, state) end
         if cost > 0 and (admitted or attempts) then
           err = charge(base, cost, lease)
-          charged = not err
+          is_charged = not err
         end
         if cost > 0 and attempts and not admitted and not err then look_again(base, cost) end
       end
@@ -155,7 +190,7 @@ for request = 0, requests - 1 do
     -- A charge must always leave a TTL.
     for i = 1, writable and count or 0 do
       local key, policy = KEYS[base + i], policies[i]
-      if not (charged and charges(i)) and redis.call('PTTL', key) == -1 then headgate_heal(key, policy.look, policy) end
+      if not (is_charged and charges(i)) and redis.call('PTTL', key) == -1 then headgate_heal(key, policy.look, policy) end
     end
 
     if err then
@@ -173,5 +208,6 @@ for request = 0, requests - 1 do
       end
     end
   end
+  request = request + 1
 end
 return reply

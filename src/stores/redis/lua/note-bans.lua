@@ -7,41 +7,43 @@
 --        its entry in the log (JSON; empty: none)
 -- Reply: how many bans found no room in the index
 
--- Remove a bounded number of expired entries. Later calls remove the rest.
-local over = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 1000)
-if #over > 0 then
-  redis.call('ZREM', KEYS[1], unpack(over))
-  redis.call('HDEL', KEYS[2], unpack(over))
-end
-
-local most = tonumber(ARGV[2])
-local room = most - redis.call('ZCOUNT', KEYS[1], '-inf', '+inf')
-local left_out, logged = 0, false
-for at = 5, #ARGV, 4 do
-  local who, length, note, entry = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3]
-  local known = redis.call('ZSCORE', KEYS[1], who)
-  if length == 0 then
-    redis.call('ZREM', KEYS[1], who)
-    redis.call('HDEL', KEYS[2], who)
-  elseif known or room > 0 then
-    if not known then room = room - 1 end
-    redis.call('ZADD', KEYS[1], string.format('%.0f', now + length), who)
-    if note == '-' then redis.call('HDEL', KEYS[2], who) elseif note ~= '' then redis.call('HSET', KEYS[2], who, note) end
-  else
-    left_out = left_out + 1
+return headgate_bounded(function()
+  -- Remove a bounded number of expired entries. Later calls remove the rest.
+  local over = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 1000)
+  if #over > 0 then
+    redis.call('ZREM', KEYS[1], unpack(over))
+    redis.call('HDEL', KEYS[2], unpack(over))
   end
-  if entry ~= '' then
-    redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[3], '*', 'entry', entry)
-    logged = true
-  end
-end
 
--- The index and the notes live as long as their longest ban, the log as long as it is kept.
-local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')
-for i = 1, 2 do
-  if last[2] then redis.call('PEXPIREAT', KEYS[i], last[2]) end
-end
--- The index is incomplete now. Without the seal, readers look at all keys instead.
-if left_out > 0 then redis.call('DEL', KEYS[4]) end
-if logged then redis.call('PEXPIREAT', KEYS[3], string.format('%.0f', now + ARGV[4])) end
-return left_out
+  local most = tonumber(ARGV[2])
+  local room = most - redis.call('ZCOUNT', KEYS[1], '-inf', '+inf')
+  local left_out, logged = 0, false
+  for at = 5, #ARGV, 4 do
+    local who, length, note, entry = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3]
+    local known = redis.call('ZSCORE', KEYS[1], who)
+    if length == 0 then
+      redis.call('ZREM', KEYS[1], who)
+      redis.call('HDEL', KEYS[2], who)
+    elseif known or room > 0 then
+      if not known then room = room - 1 end
+      redis.call('ZADD', KEYS[1], string.format('%.0f', now + length), who)
+      if note == '-' then redis.call('HDEL', KEYS[2], who) elseif note ~= '' then redis.call('HSET', KEYS[2], who, note) end
+    else
+      left_out = left_out + 1
+    end
+    if entry ~= '' then
+      redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[3], '*', 'entry', entry)
+      logged = true
+    end
+  end
+
+  -- The index and the notes live as long as their longest ban, the log as long as it is kept.
+  local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+  for i = 1, 2 do
+    if last[2] then redis.call('PEXPIREAT', KEYS[i], last[2]) end
+  end
+  -- The index is incomplete now. Without the seal, readers look at all keys instead.
+  if left_out > 0 then redis.call('DEL', KEYS[4]) end
+  if logged then redis.call('PEXPIREAT', KEYS[3], string.format('%.0f', now + ARGV[4])) end
+  return left_out
+end)

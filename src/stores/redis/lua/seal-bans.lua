@@ -6,18 +6,20 @@
 --        token, how long the seal is valid (ms), and 'whole'
 -- Reply: 1; 0 if it is sealed already, or was broken since the search began
 
-local seal, index, token = KEYS[1], KEYS[2], ARGV[2]
-if not token then return redis.call('DEL', seal) end
-local found = redis.call('GET', seal)
-if ARGV[4] ~= 'whole' then
-  if found == 'whole' and redis.call('ZSCORE', index, '') then return 0 end
-  redis.call('SET', seal, token, 'PX', ARGV[3])
+return headgate_bounded(function()
+  local seal, index, token = KEYS[1], KEYS[2], ARGV[2]
+  if not token then return redis.call('DEL', seal) end
+  local found = redis.call('GET', seal)
+  if ARGV[4] ~= 'whole' then
+    if found == 'whole' and redis.call('ZSCORE', index, '') then return 0 end
+    redis.call('SET', seal, token, 'PX', ARGV[3])
+    return 1
+  end
+  if found ~= token then return 0 end
+  local stop = now + ARGV[3]
+  headgate_set(seal, 'whole', stop)
+  redis.call('ZADD', index, string.format('%.0f', stop), '')
+  -- A ban may last longer than the seal.
+  redis.call('PEXPIREAT', index, redis.call('ZREVRANGE', index, 0, 0, 'WITHSCORES')[2])
   return 1
-end
-if found ~= token then return 0 end
-local stop = now + ARGV[3]
-headgate_set(seal, 'whole', stop)
-redis.call('ZADD', index, string.format('%.0f', stop), '')
--- A ban may last longer than the seal.
-redis.call('PEXPIREAT', index, redis.call('ZREVRANGE', index, 0, 0, 'WITHSCORES')[2])
-return 1
+end)

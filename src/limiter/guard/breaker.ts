@@ -3,6 +3,7 @@ import { withoutPage, type HeadgateError } from '../../common/errors.js';
 import type { Warn } from '../../common/warnings.js';
 import { Circuit, type Prober } from './circuit.js';
 import type { Health } from '../../contract/health.js';
+import { IdleProbes } from './idle-probes.js';
 import type { Store, Subject } from '../../contract/store.js';
 
 /**
@@ -17,12 +18,17 @@ export class Breaker {
   #since = Date.now();
   #late = 0;
   #hasAnswered = false;
+  /** How many calls were answered in time. */
+  #answers = 0;
+  /** Asks the store while no decision does, if anybody wants to know how it is. */
+  readonly idle: IdleProbes;
   readonly listeners = new Set<(health: Health) => void>();
   /** The warning functions of limiters without a listener. */
   readonly warners = new Set<Warn>();
 
   constructor(store: Store) {
     this.#store = store;
+    this.idle = new IdleProbes(this);
   }
 
   /** What is down for a subject: the store, or the server with its key. Undefined: the question may be sent. */
@@ -31,13 +37,19 @@ export class Breaker {
     return this.#downAt(undefined) ?? this.#downAt(this.#store.serverOf?.(subject));
   }
 
+  /** Whether a server is down, or all of them are. */
+  isDown(server: string | undefined): boolean {
+    return (this.#downAt(undefined) ?? this.#downAt(server)) !== undefined;
+  }
+
   #downAt(server: string | undefined): Circuit | undefined {
     const circuit = this.#circuits.get(server);
     return circuit?.down ? circuit : undefined;
   }
 
   /** The circuit of a server that has failed. */
-  circuitOf({ server }: Subject): Circuit {
+  circuitOf({ call }: Subject): Circuit {
+    const server = call?.server;
     let circuit = this.#circuits.get(server);
     if (!circuit) {
       const made = (circuit = new Circuit(server, () => {
@@ -47,6 +59,21 @@ export class Breaker {
       this.#circuits.set(server, made);
     }
     return circuit;
+  }
+
+  get answers(): number {
+    return this.#answers;
+  }
+
+  /** The servers to ask; undefined stands for the store's only one. */
+  servers(): readonly (string | undefined)[] {
+    const servers = this.#store.servers?.() ?? [];
+    return servers.length > 0 ? servers : [undefined];
+  }
+
+  /** The circuits of servers that fail, but are not down yet. */
+  get failing(): readonly Circuit[] {
+    return [...this.#circuits.values()].filter(({ down, failures }) => !down && failures > 0);
   }
 
   /** Whether the store has ever answered in time. */
@@ -68,11 +95,12 @@ export class Breaker {
   }
 
   /** The store has answered in time. @param late whether this process read the answer too late */
-  success({ server }: Subject, late: boolean): void {
+  success({ call }: Subject, late: boolean): void {
     if (late) this.#late++;
     this.#hasAnswered = true;
+    this.#answers++;
     if (this.#circuits.size === 0) return;
-    for (const name of [undefined, server]) {
+    for (const name of [undefined, call?.server]) {
       const circuit = this.#circuits.get(name);
       this.#circuits.delete(name);
       circuit?.success();
@@ -80,18 +108,19 @@ export class Breaker {
   }
 
   failure(subject: Subject, error: HeadgateError, prober: Prober): void {
-    this.circuitOf(subject).failure(error, prober);
+    this.circuitOf(subject).failure(error, subject, prober);
     // A store that has never answered is more likely set up wrongly than out of order.
     if (!this.#hasAnswered) this.#warn('has not answered yet', error);
   }
 
   /** The store has answered a call after the caller stopped waiting. */
-  answeredLate({ server }: Subject): void {
-    this.#circuits.get(server)?.answeredLate();
+  answeredLate({ call }: Subject): void {
+    this.#circuits.get(call?.server)?.answeredLate();
   }
 
   /** A limiter was closed. */
   unwatch(prober: Prober): void {
+    this.idle.unwatch(prober);
     for (const circuit of this.#circuits.values()) circuit.unwatch(prober);
   }
 
@@ -108,14 +137,14 @@ export class Breaker {
     }
   }
 
-  #isDown(): boolean {
+  #isAllDown(): boolean {
     if (this.#downAt(undefined)) return true;
     const servers = this.#store.servers?.() ?? [];
     return servers.length > 0 && servers.every((server) => this.#downAt(server));
   }
 
   #circuitChanged(): void {
-    const state = this.#isDown() ? 'down' : 'up';
+    const state = this.#isAllDown() ? 'down' : 'up';
     if (state !== this.#state) this.#since = Date.now();
     this.#state = state;
     const { health } = this;

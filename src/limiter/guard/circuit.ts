@@ -1,6 +1,7 @@
 import type { HeadgateError } from '../../common/errors.js';
 import { Backlog } from './backlog.js';
 import { clearTimeout, performance, setTimeout } from '../../common/real-time.js';
+import type { Subject } from '../../contract/store.js';
 
 /** Finds out whether a store is up by a call of its own. */
 export interface Prober {
@@ -8,8 +9,9 @@ export interface Prober {
    * Sends one probe. Resolves when no call is under way any more; with false if the server does not belong to the store.
    *
    * @param server see `Store.serverOf`; undefined: any server
+   * @param failed what the server has failed to do; undefined: nothing yet
    */
-  probe(server: string | undefined): Promise<boolean>;
+  probe(server: string | undefined, failed: Subject | undefined): Promise<boolean>;
   /** Resolves the next time the store's client is connected. Undefined: the store does not tell. */
   whenReady(): Promise<void> | undefined;
 }
@@ -39,6 +41,8 @@ export class Circuit {
   #failures = 0;
   #failingSince = 0;
   #lastError: HeadgateError | undefined;
+  /** What failed last. A probe must prove that this works again. */
+  #failed: Subject | undefined;
   #answeredLate = -Infinity;
   /** The limiters that need the server while it is down. They can probe it. */
   readonly #probers = new Set<Prober>();
@@ -87,11 +91,17 @@ export class Circuit {
     if (this.#down) this.#setDown(false);
   }
 
-  failure(error: HeadgateError, prober: Prober): void {
+  failure(error: HeadgateError, failed: Subject, prober: Prober): void {
     this.#lastError = error;
+    this.#failed = failed;
     if (this.#failures++ === 0) this.#failingSince = performance.now();
-    if (this.#down || this.#failures < FAILURES || performance.now() - this.#failingSince < FAILING_FOR)
-      return;
+    if (this.#failures >= FAILURES && performance.now() - this.#failingSince >= FAILING_FOR)
+      this.giveUp(prober);
+  }
+
+  /** A server that fails is down from now on. */
+  giveUp(prober: Prober): void {
+    if (this.#down || this.#failures === 0) return;
     this.#setDown(true);
     this.watch(prober);
     this.#probeWhenReady(prober);
@@ -131,7 +141,7 @@ export class Circuit {
     this.#again = this.#probing;
     if (this.#probing || !prober) return;
     this.#probing = true;
-    const isThere = await prober.probe(this.server);
+    const isThere = await prober.probe(this.server, this.#failed);
     this.#probing = false;
     if (!isThere) this.success();
     // There are none if the server is up, or if no limiter needs it.

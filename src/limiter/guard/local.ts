@@ -1,6 +1,6 @@
 import { compilePolicies } from '../../contract/compile-policies.js';
 import type { Policy } from '../../contract/policy.js';
-import { memoryStore } from '../memory/memory.js';
+import { memoryStore } from '../../stores/memory/memory.js';
 import {
   perSet,
   type Change,

@@ -1,11 +1,11 @@
 import { HeadgateError } from '../../common/errors.js';
 import { performance, setImmediate, setTimeout } from '../../common/real-time.js';
-import type { Subject } from '../../contract/store.js';
+import type { Call } from '../../contract/store.js';
 
 /** A call whose answer is awaited. */
 export interface Awaited {
-  /** The question. The store writes into it until when the answer is awaited. */
-  readonly subject: Subject;
+  /** In which the store tells until when. */
+  readonly call: Call;
   /** Set by `add`. */
   asked: number;
   open: boolean;
@@ -15,6 +15,9 @@ export interface Awaited {
   /** Called with `HEADGATE_STORE_TIMEOUT` when the time is over, unless `finish` was called before. */
   expire(error: HeadgateError): void;
 }
+
+/** How late a timer may be in a process that is not busy, ms. */
+const TIMERS_LATE = 5;
 
 /**
  * Gives up calls whose answers do not come in time. The time begins when the store writes the call. One timer serves all calls: they are
@@ -56,10 +59,11 @@ export class Timeouts {
   }
 
   /**
-   * Whether a call's time is over. If the answer is here and was still awaited, the store was in time, and this process read it too late.
+   * Whether a call's time has been over for longer than timers are late. If the answer is here and was still awaited, the store was in
+   * time, and this process read it too late.
    */
   isOverdue(awaited: Awaited): boolean {
-    return this.#due(awaited) <= performance.now();
+    return this.#due(awaited) + TIMERS_LATE <= performance.now();
   }
 
   /** The answer has come. Returns false if the call was given up before. */
@@ -85,8 +89,8 @@ export class Timeouts {
     if (this.#pending > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
-  #due({ subject, asked }: Awaited): number {
-    return subject.until || asked + this.#patience();
+  #due({ call, asked }: Awaited): number {
+    return call.until || asked + this.#patience();
   }
 
   /** Never sleeps longer than `ms`. Any call that is written meanwhile is due after that. */
@@ -103,7 +107,7 @@ export class Timeouts {
       this.#armed = false;
       for (let head = this.#head; head && this.#due(head) <= now; head = this.#head) {
         this.finish(head);
-        const ms = head.subject.until ? this.#ms : this.#patience();
+        const ms = head.call.until ? this.#ms : this.#patience();
         head.expire(new HeadgateError('HEADGATE_STORE_TIMEOUT', `The store took longer than ${ms} ms.`));
       }
       if (this.#head && !this.#armed) this.#arm(this.#due(this.#head) - performance.now());

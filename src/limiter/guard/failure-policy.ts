@@ -1,0 +1,352 @@
+import { HeadgateError, withoutPage } from '../../common/errors.js';
+import type { Warn } from '../../common/warnings.js';
+import type { GiveBack } from './backlog.js';
+import { breakerOf, type Breaker } from './breaker.js';
+import type { Health } from '../../contract/health.js';
+import type { Circuit, Prober } from './circuit.js';
+import { Eventual, listen, type Listener } from '../../common/eventual.js';
+import type { Local } from './local.js';
+import { idleProbe, probesOf, quiet } from './probe.js';
+import { isReply, malformedReply, tellsCharges } from '../../stores/reply.js';
+import { coded, failsAgain, hasDoneNothing, isOfRequest } from '../../stores/store-error.js';
+import {
+  isPromise,
+  newCall,
+  type Call,
+  type Change,
+  type ChangeReply,
+  type LeaseChange,
+  type MaybePromise,
+  type Query,
+  type Reply,
+  type Store,
+  type Subject,
+} from '../../contract/store.js';
+import type { BanNote } from '../../contract/ban-options.js';
+import { admits, waitOf } from '../../contract/verdicts.js';
+import { chargedOf } from '../../contract/charged.js';
+import { Timeouts, type Awaited } from './timeouts.js';
+
+/** How decisions are made while the store makes none: see `FailureOptions`. */
+type Mode = 'local' | 'allow' | 'deny' | 'throw';
+
+/**
+ * A call of the store whose answer is awaited. It ends once: answered, failed or expired. What the store answers after that is undone.
+ */
+class Asked<S extends Subject, T> implements Awaited, Listener<T> {
+  readonly outcome = new Eventual<T>();
+  readonly guard: FailurePolicy;
+  /** What the store is asked. */
+  readonly question: S;
+  readonly call: Call;
+  /** Whether the answer is a decision, with verdicts on the question's set. */
+  readonly decides: boolean;
+  asked = 0;
+  open = false;
+  previous: Awaited | undefined = undefined;
+  next: Awaited | undefined = undefined;
+
+  constructor(guard: FailurePolicy, question: S, decides = false) {
+    this.guard = guard;
+    this.question = question;
+    this.call = question.call!;
+    this.decides = decides;
+  }
+
+  /** The store has answered, possibly too late. */
+  resolve(value: T): void {
+    const { timeouts, breaker } = this.guard;
+    const isOverdue = timeouts.isOverdue(this);
+    const isAwaited = timeouts.finish(this);
+    const isFlawed = this.decides && !isReply(value, this.question.set);
+    if (!isAwaited) {
+      breaker.answeredLate(this.question);
+      if (!isFlawed) this.undo(value);
+    } else if (isFlawed) {
+      this.fail(malformedReply(value));
+    } else {
+      breaker.success(this.question, isOverdue);
+      this.outcome.resolve(value);
+    }
+  }
+
+  /** The store has failed, possibly too late. */
+  reject(thrown: Error): void {
+    const error = coded(thrown);
+    const { timeouts, breaker } = this.guard;
+    const isAwaited = timeouts.finish(this);
+    this.lost(error);
+    if (isAwaited) this.fail(error);
+    else if (error.code === 'HEADGATE_PROCESS_LATE') breaker.answeredLate(this.question);
+  }
+
+  expire(error: HeadgateError): void {
+    this.call.abandoned = true;
+    this.fail(error);
+  }
+
+  protected fail(error: HeadgateError): void {
+    const { breaker } = this.guard;
+    if (error.code === 'HEADGATE_PROCESS_LATE') breaker.success(this.question, true);
+    else if (isOfRequest(error)) breaker.success(this.question, false);
+    else breaker.failure(this.question, error, this.guard);
+    let value: T;
+    try {
+      value = this.instead(error);
+    } catch (thrown) {
+      this.outcome.reject(coded(thrown));
+      return;
+    }
+    this.outcome.resolve(value);
+  }
+
+  /** What the caller is told instead of the store's answer. Throws if there is nothing. */
+  protected instead(error: HeadgateError): T {
+    throw error;
+  }
+
+  /** The answer came too late: takes back what the store has done. */
+  protected undo(_value: T): void {}
+
+  /** The answer is lost, so it may be unknown what the store has done. */
+  protected lost(_error: HeadgateError): void {}
+}
+
+/** Asks for a decision. Without the store's answer, the mode decides. */
+class Decision extends Asked<Query, Reply> {
+  protected override instead(error: HeadgateError): Reply {
+    return this.guard.instead(this.question, error);
+  }
+
+  protected override undo(reply: Reply): void {
+    this.guard.undo(this.question, reply);
+  }
+
+  protected override lost(error: HeadgateError): void {
+    if (!hasDoneNothing(error, this.call) && !failsAgain(error)) this.guard.release(this.question);
+  }
+}
+
+/** Gives something back. That must not be lost, so it is done later if the store cannot take it now. */
+class Return<S extends Subject, T> extends Asked<S, T> {
+  readonly #way: WayBack<S, T>;
+  readonly #again: GiveBack;
+
+  constructor(guard: FailurePolicy, question: S, way: WayBack<S, T>, again: GiveBack) {
+    super(guard, question);
+    this.#way = way;
+    this.#again = again;
+  }
+
+  // A give-back is still right later, so it is never abandoned.
+  override expire(error: HeadgateError): void {
+    this.fail(error);
+  }
+
+  protected override instead(): T {
+    return this.#way.told;
+  }
+
+  protected override lost(error: HeadgateError): void {
+    if (failsAgain(error) || !(this.#way.repeatable || hasDoneNothing(error, this.call))) return;
+    this.guard.breaker.circuitOf(this.question).backlog.add(this.#again);
+  }
+}
+
+/** How something is given back. */
+interface WayBack<S extends Subject, T> {
+  readonly call: (question: S) => MaybePromise<T>;
+  /** Whether doing it twice does no harm. */
+  readonly repeatable: boolean;
+  /** What the caller is told if it must be done later. */
+  readonly told: T;
+}
+
+/** The reply to a caller whose units will be given back later. */
+const NOTHING: ChangeReply = { now: 0, step: 0, ban: 0, verdicts: [], charged: [] };
+
+/** Answers every question in time, whatever its store does. */
+export class FailurePolicy implements Store, Prober {
+  readonly #store: Store;
+  readonly #mode: Mode;
+  readonly #local: Local;
+  readonly #onHealth: ((health: Health) => void) | undefined;
+  readonly #warn: Warn;
+  readonly breaker: Breaker;
+  readonly timeouts: Timeouts;
+  readonly #idle: Subject;
+
+  constructor(
+    store: Store,
+    mode: Mode,
+    local: Local,
+    timeout: number,
+    connectTimeout: number,
+    onHealth: ((health: Health) => void) | undefined,
+    warn: Warn,
+  ) {
+    this.#store = store;
+    this.#warn = warn;
+    this.#mode = mode;
+    this.#local = local;
+    const breaker = (this.breaker = breakerOf(store));
+    const first = Math.max(timeout, connectTimeout);
+    this.timeouts = new Timeouts(timeout, () => (breaker.hasAnswered ? timeout : first));
+    this.#idle = idleProbe(timeout);
+    this.#onHealth = onHealth;
+    if (onHealth) {
+      breaker.listeners.add(onHealth);
+      breaker.idle.watch(this, Infinity);
+    } else {
+      breaker.warners.add(warn);
+    }
+  }
+
+  get health(): Health {
+    this.breaker.idle.watch(this);
+    return this.breaker.health;
+  }
+
+  keysOf(name: string): number {
+    return this.#local.keysOf(name) + (this.#store.keysOf?.(name) ?? 0);
+  }
+
+  /** The same as the guarded store's. */
+  get checkDimensions(): Store['checkDimensions'] {
+    return this.#store.checkDimensions?.bind(this.#store);
+  }
+
+  decide(query: Query): MaybePromise<Reply> {
+    const down = this.breaker.downFor(query);
+    if (down) return this.instead(query, undefined, down);
+    let answer: MaybePromise<Reply>;
+    try {
+      answer = this.#store.decide(query);
+    } catch (error) {
+      answer = Promise.reject(coded(error));
+    }
+    if (isPromise(answer)) return this.#await(new Decision(this, query, true), answer);
+    return isReply(answer, query.set) ? answer : this.instead(query, malformedReply(answer));
+  }
+
+  /** Asks for something other than a decision, which only the store can answer. */
+  async #ask<S extends Subject, T>(subject: S, call: (question: S) => MaybePromise<T>): Promise<T> {
+    const down = this.breaker.downFor(subject);
+    if (down) throw this.#downError(down);
+    const asked = new Asked<S, T>(this, { ...subject, call: newCall() });
+    return this.#await(asked, later(call, asked.question));
+  }
+
+  /** Gives back what was charged: now, or once the store is up. */
+  #giveBack<S extends Subject, T>(subject: S, way: WayBack<S, T>): Promise<T> {
+    const again = (): Promise<T> => this.#giveBack(subject, way);
+    const down = this.breaker.downFor(subject);
+    if (down) {
+      down.watch(this);
+      down.backlog.add(again);
+      return Promise.resolve(way.told);
+    }
+    const asked = new Return(this, { ...subject, call: newCall() }, way, again);
+    return this.#await(asked, later(way.call, asked.question));
+  }
+
+  /** Waits for the store's answer, but not for longer than the timeout. */
+  #await<T>(asked: Asked<Subject, T>, answer: Promise<T>): Promise<T> {
+    this.timeouts.add(asked);
+    listen(answer, asked);
+    return asked.outcome;
+  }
+
+  /** Answers a query instead of the store. @param error undefined if the store was not asked, because `down` is down */
+  instead(query: Query, error: HeadgateError | undefined, down?: Circuit): Reply {
+    if (this.#mode === 'throw') throw error ?? this.#downError(down!);
+    down?.watch(this);
+    if (this.#mode === 'local') return { ...this.#local.decide(query), error };
+    const late = error?.code === 'HEADGATE_PROCESS_LATE';
+    const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [], degraded: this.#mode, error };
+    return late ? { ...reply, late } : reply;
+  }
+
+  /** The store admitted the query after the timeout. Gives back its slots, and its units too if the caller was told it is denied. */
+  undo(query: Query, reply: Reply): void {
+    const { set, key, cost, peek } = query;
+    const charged = (i: number): boolean => admits(waitOf(reply.verdicts, i));
+    const admitted = reply.ban === 0 && set.policies.every(({ shadow }, i) => shadow || charged(i));
+    if (peek || cost === 0 || !admitted) return;
+    this.release(query);
+    // In the other modes the request was let pass, so its charge stays.
+    if (this.#mode !== 'deny' && this.#mode !== 'throw') return;
+    const units = set.policies.map((_, i) => (charged(i) ? -cost : 0));
+    const change = { set, key, units, charged: chargedOf(reply), degraded: undefined };
+    this.adjust(change).catch(() => {});
+  }
+
+  /** Frees the slots that the store took for a request whose caller got another answer. */
+  release({ set, key, cost, lease }: Query): void {
+    if (lease === '') return;
+    this.lease({ set, key, cost, lease, action: 'release', degraded: undefined }).catch(() => {});
+  }
+
+  async adjust(change: Change): Promise<ChangeReply> {
+    if (change.degraded === 'local') return this.#local.adjust(change);
+    // Only repeat the give-back of a decision's charge. Whoever gives back by hand sees the error, and can try again.
+    const call = (question: Change): MaybePromise<ChangeReply> => this.#store.adjust(question);
+    if (change.charged) return this.#giveBack(change, { call, repeatable: false, told: NOTHING });
+    const reply = await this.#ask(change, call);
+    if (!isReply(reply, change.set) || !tellsCharges(reply, change.set)) throw malformedReply(reply);
+    return reply;
+  }
+
+  async lease(change: LeaseChange): Promise<boolean> {
+    if (change.degraded === 'local') return this.#local.lease(change);
+    const call = (question: LeaseChange): MaybePromise<boolean> => this.#store.lease(question);
+    if (change.action === 'release') return this.#giveBack(change, { call, repeatable: true, told: true });
+    return this.#ask(change, call);
+  }
+
+  async reset(subject: Subject): Promise<void> {
+    return this.#ask(subject, (question) => this.#store.reset(question));
+  }
+
+  async ban(subject: Subject, duration: number, note?: BanNote): Promise<void> {
+    return this.#ask(subject, (question) => this.#store.ban(question, duration, note));
+  }
+
+  async probe(server: string | undefined, failed: Subject | undefined): Promise<boolean> {
+    const queries = probesOf(this.#store, failed, this.#idle, server);
+    if (!queries) return false;
+    // The answers are awaited twice: until the timeout, and until the client has ended the calls.
+    const answers = queries.map(async (query) => this.#store.decide(query));
+    const answer = Promise.all(answers).then(([, read]) => read!);
+    await this.#await(new Asked<Query, Reply>(this, queries[1]), answer).catch(() => {});
+    // A store with `whenReady` ends each call when its connection ends, at the latest.
+    if (this.#store.whenReady) await quiet(Promise.allSettled(answers), this.#warn);
+    return true;
+  }
+
+  whenReady(): Promise<void> | undefined {
+    return this.#store.whenReady?.();
+  }
+
+  /** Resolves once all decisions under way have their answers. The store stays open. */
+  async close(): Promise<void> {
+    await this.timeouts.idle();
+    this.breaker.unwatch(this);
+    if (this.#onHealth) this.breaker.listeners.delete(this.#onHealth);
+    this.breaker.warners.delete(this.#warn);
+  }
+
+  #downError(down: Circuit): HeadgateError {
+    down.watch(this);
+    const { server, since, lastError } = down;
+    const what = server === undefined ? 'The store' : `The store's server ${server}`;
+    const why = withoutPage(String(lastError?.message));
+    const message = `${what} is down since ${new Date(since).toISOString()}: ${why}`;
+    return new HeadgateError('HEADGATE_STORE_AWAY', message, { cause: lastError });
+  }
+}
+
+/** Asks at once, and answers later, also what is thrown. */
+async function later<S, T>(call: (question: S) => MaybePromise<T>, question: S): Promise<T> {
+  return call(question);
+}
