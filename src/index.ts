@@ -11,7 +11,7 @@ export type {
   WaitOptions,
 } from './limiter/options.js';
 export type { Limiter } from './limiter/limiter.js';
-export { consumeAll, type Dimension, type JointDecision } from './limiter/consume-all.js';
+export { consumeAll, type Ask, type JointDecision } from './limiter/consume-all.js';
 export type { Key } from './contract/key.js';
 export { memoryStore, type MemoryStore, type MemoryStoreOptions } from './stores/memory/memory.js';
 export { HeadgateError, type ErrorCode } from './common/errors.js';
@@ -34,41 +34,19 @@ export type { TierOptions } from './limiter/tiers.js';
 export { WARNING_CODES, type WarningCode, type Warnings } from './common/warnings.js';
 export type { Duration } from './common/duration.js';
 export type { BanNoteOptions, BanOptions } from './contract/ban-options.js';
-export type { CompiledBan } from './algorithms/ban.js';
 export { parsePolicy, policyText } from './contract/compile-policies.js';
-export type { CompiledPolicy, Policies, StrictPolicies } from './contract/policy.js';
+export type { Policies, StrictPolicies } from './contract/policy.js';
 export type {
   Algorithm,
   CalendarPolicy,
   ConcurrencyPolicy,
   FixedWindowPolicy,
-  Kernel,
   LeakyBucketPolicy,
-  Params,
   NoPolicy,
   Policy,
   StrictPolicy,
   SlidingLogPolicy,
   SlidingWindowPolicy,
   TokenBucketPolicy,
-  Traits,
 } from './algorithms/index.js';
-export type {
-  Announced,
-  Announcement,
-  Call,
-  Clock,
-  Dimensions,
-  Keys,
-  Query,
-  Reply,
-  Change,
-  ChangeReply,
-  Charged,
-  LeaseChange,
-  MaybePromise,
-  PolicySet,
-  Store,
-  Subject,
-} from './contract/store.js';
-export type { BanNote } from './contract/ban-options.js';
+export type { Clock, Store } from './contract/store.js';

@@ -6,3 +6,26 @@
 export { JointState, KeyState, stateKey, stateKeys, type StateChange } from './stores/state/key-state.js';
 export { stateStore, type StateBackend } from './stores/state/state-store.js';
 export { admits, NEVER, remainingOf, resetOf, waitOf, type Verdicts } from './contract/verdicts.js';
+export type { Health } from './contract/health.js';
+export type { BanNote } from './contract/ban-options.js';
+export type { CompiledBan } from './algorithms/ban.js';
+export type { CompiledPolicy } from './contract/policy.js';
+export type { Kernel, Params, Traits } from './algorithms/index.js';
+export type {
+  Announced,
+  Announcement,
+  Call,
+  Change,
+  ChangeReply,
+  Charged,
+  Clock,
+  Dimensions,
+  Keys,
+  LeaseChange,
+  MaybePromise,
+  PolicySet,
+  Query,
+  Reply,
+  Store,
+  Subject,
+} from './contract/store.js';

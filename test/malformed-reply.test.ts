@@ -1,14 +1,8 @@
 // A malformed reply of a store is a store error, not a decision.
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
-import {
-  createLimiter,
-  HeadgateError,
-  type ChangeReply,
-  type LimiterOptions,
-  type Reply,
-  type Store,
-} from 'headgate';
+import { createLimiter, HeadgateError, type LimiterOptions, type Store } from 'headgate';
+import type { ChangeReply, Reply } from 'headgate/stores';
 import { redisStore } from 'headgate/redis';
 
 const now = Date.now();

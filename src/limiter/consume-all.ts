@@ -6,7 +6,7 @@ import { Limiter } from './limiter.js';
 import { checkCost, checkShape } from '../common/validate.js';
 
 /** What one limiter is asked about a request, for example per address, per account, or per route. */
-export interface Dimension {
+export interface Ask {
   /** The limiter that decides. */
   limiter: Limiter;
   /** Who is limited. */
@@ -66,11 +66,11 @@ export class JointDecision {
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`,
  * `HEADGATE_UNKNOWN_TIER` before anything is charged; otherwise as `limiter.consume`, after the charges were given back
  */
-export async function consumeAll(dimensions: readonly Dimension[]): Promise<JointDecision> {
-  check(dimensions);
+export async function consumeAll(asks: readonly Ask[]): Promise<JointDecision> {
+  check(asks);
   const decisions: LimiterDecision[] = [];
   try {
-    for (const { limiter, key, cost, tier } of dimensions) {
+    for (const { limiter, key, cost, tier } of asks) {
       const decision = await limiter.decide(key, cost, limiter.tiers.of(tier));
       decisions.push(decision);
       if (!decision.allowed) break;
@@ -97,15 +97,15 @@ function share({ remaining, limit }: Decision): number {
   return limit === 0 ? 1 : remaining / limit;
 }
 
-function check(dimensions: readonly Dimension[]): void {
-  if (!Array.isArray(dimensions) || dimensions.length === 0) {
-    throw invalidOption('dimensions', dimensions, 'Write an array: [{ limiter, key, cost, tier }, ...].');
+function check(asks: readonly Ask[]): void {
+  if (!Array.isArray(asks) || asks.length === 0) {
+    throw invalidOption('asks', asks, 'Write an array: [{ limiter, key, cost, tier }, ...].');
   }
-  dimensions.forEach((dimension: Dimension, i) => {
-    checkShape(`dimensions[${i}]`, dimension, ['limiter', 'key', 'cost', 'tier']);
-    const { limiter, key, cost, tier } = dimension;
+  asks.forEach((ask: Ask, i) => {
+    checkShape(`asks[${i}]`, ask, ['limiter', 'key', 'cost', 'tier']);
+    const { limiter, key, cost, tier } = ask;
     if (!(limiter instanceof Limiter)) {
-      throw invalidOption(`dimensions[${i}].limiter`, limiter, 'Write what createLimiter returns.');
+      throw invalidOption(`asks[${i}].limiter`, limiter, 'Write what createLimiter returns.');
     }
     limiter.subject(key);
     if (cost !== undefined) checkCost(cost);

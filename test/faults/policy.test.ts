@@ -1,19 +1,7 @@
 // The failure policy around a store that does as the test says.
 import assert from 'node:assert/strict';
-import {
-  createLimiter,
-  HeadgateError,
-  type Call,
-  type Change,
-  type ChangeReply,
-  type Health,
-  type LeaseChange,
-  type Limiter,
-  type Policy,
-  type Query,
-  type Reply,
-  type Store,
-} from 'headgate';
+import { createLimiter, HeadgateError, type Health, type Limiter, type Policy, type Store } from 'headgate';
+import type { Call, Change, ChangeReply, LeaseChange, Query, Reply } from 'headgate/stores';
 import { MODES, sleep, until } from './load.js';
 
 const FOREVER = new Promise<never>(() => {});

@@ -1,6 +1,7 @@
 // Stores that keep bytes: what is in them, and how many reads and writes a request costs.
 import { expect } from 'chai';
-import { createLimiter, type Policy, type Store, type Subject } from 'headgate';
+import { createLimiter, type Policy, type Store } from 'headgate';
+import type { Subject } from 'headgate/stores';
 import { JointState, KeyState, stateKey, stateKeys, stateStore } from 'headgate/stores';
 import { mapStore } from '../../examples/map-store.js';
 import { compileBan } from '../../src/contract/ban-options.js';

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import {
   consumeAll,
   createLimiter,
-  type Dimension,
+  type Ask,
   type HeadgateError,
   type Limiter,
   type Policy,
@@ -25,7 +25,7 @@ for (const [name, createStore] of Object.entries(stores)) {
         window: '1m',
       });
       const slots = limiterOn(store, { name: 'slots', algorithm: 'concurrency', limit: 4, lease: '1m' });
-      const all: Dimension[] = [
+      const all: Ask[] = [
         { limiter: perAddress, key: '10.0.0.1' },
         { limiter: perAccount, key: 'ada', cost: 2 },
         { limiter: slots, key: 'all' },
@@ -50,8 +50,8 @@ for (const [name, createStore] of Object.entries(stores)) {
     it('tells of a limiter whose policies apply to the request, wherever the others stand', async () => {
       const { perAddress, slots } = setup();
       const byOrg = limiterOn(createStore(new TestClock().read), { limit: 5, window: '1m', by: 'org' });
-      const none: Dimension = { limiter: byOrg, key: { org: undefined } };
-      const some: Dimension[] = [
+      const none: Ask = { limiter: byOrg, key: { org: undefined } };
+      const some: Ask[] = [
         { limiter: perAddress, key: '10.0.0.1', cost: 5 },
         { limiter: slots, key: 'all' },
       ];
@@ -130,7 +130,7 @@ for (const [name, createStore] of Object.entries(stores)) {
   });
 }
 
-function remaining(dimensions: readonly Dimension[]): Promise<number[]> {
+function remaining(dimensions: readonly Ask[]): Promise<number[]> {
   return Promise.all(dimensions.map(async ({ limiter, key }) => (await limiter.peek(key)).remaining));
 }
 

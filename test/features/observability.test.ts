@@ -13,16 +13,8 @@ import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import type { DecisionMessage, HealthMessage, StoreMessage } from '../../src/contract/diagnostics.js';
 import { openLimiters } from '../../src/contract/gauges.js';
-import {
-  createLimiter,
-  type Limiter,
-  memoryStore,
-  type Policy,
-  type Query,
-  type Reply,
-  type Store,
-  type Subject,
-} from '../../src/index.js';
+import { createLimiter, memoryStore, type Limiter, type Policy, type Store } from '../../src/index.js';
+import type { Query, Reply, Subject } from '../../src/stores.js';
 import { Slots } from '../../src/limiter/slots.js';
 import { instrument } from '../../src/telemetry/opentelemetry.js';
 import { redisStore } from '../../src/stores/redis/redis.js';

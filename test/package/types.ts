@@ -15,6 +15,17 @@ import { RateLimited, rateLimited } from 'headgate/decorators';
 import { rateLimit, type RateLimitOptions } from 'headgate/express';
 import { rateLimitPlugin, type RateLimitOptions as FastifyRateLimitOptions } from 'headgate/fastify';
 import { RateLimit, requestOf } from 'headgate/nestjs';
+// @ts-expect-error what only stores need is not at the root door
+import type { PolicySet as AtTheRoot } from 'headgate';
+import type { CompiledPolicy, PolicySet, Query, Reply, Store } from 'headgate/stores';
+
+/** What a store of one's own needs, it has from one door. */
+export interface StoreTypes {
+  root: AtTheRoot;
+  store: Store;
+  set: PolicySet & { readonly policies: readonly CompiledPolicy[] };
+  decide: (query: Query) => Reply;
+}
 
 const quota = { limit: 5, window: '1m' } as const;
 const limiter = createLimiter(quota);

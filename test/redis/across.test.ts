@@ -1,14 +1,7 @@
 // Policies by keys that lie in several slots, decided one after the other: on a memory store that takes one key at a time.
 import { expect } from 'chai';
-import {
-  createLimiter,
-  memoryStore,
-  type Clock,
-  type CreateLimiterOptions,
-  type LeaseChange,
-  type Query,
-  type Store,
-} from 'headgate';
+import { createLimiter, memoryStore, type Clock, type CreateLimiterOptions, type Store } from 'headgate';
+import type { LeaseChange, Query } from 'headgate/stores';
 import { identityChecks, lawChecks } from 'headgate/testing';
 import { Across, checkAcross, type ByOneKey } from '../../src/stores/redis/across.js';
 import { TestClock } from '../support/clock.js';

@@ -1,15 +1,8 @@
 // Law 10. What is denied from memory, the store would deny; and never for longer than is said.
 import { expect } from 'chai';
 import fc from 'fast-check';
-import {
-  createLimiter,
-  memoryStore,
-  type BanOptions,
-  type Decision,
-  type Policy,
-  type Query,
-  type Reply,
-} from 'headgate';
+import { createLimiter, memoryStore, type BanOptions, type Decision, type Policy } from 'headgate';
+import type { Query, Reply } from 'headgate/stores';
 import { redisStore } from 'headgate/redis';
 import { compileBan } from '../../src/contract/ban-options.js';
 import { compilePolicies } from '../../src/contract/compile-policies.js';

@@ -3,7 +3,8 @@ import { kept, peaks } from './collections.js';
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
-import type { Limiter, Policy, Query, Reply, Store } from 'headgate';
+import type { Limiter, Policy, Store } from 'headgate';
+import type { Query, Reply } from 'headgate/stores';
 
 const { createLimiter, memoryStore } = await import('headgate');
 const { redisStore } = await import('headgate/redis');

@@ -1,6 +1,7 @@
 // What the checks of a store look at: of each reply that one gets, a part is spoilt, and the check fails if it minds.
 import { expect } from 'chai';
-import { memoryStore, type Reply, type Store } from 'headgate';
+import { memoryStore, type Store } from 'headgate';
+import type { Reply } from 'headgate/stores';
 import { storeChecks, type Check, type StoreUnderTest } from 'headgate/testing';
 
 /** Changes one of the three numbers that each policy has in a reply. */

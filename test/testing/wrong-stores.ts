@@ -1,17 +1,7 @@
 // Stores that are wrong in one thing each, made of the memory store. The kit must catch every one.
 import { setImmediate as turn } from 'node:timers/promises';
-import {
-  memoryStore,
-  type Change,
-  type ChangeReply,
-  type Keys,
-  type Policy,
-  type PolicySet,
-  type Query,
-  type Reply,
-  type Store,
-  type Subject,
-} from 'headgate';
+import { memoryStore, type Policy, type Store } from 'headgate';
+import type { Change, ChangeReply, Keys, PolicySet, Query, Reply, Subject } from 'headgate/stores';
 import { stateStore, type StateChange } from 'headgate/stores';
 import type { StoreUnderTest } from 'headgate/testing';
 import { compilePolicies } from '../../src/contract/compile-policies.js';

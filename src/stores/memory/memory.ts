@@ -67,6 +67,13 @@ interface View {
   readonly selection: Selection;
 }
 
+/** What a store knows of a policy set. */
+interface Known {
+  readonly views: readonly View[];
+  /** A place for each view. */
+  readonly places: readonly MemoryPlace[];
+}
+
 /** Where the key of the current question is. A store moves its places from question to question, so that they keep no columns alive. */
 class MemoryPlace implements Place {
   readonly #isAlone: boolean;
@@ -76,7 +83,8 @@ class MemoryPlace implements Place {
   #at = 0;
   row = 0;
   columns: readonly Column[] = [];
-  key = '';
+  /** The key, if the question is about others, too. */
+  #key = '';
 
   /** @param isAlone whether the question is about no other key */
   constructor(isAlone: boolean, onFull: MemoryStoreOptions['onFull']) {
@@ -86,10 +94,11 @@ class MemoryPlace implements Place {
 
   find(view: View, keys: Keys, now: number): void {
     const { part, table, selection } = view;
+    const key = typeof keys === 'string' ? keys : part.keyOf(keys);
+    if (!this.#isAlone) this.#key = key;
     this.#view = view;
-    this.key = typeof keys === 'string' ? keys : part.keyOf(keys);
     selection.usedAt = now;
-    this.#go(table.find(this.key, selection.number));
+    this.#go(table.find(key, selection.number));
   }
 
   #go(at: number): void {
@@ -114,7 +123,7 @@ class MemoryPlace implements Place {
   create(now: number, byHand: boolean): void {
     // A table makes room for the key that was looked for last, which may be that of another part.
     const { table, selection } = this.#view;
-    if (!this.#isAlone) table.find(this.key, selection.number);
+    if (!this.#isAlone) table.find(this.#key, selection.number);
     this.#go(table.create(now, byHand));
   }
 
@@ -141,9 +150,10 @@ class Memory implements MemoryStore {
   readonly #onFull: MemoryStoreOptions['onFull'];
   /** The tables by dimension and limiter name, so that no dimension takes room from another. */
   readonly #tables = new Map<string, Table>();
-  #views = this.#noViews();
-  /** The places of questions about one key, two keys, and so on. */
+  /** The places of questions about one key, two keys, and so on, by their number. */
   readonly #places: (readonly MemoryPlace[])[] = [];
+  /** What is known of each policy set. Forgotten whenever a selection gives way. */
+  #known = this.#noneKnown();
   #lastStep = 0;
   /** The step of the last `clear`. */
   #cleared = 0;
@@ -177,21 +187,18 @@ class Memory implements MemoryStore {
   }
 
   #find({ set, key }: Subject, now: number): readonly Place[] {
-    const views = this.#views(set);
-    const places = this.#places[views.length - 1] ?? this.#makePlaces(views.length);
+    const { views, places } = this.#known(set);
     for (let i = 0; i < places.length; i++) places[i]!.find(views[i]!, key, now);
     return places;
   }
 
-  #makePlaces(length: number): readonly MemoryPlace[] {
-    return (this.#places[length - 1] = Array.from(
-      { length },
-      () => new MemoryPlace(length === 1, this.#onFull),
-    ));
-  }
-
-  #noViews(): (set: PolicySet) => readonly View[] {
-    return perSet((set) => partsOf(set).map((part) => this.#makeView(part)));
+  #noneKnown(): (set: PolicySet) => Known {
+    return perSet((set) => {
+      const views = partsOf(set).map((part) => this.#makeView(part));
+      const isAlone = views.length === 1;
+      const places = (this.#places[views.length] ??= views.map(() => new MemoryPlace(isAlone, this.#onFull)));
+      return { views, places };
+    });
   }
 
   #makeView(part: Part): View {
@@ -201,7 +208,7 @@ class Memory implements MemoryStore {
     let table = this.#tables.get(id);
     if (!table) this.#tables.set(id, (table = new Table(this.#maxKeys, now, this.#warn)));
     if (set.ban) table.ban = set.ban;
-    const selection = table.select(set.policies, now, () => (this.#views = this.#noViews()));
+    const selection = table.select(set.policies, now, () => (this.#known = this.#noneKnown()));
     return { part, table, selection };
   }
 
@@ -232,7 +239,7 @@ class Memory implements MemoryStore {
 
   reset(subject: Subject): void {
     const now = this.#clock();
-    reset(this.#find(subject, now), now, this.#step(now));
+    reset(this.#find(subject, now), subject, now, this.#step(now));
   }
 
   ban(subject: Subject, duration: number): void {
@@ -243,7 +250,7 @@ class Memory implements MemoryStore {
   clear(): void {
     this.#cleared = this.#step(this.#clock());
     this.#tables.clear();
-    this.#views = this.#noViews();
+    this.#known = this.#noneKnown();
   }
 }
 

@@ -121,7 +121,6 @@ class KeyRecord {
         find: (policy) => this.#histories.get(policy),
         open: (policy, _key, now, life) => this.#open(policy, now + life),
       },
-      key: '',
       // There is nothing to do: each key has row 1 from the start.
       create: () => {},
       isFull: () => false,
@@ -203,7 +202,7 @@ abstract class States {
 
   /** Like `Store.reset`. */
   reset(subject: Subject): void {
-    reset(this.#places(subject), this.#now, this.#nextStep());
+    reset(this.#places(subject), subject, this.#now, this.#nextStep());
   }
 
   /** Like `Store.ban`. */
