@@ -2,7 +2,8 @@
 -- Source: ITU-T I.371, "virtual scheduling"; the interface of redis-cell.
 --
 -- State:   the theoretical arrival time (TAT), rounded up to a millisecond (6 bytes, big-endian), and the ticks to subtract from it (4).
---          From the TAT on the bucket is full, and the key expires.
+--          From the TAT on the bucket is full, and the key expires. While the key has an override: then also when it was written (6, ms),
+--          and the first two params of that time (4, 7).
 -- Params:  scale (ticks per ms), increment (ticks per unit), capacity, patience (max delay), ceiling (most debt), in ticks
 -- Returns: look: wait, remaining, reset, backlog (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 --          units or ticks given back
@@ -57,17 +58,56 @@ local function gcra_write(key, p, now, backlog)
   local part = -backlog % p[1]
   local reset = (backlog + part) / p[1]
   local stop = now + reset
-  headgate_set(key, struct.pack('>I6I4', stop, part), stop)
+  local value = struct.pack('>I6I4', stop, part)
+  -- Under an override, the state tells when and by which rate it was written.
+  if p.record then value = value .. struct.pack('>I6I4I7', now, p[1], p[2]) end
+  headgate_set(key, value, stop)
   return reset
+end
+
+-- What overrides change: headgate_override in overrides.lua gives such params a record.
+local function gcra_rate(p, time)
+  return p.record and p.params_at(p, time) or p
+end
+
+-- What is left of a debt, in ticks of the rate now. It was written at a time `at` by the rate of `scale` and `increment`. It drains by the
+-- rate of each time. At each change of the rate, the units that are owed stay: five of ten are five of a hundred.
+local function gcra_debt_left(p, stop, part, at, scale, increment, now)
+  local turns = p.record and p.turns(p.record, at, now) or {}
+  -- An override may have begun or ended in the millisecond in which the debt was written.
+  table.insert(turns, 1, at)
+  turns[#turns + 1] = now
+  for _, turn in ipairs(turns) do
+    local rate = turn == now and p or gcra_rate(p, turn)
+    if rate[1] ~= scale or rate[2] ~= increment then
+      local ticks = (stop - turn) * scale - part
+      if ticks <= 0 then return 0 end
+      local units = math.floor(ticks / increment)
+      local rest = ticks - units * increment
+      local owed = math.min(units * rate[2] + math.ceil(rest * rate[2] / increment), rate[5])
+      scale, increment = rate[1], rate[2]
+      local time = math.ceil(owed / scale)
+      stop, part = turn + time, time * scale - owed
+    end
+  end
+  return math.max(0, (stop - now) * scale - part)
 end
 
 local function gcra_read(key, p, now, writable)
   local value = redis.pcall('GET', key)
   if not value then return 0 end
   if type(value) == 'table' then return nil, value.err end
-  if #value ~= 10 then return 0 end
+  if #value ~= 10 and #value ~= 27 then return 0 end
   local stop, part = struct.unpack('>I6I4', value)
-  local backlog = math.max(0, (stop - now) * p[1] - (part < p[1] and part or 0))
+  local backlog
+  if #value == 27 then
+    local at, scale, increment = struct.unpack('>I6I4I7', value, 11)
+    backlog = gcra_debt_left(p, stop, part, at, scale, increment, now)
+  elseif p.record then
+    backlog = gcra_debt_left(p, stop, part, 0, p.base[1], p.base[2], now)
+  else
+    backlog = math.max(0, (stop - now) * p[1] - (part < p[1] and part or 0))
+  end
   if backlog > p[5] then
     -- The clock went back. Nobody may wait longer than one window.
     backlog = p[5]
@@ -78,6 +118,8 @@ end
 
 local function gcra_look(key, p, cost, now, writable)
   local scale, increment, capacity, patience = p[1], p[2], p[3], p[4]
+  -- An override lets requests wait as long as the configured bucket.
+  if p.record then patience = math.min(math.floor(p.base[4] * scale / p.base[1]), p[5] - capacity) end
   local backlog, err = gcra_read(key, p, now, writable)
   if not backlog then return nil, err end
   local charge = cost * increment
@@ -110,6 +152,16 @@ local kernel_look, kernel_commit = gcra_look, gcra_commit
 local function gcra_give_back_most(p, charge, mark, now, at, shift)
   -- Marks are rounded up to a millisecond. Subtract the most that this can have added.
   local rounding = p[2] % p[1] == 0 and 0 or p[1] - 1
+  if p.record then
+    -- The rate may have changed since. Histories are in ticks of the configured rate.
+    local rate = gcra_rate(p, at)
+    local owed = charge / p[2] * rate[2]
+    local time = math.ceil(owed / rate[1])
+    if #p.turns(p.record, at, now) > 0 then rounding = p[1] + math.ceil(rate[1] * p[2] / rate[2]) end
+    local in_turn = gcra_debt_left(p, mark, 0, at, rate[1], rate[2], now) - rounding - math.ceil(shift * p[2] / p.base[2])
+    local alone = gcra_debt_left(p, at + time, time * rate[1] - owed, at, rate[1], rate[2], now)
+    return math.max(0, math.min(charge, math.max(in_turn, alone)))
+  end
   local in_turn = (mark - now) * p[1] - rounding - shift
   return math.max(0, math.min(charge, math.max(in_turn, charge - (now - at) * p[1])))
 end
@@ -126,7 +178,7 @@ local function gcra_adjust(key, p, units, mark, now, at, shift)
     if mark > 0 then back = gcra_give_back_most(p, back, mark, now, at, shift) end
     back = math.min(backlog, back)
     backlog = backlog - back
-    if back > 0 then charged = back end
+    if back > 0 then charged = p.record and math.ceil(back * p.base[2] / p[2]) or back end
   end
   if backlog == 0 then
     redis.call('DEL', key)

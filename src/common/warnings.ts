@@ -18,6 +18,7 @@ export const WARNING_CODES = [
   'HEADGATE_BANS_UNKNOWN',
   'HEADGATE_STORE_FULL',
   'HEADGATE_TOO_MANY_POLICIES',
+  'HEADGATE_OVERRIDE_UNREADABLE',
 ] as const;
 
 /** Codes of process warnings about a set-up that needs attention. */

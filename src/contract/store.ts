@@ -4,6 +4,7 @@ import type { Decision } from '../common/decision.js';
 import type { HeadgateError } from '../common/errors.js';
 import type { CompiledPolicy } from './policy.js';
 import type { Health } from './health.js';
+import type { OverrideRecord, OverrideTerms, RecordChange } from './overrides.js';
 import type { Verdicts } from './verdicts.js';
 
 /** A value, or a promise of it. The memory store returns values, which saves a promise per request. */
@@ -44,6 +45,8 @@ export interface PolicySet {
   readonly ban: CompiledBan | undefined;
   /** Absent: all policies, and the ban, are by the request's key. */
   readonly dimensions?: Dimensions | undefined;
+  /** Absent: the limiter has no overrides, so no record of them is read. */
+  readonly overrides?: OverrideTerms | undefined;
   /**
    * How long the caller waits for an answer, ms, from when the question was sent. If it can, a store must not decide later than that: the
    * caller has another answer by then.
@@ -131,6 +134,13 @@ export interface Reply {
    * 0: the query is denied, and there may be room in that many ms.
    */
   readonly full?: number;
+  /** Per policy, its limit. Set if an override changes one of them. */
+  readonly limits?: readonly number[];
+  /**
+   * Set if an override says what the store cannot decide by, such as another tier: by dimension, the change as it was written. Empty: none.
+   * Nothing was decided. The caller asks again by a set whose `overrides.rules` are those changes.
+   */
+  readonly rules?: Readonly<Record<string, string>>;
   /** Set by the failure policy if the store did not decide: how the query was answered instead. */
   readonly degraded?: 'local' | 'allow' | 'deny';
   /** Set by the failure policy: the store's error, if the store was asked. */
@@ -157,6 +167,24 @@ export interface Change extends Subject {
   readonly charged: Charged | undefined;
   /** How the query was answered: see `Reply.degraded`. Only the failure policy can change what it decided itself. */
   readonly degraded: Reply['degraded'];
+}
+
+/** Whose override is meant. */
+export type OverridePlace =
+  | {
+      /** The whole set, and the keys of one of its dimensions: that of `by`, and that of `slotBy` if it lies in another one's slot. */
+      readonly subject: Subject;
+      readonly by: string;
+    }
+  /** All keys of a limiter. */
+  | { readonly set: PolicySet };
+
+/** Keeps overrides beside the state that they change, or, for all keys of a limiter, under a key of its own. */
+export interface OverrideStore {
+  /** Changes a record in one step. Returns the record as it was, empty if there was none, and the store's time. */
+  change(place: OverridePlace, change: RecordChange): MaybePromise<readonly [OverrideRecord, number]>;
+  /** The record, empty if there is none, and the store's time. */
+  read(place: OverridePlace): MaybePromise<readonly [OverrideRecord, number]>;
 }
 
 /** What a store answers to a change. */
@@ -232,6 +260,8 @@ export interface Store {
    * Bans a key for `duration` ms. 0 ends the ban and forgets earlier ones. A store may keep the note, to show it to operators.
    */
   ban(subject: Subject, duration: number, note?: BanNote): MaybePromise<void>;
+  /** Keeps overrides. A store without it is refused by limiters with the option `overrides`. */
+  readonly overrides?: OverrideStore | undefined;
   /**
    * Throws if the store cannot decide by the dimensions of a set. A store without this method does not support dimensions: limiters with
    * policies by other keys than the request's are then refused.

@@ -1,6 +1,7 @@
 import { banDimension, compileBan } from '../contract/ban-options.js';
 import { checkSlots, dimensionsOf, unknownDimension } from '../contract/dimensions.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
+import { AS_CONFIGURED } from '../contract/overrides.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { HeadgateError, invalidOption } from '../common/errors.js';
 import { checkBoolean, checkFunction, checkShape, checkStore } from '../common/validate.js';
@@ -10,6 +11,7 @@ import type { PolicySet } from '../contract/store.js';
 import { checkTimeout, withFailurePolicy } from './guard/failure.js';
 import { makeMemoryStore } from '../stores/memory/memory.js';
 import { Limiter } from './limiter.js';
+import { LiveLimits } from './live-limits.js';
 import { claimName } from './names.js';
 import {
   checkLimiterName,
@@ -83,6 +85,7 @@ export function assembleLimiter(
     policies,
     ban,
     dimensions: dimensionsOf(policies, ban, by),
+    ...(checkBoolean('overrides', options.overrides, false) && { overrides: AS_CONFIGURED }),
     timeout: checkTimeout('timeout', options.timeout),
   });
   const tiers = new Tiers(options.tiers, set, by);
@@ -96,11 +99,13 @@ export function assembleLimiter(
   for (const each of tiers.all) checkDimensions(inner, each);
   const store = withFailurePolicy(inner, options, set.timeout, warn);
   const waiting = checkWaiting(options);
+  const scope = new Scope(set, by, tiers.everything);
+  const live = set.overrides && new LiveLimits(store, set, tiers, scope, { dynamic, warn });
   // The name is claimed last, so that refused options claim nothing.
   const release = own ? () => {} : claimName(inner, options.name, set, tiers.sets, dynamic);
   const limiter = new Limiter({
     ...{ set, tiers, source: inner, store, shadow, enabled, warn, waiting, release },
-    scope: new Scope(set, by, tiers.everything),
+    ...{ scope, live },
     onDecision: options.onDecision,
     firstQuestion: isFirstOf(inner) && !isTest() ? new FirstQuestion(warn, fleetingLimiters) : undefined,
     freshBans: options.ban?.fresh ?? false,

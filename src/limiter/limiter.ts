@@ -1,7 +1,7 @@
 import { checkNote, type BanNoteOptions } from '../contract/ban-options.js';
 import type { Decision } from '../common/decision.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
-import { invalidOption } from '../common/errors.js';
+import { HeadgateError, invalidOption } from '../common/errors.js';
 import { realTiming } from '../common/timing.js';
 import { checkCost, checkShape, checkSignal } from '../common/validate.js';
 import type { Warn } from '../common/warnings.js';
@@ -11,10 +11,11 @@ import { UP, type Health } from '../contract/health.js';
 import type { Key } from '../contract/key.js';
 import { idsOf } from '../contract/parts.js';
 import { holdsSlots, type CompiledPolicy, type Policies } from '../contract/policy.js';
-import type { Announced, MaybePromise, PolicySet, Store, Subject } from '../contract/store.js';
+import type { Announced, MaybePromise, OverridePlace, PolicySet, Store, Subject } from '../contract/store.js';
 import { accountOf, type Account } from './charge.js';
 import { Decider, isNothing, type DeciderParts } from './decider.js';
 import { ofLimiter, type LimiterDecision } from './decision.js';
+import type { LiveLimits, Override, OverrideChange, OverrideNote } from './live-limits.js';
 import type { ConsumeOptions, HoldOptions, TierOption, WaitOptions } from './options.js';
 import { checkDimensions, type Scope } from './scope.js';
 import { checkWindows } from './setup-checks.js';
@@ -27,7 +28,7 @@ import { aborted, deniedError, fullError, WaitingRoom } from './waiting/wait.js'
 /** The parts of a limiter: its options after they were checked. */
 interface Parts extends Pick<
   DeciderParts,
-  'scope' | 'store' | 'shadow' | 'enabled' | 'warn' | 'onDecision' | 'firstQuestion'
+  'scope' | 'store' | 'shadow' | 'enabled' | 'warn' | 'onDecision' | 'firstQuestion' | 'live'
 > {
   readonly set: PolicySet;
   readonly tiers: Tiers;
@@ -56,6 +57,7 @@ export class Limiter {
   readonly ipv6Subnets = new Set<number>();
   readonly #store: Store;
   readonly #scope: Scope;
+  readonly #live: LiveLimits | undefined;
   readonly #warn: Warn;
   readonly #decider: Decider;
   readonly #account: Account;
@@ -70,7 +72,7 @@ export class Limiter {
 
   /** @internal */
   constructor({ waiting, freshBans, release, ...parts }: Parts) {
-    const { set, tiers, scope, source, store, shadow, warn } = parts;
+    const { set, tiers, scope, source, store, shadow, warn, live } = parts;
     this.name = set.name;
     this.set = set;
     this.tiers = tiers;
@@ -78,6 +80,7 @@ export class Limiter {
     this.shadow = shadow;
     this.#store = store;
     this.#scope = scope;
+    this.#live = live;
     this.#warn = warn;
     const onBan = (subject: Subject): void => void this.#track(this.#forget(subject)).catch(() => {});
     const account = accountOf(store, this.#slots, (subject) => this.#waiting.wake(idsOf(subject)));
@@ -186,7 +189,8 @@ export class Limiter {
    */
   async refund(key: Key, cost = 1, options: TierOption = {}): Promise<void> {
     checkShape('options', options, ['tier']);
-    const subject = this.#chargedTo(key, this.tiers.of(options.tier));
+    const set = this.tiers.of(options.tier);
+    const subject = this.#chargedTo(key, this.#live ? this.#live.setFor(key, set) : set);
     checkCost(cost);
     const units = subject.set.policies.map(() => -cost);
     if (cost > 0 && units.length > 0)
@@ -229,6 +233,54 @@ export class Limiter {
     const subject = this.#scope.checkBan(this.subject(key), key);
     await this.#store.ban(subject, 0, checkNote('unban', note));
     this.#waiting.wake(idsOf(subject));
+  }
+
+  /**
+   * Gives a key limits of its own, at once and in every process that shares the store. What it has spent stays spent. The limiter needs the
+   * option `overrides: true`.
+   *
+   * @param key any string; or an object with the key of one dimension (`{ org: 'acme' }`), whose policies then change
+   * @param change a policy as text (`'1000/1m'`), some of its fields (`{ limit: 1000 }`), changes by the policies' names, or another tier:
+   * see `OverrideChange`. It replaces an earlier override
+   * @param note how long, who, and why. Without `for` and `until` it lasts until it is removed
+   * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_INVALID_KEY`,
+   * `HEADGATE_UNKNOWN_DIMENSION`, before anything is stored; `HEADGATE_OVERRIDES` without the option; `HEADGATE_CLOSED`; or what the store
+   * fails with
+   */
+  async override(key: Key, change: OverrideChange, note?: OverrideNote): Promise<void> {
+    this.#wake(await this.#overriding().set(someKey(key), change, note));
+  }
+
+  /**
+   * Gives all keys of the limiter other limits, in every process within two seconds. A key's own override is stronger.
+   *
+   * @throws as `override`
+   */
+  async overrideAll(change: OverrideChange, note?: OverrideNote): Promise<void> {
+    await this.#overriding().set(undefined, change, note);
+  }
+
+  /** The override that a key has now; without a key, that of all keys. `undefined`: none. @throws as `override` */
+  async overrideOf(key?: Key): Promise<Override | undefined> {
+    return this.#overriding().of(key);
+  }
+
+  /** Ends the override of a key; without a key, that of all keys. Returns whether there was one. @throws as `override` */
+  async removeOverride(key?: Key): Promise<boolean> {
+    const [place, was] = await this.#overriding().remove(key);
+    this.#wake(place);
+    return was;
+  }
+
+  #overriding(): LiveLimits {
+    if (this.#decider.closed) throw this.#decider.closedError();
+    if (this.#live) return this.#live;
+    throw new HeadgateError('HEADGATE_OVERRIDES', 'override: the limiter has none. Make it with the option overrides: true.');
+  }
+
+  /** Those who wait for a key may go on sooner now. */
+  #wake(place: OverridePlace): void {
+    if ('subject' in place) this.#waiting.wake(idsOf(place.subject));
   }
 
   /**
@@ -347,6 +399,7 @@ export class Limiter {
     this.#decider.closed = true;
     this.#release();
     this.#announced?.withdraw();
+    this.#live?.close();
     this.#held.close();
     this.#waiting.close(this.#decider.closedError());
     await Promise.allSettled(this.#pending);
@@ -362,4 +415,10 @@ export class Limiter {
     if (this.#decider.closed) throw this.#decider.closedError();
     return this.#scope.chargedTo(set, key);
   }
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_KEY` */
+function someKey(key: Key): Key {
+  if (key !== undefined && key !== null) return key;
+  throw new HeadgateError('HEADGATE_INVALID_KEY', 'key: it is missing. Pass whose limits change. For all keys there is overrideAll.');
 }

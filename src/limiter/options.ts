@@ -48,6 +48,11 @@ export interface CommonOptions extends FailureOptions {
   /** How many of these may have the same key: 1 to `maxWaiting`. Default: a tenth of it, rounded down, but at least 1. */
   maxWaitingPerKey?: number;
   /**
+   * Whether limits can be changed while everything runs, for one key or for all: see `Limiter.override` and docs/changing-limits.md. Each
+   * decision then also reads whether its key has an override. Default `false`.
+   */
+  overrides?: boolean;
+  /**
    * For Redis Cluster with policies by several dimensions: all keys of a decision lie in the slot of this dimension's key. Every other key
    * is then counted separately for each key of it: an address has one quota per `org`. Requests without a key of the dimension share one
    * slot. The option means the same on every store.
@@ -119,6 +124,7 @@ export const LIMITER_OPTIONS = [
   'connectTimeout',
   'maxWaiting',
   'maxWaitingPerKey',
+  'overrides',
   'slotBy',
   'acrossSlots',
   'onHealth',

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
+import { OVERRIDE_TAG } from '../contract/overrides.js';
 import type { Keys, PolicySet } from '../contract/store.js';
 
 /** Longer keys are hashed, which bounds the length of a Redis key. */
@@ -133,6 +134,18 @@ export class KeyMaker {
     return this.#heads(key)[this.#banAt]! + this.#ban;
   }
 
+  /** Appends the keys of the records of overrides, one for each dimension of a policy: see `recordDimensions`. */
+  pushRecords(to: string[], key: Keys): void {
+    const heads = this.#heads(key);
+    for (const at of new Set(this.#at)) to.push(`${heads[at]!}}${OVERRIDE_TAG}`);
+  }
+
+  /** For each policy, the key of the record that overrides it. */
+  records(key: Keys): string[] {
+    const heads = this.#heads(key);
+    return this.#at.map((at) => `${heads[at]!}}${OVERRIDE_TAG}`);
+  }
+
   /** The keys of all policies. With `histories`, the keys of their histories follow. */
   policies(key: Keys, histories = false): string[] {
     const heads = this.#heads(key);
@@ -188,6 +201,16 @@ export function kindOfHash(hash: string): 'sha256' | 'hmac' | undefined {
 }
 
 const STATE_KEY = /^\{([^{}:]*):([^{}]*)(?:\}(%@[^{}]*))?\}([a-z]\d+(?:@[^:{}]+)?(?::[\x20-\x7e]+)?)$/;
+
+/** The key of the record of an override. */
+export function recordKey(prefix: string, set: PolicySet, keys: Keys, by: string, text: KeyText): string {
+  return `${prefix}:{${whoOf(set, keys, by, text)}}${OVERRIDE_TAG}`;
+}
+
+/** The key of the record for all keys of a limiter. No key of a limiter begins with `%@*`. */
+export function recordOfAllKey(prefix: string, name: string): string {
+  return `${prefix}:{${escapeName(name)}:%@*}${OVERRIDE_TAG}`;
+}
 
 /** Reads a Redis key back. Undefined: `KeyMaker` does not make such keys. */
 export function parseStateKey(prefix: string, redisKey: string): StateKey | undefined {

@@ -17,6 +17,8 @@ import {
   type ChangeReply,
   type LeaseChange,
   type MaybePromise,
+  type OverridePlace,
+  type OverrideStore,
   type Query,
   type Reply,
   type Store,
@@ -214,6 +216,18 @@ export class FailurePolicy implements Store, Prober {
   /** The same as the guarded store's. */
   get checkDimensions(): Store['checkDimensions'] {
     return this.#store.checkDimensions?.bind(this.#store);
+  }
+
+  /** The same as the guarded store's, but each answer comes in time, or an error does. */
+  get overrides(): OverrideStore | undefined {
+    const { overrides } = this.#store;
+    if (!overrides) return undefined;
+    const ask = <T>(place: OverridePlace, call: () => MaybePromise<T>): Promise<T> =>
+      this.#ask('subject' in place ? place.subject : { set: place.set, key: '' }, call);
+    return {
+      change: (place, change) => ask(place, () => overrides.change(place, change)),
+      read: (place) => ask(place, () => overrides.read(place)),
+    };
   }
 
   decide(query: Query): MaybePromise<Reply> {

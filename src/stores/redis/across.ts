@@ -54,6 +54,10 @@ export class Across implements ByOneKey {
       for (const i of inOrder(parts)) {
         const reply = await this.#store.decide(queryOf(query, parts[i]!));
         if (reply.ban > 0) return { ...reply, verdicts: [] };
+        if (reply.rules) {
+          await this.#giveBack(query, parts, replies, i);
+          return reply;
+        }
         replies[i] = reply;
         if (!denies(parts[i]!, reply)) continue;
         await this.#giveBack(query, parts, replies, i);
@@ -155,5 +159,11 @@ export function merged(parts: readonly Part[], replies: readonly Reply[]): Reply
     parts,
     replies.map((reply) => reply.verdicts),
   );
-  return { now, step, ban: 0, verdicts, steps, marks };
+  const reply = { now, step, ban: 0, verdicts, steps, marks };
+  if (!replies.some(({ limits }) => limits)) return reply;
+  const limits: number[] = [];
+  parts.forEach(({ at, set }, part) =>
+    at.forEach((n, i) => (limits[n] = replies[part]!.limits?.[i] ?? set.policies[i]!.limit)),
+  );
+  return { ...reply, limits };
 }

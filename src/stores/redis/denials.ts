@@ -17,6 +17,9 @@ const MOST = 10_000;
 /** The store's clock counts whole milliseconds, so it may admit up to one earlier than it said. */
 const TICK = 1;
 
+/** How long a denial is remembered at most if an override may change the limits at any time, ms. */
+const MOST_STALE = 1000;
+
 /** The longest text of several keys that is remembered with a denial. */
 const LONGEST = 1000;
 
@@ -110,10 +113,11 @@ export class Denials {
 
   /** Learns from the store's answer to a query that was asked at `asked`. */
   learn({ set, key, cost, peek }: Query, answer: Reply, asked: number): void {
-    if (peek && cost === 0) return;
+    if ((peek && cost === 0) || answer.rules) return;
     const { parts, policies } = this.#scoped(set);
     const reply = toTheNext(set, answer);
-    const wait = denialOf(set, reply);
+    // A denial by an override is not remembered, because another one may come at any time.
+    const wait = answer.limits ? 0 : denialOf(set, reply);
     if (wait === 0) {
       // The charge may have made a remembered wait too short. A peek shows that something was given back.
       for (const { known, keyOf } of parts) known.denied.delete(known.denied.find(keyOf(key)));
@@ -123,7 +127,8 @@ export class Denials {
     const { known, keyOf } = decider(parts, reply);
     const its = keyOf(key);
     if (asked <= (known.changes.get(its) ?? known.forgotten)) return;
-    const until = asked + Math.min(this.#longest, wait - TICK);
+    const longest = set.overrides ? Math.min(this.#longest, MOST_STALE) : this.#longest;
+    const until = asked + Math.min(longest, wait - TICK);
     const received = this.#clock();
     if (until <= received) return;
     const { now, step, ban } = reply;

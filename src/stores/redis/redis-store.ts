@@ -17,6 +17,8 @@ import type {
   Clock,
   LeaseChange,
   MaybePromise,
+  OverridePlace,
+  OverrideStore,
   PolicySet,
   Query,
   Reply,
@@ -24,6 +26,9 @@ import type {
   Subject,
 } from '../../contract/store.js';
 import type { BanNote } from '../../contract/ban-options.js';
+import { FOR_EVER, MOST_LINES } from '../../contract/overrides.js';
+import { recordKey, recordOfAllKey } from '../keys.js';
+import { malformedReply } from '../reply.js';
 import { Traffic } from './traffic.js';
 import { costArg, decode, decodeChange, policyArgs } from './wire.js';
 
@@ -49,6 +54,8 @@ interface Settings {
 export class RedisStore implements Store {
   readonly #commands: Commands;
   readonly #clock: Clock | undefined;
+  readonly #prefix: string;
+  readonly #text: KeyHashing['text'];
   /** By server of a cluster: each has its own clock, and knows its own scripts. */
   readonly #calls = new Map<string | undefined, ScriptCalls>();
   readonly #plans: Plans;
@@ -66,6 +73,8 @@ export class RedisStore implements Store {
     const { text, mark } = hashing;
     this.#commands = commands;
     this.#clock = clock;
+    this.#prefix = prefix;
+    this.#text = text;
     this.#plans = new Plans(prefix, text, clock);
     this.#denials = localDenials === undefined ? undefined : new Denials(localDenials);
     this.#publisher = publish === undefined ? undefined : new Publisher(commands, prefix, publish, mark);
@@ -146,7 +155,7 @@ export class RedisStore implements Store {
 
   readonly #decode = (batch: Batch, reply: unknown): readonly (Reply | Error)[] => {
     const { set, queries, asked } = batch;
-    const answers = decode(reply, queries.length, set.ban !== undefined, set.policies.length);
+    const answers = decode(reply, queries.length, set);
     if (!this.#denials && !set.ban) return answers;
     for (let i = 0; i < queries.length; i++) {
       const answer = answers[i]!;
@@ -173,6 +182,7 @@ export class RedisStore implements Store {
     const plan = this.#plans.of(set);
     const keys: string[] = [];
     for (const { key } of queries) plan.keys.push(keys, key);
+    if (set.overrides) for (const { key } of queries) plan.keys.pushRecords(keys, key);
     const args = plan.evaluateArgs.slice();
     pushCosts(args, queries, peek);
     if (plan.leases) for (const query of queries) args.push(query.lease);
@@ -198,6 +208,7 @@ export class RedisStore implements Store {
     const { set, key, units, charged } = change;
     const plan = this.#plans.of(set);
     const keys = plan.keys.policies(key, charged !== undefined);
+    if (set.overrides) keys.push(...plan.keys.records(key));
     const args = [DEADLINE, ...plan.adjustArgs];
     for (const [i, { life }] of set.policies.entries()) {
       const step = charged?.steps?.[i] ?? charged?.step ?? 0;
@@ -244,6 +255,30 @@ export class RedisStore implements Store {
     });
   }
 
+  readonly overrides: OverrideStore = {
+    read: async (place) => {
+      const { subject, key } = this.#recordOf(place);
+      return recordFrom(await this.#run(assemble('read-override', [], false), subject, [key], [DEADLINE]));
+    },
+    change: (place, { line, duration, life }) => {
+      const { subject, key } = this.#recordOf(place);
+      const numbers = [duration, life, FOR_EVER, MOST_LINES].map(String);
+      return this.#change(subject, async () => {
+        const script = assemble('set-override', [], false);
+        return recordFrom(await this.#run(script, subject, [key], [DEADLINE, line, ...numbers]));
+      });
+    },
+  };
+
+  #recordOf(place: OverridePlace): { subject: Subject; key: string } {
+    if (!('subject' in place)) {
+      const key = recordOfAllKey(this.#prefix, place.set.name);
+      return { subject: { set: place.set, key: '' }, key };
+    }
+    const { subject, by } = place;
+    return { subject, key: recordKey(this.#prefix, subject.set, subject.key, by, this.#text) };
+  }
+
   announce(limiter: Announcement): Announced {
     const withdraw = this.#publisher?.add(limiter) ?? (() => {});
     const traffic = this.#traffic;
@@ -255,6 +290,13 @@ export class RedisStore implements Store {
     this.#book?.close();
     this.#traffic?.close();
   }
+}
+
+/** @throws HeadgateError `HEADGATE_MALFORMED_REPLY` */
+function recordFrom(reply: unknown): [record: string, now: number] {
+  const [now, record] = Array.isArray(reply) ? (reply as unknown[]) : [];
+  if (typeof now !== 'number' || typeof record !== 'string') throw malformedReply(reply);
+  return [record, now];
 }
 
 /** Appends the costs of queries: none if all cost 1, a single one if all are equal. */

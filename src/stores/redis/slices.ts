@@ -100,7 +100,8 @@ export class Slices implements Store {
 
   decide(query: Query): MaybePromise<Reply> {
     const { cost, peek } = query;
-    const keys = peek ? undefined : this.#keysOf(query);
+    // A slice would outlive the limit from which it was taken.
+    const keys = peek || query.set.overrides ? undefined : this.#keysOf(query);
     if (!keys) return this.#store.decide(query);
     const now = performance.now();
     let [areHot, haveSlices] = [true, true];

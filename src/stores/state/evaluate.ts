@@ -1,5 +1,6 @@
 import type { BanColumn } from '../../algorithms/ban.js';
 import { SlotColumn, type Column } from '../../algorithms/index.js';
+import { readOverrides, type Line, type OverrideTerms } from '../../contract/overrides.js';
 import type { Part } from '../../contract/parts.js';
 import { holdsSlots, type CompiledPolicy } from '../../contract/policy.js';
 import type { Histories } from './returns.js';
@@ -20,6 +21,10 @@ import { addVerdict, admits, attemptWait, nextWait, soleVerdict } from '../../co
  */
 export interface Place {
   readonly part: Part;
+  /** The part's policies as the key has them: an override may change their limits. */
+  readonly policies: readonly CompiledPolicy[];
+  /** What the key's own record says now; undefined: nothing. */
+  readonly line: Line | undefined;
   /** The columns of the part's policies, in the part's order. */
   readonly columns: readonly Column[];
   readonly bans: BanColumn;
@@ -39,15 +44,48 @@ export interface Place {
 
 /** The store's answer to `decide`. All policies of all places are charged, or none is. */
 export function decide(places: readonly Place[], query: Query, now: number, step: number): Reply {
+  if (query.set.overrides === undefined) return decideAlone(places, query, now, step);
+  const rules = rulesOf(places, query.set.overrides);
+  if (rules) return { now, step, ban: 0, verdicts: [], rules };
+  const reply = decideAlone(places, query, now, step);
+  if (reply.verdicts.length === 0) return reply;
+  return places.some(({ policies, part }) => policies !== part.set.policies)
+    ? { ...reply, limits: inOrder(places, ({ policies }) => policies.map(({ limit }) => limit)) }
+    : reply;
+}
+
+function decideAlone(places: readonly Place[], query: Query, now: number, step: number): Reply {
   // Nearly all decisions are by one key, and the loops would cost 5 % of their time.
   return places.length === 1
     ? decideByOne(places[0]!, query, now, step)
     : decideBySeveral(places, query, now, step);
 }
 
+/** What the caller must take into account before anything can be decided: see `Reply.rules`. */
+function rulesOf(places: readonly Place[], terms: OverrideTerms): Reply['rules'] {
+  let differ = false;
+  const rules: Record<string, string> = {};
+  for (const { part, line } of places) {
+    if (part.set.policies.length === 0) continue;
+    const rule = line?.rule ?? '';
+    if (rule !== (terms.rules[part.name] ?? '')) differ = true;
+    rules[part.name] = rule === '' ? '' : line!.json;
+  }
+  return differ ? rules : undefined;
+}
+
+/** Where the policies of a key stand that has a record. @param record its own @param all that of all keys */
+export function overriddenBy(record: string, all: string, set: PolicySet, now: number): Pick<Place, 'line' | 'policies'> {
+  if (record === '' && all === '') return { line: undefined, policies: set.policies };
+  const line = readOverrides(record).at(now);
+  const overrides = readOverrides(all === '' ? record : `${record}\n${all}`);
+  return { line, policies: overrides.policies(set.policies, now) };
+}
+
 function decideByOne(place: Place, query: Query, now: number, step: number): Reply {
   const { set, cost, peek, lease } = query;
-  const { policies, ban } = set;
+  const { policies } = place;
+  const { ban } = set;
   const left = ban ? place.bans.look(place.row, ban, now, !peek) : 0;
   if (left > 0) return { now, step, ban: left, verdicts: [] };
   const admitted = look(place.columns, policies, place.row, cost, now, !peek);
@@ -70,8 +108,8 @@ function decideBySeveral(places: readonly Place[], query: Query, now: number, st
   const left = banned ? banned.bans.look(banned.row, set.ban, now, !peek) : 0;
   if (left > 0) return { now, step, ban: left, verdicts: [] };
   let admitted = true;
-  for (const { columns, part, row } of places)
-    if (!look(columns, part.set.policies, row, cost, now, !peek)) admitted = false;
+  for (const { columns, policies, row } of places)
+    if (!look(columns, policies, row, cost, now, !peek)) admitted = false;
   let full: number | undefined;
   for (const place of places) {
     const wait = place.row === 0 ? makeRoom(place, query, admitted, now) : undefined;
@@ -79,15 +117,15 @@ function decideBySeveral(places: readonly Place[], query: Query, now: number, st
   }
   let struck = 0;
   for (const place of places) {
-    const { columns, row } = place;
-    const { policies, ban } = place.part.set;
+    const { columns, policies, row } = place;
+    const { ban } = place.part.set;
     if (row === 0 || peek) continue;
     // If there is room for only some of the keys, only they limit the request.
     if (cost > 0 && !full) commit(columns, policies, row, cost, now, lease, admitted);
     if (!admitted && ban) struck = place.bans.strike(row, ban, now);
     place.deny(deniedUntil(columns, policies, now));
   }
-  const verdicts = verdictsOf(inOrder(places));
+  const verdicts = verdictsOf(columnsOf(places));
   if (full !== undefined) return { now, step, ban: 0, verdicts, full };
   return { now, step, ban: struck === 0 ? 0 : -struck, verdicts };
 }
@@ -97,7 +135,7 @@ function makeRoom(place: Place, { cost, peek }: Query, admitted: boolean, now: n
   const { columns, part } = place;
   if (!peek && writes(part.set, cost, admitted)) {
     place.create(now, false);
-    if (place.columns !== columns) look(place.columns, part.set.policies, place.row, cost, now, true);
+    if (place.columns !== columns) look(place.columns, place.policies, place.row, cost, now, true);
   }
   const isFull = admitted && cost > 0 && (peek ? place.isFull(now) : place.row === 0);
   return isFull ? place.full(now) : undefined;
@@ -123,13 +161,13 @@ export function adjust(
 ): ChangeReply {
   const done: number[] = [];
   for (const place of places) {
-    const { part, returns } = place;
-    const { set, at } = part;
+    const { part, policies, returns } = place;
+    const { at } = part;
     const key = part.keyOf(keys);
     if (place.row === 0 && at.some((n) => units[n]! > 0)) place.create(now, false);
     const { columns, row } = place;
     columns.forEach((column, i) => {
-      const { id, life, params, traits } = set.policies[i]!;
+      const { id, life, params, traits } = policies[i]!;
       const n = at[i]!;
       const of = units[n]! < 0 ? charged : undefined;
       const from = of?.steps?.[n] ?? of?.step ?? 0;
@@ -146,17 +184,16 @@ export function adjust(
         returns.open(id, key, now, life).note({ from, to: step, amount });
       if (units[n]! > 0) done[n] = amount;
     });
-    if (row !== 0) place.deny(deniedUntil(place.columns, part.set.policies, now));
+    if (row !== 0) place.deny(deniedUntil(place.columns, policies, now));
   }
-  return { now, step, ban: 0, verdicts: verdictsOf(inOrder(places)), charged: done };
+  return { now, step, ban: 0, verdicts: verdictsOf(columnsOf(places)), charged: done };
 }
 
 /** The store's answer to `lease`. */
 export function lease(places: readonly Place[], { lease, action }: LeaseChange, now: number): boolean {
   let held = true;
   for (const place of places) {
-    const { part, columns, row } = place;
-    const { policies } = part.set;
+    const { policies, columns, row } = place;
     if (!holdsSlots(policies)) continue;
     if (row === 0) held = false;
     else {
@@ -249,8 +286,15 @@ function verdictsOf(columns: readonly Column[]): number[] {
 }
 
 /** The columns of all places in the order of the whole set's policies. */
-function inOrder(places: readonly Place[]): Column[] {
-  const columns: Column[] = [];
-  for (const { part, columns: own } of places) part.at.forEach((n, i) => (columns[n] = own[i]!));
-  return columns;
+function columnsOf(places: readonly Place[]): Column[] {
+  return inOrder(places, ({ columns }) => columns);
+}
+
+function inOrder<T>(places: readonly Place[], each: (place: Place) => readonly T[]): T[] {
+  const all: T[] = [];
+  for (const place of places) {
+    const own = each(place);
+    place.part.at.forEach((n, i) => (all[n] = own[i]!));
+  }
+  return all;
 }
