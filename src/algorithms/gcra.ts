@@ -59,6 +59,8 @@ type Changing = GcraParams & { readonly rates?: Rates };
  */
 class GcraColumn extends PairColumn<GcraParams> {
   #backlog = 0;
+  /** Units that the key owed beyond the ceiling when an override changed the rate. They are given back first. */
+  #cut = 0;
   /** When rows were written that have had an override, and by which rate. All others have the configured rate. */
   readonly #written = new Map<number, Written>();
 
@@ -66,7 +68,7 @@ class GcraColumn extends PairColumn<GcraParams> {
     const reset = Math.ceil(backlog / p.scale);
     this.state[2 * row] = now + reset;
     this.state[2 * row + 1] = reset * p.scale - backlog;
-    if (p.rates) this.#written.set(row, { at: now, scale: p.scale, increment: p.increment });
+    if (p.rates) this.#written.set(row, { at: now, scale: p.scale, increment: p.increment, cut: this.#cut });
     else if (this.#written.size > 0) this.#written.delete(row);
     return reset;
   }
@@ -76,11 +78,16 @@ class GcraColumn extends PairColumn<GcraParams> {
     const stop = this.state[2 * row]!;
     const written = this.#written.size > 0 ? this.#written.get(row) : undefined;
     const isChanged = rates !== undefined || written !== undefined;
+    this.#cut = 0;
     if (stop <= now && !isChanged) return 0;
     const part = this.state[2 * row + 1]!;
-    let backlog = isChanged
-      ? debtLeft(p, { stop, part }, written ?? { ...baseOf(p), at: 0 }, now)
-      : Math.max(0, (stop - now) * scale - (part < scale ? part : 0));
+    let backlog: number;
+    if (isChanged) {
+      const left = debtLeft(p, { stop, part }, written ?? { ...baseOf(p), at: 0, cut: 0 }, now);
+      ({ backlog, cut: this.#cut } = left);
+    } else {
+      backlog = Math.max(0, (stop - now) * scale - (part < scale ? part : 0));
+    }
     if (backlog > p.ceiling) {
       backlog = p.ceiling;
       if (writable) this.#write(row, p, now, backlog);
@@ -117,7 +124,10 @@ class GcraColumn extends PairColumn<GcraParams> {
     if (units > 0) {
       backlog += charged * p.increment;
     } else {
-      back = Math.min(backlog, of ? this.#left(p, -units * p.increment, now, of) : -units * p.increment);
+      const cut = Math.min(this.#cut, -units);
+      this.#cut -= cut;
+      const charge = (-units - cut) * p.increment;
+      back = Math.min(backlog, of ? this.#left(p, charge, now, of) : charge);
       backlog -= back;
       // Histories are in ticks of the configured rate.
       if (p.rates) returned = Math.ceil((back * baseOf(p).increment) / p.increment);
@@ -156,13 +166,15 @@ class GcraColumn extends PairColumn<GcraParams> {
   override save(row: number): Saved {
     const written = this.#written.get(row);
     const saved = super.save(row);
-    return written ? [...saved, written.at, written.scale, written.increment] : saved;
+    return written ? [...saved, written.at, written.scale, written.increment, written.cut] : saved;
   }
 
   override load(row: number, saved: Saved): void {
+    if (saved.length !== 6 || !areNumbers(saved)) return super.load(row, saved);
+    const [at, scale, increment, cut] = saved.slice(2) as [number, number, number, number];
+    if (scale === 0 || increment === 0) return;
     super.load(row, saved.slice(0, 2));
-    const [, , at, scale, increment] = saved;
-    if (saved.length === 5 && areNumbers(saved)) this.#written.set(row, { at, scale, increment } as Written);
+    this.#written.set(row, { at, scale, increment, cut });
   }
 
   sibling(rows: number): GcraColumn {
@@ -179,6 +191,8 @@ interface Debt {
 /** When a debt was written, and by which rate. */
 interface Written extends Pick<GcraParams, 'scale' | 'increment'> {
   readonly at: number;
+  /** Units that were owed beyond the ceiling. */
+  readonly cut: number;
 }
 
 const rateAt = ({ rates, ...p }: Changing, time: number): GcraParams => (rates ? (rates.at(time) as GcraParams) : p);
@@ -188,7 +202,13 @@ const baseOf = ({ rates, ...p }: Changing): GcraParams => (rates ? (rates.base a
  * What is left of a debt, in ticks of the rate now. It drains by the rate of each time. At each change of the rate, the units that are owed
  * stay: five of ten are five of a hundred.
  */
-function debtLeft(p: Changing, debt: Debt, written: Written, now: number): number {
+function debtLeft(
+  p: Changing,
+  debt: Debt,
+  written: Written,
+  now: number,
+): { backlog: number; cut: number } {
+  let { cut } = written;
   let rate: Pick<GcraParams, 'scale' | 'increment'> = written;
   let { stop, part } = debt;
   const turns = p.rates ? p.rates.turns(written.at, now) : [];
@@ -197,16 +217,20 @@ function debtLeft(p: Changing, debt: Debt, written: Written, now: number): numbe
     const next = turn === now ? p : rateAt(p, turn);
     if (next.scale === rate.scale && next.increment === rate.increment) continue;
     const ticks = (stop - turn) * rate.scale - part;
-    if (ticks <= 0) return 0;
+    if (ticks <= 0) return { backlog: 0, cut: 0 };
     const units = Math.floor(ticks / rate.increment);
     const rest = ticks - units * rate.increment;
-    const owed = units * next.increment + Math.ceil((rest * next.increment) / rate.increment);
-    const time = Math.ceil(Math.min(owed, next.ceiling) / next.scale);
+    // What is owed beyond the ceiling is not waited for. A higher rate makes it count again.
+    const all = (cut + units) * next.increment + Math.ceil((rest * next.increment) / rate.increment);
+    cut = Math.max(0, Math.ceil((all - next.ceiling) / next.increment));
+    const owed = all - cut * next.increment;
+    const time = Math.ceil(owed / next.scale);
     stop = turn + time;
-    part = time * next.scale - Math.min(owed, next.ceiling);
+    part = time * next.scale - owed;
     rate = next;
   }
-  return Math.max(0, (stop - now) * rate.scale - part);
+  const backlog = Math.max(0, (stop - now) * rate.scale - part);
+  return { backlog, cut: backlog === 0 ? 0 : cut };
 }
 
 /** Marks are rounded up to a millisecond: the most ticks that this can have added. */
@@ -225,15 +249,15 @@ function leftOfOld(p: Changing, charge: number, now: number, of: Returned): numb
   const rate = rateAt(p, of.at);
   const owed = (charge / p.increment) * rate.increment;
   const time = Math.ceil(owed / rate.scale);
-  const written = { ...rate, at: of.at };
+  const written = { ...rate, at: of.at, cut: 0 };
   // Marks, and what each change of the rate makes of them, are rounded up. Subtract the most that this can have added.
   const rounding =
     p.rates!.turns(of.at, now).length === 0
       ? roundingOf(p)
       : p.scale + Math.ceil((rate.scale * p.increment) / rate.increment);
   const shift = Math.ceil((of.shift * p.increment) / baseOf(p).increment);
-  const inTurn = debtLeft(p, { stop: of.mark, part: 0 }, written, now) - rounding - shift;
-  const alone = debtLeft(p, { stop: of.at + time, part: time * rate.scale - owed }, written, now);
+  const inTurn = debtLeft(p, { stop: of.mark, part: 0 }, written, now).backlog - rounding - shift;
+  const alone = debtLeft(p, { stop: of.at + time, part: time * rate.scale - owed }, written, now).backlog;
   return Math.max(0, Math.min(charge, Math.max(inTurn, alone)));
 }
 

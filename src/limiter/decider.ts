@@ -160,7 +160,8 @@ export class Decider {
   }
 
   #ask(key: Key, cost: number, set: PolicySet, peek: boolean, again?: Question['again']): MaybePromise<LimiterDecision> {
-    if (typeof key === 'string' && set.dimensions === undefined) return this.#decide(set, key, cost, peek, again);
+    if (typeof key === 'string' && set.dimensions === undefined && set.policies.length > 0)
+      return this.#decide(set, key, cost, peek, again);
     const subject = this.#scope.subject(set, key);
     if (!isNothing(subject.set)) return this.#decide(subject.set, subject.key, cost, peek, again);
     const query: Query = { ...subject, cost: checkCost(cost), peek: true, lease: '' };
