@@ -50,6 +50,8 @@ export interface Returned {
 export interface Rates {
   /** The params at a time. */
   at(time: number): Params;
+  /** All params that may have been in force within a millisecond. */
+  near(time: number): readonly Params[];
   /** When the params changed after one time and up to another. */
   turns(from: number, to: number): readonly number[];
   /** The configured params. */

@@ -158,13 +158,19 @@ local function gcra_give_back_most(p, charge, mark, now, at, shift)
   local rounding = p[2] % p[1] == 0 and 0 or p[1] - 1
   if p.record then
     -- The rate may have changed since. Histories are in ticks of the configured rate.
-    local rate = gcra_rate(p, at)
-    local owed = charge / p[2] * rate[2]
-    local time = math.ceil(owed / rate[1])
-    if #p.turns(p.record, at, now) > 0 then rounding = p[1] + math.ceil(rate[1] * p[2] / rate[2]) end
-    local in_turn = gcra_debt_left(p, mark, 0, at, rate[1], rate[2], 0, now) - rounding - math.ceil(shift * p[2] / p.base[2])
-    local alone = gcra_debt_left(p, at + time, time * rate[1] - owed, at, rate[1], rate[2], 0, now)
-    return math.max(0, math.min(charge, math.max(in_turn, alone)))
+    local moved = math.ceil(shift * p[2] / p.base[2])
+    local is_changed = #p.turns(p.record, at - 1, now) > 0
+    local left = charge
+    -- In the millisecond of a change it is not known by which rate the charge was made. Take what gives back least.
+    for _, rate in ipairs(p.params_near(p, at)) do
+      local owed = charge / p[2] * rate[2]
+      local time = math.ceil(owed / rate[1])
+      if is_changed then rounding = p[1] + math.ceil(rate[1] * p[2] / rate[2]) end
+      local in_turn = gcra_debt_left(p, mark, 0, at, rate[1], rate[2], 0, now) - rounding - moved
+      local alone = gcra_debt_left(p, at + time, time * rate[1] - owed, at, rate[1], rate[2], 0, now)
+      left = math.min(left, math.max(in_turn, alone))
+    end
+    return math.max(0, left)
   end
   local in_turn = (mark - now) * p[1] - rounding - shift
   return math.max(0, math.min(charge, math.max(in_turn, charge - (now - at) * p[1])))

@@ -195,19 +195,15 @@ interface Written extends Pick<GcraParams, 'scale' | 'increment'> {
   readonly cut: number;
 }
 
-const rateAt = ({ rates, ...p }: Changing, time: number): GcraParams => (rates ? (rates.at(time) as GcraParams) : p);
+const rateAt = ({ rates, ...p }: Changing, time: number): GcraParams =>
+  rates ? (rates.at(time) as GcraParams) : p;
 const baseOf = ({ rates, ...p }: Changing): GcraParams => (rates ? (rates.base as GcraParams) : p);
 
 /**
  * What is left of a debt, in ticks of the rate now. It drains by the rate of each time. At each change of the rate, the units that are owed
  * stay: five of ten are five of a hundred.
  */
-function debtLeft(
-  p: Changing,
-  debt: Debt,
-  written: Written,
-  now: number,
-): { backlog: number; cut: number } {
+function debtLeft(p: Changing, debt: Debt, written: Written, now: number): { backlog: number; cut: number } {
   let { cut } = written;
   let rate: Pick<GcraParams, 'scale' | 'increment'> = written;
   let { stop, part } = debt;
@@ -246,19 +242,23 @@ function patienceOf(p: Changing): number {
 
 /** How much of a charge has certainly not drained yet, where the rate may have changed since. See `GcraColumn`. */
 function leftOfOld(p: Changing, charge: number, now: number, of: Returned): number {
-  const rate = rateAt(p, of.at);
-  const owed = (charge / p.increment) * rate.increment;
-  const time = Math.ceil(owed / rate.scale);
-  const written = { ...rate, at: of.at, cut: 0 };
-  // Marks, and what each change of the rate makes of them, are rounded up. Subtract the most that this can have added.
-  const rounding =
-    p.rates!.turns(of.at, now).length === 0
-      ? roundingOf(p)
-      : p.scale + Math.ceil((rate.scale * p.increment) / rate.increment);
   const shift = Math.ceil((of.shift * p.increment) / baseOf(p).increment);
-  const inTurn = debtLeft(p, { stop: of.mark, part: 0 }, written, now).backlog - rounding - shift;
-  const alone = debtLeft(p, { stop: of.at + time, part: time * rate.scale - owed }, written, now).backlog;
-  return Math.max(0, Math.min(charge, Math.max(inTurn, alone)));
+  const isChanged = p.rates!.turns(of.at - 1, now).length > 0;
+  // In the millisecond of a change it is not known by which rate the charge was made. Take what gives back least.
+  const left = p.rates!.near(of.at).map((near) => {
+    const rate = near as GcraParams;
+    const owed = (charge / p.increment) * rate.increment;
+    const time = Math.ceil(owed / rate.scale);
+    const written = { ...rate, at: of.at, cut: 0 };
+    // Marks, and what each change of the rate makes of them, are rounded up. Subtract the most that this can have added.
+    const rounding = isChanged
+      ? p.scale + Math.ceil((rate.scale * p.increment) / rate.increment)
+      : roundingOf(p);
+    const inTurn = debtLeft(p, { stop: of.mark, part: 0 }, written, now).backlog - rounding - shift;
+    const alone = debtLeft(p, { stop: of.at + time, part: time * rate.scale - owed }, written, now).backlog;
+    return Math.max(inTurn, alone);
+  });
+  return Math.max(0, Math.min(charge, ...left));
 }
 
 function divisor(a: number, b: number): number {

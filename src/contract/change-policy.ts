@@ -21,19 +21,26 @@ export interface PolicyChange {
 }
 
 /** The fields that a change may have. */
-export const CHANGEABLE = POLICY_FIELDS.filter((field) => !['name', 'by', 'shadow', 'count', 'unit'].includes(field));
+export const CHANGEABLE = POLICY_FIELDS.filter(
+  (field) => !['name', 'by', 'shadow', 'count', 'unit'].includes(field),
+);
 
 /** A policy with a change. @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
 export function changedPolicy(policy: CompiledPolicy, change: string | PolicyChange): CompiledPolicy {
   const { source, algorithm, name } = policy;
-  const given: PolicyChange & { name?: string } = typeof change === 'string' ? written(change, algorithm) : change;
+  const given: PolicyChange & { name?: string } =
+    typeof change === 'string' ? written(change, algorithm) : change;
   const fields = Object.fromEntries(
     Object.entries(given).filter(([field, value]) => CHANGEABLE.includes(field) && value !== undefined),
   ) as PolicyChange;
   const isSame = fields.algorithm === undefined || fields.algorithm === algorithm;
   const kept = isSame
     ? source
-    : Object.fromEntries(Object.entries(source).filter(([field]) => !CHANGEABLE.includes(field) || ['limit', 'window'].includes(field)));
+    : Object.fromEntries(
+        Object.entries(source).filter(
+          ([field]) => !CHANGEABLE.includes(field) || ['limit', 'window'].includes(field),
+        ),
+      );
   const merged = { ...kept, ...fields, name } as Policy & { burst?: number };
   if (isSame && 'burst' in source && source.burst !== undefined && fields.burst === undefined)
     merged.burst = Math.max(1, Math.round((source.burst * merged.limit) / source.limit));
@@ -60,7 +67,7 @@ function written(text: string, algorithm: Policy['algorithm']): PolicyChange {
 export function numbersOf(policy: CompiledPolicy, to: CompiledPolicy): readonly number[] | undefined {
   const { kernel, id, window, traits } = policy;
   if (to.kernel !== kernel) return undefined;
-  if (to.id === id) return [to.limit];
-  const isBucket = traits.drains && to.window === window && to.traits.aheadMs === traits.aheadMs;
-  return isBucket ? [to.limit, ...Object.values(to.params)] : undefined;
+  if (!traits.drains) return to.id === id ? [to.limit] : undefined;
+  const isAlike = to.window === window && to.traits.aheadMs === traits.aheadMs;
+  return isAlike ? [to.limit, ...Object.values(to.params)] : undefined;
 }

@@ -51,7 +51,8 @@ export function changeRecord(
   let last = 0;
   for (const each of lines) {
     const [, since, until, rest] = /^(\d+) (\d+)(.*)$/s.exec(each) ?? [];
-    if (Number(since) >= now) continue;
+    // A line that ends in the millisecond in which it began is kept: charges of that time may be by it.
+    if (Number(since) > now) continue;
     const end = until === '0' ? now : Math.min(now, Number(until));
     if (end + life <= now || kept.length === MOST_LINES - 1) continue;
     kept.push(`${since} ${end}${rest}`);
@@ -118,12 +119,19 @@ export class Overrides {
     }
     const rates: Rates = {
       at: (time) => paramsOf(policy, this.at(time)?.numbers.get(policy.id)),
+      near: (time) => this.#near(time).map((each) => paramsOf(policy, each?.numbers.get(policy.id))),
       turns: (from, to) => this.#turns(from, to),
       base: policy.params,
     };
     // Numbers are the only params that stores are told. The rates are for the columns of this process.
     const params = { ...paramsOf(policy, numbers), rates } as unknown as Params;
     return { ...policy, limit: numbers?.[0] ?? policy.limit, params };
+  }
+
+  /** All that may have been in force within a millisecond. */
+  #near(time: number): (Line | undefined)[] {
+    const lines = this.#lines.filter(({ since, until }) => since <= time && time <= until);
+    return [...lines, this.at(time), this.at(time - 1)];
   }
 
   #turns(from: number, to: number): number[] {

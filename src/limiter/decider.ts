@@ -150,16 +150,29 @@ export class Decider {
   }
 
   /** Asks by the policies that the key has now, as far as this process knows; and again if the store knows better. */
-  #askLive(live: LiveLimits, key: Key, cost: number, set: PolicySet, peek: boolean): MaybePromise<LimiterDecision> {
+  #askLive(
+    live: LiveLimits,
+    key: Key,
+    cost: number,
+    set: PolicySet,
+    peek: boolean,
+  ): MaybePromise<LimiterDecision> {
     let left = MOST_ASKED;
     const again = (rules: NonNullable<Reply['rules']>): MaybePromise<LimiterDecision> => {
-      if (left-- === 0) throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
+      if (left-- === 0)
+        throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
       return this.#ask(key, cost, live.learn(key, set, rules), peek, again);
     };
     return this.#ask(key, cost, live.setFor(key, set), peek, again);
   }
 
-  #ask(key: Key, cost: number, set: PolicySet, peek: boolean, again?: Question['again']): MaybePromise<LimiterDecision> {
+  #ask(
+    key: Key,
+    cost: number,
+    set: PolicySet,
+    peek: boolean,
+    again?: Question['again'],
+  ): MaybePromise<LimiterDecision> {
     if (typeof key === 'string' && set.dimensions === undefined && set.policies.length > 0)
       return this.#decide(set, key, cost, peek, again);
     const subject = this.#scope.subject(set, key);
@@ -197,7 +210,13 @@ export class Decider {
     return decision;
   }
 
-  #decide(set: PolicySet, key: Keys, cost: number, peek: boolean, again: Question['again']): MaybePromise<LimiterDecision> {
+  #decide(
+    set: PolicySet,
+    key: Keys,
+    cost: number,
+    peek: boolean,
+    again: Question['again'],
+  ): MaybePromise<LimiterDecision> {
     checkCost(cost);
     const leased = !peek && cost > 0 && holdsSlots(set.policies);
     const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';

@@ -2,7 +2,14 @@ import type { Decision, DecisionFields, Reason, Verdict } from '../common/decisi
 import { Charge, type Account } from './charge.js';
 import { changedPolicy } from '../contract/change-policy.js';
 import type { CompiledPolicy } from '../contract/policy.js';
-import { perSet, type Keys, type PolicySet, type Query, type Reply, type Subject } from '../contract/store.js';
+import {
+  perSet,
+  type Keys,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Subject,
+} from '../contract/store.js';
 import {
   admits,
   countOf,

@@ -275,7 +275,10 @@ export class Limiter {
   #overriding(): LiveLimits {
     if (this.#decider.closed) throw this.#decider.closedError();
     if (this.#live) return this.#live;
-    throw new HeadgateError('HEADGATE_OVERRIDES', 'override: the limiter has none. Make it with the option overrides: true.');
+    throw new HeadgateError(
+      'HEADGATE_OVERRIDES',
+      'override: the limiter has none. Make it with the option overrides: true.',
+    );
   }
 
   /** Those who wait for a key may go on sooner now. */
@@ -420,5 +423,8 @@ export class Limiter {
 /** @throws HeadgateError `HEADGATE_INVALID_KEY` */
 function someKey(key: Key): Key {
   if (key !== undefined && key !== null) return key;
-  throw new HeadgateError('HEADGATE_INVALID_KEY', 'key: it is missing. Pass whose limits change. For all keys there is overrideAll.');
+  throw new HeadgateError(
+    'HEADGATE_INVALID_KEY',
+    'key: it is missing. Pass whose limits change. For all keys there is overrideAll.',
+  );
 }

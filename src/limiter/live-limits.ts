@@ -176,7 +176,11 @@ export class LiveLimits {
     clearTimeout(this.#timer);
   }
 
-  async #write(place: OverridePlace, line: string, duration: number): Promise<readonly [OverrideRecord, number]> {
+  async #write(
+    place: OverridePlace,
+    line: string,
+    duration: number,
+  ): Promise<readonly [OverrideRecord, number]> {
     const life = Math.max(0, ...this.#scope.everything.policies.map((policy) => policy.life));
     const before = await this.#records.change(place, { line, duration, life });
     if (!('subject' in place)) await this.#read();
@@ -189,7 +193,10 @@ export class LiveLimits {
     const set = this.#scope.everything;
     const subject = this.#scope.checkSlot(this.#scope.subject(set, key), key);
     const { slotBy } = this.#scope.by;
-    const given = typeof key === 'string' ? [DEFAULT_DIMENSION] : Object.keys(key).filter((name) => (key as Record<string, unknown>)[name] !== undefined);
+    const given =
+      typeof key === 'string'
+        ? [DEFAULT_DIMENSION]
+        : Object.keys(key).filter((name) => (key as Record<string, unknown>)[name] !== undefined);
     const named = given.length > 1 ? given.filter((name) => name !== slotBy) : given;
     const [by, ...more] = named as [string];
     if (more.length > 0) {
@@ -199,7 +206,11 @@ export class LiveLimits {
       );
     }
     if (!this.#dynamic && !set.policies.some((policy) => policy.by === by))
-      throw unknownDimension('key', by, set.policies.map((policy) => policy.by));
+      throw unknownDimension(
+        'key',
+        by,
+        set.policies.map((policy) => policy.by),
+      );
     return { subject, by };
   }
 
@@ -339,7 +350,11 @@ function durationOf({ for: span, until }: OverrideNote): number {
   if (until === undefined) return 0;
   const left = new Date(until).getTime() - Date.now();
   if (left >= 1 && left <= LONGEST) return Math.ceil(left);
-  throw invalidOption('until', until, 'Write a time ahead, within 366 days: a Date, ms since 1970, or an ISO 8601 text.');
+  throw invalidOption(
+    'until',
+    until,
+    'Write a time ahead, within 366 days: a Date, ms since 1970, or an ISO 8601 text.',
+  );
 }
 
 const EXAMPLE = "Write a policy ('1000/1m'), some of its fields ({ limit: 1000 }), or { tier: 'pro' }.";
@@ -368,14 +383,25 @@ function changesOf(
     return new Map(names.map((name) => [name, own]));
   };
   const several = (): HeadgateError => {
-    const sample = names.map((name) => `${/^[A-Za-z_]\w*$/.test(name) ? name : JSON.stringify(name)}: '1000/1m'`).join(', ');
-    return invalidOption('override', change, `The limiter has several policies. Write each by its name: { ${sample} }.`);
+    const sample = names
+      .map((name) => `${/^[A-Za-z_]\w*$/.test(name) ? name : JSON.stringify(name)}: '1000/1m'`)
+      .join(', ');
+    return invalidOption(
+      'override',
+      change,
+      `The limiter has several policies. Write each by its name: { ${sample} }.`,
+    );
   };
   if (typeof change === 'string') {
     if (!isSole) throw several();
     return ofSole(change);
   }
-  if (typeof change !== 'object' || change === null || Array.isArray(change) || Object.keys(change).length === 0)
+  if (
+    typeof change !== 'object' ||
+    change === null ||
+    Array.isArray(change) ||
+    Object.keys(change).length === 0
+  )
     throw invalidOption('override', change, EXAMPLE);
   const fields = Object.keys(change);
   if (fields.includes('tier') && !names.includes('tier')) {
@@ -402,7 +428,12 @@ function changesOf(
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` unless it is a policy as text, or some fields of one */
 function checkChange(what: string, change: unknown): void {
   if (typeof change === 'string') return;
-  if (typeof change !== 'object' || change === null || Array.isArray(change) || Object.keys(change).length === 0)
+  if (
+    typeof change !== 'object' ||
+    change === null ||
+    Array.isArray(change) ||
+    Object.keys(change).length === 0
+  )
     throw invalidOption(what, change, EXAMPLE);
   checkShape(what, change, CHANGEABLE);
 }

@@ -110,7 +110,13 @@ for (const [name, createStore] of Object.entries(stores)) {
     });
 
     it('leaky-bucket with maxDelay: requests wait as long as before, at another pace', async () => {
-      const { limiter } = make({ algorithm: 'leaky-bucket', limit: 10, window: '1s', burst: 1, maxDelay: '1s' });
+      const { limiter } = make({
+        algorithm: 'leaky-bucket',
+        limit: 10,
+        window: '1s',
+        burst: 1,
+        maxDelay: '1s',
+      });
       await limiter.override('k', { limit: 100, burst: 1 });
       await limiter.consume('k');
       expect(await limiter.consume('k')).to.include({ allowed: true, delayMs: 10 });
@@ -127,7 +133,9 @@ for (const [name, createStore] of Object.entries(stores)) {
       });
       await limiter.override('k', { minute: { limit: 20 }, day: false });
       let decision = await limiter.consume('k', { cost: 10 });
-      expect(decision.policies.map(({ name: policy, limit }) => [policy, limit])).to.deep.equal([['minute', 20]]);
+      expect(decision.policies.map(({ name: policy, limit }) => [policy, limit])).to.deep.equal([
+        ['minute', 20],
+      ]);
       await limiter.override('k', { day: '50/1d', minute: { limit: 20 } });
       decision = await limiter.consume('k', { cost: 5 });
       expect(decision.policies.map(({ limit, remaining }) => [limit, remaining])).to.deep.equal([
@@ -157,7 +165,11 @@ for (const [name, createStore] of Object.entries(stores)) {
       const { limiter } = make({ tiers: { free: '2/1m', pro: '50/1m' } });
       await limiter.consume('k', { tier: 'free' });
       await limiter.override('k', { tier: 'pro' });
-      expect(await limiter.consume('k', { tier: 'free' })).to.include({ allowed: true, limit: 50, remaining: 48 });
+      expect(await limiter.consume('k', { tier: 'free' })).to.include({
+        allowed: true,
+        limit: 50,
+        remaining: 48,
+      });
       await limiter.override('k', { limit: 5 });
       for (const tier of ['free', 'pro'])
         expect(await limiter.peek('k', { tier })).to.include({ limit: 5, remaining: 3 });
@@ -168,13 +180,17 @@ for (const [name, createStore] of Object.entries(stores)) {
       const key = { key: 'ada', org: 'acme' };
       await limiter.consume(key);
       await limiter.override({ org: 'acme' }, { limit: 200 });
-      expect((await limiter.consume(key)).policies.map(({ limit, remaining }) => [limit, remaining])).to.deep.equal([
+      expect(
+        (await limiter.consume(key)).policies.map(({ limit, remaining }) => [limit, remaining]),
+      ).to.deep.equal([
         [10, 8],
         [200, 198],
       ]);
       await limiter.override('ada', { limit: 3 });
       expect((await limiter.consume(key)).policies.map(({ limit }) => limit)).to.deep.equal([3, 200]);
-      expect((await limiter.peek({ key: 'bob', org: 'acme' })).policies.map(({ limit }) => limit)).to.deep.equal([10, 200]);
+      expect(
+        (await limiter.peek({ key: 'bob', org: 'acme' })).policies.map(({ limit }) => limit),
+      ).to.deep.equal([10, 200]);
       expect(await limiter.overrideOf({ org: 'acme' })).to.deep.include({ change: { limit: 200 } });
     });
 
@@ -221,7 +237,12 @@ for (const [name, createStore] of Object.entries(stores)) {
       await limiter.override('k', { limit: 7 });
       const until = undefined;
       const nobody = { by: undefined, reason: undefined };
-      expect(await limiter.overrideOf('k')).to.deep.equal({ change: { limit: 7 }, since: new Date(clock.now), until, ...nobody });
+      expect(await limiter.overrideOf('k')).to.deep.equal({
+        change: { limit: 7 },
+        since: new Date(clock.now),
+        until,
+        ...nobody,
+      });
     });
 
     it('any key: empty, of 10 kB, with braces and line ends', async () => {
@@ -311,6 +332,8 @@ describe('overrides: what is refused', () => {
   it('by a store without them', () => {
     const { decide, adjust, lease, reset, ban } = memoryStore();
     const store = { decide, adjust, lease, reset, ban };
-    expect(() => createLimiter({ store, limit: 1, window: '1s', overrides: true })).to.throw(/overrides: this store keeps none/);
+    expect(() => createLimiter({ store, limit: 1, window: '1s', overrides: true })).to.throw(
+      /overrides: this store keeps none/,
+    );
   });
 });

@@ -30,7 +30,9 @@ export const luaFiles: Readonly<Record<string, LuaFile>> = Object.fromEntries(
 );
 
 function read(file: URL): LuaFile {
-  const [first = '', ...others] = readFileSync(file, 'utf8').split(/^--- (?=(?:charge|overrides|costs|live|rest|changes)$)/m);
+  const [first = '', ...others] = readFileSync(file, 'utf8').split(
+    /^--- (?=(?:charge|overrides|costs|live|rest|changes)$)/m,
+  );
   const part = (name: string): string =>
     bare((others.find((other) => other.startsWith(name)) ?? '').slice(name.length));
   return {

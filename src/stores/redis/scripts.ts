@@ -26,7 +26,12 @@ const scripts = new Map<string, Script>();
  * A script with only the algorithms that it needs, because Redis compiles the whole text. Each combination is assembled once. There are
  * few: the kernels of a policy set, with or without a ban, with or without overrides.
  */
-export function assemble(name: ScriptName, kernels: readonly Kernel[], ban: boolean, overrides = false): Script {
+export function assemble(
+  name: ScriptName,
+  kernels: readonly Kernel[],
+  ban: boolean,
+  overrides = false,
+): Script {
   const needed = [...new Set(kernels)].sort();
   const id = [name, ...needed, ban, overrides].join();
   let script = scripts.get(id);
@@ -42,7 +47,12 @@ export function assemble(name: ScriptName, kernels: readonly Kernel[], ban: bool
  * The parts of a script in their order. Redis runs them from the first line on at each call, and makes each function anew: so what nearly
  * every decision needs comes first, and answers most of them before the rest is even defined.
  */
-export function compose(name: ScriptName, kernels: readonly Kernel[], ban: boolean, overrides: boolean): string[] {
+export function compose(
+  name: ScriptName,
+  kernels: readonly Kernel[],
+  ban: boolean,
+  overrides: boolean,
+): string[] {
   const own = luaFiles[name]!;
   const live = overrides ? luaFiles['overrides']!.rest + own.live : '';
   const ownLive = overrides ? own.overrides : '';

@@ -75,7 +75,12 @@ function rulesOf(places: readonly Place[], terms: OverrideTerms): Reply['rules']
 }
 
 /** Where the policies of a key stand that has a record. @param record its own @param all that of all keys */
-export function overriddenBy(record: string, all: string, set: PolicySet, now: number): Pick<Place, 'line' | 'policies'> {
+export function overriddenBy(
+  record: string,
+  all: string,
+  set: PolicySet,
+  now: number,
+): Pick<Place, 'line' | 'policies'> {
   if (record === '' && all === '') return { line: undefined, policies: set.policies };
   const line = readOverrides(record).at(now);
   const overrides = readOverrides(all === '' ? record : `${record}\n${all}`);

@@ -4,13 +4,26 @@ import { algorithms, type Column, type Saved } from '../../algorithms/index.js';
 import type { CompiledBan } from '../../algorithms/ban.js';
 import { HeadgateError } from '../../common/errors.js';
 import { stepAfter } from '../../contract/charged.js';
-import { changeRecord, OVERRIDE_TAG, type OverrideRecord, type RecordChange } from '../../contract/overrides.js';
+import {
+  changeRecord,
+  OVERRIDE_TAG,
+  type OverrideRecord,
+  type RecordChange,
+} from '../../contract/overrides.js';
 import { partsOf, type Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { adjust, ban, decide, lease, overriddenBy, reset, type Place } from './evaluate.js';
 import { hashedText, whoOf } from '../keys.js';
 import { History } from './returns.js';
-import type { Change, ChangeReply, LeaseChange, PolicySet, Query, Reply, Subject } from '../../contract/store.js';
+import type {
+  Change,
+  ChangeReply,
+  LeaseChange,
+  PolicySet,
+  Query,
+  Reply,
+  Subject,
+} from '../../contract/store.js';
 
 /** The version of the bytes' layout. It is part of the key, so that versions never read each other's state. */
 const VERSION = 'k2';

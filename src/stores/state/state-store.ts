@@ -104,7 +104,8 @@ class StateStore implements Store {
 
   readonly overrides: OverrideStore = {
     read: (place) => this.#onRecord(place, () => {}),
-    change: (place, change) => this.#onRecord(place, (state, subject, by) => state.override(subject, by, change)),
+    change: (place, change) =>
+      this.#onRecord(place, (state, subject, by) => state.override(subject, by, change)),
   };
 
   /** Reads the record of a place, then does something with its state. Only the backend knows the time. */

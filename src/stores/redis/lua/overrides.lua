@@ -59,13 +59,27 @@ local function headgate_params_at(p, time)
   return field and headgate_with_numbers(p.base, field) or p.base
 end
 
+-- All params that may have been in force within a millisecond.
+local function headgate_params_near(p, time)
+  local near = { headgate_params_at(p, time), headgate_params_at(p, time - 1) }
+  for line in string.gmatch(p.record, '[^\n]+') do
+    local since, stop = string.match(line, '^(%d+) (%d+)')
+    since, stop = tonumber(since), tonumber(stop)
+    if since and since <= time and (stop == 0 or time <= stop) then
+      local field = headgate_field(line, p.id)
+      near[#near + 1] = field and headgate_with_numbers(p.base, field) or p.base
+    end
+  end
+  return near
+end
+
 -- The params of a policy as a record changes them now. They keep what a bucket needs to know of earlier rates.
 local function headgate_override(p, id, record)
   local line = headgate_line_at(record, now)
   local field = line and headgate_field(line, id)
   local changed = field and headgate_with_numbers(p, field) or setmetatable({}, { __index = p })
   changed.record, changed.id, changed.base = record, id, p
-  changed.params_at, changed.turns = headgate_params_at, headgate_turns
+  changed.params_at, changed.params_near, changed.turns = headgate_params_at, headgate_params_near, headgate_turns
   return changed
 end
 

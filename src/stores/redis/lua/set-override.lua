@@ -11,7 +11,8 @@ local kept, last = {}, 0
 for since, stop, rest in string.gmatch(before, '(%d+) (%d+)([^\n]*)') do
   since, stop = tonumber(since), tonumber(stop)
   stop = stop == 0 and now or math.min(now, stop)
-  if since < now and stop + life > now and #kept < tonumber(ARGV[6]) - 1 then
+  -- A line that ends in the millisecond in which it began is kept: charges of that time may be by it.
+  if since <= now and stop + life > now and #kept < tonumber(ARGV[6]) - 1 then
     kept[#kept + 1] = string.format('%.0f %.0f', since, stop) .. rest
     last = math.max(last, stop + life)
   end
