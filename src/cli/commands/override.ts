@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
+import { HeadgateError } from '../../common/errors.js';
 import type { BanNoteOptions } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { Limiter } from '../../limiter/limiter.js';
@@ -67,8 +68,7 @@ export function register(program: Command, io: Io): void {
         try {
           const changes = wanted.map((each) => inScope(each, published, name, options, io));
           // Nothing is stored unless all of it can be.
-          for (const each of changes)
-            if (each.change !== undefined) limiter.checkOverride(keyFor(each), each.change, each.note);
+          for (const each of changes) check(limiter, each);
           const results: Result[] = [];
           for (const each of changes) results.push(await make(limiter, each));
           await tell(results, name, io);
@@ -188,6 +188,16 @@ function timed(options: Options, io: Io): OverrideNote {
   };
 }
 
+/** @throws CliError `USAGE` if the limiter would refuse the change */
+function check(limiter: Limiter, wanted: Wanted): void {
+  if (wanted.change === undefined) return;
+  try {
+    limiter.checkOverride(keyFor(wanted), wanted.change, wanted.note);
+  } catch (error) {
+    throw error instanceof HeadgateError ? usageError(error.message) : error;
+  }
+}
+
 /** A limiter of the scope, as it is published. @throws CliError `UNKNOWN_SCOPE`, `NO_OVERRIDES` */
 function limiterOf(published: Published, name: string, session: Session): Limiter {
   const [configuration] = published.scopes.get(name) ?? [];
@@ -234,7 +244,8 @@ interface Result extends Wanted {
 async function make(limiter: Limiter, wanted: Wanted): Promise<Result> {
   const key = keyFor(wanted);
   const { change, note } = wanted;
-  if (change === undefined) return { ...wanted, until: undefined, was: await limiter.removeOverride(key, noted(note)) };
+  if (change === undefined)
+    return { ...wanted, until: undefined, was: await limiter.removeOverride(key, noted(note)) };
   const before = await limiter.overrideOf(key);
   await (key === undefined ? limiter.overrideAll(change, note) : limiter.override(key, change, note));
   const until = (await limiter.overrideOf(key))?.until;
