@@ -19,6 +19,7 @@ export const WARNING_CODES = [
   'HEADGATE_STORE_FULL',
   'HEADGATE_TOO_MANY_POLICIES',
   'HEADGATE_OVERRIDE_UNREADABLE',
+  'HEADGATE_OVERRIDES_UNLISTED',
 ] as const;
 
 /** Codes of process warnings about a set-up that needs attention. */

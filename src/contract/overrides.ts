@@ -1,4 +1,5 @@
 import type { Params, Rates } from '../algorithms/index.js';
+import type { BanNoteOptions } from './ban-options.js';
 import type { CompiledPolicy } from './policy.js';
 import type { PolicySet } from './store.js';
 
@@ -35,6 +36,8 @@ export interface RecordChange {
   readonly duration: number;
   /** The longest time that a charge counts, ms. */
   readonly life: number;
+  /** Who ends an override, and why. Of a new one, the line tells. */
+  readonly note?: BanNoteOptions;
 }
 
 /** How long a record without an end is kept, ms: a hundred years. */

@@ -216,6 +216,8 @@ export interface Announcement {
   readonly shadow: boolean;
   /** Whether its policies are given with each request. */
   readonly dynamic: boolean;
+  /** Whether its limits can be overridden. */
+  readonly overrides?: boolean;
   /** The prefix lengths by which its adapters turn IPv6 addresses into keys. Empty if the program makes all keys itself. */
   readonly ipv6Subnets: ReadonlySet<number>;
   /** The current policies for requests without a tier. */

@@ -151,7 +151,8 @@ export class Limiter {
     const policies = () => (sets.size > 0 ? this.policies : this.#scope.everything.policies);
     const { shadow, ipv6Subnets } = this;
     const { banBy, slotBy } = this.#scope.by;
-    const its = { name, ban, banBy, slotBy, shadow, dynamic, ipv6Subnets, policies, tiers };
+    const overrides = this.#live !== undefined;
+    const its = { name, ban, banBy, slotBy, shadow, dynamic, overrides, ipv6Subnets, policies, tiers };
     this.#announced = store.announce?.(its);
     this.#decider.count = this.#announced?.count;
   }
@@ -272,11 +273,21 @@ export class Limiter {
     return this.#overriding().of(key);
   }
 
-  /** Ends the override of a key; without a key, that of all keys. Returns whether there was one. @throws as `override` */
-  async removeOverride(key?: Key): Promise<boolean> {
-    const [place, was] = await this.#overriding().remove(key);
+  /**
+   * Ends the override of a key; without a key, that of all keys. Returns whether there was one.
+   *
+   * @param note who, and why
+   * @throws as `override`
+   */
+  async removeOverride(key?: Key, note: BanNoteOptions = {}): Promise<boolean> {
+    const [place, was] = await this.#overriding().remove(key, note);
     this.#wake(place);
     return was;
+  }
+
+  /** @internal Throws what `override` would refuse, and stores nothing. */
+  checkOverride(key: Key | undefined, change: OverrideChange, note: OverrideNote): void {
+    this.#overriding().check(key, change, note);
   }
 
   #overriding(): LiveLimits {

@@ -142,6 +142,17 @@ export class LiveLimits {
 
   /** @returns whose override it is @throws HeadgateError as `Limiter.override` */
   async set(key: Key | undefined, change: OverrideChange, note: OverrideNote = {}): Promise<OverridePlace> {
+    const { place, line, duration } = this.check(key, change, note);
+    await this.#write(place, line, duration);
+    return place;
+  }
+
+  /** What an override would write. @throws HeadgateError as `Limiter.override` */
+  check(
+    key: Key | undefined,
+    change: OverrideChange,
+    note: OverrideNote,
+  ): { readonly place: OverridePlace; readonly line: string; readonly duration: number } {
     checkShape('override', note, ['for', 'until', 'by', 'reason']);
     const duration = durationOf(note);
     const { by, reason } = checkNote('override', {
@@ -150,15 +161,15 @@ export class LiveLimits {
     });
     const place = this.#placeOf(key);
     const json = JSON.stringify({ change, ...(by !== null && { by }), ...(reason !== null && { reason }) });
-    const line = lineOf(this.#fieldsOf(change, dimensionOf(place)), json);
-    await this.#write(place, line, duration);
-    return place;
+    return { place, line: lineOf(this.#fieldsOf(change, dimensionOf(place)), json), duration };
   }
 
   /** @returns whose override it was, and whether there was one */
-  async remove(key: Key | undefined): Promise<readonly [OverridePlace, boolean]> {
+  async remove(key: Key | undefined, given: BanNoteOptions): Promise<readonly [OverridePlace, boolean]> {
+    const { by, reason } = checkNote('removeOverride', given);
     const place = this.#placeOf(key);
-    const [before, now] = await this.#write(place, '', 0);
+    const note = { ...(by !== null && { by }), ...(reason !== null && { reason }) };
+    const [before, now] = await this.#write(place, '', 0, note);
     return [place, readOverrides(before).at(now) !== undefined];
   }
 
@@ -180,9 +191,10 @@ export class LiveLimits {
     place: OverridePlace,
     line: string,
     duration: number,
+    note?: BanNoteOptions,
   ): Promise<readonly [OverrideRecord, number]> {
     const life = Math.max(0, ...this.#scope.everything.policies.map((policy) => policy.life));
-    const before = await this.#records.change(place, { line, duration, life });
+    const before = await this.#records.change(place, { line, duration, life, ...(note && { note }) });
     if (!('subject' in place)) await this.#read();
     return before;
   }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { OVERRIDE_TAG } from '../contract/overrides.js';
-import type { Keys, PolicySet } from '../contract/store.js';
+import type { Keys, OverridePlace, PolicySet } from '../contract/store.js';
 
 /** Longer keys are hashed, which bounds the length of a Redis key. */
 const LONGEST = 128;
@@ -202,14 +202,18 @@ export function kindOfHash(hash: string): 'sha256' | 'hmac' | undefined {
 
 const STATE_KEY = /^\{([^{}:]*):([^{}]*)(?:\}(%@[^{}]*))?\}([a-z]\d+(?:@[^:{}]+)?(?::[\x20-\x7e]+)?)$/;
 
-/** The key of the record of an override. */
-export function recordKey(prefix: string, set: PolicySet, keys: Keys, by: string, text: KeyText): string {
-  return `${prefix}:{${whoOf(set, keys, by, text)}}${OVERRIDE_TAG}`;
+/** Stands for all keys of a limiter. No key is written so. */
+export const ALL_KEYS = '%@*';
+
+/** Whose override a place is: the text between the braces. */
+export function whoOfPlace(place: OverridePlace, text: KeyText): string {
+  if ('subject' in place) return whoOf(place.subject.set, place.subject.key, place.by, text);
+  return `${escapeName(place.set.name)}:${ALL_KEYS}`;
 }
 
-/** The key of the record for all keys of a limiter. No key of a limiter begins with `%@*`. */
-export function recordOfAllKey(prefix: string, name: string): string {
-  return `${prefix}:{${escapeName(name)}:%@*}${OVERRIDE_TAG}`;
+/** The key of the record of an override. */
+export function recordKey(prefix: string, who: string): string {
+  return `${prefix}:{${who}}${OVERRIDE_TAG}`;
 }
 
 /** Reads a Redis key back. Undefined: `KeyMaker` does not make such keys. */

@@ -207,7 +207,7 @@ for (const [name, createStore] of Object.entries(stores)) {
               limit: 60,
               window: WINDOW,
               overrides: true,
-            } as never);
+            });
             // Both keys are charged the same but for one charge, and denied at the same time.
             const run = async (steps: typeof before) => {
               for (const each of steps) {

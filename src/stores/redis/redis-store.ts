@@ -27,8 +27,10 @@ import type {
 } from '../../contract/store.js';
 import type { BanNote } from '../../contract/ban-options.js';
 import { costAt } from '../../contract/costs.js';
-import { FOR_EVER, MOST_LINES } from '../../contract/overrides.js';
-import { recordKey, recordOfAllKey } from '../keys.js';
+import { warnOnce } from '../../common/warnings.js';
+import { FOR_EVER, MOST_LINES, readOverrides, type RecordChange } from '../../contract/overrides.js';
+import { recordKey, whoOfPlace } from '../keys.js';
+import { overrideBookArgs, overrideBookKeys } from './override-book.js';
 import { malformedReply } from '../reply.js';
 import { Traffic } from './traffic.js';
 import { costArg, decode, decodeChange, policyArgs } from './wire.js';
@@ -259,26 +261,37 @@ export class RedisStore implements Store {
 
   readonly overrides: OverrideStore = {
     read: async (place) => {
-      const { subject, key } = this.#recordOf(place);
-      return recordFrom(await this.#run(assemble('read-override', [], false), subject, [key], [DEADLINE]));
+      const who = whoOfPlace(place, this.#text);
+      const keys = [recordKey(this.#prefix, who)];
+      return recordFrom(await this.#run(assemble('read-override', [], false), subjectAt(place), keys, [DEADLINE]));
     },
-    change: (place, { line, duration, life }) => {
-      const { subject, key } = this.#recordOf(place);
-      const numbers = [duration, life, FOR_EVER, MOST_LINES].map(String);
-      return this.#change(subject, async () => {
-        const script = assemble('set-override', [], false);
-        return recordFrom(await this.#run(script, subject, [key], [DEADLINE, line, ...numbers]));
-      });
+    change: async (place, change) => {
+      const subject = subjectAt(place);
+      const who = whoOfPlace(place, this.#text);
+      const { line, duration, life } = change;
+      const args = [DEADLINE, line, ...[duration, life, FOR_EVER, MOST_LINES].map(String)];
+      const keys = [recordKey(this.#prefix, who)];
+      const script = assemble('set-override', [], false);
+      const before = recordFrom(await this.#change(subject, () => this.#run(script, subject, keys, args)));
+      const isWorthIt = line !== '' || readOverrides(before[0]).at(before[1]);
+      if (isWorthIt) await this.#note(subject, who, change);
+      return before;
     },
   };
 
-  #recordOf(place: OverridePlace): { subject: Subject; key: string } {
-    if (!('subject' in place)) {
-      const key = recordOfAllKey(this.#prefix, place.set.name);
-      return { subject: { set: place.set, key: '' }, key };
+  /** Records an override for the command line, in a slot of its own. The override is in force all the same. */
+  async #note(subject: Subject, who: string, change: RecordChange): Promise<void> {
+    const keys = overrideBookKeys(this.#prefix);
+    const script = assemble('note-override', [], false);
+    try {
+      await this.#run(script, subject, keys, [DEADLINE, ...overrideBookArgs(who, change)]);
+    } catch (error) {
+      warnOnce(
+        'HEADGATE_OVERRIDES_UNLISTED',
+        `An override is in force, but \`headgate overrides\` will not show it: ${String((error as Error).message)} docs/failure.md lists ` +
+          'the permissions.',
+      );
     }
-    const { subject, by } = place;
-    return { subject, key: recordKey(this.#prefix, subject.set, subject.key, by, this.#text) };
   }
 
   announce(limiter: Announcement): Announced {
@@ -292,6 +305,10 @@ export class RedisStore implements Store {
     this.#book?.close();
     this.#traffic?.close();
   }
+}
+
+function subjectAt(place: OverridePlace): Subject {
+  return 'subject' in place ? place.subject : { set: place.set, key: '' };
 }
 
 /** @throws HeadgateError `HEADGATE_MALFORMED_REPLY` */
