@@ -2,6 +2,7 @@ import type { BanNote } from './ban-options.js';
 import type { CompiledBan } from '../algorithms/ban.js';
 import type { Decision } from '../common/decision.js';
 import type { HeadgateError } from '../common/errors.js';
+import type { Costs } from './costs.js';
 import type { CompiledPolicy } from './policy.js';
 import type { Health } from './health.js';
 import type { OverrideRecord, OverrideTerms, RecordChange } from './overrides.js';
@@ -103,9 +104,7 @@ export interface Subject {
 }
 
 /** A request for a decision. */
-export interface Query extends Subject {
-  /** Whole units, 0 or more. */
-  readonly cost: number;
+export interface Query extends Subject, Costs {
   /** Whether the store only looks: it answers as usual, and writes nothing. */
   readonly peek: boolean;
   /** A unique name for the slots that this query takes of concurrency policies. Empty if the set has no such policy. */
@@ -194,11 +193,9 @@ export interface ChangeReply extends Reply {
 }
 
 /** What to do with the concurrency slots that a query acquired. */
-export interface LeaseChange extends Subject {
+export interface LeaseChange extends Subject, Costs {
   /** The `lease` of the query. */
   readonly lease: string;
-  /** The units that the query took. */
-  readonly cost: number;
   /** Whether the slots are given back, or held for another full lease. */
   readonly action: 'release' | 'renew';
   /** How the query was answered: see `Reply.degraded`. Only the failure policy can change what it decided itself. */

@@ -10,6 +10,7 @@ import {
   type DecisionMessage,
   type StoreMessage,
 } from '../contract/diagnostics.js';
+import type { Cost, Costs } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import { holdsSlots } from '../contract/policy.js';
 import {
@@ -142,7 +143,7 @@ export class Decider {
     return this.#scope.subject(set, key);
   }
 
-  ask(key: Key, cost: number, set: PolicySet, peek: boolean): MaybePromise<LimiterDecision> {
+  ask(key: Key, cost: Cost, set: PolicySet, peek: boolean): MaybePromise<LimiterDecision> {
     if (this.closed) throw this.closedError();
     if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.look())
       this.#firstQuestion = undefined;
@@ -153,7 +154,7 @@ export class Decider {
   #askLive(
     live: LiveLimits,
     key: Key,
-    cost: number,
+    cost: Cost,
     set: PolicySet,
     peek: boolean,
   ): MaybePromise<LimiterDecision> {
@@ -168,7 +169,7 @@ export class Decider {
 
   #ask(
     key: Key,
-    cost: number,
+    cost: Cost,
     set: PolicySet,
     peek: boolean,
     again?: Question['again'],
@@ -177,7 +178,7 @@ export class Decider {
       return this.#decide(set, key, cost, peek, again);
     const subject = this.#scope.subject(set, key);
     if (!isNothing(subject.set)) return this.#decide(subject.set, subject.key, cost, peek, again);
-    const query: Query = { ...subject, cost: checkCost(cost), peek: true, lease: '' };
+    const query: Query = { ...subject, ...this.#scope.costs(cost, set), peek: true, lease: '' };
     if (!this.enabled) return switchedOff(query);
     return this.#conclude(query, { now: Date.now(), step: 0, ban: 0, verdicts: [] }, true);
   }
@@ -205,7 +206,7 @@ export class Decider {
     const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [] };
     const allowed = reason === 'allow-listed';
     const retryAfterMs = allowed ? 0 : undefined;
-    const decision = conclude(this.#store, query, reply, this.#shadow, { allowed, reason, retryAfterMs });
+    const decision = conclude(undefined, query, reply, this.#shadow, { allowed, reason, retryAfterMs });
     this.count?.(decision);
     return decision;
   }
@@ -213,15 +214,18 @@ export class Decider {
   #decide(
     set: PolicySet,
     key: Keys,
-    cost: number,
+    asked: Cost,
     peek: boolean,
     again: Question['again'],
   ): MaybePromise<LimiterDecision> {
-    checkCost(cost);
+    let cost: number;
+    let costs: Costs['costs'];
+    if (typeof asked === 'number') cost = checkCost(asked);
+    else ({ cost, costs } = this.#scope.costs(asked, set));
     const leased = !peek && cost > 0 && holdsSlots(set.policies);
     const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
     const call = this.#embedded ? undefined : newCall();
-    const query: Question = { set, key, cost, peek: peek || cost === 0, lease, call, again };
+    const query: Question = { set, key, cost, costs, peek: peek || cost === 0, lease, call, again };
     if (this.#enabled !== true && !this.enabled) return switchedOff(query);
     let reply: MaybePromise<Reply>;
     try {
@@ -281,8 +285,8 @@ export class Decider {
     const known = reply.degraded === undefined ? undefined : RULINGS[reply.degraded];
     const ruling = known && reply.late ? { ...known, reason: 'process-late' as const } : known;
     const decision = this.report(conclude(account, query, reply, this.#shadow, ruling), atOnce);
-    if (query.lease !== '' && decision.charged > 0)
-      this.#slots.take(query, decision.policies, decision.charged);
+    if (query.lease !== '' && decision.units.some((units) => units > 0))
+      this.#slots.take(query, decision.policies);
     if (reply.ban < 0 && this.#onBan) this.#onBan(query);
     if (this.count && !query.peek) this.count(decision);
     if (decision.reason === 'cost-exceeds-capacity') this.#warnOfCost(decision);

@@ -1,6 +1,7 @@
 import type { Decision, DecisionFields, Reason, Verdict } from '../common/decision.js';
 import { Charge, type Account } from './charge.js';
 import { changedPolicy } from '../contract/change-policy.js';
+import { checkCosts, costAt, type Cost } from '../contract/costs.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import {
   perSet,
@@ -20,7 +21,6 @@ import {
   waitOf,
   type Verdicts,
 } from '../contract/verdicts.js';
-import { checkCost } from '../common/validate.js';
 
 /** A decision in place of the policies'. */
 export interface Ruling {
@@ -61,11 +61,11 @@ class OwnDecision implements DecisionFields {
     query: Query,
     reply: Reply,
     policies: readonly Verdict[],
-    { allowed, shadow, verdict, limit, retryAfterMs, resetAfterMs, delayMs, reason }: Outcome,
+    { allowed, shadow, verdict, cost, limit, retryAfterMs, resetAfterMs, delayMs, reason }: Outcome,
   ) {
     this.allowed = allowed;
     this.key = firstOf(query.key);
-    this.cost = query.cost;
+    this.cost = cost;
     this.policy = verdict?.name;
     this.limit = limit;
     this.remaining = verdict ? verdict.remaining : 0;
@@ -88,7 +88,18 @@ class OwnDecision implements DecisionFields {
   }
 
   get charged(): number {
-    return this.#charge()?.units ?? 0;
+    const at = this.policies.findIndex(({ name }) => name === this.policy);
+    return this.units[at] ?? 0;
+  }
+
+  get costs(): Readonly<Record<string, number>> {
+    const { policies } = this.#query.set;
+    return Object.fromEntries(policies.map(({ name }, i) => [name, costAt(this.#query, i)]));
+  }
+
+  /** @internal Per policy, the units charged now. Empty if nothing was charged, and nothing can be. */
+  get units(): readonly number[] {
+    return this.#charge()?.units ?? [];
   }
 
   /** @internal */
@@ -121,8 +132,9 @@ class OwnDecision implements DecisionFields {
     });
   }
 
-  async settle(actual: number): Promise<void> {
-    checkCost(actual);
+  async settle(actual: Cost): Promise<void> {
+    if (this.#account) this.#account.checkCost(actual);
+    else checkCosts(actual);
     await this.#charge()?.settle(actual);
   }
 
@@ -167,6 +179,7 @@ interface Outcome {
   readonly shadow: boolean;
   /** The verdict of the policy that decided. */
   readonly verdict: Verdict | undefined;
+  readonly cost: number;
   readonly limit: number;
   readonly retryAfterMs: number | undefined;
   readonly resetAfterMs: number;
@@ -203,6 +216,7 @@ export function conclude(
       allowed: allowed || shadow,
       shadow,
       verdict,
+      cost: verdict ? costAt(query, decider) : query.cost,
       // A decision of a list may have no policy at all: the request's tier is not known.
       limit: policies[decider]?.limit ?? 0,
       retryAfterMs: other ? other.retryAfterMs : denies ? retryAfterOf(policies, reply.verdicts) : 0,

@@ -3,11 +3,12 @@ import type { Decision } from '../common/decision.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption } from '../common/errors.js';
 import { realTiming } from '../common/timing.js';
-import { checkCost, checkShape, checkSignal } from '../common/validate.js';
+import { checkShape, checkSignal } from '../common/validate.js';
 import type { Warn } from '../common/warnings.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { noteOpen, type Gauges } from '../contract/gauges.js';
 import { UP, type Health } from '../contract/health.js';
+import { checkCosts, costAt, type Cost } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import { idsOf } from '../contract/parts.js';
 import { holdsSlots, type CompiledPolicy, type Policies } from '../contract/policy.js';
@@ -83,7 +84,12 @@ export class Limiter {
     this.#live = live;
     this.#warn = warn;
     const onBan = (subject: Subject): void => void this.#track(this.#forget(subject)).catch(() => {});
-    const account = accountOf(store, this.#slots, (subject) => this.#waiting.wake(idsOf(subject)));
+    const account = accountOf(
+      store,
+      this.#slots,
+      (subject) => this.#waiting.wake(idsOf(subject)),
+      (cost) => this.checkCost(cost),
+    );
     this.#account = account;
     this.#decider = new Decider({
       ...parts,
@@ -155,8 +161,8 @@ export class Limiter {
    * Decides one request and charges its cost if every policy admits it.
    *
    * @param key who is limited: any string, or an object with a key for each dimension: `{ key: ip, account: 'ada' }`
-   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, before
-   * anything is charged; what the store fails with under `onStoreError: 'throw'`; `HEADGATE_CLOSED`
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`,
+   * `HEADGATE_UNKNOWN_TIER`, before anything is charged; what the store fails with under `onStoreError: 'throw'`; `HEADGATE_CLOSED`
    */
   consume(key: Key, options?: ConsumeOptions): Promise<Decision> {
     return this.#decider.promise(key, options, this.tiers, false);
@@ -167,7 +173,7 @@ export class Limiter {
    *
    * @param set the policies to decide by, from {@link compile}; default: the limiter's own
    */
-  decide(key: Key, cost = 1, set: PolicySet = this.tiers.of(undefined)): MaybePromise<LimiterDecision> {
+  decide(key: Key, cost: Cost = 1, set: PolicySet = this.tiers.of(undefined)): MaybePromise<LimiterDecision> {
     return this.#decider.ask(key, cost, set, false);
   }
 
@@ -185,16 +191,17 @@ export class Limiter {
    * Gives units back: the oldest ones, and never more than are charged now. To give back the charge of one request, use its
    * `decision.refund()`. With `slotBy`, the key of that dimension is required: see `reset`.
    *
-   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or what the store
-   * fails with
+   * @param cost units, or units by policy name: `{ tokens: 800 }`. As in `consume`, it is 1 for a policy that is not named
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`, `HEADGATE_UNKNOWN_TIER`,
+   * `HEADGATE_CLOSED`, or what the store fails with
    */
-  async refund(key: Key, cost = 1, options: TierOption = {}): Promise<void> {
+  async refund(key: Key, cost: Cost = 1, options: TierOption = {}): Promise<void> {
     checkShape('options', options, ['tier']);
     const set = this.tiers.of(options.tier);
     const subject = this.#chargedTo(key, this.#live ? this.#live.setFor(key, set) : set);
-    checkCost(cost);
-    const units = subject.set.policies.map(() => -cost);
-    if (cost > 0 && units.length > 0)
+    const costs = this.#scope.costs(cost, subject.set);
+    const units = subject.set.policies.map((_, i) => 0 - costAt(costs, i));
+    if (costs.cost > 0 && units.length > 0)
       await this.#account.adjust({ ...subject, units, charged: undefined, degraded: undefined });
   }
 
@@ -317,6 +324,11 @@ export class Limiter {
     await this.#store.reset(this.#scope.banned(subject));
   }
 
+  /** @internal @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY` */
+  checkCost(cost: unknown, set = this.set): Cost {
+    return checkCosts(cost, set.policies, this.#scope.everything.policies);
+  }
+
   /** @internal A decision that a list made, not a policy. The store is not asked, and nothing is charged. */
   listed(key: Key, reason: 'allow-listed' | 'deny-listed'): LimiterDecision {
     return this.#decider.listed(this.subject(key), reason);
@@ -338,9 +350,12 @@ export class Limiter {
     checkSignal(options.signal);
     const set = this.tiers.of(options.tier);
     const subject = this.subject(key, set);
-    const cost = checkCost(options.cost === undefined ? 1 : options.cost);
+    const { cost = 1 } = options;
+    const costs = this.#scope.costs(cost, subject.set);
     const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
-    const isHopeless = subject.set.policies.some((each) => !each.shadow && cost > each.traits.capacity);
+    const isHopeless = subject.set.policies.some(
+      ({ shadow, traits }, i) => !shadow && costAt(costs, i) > traits.capacity,
+    );
     if (!this.enabled || isNothing(subject.set) || isHopeless) {
       const decision = await this.decide(key, cost, patient(set, 0, 0));
       if (!decision.allowed) throw deniedError(decision);
@@ -386,8 +401,8 @@ export class Limiter {
     signal: AbortSignal | undefined,
     isLast = false,
   ): Promise<LimiterDecision> {
-    const { delayMs, charged } = decision;
-    if (charged === 0 || (delayMs === 0 && !isLast)) return decision;
+    const { delayMs, units } = decision;
+    if (units.every((each) => each === 0) || (delayMs === 0 && !isLast)) return decision;
     const request = holdRequestOf(decision);
     if (request.unitMs === Infinity) return decision;
     const outcome = await this.#held.hold(request, signal, isLast);

@@ -4,6 +4,7 @@ import type { Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
 import { checkInteger, checkShape } from '../common/validate.js';
 import type { Warnings } from '../common/warnings.js';
+import type { Cost } from '../contract/costs.js';
 import { POLICY_FIELDS } from '../contract/compile-policies.js';
 import type { NoPolicy, Policies, Policy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
 import type { Store } from '../contract/store.js';
@@ -142,8 +143,8 @@ export interface TierOption {
 
 /** Options of `consume`, `peek` and `acquire`. */
 export interface ConsumeOptions extends TierOption {
-  /** Whole units, 0 (only look) to 1e12. Default 1. */
-  cost?: number;
+  /** Whole units, 0 (only look) to 1e12, or such numbers by policy name: `{ tokens: 800 }`. A policy that is not named costs 1. Default 1. */
+  cost?: Cost;
 }
 
 /** Options of `wait`. */
@@ -214,7 +215,7 @@ export function checkLimiterName(name: unknown): string | undefined {
 const CONSUME_OPTIONS = ['cost', 'tier'];
 
 /** The cost in the options of a decision. @throws HeadgateError `HEADGATE_UNKNOWN_OPTION` */
-export function costOf(options: ConsumeOptions | undefined): number {
+export function costOf(options: ConsumeOptions | undefined): Cost {
   if (options === undefined) return 1;
   checkShape('options', options, CONSUME_OPTIONS);
   return options.cost === undefined ? 1 : options.cost;

@@ -365,8 +365,8 @@ describe('headgate/opentelemetry', () => {
     const slots = new Slots(() => now);
     const limiter = createLimiter({ algorithm: 'concurrency', limit: 1e5, lease: '1m' });
     const take = async (name: string) => {
-      const { policies, charged } = await limiter.acquire('k');
-      slots.take({ set: limiter.set, key: 'k', cost: 1, peek: false, lease: name }, policies, charged);
+      const { policies } = await limiter.acquire('k');
+      slots.take({ set: limiter.set, key: 'k', cost: 1, peek: false, lease: name }, policies);
     };
     await take('a');
     await take('b');
@@ -405,9 +405,9 @@ describe('headgate/opentelemetry', () => {
       ],
     });
     await limiter.acquire('k');
-    const { policies, charged } = await limiter.acquire('k');
+    const { policies } = await limiter.acquire('k');
     expect(policies.map(({ allowed }) => allowed)).to.deep.equal([true, true, true, false]);
-    slots.take({ set: limiter.set, key: 'k', cost: 1, peek: false, lease: 'a' }, policies, charged);
+    slots.take({ set: limiter.set, key: 'k', cost: 1, peek: false, lease: 'a' }, policies);
     now = 1999;
     expect(slots.size).to.equal(1);
     now = 2000;
@@ -421,7 +421,7 @@ describe('headgate/opentelemetry', () => {
     const limiter = createLimiter({ algorithm: 'concurrency', limit: 1, lease: '1m' });
     const { policies } = await limiter.acquire('k');
     for (let i = 0; i < 5000; i++)
-      slots.take({ set: limiter.set, key: 'k', cost: 1, peek: false, lease: `${i}` }, policies, 1);
+      slots.take({ set: limiter.set, key: 'k', cost: 1, peek: false, lease: `${i}` }, policies);
     // Each slot asks for the time, and so does each look: at 100 slots, 200, 400 and so on.
     expect(asked).to.equal(5000 + 6);
     await limiter.close();

@@ -1,4 +1,4 @@
-import { DeniedKeys } from './denied-keys.js';
+import { DeniedKeys, type Denial } from './denied-keys.js';
 import { partsOf, type Part } from '../../contract/parts.js';
 import { performance } from '../../common/real-time.js';
 import {
@@ -86,18 +86,21 @@ export class Denials {
   }
 
   /** The answer to a query, if the store is known to deny it now. */
-  recall({ set, key, cost, peek }: Query): Reply | undefined {
+  recall({ set, key, cost, costs, peek }: Query): Reply | undefined {
     const { scope, parts, policies } = this.#scoped(set);
-    if (typeof key !== 'string') return peek ? undefined : this.#recallAny(parts, policies, key, cost);
+    if (typeof key !== 'string')
+      return peek ? undefined : this.#recallAny(parts, policies, key, textOf(cost, costs));
     const { denied } = scope;
     const row = peek ? 0 : denied.find(key);
     if (row === 0) return undefined;
     // Only the store knows when it admits another cost, or the same cost by other policies.
-    return denied.policiesOf(row) === policies ? denied.reply(row, cost, this.#clock()) : undefined;
+    return denied.policiesOf(row) === policies
+      ? denied.reply(row, textOf(cost, costs), this.#clock())
+      : undefined;
   }
 
   /** The same for several keys. The denial is found by one of them, but it only answers queries with exactly the same keys. */
-  #recallAny(parts: readonly ScopedPart[], policies: string, key: Keys, cost: number): Reply | undefined {
+  #recallAny(parts: readonly ScopedPart[], policies: string, key: Keys, cost: Denial['cost']): Reply | undefined {
     let keys: string | undefined;
     for (const { known, keyOf } of parts) {
       const { denied } = known;
@@ -112,7 +115,7 @@ export class Denials {
   }
 
   /** Learns from the store's answer to a query that was asked at `asked`. */
-  learn({ set, key, cost, peek }: Query, answer: Reply, asked: number): void {
+  learn({ set, key, cost, costs, peek }: Query, answer: Reply, asked: number): void {
     if ((peek && cost === 0) || answer.rules) return;
     const { parts, policies } = this.#scoped(set);
     const reply = toTheNext(set, answer);
@@ -135,7 +138,7 @@ export class Denials {
     const noted = ban === 0 ? reply : { now, step, ban: Math.abs(ban), verdicts: [] };
     const keys = ban === 0 && typeof key !== 'string' ? JSON.stringify(key) : undefined;
     if (keys !== undefined && keys.length > LONGEST) return;
-    known.denied.set(its, { policies, keys, cost, reply: noted, received, until });
+    known.denied.set(its, { policies, keys, cost: textOf(cost, costs), reply: noted, received, until });
   }
 
   /** Forgets a key's denial. Call it before the store is told of a change, and again after the store has answered or failed. */
@@ -153,6 +156,11 @@ export class Denials {
     scope.forgotten = at;
     changes.delete(oldest);
   }
+}
+
+/** A cost, so that it can be compared. */
+function textOf(cost: number, costs: readonly number[] | undefined): Denial['cost'] {
+  return costs === undefined ? cost : costs.join();
 }
 
 /** What a reply says about the next query of the same kind, which charged attempts affect. */

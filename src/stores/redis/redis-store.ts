@@ -26,6 +26,7 @@ import type {
   Subject,
 } from '../../contract/store.js';
 import type { BanNote } from '../../contract/ban-options.js';
+import { costAt } from '../../contract/costs.js';
 import { warnOnce } from '../../common/warnings.js';
 import { FOR_EVER, MOST_LINES, readOverrides, type RecordChange } from '../../contract/overrides.js';
 import { recordKey, whoOfPlace } from '../keys.js';
@@ -227,11 +228,12 @@ export class RedisStore implements Store {
   lease(change: LeaseChange): Promise<boolean> {
     if (this.#isAcross(change)) return this.#across.lease(change);
     return this.#change(change, async () => {
-      const { set, key, lease, cost, action } = change;
+      const { set, key, lease, action } = change;
       const policies = set.policies.filter(({ traits }) => traits.holdsSlots);
       const all = this.#plans.of(set).keys.policies(key);
       const keys = policies.map((policy) => all[set.policies.indexOf(policy)]!);
-      const args = [DEADLINE, action, lease, String(cost), ...policyArgs(policies, this.#plans.now)];
+      const units = policies.map((policy) => String(costAt(change, set.policies.indexOf(policy))));
+      const args = [DEADLINE, action, lease, ...policyArgs(policies, this.#plans.now), ...units];
       const kernels = policies.map(({ kernel }) => kernel);
       return (await this.#run(assemble('lease', kernels, false), change, keys, args)) === 1;
     });
@@ -318,10 +320,16 @@ function recordFrom(reply: unknown): [record: string, now: number] {
   return [record, now];
 }
 
-/** Appends the costs of queries: none if all cost 1, a single one if all are equal. */
+/** Appends the costs of queries: none if all cost 1, a single one if all are equal, one per policy if those of a query differ. */
 function pushCosts(args: string[], queries: readonly Query[], peek: boolean): void {
-  const { cost } = queries[0]!;
-  const equal = queries.length === 1 || queries.every((query) => query.cost === cost);
+  const { cost, costs } = queries[0]!;
+  const isAlone = queries.length === 1;
+  if (isAlone ? costs !== undefined : queries.some((query) => query.costs !== undefined)) {
+    for (const query of queries)
+      for (const i of query.set.policies.keys()) args.push(costArg(costAt(query, i), peek));
+    return;
+  }
+  const equal = isAlone || queries.every((query) => query.cost === cost);
   if (!equal) for (const query of queries) args.push(costArg(query.cost, peek));
   else if (cost !== 1 || peek) args.push(costArg(cost, peek));
 }

@@ -1,5 +1,6 @@
 import type { BanColumn } from '../../algorithms/ban.js';
 import { SlotColumn, type Column } from '../../algorithms/index.js';
+import { costAt, costsOfPart, type Costs } from '../../contract/costs.js';
 import { readOverrides, type Line, type OverrideTerms } from '../../contract/overrides.js';
 import type { Part } from '../../contract/parts.js';
 import { holdsSlots, type CompiledPolicy } from '../../contract/policy.js';
@@ -93,12 +94,12 @@ function decideByOne(place: Place, query: Query, now: number, step: number): Rep
   const { ban } = set;
   const left = ban ? place.bans.look(place.row, ban, now, !peek) : 0;
   if (left > 0) return { now, step, ban: left, verdicts: [] };
-  const admitted = look(place.columns, policies, place.row, cost, now, !peek);
-  const full = place.row === 0 ? makeRoom(place, query, admitted, now) : undefined;
+  const admitted = look(place.columns, policies, place.row, query, now, !peek);
+  const full = place.row === 0 ? makeRoom(place, query, peek, admitted, now) : undefined;
   const { columns, row } = place;
   let struck = 0;
   if (row !== 0 && !peek) {
-    if (cost > 0) commit(columns, policies, row, cost, now, lease, admitted);
+    if (cost > 0) commit(columns, policies, row, query, now, lease, admitted);
     if (!admitted && ban) struck = place.bans.strike(row, ban, now);
     place.deny(deniedUntil(columns, policies, now));
   }
@@ -108,16 +109,17 @@ function decideByOne(place: Place, query: Query, now: number, step: number): Rep
 }
 
 function decideBySeveral(places: readonly Place[], query: Query, now: number, step: number): Reply {
-  const { set, cost, peek, lease } = query;
+  const { set, peek, lease } = query;
   const banned = set.ban && bannedOf(places);
   const left = banned ? banned.bans.look(banned.row, set.ban, now, !peek) : 0;
   if (left > 0) return { now, step, ban: left, verdicts: [] };
+  const costsOf = ({ part }: Place): Costs => (query.costs ? costsOfPart(query, part.at) : query);
   let admitted = true;
-  for (const { columns, policies, row } of places)
-    if (!look(columns, policies, row, cost, now, !peek)) admitted = false;
+  for (const place of places)
+    if (!look(place.columns, place.policies, place.row, costsOf(place), now, !peek)) admitted = false;
   let full: number | undefined;
   for (const place of places) {
-    const wait = place.row === 0 ? makeRoom(place, query, admitted, now) : undefined;
+    const wait = place.row === 0 ? makeRoom(place, costsOf(place), peek, admitted, now) : undefined;
     if (wait !== undefined) full = Math.max(full ?? 0, wait);
   }
   let struck = 0;
@@ -126,7 +128,7 @@ function decideBySeveral(places: readonly Place[], query: Query, now: number, st
     const { ban } = place.part.set;
     if (row === 0 || peek) continue;
     // If there is room for only some of the keys, only they limit the request.
-    if (cost > 0 && !full) commit(columns, policies, row, cost, now, lease, admitted);
+    if (query.cost > 0 && !full) commit(columns, policies, row, costsOf(place), now, lease, admitted);
     if (!admitted && ban) struck = place.bans.strike(row, ban, now);
     place.deny(deniedUntil(columns, policies, now));
   }
@@ -136,20 +138,26 @@ function decideBySeveral(places: readonly Place[], query: Query, now: number, st
 }
 
 /** Makes room for a key without state. Returns what an admitted query is told if there is none: see `Reply.full`. */
-function makeRoom(place: Place, { cost, peek }: Query, admitted: boolean, now: number): number | undefined {
+function makeRoom(
+  place: Place,
+  costs: Costs,
+  peek: boolean,
+  admitted: boolean,
+  now: number,
+): number | undefined {
   const { columns, part } = place;
-  if (!peek && writes(part.set, cost, admitted)) {
+  if (!peek && writes(part.set, costs, admitted)) {
     place.create(now, false);
-    if (place.columns !== columns) look(place.columns, place.policies, place.row, cost, now, true);
+    if (place.columns !== columns) look(place.columns, place.policies, place.row, costs, now, true);
   }
-  const isFull = admitted && cost > 0 && (peek ? place.isFull(now) : place.row === 0);
+  const isFull = admitted && costs.cost > 0 && (peek ? place.isFull(now) : place.row === 0);
   return isFull ? place.full(now) : undefined;
 }
 
 /** Whether a decision may write state of a key. */
-function writes({ policies, ban }: PolicySet, cost: number, admitted: boolean): boolean {
-  if (admitted) return cost > 0;
-  return ban !== undefined || (cost > 0 && policies.some(({ attempts }) => attempts));
+function writes({ policies, ban }: PolicySet, costs: Costs, admitted: boolean): boolean {
+  if (admitted) return costs.cost > 0;
+  return ban !== undefined || policies.some(({ attempts }, i) => attempts && costAt(costs, i) > 0);
 }
 
 /** The place of the key that is banned. */
@@ -205,7 +213,7 @@ export function lease(places: readonly Place[], { lease, action }: LeaseChange, 
       for (const [i, column] of columns.entries())
         if (column instanceof SlotColumn && !column[action](row, policies[i]!.params, lease, now))
           held = false;
-      look(columns, policies, row, 0, now, false);
+      look(columns, policies, row, NOTHING, now, false);
       place.deny(deniedUntil(columns, policies, now));
     }
   }
@@ -227,12 +235,14 @@ export function ban(places: readonly Place[], duration: number, now: number): vo
   if (place.row !== 0) place.bans.set(place.row, place.part.set.ban!, now, duration);
 }
 
+const NOTHING: Costs = { cost: 0, costs: undefined };
+
 /** Whether all policies admit that are not shadows. Their verdicts are in the columns. */
 function look(
   columns: readonly Column[],
   policies: readonly CompiledPolicy[],
   row: number,
-  cost: number,
+  costs: Costs,
   now: number,
   writable: boolean,
 ): boolean {
@@ -240,7 +250,7 @@ function look(
   for (let i = 0; i < columns.length; i++) {
     const column = columns[i]!;
     const policy = policies[i]!;
-    column.look(row, policy.params, cost, now, writable);
+    column.look(row, policy.params, costAt(costs, i), now, writable);
     if (!admits(column.wait) && !policy.shadow) admitted = false;
   }
   return admitted;
@@ -251,7 +261,7 @@ function commit(
   columns: readonly Column[],
   policies: readonly CompiledPolicy[],
   row: number,
-  cost: number,
+  costs: Costs,
   now: number,
   lease: string,
   admitted: boolean,
@@ -259,8 +269,9 @@ function commit(
   for (let i = 0; i < columns.length; i++) {
     const column = columns[i]!;
     const { params, attempts } = policies[i]!;
+    const cost = costAt(costs, i);
     // A shadow that would deny charges nothing, just as if it had denied.
-    if (!admits(column.wait) || !(admitted || attempts)) continue;
+    if (cost === 0 || !admits(column.wait) || !(admitted || attempts)) continue;
     column.commit(row, params, cost, now, lease);
     if (admitted) continue;
     // Look again after the charge, so that `retryAfter` takes it into account.

@@ -7,7 +7,8 @@
 --        per policy: kernel, its flags (see policies.lua), its params; the ban's params if the set has a ban;
 --        with overrides: the count of dimensions, per dimension the revision of the change that the params take into account, the record of
 --        all keys, per policy its id and the number of its dimension;
---        per request its cost, or one for all, or none if all cost 1 (to look without writing, a cost c is sent as -1 - c);
+--        per request its cost, or one for all, or none if all cost 1, or for each request one per policy (to look without writing, a
+--        cost c is sent as -1 - c);
 --        per request its lease if units of a policy are slots
 -- Reply: step, then per request: an error's text; or, if the set has a ban, the ban in ms (> 0: banned, no verdicts follow;
 --        < 0: this denial started the ban), and per policy its verdict (see headgate_say in common.lua); or, if another change must be
@@ -41,6 +42,8 @@ local a = { nil, nil }
 local reply = { step, nil, nil }
 local request, filled = 0, 1
 local cost, text = 1, '1'
+-- Whether each policy has a cost of its own.
+local each = costs > requests
 
 -- Whether requests are charged without looking first. After a denial more denials are likely, and for these looking first is cheaper.
 local outright = not overridden
@@ -49,8 +52,14 @@ for i = 1, count do outright = outright and policies[i].charge end
 -- Charges all policies of a request, and appends their verdicts to the reply. Returns the reply's new length; nil if a policy denies or
 -- must be looked at first. In that case it also returns how many policies were charged, and whether one denies.
 local function charge_outright(base, to)
+  local cost, text = cost, text
   for i = 1, count do
     local place, policy, from, ran, after = base + i, policies[i], to, true
+    if each then
+      text = ARGV[at + request * count + i - 1]
+      cost = text + 0
+      if cost <= 0 then return nil, i - 1, false end
+    end
     if i == 1 then
       after, to, a[1] = policy.charge(place, place, policy, 0, cost, text, reply, from)
     else
@@ -65,7 +74,7 @@ end
 local charged, denied = 0, false
 while outright and request < requests do
   local base = request * stride + strikes
-  if costs > request then text = ARGV[at + request] end
+  if costs > request and not each then text = ARGV[at + request] end
   cost = text + 0
   if cost <= 0 then break end
   if strikes > 0 then
@@ -106,7 +115,10 @@ policies = headgate_policies(2)
 configured = policies
 local banning = ban and headgate_params(ban, bans)
 local leases = policies.slots and #ARGV - requests
-if leases then costs = leases - at + 1 end
+if leases then
+  costs = leases - at + 1
+  each = costs > requests
+end
 local attempts = false
 for i = 1, count do attempts = attempts or policies[i].attempts end
 
@@ -126,17 +138,23 @@ end
 
 local wait, remaining, reset, b, c = {}, {}, {}, {}, {}
 
+-- What the policies cost, if each has a cost of its own. `cost` is the largest then.
+local units = {}
+
 local admitted
 
 local function admits(i) return wait[i] == 0 or wait[i] < -1 end
 
 -- A shadow that would deny charges nothing, just as if it had denied.
-local function charges(i) return admits(i) and (admitted or policies[i].attempts) end
+local function charges(i)
+  return admits(i) and (admitted or policies[i].attempts) and (not each or units[i] > 0)
+end
 
 -- Gives back what the first `last` policies of a request were charged.
 local function undo(base, last, cost, lease)
   for i = 1, last do
     local key, policy = KEYS[base + i], policies[i]
+    if each then cost = units[i] end
     if policy.release then
       pcall(policy.release, key, policy, lease, cost, now)
     elseif charges(i) then
@@ -155,6 +173,7 @@ local function charge(base, cost, lease)
     if charges(i) then
       local key, commit = KEYS[base + i], policies[i].commit
       local run = written and pcall or run_plainly
+      if each then cost = units[i] end
       local done, left, after = run(commit, key, policies[i], cost, now, a[i], b[i], c[i], lease)
       if not done then
         undo(base, i - 1, cost, lease)
@@ -170,6 +189,7 @@ end
 local function look_again(base, cost)
   for i = 1, count do
     if charges(i) then
+      if each then cost = units[i] end
       wait[i], remaining[i], reset[i] = policies[i].look(KEYS[base + i], policies[i], cost, now, false)
       if wait[i] ~= 0 then wait[i] = -1 - wait[i] end
     end
@@ -181,10 +201,19 @@ outright = outright and not denied
 headgate_check(policies)
 while request < requests do
   local base = request * stride + strikes
-  if costs > request then text = ARGV[at + request] end
+  if costs > request and not each then text = ARGV[at + request] end
   cost = tonumber(text)
   local writable = cost >= 0
   if not writable then cost = -1 - cost end
+  if each then
+    cost = 0
+    for i = 1, count do
+      units[i] = tonumber(ARGV[at + request * count + i - 1])
+      writable = units[i] >= 0
+      if not writable then units[i] = -1 - units[i] end
+      cost = math.max(cost, units[i])
+    end
+  end
   local lease = leases and ARGV[leases + request + 1]
   local err, banned, state
   local is_charged = false
@@ -216,7 +245,8 @@ while request < requests do
       admitted = true
       for i = 1, count do
         local policy = policies[i]
-        wait[i], remaining[i], reset[i], a[i], b[i], c[i] = policy.look(KEYS[base + i], policy, cost, now, writable)
+        local own = each and units[i] or cost
+        wait[i], remaining[i], reset[i], a[i], b[i], c[i] = policy.look(KEYS[base + i], policy, own, now, writable)
         if not wait[i] then
           err = remaining[i]
           break
