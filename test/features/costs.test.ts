@@ -1,7 +1,8 @@
 import { expect } from 'chai';
-import type { Cost, Decision, HeadgateError, Policy } from 'headgate';
+import type { Cost, Decision, HeadgateError, Policy, Store } from 'headgate';
 import { consumeAll, createLimiter, memoryStore } from 'headgate';
 import { rateLimited } from 'headgate/decorators';
+import { countedServer } from '../support/counted-server.js';
 import { limiterOn, stores, TestClock } from '../support/stores.js';
 
 const HOUR = 3_600_000;
@@ -268,6 +269,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(left(await limiter.peek('k'))).to.deep.equal({ tokens: 3499, requests: 48 });
       await limiter.override('k', { tokens: false });
       expect(left(await limiter.consume('k', { cost: { tokens: 3000 } }))).to.deep.equal({ requests: 2 });
+      await limiter.close();
     });
 
     it('counts for bans, and denials are remembered for this cost alone', async () => {
@@ -391,3 +393,114 @@ describe('a cost per policy', () => {
     await own.close();
   });
 });
+
+describe('a cost per policy, in calls of a server', () => {
+  const counted = countedServer();
+  const fixed = { algorithm: 'fixed-window', window: '1h' } as const;
+  const policies: Policy[] = [
+    { name: 'requests', limit: 1e6, ...fixed },
+    { name: 'tokens', limit: 1e9, ...fixed },
+  ];
+
+  it('needs no call of its own: costs of either kind share one', async () => {
+    const own = limiterOn(counted.store(), { policies });
+    await own.consume('first');
+    const ask = (cost: (i: number) => Cost) => () =>
+      Promise.all(Array.from({ length: 60 }, (_, i) => own.consume(`k${i}`, { cost: cost(i) })));
+    for (const cost of [
+      (i: number) => i,
+      (i: number) => ({ tokens: i }),
+      (i: number) => (i % 2 ? { tokens: i } : 5),
+    ])
+      expect(await counted.callsOf(ask(cost))).to.be.below(10);
+  });
+
+  it('a denial is remembered for the same costs, and for no others', async () => {
+    const own = limiterOn(counted.store(), { policies: [requests, tokens] });
+    await own.consume('k', { cost: { tokens: 990 } });
+    const ask = (cost: Cost) => own.consume('k', { cost });
+    expect((await ask({ tokens: 20 })).allowed).to.be.false;
+    const calls = await counted.callsOf(async () => {
+      for (let i = 0; i < 20; i++)
+        expect(await ask({ requests: 1, tokens: 20 })).to.include({
+          allowed: false,
+          policy: 'tokens',
+          cost: 20,
+        });
+    });
+    expect(calls).to.equal(0);
+    expect(await counted.callsOf(() => ask({ tokens: 20, requests: 2 }))).to.equal(1);
+    expect(await counted.callsOf(() => ask(20))).to.equal(1);
+    expect((await ask({ tokens: 10 })).allowed).to.be.true;
+  });
+
+  it('beside slices, the store decides, and every unit is charged once', async () => {
+    const store = counted.store({ lease: { hold: '10s' } });
+    const own = limiterOn(store, { policies });
+    for (let i = 0; i < 500; i++) await own.consume('hot');
+    const calls = await counted.callsOf(async () => {
+      for (let i = 0; i < 50; i++) await own.consume('hot', { cost: { tokens: 7 } });
+    });
+    expect(calls).to.be.within(50, 60);
+    await store.close!();
+    expect(left(await own.peek('hot'))).to.deep.equal({ requests: 1e6 - 550, tokens: 1e9 - 500 - 350 });
+  });
+});
+
+describe('a cost per policy, without an answer of the store', () => {
+  const costs = { cost: { tokens: 300 } };
+
+  it('is charged where the process decides instead, and settled there', async () => {
+    const store = memoryStore();
+    const own = createLimiter({
+      store: { ...bound(store), decide: () => Promise.reject(new Error('It is away.')) },
+      policies: [requests, tokens],
+      warnings: false,
+    });
+    const decision = await own.consume('k', costs);
+    expect(decision).to.include({ degraded: true, allowed: true });
+    expect(left(decision)).to.deep.equal({ requests: 4, tokens: 700 });
+    await decision.settle({ tokens: 100 });
+    expect(left(await own.peek('k'))).to.deep.equal({ requests: 4, tokens: 900 });
+    await own.close();
+  });
+
+  it('is given back whole if the answer comes after the request was turned away', async () => {
+    const store = memoryStore();
+    const slots: Policy = { name: 'slots', algorithm: 'concurrency', limit: 5, lease: '1h' };
+    const policies = [requests, tokens, slots];
+    let delay = 60;
+    const own = createLimiter({
+      store: {
+        ...bound(store),
+        decide: async (query) => {
+          const reply = store.decide(query);
+          await new Promise((resolve) => setTimeout(resolve, delay));
+          return reply;
+        },
+      },
+      policies,
+      onStoreError: 'deny',
+      timeout: '20ms',
+      connectTimeout: '20ms',
+      warnings: false,
+    });
+    expect((await own.consume('k', { cost: { tokens: 300, slots: 3 } })).reason).to.equal('store-error');
+    await new Promise((resolve) => setTimeout(resolve, 120));
+    delay = 0;
+    const other = createLimiter({ store, policies, name: 'default', warnings: false });
+    expect(left(await other.peek('k'))).to.deep.equal({ requests: 5, tokens: 1000, slots: 5 });
+    await own.close();
+  });
+});
+
+/** The methods of a store alone, so that it counts as one on the network. */
+function bound(store: Store): Store {
+  return {
+    decide: (query) => store.decide(query),
+    adjust: (change) => store.adjust(change),
+    lease: (change) => store.lease(change),
+    reset: (subject) => store.reset(subject),
+    ban: (subject, ms) => store.ban(subject, ms),
+  };
+}
