@@ -263,7 +263,9 @@ export class RedisStore implements Store {
     read: async (place) => {
       const who = whoOfPlace(place, this.#text);
       const keys = [recordKey(this.#prefix, who)];
-      return recordFrom(await this.#run(assemble('read-override', [], false), subjectAt(place), keys, [DEADLINE]));
+      return recordFrom(
+        await this.#run(assemble('read-override', [], false), subjectAt(place), keys, [DEADLINE]),
+      );
     },
     change: async (place, change) => {
       const subject = subjectAt(place);
