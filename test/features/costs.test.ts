@@ -1,8 +1,10 @@
 import { expect } from 'chai';
+import fc from 'fast-check';
 import type { Cost, Decision, HeadgateError, Policy, Store } from 'headgate';
 import { consumeAll, createLimiter, memoryStore } from 'headgate';
 import { rateLimited } from 'headgate/decorators';
 import { countedServer } from '../support/counted-server.js';
+import { runs } from '../support/random.js';
 import { limiterOn, stores, TestClock } from '../support/stores.js';
 
 const HOUR = 3_600_000;
@@ -50,7 +52,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       await limiter.consume('k', { cost: { requests: 2 } });
       expect(left(await limiter.peek('k'))).to.deep.equal({ requests: 2, tokens: 199 });
       await limiter.consume('k', { cost: { requests: 0, tokens: 99 } });
-      expect(left(await limiter.peek('k', { cost: {} }))).to.deep.equal({ requests: 2, tokens: 100 });
+      expect(left(await limiter.peek('k', { cost: { tokens: 1 } }))).to.deep.equal({ requests: 2, tokens: 100 });
     });
 
     it('charges all or none, and tells how long the same cost is denied', async () => {
@@ -121,6 +123,41 @@ for (const [name, createStore] of Object.entries(stores)) {
         expect(left(await limiter.peek('k', { cost: 0 }))).to.deep.equal({ requests: 5, units: 93 });
       });
     }
+
+    it('what is settled in the instant in which it was charged is as if it had been asked for: random costs', () => {
+      const units = fc.constantFrom(0, 0, 1, 2, 3, 7);
+      const costs = fc.array(units, { minLength: 3, maxLength: 3 });
+      const step = fc.record({ first: costs, then: costs, ms: fc.constantFrom(0, 1, 500, 60_000, 4 * HOUR) });
+      const algorithms = fc.constantFrom(...of('', 10).slice(0, -1));
+      return fc.assert(
+        fc.asyncProperty(
+          fc.array(algorithms, { minLength: 3, maxLength: 3 }),
+          fc.array(step, { minLength: 1, maxLength: 15 }),
+          async (list, steps) => {
+            const policies = list.map((policy, i) => ({ ...policy, name: `p${i}` }));
+            const [real, twin] = [make({ policies }), make({ policies })];
+            const named = (of: number[]) => ({
+              cost: Object.fromEntries(of.map((own, i) => [`p${i}`, own])),
+            });
+            for (const { first, then, ms } of steps) {
+              for (const { clock } of [real, twin]) clock.now += ms;
+              const [fits, directly] = [named(first), named(then)];
+              if (!(await real.limiter.peek('k', fits)).allowed) continue;
+              if (!(await real.limiter.peek('k', directly)).allowed) continue;
+              if (first.every((own) => own === 0)) continue;
+              const decision = await real.limiter.consume('k', fits);
+              await decision.settle(directly.cost);
+              await twin.limiter.consume('k', directly);
+              for (const look of [0, 1, 3])
+                expect((await real.limiter.peek('k', { cost: look })).policies).to.deep.equal(
+                  (await twin.limiter.peek('k', { cost: look })).policies,
+                );
+            }
+          },
+        ),
+        runs(name, 200, 40),
+      );
+    });
 
     it('takes as many slots as its policy costs, gives them back, and renews them', async () => {
       const slots: Policy = { name: 'slots', algorithm: 'concurrency', limit: 4, lease: '1m' };
@@ -302,6 +339,7 @@ describe('a cost per policy', () => {
     ['a text', { tokens: '5' }, 'HEADGATE_INVALID_COST', /cost\.tokens: "5"/],
     ['a list', [1, 800], 'HEADGATE_INVALID_COST', /by policy name: \{ tokens: 800 \}/],
     ['a map', new Map([['tokens', 5]]), 'HEADGATE_INVALID_COST', /by policy name/],
+    ['an empty object', {}, 'HEADGATE_INVALID_COST', /by policy name/],
     ['null', null, 'HEADGATE_INVALID_COST', /by policy name/],
     ['a name of every object', JSON.parse('{ "__proto__": 5 }'), 'HEADGATE_UNKNOWN_POLICY', /"__proto__"/],
     ['an inherited name', { constructor: 5 }, 'HEADGATE_UNKNOWN_POLICY', /"constructor"/],
