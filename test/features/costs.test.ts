@@ -52,7 +52,10 @@ for (const [name, createStore] of Object.entries(stores)) {
       await limiter.consume('k', { cost: { requests: 2 } });
       expect(left(await limiter.peek('k'))).to.deep.equal({ requests: 2, tokens: 199 });
       await limiter.consume('k', { cost: { requests: 0, tokens: 99 } });
-      expect(left(await limiter.peek('k', { cost: { tokens: 1 } }))).to.deep.equal({ requests: 2, tokens: 100 });
+      expect(left(await limiter.peek('k', { cost: { tokens: 1 } }))).to.deep.equal({
+        requests: 2,
+        tokens: 100,
+      });
     });
 
     it('charges all or none, and tells how long the same cost is denied', async () => {

@@ -88,7 +88,10 @@ function functions(suite: AdapterSuite, title: string, wrap: <T>(value: T) => T 
 
   suite.add(`cost (${title}): by policy name, and a name that is none fails`, async (lab) => {
     await lab.serve({
-      policies: [minute(5, 'requests'), { ...minute(1000, 'tokens'), unit: 'tokens' }],
+      policies: [
+        minute(5, 'requests'),
+        { name: 'tokens', algorithm: 'fixed-window', limit: 1000, window: '1m', unit: 'tokens' },
+      ],
       cost: (request) =>
         wrap({ [lab.headerOf(request, 'x-name') ?? 'tokens']: Number(lab.headerOf(request, 'x-cost')) }),
     });
