@@ -87,7 +87,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       const expected = policies.map((_, i) => 10 - (i + 1));
       expect(decision.policies.map(({ remaining }) => remaining)).to.deep.equal(expected);
       for (const [i, policy] of policies.entries()) {
-        const denied = await limiter.consume('k', { cost: { [policy.name!]: 10 - i } });
+        const denied = await limiter.consume('k', { cost: { [policy.name]: 10 - i } });
         expect(denied).to.include({ allowed: false, policy: policy.name });
         expect((await limiter.peek('k')).policies.map(({ remaining }) => remaining)).to.deep.equal(expected);
       }
