@@ -227,7 +227,14 @@ export class Decider {
     const call = this.#embedded ? undefined : newCall();
     const query: Question = { set, key, cost, costs, peek: peek || cost === 0, lease, call, again };
     if (this.#enabled !== true && !this.enabled) return switchedOff(query);
-    const reply = this.#store.decide(query);
+    let reply: MaybePromise<Reply>;
+    try {
+      reply = this.#store.decide(query);
+    } catch (error) {
+      // The store is down, and its error is thrown.
+      if (storeChannel.hasSubscribers) this.#observe(Promise.reject(error as Error));
+      throw error;
+    }
     if (!isPromise(reply)) return this.#conclude(query, reply, peek, true);
     if (storeChannel.hasSubscribers) this.#observe(reply);
     return this.#eventually(query, reply, peek);

@@ -519,4 +519,26 @@ describe('headgate/opentelemetry', () => {
         .with.property('code', 'HEADGATE_INVALID_OPTION');
     expect(() => instrument({ metre: 1 } as never)).to.throw('Did you mean `meter`?');
   });
+
+  it("counts what nobody decided, because the store's error was thrown", async () => {
+    const { adjust, lease, reset, ban } = memoryStore();
+    const decide = async (): Promise<never> => Promise.reject(new Error('away'));
+    const limiter = createLimiter({
+      ...{ name: 'thrown', limit: 1, window: '1m', warnings: false, onStoreError: 'throw' },
+      store: { decide, adjust, lease, reset, ban },
+    });
+    const counted: unknown[] = [];
+    const add = (count: number, at: object) => void counted.push([count, at]);
+    const meter = provider.getMeter('thrown');
+    const createCounter = (name: string) =>
+      name === 'headgate.decisions' ? { add } : meter.createCounter(name);
+    const end = instrument({
+      meter: Object.assign(Object.create(meter) as typeof meter, { createCounter }) as never,
+    });
+    for (let i = 0; i < 3; i++) await limiter.consume('ada').catch(() => {});
+    end();
+    const at = { limiter: 'thrown', outcome: 'error', reason: 'store-error', degraded: false };
+    expect(counted).to.deep.equal([1, 2, 3].map(() => [1, at]));
+    await limiter.close();
+  });
 });

@@ -36,7 +36,11 @@ const apps = {
     app.get('/', () => 'ok');
     await app.ready();
     const close = async (): Promise<void> => void (await app.close());
-    return { limiter: (app.rateLimit() as unknown as { limiter: Limiter }).limiter, ask: () => request(app.server).get('/'), close };
+    return {
+      limiter: (app.rateLimit() as unknown as { limiter: Limiter }).limiter,
+      ask: () => request(app.server).get('/'),
+      close,
+    };
   },
 };
 

@@ -12,7 +12,16 @@ export interface Script {
 /** The names of the scripts, which are those of their files. */
 export const scriptNames = [
   ...(['adjust', 'check', 'count', 'evaluate', 'evaluate-single', 'lease'] as const),
-  ...(['note-bans', 'note-override', 'publish', 'read-override', 'reset', 'seal-bans', 'set-ban', 'set-override'] as const),
+  ...([
+    'note-bans',
+    'note-override',
+    'publish',
+    'read-override',
+    'reset',
+    'seal-bans',
+    'set-ban',
+    'set-override',
+  ] as const),
 ];
 
 export type ScriptName = (typeof scriptNames)[number];
