@@ -230,8 +230,9 @@ export class Decider {
     let reply: MaybePromise<Reply>;
     try {
       reply = this.#store.decide(query);
-    } catch (error) {
+    } catch (thrown) {
       // The store is down, and its error is thrown.
+      const error = thrown as Error;
       if (storeChannel.hasSubscribers) this.#observe(Promise.reject(error));
       throw error;
     }
