@@ -1,4 +1,4 @@
-// Finds the Chromium for the tests of the demo's page, and installs it if possible.
+// Finds the Chromium for the tests of the report of a replay, and installs it if possible.
 import { findProgram, getProgram } from './lib/program.mjs';
 
 /** @type {import('./lib/program.mjs').Program} */
