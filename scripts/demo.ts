@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util';
 import Table from 'cli-table3';
 import express, { type ErrorRequestHandler } from 'express';
 import Fastify from 'fastify';
-import { HeadgateError, memoryStore, type Policy, type Store } from 'headgate';
+import { HeadgateError, memoryStore, type Store } from 'headgate';
 import { rateLimit } from 'headgate/express';
 import { rateLimitPlugin } from 'headgate/fastify';
 import { redisStore } from 'headgate/redis';
@@ -69,7 +69,7 @@ function optionsOf(name: string, store: Store) {
     policies: (request: { query: unknown }) => {
       const { limit = '6', window = '2s' } = wishOf(request);
       return rows[name]!.policies.map(
-        (policy) => ({ name, limit: Number(limit), window, ...policy }) as Policy,
+        (policy) => ({ name, limit: Number(limit), window, ...policy }),
       );
     },
     cost: (request: { query: unknown }) => Number(wishOf(request).cost ?? 1),
