@@ -5,11 +5,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { PassThrough } from 'node:stream';
-import { getBrowser } from './browser.mjs';
 import { ensureDependencies } from './lib/dependencies.mjs';
 import { root } from './lib/run.mjs';
-import { getPrometheus } from './prometheus.mjs';
-import { getServers } from './servers.mjs';
+import { getPrograms } from './programs.mjs';
 
 /** What cannot do without servers, or starts processes, or takes long. */
 const notUnit = `
@@ -93,7 +91,7 @@ if (unit) {
 }
 
 ensureDependencies();
-const problems = unit ? [] : [...getServers(), ...getBrowser(), ...getPrometheus()];
+const problems = unit ? [] : getPrograms('redis', 'valkey', 'chromium', 'prometheus');
 if (problems.length > 0) {
   console.error([...problems, 'npm run test:unit needs none of these.'].join('\n'));
   process.exit(1);
