@@ -4,16 +4,17 @@ import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { read, root, run } from './lib/run.mjs';
 
-/** By the variable that may name one: what the program may be called (first, its package), and the servers' URLs. */
-const programs = {
-  redis: { variable: 'REDIS_SERVER', commands: ['redis-server'], url: 'REDIS_URL' },
-  valkey: { variable: 'VALKEY_SERVER', commands: ['valkey-server'], url: 'VALKEY_URL' },
-  chromium: { variable: 'CHROMIUM', commands: ['chromium', 'chromium-browser', 'google-chrome'] },
-  prometheus: { variable: 'PROMETHEUS', commands: ['prometheus'] },
-  luacheck: { variable: 'LUACHECK', commands: ['luacheck'], apt: 'lua-check' },
-};
+/** @typedef {'redis' | 'valkey' | 'chromium' | 'prometheus' | 'luacheck'} ProgramName */
 
-/** @typedef {keyof typeof programs} ProgramName */
+/** By the variable that may name one: what the program may be called (first, its package), and the servers' URLs. */
+const programs =
+  /** @type {Record<ProgramName, { variable: string, commands: string[], url?: string, apt?: string }>} */ ({
+    redis: { variable: 'REDIS_SERVER', commands: ['redis-server'], url: 'REDIS_URL' },
+    valkey: { variable: 'VALKEY_SERVER', commands: ['valkey-server'], url: 'VALKEY_URL' },
+    chromium: { variable: 'CHROMIUM', commands: ['chromium', 'chromium-browser', 'google-chrome'] },
+    prometheus: { variable: 'PROMETHEUS', commands: ['prometheus'] },
+    luacheck: { variable: 'LUACHECK', commands: ['luacheck'], apt: 'lua-check' },
+  });
 
 /**
  * The path of a program: what its variable names, or else the first on the PATH. Throws with the fix.
@@ -48,13 +49,13 @@ export function findProgram(name) {
  */
 export function getPrograms(...names) {
   return names.flatMap((name) => {
-    const { variable } = programs[name];
+    const { variable, url } = programs[name];
     try {
       return (findProgram(name), []);
     } catch (error) {
       const { message } = /** @type {Error} */ (error);
       // Given servers serve all tests but those that start their own.
-      if ('url' in programs[name] && process.env[programs[name].url]) return [];
+      if (url && process.env[url]) return [];
       if (process.env[variable] || process.env['HEADGATE_APT'] === 'no') return [message];
       return install(packageOf(name)) ? [] : [message];
     }
@@ -63,8 +64,8 @@ export function getPrograms(...names) {
 
 /** @param {ProgramName} name */
 function packageOf(name) {
-  const program = programs[name];
-  return 'apt' in program ? program.apt : /** @type {string} */ (program.commands[0]);
+  const { apt, commands } = programs[name];
+  return apt ?? /** @type {string} */ (commands[0]);
 }
 
 /** @param {string} name a Debian package */
