@@ -37,10 +37,13 @@ function scripts() {
   return scriptNames.flatMap((name) => {
     const sets = name.endsWith('-single') ? kernels.map((kernel) => [kernel]) : [kernels];
     const ban = name === 'evaluate' || name === 'set-ban';
-    return sets.map((set) => ({
-      name: `${name} (${set.join(', ')})`,
-      source: compose(name, set, ban).join(''),
-    }));
+    const live = name.startsWith('evaluate') || name === 'adjust' ? [false, true] : [false];
+    return sets.flatMap((set) =>
+      live.map((overrides) => ({
+        name: `${name} (${set.join(', ')}${overrides ? ', overrides' : ''})`,
+        source: compose(name, set, ban, overrides).join(''),
+      })),
+    );
   });
 }
 

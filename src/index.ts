@@ -12,6 +12,7 @@ export type {
 } from './limiter/options.js';
 export type { Limiter } from './limiter/limiter.js';
 export { consumeAll, type Ask, type JointDecision } from './limiter/consume-all.js';
+export type { Cost } from './contract/costs.js';
 export type { Key } from './contract/key.js';
 export { memoryStore, type MemoryStore, type MemoryStoreOptions } from './stores/memory/memory.js';
 export { HeadgateError, type ErrorCode } from './common/errors.js';
@@ -27,6 +28,8 @@ export type {
   Reason,
   Verdict,
 } from './common/decision.js';
+export type { PolicyChange } from './contract/change-policy.js';
+export type { Override, OverrideChange, OverrideNote } from './limiter/live-limits.js';
 export type { FailureOptions } from './limiter/guard/failure.js';
 export type { Gauges } from './contract/gauges.js';
 export type { Health } from './contract/health.js';

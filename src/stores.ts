@@ -6,6 +6,12 @@
 export { JointState, KeyState, stateKey, stateKeys, type StateChange } from './stores/state/key-state.js';
 export { stateStore, type StateBackend } from './stores/state/state-store.js';
 export { admits, NEVER, remainingOf, resetOf, waitOf, type Verdicts } from './contract/verdicts.js';
+export {
+  changeRecord,
+  type OverrideRecord,
+  type OverrideTerms,
+  type RecordChange,
+} from './contract/overrides.js';
 export type { Health } from './contract/health.js';
 export type { BanNote } from './contract/ban-options.js';
 export type { CompiledBan } from './algorithms/ban.js';
@@ -23,6 +29,8 @@ export type {
   Keys,
   LeaseChange,
   MaybePromise,
+  OverridePlace,
+  OverrideStore,
   PolicySet,
   Query,
   Reply,

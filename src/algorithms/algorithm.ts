@@ -46,6 +46,18 @@ export interface Returned {
   readonly shift: number;
 }
 
+/** What a bucket needs to know of the rates that it has had. */
+export interface Rates {
+  /** The params at a time. */
+  at(time: number): Params;
+  /** All params that may have been in force within a millisecond. */
+  near(time: number): readonly Params[];
+  /** When the params changed after one time and up to another. */
+  turns(from: number, to: number): readonly number[];
+  /** The configured params. */
+  readonly base: Params;
+}
+
 /** A row's state in a form that can be stored outside a column: whole numbers of at least 0, and names of leases. */
 export type Saved = readonly (number | string)[];
 

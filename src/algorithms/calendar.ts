@@ -18,26 +18,51 @@ export interface CalendarPolicy extends QuotaPolicy {
   anchor?: number | string;
 }
 
-type CalendarParams = {
-  readonly limit: number;
-  /** The calendar's index in `calendars`. */
-  readonly calendar: number;
-};
+/** The limit; then the calendar's id, six bytes in each integer, so that every process reads it alike. */
+type CalendarParams = { readonly limit: number } & Readonly<Record<string, number>>;
+
+const BYTES = 6;
+
+function numbersOf(id: string): number[] {
+  const bytes = Buffer.from(id);
+  const numbers: number[] = [];
+  for (let at = 0; at < bytes.length; at += BYTES)
+    numbers.push(bytes.readUIntBE(at, Math.min(BYTES, bytes.length - at)));
+  return numbers;
+}
+
+function idFrom(numbers: readonly number[]): string {
+  const bytes = numbers.map((number) => {
+    const six = Buffer.alloc(BYTES);
+    six.writeUIntBE(number, 0, BYTES);
+    return six.subarray(six.findIndex((byte) => byte !== 0));
+  });
+  return Buffer.concat(bytes).toString();
+}
 
 /** All calendars that this process uses. Their number is bounded by the combinations of period, anchor and time zone. */
-const calendars: Calendar[] = [];
-const numbers = new Map<string, number>();
+const calendars = new Map<string, Calendar>();
+const ofParams = new WeakMap<CalendarParams, Calendar>();
 
-function numberOf(calendar: Calendar): number {
-  const known = numbers.get(calendar.id);
-  if (known !== undefined) return known;
-  numbers.set(calendar.id, calendars.length);
-  return calendars.push(calendar) - 1;
+function known(calendar: Calendar): Calendar {
+  const other = calendars.get(calendar.id);
+  if (!other) calendars.set(calendar.id, calendar);
+  return other ?? calendar;
+}
+
+function calendarOf(p: CalendarParams): Calendar {
+  let calendar = ofParams.get(p);
+  if (!calendar) {
+    const id = idFrom(Object.values(p).slice(1));
+    calendar = calendars.get(id) ?? known(Calendar.from(id));
+    ofParams.set(p, calendar);
+  }
+  return calendar;
 }
 
 class CalendarColumn extends CounterColumn<CalendarParams> {
   endAt(p: CalendarParams, now: number): number {
-    return calendars[p.calendar]!.endAt(now);
+    return calendarOf(p).endAt(now);
   }
 
   sibling(rows: number): CalendarColumn {
@@ -50,12 +75,13 @@ export const calendar: AlgorithmDefinition<CalendarParams, CalendarPolicy> = {
   names: { calendar: ['period', 'timeZone', 'anchor'] },
   holdsSlots: false,
   compile(what, given) {
-    const number = numberOf(new Calendar(what, given));
-    const { id, lengths } = calendars[number]!;
+    const calendar = known(new Calendar(what, given));
+    const { id, lengths } = calendar;
     const { limit } = given;
+    const letters = Object.fromEntries(numbersOf(id).map((number, i) => [`calendar${i}`, number]));
     return {
-      params: { limit, calendar: number },
-      sent: (now) => [limit, ...calendars[number]!.around(now)],
+      params: { limit, ...letters },
+      sent: (now) => [limit, ...calendar.around(now)],
       window: lengths.usual,
       shape: id,
       life: lengths.most,

@@ -2,7 +2,8 @@
 -- Source: ITU-T I.371, "virtual scheduling"; the interface of redis-cell.
 --
 -- State:   the theoretical arrival time (TAT), rounded up to a millisecond (6 bytes, big-endian), and the ticks to subtract from it (4).
---          From the TAT on the bucket is full, and the key expires.
+--          From the TAT on the bucket is full, and the key expires. While the key has an override: then also when it was written (6, ms),
+--          and the first two params of that time (4, 7), and the units owed beyond the ceiling (6).
 -- Params:  scale (ticks per ms), increment (ticks per unit), capacity, patience (max delay), ceiling (most debt), in ticks
 -- Returns: look: wait, remaining, reset, backlog (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 --          units or ticks given back
@@ -53,33 +54,78 @@ end
 
 --- rest
 
-local function gcra_write(key, p, now, backlog)
+local function gcra_write(key, p, now, backlog, cut)
   local part = -backlog % p[1]
   local reset = (backlog + part) / p[1]
   local stop = now + reset
-  headgate_set(key, struct.pack('>I6I4', stop, part), stop)
+  local value = struct.pack('>I6I4', stop, part)
+  -- Under an override, the state tells when and by which rate it was written.
+  if p.record then value = value .. struct.pack('>I6I4I7I6', now, p[1], p[2], cut or 0) end
+  headgate_set(key, value, stop)
   return reset
+end
+
+-- What overrides change: headgate_override in overrides.lua gives such params a record.
+local function gcra_rate(p, time)
+  return p.record and p.params_at(p, time) or p
+end
+
+-- What is left of a debt, in ticks of the rate now. It was written at a time `at` by the rate of `scale` and `increment`. It drains by the
+-- rate of each time. At each change of the rate, the units that are owed stay: five of ten are five of a hundred. Also returns the units
+-- that are owed beyond the ceiling. They are not waited for, and are given back first.
+local function gcra_debt_left(p, stop, part, at, scale, increment, cut, now)
+  local turns = p.record and p.turns(p.record, at, now) or {}
+  -- An override may have begun or ended in the millisecond in which the debt was written.
+  table.insert(turns, 1, at)
+  turns[#turns + 1] = now
+  for _, turn in ipairs(turns) do
+    local rate = turn == now and p or gcra_rate(p, turn)
+    if rate[1] ~= scale or rate[2] ~= increment then
+      local ticks = (stop - turn) * scale - part
+      if ticks <= 0 then return 0, 0 end
+      local units = math.floor(ticks / increment)
+      local rest = ticks - units * increment
+      local all = (cut + units) * rate[2] + math.ceil(rest * rate[2] / increment)
+      scale, increment = rate[1], rate[2]
+      cut = math.max(0, math.ceil((all - rate[5]) / increment))
+      local owed = all - cut * increment
+      local time = math.ceil(owed / scale)
+      stop, part = turn + time, time * scale - owed
+    end
+  end
+  local backlog = math.max(0, (stop - now) * scale - part)
+  return backlog, backlog == 0 and 0 or cut
 end
 
 local function gcra_read(key, p, now, writable)
   local value = redis.pcall('GET', key)
   if not value then return 0 end
   if type(value) == 'table' then return nil, value.err end
-  if #value ~= 10 then return 0 end
+  if #value ~= 10 and #value ~= 33 then return 0 end
   local stop, part = struct.unpack('>I6I4', value)
-  local backlog = math.max(0, (stop - now) * p[1] - (part < p[1] and part or 0))
+  local backlog, cut
+  if #value == 33 then
+    local at, scale, increment, cut_then = struct.unpack('>I6I4I7I6', value, 11)
+    backlog, cut = gcra_debt_left(p, stop, part, at, scale, increment, cut_then, now)
+  elseif p.record then
+    backlog, cut = gcra_debt_left(p, stop, part, 0, p.base[1], p.base[2], 0, now)
+  else
+    backlog = math.max(0, (stop - now) * p[1] - (part < p[1] and part or 0))
+  end
   if backlog > p[5] then
     -- The clock went back. Nobody may wait longer than one window.
     backlog = p[5]
-    if writable then gcra_write(key, p, now, backlog) end
+    if writable then gcra_write(key, p, now, backlog, cut) end
   end
-  return backlog
+  return backlog, cut
 end
 
 local function gcra_look(key, p, cost, now, writable)
   local scale, increment, capacity, patience = p[1], p[2], p[3], p[4]
-  local backlog, err = gcra_read(key, p, now, writable)
-  if not backlog then return nil, err end
+  -- An override lets requests wait as long as the configured bucket.
+  if p.record then patience = math.min(math.floor(p.base[4] * scale / p.base[1]), p[5] - capacity) end
+  local backlog, cut = gcra_read(key, p, now, writable)
+  if not backlog then return nil, cut end
   local charge = cost * increment
   local over = backlog + charge - capacity
   local wait = 0
@@ -92,12 +138,12 @@ local function gcra_look(key, p, cost, now, writable)
       wait = math.ceil((over - patience) / scale)
     end
   end
-  return wait, math.max(0, math.floor((capacity - backlog) / increment)), math.ceil(backlog / scale), backlog
+  return wait, math.max(0, math.floor((capacity - backlog) / increment)), math.ceil(backlog / scale), backlog, cut
 end
 
-local function gcra_commit(key, p, cost, now, backlog)
+local function gcra_commit(key, p, cost, now, backlog, cut)
   backlog = backlog + cost * p[2]
-  local reset = gcra_write(key, p, now, backlog)
+  local reset = gcra_write(key, p, now, backlog, cut)
   return math.max(0, math.floor((p[3] - backlog) / p[2])), reset
 end
 
@@ -110,29 +156,47 @@ local kernel_look, kernel_commit = gcra_look, gcra_commit
 local function gcra_give_back_most(p, charge, mark, now, at, shift)
   -- Marks are rounded up to a millisecond. Subtract the most that this can have added.
   local rounding = p[2] % p[1] == 0 and 0 or p[1] - 1
+  if p.record then
+    -- The rate may have changed since. Histories are in ticks of the configured rate.
+    local moved = math.ceil(shift * p[2] / p.base[2])
+    local is_changed = #p.turns(p.record, at - 1, now) > 0
+    local left = charge
+    -- In the millisecond of a change it is not known by which rate the charge was made. Take what gives back least.
+    for _, rate in ipairs(p.params_near(p, at)) do
+      local owed = charge / p[2] * rate[2]
+      local time = math.ceil(owed / rate[1])
+      if is_changed then rounding = p[1] + math.ceil(rate[1] * p[2] / rate[2]) end
+      local in_turn = gcra_debt_left(p, mark, 0, at, rate[1], rate[2], 0, now) - rounding - moved
+      local alone = gcra_debt_left(p, at + time, time * rate[1] - owed, at, rate[1], rate[2], 0, now)
+      left = math.min(left, math.max(in_turn, alone))
+    end
+    return math.max(0, left)
+  end
   local in_turn = (mark - now) * p[1] - rounding - shift
   return math.max(0, math.min(charge, math.max(in_turn, charge - (now - at) * p[1])))
 end
 
 local function gcra_adjust(key, p, units, mark, now, at, shift)
-  local backlog, err = gcra_read(key, p, now, true)
-  if not backlog then return nil, err end
+  local backlog, cut = gcra_read(key, p, now, true)
+  if not backlog then return nil, cut end
   -- Debt is bounded, so that a key never waits longer than one window for a unit.
   local charged = math.max(0, math.min(units, math.floor((p[5] - backlog) / p[2])))
   if units > 0 then
     backlog = backlog + charged * p[2]
   else
-    local back = -units * p[2]
+    local beyond = math.min(cut or 0, -units)
+    if beyond > 0 then cut = cut - beyond end
+    local back = (-units - beyond) * p[2]
     if mark > 0 then back = gcra_give_back_most(p, back, mark, now, at, shift) end
     back = math.min(backlog, back)
     backlog = backlog - back
-    if back > 0 then charged = back end
+    if back > 0 then charged = p.record and math.ceil(back * p.base[2] / p[2]) or back end
   end
   if backlog == 0 then
     redis.call('DEL', key)
     return math.floor(p[3] / p[2]), 0, charged
   end
-  local reset = gcra_write(key, p, now, backlog)
+  local reset = gcra_write(key, p, now, backlog, cut)
   return math.max(0, math.floor((p[3] - backlog) / p[2])), reset, charged
 end
 

@@ -2,6 +2,7 @@ import { toMilliseconds, toText, type Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
 import { checkInteger, MAX_UNITS } from '../common/validate.js';
 import {
+  areNumbers,
   LONGEST_FILL,
   MOST_TICKS,
   PairColumn,
@@ -9,7 +10,9 @@ import {
   type Compiled,
   type Given,
   type QuotaPolicy,
+  type Rates,
   type Returned,
+  type Saved,
 } from './algorithm.js';
 
 /** The GCRA kernel under its common names: `limit` per `window`, spread evenly, with `burst` at once. */
@@ -47,26 +50,44 @@ type GcraParams = {
   readonly ceiling: number;
 };
 
+/** The params of a bucket that an override changes now, or has changed lately. */
+type Changing = GcraParams & { readonly rates?: Rates };
+
 /**
  * Stores the theoretical arrival time (TAT). The backlog is how far it lies ahead. A row's pair: the TAT rounded up to a millisecond, and
  * the ticks to subtract from it. Worst case in any window: burst + limit.
  */
 class GcraColumn extends PairColumn<GcraParams> {
   #backlog = 0;
+  /** Units that the key owed beyond the ceiling when an override changed the rate. They are given back first. */
+  #cut = 0;
+  /** When rows were written that have had an override, and by which rate. All others have the configured rate. */
+  readonly #written = new Map<number, Written>();
 
-  #write(row: number, p: GcraParams, now: number, backlog: number): number {
+  #write(row: number, p: Changing, now: number, backlog: number): number {
     const reset = Math.ceil(backlog / p.scale);
     this.state[2 * row] = now + reset;
     this.state[2 * row + 1] = reset * p.scale - backlog;
+    if (p.rates) this.#written.set(row, { at: now, scale: p.scale, increment: p.increment, cut: this.#cut });
+    else if (this.#written.size > 0) this.#written.delete(row);
     return reset;
   }
 
-  #read(row: number, p: GcraParams, now: number, writable: boolean): number {
-    const { scale } = p;
+  #read(row: number, p: Changing, now: number, writable: boolean): number {
+    const { scale, rates } = p;
     const stop = this.state[2 * row]!;
-    if (stop <= now) return 0;
+    const written = this.#written.size > 0 ? this.#written.get(row) : undefined;
+    const isChanged = rates !== undefined || written !== undefined;
+    this.#cut = 0;
+    if (stop <= now && !isChanged) return 0;
     const part = this.state[2 * row + 1]!;
-    let backlog = Math.max(0, (stop - now) * scale - (part < scale ? part : 0));
+    let backlog: number;
+    if (isChanged) {
+      const left = debtLeft(p, { stop, part }, written ?? { ...baseOf(p), at: 0, cut: 0 }, now);
+      ({ backlog, cut: this.#cut } = left);
+    } else {
+      backlog = Math.max(0, (stop - now) * scale - (part < scale ? part : 0));
+    }
     if (backlog > p.ceiling) {
       backlog = p.ceiling;
       if (writable) this.#write(row, p, now, backlog);
@@ -74,8 +95,9 @@ class GcraColumn extends PairColumn<GcraParams> {
     return backlog;
   }
 
-  look(row: number, p: GcraParams, cost: number, now: number, writable: boolean): void {
-    const { scale, increment, capacity, patience } = p;
+  look(row: number, p: Changing, cost: number, now: number, writable: boolean): void {
+    const { scale, increment, capacity } = p;
+    const patience = p.rates ? patienceOf(p) : p.patience;
     const backlog = this.#read(row, p, now, writable);
     const charge = cost * increment;
     const over = backlog + charge - capacity;
@@ -94,43 +116,149 @@ class GcraColumn extends PairColumn<GcraParams> {
     this.remaining = Math.max(0, Math.floor((p.capacity - backlog) / p.increment));
   }
 
-  adjust(row: number, p: GcraParams, units: number, now: number, of: Returned | undefined): number {
+  adjust(row: number, p: Changing, units: number, now: number, of: Returned | undefined): number {
     let backlog = this.#read(row, p, now, true);
     // Debt is bounded, so that a key never waits longer than one window for a unit.
     const charged = Math.max(0, Math.min(units, Math.floor((p.ceiling - backlog) / p.increment)));
-    let back = 0;
+    let [back, returned] = [0, 0];
     if (units > 0) {
       backlog += charged * p.increment;
     } else {
-      back = Math.min(backlog, of ? this.#left(p, -units * p.increment, now, of) : -units * p.increment);
+      const cut = Math.min(this.#cut, -units);
+      this.#cut -= cut;
+      const charge = (-units - cut) * p.increment;
+      back = Math.min(backlog, of ? this.#left(p, charge, now, of) : charge);
       backlog -= back;
+      // Histories are in ticks of the configured rate.
+      if (p.rates) returned = Math.ceil((back * baseOf(p).increment) / p.increment);
+      else returned = back;
     }
     this.wait = 0;
     this.reset = this.#write(row, p, now, backlog);
     if (backlog === 0) this.clear(row);
     this.remaining = Math.max(0, Math.floor((p.capacity - backlog) / p.increment));
-    return back > 0 ? back : charged;
+    return back > 0 ? returned : charged;
   }
 
   /**
    * How much of a charge has certainly not drained yet. It drains after the charges before it, or from its own time on at the earliest.
    * Drained units cannot be given back, because the key could already spend them again.
    */
-  #left(
-    { scale, increment }: GcraParams,
-    charge: number,
-    now: number,
-    { mark, at, shift }: Returned,
-  ): number {
-    // Marks are rounded up to a millisecond. Subtract the most that this can have added.
-    const rounding = increment % scale === 0 ? 0 : scale - 1;
-    const inTurn = (mark - now) * scale - rounding - shift;
+  #left(p: Changing, charge: number, now: number, { mark, at, shift }: Returned): number {
+    const { scale, rates } = p;
+    if (rates) return leftOfOld(p, charge, now, { mark, at, shift });
+    const inTurn = (mark - now) * scale - roundingOf(p) - shift;
     return Math.max(0, Math.min(charge, Math.max(inTurn, charge - (now - at) * scale)));
+  }
+
+  override clear(row: number): void {
+    super.clear(row);
+    if (this.#written.size > 0) this.#written.delete(row);
+  }
+
+  override take(from: GcraColumn, theirs: number, ours: number): void {
+    super.take(from, theirs, ours);
+    const written = from.#written.get(theirs);
+    if (written !== undefined) this.#written.set(ours, written);
+    else if (this.#written.size > 0) this.#written.delete(ours);
+  }
+
+  override save(row: number): Saved {
+    const written = this.#written.get(row);
+    const saved = super.save(row);
+    return written ? [...saved, written.at, written.scale, written.increment, written.cut] : saved;
+  }
+
+  override load(row: number, saved: Saved): void {
+    if (saved.length !== 6 || !areNumbers(saved)) return super.load(row, saved);
+    const [at, scale, increment, cut] = saved.slice(2) as [number, number, number, number];
+    if (scale === 0 || increment === 0) return;
+    super.load(row, saved.slice(0, 2));
+    this.#written.set(row, { at, scale, increment, cut });
   }
 
   sibling(rows: number): GcraColumn {
     return new GcraColumn(rows);
   }
+}
+
+/** A debt as it was written: when it would be paid off, rounded up to a millisecond, and the ticks to subtract. */
+interface Debt {
+  readonly stop: number;
+  readonly part: number;
+}
+
+/** When a debt was written, and by which rate. */
+interface Written extends Pick<GcraParams, 'scale' | 'increment'> {
+  readonly at: number;
+  /** Units that were owed beyond the ceiling. */
+  readonly cut: number;
+}
+
+const rateAt = ({ rates, ...p }: Changing, time: number): GcraParams =>
+  rates ? (rates.at(time) as GcraParams) : p;
+const baseOf = ({ rates, ...p }: Changing): GcraParams => (rates ? (rates.base as GcraParams) : p);
+
+/**
+ * What is left of a debt, in ticks of the rate now. It drains by the rate of each time. At each change of the rate, the units that are owed
+ * stay: five of ten are five of a hundred.
+ */
+function debtLeft(p: Changing, debt: Debt, written: Written, now: number): { backlog: number; cut: number } {
+  let { cut } = written;
+  let rate: Pick<GcraParams, 'scale' | 'increment'> = written;
+  let { stop, part } = debt;
+  const turns = p.rates ? p.rates.turns(written.at, now) : [];
+  // An override may have begun or ended in the millisecond in which the debt was written.
+  for (const turn of [written.at, ...turns, now]) {
+    const next = turn === now ? p : rateAt(p, turn);
+    if (next.scale === rate.scale && next.increment === rate.increment) continue;
+    const ticks = (stop - turn) * rate.scale - part;
+    if (ticks <= 0) return { backlog: 0, cut: 0 };
+    const units = Math.floor(ticks / rate.increment);
+    const rest = ticks - units * rate.increment;
+    // What is owed beyond the ceiling is not waited for. A higher rate makes it count again.
+    const all = (cut + units) * next.increment + Math.ceil((rest * next.increment) / rate.increment);
+    cut = Math.max(0, Math.ceil((all - next.ceiling) / next.increment));
+    const owed = all - cut * next.increment;
+    const time = Math.ceil(owed / next.scale);
+    stop = turn + time;
+    part = time * next.scale - owed;
+    rate = next;
+  }
+  const backlog = Math.max(0, (stop - now) * rate.scale - part);
+  return { backlog, cut: backlog === 0 ? 0 : cut };
+}
+
+/** Marks are rounded up to a millisecond: the most ticks that this can have added. */
+function roundingOf({ scale, increment }: GcraParams): number {
+  return increment % scale === 0 ? 0 : scale - 1;
+}
+
+/** `patience` as the time that the configured bucket has. */
+function patienceOf(p: Changing): number {
+  const base = baseOf(p);
+  return Math.min(Math.floor((base.patience * p.scale) / base.scale), p.ceiling - p.capacity);
+}
+
+/** How much of a charge has certainly not drained yet, where the rate may have changed since. See `GcraColumn`. */
+function leftOfOld(p: Changing, charge: number, now: number, of: Returned): number {
+  const shift = Math.ceil((of.shift * p.increment) / baseOf(p).increment);
+  const isChanged = p.rates!.turns(of.at - 1, now).length > 0;
+  // In the millisecond of a change it is not known by which rate the charge was made. Take what gives back least.
+  const left = p.rates!.near(of.at).map((near) => {
+    const rate = near as GcraParams;
+    const owed = (charge / p.increment) * rate.increment;
+    const time = Math.ceil(owed / rate.scale);
+    const written = { ...rate, at: of.at, cut: 0 };
+    // Marks, and what each change of the rate makes of them, are rounded up. Subtract the most that this can have added.
+    const rounding = isChanged
+      ? p.scale + Math.ceil((rate.scale * p.increment) / rate.increment)
+      : roundingOf(p);
+    const inTurn = debtLeft(p, { stop: of.mark, part: 0 }, written, now).backlog - rounding - shift;
+    const alone = debtLeft(p, { stop: of.at + time, part: time * rate.scale - owed }, written, now).backlog;
+    return Math.max(inTurn, alone);
+  });
+  return Math.max(0, Math.min(charge, ...left));
 }
 
 function divisor(a: number, b: number): number {

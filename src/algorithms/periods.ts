@@ -54,6 +54,13 @@ export class Calendar {
     this.id = `${this.#period}/${this.#anchor}/${zone}`;
   }
 
+  /** The calendar of an id. */
+  static from(id: string): Calendar {
+    const [period, anchor, ...zone] = id.split('/');
+    const timeZone = zone.join('/').replaceAll('.', ':');
+    return new Calendar('policy', { period, timeZone, ...(anchor !== '0' && { anchor }) });
+  }
+
   /** When the period of a moment ends, ms since the epoch. */
   endAt(now: number): number {
     return this.around(now)[MARGIN + 1]!;

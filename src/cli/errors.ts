@@ -17,7 +17,8 @@ export const EXIT = {
   interrupted: 130,
 } as const;
 
-export type CliErrorCode = 'USAGE' | 'FAILED' | 'UNREACHABLE' | 'UNKNOWN_SCOPE' | 'NO_BAN' | 'INTERRUPTED';
+export type CliErrorCode =
+  'USAGE' | 'FAILED' | 'UNREACHABLE' | 'UNKNOWN_SCOPE' | 'NO_BAN' | 'NO_OVERRIDES' | 'INTERRUPTED';
 
 const EXIT_OF: Readonly<Record<CliErrorCode, number>> = {
   USAGE: EXIT.usage,
@@ -25,6 +26,7 @@ const EXIT_OF: Readonly<Record<CliErrorCode, number>> = {
   UNREACHABLE: EXIT.unreachable,
   UNKNOWN_SCOPE: EXIT.unknownScope,
   NO_BAN: EXIT.unknownScope,
+  NO_OVERRIDES: EXIT.unknownScope,
   INTERRUPTED: EXIT.interrupted,
 };
 

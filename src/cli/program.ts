@@ -4,6 +4,8 @@ import * as bans from './commands/bans.js';
 import * as check from './commands/check.js';
 import * as limits from './commands/limits.js';
 import * as list from './commands/list.js';
+import * as override from './commands/override.js';
+import * as overrides from './commands/overrides.js';
 import * as peek from './commands/peek.js';
 import * as replay from './commands/replay.js';
 import * as reset from './commands/reset.js';
@@ -25,6 +27,8 @@ const commands: readonly { register(program: Command, io: Io): void }[] = [
   ban,
   unban,
   bans,
+  override,
+  overrides,
   replay,
   suggest,
   check,

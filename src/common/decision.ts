@@ -35,7 +35,7 @@ export interface DecisionFields {
   readonly allowed: boolean;
   /** The request's key. If there is none, or no policy is by it: the request's key of the first dimension that a policy is by. */
   readonly key: string;
-  /** The whole units that the request asked for. */
+  /** The whole units that the request asked for: of the policy that decided, if it costs them different amounts (see `costs`). */
   readonly cost: number;
   /**
    * The policy that decided. Of several that deny, it is the one that denies longest; otherwise the one with the least remaining. Undefined
@@ -62,8 +62,13 @@ export interface DecisionFields {
   readonly degraded: boolean;
   /** The verdict of each policy, in the order of the policies. Empty if a list, a ban or a store's failure decided. */
   readonly policies: readonly Verdict[];
-  /** The units charged now for this request: its cost, or what `settle` changed it to. 0 if it was denied or not counted. */
+  /**
+   * The units of the policy that decided that are charged now for this request: its cost, or what `settle` changed it to. 0 if it was denied
+   * or not counted.
+   */
   readonly charged: number;
+  /** The whole units that the request asked for, by policy name. */
+  readonly costs: Readonly<Record<string, number>>;
 
   /**
    * Changes the charge to what the request really cost: the difference is charged or given back. The last call counts. Units that are given
@@ -71,10 +76,10 @@ export interface DecisionFields {
    * debt, for at most one window. Nothing is given back once the charge's window is over or its key was reset. For a denied request it does
    * nothing. Slots of concurrency policies are not units: see `release`.
    *
-   * @param actual whole units, 0 to 1e12
-   * @throws HeadgateError `HEADGATE_INVALID_COST`, or what the store fails with
+   * @param actual whole units, 0 to 1e12; or such numbers by policy name: `{ tokens: 523 }`. Policies that are not named keep their charge
+   * @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`, or what the store fails with
    */
-  settle(actual: number): Promise<void>;
+  settle(actual: number | Readonly<Record<string, number>>): Promise<void>;
 
   /** Gives the whole charge back. A second call does nothing. Nor does a call for a denied request, or after the window is over. */
   refund(): Promise<void>;

@@ -145,11 +145,11 @@ export function checkStore<T>(store: T): T {
 export const MAX_UNITS = 1e12;
 
 /** @throws HeadgateError `HEADGATE_INVALID_COST` unless it is a whole number from 0 (only look) to 1e12 */
-export function checkCost(cost: unknown): number {
+export function checkCost(cost: unknown, what = 'cost'): number {
   if (typeof cost !== 'number' || !Number.isInteger(cost) || cost < 0 || cost > MAX_UNITS) {
     throw new HeadgateError(
       'HEADGATE_INVALID_COST',
-      `cost: ${show(cost)} is not valid. Pass a whole number from 0 (only look) to ${MAX_UNITS}.`,
+      `${what}: ${show(cost)} is not valid. Pass a whole number from 0 (only look) to ${MAX_UNITS}.`,
     );
   }
   return cost;

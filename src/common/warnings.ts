@@ -18,6 +18,8 @@ export const WARNING_CODES = [
   'HEADGATE_BANS_UNKNOWN',
   'HEADGATE_STORE_FULL',
   'HEADGATE_TOO_MANY_POLICIES',
+  'HEADGATE_OVERRIDE_UNREADABLE',
+  'HEADGATE_OVERRIDES_UNLISTED',
 ] as const;
 
 /** Codes of process warnings about a set-up that needs attention. */

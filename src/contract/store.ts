@@ -2,8 +2,10 @@ import type { BanNote } from './ban-options.js';
 import type { CompiledBan } from '../algorithms/ban.js';
 import type { Decision } from '../common/decision.js';
 import type { HeadgateError } from '../common/errors.js';
+import type { Costs } from './costs.js';
 import type { CompiledPolicy } from './policy.js';
 import type { Health } from './health.js';
+import type { OverrideRecord, OverrideTerms, RecordChange } from './overrides.js';
 import type { Verdicts } from './verdicts.js';
 
 /** A value, or a promise of it. The memory store returns values, which saves a promise per request. */
@@ -44,6 +46,8 @@ export interface PolicySet {
   readonly ban: CompiledBan | undefined;
   /** Absent: all policies, and the ban, are by the request's key. */
   readonly dimensions?: Dimensions | undefined;
+  /** Absent: the limiter has no overrides, so no record of them is read. */
+  readonly overrides?: OverrideTerms | undefined;
   /**
    * How long the caller waits for an answer, ms, from when the question was sent. If it can, a store must not decide later than that: the
    * caller has another answer by then.
@@ -100,9 +104,7 @@ export interface Subject {
 }
 
 /** A request for a decision. */
-export interface Query extends Subject {
-  /** Whole units, 0 or more. */
-  readonly cost: number;
+export interface Query extends Subject, Costs {
   /** Whether the store only looks: it answers as usual, and writes nothing. */
   readonly peek: boolean;
   /** A unique name for the slots that this query takes of concurrency policies. Empty if the set has no such policy. */
@@ -131,6 +133,13 @@ export interface Reply {
    * 0: the query is denied, and there may be room in that many ms.
    */
   readonly full?: number;
+  /** Per policy, its limit. Set if an override changes one of them. */
+  readonly limits?: readonly number[];
+  /**
+   * Set if an override says what the store cannot decide by, such as another tier: by dimension, the change as it was written. Empty: none.
+   * Nothing was decided. The caller asks again by a set whose `overrides.rules` are those changes.
+   */
+  readonly rules?: Readonly<Record<string, string>>;
   /** Set by the failure policy if the store did not decide: how the query was answered instead. */
   readonly degraded?: 'local' | 'allow' | 'deny';
   /** Set by the failure policy: the store's error, if the store was asked. */
@@ -159,6 +168,24 @@ export interface Change extends Subject {
   readonly degraded: Reply['degraded'];
 }
 
+/** Whose override is meant. */
+export type OverridePlace =
+  | {
+      /** The whole set, and the keys of one of its dimensions: that of `by`, and that of `slotBy` if it lies in another one's slot. */
+      readonly subject: Subject;
+      readonly by: string;
+    }
+  /** All keys of a limiter. */
+  | { readonly set: PolicySet };
+
+/** Keeps overrides beside the state that they change, or, for all keys of a limiter, under a key of its own. */
+export interface OverrideStore {
+  /** Changes a record in one step. Returns the record as it was, empty if there was none, and the store's time. */
+  change(place: OverridePlace, change: RecordChange): MaybePromise<readonly [OverrideRecord, number]>;
+  /** The record, empty if there is none, and the store's time. */
+  read(place: OverridePlace): MaybePromise<readonly [OverrideRecord, number]>;
+}
+
 /** What a store answers to a change. */
 export interface ChangeReply extends Reply {
   /** Per policy, the units that were charged. A bound on debt may make them fewer than requested. */
@@ -166,11 +193,9 @@ export interface ChangeReply extends Reply {
 }
 
 /** What to do with the concurrency slots that a query acquired. */
-export interface LeaseChange extends Subject {
+export interface LeaseChange extends Subject, Costs {
   /** The `lease` of the query. */
   readonly lease: string;
-  /** The units that the query took. */
-  readonly cost: number;
   /** Whether the slots are given back, or held for another full lease. */
   readonly action: 'release' | 'renew';
   /** How the query was answered: see `Reply.degraded`. Only the failure policy can change what it decided itself. */
@@ -191,6 +216,8 @@ export interface Announcement {
   readonly shadow: boolean;
   /** Whether its policies are given with each request. */
   readonly dynamic: boolean;
+  /** Whether its limits can be overridden. */
+  readonly overrides?: boolean;
   /** The prefix lengths by which its adapters turn IPv6 addresses into keys. Empty if the program makes all keys itself. */
   readonly ipv6Subnets: ReadonlySet<number>;
   /** The current policies for requests without a tier. */
@@ -232,6 +259,8 @@ export interface Store {
    * Bans a key for `duration` ms. 0 ends the ban and forgets earlier ones. A store may keep the note, to show it to operators.
    */
   ban(subject: Subject, duration: number, note?: BanNote): MaybePromise<void>;
+  /** Keeps overrides. A store without it is refused by limiters with the option `overrides`. */
+  readonly overrides?: OverrideStore | undefined;
   /**
    * Throws if the store cannot decide by the dimensions of a set. A store without this method does not support dimensions: limiters with
    * policies by other keys than the request's are then refused.

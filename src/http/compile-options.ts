@@ -2,9 +2,10 @@ import type { Decision, DeniedDecision } from '../common/decision.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { toMilliseconds } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
-import { assembleLimiter, checkCapacity, type Assembly } from '../limiter/create-limiter.js';
+import { assembleLimiter, type Assembly } from '../limiter/create-limiter.js';
 import { hasPolicies, type CreateLimiterOptions } from '../limiter/options.js';
 import { Limiter } from '../limiter/limiter.js';
+import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import type { Policies, Policy } from '../contract/policy.js';
 import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
 import { checkEnabled, type Switch } from '../limiter/switch.js';
@@ -38,8 +39,8 @@ export interface CompiledOptions<Req, Res> {
   readonly keyOptions: Readonly<Record<string, string>>;
   /** Whether a policy may be by the request's key. */
   readonly needsKey: boolean;
-  readonly cost: number;
-  readonly costOf: ((request: Req) => MaybePromise<number>) | undefined;
+  readonly cost: Cost;
+  readonly costOf: ((request: Req) => MaybePromise<Cost>) | undefined;
   readonly allowList: List<Req> | undefined;
   readonly denyList: List<Req> | undefined;
   readonly writeHeaders: WriteHeaders;
@@ -89,7 +90,7 @@ export function compileOptions<Req, Res>(
       ...(options.keyGenerator && { [DEFAULT_DIMENSION]: 'keyGenerator' }),
       ...Object.fromEntries(Object.keys(options.keys ?? {}).map((name) => [name, `keys.${name}`])),
     },
-    cost: cost === undefined || typeof cost === 'function' ? 1 : checkInteger('cost', cost, 0, 1e12),
+    cost: cost === undefined || typeof cost === 'function' ? 1 : fixedCost(cost),
     costOf: typeof cost === 'function' ? cost : undefined,
     allowList: allowList === undefined ? undefined : compileList('allowList', allowList),
     denyList: denyList === undefined ? undefined : compileList('denyList', denyList),
@@ -105,7 +106,10 @@ export function compileOptions<Req, Res>(
   };
   // The limiter is made last, because it claims its name.
   const given = shared ?? givenLimiter(options);
-  if (given) checkCapacity(compiled.cost, given.policies);
+  if (given) {
+    checkCapacity(compiled.cost, given.policies);
+    if (!policiesOf) given.checkCost(compiled.cost);
+  }
   checkTier(options, given);
   const limiter = given ?? ownLimiter(options, { ...assembly, cost: compiled.cost });
   const { tier } = options;
@@ -129,6 +133,11 @@ export function compileOptions<Req, Res>(
     setOf,
     needsKey: policiesOf !== undefined || sets.some(isByKey),
   };
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_COST` */
+function fixedCost(cost: Cost): Cost {
+  return typeof cost === 'object' ? checkCosts(cost) : checkInteger('cost', cost, 0, 1e12);
 }
 
 /** The option `policies` if it is a function of the request. */

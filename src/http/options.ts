@@ -3,6 +3,7 @@ import type { Duration } from '../common/duration.js';
 import { INLINE_FIELDS, LIMITER_OPTIONS, type CommonOptions } from '../limiter/options.js';
 import type { Limiter } from '../limiter/limiter.js';
 import type { NoPolicy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
+import type { Cost } from '../contract/costs.js';
 import type { MaybePromise } from '../contract/store.js';
 import type { KeysOption } from './dimension-keys.js';
 import type { HeaderDialect } from './headers.js';
@@ -40,8 +41,11 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
   clientIp?: Callback<[request: Req], MaybePromise<string | undefined>>;
   /** For the default key: IPv6 addresses with the same prefix of this length count as one client: 1 to 128, default 56. */
   ipv6Subnet?: number;
-  /** Whole units, 0 (only look) to 1e12: a number, or a sync or async function of the request. Default 1. */
-  cost?: number | Callback<[request: Req], MaybePromise<number>>;
+  /**
+   * Whole units, 0 (only look) to 1e12: a number, or such numbers by policy name, as in `{ tokens: 800 }` (a policy that is not named costs
+   * 1), or a sync or async function of the request that returns either. Default 1.
+   */
+  cost?: Cost | Callback<[request: Req], MaybePromise<Cost>>;
   /** Whether a request is not limited at all. Sync or async. */
   skip?: Callback<[request: Req], MaybePromise<boolean>>;
   /** Who is never limited. */

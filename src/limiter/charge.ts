@@ -1,17 +1,27 @@
 import type { Verdict } from '../common/decision.js';
-import type { ChangeReply, Charged, PolicySet, Query, Reply, Store, Subject } from '../contract/store.js';
+import { costAt, costsOfPart, type Cost } from '../contract/costs.js';
+import type { ChangeReply, Charged, Query, Reply, Store, Subject } from '../contract/store.js';
 import type { Slots } from './slots.js';
 import { chargedOf } from '../contract/charged.js';
 
 /** The store methods by which a decision later changes what it charged. */
-export type Account = Pick<Store, 'adjust' | 'lease'>;
+export interface Account extends Pick<Store, 'adjust' | 'lease'> {
+  /** @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY` */
+  checkCost(cost: unknown): Cost;
+}
 
 /**
  * The account of a store. @param slots tracks the slots that this process holds @param wake receives each subject to which something is
  * given back
  */
-export function accountOf(store: Store, slots: Slots, wake: (subject: Subject) => void): Account {
+export function accountOf(
+  store: Store,
+  slots: Slots,
+  wake: (subject: Subject) => void,
+  checkCost: Account['checkCost'],
+): Account {
   return {
+    checkCost,
     adjust: async (change) => {
       const reply = await store.adjust(change);
       if (change.units.some((units) => units < 0)) wake(change);
@@ -27,10 +37,12 @@ export function accountOf(store: Store, slots: Slots, wake: (subject: Subject) =
   };
 }
 
+const isSome = (units: number): boolean => units > 0;
+
 /** Units that one step of the store charged. */
 interface Entry extends Charged {
-  /** The units that were asked for, and those that each policy charged. */
-  readonly asked: number;
+  /** Per policy, the units that were asked for, and those that it charged. */
+  readonly asked: readonly number[];
   readonly units: readonly number[];
 }
 
@@ -41,7 +53,7 @@ export class Charge {
   readonly #reply: Reply;
   /** Per policy: 1; or 0 for a shadow that would have denied, because it charges nothing. */
   readonly #shares: readonly number[];
-  #units: number;
+  #units: readonly number[];
   /** The charges of the request in order. The last one is given back first. */
   readonly #entries: Entry[];
   /** The change under way. Changes happen one after the other. */
@@ -54,23 +66,32 @@ export class Charge {
     this.#account = account;
     this.#query = query;
     this.#reply = reply;
-    this.#units = query.cost;
+    this.#units = query.set.policies.map((_, i) => costAt(query, i));
     this.#hasSlots = query.lease !== '';
     this.#shares = verdicts.map(({ allowed }) => (allowed ? 1 : 0));
-    this.#entries = [entryOf(query.cost, this.#of(query.cost), reply)];
+    this.#entries = [entryOf(this.#units, this.#of(this.#units), reply)];
   }
 
-  /** Units that are charged now. */
-  get units(): number {
+  /** Per policy, the units that are charged now. */
+  get units(): readonly number[] {
     return this.#units;
   }
 
-  /** Changes the charge to `actual` units: charges or gives back the difference. */
-  async settle(actual: number): Promise<void> {
-    const units = actual - this.#units;
-    if (units === 0) return;
-    this.#units = actual;
-    const change = () => (units > 0 ? this.#add(units) : this.#giveBack(-units));
+  /** Changes the charge to `actual`: charges or gives back the difference. Policies that are not named keep what they were charged. */
+  async settle(actual: Cost): Promise<void> {
+    const before = this.#units;
+    const units = this.#query.set.policies.map(({ name }, i) => {
+      if (typeof actual === 'number') return actual;
+      return Object.hasOwn(actual, name) ? actual[name]! : before[i]!;
+    });
+    const less = units.map((own, i) => Math.max(0, before[i]! - own));
+    const more = units.map((own, i) => Math.max(0, own - before[i]!));
+    if (!less.some(isSome) && !more.some(isSome)) return;
+    this.#units = units;
+    const change = async (): Promise<void> => {
+      if (less.some(isSome)) await this.#giveBack(less);
+      if (more.some(isSome)) await this.#add(more);
+    };
     this.#changing = this.#changing ? this.#changing.then(change, change) : change();
     await this.#changing;
   }
@@ -95,42 +116,46 @@ export class Charge {
 
   /** Of enforced policies if there are any: what becomes of a shadow's slots must not change what the caller is told. */
   async #lease(action: 'release' | 'renew'): Promise<boolean> {
-    const { set, key, cost, lease } = this.#query;
+    const { set, key, cost, costs, lease } = this.#query;
     const { degraded } = this.#reply;
-    const ask = (asked: PolicySet): Promise<boolean> =>
-      Promise.resolve(this.#account.lease({ set: asked, key, cost, lease, action, degraded }));
-    if (!set.policies.some(({ shadow, traits }) => shadow && traits.holdsSlots)) return ask(set);
-    const taken = (wanted: boolean): PolicySet => ({
-      ...set,
-      policies: set.policies.filter(
-        ({ shadow, traits }, i) => traits.holdsSlots && shadow === wanted && this.#shares[i] === 1,
-      ),
-    });
-    const [enforced, shadows] = [taken(false), taken(true)];
-    if (enforced.policies.length === 0) return shadows.policies.length > 0 && ask(shadows);
-    const [held] = await Promise.all([ask(enforced), shadows.policies.length > 0 && ask(shadows)]);
-    return held;
+    const change = { set, key, cost, costs, lease, action, degraded };
+    const isPlain = !set.policies.some(({ shadow, traits }) => shadow && traits.holdsSlots);
+    if (isPlain && costs === undefined) return this.#account.lease(change);
+    const ask = async (wanted: boolean): Promise<boolean | undefined> => {
+      const at = [...set.policies.keys()].filter((i) => {
+        const { shadow, traits } = set.policies[i]!;
+        const isTaken = this.#shares[i] === 1 && costAt(this.#query, i) > 0;
+        return traits.holdsSlots && shadow === wanted && isTaken;
+      });
+      if (at.length === 0) return undefined;
+      const policies = at.map((i) => set.policies[i]!);
+      return this.#account.lease({ ...change, ...costsOfPart(change, at), set: { ...set, policies } });
+    };
+    const [enforced, shadows] = await Promise.all([ask(false), ask(true)]);
+    return enforced ?? shadows ?? false;
   }
 
-  /** The given units for each policy; 0 for a shadow that charges nothing. */
-  #of(units: number): number[] {
-    return this.#shares.map((share) => share * units);
+  /** The given units; 0 for a shadow that charges nothing. */
+  #of(units: readonly number[]): number[] {
+    return this.#shares.map((share, i) => share * units[i]!);
   }
 
-  async #add(asked: number): Promise<void> {
+  async #add(asked: readonly number[]): Promise<void> {
     // Until the store answers, it is unknown what was charged. Without an answer it stays unknown.
-    const at = this.#entries.push({ asked, units: this.#of(0), step: 0, marks: [] }) - 1;
+    const at = this.#entries.push({ asked, units: asked.map(() => 0), step: 0, marks: [] }) - 1;
     const reply = await this.#adjust(this.#of(asked), undefined);
     this.#entries[at] = entryOf(asked, reply.charged, reply);
   }
 
-  async #giveBack(asked: number): Promise<void> {
-    while (asked > 0) {
-      const last = this.#entries.pop()!;
-      const kept = Math.max(0, last.asked - asked);
-      asked -= last.asked - kept;
-      const left = last.units.map((units) => Math.min(units, kept));
-      if (kept > 0) this.#entries.push({ ...last, asked: kept, units: left });
+  async #giveBack(asked: readonly number[]): Promise<void> {
+    let rest = asked;
+    for (let at = this.#entries.length - 1; rest.some(isSome); at--) {
+      const last = this.#entries[at]!;
+      const kept = last.asked.map((units, i) => Math.max(0, units - rest[i]!));
+      rest = rest.map((units, i) => units - (last.asked[i]! - kept[i]!));
+      const left = last.units.map((units, i) => Math.min(units, kept[i]!));
+      if (kept.some(isSome)) this.#entries[at] = { ...last, asked: kept, units: left };
+      else this.#entries.splice(at, 1);
       const { policies } = this.#query.set;
       const stays = (i: number): boolean => this.#attemptsStay && policies[i]!.attempts;
       const back = last.units.map((units, i) => (stays(i) ? 0 : left[i]! - units));
@@ -145,6 +170,6 @@ export class Charge {
 }
 
 /** @param reply the store's answer to the step that charged */
-function entryOf(asked: number, units: readonly number[], reply: Reply): Entry {
+function entryOf(asked: readonly number[], units: readonly number[], reply: Reply): Entry {
   return { asked, units, ...chargedOf(reply) };
 }

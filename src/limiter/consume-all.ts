@@ -1,9 +1,10 @@
 import type { Decision } from '../common/decision.js';
 import { all, type LimiterDecision } from './decision.js';
+import type { Cost } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import { invalidOption } from '../common/errors.js';
 import { Limiter } from './limiter.js';
-import { checkCost, checkShape } from '../common/validate.js';
+import { checkShape } from '../common/validate.js';
 
 /** What one limiter is asked about a request, for example per address, per account, or per route. */
 export interface Ask {
@@ -11,8 +12,8 @@ export interface Ask {
   limiter: Limiter;
   /** Who is limited. */
   key: Key;
-  /** Whole units, 0 (only look) to 1e12. Default 1. */
-  cost?: number;
+  /** Whole units, 0 (only look) to 1e12, or such numbers by policy name. Default 1. */
+  cost?: Cost;
   /** The tier of the limiter that decides. Default: the policies beside its tiers. */
   tier?: string;
 }
@@ -64,7 +65,7 @@ export class JointDecision {
  * state lies in one store.
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`,
- * `HEADGATE_UNKNOWN_TIER` before anything is charged; otherwise as `limiter.consume`, after the charges were given back
+ * `HEADGATE_UNKNOWN_POLICY`, `HEADGATE_UNKNOWN_TIER` before anything is charged; otherwise as `limiter.consume`, after the charges were given back
  */
 export async function consumeAll(asks: readonly Ask[]): Promise<JointDecision> {
   check(asks);
@@ -108,7 +109,7 @@ function check(asks: readonly Ask[]): void {
       throw invalidOption(`asks[${i}].limiter`, limiter, 'Write what createLimiter returns.');
     }
     limiter.subject(key);
-    if (cost !== undefined) checkCost(cost);
-    limiter.tiers.of(tier);
+    const set = limiter.tiers.of(tier);
+    if (cost !== undefined) limiter.checkCost(cost, set);
   });
 }

@@ -1,15 +1,18 @@
 import { banDimension, compileBan } from '../contract/ban-options.js';
 import { checkSlots, dimensionsOf, unknownDimension } from '../contract/dimensions.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
+import { AS_CONFIGURED } from '../contract/overrides.js';
 import { compilePolicies } from '../contract/compile-policies.js';
-import { HeadgateError, invalidOption } from '../common/errors.js';
+import { HeadgateError } from '../common/errors.js';
 import { checkBoolean, checkFunction, checkShape, checkStore } from '../common/validate.js';
 import { compileWarnings } from '../common/warnings.js';
-import type { CompiledPolicy, Policies } from '../contract/policy.js';
+import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
+import type { Policies } from '../contract/policy.js';
 import type { PolicySet } from '../contract/store.js';
 import { checkTimeout, withFailurePolicy } from './guard/failure.js';
 import { makeMemoryStore } from '../stores/memory/memory.js';
 import { Limiter } from './limiter.js';
+import { LiveLimits } from './live-limits.js';
 import { claimName } from './names.js';
 import {
   checkLimiterName,
@@ -60,7 +63,7 @@ export interface Assembly {
   /** Whether the limiter has no policies of its own, because they are compiled for each request. */
   dynamic?: boolean;
   /** The cost of each request, if it is fixed. */
-  cost?: number;
+  cost?: Cost;
   /** The dimensions for which the adapter supplies keys. */
   dimensions?: readonly string[];
 }
@@ -75,7 +78,6 @@ export function assembleLimiter(
     dynamic || inTiers
       ? []
       : compilePolicies(options.policies === undefined ? 'policy' : 'policies', policiesOf(options));
-  checkCapacity(cost, policies);
   const ban = compileBan(options.ban);
   const by: ByOptions = { ...checkSlots(options), banBy: banDimension(options.ban), known };
   const set: PolicySet = Object.freeze({
@@ -83,9 +85,11 @@ export function assembleLimiter(
     policies,
     ban,
     dimensions: dimensionsOf(policies, ban, by),
+    ...(checkBoolean('overrides', options.overrides, false) && { overrides: AS_CONFIGURED }),
     timeout: checkTimeout('timeout', options.timeout),
   });
   const tiers = new Tiers(options.tiers, set, by);
+  checkCapacity(checkCosts(cost, ...(dynamic ? [] : [tiers.everything.policies])), policies);
   if (!dynamic) checkUsed(by, tiers.all);
   const shadow = checkBoolean('shadow', options.shadow, false);
   const enabled = checkEnabled(options.enabled);
@@ -96,11 +100,13 @@ export function assembleLimiter(
   for (const each of tiers.all) checkDimensions(inner, each);
   const store = withFailurePolicy(inner, options, set.timeout, warn);
   const waiting = checkWaiting(options);
+  const scope = new Scope(set, by, tiers.everything);
+  const live = set.overrides && new LiveLimits(store, set, tiers, scope, { dynamic, warn });
   // The name is claimed last, so that refused options claim nothing.
   const release = own ? () => {} : claimName(inner, options.name, set, tiers.sets, dynamic);
   const limiter = new Limiter({
     ...{ set, tiers, source: inner, store, shadow, enabled, warn, waiting, release },
-    scope: new Scope(set, by, tiers.everything),
+    ...{ scope, live },
     onDecision: options.onDecision,
     firstQuestion: isFirstOf(inner) && !isTest() ? new FirstQuestion(warn, fleetingLimiters) : undefined,
     freshBans: options.ban?.fresh ?? false,
@@ -116,15 +122,6 @@ function checkUsed({ banBy, slotBy, known }: ByOptions, sets: readonly PolicySet
   const used = [DEFAULT_DIMENSION, ...known, ...sets.flatMap(({ policies }) => policies.map(({ by }) => by))];
   if (!used.includes(banBy)) throw unknownDimension('ban.by', banBy, used);
   if (slotBy !== undefined && !used.includes(slotBy)) throw unknownDimension('slotBy', slotBy, used);
-}
-
-/** @throws HeadgateError `HEADGATE_INVALID_OPTION` if no request of this cost could ever be admitted */
-export function checkCapacity(cost: number, policies: readonly CompiledPolicy[]): void {
-  const tooSmall = policies.find(({ shadow, traits }) => !shadow && cost > traits.capacity);
-  if (!tooSmall) return;
-  const { name, traits } = tooSmall;
-  const fix = `The policy '${name}' never admits more than ${traits.capacity} at once. Write less, or give it a larger limit or burst.`;
-  throw invalidOption('cost', cost, fix);
 }
 
 /** Refuses a limiter that was passed in place of options, and everything that `checkShape` refuses. */

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { listen, type Listener } from '../common/eventual.js';
-import { HeadgateError } from '../common/errors.js';
+import { HeadgateError, show } from '../common/errors.js';
 import { performance } from '../common/real-time.js';
 import { checkCost } from '../common/validate.js';
 import type { Warn } from '../common/warnings.js';
@@ -10,6 +10,7 @@ import {
   type DecisionMessage,
   type StoreMessage,
 } from '../contract/diagnostics.js';
+import type { Cost, Costs } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import { holdsSlots } from '../contract/policy.js';
 import {
@@ -26,7 +27,8 @@ import {
 } from '../contract/store.js';
 import { soleVerdict } from '../contract/verdicts.js';
 import type { Account } from './charge.js';
-import { conclude, type LimiterDecision, type Override } from './decision.js';
+import { conclude, type LimiterDecision, type Ruling } from './decision.js';
+import type { LiveLimits } from './live-limits.js';
 import { costOf, type ConsumeOptions, type LimiterOptions } from './options.js';
 import type { Scope } from './scope.js';
 import type { FirstQuestion } from './setup-checks.js';
@@ -35,7 +37,7 @@ import { isOn, type Switch } from './switch.js';
 import type { Tiers } from './tiers.js';
 
 /** The answers of the failure policy without a store. It tells denied callers to try again in a second. */
-const OVERRIDES: Readonly<Record<NonNullable<Reply['degraded']>, Override | undefined>> = {
+const RULINGS: Readonly<Record<NonNullable<Reply['degraded']>, Ruling | undefined>> = {
   local: undefined,
   allow: { allowed: true, reason: 'store-error', retryAfterMs: 0 },
   deny: { allowed: false, reason: 'store-error', retryAfterMs: 1000 },
@@ -63,7 +65,18 @@ export interface DeciderParts {
   readonly firstQuestion: FirstQuestion | undefined;
   /** Receives each query whose denial began a ban. */
   readonly onBan: ((query: Query) => void) | undefined;
+  /** Undefined: the limiter has no overrides. */
+  readonly live: LiveLimits | undefined;
 }
+
+/** A question, and how it is asked again. */
+type Question = Query & {
+  /** Asks by the policies that an override says. Absent: the limiter has no overrides. */
+  readonly again?: ((rules: NonNullable<Reply['rules']>) => MaybePromise<LimiterDecision>) | undefined;
+};
+
+/** How often a question is asked again. Each time, the override must have changed meanwhile. */
+const MOST_ASKED = 5;
 
 /** The path of a decision: from a key to the store, and from the store's reply to the decision. */
 export class Decider {
@@ -78,6 +91,7 @@ export class Decider {
   readonly #onDecision: LimiterOptions['onDecision'];
   readonly #account: Account;
   readonly #onBan: ((query: Query) => void) | undefined;
+  readonly #live: LiveLimits | undefined;
   #firstQuestion: FirstQuestion | undefined;
   /** Receives each decision. */
   count: Announced['count'];
@@ -97,6 +111,7 @@ export class Decider {
     account,
     firstQuestion,
     onBan,
+    live,
   }: DeciderParts) {
     this.#name = name;
     this.#scope = scope;
@@ -109,6 +124,7 @@ export class Decider {
     this.#onDecision = onDecision;
     this.#account = account;
     this.#onBan = onBan;
+    this.#live = live;
     this.#firstQuestion = firstQuestion;
   }
 
@@ -127,14 +143,42 @@ export class Decider {
     return this.#scope.subject(set, key);
   }
 
-  ask(key: Key, cost: number, set: PolicySet, peek: boolean): MaybePromise<LimiterDecision> {
+  ask(key: Key, cost: Cost, set: PolicySet, peek: boolean): MaybePromise<LimiterDecision> {
     if (this.closed) throw this.closedError();
     if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.look())
       this.#firstQuestion = undefined;
-    if (typeof key === 'string' && set.dimensions === undefined) return this.#decide(set, key, cost, peek);
+    return this.#live ? this.#askLive(this.#live, key, cost, set, peek) : this.#ask(key, cost, set, peek);
+  }
+
+  /** Asks by the policies that the key has now, as far as this process knows; and again if the store knows better. */
+  #askLive(
+    live: LiveLimits,
+    key: Key,
+    cost: Cost,
+    set: PolicySet,
+    peek: boolean,
+  ): MaybePromise<LimiterDecision> {
+    let left = MOST_ASKED;
+    const again = (rules: NonNullable<Reply['rules']>): MaybePromise<LimiterDecision> => {
+      if (left-- === 0)
+        throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
+      return this.#ask(key, cost, live.learn(key, set, rules), peek, again);
+    };
+    return this.#ask(key, cost, live.setFor(key, set), peek, again);
+  }
+
+  #ask(
+    key: Key,
+    cost: Cost,
+    set: PolicySet,
+    peek: boolean,
+    again?: Question['again'],
+  ): MaybePromise<LimiterDecision> {
+    if (typeof key === 'string' && set.dimensions === undefined && set.policies.length > 0)
+      return this.#decide(set, key, cost, peek, again);
     const subject = this.#scope.subject(set, key);
-    if (!isNothing(subject.set)) return this.#decide(subject.set, subject.key, cost, peek);
-    const query: Query = { ...subject, cost: checkCost(cost), peek: true, lease: '' };
+    if (!isNothing(subject.set)) return this.#decide(subject.set, subject.key, cost, peek, again);
+    const query: Query = { ...subject, ...this.#scope.costs(cost, set), peek: true, lease: '' };
     if (!this.enabled) return switchedOff(query);
     return this.#conclude(query, { now: Date.now(), step: 0, ban: 0, verdicts: [] }, true);
   }
@@ -162,26 +206,42 @@ export class Decider {
     const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [] };
     const allowed = reason === 'allow-listed';
     const retryAfterMs = allowed ? 0 : undefined;
-    const decision = conclude(this.#store, query, reply, this.#shadow, { allowed, reason, retryAfterMs });
+    const decision = conclude(undefined, query, reply, this.#shadow, { allowed, reason, retryAfterMs });
     this.count?.(decision);
     return decision;
   }
 
-  #decide(set: PolicySet, key: Keys, cost: number, peek: boolean): MaybePromise<LimiterDecision> {
-    checkCost(cost);
+  #decide(
+    set: PolicySet,
+    key: Keys,
+    asked: Cost,
+    peek: boolean,
+    again: Question['again'],
+  ): MaybePromise<LimiterDecision> {
+    let cost: number;
+    let costs: Costs['costs'];
+    if (typeof asked === 'number') cost = checkCost(asked);
+    else ({ cost, costs } = this.#scope.costs(asked, set));
     const leased = !peek && cost > 0 && holdsSlots(set.policies);
     const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
     const call = this.#embedded ? undefined : newCall();
-    const query: Query = { set, key, cost, peek: peek || cost === 0, lease, call };
+    const query: Question = { set, key, cost, costs, peek: peek || cost === 0, lease, call, again };
     if (this.#enabled !== true && !this.enabled) return switchedOff(query);
-    const reply = this.#store.decide(query);
+    let reply: MaybePromise<Reply>;
+    try {
+      reply = this.#store.decide(query);
+    } catch (error) {
+      // The store is down, and its error is thrown.
+      if (storeChannel.hasSubscribers) this.#observe(Promise.reject(error as Error));
+      throw error;
+    }
     if (!isPromise(reply)) return this.#conclude(query, reply, peek, true);
     if (storeChannel.hasSubscribers) this.#observe(reply);
     return this.#eventually(query, reply, peek);
   }
 
   /** In its own method: V8 allocates a closure's context at function entry, even on paths that never create the closure. */
-  #eventually(query: Query, reply: Promise<Reply>, peek: boolean): Promise<LimiterDecision> {
+  #eventually(query: Question, reply: Promise<Reply>, peek: boolean): Promise<LimiterDecision> {
     return new Promise((resolve, reject) => {
       const listener: Listener<Reply> = {
         resolve: (value) => {
@@ -218,14 +278,15 @@ export class Decider {
   }
 
   /** @param atOnce whether the answer was at hand, without waiting */
-  #conclude(query: Query, reply: Reply, peek: boolean, atOnce = false): LimiterDecision {
+  #conclude(query: Question, reply: Reply, peek: boolean, atOnce = false): MaybePromise<LimiterDecision> {
+    if (reply.rules !== undefined && query.again) return query.again(reply.rules);
     const account = peek ? undefined : this.#account;
     // Look up only names that exist: V8 is slow at looking up missing ones.
-    const known = reply.degraded === undefined ? undefined : OVERRIDES[reply.degraded];
-    const override = known && reply.late ? { ...known, reason: 'process-late' as const } : known;
-    const decision = this.report(conclude(account, query, reply, this.#shadow, override), atOnce);
-    if (query.lease !== '' && decision.charged > 0)
-      this.#slots.take(query, decision.policies, decision.charged);
+    const known = reply.degraded === undefined ? undefined : RULINGS[reply.degraded];
+    const ruling = known && reply.late ? { ...known, reason: 'process-late' as const } : known;
+    const decision = this.report(conclude(account, query, reply, this.#shadow, ruling), atOnce);
+    if (query.lease !== '' && decision.units.some((units) => units > 0))
+      this.#slots.take(query, decision.policies);
     if (reply.ban < 0 && this.#onBan) this.#onBan(query);
     if (this.count && !query.peek) this.count(decision);
     if (decision.reason === 'cost-exceeds-capacity') this.#warnOfCost(decision);

@@ -1,7 +1,16 @@
 import type { Decision, DecisionFields, Reason, Verdict } from '../common/decision.js';
 import { Charge, type Account } from './charge.js';
+import { changedPolicy } from '../contract/change-policy.js';
+import { checkCosts, costAt, type Cost } from '../contract/costs.js';
 import type { CompiledPolicy } from '../contract/policy.js';
-import type { Keys, PolicySet, Query, Reply, Subject } from '../contract/store.js';
+import {
+  perSet,
+  type Keys,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Subject,
+} from '../contract/store.js';
 import {
   admits,
   countOf,
@@ -12,10 +21,9 @@ import {
   waitOf,
   type Verdicts,
 } from '../contract/verdicts.js';
-import { checkCost } from '../common/validate.js';
 
 /** A decision in place of the policies'. */
-export interface Override {
+export interface Ruling {
   readonly allowed: boolean;
   readonly reason: Reason;
   /** Undefined: denied for good. */
@@ -53,11 +61,11 @@ class OwnDecision implements DecisionFields {
     query: Query,
     reply: Reply,
     policies: readonly Verdict[],
-    { allowed, shadow, verdict, limit, retryAfterMs, resetAfterMs, delayMs, reason }: Outcome,
+    { allowed, shadow, verdict, cost, limit, retryAfterMs, resetAfterMs, delayMs, reason }: Outcome,
   ) {
     this.allowed = allowed;
     this.key = firstOf(query.key);
-    this.cost = query.cost;
+    this.cost = cost;
     this.policy = verdict?.name;
     this.limit = limit;
     this.remaining = verdict ? verdict.remaining : 0;
@@ -80,12 +88,23 @@ class OwnDecision implements DecisionFields {
   }
 
   get charged(): number {
-    return this.#charge()?.units ?? 0;
+    const at = this.policies.findIndex(({ name }) => name === this.policy);
+    return this.units[at] ?? 0;
+  }
+
+  get costs(): Readonly<Record<string, number>> {
+    const { policies } = this.#query.set;
+    return Object.fromEntries(policies.map(({ name }, i) => [name, costAt(this.#query, i)]));
+  }
+
+  /** @internal Per policy, the units charged now. Empty if nothing was charged, and nothing can be. */
+  get units(): readonly number[] {
+    return this.#charge()?.units ?? [];
   }
 
   /** @internal */
   get set(): PolicySet {
-    return this.#query.set;
+    return setInForce(this.#query, this.#reply);
   }
 
   /** @internal */
@@ -113,8 +132,9 @@ class OwnDecision implements DecisionFields {
     });
   }
 
-  async settle(actual: number): Promise<void> {
-    checkCost(actual);
+  async settle(actual: Cost): Promise<void> {
+    if (this.#account) this.#account.checkCost(actual);
+    else checkCosts(actual);
     await this.#charge()?.settle(actual);
   }
 
@@ -159,6 +179,7 @@ interface Outcome {
   readonly shadow: boolean;
   /** The verdict of the policy that decided. */
   readonly verdict: Verdict | undefined;
+  readonly cost: number;
   readonly limit: number;
   readonly retryAfterMs: number | undefined;
   readonly resetAfterMs: number;
@@ -170,21 +191,21 @@ interface Outcome {
  * Makes the decision of a store's reply.
  *
  * @param account undefined for a look
- * @param override set if the policies do not decide, but a list, the failure policy without a store, or a full queue
+ * @param ruling set if the policies do not decide, but a list, the failure policy without a store, or a full queue
  */
 export function conclude(
   account: Account | undefined,
   query: Query,
   reply: Reply,
   shadow: boolean,
-  override?: Override,
+  ruling?: Ruling,
 ): LimiterDecision {
-  const { policies } = query.set;
-  const list = verdictsOf(query, reply.verdicts);
+  const { policies } = setInForce(query, reply);
+  const list = verdictsOf(query, policies, reply.verdicts);
   const decider = list.length > 1 ? deciderOf(policies, list) : 0;
   const verdict = list[decider];
   const denies = verdict !== undefined && !verdict.allowed && !policies[decider]!.shadow;
-  const other = override ?? (reply.ban === 0 && reply.full === undefined ? undefined : overrideOf(reply));
+  const other = ruling ?? (reply.ban === 0 && reply.full === undefined ? undefined : rulingOf(reply));
   const allowed = other ? other.allowed : !denies;
   const decision: DecisionFields = new OwnDecision(
     allowed && !other ? account : undefined,
@@ -195,6 +216,7 @@ export function conclude(
       allowed: allowed || shadow,
       shadow,
       verdict,
+      cost: verdict ? costAt(query, decider) : query.cost,
       // A decision of a list may have no policy at all: the request's tier is not known.
       limit: policies[decider]?.limit ?? 0,
       retryAfterMs: other ? other.retryAfterMs : denies ? retryAfterOf(policies, reply.verdicts) : 0,
@@ -207,13 +229,41 @@ export function conclude(
   return decision as LimiterDecision;
 }
 
+/** The policies by which a reply decides: with the limits that an override has set. */
+function setInForce({ set }: Query, { limits }: Reply): PolicySet {
+  return limits ? withLimits(set)(limits) : set;
+}
+
+const MOST_LIMITED = 1000;
+
+const withLimits = perSet((set) => {
+  const made = new Map<string, PolicySet>();
+  return (limits: readonly number[]): PolicySet => {
+    const id = limits.join(' ');
+    let own = made.get(id);
+    if (!own) {
+      if (made.size >= MOST_LIMITED) made.clear();
+      const policies = set.policies.map((policy, i) =>
+        limits[i] === policy.limit ? policy : { ...policy, ...limitedTo(policy, limits[i]!) },
+      );
+      made.set(id, (own = { ...set, policies }));
+    }
+    return own;
+  };
+});
+
+/** What another limit changes for who reads a decision. */
+function limitedTo(policy: CompiledPolicy, limit: number): Pick<CompiledPolicy, 'limit' | 'traits'> {
+  const { traits } = changedPolicy(policy, { limit });
+  return { limit, traits };
+}
+
 /** The key that stands for all keys of a request. */
 function firstOf(key: Keys): string {
   return typeof key === 'string' ? key : (key[0] ?? '');
 }
 
-function verdictsOf({ set, key }: Query, verdicts: Verdicts): Verdict[] {
-  const { policies } = set;
+function verdictsOf({ set, key }: Query, policies: readonly CompiledPolicy[], verdicts: Verdicts): Verdict[] {
   // An array literal allocates exactly the room it needs. Most limiters have one policy.
   if (policies.length === 1 && verdicts.length > 0 && typeof key === 'string')
     return [verdictOf(policies[0]!, key, verdicts, 0)];
@@ -255,7 +305,7 @@ export function outweighs(verdict: Verdict, other: Verdict): boolean {
   return (verdict.retryAfterMs ?? Infinity) > (other.retryAfterMs ?? Infinity);
 }
 
-function overrideOf({ ban, full }: Reply): Override {
+function rulingOf({ ban, full }: Reply): Ruling {
   if (full !== undefined) return { allowed: full === 0, reason: 'store-full', retryAfterMs: full };
   return { allowed: false, reason: 'banned', retryAfterMs: Math.abs(ban) };
 }

@@ -1,20 +1,22 @@
 import { checkNote, type BanNoteOptions } from '../contract/ban-options.js';
 import type { Decision } from '../common/decision.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
-import { invalidOption } from '../common/errors.js';
+import { HeadgateError, invalidOption } from '../common/errors.js';
 import { realTiming } from '../common/timing.js';
-import { checkCost, checkShape, checkSignal } from '../common/validate.js';
+import { checkShape, checkSignal } from '../common/validate.js';
 import type { Warn } from '../common/warnings.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { noteOpen, type Gauges } from '../contract/gauges.js';
 import { UP, type Health } from '../contract/health.js';
+import { checkCosts, costAt, type Cost } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import { idsOf } from '../contract/parts.js';
 import { holdsSlots, type CompiledPolicy, type Policies } from '../contract/policy.js';
-import type { Announced, MaybePromise, PolicySet, Store, Subject } from '../contract/store.js';
+import type { Announced, MaybePromise, OverridePlace, PolicySet, Store, Subject } from '../contract/store.js';
 import { accountOf, type Account } from './charge.js';
 import { Decider, isNothing, type DeciderParts } from './decider.js';
 import { ofLimiter, type LimiterDecision } from './decision.js';
+import type { LiveLimits, Override, OverrideChange, OverrideNote } from './live-limits.js';
 import type { ConsumeOptions, HoldOptions, TierOption, WaitOptions } from './options.js';
 import { checkDimensions, type Scope } from './scope.js';
 import { checkWindows } from './setup-checks.js';
@@ -27,7 +29,7 @@ import { aborted, deniedError, fullError, WaitingRoom } from './waiting/wait.js'
 /** The parts of a limiter: its options after they were checked. */
 interface Parts extends Pick<
   DeciderParts,
-  'scope' | 'store' | 'shadow' | 'enabled' | 'warn' | 'onDecision' | 'firstQuestion'
+  'scope' | 'store' | 'shadow' | 'enabled' | 'warn' | 'onDecision' | 'firstQuestion' | 'live'
 > {
   readonly set: PolicySet;
   readonly tiers: Tiers;
@@ -56,6 +58,7 @@ export class Limiter {
   readonly ipv6Subnets = new Set<number>();
   readonly #store: Store;
   readonly #scope: Scope;
+  readonly #live: LiveLimits | undefined;
   readonly #warn: Warn;
   readonly #decider: Decider;
   readonly #account: Account;
@@ -70,7 +73,7 @@ export class Limiter {
 
   /** @internal */
   constructor({ waiting, freshBans, release, ...parts }: Parts) {
-    const { set, tiers, scope, source, store, shadow, warn } = parts;
+    const { set, tiers, scope, source, store, shadow, warn, live } = parts;
     this.name = set.name;
     this.set = set;
     this.tiers = tiers;
@@ -78,9 +81,15 @@ export class Limiter {
     this.shadow = shadow;
     this.#store = store;
     this.#scope = scope;
+    this.#live = live;
     this.#warn = warn;
     const onBan = (subject: Subject): void => void this.#track(this.#forget(subject)).catch(() => {});
-    const account = accountOf(store, this.#slots, (subject) => this.#waiting.wake(idsOf(subject)));
+    const account = accountOf(
+      store,
+      this.#slots,
+      (subject) => this.#waiting.wake(idsOf(subject)),
+      (cost) => this.checkCost(cost),
+    );
     this.#account = account;
     this.#decider = new Decider({
       ...parts,
@@ -142,7 +151,8 @@ export class Limiter {
     const policies = () => (sets.size > 0 ? this.policies : this.#scope.everything.policies);
     const { shadow, ipv6Subnets } = this;
     const { banBy, slotBy } = this.#scope.by;
-    const its = { name, ban, banBy, slotBy, shadow, dynamic, ipv6Subnets, policies, tiers };
+    const overrides = this.#live !== undefined;
+    const its = { name, ban, banBy, slotBy, shadow, dynamic, overrides, ipv6Subnets, policies, tiers };
     this.#announced = store.announce?.(its);
     this.#decider.count = this.#announced?.count;
   }
@@ -151,8 +161,8 @@ export class Limiter {
    * Decides one request and charges its cost if every policy admits it.
    *
    * @param key who is limited: any string, or an object with a key for each dimension: `{ key: ip, account: 'ada' }`
-   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, before
-   * anything is charged; what the store fails with under `onStoreError: 'throw'`; `HEADGATE_CLOSED`
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`,
+   * `HEADGATE_UNKNOWN_TIER`, before anything is charged; what the store fails with under `onStoreError: 'throw'`; `HEADGATE_CLOSED`
    */
   consume(key: Key, options?: ConsumeOptions): Promise<Decision> {
     return this.#decider.promise(key, options, this.tiers, false);
@@ -163,7 +173,7 @@ export class Limiter {
    *
    * @param set the policies to decide by, from {@link compile}; default: the limiter's own
    */
-  decide(key: Key, cost = 1, set: PolicySet = this.tiers.of(undefined)): MaybePromise<LimiterDecision> {
+  decide(key: Key, cost: Cost = 1, set: PolicySet = this.tiers.of(undefined)): MaybePromise<LimiterDecision> {
     return this.#decider.ask(key, cost, set, false);
   }
 
@@ -181,15 +191,17 @@ export class Limiter {
    * Gives units back: the oldest ones, and never more than are charged now. To give back the charge of one request, use its
    * `decision.refund()`. With `slotBy`, the key of that dimension is required: see `reset`.
    *
-   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_CLOSED`, or what the store
-   * fails with
+   * @param cost units, or units by policy name: `{ tokens: 800 }`. As in `consume`, it is 1 for a policy that is not named
+   * @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`, `HEADGATE_UNKNOWN_TIER`,
+   * `HEADGATE_CLOSED`, or what the store fails with
    */
-  async refund(key: Key, cost = 1, options: TierOption = {}): Promise<void> {
+  async refund(key: Key, cost: Cost = 1, options: TierOption = {}): Promise<void> {
     checkShape('options', options, ['tier']);
-    const subject = this.#chargedTo(key, this.tiers.of(options.tier));
-    checkCost(cost);
-    const units = subject.set.policies.map(() => -cost);
-    if (cost > 0 && units.length > 0)
+    const set = this.tiers.of(options.tier);
+    const subject = this.#chargedTo(key, this.#live ? this.#live.setFor(key, set) : set);
+    const costs = this.#scope.costs(cost, subject.set);
+    const units = subject.set.policies.map((_, i) => 0 - costAt(costs, i));
+    if (costs.cost > 0 && units.length > 0)
       await this.#account.adjust({ ...subject, units, charged: undefined, degraded: undefined });
   }
 
@@ -232,6 +244,67 @@ export class Limiter {
   }
 
   /**
+   * Gives a key limits of its own, at once and in every process that shares the store. What it has spent stays spent. The limiter needs the
+   * option `overrides: true`.
+   *
+   * @param key any string; or an object with the key of one dimension (`{ org: 'acme' }`), whose policies then change
+   * @param change a policy as text (`'1000/1m'`), some of its fields (`{ limit: 1000 }`), changes by the policies' names, or another tier:
+   * see `OverrideChange`. It replaces an earlier override
+   * @param note how long, who, and why. Without `for` and `until` it lasts until it is removed
+   * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_UNKNOWN_TIER`, `HEADGATE_INVALID_KEY`,
+   * `HEADGATE_UNKNOWN_DIMENSION`, before anything is stored; `HEADGATE_OVERRIDES` without the option; `HEADGATE_CLOSED`; or what the store
+   * fails with
+   */
+  async override(key: Key, change: OverrideChange, note?: OverrideNote): Promise<void> {
+    this.#wake(await this.#overriding().set(someKey(key), change, note));
+  }
+
+  /**
+   * Gives all keys of the limiter other limits, in every process within two seconds. A key's own override is stronger.
+   *
+   * @throws as `override`
+   */
+  async overrideAll(change: OverrideChange, note?: OverrideNote): Promise<void> {
+    await this.#overriding().set(undefined, change, note);
+  }
+
+  /** The override that a key has now; without a key, that of all keys. `undefined`: none. @throws as `override` */
+  async overrideOf(key?: Key): Promise<Override | undefined> {
+    return this.#overriding().of(key);
+  }
+
+  /**
+   * Ends the override of a key; without a key, that of all keys. Returns whether there was one.
+   *
+   * @param note who, and why
+   * @throws as `override`
+   */
+  async removeOverride(key?: Key, note: BanNoteOptions = {}): Promise<boolean> {
+    const [place, was] = await this.#overriding().remove(key, note);
+    this.#wake(place);
+    return was;
+  }
+
+  /** @internal Throws what `override` would refuse, and stores nothing. */
+  checkOverride(key: Key | undefined, change: OverrideChange, note: OverrideNote): void {
+    this.#overriding().check(key, change, note);
+  }
+
+  #overriding(): LiveLimits {
+    if (this.#decider.closed) throw this.#decider.closedError();
+    if (this.#live) return this.#live;
+    throw new HeadgateError(
+      'HEADGATE_OVERRIDES',
+      'override: the limiter has none. Make it with the option overrides: true.',
+    );
+  }
+
+  /** Those who wait for a key may go on sooner now. */
+  #wake(place: OverridePlace): void {
+    if ('subject' in place) this.#waiting.wake(idsOf(place.subject));
+  }
+
+  /**
    * Compiles policies for {@link decide}, in this limiter's scope. Use it for policies that are not known when the limiter is made. For
    * known ones use `tiers`.
    *
@@ -249,6 +322,11 @@ export class Limiter {
   async #forget(subject: Subject): Promise<void> {
     this.#scope.remember(subject.set.policies);
     await this.#store.reset(this.#scope.banned(subject));
+  }
+
+  /** @internal @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY` */
+  checkCost(cost: unknown, set = this.set): Cost {
+    return checkCosts(cost, set.policies, this.#scope.everything.policies);
   }
 
   /** @internal A decision that a list made, not a policy. The store is not asked, and nothing is charged. */
@@ -272,9 +350,12 @@ export class Limiter {
     checkSignal(options.signal);
     const set = this.tiers.of(options.tier);
     const subject = this.subject(key, set);
-    const cost = checkCost(options.cost === undefined ? 1 : options.cost);
+    const { cost = 1 } = options;
+    const costs = this.#scope.costs(cost, subject.set);
     const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
-    const isHopeless = subject.set.policies.some((each) => !each.shadow && cost > each.traits.capacity);
+    const isHopeless = subject.set.policies.some(
+      ({ shadow, traits }, i) => !shadow && costAt(costs, i) > traits.capacity,
+    );
     if (!this.enabled || isNothing(subject.set) || isHopeless) {
       const decision = await this.decide(key, cost, patient(set, 0, 0));
       if (!decision.allowed) throw deniedError(decision);
@@ -320,8 +401,8 @@ export class Limiter {
     signal: AbortSignal | undefined,
     isLast = false,
   ): Promise<LimiterDecision> {
-    const { delayMs, charged } = decision;
-    if (charged === 0 || (delayMs === 0 && !isLast)) return decision;
+    const { delayMs, units } = decision;
+    if (units.every((each) => each === 0) || (delayMs === 0 && !isLast)) return decision;
     const request = holdRequestOf(decision);
     if (request.unitMs === Infinity) return decision;
     const outcome = await this.#held.hold(request, signal, isLast);
@@ -347,6 +428,7 @@ export class Limiter {
     this.#decider.closed = true;
     this.#release();
     this.#announced?.withdraw();
+    this.#live?.close();
     this.#held.close();
     this.#waiting.close(this.#decider.closedError());
     await Promise.allSettled(this.#pending);
@@ -362,4 +444,13 @@ export class Limiter {
     if (this.#decider.closed) throw this.#decider.closedError();
     return this.#scope.chargedTo(set, key);
   }
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_KEY` */
+function someKey(key: Key): Key {
+  if (key !== undefined && key !== null) return key;
+  throw new HeadgateError(
+    'HEADGATE_INVALID_KEY',
+    'key: it is missing. Pass whose limits change. For all keys there is overrideAll.',
+  );
 }

@@ -4,6 +4,7 @@ import type { Duration } from '../common/duration.js';
 import { invalidOption } from '../common/errors.js';
 import { checkInteger, checkShape } from '../common/validate.js';
 import type { Warnings } from '../common/warnings.js';
+import type { Cost } from '../contract/costs.js';
 import { POLICY_FIELDS } from '../contract/compile-policies.js';
 import type { NoPolicy, Policies, Policy, StrictPolicies, StrictPolicy } from '../contract/policy.js';
 import type { Store } from '../contract/store.js';
@@ -47,6 +48,11 @@ export interface CommonOptions extends FailureOptions {
   maxWaiting?: number;
   /** How many of these may have the same key: 1 to `maxWaiting`. Default: a tenth of it, rounded down, but at least 1. */
   maxWaitingPerKey?: number;
+  /**
+   * Whether limits can be changed while everything runs, for one key or for all: see `Limiter.override` and docs/changing-limits.md. Each
+   * decision then also reads whether its key has an override. Default `false`.
+   */
+  overrides?: boolean;
   /**
    * For Redis Cluster with policies by several dimensions: all keys of a decision lie in the slot of this dimension's key. Every other key
    * is then counted separately for each key of it: an address has one quota per `org`. Requests without a key of the dimension share one
@@ -119,6 +125,7 @@ export const LIMITER_OPTIONS = [
   'connectTimeout',
   'maxWaiting',
   'maxWaitingPerKey',
+  'overrides',
   'slotBy',
   'acrossSlots',
   'onHealth',
@@ -136,8 +143,8 @@ export interface TierOption {
 
 /** Options of `consume`, `peek` and `acquire`. */
 export interface ConsumeOptions extends TierOption {
-  /** Whole units, 0 (only look) to 1e12. Default 1. */
-  cost?: number;
+  /** Whole units, 0 (only look) to 1e12, or such numbers by policy name: `{ tokens: 800 }`. A policy that is not named costs 1. Default 1. */
+  cost?: Cost;
 }
 
 /** Options of `wait`. */
@@ -208,7 +215,7 @@ export function checkLimiterName(name: unknown): string | undefined {
 const CONSUME_OPTIONS = ['cost', 'tier'];
 
 /** The cost in the options of a decision. @throws HeadgateError `HEADGATE_UNKNOWN_OPTION` */
-export function costOf(options: ConsumeOptions | undefined): number {
+export function costOf(options: ConsumeOptions | undefined): Cost {
   if (options === undefined) return 1;
   checkShape('options', options, CONSUME_OPTIONS);
   return options.cost === undefined ? 1 : options.cost;

@@ -2,7 +2,7 @@ import type { Decision } from '../common/decision.js';
 import type { Key } from '../contract/key.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption } from '../common/errors.js';
-import { assembleLimiter, checkCapacity, checkOptions } from './create-limiter.js';
+import { assembleLimiter, checkOptions } from './create-limiter.js';
 import {
   INLINE_FIELDS,
   LIMITER_OPTIONS,
@@ -15,7 +15,8 @@ import {
 import { Limiter } from './limiter.js';
 import type { NoPolicy } from '../contract/policy.js';
 import type { MaybePromise, Store } from '../contract/store.js';
-import { checkBoolean, checkCost, checkFunction, checkShape } from '../common/validate.js';
+import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
+import { checkBoolean, checkFunction, checkShape } from '../common/validate.js';
 import { deniedError } from './waiting/wait.js';
 
 /** The limiter to use: an existing one, or one that is made from these options. */
@@ -35,8 +36,8 @@ export interface CallOptions<This, KeyArgs extends unknown[], CostArgs extends u
   key?: (this: This, ...args: KeyArgs) => MaybePromise<Key | undefined>;
   /** Which of the limiter's `tiers` a call has: a name, or a function of the arguments. Default: the policies outside the tiers decide. */
   tier?: string | ((this: This, ...args: KeyArgs) => MaybePromise<string | undefined>);
-  /** Whole units, 0 (only look) to 1e12, or a function of the arguments. Default 1. */
-  cost?: number | ((this: This, ...args: CostArgs) => MaybePromise<number>);
+  /** Whole units, 0 (only look) to 1e12, or such numbers by policy name, or a function of the arguments. Default 1. */
+  cost?: Cost | ((this: This, ...args: CostArgs) => MaybePromise<Cost>);
   /**
    * Wait until the call is admitted, for ever or up to `timeout`. Default `false`. Without the option `key` all calls share one key, so at
    * most `maxWaitingPerKey` of them wait.
@@ -74,7 +75,7 @@ export interface AnyOptions {
   readonly limiter?: Limiter;
   readonly key?: (this: unknown, ...args: unknown[]) => MaybePromise<Key | undefined>;
   readonly tier?: string | ((this: unknown, ...args: unknown[]) => MaybePromise<string | undefined>);
-  readonly cost?: number | ((this: unknown, ...args: unknown[]) => MaybePromise<number>);
+  readonly cost?: Cost | ((this: unknown, ...args: unknown[]) => MaybePromise<Cost>);
   readonly wait?: boolean | { timeout?: Duration };
   readonly fallback?: string | symbol | AnyFunction;
   readonly passArgs?: boolean;
@@ -107,8 +108,8 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
   checkFunction('key', key);
   if (typeof tier !== 'string') checkFunction('tier', tier);
   if (typeof cost !== 'function' && cost !== undefined) {
-    checkCost(cost);
-    if (limiter) checkCapacity(cost, limiter.policies);
+    if (limiter) checkCapacity(limiter.checkCost(cost), limiter.policies);
+    else checkCosts(cost);
   }
   if (typeof wait === 'object') {
     checkShape('wait', wait, ['timeout']);
@@ -124,7 +125,7 @@ export function checkCallOptions(what: string, options: AnyOptions): void {
 
 /** The limiter in checked options, or a new one made of them. */
 export function limiterOf(options: AnyOptions, defaultName: string): Limiter {
-  const cost = typeof options.cost === 'number' ? options.cost : 0;
+  const cost = typeof options.cost === 'function' ? 0 : (options.cost ?? 0);
   return options.limiter ?? assembleLimiter(options, { defaultName, cost });
 }
 

@@ -1,4 +1,5 @@
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
+import { checkCosts, costsOf, type Cost, type Costs } from '../contract/costs.js';
 import { distinct, subjectOf, withPolicies } from '../contract/dimensions.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import { withinSlot } from '../contract/parts.js';
@@ -33,6 +34,11 @@ export class Scope {
   /** All known policies: a reset forgets their charges. */
   get everything(): PolicySet {
     return this.#everything;
+  }
+
+  /** @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY` */
+  costs(cost: Cost, set: PolicySet): Costs {
+    return costsOf(checkCosts(cost, set.policies, this.#everything.policies), set.policies);
   }
 
   /** A set of other policies in this scope. */

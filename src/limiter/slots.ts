@@ -1,5 +1,6 @@
 import { performance } from '../common/real-time.js';
 import type { Verdict } from '../common/decision.js';
+import { costAt } from '../contract/costs.js';
 import type { PolicySet, Query } from '../contract/store.js';
 
 interface Lease {
@@ -35,9 +36,16 @@ export class Slots {
     return size;
   }
 
-  /** Records the slots of a request that was charged `units`. */
-  take({ lease, set }: Query, policies: readonly Verdict[], units: number): void {
-    const ms = longestLease(set, (i) => policies[i]!.allowed);
+  /** Records the slots of a request that was charged. */
+  take(query: Query, policies: readonly Verdict[]): void {
+    const { lease, set } = query;
+    let units = 0;
+    const ms = longestLease(set, (i) => {
+      if (!policies[i]!.allowed) return false;
+      units = Math.max(units, costAt(query, i));
+      return costAt(query, i) > 0;
+    });
+    if (units === 0) return;
     this.#leases.set(lease, { units, until: this.#clock() + ms });
     if (this.#leases.size >= this.#look) this.#dropEnded();
   }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import type { Keys, PolicySet } from '../contract/store.js';
+import { OVERRIDE_TAG } from '../contract/overrides.js';
+import type { Keys, OverridePlace, PolicySet } from '../contract/store.js';
 
 /** Longer keys are hashed, which bounds the length of a Redis key. */
 const LONGEST = 128;
@@ -133,6 +134,18 @@ export class KeyMaker {
     return this.#heads(key)[this.#banAt]! + this.#ban;
   }
 
+  /** Appends the keys of the records of overrides, one for each dimension of a policy: see `recordDimensions`. */
+  pushRecords(to: string[], key: Keys): void {
+    const heads = this.#heads(key);
+    for (const at of new Set(this.#at)) to.push(`${heads[at]!}}${OVERRIDE_TAG}`);
+  }
+
+  /** For each policy, the key of the record that overrides it. */
+  records(key: Keys): string[] {
+    const heads = this.#heads(key);
+    return this.#at.map((at) => `${heads[at]!}}${OVERRIDE_TAG}`);
+  }
+
   /** The keys of all policies. With `histories`, the keys of their histories follow. */
   policies(key: Keys, histories = false): string[] {
     const heads = this.#heads(key);
@@ -188,6 +201,20 @@ export function kindOfHash(hash: string): 'sha256' | 'hmac' | undefined {
 }
 
 const STATE_KEY = /^\{([^{}:]*):([^{}]*)(?:\}(%@[^{}]*))?\}([a-z]\d+(?:@[^:{}]+)?(?::[\x20-\x7e]+)?)$/;
+
+/** Stands for all keys of a limiter. No key is written so. */
+export const ALL_KEYS = '%@*';
+
+/** Whose override a place is: the text between the braces. */
+export function whoOfPlace(place: OverridePlace, text: KeyText): string {
+  if ('subject' in place) return whoOf(place.subject.set, place.subject.key, place.by, text);
+  return `${escapeName(place.set.name)}:${ALL_KEYS}`;
+}
+
+/** The key of the record of an override. */
+export function recordKey(prefix: string, who: string): string {
+  return `${prefix}:{${who}}${OVERRIDE_TAG}`;
+}
 
 /** Reads a Redis key back. Undefined: `KeyMaker` does not make such keys. */
 export function parseStateKey(prefix: string, redisKey: string): StateKey | undefined {

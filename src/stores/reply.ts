@@ -11,8 +11,8 @@ export function malformedReply(reply: unknown): HeadgateError {
 }
 
 /** Whether a store's answer is a reply with verdicts on a set. Stores are not trusted to answer correctly. */
-export function isReply(answer: unknown, { policies, ban: banning }: PolicySet): answer is Reply {
-  const { now, step, ban, verdicts, full = 0, degraded } = (answer ?? {}) as Partial<Reply>;
+export function isReply(answer: unknown, { policies, ban: banning, overrides }: PolicySet): answer is Reply {
+  const { now, step, ban, verdicts, full = 0, degraded, limits, rules } = (answer ?? {}) as Partial<Reply>;
   if (
     !Number.isSafeInteger(step) ||
     !Number.isSafeInteger(now) ||
@@ -22,6 +22,8 @@ export function isReply(answer: unknown, { policies, ban: banning }: PolicySet):
   )
     return false;
   if (ban !== 0 && !banning) return false;
+  if (rules !== undefined) return overrides !== undefined && verdicts.length === 0;
+  if (limits !== undefined && !(Array.isArray(limits) && limits.length === policies.length)) return false;
   if (!Number.isSafeInteger(full) || full < 0) return false;
   if (ban! > 0 || degraded === 'allow' || degraded === 'deny') return verdicts.length === 0;
   if (countOf(verdicts) !== policies.length) return false;

@@ -28,8 +28,8 @@ const SECONDS = {
 /**
  * Reports every limiter of this process to OpenTelemetry, until the returned function is called. Metrics:
  *
- * - `headgate.decisions` (counter): by `limiter`, `outcome` (`allowed`, `denied`, `shadow-denied`), `reason`, `policy` (the
- *   one that decided), `degraded`;
+ * - `headgate.decisions` (counter): by `limiter`, `outcome` (`allowed`, `denied`, `shadow-denied`, `error` where the store's error
+ *   was thrown), `reason`, `policy` (the one that decided), `degraded`;
  * - `headgate.near_limit` (counter): admitted with little left, by `limiter` and `policy`; its share of the decisions warns early;
  * - `headgate.shadow.denials` (counter): what a shadow policy would have denied, by `limiter` and `policy`;
  * - `headgate.local.denials` (counter): denials that this process remembered from Redis, so that no call was made, by `limiter`;
@@ -103,6 +103,9 @@ export function instrument(options: InstrumentOptions = {}): () => void {
   const onStore = (message: unknown): void => {
     const { limiter, durationMs, busyMs, degraded: instead, error } = message as StoreMessage;
     const name = names.bounded(limiter);
+    // Nobody decided: the caller got the error (`onStoreError: 'throw'`).
+    if (error !== undefined && !instead)
+      decisions.add(1, { limiter: name, outcome: 'error', reason: 'store-error', degraded: false });
     busy.record(busyMs / 1000, { limiter: name });
     duration.record(durationMs / 1000, {
       limiter: name,

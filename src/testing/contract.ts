@@ -233,4 +233,11 @@ function contractOfBans(suite: Suite): void {
     clock.now += 3_600_000;
     expectFields('at the end', await limiter.consume('key'), { allowed: true });
   });
+
+  suite.add('bans one key by hand, for as long as a year', async (lab) => {
+    const { clock, limiter } = await lab.open({ limit: 1, window: '1m', ban: { max: '1h', for: '1h' } });
+    await limiter.ban('key', '366d');
+    clock.now += 365 * 86_400_000;
+    expectFields('a year later', await limiter.consume('key'), banned(86_400_000));
+  });
 }

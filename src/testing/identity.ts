@@ -7,6 +7,7 @@ import { expectEqual } from './expect.js';
 import { slotsOf } from './laws/mixed.js';
 import { Suite, type Lab, type StoreUnderTest } from './subject.js';
 import {
+  costsIn,
   play,
   randomBan,
   randomMixedTrace,
@@ -57,16 +58,21 @@ export function identityChecks(options: IdentityOptions): Check[] {
         steps: random.list(
           20,
           70,
-          () => [random.pick(['a', 'b', 'c{}', '']), random.pick([1, 1, 2, 5])] as const,
+          () => ({
+            key: random.pick(['a', 'b', 'c{}', '']),
+            cost: random.pick([1, 1, 2, 5]),
+            ...(random.once(4) && { costs: random.list(1, 3, () => random.pick([0, 1, 2, 5])) }),
+          }),
         ),
       }),
       async ({ policies, ban, steps }, lab) => {
         const clock = new TestClock();
         const set = setOf(policies, ban);
         const ask = async (store: Store) => {
-          const replies = steps.map(async ([key, cost], i) =>
-            store.decide({ set, key, cost, peek: false, lease: `l${i}` }),
-          );
+          const replies = steps.map(async ({ key, ...step }, i) => {
+            const costs = costsIn(step, policies.length);
+            return store.decide({ set, key, ...costs, peek: costs.cost === 0, lease: `l${i}` });
+          });
           return (await Promise.all(replies)).map(({ ban: banned, verdicts }) => [banned, ...verdicts]);
         };
         const expected = await ask(await createReference(clock.read));

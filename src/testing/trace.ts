@@ -1,5 +1,6 @@
 import { banDimension, compileBan, type BanOptions } from '../contract/ban-options.js';
 import { checkSlots, dimensionsOf, subjectOf, type SlotOptions } from '../contract/dimensions.js';
+import { costAt, costsOfPart, type Costs } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import type { Algorithm, Policy } from '../contract/policy.js';
@@ -19,6 +20,8 @@ export type TraceAction =
       readonly do: 'decide';
       /** Whole units. */
       readonly cost: number;
+      /** The units of the policies instead, in turn. */
+      readonly costs?: readonly number[];
       /** Whether nothing may be written. */
       readonly peek: boolean;
     }
@@ -91,7 +94,10 @@ export function randomBan(random: Random): BanOptions | undefined {
 function randomAction(random: Random): TraceAction {
   const kind = random.integer(1, 22);
   const of = random.integer(0, 100);
-  if (kind <= 15) return { do: 'decide', cost: random.pick([0, 1, 1, 1, 2, 5, 200]), peek: random.once(6) };
+  if (kind <= 15) {
+    const costs = random.once(4) && { costs: random.list(1, 3, () => random.pick([0, 1, 2, 5, 200])) };
+    return { do: 'decide', cost: random.pick([0, 1, 1, 1, 2, 5, 200]), ...costs, peek: random.once(6) };
+  }
   if (kind <= 18)
     return { do: 'adjust', units: random.pick([-1, -2, -100, 1, 5, 100]), of, marked: random.once(2) };
   if (kind <= 20) return { do: 'lease', action: random.pick(['release', 'renew']), of };
@@ -151,10 +157,17 @@ interface Decided {
 }
 
 /** Whether a decision charged the i-th policy. */
-function wasCharged({ query: { set }, reply: { verdicts } }: Decided, i: number): boolean {
+function wasCharged({ query, reply: { verdicts } }: Decided, i: number): boolean {
+  const { set } = query;
   const admitted = (j: number) => admits(waitOf(verdicts, j));
   const isAdmitted = set.policies.every(({ shadow }, j) => shadow || admitted(j));
-  return admitted(i) && (isAdmitted || set.policies[i]!.attempts);
+  return costAt(query, i) > 0 && admitted(i) && (isAdmitted || set.policies[i]!.attempts);
+}
+
+/** What a step costs the policies of a set. */
+export function costsIn({ cost, costs }: Costs, policies: number): Costs {
+  const at = Array.from({ length: policies }, (_, i) => i % (costs?.length ?? 1));
+  return costsOfPart({ cost, costs }, at);
 }
 
 /** Plays a trace on a store. */
@@ -181,7 +194,8 @@ export async function play(
     switch (action.do) {
       case 'decide': {
         if (isNobody) break;
-        const query = { set, key, cost: action.cost, peek: action.peek || action.cost === 0, lease: `l${i}` };
+        const costs = costsIn(action, set.policies.length);
+        const query = { set, key, ...costs, peek: action.peek || costs.cost === 0, lease: `l${i}` };
         const reply = await store.decide(query);
         tell({ now: reply.now - start, ban: reply.ban, verdicts: [...reply.verdicts] });
         if (!query.peek) charged.push({ query, reply });

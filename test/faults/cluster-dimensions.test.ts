@@ -40,6 +40,35 @@ describe('policies by several keys on a cluster', function () {
     describeChecks(mode!, [...identityChecks(subject), ...lawChecks(subject, LAWS)].filter(isMixed));
   }
 
+  for (const mode of [{ slotBy: 'org' }, { acrossSlots: true }]) {
+    it(`overrides, with ${Object.keys(mode).join()}`, async () => {
+      const store = redisStore(client, { prefix: freshPrefix() });
+      const limiter = createLimiter({ store, name: 'api', policies: POLICIES, overrides: true, ...mode });
+      const key = { key: '192.0.2.1', account: 'ada', org: 'acme' };
+      const account = 'slotBy' in mode ? { account: 'ada', org: 'acme' } : { account: 'ada' };
+      const limits = async () =>
+        (await limiter.consume(key)).policies.map(({ limit, remaining }) => [limit, remaining]);
+      expect(await limits()).to.deep.equal([
+        [3, 2],
+        [2, 1],
+        [5, 4],
+      ]);
+      await limiter.override(account, { limit: 20 });
+      await limiter.override({ org: 'acme' }, { limit: 50 });
+      expect(await limits()).to.deep.equal([
+        [3, 1],
+        [20, 18],
+        [50, 48],
+      ]);
+      await limiter.override(account, { account: '30/2m' });
+      expect((await limits())[1]).to.deep.equal([30, 29]);
+      expect(await limiter.removeOverride(account)).to.be.true;
+      const charge = await limiter.consume(key, { cost: 0 });
+      expect(charge.policies.map(({ limit }) => limit)).to.deep.equal([3, 2, 50]);
+      await limiter.close();
+    });
+  }
+
   it('neither is refused, with the fix; one dimension alone needs none', () => {
     const store = redisStore(client, { prefix: freshPrefix() });
     const refused = (policies: readonly Policy[], more = {}) => {

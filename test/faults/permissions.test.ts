@@ -54,6 +54,13 @@ const asides: Readonly<Partial<Record<ScriptName, readonly [keys: string[], args
       ['token', '60000', 'whole'],
     ],
   ],
+  'note-override': [
+    [
+      ['hg:{overrides}', 'hg:{overrides}:log'],
+      ['10', '10', '60000', 'api:ada', '60000', '{}'],
+    ],
+  ],
+  'set-override': [[['hg:{api:ada}o1'], ['\ts3@6sx10\t5\t{}', '60000', '60000', '600000', '8']]],
   count: [[['hg:{traffic}'], ['{}', '10', '60000']]],
 };
 

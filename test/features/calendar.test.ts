@@ -2,7 +2,9 @@
 import { expect } from 'chai';
 import { createLimiter, type CalendarPolicy, type CreateLimiterOptions } from 'headgate';
 import { redisStore } from 'headgate/redis';
+import { algorithms } from '../../src/algorithms/index.js';
 import { Calendar } from '../../src/algorithms/periods.js';
+import { compilePolicies } from '../../src/contract/compile-policies.js';
 import { serverKinds } from '../support/shared-servers.js';
 import { clients, freshPrefix, limiterOn, stores, TestClock } from '../support/stores.js';
 
@@ -172,6 +174,21 @@ const rows: [title: string, period: Period, at: string, ...ends: string[]][] = [
     '2027-04-05T23:00:00.000Z',
   ],
 ];
+
+describe('the params of a calendar', () => {
+  for (const [title, period] of rows) {
+    it(`are integers that mean the same in every process: ${title}`, () => {
+      const { params, id } = compilePolicies('policy', [{ algorithm: 'calendar', limit: 5, ...period }])[0]!;
+      const sent = JSON.parse(JSON.stringify(params)) as typeof params;
+      expect(Object.values(sent).every(Number.isSafeInteger)).to.be.true;
+      const column = algorithms.calendar.createColumn(1, sent);
+      const now = Date.parse('2026-10-24T23:30:00Z');
+      column.look(1, sent, 1, now, true);
+      column.commit(1, sent, 1, now, '');
+      expect(column.until(1), id).to.equal(new Calendar('policy', { ...period }).endAt(now));
+    });
+  }
+});
 
 describe('periods of the calendar', () => {
   for (const [title, period, at, ...ends] of rows) {

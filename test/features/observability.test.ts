@@ -365,8 +365,8 @@ describe('headgate/opentelemetry', () => {
     const slots = new Slots(() => now);
     const limiter = createLimiter({ algorithm: 'concurrency', limit: 1e5, lease: '1m' });
     const take = async (name: string) => {
-      const { policies, charged } = await limiter.acquire('k');
-      slots.take({ set: limiter.set, key: 'k', cost: 1, peek: false, lease: name }, policies, charged);
+      const { policies } = await limiter.acquire('k');
+      slots.take({ set: limiter.set, key: 'k', cost: 1, peek: false, lease: name }, policies);
     };
     await take('a');
     await take('b');
@@ -405,9 +405,9 @@ describe('headgate/opentelemetry', () => {
       ],
     });
     await limiter.acquire('k');
-    const { policies, charged } = await limiter.acquire('k');
+    const { policies } = await limiter.acquire('k');
     expect(policies.map(({ allowed }) => allowed)).to.deep.equal([true, true, true, false]);
-    slots.take({ set: limiter.set, key: 'k', cost: 1, peek: false, lease: 'a' }, policies, charged);
+    slots.take({ set: limiter.set, key: 'k', cost: 1, peek: false, lease: 'a' }, policies);
     now = 1999;
     expect(slots.size).to.equal(1);
     now = 2000;
@@ -421,7 +421,7 @@ describe('headgate/opentelemetry', () => {
     const limiter = createLimiter({ algorithm: 'concurrency', limit: 1, lease: '1m' });
     const { policies } = await limiter.acquire('k');
     for (let i = 0; i < 5000; i++)
-      slots.take({ set: limiter.set, key: 'k', cost: 1, peek: false, lease: `${i}` }, policies, 1);
+      slots.take({ set: limiter.set, key: 'k', cost: 1, peek: false, lease: `${i}` }, policies);
     // Each slot asks for the time, and so does each look: at 100 slots, 200, 400 and so on.
     expect(asked).to.equal(5000 + 6);
     await limiter.close();
@@ -518,5 +518,27 @@ describe('headgate/opentelemetry', () => {
         .to.throw('nearLimit')
         .with.property('code', 'HEADGATE_INVALID_OPTION');
     expect(() => instrument({ metre: 1 } as never)).to.throw('Did you mean `meter`?');
+  });
+
+  it("counts what nobody decided, because the store's error was thrown", async () => {
+    const { adjust, lease, reset, ban } = memoryStore();
+    const decide = async (): Promise<never> => Promise.reject(new Error('away'));
+    const limiter = createLimiter({
+      ...{ name: 'thrown', limit: 1, window: '1m', warnings: false, onStoreError: 'throw' },
+      store: { decide, adjust, lease, reset, ban },
+    });
+    const counted: unknown[] = [];
+    const add = (count: number, at: object) => void counted.push([count, at]);
+    const meter = provider.getMeter('thrown');
+    const createCounter = (name: string) =>
+      name === 'headgate.decisions' ? { add } : meter.createCounter(name);
+    const end = instrument({
+      meter: Object.assign(Object.create(meter) as typeof meter, { createCounter }) as never,
+    });
+    for (let i = 0; i < 3; i++) await limiter.consume('ada').catch(() => {});
+    end();
+    const at = { limiter: 'thrown', outcome: 'error', reason: 'store-error', degraded: false };
+    expect(counted).to.deep.equal([1, 2, 3].map(() => [1, at]));
+    await limiter.close();
   });
 });

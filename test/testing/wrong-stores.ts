@@ -312,6 +312,12 @@ export const faulty: Readonly<Record<string, WrongStore>> = {
     })),
     caughtBy: ['contract', 'bans one key by hand, for the given time'],
   },
+  'a ban that lasts a day at most': {
+    createStore: but((right) => ({
+      ban: (subject, duration) => right.ban(subject, Math.min(duration, 86_400_000)),
+    })),
+    caughtBy: ['contract', 'bans one key by hand, for as long as a year'],
+  },
   'unban that does nothing': {
     createStore: but((right) => ({
       ban: (subject, duration) => (duration > 0 ? right.ban(subject, duration) : undefined),

@@ -44,6 +44,6 @@ export class Looker {
     if (policies.some(({ traits }) => traits.holdsSlots)) args.push(...heads.map(() => ''));
     const script = assemble('evaluate', kernels, ban !== undefined);
     const reply = await this.#session.run(script, keys, args);
-    return decode(reply, heads.length, ban !== undefined, policies.length);
+    return decode(reply, heads.length, set);
   }
 }

@@ -108,9 +108,10 @@ function configurationsOf(instances: readonly Instance[]): Map<string, Configura
     for (const { name, ...configuration } of instance.limiters) {
       const known = scopes.get(name) ?? new Map<string, Configuration & { instances: Instance[] }>();
       scopes.set(name, known);
-      const { policies, tiers, ban, banBy, slotBy, shadow, dynamic, ipv6Subnets } = configuration;
+      const { policies, tiers, ban, banBy, slotBy, shadow, dynamic, overrides, ipv6Subnets } = configuration;
       // Policies that depend on requests differ between instances like the requests do, so they are not compared.
-      const enforced = [dynamic ? [] : policies, tiers, ban, banBy, slotBy, shadow, dynamic, ipv6Subnets];
+      const own = dynamic ? [] : policies;
+      const enforced = [own, tiers, ban, banBy, slotBy, shadow, dynamic, overrides, ipv6Subnets];
       const signature = JSON.stringify(enforced);
       const same = known.get(signature);
       if (same?.instances.at(-1) === instance) continue;

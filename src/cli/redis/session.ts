@@ -4,6 +4,7 @@ import { toMilliseconds } from '../../common/duration.js';
 import { assembleLimiter } from '../../limiter/create-limiter.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { Policy } from '../../contract/policy.js';
+import type { Limits } from '../limits.js';
 import { ScriptCalls } from '../../stores/redis/script-calls.js';
 import { commandsOf } from '../../stores/redis/clients/clients.js';
 import type { KeyHashing } from '../../stores/redis/hash-keys.js';
@@ -92,6 +93,20 @@ export class Session {
   /** Makes a limiter of a scope. */
   limiter(name: string, policies: readonly Policy[], shadow = false): Limiter {
     return assembleLimiter({ ...this.#common(name), policies, shadow });
+  }
+
+  /** Makes a limiter of a scope whose limits can be changed. @param limits undefined: they come with each request */
+  liveLimiter(name: string, limits: Limits | undefined): Limiter {
+    const { policies = [], tiers = new Map<string, readonly Policy[]>() } = limits ?? {};
+    return assembleLimiter(
+      {
+        ...this.#common(name),
+        ...(policies.length > 0 && { policies }),
+        ...(tiers.size > 0 && { tiers: Object.fromEntries(tiers) }),
+        overrides: true,
+      },
+      { dynamic: limits === undefined },
+    );
   }
 
   /** Runs a script that limiters do not use. */

@@ -17,6 +17,8 @@ import {
   type ChangeReply,
   type LeaseChange,
   type MaybePromise,
+  type OverridePlace,
+  type OverrideStore,
   type Query,
   type Reply,
   type Store,
@@ -24,6 +26,7 @@ import {
 } from '../../contract/store.js';
 import type { BanNote } from '../../contract/ban-options.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
+import { costAt } from '../../contract/costs.js';
 import { chargedOf } from '../../contract/charged.js';
 import { Timeouts, type Awaited } from './timeouts.js';
 
@@ -216,6 +219,18 @@ export class FailurePolicy implements Store, Prober {
     return this.#store.checkDimensions?.bind(this.#store);
   }
 
+  /** The same as the guarded store's, but each answer comes in time, or an error does. */
+  get overrides(): OverrideStore | undefined {
+    const { overrides } = this.#store;
+    if (!overrides) return undefined;
+    const ask = <T>(place: OverridePlace, call: () => MaybePromise<T>): Promise<T> =>
+      this.#ask('subject' in place ? place.subject : { set: place.set, key: '' }, call);
+    return {
+      change: (place, change) => ask(place, () => overrides.change(place, change)),
+      read: (place) => ask(place, () => overrides.read(place)),
+    };
+  }
+
   decide(query: Query): MaybePromise<Reply> {
     const down = this.breaker.downFor(query);
     if (down) return this.instead(query, undefined, down);
@@ -276,15 +291,15 @@ export class FailurePolicy implements Store, Prober {
     this.release(query);
     // In the other modes the request was let pass, so its charge stays.
     if (this.#mode !== 'deny' && this.#mode !== 'throw') return;
-    const units = set.policies.map((_, i) => (charged(i) ? -cost : 0));
+    const units = set.policies.map((_, i) => (charged(i) ? 0 - costAt(query, i) : 0));
     const change = { set, key, units, charged: chargedOf(reply), degraded: undefined };
     this.adjust(change).catch(() => {});
   }
 
   /** Frees the slots that the store took for a request whose caller got another answer. */
-  release({ set, key, cost, lease }: Query): void {
+  release({ set, key, cost, costs, lease }: Query): void {
     if (lease === '') return;
-    this.lease({ set, key, cost, lease, action: 'release', degraded: undefined }).catch(() => {});
+    this.lease({ set, key, cost, costs, lease, action: 'release', degraded: undefined }).catch(() => {});
   }
 
   async adjust(change: Change): Promise<ChangeReply> {

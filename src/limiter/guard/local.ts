@@ -57,5 +57,6 @@ function localSet(set: PolicySet, share: number): PolicySet {
     const burst = 'burst' in source && source.burst !== undefined ? { burst: scale(source.burst) } : {};
     return { ...source, ...burst, name, limit: scale(source.limit) };
   });
-  return { ...set, policies: compilePolicies('policies', policies) };
+  // It has no records, so it decides by what is known now.
+  return { ...set, policies: compilePolicies('policies', policies), overrides: undefined };
 }

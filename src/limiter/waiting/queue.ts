@@ -16,11 +16,11 @@ export interface HoldRequest {
 }
 
 /** Requests share a line, in which they move up, if the same policies pace them. */
-export function holdRequestOf({ cost, delayMs, set, subject }: LimiterDecision): HoldRequest {
+export function holdRequestOf({ costs, delayMs, set, subject }: LimiterDecision): HoldRequest {
   const key = joined(
     idsOf(subject, ({ policies }) => policies.some(({ traits }) => traits.paceMs !== undefined)),
   );
-  return { key, cost, delayMs, unitMs: unitTime(set.policies) };
+  return { key, delayMs, ...paceOf(set.policies, costs) };
 }
 
 /** How a hold ended: the request's turn came, there was no place, the caller cancelled it, or the queue was closed. */
@@ -197,11 +197,19 @@ export class HoldQueue {
 }
 
 /**
- * The time in which one unit leaks, ms. Of several policies that hold requests, the fastest one counts, so that requests never move up too
+ * The time in which one unit leaks, ms, and the units that the request has. Of several policies that hold requests, the fastest one counts, so that requests never move up too
  * far.
  */
-function unitTime(policies: readonly CompiledPolicy[]): number {
-  let least = Infinity;
-  for (const { traits } of policies) least = Math.min(least, traits.paceMs ?? Infinity);
-  return least;
+function paceOf(
+  policies: readonly CompiledPolicy[],
+  costs: Readonly<Record<string, number>>,
+): Pick<HoldRequest, 'unitMs' | 'cost'> {
+  let unitMs = Infinity;
+  let cost = 0;
+  for (const { name, traits } of policies) {
+    if (costs[name] === 0 || (traits.paceMs ?? Infinity) >= unitMs) continue;
+    unitMs = traits.paceMs!;
+    cost = costs[name]!;
+  }
+  return { unitMs, cost };
 }

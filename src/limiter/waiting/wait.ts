@@ -6,6 +6,7 @@ import { Line, Lines } from './lines.js';
 import type { Link } from '../../common/list.js';
 import type { MaybePromise, PolicySet } from '../../contract/store.js';
 import type { Timing } from '../../common/timing.js';
+import { costsOf, type Cost, type Costs } from '../../contract/costs.js';
 import { joined } from '../../contract/parts.js';
 import { patient } from './patient.js';
 
@@ -13,7 +14,7 @@ import { patient } from './patient.js';
 export interface Host {
   /** Whether requests of other processes may wait for the same keys. */
   readonly isShared: boolean;
-  decide(key: Key, cost: number, set: PolicySet, peek: boolean): MaybePromise<LimiterDecision>;
+  decide(key: Key, cost: Cost, set: PolicySet, peek: boolean): MaybePromise<LimiterDecision>;
   /** Holds an admitted request until its turn. It came after all that are held. */
   hold(decision: LimiterDecision, signal: AbortSignal | undefined): Promise<LimiterDecision>;
 }
@@ -29,7 +30,8 @@ export interface Who {
 
 interface Waiter {
   readonly who: Who;
-  readonly cost: number;
+  readonly cost: Cost;
+  readonly costs: Costs;
   /** When the waiter gives up, by the room's clock. */
   readonly deadline: number;
   /** When the waiter came. */
@@ -129,7 +131,7 @@ export class WaitingRoom {
    * @throws HeadgateError `HEADGATE_QUEUE_FULL`, `HEADGATE_WAIT_TIMEOUT`, `HEADGATE_ABORTED`, `HEADGATE_DENIED`, the error that `close`
    * gets, or what the store fails with; in every case nothing stays charged
    */
-  wait(who: Who, cost: number, timeout: number, signal: AbortSignal | undefined): Promise<Decision> {
+  wait(who: Who, cost: Cost, timeout: number, signal: AbortSignal | undefined): Promise<Decision> {
     if (signal?.aborted) return Promise.reject(aborted(signal));
     const line = this.#lines.open(joined(who.ids));
     // Behind somebody who was denied, the newcomer has to wait, too. Otherwise the store will tell.
@@ -142,6 +144,7 @@ export class WaitingRoom {
       const waiter: Waiter = {
         who,
         cost,
+        costs: costsOf(cost, who.set.policies),
         came,
         deadline,
         resolve,
@@ -439,13 +442,16 @@ function groupOf(line: WaitingLine, now: number): { set: PolicySet; group: Link<
   const group: Link<Waiter>[] = [];
   let sum = 0;
   let largest = 0;
+  let last: Costs['costs'];
   for (let link = line.next; link; link = link.after) {
-    const { cost } = link.value;
+    const { cost, costs } = link.value.costs;
     sum += cost;
-    const isSafe = sum <= line.most && (sum <= line.left || cost >= largest);
+    const isLess = costs ? costs.join() !== last?.join() : cost < largest;
+    const isSafe = sum <= line.most && (sum <= line.left || !isLess);
     if (group.length > 0 && (!isSafe || setOf(link.value, now) !== set)) break;
     group.push(link);
     largest = Math.max(largest, cost);
+    last = costs;
   }
   return { set, group };
 }

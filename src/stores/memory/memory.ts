@@ -4,8 +4,10 @@ import { compileWarnings, type Warn, type Warnings } from '../../common/warnings
 import { checkChoice, checkFunction, checkInteger, checkShape } from '../../common/validate.js';
 import { stepAfter } from '../../contract/charged.js';
 import { UP, type Health } from '../../contract/health.js';
+import { changeRecord, type Line, type OverrideRecord, type RecordChange } from '../../contract/overrides.js';
 import { partsOf, type Part } from '../../contract/parts.js';
-import { adjust, ban, decide, lease, reset, type Place } from '../state/evaluate.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
+import { adjust, ban, decide, lease, overriddenBy, reset, type Place } from '../state/evaluate.js';
 import { WITHIN } from './page.js';
 import type { Returns } from '../state/returns.js';
 import type { Selection } from './selections.js';
@@ -16,6 +18,8 @@ import {
   type Clock,
   type Keys,
   type LeaseChange,
+  type OverridePlace,
+  type OverrideStore,
   type PolicySet,
   type Query,
   type Reply,
@@ -83,6 +87,8 @@ class MemoryPlace implements Place {
   #at = 0;
   row = 0;
   columns: readonly Column[] = [];
+  policies: readonly CompiledPolicy[] = [];
+  line: Line | undefined = undefined;
   /** The key, if the question is about others, too. */
   #key = '';
 
@@ -99,6 +105,11 @@ class MemoryPlace implements Place {
     this.#view = view;
     selection.usedAt = now;
     this.#go(table.find(key, selection.number));
+    const { set } = part;
+    this.policies = set.policies;
+    if (set.overrides === undefined) return;
+    const record = table.overrides.size === 0 ? '' : (table.overrides.get(key)?.record ?? '');
+    ({ line: this.line, policies: this.policies } = overriddenBy(record, set.overrides.all, set, now));
   }
 
   #go(at: number): void {
@@ -154,6 +165,8 @@ class Memory implements MemoryStore {
   readonly #places: (readonly MemoryPlace[])[] = [];
   /** What is known of each policy set. Forgotten whenever a selection gives way. */
   #known = this.#noneKnown();
+  /** The records of all keys, by limiter name. */
+  readonly #overridesOfAll = new Map<string, { record: OverrideRecord; until: number }>();
   #lastStep = 0;
   /** The step of the last `clear`. */
   #cleared = 0;
@@ -219,6 +232,33 @@ class Memory implements MemoryStore {
   // All dimensions are supported.
   checkDimensions(): void {}
 
+  readonly overrides: OverrideStore = {
+    read: (place) => {
+      const [records, key] = this.#recordsOf(place);
+      return [records.get(key)?.record ?? '', this.#clock()];
+    },
+    change: (place, change: RecordChange) => {
+      const now = this.#clock();
+      const [records, key] = this.#recordsOf(place);
+      const before = records.get(key)?.record ?? '';
+      // Changes are made by hand, and rare enough to look for all that are over.
+      for (const [other, { until }] of records) if (until <= now) records.delete(other);
+      const after = changeRecord(before, change, now);
+      if (after.record === '') records.delete(key);
+      else records.set(key, after);
+      return [before, now];
+    },
+  };
+
+  /** The records among which a place's is, and under which key. */
+  #recordsOf(place: OverridePlace): [Map<string, { record: OverrideRecord; until: number }>, string] {
+    if (!('subject' in place)) return [this.#overridesOfAll, place.set.name];
+    const { subject, by } = place;
+    const { views } = this.#known(subject.set);
+    const { part, table } = views.find(({ part: { name } }) => name === by)!;
+    return [table.overrides, part.keyOf(subject.key)];
+  }
+
   decide(query: Query): Reply {
     const now = this.#clock();
     return decide(this.#find(query, now), query, now, this.#step(now));
@@ -250,6 +290,7 @@ class Memory implements MemoryStore {
   clear(): void {
     this.#cleared = this.#step(this.#clock());
     this.#tables.clear();
+    this.#overridesOfAll.clear();
     this.#known = this.#noneKnown();
   }
 }

@@ -35,6 +35,8 @@ export class Table {
   #directory: Page[];
   readonly #selections: Selections;
   readonly returns = new Returns();
+  /** The records of overridden keys, and until when they matter. They are made by hand, so no key loses its own to another. */
+  readonly overrides = new Map<string, { readonly record: string; readonly until: number }>();
   /** The ban options of the limiters of this name, if they have any. */
   ban: CompiledBan | undefined;
   /** Denials are stored in seconds since this moment. It lies in the middle of the range of 32 bits. */

@@ -1,4 +1,5 @@
 import { HeadgateError } from '../../common/errors.js';
+import { costAt, costsOfPart } from '../../contract/costs.js';
 import { holdsSlots } from '../../contract/policy.js';
 import { changeOf, chargedByAll, partsOf, verdictsOfAll, type Part } from '../../contract/parts.js';
 import type {
@@ -54,6 +55,10 @@ export class Across implements ByOneKey {
       for (const i of inOrder(parts)) {
         const reply = await this.#store.decide(queryOf(query, parts[i]!));
         if (reply.ban > 0) return { ...reply, verdicts: [] };
+        if (reply.rules) {
+          await this.#giveBack(query, parts, replies, i);
+          return reply;
+        }
         replies[i] = reply;
         if (!denies(parts[i]!, reply)) continue;
         await this.#giveBack(query, parts, replies, i);
@@ -88,10 +93,11 @@ export class Across implements ByOneKey {
         const reply = replies[i];
         if (!reply || i === denied) return [];
         const subject = { set: part.set, key: part.keyOf(query.key), degraded: undefined };
-        const units = part.at.map((_, n) => (admits(waitOf(reply.verdicts, n)) ? -cost : 0));
+        const its = costsOfPart(query, part.at);
+        const units = part.at.map((_, n) => (admits(waitOf(reply.verdicts, n)) ? 0 - costAt(its, n) : 0));
         const adjusted = this.#store.adjust({ ...subject, units, charged: chargedOf(reply) });
         return holdsSlots(part.set.policies)
-          ? [adjusted, this.#store.lease({ ...subject, cost, lease, action: 'release' })]
+          ? [adjusted, this.#store.lease({ ...subject, ...its, lease, action: 'release' })]
           : [adjusted];
       }),
     );
@@ -106,7 +112,9 @@ export class Across implements ByOneKey {
   async lease(change: LeaseChange): Promise<boolean> {
     const parts = partsOf(change.set).filter(({ set }) => holdsSlots(set.policies));
     const held = await Promise.all(
-      parts.map(({ set, keyOf }) => this.#store.lease({ ...change, set, key: keyOf(change.key) })),
+      parts.map(({ set, at, keyOf }) =>
+        this.#store.lease({ ...change, ...costsOfPart(change, at), set, key: keyOf(change.key) }),
+      ),
     );
     return !held.includes(false);
   }
@@ -129,9 +137,10 @@ function inOrder(parts: readonly Part[]): number[] {
 }
 
 /** The query for one part. */
-function queryOf(query: Query, { set, keyOf }: Part): Query {
+function queryOf(query: Query, { set, at, keyOf }: Part): Query {
   const lease = holdsSlots(set.policies) ? query.lease : '';
-  return { ...query, set, key: keyOf(query.key), lease };
+  const costs = costsOfPart(query, at);
+  return { ...query, ...costs, peek: query.peek || costs.cost === 0, set, key: keyOf(query.key), lease };
 }
 
 function denies({ set }: Part, { verdicts }: Reply): boolean {
@@ -155,5 +164,11 @@ export function merged(parts: readonly Part[], replies: readonly Reply[]): Reply
     parts,
     replies.map((reply) => reply.verdicts),
   );
-  return { now, step, ban: 0, verdicts, steps, marks };
+  const reply = { now, step, ban: 0, verdicts, steps, marks };
+  if (!replies.some(({ limits }) => limits)) return reply;
+  const limits: number[] = [];
+  parts.forEach(({ at, set }, part) =>
+    at.forEach((n, i) => (limits[n] = replies[part]!.limits?.[i] ?? set.policies[i]!.limit)),
+  );
+  return { ...reply, limits };
 }

@@ -118,15 +118,17 @@ function evictionFound(info: string): Finding {
 }
 
 /** Scripts that limits do not need. */
-const ASIDE = ['check', 'count', 'note-bans', 'publish', 'seal-bans'];
+const ASIDE = ['check', 'count', 'note-bans', 'note-override', 'publish', 'seal-bans'];
 
-/** The algorithms whose Lua calls a command. `decisions` stands for all other files of the scripts. */
+/** What calls a command: algorithms, overrides, or `decisions` for all else. */
 function usersOf(command: string): Set<string> {
   const files = Object.entries(luaFiles).filter(([file]) => !ASIDE.includes(file));
-  const callers = files.filter(([, parts]) =>
-    Object.values(parts).join('').includes(`redis.call('${command}'`),
-  );
-  return new Set(callers.map(([file]) => (file in algorithms ? file : 'decisions')));
+  const calls = (parts: readonly string[]): boolean => parts.join('').includes(`redis.call('${command}'`);
+  const users = files.flatMap(([file, { overrides, live, ...parts }]) => {
+    if (calls(Object.values(parts))) return [file in algorithms ? file : 'decisions'];
+    return calls([overrides, live]) ? ['overrides'] : [];
+  });
+  return new Set(users);
 }
 
 /** @param failures alternating: a command's name, the server's error */

@@ -1,4 +1,4 @@
-import { DeniedKeys } from './denied-keys.js';
+import { DeniedKeys, type Denial } from './denied-keys.js';
 import { partsOf, type Part } from '../../contract/parts.js';
 import { performance } from '../../common/real-time.js';
 import {
@@ -16,6 +16,9 @@ const MOST = 10_000;
 
 /** The store's clock counts whole milliseconds, so it may admit up to one earlier than it said. */
 const TICK = 1;
+
+/** How long a denial is remembered at most if an override may change the limits at any time, ms. */
+const MOST_STALE = 1000;
 
 /** The longest text of several keys that is remembered with a denial. */
 const LONGEST = 1000;
@@ -83,18 +86,21 @@ export class Denials {
   }
 
   /** The answer to a query, if the store is known to deny it now. */
-  recall({ set, key, cost, peek }: Query): Reply | undefined {
+  recall({ set, key, cost, costs, peek }: Query): Reply | undefined {
     const { scope, parts, policies } = this.#scoped(set);
-    if (typeof key !== 'string') return peek ? undefined : this.#recallAny(parts, policies, key, cost);
+    if (typeof key !== 'string')
+      return peek ? undefined : this.#recallAny(parts, policies, key, textOf(cost, costs));
     const { denied } = scope;
     const row = peek ? 0 : denied.find(key);
     if (row === 0) return undefined;
     // Only the store knows when it admits another cost, or the same cost by other policies.
-    return denied.policiesOf(row) === policies ? denied.reply(row, cost, this.#clock()) : undefined;
+    return denied.policiesOf(row) === policies
+      ? denied.reply(row, textOf(cost, costs), this.#clock())
+      : undefined;
   }
 
   /** The same for several keys. The denial is found by one of them, but it only answers queries with exactly the same keys. */
-  #recallAny(parts: readonly ScopedPart[], policies: string, key: Keys, cost: number): Reply | undefined {
+  #recallAny(parts: readonly ScopedPart[], policies: string, key: Keys, cost: Denial['cost']): Reply | undefined {
     let keys: string | undefined;
     for (const { known, keyOf } of parts) {
       const { denied } = known;
@@ -109,11 +115,12 @@ export class Denials {
   }
 
   /** Learns from the store's answer to a query that was asked at `asked`. */
-  learn({ set, key, cost, peek }: Query, answer: Reply, asked: number): void {
-    if (peek && cost === 0) return;
+  learn({ set, key, cost, costs, peek }: Query, answer: Reply, asked: number): void {
+    if ((peek && cost === 0) || answer.rules) return;
     const { parts, policies } = this.#scoped(set);
     const reply = toTheNext(set, answer);
-    const wait = denialOf(set, reply);
+    // A denial by an override is not remembered, because another one may come at any time.
+    const wait = answer.limits ? 0 : denialOf(set, reply);
     if (wait === 0) {
       // The charge may have made a remembered wait too short. A peek shows that something was given back.
       for (const { known, keyOf } of parts) known.denied.delete(known.denied.find(keyOf(key)));
@@ -123,14 +130,15 @@ export class Denials {
     const { known, keyOf } = decider(parts, reply);
     const its = keyOf(key);
     if (asked <= (known.changes.get(its) ?? known.forgotten)) return;
-    const until = asked + Math.min(this.#longest, wait - TICK);
+    const longest = set.overrides ? Math.min(this.#longest, MOST_STALE) : this.#longest;
+    const until = asked + Math.min(longest, wait - TICK);
     const received = this.#clock();
     if (until <= received) return;
     const { now, step, ban } = reply;
     const noted = ban === 0 ? reply : { now, step, ban: Math.abs(ban), verdicts: [] };
     const keys = ban === 0 && typeof key !== 'string' ? JSON.stringify(key) : undefined;
     if (keys !== undefined && keys.length > LONGEST) return;
-    known.denied.set(its, { policies, keys, cost, reply: noted, received, until });
+    known.denied.set(its, { policies, keys, cost: textOf(cost, costs), reply: noted, received, until });
   }
 
   /** Forgets a key's denial. Call it before the store is told of a change, and again after the store has answered or failed. */
@@ -148,6 +156,11 @@ export class Denials {
     scope.forgotten = at;
     changes.delete(oldest);
   }
+}
+
+/** A cost, so that it can be compared. */
+function textOf(cost: number, costs: readonly number[] | undefined): Denial['cost'] {
+  return costs === undefined ? cost : costs.join();
 }
 
 /** What a reply says about the next query of the same kind, which charged attempts affect. */

@@ -7,7 +7,8 @@ export interface Denial {
   readonly policies: string;
   /** For a denial by keys of several dimensions: all keys. Undefined: the denial applies whatever the other keys are. */
   readonly keys?: string | undefined;
-  readonly cost: number;
+  /** As text if it differs by policy. */
+  readonly cost: number | string;
   readonly reply: Reply;
   /** When the reply came. The wait that it tells began no later. */
   readonly received: number;
@@ -94,7 +95,7 @@ export class DeniedKeys {
   }
 
   /** The answer to a query of this cost now. Undefined if the denial was for another cost. If the denial is over, it is forgotten. */
-  reply(row: number, cost: number, time: number): Reply | undefined {
+  reply(row: number, cost: Denial['cost'], time: number): Reply | undefined {
     const integers = this.#integers;
     const numbers = this.#numbers;
     const at = row * INTEGERS;
@@ -130,7 +131,7 @@ export class DeniedKeys {
     const row = this.#find() || this.#claim(received);
     const at = row * INTEGERS;
     if (this.#fits(denial)) {
-      this.#integers[at + COST] = cost;
+      this.#integers[at + COST] = cost as number;
       this.#integers[at + WAIT] = waitOf(reply.verdicts, 0);
       this.#integers[at + REMAINING] = remainingOf(reply.verdicts, 0);
       this.#integers[at + RESET] = resetOf(reply.verdicts, 0);
@@ -167,6 +168,7 @@ export class DeniedKeys {
       policies !== this.#policies ||
       ban !== 0 ||
       countOf(verdicts) !== 1 ||
+      typeof cost === 'string' ||
       !isSmall(cost)
     )
       return false;

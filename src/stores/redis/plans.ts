@@ -1,3 +1,4 @@
+import { recordDimensions } from '../../contract/overrides.js';
 import { holdsSlots } from '../../contract/policy.js';
 import { perSet, type Clock, type PolicySet } from '../../contract/store.js';
 import { KeyMaker } from '../keys.js';
@@ -50,10 +51,11 @@ export class Plans {
     const kernels = set.policies.map(({ kernel }) => kernel);
     const leases = holdsSlots(set.policies);
     const single = kernels.length === 1 && !set.ban && !leases;
+    const live = set.overrides !== undefined;
     return {
       keys: new KeyMaker(this.#prefix, set, this.#text),
-      evaluate: assemble(single ? 'evaluate-single' : 'evaluate', kernels, set.ban !== undefined),
-      adjust: assemble('adjust', kernels, false),
+      evaluate: assemble(single ? 'evaluate-single' : 'evaluate', kernels, set.ban !== undefined, live),
+      adjust: assemble('adjust', kernels, false, live),
       single,
       moves: set.policies.some(({ sent }) => sent !== undefined),
       ...argsOf(set, single, this.now),
@@ -76,14 +78,18 @@ export class Plans {
 }
 
 /** The arguments of a set's scripts at a moment. */
-function argsOf(
-  { policies, ban }: PolicySet,
-  single: boolean,
-  now: number,
-): Pick<Plan, 'evaluateArgs' | 'adjustArgs'> {
+function argsOf(set: PolicySet, single: boolean, now: number): Pick<Plan, 'evaluateArgs' | 'adjustArgs'> {
+  const { policies, ban, overrides: terms } = set;
   const args = policyArgs(policies, now);
-  const evaluateArgs = single
-    ? paramArgs(policies[0]!, now)
-    : [...args, ...Object.values(ban ?? {}).map(String)];
-  return { evaluateArgs: [DEADLINE, ...evaluateArgs], adjustArgs: args };
+  const dimensions = recordDimensions(set);
+  const revisions = dimensions.map((name) => terms?.rules[name] ?? '');
+  const ids = policies.map(({ id }) => id);
+  const adjustArgs = terms ? [...args, terms.all, ...ids] : args;
+  if (single) {
+    const first = terms ? [ids[0]!, revisions[0]!, terms.all] : [];
+    return { evaluateArgs: [DEADLINE, ...first, ...paramArgs(policies[0]!, now)], adjustArgs };
+  }
+  const numbered = policies.flatMap(({ id, by }) => [id, String(dimensions.indexOf(by) + 1)]);
+  const last = terms ? [String(dimensions.length), ...revisions, terms.all, ...numbered] : [];
+  return { evaluateArgs: [DEADLINE, ...args, ...Object.values(ban ?? {}).map(String), ...last], adjustArgs };
 }

@@ -26,6 +26,8 @@ export interface PublishedLimiter {
   readonly shadow: boolean;
   /** Whether the policies depend on the request. `policies` then has those that were used recently. */
   readonly dynamic: boolean;
+  /** Present if its limits can be overridden. */
+  readonly overrides?: true;
   /** The prefix lengths that turn IPv6 addresses into keys. Empty: the program makes its own keys. */
   readonly ipv6Subnets: readonly number[];
 }
@@ -139,10 +141,11 @@ export class Publisher {
 }
 
 function describe(announcement: Announcement): PublishedLimiter {
-  const { name, ban, banBy, slotBy, shadow, dynamic, policies, tiers } = announcement;
+  const { name, ban, banBy, slotBy, shadow, dynamic, overrides, policies, tiers } = announcement;
   const by = {
     ...(ban && banBy !== DEFAULT_DIMENSION && { banBy }),
     ...(slotBy !== undefined && { slotBy }),
+    ...(overrides && { overrides: true as const }),
   };
   const ipv6Subnets = [...announcement.ipv6Subnets].sort((a, b) => a - b);
   const told = { name, policies: textsOf(policies()), ban: ban ?? null, ...by, shadow, dynamic, ipv6Subnets };

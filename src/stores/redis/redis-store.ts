@@ -17,6 +17,8 @@ import type {
   Clock,
   LeaseChange,
   MaybePromise,
+  OverridePlace,
+  OverrideStore,
   PolicySet,
   Query,
   Reply,
@@ -24,6 +26,12 @@ import type {
   Subject,
 } from '../../contract/store.js';
 import type { BanNote } from '../../contract/ban-options.js';
+import { costAt } from '../../contract/costs.js';
+import { warnOnce } from '../../common/warnings.js';
+import { FOR_EVER, MOST_LINES, readOverrides, type RecordChange } from '../../contract/overrides.js';
+import { recordKey, whoOfPlace } from '../keys.js';
+import { overrideBookArgs, overrideBookKeys } from './override-book.js';
+import { malformedReply } from '../reply.js';
 import { Traffic } from './traffic.js';
 import { costArg, decode, decodeChange, policyArgs } from './wire.js';
 
@@ -49,6 +57,8 @@ interface Settings {
 export class RedisStore implements Store {
   readonly #commands: Commands;
   readonly #clock: Clock | undefined;
+  readonly #prefix: string;
+  readonly #text: KeyHashing['text'];
   /** By server of a cluster: each has its own clock, and knows its own scripts. */
   readonly #calls = new Map<string | undefined, ScriptCalls>();
   readonly #plans: Plans;
@@ -66,6 +76,8 @@ export class RedisStore implements Store {
     const { text, mark } = hashing;
     this.#commands = commands;
     this.#clock = clock;
+    this.#prefix = prefix;
+    this.#text = text;
     this.#plans = new Plans(prefix, text, clock);
     this.#denials = localDenials === undefined ? undefined : new Denials(localDenials);
     this.#publisher = publish === undefined ? undefined : new Publisher(commands, prefix, publish, mark);
@@ -146,7 +158,7 @@ export class RedisStore implements Store {
 
   readonly #decode = (batch: Batch, reply: unknown): readonly (Reply | Error)[] => {
     const { set, queries, asked } = batch;
-    const answers = decode(reply, queries.length, set.ban !== undefined, set.policies.length);
+    const answers = decode(reply, queries.length, set);
     if (!this.#denials && !set.ban) return answers;
     for (let i = 0; i < queries.length; i++) {
       const answer = answers[i]!;
@@ -173,6 +185,7 @@ export class RedisStore implements Store {
     const plan = this.#plans.of(set);
     const keys: string[] = [];
     for (const { key } of queries) plan.keys.push(keys, key);
+    if (set.overrides) for (const { key } of queries) plan.keys.pushRecords(keys, key);
     const args = plan.evaluateArgs.slice();
     pushCosts(args, queries, peek);
     if (plan.leases) for (const query of queries) args.push(query.lease);
@@ -198,6 +211,7 @@ export class RedisStore implements Store {
     const { set, key, units, charged } = change;
     const plan = this.#plans.of(set);
     const keys = plan.keys.policies(key, charged !== undefined);
+    if (set.overrides) keys.push(...plan.keys.records(key));
     const args = [DEADLINE, ...plan.adjustArgs];
     for (const [i, { life }] of set.policies.entries()) {
       const step = charged?.steps?.[i] ?? charged?.step ?? 0;
@@ -214,11 +228,12 @@ export class RedisStore implements Store {
   lease(change: LeaseChange): Promise<boolean> {
     if (this.#isAcross(change)) return this.#across.lease(change);
     return this.#change(change, async () => {
-      const { set, key, lease, cost, action } = change;
+      const { set, key, lease, action } = change;
       const policies = set.policies.filter(({ traits }) => traits.holdsSlots);
       const all = this.#plans.of(set).keys.policies(key);
       const keys = policies.map((policy) => all[set.policies.indexOf(policy)]!);
-      const args = [DEADLINE, action, lease, String(cost), ...policyArgs(policies, this.#plans.now)];
+      const units = policies.map((policy) => String(costAt(change, set.policies.indexOf(policy))));
+      const args = [DEADLINE, action, lease, ...policyArgs(policies, this.#plans.now), ...units];
       const kernels = policies.map(({ kernel }) => kernel);
       return (await this.#run(assemble('lease', kernels, false), change, keys, args)) === 1;
     });
@@ -244,6 +259,43 @@ export class RedisStore implements Store {
     });
   }
 
+  readonly overrides: OverrideStore = {
+    read: async (place) => {
+      const who = whoOfPlace(place, this.#text);
+      const keys = [recordKey(this.#prefix, who)];
+      return recordFrom(
+        await this.#run(assemble('read-override', [], false), subjectAt(place), keys, [DEADLINE]),
+      );
+    },
+    change: async (place, change) => {
+      const subject = subjectAt(place);
+      const who = whoOfPlace(place, this.#text);
+      const { line, duration, life } = change;
+      const args = [DEADLINE, line, ...[duration, life, FOR_EVER, MOST_LINES].map(String)];
+      const keys = [recordKey(this.#prefix, who)];
+      const script = assemble('set-override', [], false);
+      const before = recordFrom(await this.#change(subject, () => this.#run(script, subject, keys, args)));
+      const isWorthIt = line !== '' || readOverrides(before[0]).at(before[1]);
+      if (isWorthIt) await this.#note(subject, who, change);
+      return before;
+    },
+  };
+
+  /** Records an override for the command line, in a slot of its own. The override is in force all the same. */
+  async #note(subject: Subject, who: string, change: RecordChange): Promise<void> {
+    const keys = overrideBookKeys(this.#prefix);
+    const script = assemble('note-override', [], false);
+    try {
+      await this.#run(script, subject, keys, [DEADLINE, ...overrideBookArgs(who, change)]);
+    } catch (error) {
+      warnOnce(
+        'HEADGATE_OVERRIDES_UNLISTED',
+        `An override is in force, but \`headgate overrides\` will not show it: ${String((error as Error).message)} docs/failure.md lists ` +
+          'the permissions.',
+      );
+    }
+  }
+
   announce(limiter: Announcement): Announced {
     const withdraw = this.#publisher?.add(limiter) ?? (() => {});
     const traffic = this.#traffic;
@@ -257,10 +309,27 @@ export class RedisStore implements Store {
   }
 }
 
-/** Appends the costs of queries: none if all cost 1, a single one if all are equal. */
+function subjectAt(place: OverridePlace): Subject {
+  return 'subject' in place ? place.subject : { set: place.set, key: '' };
+}
+
+/** @throws HeadgateError `HEADGATE_MALFORMED_REPLY` */
+function recordFrom(reply: unknown): [record: string, now: number] {
+  const [now, record] = Array.isArray(reply) ? (reply as unknown[]) : [];
+  if (typeof now !== 'number' || typeof record !== 'string') throw malformedReply(reply);
+  return [record, now];
+}
+
+/** Appends the costs of queries: none if all cost 1, a single one if all are equal, one per policy if those of a query differ. */
 function pushCosts(args: string[], queries: readonly Query[], peek: boolean): void {
-  const { cost } = queries[0]!;
-  const equal = queries.length === 1 || queries.every((query) => query.cost === cost);
+  const { cost, costs } = queries[0]!;
+  const isAlone = queries.length === 1;
+  if (isAlone ? costs !== undefined : queries.some((query) => query.costs !== undefined)) {
+    for (const query of queries)
+      for (const i of query.set.policies.keys()) args.push(costArg(costAt(query, i), peek));
+    return;
+  }
+  const equal = isAlone || queries.every((query) => query.cost === cost);
   if (!equal) for (const query of queries) args.push(costArg(query.cost, peek));
   else if (cost !== 1 || peek) args.push(costArg(cost, peek));
 }

@@ -12,7 +12,16 @@ export interface Script {
 /** The names of the scripts, which are those of their files. */
 export const scriptNames = [
   ...(['adjust', 'check', 'count', 'evaluate', 'evaluate-single', 'lease'] as const),
-  ...(['note-bans', 'publish', 'reset', 'seal-bans', 'set-ban'] as const),
+  ...([
+    'note-bans',
+    'note-override',
+    'publish',
+    'read-override',
+    'reset',
+    'seal-bans',
+    'set-ban',
+    'set-override',
+  ] as const),
 ];
 
 export type ScriptName = (typeof scriptNames)[number];
@@ -24,14 +33,19 @@ const scripts = new Map<string, Script>();
 
 /**
  * A script with only the algorithms that it needs, because Redis compiles the whole text. Each combination is assembled once. There are
- * few: the kernels of a policy set, with or without a ban.
+ * few: the kernels of a policy set, with or without a ban, with or without overrides.
  */
-export function assemble(name: ScriptName, kernels: readonly Kernel[], ban: boolean): Script {
+export function assemble(
+  name: ScriptName,
+  kernels: readonly Kernel[],
+  ban: boolean,
+  overrides = false,
+): Script {
   const needed = [...new Set(kernels)].sort();
-  const id = [name, ...needed, ban].join();
+  const id = [name, ...needed, ban, overrides].join();
   let script = scripts.get(id);
   if (!script) {
-    const source = compose(name, needed, ban).join('');
+    const source = compose(name, needed, ban, overrides).join('');
     script = { source, sha: createHash('sha1').update(source).digest('hex') };
     scripts.set(id, script);
   }
@@ -42,8 +56,15 @@ export function assemble(name: ScriptName, kernels: readonly Kernel[], ban: bool
  * The parts of a script in their order. Redis runs them from the first line on at each call, and makes each function anew: so what nearly
  * every decision needs comes first, and answers most of them before the rest is even defined.
  */
-export function compose(name: ScriptName, kernels: readonly Kernel[], ban: boolean): string[] {
+export function compose(
+  name: ScriptName,
+  kernels: readonly Kernel[],
+  ban: boolean,
+  overrides: boolean,
+): string[] {
   const own = luaFiles[name]!;
+  const live = overrides ? luaFiles['overrides']!.rest + own.live : '';
+  const ownLive = overrides ? own.overrides : '';
   const { common, policies } = luaFiles as Record<'common' | 'policies', LuaFile>;
   const algorithms = kernels.map((kernel) => luaFiles[kernel]!);
   const firsts = algorithms.map(({ first }) => first);
@@ -53,9 +74,12 @@ export function compose(name: ScriptName, kernels: readonly Kernel[], ban: boole
       common.first,
       ...firsts,
       own.first,
+      ownLive,
+      own.costs,
       charge,
       own.charge,
       common.rest,
+      live,
       chargeFunction(charge),
       rest,
       own.rest,
@@ -63,16 +87,17 @@ export function compose(name: ScriptName, kernels: readonly Kernel[], ban: boole
   }
   const rests = algorithms.flatMap(({ rest, changes }) => [rest, changes]);
   const bans = ban ? luaFiles['ban']!.first : '';
-  const all = [common.rest, common.changes, policies.rest, bans, ...rests];
+  const all = [common.rest, common.changes, live, policies.rest, bans, ...rests];
   if (!OF_POLICIES.includes(name)) return [common.first, common.rest, common.changes, own.first];
-  if (name !== 'evaluate') return [common.first, policies.first, ...firsts, ...all, own.first];
+  if (name !== 'evaluate')
+    return [common.first, policies.first, ...firsts, ...all, own.first, ownLive, own.costs];
   const charges = kernels.flatMap((kernel, i) => [
     algorithms[i]!.first,
     chargeFunction(algorithms[i]!.charge),
     `kernels['${kernel}'] = { params = kernel_params, charge = kernel_charge }\n`,
   ]);
   const strikes = `local strikes = ${ban ? 1 : 0}\n`;
-  return [common.first, policies.first, ...charges, strikes, own.first, ...all, own.rest];
+  return [common.first, policies.first, ...charges, strikes, own.first, ownLive, own.costs, ...all, own.rest];
 }
 
 /** What an algorithm decides in the common case, as a function. */

@@ -99,8 +99,9 @@ export class Slices implements Store {
   }
 
   decide(query: Query): MaybePromise<Reply> {
-    const { cost, peek } = query;
-    const keys = peek ? undefined : this.#keysOf(query);
+    const { cost, costs, peek } = query;
+    // A slice would outlive the limit from which it was taken. It has the same units of each policy.
+    const keys = peek || costs || query.set.overrides ? undefined : this.#keysOf(query);
     if (!keys) return this.#store.decide(query);
     const now = performance.now();
     let [areHot, haveSlices] = [true, true];

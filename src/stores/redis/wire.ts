@@ -1,7 +1,8 @@
 import { HeadgateError } from '../../common/errors.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
+import { recordDimensions } from '../../contract/overrides.js';
 import { malformedReply } from '../reply.js';
-import type { ChangeReply, Reply } from '../../contract/store.js';
+import type { ChangeReply, PolicySet, Reply } from '../../contract/store.js';
 import { addVerdict, soleVerdict } from '../../contract/verdicts.js';
 
 /** The number of policies, then each policy, as `policies.lua` reads them at a time (ms since the epoch). */
@@ -32,10 +33,11 @@ const UNITS = 2 ** 20;
 /**
  * The answers to the queries of one call. An error of one query does not affect the others. The caller checks each answer.
  *
- * @param count the number of the set's policies
  * @throws HeadgateError `HEADGATE_MALFORMED_REPLY` if there are not as many answers as queries
  */
-export function decode(reply: unknown, queries: number, banning: boolean, count: number): (Reply | Error)[] {
+export function decode(reply: unknown, queries: number, set: PolicySet): (Reply | Error)[] {
+  const count = set.policies.length;
+  const banning = set.ban !== undefined;
   if (!Array.isArray(reply)) throw malformedReply(reply);
   const numbers = reply as number[];
   const step = numbers[0]!;
@@ -49,6 +51,13 @@ export function decode(reply: unknown, queries: number, banning: boolean, count:
       at++;
       continue;
     }
+    if (numbers[at] === -3) {
+      const names = recordDimensions(set);
+      const rules = Object.fromEntries(names.map((name, n) => [name, String(reply[at + 1 + n])]));
+      answers.push({ now, step, ban: 0, verdicts: [], rules });
+      at += 1 + names.length;
+      continue;
+    }
     const ban = banning ? numbers[at++]! : 0;
     if (ban > 0) {
       answers.push({ now, step, ban, verdicts: [] });
@@ -57,8 +66,16 @@ export function decode(reply: unknown, queries: number, banning: boolean, count:
       answers.push({ now, step, ban, verdicts: unpacked(numbers[at++]!) });
     } else {
       const verdicts: number[] = [];
-      for (let n = 0; n < count; n++) at = read(numbers, at, verdicts);
-      answers.push({ now, step, ban, verdicts });
+      let limits: number[] | undefined;
+      for (let n = 0; n < count; n++) {
+        if (numbers[at] === -2) {
+          limits ??= set.policies.map(({ limit }) => limit);
+          limits[n] = numbers[at + 1]!;
+          at += 2;
+        }
+        at = read(numbers, at, verdicts);
+      }
+      answers.push(limits ? { now, step, ban, verdicts, limits } : { now, step, ban, verdicts });
     }
   }
   if (at !== reply.length) throw malformedReply(reply);

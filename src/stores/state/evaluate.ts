@@ -1,5 +1,7 @@
 import type { BanColumn } from '../../algorithms/ban.js';
 import { SlotColumn, type Column } from '../../algorithms/index.js';
+import { costAt, costsOfPart, type Costs } from '../../contract/costs.js';
+import { readOverrides, type Line, type OverrideTerms } from '../../contract/overrides.js';
 import type { Part } from '../../contract/parts.js';
 import { holdsSlots, type CompiledPolicy } from '../../contract/policy.js';
 import type { Histories } from './returns.js';
@@ -20,6 +22,10 @@ import { addVerdict, admits, attemptWait, nextWait, soleVerdict } from '../../co
  */
 export interface Place {
   readonly part: Part;
+  /** The part's policies as the key has them: an override may change their limits. */
+  readonly policies: readonly CompiledPolicy[];
+  /** What the key's own record says now; undefined: nothing. */
+  readonly line: Line | undefined;
   /** The columns of the part's policies, in the part's order. */
   readonly columns: readonly Column[];
   readonly bans: BanColumn;
@@ -39,23 +45,61 @@ export interface Place {
 
 /** The store's answer to `decide`. All policies of all places are charged, or none is. */
 export function decide(places: readonly Place[], query: Query, now: number, step: number): Reply {
+  if (query.set.overrides === undefined) return decideAlone(places, query, now, step);
+  const rules = rulesOf(places, query.set.overrides);
+  if (rules) return { now, step, ban: 0, verdicts: [], rules };
+  const reply = decideAlone(places, query, now, step);
+  if (reply.verdicts.length === 0) return reply;
+  return places.some(({ policies, part }) => policies !== part.set.policies)
+    ? { ...reply, limits: inOrder(places, ({ policies }) => policies.map(({ limit }) => limit)) }
+    : reply;
+}
+
+function decideAlone(places: readonly Place[], query: Query, now: number, step: number): Reply {
   // Nearly all decisions are by one key, and the loops would cost 5 % of their time.
   return places.length === 1
     ? decideByOne(places[0]!, query, now, step)
     : decideBySeveral(places, query, now, step);
 }
 
+/** What the caller must take into account before anything can be decided: see `Reply.rules`. */
+function rulesOf(places: readonly Place[], terms: OverrideTerms): Reply['rules'] {
+  let differ = false;
+  const rules: Record<string, string> = {};
+  for (const { part, line } of places) {
+    if (part.set.policies.length === 0) continue;
+    const rule = line?.rule ?? '';
+    if (rule !== (terms.rules[part.name] ?? '')) differ = true;
+    rules[part.name] = rule === '' ? '' : line!.json;
+  }
+  return differ ? rules : undefined;
+}
+
+/** Where the policies of a key stand that has a record. @param record its own @param all that of all keys */
+export function overriddenBy(
+  record: string,
+  all: string,
+  set: PolicySet,
+  now: number,
+): Pick<Place, 'line' | 'policies'> {
+  if (record === '' && all === '') return { line: undefined, policies: set.policies };
+  const line = readOverrides(record).at(now);
+  const overrides = readOverrides(all === '' ? record : `${record}\n${all}`);
+  return { line, policies: overrides.policies(set.policies, now) };
+}
+
 function decideByOne(place: Place, query: Query, now: number, step: number): Reply {
   const { set, cost, peek, lease } = query;
-  const { policies, ban } = set;
+  const { policies } = place;
+  const { ban } = set;
   const left = ban ? place.bans.look(place.row, ban, now, !peek) : 0;
   if (left > 0) return { now, step, ban: left, verdicts: [] };
-  const admitted = look(place.columns, policies, place.row, cost, now, !peek);
-  const full = place.row === 0 ? makeRoom(place, query, admitted, now) : undefined;
+  const admitted = look(place.columns, policies, place.row, query, now, !peek);
+  const full = place.row === 0 ? makeRoom(place, query, peek, admitted, now) : undefined;
   const { columns, row } = place;
   let struck = 0;
   if (row !== 0 && !peek) {
-    if (cost > 0) commit(columns, policies, row, cost, now, lease, admitted);
+    if (cost > 0) commit(columns, policies, row, query, now, lease, admitted);
     if (!admitted && ban) struck = place.bans.strike(row, ban, now);
     place.deny(deniedUntil(columns, policies, now));
   }
@@ -65,48 +109,55 @@ function decideByOne(place: Place, query: Query, now: number, step: number): Rep
 }
 
 function decideBySeveral(places: readonly Place[], query: Query, now: number, step: number): Reply {
-  const { set, cost, peek, lease } = query;
+  const { set, peek, lease } = query;
   const banned = set.ban && bannedOf(places);
   const left = banned ? banned.bans.look(banned.row, set.ban, now, !peek) : 0;
   if (left > 0) return { now, step, ban: left, verdicts: [] };
+  const costsOf = ({ part }: Place): Costs => (query.costs ? costsOfPart(query, part.at) : query);
   let admitted = true;
-  for (const { columns, part, row } of places)
-    if (!look(columns, part.set.policies, row, cost, now, !peek)) admitted = false;
+  for (const place of places)
+    if (!look(place.columns, place.policies, place.row, costsOf(place), now, !peek)) admitted = false;
   let full: number | undefined;
   for (const place of places) {
-    const wait = place.row === 0 ? makeRoom(place, query, admitted, now) : undefined;
+    const wait = place.row === 0 ? makeRoom(place, costsOf(place), peek, admitted, now) : undefined;
     if (wait !== undefined) full = Math.max(full ?? 0, wait);
   }
   let struck = 0;
   for (const place of places) {
-    const { columns, row } = place;
-    const { policies, ban } = place.part.set;
+    const { columns, policies, row } = place;
+    const { ban } = place.part.set;
     if (row === 0 || peek) continue;
     // If there is room for only some of the keys, only they limit the request.
-    if (cost > 0 && !full) commit(columns, policies, row, cost, now, lease, admitted);
+    if (query.cost > 0 && !full) commit(columns, policies, row, costsOf(place), now, lease, admitted);
     if (!admitted && ban) struck = place.bans.strike(row, ban, now);
     place.deny(deniedUntil(columns, policies, now));
   }
-  const verdicts = verdictsOf(inOrder(places));
+  const verdicts = verdictsOf(columnsOf(places));
   if (full !== undefined) return { now, step, ban: 0, verdicts, full };
   return { now, step, ban: struck === 0 ? 0 : -struck, verdicts };
 }
 
 /** Makes room for a key without state. Returns what an admitted query is told if there is none: see `Reply.full`. */
-function makeRoom(place: Place, { cost, peek }: Query, admitted: boolean, now: number): number | undefined {
+function makeRoom(
+  place: Place,
+  costs: Costs,
+  peek: boolean,
+  admitted: boolean,
+  now: number,
+): number | undefined {
   const { columns, part } = place;
-  if (!peek && writes(part.set, cost, admitted)) {
+  if (!peek && writes(part.set, costs, admitted)) {
     place.create(now, false);
-    if (place.columns !== columns) look(place.columns, part.set.policies, place.row, cost, now, true);
+    if (place.columns !== columns) look(place.columns, place.policies, place.row, costs, now, true);
   }
-  const isFull = admitted && cost > 0 && (peek ? place.isFull(now) : place.row === 0);
+  const isFull = admitted && costs.cost > 0 && (peek ? place.isFull(now) : place.row === 0);
   return isFull ? place.full(now) : undefined;
 }
 
 /** Whether a decision may write state of a key. */
-function writes({ policies, ban }: PolicySet, cost: number, admitted: boolean): boolean {
-  if (admitted) return cost > 0;
-  return ban !== undefined || (cost > 0 && policies.some(({ attempts }) => attempts));
+function writes({ policies, ban }: PolicySet, costs: Costs, admitted: boolean): boolean {
+  if (admitted) return costs.cost > 0;
+  return ban !== undefined || policies.some(({ attempts }, i) => attempts && costAt(costs, i) > 0);
 }
 
 /** The place of the key that is banned. */
@@ -123,13 +174,13 @@ export function adjust(
 ): ChangeReply {
   const done: number[] = [];
   for (const place of places) {
-    const { part, returns } = place;
-    const { set, at } = part;
+    const { part, policies, returns } = place;
+    const { at } = part;
     const key = part.keyOf(keys);
     if (place.row === 0 && at.some((n) => units[n]! > 0)) place.create(now, false);
     const { columns, row } = place;
     columns.forEach((column, i) => {
-      const { id, life, params, traits } = set.policies[i]!;
+      const { id, life, params, traits } = policies[i]!;
       const n = at[i]!;
       const of = units[n]! < 0 ? charged : undefined;
       const from = of?.steps?.[n] ?? of?.step ?? 0;
@@ -146,24 +197,23 @@ export function adjust(
         returns.open(id, key, now, life).note({ from, to: step, amount });
       if (units[n]! > 0) done[n] = amount;
     });
-    if (row !== 0) place.deny(deniedUntil(place.columns, part.set.policies, now));
+    if (row !== 0) place.deny(deniedUntil(place.columns, policies, now));
   }
-  return { now, step, ban: 0, verdicts: verdictsOf(inOrder(places)), charged: done };
+  return { now, step, ban: 0, verdicts: verdictsOf(columnsOf(places)), charged: done };
 }
 
 /** The store's answer to `lease`. */
 export function lease(places: readonly Place[], { lease, action }: LeaseChange, now: number): boolean {
   let held = true;
   for (const place of places) {
-    const { part, columns, row } = place;
-    const { policies } = part.set;
+    const { policies, columns, row } = place;
     if (!holdsSlots(policies)) continue;
     if (row === 0) held = false;
     else {
       for (const [i, column] of columns.entries())
         if (column instanceof SlotColumn && !column[action](row, policies[i]!.params, lease, now))
           held = false;
-      look(columns, policies, row, 0, now, false);
+      look(columns, policies, row, NOTHING, now, false);
       place.deny(deniedUntil(columns, policies, now));
     }
   }
@@ -185,12 +235,14 @@ export function ban(places: readonly Place[], duration: number, now: number): vo
   if (place.row !== 0) place.bans.set(place.row, place.part.set.ban!, now, duration);
 }
 
+const NOTHING: Costs = { cost: 0, costs: undefined };
+
 /** Whether all policies admit that are not shadows. Their verdicts are in the columns. */
 function look(
   columns: readonly Column[],
   policies: readonly CompiledPolicy[],
   row: number,
-  cost: number,
+  costs: Costs,
   now: number,
   writable: boolean,
 ): boolean {
@@ -198,7 +250,7 @@ function look(
   for (let i = 0; i < columns.length; i++) {
     const column = columns[i]!;
     const policy = policies[i]!;
-    column.look(row, policy.params, cost, now, writable);
+    column.look(row, policy.params, costAt(costs, i), now, writable);
     if (!admits(column.wait) && !policy.shadow) admitted = false;
   }
   return admitted;
@@ -209,7 +261,7 @@ function commit(
   columns: readonly Column[],
   policies: readonly CompiledPolicy[],
   row: number,
-  cost: number,
+  costs: Costs,
   now: number,
   lease: string,
   admitted: boolean,
@@ -217,8 +269,9 @@ function commit(
   for (let i = 0; i < columns.length; i++) {
     const column = columns[i]!;
     const { params, attempts } = policies[i]!;
+    const cost = costAt(costs, i);
     // A shadow that would deny charges nothing, just as if it had denied.
-    if (!admits(column.wait) || !(admitted || attempts)) continue;
+    if (cost === 0 || !admits(column.wait) || !(admitted || attempts)) continue;
     column.commit(row, params, cost, now, lease);
     if (admitted) continue;
     // Look again after the charge, so that `retryAfter` takes it into account.
@@ -249,8 +302,15 @@ function verdictsOf(columns: readonly Column[]): number[] {
 }
 
 /** The columns of all places in the order of the whole set's policies. */
-function inOrder(places: readonly Place[]): Column[] {
-  const columns: Column[] = [];
-  for (const { part, columns: own } of places) part.at.forEach((n, i) => (columns[n] = own[i]!));
-  return columns;
+function columnsOf(places: readonly Place[]): Column[] {
+  return inOrder(places, ({ columns }) => columns);
+}
+
+function inOrder<T>(places: readonly Place[], each: (place: Place) => readonly T[]): T[] {
+  const all: T[] = [];
+  for (const place of places) {
+    const own = each(place);
+    place.part.at.forEach((n, i) => (all[n] = own[i]!));
+  }
+  return all;
 }

@@ -4,12 +4,26 @@ import { algorithms, type Column, type Saved } from '../../algorithms/index.js';
 import type { CompiledBan } from '../../algorithms/ban.js';
 import { HeadgateError } from '../../common/errors.js';
 import { stepAfter } from '../../contract/charged.js';
+import {
+  changeRecord,
+  OVERRIDE_TAG,
+  type OverrideRecord,
+  type RecordChange,
+} from '../../contract/overrides.js';
 import { partsOf, type Part } from '../../contract/parts.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
-import { adjust, ban, decide, lease, reset, type Place } from './evaluate.js';
+import { adjust, ban, decide, lease, overriddenBy, reset, type Place } from './evaluate.js';
 import { hashedText, whoOf } from '../keys.js';
 import { History } from './returns.js';
-import type { Change, ChangeReply, LeaseChange, Query, Reply, Subject } from '../../contract/store.js';
+import type {
+  Change,
+  ChangeReply,
+  LeaseChange,
+  PolicySet,
+  Query,
+  Reply,
+  Subject,
+} from '../../contract/store.js';
 
 /** The version of the bytes' layout. It is part of the key, so that versions never read each other's state. */
 const VERSION = 'k2';
@@ -110,10 +124,23 @@ class KeyRecord {
     return (this.#step = step);
   }
 
+  /** The record of the key's overrides, empty if there is none. */
+  get overrides(): OverrideRecord {
+    const [, record] = this.#states.get(OVERRIDE_TAG) ?? NONE;
+    return typeof record === 'string' ? record : '';
+  }
+
+  override(change: RecordChange): void {
+    const { record, until } = changeRecord(this.overrides, change, this.#now);
+    this.#states.set(OVERRIDE_TAG, [record === '' ? 0 : until, record]);
+  }
+
   place(part: Part): Place {
     this.#ban ??= part.set.ban;
+    const { overrides: terms } = part.set;
     return {
       part,
+      ...overriddenBy(terms ? this.overrides : '', terms?.all ?? '', part.set, this.#now),
       columns: part.set.policies.map((policy) => this.#column(policy)),
       bans: this.#bans,
       row: 1,
@@ -174,7 +201,8 @@ class KeyRecord {
 /** The states of one or more keys. They change together. */
 abstract class States {
   readonly #records: readonly KeyRecord[];
-  readonly #now: number;
+  /** The time of the change. */
+  readonly now: number;
 
   /**
    * @param bytes the bytes that `save` made, for each key; undefined: the key has no state. Any other bytes count as no state
@@ -182,32 +210,46 @@ abstract class States {
    */
   constructor(bytes: readonly (Uint8Array | undefined)[], now: number) {
     this.#records = bytes.map((each) => new KeyRecord(each, now));
-    this.#now = now;
+    this.now = now;
   }
 
   /** Like `Store.decide`. */
   decide(query: Query): Reply {
-    return decide(this.#places(query), query, this.#now, this.#nextStep());
+    return decide(this.#places(query), query, this.now, this.#nextStep());
   }
 
   /** Like `Store.adjust`. */
   adjust(change: Change): ChangeReply {
-    return adjust(this.#places(change), change, this.#now, this.#nextStep());
+    return adjust(this.#places(change), change, this.now, this.#nextStep());
   }
 
   /** Like `Store.lease`. */
   lease(change: LeaseChange): boolean {
-    return lease(this.#places(change), change, this.#now);
+    return lease(this.#places(change), change, this.now);
   }
 
   /** Like `Store.reset`. */
   reset(subject: Subject): void {
-    reset(this.#places(subject), subject, this.#now, this.#nextStep());
+    reset(this.#places(subject), subject, this.now, this.#nextStep());
   }
 
   /** Like `Store.ban`. */
   ban(subject: Subject, duration: number): void {
-    ban(this.#places(subject), duration, this.#now);
+    ban(this.#places(subject), duration, this.now);
+  }
+
+  /** Like `OverrideStore.read`, for the key of a dimension. */
+  overridesOf({ set }: Subject, by: string): OverrideRecord {
+    return this.#recordOf(set, by).overrides;
+  }
+
+  /** Like `OverrideStore.change`, for the key of a dimension. */
+  override({ set }: Subject, by: string, change: RecordChange): void {
+    this.#recordOf(set, by).override(change);
+  }
+
+  #recordOf(set: PolicySet, by: string): KeyRecord {
+    return this.#records[partsOf(set).findIndex(({ name }) => name === by)]!;
   }
 
   /** What must be written under each key. */

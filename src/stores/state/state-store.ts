@@ -1,4 +1,6 @@
 import { HeadgateError } from '../../common/errors.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
+import type { OverrideRecord } from '../../contract/overrides.js';
 import { partsOf } from '../../contract/parts.js';
 import { JointState, stateKeys, type StateChange } from './key-state.js';
 import {
@@ -7,6 +9,8 @@ import {
   type ChangeReply,
   type LeaseChange,
   type MaybePromise,
+  type OverridePlace,
+  type OverrideStore,
   type PolicySet,
   type Query,
   type Reply,
@@ -52,6 +56,12 @@ interface Waiting extends Job {
   reject(error: unknown): void;
 }
 
+/** A subject that stands for all keys of a limiter: no limiter is named so, as names have at least one character. */
+function allKeysOf({ name, timeout }: PolicySet): { subject: Subject; by: string } {
+  const set: PolicySet = { name: '', policies: [], ban: undefined, timeout };
+  return { subject: { set, key: name }, by: DEFAULT_DIMENSION };
+}
+
 /** A store on a backend that keeps bytes. Use {@link stateStore}. */
 class StateStore implements Store {
   readonly #backend: StateBackend;
@@ -90,6 +100,28 @@ class StateStore implements Store {
 
   ban(subject: Subject, duration: number): MaybePromise<void> {
     return this.#ask({ subject, run: (state) => state.ban(subject, duration) });
+  }
+
+  readonly overrides: OverrideStore = {
+    read: (place) => this.#onRecord(place, () => {}),
+    change: (place, change) =>
+      this.#onRecord(place, (state, subject, by) => state.override(subject, by, change)),
+  };
+
+  /** Reads the record of a place, then does something with its state. Only the backend knows the time. */
+  #onRecord(
+    place: OverridePlace,
+    run: (state: JointState, subject: Subject, by: string) => void,
+  ): MaybePromise<readonly [OverrideRecord, number]> {
+    const { subject, by } = 'subject' in place ? place : allKeysOf(place.set);
+    return this.#ask({
+      subject,
+      run: (state) => {
+        const record = state.overridesOf(subject, by);
+        run(state, subject, by);
+        return [record, state.now] as const;
+      },
+    });
   }
 
   close(): MaybePromise<void> {

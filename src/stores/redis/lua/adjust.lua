@@ -2,8 +2,10 @@
 --
 -- KEYS:  one per policy; then one per policy for its history, if the charge to give back has a known step. A history is the step of
 --        the last reset (0: none); then cells of a step and ticks: charges up to this step, back to the cell before, have moved
---        forward by so many ticks, because charges before them were given back
--- ARGV:  deadline (see common.lua), count of policies; per policy: kernel, '0', its params; then per policy its units (< 0: give
+--        forward by so many ticks, because charges before them were given back; with overrides, then one record per policy (see
+--        overrides.lua)
+-- ARGV:  deadline (see common.lua), count of policies; per policy: kernel, '0', its params; with overrides the record of all keys, and per
+--        policy its id; then per policy its units (< 0: give
 --        back), the step of the charge to give back (0: no particular one), its mark, how long a charge counts (ms)
 -- Reply: step, then per policy the units charged, and its verdict (see headgate_say in common.lua), which admits
 
@@ -65,6 +67,18 @@ end
 
 local policies, at = headgate_policies(2)
 headgate_check(policies)
+
+--- overrides
+
+for i, policy in ipairs(policies) do
+  local record = redis.call('GET', KEYS[#KEYS - #policies + i]) or ''
+  if ARGV[at] ~= '' then record = record .. '\n' .. ARGV[at] end
+  if record ~= '' then policies[i] = headgate_override(policy, ARGV[at + i], record) end
+end
+at = at + 1 + #policies
+
+--- costs
+
 local reply = { step }
 local filled = 1
 for i, policy in ipairs(policies) do

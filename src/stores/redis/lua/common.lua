@@ -17,8 +17,12 @@ if deadline >= 0 and now > deadline then return redis.error_reply(string.format(
 
 -- Appends one policy's verdict to a reply with `filled` elements, and returns its new length. Clients parse numbers slowly, so the most
 -- common verdict is one number: an admission is resetAfter * 2^20 + remaining if both are small. Any other is -1, wait, remaining,
--- resetAfter.
-local function headgate_say(reply, filled, wait, remaining, reset)
+-- resetAfter. With a limit from an override, -2 and the limit come first.
+local function headgate_say(reply, filled, wait, remaining, reset, limit)
+  if limit then
+    reply[filled + 1], reply[filled + 2] = -2, limit
+    filled = filled + 2
+  end
   if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
     reply[filled + 1] = reset * 2 ^ 20 + remaining
     return filled + 1

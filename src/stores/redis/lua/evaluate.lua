@@ -1,36 +1,65 @@
 -- Decides requests one after the other. If all policies of a request admit it, all are charged. Otherwise only those are charged
 -- that count attempts and admit it. All requests of a call share one set of policies, so that its numbers are read once.
 --
--- KEYS:  per request: the ban's key if the set has a ban, then one per policy
+-- KEYS:  per request: the ban's key if the set has a ban, then one per policy; with overrides, then per request one record per dimension
+--        of a policy (see overrides.lua)
 -- ARGV:  deadline (see common.lua), count of policies;
 --        per policy: kernel, its flags (see policies.lua), its params; the ban's params if the set has a ban;
---        per request its cost, or one for all, or none if all cost 1 (to look without writing, a cost c is sent as -1 - c);
+--        with overrides: the count of dimensions, per dimension the revision of the change that the params take into account, the record of
+--        all keys, per policy its id and the number of its dimension;
+--        per request its cost, or one for all, or none if all cost 1, or for each request one per policy (to look without writing, a
+--        cost c is sent as -1 - c);
 --        per request its lease if units of a policy are slots
 -- Reply: step, then per request: an error's text; or, if the set has a ban, the ban in ms (> 0: banned, no verdicts follow;
---        < 0: this denial started the ban), and per policy its verdict (see headgate_say in common.lua)
+--        < 0: this denial started the ban), and per policy its verdict (see headgate_say in common.lua); or, if another change must be
+--        taken into account, -3, then per dimension the change (JSON; empty: none)
 
 -- How many keys per request are those of bans, as the script has bans or not: `strikes`, which is declared before.
 local policies, at = headgate_policies(2)
+local configured
 local count = #policies
 local bans = at
 at = at + 5 * strikes
 local stride = count + strikes
-local requests = #KEYS / stride
+-- `live` tells the policies of an overridden request, or the changes that must be taken into account first.
+local requests, overridden, live = #KEYS / stride, false
+
+--- overrides
+
+-- Where the records, the revisions and the policies' ids stand.
+local dimensions = ARGV[at] + 0
+local revisions, ids = at, at + dimensions + 2
+at = ids + 2 * count
+requests = #KEYS / (stride + dimensions)
+local records = requests * stride
+overridden = ARGV[ids - 1] ~= '' or redis.call('EXISTS', unpack(KEYS, records + 1)) > 0
+for i = 1, dimensions do overridden = overridden or ARGV[revisions + i] ~= '' end
+
+--- costs
+
 local costs = #ARGV - at + 1
 local a = { nil, nil }
 local reply = { step, nil, nil }
 local request, filled = 0, 1
 local cost, text = 1, '1'
+-- Whether each policy has a cost of its own.
+local each = costs > requests
 
 -- Whether requests are charged without looking first. After a denial more denials are likely, and for these looking first is cheaper.
-local outright = true
+local outright = not overridden
 for i = 1, count do outright = outright and policies[i].charge end
 
 -- Charges all policies of a request, and appends their verdicts to the reply. Returns the reply's new length; nil if a policy denies or
 -- must be looked at first. In that case it also returns how many policies were charged, and whether one denies.
 local function charge_outright(base, to)
+  local cost, text = cost, text
   for i = 1, count do
     local place, policy, from, ran, after = base + i, policies[i], to, true
+    if each then
+      text = ARGV[at + request * count + i - 1]
+      cost = text + 0
+      if cost <= 0 then return nil, i - 1, false end
+    end
     if i == 1 then
       after, to, a[1] = policy.charge(place, place, policy, 0, cost, text, reply, from)
     else
@@ -45,7 +74,7 @@ end
 local charged, denied = 0, false
 while outright and request < requests do
   local base = request * stride + strikes
-  if costs > request then text = ARGV[at + request] end
+  if costs > request and not each then text = ARGV[at + request] end
   cost = text + 0
   if cost <= 0 then break end
   if strikes > 0 then
@@ -60,13 +89,36 @@ while outright and request < requests do
 end
 if request == requests then return reply end
 
+--- live
+
+live = function(request)
+  local of, changes, differ = {}, {}, false
+  for i = 1, dimensions do
+    of[i] = redis.call('GET', KEYS[records + request * dimensions + i]) or ''
+    changes[i] = headgate_change(of[i])
+    if headgate_rule(of[i]) ~= ARGV[revisions + i] then differ = true end
+  end
+  if differ then return policies, changes end
+  local own = {}
+  for i = 1, count do
+    local record = of[tonumber(ARGV[ids + 2 * i - 1])]
+    if ARGV[ids - 1] ~= '' then record = record .. '\n' .. ARGV[ids - 1] end
+    own[i] = record == '' and configured[i] or headgate_override(configured[i], ARGV[ids + 2 * i - 2], record)
+  end
+  return own
+end
+
 --- rest
 
 -- Now all fields of the kernels are known.
 policies = headgate_policies(2)
+configured = policies
 local banning = ban and headgate_params(ban, bans)
 local leases = policies.slots and #ARGV - requests
-if leases then costs = leases - at + 1 end
+if leases then
+  costs = leases - at + 1
+  each = costs > requests
+end
 local attempts = false
 for i = 1, count do attempts = attempts or policies[i].attempts end
 
@@ -86,17 +138,23 @@ end
 
 local wait, remaining, reset, b, c = {}, {}, {}, {}, {}
 
+-- What the policies cost, if each has a cost of its own. `cost` is the largest then.
+local units = {}
+
 local admitted
 
 local function admits(i) return wait[i] == 0 or wait[i] < -1 end
 
 -- A shadow that would deny charges nothing, just as if it had denied.
-local function charges(i) return admits(i) and (admitted or policies[i].attempts) end
+local function charges(i)
+  return admits(i) and (admitted or policies[i].attempts) and (not each or units[i] > 0)
+end
 
 -- Gives back what the first `last` policies of a request were charged.
 local function undo(base, last, cost, lease)
   for i = 1, last do
     local key, policy = KEYS[base + i], policies[i]
+    if each then cost = units[i] end
     if policy.release then
       pcall(policy.release, key, policy, lease, cost, now)
     elseif charges(i) then
@@ -115,6 +173,7 @@ local function charge(base, cost, lease)
     if charges(i) then
       local key, commit = KEYS[base + i], policies[i].commit
       local run = written and pcall or run_plainly
+      if each then cost = units[i] end
       local done, left, after = run(commit, key, policies[i], cost, now, a[i], b[i], c[i], lease)
       if not done then
         undo(base, i - 1, cost, lease)
@@ -130,6 +189,7 @@ end
 local function look_again(base, cost)
   for i = 1, count do
     if charges(i) then
+      if each then cost = units[i] end
       wait[i], remaining[i], reset[i] = policies[i].look(KEYS[base + i], policies[i], cost, now, false)
       if wait[i] ~= 0 then wait[i] = -1 - wait[i] end
     end
@@ -141,19 +201,30 @@ outright = outright and not denied
 headgate_check(policies)
 while request < requests do
   local base = request * stride + strikes
-  if costs > request then text = ARGV[at + request] end
+  if costs > request and not each then text = ARGV[at + request] end
   cost = tonumber(text)
   local writable = cost >= 0
   if not writable then cost = -1 - cost end
+  if each then
+    cost = 0
+    for i = 1, count do
+      units[i] = tonumber(ARGV[at + request * count + i - 1])
+      writable = units[i] >= 0
+      if not writable then units[i] = -1 - units[i] end
+      cost = math.max(cost, units[i])
+    end
+  end
   local lease = leases and ARGV[leases + request + 1]
   local err, banned, state
   local is_charged = false
-  if ban then
+  local changes
+  if overridden then policies, changes = live(request) end
+  if ban and not changes then
     banned, state = ban.look(KEYS[base], banning, now, writable)
     if not banned then err = state end
     reply[filled + 1] = banned
   end
-  local free = not err and (not banned or banned == 0)
+  local free = not err and not changes and (not banned or banned == 0)
   local to
   if free and outright and writable and cost > 0 then
     to, charged = charge_outright(base, filled + strikes)
@@ -165,12 +236,17 @@ while request < requests do
 
   if to then
     filled = to
+  elseif changes then
+    reply[filled + 1] = -3
+    for i, change in ipairs(changes) do reply[filled + 1 + i] = change end
+    filled = filled + 1 + #changes
   else
     if free then
       admitted = true
       for i = 1, count do
         local policy = policies[i]
-        wait[i], remaining[i], reset[i], a[i], b[i], c[i] = policy.look(KEYS[base + i], policy, cost, now, writable)
+        local own = each and units[i] or cost
+        wait[i], remaining[i], reset[i], a[i], b[i], c[i] = policy.look(KEYS[base + i], policy, own, now, writable)
         if not wait[i] then
           err = remaining[i]
           break
@@ -203,7 +279,7 @@ while request < requests do
       end
       if not banned or banned <= 0 then
         for i = 1, count do
-          filled = headgate_say(reply, filled, wait[i], remaining[i], reset[i])
+          filled = headgate_say(reply, filled, wait[i], remaining[i], reset[i], policies[i].limit)
         end
       end
     end

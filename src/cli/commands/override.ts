@@ -1,0 +1,290 @@
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { Command } from 'commander';
+import { HeadgateError } from '../../common/errors.js';
+import type { BanNoteOptions } from '../../contract/ban-options.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
+import type { Limiter } from '../../limiter/limiter.js';
+import type { OverrideChange, OverrideNote } from '../../limiter/live-limits.js';
+import { addNoteOptions, noteOf, type NoteOptions } from '../ban-note.js';
+import { CliError, usageError } from '../errors.js';
+import { many, printable } from '../format.js';
+import { write, writeJson, type Io } from '../io.js';
+import { addKeyOptions, dimensionJson, keyOf, prefixOf, typedKey, type KeyOptions } from '../keys.js';
+import { addNameOption, nameOf } from '../limits.js';
+import { Published } from '../redis/published.js';
+import { addRedisOptions, withRedis, type RedisOptions, type Session } from '../redis/session.js';
+import { checkKeys, subjectIn, unknownScope } from '../scope.js';
+import { durationOf } from './ban.js';
+
+interface Options extends RedisOptions, KeyOptions, NoteOptions {
+  readonly name?: string;
+  readonly for?: string;
+  readonly until?: string;
+  readonly tier?: string;
+  readonly all?: boolean;
+  readonly remove?: boolean;
+  readonly file?: string;
+}
+
+/** A change to make. `change` is undefined if the override is removed, and `key` if it is for all keys. */
+interface Wanted {
+  readonly key: string | undefined;
+  readonly dimension: string;
+  readonly change: OverrideChange | undefined;
+  readonly note: OverrideNote;
+}
+
+export function register(program: Command, io: Io): void {
+  const command = program
+    .command('override')
+    .summary('change the limits of a key, or of all, while everything runs')
+    .description(
+      'Gives a key limits of its own, at once and in every process; what it has spent stays spent. The limiter must have the option ' +
+        '`overrides: true`. `headgate overrides` lists what is in force.',
+    )
+    .argument('[key]', 'whose limits: an address, or any other key; none with --all or --file')
+    .argument(
+      '[policy...]',
+      "the limits: '1000/1m'; by name if the limiter has several policies: minute=1000/1m day=false (false leaves one out)",
+    )
+    .option('--for <duration>', "for how long: '2h', '30d' (default: until it is removed)")
+    .option('--until <time>', 'until when instead: 2030-01-31T12:00Z')
+    .option('--tier <name>', "the policies of another of the limiter's `tiers`, in place of a policy")
+    .option('--all', 'all keys of the limiter, in place of a key')
+    .option('--remove', 'end the override')
+    .option('--file <file>', 'many at once: a line for each key, with the key and its policies, or as JSON');
+  addNoteOptions(addKeyOptions(addNameOption(command))).action(
+    async (first: string | undefined, rest: string[], options: Options) => {
+      const name = nameOf(options);
+      const words = [...(first === undefined ? [] : [first]), ...rest];
+      const wanted =
+        options.file === undefined
+          ? [wantedOf(words, options, io)]
+          : wantedIn(options.file, words, options, io);
+      await withRedis(options, io, async (session) => {
+        const published = await Published.read(session, io);
+        const limiter = limiterOf(published, name, session);
+        try {
+          const changes = wanted.map((each) => inScope(each, published, name, options, io));
+          // Nothing is stored unless all of it can be.
+          for (const each of changes) check(limiter, each);
+          const results: Result[] = [];
+          for (const each of changes) results.push(await make(limiter, each));
+          await tell(results, name, io);
+        } finally {
+          await limiter.close();
+        }
+      });
+    },
+  );
+  addRedisOptions(command).addHelpText(
+    'after',
+    "\nExample:\n  headgate override customer:42 1000/1m --name api --for 1d --reason 'launch' --redis redis://127.0.0.1:6379",
+  );
+}
+
+/** What the command line says. @throws CliError `USAGE` */
+function wantedOf(words: readonly string[], options: Options, io: Io): Wanted {
+  const given = options.all ? undefined : words[0];
+  const policy = options.all ? words : words.slice(1);
+  if (given === undefined && !options.all) {
+    throw usageError(
+      'whose limits? Write the key, then its policy: headgate override customer:42 1000/1m. Or --all for all keys.',
+    );
+  }
+  return {
+    key: given,
+    dimension: options.dimension ?? DEFAULT_DIMENSION,
+    change: changeOf(policy, options),
+    note: timed(options, io),
+  };
+}
+
+/** The lines of a file. @throws CliError `USAGE` */
+function wantedIn(file: string, words: readonly string[], options: Options, io: Io): Wanted[] {
+  if (words.length > 0 || options.all) throw usageError('--file: the keys stand in the file, so write none.');
+  let text: string;
+  try {
+    text = readFileSync(resolve(io.cwd, file), 'utf8');
+  } catch (error) {
+    throw usageError(`--file ${file}: it cannot be read: ${(error as Error).message}.`);
+  }
+  return text.split(/\r?\n/).flatMap((line, i): Wanted[] => {
+    if (line.trim() === '' || line.startsWith('#')) return [];
+    try {
+      return [
+        line.trimStart().startsWith('{')
+          ? fromJson(line, options, io)
+          : wantedOf(line.trim().split(/\s+/), options, io),
+      ];
+    } catch (error) {
+      throw usageError(`${file}, line ${i + 1}: ${(error as Error).message}`);
+    }
+  });
+}
+
+/** A line of `overrides --json`. @throws CliError `USAGE` */
+function fromJson(line: string, options: Options, io: Io): Wanted {
+  const given = JSON.parse(line) as {
+    key?: unknown;
+    dimension?: string;
+    change?: OverrideChange;
+    until?: string | null;
+  };
+  if (typeof given.key !== 'string')
+    throw usageError('it has no key. Write {"key":"customer:42","change":"1000/1m"}.');
+  const { key, dimension = options.dimension ?? DEFAULT_DIMENSION } = given;
+  const note = timed(options, io);
+  const until =
+    typeof given.until === 'string' && note.for === undefined && note.until === undefined
+      ? { until: given.until }
+      : {};
+  return { key, dimension, change: options.remove ? undefined : given.change, note: { ...note, ...until } };
+}
+
+/** @throws CliError `USAGE` */
+function changeOf(words: readonly string[], { tier, remove }: Options): OverrideChange | undefined {
+  if (remove) {
+    if (words.length > 0 || tier !== undefined)
+      throw usageError('--remove: an override that ends has no policy. Write the key alone.');
+    return undefined;
+  }
+  if (tier !== undefined) {
+    if (words.length > 0) throw usageError('--tier: write it, or a policy.');
+    return { tier };
+  }
+  if (words.length === 0)
+    throw usageError('which limits? Write a policy: 1000/1m. Or --tier, or --remove to end the override.');
+  if (words.length === 1 && words[0]!.startsWith('{')) {
+    try {
+      return JSON.parse(words[0]!) as OverrideChange;
+    } catch (error) {
+      throw usageError(`the JSON cannot be read: ${(error as Error).message}.`);
+    }
+  }
+  const byName = new Map<string, string>();
+  let name: string | undefined;
+  for (const word of words) {
+    const [, own, rest] = /^([^=\s]+)=(.+)$/.exec(word) ?? [];
+    if (own !== undefined) byName.set((name = own), rest!);
+    else if (name !== undefined) byName.set(name, `${byName.get(name)!} ${word}`);
+    else if (byName.size === 0) break;
+  }
+  if (byName.size === 0) return words.join(' ');
+  return Object.fromEntries(
+    [...byName].map(([own, text]) => [own, ['false', 'off'].includes(text) ? false : text]),
+  );
+}
+
+/** How long, who, and why. @throws CliError `USAGE` @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+function timed(options: Options, io: Io): OverrideNote {
+  const { by, reason } = noteOf(options, io);
+  return {
+    ...(options.for !== undefined && { for: durationOf(options.for) }),
+    ...(options.until !== undefined && { until: options.until }),
+    ...(by !== null && { by }),
+    ...(reason !== null && { reason }),
+  };
+}
+
+/** @throws CliError `USAGE` if the limiter would refuse the change */
+function check(limiter: Limiter, wanted: Wanted): void {
+  if (wanted.change === undefined) return;
+  try {
+    limiter.checkOverride(keyFor(wanted), wanted.change, wanted.note);
+  } catch (error) {
+    throw error instanceof HeadgateError ? usageError(error.message) : error;
+  }
+}
+
+/** A limiter of the scope, as it is published. @throws CliError `UNKNOWN_SCOPE`, `NO_OVERRIDES` */
+function limiterOf(published: Published, name: string, session: Session): Limiter {
+  const [configuration] = published.scopes.get(name) ?? [];
+  if (!configuration) {
+    const doubt = unknownScope(published, name)?.message ?? 'the limiters are unknown.';
+    throw new CliError('UNKNOWN_SCOPE', `${doubt} The policies of a limiter must be known to change them.`);
+  }
+  if (!published.scopes.get(name)!.some(({ overrides }) => overrides)) {
+    throw new CliError(
+      'NO_OVERRIDES',
+      `the limiter ${JSON.stringify(name)} has no option \`overrides\`, so it never reads one. Give it overrides: true.`,
+    );
+  }
+  const limits = published.limitsOf(name);
+  if (!limits && !configuration.dynamic)
+    throw new CliError(
+      'UNKNOWN_SCOPE',
+      `the policies of ${JSON.stringify(name)} cannot be read: a newer version published them.`,
+    );
+  return session.liveLimiter(name, limits);
+}
+
+/** A change with the key that the limiter makes of what was typed. */
+function inScope(wanted: Wanted, published: Published, name: string, options: Options, io: Io): Wanted {
+  checkKeys(published, name, wanted.dimension);
+  if (wanted.key === undefined) return wanted;
+  const typed = typedKey(wanted.key, { ...options, ...dimensionJson(wanted.dimension) });
+  return { ...wanted, key: keyOf(subjectIn(published, name, typed, io)) };
+}
+
+const keyFor = ({ key, dimension }: Wanted): string | Record<string, string> | undefined =>
+  key === undefined || dimension === DEFAULT_DIMENSION ? key : { [dimension]: key };
+
+const noted = ({ by, reason }: OverrideNote): BanNoteOptions => ({
+  ...(by !== undefined && { by }),
+  ...(reason !== undefined && { reason }),
+});
+
+interface Result extends Wanted {
+  readonly until: Date | undefined;
+  readonly was: boolean;
+}
+
+async function make(limiter: Limiter, wanted: Wanted): Promise<Result> {
+  const key = keyFor(wanted);
+  const { change, note } = wanted;
+  if (change === undefined)
+    return { ...wanted, until: undefined, was: await limiter.removeOverride(key, noted(note)) };
+  const before = await limiter.overrideOf(key);
+  await (key === undefined ? limiter.overrideAll(change, note) : limiter.override(key, change, note));
+  const until = (await limiter.overrideOf(key))?.until;
+  return { ...wanted, until, was: before !== undefined };
+}
+
+async function tell(results: readonly Result[], name: string, io: Io): Promise<void> {
+  if (io.json) {
+    const all = results.map(({ key, dimension, change, until, was, note: { by, reason } }) => {
+      const whose = key === undefined ? { all: true } : { key, ...dimensionJson(dimension) };
+      const done =
+        change === undefined
+          ? { removed: was }
+          : { change, until: until?.toISOString() ?? null, by, reason, replaced: was };
+      return { name, ...whose, ...done };
+    });
+    await writeJson(io, all.length === 1 ? all[0]! : { name, overrides: all });
+    return;
+  }
+  const [only] = results;
+  if (results.length !== 1 || !only) {
+    await write(io, `The limits of ${many(results.length, 'key')} are changed in ${printable(name)}.\n`);
+    return;
+  }
+  const { key, dimension, change, until, was } = only;
+  const who = key === undefined ? 'All keys' : prefixOf(dimension) + printable(key);
+  const [has, had] = key === undefined ? ['have', 'had'] : ['has', 'had'];
+  const end = until === undefined ? 'until it is removed' : `until ${until.toISOString()}`;
+  const said =
+    change === undefined
+      ? `${who} ${was ? `${has} the configured limits again` : `${had} no override`} in ${printable(name)}.\n`
+      : `${who} ${has} ${changeText(change)} in ${printable(name)}, ${end}${was ? ', in place of an earlier override' : ''}.\n`;
+  await write(io, said);
+}
+
+/** A change for people. */
+export function changeText(change: unknown): string {
+  if (typeof change === 'string') return printable(change);
+  const { tier } = change as { tier?: unknown };
+  if (typeof tier === 'string') return `the tier ${printable(tier)}`;
+  return printable(JSON.stringify(change), 100);
+}

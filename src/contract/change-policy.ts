@@ -1,0 +1,73 @@
+import type { Duration } from '../common/duration.js';
+import { compilePolicies, parsePolicy, POLICY_FIELDS } from './compile-policies.js';
+import type { CompiledPolicy, Policy } from './policy.js';
+
+/** Some fields of a policy. The others stay; a `burst` that was written changes in proportion to the limit. */
+export interface PolicyChange {
+  /** Units per window: a whole number of at least 1. */
+  limit?: number;
+  /** ms, or `'1h'`, up to 366 days. */
+  window?: Duration;
+  /** Buckets: the most units that can be spent at once. */
+  burst?: number;
+  /** Another algorithm. The fields that it does not have are left out. */
+  algorithm?: NonNullable<Policy['algorithm']>;
+  /** sliding-window: how many parts the window has. */
+  segments?: number;
+  /** leaky-bucket: how long a request is held for its turn. */
+  maxDelay?: Duration;
+  /** concurrency: after what time a slot is free that was not given back. */
+  lease?: Duration;
+}
+
+/** The fields that a change may have. */
+export const CHANGEABLE = POLICY_FIELDS.filter(
+  (field) => !['name', 'by', 'shadow', 'count', 'unit'].includes(field),
+);
+
+/** A policy with a change. @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` */
+export function changedPolicy(policy: CompiledPolicy, change: string | PolicyChange): CompiledPolicy {
+  const { source, algorithm, name } = policy;
+  const given: PolicyChange & { name?: string } =
+    typeof change === 'string' ? written(change, algorithm) : change;
+  const fields = Object.fromEntries(
+    Object.entries(given).filter(([field, value]) => CHANGEABLE.includes(field) && value !== undefined),
+  ) as PolicyChange;
+  const isSame = fields.algorithm === undefined || fields.algorithm === algorithm;
+  const kept = isSame
+    ? source
+    : Object.fromEntries(
+        Object.entries(source).filter(
+          ([field]) => !CHANGEABLE.includes(field) || ['limit', 'window'].includes(field),
+        ),
+      );
+  const merged = { ...kept, ...fields, name } as Policy & { burst?: number };
+  if (isSame && 'burst' in source && source.burst !== undefined && fields.burst === undefined)
+    merged.burst = Math.max(1, Math.round((source.burst * merged.limit) / source.limit));
+  return compilePolicies('override', [merged])[0]!;
+}
+
+/** A policy from its text. Without an algorithm, it has that of the policy that it changes. */
+function written(text: string, algorithm: Policy['algorithm']): PolicyChange {
+  const own = (): PolicyChange => parsePolicy(`${algorithm} ${text}`);
+  let policy: PolicyChange;
+  try {
+    policy = parsePolicy(text);
+  } catch (error) {
+    try {
+      return own();
+    } catch {
+      throw error;
+    }
+  }
+  return policy.algorithm === undefined ? own() : policy;
+}
+
+/** What a changed policy differs by, if numbers say it: the limit, then the params of a bucket. Otherwise undefined. */
+export function numbersOf(policy: CompiledPolicy, to: CompiledPolicy): readonly number[] | undefined {
+  const { kernel, id, window, traits } = policy;
+  if (to.kernel !== kernel) return undefined;
+  if (!traits.drains) return to.id === id ? [to.limit] : undefined;
+  const isAlike = to.window === window && to.traits.aheadMs === traits.aheadMs;
+  return isAlike ? [to.limit, ...Object.values(to.params)] : undefined;
+}

@@ -1,0 +1,80 @@
+import { HeadgateError, invalidOption, show } from '../common/errors.js';
+import { checkCost, MAX_UNITS } from '../common/validate.js';
+import type { CompiledPolicy } from './policy.js';
+
+/**
+ * The whole units that a request takes, 0 to 1e12: the same of every policy, or by policy name, as in `{ tokens: 800 }`. A policy that is
+ * not named costs 1. One that costs 0 is only looked at. Names of other tiers are allowed, and mean nothing for this one.
+ */
+export type Cost = number | Readonly<Record<string, number>>;
+
+/** What a question costs each policy of its set. */
+export interface Costs {
+  /** The units of each policy; the largest if they differ. */
+  readonly cost: number;
+  /** The units of each policy, in the set's order. Absent: all cost the same. */
+  readonly costs?: readonly number[] | undefined;
+}
+
+/** What the i-th policy of the set is charged. */
+export function costAt({ cost, costs }: Costs, i: number): number {
+  return costs === undefined ? cost : costs[i]!;
+}
+
+/** What a part of a set costs. @param at the positions of its policies in the whole set */
+export function costsOfPart({ cost, costs }: Costs, at: readonly number[]): Costs {
+  return costs === undefined ? { cost, costs } : joint(at.map((n) => costs[n]!));
+}
+
+/** What a policy costs for which a cost by name was given. */
+export function costOfPolicy(cost: Exclude<Cost, number>, name: string): number {
+  return Object.hasOwn(cost, name) ? cost[name]! : 1;
+}
+
+/** What a valid cost means for policies. */
+export function costsOf(cost: Cost, policies: readonly CompiledPolicy[]): Costs {
+  if (typeof cost === 'number') return { cost, costs: undefined };
+  return joint(policies.map(({ name }) => costOfPolicy(cost, name)));
+}
+
+/** A single number where it says the same: most of the code, and the fastest, knows only that. */
+function joint(costs: readonly number[]): Costs {
+  const most = costs.length === 0 ? 1 : Math.max(...costs);
+  return costs.every((cost) => cost === most) ? { cost: most, costs: undefined } : { cost: most, costs };
+}
+
+/**
+ * @param known the policies that a cost may name; none: any
+ * @throws HeadgateError `HEADGATE_INVALID_COST`, `HEADGATE_UNKNOWN_POLICY`
+ */
+export function checkCosts(cost: unknown, ...known: (readonly CompiledPolicy[])[]): Cost {
+  if (typeof cost === 'number') return checkCost(cost);
+  if (Object.prototype.toString.call(cost) !== '[object Object]') {
+    throw new HeadgateError(
+      'HEADGATE_INVALID_COST',
+      `cost: ${show(cost)} is not valid. Pass a whole number from 0 (only look) to ${MAX_UNITS}, or such numbers by policy name: ` +
+        '{ tokens: 800 }.',
+    );
+  }
+  for (const [name, units] of Object.entries(cost as object)) {
+    checkCost(units, `cost.${name}`);
+    const isKnown = known.some((policies) => policies.some((policy) => policy.name === name));
+    if (isKnown || known.length === 0) continue;
+    const names = [...new Set(known.flat().map((policy) => show(policy.name)))].join(', ');
+    throw new HeadgateError(
+      'HEADGATE_UNKNOWN_POLICY',
+      `cost: ${show(name)} is no policy of the limiter. Its policies are: ${names}. A policy that is not named costs 1.`,
+    );
+  }
+  return cost as Cost;
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` if no request of this cost could ever be admitted */
+export function checkCapacity(cost: Cost, policies: readonly CompiledPolicy[]): void {
+  const costs = costsOf(cost, policies);
+  const tooSmall = policies.find(({ shadow, traits }, i) => !shadow && costAt(costs, i) > traits.capacity);
+  if (!tooSmall) return;
+  const { name, traits } = tooSmall;
+  const fix = `The policy '${name}' never admits more than ${traits.capacity} at once. Write less, or give it a larger limit or burst.`;
+  throw invalidOption('cost', cost, fix);
+}

@@ -1,0 +1,195 @@
+import type { Params, Rates } from '../algorithms/index.js';
+import type { BanNoteOptions } from './ban-options.js';
+import type { CompiledPolicy } from './policy.js';
+import type { PolicySet } from './store.js';
+
+/**
+ * What an override is written as, beside the state of its key: lines, the newest first, one for each time with its own limits. A line has
+ * when it began and when it ends (ms by the store's clock; 0: not yet known). Behind tabs follow, for each policy, its id and numbers: its
+ * limit, then the params that differ, or none if only the limit does. The id {@link RULE} has the revision of a change that only clients
+ * can read, such as another tier. The last field is the change as JSON. Older lines stay for as long as charges of that time count.
+ */
+export type OverrideRecord = string;
+
+/** The id of a change that is not said in numbers. No policy has it. */
+export const RULE = '*';
+
+/** The tag of records in keys. */
+export const OVERRIDE_TAG = 'o1';
+
+/** The most lines of a record. */
+export const MOST_LINES = 8;
+
+/** What is written of a change: a line without its times. */
+export function lineOf(fields: ReadonlyMap<string, readonly number[] | string>, json: string): string {
+  const written = [...fields].map(([id, numbers]) => {
+    return `\t${id}\t${typeof numbers === 'string' ? numbers : numbers.join(' ')}`;
+  });
+  return `${written.join('')}\t${json}`;
+}
+
+/** How a record changes. */
+export interface RecordChange {
+  /** A line without its times. Empty: what is in force ends. */
+  readonly line: string;
+  /** For how long, ms. 0: until it is ended. */
+  readonly duration: number;
+  /** The longest time that a charge counts, ms. */
+  readonly life: number;
+  /** Who ends an override, and why. Of a new one, the line tells. */
+  readonly note?: BanNoteOptions;
+}
+
+/** How long a record without an end is kept, ms: a hundred years. */
+export const FOR_EVER = 100 * 365 * 24 * 60 * 60 * 1000;
+
+/** A record after a change, and when it need not be kept any longer. The script `set-override.lua` does the same. */
+export function changeRecord(
+  record: OverrideRecord,
+  { line, duration, life }: RecordChange,
+  now: number,
+): { readonly record: OverrideRecord; readonly until: number } {
+  const lines = record.split('\n').filter((each) => each !== '');
+  const kept: string[] = [];
+  let last = 0;
+  for (const each of lines) {
+    const [, since, until, rest] = /^(\d+) (\d+)(.*)$/s.exec(each) ?? [];
+    // A line that ends in the millisecond in which it began is kept: charges of that time may be by it.
+    if (Number(since) > now) continue;
+    const end = until === '0' ? now : Math.min(now, Number(until));
+    if (end + life <= now || kept.length === MOST_LINES - 1) continue;
+    kept.push(`${since} ${end}${rest}`);
+    last = Math.max(last, end + life);
+  }
+  if (line !== '') {
+    const end = duration === 0 ? 0 : now + duration;
+    kept.unshift(`${now} ${end}${line}`);
+    last = Math.max(last, duration === 0 ? now + FOR_EVER : end + life);
+  }
+  return { record: kept.join('\n'), until: last };
+}
+
+/** A time with its own limits. */
+export interface Line {
+  /** ms since the epoch, by the store's clock. */
+  readonly since: number;
+  /** `Infinity`: not yet known. */
+  readonly until: number;
+  /** By policy id: the limit, then the params that differ. */
+  readonly numbers: ReadonlyMap<string, readonly number[]>;
+  /** The revision of a change that is not said in numbers. Empty: it is. */
+  readonly rule: string;
+  /** The change as it was written. */
+  readonly json: string;
+}
+
+/** A record that was read. */
+export class Overrides {
+  readonly #lines: readonly Line[];
+  /** The policies as they are changed in the line that was asked for last. */
+  readonly #changed = new WeakMap<
+    readonly CompiledPolicy[],
+    { readonly line: Line | undefined; readonly policies: readonly CompiledPolicy[] }
+  >();
+
+  constructor(record: OverrideRecord) {
+    this.#lines = record.split('\n').flatMap(lineFrom);
+  }
+
+  /** What is in force. The newest comes first, so a key's own line wins against one of all keys that stands behind it. */
+  at(time: number): Line | undefined {
+    return this.#lines.find(({ since, until }) => since <= time && time < until);
+  }
+
+  /** The policies as they are in force. The same array as long as nothing changes. */
+  policies(of: readonly CompiledPolicy[], now: number): readonly CompiledPolicy[] {
+    const line = this.at(now);
+    const known = this.#changed.get(of);
+    if (known && known.line === line) return known.policies;
+    const policies = of.map((policy) => this.#change(policy, line));
+    this.#changed.set(of, { line, policies });
+    return policies;
+  }
+
+  #change(policy: CompiledPolicy, line: Line | undefined): CompiledPolicy {
+    const numbers = line?.numbers.get(policy.id);
+    if (!policy.traits.drains) {
+      if (!numbers) return policy;
+      const [limit] = numbers as [number];
+      const { sent } = policy;
+      const moved = sent && { sent: (time: number) => [limit, ...sent(time).slice(1)] };
+      return { ...policy, limit, params: paramsOf(policy, numbers), ...moved };
+    }
+    const rates: Rates = {
+      at: (time) => paramsOf(policy, this.at(time)?.numbers.get(policy.id)),
+      near: (time) => this.#near(time).map((each) => paramsOf(policy, each?.numbers.get(policy.id))),
+      turns: (from, to) => this.#turns(from, to),
+      base: policy.params,
+    };
+    // Numbers are the only params that stores are told. The rates are for the columns of this process.
+    const params = { ...paramsOf(policy, numbers), rates } as unknown as Params;
+    return { ...policy, limit: numbers?.[0] ?? policy.limit, params };
+  }
+
+  /** All that may have been in force within a millisecond. */
+  #near(time: number): (Line | undefined)[] {
+    const lines = this.#lines.filter(({ since, until }) => since <= time && time <= until);
+    return [...lines, this.at(time), this.at(time - 1)];
+  }
+
+  #turns(from: number, to: number): number[] {
+    const turns = new Set(this.#lines.flatMap(({ since, until }) => [since, until]));
+    return [...turns].filter((turn) => turn > from && turn <= to).sort((a, b) => a - b);
+  }
+}
+
+function paramsOf({ params }: CompiledPolicy, numbers: readonly number[] | undefined): Params {
+  if (!numbers) return params;
+  const names = Object.keys(params);
+  const changed = numbers.length === 1 ? numbers : numbers.slice(1);
+  return { ...params, ...Object.fromEntries(changed.map((number, i) => [names[i]!, number])) };
+}
+
+function lineFrom(text: string): Line[] {
+  const [times = '', ...fields] = text.split('\t');
+  const [since, until] = times.split(' ').map(Number);
+  if (since === undefined || until === undefined || Number.isNaN(since + until) || fields.length === 0)
+    return [];
+  const json = fields.pop()!;
+  const numbers = new Map<string, readonly number[]>();
+  let rule = '';
+  for (let i = 0; i + 1 < fields.length; i += 2) {
+    if (fields[i] === RULE) rule = fields[i + 1]!;
+    else numbers.set(fields[i]!, fields[i + 1]!.split(' ').map(Number));
+  }
+  return [{ since, until: until === 0 ? Infinity : until, numbers, rule, json }];
+}
+
+const MOST_READ = 1000;
+const read = new Map<OverrideRecord, Overrides>();
+
+/** Reads a record. Records that were read lately are remembered. */
+export function readOverrides(record: OverrideRecord): Overrides {
+  let overrides = read.get(record);
+  if (!overrides) {
+    if (read.size >= MOST_READ) read.clear();
+    read.set(record, (overrides = new Overrides(record)));
+  }
+  return overrides;
+}
+
+/** What limiters with overrides tell the store with each question. */
+export interface OverrideTerms {
+  /** By dimension: the revision of the change that the policies already take into account. */
+  readonly rules: Readonly<Record<string, string>>;
+  /** The record of all keys, for buckets. It comes behind a key's own. */
+  readonly all: OverrideRecord;
+}
+
+/** The terms of a limiter whose policies are as configured. */
+export const AS_CONFIGURED: OverrideTerms = Object.freeze({ rules: Object.freeze({}), all: '' });
+
+/** The dimensions that have a record for a set: those of its policies. */
+export function recordDimensions({ policies }: PolicySet): string[] {
+  return [...new Set(policies.map(({ by }) => by))];
+}

@@ -1,0 +1,451 @@
+import { createHash } from 'node:crypto';
+import { toMilliseconds, type Duration } from '../common/duration.js';
+import { HeadgateError, invalidOption, show } from '../common/errors.js';
+import { clearTimeout, performance, setTimeout } from '../common/real-time.js';
+import { checkShape } from '../common/validate.js';
+import type { Warn } from '../common/warnings.js';
+import { checkNote, type BanNoteOptions } from '../contract/ban-options.js';
+import { CHANGEABLE, changedPolicy, numbersOf, type PolicyChange } from '../contract/change-policy.js';
+import { POLICY_FIELDS } from '../contract/compile-policies.js';
+import { unknownDimension, withPolicies } from '../contract/dimensions.js';
+import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
+import {
+  AS_CONFIGURED,
+  lineOf,
+  readOverrides,
+  RULE,
+  type Line,
+  type OverrideRecord,
+  type OverrideTerms,
+} from '../contract/overrides.js';
+import type { CompiledPolicy } from '../contract/policy.js';
+import {
+  perSet,
+  type OverridePlace,
+  type OverrideStore,
+  type PolicySet,
+  type Store,
+} from '../contract/store.js';
+import type { Scope } from './scope.js';
+import type { Tiers } from './tiers.js';
+
+/**
+ * Which limits a key has for a time: for a limiter with one policy, a policy as text (`'1000/1m'`) or some of its fields
+ * (`{ limit: 1000 }`); by name for one with several (`{ minute: '1000/1m', day: false }`, where `false` leaves a policy out); or another
+ * tier (`{ tier: 'pro' }`).
+ */
+export type OverrideChange =
+  | string
+  | PolicyChange
+  | { readonly tier: string }
+  | { readonly [policy: string]: string | PolicyChange | false };
+
+/** How long an override lasts, who makes it, and why. */
+export interface OverrideNote extends BanNoteOptions {
+  /** How long: ms or `'1d'`, up to 366 days. Default: until it is removed. */
+  for?: Duration;
+  /** When it ends instead: a `Date`, ms since 1970, or an ISO 8601 text. It must lie ahead, by at most 366 days. */
+  until?: Date | number | string;
+}
+
+/** The override that a key has now. */
+export interface Override {
+  /** The change as it was given. */
+  readonly change: OverrideChange;
+  /** Since when, by the store's clock. */
+  readonly since: Date;
+  /** Until when. `undefined`: until it is removed. */
+  readonly until: Date | undefined;
+  /** Who made it. */
+  readonly by: string | undefined;
+  /** Why. */
+  readonly reason: string | undefined;
+}
+
+/** How often overrides of all keys are read, ms. */
+const EVERY = 1000;
+
+/** The most keys whose changes of another kind are remembered, and the most sets that are made for such changes. */
+const MOST_KNOWN = 10_000;
+const MOST_SETS = 1000;
+
+/** What a change says of each policy. */
+type ByName = ReadonlyMap<string, string | PolicyChange | false>;
+
+type Rules = Readonly<Record<string, string>>;
+
+/** The overrides of a limiter: what is written of them, and the sets by which overridden keys are decided. */
+export class LiveLimits {
+  readonly #store: Store;
+  readonly #records: OverrideStore;
+  readonly #scope: Scope;
+  readonly #tiers: Tiers;
+  readonly #base: PolicySet;
+  readonly #dynamic: boolean;
+  readonly #warn: Warn;
+  /** By key: the changes that its records say, if they are not said in numbers; and when they were told, by `performance.now()`. */
+  readonly #known = new Map<string, { readonly rules: Rules; readonly at: number }>();
+  #all: OverrideRecord = '';
+  #allLine: Line | undefined;
+  /** The sets by which keys are decided, by what overrides them. Made anew when the override of all keys changes. */
+  #sets = this.#noSets();
+  #timer: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  constructor(
+    store: Store,
+    base: PolicySet,
+    tiers: Tiers,
+    scope: Scope,
+    { dynamic, warn }: { dynamic: boolean; warn: Warn },
+  ) {
+    if (!store.overrides) {
+      throw new HeadgateError(
+        'HEADGATE_OVERRIDES',
+        'overrides: this store keeps none. Use memoryStore, redisStore, sqliteStore or stateStore, or give the store the property ' +
+          '`overrides`: see docs/extending.md.',
+      );
+    }
+    this.#store = store;
+    this.#records = store.overrides;
+    this.#base = base;
+    this.#tiers = tiers;
+    this.#scope = scope;
+    this.#dynamic = dynamic;
+    this.#warn = warn;
+    this.#poll();
+  }
+
+  /** The set by which a key is decided, as far as this process knows. */
+  setFor(key: Key, set: PolicySet): PolicySet {
+    if (this.#known.size === 0 && this.#allLine === undefined && this.#all === '') return set;
+    const known = this.#known.size === 0 ? undefined : this.#known.get(idOf(key));
+    const own = this.#sets(set)(known?.rules);
+    if (!known || isAsked(own, known.rules) || known.at + EVERY > performance.now()) return own;
+    // The store is not asked by what is left, so it cannot tell that the override has ended.
+    this.#known.delete(idOf(key));
+    return this.#sets(set)(undefined);
+  }
+
+  /** The set by which to ask again, after the store has told the changes of a key. */
+  learn(key: Key, set: PolicySet, told: Rules): PolicySet {
+    const id = idOf(key);
+    // Not told: the records of dimensions whose policies are left out.
+    const rules = { ...this.#known.get(id)?.rules, ...told };
+    this.#known.delete(id);
+    if (Object.values(rules).some((json) => json !== '')) {
+      if (this.#known.size >= MOST_KNOWN) this.#known.delete(this.#known.keys().next().value!);
+      this.#known.set(id, { rules, at: performance.now() });
+    }
+    return this.setFor(key, set);
+  }
+
+  /** @returns whose override it is @throws HeadgateError as `Limiter.override` */
+  async set(key: Key | undefined, change: OverrideChange, note: OverrideNote = {}): Promise<OverridePlace> {
+    const { place, line, duration } = this.check(key, change, note);
+    await this.#write(place, line, duration);
+    return place;
+  }
+
+  /** What an override would write. @throws HeadgateError as `Limiter.override` */
+  check(
+    key: Key | undefined,
+    change: OverrideChange,
+    note: OverrideNote,
+  ): { readonly place: OverridePlace; readonly line: string; readonly duration: number } {
+    checkShape('override', note, ['for', 'until', 'by', 'reason']);
+    const duration = durationOf(note);
+    const { by, reason } = checkNote('override', {
+      ...(note.by !== undefined && { by: note.by }),
+      ...(note.reason !== undefined && { reason: note.reason }),
+    });
+    const place = this.#placeOf(key);
+    const json = JSON.stringify({ change, ...(by !== null && { by }), ...(reason !== null && { reason }) });
+    return { place, line: lineOf(this.#fieldsOf(change, dimensionOf(place)), json), duration };
+  }
+
+  /** @returns whose override it was, and whether there was one */
+  async remove(key: Key | undefined, given: BanNoteOptions): Promise<readonly [OverridePlace, boolean]> {
+    const { by, reason } = checkNote('removeOverride', given);
+    const place = this.#placeOf(key);
+    const note = { ...(by !== null && { by }), ...(reason !== null && { reason }) };
+    const [before, now] = await this.#write(place, '', 0, note);
+    return [place, readOverrides(before).at(now) !== undefined];
+  }
+
+  async of(key: Key | undefined): Promise<Override | undefined> {
+    const [record, now] = await this.#records.read(this.#placeOf(key));
+    const line = readOverrides(record).at(now);
+    if (!line) return undefined;
+    const { change, by, reason } = JSON.parse(line.json) as { change: OverrideChange } & BanNoteOptions;
+    const until = line.until === Infinity ? undefined : new Date(line.until);
+    return { change, since: new Date(line.since), until, by, reason };
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+  }
+
+  async #write(
+    place: OverridePlace,
+    line: string,
+    duration: number,
+    note?: BanNoteOptions,
+  ): Promise<readonly [OverrideRecord, number]> {
+    const life = Math.max(0, ...this.#scope.everything.policies.map((policy) => policy.life));
+    const before = await this.#records.change(place, { line, duration, life, ...(note && { note }) });
+    if (!('subject' in place)) await this.#read();
+    return before;
+  }
+
+  /** @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION` */
+  #placeOf(key: Key | undefined): OverridePlace {
+    if (key === undefined) return { set: this.#base };
+    const set = this.#scope.everything;
+    const subject = this.#scope.checkSlot(this.#scope.subject(set, key), key);
+    const { slotBy } = this.#scope.by;
+    const given =
+      typeof key === 'string'
+        ? [DEFAULT_DIMENSION]
+        : Object.keys(key).filter((name) => (key as Record<string, unknown>)[name] !== undefined);
+    const named = given.length > 1 ? given.filter((name) => name !== slotBy) : given;
+    const [by, ...more] = named as [string];
+    if (more.length > 0) {
+      throw new HeadgateError(
+        'HEADGATE_INVALID_KEY',
+        `key: ${show(key)} names several keys. Override one at a time: { ${by}: ... }.`,
+      );
+    }
+    if (!this.#dynamic && !set.policies.some((policy) => policy.by === by))
+      throw unknownDimension(
+        'key',
+        by,
+        set.policies.map((policy) => policy.by),
+      );
+    return { subject, by };
+  }
+
+  /** What a record says of a change: numbers if they suffice; otherwise that clients must read it. @throws HeadgateError */
+  #fieldsOf(change: OverrideChange, by: string | undefined): Map<string, readonly number[] | string> {
+    const fields = new Map<string, readonly number[] | string>();
+    let isSaid = !this.#dynamic;
+    const sets = this.#dynamic ? [] : this.#tiers.all.map((set) => set.policies.filter(isOf(by)));
+    const changes = changesOf(change, sets, this.#tiers, this.#dynamic);
+    for (const policy of sets.flat()) {
+      const own = changes?.get(policy.name);
+      if (own === undefined) continue;
+      const numbers = own === false ? undefined : numbersOf(policy, changedPolicy(policy, own));
+      if (numbers) fields.set(policy.id, numbers);
+      else isSaid = false;
+    }
+    return changes && isSaid ? fields : new Map([[RULE, revisionOf(change)]]);
+  }
+
+  #noSets(): (set: PolicySet) => (rules: Rules | undefined) => PolicySet {
+    return perSet((set) => {
+      const configured = this.#withAll(set);
+      const made = new Map<string, PolicySet>();
+      return (rules) => {
+        if (!rules) return configured;
+        const id = JSON.stringify(rules);
+        let own = made.get(id);
+        if (!own) {
+          if (made.size >= MOST_SETS) made.clear();
+          made.set(id, (own = this.#withRules(configured, rules)));
+          this.#scope.remember(own.policies);
+        }
+        return own;
+      };
+    });
+  }
+
+  /** A set by which keys without an override of their own are decided. */
+  #withAll(set: PolicySet): PolicySet {
+    const line = this.#allLine;
+    const { policies } = set;
+    // The debts of buckets depend on earlier rates, so the store must know these.
+    if (policies.some(({ traits }) => traits.drains)) {
+      const terms: OverrideTerms = { ...(set.overrides ?? AS_CONFIGURED), all: this.#all };
+      const base = line && line.rule !== '' ? this.#change(set, line.json, undefined) : set;
+      return { ...base, overrides: terms };
+    }
+    if (!line) return set;
+    if (line.rule !== '') return this.#change(set, line.json, undefined);
+    return { ...set, policies: readOverrides(this.#all).policies(policies, line.since) };
+  }
+
+  #withRules(set: PolicySet, rules: Rules): PolicySet {
+    let own = set;
+    const revisions: Record<string, string> = {};
+    for (const [by, json] of Object.entries(rules)) {
+      if (json === '') continue;
+      own = this.#change(own, json, by);
+      revisions[by] = revisionOf((JSON.parse(json) as { change: OverrideChange }).change);
+    }
+    return { ...own, overrides: { ...(set.overrides ?? AS_CONFIGURED), rules: revisions } };
+  }
+
+  /** A set as a change makes it. One that does not fit leaves the set as it is, and is told. @param by undefined: all dimensions */
+  #change(set: PolicySet, json: string, by: string | undefined): PolicySet {
+    try {
+      const { change } = JSON.parse(json) as { change: OverrideChange };
+      const concerned = set.policies.filter(isOf(by));
+      const changes = changesOf(change, [concerned], this.#tiers, false);
+      if (!changes) return withPolicies(set, this.#tiers.of(tierOf(change)).policies, this.#scope.by);
+      const policies = set.policies.flatMap((policy) => {
+        const own = isOf(by)(policy) ? changes.get(policy.name) : undefined;
+        return own === undefined ? [policy] : own === false ? [] : [changedPolicy(policy, own)];
+      });
+      const made = withPolicies(set, policies, this.#scope.by);
+      this.#store.checkDimensions?.(made);
+      return made;
+    } catch (error) {
+      this.#warn(
+        'HEADGATE_OVERRIDE_UNREADABLE',
+        `The limiter ${JSON.stringify(this.#base.name)} has an override that it cannot apply, so the configured limits stay in force: ${json} ` +
+          `(${String(error instanceof Error ? error.message : error)}) Remove it, or write one that fits the limiter's policies.`,
+      );
+      return set;
+    }
+  }
+
+  /** Reads the override of all keys again and again. A timer that keeps no process alive. */
+  #poll(): void {
+    const again = (): void => {
+      if (this.#isClosed) return;
+      this.#timer = setTimeout(() => this.#poll(), EVERY * (0.9 + 0.2 * Math.random()));
+      this.#timer.unref();
+    };
+    this.#read().then(again, again);
+  }
+
+  async #read(): Promise<void> {
+    const [record, now] = await this.#records.read({ set: this.#base });
+    const line = readOverrides(record).at(now);
+    if (record === this.#all && line === this.#allLine) return;
+    this.#all = record;
+    this.#allLine = line;
+    this.#sets = this.#noSets();
+  }
+}
+
+/** Whether a question by these policies reads all records that have a change. */
+function isAsked({ policies }: PolicySet, rules: Rules): boolean {
+  return Object.entries(rules).every(([name, json]) => json === '' || policies.some(({ by }) => by === name));
+}
+
+function isOf(by: string | undefined): (policy: CompiledPolicy) => boolean {
+  return (policy) => by === undefined || policy.by === by;
+}
+
+function dimensionOf(place: OverridePlace): string | undefined {
+  return 'subject' in place ? place.by : undefined;
+}
+
+function idOf(key: Key): string {
+  return typeof key === 'string' ? key : `\0${JSON.stringify(key)}`;
+}
+
+/** Names a change, so that a store and a process can tell whether they mean the same. */
+function revisionOf(change: OverrideChange): string {
+  return createHash('sha256').update(JSON.stringify(change)).digest('base64url').slice(0, 16);
+}
+
+const LONGEST = toMilliseconds('for', '366d');
+
+/** How long an override lasts, ms; 0: until it is removed. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+function durationOf({ for: span, until }: OverrideNote): number {
+  if (span !== undefined && until !== undefined)
+    throw invalidOption('for, until', { for: span, until }, 'Write one of them.');
+  if (span !== undefined) return toMilliseconds('for', span);
+  if (until === undefined) return 0;
+  const left = new Date(until).getTime() - Date.now();
+  if (left >= 1 && left <= LONGEST) return Math.ceil(left);
+  throw invalidOption(
+    'until',
+    until,
+    'Write a time ahead, within 366 days: a Date, ms since 1970, or an ISO 8601 text.',
+  );
+}
+
+const EXAMPLE = "Write a policy ('1000/1m'), some of its fields ({ limit: 1000 }), or { tier: 'pro' }.";
+
+function tierOf(change: OverrideChange): string {
+  return (change as { tier: string }).tier;
+}
+
+/**
+ * What a change says of each policy by its name. Undefined: another tier.
+ *
+ * @param sets the policies of each tier, as far as the change concerns them
+ * @param unknown whether the policies come with each request, so that no name can be checked
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_UNKNOWN_TIER`
+ */
+function changesOf(
+  change: OverrideChange,
+  sets: readonly (readonly CompiledPolicy[])[],
+  tiers: Tiers,
+  unknown: boolean,
+): ByName | undefined {
+  const names = [...new Set(sets.flat().map(({ name }) => name))];
+  const isSole = unknown || sets.every((policies) => policies.length <= 1);
+  const ofSole = (own: string | PolicyChange): ByName => {
+    checkChange('override', own);
+    return new Map(names.map((name) => [name, own]));
+  };
+  const several = (): HeadgateError => {
+    const sample = names
+      .map((name) => `${/^[A-Za-z_]\w*$/.test(name) ? name : JSON.stringify(name)}: '1000/1m'`)
+      .join(', ');
+    return invalidOption(
+      'override',
+      change,
+      `The limiter has several policies. Write each by its name: { ${sample} }.`,
+    );
+  };
+  if (typeof change === 'string') {
+    if (!isSole) throw several();
+    return ofSole(change);
+  }
+  if (
+    typeof change !== 'object' ||
+    change === null ||
+    Array.isArray(change) ||
+    Object.keys(change).length === 0
+  )
+    throw invalidOption('override', change, EXAMPLE);
+  const fields = Object.keys(change);
+  if (fields.includes('tier') && !names.includes('tier')) {
+    if (fields.length > 1) throw invalidOption('override', change, 'Write { tier } alone.');
+    if (!unknown) tiers.of(tierOf(change));
+    return undefined;
+  }
+  if (isSole && fields.every((field) => POLICY_FIELDS.includes(field) && !names.includes(field)))
+    return ofSole(change as PolicyChange);
+  const other = fields.find((field) => !names.includes(field));
+  if (other !== undefined && !unknown) {
+    if (POLICY_FIELDS.includes(other) && !isSole) throw several();
+    const known = names.map((name) => show(name)).join(', ');
+    throw new HeadgateError(
+      'HEADGATE_UNKNOWN_OPTION',
+      `override: ${show(other)} is no policy of the limiter${isSole ? ' and no field that can change' : ''}. Its policies are: ${known}. ${EXAMPLE}`,
+    );
+  }
+  const byName = Object.entries(change) as [string, string | PolicyChange | false][];
+  for (const [name, own] of byName) if (own !== false) checkChange(`override.${name}`, own);
+  return new Map(byName);
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION` unless it is a policy as text, or some fields of one */
+function checkChange(what: string, change: unknown): void {
+  if (typeof change === 'string') return;
+  if (
+    typeof change !== 'object' ||
+    change === null ||
+    Array.isArray(change) ||
+    Object.keys(change).length === 0
+  )
+    throw invalidOption(what, change, EXAMPLE);
+  checkShape(what, change, CHANGEABLE);
+}

@@ -1,0 +1,95 @@
+-- The limits that keys have instead of the configured ones. Part of scripts that decide for limiters with overrides.
+--
+-- A record is the value of a key beside the state, of lines, the newest first. A line has when it began and when it ends (ms; 0: not yet
+-- known). Behind tabs follow, per policy, its id and numbers: its limit, then the params that differ, or none if only the limit does; '*'
+-- and the revision of a change that only clients can read; last the change as JSON. See contract/overrides.ts.
+--
+-- KEYS:  those of the script
+-- ARGV:  those of the script
+-- Reply: none
+
+--- rest
+
+-- What is in force at a time: a line; nil if nothing is.
+local function headgate_line_at(record, time)
+  for line in string.gmatch(record, '[^\n]+') do
+    local since, stop = string.match(line, '^(%d+) (%d+)')
+    since, stop = tonumber(since), tonumber(stop)
+    if since and since <= time and (stop == 0 or time < stop) then return line end
+  end
+end
+
+-- A field of a line: the numbers of a policy, or the revision.
+local function headgate_field(line, id)
+  local _, from = string.find(line, '\t' .. id .. '\t', 1, true)
+  return from and string.match(line, '^[^\t]*', from + 1)
+end
+
+-- When what is in force has changed, after one time and up to another.
+local function headgate_turns(record, from, to)
+  local turns, known = {}, {}
+  for since, stop in string.gmatch('\n' .. record, '\n(%d+) (%d+)') do
+    for _, turn in ipairs({ tonumber(since), tonumber(stop) }) do
+      if turn > from and turn <= to and not known[turn] then
+        known[turn] = true
+        turns[#turns + 1] = turn
+      end
+    end
+  end
+  table.sort(turns)
+  return turns
+end
+
+-- Params with the numbers of a field: the limit, then the params that differ.
+local function headgate_with_numbers(p, field)
+  local changed = setmetatable({}, { __index = p })
+  local at = -1
+  for number in string.gmatch(field, '%d+') do
+    at = at + 1
+    if at == 0 then changed.limit = tonumber(number) else changed[at] = tonumber(number) end
+  end
+  if at == 0 then changed[1] = changed.limit end
+  return changed
+end
+
+-- The params of a policy as they were at a time.
+local function headgate_params_at(p, time)
+  local line = headgate_line_at(p.record, time)
+  local field = line and headgate_field(line, p.id)
+  return field and headgate_with_numbers(p.base, field) or p.base
+end
+
+-- All params that may have been in force within a millisecond.
+local function headgate_params_near(p, time)
+  local near = { headgate_params_at(p, time), headgate_params_at(p, time - 1) }
+  for line in string.gmatch(p.record, '[^\n]+') do
+    local since, stop = string.match(line, '^(%d+) (%d+)')
+    since, stop = tonumber(since), tonumber(stop)
+    if since and since <= time and (stop == 0 or time <= stop) then
+      local field = headgate_field(line, p.id)
+      near[#near + 1] = field and headgate_with_numbers(p.base, field) or p.base
+    end
+  end
+  return near
+end
+
+-- The params of a policy as a record changes them now. They keep what a bucket needs to know of earlier rates.
+local function headgate_override(p, id, record)
+  local line = headgate_line_at(record, now)
+  local field = line and headgate_field(line, id)
+  local changed = field and headgate_with_numbers(p, field) or setmetatable({}, { __index = p })
+  changed.record, changed.id, changed.base = record, id, p
+  changed.params_at, changed.params_near, changed.turns = headgate_params_at, headgate_params_near, headgate_turns
+  return changed
+end
+
+-- The revision that a record has now, empty if there is none.
+local function headgate_rule(record)
+  local line = headgate_line_at(record, now)
+  return line and headgate_field(line, '*') or ''
+end
+
+-- The change that a record has now, as it was written; empty unless only clients can read it.
+local function headgate_change(record)
+  return headgate_rule(record) ~= '' and string.match(headgate_line_at(record, now), '[^\t]*$') or ''
+end

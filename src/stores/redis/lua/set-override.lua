@@ -1,0 +1,25 @@
+-- Changes the record of a key's overrides (see overrides.lua).
+--
+-- KEYS:  the record
+-- ARGV:  deadline (see common.lua), a line without its times (empty: what is in force ends), for how long (ms; 0: until it is ended),
+--        the longest time that a charge counts (ms), how long a record without an end is kept (ms), the most lines
+-- Reply: the time (ms), the record as it was
+
+local line, duration, life = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local before = redis.call('GET', KEYS[1]) or ''
+local kept, last = {}, 0
+for since, stop, rest in string.gmatch(before, '(%d+) (%d+)([^\n]*)') do
+  since, stop = tonumber(since), tonumber(stop)
+  stop = stop == 0 and now or math.min(now, stop)
+  -- A line that ends in the millisecond in which it began is kept: charges of that time may be by it.
+  if since <= now and stop + life > now and #kept < tonumber(ARGV[6]) - 1 then
+    kept[#kept + 1] = string.format('%.0f %.0f', since, stop) .. rest
+    last = math.max(last, stop + life)
+  end
+end
+if line ~= '' then
+  table.insert(kept, 1, string.format('%.0f %.0f', now, duration == 0 and 0 or now + duration) .. line)
+  last = math.max(last, now + (duration == 0 and tonumber(ARGV[5]) or duration + life))
+end
+if last > now then headgate_set(KEYS[1], table.concat(kept, '\n'), last) else redis.call('DEL', KEYS[1]) end
+return { now, before }

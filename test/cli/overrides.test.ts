@@ -1,0 +1,148 @@
+// Limits changed from the command line, in another process than the one that decides.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { redisStore } from 'headgate/redis';
+import { serverKinds, servers } from '../support/shared-servers.js';
+import { clients, freshPrefix, limiterOn } from '../support/stores.js';
+import { headgate, json, jsonLines, TELLING, told } from './cli.js';
+
+for (const kind of serverKinds) {
+  describe(`overrides on the command line, on ${kind}`, () => {
+    const open = async (options: object) => {
+      const prefix = freshPrefix();
+      const store = redisStore(clients[kind], { prefix, ...TELLING });
+      const limiter = limiterOn(store, { name: 'api', overrides: true, ...options } as never);
+      const where = ['--redis', servers[kind].url, '--prefix', prefix];
+      await limiter.consume('ada');
+      await told(where, 'api');
+      const close = async () => {
+        await limiter.close();
+        await store.close?.();
+      };
+      return { limiter, where, of: ['--name', 'api', '--by', 'eve', ...where], close };
+    };
+
+    it('changes a key, lists it, logs it, and takes it back', async () => {
+      const { limiter, where, of, close } = await open({ limit: 5, window: '1h' });
+      const done = await json('override', 'ada', '1000/1h', '--for', '1d', '--reason', 'launch', ...of);
+      expect(done).to.deep.include({
+        name: 'api',
+        key: 'ada',
+        change: '1000/1h',
+        by: 'eve',
+        replaced: false,
+      });
+      expect(await limiter.consume('ada')).to.include({ limit: 1000, remaining: 998 });
+      const [listed] = await jsonLines('overrides', '--name', 'api', ...where);
+      expect(listed).to.deep.include({
+        name: 'api',
+        key: 'ada',
+        change: '1000/1h',
+        by: 'eve',
+        reason: 'launch',
+      });
+      const text = (await headgate(['overrides', ...where])).stdout;
+      expect(text).to.match(/^scope +key +limits .*\napi +ada +1000\/1h +\d{4}-.* eve +launch/);
+      expect(await json('override', 'ada', '--remove', ...of)).to.deep.include({ removed: true });
+      expect(await limiter.consume('ada')).to.include({ limit: 5, remaining: 2 });
+      expect(await json('override', 'ada', '--remove', ...of)).to.deep.include({ removed: false });
+      expect(await jsonLines('overrides', ...where)).to.deep.equal([]);
+      expect((await headgate(['overrides', ...where])).stdout).to.equal('No key has limits of its own.\n');
+      const log = await jsonLines('overrides', 'log', '--name', 'api', ...where);
+      expect(log.map(({ action, by, key }) => [action, by, key])).to.deep.equal([
+        ['remove', 'eve', 'ada'],
+        ['override', 'eve', 'ada'],
+      ]);
+      expect(
+        (await headgate(['overrides', 'log', '--limit', '1', ...where])).stdout.trim().split('\n'),
+      ).to.have.length(2);
+      await close();
+    });
+
+    it('several policies, tiers, dimensions, all keys', async () => {
+      const { limiter, of, where, close } = await open({
+        policies: [
+          { name: 'minute', limit: 5, window: '1m' },
+          { name: 'org', algorithm: 'token-bucket', limit: 20, window: '1h', by: 'org' },
+        ],
+        tiers: { pro: ['minute=100/1m'] },
+      });
+      await json('override', 'ada', 'minute=70/1m', ...of);
+      await json('override', 'acme', 'org=token-bucket', '200/1h', '--dimension', 'org', ...of);
+      expect(
+        (await limiter.peek({ key: 'ada', org: 'acme' })).policies.map(({ limit }) => limit),
+      ).to.deep.equal([70, 200]);
+      await json('override', 'ada', '--tier', 'pro', ...of);
+      expect((await limiter.peek('ada')).limit).to.equal(100);
+      await json('override', 'ada', 'minute=false', ...of);
+      expect(
+        (await limiter.peek({ key: 'ada', org: 'acme' })).policies.map(({ limit }) => limit),
+      ).to.deep.equal([200]);
+      expect(await json('override', '--all', 'minute=9/1m', ...of)).to.deep.include({ all: true });
+      expect((await headgate(['overrides', ...where])).stdout).to.match(/all keys/);
+      await new Promise((resolve) => setTimeout(resolve, 2000));
+      expect((await limiter.peek('bob')).limit).to.equal(9);
+      expect(await json('override', '--all', '--remove', ...of)).to.deep.include({
+        all: true,
+        removed: true,
+      });
+      await close();
+    });
+
+    it('many at once from a file, of which nothing is stored if a line is wrong', async () => {
+      const { limiter, of, where, close } = await open({ limit: 5, window: '1h' });
+      const directory = mkdtempSync(join(tmpdir(), 'headgate-'));
+      const file = join(directory, 'customers.txt');
+      writeFileSync(file, '# customers\nada 10/1h\n\nbob 0/1h\n');
+      const wrong = await headgate(['override', '--file', file, ...of]);
+      expect(wrong.code).to.equal(2);
+      expect((await limiter.peek('ada')).limit).to.equal(5);
+      writeFileSync(file, 'ada 10/1h\n{"key":"bob","change":{"limit":20}}\n');
+      expect((await headgate(['override', '--file', file, '--for', '1h', ...of])).stdout).to.match(
+        /2 keys are changed/,
+      );
+      expect((await limiter.peek('ada')).limit).to.equal(10);
+      expect((await limiter.peek('bob')).limit).to.equal(20);
+      const lines = (await headgate(['overrides', '--json', ...where])).stdout;
+      writeFileSync(file, lines);
+      await json('override', '--file', file, '--remove', ...of);
+      expect((await limiter.peek('bob')).limit).to.equal(5);
+      rmSync(directory, { recursive: true });
+      await close();
+    });
+
+    const wrong: [args: string[], code: number, message: RegExp][] = [
+      [['ada'], 2, /which limits\?/],
+      [[], 2, /whose limits\?/],
+      [['ada', '1000'], 2, /100\/1m/],
+      [['ada', '10/1h', '--for', '10'], 2, /10 has no unit/],
+      [['ada', '10/1h', '--for', '1h', '--until', '2030-01-01'], 2, /one of them/],
+      [['ada', '10/1h', '--tier', 'pro'], 2, /--tier: write it, or a policy/],
+      [['ada', '--tier', 'pro'], 2, /no tier/],
+      [['ada', '10/1h', '--remove'], 2, /Write the key alone/],
+      [['ada', 'minute=10/1h'], 2, /no policy of the limiter/],
+      [['ada', '10/1h', '--dimension', 'org'], 2, /no policy is by "org"/],
+    ];
+    it('refuses what is typed wrongly', async () => {
+      const { of, where, close } = await open({ limit: 5, window: '1h' });
+      for (const [args, code, message] of wrong) {
+        const outcome = await headgate(['override', ...args, ...of]);
+        expect(outcome.code, args.join(' ')).to.equal(code);
+        expect(outcome.stderr, args.join(' ')).to.match(message);
+      }
+      expect(await jsonLines('overrides', ...where)).to.deep.equal([]);
+      expect(await headgate(['override', 'ada', '1/1h', ...where, '--name', 'nope'])).to.include({ code: 5 });
+      await close();
+    });
+
+    it('refuses a limiter that reads none', async () => {
+      const { of, close } = await open({ limit: 5, window: '1h', overrides: false });
+      const { code, stderr } = await headgate(['override', 'ada', '1/1h', ...of]);
+      expect(code).to.equal(5);
+      expect(stderr).to.match(/overrides: true/);
+      await close();
+    });
+  });
+}

@@ -1,0 +1,339 @@
+import { expect } from 'chai';
+import type { HeadgateError, Key, OverrideChange, OverrideNote, Policy } from 'headgate';
+import { createLimiter, memoryStore } from 'headgate';
+import { limiterOn, stores, TestClock } from '../support/stores.js';
+
+const HOUR = 3_600_000;
+
+/** One policy of each algorithm that counts over time. */
+const policies: Policy[] = [
+  { algorithm: 'sliding-window', limit: 10, window: '1h' },
+  { algorithm: 'fixed-window', limit: 10, window: '1h' },
+  { algorithm: 'sliding-log', limit: 10, window: '1h' },
+  { algorithm: 'token-bucket', limit: 10, window: '1h' },
+  { algorithm: 'leaky-bucket', limit: 10, window: '1h' },
+  { algorithm: 'gcra', limit: 10, window: '1h', burst: 10 },
+  { algorithm: 'calendar', limit: 10, period: 'day' },
+];
+
+const spend = async (limiter: ReturnType<typeof limiterOn>, key: Key, times: number) => {
+  for (let i = 0; i < times; i++) await limiter.consume(key);
+};
+
+for (const [name, createStore] of Object.entries(stores)) {
+  describe(`overrides, on ${name}`, () => {
+    const make = (options: object) => {
+      const clock = new TestClock();
+      return { clock, limiter: limiterOn(createStore(clock.read), { overrides: true, ...options } as never) };
+    };
+
+    for (const policy of policies) {
+      const { algorithm } = policy;
+
+      it(`${algorithm}: what was spent stays, whether the limit is raised, lowered, ended or over`, async () => {
+        const { clock, limiter } = make(policy);
+        await spend(limiter, 'k', 5);
+        await limiter.override('k', { limit: 50 });
+        expect(await limiter.peek('k')).to.include({ allowed: true, limit: 50, remaining: 45 });
+        expect((await limiter.peek('k')).policies[0]).to.include({ limit: 50, remaining: 45 });
+        await limiter.override('k', { limit: 6 }, { for: '10s' });
+        expect(await limiter.peek('k')).to.include({ limit: 6, remaining: 1 });
+        await limiter.override('k', { limit: 3 }, { for: '10s' });
+        expect(await limiter.consume('k')).to.include({ allowed: false, limit: 3, remaining: 0 });
+        expect(await limiter.peek('other')).to.include({ limit: 10, remaining: 10 });
+        clock.now += 9_999;
+        expect((await limiter.consume('k')).allowed).to.be.false;
+        clock.now += 1;
+        expect(await limiter.consume('k')).to.include({ allowed: true, limit: 10, remaining: 4 });
+        await limiter.override('k', { limit: 100 });
+        expect(await limiter.removeOverride('k')).to.be.true;
+        expect(await limiter.removeOverride('k')).to.be.false;
+        expect(await limiter.peek('k')).to.include({ limit: 10, remaining: 4 });
+      });
+
+      it(`${algorithm}: charges of before, under and after an override are given back whole`, async () => {
+        const { limiter } = make(policy);
+        const before = await limiter.consume('k', { cost: 4 });
+        await limiter.override('k', { limit: 100 });
+        const under = await limiter.consume('k', { cost: 50 });
+        expect(await limiter.peek('k')).to.include({ remaining: 46 });
+        await before.refund();
+        expect(await limiter.peek('k')).to.include({ remaining: 50 });
+        await limiter.removeOverride('k');
+        await under.settle(5);
+        expect(await limiter.peek('k')).to.include({ limit: 10, remaining: 5 });
+        const after = await limiter.consume('k', { cost: 3 });
+        await limiter.override('k', { limit: 20 });
+        await after.refund();
+        expect(await limiter.peek('k')).to.include({ limit: 20, remaining: 15 });
+        await limiter.refund('k', 5);
+        expect(await limiter.peek('k')).to.include({ remaining: 20 });
+      });
+
+      it(`${algorithm}: a denial under an override is free when it says`, async () => {
+        const { clock, limiter } = make(policy);
+        await limiter.override('k', { limit: 4 });
+        await spend(limiter, 'k', 4);
+        const { allowed, retryAfterMs } = await limiter.consume('k');
+        expect(allowed).to.be.false;
+        clock.now += retryAfterMs! - 1;
+        expect((await limiter.consume('k')).allowed).to.be.false;
+        clock.now += 1;
+        expect((await limiter.consume('k')).allowed).to.be.true;
+      });
+
+      it(`${algorithm}: an override of all keys is weaker than a key's own`, async () => {
+        const { limiter } = make(policy);
+        await spend(limiter, 'k', 5);
+        await spend(limiter, 'own', 5);
+        await limiter.override('own', { limit: 8 });
+        await limiter.overrideAll({ limit: 50 });
+        expect(await limiter.peek('k')).to.include({ limit: 50, remaining: 45 });
+        expect(await limiter.peek('own')).to.include({ limit: 8, remaining: 3 });
+        await limiter.removeOverride('own');
+        expect(await limiter.peek('own')).to.include({ limit: 50, remaining: 45 });
+        expect(await limiter.removeOverride()).to.be.true;
+        expect(await limiter.peek('k')).to.include({ limit: 10, remaining: 5 });
+        expect(await limiter.overrideOf()).to.be.undefined;
+      });
+    }
+
+    it('concurrency: a raised limit has more slots, a lowered one none until some are released', async () => {
+      const { limiter } = make({ algorithm: 'concurrency', limit: 2, lease: '1m' });
+      const held = [await limiter.acquire('k'), await limiter.acquire('k')];
+      await limiter.override('k', { limit: 3 });
+      expect(await limiter.acquire('k')).to.include({ allowed: true, limit: 3 });
+      await limiter.override('k', { limit: 1 });
+      expect(await limiter.acquire('k')).to.include({ allowed: false, limit: 1 });
+      for (const slot of held) expect(await slot.release()).to.be.true;
+      expect((await limiter.acquire('k')).allowed).to.be.false;
+    });
+
+    it('leaky-bucket with maxDelay: requests wait as long as before, at another pace', async () => {
+      const { limiter } = make({
+        algorithm: 'leaky-bucket',
+        limit: 10,
+        window: '1s',
+        burst: 1,
+        maxDelay: '1s',
+      });
+      await limiter.override('k', { limit: 100, burst: 1 });
+      await limiter.consume('k');
+      expect(await limiter.consume('k')).to.include({ allowed: true, delayMs: 10 });
+      await limiter.override('k', { limit: 5, burst: 1 });
+      expect((await limiter.consume('k')).delayMs).to.be.within(200, 400);
+    });
+
+    it('several policies: by name, left out, another window', async () => {
+      const { limiter } = make({
+        policies: [
+          { name: 'minute', limit: 2, window: '1m' },
+          { name: 'day', algorithm: 'token-bucket', limit: 5, window: '1d' },
+        ],
+      });
+      await limiter.override('k', { minute: { limit: 20 }, day: false });
+      let decision = await limiter.consume('k', { cost: 10 });
+      expect(decision.policies.map(({ name: policy, limit }) => [policy, limit])).to.deep.equal([
+        ['minute', 20],
+      ]);
+      await limiter.override('k', { day: '50/1d', minute: { limit: 20 } });
+      decision = await limiter.consume('k', { cost: 5 });
+      expect(decision.policies.map(({ limit, remaining }) => [limit, remaining])).to.deep.equal([
+        [20, 5],
+        [50, 45],
+      ]);
+      await limiter.override('k', { minute: '30/2m' });
+      decision = await limiter.consume('k');
+      expect(decision.policies.map(({ limit, remaining }) => [limit, remaining])).to.deep.equal([
+        [30, 30],
+        [5, 0],
+      ]);
+      expect(await limiter.consume('k')).to.include({ allowed: false, policy: 'day' });
+    });
+
+    it('a left-out policy is back when the override is over, although nothing was asked', async () => {
+      const { clock, limiter } = make({ policies: [{ name: 'minute', limit: 1, window: '1m' }] });
+      await limiter.override('k', { minute: false }, { for: '2s' });
+      for (let i = 0; i < 5; i++) expect((await limiter.consume('k')).allowed).to.be.true;
+      clock.now += 2000;
+      await new Promise((resolve) => setTimeout(resolve, 1050));
+      expect((await limiter.consume('k')).allowed).to.be.true;
+      expect((await limiter.consume('k')).allowed).to.be.false;
+    });
+
+    it('tiers: another one, and a limit in each', async () => {
+      const { limiter } = make({ tiers: { free: '2/1m', pro: '50/1m' } });
+      await limiter.consume('k', { tier: 'free' });
+      await limiter.override('k', { tier: 'pro' });
+      expect(await limiter.consume('k', { tier: 'free' })).to.include({
+        allowed: true,
+        limit: 50,
+        remaining: 48,
+      });
+      await limiter.override('k', { limit: 5 });
+      for (const tier of ['free', 'pro'])
+        expect(await limiter.peek('k', { tier })).to.include({ limit: 5, remaining: 3 });
+    });
+
+    it('dimensions: the policies of the key that is overridden', async () => {
+      const { limiter } = make({ policies: ['10/1m', { name: 'org', limit: 20, window: '1m', by: 'org' }] });
+      const key = { key: 'ada', org: 'acme' };
+      await limiter.consume(key);
+      await limiter.override({ org: 'acme' }, { limit: 200 });
+      expect(
+        (await limiter.consume(key)).policies.map(({ limit, remaining }) => [limit, remaining]),
+      ).to.deep.equal([
+        [10, 8],
+        [200, 198],
+      ]);
+      await limiter.override('ada', { limit: 3 });
+      expect((await limiter.consume(key)).policies.map(({ limit }) => limit)).to.deep.equal([3, 200]);
+      expect(
+        (await limiter.peek({ key: 'bob', org: 'acme' })).policies.map(({ limit }) => limit),
+      ).to.deep.equal([10, 200]);
+      expect(await limiter.overrideOf({ org: 'acme' })).to.deep.include({ change: { limit: 200 } });
+    });
+
+    it('policies by a key within another one, and a ban', async () => {
+      const { limiter } = make({
+        policies: ['10/1m', { name: 'org', limit: 20, window: '1m', by: 'org' }],
+        slotBy: 'org',
+        ban: { after: 2, for: '1m' },
+      });
+      const key = { key: 'ada', org: 'acme' };
+      await limiter.override(key, { limit: 1 });
+      expect((await limiter.consume(key)).policies.map(({ limit }) => limit)).to.deep.equal([1, 20]);
+      await limiter.consume(key);
+      expect(await limiter.consume(key)).to.include({ allowed: false });
+      expect(await limiter.consume(key)).to.include({ reason: 'banned' });
+    });
+
+    it('is obeyed by another limiter of the name', async () => {
+      const store = createStore(new TestClock().read);
+      const [first, second] = [1, 2].map(() =>
+        createLimiter({ name: 'shared', store, limit: 1, window: '1m', overrides: true }),
+      ) as [ReturnType<typeof createLimiter>, ReturnType<typeof createLimiter>];
+      await spend(second, 'k', 2);
+      await first.override('k', '3/1m');
+      expect(await second.consume('k')).to.include({ allowed: true, limit: 3, remaining: 1 });
+      await first.override('k', { limit: 9, window: '1h' });
+      expect(await second.consume('k')).to.include({ allowed: true, limit: 9 });
+      await first.removeOverride('k');
+      expect(await second.consume('k')).to.include({ allowed: false, limit: 1 });
+      await Promise.all([first.close(), second.close()]);
+    });
+
+    it('tells who, why, since and until', async () => {
+      const { clock, limiter } = make({ limit: 10, window: '1h' });
+      expect(await limiter.overrideOf('k')).to.be.undefined;
+      await limiter.override('k', '1000/1h', { for: '1d', by: 'ada', reason: 'launch' });
+      expect(await limiter.overrideOf('k')).to.deep.equal({
+        change: '1000/1h',
+        since: new Date(clock.now),
+        until: new Date(clock.now + 24 * HOUR),
+        by: 'ada',
+        reason: 'launch',
+      });
+      await limiter.override('k', { limit: 7 });
+      const until = undefined;
+      const nobody = { by: undefined, reason: undefined };
+      expect(await limiter.overrideOf('k')).to.deep.equal({
+        change: { limit: 7 },
+        since: new Date(clock.now),
+        until,
+        ...nobody,
+      });
+    });
+
+    it('any key: empty, of 10 kB, with braces and line ends', async () => {
+      const { limiter } = make({ limit: 10, window: '1h' });
+      for (const [i, key] of ['', 'x'.repeat(10_000), '{a}:b\n\t\0', '%@org=x', '💥'].entries()) {
+        await limiter.override(key, { limit: 20 + i });
+        expect(await limiter.peek(key)).to.include({ limit: 20 + i });
+        expect((await limiter.overrideOf(key))?.change).to.deep.equal({ limit: 20 + i });
+      }
+    });
+  });
+}
+
+describe('overrides: what is refused', () => {
+  const one = () => createLimiter({ limit: 10, window: '1m', overrides: true, store: memoryStore() });
+  const two = () =>
+    createLimiter({
+      policies: [
+        { name: 'minute', limit: 10, window: '1m' },
+        { name: 'org', limit: 10, window: '1m', by: 'org' },
+        { name: 'other', limit: 10, window: '1h', by: 'org' },
+      ],
+      overrides: true,
+      store: memoryStore(),
+    });
+
+  /** Limiter, change, note, key, code, a part of the message. */
+  const refused: [() => ReturnType<typeof one>, unknown, unknown, unknown, string, RegExp][] = [
+    [one, undefined, {}, 'k', 'HEADGATE_INVALID_OPTION', /1000\/1m/],
+    [one, 10, {}, 'k', 'HEADGATE_INVALID_OPTION', /1000\/1m/],
+    [one, {}, {}, 'k', 'HEADGATE_INVALID_OPTION', /1000\/1m/],
+    [one, [], {}, 'k', 'HEADGATE_INVALID_OPTION', /1000\/1m/],
+    [one, 'much', {}, 'k', 'HEADGATE_INVALID_OPTION', /much/],
+    [one, '0/1m', {}, 'k', 'HEADGATE_INVALID_OPTION', /limit/],
+    [one, { limit: -1 }, {}, 'k', 'HEADGATE_INVALID_OPTION', /limit/],
+    [one, { limit: 1.5 }, {}, 'k', 'HEADGATE_INVALID_OPTION', /limit/],
+    [one, { limits: 1 }, {}, 'k', 'HEADGATE_UNKNOWN_OPTION', /limits/],
+    [one, { burst: 1 }, {}, 'k', 'HEADGATE_UNKNOWN_OPTION', /burst/],
+    [one, { name: 'x' }, {}, 'k', 'HEADGATE_UNKNOWN_OPTION', /name/],
+    [one, { tier: 'pro' }, {}, 'k', 'HEADGATE_UNKNOWN_TIER', /tiers/],
+    [one, { minute: { limit: 5 } }, {}, 'k', 'HEADGATE_UNKNOWN_OPTION', /default/],
+    [one, '5/1m', { for: '1d', until: Date.now() + 1000 }, 'k', 'HEADGATE_INVALID_OPTION', /one of them/],
+    [one, '5/1m', { for: 0 }, 'k', 'HEADGATE_INVALID_OPTION', /for/],
+    [one, '5/1m', { for: '2y' }, 'k', 'HEADGATE_INVALID_OPTION', /for/],
+    [one, '5/1m', { until: '2001-01-01' }, 'k', 'HEADGATE_INVALID_OPTION', /ahead/],
+    [one, '5/1m', { until: 'soon' }, 'k', 'HEADGATE_INVALID_OPTION', /ahead/],
+    [one, '5/1m', { by: '' }, 'k', 'HEADGATE_INVALID_OPTION', /by/],
+    [one, '5/1m', { who: 'ada' }, 'k', 'HEADGATE_UNKNOWN_OPTION', /who/],
+    [one, '5/1m', {}, 7, 'HEADGATE_INVALID_KEY', /7/],
+    [one, '5/1m', {}, undefined, 'HEADGATE_INVALID_KEY', /overrideAll/],
+    [one, '5/1m', {}, { org: 'acme' }, 'HEADGATE_UNKNOWN_DIMENSION', /org/],
+    [two, '5/1m', {}, { org: 'acme' }, 'HEADGATE_INVALID_OPTION', /org: '1000\/1m', other/],
+    [two, { limit: 5 }, {}, { org: 'acme' }, 'HEADGATE_INVALID_OPTION', /several policies/],
+    [two, { minute: { limit: 5 } }, {}, { org: 'acme' }, 'HEADGATE_UNKNOWN_OPTION', /minute/],
+    [two, { org: { limit: 0 } }, {}, { org: 'acme' }, 'HEADGATE_INVALID_OPTION', /limit/],
+    [two, { org: 5 }, {}, { org: 'acme' }, 'HEADGATE_INVALID_OPTION', /org/],
+    [two, { limit: 5 }, {}, { key: 'ada', org: 'acme' }, 'HEADGATE_INVALID_KEY', /one at a time/],
+  ];
+
+  for (const [make, change, note, key, code, message] of refused) {
+    it(`${JSON.stringify(change)} ${JSON.stringify(note)} of ${JSON.stringify(key)}`, async () => {
+      const limiter = make();
+      const error = await limiter.override(key as Key, change as OverrideChange, note as OverrideNote).then(
+        () => expect.fail('It was accepted'),
+        (thrown: HeadgateError) => thrown,
+      );
+      expect(error).to.include({ code });
+      expect(error.message).to.match(message);
+      await limiter.close();
+    });
+  }
+
+  it('without the option', async () => {
+    const limiter = createLimiter('10/1m');
+    for (const attempt of [
+      () => limiter.override('k', '20/1m'),
+      () => limiter.overrideAll('20/1m'),
+      () => limiter.overrideOf('k'),
+      () => limiter.removeOverride('k'),
+    ])
+      await attempt().then(
+        () => expect.fail('It was accepted'),
+        (error: HeadgateError) => expect(error.code).to.equal('HEADGATE_OVERRIDES'),
+      );
+  });
+
+  it('by a store without them', () => {
+    const { decide, adjust, lease, reset, ban } = memoryStore();
+    const store = { decide, adjust, lease, reset, ban };
+    expect(() => createLimiter({ store, limit: 1, window: '1s', overrides: true })).to.throw(
+      /overrides: this store keeps none/,
+    );
+  });
+});

@@ -1,0 +1,245 @@
+// Law 16, beside a model that knows every charge: what was spent counts against the limit in force.
+import { expect } from 'chai';
+import fc from 'fast-check';
+import type { Limiter, Policy } from 'headgate';
+import { runs } from '../support/random.js';
+import { limiterOn, stores, TestClock } from '../support/stores.js';
+
+const WINDOW = 60_000;
+/** They divide the window, so that a unit is a whole number of milliseconds. */
+const limits = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 60];
+
+/** What a key may spend, told by a model. `undefined`: too close to call. */
+interface Model {
+  /** Whether a cost is admitted by a limit at a time, and how many units are left. The cost is charged if it is. */
+  spend(cost: number, limit: number, now: number): { allowed: boolean; remaining: number } | undefined;
+  /** The limit has changed. */
+  change(before: number, after: number, now: number): void;
+}
+
+class FixedWindow implements Model {
+  #used = 0;
+  #stop = 0;
+
+  spend(cost: number, limit: number, now: number) {
+    if (now >= this.#stop) [this.#used, this.#stop] = [0, now + WINDOW];
+    const allowed = this.#used + cost <= limit;
+    if (allowed) this.#used += cost;
+    else if (this.#used === 0) this.#stop = 0;
+    return { allowed, remaining: Math.max(0, limit - this.#used) };
+  }
+
+  change() {}
+}
+
+class SlidingLog implements Model {
+  #charges: { at: number; cost: number }[] = [];
+
+  spend(cost: number, limit: number, now: number) {
+    this.#charges = this.#charges.filter(({ at }) => at + WINDOW > now);
+    const used = this.#charges.reduce((sum, charge) => sum + charge.cost, 0);
+    const allowed = used + cost <= limit;
+    if (allowed) this.#charges.push({ at: now, cost });
+    return { allowed, remaining: Math.max(0, limit - used - (allowed ? cost : 0)) };
+  }
+
+  change() {}
+}
+
+/** A bucket whose debt is in units, as a fraction. */
+class Bucket implements Model {
+  #debt = 0;
+  #beyond = 0;
+  #at = 0;
+  /** Each change of the rate rounds up to a part of a millisecond. */
+  #doubt = 1e-6;
+
+  #drain(limit: number, now: number) {
+    this.#debt = Math.max(0, this.#debt - ((now - this.#at) * limit) / WINDOW);
+    if (this.#debt === 0) this.#beyond = 0;
+    this.#at = now;
+  }
+
+  spend(cost: number, limit: number, now: number) {
+    this.#drain(limit, now);
+    const over = this.#debt + cost - limit;
+    const left = limit - this.#debt;
+    const isExact = this.#doubt < 1e-3;
+    if (Math.abs(over) < this.#doubt && !(isExact && over === 0)) return undefined;
+    const allowed = over <= 0;
+    if (allowed) this.#debt += cost;
+    const remaining = Math.max(0, left - (allowed ? cost : 0));
+    if (Math.abs(remaining - Math.round(remaining)) < this.#doubt && !(isExact && remaining % 1 === 0))
+      return undefined;
+    return { allowed, remaining: Math.floor(remaining) };
+  }
+
+  change(before: number, after: number, now: number) {
+    this.#drain(before, now);
+    const owed = this.#debt + this.#beyond;
+    // Nobody waits longer than one window for a unit.
+    this.#beyond = Math.max(0, Math.ceil(owed - (2 * after - 1) - 1e-9));
+    this.#debt = owed - this.#beyond;
+    this.#doubt += 0.01;
+  }
+}
+
+const models: [Policy['algorithm'], () => Model][] = [
+  ['fixed-window', () => new FixedWindow()],
+  ['sliding-log', () => new SlidingLog()],
+  ['token-bucket', () => new Bucket()],
+  ['gcra', () => new Bucket()],
+];
+
+type Step = { wait: number; by: number } & (
+  | { do: 'spend'; cost: number }
+  | { do: 'override'; limit: number; lasts: number | undefined }
+  | { do: 'remove' }
+);
+
+const wait = fc.constantFrom(0, 0, 1, 250, 1_000, 5_000, 31_000);
+const by = fc.nat(1);
+const step: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      wait,
+      do: fc.constant('spend' as const),
+      cost: fc.integer({ min: 1, max: 4 }),
+      by,
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      wait,
+      do: fc.constant('override' as const),
+      limit: fc.constantFrom(...limits),
+      by,
+      lasts: fc.constantFrom(undefined, 1_000, 7_000, 40_000),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ wait, do: fc.constant('remove' as const), by }) },
+);
+
+for (const [name, createStore] of Object.entries(stores)) {
+  describe(`law 16: live limits, on ${name}`, () => {
+    for (const [algorithm, makeModel] of models) {
+      it(`${algorithm}: every decision of two limiters is that of the model`, () =>
+        fc.assert(
+          fc.asyncProperty(
+            fc.constantFrom(...limits),
+            fc.array(step, { minLength: 5, maxLength: 25 }),
+            async (limit, steps) => {
+              const clock = new TestClock();
+              const store = createStore(clock.read);
+              const options = { name: 'x', algorithm, limit, window: WINDOW, overrides: true } as never;
+              const both = [limiterOn(store, options), limiterOn(store, options)] as [Limiter, Limiter];
+              const model = makeModel();
+              let [inForce, until, isOverridden] = [limit, Infinity, false];
+              const changeTo = (next: number, at: number) => {
+                if (next !== inForce) model.change(inForce, next, at);
+                inForce = next;
+              };
+              for (const each of steps) {
+                // A bucket that nobody asks until it would be full again by its rate is full.
+                clock.now += each.wait;
+                if (clock.now >= until) {
+                  changeTo(limit, until);
+                  [until, isOverridden] = [Infinity, false];
+                }
+                const limiter = both[each.by]!;
+                if (each.do === 'spend') {
+                  const expected = model.spend(each.cost, inForce, clock.now);
+                  const { allowed, remaining, limit: told } = await limiter.consume('k', { cost: each.cost });
+                  expect(told).to.equal(inForce);
+                  if (!expected) return;
+                  expect({ allowed, remaining }).to.deep.equal(expected);
+                } else if (each.do === 'override') {
+                  await limiter.override(
+                    'k',
+                    { limit: each.limit },
+                    each.lasts === undefined ? {} : { for: each.lasts },
+                  );
+                  changeTo(each.limit, clock.now);
+                  isOverridden = true;
+                  until = each.lasts === undefined ? Infinity : clock.now + each.lasts;
+                } else {
+                  expect(await limiter.removeOverride('k')).to.equal(isOverridden);
+                  changeTo(limit, clock.now);
+                  [until, isOverridden] = [Infinity, false];
+                }
+              }
+              await Promise.all(both.map((one) => one.close()));
+            },
+          ),
+          runs(name, 300, 20),
+        ));
+    }
+  });
+}
+
+/** Steps between a charge and its return. `one`: only the key to which it was made does it, not its twin. */
+const between = fc.array(
+  fc.oneof(
+    fc.record({ wait, do: fc.constant('spend' as const), cost: fc.integer({ min: 1, max: 3 }) }),
+    fc.record({ wait, do: fc.constant('override' as const), limit: fc.constantFrom(...limits) }),
+    fc.record({ wait, do: fc.constant('remove' as const) }),
+  ),
+  { maxLength: 6 },
+);
+
+for (const [name, createStore] of Object.entries(stores)) {
+  describe(`law 13 across overrides, on ${name}`, () => {
+    for (const algorithm of [
+      'fixed-window',
+      'sliding-window',
+      'sliding-log',
+      'token-bucket',
+      'gcra',
+    ] as const) {
+      it(`${algorithm}: what is given back is as if it had never been charged`, () =>
+        fc.assert(
+          fc.asyncProperty(between, between, fc.integer({ min: 1, max: 3 }), async (before, after, cost) => {
+            const clock = new TestClock();
+            const limiter = limiterOn(createStore(clock.read), {
+              algorithm,
+              limit: 60,
+              window: WINDOW,
+              overrides: true,
+            });
+            // Both keys are charged the same but for one charge, and denied at the same time.
+            const run = async (steps: typeof before) => {
+              for (const each of steps) {
+                clock.now += each.wait;
+                if (each.do === 'spend') {
+                  const { allowed } = await limiter.consume('key', { cost: each.cost });
+                  if (allowed) await limiter.consume('twin', { cost: each.cost });
+                } else {
+                  for (const key of ['key', 'twin']) {
+                    if (each.do === 'override') await limiter.override(key, { limit: each.limit });
+                    else await limiter.removeOverride(key);
+                  }
+                }
+              }
+            };
+            await run([{ wait: 0, do: 'spend', cost: 1 }, ...before]);
+            const charge = await limiter.consume('key', { cost });
+            await run(after);
+            await charge.refund();
+            const [own, twin] = [await limiter.peek('key'), await limiter.peek('twin')];
+            // The window of a key begins with its first charge, which only one of them has.
+            if (algorithm === 'fixed-window' && [...before, ...after].some((each) => each.wait > 5_000))
+              return;
+            const isBucket = ['token-bucket', 'gcra'].includes(algorithm);
+            // What a bucket has drained meanwhile is not given back.
+            if (isBucket && after.some((each) => each.wait > 0))
+              expect(own.remaining).to.be.at.most(twin.remaining);
+            else expect(own.remaining).to.equal(twin.remaining);
+            await limiter.close();
+          }),
+          runs(name, 300, 20),
+        ));
+    }
+  });
+}
