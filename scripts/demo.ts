@@ -68,9 +68,7 @@ function optionsOf(name: string, store: Store) {
     store,
     policies: (request: { query: unknown }) => {
       const { limit = '6', window = '2s' } = wishOf(request);
-      return rows[name]!.policies.map(
-        (policy) => ({ name, limit: Number(limit), window, ...policy }),
-      );
+      return rows[name]!.policies.map((policy) => ({ name, limit: Number(limit), window, ...policy }));
     },
     cost: (request: { query: unknown }) => Number(wishOf(request).cost ?? 1),
     // Only a demo may trust what clients say about who they are.
