@@ -269,6 +269,35 @@ describe('examples', function () {
     while (status !== 200) ({ status } = await complete('bob', 8_000));
   });
 
+  for (const name of ['tokens-and-requests', 'tokens-and-requests-web']) {
+    it(`${name}: what was reserved and not used is back, and either policy denies`, async () => {
+      const { url } = await serve(name);
+      const complete = (user: string, ask: object, init: RequestInit = {}) =>
+        fetch(`${url}/complete`, { ...post(ask, { Authorization: user }), ...init });
+      const small = { prompt: 'Hello', maxTokens: 1000 };
+      const first = await complete('ada', small);
+      expect(first.headers.get('RateLimit-Policy') ?? '"tokens"').to.contain('"tokens"');
+      expect(await first.text()).to.match(/^(data: \{"text":"\w+:? "\}\n\n){3}data: \{"used":8\}\n\n$/);
+      for (let i = 0; i < 4; i++) await (await complete('ada', small)).text();
+      const denied = await complete('ada', small);
+      expect(denied.status).to.equal(429);
+      expect(await json(denied)).to.deep.include({ 'violated-policies': ['requests'] });
+      expect(Number(denied.headers.get('Retry-After'))).to.be.within(1, 13);
+      // Five at a time reserve 10,000 of 10,000 tokens, and another user is not concerned.
+      const large = { prompt: 'a'.repeat(1000), maxTokens: 1000 };
+      const all = await Promise.all(Array.from({ length: 5 }, () => complete('bob', large)));
+      for (const { status } of all) expect(status).to.equal(200);
+      await Promise.all(all.map((answer) => answer.text()));
+      // Whoever leaves pays what was used until then, and no more.
+      const gone = new AbortController();
+      const long = { prompt: 'a '.repeat(450), maxTokens: 1000 };
+      const left = await complete('eve', long, { signal: gone.signal });
+      gone.abort();
+      await left.text().catch(() => undefined);
+      for (let i = 0; i < 4; i++) expect((await complete('eve', small)).status).to.equal(200);
+    });
+  }
+
   it('token-budget-hour: what docs/budgets.md prints, and never above a budget', async () => {
     const { ended, output } = await run('token-budget-hour');
     expect(await ended).to.equal(0);
@@ -337,7 +366,7 @@ describe('examples', function () {
     expect(Math.max(...(after ?? []))).to.be.at.least(1000);
   });
 
-  for (const name of ['koa', 'hono', 'node-http']) {
+  for (const name of ['koa', 'hono', 'web', 'node-http']) {
     it(name, async () => {
       const { url } = await serve(name);
       expect(await statuses(5, url)).to.deep.equal(times(5, 200));

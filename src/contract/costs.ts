@@ -49,14 +49,16 @@ function joint(costs: readonly number[]): Costs {
  */
 export function checkCosts(cost: unknown, ...known: (readonly CompiledPolicy[])[]): Cost {
   if (typeof cost === 'number') return checkCost(cost);
-  if (Object.prototype.toString.call(cost) !== '[object Object]') {
+  const isPlain = Object.prototype.toString.call(cost) === '[object Object]';
+  const entries = isPlain ? Object.entries(cost as object) : [];
+  if (entries.length === 0) {
     throw new HeadgateError(
       'HEADGATE_INVALID_COST',
       `cost: ${show(cost)} is not valid. Pass a whole number from 0 (only look) to ${MAX_UNITS}, or such numbers by policy name: ` +
         '{ tokens: 800 }.',
     );
   }
-  for (const [name, units] of Object.entries(cost as object)) {
+  for (const [name, units] of entries) {
     checkCost(units, `cost.${name}`);
     const isKnown = known.some((policies) => policies.some((policy) => policy.name === name));
     if (isKnown || known.length === 0) continue;

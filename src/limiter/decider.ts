@@ -232,7 +232,7 @@ export class Decider {
       reply = this.#store.decide(query);
     } catch (error) {
       // The store is down, and its error is thrown.
-      if (storeChannel.hasSubscribers) this.#observe(Promise.reject(error as Error));
+      if (storeChannel.hasSubscribers) this.#observe(Promise.reject(error));
       throw error;
     }
     if (!isPromise(reply)) return this.#conclude(query, reply, peek, true);

@@ -55,15 +55,11 @@ export function identityChecks(options: IdentityOptions): Check[] {
       (random) => ({
         policies: randomPolicies(random, random.once(2) ? [random.pick(suite.algorithms)] : suite.algorithms),
         ban: randomBan(random),
-        steps: random.list(
-          20,
-          70,
-          () => ({
-            key: random.pick(['a', 'b', 'c{}', '']),
-            cost: random.pick([1, 1, 2, 5]),
-            ...(random.once(4) && { costs: random.list(1, 3, () => random.pick([0, 1, 2, 5])) }),
-          }),
-        ),
+        steps: random.list(20, 70, () => ({
+          key: random.pick(['a', 'b', 'c{}', '']),
+          cost: random.pick([1, 1, 2, 5]),
+          ...(random.once(4) && { costs: random.list(1, 3, () => random.pick([0, 1, 2, 5])) }),
+        })),
       }),
       async ({ policies, ban, steps }, lab) => {
         const clock = new TestClock();

@@ -1,7 +1,10 @@
 import { expect } from 'chai';
-import type { Cost, Decision, HeadgateError, Policy } from 'headgate';
+import fc from 'fast-check';
+import type { Cost, Decision, HeadgateError, Policy, Store } from 'headgate';
 import { consumeAll, createLimiter, memoryStore } from 'headgate';
 import { rateLimited } from 'headgate/decorators';
+import { countedServer } from '../support/counted-server.js';
+import { runs } from '../support/random.js';
 import { limiterOn, stores, TestClock } from '../support/stores.js';
 
 const HOUR = 3_600_000;
@@ -49,7 +52,10 @@ for (const [name, createStore] of Object.entries(stores)) {
       await limiter.consume('k', { cost: { requests: 2 } });
       expect(left(await limiter.peek('k'))).to.deep.equal({ requests: 2, tokens: 199 });
       await limiter.consume('k', { cost: { requests: 0, tokens: 99 } });
-      expect(left(await limiter.peek('k', { cost: {} }))).to.deep.equal({ requests: 2, tokens: 100 });
+      expect(left(await limiter.peek('k', { cost: { tokens: 1 } }))).to.deep.equal({
+        requests: 2,
+        tokens: 100,
+      });
     });
 
     it('charges all or none, and tells how long the same cost is denied', async () => {
@@ -81,7 +87,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       const expected = policies.map((_, i) => 10 - (i + 1));
       expect(decision.policies.map(({ remaining }) => remaining)).to.deep.equal(expected);
       for (const [i, policy] of policies.entries()) {
-        const denied = await limiter.consume('k', { cost: { [policy.name!]: 10 - i } });
+        const denied = await limiter.consume('k', { cost: { [policy.name]: 10 - i } });
         expect(denied).to.include({ allowed: false, policy: policy.name });
         expect((await limiter.peek('k')).policies.map(({ remaining }) => remaining)).to.deep.equal(expected);
       }
@@ -120,6 +126,41 @@ for (const [name, createStore] of Object.entries(stores)) {
         expect(left(await limiter.peek('k', { cost: 0 }))).to.deep.equal({ requests: 5, units: 93 });
       });
     }
+
+    it('what is settled in the instant in which it was charged is as if it had been asked for: random costs', () => {
+      const units = fc.constantFrom(0, 0, 1, 2, 3, 7);
+      const costs = fc.array(units, { minLength: 3, maxLength: 3 });
+      const step = fc.record({ first: costs, then: costs, ms: fc.constantFrom(0, 1, 500, 60_000, 4 * HOUR) });
+      const algorithms = fc.constantFrom(...of('', 10).slice(0, -1));
+      return fc.assert(
+        fc.asyncProperty(
+          fc.array(algorithms, { minLength: 3, maxLength: 3 }),
+          fc.array(step, { minLength: 1, maxLength: 15 }),
+          async (list, steps) => {
+            const policies = list.map((policy, i) => ({ ...policy, name: `p${i}` }));
+            const [real, twin] = [make({ policies }), make({ policies })];
+            const named = (of: number[]) => ({
+              cost: Object.fromEntries(of.map((own, i) => [`p${i}`, own])),
+            });
+            for (const { first, then, ms } of steps) {
+              for (const { clock } of [real, twin]) clock.now += ms;
+              const [fits, directly] = [named(first), named(then)];
+              if (!(await real.limiter.peek('k', fits)).allowed) continue;
+              if (!(await real.limiter.peek('k', directly)).allowed) continue;
+              if (first.every((own) => own === 0)) continue;
+              const decision = await real.limiter.consume('k', fits);
+              await decision.settle(directly.cost);
+              await twin.limiter.consume('k', directly);
+              for (const look of [0, 1, 3])
+                expect((await real.limiter.peek('k', { cost: look })).policies).to.deep.equal(
+                  (await twin.limiter.peek('k', { cost: look })).policies,
+                );
+            }
+          },
+        ),
+        runs(name, 200, 40),
+      );
+    });
 
     it('takes as many slots as its policy costs, gives them back, and renews them', async () => {
       const slots: Policy = { name: 'slots', algorithm: 'concurrency', limit: 4, lease: '1m' };
@@ -268,6 +309,7 @@ for (const [name, createStore] of Object.entries(stores)) {
       expect(left(await limiter.peek('k'))).to.deep.equal({ tokens: 3499, requests: 48 });
       await limiter.override('k', { tokens: false });
       expect(left(await limiter.consume('k', { cost: { tokens: 3000 } }))).to.deep.equal({ requests: 2 });
+      await limiter.close();
     });
 
     it('counts for bans, and denials are remembered for this cost alone', async () => {
@@ -300,6 +342,7 @@ describe('a cost per policy', () => {
     ['a text', { tokens: '5' }, 'HEADGATE_INVALID_COST', /cost\.tokens: "5"/],
     ['a list', [1, 800], 'HEADGATE_INVALID_COST', /by policy name: \{ tokens: 800 \}/],
     ['a map', new Map([['tokens', 5]]), 'HEADGATE_INVALID_COST', /by policy name/],
+    ['an empty object', {}, 'HEADGATE_INVALID_COST', /by policy name/],
     ['null', null, 'HEADGATE_INVALID_COST', /by policy name/],
     ['a name of every object', JSON.parse('{ "__proto__": 5 }'), 'HEADGATE_UNKNOWN_POLICY', /"__proto__"/],
     ['an inherited name', { constructor: 5 }, 'HEADGATE_UNKNOWN_POLICY', /"constructor"/],
@@ -391,3 +434,114 @@ describe('a cost per policy', () => {
     await own.close();
   });
 });
+
+describe('a cost per policy, in calls of a server', () => {
+  const counted = countedServer();
+  const fixed = { algorithm: 'fixed-window', window: '1h' } as const;
+  const policies: Policy[] = [
+    { name: 'requests', limit: 1e6, ...fixed },
+    { name: 'tokens', limit: 1e9, ...fixed },
+  ];
+
+  it('needs no call of its own: costs of either kind share one', async () => {
+    const own = limiterOn(counted.store(), { policies });
+    await own.consume('first');
+    const ask = (cost: (i: number) => Cost) => () =>
+      Promise.all(Array.from({ length: 60 }, (_, i) => own.consume(`k${i}`, { cost: cost(i) })));
+    for (const cost of [
+      (i: number) => i,
+      (i: number) => ({ tokens: i }),
+      (i: number) => (i % 2 ? { tokens: i } : 5),
+    ])
+      expect(await counted.callsOf(ask(cost))).to.be.below(10);
+  });
+
+  it('a denial is remembered for the same costs, and for no others', async () => {
+    const own = limiterOn(counted.store(), { policies: [requests, tokens] });
+    await own.consume('k', { cost: { tokens: 990 } });
+    const ask = (cost: Cost) => own.consume('k', { cost });
+    expect((await ask({ tokens: 20 })).allowed).to.be.false;
+    const calls = await counted.callsOf(async () => {
+      for (let i = 0; i < 20; i++)
+        expect(await ask({ requests: 1, tokens: 20 })).to.include({
+          allowed: false,
+          policy: 'tokens',
+          cost: 20,
+        });
+    });
+    expect(calls).to.equal(0);
+    expect(await counted.callsOf(() => ask({ tokens: 20, requests: 2 }))).to.equal(1);
+    expect(await counted.callsOf(() => ask(20))).to.equal(1);
+    expect((await ask({ tokens: 10 })).allowed).to.be.true;
+  });
+
+  it('beside slices, the store decides, and every unit is charged once', async () => {
+    const store = counted.store({ lease: { hold: '10s' } });
+    const own = limiterOn(store, { policies });
+    for (let i = 0; i < 500; i++) await own.consume('hot');
+    const calls = await counted.callsOf(async () => {
+      for (let i = 0; i < 50; i++) await own.consume('hot', { cost: { tokens: 7 } });
+    });
+    expect(calls).to.be.within(50, 60);
+    await store.close!();
+    expect(left(await own.peek('hot'))).to.deep.equal({ requests: 1e6 - 550, tokens: 1e9 - 500 - 350 });
+  });
+});
+
+describe('a cost per policy, without an answer of the store', () => {
+  const costs = { cost: { tokens: 300 } };
+
+  it('is charged where the process decides instead, and settled there', async () => {
+    const store = memoryStore();
+    const own = createLimiter({
+      store: { ...bound(store), decide: () => Promise.reject(new Error('It is away.')) },
+      policies: [requests, tokens],
+      warnings: false,
+    });
+    const decision = await own.consume('k', costs);
+    expect(decision).to.include({ degraded: true, allowed: true });
+    expect(left(decision)).to.deep.equal({ requests: 4, tokens: 700 });
+    await decision.settle({ tokens: 100 });
+    expect(left(await own.peek('k'))).to.deep.equal({ requests: 4, tokens: 900 });
+    await own.close();
+  });
+
+  it('is given back whole if the answer comes after the request was turned away', async () => {
+    const store = memoryStore();
+    const slots: Policy = { name: 'slots', algorithm: 'concurrency', limit: 5, lease: '1h' };
+    const policies = [requests, tokens, slots];
+    let delay = 60;
+    const own = createLimiter({
+      store: {
+        ...bound(store),
+        decide: async (query) => {
+          const reply = store.decide(query);
+          await new Promise((resolve) => setTimeout(resolve, delay));
+          return reply;
+        },
+      },
+      policies,
+      onStoreError: 'deny',
+      timeout: '20ms',
+      connectTimeout: '20ms',
+      warnings: false,
+    });
+    expect((await own.consume('k', { cost: { tokens: 300, slots: 3 } })).reason).to.equal('store-error');
+    await new Promise((resolve) => setTimeout(resolve, 120));
+    delay = 0;
+    const other = createLimiter({ store, policies, name: 'default', warnings: false });
+    expect(left(await other.peek('k'))).to.deep.equal({ requests: 5, tokens: 1000, slots: 5 });
+    await own.close();
+  });
+});
+
+/** The methods of a store alone, so that it counts as one on the network. */
+function bound(store: Store): Store {
+  return {
+    decide: (query) => store.decide(query),
+    adjust: (change) => store.adjust(change),
+    lease: (change) => store.lease(change),
+    reset: (subject) => store.reset(subject),
+    ban: (subject, ms) => store.ban(subject, ms),
+  };
+}

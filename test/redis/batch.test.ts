@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { Redis, type Cluster } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
-import type { BanOptions, LimiterOptions, Decision, Limiter, Policy } from 'headgate';
+import type { BanOptions, Cost, LimiterOptions, Decision, Limiter, Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { performance as storeTime } from '../../src/common/real-time.js';
 import { startCluster, type TestCluster } from '../support/cluster.js';
@@ -23,6 +23,8 @@ const together = <T>(count: number, ask: (i: number) => Promise<T>): Promise<T[]
 interface Ask {
   readonly key: string;
   readonly cost: number;
+  /** The units of the policies instead, in turn. */
+  readonly costs: number[] | undefined;
   readonly peek: boolean;
   readonly set: number;
 }
@@ -31,6 +33,10 @@ const asks = fc.array(
   fc.record<Ask>({
     key: fc.constantFrom('a', 'b', 'c{}', ''),
     cost: fc.constantFrom(0, 1, 1, 1, 2, 5),
+    costs: fc.option(fc.array(fc.constantFrom(0, 1, 2, 5), { minLength: 1, maxLength: 3 }), {
+      nil: undefined,
+      freq: 3,
+    }),
     peek: fc.boolean(),
     set: fc.nat(1),
   }),
@@ -76,8 +82,12 @@ describe('batches', () => {
             );
           };
           const [batched, single] = [make(), make()];
-          const answer = (limiters: Limiter[], { set, key, cost, peek }: Ask) =>
-            peek ? limiters[set]!.peek(key, { cost }) : limiters[set]!.consume(key, { cost });
+          const answer = (limiters: Limiter[], { set, key, peek, ...ask }: Ask) => {
+            const { costs } = ask;
+            const named = costs && sets[set]!.map(({ name }, i) => [name, costs[i % costs.length]]);
+            const cost = named ? (Object.fromEntries(named) as Cost) : ask.cost;
+            return peek ? limiters[set]!.peek(key, { cost }) : limiters[set]!.consume(key, { cost });
+          };
           clock.now = START;
           for (const [turn, pause] of turns) {
             const expected: object[] = [];

@@ -100,7 +100,12 @@ export class Denials {
   }
 
   /** The same for several keys. The denial is found by one of them, but it only answers queries with exactly the same keys. */
-  #recallAny(parts: readonly ScopedPart[], policies: string, key: Keys, cost: Denial['cost']): Reply | undefined {
+  #recallAny(
+    parts: readonly ScopedPart[],
+    policies: string,
+    key: Keys,
+    cost: Denial['cost'],
+  ): Reply | undefined {
     let keys: string | undefined;
     for (const { known, keyOf } of parts) {
       const { denied } = known;

@@ -84,6 +84,15 @@ function refunds(suite: AdapterSuite): void {
     await lab.expectStatuses('a request for more than is left', [429]);
   });
 
+  suite.add('the route settles what a request really cost one policy', async (lab) => {
+    const policies = [minute(3, 'requests'), minute(10, 'tokens')];
+    await lab.serve({ policies, cost: { tokens: 8 } }, async (request): Promise<AppAnswer> => {
+      await lab.decisionOf(request)!.settle({ tokens: 1 });
+      return {};
+    });
+    await lab.expectStatuses('three requests of 1 token at last, and a fourth', [200, 200, 200, 429]);
+  });
+
   suite.add('a give-back that fails does not fail the request', async (lab) => {
     const away = () => Promise.reject(new Error('away'));
     const store: Store = {

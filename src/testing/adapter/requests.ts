@@ -86,6 +86,30 @@ function functions(suite: AdapterSuite, title: string, wrap: <T>(value: T) => T 
     await lab.expectStatuses('a look at nothing left', [200], costing('0'));
   });
 
+  suite.add(`cost (${title}): by policy name, and a name that is none fails`, async (lab) => {
+    await lab.serve({
+      policies: [
+        minute(5, 'requests'),
+        { name: 'tokens', algorithm: 'fixed-window', limit: 1000, window: '1m', unit: 'tokens' },
+      ],
+      cost: (request) =>
+        wrap({ [lab.headerOf(request, 'x-name') ?? 'tokens']: Number(lab.headerOf(request, 'x-cost')) }),
+    });
+    const costing = (cost: string, name = 'tokens') => ({ headers: { 'x-cost': cost, 'x-name': name } });
+    expectFields('the header fields after 800', (await lab.get(costing('800'))).headers, {
+      ratelimit: '"requests";r=4;t=60, "tokens";r=200;t=60',
+      'ratelimit-policy': '"requests";q=5;w=60, "tokens";q=1000;w=60;qu="tokens"',
+    });
+    const denied = await lab.get(costing('300'));
+    expectEqual('the status of 300 more', denied.status, 429);
+    expectEqual('who denies', problemOf(denied)['violated-policies'], ['tokens']);
+    expectFields('200 more', await lab.get(costing('200')), { status: 200 });
+    expectFields('another name', await lab.get(costing('1', 'token')), {
+      status: 500,
+      text: 'HEADGATE_UNKNOWN_POLICY',
+    });
+  });
+
   suite.add(`skip (${title})`, async (lab) => {
     await lab.serve({
       policies: [minute(1)],

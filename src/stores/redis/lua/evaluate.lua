@@ -52,7 +52,6 @@ for i = 1, count do outright = outright and policies[i].charge end
 -- Charges all policies of a request, and appends their verdicts to the reply. Returns the reply's new length; nil if a policy denies or
 -- must be looked at first. In that case it also returns how many policies were charged, and whether one denies.
 local function charge_outright(base, to)
-  local cost, text = cost, text
   for i = 1, count do
     local place, policy, from, ran, after = base + i, policies[i], to, true
     if each then
@@ -206,13 +205,12 @@ while request < requests do
   local writable = cost >= 0
   if not writable then cost = -1 - cost end
   if each then
-    cost = 0
     for i = 1, count do
       units[i] = tonumber(ARGV[at + request * count + i - 1])
       writable = units[i] >= 0
       if not writable then units[i] = -1 - units[i] end
-      cost = math.max(cost, units[i])
     end
+    cost = math.max(unpack(units))
   end
   local lease = leases and ARGV[leases + request + 1]
   local err, banned, state
@@ -231,6 +229,7 @@ while request < requests do
     if not to then
       take_back(base, charged)
       outright = false
+      if each then cost = math.max(unpack(units)) end
     end
   end
 

@@ -1,0 +1,73 @@
+// Requests a minute and tokens a minute in one decision, as every API of a language model limits them. A request reserves the most that it
+// can cost, streams its answer, and settles what was used. See docs/budgets.md. The same without a framework: tokens-and-requests-web.ts.
+//
+//   npx tsx examples/tokens-and-requests.ts
+import { setTimeout as sleep } from 'node:timers/promises';
+import express from 'express';
+import { rateLimit } from 'headgate/express';
+
+/** In a real application: the provider's stream. It ends when the signal is aborted, and never exceeds `maxTokens`. */
+async function* complete(prompt: string, maxTokens: number, signal: AbortSignal) {
+  for (const word of `You said: ${prompt}`.split(' ').slice(0, maxTokens)) {
+    await sleep(1, undefined, { signal });
+    yield { text: `${word} `, tokens: 1 };
+  }
+}
+
+interface Ask {
+  prompt: string;
+  maxTokens: number;
+}
+
+/** What a client asks for. A client cannot ask for more than this. */
+function askOf(body: unknown): Ask {
+  const { prompt, maxTokens } = Object(body) as Partial<Record<keyof Ask, unknown>>;
+  const most = Number.isInteger(maxTokens) ? Math.min(Math.max(Number(maxTokens), 1), 1000) : 500;
+  return { prompt: String(prompt).slice(0, 1000), maxTokens: most };
+}
+
+/** The tokens of a prompt. A provider's tokenizer counts exactly; a byte is a token at most. */
+const tokensOf = (prompt: string) => Buffer.byteLength(prompt);
+
+const app = express();
+app.use(express.json());
+
+app.use(
+  rateLimit({
+    name: 'completions',
+    // In a real application: store: redisStore(client), so that all processes share the quotas.
+    policies: [
+      { name: 'requests', algorithm: 'token-bucket', limit: 5, window: '1m' },
+      { name: 'tokens', algorithm: 'token-bucket', limit: 10_000, window: '1m', unit: 'tokens' },
+    ],
+    // In a real application: whoever your authentication has found. Never trust a header as it is.
+    keyGenerator: (req) => req.get('authorization') ?? 'nobody',
+    // A policy that is not named costs 1.
+    cost: (req) => {
+      const { prompt, maxTokens } = askOf(req.body);
+      return { tokens: tokensOf(prompt) + maxTokens };
+    },
+  }),
+);
+
+app.post('/complete', async (req, res) => {
+  const { prompt, maxTokens } = askOf(req.body);
+  // Whoever leaves stops the provider, and pays what was used until then.
+  const gone = new AbortController();
+  res.once('close', () => gone.abort());
+  let used = tokensOf(prompt);
+  try {
+    for await (const { text, tokens } of complete(prompt, maxTokens, gone.signal)) {
+      used += tokens;
+      res.write(`data: ${JSON.stringify({ text })}\n\n`);
+    }
+    res.end(`data: ${JSON.stringify({ used })}\n\n`);
+  } catch {
+    res.end();
+  } finally {
+    await req.rateLimit?.settle({ tokens: used });
+  }
+});
+
+const port = Number(process.env.PORT ?? 3000);
+app.listen(port, () => console.log(`http://localhost:${port}`));
