@@ -6,7 +6,7 @@ import { gcra, type LeakyBucketPolicy, type TokenBucketPolicy } from './gcra.js'
 import { slidingLog, type SlidingLogPolicy } from './sliding-log.js';
 import { slidingWindow, type SlidingWindowPolicy } from './sliding-window.js';
 
-export { Column, SlotColumn, type Params, type Saved, type Traits } from './algorithm.js';
+export { Column, SlotColumn, type Ahead, type Params, type Saved, type Traits } from './algorithm.js';
 export type {
   CalendarPolicy,
   ConcurrencyPolicy,
