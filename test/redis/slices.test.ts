@@ -457,6 +457,167 @@ describe('slices', () => {
     });
   }
 
+  describe('what counts together', () => {
+    const size = 20;
+    /** What is charged of a key of a limit, and was not admitted. */
+    const heldOf = async (store: Store, options: CreateLimiterOptions, admitted: number): Promise<number> => {
+      const { limit, remaining } = await limiterOn(store, options).peek('hot');
+      return limit - remaining - admitted;
+    };
+    const options: CreateLimiterOptions = { ...fixed, name: 'together' };
+    const tiers = Object.fromEntries(
+      Array.from({ length: 8 }, (_, i) => [`t${i}`, [`default=fixed-window ${100_000 + i}/1h`]]),
+    );
+    const ways: Record<string, (stores: Store[]) => ((i: number) => Promise<Decision>)[]> = {
+      'limiters of a name': ([store]) =>
+        Array.from({ length: 8 }, () => {
+          const limiter = limiterOn(store!, options);
+          return () => limiter.consume('hot');
+        }),
+      'tiers of a limiter': ([store]) => {
+        const limiter = limiterOn(store!, { name: 'together', policies: tiers['t0']!, tiers });
+        return Object.keys(tiers).map((tier) => () => limiter.consume('hot', { tier }));
+      },
+      'stores on one client': (all) =>
+        all.map((store) => {
+          const limiter = limiterOn(store, options);
+          return () => limiter.consume('hot');
+        }),
+    };
+    for (const [what, open] of Object.entries(ways)) {
+      it(`has one slice in a process: ${what}`, async () => {
+        const prefix = freshPrefix();
+        const opened = Array.from({ length: 8 }, () =>
+          redisStore(counted.client, { prefix, publish: false, slices: { size, hold: '1s' } }),
+        );
+        const askers = open(opened);
+        let admitted = 0;
+        const plain = redisStore(counted.client, { prefix, publish: false });
+        const held: number[] = [];
+        for (let i = 0; i < 400; i++) {
+          if ((await askers[i % 8]!(i)).allowed) admitted++;
+          if (i % 27 === 0) held.push(await heldOf(plain, options, admitted));
+        }
+        expect(Math.max(...held)).to.be.within(5, size);
+        for (const store of opened) await store.close?.();
+        expect(await heldOf(plain, options, admitted)).to.equal(0);
+        expect(admitted).to.equal(400);
+      });
+    }
+
+    it('is spent by a tier only as far as its own limit goes', async () => {
+      const shape = (limit: number) => [`default=fixed-window ${limit}/1h`];
+      const limiter = make({ policies: shape(1_000), tiers: { free: shape(60), pro: shape(1_000) } });
+      const told: boolean[] = [];
+      for (let i = 0; i < 150; i++) {
+        await limiter.consume('hot', { tier: 'pro' });
+        told.push((await limiter.consume('hot', { tier: 'free' })).allowed);
+      }
+      expect(told.slice(0, 20).every(Boolean)).to.be.true;
+      expect(told.filter(Boolean).length).to.be.at.most(60);
+      expect(told.slice(60)).to.not.include(true);
+    });
+  });
+
+  it('count denials towards a ban as without slices, and end with it', async () => {
+    const limiter = make({ limit: 60, window: '1h', ban: { after: 3, within: '1h', for: '1h' } });
+    const decisions = await consume(limiter, 70);
+    const reasons = decisions.map(({ allowed, reason }) => (allowed ? 'allowed' : reason));
+    const denied = reasons.filter((reason) => reason !== 'allowed');
+    expect(reasons.lastIndexOf('allowed') - denied.length).to.be.below(60);
+    expect(denied.indexOf('banned')).to.be.within(2, 3);
+    expect(denied.lastIndexOf('limit-exceeded')).to.be.below(3);
+  });
+
+  it('charge attempts that another policy denies, and a shadow what it would admit', async () => {
+    const limiter = make({
+      policies: [
+        { name: 'few', algorithm: 'fixed-window', limit: 60, window: '1h' },
+        { name: 'tries', algorithm: 'fixed-window', limit: 1_000, window: '1h', count: 'attempts' },
+        { name: 'seen', algorithm: 'fixed-window', limit: 40, window: '1h', shadow: true },
+      ],
+    });
+    const decisions = await consume(limiter, 100);
+    expect(decisions.filter(({ allowed }) => allowed)).to.have.length(60);
+    const seen = decisions.map(({ policies }) => policies[2]!.allowed);
+    expect([seen.filter(Boolean).length, seen.lastIndexOf(true)]).to.deep.equal([40, 39]);
+    await stores.at(-1)!.close!();
+    const { policies } = await limiter.peek('hot');
+    expect(policies.map(({ remaining }) => remaining)).to.deep.equal([0, 900, 0]);
+  });
+
+  it('end within a second after another process resets or bans the key', async () => {
+    const prefix = freshPrefix();
+    const options: CreateLimiterOptions = {
+      ...fixed,
+      ban: { after: 1_000, within: '1h', for: '1h' },
+      name: 'far',
+    };
+    const store = redisStore(clients.redis, { prefix, slices: { hold: '500ms' } });
+    stores.push(store);
+    const limiter = limiterOn(store, options);
+    const client = new Redis(servers.redis.port);
+    const other = limiterOn(redisStore(client, { prefix, publish: false }), options);
+    const busy = async (ms: number): Promise<Decision> => {
+      const end = Date.now() + ms;
+      for (;;) {
+        const [decision] = (await consume(limiter, 20)).slice(-1);
+        if (Date.now() > end) return decision!;
+        await new Promise((resolve) => setTimeout(resolve, 10));
+      }
+    };
+    await limiter.consume('hot', { cost: 50_000 });
+    expect((await busy(300)).remaining).to.be.below(50_000);
+    await other.reset('hot');
+    expect((await busy(600)).remaining).to.be.above(95_000);
+    await other.ban('hot', '1h');
+    expect((await busy(700)).reason).to.equal('banned');
+    await other.unban('hot');
+    expect((await busy(1_000)).allowed).to.be.true;
+    client.disconnect();
+  });
+
+  it('are given back once nobody asks any more, long before hold is over', async () => {
+    const limiter = make();
+    await consume(limiter, 3_000);
+    const plain = async (): Promise<number> => (await limiter.peek('hot')).remaining;
+    expect(await plain()).to.be.below(97_000);
+    const quiet = Date.now();
+    while ((await plain()) !== 97_000) await new Promise((resolve) => setTimeout(resolve, 5));
+    expect(Date.now() - quiet).to.be.below(500);
+  });
+
+  it('leave what they hold to the process that has all the demand', async () => {
+    const prefix = freshPrefix();
+    const connections = Array.from({ length: 16 }, () => new Redis(servers.redis.port));
+    try {
+      const opened = connections.map((client) =>
+        redisStore(client, { prefix, slices: true, publish: false }),
+      );
+      const options: CreateLimiterOptions = {
+        algorithm: 'fixed-window',
+        limit: 600,
+        window: '2s',
+        timeout: '10s',
+      };
+      const limiters = opened.map((store) => limiterOn(store, { ...options, name: 'fair' }));
+      let admitted = 0;
+      const ask = async (limiter: Limiter): Promise<void> => {
+        if ((await limiter.consume('hot')).allowed) admitted++;
+      };
+      for (let i = 0; i < 10; i++) await Promise.all(limiters.map(ask));
+      const end = Date.now() + 1_500;
+      while (Date.now() < end) {
+        await Promise.all(Array.from({ length: 10 }, () => ask(limiters[0]!)));
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+      expect(admitted).to.be.within(588, 600);
+      for (const store of opened) await store.close?.();
+    } finally {
+      for (const client of connections) client.disconnect();
+    }
+  });
+
   it('forget policies that come with one request, and have no slices', async () => {
     const limiter = make(fixed, { hold: '20ms' });
     const sets = Array.from({ length: 100 }, (_, i) => {
@@ -480,6 +641,34 @@ describe('slices', () => {
     expect(() => redisStore(clients.redis, { slices: true, clock: Date.now })).to.throw(/clock/);
     expect(() => redisStore(clients.redis, { lease: {} } as object)).to.throw(/slices/);
   });
+});
+
+it('slices: end with their connection, so that a server which lost its data admits its limit', async () => {
+  const server = await startServer('redis');
+  const client = new Redis(server.port);
+  const store = redisStore(client, { slices: { hold: '1s' }, publish: false });
+  const limiter = limiterOn(store, { algorithm: 'fixed-window', limit: 2_000, window: '1h', timeout: '10s' });
+  const ask = async (): Promise<number> => {
+    let admitted = 0;
+    for (let i = 0; i < 2_500; i++) {
+      if ((await limiter.consume('hot')).allowed) admitted++;
+      if (i % 50 === 0) await new Promise(setImmediate);
+    }
+    return admitted;
+  };
+  try {
+    for (let i = 0; i < 500; i++) await limiter.consume('hot');
+    // To this process it is another server.
+    const lost = once(client, 'ready');
+    await client.flushall();
+    await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'no').catch(() => {});
+    await lost;
+    expect(await ask()).to.be.within(1_990, 2_000);
+  } finally {
+    await store.close!();
+    client.disconnect();
+    await server.stop();
+  }
 });
 
 it('slices: a store closes while its server hangs', async () => {

@@ -100,9 +100,10 @@ export class HotKey {
     this.#keeping = keeping;
   }
 
-  /** Notes that units are asked for. */
-  ask(cost: number, now: number): void {
-    const { hold } = this.#keeping;
+  /** Notes that units are asked for. What no slice could pay for is no demand for slices. */
+  ask(set: PolicySet, cost: number, now: number): void {
+    const { hold, size } = this.#keeping;
+    if (WORTH * cost > Math.min(size, lowestOf(set) * OF_LIMIT)) return;
     this.#demand = (this.#demand * hold) / (hold + now - this.#askedAt) + cost;
     this.#askedAt = now;
   }

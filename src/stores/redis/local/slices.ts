@@ -158,7 +158,7 @@ export class Slices implements Store {
     const hot = this.#hotKey(places[0]!, key);
     if (!hot) return this.#store.decide(query);
     const now = performance.now();
-    hot.ask(cost, now);
+    hot.ask(part.set, cost, now);
     const slice = hot.take(part.set, cost, now);
     if (!slice) return hot.decide(query, subjectOf(part, set, key), now);
     const reply = slice.spend(part.set, cost, now);
@@ -170,7 +170,7 @@ export class Slices implements Store {
     const { set, key, cost } = query;
     const now = performance.now();
     const hots = places.map((place) => this.#hotKey(place, key));
-    for (const hot of hots) hot?.ask(cost, now);
+    places.forEach(({ part }, i) => hots[i]?.ask(part.set, cost, now));
     const slices = places.map(({ part }, i) => hots[i]?.take(part.set, cost, now));
     const has = slices.every((slice) => slice !== undefined);
     const replies = has ? slices.map((slice, i) => slice.spend(places[i]!.part.set, cost, now)) : [];
