@@ -526,7 +526,7 @@ describe('slices', () => {
     const denied = reasons.filter((reason) => reason !== 'allowed');
     expect(reasons.lastIndexOf('allowed') - denied.length).to.be.below(60);
     expect(denied.indexOf('banned')).to.be.within(2, 3);
-    expect(denied.lastIndexOf('limit-exceeded')).to.be.below(3);
+    expect(denied.lastIndexOf('quota-exceeded')).to.be.below(3);
   });
 
   it('charge attempts that another policy denies, and a shadow what it would admit', async () => {

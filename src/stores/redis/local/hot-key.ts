@@ -22,7 +22,7 @@ const WORTH = 3;
 const OF_LIMIT = 1 / 10;
 
 /** nor than this part of what is left of it, times this process' share of what is charged. */
-const OF_REST = 1 / 4;
+const OF_REST = 1 / 8;
 
 /** The part of what is asked for in `hold`: so most slices are spent before they end. */
 const SPENT = 3 / 4;
@@ -121,6 +121,11 @@ export class HotKey {
       if (!slice || slice.left(now) < cost) return undefined;
     }
     return slice.fits(set) ? slice : undefined;
+  }
+
+  /** The units that this process may still spend. */
+  held(now: number): number {
+    return (this.#current?.left(now) ?? 0) + (this.#next?.left(now) ?? 0);
   }
 
   /** Whether it is time for the next slice. */

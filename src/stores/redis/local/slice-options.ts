@@ -6,7 +6,7 @@ import { checkInteger, checkShape } from '../../../common/validate.js';
 export interface SliceOptions {
   /**
    * The most units of a key that this process has at a time: 2 to 1,000,000, default 10,000. It is
-   * never more than a tenth of the lowest limit that applies to the key, nor than a quarter of what
+   * never more than a tenth of the lowest limit that applies to the key, nor than an eighth of what
    * is left of it.
    */
   size?: number;
