@@ -1,0 +1,10 @@
+export { limitFetch } from './fetch/limit-fetch.js';
+export type {
+  LimitedFetch,
+  LimitFetchOptions,
+  OutboundRequest,
+  ScheduleOptions,
+} from './fetch/limit-fetch.js';
+export type { OutboundStats, Pause } from './fetch/outbound.js';
+export { readAnswer } from './fetch/answer.js';
+export type { Answer, Quota } from './fetch/answer.js';
