@@ -233,7 +233,7 @@ function hostOf({ url }: OutboundRequest): string {
 function describe(input: string | URL | Request, init: RequestInit | undefined): OutboundRequest {
   const from = input instanceof Request ? input : undefined;
   return {
-    url: from ? from.url : input.toString(),
+    url: typeof input === 'string' ? input : 'url' in input ? input.url : input.href,
     method: (init?.method ?? from?.method ?? 'GET').toUpperCase(),
     headers: new Headers(init?.headers ?? from?.headers),
   };

@@ -33,23 +33,21 @@ const LATEST = 1000;
  */
 export function pace(given: Policies, margin: number, cost: number | undefined): Paced {
   const partners: Partner[] = [];
-  const policies = compilePolicies('policies', given).map(({ name, limit, source }) => {
+  const policies = compilePolicies('policies', given).map(({ name, limit, source }): Policy => {
     const isPlain = source.algorithm === undefined;
     const window = 'window' in source ? toMilliseconds('window', source.window) : 0;
     const isPaced = isPlain && cost !== undefined && window <= LONGEST_PACED;
     partners.push({ name, limit, windowMs: window, isPaced });
     if (!isPlain) return { ...source, name };
     const slack = Math.ceil(window * margin);
-    if (!isPaced) return { ...source, name, window: window + Math.min(slack, LATEST) };
+    if (!isPaced) {
+      const later = { ...source, name, window: `${window + Math.min(slack, LATEST)}ms` };
+      return later;
+    }
     const { algorithm: _, segments: _segments, ...rest } = source as Policy & { segments?: number };
-    return {
-      ...rest,
-      name,
-      algorithm: 'leaky-bucket',
-      window: window + slack,
-      burst: Math.max(1, cost),
-      maxDelay: AHEAD,
-    };
+    const bucket = { algorithm: 'leaky-bucket', burst: Math.max(1, cost), maxDelay: AHEAD } as const;
+    const spaced = { ...rest, ...bucket, name, window: `${window + slack}ms` };
+    return spaced;
   });
   return { policies, partners };
 }
