@@ -7,6 +7,7 @@ import { normalizeIP } from 'headgate/compat/fastify-rate-limit';
 import { rateLimited } from 'headgate/decorators';
 import { rateLimit } from 'headgate/express';
 import { rateLimitPlugin } from 'headgate/fastify';
+import { limitFetch } from 'headgate/fetch';
 import { denial } from 'headgate/http';
 import { RateLimitModule } from 'headgate/nestjs';
 import { instrument } from 'headgate/opentelemetry';
@@ -38,6 +39,8 @@ export async function limitAll(redis: Redis): Promise<void> {
   const { status } = denial(await limiter.consume('key'));
   const lookUp = rateLimited((id: string) => id.length + status, { limiter, key: (id) => id });
   await lookUp('42');
+  const call = limitFetch(fetch, { limiter, key: ({ url }) => new URL(url).host });
+  await (await call('http://localhost')).text();
   RateLimitModule.forRoot(quota);
 }
 

@@ -1,0 +1,246 @@
+import type { Decision } from '../common/decision.js';
+import { toMilliseconds, type Duration } from '../common/duration.js';
+import { HeadgateError, invalidOption } from '../common/errors.js';
+import { checkBoolean, checkCost, checkFunction, checkInteger } from '../common/validate.js';
+import type { Cost } from '../contract/costs.js';
+import { assembleLimiter, checkOptions } from '../limiter/create-limiter.js';
+import { Limiter } from '../limiter/limiter.js';
+import { INLINE_FIELDS, LIMITER_OPTIONS, optionsOf, policiesOf } from '../limiter/options.js';
+import type { LimitedBy } from '../limiter/rate-limited.js';
+import { Outbound, type OutboundStats, type Pause } from './outbound.js';
+import { pace } from './pacing.js';
+
+/** A call, as the options `key` and `cost` see it. */
+export interface OutboundRequest {
+  /** The whole address. */
+  readonly url: string;
+  /** In upper case. */
+  readonly method: string;
+  /** The header fields. */
+  readonly headers: Headers;
+}
+
+/** The options of `limitFetch` beside those that make a limiter. */
+export interface OutboundOptions {
+  /**
+   * Whose limit a call counts for, as `(request) => new URL(request.url).host`, which is the default. `undefined`: the call is not limited.
+   */
+  key?: (request: OutboundRequest) => string | undefined;
+  /**
+   * What a call costs: whole units, or an object of them by policy name, or a function of the request that returns either. Default 1. Calls
+   * whose costs differ (an object, a function) are not spaced evenly.
+   */
+  cost?: Cost | ((request: OutboundRequest) => Cost);
+  /** How long a call may wait for its turn, all retries together: ms or `'30s'`. Default `'30s'`. Then it is not sent. */
+  timeout?: Duration;
+  /**
+   * Whether to learn from what every answer says is left. Default `true`. What a denial says (429, or 503 and 403 with `Retry-After`) is always obeyed.
+   */
+  learn?: boolean;
+  /**
+   * How often a call that was denied is sent again: 0 to 10, after the wait that the partner asks for. Default: twice, if its method is
+   * idempotent. `true`: twice, whatever its method. `false`: never. Bodies that are streams are never sent again. At most one call in ten
+   * is a retry.
+   */
+  retry?: boolean | number;
+  /** The longest pause that an answer may cause: ms or `'1m'`. Default `'5m'`. */
+  maxPause?: Duration;
+  /**
+   * By which part windows are longer than the partner's, because calls reach it later than they are admitted: 0 to 1. Default 0.02.
+   */
+  margin?: number;
+  /** Is told of every pause that this process begins. */
+  onPause?: (pause: Pause) => void;
+}
+
+/** The options of `limitFetch`: a limiter, or what makes one, and how calls go out. */
+export type LimitFetchOptions = LimitedBy & OutboundOptions;
+
+/** Options of `schedule`. */
+export interface ScheduleOptions {
+  /** Whose limit the work counts for. Default `'all'`. */
+  key?: string;
+  /** What it costs. Default 1. */
+  cost?: Cost;
+  /** Leaves the line when it is aborted. */
+  signal?: AbortSignal;
+}
+
+type Fetch = typeof fetch;
+
+/** A fetch that keeps to a partner's limits. */
+export interface LimitedFetch extends Fetch {
+  /** The limiter that admits the calls. */
+  readonly limiter: Limiter;
+  /** What happened to the calls of this process so far. */
+  readonly stats: OutboundStats;
+  /** Calls a function when it is its turn: for what is no fetch. @throws as the fetch */
+  schedule<T>(work: () => T | Promise<T>, options?: ScheduleOptions): Promise<T>;
+  /** The decision that let the call go out which a response answers. */
+  decisionOf(response: Response): Decision | undefined;
+}
+
+const OWN_OPTIONS = ['key', 'cost', 'timeout', 'learn', 'retry', 'maxPause', 'margin', 'onPause'];
+/** Methods that mean the same when they are sent twice (RFC 9110). */
+const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'];
+/** Retries that may be made at once, and how many each call adds. */
+const BUDGET = 10;
+const BUDGET_PER_CALL = 0.1;
+
+/**
+ * Makes a fetch that keeps to somebody else's limit, in all processes that share a store. Calls wait in line for their turn. When the
+ * partner says that it has had enough, all processes pause.
+ *
+ * @example
+ * const call = limitFetch(fetch, { store, name: 'partner', policies: ['50/1s', '10000/1d'], timeout: '30s' })
+ * const response = await call('https://api.example.com/items')
+ *
+ * @param fetch the function that sends: the global `fetch`, or undici's
+ * @param given the options, or the text of a single policy
+ * @returns a function of the same type. It rejects with `HEADGATE_WAIT_TIMEOUT` and `HEADGATE_QUEUE_FULL`, with the reason of a signal that
+ * is aborted, and as `fetch` does
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, and as `createLimiter`
+ */
+export function limitFetch(fetch: Fetch, given: string | LimitFetchOptions): LimitedFetch {
+  if (typeof fetch !== 'function')
+    throw invalidOption('fetch', fetch, 'Pass the function that sends: fetch.');
+  const options = optionsOf<object>(given) as LimitFetchOptions;
+  const { key = hostOf, cost = 1, retry } = options;
+  const outbound = outboundOf(options);
+  const timeout = toMilliseconds('timeout', options.timeout ?? '30s');
+  const retries = typeof retry === 'number' ? checkInteger('retry', retry, 0, 10) : retry === false ? 0 : 2;
+  if (typeof retry !== 'number') checkBoolean('retry', retry, true);
+  checkFunction('key', options.key);
+  const decisions = new WeakMap<Response, Decision>();
+  const { stats, limiter } = outbound;
+  let budget = BUDGET;
+
+  const admit = async (
+    id: string,
+    units: Cost,
+    deadline: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Decision> => {
+    try {
+      return await outbound.admit(id, units, deadline, signal);
+    } catch (error) {
+      // As fetch does: whoever aborts gets the reason that they gave.
+      if (error instanceof HeadgateError && error.code === 'HEADGATE_ABORTED') signal?.throwIfAborted();
+      throw error;
+    }
+  };
+
+  const call = async (...[input, init]: Parameters<Fetch>): Promise<Response> => {
+    const request = describe(input, init);
+    const id = key(request);
+    if (id === undefined) return fetch(input, init);
+    const units = typeof cost === 'function' ? cost(request) : cost;
+    const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined);
+    signal?.throwIfAborted();
+    const deadline = performance.now() + timeout;
+    const isSafe =
+      (retry === true || typeof retry === 'number' || IDEMPOTENT.includes(request.method)) &&
+      isReplayable(input, init);
+    budget = Math.min(BUDGET, budget + BUDGET_PER_CALL);
+    for (let left = isSafe ? retries : 0; ; left--) {
+      const decision = await admit(id, units, deadline, signal);
+      let response: Response;
+      try {
+        response = await fetch(input, init);
+      } finally {
+        // If a slot cannot be given back now, it is free at the end of its lease.
+        await decision.release().catch(() => {});
+      }
+      decisions.set(response, decision);
+      const pause = outbound.learn(id, response.status, (name) => response.headers.get(name), decision);
+      const isLate = pause === undefined || performance.now() + pause > deadline;
+      if (isLate || left === 0 || budget < 1) return response;
+      budget--;
+      stats.retries++;
+      await response.body?.cancel();
+    }
+  };
+
+  const schedule = async <T>(work: () => T | Promise<T>, its: ScheduleOptions = {}): Promise<T> => {
+    const { key: id = 'all', cost: units = 1, signal } = its;
+    const decision = await admit(id, units, performance.now() + timeout, signal);
+    try {
+      return await work();
+    } finally {
+      await decision.release().catch(() => {});
+    }
+  };
+  const decisionOf = (response: Response): Decision | undefined => decisions.get(response);
+  return Object.assign(call, { limiter, stats, schedule, decisionOf });
+}
+
+/** @throws HeadgateError for options that are not valid */
+function outboundOf(options: LimitFetchOptions): Outbound {
+  checkOptions('limitFetch', options, ['limiter', ...OWN_OPTIONS, ...LIMITER_OPTIONS, ...INLINE_FIELDS]);
+  const { limiter, cost = 1, margin = 0.02, onPause } = options;
+  const maxPause = toMilliseconds('maxPause', options.maxPause ?? '5m');
+  const learn = checkBoolean('learn', options.learn, true);
+  checkFunction('onPause', onPause);
+  if (typeof cost === 'number') checkCost(cost);
+  const how = { maxPause, learn, onPause };
+  if (limiter !== undefined) {
+    if (!(limiter instanceof Limiter))
+      throw invalidOption('limiter', limiter, 'Write what createLimiter returns.');
+    const others = Object.entries(options).filter(
+      ([name, value]) => ![...OWN_OPTIONS, 'limiter'].includes(name) && value !== undefined,
+    );
+    if (others.length > 0 || options.margin !== undefined) {
+      const names = [...others.map(([name]) => name), ...(options.margin === undefined ? [] : ['margin'])];
+      throw invalidOption(
+        names.join(', '),
+        'given with `limiter`',
+        'Write a limiter, or the options of one.',
+      );
+    }
+    const partners = limiter.policies.map(({ name, limit, window }) => ({
+      ...{ name, limit, windowMs: window, isPaced: false },
+    }));
+    return new Outbound(limiter, partners, how);
+  }
+  if (typeof margin !== 'number' || !(margin >= 0 && margin <= 1))
+    throw invalidOption('margin', margin, 'Write a number from 0 to 1: 0.02 for 2 %.');
+  const { policies, partners } = pace(
+    policiesOf(options),
+    margin,
+    typeof cost === 'number' ? cost : undefined,
+  );
+  const rest = Object.entries(options).filter(([name]) => LIMITER_OPTIONS.includes(name as never));
+  const made = assembleLimiter(
+    {
+      ban: {},
+      ...Object.fromEntries(rest),
+      policies,
+      onDecision: (decision) => {
+        outbound.see(decision);
+        options.onDecision?.(decision);
+      },
+    },
+    { defaultName: 'fetch', ...(typeof cost === 'number' && { cost }) },
+  );
+  const outbound: Outbound = new Outbound(made, partners, how);
+  return outbound;
+}
+
+function hostOf({ url }: OutboundRequest): string {
+  return new URL(url).host;
+}
+
+function describe(input: string | URL | Request, init: RequestInit | undefined): OutboundRequest {
+  const from = input instanceof Request ? input : undefined;
+  return {
+    url: typeof input === 'string' ? input : 'url' in input ? input.url : input.href,
+    method: (init?.method ?? from?.method ?? 'GET').toUpperCase(),
+    headers: new Headers(init?.headers ?? from?.headers),
+  };
+}
+
+/** Whether the body can be sent a second time: a stream is used up by the first. */
+function isReplayable(input: string | URL | Request, init: RequestInit | undefined): boolean {
+  const body: unknown = init?.body ?? (input instanceof Request ? input.body : undefined);
+  return !(body instanceof ReadableStream) && !(Object(body) as object)[Symbol.asyncIterator as never];
+}

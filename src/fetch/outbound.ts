@@ -1,0 +1,278 @@
+import { HeadgateError } from '../common/errors.js';
+import type { Decision } from '../common/decision.js';
+import { clearTimeout, setTimeout } from '../common/real-time.js';
+import type { Cost } from '../contract/costs.js';
+import type { Limiter } from '../limiter/limiter.js';
+import { readAnswer, type Field, type Quota } from './answer.js';
+import type { Partner } from './pacing.js';
+
+/** A pause in which nothing is sent. */
+export interface Pause {
+  /** Whose calls pause. */
+  readonly key: string;
+  /** How long, ms. */
+  readonly ms: number;
+  /** What the partner answered with. */
+  readonly status: number;
+}
+
+/** What happened to the calls of this process so far. */
+export interface OutboundStats {
+  /** Calls that were admitted, retries included. */
+  readonly calls: number;
+  /** Calls that were sent again. */
+  readonly retries: number;
+  /** Answers that said that a limit was exceeded (429). */
+  readonly violations: number;
+  /** Pauses that this process began. */
+  readonly pauses: number;
+}
+
+/** What this process knows of a key. */
+interface Known {
+  /** When its pause ends, and when that was learnt. */
+  until: number;
+  learnt: number;
+  /** When the store last said that there is no pause. */
+  clear: number;
+  /** Answers in a row that denied and did not say for how long. */
+  silent: number;
+  /** The question to the store that is under way. */
+  look: Promise<void> | undefined;
+  /** When a quota was last compared with the partner's. */
+  compared: number;
+}
+
+/** A turn that was reserved earlier than this, ms, is not taken before the store was asked for a pause. */
+const STALE = 100;
+/** A process compares what is left at most this often, ms, so that others have time to see what it charged. */
+const COMPARE = 1000;
+/** Others may begin a pause at the same moment. After this time, ms, it is made certain that the longer one counts. */
+const SETTLED = 50;
+/** The most keys that are remembered. */
+const MOST_KEYS = 10_000;
+
+/** Lets calls go out when the limiter and the partner allow it. */
+export class Outbound {
+  readonly stats = { calls: 0, retries: 0, violations: 0, pauses: 0 };
+  readonly limiter: Limiter;
+  readonly #partners: readonly Partner[];
+  readonly #maxPause: number;
+  readonly #learn: boolean;
+  readonly #onPause: ((pause: Pause) => void) | undefined;
+  readonly #known = new Map<string, Known>();
+
+  constructor(
+    limiter: Limiter,
+    partners: readonly Partner[],
+    options: { maxPause: number; learn: boolean; onPause: ((pause: Pause) => void) | undefined },
+  ) {
+    this.limiter = limiter;
+    this.#partners = partners;
+    this.#maxPause = options.maxPause;
+    this.#learn = options.learn;
+    this.#onPause = options.onPause;
+  }
+
+  /** Waits until a call may go out, and charges it. @throws as `limiter.wait` */
+  async admit(key: string, cost: Cost, deadline: number, signal: AbortSignal | undefined): Promise<Decision> {
+    for (;;) {
+      const left = deadline - performance.now();
+      const decision = await this.limiter.wait(key, {
+        cost,
+        ...(left !== Infinity && { timeout: Math.max(1, Math.ceil(left)) }),
+        ...(signal && { signal }),
+      });
+      let pause: number;
+      try {
+        pause = await this.#pauseOf(key, decision);
+      } catch (error) {
+        await decision.cancel();
+        throw error;
+      }
+      if (pause <= 0 && !signal?.aborted) {
+        this.stats.calls++;
+        return decision;
+      }
+      // What was reserved is free for others. The line forms anew after the pause.
+      await decision.cancel();
+      signal?.throwIfAborted();
+      if (performance.now() + pause > deadline) throw tooLong(key, pause, decision);
+      await sleep(pause, signal);
+    }
+  }
+
+  /** Notes what the store said. */
+  see({ key, reason, retryAfterMs, allowed, degraded }: Decision): void {
+    if (degraded) return;
+    const known = this.#of(key);
+    const now = performance.now();
+    if (reason === 'banned') {
+      known.until = Math.max(known.until, now + retryAfterMs);
+    } else if (allowed) {
+      known.clear = now;
+      // A question may have been on its way while this process began a pause. Later ones tell that it was ended by hand.
+      if (known.learnt < now - COMPARE) known.until = 0;
+    }
+  }
+
+  /**
+   * Learns from what the partner answers.
+   *
+   * @returns how long the call has to wait before it is sent again, ms. Undefined: it was not turned away
+   */
+  learn(key: string, status: number, field: Field, decision: Decision): number | undefined {
+    const { retryAfterMs, quotas } = readAnswer(field);
+    const known = this.#of(key);
+    const spent = quotas.filter(({ remaining, resetMs }) => remaining === 0 && resetMs !== undefined);
+    const reset = Math.max(0, ...spent.map(({ resetMs }) => resetMs!));
+    const isDenied =
+      status === 429 ||
+      (status === 503 && retryAfterMs !== undefined) ||
+      (status === 403 && (retryAfterMs !== undefined || spent.length > 0));
+    if (isDenied) {
+      if (status === 429) this.stats.violations++;
+      const said = retryAfterMs ?? (reset > 0 ? reset : undefined);
+      const pause = said ?? 1000 * 2 ** Math.min(known.silent++, 10);
+      return this.#pause(key, pause, status);
+    }
+    known.silent = 0;
+    if (!this.#learn) return undefined;
+    for (const quota of quotas) {
+      const partner = this.#partnerOf(quota);
+      if (partner) void this.#compare(key, partner, quota, decision);
+      else if (quota.remaining === 0 && quota.resetMs) this.#pause(key, quota.resetMs, status);
+    }
+    return undefined;
+  }
+
+  /** How long a call has to wait although the limiter admitted it, ms. */
+  async #pauseOf(key: string, { delayMs, degraded }: Decision): Promise<number> {
+    const known = this.#of(key);
+    const now = performance.now();
+    const isFresh = delayMs <= STALE || Math.max(known.clear, now - delayMs) > now - STALE;
+    if (known.until <= now && !isFresh && !degraded && this.limiter.set.ban) {
+      known.look ??= this.#look(key, known);
+      await known.look;
+    }
+    return known.until - performance.now();
+  }
+
+  /** Asks the store whether there is a pause. */
+  async #look(key: string, known: Known): Promise<void> {
+    try {
+      this.see(await this.limiter.peek(key));
+    } catch {
+      // Without the store, nobody knows of a pause. What happens to calls then was decided by the limiter.
+    } finally {
+      known.look = undefined;
+    }
+  }
+
+  /** Begins a pause, for all processes. Returns its length. A longer one is never cut short. */
+  #pause(key: string, wanted: number, status: number): number {
+    const ms = Math.max(1, Math.min(Math.ceil(wanted), this.#maxPause));
+    const known = this.#of(key);
+    const now = performance.now();
+    known.learnt = now;
+    if (now + ms <= known.until) return Math.ceil(known.until - now);
+    const isNew = known.until <= now;
+    known.until = now + ms;
+    if (isNew) this.stats.pauses++;
+    this.#onPause?.({ key, ms, status });
+    if (this.limiter.set.ban) void this.#share(key, known.until, status);
+    return ms;
+  }
+
+  /** Tells the store of a pause. */
+  async #share(key: string, until: number, status: number): Promise<void> {
+    try {
+      for (const after of [0, SETTLED]) {
+        if (after > 0) await sleep(after, undefined);
+        // A longer pause of this process has come in between, and is shared by itself.
+        if (this.#of(key).until > until) return;
+        const { reason, retryAfterMs = 0 } = await this.limiter.peek(key);
+        const left = Math.ceil(until - performance.now());
+        if (left <= 0) return;
+        if (reason !== 'banned' || retryAfterMs + 5 < left)
+          await this.limiter.ban(key, left, { by: 'headgate/fetch', reason: `answered ${status}` });
+      }
+    } catch {
+      // This process pauses all the same. Others learn of it by an answer of their own.
+    }
+  }
+
+  #partnerOf({ limit, windowMs }: Quota): Partner | undefined {
+    return this.#partners.find(
+      (each) => each.limit === limit && (windowMs === undefined || each.windowMs === windowMs),
+    );
+  }
+
+  /** If the partner has fewer units left than the store thinks, charges the difference in every process. */
+  async #compare(
+    key: string,
+    { name, isPaced }: Partner,
+    { remaining }: Quota,
+    decision: Decision,
+  ): Promise<void> {
+    const known = this.#of(key);
+    const now = performance.now();
+    const ours = verdictOf(decision, name);
+    // Calls under way are counted by us, and not yet by the partner. So ours has no reason to be more.
+    if (isPaced || remaining === undefined || !ours || ours.remaining <= remaining) return;
+    if (known.compared > now - COMPARE) return;
+    known.compared = now;
+    try {
+      const left = verdictOf(await this.limiter.peek(key), name)?.remaining ?? 0;
+      if (left <= remaining) return;
+      const cost = Object.fromEntries(this.limiter.policies.map((each) => [each.name, 0]));
+      await this.limiter.consume(key, { cost: { ...cost, [name]: left - remaining } });
+    } catch {
+      // The next answer tells it again.
+    }
+  }
+
+  #of(key: string): Known {
+    let known = this.#known.get(key);
+    if (!known) {
+      if (this.#known.size >= MOST_KEYS) this.#known.delete(this.#known.keys().next().value!);
+      known = {
+        until: 0,
+        learnt: -Infinity,
+        clear: -Infinity,
+        silent: 0,
+        look: undefined,
+        compared: -Infinity,
+      };
+      this.#known.set(key, known);
+    }
+    return known;
+  }
+}
+
+function verdictOf({ policies }: Decision, name: string): Decision['policies'][number] | undefined {
+  return policies.find((each) => each.name === name);
+}
+
+function tooLong(key: string, pause: number, decision: Decision): HeadgateError {
+  const message = `'${key}' pauses for ${Math.ceil(pause)} ms more, because the partner asked for it. Nothing was sent.`;
+  return new HeadgateError('HEADGATE_WAIT_TIMEOUT', message, { decision });
+}
+
+/** Sleeps. @throws the signal's reason */
+function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => {
+      clearTimeout(timer);
+      reject(signal!.reason as Error);
+    };
+    const timer = setTimeout(
+      () => {
+        signal?.removeEventListener('abort', stop);
+        resolve();
+      },
+      Math.ceil(Math.max(0, ms)),
+    );
+    signal?.addEventListener('abort', stop, { once: true });
+  });
+}

@@ -1,0 +1,53 @@
+import { compilePolicies } from '../contract/compile-policies.js';
+import type { Policies, Policy } from '../contract/policy.js';
+import { toMilliseconds } from '../common/duration.js';
+
+/** One of the partner's limits, and whether calls are spaced for it. */
+export interface Partner {
+  /** The name of our policy. */
+  readonly name: string;
+  readonly limit: number;
+  /** 0: it has no window. */
+  readonly windowMs: number;
+  readonly isPaced: boolean;
+}
+
+interface Paced {
+  readonly policies: Policy[];
+  readonly partners: Partner[];
+}
+
+/** Windows up to this, ms, are kept by spacing the calls evenly. With a longer one, a burst would be slow. */
+const LONGEST_PACED = 10_000;
+/** How far ahead turns are reserved at the store, ms. A process that dies loses its turns for so long. */
+const AHEAD = 2000;
+/** Calls reach the partner later than they were admitted, but by no more than this, ms. */
+const LATEST = 1000;
+
+/**
+ * The policies that keep a partner's limits. A policy that names its algorithm is taken as it is written. Others get a
+ * window that is longer by the margin, because calls arrive later than they were admitted, and not all equally late.
+ * Those of short windows become leaky buckets, which give every call its turn, first come first served.
+ *
+ * @param cost what every call costs. Undefined: it differs, and a bucket would deny the larger ones
+ */
+export function pace(given: Policies, margin: number, cost: number | undefined): Paced {
+  const partners: Partner[] = [];
+  const policies = compilePolicies('policies', given).map(({ name, limit, source }): Policy => {
+    const isPlain = source.algorithm === undefined;
+    const window = 'window' in source ? toMilliseconds('window', source.window) : 0;
+    const isPaced = isPlain && cost !== undefined && window <= LONGEST_PACED;
+    partners.push({ name, limit, windowMs: window, isPaced });
+    if (!isPlain) return { ...source, name };
+    const slack = Math.ceil(window * margin);
+    if (!isPaced) {
+      const later = { ...source, name, window: `${window + Math.min(slack, LATEST)}ms` };
+      return later;
+    }
+    const { algorithm: _, segments: _segments, ...rest } = source as Policy & { segments?: number };
+    const bucket = { algorithm: 'leaky-bucket', burst: Math.max(1, cost), maxDelay: AHEAD } as const;
+    const spaced = { ...rest, ...bucket, name, window: `${window + slack}ms` };
+    return spaced;
+  });
+  return { policies, partners };
+}

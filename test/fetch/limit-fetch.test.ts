@@ -1,0 +1,310 @@
+// Calls that keep to a partner's limit.
+import { fork, type ChildProcess } from 'node:child_process';
+import { createServer } from 'node:http';
+import { expect } from 'chai';
+import { createLimiter, HeadgateError, memoryStore, type ErrorCode } from 'headgate';
+import { limitFetch, type LimitFetchOptions, type Pause } from 'headgate/fetch';
+import { startServer } from '../support/servers.js';
+import { StrictServer } from '../support/strict-server.js';
+
+const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+async function codeOf(work: Promise<unknown>): Promise<ErrorCode | undefined> {
+  try {
+    await work;
+  } catch (error) {
+    if (error instanceof HeadgateError) return error.code;
+    throw error;
+  }
+  return undefined;
+}
+
+/** A response without a server. */
+const answers = (
+  ...list: [status: number, headers?: Record<string, string>][]
+): typeof fetch & { bodies: unknown[] } =>
+  Object.assign(
+    (_: unknown, init?: RequestInit) => {
+      bodies.push(init?.body);
+      const [status, headers = {}] = list.length > 1 ? list.shift()! : list[0]!;
+      return Promise.resolve(new Response('x', { status, headers }));
+    },
+    { bodies: [] as unknown[] },
+  );
+let bodies: unknown[] = [];
+beforeEach(() => (bodies = []));
+
+const wide = { policies: ['1000/1s'], warnings: false } as const;
+const url = 'http://partner.test/items';
+
+describe('limitFetch', () => {
+  // How late a call arrives depends on how busy the machine is, so a few may come too early for the partner.
+  it('in one process keeps a strict limit but for a call or two, and uses most of it', async function () {
+    this.retries(3);
+    const server = await new StrictServer(50).start();
+    try {
+      const call = limitFetch(fetch, '50/1s');
+      const until = performance.now() + 4000;
+      const work = async () => {
+        while (performance.now() < until) await (await call(server.url)).text();
+      };
+      await Promise.all(Array.from({ length: 10 }, work));
+      expect(server.violations).to.be.below(3);
+      expect(server.arrivals.length).to.be.above(0.6 * 50 * 4);
+    } finally {
+      await server.stop();
+    }
+  });
+
+  it('passes calls on as they are: methods, bodies, headers, streams, Request, URL', async () => {
+    const server = createServer((request, response) => {
+      response.setHeader('x-method', request.method!);
+      response.setHeader('x-seen', String(request.headers['x-token']));
+      request.pipe(response);
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as { port: number };
+    const echo = `http://127.0.0.1:${port}/`;
+    const call = limitFetch(fetch, wide);
+    try {
+      const posted = await call(new URL(echo), {
+        method: 'POST',
+        body: 'hello',
+        headers: { 'x-token': 't' },
+      });
+      expect([
+        posted.headers.get('x-method'),
+        posted.headers.get('x-seen'),
+        await posted.text(),
+      ]).to.deep.equal([...['POST', 't', 'hello']]);
+      const put = await call(new Request(echo, { method: 'PUT', body: 'again' }));
+      expect(await put.text()).to.equal('again');
+      const form = new FormData();
+      form.set('field', 'value');
+      expect(await (await call(echo, { method: 'POST', body: form })).text()).to.contain('value');
+      const stream = new Blob(['streamed']).stream();
+      const init = { method: 'POST', body: stream, duplex: 'half' } as RequestInit;
+      expect(await (await call(echo, init)).text()).to.equal('streamed');
+      expect(call.decisionOf(posted)?.allowed).to.equal(true);
+      expect(call.stats.calls).to.equal(4);
+    } finally {
+      server.closeAllConnections();
+      server.close();
+    }
+  });
+
+  it('who aborts leaves the line with the reason, and its turn is free', async () => {
+    const call = limitFetch(answers([200]), { limit: 1, window: '1s', key: () => 'k' });
+    await call(url);
+    const reasons: unknown[] = [];
+    const gone = Array.from({ length: 3 }, async () => {
+      const stop = new AbortController();
+      setTimeout(() => stop.abort('enough'), 30);
+      await call(url, { signal: stop.signal }).catch((error: unknown) => reasons.push(error));
+    });
+    await Promise.all(gone);
+    expect(reasons).to.deep.equal(['enough', 'enough', 'enough']);
+    const began = performance.now();
+    await call(url);
+    expect(performance.now() - began).to.be.below(1500);
+    expect(bodies).to.have.length(2);
+  });
+
+  it('a call that cannot go out in time is not sent', async () => {
+    const call = limitFetch(answers([200]), { limit: 1, window: '1m', timeout: '50ms' });
+    await call(url);
+    expect(await codeOf(call(url))).to.equal('HEADGATE_WAIT_TIMEOUT');
+    expect(bodies).to.have.length(1);
+  });
+
+  it('each host has a line of its own, and a key of undefined none', async () => {
+    const call = limitFetch(answers([200]), { limit: 1, window: '1m', timeout: 50 });
+    await call('http://a.test/');
+    await call('http://b.test/');
+    expect(await codeOf(call('http://a.test/'))).to.equal('HEADGATE_WAIT_TIMEOUT');
+    const free = limitFetch(answers([200]), { limit: 1, window: '1m', timeout: 50, key: () => undefined });
+    await free(url);
+    await free(url);
+    expect(free.stats.calls).to.equal(0);
+  });
+
+  it('a 429 with Retry-After pauses all limiters on the store, and a longer pause is never cut short', async () => {
+    const store = memoryStore();
+    const pauses: Pause[] = [];
+    const options = {
+      ...{ ...wide, store, name: 'partner', retry: false, timeout: 100 },
+      onPause: (pause: Pause) => pauses.push(pause),
+    } satisfies LimitFetchOptions;
+    const one = limitFetch(answers([429, { 'retry-after': '30' }]), options);
+    const other = limitFetch(answers([200]), options);
+    const shorter = limitFetch(answers([429, { 'retry-after': '1' }]), { ...options, key: () => 'late' });
+    await other(url);
+    expect((await one(url)).status).to.equal(429);
+    expect(pauses).to.deep.equal([{ key: 'partner.test', ms: 30_000, status: 429 }]);
+    await sleep(5);
+    expect(await codeOf(other(url))).to.equal('HEADGATE_WAIT_TIMEOUT');
+    await shorter(url);
+    await sleep(80);
+    const { reason, retryAfterMs } = await one.limiter.peek('partner.test');
+    expect(reason).to.equal('banned');
+    expect(retryAfterMs).to.be.above(29_000);
+    expect([one.stats.violations, one.stats.pauses, other.stats.calls]).to.deep.equal([1, 1, 1]);
+  });
+
+  it('a shorter pause of another limiter leaves the longer one', async () => {
+    const store = memoryStore();
+    const options = { ...wide, store, name: 'partner', retry: false, timeout: 100 } as const;
+    let release = (): void => {};
+    const held = new Promise<void>((resolve) => (release = resolve));
+    const slow = limitFetch(async () => {
+      await held;
+      return new Response('', { status: 429, headers: { 'retry-after': '1' } });
+    }, options);
+    const under = slow(url);
+    await sleep(5);
+    await limitFetch(answers([429, { 'retry-after': '30' }]), options)(url);
+    await sleep(5);
+    release();
+    await under;
+    await sleep(80);
+    expect((await slow.limiter.peek('partner.test')).retryAfterMs).to.be.above(29_000);
+  });
+
+  it('what a server may ask for is bounded', async () => {
+    const ask = { 'retry-after': '999999999' };
+    const call = limitFetch(answers([429, ask], [200]), { ...wide, maxPause: '200ms', timeout: '5s' });
+    const began = performance.now();
+    expect((await call(url)).status).to.equal(200);
+    expect(performance.now() - began).to.be.within(190, 1500);
+    for (const field of ['x', '-1', '\u00ff', '1e9']) {
+      const odd = limitFetch(answers([429, { 'retry-after': field }]), {
+        ...wide,
+        maxPause: 50,
+        retry: false,
+      });
+      expect((await odd(url)).status).to.equal(429);
+    }
+  });
+
+  it('only what is safe to send again is sent again, with the body, and within a budget', async () => {
+    const denied: [number, Record<string, string>] = [429, { 'retry-after-ms': '1' }];
+    const get = limitFetch(answers(denied, denied, [200]), wide);
+    expect((await get(url)).status).to.equal(200);
+    const post = limitFetch(answers(denied, [200]), wide);
+    expect((await post(url, { method: 'POST', body: 'b' })).status).to.equal(429);
+    bodies = [];
+    const told = limitFetch(answers(denied, [200]), { ...wide, retry: true });
+    expect((await told(url, { method: 'POST', body: 'b' })).status).to.equal(200);
+    expect(bodies).to.deep.equal(['b', 'b']);
+    const stream = limitFetch(answers(denied, [200]), { ...wide, retry: true });
+    const body = new Blob(['b']).stream();
+    expect((await stream(url, { method: 'POST', body, duplex: 'half' })).status).to.equal(429);
+    bodies = [];
+    const always = limitFetch(answers(denied), { ...wide, retry: 10 });
+    for (let i = 0; i < 20; i++) await always(url);
+    expect(bodies.length).to.be.within(30, 33);
+    const error = limitFetch(answers([500]), wide);
+    expect((await error(url)).status).to.equal(500);
+    expect(error.stats.retries).to.equal(0);
+  });
+
+  it('fewer left than we think: lowered for all; an unknown quota that is used up: a pause', async () => {
+    const left = { 'x-ratelimit-limit': '1000', 'x-ratelimit-remaining': '10', 'x-ratelimit-reset': '60' };
+    const store = memoryStore();
+    const options = { store, name: 'partner', policies: ['20/1s', 'day=1000/1d'] } as const;
+    const call = limitFetch(answers([200, left]), options);
+    await call(url);
+    await sleep(20);
+    const other = limitFetch(answers([200]), options);
+    const { policies } = await other.limiter.peek('partner.test');
+    expect(policies.find(({ name }) => name === 'day')?.remaining).to.equal(10);
+
+    const spent = { 'x-ratelimit-limit': '77', 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '60' };
+    const pausing = limitFetch(answers([200, spent]), { ...wide, timeout: 50 });
+    await pausing(url);
+    expect(await codeOf(pausing(url))).to.equal('HEADGATE_WAIT_TIMEOUT');
+    const deaf = limitFetch(answers([200, spent]), { ...wide, timeout: 50, learn: false });
+    await deaf(url);
+    expect((await deaf(url)).status).to.equal(200);
+  });
+
+  it('schedule calls a function at its turn, and gives slots back', async () => {
+    const call = limitFetch(fetch, { algorithm: 'concurrency', limit: 1, lease: '1m', timeout: '2s' });
+    let most = 0;
+    let now = 0;
+    const work = async () => {
+      most = Math.max(most, ++now);
+      await sleep(10);
+      now--;
+      return 'done';
+    };
+    const results = await Promise.all([1, 2, 3].map(() => call.schedule(work)));
+    expect(results).to.deep.equal(['done', 'done', 'done']);
+    expect(most).to.equal(1);
+    expect(
+      await codeOf(call.schedule(() => Promise.reject(new HeadgateError('HEADGATE_CLOSED', 'x')))),
+    ).to.equal('HEADGATE_CLOSED');
+    expect(call.limiter.gauges.slots).to.equal(0);
+  });
+
+  it('takes a limiter that is there, and refuses nonsense', () => {
+    const limiter = createLimiter('5/1s');
+    expect(limitFetch(fetch, { limiter }).limiter).to.equal(limiter);
+    const wrong: [unknown, ErrorCode][] = [
+      [{ limiter, store: memoryStore() }, 'HEADGATE_INVALID_OPTION'],
+      [{ limiter, margin: 0.1 }, 'HEADGATE_INVALID_OPTION'],
+      [{ limiter: {} }, 'HEADGATE_INVALID_OPTION'],
+      [{ ...wide, margin: 2 }, 'HEADGATE_INVALID_OPTION'],
+      [{ ...wide, retry: 'always' }, 'HEADGATE_INVALID_OPTION'],
+      [{ ...wide, retry: 11 }, 'HEADGATE_INVALID_OPTION'],
+      [{ ...wide, maxPause: 'soon' }, 'HEADGATE_INVALID_OPTION'],
+      [{ ...wide, cost: -1 }, 'HEADGATE_INVALID_COST'],
+      [{ ...wide, keyGenerator: () => 'k' }, 'HEADGATE_UNKNOWN_OPTION'],
+      [{}, 'HEADGATE_INVALID_OPTION'],
+    ];
+    for (const [options, code] of wrong) {
+      expect(() => limitFetch(fetch, options as never), JSON.stringify(options))
+        .to.throw()
+        .with.property('code', code);
+    }
+  });
+});
+
+describe('limitFetch in four processes on Redis', () => {
+  it('exceeds a strict limit seldom, pauses in every process, and goes on when one dies', async function () {
+    this.timeout(60_000);
+    // What is measured is how late calls arrive. On a machine that is busy, that is long.
+    this.retries(3);
+    const redis = await startServer('redis');
+    const server = await new StrictServer(50).start();
+    const children: ChildProcess[] = [];
+    try {
+      for (let i = 0; i < 4; i++) {
+        const child = fork(
+          new URL('../support/fetch-child.ts', import.meta.url).pathname,
+          [server.url, redis.url, String(i), '5', '{"margin":0.05}'],
+          { execArgv: ['--import', 'tsx'] },
+        );
+        children.push(child);
+      }
+      await Promise.all(children.map((child) => new Promise((resolve) => child.once('message', resolve))));
+      for (const child of children) child.send('go');
+      await sleep(5000);
+      const { violations } = server;
+      expect(violations).to.be.below(8);
+      expect(server.arrivals.length).to.be.above(100);
+      server.pause(2000);
+      await sleep(1900);
+      expect(server.paused).to.be.below(12);
+      await sleep(1100);
+      children[0]!.kill('SIGKILL');
+      const before = server.arrivals.length;
+      await sleep(3000);
+      expect(server.arrivals.length - before).to.be.above(30);
+    } finally {
+      for (const child of children) child.kill('SIGKILL');
+      await server.stop();
+      await redis.stop();
+    }
+  });
+});
