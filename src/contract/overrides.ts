@@ -6,7 +6,7 @@ import type { PolicySet } from './store.js';
 /**
  * What an override is written as, beside the state of its key: lines, the newest first, one for each time with its own limits. A line has
  * when it began and when it ends (ms by the store's clock; 0: not yet known). Behind tabs follow, for each policy, its id and numbers: its
- * limit, then the params that differ, or none if only the limit does. The id {@link RULE} has the revision of a change that only clients
+ * limit, then the params that differ, or none if only the limit does. The id `*` has the revision of a change that only clients
  * can read, such as another tier. The last field is the change as JSON. Older lines stay for as long as charges of that time count.
  */
 export type OverrideRecord = string;
