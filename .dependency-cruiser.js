@@ -63,7 +63,7 @@ export default {
       name: 'frameworks-only-in-their-adapter',
       severity: 'error',
       from: { path: '^src/', pathNot: [adapters, '^src/compat/', doors] },
-      to: { path: 'node_modules/(@types/)?(express|fastify|@nestjs)' },
+      to: { path: 'node_modules/(@types/)?(express|fastify|@nestjs|hono|koa)' },
     },
     {
       name: 'node-responses-behind-their-port',
@@ -83,6 +83,12 @@ export default {
       severity: 'error',
       from: { path: `${adapters}fastify\\.ts$` },
       to: { path: 'node_modules/(@types/)?express' },
+    },
+    {
+      name: 'hono-koa-and-web-alone',
+      severity: 'error',
+      from: { path: `${adapters}(hono|koa|web)\\.ts$` },
+      to: { path: 'node_modules/(@types/)?(express|fastify|@nestjs)' },
     },
     {
       name: 'redis-clients-by-shape',

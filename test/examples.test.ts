@@ -366,7 +366,7 @@ describe('examples', function () {
     expect(Math.max(...(after ?? []))).to.be.at.least(1000);
   });
 
-  for (const name of ['koa', 'hono', 'node-http']) {
+  for (const name of ['koa', 'hono', 'web', 'node-http']) {
     it(name, async () => {
       const { url } = await serve(name);
       expect(await statuses(5, url)).to.deep.equal(times(5, 200));

@@ -230,9 +230,10 @@ export class Decider {
     let reply: MaybePromise<Reply>;
     try {
       reply = this.#store.decide(query);
-    } catch (error) {
+    } catch (thrown) {
       // The store is down, and its error is thrown.
-      if (storeChannel.hasSubscribers) this.#observe(Promise.reject(error as Error));
+      const error = thrown as Error;
+      if (storeChannel.hasSubscribers) this.#observe(Promise.reject(error));
       throw error;
     }
     if (!isPromise(reply)) return this.#conclude(query, reply, peek, true);

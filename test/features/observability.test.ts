@@ -533,7 +533,7 @@ describe('headgate/opentelemetry', () => {
     const createCounter = (name: string) =>
       name === 'headgate.decisions' ? { add } : meter.createCounter(name);
     const end = instrument({
-      meter: Object.assign(Object.create(meter) as typeof meter, { createCounter }) as never,
+      meter: Object.assign(Object.create(meter) as typeof meter, { createCounter }),
     });
     for (let i = 0; i < 3; i++) await limiter.consume('ada').catch(() => {});
     end();

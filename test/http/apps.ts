@@ -10,10 +10,12 @@ import Fastify from 'fastify';
 import type { Decision, DeniedDecision, HeadgateError } from 'headgate';
 import { rateLimit } from 'headgate/express';
 import { rateLimitPlugin } from 'headgate/fastify';
+import { rateLimit as overHono } from 'headgate/hono';
 import { nodeResponse, type HttpOptions, type WebReply } from 'headgate/http';
+import { rateLimit as overKoa } from 'headgate/koa';
+import { rateLimit as overWeb } from 'headgate/web';
+import { Hono, type Context as HonoContext } from 'hono';
 import Koa, { type Context } from 'koa';
-import * as overFetch from '../../examples/fetch.js';
-import * as overKoa from '../../examples/koa.js';
 
 /** What the requests of all frameworks have. */
 export interface TestRequest {
@@ -126,7 +128,7 @@ const serveKoa: Serve = ({ limiters, answer, before, failed }) => {
     statusCode: ctx.status,
     send: (body) => (ctx.body = body),
   });
-  for (const options of limiters) app.use(overKoa.rateLimit(translate(options, response)));
+  for (const options of limiters) app.use(overKoa(translate(options, response)));
   app.use(async (ctx: Context) => {
     const { status = 200, body = 'ok' } = (await answer?.(ctx)) ?? {};
     if (ctx.headerSent) return void ctx.res.end();
@@ -146,7 +148,7 @@ const serveFetch =
       statusCode: reply.status,
       send: (body) => (reply.body = body),
     });
-    const limits = limiters.map((options) => overFetch.rateLimit(translate(options, response)));
+    const limits = limiters.map((options) => overWeb(translate(options, response)));
     const respond = async (request: TestRequest): Promise<Response> => {
       const { status = 200, body = 'ok' } = (await answer?.(request)) ?? {};
       return new Response(typeof body === 'string' ? body : (Readable.toWeb(body) as ReadableStream), {
@@ -163,7 +165,7 @@ const serveFetch =
       const request = Object.create(plain, own({ url, headers, ip, signal })) as Request;
       const connection = { ip, ...(exactly && { outgoing }) };
       const pass = (i: number): Promise<Response> =>
-        limits[i]?.(request, connection, () => pass(i + 1)) ?? respond(request as unknown as TestRequest);
+        limits[i]?.(request, () => pass(i + 1), connection) ?? respond(request as unknown as TestRequest);
       try {
         return await pass(0);
       } catch (error) {
@@ -174,6 +176,65 @@ const serveFetch =
     const listener = getRequestListener(serve as never, { overrideGlobalObjects: false });
     return listen(createServer((incoming, outgoing) => void listener(incoming, outgoing)));
   };
+
+/** What the tests' callbacks read of a request, from Hono's context. */
+const viewOf = (c: HonoContext): TestRequest => {
+  const { headers, url = '', socket } = (c.env as HttpBindings).incoming;
+  const ip = (headers['x-forwarded-for'] as string | undefined) ?? socket.remoteAddress;
+  return { headers, url, ip, rateLimit: c.get('rateLimit') };
+};
+
+/** Options whose callbacks get Hono's context. */
+function forHono(options: TestOptions): Parameters<typeof overHono>[0] {
+  const wrap = (value: unknown): unknown =>
+    typeof value === 'function'
+      ? (c: HonoContext, ...rest: unknown[]) => (value as (...args: unknown[]) => unknown)(viewOf(c), ...rest)
+      : value;
+  const entries = Object.entries(options).map(([name, value]: [string, unknown]) => {
+    if (name === 'enabled' || name === 'onHealth') return [name, value];
+    if (name === 'onDecision' && typeof value === 'function')
+      return [
+        name,
+        (decision: Decision, c: HonoContext) =>
+          (value as (d: Decision, r: TestRequest) => unknown)(decision, viewOf(c)),
+      ];
+    if (name === 'keys')
+      return [name, Object.fromEntries(Object.entries(value as object).map(([by, own]) => [by, wrap(own)]))];
+    return [name, wrap(value)];
+  });
+  const response = (reply: WebReply): TestResponse => ({
+    statusCode: reply.status,
+    send: (body) => (reply.body = body),
+  });
+  return translate(
+    {
+      clientIp: wrap(({ ip }: TestRequest) => ip) as never,
+      ...(Object.fromEntries(entries) as TestOptions),
+    },
+    response,
+  );
+}
+
+const serveHono: Serve = ({ limiters, answer, before, failed }) => {
+  const app = new Hono<{ Bindings: HttpBindings }>();
+  app.use(async (c, next) => {
+    before?.(c.env.outgoing);
+    await next();
+  });
+  app.onError((error, c) => {
+    failed?.(error as HeadgateError);
+    return c.text(textOf(error), 500);
+  });
+  for (const options of limiters) app.use(overHono(forHono(options)));
+  app.all('/', async (c) => {
+    const { status = 200, body = 'ok' } = (await answer?.(viewOf(c))) ?? {};
+    return new Response(typeof body === 'string' ? body : (Readable.toWeb(body) as ReadableStream), {
+      status,
+    });
+  });
+  const listener = getRequestListener(app.fetch, { overrideGlobalObjects: false });
+  return listen(createServer((incoming, outgoing) => void listener(incoming, outgoing)));
+};
 
 /** Options for a framework whose responses are other than those of the tests. */
 function translate<Req, Res>(
@@ -235,9 +296,10 @@ export const adapters: Readonly<Record<string, Adapter>> = {
   'Express 4': { serve: serveExpress(express4 as unknown as typeof express5), ...onNode },
   'Express 5': { serve: serveExpress(express5), ...onNode },
   'Fastify 5': { serve: serveFastify({}), ...onNode },
-  'Koa (examples/koa.ts)': { serve: serveKoa, ...onNode },
-  'fetch (examples/fetch.ts)': { serve: serveFetch(false), ...onWeb, knowsSent: false },
-  'fetch on Node (examples/fetch.ts)': { serve: serveFetch(true), ...onWeb, knowsSent: true },
+  'Koa 3': { serve: serveKoa, ...onNode },
+  Hono: { serve: serveHono, ...onWeb, knowsSent: true },
+  Web: { serve: serveFetch(false), ...onWeb, knowsSent: false },
+  'Web on Node': { serve: serveFetch(true), ...onWeb, knowsSent: true },
 };
 
 /** Fastify on HTTP/2 without TLS. Express has no HTTP/2. */

@@ -10,8 +10,8 @@ import { createLimiter, HeadgateError, type Store } from 'headgate';
 import { rateLimit } from 'headgate/express';
 import { rateLimitPlugin } from 'headgate/fastify';
 import type { HttpOptions } from 'headgate/http';
+import { rateLimit as koaRateLimit } from 'headgate/koa';
 import Koa from 'koa';
-import { rateLimit as koaRateLimit } from '../../examples/koa.js';
 import { ask, type Answer } from './client.js';
 
 type Options = HttpOptions<object, object>;

@@ -47,11 +47,7 @@ const apps = {
 for (const [name, open] of Object.entries(apps)) {
   describe(`overrides over HTTP, with ${name}`, () => {
     it('headers and bodies tell the limit in force', async () => {
-      const { limiter, ask, close } = (await open()) as {
-        limiter: Limiter;
-        ask: () => request.Test;
-        close: () => Promise<void>;
-      };
+      const { limiter, ask, close } = await open();
       await ask();
       await limiter.override('ada', { minute: { limit: 20 }, hour: { limit: 500 } });
       const raised = await ask();

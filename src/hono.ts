@@ -1,0 +1,2 @@
+export * from './http/adapters/hono.js';
+export { default } from './http/adapters/hono.js';

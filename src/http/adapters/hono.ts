@@ -1,0 +1,84 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Context, MiddlewareHandler } from 'hono';
+import type { Decision } from '../../common/decision.js';
+import { createFlow } from '../flow.js';
+import type { Framework } from '../framework.js';
+import type { HttpOptions } from '../options.js';
+import { webResponse, type WebReply } from '../web-response.js';
+import type { Limiter } from '../../limiter/limiter.js';
+import { around } from './web.js';
+
+/** The options of {@link rateLimit}. Callbacks get Hono's context. */
+export type RateLimitOptions = HttpOptions<Context, WebReply>;
+
+/** The middleware that {@link rateLimit} returns. */
+export type RateLimitHandler = MiddlewareHandler & {
+  /** The middleware's limiter: `handler.limiter.reset(key)` forgets what a key was charged, `handler.limiter.close()` frees its name. */
+  readonly limiter: Limiter;
+};
+
+declare module 'hono' {
+  interface ContextVariableMap {
+    /** The decision of the last limiter that this request passed. */
+    rateLimit: Decision;
+  }
+}
+
+/** What the platforms of Hono pass on: Node's server, Deno, Bun. */
+interface Bindings {
+  incoming?: IncomingMessage;
+  outgoing?: ServerResponse;
+  remoteAddr?: { hostname?: string };
+  requestIP?: (request: Request) => { address: string } | null;
+}
+
+const bindingsOf = (c: Context): Bindings => Object(c.env) as Bindings;
+
+const framework: Framework<Context, WebReply> = {
+  ...webResponse,
+  ip: (c) => {
+    const { incoming, remoteAddr, requestIP } = bindingsOf(c);
+    return (
+      incoming?.socket.remoteAddress ?? remoteAddr?.hostname ?? requestIP?.call(c.env, c.req.raw)?.address
+    );
+  },
+};
+
+/**
+ * Middleware for Hono on Node.js, Bun, Deno and others. Without a limit: 1,000 requests a minute per client address, which is that of the
+ * connection: behind a proxy, write `clientIp`.
+ *
+ * @example
+ * app.use(rateLimit('100/1m'))
+ * app.post('/login', rateLimit({ name: 'login', store, limit: 5, window: '15m' }), login)
+ *
+ * @param options the options, or the text of a single policy
+ * @throws HeadgateError as `rateLimit` of `headgate/web`
+ */
+export function rateLimit(options: RateLimitOptions | string = {}): RateLimitHandler {
+  const flow = createFlow(framework, options, 'rateLimit');
+  const handler: MiddlewareHandler = async (c, next) => {
+    // What earlier middleware has set, such as CORS, is on a denial, too.
+    const { headers } = c.res;
+    let isAdmitted = false;
+    const decide = async (reply: WebReply): Promise<'next' | 'answered'> => {
+      const outcome = await flow.handle(c, reply);
+      const { rateLimit: decision } = c as { rateLimit?: Decision };
+      if (decision) c.set('rateLimit', decision);
+      return outcome;
+    };
+    const response = await around(c.req.raw, { outgoing: bindingsOf(c).outgoing }, decide, async () => {
+      isAdmitted = true;
+      await next();
+      return c.res;
+    });
+    for (const [name, value] of isAdmitted ? [] : headers)
+      if (!response.headers.has(name) || name === 'set-cookie') response.headers.append(name, value);
+    // Otherwise Hono adds the fields of the response that it had before.
+    c.res = undefined;
+    c.res = response;
+  };
+  return Object.assign(handler, { limiter: flow.limiter });
+}
+
+export default rateLimit;

@@ -1,0 +1,57 @@
+import type { DefaultState, Middleware, ParameterizedContext } from 'koa';
+import type { Decision } from '../../common/decision.js';
+import { createFlow } from '../flow.js';
+import { weakTrails, type Framework } from '../framework.js';
+import { nodeResponse } from '../node-response.js';
+import type { HttpOptions } from '../options.js';
+import type { Limiter } from '../../limiter/limiter.js';
+
+/** Koa's context. */
+type Context = ParameterizedContext;
+
+/** The options of {@link rateLimit}. Callbacks get Koa's context. */
+export type RateLimitOptions = HttpOptions<Context, Context>;
+
+/** The middleware that {@link rateLimit} returns. */
+export type RateLimitHandler = Middleware & {
+  /** The middleware's limiter: `handler.limiter.reset(key)` forgets what a key was charged, `handler.limiter.close()` frees its name. */
+  readonly limiter: Limiter;
+};
+
+/** Koa has one object for a request and its response. */
+const framework: Framework<Context, Context> = {
+  ...weakTrails,
+  // Set `app.proxy` only behind your own proxy: then this is the address that the proxy tells.
+  ip: (ctx) => ctx.ip,
+  getHeader: (ctx, name) => ctx.res.getHeader(name),
+  setHeader: (ctx, name, value) => ctx.set(name, value),
+  headersSent: (ctx) => ctx.headerSent,
+  getStatus: (ctx) => ctx.status,
+  setStatus: (ctx, status) => void (ctx.status = status),
+  send: (ctx, body) => void (ctx.body = body),
+  hasEnded: (ctx) => nodeResponse.hasEnded(ctx.res),
+  onEnd: (ctx, ended) => nodeResponse.onEnd(ctx.res, ended),
+  keep: (ctx, trail) => {
+    weakTrails.keep(ctx, trail);
+    (ctx.state as DefaultState & { rateLimit?: Decision }).rateLimit = trail.decision;
+  },
+};
+
+/**
+ * Middleware for Koa 2 and 3. Without a limit: 1,000 requests a minute per client address (`ctx.ip`). The decision is `ctx.state.rateLimit`.
+ *
+ * @example
+ * app.use(rateLimit('100/1m'))
+ *
+ * @param options the options, or the text of a single policy
+ * @throws HeadgateError as `rateLimit` of `headgate/web`
+ */
+export function rateLimit(options: RateLimitOptions | string = {}): RateLimitHandler {
+  const flow = createFlow(framework, options, 'rateLimit');
+  const handler: Middleware = async (ctx, next) => {
+    if ((await flow.handle(ctx, ctx)) === 'next') await next();
+  };
+  return Object.assign(handler, { limiter: flow.limiter });
+}
+
+export default rateLimit;

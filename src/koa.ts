@@ -1,0 +1,2 @@
+export * from './http/adapters/koa.js';
+export { default } from './http/adapters/koa.js';

@@ -1,0 +1,2 @@
+export * from './http/adapters/web.js';
+export { default } from './http/adapters/web.js';
