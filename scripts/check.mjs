@@ -16,6 +16,7 @@ const gates = [
   'unused',
   'docs:api:check',
   'package:check',
+  'goals',
   'test:nodes',
 ];
 

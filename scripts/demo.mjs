@@ -1,10 +1,10 @@
-// npm run demo, even on a fresh clone: installs dependencies and runs scripts/demo/main.ts with the given arguments.
+// npm run demo, even on a fresh clone: installs dependencies and runs scripts/demo.ts with the given arguments.
 import { spawn } from 'node:child_process';
 import { ensureDependencies } from './lib/dependencies.mjs';
 import { root } from './lib/run.mjs';
 
 ensureDependencies();
-const demo = spawn(process.execPath, ['--import', 'tsx', 'scripts/demo/main.ts', ...process.argv.slice(2)], {
+const demo = spawn(process.execPath, ['--import', 'tsx', 'scripts/demo.ts', ...process.argv.slice(2)], {
   cwd: root,
   stdio: 'inherit',
 });

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import luaparse from 'luaparse';
 import { algorithms } from '../src/algorithms/index.js';
 import { compose, scriptNames } from '../src/stores/redis/scripts.js';
-import { aptInstall, canInstall } from './lib/apt.mjs';
-import { read, root } from './lib/run.mjs';
+import { root } from './lib/run.mjs';
+import { findProgram, getPrograms } from './programs.mjs';
 
 /** What the comment at the beginning of a file explains. */
 const explained = {
@@ -94,12 +94,8 @@ function luacheck(scripts) {
 }
 
 function findLuacheck() {
-  if (read('luacheck', ['--version']) === undefined && canInstall()) aptInstall('lua-check');
-  if (read('luacheck', ['--version']) !== undefined) return 'luacheck';
-  return fail(
-    'luacheck was not found on the PATH. Install it (Debian and Ubuntu: sudo apt-get install lua-check; ' +
-      'elsewhere: luarocks install luacheck).',
-  );
+  const [problem] = getPrograms('luacheck');
+  return problem === undefined ? findProgram('luacheck') : fail(problem);
 }
 
 /**

@@ -2,7 +2,7 @@
 //   npm run mutants -- [--seed 1] [--count 60] [--only src/stores] [--only src/limiter/waiting/queue.ts:92] [--workers 2] [--measure]
 import { availableParallelism, setPriority } from 'node:os';
 import { parseArgs } from 'node:util';
-import { ensureServers } from './servers.mjs';
+import { getPrograms } from './programs.mjs';
 import { describeMutant } from './mutants/changes.mjs';
 import { compiler } from './mutants/compiles.mjs';
 import { Tree } from './mutants/judge.mjs';
@@ -26,7 +26,8 @@ const [seed, count, workers] = [values.seed, values.count, values.workers].map((
   return Number(text);
 });
 
-ensureServers();
+const problems = getPrograms('redis', 'valkey');
+if (problems.length > 0) throw new Error(problems.join('\n'));
 // Whoever works on this machine meanwhile goes first.
 setPriority(10);
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(130));

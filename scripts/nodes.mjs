@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ensureDependencies } from './lib/dependencies.mjs';
 import { read, root, run } from './lib/run.mjs';
-import { ensureServers } from './servers.mjs';
+import { getPrograms } from './programs.mjs';
 
 const MAJORS = [20, 22, 24];
 
@@ -12,7 +12,8 @@ const TESTS = ['test/http/connections.test.ts', 'test/features/lines.test.ts'];
 
 ensureDependencies();
 const chosen = process.argv.slice(2);
-if (chosen.length > 0) ensureServers();
+const problems = chosen.length > 0 ? getPrograms('redis', 'valkey') : [];
+if (problems.length > 0) throw new Error(problems.join('\n'));
 const args = chosen.length > 0 ? chosen : ['--reporter', 'dot', ...TESTS];
 const env = chosen.length > 0 ? undefined : { HEADGATE_SERVERS: 'none' };
 let failed = 0;

@@ -1,15 +1,13 @@
 // npm test, on a fresh clone too: dependencies, servers, a browser, Prometheus, mocha. Arguments go to mocha: npm test -- --grep x.
-// Without a file or a pattern up to two runs go on at once (--all: also with the arguments that follow).
+// Without a file or a pattern several runs go on at once (--all: also with the arguments that follow).
 // npm run test:unit (--unit): what needs no server, browser, build or example; installs nothing but dependencies.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
-import { PassThrough } from 'node:stream';
-import { getBrowser } from './browser.mjs';
+import { dirname } from 'node:path';
 import { ensureDependencies } from './lib/dependencies.mjs';
-import { root } from './lib/run.mjs';
-import { getPrometheus } from './prometheus.mjs';
-import { getServers } from './servers.mjs';
+import { listFiles, root } from './lib/run.mjs';
+import { getPrograms } from './programs.mjs';
 
 /** What cannot do without servers, or starts processes, or takes long. */
 const notUnit = `
@@ -19,15 +17,16 @@ const notUnit = `
   release resources store-down testing/adapter-checks
 `;
 
-/** About half of what needs no real time. It starts processes or has its own clock, so it may go on beside the other half. */
-const beside = 'demo docs examples house identity laws/* mutants package prometheus release';
+/** These go by real time, so they come when the others have ended. */
+const faults = 'test/faults/';
 
-/** These go by real time, so they come when the others have ended. Clusters are about half of them, and mostly wait. */
-const faults = 'faults/*';
-const clusters = 'faults/cluster faults/cluster-dimensions faults/half-open faults/sentinel';
-
-/** What a busy machine could disturb: these have it for themselves. */
+/** What a busy machine could disturb: these come last. One of them computes, the other one waits. */
 const alone = 'faults/busy faults/cluster-node';
+
+/** What takes longest, longest first: each is a run of its own, so that no long one begins when all others have ended. */
+const long = `
+  package mutants examples identity docs faults/cluster faults/half-open faults/sentinel cli/top cli/connection compat/fastify-rate-limit
+`;
 
 /** @param {string} names */
 const filesOf = (names) =>
@@ -55,30 +54,63 @@ const mocha = (args, output = 'inherit') =>
  */
 const end = async (child) => Number((await once(child, 'close'))[0] ?? 1);
 
-/** Runs of Mocha at once. What the second prints follows the first. @param {string[][]} runs */
-async function atOnce([args = [], ...others]) {
-  const first = end(mocha(args));
-  const held = new PassThrough({ highWaterMark: 2 ** 30 });
-  const ended = others.map((more) => {
-    const run = mocha(more, 'pipe');
-    for (const stream of [run.stdout, run.stderr]) stream?.pipe(held, { end: false });
-    return end(run);
-  });
-  const statuses = [await first];
-  held.pipe(process.stdout);
-  return Math.max(...statuses, ...(await Promise.all(ended)));
+/**
+ * Runs of Mocha, each with servers of its own, and so many at once. What one prints comes when it has ended.
+ *
+ * @param {string[][]} runs the arguments of each
+ * @param {number} width
+ * @returns {Promise<Buffer[]>} what those that failed have printed
+ */
+async function atOnce(runs, width) {
+  const waiting = [...runs];
+  /** @type {Buffer[]} */
+  const failures = [];
+  const work = async () => {
+    for (let run = waiting.shift(); run; run = waiting.shift()) {
+      const child = mocha(run, 'pipe');
+      /** @type {Buffer[]} */
+      const said = [];
+      for (const stream of [child.stdout, child.stderr])
+        stream?.on('data', (/** @type {Buffer} */ chunk) => said.push(chunk));
+      const failed = (await end(child)) !== 0;
+      if (failed) failures.push(Buffer.from(`\n${run.join(' ')}:\n`), ...said);
+      else process.stdout.write(Buffer.concat(said));
+    }
+  };
+  await Promise.all(Array.from({ length: width }, work));
+  return failures;
+}
+
+/**
+ * Runs for some test files: the long ones alone, the others by their folder.
+ *
+ * @param {string[]} files
+ */
+function runsOf(files) {
+  const single = filesOf(long).filter((file) => files.includes(file));
+  /** @type {Record<string, string[]>} */
+  const folders = {};
+  for (const file of files) if (!single.includes(file)) (folders[dirname(file)] ??= []).push(file);
+  return [...single.map((file) => [file]), ...Object.values(folders)];
 }
 
 /** All tests, in three steps. @param {string[]} args */
 async function runAll(args) {
-  const steps = [
-    [without(`${beside} ${faults}`), filesOf(beside)],
-    [filesOf(clusters), [...filesOf(faults), ...without(`${clusters} ${alone}`)]],
-    [filesOf(alone)],
-  ];
-  let status = 0;
-  for (const runs of steps) status = Math.max(status, await atOnce(runs.map((run) => [...args, ...run])));
-  return status;
+  const last = filesOf(alone);
+  const files = listFiles('test').filter((file) => file.endsWith('.test.ts') && !last.includes(file));
+  const [slow, others] = [true, false].map((is) => files.filter((file) => file.startsWith(faults) === is));
+  // More at once than cores, as about half of a run is waiting.
+  const width = availableParallelism() + 1;
+  const failures = [];
+  for (const runs of [runsOf(others ?? []), runsOf(slow ?? []), last.map((file) => [file])])
+    failures.push(
+      ...(await atOnce(
+        runs.map((run) => [...args, ...run]),
+        width,
+      )),
+    );
+  for (const text of failures) process.stdout.write(text);
+  return Math.min(failures.length, 1);
 }
 
 const args = process.argv.slice(2);
@@ -93,13 +125,13 @@ if (unit) {
 }
 
 ensureDependencies();
-const problems = unit ? [] : [...getServers(), ...getBrowser(), ...getPrometheus()];
+const problems = unit ? [] : getPrograms('redis', 'valkey', 'chromium', 'prometheus');
 if (problems.length > 0) {
   console.error([...problems, 'npm run test:unit needs none of these.'].join('\n'));
   process.exit(1);
 }
-// Two runs cannot share servers that they are given, because each removes all keys.
+// Several runs cannot share servers that they are given, because each removes all keys.
 const given = process.env['REDIS_URL'] ?? process.env['VALKEY_URL'];
-const twice = !given && availableParallelism() > 1;
+const several = !given && availableParallelism() > 1;
 const all = args[0] === '--all' ? args.slice(1) : args.length === 0 ? args : undefined;
-process.exitCode = all && twice ? await runAll(all) : await end(mocha(all ?? args));
+process.exitCode = all && several ? await runAll(all) : await end(mocha(all ?? args));

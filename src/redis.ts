@@ -2,8 +2,8 @@ export {
   redisStore,
   type CheckableStore,
   type Finding,
-  type LeaseOptions,
   type RedisClient,
   type RedisStoreOptions,
+  type SliceOptions,
   type TopOptions,
 } from './stores/redis/redis.js';

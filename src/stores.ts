@@ -17,7 +17,7 @@ export type { Health } from './contract/health.js';
 export type { BanNote } from './contract/ban-options.js';
 export type { CompiledBan } from './algorithms/ban.js';
 export type { CompiledPolicy } from './contract/policy.js';
-export type { Kernel, Params, Traits } from './algorithms/index.js';
+export type { Ahead, Kernel, Params, Traits } from './algorithms/index.js';
 export type {
   Announced,
   Announcement,

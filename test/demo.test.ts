@@ -1,10 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { expect } from 'chai';
-import { memoryStore } from 'headgate';
-import { chromium, type Browser, type Page } from 'playwright-core';
-import { findBrowser } from '../scripts/browser.mjs';
-import { rows } from '../scripts/demo/algorithms.js';
-import { startServers, type DemoServer } from '../scripts/demo/servers.js';
 import { servers } from './support/shared-servers.js';
 
 const root = new URL('../', import.meta.url).pathname;
@@ -43,7 +38,9 @@ describe('npm run demo', function () {
       expect(await ended, output()).to.equal(0);
       expect(output()).to.contain(kind === 'memory' ? 'quotas in memory' : `quotas in Redis`);
       const sent = Number(/^requests +sent .*? (\d+)$/m.exec(output())?.[1]);
-      for (const { name } of rows) {
+      const names = [...output().matchAll(/^(\S+) +admitted/gm)].map(([, name]) => name!);
+      expect(names).to.include.members(['fixed-window', 'several']).and.to.have.length(8);
+      for (const name of names) {
         const [admitted, denied] = [total(output(), name, 'admitted'), total(output(), name, 'denied')];
         expect(admitted, `${name} admitted:\n${output()}`).to.be.greaterThan(0);
         expect(denied, `${name} denied:\n${output()}`).to.be.greaterThan(0);
@@ -60,7 +57,7 @@ describe('npm run demo', function () {
     children.push(child);
     await printed(child, output, 'Serving until Ctrl-C');
     const urls = [...output().matchAll(/http:\/\/127\.0\.0\.1:\d+\/[^' ;\n]*/g)].map(([url]) => url);
-    expect(urls).to.have.length.greaterThan(4);
+    expect(urls).to.have.length(4);
     for (const url of urls) expect((await fetch(url)).status, url).to.equal(200);
     const statuses: number[] = [];
     const repeated = urls.find((url) => url.endsWith('/fixed-window'))!;
@@ -88,172 +85,3 @@ async function printed(child: ChildProcess, output: () => string, text: string):
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }
-
-/** Runs in the page. */
-const countColours = `(async () => {
-  const canvas = document.querySelector('#fixed-window canvas');
-  await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
-  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-  const found = { green: 0, red: 0 };
-  for (let i = 0; i < data.length; i += 4) {
-    if (data[i + 3] < 128) continue;
-    if (data[i + 1] > 1.5 * data[i]) found.green += 1;
-    if (data[i] > 1.5 * data[i + 1]) found.red += 1;
-  }
-  return found;
-})()`;
-
-describe('the demo’s page', () => {
-  let started: DemoServer[];
-  let browser: Browser;
-  let page: Page;
-  let problems: string[];
-  let foreign: string[];
-
-  before(async function () {
-    this.timeout(60_000);
-    started = await startServers(memoryStore(), 'in memory');
-    browser = await chromium.launch({ executablePath: findBrowser(), args: ['--no-sandbox'] });
-  });
-
-  after(async () => {
-    await browser?.close();
-    for (const server of started) await server.close();
-  });
-
-  beforeEach(async () => {
-    page = await browser.newPage();
-    problems = [];
-    foreign = [];
-    page.on('pageerror', (error) => problems.push(error.message));
-    page.on('request', (request) => {
-      const { hostname, protocol } = new URL(request.url());
-      if (hostname !== '127.0.0.1' && protocol !== 'data:') foreign.push(request.url());
-    });
-    await page.goto(`${started[0]!.url}/?still`);
-    await page.locator('#concurrency').waitFor();
-    // Windows that don't end while a test looks.
-    await page.locator('#limit').fill('4');
-    await page.locator('#window').selectOption('1m');
-    await page.locator('#limit').blur();
-  });
-
-  afterEach(async () => {
-    await page.close();
-    expect(problems).to.deep.equal([]);
-    expect(foreign, 'it needs no network').to.deep.equal([]);
-  });
-
-  /** Waits until a row has answered so many requests; how many it admitted. */
-  async function admitted(name: string, answered: number): Promise<number> {
-    const counts = page.locator(`#${name} .counts span`);
-    for (;;) {
-      const [allowed, denied] = (await counts.allTextContents()).map(Number);
-      if (allowed! + denied! >= answered) return allowed!;
-    }
-  }
-
-  it('has a row for every algorithm', async () => {
-    expect(await page.locator('section .name').allTextContents()).to.deep.equal(rows.map(({ name }) => name));
-  });
-
-  it('sends a burst by a button, in turn to both servers, to all algorithms', async () => {
-    const hosts = new Set<string>();
-    page.on('request', (request) => hosts.add(new URL(request.url()).origin));
-    await page.locator('#burst10').click();
-    expect(await admitted('fixed-window', 10)).to.equal(4);
-    expect(await admitted('sliding-window', 10)).to.equal(4);
-    expect(await admitted('sliding-log', 10)).to.equal(4);
-    expect(await admitted('token-bucket', 10)).to.equal(4);
-    expect(await admitted('gcra', 10)).to.equal(1);
-    for (const { url } of started) expect([...hosts]).to.include(url);
-    const answer = await page.locator('#sliding-window .answer').textContent();
-    expect(answer).to.match(/^(Express|Fastify): 429\n/);
-    expect(answer).to.contain('ratelimit-policy: "sliding-window";q=4;w=60');
-    expect(answer).to.match(/retry-after: \d+/);
-    expect(await page.locator('#sliding-window .remaining').textContent()).to.equal('0');
-  });
-
-  it('works by the keyboard alone', async () => {
-    await page.keyboard.press('2'); // Not this one.
-    await page.keyboard.press('b');
-    expect(await admitted('fixed-window', 10)).to.equal(4);
-    expect(await admitted('sliding-window', 0)).to.equal(0);
-    await page.keyboard.press('n'); // A new client has its whole quota.
-    await page.keyboard.press('s');
-    expect(await admitted('fixed-window', 1)).to.equal(1);
-    await page.locator('#send').focus();
-    await page.keyboard.press('Enter');
-    expect(await admitted('fixed-window', 2)).to.equal(2);
-  });
-
-  it('goes on while the button is held, and stops', async () => {
-    await page.locator('#rate').fill('20');
-    await page.locator('#send').hover();
-    await page.mouse.down();
-    await admitted('fixed-window', 10);
-    await page.mouse.up();
-    // Once all are answered, no more come.
-    const counts = page.locator('#fixed-window .counts');
-    let [last, count] = ['', await counts.textContent()];
-    while (last !== count) {
-      await page.waitForTimeout(200);
-      [last, count] = [count ?? '', await counts.textContent()];
-    }
-    expect(count).to.match(/^4 in, \d+ out$/);
-  });
-
-  it('shows what was wrong with a policy', async () => {
-    await page.locator('#limit').fill('0.5');
-    await page.locator('#limit').blur();
-    await page.keyboard.press('s');
-    const problem = page.locator('#problem');
-    await problem.waitFor();
-    expect(await problem.textContent())
-      .to.contain('0.5')
-      .and.to.contain('whole number');
-  });
-
-  it('runs its show on load, until somebody does something', async () => {
-    await page.goto(started[0]!.url);
-    const run = page.locator('#run');
-    await admitted('fixed-window', 12);
-    expect(await run.getAttribute('aria-pressed')).to.equal('true');
-    await page.locator('#burst10').click();
-    expect(await run.getAttribute('aria-pressed')).to.equal('false');
-    await page.goto(started[0]!.url);
-    await admitted('fixed-window', 12);
-    await run.click();
-    expect(await run.getAttribute('aria-pressed')).to.equal('false');
-    await page.keyboard.press('r');
-    expect(await run.getAttribute('aria-pressed')).to.equal('true');
-  });
-
-  for (const width of [390, 320]) {
-    it(`fits ${width} px`, async () => {
-      await page.setViewportSize({ width, height: 800 });
-      await page.keyboard.press('b');
-      await admitted('fixed-window', 10);
-      expect(await page.evaluate<number>('document.documentElement.scrollWidth')).to.equal(width);
-      const cut = await page.evaluate<
-        string[]
-      >(`[...document.querySelectorAll('button, input, select, label, canvas, fieldset')]
-        .filter((each) => each.getBoundingClientRect().right > innerWidth + 0.5).map((each) => each.outerHTML.slice(0, 60))`);
-      expect(cut).to.deep.equal([]);
-      // What one sees is the rows, not the controls alone.
-      const { y } = (await page.locator('#fixed-window canvas').boundingBox())!;
-      await page.evaluate('scrollTo(0, 400)');
-      const controls = (await page.locator('#controls').boundingBox())!;
-      expect(y + controls.height).to.be.greaterThan(0);
-      expect(controls.y + controls.height).to.be.lessThan(400);
-    });
-  }
-
-  it('draws', async () => {
-    await page.keyboard.press('b');
-    await admitted('fixed-window', 10);
-    const colours = await page.evaluate<{ green: number; red: number }>(countColours);
-    expect(colours.green).to.be.greaterThan(20);
-    expect(colours.red).to.be.greaterThan(20);
-  });
-});

@@ -139,18 +139,6 @@ describe('docs', () => {
     expect(status, stderr).to.equal(0);
   }).timeout(60_000);
 
-  it('links of the packed pages lead into the package', () => {
-    const { files } = JSON.parse(read('package.json')) as { files: string[] };
-    const packed = [...files, 'README.md', 'LICENSE'];
-    const stray = pages.flatMap((page) =>
-      [...read(page).matchAll(/\]\((?!https?:|#)([^)#\s]+)/g)]
-        .map(([, link]) => join(dirname(page), link!))
-        .filter((target) => !packed.includes(target.split('/')[0]!))
-        .map((target) => `${page}: ${target}`),
-    );
-    expect(stray).to.deep.equal([]);
-  });
-
   it('plots are fresh', async () => {
     for (const [name, content] of Object.entries(await plots())) {
       expect(

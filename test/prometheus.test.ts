@@ -3,9 +3,9 @@ import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { expect } from 'chai';
-import { findPrometheus } from '../scripts/prometheus.mjs';
+import { findProgram } from '../scripts/programs.mjs';
 import { startServer, watch, type TestServer } from './support/servers.js';
 
 const directory = new URL('../examples/observability/', import.meta.url).pathname;
@@ -120,7 +120,7 @@ describe('Prometheus', function () {
     writeFileSync(join(dir, 'prometheus.yml'), JSON.stringify(config));
     const args = [`--config.file=${join(dir, 'prometheus.yml')}`, `--storage.tsdb.path=${join(dir, 'data')}`];
     api = await start(
-      findPrometheus().server,
+      findProgram('prometheus'),
       [...args, '--web.listen-address=127.0.0.1:0'],
       /Listening on"? address=(127\.0\.0\.1:\d+)/,
     );
@@ -141,7 +141,7 @@ describe('Prometheus', function () {
   });
 
   it('takes the rules as they are', () => {
-    const { promtool } = findPrometheus();
+    const promtool = join(dirname(findProgram('prometheus')), 'promtool');
     const output = execFileSync(promtool, ['check', 'rules', 'alerts.yml'], {
       cwd: directory,
       encoding: 'utf8',

@@ -32,7 +32,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   'stores/redis/redis-store.ts': 1000,
   'stores/state/returns.ts': 100_001,
   'stores/memory/selections.ts': 1001,
-  'stores/redis/slices.ts': 10_000,
+  'stores/redis/local/slices.ts': 10_000,
 };
 
 /** Files whose collections may have this many entries whatever happens. */
@@ -52,7 +52,7 @@ const OF_LIMITERS = [
   'limiter/names',
   'limiter/guard/breaker',
   'limiter/guard/circuit',
-  'stores/redis/slices',
+  'stores/redis/local/slices',
 ];
 
 describe('resources', function () {

@@ -21,9 +21,24 @@ import { log } from './parts/log.js';
 import { memory } from './parts/memory.js';
 import { redis } from './parts/redis.js';
 import { scaling } from './parts/scaling.js';
+import { slices } from './parts/slices.js';
 import { waiting } from './parts/waiting.js';
 
-const parts = [memory, denials, redis, alone, cost, distance, cluster, bytes, http, scaling, log, waiting];
+const parts = [
+  memory,
+  denials,
+  redis,
+  alone,
+  cost,
+  distance,
+  cluster,
+  bytes,
+  http,
+  scaling,
+  log,
+  waiting,
+  slices,
+];
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

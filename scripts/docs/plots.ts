@@ -3,6 +3,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { createLimiter, memoryStore, type Policy } from 'headgate';
+import { live } from '../bench/lib/slice-world.js';
 
 interface Outcome {
   /** When the request came, ms. */
@@ -167,9 +168,45 @@ async function segments(): Promise<string> {
   ]);
 }
 
+/** What eight processes together spend of one window, hold, and give back. */
+async function slices(): Promise<string> {
+  const [limit, window] = [2_000, 2_000];
+  const { history } = await live({
+    ...{ seed: 1, policy: { algorithm: 'fixed-window', limit, window }, window, hold: 100 },
+    ...{ distances: Array.from({ length: 8 }, () => 0.2), process: (random) => random.integer(0, 7) },
+    ...{ key: () => 0, rate: 1.25, duration: 1_990, faults: false },
+  });
+  const [height, base] = [230, 200];
+  const across = (ms: number): string => (LEFT + (ms / window) * (WIDTH - 2 * LEFT)).toFixed(1);
+  const up = (units: number): string => (base - (units / limit) * 160).toFixed(1);
+  const line = (of: (each: (typeof history)[number]) => number): string =>
+    history.map((each) => `${across(each.at)} ${up(of(each))}`).join('L');
+  const spent = line((each) => each.spent);
+  const most = Math.max(...history.map(({ held }) => held));
+  const end = history.at(-1)!;
+  return svg('What a process holds, spends and gives back of a window', height, [
+    `<text class="name" x="${LEFT}" y="14">${limit} units in ${window / 1000} s, eight processes, 1,250 requests a second</text>`,
+    `<text class="dim" x="${WIDTH - LEFT}" y="14" text-anchor="end">spent (blue), and held besides (up to the red line, at most ${most}); ` +
+      `${end.back} given back in all</text>`,
+    `<path class="out" d="M${line((each) => each.spent + each.held)}"/>`,
+    `<path class="area" d="M${spent}L${across(end.at)} ${base}L${LEFT} ${base}Z"/>`,
+    `<path class="line" d="M${spent}"/>`,
+    `<path class="limit" d="M${across(0)} ${up(limit)}H${across(window)}"/>`,
+    `<path class="axis" d="M${across(0)} ${base}H${across(window)}"/>`,
+    ...series(0, 5, 500).map(
+      (ms) =>
+        `<text class="dim" x="${across(ms)}" y="${base + 16}" text-anchor="middle">${ms / 1000} s</text>`,
+    ),
+  ]);
+}
+
 /** The plots by file name. */
 export async function plots(): Promise<Record<string, string>> {
-  return { 'algorithms.svg': await algorithms(), 'segments.svg': await segments() };
+  return {
+    'algorithms.svg': await algorithms(),
+    'segments.svg': await segments(),
+    'slices.svg': await slices(),
+  };
 }
 
 const directory = new URL('../../docs/plots/', import.meta.url);

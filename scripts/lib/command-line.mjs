@@ -38,9 +38,9 @@ export async function writeCommandLine(program, packageDirectory) {
     external: Object.keys(dependencies),
     legalComments: 'inline',
     logLevel: 'warning',
-    // Names stay, for stack traces and for those who read it with a formatter.
-    minifyWhitespace: true,
-    minifySyntax: true,
+    // The names of functions stay, for stack traces.
+    minify: true,
+    keepNames: true,
     // CommonJS libraries in an ES module.
     banner: {
       js: "import { createRequire as bundleRequire } from 'node:module';\nconst require = bundleRequire(import.meta.url);",

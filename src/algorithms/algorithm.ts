@@ -147,6 +147,20 @@ export abstract class SlotColumn<P = Params> extends Column<P> {
   abstract renew(row: number, p: P, lease: string, now: number): boolean;
 }
 
+/**
+ * For how long units that are charged ahead may be spent, so that no window ever admits more than
+ * if each unit had been charged when it was spent.
+ */
+export interface Ahead {
+  /** How long after the charge, ms. @param resetMs what the verdict of the charge says */
+  endsIn(resetMs: number): number;
+  /**
+   * How many units of a charge can no longer be spent for each ms that passes, because units drain
+   * from their charge on.
+   */
+  readonly lostPerMs: number;
+}
+
 /** What the rest of Headgate knows of a policy. Other code asks for these traits, never for the algorithm's name. */
 export interface Traits {
   /** Whether its units are slots, which are held until they are released or their lease ends. */
@@ -160,10 +174,10 @@ export interface Traits {
   /** How far ahead such a policy gives a request its turn, ms. */
   readonly aheadMs?: number | undefined;
   /**
-   * Whether units can be charged ahead and spent later (`redisStore({ lease })`): `'never'`; `'until-reset'` where all units come back at
-   * once after `resetAfter`; or at `'any-time'`.
+   * How units may be spent later than they are charged (`redisStore({ slices })`). Undefined: they
+   * cannot.
    */
-  readonly slices: 'never' | 'until-reset' | 'any-time';
+  readonly slices: Ahead | undefined;
   /** What its units are called in header fields (`qu` of draft-11). Undefined: requests. */
   readonly unit: string | undefined;
   /**

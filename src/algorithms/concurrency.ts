@@ -178,7 +178,7 @@ export const concurrency: AlgorithmDefinition<ConcurrencyParams, ConcurrencyPoli
         capacity: limit,
         drains: false,
         paceMs: undefined,
-        slices: 'never',
+        slices: undefined,
         unit: 'concurrent-requests',
         nextUnitMs: undefined,
       },

@@ -70,7 +70,7 @@ export function counterTraits(limit: number): Compiled['traits'] {
     capacity: limit,
     drains: false,
     paceMs: undefined,
-    slices: 'until-reset',
+    slices: { endsIn: (resetMs) => resetMs, lostPerMs: 0 },
     unit: undefined,
     nextUnitMs: (_remaining, resetMs) => resetMs,
   };

@@ -298,7 +298,8 @@ function compile(what: string, given: Given): Compiled<GcraParams> {
     capacity: burst,
     drains: true,
     paceMs: maxDelay > 0 ? increment / scale : undefined,
-    slices: maxDelay > 0 ? 'never' : 'any-time',
+    // What is charged before a slice may be given back. So its units may begin to drain at once.
+    slices: maxDelay > 0 ? undefined : { endsIn: (resetMs) => resetMs, lostPerMs: scale / increment },
     unit: undefined,
     nextUnitMs: (remaining, resetMs) => resetMs - ((burst - remaining - 1) * window) / limit,
     aheadMs: maxDelay > 0 ? maxDelay : undefined,
@@ -307,7 +308,7 @@ function compile(what: string, given: Given): Compiled<GcraParams> {
       const ahead = Math.max(patience, Math.min(ms * scale, ceiling - capacity));
       return {
         params: { ...params, patience: ahead },
-        traits: { ...traits, paceMs: increment / scale, aheadMs: ahead / scale, slices: 'never' },
+        traits: { ...traits, paceMs: increment / scale, aheadMs: ahead / scale, slices: undefined },
       };
     },
   };

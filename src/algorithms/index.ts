@@ -6,7 +6,15 @@ import { gcra, type LeakyBucketPolicy, type TokenBucketPolicy } from './gcra.js'
 import { slidingLog, type SlidingLogPolicy } from './sliding-log.js';
 import { slidingWindow, type SlidingWindowPolicy } from './sliding-window.js';
 
-export { Column, SlotColumn, type Params, type Rates, type Saved, type Traits } from './algorithm.js';
+export {
+  Column,
+  SlotColumn,
+  type Ahead,
+  type Params,
+  type Rates,
+  type Saved,
+  type Traits,
+} from './algorithm.js';
 export type {
   CalendarPolicy,
   ConcurrencyPolicy,

@@ -278,7 +278,8 @@ export const slidingLog: AlgorithmDefinition<SlidingLogParams, SlidingLogPolicy>
         capacity: limit,
         drains: false,
         paceMs: undefined,
-        slices: 'any-time',
+        // A unit counts from the ms in which it was charged: none can be spent any later.
+        slices: undefined,
         unit: undefined,
         nextUnitMs: (remaining, resetMs) => (remaining === 0 ? resetMs : 0),
       },

@@ -276,7 +276,8 @@ function compile(what: string, given: Given): Compiled<SlidingWindowParams> {
       capacity: limit,
       drains: false,
       paceMs: undefined,
-      slices: 'any-time',
+      // Units count with the segment that they were charged in.
+      slices: { endsIn: (resetMs) => resetMs - segments * segment, lostPerMs: 0 },
       unit: undefined,
       nextUnitMs: (remaining, resetMs) => (remaining === 0 ? resetMs : 0),
     },

@@ -1,2 +1,2 @@
-/** The package's version; `npm run release` writes it. */
+/** The package's version; `npm version` writes it. */
 export const VERSION = '0.1.0';

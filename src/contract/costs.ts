@@ -27,7 +27,7 @@ export function costsOfPart({ cost, costs }: Costs, at: readonly number[]): Cost
 }
 
 /** What a policy costs for which a cost by name was given. */
-export function costOfPolicy(cost: Exclude<Cost, number>, name: string): number {
+function costOfPolicy(cost: Exclude<Cost, number>, name: string): number {
   return Object.hasOwn(cost, name) ? cost[name]! : 1;
 }
 

@@ -1,7 +1,6 @@
 import type { Params, Rates } from '../algorithms/index.js';
 import type { BanNoteOptions } from './ban-options.js';
 import type { CompiledPolicy } from './policy.js';
-import type { PolicySet } from './store.js';
 
 /**
  * What an override is written as, beside the state of its key: lines, the newest first, one for each time with its own limits. A line has
@@ -190,6 +189,6 @@ export interface OverrideTerms {
 export const AS_CONFIGURED: OverrideTerms = Object.freeze({ rules: Object.freeze({}), all: '' });
 
 /** The dimensions that have a record for a set: those of its policies. */
-export function recordDimensions({ policies }: PolicySet): string[] {
+export function recordDimensions({ policies }: { readonly policies: readonly CompiledPolicy[] }): string[] {
   return [...new Set(policies.map(({ by }) => by))];
 }

@@ -173,10 +173,13 @@ export type OverridePlace =
   | {
       /** The whole set, and the keys of one of its dimensions: that of `by`, and that of `slotBy` if it lies in another one's slot. */
       readonly subject: Subject;
+      /** The dimension whose policies change. */
       readonly by: string;
     }
-  /** All keys of a limiter. */
-  | { readonly set: PolicySet };
+  | {
+      /** The set of the limiter whose keys are all meant. */
+      readonly set: PolicySet;
+    };
 
 /** Keeps overrides beside the state that they change, or, for all keys of a limiter, under a key of its own. */
 export interface OverrideStore {

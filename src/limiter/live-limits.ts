@@ -37,7 +37,10 @@ import type { Tiers } from './tiers.js';
 export type OverrideChange =
   | string
   | PolicyChange
-  | { readonly tier: string }
+  | {
+      /** The name of one of the limiter's `tiers`. */
+      readonly tier: string;
+    }
   | { readonly [policy: string]: string | PolicyChange | false };
 
 /** How long an override lasts, who makes it, and why. */

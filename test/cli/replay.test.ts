@@ -9,7 +9,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { createLimiter, type Policy } from 'headgate';
 import { chromium, type Browser } from 'playwright-core';
-import { findBrowser } from '../../scripts/browser.mjs';
+import { findProgram } from '../../scripts/programs.mjs';
 import { parsePolicies } from '../../src/cli/policy-text.js';
 import { loggedKeys } from '../../src/cli/replay/dimensions.js';
 import { share } from '../../src/cli/replay/format.js';
@@ -716,7 +716,7 @@ describe('headgate replay', () => {
     let browser: Browser;
     before(async function () {
       this.timeout(60_000);
-      browser = await chromium.launch({ executablePath: findBrowser(), args: ['--no-sandbox'] });
+      browser = await chromium.launch({ executablePath: findProgram('chromium'), args: ['--no-sandbox'] });
     });
     after(() => browser?.close());
 

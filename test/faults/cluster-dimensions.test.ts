@@ -113,14 +113,14 @@ describe('policies by several keys on a cluster', function () {
 
   for (const slots of [{ slotBy: 'org' }, { acrossSlots: true }]) {
     it(`slices are cut from the quota of each key: ${JSON.stringify(slots)}`, async () => {
-      const store = redisStore(client, { prefix: freshPrefix(), lease: { hold: '10s' } });
+      const store = redisStore(client, { prefix: freshPrefix(), slices: { hold: '1s' } });
       const policies = [
         'ip=fixed-window 900/1h',
-        'account=sliding-log 600/1h by account',
+        'account=sliding-window 600/1h by account',
         'org=gcra 800/30d by org',
       ];
       const name = Object.keys(slots)[0]!;
-      const limiter = limiterOn(store, { name, policies, ...slots });
+      const limiter = limiterOn(store, { name, policies, timeout: '10s', ...slots });
       const key = { key: 'x', account: 'ada', org: 'acme' };
       const decisions: Decision[] = [];
       let local = 0;
@@ -136,7 +136,11 @@ describe('policies by several keys on a cluster', function () {
       await Promise.all(decisions.slice(50).map((decision) => decision.refund()));
       await store.close?.();
       const { policies: verdicts } = await limiter.peek(key);
-      expect(verdicts.map(({ remaining }) => remaining)).to.deep.equal([850, 550, 750]);
+      // What a slice's bucket filled up meanwhile may be lost, a part of a unit.
+      expect(verdicts.map(({ remaining }) => remaining)).to.be.deep.oneOf([
+        [850, 550, 750],
+        [850, 550, 749],
+      ]);
     });
   }
 

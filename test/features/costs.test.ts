@@ -476,7 +476,7 @@ describe('a cost per policy, in calls of a server', () => {
   });
 
   it('beside slices, the store decides, and every unit is charged once', async () => {
-    const store = counted.store({ lease: { hold: '10s' } });
+    const store = counted.store({ slices: true });
     const own = limiterOn(store, { policies });
     for (let i = 0; i < 500; i++) await own.consume('hot');
     const calls = await counted.callsOf(async () => {

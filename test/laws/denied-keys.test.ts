@@ -55,7 +55,9 @@ describe('law 10: denied keys', () => {
             expect(denied.policiesOf(row)).to.equal(expected!.policies);
             const { cost, reply, received, until } = expected!;
             const said = time < until ? after(expected!, Math.floor(time - received)) : undefined;
-            expect(denied.reply(row, (cost as number) + 1, time)).to.deep.equal(reply.ban > 0 ? said : undefined);
+            expect(denied.reply(row, (cost as number) + 1, time)).to.deep.equal(
+              reply.ban > 0 ? said : undefined,
+            );
             if (said) expect(denied.reply(row, cost, time)).to.deep.equal(said);
             else expect(denied.find(known), 'what is over').to.equal(0);
           }

@@ -223,7 +223,7 @@ describe('store.check()', () => {
     try {
       await nodeRedis.connect();
       for (const client of [ioredis, nodeRedis] as unknown as RedisClient[]) {
-        const store = redisStore(client, { lease: {} });
+        const store = redisStore(client, { slices: true });
         await admin.config('SET', 'maxmemory', '1');
         const bad = problems(await store.check()).filter(({ code }) => code !== 'client');
         assert.ok(bad.length > 0);

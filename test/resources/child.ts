@@ -147,7 +147,7 @@ async function denials(): Promise<void> {
 
 /** Hot keys, and such as are not. */
 async function slices(): Promise<void> {
-  const store = redisStore(redis, { prefix: prefix(), lease: { hold: '10s' } });
+  const store = redisStore(redis, { prefix: prefix(), slices: { hold: '1s' } });
   const limiter = createLimiter({ store, limit: 1000, window: '1h', timeout: '1m' });
   await each(12_000, (key) => limiter.consume(key));
   await limiter.close();
@@ -294,7 +294,7 @@ async function servers(): Promise<void> {
 /** Limiters and stores on a client that others use, too. */
 async function shared(): Promise<void> {
   for (let i = 0; i < 100; i++) {
-    const store = redisStore(redis, { prefix: prefix(), ...(i % 2 === 0 && { lease: {} }) });
+    const store = redisStore(redis, { prefix: prefix(), ...(i % 2 === 0 && { slices: true }) });
     const limiter = createLimiter({ name: 'shared', store, limit: 5, window: '1h', onHealth: () => {} });
     for (let j = 0; j < 7; j++) await limiter.consume('x');
     await limiter.close();

@@ -21,29 +21,32 @@ export async function kept(): Promise<Record<string, number>> {
   return sizes;
 }
 
-/** The file of each. */
-const files = new WeakMap<object, string>();
+/** The file of each. A property costs the garbage collector nothing, which the keys of a WeakMap do. */
+const FILE = Symbol('file');
+type Collection = (Map<unknown, unknown> | Set<unknown>) & { [FILE]?: string };
 
-function follow(collection: Map<unknown, unknown> | Set<unknown>): void {
-  const { stackTraceLimit } = Error;
-  Error.stackTraceLimit = 8;
-  const stack = new Error().stack!;
-  Error.stackTraceLimit = stackTraceLimit;
+const sitesOnly = (_: Error, sites: NodeJS.CallSite[]) => sites;
+
+function follow(collection: Collection): void {
+  const { stackTraceLimit, prepareStackTrace } = Error;
+  // A trace as text would be looked up in the source maps, for each collection.
+  Object.assign(Error, { stackTraceLimit: 8, prepareStackTrace: sitesOnly });
+  const sites = new Error().stack as unknown as NodeJS.CallSite[];
+  Object.assign(Error, { stackTraceLimit, prepareStackTrace });
   // The first frame that is not of this file.
-  const frame = stack
-    .split('\n')
-    .find((line, i) => i > 0 && !/\/resources\/collections\.|Reflect/.test(line));
-  const file = frame && /\/src\/(.+?\.ts)/.exec(frame)?.[1];
+  const caller = sites
+    .map((site) => site.getFileName())
+    .find((name) => name && !name.includes('/resources/collections.'));
+  const file = caller && /\/src\/(.+?\.ts)/.exec(caller)?.[1];
   if (!file) return;
   made.push({ file, collection: new WeakRef(collection) });
-  files.set(collection, file);
+  collection[FILE] = file;
   note(collection);
 }
 
-function note(collection: Map<unknown, unknown> | Set<unknown>): void {
-  const file = files.get(collection);
-  if (file !== undefined && collection.size > (peaks.get(file) ?? 0))
-    count.call(peaks, file, collection.size);
+function note(collection: Collection): void {
+  const { [FILE]: file, size } = collection;
+  if (file !== undefined && size > (peaks.get(file) ?? 0)) count.call(peaks, file, size);
 }
 
 const { set: count } = Map.prototype;

@@ -4,7 +4,7 @@ import { createConnection, createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { findServer } from '../../scripts/servers.mjs';
+import { findProgram } from '../../scripts/programs.mjs';
 
 export type ServerKind = 'redis' | 'valkey';
 
@@ -38,7 +38,7 @@ const stopTimeout = 5_000;
  * VALKEY_URL names is only for tests that share one.
  */
 export async function startServer(kind: ServerKind, options: ServerOptions = {}): Promise<TestServer> {
-  const program = findServer(kind);
+  const program = findProgram(kind);
   const dir = options.dir ?? mkdtempSync(join(tmpdir(), `headgate-${kind}-`));
   const removeDir = () => {
     if (!options.dir) rmSync(dir, { recursive: true, force: true });

@@ -1,4 +1,4 @@
-// A process that asks for one hot key for a while, gives its slices back, and reports when requests were admitted.
+// A process that asks for one hot key for a while, spends its slices as late as it can, and reports when requests were asked for and answered.
 import { Redis } from 'ioredis';
 import { createLimiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
@@ -8,25 +8,30 @@ const [port, prefix] = process.argv.slice(2);
 const redis = new Redis(Number(port));
 await redis.ping();
 
-process.on('message', ({ options, lease, duration }: Heat) => void ask({ options, lease, duration }));
+process.on('message', (heat: Heat) => void ask(heat));
 process.on('disconnect', () => redis.disconnect());
 process.send!('ready');
 
-async function ask({ options, lease, duration }: Heat): Promise<void> {
-  const store = redisStore(redis, { prefix: prefix!, lease });
+async function ask({ options, slices, duration, turn, pause }: Heat): Promise<void> {
+  const store = redisStore(redis, { prefix: prefix!, slices });
   const limiter = createLimiter({ onStoreError: 'throw', timeout: '1m', ...options, store });
-  const admitted: Record<number, number> = {};
+  let admitted: Record<string, number> = {};
   const end = Date.now() + duration;
   while (Date.now() < end) {
-    // It sends at most 200 in a turn of the event loop, and records the time of each admission.
-    const turn = Array.from({ length: 200 }, async () => {
-      if (!(await limiter.consume('hot')).allowed) return;
-      const now = Date.now();
-      admitted[now] = (admitted[now] ?? 0) + 1;
-    });
-    await Promise.all(turn);
-    await new Promise((resolve) => setImmediate(resolve));
+    await Promise.all(
+      Array.from({ length: turn }, async () => {
+        const asked = Date.now();
+        if (!(await limiter.consume('hot')).allowed) return;
+        const when = `${asked} ${Date.now()}`;
+        admitted[when] = (admitted[when] ?? 0) + 1;
+      }),
+    );
+    process.send!({ admitted });
+    admitted = {};
+    // Slices that came meanwhile get old.
+    await new Promise((resolve) => setTimeout(resolve, Math.random() * pause));
   }
   await store.close!();
-  process.send!(admitted);
+  await limiter.close();
+  process.send!('done');
 }

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { cpus, totalmem } from 'node:os';
-import { findServer } from '../../servers.mjs';
+import { findProgram } from '../../programs.mjs';
 import type { Section } from './part.js';
 import type { Sample } from './stats.js';
 
@@ -42,7 +42,7 @@ export function environment() {
     date: new Date().toISOString().slice(0, 10),
     machine: `${cpus().length} x ${cpus()[0]?.model.trim() ?? 'CPU'}, ${Math.round(totalmem() / 2 ** 30)} GiB`,
     node: process.version,
-    redis: /v=(\S+)/.exec(execFileSync(findServer('redis'), ['--version'], { encoding: 'utf8' }))?.[1] ?? '',
+    redis: /v=(\S+)/.exec(execFileSync(findProgram('redis'), ['--version'], { encoding: 'utf8' }))?.[1] ?? '',
     versions: Object.fromEntries(rivals.map((name) => [name, version(name)])),
   };
 }

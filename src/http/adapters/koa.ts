@@ -7,7 +7,7 @@ import type { HttpOptions } from '../options.js';
 import type { Limiter } from '../../limiter/limiter.js';
 
 /** Koa's context. */
-type Context = ParameterizedContext;
+export type Context = ParameterizedContext;
 
 /** The options of {@link rateLimit}. Callbacks get Koa's context. */
 export type RateLimitOptions = HttpOptions<Context, Context>;

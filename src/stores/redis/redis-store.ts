@@ -41,6 +41,9 @@ const NOBODY: BanNote = { by: null, reason: null };
 /** The most servers that are remembered. Addresses change while a process runs. Beyond this number all are forgotten, and learned anew. */
 const MOST_SERVERS = 1000;
 
+/** The most charges that are given back in one call. */
+const MOST_GIVEN_BACK = 32;
+
 /** The options of a store, checked. */
 interface Settings {
   readonly clock: Clock | undefined;
@@ -212,17 +215,42 @@ export class RedisStore implements Store {
     const plan = this.#plans.of(set);
     const keys = plan.keys.policies(key, charged !== undefined);
     if (set.overrides) keys.push(...plan.keys.records(key));
-    const args = [DEADLINE, ...plan.adjustArgs];
-    for (const [i, { life }] of set.policies.entries()) {
-      const step = charged?.steps?.[i] ?? charged?.step ?? 0;
-      args.push(String(units[i]), String(step), String(charged?.marks[i] ?? 0), String(life));
-    }
+    const args = [DEADLINE, ...plan.adjustArgs, ...chargeArgs(change)];
     try {
       return decodeChange(await this.#run(plan.adjust, change, keys, args), units.length);
     } catch (error) {
       if (again || !this.#plans.learnsTime(error)) throw error;
       return this.#adjust(change, true);
     }
+  }
+
+  /**
+   * Gives back charges of several keys. Where one call may have several keys, it is as if one key
+   * had all their policies.
+   */
+  async giveBack(changes: readonly Change[], again = false): Promise<void> {
+    const most = this.#isCluster ? 1 : MOST_GIVEN_BACK;
+    if (changes.length > most) {
+      const calls: Promise<void>[] = [];
+      for (let i = 0; i < changes.length; i += most) calls.push(this.giveBack(changes.slice(i, i + most)));
+      await Promise.all(calls);
+      return;
+    }
+    const keys: string[][] = changes.map(({ set, key }) => this.#plans.of(set).keys.policies(key, true));
+    const own = keys.flatMap((each) => each.slice(0, each.length / 2));
+    const histories = keys.flatMap((each) => each.slice(each.length / 2));
+    const policies = changes.flatMap(({ set }) => set.policies);
+    const args = [DEADLINE, ...policyArgs(policies, this.#plans.now), ...changes.flatMap(chargeArgs)];
+    const kernels = policies.map(({ kernel }) => kernel);
+    for (const change of changes) this.#denials?.forget(change);
+    try {
+      await this.#run(assemble('adjust', kernels, false), changes[0]!, [...own, ...histories], args);
+    } catch (error) {
+      const isLate = (error as HeadgateError).code === 'HEADGATE_PROCESS_LATE';
+      if (again || !(isLate || this.#plans.learnsTime(error))) throw error;
+      await this.giveBack(changes, true);
+    }
+    for (const change of changes) this.#denials?.forget(change);
   }
 
   lease(change: LeaseChange): Promise<boolean> {
@@ -318,6 +346,14 @@ function recordFrom(reply: unknown): [record: string, now: number] {
   const [now, record] = Array.isArray(reply) ? (reply as unknown[]) : [];
   if (typeof now !== 'number' || typeof record !== 'string') throw malformedReply(reply);
   return [record, now];
+}
+
+/** What `adjust.lua` reads of each charge. */
+function chargeArgs({ set, units, charged }: Change): string[] {
+  return set.policies.flatMap(({ life }, i) => {
+    const step = charged?.steps?.[i] ?? charged?.step ?? 0;
+    return [String(units[i]), String(step), String(charged?.marks[i] ?? 0), String(life)];
+  });
 }
 
 /** Appends the costs of queries: none if all cost 1, a single one if all are equal, one per policy if those of a query differ. */

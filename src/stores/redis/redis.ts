@@ -4,8 +4,8 @@ import { checkFunction, checkShape } from '../../common/validate.js';
 import { checkServers, type Finding } from './check.js';
 import { commandsOf, type RedisClient } from './clients/clients.js';
 import { compileHashing, type KeyHashing } from './hash-keys.js';
-import { checkSliceOptions, type LeaseOptions } from './slice-options.js';
-import { Slices } from './slices.js';
+import { checkSlices, type SliceOptions } from './local/slice-options.js';
+import { sharedOf, Slices } from './local/slices.js';
 import type { Clock, Store } from '../../contract/store.js';
 import { checkTop, type TopOptions } from './traffic.js';
 
@@ -15,7 +15,7 @@ export type { RedisClient } from './clients/clients.js';
 
 export type { Finding } from './check.js';
 
-export type { LeaseOptions } from './slice-options.js';
+export type { SliceOptions } from './local/slice-options.js';
 
 /** A store that can check whether limits can be enforced on its servers. */
 export interface CheckableStore extends Store {
@@ -43,8 +43,11 @@ export interface RedisStoreOptions {
    * give back is noticed after this time at the latest. See docs/redis.md.
    */
   localDenials?: Duration | false;
-  /** Decide on hot keys from slices of their quota, which are charged in advance. Off by default. See docs/redis.md. */
-  lease?: LeaseOptions;
+  /**
+   * Decide on hot keys in this process, from slices of their quota that are charged in advance. No
+   * limit is exceeded by it. `true`, or `{ size, hold }`. Default `false`. See docs/redis.md.
+   */
+  slices?: boolean | SliceOptions;
   /**
    * How often the store publishes its limiters in Redis, for `headgate limits` and other commands: at least `'1ms'`, default `'30s'`.
    * `false`, or a `clock`, switches this off. Bans are recorded in any case. See docs/redis.md.
@@ -64,7 +67,7 @@ export interface RedisStoreOptions {
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
  */
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): CheckableStore {
-  const known = ['prefix', 'hashKeys', 'localDenials', 'lease', 'publish', 'top', 'clock'];
+  const known = ['prefix', 'hashKeys', 'localDenials', 'slices', 'publish', 'top', 'clock'];
   checkShape('redisStore', options, known);
   // If the option is given but undefined, the secret is missing: refuse it, so that keys are not written in clear.
   return openStore(client, options, compileHashing('hashKeys' in options ? options.hashKeys : false));
@@ -92,8 +95,17 @@ export function openStore(
   const { publish = clock ? false : '30s' } = options;
   const every = publish === false ? undefined : toMilliseconds('redisStore.publish', publish);
   const sample = checkTop(options.top);
+  const slicing = checkSlices(options.slices);
+  if (slicing && clock) {
+    throw invalidOption(
+      'redisStore.slices',
+      options.slices,
+      "Leave it out together with a test's clock: slices are spent by this process' own time.",
+    );
+  }
   const settings = { clock, prefix, localDenials: longest, publish: every, sample, hashing };
   const store = new RedisStore(commands, settings);
-  const layered = options.lease === undefined ? store : new Slices(store, checkSliceOptions(options.lease));
+  const identity = JSON.stringify([prefix, hashing.mark]);
+  const layered = slicing ? new Slices(store, slicing, sharedOf(commands), identity) : store;
   return Object.assign(layered, { check: () => checkServers(commands, prefix) });
 }

@@ -83,6 +83,7 @@ export class IoredisCommands implements Commands {
   readonly #options: IoredisOptions;
   /** The calls under way, in no order. */
   readonly #flights: Flight[] = [];
+  readonly #listeners = new Set<() => void>();
   #taken: Command | undefined;
   #connecting: Promise<void> | undefined;
   #nextReady: Promise<void> | undefined;
@@ -136,6 +137,10 @@ export class IoredisCommands implements Commands {
         resolve();
       });
     }));
+  }
+
+  onLost(listener: () => void): void {
+    this.#listeners.add(listener);
   }
 
   connected(): Promise<void> {
@@ -228,6 +233,7 @@ export class IoredisCommands implements Commands {
   }
 
   #lost(): void {
+    for (const listener of this.#listeners) listener();
     // Other nodes of a cluster may still answer.
     const lost = this.cluster ? this.#flights : this.#flights.splice(0);
     for (const flight of lost) {

@@ -108,6 +108,11 @@ export class NodeRedisCommands implements Commands {
     }));
   }
 
+  onLost(listener: () => void): void {
+    const events = this.cluster ? ['node-reconnecting', 'node-disconnect'] : ['reconnecting', 'end'];
+    for (const event of events) this.#client.on(event, listener);
+  }
+
   connected(): Promise<void> {
     if (!this.#client.isOpen) return Promise.reject(away('call its connect() first'));
     const error = this.#lastError.get();

@@ -1,0 +1,127 @@
+// npm run goals: figures of the house that may only get better, beside the most that they may be (scripts/goals.json). It fails if one is worse.
+//   npm run goals -- --record   writes down what they are now
+//   npm run goals -- --names    lists the functions of src that one request passes
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { Agent, createServer, get } from 'node:http';
+import { Session } from 'node:inspector/promises';
+import { createServer as createTcpServer, type AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import express from 'express';
+import { createLimiter, memoryStore, type Store } from 'headgate';
+import { rateLimit } from 'headgate/express';
+import { redisStore } from 'headgate/redis';
+import { Redis } from 'ioredis';
+import { listFiles, root } from './lib/run.mjs';
+import { findProgram } from './programs.mjs';
+
+const GOALS = new URL('goals.json', import.meta.url);
+
+const figures: Record<string, number> = {
+  'package, kB unpacked': packageSize(),
+  'lines of src (TypeScript, Lua)': linesOf(listFiles('src'), /\.(ts|lua)$/),
+  'lines of scripts': linesOf(listFiles('scripts'), /\.(ts|mjs)$/),
+  ...(await paths()),
+};
+
+if (process.argv.includes('--record')) {
+  writeFileSync(GOALS, `${JSON.stringify(figures, null, 2)}\n`);
+} else {
+  const most = JSON.parse(readFileSync(GOALS, 'utf8')) as Record<string, number>;
+  for (const [name, figure] of Object.entries(figures)) {
+    const worse = !(figure <= (most[name] ?? 0));
+    if (worse) process.exitCode = 1;
+    console.log(
+      `${name.padEnd(44)}${String(figure).padStart(7)}${String(most[name]).padStart(7)}${worse ? '  WORSE' : ''}`,
+    );
+  }
+}
+
+/** What `npm pack` puts into a package, of what was built last. */
+function packageSize(): number {
+  execFileSync(process.execPath, ['scripts/build.mjs'], { cwd: root });
+  const args = ['pack', '--dry-run', '--ignore-scripts', '--json', '--loglevel=silent'];
+  const [{ unpackedSize }] = JSON.parse(execFileSync('npm', args, { cwd: root, encoding: 'utf8' })) as [
+    { unpackedSize: number },
+  ];
+  return Math.ceil(unpackedSize / 1000);
+}
+
+function linesOf(files: readonly string[], which: RegExp): number {
+  const texts = files
+    .filter((file) => which.test(file))
+    .map((file) => readFileSync(`${root}${file}`, 'utf8'));
+  return texts.reduce((sum, text) => sum + text.split('\n').length - 1, 0);
+}
+
+/** What one warm request passes: files of src, functions, calls, by V8's precise coverage. */
+async function paths(): Promise<Record<string, number>> {
+  const free = createTcpServer().listen(0, '127.0.0.1');
+  await once(free, 'listening');
+  const { port } = free.address() as AddressInfo;
+  free.close();
+  const server = spawn(findProgram('redis'), ['--port', String(port), '--bind', '127.0.0.1', '--save', ''], {
+    stdio: 'ignore',
+  });
+  const redis = new Redis(port, '127.0.0.1').on('error', () => {});
+  await redis.ping();
+  const limiter = createLimiter({ name: 'alone', store: redisStore(redis), limit: 1e6, window: '1h' });
+  const found = {
+    ...(await passed('limiter.consume, Redis', () => limiter.consume('a'))),
+    ...(await overHttp('Express, Redis, admitted', redisStore(redis), 1e6)),
+    ...(await overHttp('Express, Redis, denied', redisStore(redis), 1)),
+    ...(await overHttp('Express, memory, admitted', memoryStore(), 1e6)),
+    ...(await overHttp('Express, memory, denied', memoryStore(), 1)),
+  };
+  await limiter.close();
+  redis.disconnect();
+  server.kill();
+  return found;
+}
+
+async function overHttp(name: string, store: Store, limit: number): Promise<Record<string, number>> {
+  const app = express();
+  app.use(rateLimit({ name, store, limit, window: '1h', warnings: false }));
+  app.get('/', (_req, res) => void res.end('ok'));
+  const server = createServer(app).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const agent = new Agent({ keepAlive: true });
+  const { port } = server.address() as AddressInfo;
+  const ask = () =>
+    new Promise((resolve, reject) =>
+      get({ port, agent, host: '127.0.0.1' }, (res) => res.resume().on('end', resolve)).on('error', reject),
+    );
+  const found = await passed(name, ask);
+  agent.destroy();
+  server.close();
+  return found;
+}
+
+/** The least of some requests: a timer of another one may run meanwhile. */
+async function passed(name: string, request: () => Promise<unknown>): Promise<Record<string, number>> {
+  for (let i = 0; i < 1200; i++) await request();
+  await sleep(50);
+  const session = new Session();
+  session.connect();
+  await session.post('Profiler.enable');
+  await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
+  let least = { files: Infinity, functions: Infinity, calls: Infinity };
+  for (let i = 0; i < 5; i++) {
+    await session.post('Profiler.takePreciseCoverage');
+    await request();
+    const { result } = await session.post('Profiler.takePreciseCoverage');
+    const scripts = result
+      .filter(({ url }) => url.startsWith(`file://${root}src/`))
+      .map(({ url, functions }) => ({ url, used: functions.filter(({ ranges }) => ranges[0]!.count > 0) }))
+      .filter(({ used }) => used.length > 0);
+    const used = scripts.flatMap((script) => script.used);
+    const calls = used.reduce((sum, { ranges }) => sum + ranges[0]!.count, 0);
+    if (calls < least.calls) least = { files: scripts.length, functions: used.length, calls };
+    if (i === 4 && process.argv.includes('--names'))
+      for (const script of scripts)
+        console.log(`${script.url.split('/src/')[1]}: ${script.used.map((f) => f.functionName).join(', ')}`);
+  }
+  session.disconnect();
+  return Object.fromEntries(Object.entries(least).map(([what, count]) => [`${name}: ${what}`, count]));
+}

@@ -1,0 +1,95 @@
+// The programs that the tests run: where they are, and, on Debian and Ubuntu, how they come there. `npm run servers` gets both servers.
+import { accessSync, constants, realpathSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { read, root, run } from './lib/run.mjs';
+
+/** @typedef {'redis' | 'valkey' | 'chromium' | 'prometheus' | 'luacheck'} ProgramName */
+
+/** By the variable that may name one: what the program may be called (first, its package), and the servers' URLs. */
+const programs =
+  /** @type {Record<ProgramName, { variable: string, commands: string[], url?: string, apt?: string }>} */ ({
+    redis: { variable: 'REDIS_SERVER', commands: ['redis-server'], url: 'REDIS_URL' },
+    valkey: { variable: 'VALKEY_SERVER', commands: ['valkey-server'], url: 'VALKEY_URL' },
+    chromium: { variable: 'CHROMIUM', commands: ['chromium', 'chromium-browser', 'google-chrome'] },
+    prometheus: { variable: 'PROMETHEUS', commands: ['prometheus'] },
+    luacheck: { variable: 'LUACHECK', commands: ['luacheck'], apt: 'lua-check' },
+  });
+
+/**
+ * The path of a program: what its variable names, or else the first on the PATH. Throws with the fix.
+ *
+ * @param {ProgramName} name
+ * @returns {string}
+ */
+export function findProgram(name) {
+  const { variable, commands } = programs[name];
+  const named = process.env[variable];
+  if (named) {
+    if (executable(named)) return named;
+    throw new Error(
+      `${variable}=${named} is not an executable file. Set it to the path of a ${name}, or unset it.`,
+    );
+  }
+  const folders = (process.env['PATH'] ?? '').split(delimiter);
+  const found = folders.flatMap((folder) => commands.map((each) => join(folder, each))).find(executable);
+  if (found) return found;
+  const backports = name === 'valkey' ? ', on Debian 12 from bookworm-backports' : '';
+  throw new Error(
+    `${commands[0]} was not found on the PATH. Install it (Debian and Ubuntu: sudo apt-get install ${packageOf(name)}${backports}; ` +
+      `macOS: brew install ${name}), or set ${variable} to its path.`,
+  );
+}
+
+/**
+ * Makes sure that programs are there, with apt-get if need be.
+ *
+ * @param {ProgramName[]} names
+ * @returns {string[]} what is missing, and what to do about it
+ */
+export function getPrograms(...names) {
+  return names.flatMap((name) => {
+    const { variable, url } = programs[name];
+    try {
+      return (findProgram(name), []);
+    } catch (error) {
+      const { message } = /** @type {Error} */ (error);
+      // Given servers serve all tests but those that start their own.
+      if (url && process.env[url]) return [];
+      if (process.env[variable] || process.env['HEADGATE_APT'] === 'no') return [message];
+      return install(packageOf(name)) ? [] : [message];
+    }
+  });
+}
+
+/** @param {ProgramName} name */
+function packageOf(name) {
+  const { apt, commands } = programs[name];
+  return apt ?? /** @type {string} */ (commands[0]);
+}
+
+/** @param {string} name a Debian package */
+function install(name) {
+  const sudo = process.getuid?.() === 0 ? [] : ['sudo', '-n'];
+  const [command = '', ...rest] = [...sudo, 'sh'];
+  if (read('apt-get', ['--version']) === undefined || read(command, [...rest, '-c', 'true']) === undefined)
+    return false;
+  console.log(`Installing ${name} with apt-get, as root. HEADGATE_APT=no leaves that to you.`);
+  return run(command, [...rest, join(root, 'scripts/lib/install.sh'), name]) === 0;
+}
+
+/** @param {string} path */
+function executable(path) {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  const problems = getPrograms('redis', 'valkey');
+  console.error(problems.join('\n'));
+  process.exit(Math.min(problems.length, 1));
+}

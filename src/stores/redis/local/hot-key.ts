@@ -1,0 +1,328 @@
+import { Eventual, listen } from '../../../common/eventual.js';
+import { performance } from '../../../common/real-time.js';
+import {
+  isPromise,
+  type Change,
+  newCall,
+  perSet,
+  type MaybePromise,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Store,
+  type Subject,
+} from '../../../contract/store.js';
+import { admits, remainingOf, resetOf, waitOf } from '../../../contract/verdicts.js';
+import { lifeOf, lostPerMs, Slice } from './slice.js';
+
+/** A slice must be expected to save at least so many decisions a call. */
+const WORTH = 3;
+
+/** A slice is never more than this part of the key's lowest limit, */
+const OF_LIMIT = 1 / 10;
+
+/** nor than this part of what is left of it, times this process' share of what is charged. */
+const OF_REST = 1 / 8;
+
+/** The part of what is asked for in `hold`: so most slices are spent before they end. */
+const SPENT = 3 / 4;
+
+/** From this size on, the next slice is asked for when half of one is spent. */
+const AHEAD_FROM = 32;
+
+/** What remains of a slice after so many times the usual time between two decisions is idle. */
+const IDLE_AFTER = 4;
+
+/** What the hot keys of a store have in common. */
+export interface Keeping {
+  readonly store: Store;
+  /** The most units of a slice. */
+  readonly size: number;
+  /** How long units are kept, ms. */
+  readonly hold: number;
+  /** Called when a key begins to have a slice. */
+  readonly holds: (hot: HotKey) => void;
+  /** Receives what is to be given back. */
+  readonly giveBack: (rest: Change) => void;
+}
+
+/** A set that charges the same counts and does nothing else: no bans, attempts or shadows. */
+const bareOf = perSet((set): PolicySet => {
+  const { policies, ban } = set;
+  if (!ban && !policies.some(({ shadow, attempts }) => shadow || attempts)) return set;
+  const bare = policies.map((policy) => ({ ...policy, shadow: false, attempts: false }));
+  return { ...set, policies: bare, ban: undefined };
+});
+
+const rateOf = perSet(lostPerMs);
+
+const lowestOf = perSet(({ policies }) => Math.min(...policies.map(({ traits }) => traits.capacity)));
+
+/** Hands an answer on, and tells somebody else first. */
+export function tapped(answer: MaybePromise<Reply>, tell: (reply: Reply) => void): MaybePromise<Reply> {
+  if (!isPromise(answer)) {
+    tell(answer);
+    return answer;
+  }
+  const outcome = new Eventual<Reply>();
+  listen(answer, {
+    resolve: (reply) => {
+      tell(reply);
+      outcome.resolve(reply);
+    },
+    reject: (error) => outcome.reject(error),
+  });
+  return outcome;
+}
+
+/** A key that is decided in this process as long as there are units of it: all its counts together. */
+export class HotKey {
+  readonly #keeping: Keeping;
+  #current: Slice | undefined;
+  #next: Slice | undefined;
+  #refilling: Promise<unknown> | undefined;
+  /** Until when no slice is asked for, after one could not be had. */
+  #pausedUntil = 0;
+  /** Set when the key was reset, or is no longer kept. */
+  #isGone = false;
+  /** The units asked for in the last `hold`, as of `#askedAt`. They fade. */
+  #demand = 0;
+  #askedAt = 0;
+  /** The units that the store last said are left. Undefined: not known. */
+  #remaining: number | undefined;
+  /** When units charged last stop being spendable, as far as their window or segment tells. */
+  #endsAt = 0;
+  /** The units that this process, and all others, charged lately. They fade. */
+  #mine = 1;
+  #others = 0;
+
+  constructor(keeping: Keeping) {
+    this.#keeping = keeping;
+  }
+
+  /** Notes that units are asked for. What no slice could pay for is no demand for slices. */
+  ask(set: PolicySet, cost: number, now: number): void {
+    const { hold, size } = this.#keeping;
+    if (WORTH * cost > Math.min(size, lowestOf(set) * OF_LIMIT)) return;
+    this.#demand = (this.#demand * hold) / (hold + now - this.#askedAt) + cost;
+    this.#askedAt = now;
+  }
+
+  /** The slice that can pay for a decision. */
+  take(set: PolicySet, cost: number, now: number): Slice | undefined {
+    let slice = this.#current;
+    if (!slice) return undefined;
+    const left = slice.left(now);
+    if (left < cost) {
+      if (left > 0 && !this.#next) return undefined;
+      this.#giveBack(slice, now);
+      slice = this.#current = this.#next;
+      this.#next = undefined;
+      if (!slice || slice.left(now) < cost) return undefined;
+    }
+    return slice.fits(set) ? slice : undefined;
+  }
+
+  /** The units that this process may still spend. */
+  held(now: number): number {
+    return (this.#current?.left(now) ?? 0) + (this.#next?.left(now) ?? 0);
+  }
+
+  /** Whether it is time for the next slice. */
+  isLow(now: number): boolean {
+    const slice = this.#current;
+    if (!slice || this.#next || this.#refilling || slice.units < AHEAD_FROM) return false;
+    return slice.left(now) < slice.units / 2;
+  }
+
+  /** Asks for a slice if one is worth a call. */
+  refill(subject: Subject, cost: number, now: number): void {
+    const units = this.#worth(subject.set, cost, now);
+    if (units > 0) this.#keep(this.#fetch(subject, units, now)).catch(() => {});
+  }
+
+  isWorthIt(set: PolicySet, cost: number, now: number): boolean {
+    return this.#worth(set, cost, now) > 0;
+  }
+
+  /**
+   * Decides without a slice. If one is worth a call, its call decides, too: where much is left it
+   * is admitted for certain.
+   */
+  decide(query: Query, subject: Subject, now: number): MaybePromise<Reply> {
+    const { cost } = query;
+    const { set } = subject;
+    const units = this.#worth(set, cost, now);
+    const isSafe = this.#remaining !== undefined && this.#remaining >= 2 * units && !set.ban;
+    if (units > 0 && isSafe) {
+      return this.#keep(this.#fetch(subject, units, now, query)).then(
+        (reply) => reply ?? this.#direct(query),
+      );
+    }
+    const reply = this.#direct(query);
+    this.refill(subject, cost, now);
+    return reply;
+  }
+
+  #direct(query: Query): MaybePromise<Reply> {
+    const answer = this.#keeping.store.decide(query);
+    // Most keys are never asked for again.
+    if (this.#demand < 2 * query.cost) return answer;
+    return tapped(answer, (reply) => this.learn(query.set, reply, query.cost));
+  }
+
+  /** How many units a slice should have. 0: none is worth a call. */
+  #worth(set: PolicySet, cost: number, now: number): number {
+    if (this.#refilling || this.#next || now < this.#pausedUntil) return 0;
+    const { size, hold } = this.#keeping;
+    const held = this.#current?.left(now) ?? 0;
+    const share = this.#mine / (this.#mine + this.#others);
+    const rest = (this.#remaining ?? Infinity) * share * OF_REST;
+    const most = Math.floor(Math.min(size, lowestOf(set) * OF_LIMIT, rest)) - held;
+    const rate = rateOf(set);
+    const life = now < this.#endsAt ? Math.min(hold, this.#endsAt - now) : hold;
+    const wanted = (this.#demand * life) / hold;
+    const units = Math.min(most, Math.ceil(wanted * SPENT) + Math.ceil(rate * life));
+    // Units that drain are spent only as far as they are asked for faster than that.
+    const spends = rate === 0 ? units : units / (1 + (rate * hold) / this.#demand);
+    return Math.min(wanted, spends) >= WORTH * cost ? units : 0;
+  }
+
+  #keep<T>(refilling: Promise<T>): Promise<T> {
+    const done = (): void => {
+      if (this.#refilling === noted) this.#refilling = undefined;
+    };
+    const noted: Promise<void> = refilling.then(done, done);
+    this.#refilling = noted;
+    return refilling;
+  }
+
+  /** @param carried the decision that is made by this call, if the units are granted */
+  async #fetch(
+    { set, key }: Subject,
+    units: number,
+    asked: number,
+    carried?: Query,
+  ): Promise<Reply | undefined> {
+    const { store, hold } = this.#keeping;
+    const subject = { set: bareOf(set), key };
+    const call = carried?.call ?? newCall();
+    const mayBeBanned = set.ban !== undefined;
+    try {
+      const [reply, seen] = await Promise.all([
+        store.decide({ ...subject, cost: units, peek: false, lease: '', call }),
+        mayBeBanned && store.decide({ set, key, cost: 0, peek: true, lease: '', call: newCall() }),
+      ]);
+      const now = performance.now();
+      const isGranted = this.learn(subject.set, reply, units);
+      if (!isGranted) return undefined;
+      const slice = new Slice(subject, units, reply, asked, now, keptFor(hold));
+      const answer = carried && slice.spend(carried.set, carried.cost, now);
+      if (seen && seen.ban > 0) this.#pausedUntil = now + hold;
+      if (this.#isGone || (seen && seen.ban > 0)) this.#giveBack(slice, now);
+      else this.#add(slice, now);
+      return answer;
+    } catch (error) {
+      this.#pausedUntil = performance.now() + hold;
+      throw error;
+    }
+  }
+
+  #add(slice: Slice, now: number): void {
+    if (this.#current && this.#current.left(now) > 0) {
+      this.#next = slice;
+    } else {
+      if (this.#current) this.#giveBack(this.#current, now);
+      this.#current = slice;
+    }
+    this.#keeping.holds(this);
+  }
+
+  /**
+   * Learns what is left, and how fast others spend it.
+   *
+   * @param set the policies of this key
+   * @param at their places in the reply; default: it is about no other policies
+   * @returns whether the reply admits
+   */
+  learn(set: PolicySet, { ban, verdicts }: Reply, units: number, at?: readonly number[]): boolean {
+    if (ban !== 0) this.#giveBackAll();
+    if (verdicts.length === 0) return false;
+    let remaining = Infinity;
+    let isAdmitted = true;
+    const place = (i: number): number => at?.[i] ?? i;
+    for (let i = 0; i < set.policies.length; i++) {
+      remaining = Math.min(remaining, remainingOf(verdicts, place(i)));
+      isAdmitted &&= admits(waitOf(verdicts, place(i)));
+    }
+    const charged = isAdmitted ? units : 0;
+    if (isAdmitted) {
+      this.#endsAt = performance.now() + lifeOf(set, (i) => resetOf(verdicts, place(i)));
+    }
+    const spent = this.#remaining === undefined ? 0 : this.#remaining - charged - remaining;
+    this.#mine = this.#mine * FADES + charged;
+    this.#others = this.#others * FADES + Math.max(0, spent);
+    this.#remaining = remaining;
+    return isAdmitted;
+  }
+
+  /** Gives back the rest of a slice. If that fails, its units stay charged until they expire. */
+  #giveBack(slice: Slice, now: number): void {
+    const rest = slice.rest(now);
+    if (!rest) return;
+    if (this.#remaining !== undefined) this.#remaining -= rest.units[0]!;
+    this.#keeping.giveBack(rest);
+  }
+
+  /** Gives back what has ended or is idle. @returns whether the key still has a slice */
+  sweep(now: number): boolean {
+    const { hold } = this.#keeping;
+    const gap = hold / Math.max(1, this.#demand);
+    const isIdle = now - this.#askedAt > Math.max(hold / SWEEPS, IDLE_AFTER * gap);
+    const keeps = (slice: Slice | undefined): Slice | undefined => {
+      if (!slice || (!isIdle && slice.left(now) > 0)) return slice;
+      this.#giveBack(slice, now);
+      return undefined;
+    };
+    this.#current = keeps(this.#current);
+    this.#next = keeps(this.#next);
+    return this.#current !== undefined || this.#next !== undefined;
+  }
+
+  /** Whether nothing is worth remembering of the key. */
+  isCold(now: number): boolean {
+    if (this.#current || this.#next || this.#refilling) return false;
+    const { hold } = this.#keeping;
+    return (this.#demand * hold) / (hold + now - this.#askedAt) < 1;
+  }
+
+  #giveBackAll(): void {
+    const now = performance.now();
+    if (this.#current) this.#giveBack(this.#current, now);
+    if (this.#next) this.#giveBack(this.#next, now);
+    this.#current = this.#next = undefined;
+  }
+
+  /** Gives back everything, also what is still to come. */
+  async drop(): Promise<void> {
+    this.#isGone = true;
+    this.#giveBackAll();
+    await this.#refilling;
+  }
+
+  /** Forgets what a server was charged that may have forgotten it. */
+  forget(): void {
+    this.#current = this.#next = this.#remaining = undefined;
+  }
+}
+
+/** How much of what was charged still counts after the next reply. */
+const FADES = 0.9;
+
+/** How often in a `hold` slices are looked through that have ended or are idle. */
+export const SWEEPS = 8;
+
+/** A slice ends one look earlier, so that its units are back within `hold`. */
+function keptFor(hold: number): number {
+  return hold - hold / SWEEPS;
+}

@@ -1,0 +1,119 @@
+import type { Ahead } from '../../../algorithms/index.js';
+import { chargedOf } from '../../../contract/charged.js';
+import type { CompiledPolicy } from '../../../contract/policy.js';
+import type { Change, PolicySet, Reply, Subject } from '../../../contract/store.js';
+import { addVerdict, remainingOf, resetOf } from '../../../contract/verdicts.js';
+
+/** The store's clock counts whole ms, so what it timed may end up to one earlier than it said. */
+const TICK = 1;
+
+function aheadOf({ traits }: CompiledPolicy): Ahead {
+  return traits.slices!;
+}
+
+/** How long after a charge its units may be spent, ms, by what the verdicts say of each policy. */
+export function lifeOf({ policies }: PolicySet, resetMs: (i: number) => number): number {
+  return Math.min(...policies.map((policy, i) => aheadOf(policy).endsIn(resetMs(i)))) - TICK;
+}
+
+/** How many units of a charge can no longer be spent for each ms that passes. */
+export function lostPerMs({ policies }: PolicySet): number {
+  return Math.max(...policies.map((policy) => aheadOf(policy).lostPerMs));
+}
+
+/**
+ * Units that the store has charged, to be spent in this process. All times are those of the
+ * process, and each is taken so that the slice ends too early rather than too late.
+ */
+export class Slice {
+  readonly #subject: Subject;
+  readonly #units: number;
+  readonly #reply: Reply;
+  readonly #asked: number;
+  readonly #received: number;
+  readonly #until: number;
+  readonly #lostPerMs: number;
+  #spent = 0;
+
+  /**
+   * @param reply the admission of `units` units
+   * @param asked when they were asked for
+   * @param received when the reply came
+   * @param hold how long they may be kept, ms
+   */
+  constructor(subject: Subject, units: number, reply: Reply, asked: number, received: number, hold: number) {
+    const { set } = subject;
+    this.#subject = subject;
+    this.#units = units;
+    this.#reply = reply;
+    this.#asked = asked;
+    this.#received = received;
+    this.#until =
+      asked +
+      Math.min(
+        hold,
+        lifeOf(set, (i) => resetOf(reply.verdicts, i)),
+      );
+    this.#lostPerMs = lostPerMs(set);
+  }
+
+  get units(): number {
+    return this.#units;
+  }
+
+  /** The units that may be spent now. */
+  left(now: number): number {
+    if (now >= this.#until) return 0;
+    const unspent = this.#units - this.#spent;
+    if (this.#lostPerMs === 0) return unspent;
+    return unspent - Math.ceil((now - this.#asked + TICK) * this.#lostPerMs);
+  }
+
+  /** Whether a set of the same counts has room for the units, too. Its limits may be lower. */
+  fits(set: PolicySet): boolean {
+    if (set === this.#subject.set) return true;
+    return set.policies.every(({ traits }, i) => this.#used(i) <= traits.capacity);
+  }
+
+  /** What a policy had counted after the charge. */
+  #used(i: number): number {
+    const { capacity } = this.#subject.set.policies[i]!.traits;
+    return capacity - remainingOf(this.#reply.verdicts, i);
+  }
+
+  /** An admission. Its charge expires together with the slice's. */
+  spend({ policies }: PolicySet, cost: number, now: number): Reply {
+    this.#spent += cost;
+    const { now: then, step, verdicts: charged } = this.#reply;
+    const left = Math.max(0, this.left(now));
+    const passed = Math.floor(now - this.#received);
+    const verdicts: number[] = [];
+    for (let i = 0; i < policies.length; i++) {
+      const free = policies[i]!.traits.capacity - this.#used(i);
+      addVerdict(verdicts, 0, Math.max(0, free) + left, Math.max(0, resetOf(charged, i) - passed));
+    }
+    return { now: then + passed, step, ban: 0, verdicts };
+  }
+
+  /**
+   * What gives back the units that were not spent. Nothing of them can be spent afterwards.
+   * Undefined if there are none, or if all of them have expired.
+   */
+  rest(now: number): Change | undefined {
+    const { set, key } = this.#subject;
+    const left = this.#units - this.#spent;
+    const spent = this.#spent;
+    this.#spent = this.#units;
+    const { verdicts } = this.#reply;
+    const hasExpired = set.policies.every((_, i) => now - this.#received > resetOf(verdicts, i));
+    if (left === 0 || hasExpired) return undefined;
+    const charged = chargedOf(this.#reply);
+    // Of units that drain in turn, those that were spent stand last: the others end before them.
+    const marks = charged.marks.map((mark, i) => {
+      const rate = aheadOf(set.policies[i]!).lostPerMs;
+      return rate === 0 ? mark : mark - Math.ceil(spent / rate);
+    });
+    const units = set.policies.map(() => -left);
+    return { set, key, units, charged: { ...charged, marks }, degraded: undefined };
+  }
+}

@@ -1,0 +1,143 @@
+// Law 17, in a model: processes that charge slices from one store, spend each unit as late as they
+// may, give back, refund and are killed. No window admits more than the policy allows.
+import { expect } from 'chai';
+import { createLimiter, memoryStore, type Policy } from 'headgate';
+import { newCall, type PolicySet, type Reply } from '../../src/contract/store.js';
+import { resetOf, waitOf } from '../../src/contract/verdicts.js';
+import { chargedOf } from '../../src/contract/charged.js';
+import { Slice } from '../../src/stores/redis/local/slice.js';
+import { Random } from '../../src/testing/random.js';
+
+const TRIALS = Number(process.env['HEADGATE_SLICE_TRIALS'] ?? 1_500);
+
+const WINDOW = 1_000;
+
+interface Admission {
+  readonly at: number;
+  readonly units: number;
+  /** When its charge ends. */
+  readonly mark: number;
+  readonly reply: Reply;
+}
+
+const policies: Record<string, Policy> = {
+  'fixed-window': { algorithm: 'fixed-window', limit: 60, window: WINDOW },
+  'sliding-window': { limit: 60, window: WINDOW },
+  'sliding-window of few segments': { limit: 60, window: WINDOW, segments: 3 },
+  'token-bucket': { algorithm: 'token-bucket', limit: 60, window: WINDOW, burst: 40 },
+  'a large token-bucket': { algorithm: 'token-bucket', limit: 30, window: WINDOW, burst: 200 },
+  'a fast leaky-bucket': { algorithm: 'leaky-bucket', limit: 3_000, window: WINDOW, burst: 50 },
+};
+
+/** The most by which the admissions are over what the policy allows. */
+function excess(policy: Policy, admissions: readonly Admission[]): number {
+  const { algorithm, limit, burst = limit } = policy as Policy & { burst?: number };
+  let most = -Infinity;
+  for (const [i, first] of admissions.entries()) {
+    let sum = 0;
+    for (let j = i; j < admissions.length; j++) {
+      const { at, units, mark } = admissions[j]!;
+      const passed = at - first.at;
+      if (algorithm === 'fixed-window') {
+        if (mark === first.mark) sum += units;
+        most = Math.max(most, sum - limit, at >= mark ? units : 0);
+      } else if (algorithm === undefined) {
+        if (passed >= WINDOW) break;
+        most = Math.max(most, (sum += units) - limit);
+      } else {
+        most = Math.max(most, (sum += units) - burst - Math.floor((passed * limit) / WINDOW));
+      }
+    }
+  }
+  return most;
+}
+
+/** @param seed of a trial @returns its admissions */
+function play(set: PolicySet, seed: number): Admission[] {
+  const random = new Random(seed);
+  const below = (n: number): number => Math.floor(random.fraction() * n);
+  let time = 1e12 + below(1_000) / 7;
+  const store = memoryStore({ clock: () => Math.floor(time) });
+  const key = 'k';
+  const { limit } = set.policies[0]!;
+  const hold = [5, 50, 200, 900, 3_000][below(5)]!;
+  const held: Slice[] = [];
+  const admissions: Admission[] = [];
+  const pause = (): number => below(3) * 0.37;
+  const decide = (cost: number): Reply | undefined => {
+    const query = { set, key, cost, peek: false, lease: '', call: newCall() };
+    const reply = store.decide(query) as Reply;
+    return waitOf(reply.verdicts, 0) === 0 ? reply : undefined;
+  };
+  const admit = (units: number, reply: Reply): void => {
+    const mark = reply.now + resetOf(reply.verdicts, 0);
+    admissions.push({ at: Math.floor(time), units, mark, reply });
+  };
+  const adjust = (change: Parameters<typeof store.adjust>[0]): void => void store.adjust(change);
+  const steps: (() => void)[] = [
+    () => {
+      const units = 1 + below(Math.ceil(limit / 3));
+      const asked = time;
+      time += pause();
+      const reply = decide(units);
+      time += pause();
+      if (reply) held.push(new Slice({ set, key }, units, reply, asked, time, hold));
+    },
+    () => {
+      const cost = 1 + below(3);
+      const reply = decide(cost);
+      if (reply) admit(cost, reply);
+    },
+    // Spends all that may be spent of a slice, or a part.
+    () => {
+      const slice = held[below(held.length)];
+      const left = slice?.left(time) ?? 0;
+      const cost = below(3) > 0 ? left : Math.ceil(left / 2);
+      if (cost > 0) admit(cost, slice!.spend(set, cost, time));
+    },
+    // Gives back, or is killed.
+    () => {
+      const [slice] = held.splice(below(held.length), 1);
+      const rest = below(5) > 0 ? slice?.rest(time) : undefined;
+      if (rest) adjust(rest);
+    },
+    () => {
+      if (below(3) > 0) return;
+      const [refunded] = admissions.splice(below(admissions.length), 1);
+      if (!refunded) return;
+      const { units, reply } = refunded;
+      const charged = chargedOf(reply);
+      adjust({ set, key, units: [-units], charged, degraded: undefined });
+    },
+    () => (time += [0, 1, 7, 33, 95, 250][below(6)]! + below(100) / 100),
+    // Waits until the last moment at which a slice may be spent.
+    () => {
+      const slice = held[below(held.length)];
+      if (!slice || slice.left(time) <= 0) return;
+      let [from, to] = [time, time + 4_000];
+      while (to - from > 0.01) {
+        const middle = (from + to) / 2;
+        if (slice.left(middle) > 0) from = middle;
+        else to = middle;
+      }
+      time = from;
+    },
+  ];
+  for (let step = 0; step < 60; step++) steps[below(steps.length)]!();
+  return admissions;
+}
+
+describe('law 17: slices, in a model', () => {
+  for (const [what, policy] of Object.entries(policies)) {
+    it(`${what}: no window admits more, however late units are spent`, () => {
+      const { set } = createLimiter({ policies: [policy] });
+      let spent = 0;
+      for (let seed = 1; seed <= TRIALS; seed++) {
+        const admissions = play(set, seed);
+        spent += admissions.length;
+        expect(excess(policy, admissions), `seed ${seed}`).to.be.at.most(0);
+      }
+      expect(spent).to.be.above(TRIALS * 5);
+    }).timeout(60_000);
+  }
+});
