@@ -12,6 +12,7 @@ export {
   type OverrideTerms,
   type RecordChange,
 } from './contract/overrides.js';
+export { costAt, type Costs } from './contract/costs.js';
 export type { Health } from './contract/health.js';
 export type { BanNote } from './contract/ban-options.js';
 export type { CompiledBan } from './algorithms/ban.js';
