@@ -8,12 +8,15 @@ import { rateLimited } from 'headgate/decorators';
 import { rateLimit } from 'headgate/express';
 import { rateLimitPlugin } from 'headgate/fastify';
 import { limitFetch } from 'headgate/fetch';
+import { rateLimit as honoLimit } from 'headgate/hono';
 import { denial } from 'headgate/http';
+import { rateLimit as koaLimit } from 'headgate/koa';
 import { RateLimitModule } from 'headgate/nestjs';
 import { instrument } from 'headgate/opentelemetry';
 import { redisStore } from 'headgate/redis';
 import { stateStore } from 'headgate/stores';
 import { TestClock } from 'headgate/testing';
+import { rateLimit as webLimit } from 'headgate/web';
 import type { Redis } from 'ioredis';
 
 interface UserRequest extends Request {
@@ -43,6 +46,9 @@ export async function limitAll(redis: Redis): Promise<void> {
   await (await call('http://localhost')).text();
   RateLimitModule.forRoot(quota);
 }
+
+/** Middleware of Hono and Koa, and a handler of a web standard. */
+export const others = [honoLimit('5/1m'), koaLimit(quota), webLimit(quota)(() => new Response('ok'))];
 
 // @ts-expect-error a burst of a window
 createLimiter({ ...quota, burst: 9 });
