@@ -363,8 +363,11 @@ describe('slices', function () {
       expect(decisions.every(({ allowed }) => allowed)).to.be.true;
       for (const decision of decisions.slice(100)) await decision.refund();
       await stores.at(-1)!.close!();
-      // The bucket has a unit in 144 s.
-      expect(await left(limiter, hot)).to.deep.equal([2_900, 700, 800, 2_300]);
+      const [all, account, bucket, org] = await left(limiter, hot);
+      expect([all, account, org]).to.deep.equal([2_900, 700, 2_300]);
+      // The bucket has a unit in 144 s. A give-back leaves it the floor of a slice that is still
+      // held, less than a unit.
+      expect(bucket).to.be.within(799, 800);
     });
 
     it('a key that is not hot, or has nothing left, costs a call, and the other keys nothing', async () => {
