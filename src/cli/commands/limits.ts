@@ -79,7 +79,7 @@ function json({ instances }: Published, scopes: Scopes, overridden: ReadonlyMap<
     limiters: scopes.map(([name, configurations]) => ({
       name,
       differ: configurations.length > 1,
-      overridden: overridden.get(name) ?? null,
+      ...(overridden.has(name) && { overridden: overridden.get(name) }),
       configurations: configurations.map(({ instances: some, ...configuration }) => ({
         ...configuration,
         instances: some.map(({ id }) => id),

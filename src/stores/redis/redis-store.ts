@@ -4,6 +4,7 @@ import { BanBook } from './ban-book.js';
 import { Batcher, type Batch } from './batch.js';
 import { ScriptCalls } from './script-calls.js';
 import type { Commands, Done } from './clients/commands.js';
+import { checkServers, type Finding } from './check.js';
 import { Denials } from './denials.js';
 import type { KeyHashing } from './hash-keys.js';
 import { DEADLINE, Plans, type Plan, type Records } from './plans.js';
@@ -77,6 +78,7 @@ export class RedisStore implements Store {
   readonly #publisher: Publisher | undefined;
   readonly #book: BanBook | undefined;
   readonly #traffic: Traffic | undefined;
+  readonly #announced = new Set<Announcement>();
 
   constructor(commands: Commands, { clock, prefix, localDenials, publish, sample, hashing }: Settings) {
     const { text, mark } = hashing;
@@ -368,9 +370,24 @@ export class RedisStore implements Store {
   }
 
   announce(limiter: Announcement): Announced {
-    const withdraw = this.#publisher?.add(limiter) ?? (() => {});
+    const unpublish = this.#publisher?.add(limiter);
+    this.#announced.add(limiter);
+    const withdraw = (): void => {
+      this.#announced.delete(limiter);
+      unpublish?.();
+    };
     const traffic = this.#traffic;
     return { withdraw, count: traffic && ((decision) => traffic.count(limiter.name, decision)) };
+  }
+
+  /** Checks the servers, and the overrides of the limiters on this store. */
+  check(): Promise<Finding[]> {
+    const live = [...this.#announced].filter(({ overrides, dynamic }) => overrides && !dynamic);
+    const limiters = live.map(({ name, policies, tiers }) => ({
+      name,
+      sets: new Map([['', policies()], ...tiers]),
+    }));
+    return checkServers(this.#commands, this.#prefix, limiters);
   }
 
   close(): void {
