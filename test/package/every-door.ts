@@ -12,6 +12,7 @@ import { denial } from 'headgate/http';
 import { RateLimitModule } from 'headgate/nestjs';
 import { instrument } from 'headgate/opentelemetry';
 import { redisStore } from 'headgate/redis';
+import { sqliteStore, type SqliteDatabase } from 'headgate/sqlite';
 import { stateStore } from 'headgate/stores';
 import { TestClock } from 'headgate/testing';
 import type { Redis } from 'ioredis';
@@ -42,6 +43,11 @@ export async function limitAll(redis: Redis): Promise<void> {
   const call = limitFetch(fetch, { limiter, key: ({ url }) => new URL(url).host });
   await (await call('http://localhost')).text();
   RateLimitModule.forRoot(quota);
+}
+
+export function limitMachine(database: SqliteDatabase): void {
+  createLimiter({ ...quota, store: sqliteStore(database, { synchronous: 'full' }) });
+  createLimiter({ ...quota, store: sqliteStore('/var/lib/app/limits.db') });
 }
 
 // @ts-expect-error a burst of a window
