@@ -34,7 +34,10 @@ const LOOKS = 4;
 /** How many rows are written between two sweeps. */
 const WRITES = 16;
 
-/** How large the log may become before writers are stopped to empty it, bytes. SQLite itself empties it at some 4 MB, if it can. */
+/**
+ * How large the log becomes before it is emptied, bytes. SQLite would do that while others write, and so never finish. Here they are
+ * refused meanwhile, and come again.
+ */
 const LONGEST_LOG = 16 * 2 ** 20;
 
 /** An open database with its prepared statements. */
@@ -50,6 +53,7 @@ export class Database {
   readonly #delete: SqliteStatement;
   readonly #last: SqliteStatement;
   readonly #sweep: SqliteStatement;
+  readonly #checkpoint: SqliteStatement;
   #written = 0;
   #swept = '';
 
@@ -72,6 +76,7 @@ export class Database {
       this.#read = prepare('SELECT state FROM headgate WHERE key = ?');
       this.#write = prepare('REPLACE INTO headgate VALUES (?, ?, ?)');
       this.#delete = prepare('DELETE FROM headgate WHERE key = ?');
+      this.#checkpoint = prepare('PRAGMA wal_checkpoint(TRUNCATE)');
       const some = 'SELECT key, expires FROM headgate WHERE key > ? ORDER BY key LIMIT ?';
       this.#last = prepare(`SELECT max(key) AS last FROM (${some})`);
       this.#sweep = prepare(
@@ -89,8 +94,10 @@ export class Database {
   }
 
   commit(now: number): void {
-    if (this.#written >= WRITES) this.#sweepSome(now);
+    const isSweep = this.#written >= WRITES;
+    if (isSweep) this.#sweepSome(now);
     this.#commit.run();
+    if (isSweep) this.#emptyLog();
   }
 
   rollback(): void {
@@ -129,9 +136,12 @@ export class Database {
         `The file ${this.#path} was deleted or replaced while it was open. It is opened anew, with the state that it has now.`,
       );
     }
+  }
+
+  #emptyLog(): void {
     const log = this.#log && statSync(this.#log, { throwIfNoEntry: false });
-    // If others write at the moment, it fails without waiting.
-    if (log && log.size > LONGEST_LOG) this.#database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get();
+    // If another process writes at the moment, it is tried again soon.
+    if (log && log.size > LONGEST_LOG) this.#checkpoint.get();
   }
 
   /** Closes what was opened for this. */
@@ -169,7 +179,7 @@ function prepareFile(database: SqliteDatabase, synchronous: Synchronous): void {
     Object.values(database.prepare(`PRAGMA ${name}`).get() as Record<string, unknown>)[0];
   database.exec('PRAGMA busy_timeout = 0');
   if (pragma('journal_mode = WAL') !== 'wal') throw unusable('it cannot have a write-ahead log');
-  database.exec(`PRAGMA synchronous = ${synchronous}; PRAGMA journal_size_limit = ${LONGEST_LOG};`);
+  database.exec(`PRAGMA synchronous = ${synchronous}; PRAGMA wal_autocheckpoint = 0;`);
   if (pragma('application_id') !== APPLICATION) {
     database.exec('BEGIN IMMEDIATE');
     try {

@@ -71,7 +71,7 @@ export class Transactions {
     if (this.#scheduled) return;
     this.#scheduled = true;
     if (this.#tries <= EAGER) setImmediate(this.#run);
-    else setTimeout(this.#run, 1 + Math.random() * Math.min(this.#tries - EAGER, 4));
+    else setTimeout(this.#run, 1 + Math.random());
   }
 
   readonly #run = (): void => {
