@@ -341,7 +341,15 @@ describe('the packed package', function () {
     const project = join(directory, 'types');
     if (existsSync(project)) return project;
     cpSync(join(bare, 'node_modules'), join(project, 'node_modules'), { recursive: true });
-    const names = ['express', '@types/express', 'ioredis', '@fastify/rate-limit'];
+    const names = [
+      'express',
+      '@types/express',
+      'ioredis',
+      '@fastify/rate-limit',
+      'hono',
+      'koa',
+      '@types/koa',
+    ];
     linkPeers(project, Object.fromEntries(names.map((name) => [name, name])));
     for (const name of ['every-door', 'side-by-side', 'doors']) {
       for (const extension of ['ts', 'mts', 'cts'])

@@ -1,6 +1,8 @@
 /** What a server says about one of its quotas. What it does not say is undefined. */
 export interface Quota {
+  /** Units per window. */
   readonly limit?: number | undefined;
+  /** Units that are left. */
   readonly remaining?: number | undefined;
   /** Until the quota is full again, ms. */
   readonly resetMs?: number | undefined;

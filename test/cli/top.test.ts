@@ -155,7 +155,11 @@ for (const kind of ['redis', 'valkey'] as const) {
     });
 
     it('counts what is decided from slices and shadows, too', async () => {
-      const leased = on('leased', { top: true, slices: true }, { policies: [{ limit: 100_000, window: '1h' }] });
+      const leased = on(
+        'leased',
+        { top: true, slices: true },
+        { policies: [{ limit: 100_000, window: '1h' }] },
+      );
       await Promise.all(Array.from({ length: 50 }, () => leased.consume('a')));
       for (let i = 0; i < 50; i++) await leased.consume('a');
       const shadow = on('shadow', { top: true }, { shadow: true });

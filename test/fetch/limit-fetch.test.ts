@@ -37,7 +37,10 @@ beforeEach(() => (bodies = []));
 const wide = { policies: ['1000/1s'], warnings: false } as const;
 const url = 'http://partner.test/items';
 
-describe('limitFetch', () => {
+describe('limitFetch', function () {
+  // Pauses and turns go by real time.
+  this.retries(2);
+
   // How late a call arrives depends on how busy the machine is, so a few may come too early for the partner.
   it('in one process keeps a strict limit but for a call or two, and uses most of it', async function () {
     this.retries(3);

@@ -39,7 +39,9 @@ describe('clientKey', () => {
       fc.property(bits, bits, subnets, subnets, form, form, (a, b, subnet, common, formA, formB) => {
         // Half of the time with a common prefix: random addresses have none.
         const near = (networkOf(a, common) << (BITS - BigInt(common))) | (b % 2n ** (BITS - BigInt(common)));
-        for (const other of [b, near]) {
+        // An address that maps an IPv4 address is a client of its own.
+        const isMapped = (address: bigint) => address >> 32n === 0xffffn;
+        for (const other of [b, near].filter((each) => !isMapped(each) && !isMapped(a))) {
           const same = networkOf(a, subnet) === networkOf(other, subnet);
           expect(clientKey(formA(a), subnet) === clientKey(formB(other), subnet)).to.equal(same);
         }

@@ -8,13 +8,16 @@ import { rateLimited } from 'headgate/decorators';
 import { rateLimit } from 'headgate/express';
 import { rateLimitPlugin } from 'headgate/fastify';
 import { limitFetch } from 'headgate/fetch';
+import { rateLimit as honoLimit } from 'headgate/hono';
 import { denial } from 'headgate/http';
+import { rateLimit as koaLimit } from 'headgate/koa';
 import { RateLimitModule } from 'headgate/nestjs';
 import { instrument } from 'headgate/opentelemetry';
 import { redisStore } from 'headgate/redis';
 import { sqliteStore, type SqliteDatabase } from 'headgate/sqlite';
 import { stateStore } from 'headgate/stores';
 import { TestClock } from 'headgate/testing';
+import { rateLimit as webLimit } from 'headgate/web';
 import type { Redis } from 'ioredis';
 
 interface UserRequest extends Request {
@@ -49,6 +52,9 @@ export function limitMachine(database: SqliteDatabase): void {
   createLimiter({ ...quota, store: sqliteStore(database, { synchronous: 'full' }) });
   createLimiter({ ...quota, store: sqliteStore('/var/lib/app/limits.db') });
 }
+
+/** Middleware of Hono and Koa, and a handler of a web standard. */
+export const others = [honoLimit('5/1m'), koaLimit(quota), webLimit(quota)(() => new Response('ok'))];
 
 // @ts-expect-error a burst of a window
 createLimiter({ ...quota, burst: 9 });

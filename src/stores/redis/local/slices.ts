@@ -303,6 +303,8 @@ export class Slices implements Store {
     for (const [id, hotKeys] of this.#own) {
       this.#disown(id, hotKeys);
       for (const hot of hotKeys.keys.values()) returns.push(hot.drop());
+      // Who still refers to them, such as a closed limiter, keeps no keys alive.
+      hotKeys.keys.clear();
     }
     const returned = Promise.all(returns).then(() => this.#giveBack());
     await within<unknown>(this.#timeout, returned, () => undefined);
