@@ -16,7 +16,14 @@ describeSqlite('SQLite', () => {
     const paths = new WeakMap<Store, string>();
     let made = 0;
     const create = (path: string, clock: () => number) => {
-      const store = sqliteStore(new Driver(path), { clock, synchronous: 'off' });
+      const database = new Driver(path);
+      const store = sqliteStore(database, { clock, synchronous: 'off' });
+      const close = store.close!.bind(store);
+      // The store does not close a database that it was given.
+      store.close = async () => {
+        await close();
+        database.close();
+      };
       paths.set(store, path);
       return store;
     };

@@ -1,6 +1,6 @@
 import { closeSync, openSync, statSync } from 'node:fs';
 import { HeadgateError } from '../../common/errors.js';
-import type { StateChange } from '../state/key-state.js';
+import { GRACE, type StateChange } from '../state/key-state.js';
 
 /** What both drivers have in common: `DatabaseSync` of node:sqlite, and a database of better-sqlite3. */
 export interface SqliteDatabase {
@@ -119,12 +119,12 @@ export class Database {
     this.#written++;
   }
 
-  /** Deletes expired rows among the next few, so that no transaction is long. */
+  /** Deletes rows that expired a while ago among the next few, so that no transaction is long. */
   #sweepSome(now: number): void {
     const looks = LOOKS * this.#written;
     this.#written = 0;
     const { last } = this.#last.get(this.#swept, looks) as { last: string | null };
-    if (last !== null) this.#sweep.run(this.#swept, looks, now);
+    if (last !== null) this.#sweep.run(this.#swept, looks, now - GRACE);
     this.#swept = last ?? '';
   }
 
