@@ -236,6 +236,44 @@ describe('slices', function () {
     expect(calls).to.be.below(5);
   });
 
+  describe('of a limiter with overrides', () => {
+    for (const algorithm of ['fixed-window', 'sliding-window', 'token-bucket', 'gcra'] as const) {
+      const live: CreateLimiterOptions = { name: 'live', algorithm, limit: 2_000, window: '1d', overrides: true };
+      const left = async (limiter: Limiter) => (await limiter.peek('hot')).remaining;
+
+      it(`${algorithm}: decide on keys without one, and on others once it has ended`, async () => {
+        const limiter = make(live);
+        expect(await callsOf(() => consume(limiter, 500))).to.be.below(250);
+        await limiter.override('hot', { limit: 20_000 });
+        const [first] = await consume(limiter, 100);
+        expect([first!.limit, first!.remaining]).to.deep.equal([20_000, 20_000 - 501]);
+        expect(await left(limiter)).to.equal(20_000 - 600);
+        await limiter.removeOverride('hot');
+        await new Promise((resolve) => setTimeout(resolve, 1_050));
+        expect(await callsOf(() => consume(limiter, 500))).to.be.below(250);
+        await stores.at(-1)!.close!();
+        expect(await left(limiter)).to.be.within(900, 901);
+      });
+
+      it(`${algorithm}: an override by another process holds within a second, and gives back no more than was charged`, async () => {
+        const prefix = freshPrefix();
+        const store = counted.store({ slices: { hold: '1s' }, prefix });
+        stores.push(store);
+        const limiter = limiterOn(store, live);
+        await consume(limiter, 500);
+        const other = limiterOn(counted.store({ prefix }), live);
+        await other.override('hot', { limit: 600 });
+        await new Promise((resolve) => setTimeout(resolve, 1_000));
+        const admitted = (await consume(limiter, 400)).filter(({ allowed }) => allowed).length;
+        expect(admitted).to.be.within(100, 101);
+        await store.close!();
+        expect(await left(other)).to.be.within(0, 1);
+        await other.removeOverride('hot');
+        expect(await left(other)).to.be.within(1_400, 1_402);
+      });
+    }
+  });
+
   describe('of several policies', () => {
     const several: readonly Policy[] = [
       { name: 'sliding', limit: 100_000, window: '1d' },
@@ -363,8 +401,11 @@ describe('slices', function () {
       expect(decisions.every(({ allowed }) => allowed)).to.be.true;
       for (const decision of decisions.slice(100)) await decision.refund();
       await stores.at(-1)!.close!();
-      // The bucket has a unit in 144 s.
-      expect(await left(limiter, hot)).to.deep.equal([2_900, 700, 800, 2_300]);
+      const [all, account, bucket, org] = await left(limiter, hot);
+      expect([all, account, org]).to.deep.equal([2_900, 700, 2_300]);
+      // The bucket has a unit in 144 s. A give-back leaves it the floor of a slice that is still
+      // held, less than a unit.
+      expect(bucket).to.be.within(799, 800);
     });
 
     it('a key that is not hot, or has nothing left, costs a call, and the other keys nothing', async () => {

@@ -229,6 +229,14 @@ export class RedisStore implements Store {
    * had all their policies.
    */
   async giveBack(changes: readonly Change[], again = false): Promise<void> {
+    const live = changes.filter(({ set }) => set.overrides);
+    if (live.length > 0) {
+      // What a unit of a bucket is worth depends on the key's overrides, which `adjust` reads.
+      const others = changes.filter(({ set }) => !set.overrides);
+      await Promise.all([...live.map((change) => this.adjust(change)), this.giveBack(others)]);
+      return;
+    }
+    if (changes.length === 0) return;
     const most = this.#isCluster ? 1 : MOST_GIVEN_BACK;
     if (changes.length > most) {
       const calls: Promise<void>[] = [];

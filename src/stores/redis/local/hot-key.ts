@@ -217,6 +217,10 @@ export class HotKey {
       const isGranted = this.learn(subject.set, reply, units);
       if (!isGranted) return undefined;
       const slice = new Slice(subject, units, reply, asked, now, keptFor(hold));
+      if (reply.limits) {
+        this.#giveBack(slice, now);
+        return undefined;
+      }
       const answer = carried && slice.spend(carried.set, carried.cost, now);
       if (seen && seen.ban > 0) this.#pausedUntil = now + hold;
       if (this.#isGone || (seen && seen.ban > 0)) this.#giveBack(slice, now);
@@ -245,8 +249,11 @@ export class HotKey {
    * @param at their places in the reply; default: it is about no other policies
    * @returns whether the reply admits
    */
-  learn(set: PolicySet, { ban, verdicts }: Reply, units: number, at?: readonly number[]): boolean {
-    if (ban !== 0) this.#giveBackAll();
+  learn(set: PolicySet, reply: Reply, units: number, at?: readonly number[]): boolean {
+    const { ban, verdicts, limits, rules } = reply;
+    // The store itself decides by the limits that an override gives a key.
+    if (limits || rules) this.#pausedUntil = performance.now() + this.#keeping.hold;
+    if (ban !== 0 || limits || rules) this.#giveBackAll();
     if (verdicts.length === 0) return false;
     let remaining = Infinity;
     let isAdmitted = true;

@@ -144,8 +144,17 @@ export class Slices implements Store {
     return hot;
   }
 
+  /** What a key's slices were charged by the limits that it had. Other processes keep theirs for `hold` at most. */
   get overrides(): Store['overrides'] {
-    return this.#store.overrides;
+    const { overrides } = this.#store;
+    if (!overrides) return undefined;
+    return {
+      read: (place) => overrides.read(place),
+      change: async (place, change) => {
+        if ('subject' in place) await this.#return(place.subject);
+        return overrides.change(place, change);
+      },
+    };
   }
 
   /** @throws HeadgateError `HEADGATE_DIMENSIONS` */
@@ -155,8 +164,8 @@ export class Slices implements Store {
 
   decide(query: Query): MaybePromise<Reply> {
     const { set, key, cost, costs, peek } = query;
-    // A slice has the same units of each policy, and would outlive the limit from which it was taken.
-    const isPlain = costs === undefined && set.overrides === undefined;
+    // A slice has the same units of each policy, as they are configured.
+    const isPlain = costs === undefined && isAsConfigured(set);
     const places = peek || cost === 0 || !isPlain ? undefined : this.#placesOf(set);
     if (!places) return this.#store.decide(query);
     if (places.length > 1) return this.#decideByAll(query, places);
@@ -258,6 +267,12 @@ export class Slices implements Store {
     return this.#store.ban(subject, duration, note);
   }
 
+  /** Gives back a key's slices at once. */
+  async #return(subject: Subject): Promise<void> {
+    this.#drop(subject);
+    await this.#giveBack();
+  }
+
   /** Drops the slices of a key, of all tiers and stores. They were charged before what follows. */
   #drop({ set, key }: Subject): void {
     const owners = partsOf(set).map(({ scope, keyOf }) => ({
@@ -324,6 +339,11 @@ function subjectOf({ name, set: part, keyOf }: Part, set: PolicySet, key: Keys):
     at.reduce((bits, i) => bits | (1 << i), 0),
   );
   return { set: withinSlot(selected), key: at.map((i) => key[i]!) };
+}
+
+/** Whether no override is known that the store decides by. One of all keys may have made the policies what they are. */
+function isAsConfigured({ overrides }: PolicySet): boolean {
+  return overrides === undefined || (overrides.all === '' && Object.keys(overrides.rules).length === 0);
 }
 
 /** Slots are never charged ahead, which is no surprise. */
