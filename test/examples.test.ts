@@ -3,11 +3,9 @@ import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { createServer as createPort, type AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import { expect } from 'chai';
 import { WebSocket } from 'ws';
 import { servers } from './support/shared-servers.js';
-import { DatabaseSync, makeDirectory } from './support/sqlite.js';
 import { clients } from './support/stores.js';
 
 const examples = new URL('../examples/', import.meta.url);
@@ -111,16 +109,6 @@ describe('examples', function () {
       });
     }
   }
-
-  it('cluster-sqlite: four workers share a quota in a file', async function () {
-    if (!DatabaseSync) this.skip();
-    const { url } = await serve('cluster-sqlite', { LIMITS: join(makeDirectory(), 'limits.db') });
-    // The first requests open the file, and may be decided locally meanwhile.
-    const answers = await Promise.all(times(40, 0).map(() => fetch(url)));
-    const workers = await Promise.all(answers.filter(({ ok }) => ok).map(json));
-    expect(workers.filter(({ degraded }) => !degraded)).to.have.length(5);
-    expect(new Set(workers.map(({ worker }) => worker)).size).to.be.above(1);
-  });
 
   it('per-route', async () => {
     const { url } = await serve('per-route');

@@ -9,7 +9,14 @@ import sinon from 'sinon';
 import { createLimiter, type CreateLimiterOptions, type Health, type Store } from 'headgate';
 import { sqliteStore, type SqliteDatabase, type SqliteStoreOptions } from 'headgate/sqlite';
 import { limiterOn, START, TestClock } from '../support/stores.js';
-import { DatabaseSync, describeSqlite, makeDirectory, openDatabase, storeOn } from '../support/sqlite.js';
+import {
+  DatabaseSync,
+  describeSqlite,
+  itOpens,
+  makeDirectory,
+  openDatabase,
+  storeOn,
+} from '../support/sqlite.js';
 
 const policy: CreateLimiterOptions = { name: 'api', algorithm: 'fixed-window', limit: 5, window: '1h' };
 const errorOf = (call: () => unknown): string => {
@@ -62,10 +69,13 @@ describe('the SQLite store: what it is given', () => {
     }
   });
 
-  it('where Node has no SQLite, a path is refused with what to do', function () {
-    if (DatabaseSync) this.skip();
-    expect(errorOf(() => sqliteStore('/tmp/limits.db'))).to.match(/INVALID_OPTION .*22\.13.*better-sqlite3/);
-  });
+  if (!DatabaseSync) {
+    it('where Node has no SQLite, a path is refused with what to do', () => {
+      expect(errorOf(() => sqliteStore('/tmp/limits.db'))).to.match(
+        /INVALID_OPTION .*22\.13.*better-sqlite3/,
+      );
+    });
+  }
 });
 
 describeSqlite('the SQLite store', () => {
@@ -199,8 +209,8 @@ describeSqlite('the SQLite store', () => {
     if (DatabaseSync) expect(existsSync(`${path}-wal`)).to.equal(false);
   });
 
-  it('a file that it makes can be read by its owner only', async function () {
-    if (!DatabaseSync || process.platform === 'win32') this.skip();
+  itOpens('a file that it makes can be read by its owner only', async function () {
+    if (process.platform === 'win32') this.skip();
     await limiter().consume('ada');
     for (const end of ['', '-wal', '-shm']) expect(statSync(path + end).mode & 0o777, end).to.equal(0o600);
   });
@@ -294,8 +304,7 @@ describeSqlite('the SQLite store', () => {
     expect((await on.peek('ada')).remaining).to.equal(5);
   });
 
-  it('a directory that is missing: the error is told; when it is there, the store goes on', async function () {
-    if (!DatabaseSync) this.skip();
+  itOpens('a directory that is missing: the error is told; when it is there, the store goes on', async () => {
     path = join(directory, 'data', 'limits.db');
     const on = limiter();
     expect(await codeOf(on.consume('ada'))).to.match(/^HEADGATE_STORE_AWAY .*ENOENT/);
@@ -303,8 +312,7 @@ describeSqlite('the SQLite store', () => {
     expect((await on.consume('ada')).remaining).to.equal(4);
   });
 
-  it('a file that is no database: the error is told; when it is gone, the store goes on', async function () {
-    if (!DatabaseSync) this.skip();
+  itOpens('a file that is no database: the error is told; when it is gone, the store goes on', async () => {
     writeFileSync(path, 'this is no database, but a text of some length'.repeat(100));
     const on = limiter();
     expect(await codeOf(on.consume('ada'))).to.match(/^HEADGATE_STORE_AWAY .*not a database/);
@@ -312,8 +320,7 @@ describeSqlite('the SQLite store', () => {
     expect((await on.consume('ada')).remaining).to.equal(4);
   });
 
-  it('a file that becomes corrupt: the error is told; when it is gone, the store goes on', async function () {
-    if (!DatabaseSync) this.skip();
+  itOpens('a file that becomes corrupt: the error is told; when it is gone, the store goes on', async () => {
     const first = limiter({ limit: 10_000 });
     await Promise.all(Array.from({ length: 500 }, (_, i) => first.consume(`key ${i}`)));
     await open.find((each) => (each as unknown) !== first)!.close!();
@@ -327,8 +334,7 @@ describeSqlite('the SQLite store', () => {
     expect((await on.consume('key 1')).remaining).to.equal(9_999);
   });
 
-  it('a file that is deleted or replaced: told once, then all processes use the new one', async function () {
-    if (!DatabaseSync) this.skip();
+  itOpens('a file that is deleted or replaced: told once, then all processes use the new one', async () => {
     const on = limiter();
     await on.consume('ada');
     for (const end of ['', '-wal', '-shm']) renameSync(path + end, `${path}.old${end}`);

@@ -4,14 +4,19 @@ import { GRACE, type StateChange } from '../state/key-state.js';
 
 /** What both drivers have in common: `DatabaseSync` of node:sqlite, and a database of better-sqlite3. */
 export interface SqliteDatabase {
+  /** Runs statements that return nothing. */
   exec(sql: string): unknown;
+  /** Compiles a statement, which is then run any number of times. */
   prepare(sql: string): SqliteStatement;
+  /** Ends its use of the file. */
   close(): unknown;
 }
 
 /** A prepared statement of either driver. */
 export interface SqliteStatement {
+  /** Returns the first row as an object, or undefined. The values replace its question marks. */
   get(...values: (string | number | Uint8Array)[]): unknown;
+  /** Runs a statement for its effect. The values replace its question marks. */
   run(...values: (string | number | Uint8Array)[]): unknown;
 }
 
