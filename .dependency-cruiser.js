@@ -47,7 +47,7 @@ export default {
       name: 'stores-stand-alone',
       comment: 'The stores share the state of a key and know nothing of each other.',
       severity: 'error',
-      from: { path: '^src/stores/(memory|redis|state)/' },
+      from: { path: '^src/stores/(memory|redis|sqlite|state)/' },
       to: {
         path: stores,
         pathNot: ['^src/stores/$1/', '^src/stores/[^/]+\\.ts$', '^src/stores/(state|memory)/'],
@@ -107,6 +107,12 @@ export default {
         pathNot: ['^src/compat/fastify-rate-limit', redis, '^src/redis\\.ts$', cli],
       },
       to: { path: redis, reachable: true },
+    },
+    {
+      name: 'sqlite-only-on-request',
+      severity: 'error',
+      from: { path: '^src/', pathNot: ['^src/stores/sqlite/', '^src/sqlite\\.ts$'] },
+      to: { path: '^src/stores/sqlite/', reachable: true },
     },
     {
       name: 'declared',

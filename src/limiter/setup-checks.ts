@@ -85,7 +85,7 @@ export function checkProcess(warn: Warn): void {
   warn(
     'HEADGATE_LIMIT_PER_PROCESS',
     `A limiter keeps its state in memory, but this is ${where}. Each of them counts for itself, which multiplies the limit. ` +
-      'Give the limiter a store that all of them share: store: redisStore(redis).',
+      "Give the limiter a store that all of them share: store: redisStore(redis), or on one machine store: sqliteStore('/var/lib/app/limits.db').",
   );
 }
 

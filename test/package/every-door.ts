@@ -14,6 +14,7 @@ import { rateLimit as koaLimit } from 'headgate/koa';
 import { RateLimitModule } from 'headgate/nestjs';
 import { instrument } from 'headgate/opentelemetry';
 import { redisStore } from 'headgate/redis';
+import { sqliteStore, type SqliteDatabase } from 'headgate/sqlite';
 import { stateStore } from 'headgate/stores';
 import { TestClock } from 'headgate/testing';
 import { rateLimit as webLimit } from 'headgate/web';
@@ -45,6 +46,11 @@ export async function limitAll(redis: Redis): Promise<void> {
   const call = limitFetch(fetch, { limiter, key: ({ url }) => new URL(url).host });
   await (await call('http://localhost')).text();
   RateLimitModule.forRoot(quota);
+}
+
+export function limitMachine(database: SqliteDatabase): void {
+  createLimiter({ ...quota, store: sqliteStore(database, { synchronous: 'full' }) });
+  createLimiter({ ...quota, store: sqliteStore('/var/lib/app/limits.db') });
 }
 
 /** Middleware of Hono and Koa, and a handler of a web standard. */

@@ -29,7 +29,7 @@ import type {
 const VERSION = 'k2';
 
 /** How long an expired state is kept, ms, in case the clock goes back. */
-const GRACE = 60_000;
+export const GRACE = 60_000;
 
 /** Texts that are used as keys directly. All others are hashed: databases may refuse or confuse non-ASCII or long keys. */
 const PLAIN = /^[\x21-\x7e]{1,296}$/;

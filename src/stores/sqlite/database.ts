@@ -1,0 +1,217 @@
+import { closeSync, openSync, statSync } from 'node:fs';
+import { HeadgateError } from '../../common/errors.js';
+import { GRACE, type StateChange } from '../state/key-state.js';
+
+/** What both drivers have in common: `DatabaseSync` of node:sqlite, and a database of better-sqlite3. */
+export interface SqliteDatabase {
+  /** Runs statements that return nothing. */
+  exec(sql: string): unknown;
+  /** Compiles a statement, which is then run any number of times. */
+  prepare(sql: string): SqliteStatement;
+  /** Ends its use of the file. */
+  close(): unknown;
+}
+
+/** A prepared statement of either driver. */
+export interface SqliteStatement {
+  /** Returns the first row as an object, or undefined. The values replace its question marks. */
+  get(...values: (string | number | Uint8Array)[]): unknown;
+  /** Runs a statement for its effect. The values replace its question marks. */
+  run(...values: (string | number | Uint8Array)[]): unknown;
+}
+
+/** How much SQLite waits for the disk: see `SqliteStoreOptions`. */
+export type Synchronous = 'off' | 'normal' | 'full';
+
+/** 'hgat' in ASCII. It tells files of Headgate from those of other programs. */
+const APPLICATION = 0x68676174;
+
+/** The version of the table below. */
+const SCHEMA = 1;
+
+/** Names are compared byte by byte. Rows stand in the index itself, so a write changes one page. */
+const TABLE = `CREATE TABLE headgate (key TEXT NOT NULL PRIMARY KEY, expires INTEGER NOT NULL, state BLOB NOT NULL) WITHOUT ROWID;
+  PRAGMA application_id = ${APPLICATION}; PRAGMA user_version = ${SCHEMA};`;
+
+/** How many rows a sweep looks at for each row that was written. So the table is at most some 4/3 of what is alive. */
+const LOOKS = 4;
+
+/** How many rows are written between two sweeps. */
+const WRITES = 16;
+
+/**
+ * How large the log becomes before it is emptied, bytes. SQLite would do that while others write, and so never finish. Here they are
+ * refused meanwhile, and come again.
+ */
+const LONGEST_LOG = 16 * 2 ** 20;
+
+/** An open database with its prepared statements. */
+export class Database {
+  readonly #database: SqliteDatabase;
+  readonly #path: string | undefined;
+  readonly #file: string | undefined;
+  readonly #log: string | undefined;
+  readonly #begin: SqliteStatement;
+  readonly #commit: SqliteStatement;
+  readonly #read: SqliteStatement;
+  readonly #write: SqliteStatement;
+  readonly #delete: SqliteStatement;
+  readonly #last: SqliteStatement;
+  readonly #sweep: SqliteStatement;
+  readonly #checkpoint: SqliteStatement;
+  #written = 0;
+  #swept = '';
+
+  /**
+   * Prepares a database, which is closed if that fails and it has a path.
+   *
+   * @param path the file that was opened for this; undefined: the user opened it
+   */
+  constructor(database: SqliteDatabase, path: string | undefined, synchronous: Synchronous) {
+    this.#database = database;
+    this.#path = path;
+    try {
+      this.#file = path && identityOf(path);
+      prepareFile(database, synchronous);
+      const { file } = database.prepare('PRAGMA database_list').get() as { file: string };
+      this.#log = file === '' ? undefined : `${file}-wal`;
+      const prepare = (sql: string): SqliteStatement => database.prepare(sql);
+      this.#begin = prepare('BEGIN IMMEDIATE');
+      this.#commit = prepare('COMMIT');
+      this.#read = prepare('SELECT state FROM headgate WHERE key = ?');
+      this.#write = prepare('REPLACE INTO headgate VALUES (?, ?, ?)');
+      this.#delete = prepare('DELETE FROM headgate WHERE key = ?');
+      this.#checkpoint = prepare('PRAGMA wal_checkpoint(TRUNCATE)');
+      const some = 'SELECT key, expires FROM headgate WHERE key > ? ORDER BY key LIMIT ?';
+      this.#last = prepare(`SELECT max(key) AS last FROM (${some})`);
+      this.#sweep = prepare(
+        `DELETE FROM headgate WHERE key IN (SELECT key FROM (${some}) WHERE expires <= ?)`,
+      );
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  /** Takes the lock for writing. No other process has written between this and `commit`. */
+  begin(): void {
+    this.#begin.run();
+  }
+
+  commit(now: number): void {
+    const isSweep = this.#written >= WRITES;
+    if (isSweep) this.#sweepSome(now);
+    this.#commit.run();
+    if (isSweep) this.#emptyLog();
+  }
+
+  rollback(): void {
+    try {
+      this.#database.exec('ROLLBACK');
+    } catch {
+      // After most errors SQLite has already done so.
+    }
+  }
+
+  read(key: string): Uint8Array | undefined {
+    return (this.#read.get(key) as { state: Uint8Array } | undefined)?.state;
+  }
+
+  write(key: string, { changed, bytes, expiresAt }: StateChange): void {
+    if (!changed) return;
+    if (bytes) this.#write.run(key, expiresAt, bytes);
+    else this.#delete.run(key);
+    this.#written++;
+  }
+
+  /** Deletes rows that expired a while ago among the next few, so that no transaction is long. */
+  #sweepSome(now: number): void {
+    const looks = LOOKS * this.#written;
+    this.#written = 0;
+    const { last } = this.#last.get(this.#swept, looks) as { last: string | null };
+    if (last !== null) this.#sweep.run(this.#swept, looks, now - GRACE);
+    this.#swept = last ?? '';
+  }
+
+  /** To be called now and then. @throws if other processes no longer find this file */
+  check(): void {
+    if (this.#path !== undefined && identityOf(this.#path) !== this.#file) {
+      throw new HeadgateError(
+        'HEADGATE_STORE_AWAY',
+        `The file ${this.#path} was deleted or replaced while it was open. It is opened anew, with the state that it has now.`,
+      );
+    }
+  }
+
+  #emptyLog(): void {
+    const log = this.#log && statSync(this.#log, { throwIfNoEntry: false });
+    // If another process writes at the moment, it is tried again soon.
+    if (log && log.size > LONGEST_LOG) this.#checkpoint.get();
+  }
+
+  /** Closes what was opened for this. */
+  close(): void {
+    if (this.#path === undefined) return;
+    try {
+      this.#database.close();
+    } catch {
+      // It is closed already, or cannot be.
+    }
+  }
+}
+
+/** Which file a path leads to. Undefined: to none. */
+function identityOf(path: string): string | undefined {
+  const file = statSync(path, { throwIfNoEntry: false });
+  return file && `${file.dev} ${file.ino}`;
+}
+
+/**
+ * Makes a file that only its owner can read, if there is none. A file that exists must not be opened here: closing it would end the locks
+ * that this process has on it.
+ */
+export function createFile(path: string): void {
+  try {
+    closeSync(openSync(path, 'wx', 0o600));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+}
+
+/** Makes the table unless it is there. */
+function prepareFile(database: SqliteDatabase, synchronous: Synchronous): void {
+  const pragma = (name: string): unknown =>
+    Object.values(database.prepare(`PRAGMA ${name}`).get() as Record<string, unknown>)[0];
+  database.exec('PRAGMA busy_timeout = 0');
+  if (pragma('journal_mode = WAL') !== 'wal') throw unusable('it cannot have a write-ahead log');
+  database.exec(`PRAGMA synchronous = ${synchronous}; PRAGMA wal_autocheckpoint = 0;`);
+  if (pragma('application_id') !== APPLICATION) {
+    database.exec('BEGIN IMMEDIATE');
+    try {
+      // Another process may have made the table since.
+      if (pragma('application_id') !== APPLICATION) {
+        if (database.prepare('SELECT 1 FROM sqlite_master').get()) throw unusable('another program made it');
+        database.exec(TABLE);
+      }
+      database.exec('COMMIT');
+    } catch (error) {
+      database.exec('ROLLBACK');
+      throw error;
+    }
+  }
+  if (pragma('user_version') !== SCHEMA) throw unusable('another version of Headgate made it');
+}
+
+function unusable(why: string): HeadgateError {
+  return new HeadgateError(
+    'HEADGATE_STORE_ERROR',
+    `sqliteStore cannot use this database: ${why}. Give the store a local file of its own.`,
+  );
+}
+
+/** Whether an error says that another process has the lock. */
+export function isBusy(error: unknown): boolean {
+  const { errcode, code } = (error ?? {}) as { errcode?: unknown; code?: unknown };
+  if (typeof errcode === 'number') return (errcode & 0xff) === 5;
+  return typeof code === 'string' && code.startsWith('SQLITE_BUSY');
+}

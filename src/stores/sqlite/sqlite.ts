@@ -1,0 +1,115 @@
+import { statfsSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { HeadgateError, invalidOption } from '../../common/errors.js';
+import { checkSecret, keyedHash } from '../../common/secret.js';
+import { checkChoice, checkFunction, checkShape } from '../../common/validate.js';
+import type { Clock, Store } from '../../contract/store.js';
+import { hashedText } from '../keys.js';
+import { stateStore } from '../state/state-store.js';
+import { createFile, Database, type SqliteDatabase, type Synchronous } from './database.js';
+import { Transactions } from './transactions.js';
+
+export type { SqliteDatabase, SqliteStatement, Synchronous } from './database.js';
+
+/** The options of {@link sqliteStore} in addition to the database. */
+export interface SqliteStoreOptions {
+  /**
+   * What the last moments before a power failure are worth: `'off'`, `'normal'` (default) or `'full'`. With each of them a process that is
+   * killed loses nothing. `'normal'` may lose the last seconds when the machine itself fails, `'full'` does not, and waits for the disk
+   * at each transaction. `'off'` never waits for it, and a machine that fails may leave a file that cannot be read.
+   */
+  synchronous?: Synchronous;
+  /**
+   * A secret that hashes keys (HMAC-SHA256), so that addresses and accounts are not readable in the file: at least 16 characters, the same
+   * in all processes. With another secret all counts and bans begin anew. Default `false`.
+   */
+  hashKeys?: string | false;
+  /** For tests: a clock to decide by instead of the machine's, in whole ms since the epoch. */
+  clock?: Clock;
+}
+
+/**
+ * A store in a file of SQLite, for all processes of one machine. State outlives restarts. It must be a file of its own on a local disk.
+ *
+ * @param database the path of the file, which is made if there is none, readable only by its owner (Node 22.13 or later); or an open
+ * `DatabaseSync` of node:sqlite; or an open database of better-sqlite3. One that you opened remains yours to close
+ * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`
+ */
+export function sqliteStore(database: string | SqliteDatabase, options: SqliteStoreOptions = {}): Store {
+  checkShape('sqliteStore', options, ['synchronous', 'hashKeys', 'clock']);
+  const { synchronous = 'normal' } = options;
+  const mode = checkChoice('sqliteStore.synchronous', synchronous, ['off', 'normal', 'full']);
+  const clock = checkFunction('sqliteStore.clock', options.clock) ?? (() => Date.now());
+  // If the option is given but undefined, the secret is missing: refuse it, so that keys are not written in clear.
+  const name = nameBy('hashKeys' in options ? options.hashKeys : false);
+  const transactions = new Transactions(opener(database, mode), clock);
+  return stateStore({
+    update: (key, change) => transactions.update([name(key)], ([bytes], now) => [change(bytes, now)]),
+    updateAll: (keys, change) => transactions.update(keys.map(name), change),
+    close: () => transactions.close(),
+  });
+}
+
+/** How keys are written. Names of limiters are not hashed. */
+function nameBy(secret: string | false | undefined): (key: string) => string {
+  if (secret === false) return (key) => key;
+  const hash = keyedHash(checkSecret('sqliteStore.hashKeys', secret), 'keys');
+  return (key) =>
+    key.replace(
+      /^\{([^{}:]*:)?(.*)\}/s,
+      (_, scope: string | undefined, who: string) =>
+        `{${scope ?? ''}${hashedText(hash(who).toString('base64url'))}}`,
+    );
+}
+
+/** Returns what opens the database, again if need be. */
+function opener(database: unknown, synchronous: Synchronous): () => Database {
+  if (typeof database === 'string') {
+    const path = checkPath(database);
+    const sqlite = process.getBuiltinModule?.('node:sqlite' as 'node:fs') as unknown;
+    if (!sqlite) {
+      throw new HeadgateError(
+        'HEADGATE_INVALID_OPTION',
+        `sqliteStore: Node ${process.version} cannot open a path, because it has no node:sqlite. Use Node 22.13 or later, or install ` +
+          'better-sqlite3 and write sqliteStore(new Database(path)).',
+      );
+    }
+    const { DatabaseSync } = sqlite as { DatabaseSync: new (path: string) => SqliteDatabase };
+    return () => {
+      createFile(path);
+      return new Database(new DatabaseSync(path), path, synchronous);
+    };
+  }
+  const { exec, prepare } = (database ?? {}) as Partial<SqliteDatabase>;
+  if (typeof exec !== 'function' || typeof prepare !== 'function') {
+    throw invalidOption(
+      'sqliteStore',
+      database,
+      'Write the path of a file, or give an open DatabaseSync of node:sqlite, or a database of better-sqlite3.',
+    );
+  }
+  return () => new Database(database as SqliteDatabase, undefined, synchronous);
+}
+
+/** Types of file systems on Linux on which locks do not reach other machines, or memory is not shared: NFS, SMB, CIFS, SMB 2. */
+const NETWORK = [0x6969, 0x517b, 0xff534d42, 0xfe534d42];
+
+function checkPath(given: string): string {
+  if (given.trim() === '' || given.startsWith(':') || given.startsWith('file:') || given.includes('\0')) {
+    const fix = 'Write the path of a file. Without a file, processes share nothing: use memoryStore().';
+    throw invalidOption('sqliteStore', given, fix);
+  }
+  const path = resolve(given);
+  let type = 0;
+  try {
+    type = statfsSync(dirname(path)).type;
+  } catch {
+    // There is no such directory yet. Opening the file will say so.
+  }
+  if (process.platform === 'linux' && NETWORK.includes(type)) {
+    const fix =
+      'SQLite needs a local disk: a network file system does not keep its locks. Or use redisStore.';
+    throw invalidOption('sqliteStore', given, fix);
+  }
+  return path;
+}

@@ -1,0 +1,170 @@
+import { HeadgateError } from '../../common/errors.js';
+import { performance, setImmediate, setTimeout } from '../../common/real-time.js';
+import type { Clock } from '../../contract/store.js';
+import type { StateChange } from '../state/key-state.js';
+import type { StateBackend } from '../state/state-store.js';
+import { isBusy, type Database } from './database.js';
+
+/** How long a transaction may keep the event loop, and other processes, waiting, ms. */
+const LONGEST = 2;
+
+/** How often a lock is tried for at once, before it is tried for by timers. */
+const EAGER = 4;
+
+/** How long an update waits for the lock at most, ms. No caller waits longer. */
+const PATIENCE = 60_000;
+
+/** How often the file is checked, ms. */
+const CHECKED = 1000;
+
+type Change = Parameters<NonNullable<StateBackend['updateAll']>>[1];
+
+/** An update that waits for its transaction. */
+interface Update {
+  readonly keys: readonly string[];
+  readonly change: Change;
+  readonly asked: number;
+  resolve(): void;
+  reject(error: unknown): void;
+}
+
+/**
+ * Updates states in transactions. All updates of a turn of the event loop share one. A lock that another process has is never waited for:
+ * it is tried for again later, and all updates keep their order.
+ */
+export class Transactions {
+  readonly #open: () => Database;
+  readonly #clock: Clock;
+  #database: Database | undefined;
+  #queue: Update[] = [];
+  #scheduled = false;
+  #closed = false;
+  /** How often the lock was not free, one time after the other. */
+  #tries = 0;
+  #checked = 0;
+  #idle: (() => void)[] = [];
+
+  constructor(open: () => Database, clock: Clock) {
+    this.#open = open;
+    this.#clock = clock;
+  }
+
+  update(keys: readonly string[], change: Change): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#closed) {
+        reject(new HeadgateError('HEADGATE_CLOSED', 'The store is closed.'));
+        return;
+      }
+      this.#queue.push({ keys, change, asked: performance.now(), resolve, reject });
+      this.#schedule();
+    });
+  }
+
+  /** Resolves when all updates have ended. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    if (this.#scheduled) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    this.#drop();
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    if (this.#tries <= EAGER) setImmediate(this.#run);
+    else setTimeout(this.#run, 1 + Math.random());
+  }
+
+  readonly #run = (): void => {
+    const now = performance.now();
+    try {
+      this.#begin(now);
+      this.#tries = 0;
+      this.#transact(now);
+    } catch (error) {
+      if (isBusy(error)) this.#refuse(now - PATIENCE);
+      else this.#fail(this.#queue.splice(0), error, true);
+    }
+    this.#scheduled = false;
+    if (this.#queue.length > 0) this.#schedule();
+    else for (const resolve of this.#idle.splice(0)) resolve();
+  };
+
+  #begin(now: number): void {
+    const database = (this.#database ??= this.#open());
+    if (now - this.#checked > CHECKED) {
+      this.#checked = now;
+      database.check();
+    }
+    database.begin();
+  }
+
+  /** Answers updates until the time is over. They have their answers when the transaction has ended. */
+  #transact(began: number): void {
+    const database = this.#database!;
+    const done: Update[] = [];
+    let isWritten = false;
+    try {
+      const now = this.#clock();
+      let n = 0;
+      do {
+        const update = this.#queue[n++]!;
+        if (answer(database, update, now)) done.push(update);
+      } while (n < this.#queue.length && performance.now() - began < LONGEST);
+      isWritten = true;
+      this.#queue.splice(0, n);
+      database.commit(now);
+    } catch (error) {
+      database.rollback();
+      // What comes after the update that failed might fail as well: it is answered like the others.
+      this.#fail([...done, ...this.#queue.splice(0)], error, !isWritten);
+      return;
+    }
+    for (const { resolve } of done) resolve();
+  }
+
+  /** The lock was not free. */
+  #refuse(askedBefore: number): void {
+    this.#tries++;
+    const n = this.#queue.findIndex(({ asked }) => asked > askedBefore);
+    const late = this.#queue.splice(0, n < 0 ? this.#queue.length : n);
+    if (late.length > 0) this.#reject(late, away('another process has kept it locked for a minute'));
+  }
+
+  /** A file that failed is opened anew next time: it may be another one by then. @param undone whether certainly nothing was written */
+  #fail(updates: readonly Update[], error: unknown, undone: boolean): void {
+    this.#drop();
+    const known = error instanceof HeadgateError || !undone;
+    this.#reject(
+      updates,
+      known ? error : away(error instanceof Error ? error.message : String(error), error),
+    );
+  }
+
+  #reject(updates: readonly Update[], error: unknown): void {
+    for (const { reject } of new Set(updates)) reject(error);
+  }
+
+  #drop(): void {
+    this.#database?.close();
+    this.#database = undefined;
+    this.#tries = 0;
+  }
+}
+
+/** Returns false if the question itself failed. Then nothing was written for it. @throws the error of a database that failed */
+function answer(database: Database, { keys, change, reject }: Update, now: number): boolean {
+  const states = keys.map((key) => database.read(key));
+  let changes: readonly StateChange[];
+  try {
+    changes = change(states, now);
+  } catch (error) {
+    reject(error);
+    return false;
+  }
+  changes.forEach((each, i) => database.write(keys[i]!, each));
+  return true;
+}
+
+function away(why: string, cause?: unknown): HeadgateError {
+  return new HeadgateError('HEADGATE_STORE_AWAY', `The SQLite file cannot be used: ${why}`, { cause });
+}

@@ -1,0 +1,44 @@
+// examples/cluster-sqlite.ts runs as its users run it.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { describeSqlite, itOpens, makeDirectory } from '../support/sqlite.js';
+
+const root = join(import.meta.dirname, '../..');
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  return port;
+}
+
+describeSqlite('the example cluster-sqlite', () => {
+  itOpens('four workers share a quota in a file', async function () {
+    this.timeout(60_000);
+    const port = await freePort();
+    const example = spawn(process.execPath, ['--import', 'tsx', 'examples/cluster-sqlite.ts'], {
+      cwd: root,
+      env: { ...process.env, PORT: String(port), LIMITS: join(makeDirectory(), 'limits.db') },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const ended = once(example, 'exit');
+    try {
+      await Promise.race([once(example.stdout, 'data'), ended]);
+      const answers = await Promise.all(Array.from({ length: 40 }, () => fetch(`http://127.0.0.1:${port}`)));
+      const admitted = (await Promise.all(answers.filter(({ ok }) => ok).map((answer) => answer.json()))) as {
+        worker: number;
+        degraded: boolean;
+      }[];
+      // The first requests open the file, and may be decided locally meanwhile.
+      expect(admitted.filter(({ degraded }) => !degraded)).to.have.length(5);
+      expect(new Set(admitted.map(({ worker }) => worker)).size).to.be.above(1);
+    } finally {
+      example.kill('SIGTERM');
+      await ended;
+    }
+  });
+});

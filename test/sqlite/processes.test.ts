@@ -1,0 +1,97 @@
+// Several processes on one SQLite file: races, and processes that are killed while they write.
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import type { Algorithm, CreateLimiterOptions } from 'headgate';
+import { windowed as algorithms } from '../support/policies.js';
+import { limiterOn } from '../support/stores.js';
+import { describeSqlite, makeDirectory, openDatabase, storeOn } from '../support/sqlite.js';
+
+/** What a process is told. With `log` it asks for ever, and writes there what it was told of each admitted request. */
+export interface SqliteTask {
+  readonly options: CreateLimiterOptions;
+  readonly requests: number;
+  readonly log?: string;
+}
+
+/** So long that no unit comes back meanwhile. */
+const policyFor = (algorithm: Algorithm, limit: number) =>
+  (algorithm === 'concurrency'
+    ? { name: algorithm, algorithm, limit, lease: '30d' }
+    : { name: algorithm, algorithm, limit, window: '30d' }) as CreateLimiterOptions;
+
+async function start(path: string): Promise<ChildProcess> {
+  const script = join(import.meta.dirname, '../support/sqlite-child.ts');
+  const child = fork(script, [path], { execArgv: ['--import', 'tsx'] });
+  await once(child, 'message');
+  return child;
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exit = once(child, 'exit');
+  child.kill('SIGKILL');
+  await exit;
+}
+
+describeSqlite('SQLite, four processes', function () {
+  this.timeout(60_000);
+  const children: ChildProcess[] = [];
+  let path: string;
+
+  before(async () => {
+    path = join(makeDirectory(), 'limits.db');
+    children.push(...(await Promise.all([1, 2, 3, 4].map(() => start(path)))));
+  });
+  after(() => Promise.all(children.map(end)));
+
+  for (const algorithm of algorithms) {
+    it(`law 7, race: ${algorithm}`, async () => {
+      const task: SqliteTask = { options: policyFor(algorithm, 100), requests: 60 };
+      const answers = children.map((child) => once(child, 'message'));
+      for (const child of children) child.send(task);
+      const admitted = (await Promise.all(answers)).flatMap(([remaining]) => remaining as number[]);
+      expect(admitted.sort((a, b) => b - a)).to.deep.equal(Array.from({ length: 100 }, (_, i) => 99 - i));
+    });
+  }
+});
+
+describeSqlite('SQLite, processes that are killed', function () {
+  this.timeout(60_000);
+
+  it('none is told what another was told, and nothing that was told is lost', async () => {
+    const directory = makeDirectory();
+    const path = join(directory, 'limits.db');
+    const log = join(directory, 'told');
+    const limit = 1_000_000;
+    const options: CreateLimiterOptions = { name: 'kill', algorithm: 'fixed-window', limit, window: '30d' };
+    writeFileSync(log, '');
+    const children = await Promise.all([1, 2, 3, 4].map(() => start(path)));
+    const task: SqliteTask = { options, requests: 8, log };
+    for (const child of children) child.send(task);
+    for (let i = 0; i < 3; i++) {
+      await sleep(100 + Math.random() * 200);
+      await end(children[i % 4]!);
+      const child = (children[i % 4] = await start(path));
+      child.send(task);
+    }
+    await Promise.all(children.map(end));
+    const told = readFileSync(log, 'utf8').trim().split('\n').map(Number);
+    expect(told.length).to.be.above(100);
+    expect(new Set(told).size, 'told twice').to.equal(told.length);
+    const { remaining } = await limiterOn(storeOn(path), options).peek('key');
+    const spent = limit - remaining;
+    expect(spent, 'lost').to.be.at.least(told.length);
+    // A process has at most its requests under way when it is killed.
+    expect(spent - told.length, 'spent and not told').to.be.at.most(7 * 8);
+    expect(
+      told.reduce((least, each) => Math.min(least, each)),
+      'lost',
+    ).to.be.at.least(remaining);
+    const check = openDatabase(path).prepare('PRAGMA integrity_check').get();
+    expect(check).to.deep.include({ integrity_check: 'ok' });
+  });
+});

@@ -1,0 +1,355 @@
+// The SQLite store: its options, its file, and every fault of it.
+import { existsSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import sinon from 'sinon';
+import { createLimiter, type CreateLimiterOptions, type Health, type Store } from 'headgate';
+import { sqliteStore, type SqliteDatabase, type SqliteStoreOptions } from 'headgate/sqlite';
+import { limiterOn, START, TestClock } from '../support/stores.js';
+import {
+  DatabaseSync,
+  describeSqlite,
+  itOpens,
+  makeDirectory,
+  openDatabase,
+  storeOn,
+} from '../support/sqlite.js';
+
+const policy: CreateLimiterOptions = { name: 'api', algorithm: 'fixed-window', limit: 5, window: '1h' };
+const errorOf = (call: () => unknown): string => {
+  try {
+    call();
+  } catch (error) {
+    const { code, message } = error as { code?: string; message: string };
+    return `${code} ${message}`;
+  }
+  throw new Error('did not throw');
+};
+const count = (database: SqliteDatabase): number =>
+  (database.prepare('SELECT count(*) AS n FROM headgate').get() as { n: number }).n;
+const keysOf = (database: SqliteDatabase): string =>
+  (database.prepare('SELECT group_concat(key) AS keys FROM headgate').get() as { keys: string }).keys;
+
+describe('the SQLite store: what it is given', () => {
+  const wrong: [string, unknown, unknown, RegExp][] = [
+    ['nothing', undefined, {}, /INVALID_OPTION sqliteStore.*path of a file/],
+    ['another client', { get() {} }, {}, /INVALID_OPTION sqliteStore.*path of a file/],
+    ['a database in memory', ':memory:', {}, /INVALID_OPTION .*memoryStore/],
+    ['an empty path', '', {}, /INVALID_OPTION .*path of a file/],
+    ['a URI', 'file:limits.db', {}, /INVALID_OPTION .*path of a file/],
+    [
+      'a durability that there is not',
+      '/tmp/x',
+      { synchronous: 'extra' },
+      /synchronous.*'off', 'normal', 'full'/,
+    ],
+    ['an option that there is not', '/tmp/x', { sync: 'off' }, /UNKNOWN_OPTION/],
+    ['a secret that is missing', '/tmp/x', { hashKeys: undefined }, /hashKeys.*undefined/],
+    ['a clock that is none', '/tmp/x', { clock: 5 }, /sqliteStore.clock.*function/],
+  ];
+  for (const [what, database, options, message] of wrong) {
+    it(`refuses ${what}`, () => {
+      const make = () => sqliteStore(database as string, options as SqliteStoreOptions);
+      expect(errorOf(make)).to.match(message);
+    });
+  }
+
+  it('refuses a network file system, where locks do not hold', function () {
+    if (process.platform !== 'linux') this.skip();
+    const stub = sinon.stub(fs, 'statfsSync').returns({ type: 0x6969 } as fs.StatsFs);
+    syncBuiltinESMExports();
+    try {
+      expect(errorOf(() => sqliteStore('/mnt/shared/limits.db'))).to.match(/local disk.*redisStore/);
+    } finally {
+      stub.restore();
+      syncBuiltinESMExports();
+    }
+  });
+
+  if (!DatabaseSync) {
+    it('where Node has no SQLite, a path is refused with what to do', () => {
+      expect(errorOf(() => sqliteStore('/tmp/limits.db'))).to.match(
+        /INVALID_OPTION .*22\.13.*better-sqlite3/,
+      );
+    });
+  }
+});
+
+describeSqlite('the SQLite store', () => {
+  let directory: string;
+  let path: string;
+  const open: { close?(): unknown }[] = [];
+  const keep = <T extends { close?(): unknown }>(each: T): T => {
+    open.push(each);
+    return each;
+  };
+  const store = (options?: SqliteStoreOptions) => keep(storeOn(path, options));
+  const limiter = (options: Partial<CreateLimiterOptions> = {}, on: Store = store()) =>
+    keep(
+      createLimiter({
+        ...policy,
+        onStoreError: 'throw',
+        warnings: false,
+        ...options,
+        store: on,
+      } as CreateLimiterOptions),
+    );
+  const codeOf = (promise: Promise<unknown>): Promise<string> =>
+    promise.then(
+      () => 'no error',
+      (error: { code?: string; message: string }) => `${error.code} ${error.message}`,
+    );
+
+  beforeEach(() => {
+    directory = makeDirectory();
+    path = join(directory, 'limits.db');
+  });
+  afterEach(async () => {
+    for (const each of open.splice(0).reverse()) await each.close?.();
+  });
+
+  it('keeps counts, bans and overrides when the process ends', async () => {
+    const first = limiter({ overrides: true, ban: { after: 3, for: '1h' } });
+    await first.consume('ada', { cost: 3 });
+    await first.ban('eve', '1h');
+    await first.override('bob', '50/1h');
+    await first.close();
+    const again = limiter({ overrides: true, ban: { after: 3, for: '1h' } });
+    expect((await again.consume('ada')).remaining).to.equal(1);
+    expect((await again.consume('eve')).reason).to.equal('banned');
+    expect((await again.consume('bob')).remaining).to.equal(49);
+  });
+
+  it('decisions of one turn share a transaction, and are answered in their order', async () => {
+    const database = keep(openDatabase(path));
+    const begins = sinon.spy();
+    const prepare = database.prepare.bind(database);
+    database.prepare = (sql) => {
+      const statement = prepare(sql);
+      if (sql !== 'BEGIN IMMEDIATE') return statement;
+      return { get: () => undefined, run: () => (begins(), statement.run()) };
+    };
+    const on = limiter({ limit: 100 }, sqliteStore(database));
+    const answers: string[] = [];
+    const ask = async (key: string) => answers.push(`${key} ${(await on.consume(key)).remaining}`);
+    await Promise.all(['a', 'b', 'c', 'a', 'd'].map(ask));
+    expect(answers.slice(0, 3)).to.deep.equal(['a 99', 'b 99', 'c 99']);
+    expect(begins.callCount).to.be.at.most(2);
+  });
+
+  it('a transaction ends after some 2 ms, and the event loop goes on', async () => {
+    const on = limiter({ limit: 1e6, timeout: '1m' });
+    await on.consume('first');
+    let turns = 0;
+    let isOver = false;
+    const turn = () => {
+      turns++;
+      if (!isOver) setImmediate(turn);
+    };
+    setImmediate(turn);
+    await Promise.all(Array.from({ length: 5000 }, (_, i) => on.consume(`key ${i}`)));
+    isOver = true;
+    expect(turns).to.be.above(5);
+  });
+
+  it('keys can be hashed: only who has the secret finds them', async () => {
+    const secret = 'a secret of some length';
+    await limiter({}, store({ hashKeys: secret })).consume('ada@example.com', { cost: 2 });
+    const keys = keysOf(keep(openDatabase(path)));
+    expect(keys)
+      .to.match(/^\{api:%#[\w-]{22}\}/)
+      .and.not.include('ada');
+    expect((await limiter({}, store({ hashKeys: secret })).peek('ada@example.com')).remaining).to.equal(3);
+    expect((await limiter({}, store({ hashKeys: `${secret}!` })).peek('ada@example.com')).remaining).to.equal(
+      5,
+    );
+    expect((await limiter({}, store()).peek('ada@example.com')).remaining).to.equal(5);
+  });
+
+  it('expired rows are swept, so that neither table nor file grows', async function () {
+    this.timeout(60_000);
+    const clock = new TestClock();
+    const on = limiterOn(store({ clock: clock.read, synchronous: 'off' }), { limit: 5, window: '10m' });
+    const sizes: number[] = [];
+    const rows: number[] = [];
+    const database = keep(openDatabase(path));
+    for (let round = 0; round < 6; round++) {
+      for (let i = 0; i < 10; i++) {
+        await Promise.all(Array.from({ length: 200 }, (_, n) => on.consume(`key ${round} ${i} ${n}`)));
+        clock.advance('1m');
+      }
+      rows.push(count(database));
+      sizes.push((database.prepare('PRAGMA page_count').get() as { page_count: number }).page_count);
+    }
+    // 2,000 keys are alive at any time, and twice as many after a window of the default algorithm.
+    expect(Math.max(...rows.slice(2))).to.be.below(5_000);
+    expect(sizes[5]!).to.be.at.most(1.2 * sizes[3]!);
+  });
+
+  it('law 6: a key is still denied when the clock goes back after its row expired, however much was swept', async () => {
+    const clock = new TestClock();
+    const on = limiterOn(store({ clock: clock.read }), { ...policy, window: '1m' });
+    await on.consume('ada', { cost: 5 });
+    clock.advance('1m');
+    for (let i = 0; i < 100; i++) await on.consume(`key ${i}`);
+    clock.now -= 100;
+    expect((await on.consume('ada')).retryAfterMs).to.equal(100);
+  });
+
+  it('closes: what is under way is answered, what comes later is refused', async () => {
+    const own = store();
+    const on = limiter({}, own);
+    const answer = on.consume('ada');
+    await own.close!();
+    expect((await answer).remaining).to.equal(4);
+    expect(await codeOf(on.consume('ada'))).to.match(/^HEADGATE_CLOSED/);
+    if (DatabaseSync) expect(existsSync(`${path}-wal`)).to.equal(false);
+  });
+
+  itOpens('a file that it makes can be read by its owner only', async function () {
+    if (process.platform === 'win32') this.skip();
+    await limiter().consume('ada');
+    for (const end of ['', '-wal', '-shm']) expect(statSync(path + end).mode & 0o777, end).to.equal(0o600);
+  });
+
+  it('a file of another program is refused, and left alone', async () => {
+    const other = keep(openDatabase(path));
+    other.exec('CREATE TABLE orders (id INTEGER)');
+    expect(await codeOf(limiter().consume('ada'))).to.match(/^HEADGATE_STORE_ERROR .*another program/);
+    expect((other.prepare('SELECT count(*) AS n FROM sqlite_master').get() as { n: number }).n).to.equal(1);
+  });
+
+  it('a file of another version is refused', async () => {
+    await limiter().consume('ada');
+    keep(openDatabase(path)).exec('PRAGMA user_version = 9');
+    expect(await codeOf(limiter().consume('ada'))).to.match(/^HEADGATE_STORE_ERROR .*another version/);
+  });
+
+  it('a lock that another process has is not waited for: the event loop goes on, and then the answer comes', async () => {
+    const on = limiter({ timeout: '10s' });
+    await on.consume('ada');
+    const backup = keep(openDatabase(path));
+    backup.exec('BEGIN IMMEDIATE');
+    const answers = Promise.all(['ada', 'bob', 'ada'].map((key) => on.consume(key)));
+    let longest = 0;
+    let last = performance.now();
+    const timer = setInterval(() => {
+      longest = Math.max(longest, performance.now() - last);
+      last = performance.now();
+    }, 5);
+    await sleep(300);
+    clearInterval(timer);
+    expect(longest).to.be.below(150);
+    backup.exec('COMMIT');
+    expect((await answers).map(({ remaining }) => remaining)).to.deep.equal([3, 4, 2]);
+  });
+
+  it('a lock that is held for longer: onStoreError decides in time, nothing is counted twice, and it heals', async () => {
+    const states: Health['state'][] = [];
+    const on = limiter({ onStoreError: 'deny', onHealth: ({ state }: Health) => states.push(state) });
+    await on.consume('ada');
+    const backup = keep(openDatabase(path));
+    backup.exec('BEGIN IMMEDIATE');
+    const began = performance.now();
+    const decisions = await Promise.all(Array.from({ length: 10 }, () => on.consume('ada')));
+    expect(performance.now() - began).to.be.below(1_000);
+    expect(decisions.map(({ allowed, degraded }) => degraded && !allowed)).to.deep.equal(
+      Array(10).fill(true),
+    );
+    expect(on.health.lastError!.code).to.equal('HEADGATE_STORE_TIMEOUT');
+    backup.exec('COMMIT');
+    while ((await on.peek('ada')).degraded) await sleep(20);
+    expect((await on.peek('ada')).remaining).to.equal(4);
+  });
+
+  it('a file that cannot be written: the error is told, and it heals when it can be written again', async () => {
+    const database = keep(openDatabase(path));
+    const on = limiter({}, sqliteStore(database));
+    await on.consume('ada');
+    database.exec('PRAGMA query_only = ON');
+    expect(await codeOf(on.consume('ada'))).to.match(/^HEADGATE_STORE_AWAY .*readonly/);
+    database.exec('PRAGMA query_only = OFF');
+    expect((await on.consume('ada')).remaining).to.equal(3);
+  });
+
+  it('a disk that is full: no decision of the transaction counts, and all are told; then it heals', async () => {
+    const database = keep(openDatabase(path));
+    const on = limiter({ limit: 1000 }, sqliteStore(database));
+    await on.consume('ada');
+    const { page_count } = database.prepare('PRAGMA page_count').get() as { page_count: number };
+    database.exec(`PRAGMA max_page_count = ${page_count}`);
+    const asked = await Promise.all(
+      Array.from({ length: 500 }, (_, i) => codeOf(on.consume(i % 2 ? 'ada' : `key ${i}`))),
+    );
+    expect(asked.find((each) => /^HEADGATE_STORE_AWAY .*full/.test(each))).to.be.a('string');
+    database.exec('PRAGMA max_page_count = 1000000');
+    await sleep(10);
+    while ((await codeOf(on.peek('ada'))) !== 'no error') await sleep(20);
+    const charged = asked.filter((each, i) => i % 2 && each === 'no error').length;
+    expect((await on.peek('ada')).remaining).to.equal(999 - charged);
+  });
+
+  it('what is given back while the file cannot be written is given back later', async () => {
+    const database = keep(openDatabase(path));
+    const on = limiter({ onStoreError: 'local' }, sqliteStore(database));
+    const decision = await on.consume('ada', { cost: 3 });
+    database.exec('PRAGMA query_only = ON');
+    await decision.refund();
+    database.exec('PRAGMA query_only = OFF');
+    await sleep(10);
+    for (let i = 0; i < 100 && (await on.peek('ada')).remaining !== 5; i++) await sleep(50);
+    expect((await on.peek('ada')).remaining).to.equal(5);
+  });
+
+  itOpens('a directory that is missing: the error is told; when it is there, the store goes on', async () => {
+    path = join(directory, 'data', 'limits.db');
+    const on = limiter();
+    expect(await codeOf(on.consume('ada'))).to.match(/^HEADGATE_STORE_AWAY .*ENOENT/);
+    mkdirSync(join(directory, 'data'));
+    expect((await on.consume('ada')).remaining).to.equal(4);
+  });
+
+  itOpens('a file that is no database: the error is told; when it is gone, the store goes on', async () => {
+    writeFileSync(path, 'this is no database, but a text of some length'.repeat(100));
+    const on = limiter();
+    expect(await codeOf(on.consume('ada'))).to.match(/^HEADGATE_STORE_AWAY .*not a database/);
+    rmSync(path);
+    expect((await on.consume('ada')).remaining).to.equal(4);
+  });
+
+  itOpens('a file that becomes corrupt: the error is told; when it is gone, the store goes on', async () => {
+    const first = limiter({ limit: 10_000 });
+    await Promise.all(Array.from({ length: 500 }, (_, i) => first.consume(`key ${i}`)));
+    await open.find((each) => (each as unknown) !== first)!.close!();
+    const { size } = statSync(path);
+    const file = fs.openSync(path, 'r+');
+    fs.writeSync(file, Buffer.alloc(size - 4096, 0xa5), 0, size - 4096, 4096);
+    fs.closeSync(file);
+    const on = limiter({ limit: 10_000 }, keep(storeOn(path)));
+    expect(await codeOf(on.consume('key 1'))).to.match(/^HEADGATE_STORE_AWAY .*malformed/);
+    for (const end of ['', '-wal', '-shm']) rmSync(path + end, { force: true });
+    expect((await on.consume('key 1')).remaining).to.equal(9_999);
+  });
+
+  itOpens('a file that is deleted or replaced: told once, then all processes use the new one', async () => {
+    const on = limiter();
+    await on.consume('ada');
+    for (const end of ['', '-wal', '-shm']) renameSync(path + end, `${path}.old${end}`);
+    await sleep(1_050);
+    expect(await codeOf(on.consume('ada'))).to.match(/^HEADGATE_STORE_AWAY .*deleted or replaced/);
+    expect((await on.consume('ada')).remaining).to.equal(4);
+    expect((await limiter().consume('ada')).remaining).to.equal(3);
+  });
+
+  it('the clock is the one that it is given', async () => {
+    const clock = new TestClock();
+    const on = limiter({ window: '1m' }, store({ clock: clock.read }));
+    await on.consume('ada', { cost: 5 });
+    expect((await on.consume('ada')).allowed).to.equal(false);
+    clock.now = START + 60_000;
+    expect((await on.consume('ada')).allowed).to.equal(true);
+  });
+});

@@ -1,0 +1,27 @@
+// A process that shares an SQLite file. It says so, and at each message asks many times at once, or as fast as it can until it is killed.
+import { appendFileSync } from 'node:fs';
+import { createLimiter } from 'headgate';
+import type { SqliteTask } from '../sqlite/processes.test.js';
+import { storeOn } from './sqlite.js';
+
+const store = storeOn(process.argv[2]!);
+
+process.on('message', ({ options, requests, log }: SqliteTask) => {
+  const limiter = createLimiter({ onStoreError: 'throw', timeout: '1m', ...options, store });
+  if (log === undefined) {
+    void Promise.all(Array.from({ length: requests }, () => limiter.consume('key'))).then((decisions) => {
+      process.send!(decisions.filter(({ allowed }) => allowed).map(({ remaining }) => remaining));
+    });
+    return;
+  }
+  const ask = async (): Promise<void> => {
+    for (;;) {
+      const { allowed, remaining } = await limiter.consume('key');
+      // What was told is written at once, so that it outlives the process.
+      if (allowed) appendFileSync(log, `${remaining}\n`);
+    }
+  };
+  for (let i = 0; i < requests; i++) void ask();
+});
+process.on('disconnect', () => process.exit());
+process.send!('ready');
