@@ -85,7 +85,7 @@ for (const kind of serverKinds) {
       expect(await json('peek', 'eva', ...named)).to.deep.nested.include({ 'policies[0].limit': 50 });
       expect(await json('peek', 'kim', ...named)).to.deep.include({ allowed: false, override: null });
       const found = await jsonLines('list', '--all', ...named);
-      const told = found.map(({ kind, key, overridden }) => `${String(key)} ${kind} ${overridden}`);
+      const told = found.map(({ kind, key, overridden }) => [key, kind, overridden].join(' '));
       expect(told.sort()).to.deep.equal([
         'ada admitted false',
         'bob admitted true',

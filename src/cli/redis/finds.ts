@@ -265,7 +265,8 @@ export class Finder {
   async #ofAllKeys({ set, limits }: Scope): Promise<string | undefined> {
     if (!limits.overrides) return undefined;
     const key = recordKey(this.#session.prefix, whoOfPlace({ set }, this.#session.keyText));
-    return String((await this.#session.call('GET', key)) ?? '');
+    const record = await this.#session.call('GET', key);
+    return typeof record === 'string' ? record : '';
   }
 
   /** The verdicts on keys of one dimension, by the policies of this dimension. */
