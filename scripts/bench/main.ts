@@ -13,7 +13,7 @@ import { environment, markdown } from './lib/report.js';
 import { alone } from './parts/alone.js';
 import { bytes } from './parts/bytes.js';
 import { cluster } from './parts/cluster.js';
-import { cost } from './parts/cost.js';
+import { cost, overrides } from './parts/cost.js';
 import { denials } from './parts/denials.js';
 import { distance } from './parts/distance.js';
 import { http } from './parts/http.js';
@@ -30,6 +30,7 @@ const parts = [
   redis,
   alone,
   cost,
+  overrides,
   distance,
   cluster,
   bytes,

@@ -20,6 +20,8 @@ export interface Limits {
   readonly tiers: ReadonlyMap<string, readonly Policy[]>;
   /** Whether the limiter is a shadow, which never denies. */
   readonly shadow: boolean;
+  /** Whether its limits can be overridden. */
+  readonly overrides?: boolean;
 }
 
 export interface LimitsOptions {
@@ -118,6 +120,18 @@ export function policiesBy(dimension: string, policies: readonly Policy[]): Poli
   throw usageError(
     `No policy of this limiter is by '${dimension}'. Write --dimension with one of: ${known}.`,
   );
+}
+
+/** The limits of one dimension. @throws CliError `USAGE` if no policy is by it */
+export function ofDimension(limits: Limits, dimension: string): Limits {
+  const by = (policies: readonly Policy[]): Policy[] =>
+    policies.filter((policy) => (policy.by ?? DEFAULT_DIMENSION) === dimension);
+  const tiers = [...limits.tiers].map(([tier, policies]) => [tier, by(policies)] as const);
+  return {
+    ...limits,
+    policies: policiesBy(dimension, limits.policies),
+    tiers: new Map(tiers.filter(([, policies]) => policies.length > 0)),
+  };
 }
 
 const said = ({ option = '--policies', policies = '' }: LimitsOptions): string => `${option} ${policies}`;

@@ -177,6 +177,25 @@ export function readOverrides(record: OverrideRecord): Overrides {
   return overrides;
 }
 
+/**
+ * Whether an override names a policy or a tier that a limiter has. Otherwise it changes nothing.
+ *
+ * @param sets the policies, by tier; `''`: those without one
+ */
+export function isReadable(
+  { rule, numbers, json }: Line,
+  sets: ReadonlyMap<string, readonly CompiledPolicy[]>,
+): boolean {
+  const policies = [...sets.values()].flat();
+  if (rule === '') return policies.some(({ id }) => numbers.has(id));
+  const { change } = JSON.parse(json) as { change: unknown };
+  if (typeof change === 'string') return [...sets.values()].every((set) => set.length <= 1);
+  const fields = Object.keys(change as object);
+  if (policies.some(({ name }) => fields.includes(name))) return true;
+  const { tier } = change as { tier?: string };
+  return tier === undefined ? [...sets.values()].every((set) => set.length <= 1) : sets.has(tier);
+}
+
 /** What limiters with overrides tell the store with each question. */
 export interface OverrideTerms {
   /** By dimension: the revision of the change that the policies already take into account. */

@@ -216,6 +216,11 @@ export function recordKey(prefix: string, who: string): string {
   return `${prefix}:{${who}}${OVERRIDE_TAG}`;
 }
 
+/** The key that exists while a limiter of a name may have overrides. It has no colon between the braces, so it is never a limiter's. */
+export function overriddenKey(prefix: string, name: string): string {
+  return `${prefix}:{overrides}:of:${escapeName(name)}`;
+}
+
 /** Reads a Redis key back. Undefined: `KeyMaker` does not make such keys. */
 export function parseStateKey(prefix: string, redisKey: string): StateKey | undefined {
   if (!redisKey.startsWith(`${prefix}:`)) return undefined;

@@ -61,6 +61,52 @@ for (const kind of serverKinds) {
       await close();
     });
 
+    it('peek, list and limits show the limits in force', async () => {
+      const { limiter, where, of, close } = await open({
+        policies: ['5/1h'],
+        tiers: { pro: ['50/1h'] },
+      });
+      for (const key of ['bob', 'eva', 'kim']) await limiter.consume(key, { cost: 5 });
+      await headgate(['override', 'bob', '20/1h', '--reason', 'launch', ...of]);
+      await headgate(['override', 'eva', '--tier', 'pro', ...of]);
+      const named = ['--name', 'api', ...where];
+      const bob = await json('peek', 'bob', ...named);
+      expect(bob).to.deep.nested.include({
+        allowed: true,
+        'override.change': '20/1h',
+        'override.by': 'eve',
+        'override.all': false,
+        'policies[0].limit': 20,
+        'policies[0].remaining': 15,
+      });
+      expect((await headgate(['peek', 'bob', ...named])).stdout).to.match(
+        /It has limits of its own until they are removed: 20\/1h \(eve: launch\)/,
+      );
+      expect(await json('peek', 'eva', ...named)).to.deep.nested.include({ 'policies[0].limit': 50 });
+      expect(await json('peek', 'kim', ...named)).to.deep.include({ allowed: false, override: null });
+      const found = await jsonLines('list', '--all', ...named);
+      const told = found.map(({ kind, key, overridden }) => [key, kind, overridden].join(' '));
+      expect(told.sort()).to.deep.equal([
+        'ada admitted false',
+        'bob admitted true',
+        'eva admitted true',
+        'kim limited false',
+      ]);
+      const list = (await headgate(['list', '--all', ...named])).stdout;
+      expect(list).to.match(/bob +admitted +default: 15 left \(override: 20 per 1h\)/);
+      expect((await headgate(['limits', ...where])).stdout).to.match(/ of 2 keys /);
+      await headgate(['override', '--all', '9/1h', ...of]);
+      expect((await headgate(['limits', ...where])).stdout).to.match(/ of 2 keys, of all: 9\/1h /);
+      const [api] = ((await json('limits', ...where)) as { limiters: object[] }).limiters;
+      expect(api).to.deep.include({ overridden: { keys: 2, all: '9/1h' } });
+      expect(await json('peek', 'kim', ...named)).to.deep.nested.include({
+        allowed: true,
+        'override.all': true,
+        'policies[0].remaining': 4,
+      });
+      await close();
+    });
+
     it('several policies, tiers, dimensions, all keys', async () => {
       const { limiter, of, where, close } = await open({
         policies: [

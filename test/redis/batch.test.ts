@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { Redis, type Cluster } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
-import type { BanOptions, Cost, LimiterOptions, Decision, Limiter, Policy } from 'headgate';
+import type { BanOptions, Cost, LimiterOptions, Decision, Limiter, OverrideChange, Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { performance as storeTime } from '../../src/common/real-time.js';
 import { startCluster, type TestCluster } from '../support/cluster.js';
@@ -66,19 +66,44 @@ function standingTime(): void {
   afterEach(() => clock.mock.restore());
 }
 
+/** What an operator does between two turns: other limits for a key, or none of its own any more. */
+const lives = fc.option(
+  fc.record({
+    key: fc.constantFrom('a', 'b', 'c{}'),
+    set: fc.nat(1),
+    policy: fc.nat(2),
+    change: fc.constantFrom({ limit: 1 }, { limit: 7 }, { limit: 40 }, false, 'remove'),
+  }),
+  { nil: undefined, freq: 3 },
+);
+
+async function overrideBy(
+  limiters: readonly Limiter[],
+  sets: readonly (readonly Policy[])[],
+  live: NonNullable<typeof lives extends fc.Arbitrary<infer T> ? T : never>,
+): Promise<void> {
+  const { key, set, policy, change } = live;
+  const { name } = sets[set]![policy % sets[set]!.length]!;
+  const given = { [name!]: change } as OverrideChange;
+  await (change === 'remove' ? limiters[set]!.removeOverride(key) : limiters[set]!.override(key, given));
+  // The first call that learns of overrides is sent twice, and overtaken.
+  await together(8, () => limiters[set]!.peek('another'));
+}
+
 describe('batches', () => {
   it('decide as single calls do: random sets, keys, costs and bans, and each key many times in a batch', () =>
     fc.assert(
       fc.asyncProperty(
         fc.tuple(policies, policies),
         bans,
-        fc.array(fc.tuple(asks, fc.constantFrom(0, 1, 500, 30_000)), { minLength: 1, maxLength: 4 }),
-        async (sets, ban, turns) => {
+        fc.array(fc.tuple(asks, fc.constantFrom(0, 1, 500, 30_000), lives), { minLength: 1, maxLength: 4 }),
+        fc.boolean(),
+        async (sets, ban, turns, overrides) => {
           const clock = new TestClock();
           const make = (): Limiter[] => {
             const store = redis(clock.read);
             return sets.map((set, i) =>
-              limiterOn(store, { name: `set${i}`, policies: set, ...(ban ? { ban } : {}) }),
+              limiterOn(store, { name: `set${i}`, policies: set, overrides, ...(ban ? { ban } : {}) }),
             );
           };
           const [batched, single] = [make(), make()];
@@ -89,7 +114,8 @@ describe('batches', () => {
             return peek ? limiters[set]!.peek(key, { cost }) : limiters[set]!.consume(key, { cost });
           };
           clock.now = START;
-          for (const [turn, pause] of turns) {
+          for (const [turn, pause, live] of turns) {
+            if (overrides && live) for (const each of [batched, single]) await overrideBy(each, sets, live);
             const expected: object[] = [];
             for (const ask of turn) expected.push(say(await answer(single, ask)));
             const actual = await Promise.all(turn.map((ask) => answer(batched, ask)));

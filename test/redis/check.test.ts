@@ -109,11 +109,11 @@ describe('store.check()', () => {
     }));
 
   it('a command that only overrides need', () =>
-    onServer({}, withUser('-exists'), async (port) => {
-      const [exists, ...others] = problems(await found(port, user));
+    onServer({}, withUser('-mget'), async (port) => {
+      const [mget, ...others] = problems(await found(port, user));
       assert.equal(others.length, 0);
-      assert.equal(exists!.level, 'warning');
-      assert.match(exists!.message, /does not run EXISTS, which only overrides need/);
+      assert.equal(mget!.level, 'warning');
+      assert.match(mget!.message, /does not run MGET, which only overrides need/);
     }));
 
   it('keys that are not permitted', () =>
@@ -310,5 +310,41 @@ describe('a server that is too old', () => {
         await limiter.close();
         end();
       }));
+  }
+
+  it('tells of overrides that change nothing, because the limiter has other policies by now', () =>
+    onServer(
+      {},
+      () => {},
+      async (port) => {
+        const client = new Redis({ port, ...recommended });
+        const store = redisStore(client);
+        const options = {
+          name: 'api',
+          store,
+          limit: 5,
+          window: '1h',
+          overrides: true,
+          warnings: false,
+        } as const;
+        const before = createLimiter(options);
+        await before.override('ada', { limit: 9 });
+        await before.override('bob', '9/1m');
+        assert.deepEqual(await ofOverrides(store), ['ok']);
+        await before.close();
+        const after = createLimiter({ ...options, algorithm: 'gcra' });
+        await after.override('eva', { limit: 9 });
+        assert.deepEqual(await ofOverrides(store), ['warning api:ada.']);
+        await after.close();
+        assert.deepEqual(await ofOverrides(store), []);
+        client.disconnect();
+      },
+    ));
+
+  async function ofOverrides(store: { check(): Promise<readonly Finding[]> }): Promise<string[]> {
+    const its = (await store.check()).filter(({ code }) => code === 'overrides');
+    return its.map(({ level, message }) =>
+      level === 'ok' ? level : `${level} ${/nothing: (\S+)/.exec(message)![1]!}`,
+    );
   }
 });

@@ -51,6 +51,19 @@ export const cost: Part = {
   },
 };
 
+/** What overrides cost Redis. */
+export const overrides: Part = {
+  name: 'overrides',
+  async run(bench) {
+    const server = await startServer('redis');
+    try {
+      return await overridden(bench, server.port);
+    } finally {
+      await server.stop();
+    }
+  },
+};
+
 /** Redis' CPU per decision of several rigs in turns, us. */
 async function measure(
   bench: Bench,
@@ -143,6 +156,34 @@ async function several(bench: Bench, port: number): Promise<Section[]> {
       bars: [
         ratioBar('two: <= 1.7x one', two, one, 1.7, true),
         ratioBar('four: <= 3x one', four, one, 3, true),
+      ],
+    });
+  }
+  return sections;
+}
+
+async function overridden(bench: Bench, port: number): Promise<Section[]> {
+  const what = ['without the option', 'no key has one', 'one key in a hundred has one', 'each key has one'];
+  const cases = [undefined, 0, 100, 1];
+  const sections: Section[] = [];
+  for (const subject of subjects) {
+    const results = await measure(
+      bench,
+      `overrides, ${subject}`,
+      cases.map((overrides, i) => ({
+        ...{ subject, port, limit: 1e5, window: MINUTE, keys: hot, remote: true },
+        scope: `overrides ${i}`,
+        ...(overrides !== undefined && { overrides }),
+      })),
+      true,
+    );
+    const [off, none, some, each] = results.map(({ median }) => median) as [number, number, number, number];
+    sections.push({
+      ...table(`overrides, ${subject}, 100,000 a minute`, what, results),
+      bars: [
+        ratioBar('none set: <= 1.15x', none, off, 1.15, true),
+        ratioBar('one in a hundred set: <= 1.2x', some, off, 1.2, true),
+        ratioBar('each set: <= 1.2x', each, off, 1.2, true),
       ],
     });
   }

@@ -43,6 +43,8 @@ export interface RedisOptions {
   readonly remote?: boolean;
   /** Each of them is by another dimension. */
   readonly dimensions?: boolean;
+  /** Headgate's limiter has overrides: of one key in so many. 0: of none. */
+  readonly overrides?: number;
 }
 
 /** A limiter under test; `allowed` reads its answers, a rejection that is no error is a denial. */
@@ -68,6 +70,7 @@ async function ours(dist: string, algorithm: Algorithm, options: RedisOptions): 
     // A stall of the machine must not change what is measured.
     timeout: '10s',
     onStoreError: 'throw',
+    overrides: options.overrides !== undefined,
     policies: Array.from({ length: count }, (_, i) => ({
       ...(count > 1 && { name: `policy ${i}` }),
       ...(options.dimensions && i > 0 && { by: `dimension${i}` }),
@@ -77,6 +80,11 @@ async function ours(dist: string, algorithm: Algorithm, options: RedisOptions): 
         : { algorithm, window: options.window ?? WINDOW }),
     })),
   });
+  if (options.overrides) {
+    const keys = new Keys(options.keys);
+    for (let i = 0; i < keys.count; i += options.overrides)
+      await limiter.override(keys.at(i), { limit: 2 * options.limit });
+  }
   const others = options.dimensions ? Array.from({ length: count - 1 }, (_, i) => `dimension${i + 1}`) : [];
   const keysOf = (key: string) => ({ key, ...Object.fromEntries(others.map((name) => [name, key])) });
   return {

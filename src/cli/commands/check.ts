@@ -1,9 +1,11 @@
 import type { Command } from 'commander';
-import { checkServers, type Finding } from '../../stores/redis/check.js';
+import { compilePolicies } from '../../contract/compile-policies.js';
+import { checkServers, type Finding, type LiveLimiter } from '../../stores/redis/check.js';
 import { commandsOf } from '../../stores/redis/clients/clients.js';
 import { EXIT } from '../errors.js';
 import { columns, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
+import { Published } from '../redis/published.js';
 import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
 
 export function register(program: Command, io: Io): void {
@@ -17,8 +19,10 @@ export function register(program: Command, io: Io): void {
   addRedisOptions(command)
     .addHelpText('after', '\nExample:\n  headgate check --redis redis://127.0.0.1:6379')
     .action(async (options: RedisOptions) => {
-      await withRedis(options, io, async ({ connection, prefix }) => {
-        const found = await checkServers(commandsOf(connection.client), prefix);
+      await withRedis(options, io, async (session) => {
+        const { connection, prefix } = session;
+        const published = await Published.read(session, io).catch(() => undefined);
+        const found = await checkServers(commandsOf(connection.client), prefix, liveOf(published));
         await tell(
           // The client belongs to this command. Its options are not the service's.
           found.filter(({ code }) => code !== 'client'),
@@ -26,6 +30,15 @@ export function register(program: Command, io: Io): void {
         );
       });
     });
+}
+
+/** The published limiters whose limits can be overridden. */
+function liveOf(published: Published | undefined): LiveLimiter[] {
+  return [...(published?.limits() ?? [])].flatMap(([name, { policies, tiers, overrides }]) => {
+    if (!overrides) return [];
+    const sets = [['', policies] as const, ...tiers].filter(([, some]) => some.length > 0);
+    return [{ name, sets: new Map(sets.map(([tier, some]) => [tier, compilePolicies(tier, some)])) }];
+  });
 }
 
 async function tell(findings: readonly Finding[], io: Io): Promise<void> {

@@ -1,13 +1,18 @@
 import type { Command } from 'commander';
 import { toText } from '../../common/duration.js';
+import { readOverrides } from '../../contract/overrides.js';
+import type { OverrideChange } from '../../limiter/live-limits.js';
+import { ALL_KEYS, escapeName, recordKey } from '../../stores/keys.js';
+import { overrideBookKeys } from '../../stores/redis/override-book.js';
 import { failure } from '../errors.js';
 import { columns, many, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addNameOption, nameOf } from '../limits.js';
 import { Published, type Configuration, type Instance } from '../redis/published.js';
-import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
+import { addRedisOptions, withRedis, type RedisOptions, type Session } from '../redis/session.js';
 import { unknownScope } from '../scope.js';
 import { warn } from '../warn.js';
+import { changeText } from './override.js';
 
 interface Options extends RedisOptions {
   readonly name?: string;
@@ -33,18 +38,48 @@ async function limits(options: Options, io: Io): Promise<void> {
     if (published.problem !== undefined) throw failure('Nothing is known about the limiters.');
     if (name !== undefined) warn(io, unknownScope(published, name));
     const scopes = [...published.scopes].filter(([scope]) => name === undefined || scope === name);
-    await (io.json ? writeJson(io, json(published, scopes)) : write(io, text(published, scopes, io)));
+    const overridden = await overriddenOf(session, scopes);
+    await (io.json
+      ? writeJson(io, json(published, scopes, overridden))
+      : write(io, text(published, scopes, overridden, io)));
   });
 }
 
 type Scopes = readonly (readonly [name: string, configurations: readonly Configuration[]])[];
 
-function json({ instances }: Published, scopes: Scopes): object {
+/** What overrides a limiter has. */
+interface Overridden {
+  /** How many keys have limits of their own. */
+  readonly keys: number;
+  /** The override of all keys. */
+  readonly all: OverrideChange | null;
+}
+
+/** By name: the overrides of limiters that can have any. The index has each key. */
+async function overriddenOf(session: Session, scopes: Scopes): Promise<ReadonlyMap<string, Overridden>> {
+  const live = scopes.filter(([, configurations]) => configurations.some(({ overrides }) => overrides));
+  if (live.length === 0) return new Map();
+  const [index] = overrideBookKeys(session.prefix);
+  const whos = (await session.call('ZRANGEBYSCORE', index, String(Date.now()), '+inf')) as string[];
+  const entries = live.map(async ([name]): Promise<[string, Overridden]> => {
+    const head = `${escapeName(name)}:`;
+    const all = head + ALL_KEYS;
+    const record: unknown = await session.call('GET', recordKey(session.prefix, all));
+    const line = typeof record === 'string' ? readOverrides(record).at(Date.now()) : undefined;
+    const keys = whos.filter((who) => who.startsWith(head) && who !== all).length;
+    const told = line && (JSON.parse(line.json) as { change: OverrideChange });
+    return [name, { keys, all: told?.change ?? null }];
+  });
+  return new Map(await Promise.all(entries));
+}
+
+function json({ instances }: Published, scopes: Scopes, overridden: ReadonlyMap<string, Overridden>): object {
   return {
     instances: instances.map(({ limiters, ...instance }) => ({ ...instance, limiters: limiters.length })),
     limiters: scopes.map(([name, configurations]) => ({
       name,
       differ: configurations.length > 1,
+      ...(overridden.has(name) && { overridden: overridden.get(name) }),
       configurations: configurations.map(({ instances: some, ...configuration }) => ({
         ...configuration,
         instances: some.map(({ id }) => id),
@@ -53,7 +88,12 @@ function json({ instances }: Published, scopes: Scopes): object {
   };
 }
 
-function text({ instances }: Published, scopes: Scopes, io: Io): string {
+function text(
+  { instances }: Published,
+  scopes: Scopes,
+  overridden: ReadonlyMap<string, Overridden>,
+  io: Io,
+): string {
   if (instances.length === 0) {
     return 'No limiter is published on this server under this --prefix. Limiters are published within seconds, unless publish is false.\n';
   }
@@ -62,10 +102,11 @@ function text({ instances }: Published, scopes: Scopes, io: Io): string {
       policiesText(configuration),
       banText(configuration),
       ipv6Text(configuration.ipv6Subnets),
+      overridesText(configuration, overridden.get(name)),
       whereText(configuration.instances),
     ]);
     const differs = configurations.length > 1 ? io.colors.red('  instances differ') : '';
-    return `${io.colors.bold(printable(name))}${differs}\n${columns(io, ['policies', 'ban', 'IPv6', 'where'], rows)}`;
+    return `${io.colors.bold(printable(name))}${differs}\n${columns(io, ['policies', 'ban', 'IPv6', 'overrides', 'where'], rows)}`;
   });
   const left = instances.reduce((sum, { more }) => sum + more, 0);
   const differ = scopes.filter(([, configurations]) => configurations.length > 1).length;
@@ -91,6 +132,12 @@ function banText({ ban, banBy }: Configuration): string {
   const whose = banBy === undefined ? '' : `, by ${printable(banBy)}`;
   if (ban.after === 0) return `by hand${whose}`;
   return `after ${ban.after} denials in ${toText(ban.within)}, for ${toText(ban.first)}${whose}`;
+}
+
+function overridesText({ overrides }: Configuration, overridden: Overridden | undefined): string {
+  if (!overrides || !overridden) return 'none';
+  const { keys, all } = overridden;
+  return `of ${many(keys, 'key')}${all === null ? '' : `, of all: ${changeText(all)}`}`;
 }
 
 /** Which keys are made of IPv6 addresses. */

@@ -220,11 +220,11 @@ function describe(find: Find, { colors }: Io): [state: string, policy: string, t
     case 'banned':
       return [colors.red('banned'), '-', duration(find.bannedForMs)];
     case 'limited':
-      return [colors.yellow('limited'), find.policy ?? '-', time(find.retryAfterMs)];
+      return [colors.yellow('limited'), `${find.policy ?? '-'}${ownLimit(find)}`, time(find.retryAfterMs)];
     case 'admitted':
       return [
         'admitted',
-        find.policies.map(({ name, remaining }) => `${name}: ${remaining} left`).join(', '),
+        find.policies.map(({ name, remaining }) => `${name}: ${remaining} left`).join(', ') + ownLimit(find),
         '-',
       ];
     case 'state':
@@ -232,6 +232,13 @@ function describe(find: Find, { colors }: Io): [state: string, policy: string, t
     case 'unreadable':
       return [colors.red(`unreadable: ${printable(find.message)}`), '-', '-'];
   }
+}
+
+/** The limits that an override gives a key. */
+function ownLimit({ overridden, policies }: Extract<Find, { policies: unknown }>): string {
+  if (!overridden) return '';
+  const limits = policies.map(({ limit, windowMs }) => `${limit} per ${duration(windowMs)}`);
+  return ` (override: ${limits.join(', ')})`;
 }
 
 /** For a ban by hand: who made it, and why. */

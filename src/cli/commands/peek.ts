@@ -1,6 +1,9 @@
 import type { Command } from 'commander';
 import { compileBan } from '../../contract/ban-options.js';
+import type { HeadgateError } from '../../common/errors.js';
 import { ofLimiter, type LimiterDecision } from '../../limiter/decision.js';
+import type { Limiter } from '../../limiter/limiter.js';
+import type { OverrideChange } from '../../limiter/live-limits.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { dimensionsOf } from '../../contract/dimensions.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
@@ -13,7 +16,7 @@ import { addKeyOptions, dimensionJson, keyOf, show, typedKey, type KeyOptions } 
 import {
   addLimitsOptions,
   addNameOption,
-  policiesBy,
+  ofDimension,
   nameOf,
   ofTier,
   readLimits,
@@ -26,6 +29,7 @@ import { addRedisOptions, NO_KEY, withRedis, type RedisOptions, type Session } f
 import { checkKeys, differing, subjectIn, unknownScope } from '../scope.js';
 import { warn } from '../warn.js';
 import { verdictsOf, type PolicyVerdict } from '../verdicts.js';
+import { changeText } from './override.js';
 
 interface Options extends RedisOptions, LimitsOptions, KeyOptions {
   readonly cost: string;
@@ -66,9 +70,52 @@ interface Outlook {
   /** Who made a ban by hand, if it was noted. */
   readonly bannedBy: string | null;
   readonly banReason: string | null;
+  /** The limits that it has for a time instead of the configured ones. */
+  readonly override: Exception | null;
   /** Whether the server has any state of this key that its policies or the ban read. */
   readonly stored: boolean;
   readonly policies: readonly PolicyVerdict[];
+}
+
+/** An override, for JSON. */
+interface Exception {
+  /** Whether it is of all keys. */
+  readonly all: boolean;
+  readonly change: OverrideChange;
+  readonly since: string;
+  readonly until: string | null;
+  readonly by: string | null;
+  readonly reason: string | null;
+}
+
+const UNFIT =
+  'the override does not fit the policies of the limiter any more, so it changes nothing: remove it, or write another one.';
+
+function limiterOf(session: Session, name: string, limits: Limits): Limiter {
+  return limits.overrides
+    ? session.liveLimiter(name, limits)
+    : session.limiter(name, limits.policies, limits.shadow);
+}
+
+/** The override that applies to a key: its own, or that of all keys. */
+async function overrideOf(limiter: Limiter, key: Record<string, string>): Promise<Exception | null> {
+  const own = await limiter.overrideOf(key);
+  const found = own ?? (await limiter.overrideOf());
+  if (!found) return null;
+  const { change, since, until, by = null, reason = null } = found;
+  const ends = until?.toISOString() ?? null;
+  return { all: !own, change, since: since.toISOString(), until: ends, by, reason };
+}
+
+/** Whether an override still names policies that the limiter has. */
+function fits(limiter: Limiter, { change }: Exception): boolean {
+  try {
+    limiter.checkOverride(undefined, change, {});
+    return true;
+  } catch (error) {
+    if ((error as HeadgateError).code === 'HEADGATE_CLOSED') throw error;
+    return false;
+  }
 }
 
 async function peek(given: string, options: Options, io: Io): Promise<void> {
@@ -86,9 +133,10 @@ async function peek(given: string, options: Options, io: Io): Promise<void> {
     const known = written ?? published.limitsOf(name);
     if (!known && isKnown) throw usageError(NOT_TOLD);
     const limits = known && ofTier(known, name, options.tier);
-    const limiter = limits && session.limiter(name, policiesBy(dimension, limits.policies), limits.shadow);
+    const limiter = limits && limiterOf(session, name, ofDimension(limits, dimension));
     const bans = new Bans(session);
     const head = bans.head(name, key, dimension);
+    const override = limits?.overrides && limiter ? await overrideOf(limiter, { [dimension]: key }) : null;
     const [decision, [bannedForMs = 0], [note], stored] = await Promise.all([
       limiter?.peek({ [dimension]: key }, { cost }),
       bans.left([head]),
@@ -105,8 +153,11 @@ async function peek(given: string, options: Options, io: Io): Promise<void> {
       cost,
       ...answerOf(decision && ofLimiter(decision), bannedForMs, limits),
       ...ban,
+      override,
       stored,
     };
+    if (override && !fits(limiter!, override)) warn(io, { code: 'UNFIT_OVERRIDE', message: UNFIT });
+    await limiter?.close();
     if (!stored && !isKnown) io.exitCode = EXIT.unknownScope;
     else if (outlook.allowed === false) io.exitCode = EXIT.denied;
     await (io.json ? writeJson(io, outlook) : write(io, text(outlook, io)));
@@ -161,6 +212,15 @@ function banText({ bannedForMs, bannedBy: by, banReason: reason }: Outlook): str
   return `banned for ${duration(bannedForMs)}${who}${reason === null ? '' : `: ${printable(reason)}`}`;
 }
 
+function overrideText({ all, change, until, by, reason }: Exception): string {
+  const [whose, ends] = [
+    all ? 'All keys have other limits' : 'It has limits of its own',
+    until === null ? 'until they are removed' : `until ${until.slice(0, 19).replace('T', ' ')} (UTC)`,
+  ];
+  const note = [by, reason].flatMap((each) => (each === null ? [] : [printable(each)])).join(': ');
+  return `${whose} ${ends}: ${changeText(change)}${note === '' ? '' : ` (${note})`}`;
+}
+
 function text(outlook: Outlook, io: Io): string {
   const { name, key, dimension = DEFAULT_DIMENSION, given } = outlook;
   const { cost, allowed, reason, bannedForMs, stored, policies } = outlook;
@@ -171,6 +231,7 @@ function text(outlook: Outlook, io: Io): string {
     `${bold(show({ given, keys: [key], dimension }))} in ${bold(printable(name))}, a request of cost ${cost}: ${answer}`,
   ];
   if (bannedForMs > 0) lines.push(banText(outlook));
+  if (outlook.override) lines.push(overrideText(outlook.override));
   if (!stored) {
     lines.push(
       'Nothing is stored: the key was not charged recently, or --name, the key or the policies are not those of the limiter.',

@@ -1,19 +1,22 @@
 import { compileBan } from '../../contract/ban-options.js';
-import { conclude } from '../../limiter/decision.js';
+import { OVERRIDE_TAG } from '../../contract/overrides.js';
+import { conclude, ofLimiter, type LimiterDecision } from '../../limiter/decision.js';
 import { compilePolicies } from '../../contract/compile-policies.js';
 import {
   BAN_TAG,
   escapeName,
   isReset,
   kindOfHash,
+  recordKey,
   statePattern,
+  whoOfPlace,
   type Hash,
   type StateKey,
 } from '../../stores/keys.js';
 import type { PolicySet, Reply } from '../../contract/store.js';
 import { printable } from '../format.js';
 import { dimensionJson } from '../keys.js';
-import type { Limits } from '../limits.js';
+import { ofDimension, type Limits } from '../limits.js';
 import { verdictsOf, type PolicyVerdict } from '../verdicts.js';
 import { BanIndex, type Sealing } from './ban-index.js';
 import { Bans } from './bans.js';
@@ -45,6 +48,8 @@ export type Find = {
       readonly policy: string | null;
       readonly retryAfterMs: number | null;
       readonly policies: readonly PolicyVerdict[];
+      /** Whether an override gives the key these limits. */
+      readonly overridden: boolean;
     }
   | {
       /** State that no given policy reads. A missing expiry is null, and so is the algorithm of another version's layout. */
@@ -85,7 +90,7 @@ export const BANS_ALONE: Wanted = {
 interface Scope {
   readonly name: string;
   readonly set: PolicySet;
-  readonly shadow: boolean;
+  readonly limits: Limits;
 }
 
 /** Finds who is banned, limited or otherwise known to a server. The order is that of SCAN, and each item is found once. */
@@ -107,9 +112,10 @@ export class Finder {
     this.#looker = new Looker(session);
     const { timeout } = session.target;
     this.#scopes = new Map(
-      [...wanted.limits].map(([name, { policies, shadow }]) => {
-        const set = { name, policies: compilePolicies('--policies', policies), ban: undefined, timeout };
-        return [escapeName(name), { name, set, shadow }];
+      [...wanted.limits].map(([name, limits]) => {
+        const policies = compilePolicies('--policies', limits.policies);
+        const set = { name, policies, ban: undefined, timeout };
+        return [escapeName(name), { name, set, limits }];
       }),
     );
   }
@@ -170,7 +176,9 @@ export class Finder {
   }
 
   #named(page: readonly FoundKey[]): FoundKey[] {
-    return page.flatMap((key) => (isReset(key) ? [] : [{ ...key, name: this.#nameOf(key) }]));
+    return page.flatMap((key) =>
+      isReset(key) || key.id === OVERRIDE_TAG ? [] : [{ ...key, name: this.#nameOf(key) }],
+    );
   }
 
   async #examine(named: readonly FoundKey[]): Promise<Find[]> {
@@ -243,30 +251,60 @@ export class Finder {
   async #verdicts(scope: Scope, keys: readonly FoundKey[]): Promise<Find[]> {
     const { limited, admitted } = this.#wanted;
     if (!limited && !admitted) return [];
+    const all = await this.#ofAllKeys(scope);
     const finds = [...new Set(keys.map(({ by }) => by))].map((by) => {
       const policies = scope.set.policies.filter((policy) => policy.by === by);
+      const overrides = all === undefined ? undefined : { rules: {}, all };
       const its = keys.filter((key) => key.by === by);
-      return this.#verdictsBy({ ...scope, set: { ...scope.set, policies } }, its);
+      return this.#verdictsBy({ ...scope, set: { ...scope.set, policies, overrides } }, its);
     });
     return (await Promise.all(finds)).flat();
   }
 
+  /** The record of overrides of all keys. Undefined: the limiter has none. */
+  async #ofAllKeys({ set, limits }: Scope): Promise<string | undefined> {
+    if (!limits.overrides) return undefined;
+    const key = recordKey(this.#session.prefix, whoOfPlace({ set }, this.#session.keyText));
+    const record = await this.#session.call('GET', key);
+    return typeof record === 'string' ? record : '';
+  }
+
   /** The verdicts on keys of one dimension, by the policies of this dimension. */
-  async #verdictsBy({ set, shadow }: Scope, keys: readonly FoundKey[]): Promise<Find[]> {
+  async #verdictsBy(scope: Scope, keys: readonly FoundKey[]): Promise<Find[]> {
     const { limited, admitted } = this.#wanted;
+    const { set, limits } = scope;
     const whole = [...new Map(keys.map((key) => [key.head, key])).values()];
     const replies = await this.#lookAt(set, whole);
-    return whole.flatMap((key, i): Find[] => {
+    const finds = whole.map(async (key, i): Promise<Find[]> => {
       const reply = replies[i]!;
       if (reply instanceof Error) return this.#unreadable(key, reply);
       const who = typeof key.key === 'string' ? key.key : key.key.hash;
-      const decision = conclude(undefined, { set, key: who, cost: 1, peek: true, lease: '' }, reply, shadow);
+      const decision = reply.rules
+        ? await this.#decisionOf(scope, key)
+        : conclude(undefined, { set, key: who, cost: 1, peek: true, lease: '' }, reply, limits.shadow);
+      if (!decision) return this.#unreadable(key, new Error(NOT_READ_HERE));
       const kind = decision.allowed ? 'admitted' : 'limited';
       if (!(kind === 'limited' ? limited : admitted) || !this.#isNew(`${kind} ${key.head}`)) return [];
       const policy = decision.policy ?? null;
       const retryAfterMs = decision.retryAfterMs ?? null;
-      return [{ kind, ...whose(key), policy, retryAfterMs, policies: verdictsOf(decision) }];
+      const overridden = reply.rules !== undefined || reply.limits !== undefined;
+      return [{ kind, ...whose(key), policy, retryAfterMs, policies: verdictsOf(decision), overridden }];
     });
+    return (await Promise.all(finds)).flat();
+  }
+
+  /** What a limiter says of a key whose override only a limiter can read, such as another tier. Undefined: its key is not known. */
+  async #decisionOf(
+    { name, limits }: Scope,
+    { key, by, slot }: FoundKey,
+  ): Promise<LimiterDecision | undefined> {
+    if (typeof key !== 'string' || slot) return undefined;
+    const limiter = this.#session.liveLimiter(name, ofDimension(limits, by));
+    try {
+      return ofLimiter(await limiter.peek({ [by]: key }));
+    } finally {
+      await limiter.close();
+    }
   }
 
   async #states(keys: readonly FoundKey[]): Promise<Find[]> {
@@ -300,6 +338,9 @@ export class Finder {
     return this.#isNew(key.redisKey) ? [{ kind: 'unreadable', ...whose(key), message }] : [];
   }
 }
+
+const NOT_READ_HERE =
+  'an override gives it another window or tier, which cannot be told of a hashed or inner key';
 
 function whose({ name, key, by, slot }: FoundKey): Pick<Find, 'name' | 'key' | 'dimension' | 'within'> {
   const within = slot && { within: `${slot.by} ${slot.key === undefined ? '-' : showText(slot.key)}` };

@@ -1,8 +1,10 @@
+import { OVERRIDE_TAG } from '../../contract/overrides.js';
 import { commandsOf } from '../../stores/redis/clients/clients.js';
+import { argsOf, Records } from '../../stores/redis/plans.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import { BAN_TAG } from '../../stores/keys.js';
 import type { PolicySet, Reply } from '../../contract/store.js';
-import { costArg, decode, policyArgs } from '../../stores/redis/wire.js';
+import { costArg, decode } from '../../stores/redis/wire.js';
 import type { Session } from './session.js';
 
 /** How many keys one script call looks at. It then runs for well under a millisecond. */
@@ -32,17 +34,15 @@ export class Looker {
 
   async #ask(set: PolicySet, heads: readonly string[]): Promise<(Reply | Error)[]> {
     const { policies, ban } = set;
-    const kernels = policies.map(({ kernel }) => kernel);
     const ids = [...(ban ? [BAN_TAG] : []), ...policies.map(({ id }) => id)];
     const keys = heads.flatMap((head) => ids.map((id) => `${head}}${id}`));
-    const args = [
-      '',
-      ...policyArgs(policies, Date.now()),
-      ...Object.values(ban ?? {}).map(String),
-      costArg(1, true),
-    ];
+    if (set.overrides) keys.push(...heads.map((head) => `${head}}${OVERRIDE_TAG}`));
+    const { evaluateArgs } = argsOf(set, false, Date.now());
+    const args = [...evaluateArgs, costArg(1, true)];
     if (policies.some(({ traits }) => traits.holdsSlots)) args.push(...heads.map(() => ''));
-    const script = assemble('evaluate', kernels, ban !== undefined);
+    if (set.overrides) args.push(new Records(set, this.#session.prefix).sign);
+    const kernels = policies.map(({ kernel }) => kernel);
+    const script = assemble('evaluate', kernels, ban !== undefined, set.overrides !== undefined);
     const reply = await this.#session.run(script, keys, args);
     return decode(reply, heads.length, set);
   }

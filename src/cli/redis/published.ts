@@ -67,7 +67,9 @@ export class Published {
     const named = Object.entries(most.tiers ?? {}).map(([tier, texts]) => [tier, parsed(texts)] as const);
     const tiers = new Map(named.filter((entry): entry is [string, Policy[]] => entry[1] !== undefined));
     const policies = parsed(most.policies);
-    return policies || tiers.size > 0 ? { policies: policies ?? [], tiers, shadow: most.shadow } : undefined;
+    if (!policies && tiers.size === 0) return undefined;
+    const overrides = this.scopes.get(name)!.some((each) => each.overrides);
+    return { policies: policies ?? [], tiers, shadow: most.shadow, overrides };
   }
 
   /** What the limiters of all names enforce. */

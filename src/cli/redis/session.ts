@@ -97,10 +97,11 @@ export class Session {
 
   /** Makes a limiter of a scope whose limits can be changed. @param limits undefined: they come with each request */
   liveLimiter(name: string, limits: Limits | undefined): Limiter {
-    const { policies = [], tiers = new Map<string, readonly Policy[]>() } = limits ?? {};
+    const { policies = [], tiers = new Map<string, readonly Policy[]>(), shadow = false } = limits ?? {};
     return assembleLimiter(
       {
         ...this.#common(name),
+        shadow,
         ...(policies.length > 0 && { policies }),
         ...(tiers.size > 0 && { tiers: Object.fromEntries(tiers) }),
         overrides: true,

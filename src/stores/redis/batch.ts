@@ -37,6 +37,8 @@ export interface Carrier {
 
 interface OpenBatch extends Batch {
   readonly waiters: Eventual<Reply>[];
+  /** Whether it is of one key, and was sent again for that. */
+  readonly isPart?: boolean;
 }
 
 /**
@@ -143,8 +145,8 @@ export class Batcher {
   }
 
   #fail(batch: OpenBatch, error: Error): void {
-    const parts = this.#carrier.refusesKeys(error) ? byKey(batch) : [];
-    if (parts.length > 1) {
+    const parts = this.#carrier.refusesKeys(error) && !batch.isPart ? byKey(batch) : [];
+    if (parts.length > 0) {
       for (const part of parts) this.#send(part);
       return;
     }
@@ -170,7 +172,7 @@ function byKey({ set, peek, asked, queries, waiters }: OpenBatch): OpenBatch[] {
   queries.forEach((query, i) => {
     const key = typeof query.key === 'string' ? query.key : JSON.stringify(query.key);
     let part = parts.get(key);
-    if (!part) parts.set(key, (part = { set, peek, asked, queries: [], waiters: [] }));
+    if (!part) parts.set(key, (part = { set, peek, asked, queries: [], waiters: [], isPart: true }));
     part.queries.push(query);
     part.waiters.push(waiters[i]!);
   });

@@ -4,14 +4,18 @@ import type { Commands, Server } from './clients/commands.js';
 import { within } from '../../common/within.js';
 import { assemble } from './scripts.js';
 import { fieldOf, isUnknownCommand, tooOld, versionOf } from './server-version.js';
+import { isReadable, readOverrides } from '../../contract/overrides.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
+import { escapeName, recordKey } from '../keys.js';
 import { plainWords } from '../store-error.js';
+import { overrideBookKeys } from './override-book.js';
 
 /** One result of a check of a store. */
 export interface Finding {
   /** `'error'`: no limits apply, or not those of every policy. `'warning'`: they may stop to apply. `'ok'`: all is well. */
   readonly level: 'ok' | 'warning' | 'error';
   /** What was checked. */
-  readonly code: 'connection' | 'version' | 'commands' | 'eviction' | 'clock' | 'client';
+  readonly code: 'connection' | 'version' | 'commands' | 'eviction' | 'clock' | 'client' | 'overrides';
   /** What was found and what to do, for people. For a cluster it begins with the server's address. */
   readonly message: string;
 }
@@ -28,8 +32,26 @@ const ATTEMPTS = 10_000;
 /** A deadline that never passes. */
 const NEVER_OVER = String(Number.MAX_SAFE_INTEGER);
 
-/** Checks whether limits can be enforced on the servers of a client. It returns its findings, and never throws. */
-export async function checkServers(commands: Commands, prefix: string): Promise<Finding[]> {
+/** The most overrides that are read, and that are named. */
+const MOST_READ = 1000;
+const MOST_NAMED = 10;
+
+/** A limiter with overrides, and its policies by tier; `''`: those without one. */
+export interface LiveLimiter {
+  readonly name: string;
+  readonly sets: ReadonlyMap<string, readonly CompiledPolicy[]>;
+}
+
+/**
+ * Checks whether limits can be enforced on the servers of a client. It returns its findings, and never throws.
+ *
+ * @param live the limiters whose overrides are checked
+ */
+export async function checkServers(
+  commands: Commands,
+  prefix: string,
+  live: readonly LiveLimiter[] = [],
+): Promise<Finding[]> {
   const findings: Finding[] = commands.hazards().map((hazard) => ({ ...hazard, code: 'client' }));
   if (findings.length === 0) findings.push(ok('client', 'No option of the client puts limits at risk.'));
   try {
@@ -39,6 +61,7 @@ export async function checkServers(commands: Commands, prefix: string): Promise<
       const where = servers.length > 1 ? `${servers[i]!.name}: ` : '';
       for (const found of list) findings.push({ ...found, message: where + found.message });
     }
+    if (live.length > 0) findings.push(await overridesFound(commands, prefix, live));
   } catch (error) {
     findings.push(unreachable(error));
   }
@@ -158,6 +181,40 @@ function clockFound(now: number, asked: number, answered: number): Finding {
     `The server's clock is ${seconds} s ${ahead > 0 ? 'ahead of' : 'behind'} this process' clock. Limits follow the ` +
     "server's clock. Times in logs, and windows while a local store decides, differ by as much. Synchronise the clocks.";
   return { level: 'warning', code: 'clock', message };
+}
+
+/** Finds overrides that change nothing, because the limiter has other policies by now. */
+async function overridesFound(
+  commands: Commands,
+  prefix: string,
+  live: readonly LiveLimiter[],
+): Promise<Finding> {
+  const send = (command: string, key: string, ...args: string[]): Promise<unknown> => {
+    const servers = commands.servers();
+    const server = servers.find(({ name }) => name === commands.serverOf(key)) ?? servers[0]!;
+    return inTime(server.send([command, key, ...args]));
+  };
+  try {
+    const now = String(Date.now());
+    const [index] = overrideBookKeys(prefix);
+    const whos = await send('ZRANGEBYSCORE', index, now, '+inf', 'LIMIT', '0', String(MOST_READ));
+    const idle: string[] = [];
+    for (const who of whos as string[]) {
+      const limiter = live.find(({ name }) => who.startsWith(`${escapeName(name)}:`));
+      const record: unknown = limiter && (await send('GET', recordKey(prefix, who)));
+      const line = typeof record === 'string' ? readOverrides(record).at(Date.now()) : undefined;
+      if (line && !isReadable(line, limiter!.sets)) idle.push(who);
+    }
+    if (idle.length === 0) return ok('overrides', 'Every override fits the policies of its limiter.');
+    const more = idle.length > MOST_NAMED ? `, and ${idle.length - MOST_NAMED} more` : '';
+    const message =
+      `Overrides of policies that the limiter no longer has, so that they change nothing: ${idle.slice(0, MOST_NAMED).join(', ')}${more}. ` +
+      'Remove them, or write others: see "Changing limits without a deployment" in docs/changing-limits.md.';
+    return { level: 'warning', code: 'overrides', message };
+  } catch (error) {
+    const words = error instanceof Error ? plainWords(error.message) : String(error);
+    return { level: 'warning', code: 'overrides', message: `The overrides cannot be read: ${words}` };
+  }
 }
 
 function unreachable(error: unknown): Finding {

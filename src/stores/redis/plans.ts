@@ -1,7 +1,8 @@
 import { recordDimensions } from '../../contract/overrides.js';
 import { holdsSlots } from '../../contract/policy.js';
 import { perSet, type Clock, type PolicySet } from '../../contract/store.js';
-import { KeyMaker } from '../keys.js';
+import { performance } from '../../common/real-time.js';
+import { KeyMaker, overriddenKey } from '../keys.js';
 import type { KeyHashing } from './hash-keys.js';
 import { assemble, type Script } from './scripts.js';
 import { paramArgs, policyArgs } from './wire.js';
@@ -11,6 +12,41 @@ export const DEADLINE = '';
 
 /** The error of a call that was sent for another time than the server's. It has changed nothing. */
 const PERIOD = /HEADGATE_PERIOD (\d+)/;
+
+/** The error of a call without records of overrides, once the limiter has some. It has decided nothing. */
+export const OVERRIDDEN = 'HEADGATE_OVERRIDDEN';
+
+/** How long a process sends the records of overrides with each decision, after it has learned that there are some, ms. */
+const SENDS_FOR = 60_000;
+
+/** Whether the records of overrides are sent with a set's decisions. */
+export class Records {
+  /** The sign of a set whose debts depend on earlier overrides, and of others: see `headgate_records` in overrides.lua. */
+  readonly sign: 'b' | 'r';
+  /** The key that exists while the limiter has overrides. */
+  readonly flag: string;
+  readonly #always: boolean;
+  /** Until when they are sent, by flag: all sets of a name have the same. */
+  readonly #until: Map<string, number>;
+
+  constructor({ policies, name, overrides }: PolicySet, prefix: string, until = new Map<string, number>()) {
+    this.#until = until;
+    this.sign = policies.some(({ traits }) => traits.drains) ? 'b' : 'r';
+    this.flag = overriddenKey(prefix, name);
+    this.#always = overrides!.all !== '' || Object.keys(overrides!.rules).length > 0;
+  }
+
+  get areSent(): boolean {
+    return this.#always || performance.now() < (this.#until.get(this.flag) ?? 0);
+  }
+
+  /** Whether a call failed because the limiter has overrides by now. Then they are sent from now on. */
+  learns(error: unknown): boolean {
+    if (!(error instanceof Error) || !error.message.startsWith(OVERRIDDEN)) return false;
+    this.#until.set(this.flag, performance.now() + SENDS_FOR);
+    return true;
+  }
+}
 
 /** What is sent to decide by a policy set. */
 export interface Plan {
@@ -25,6 +61,8 @@ export interface Plan {
   readonly evaluateArgs: readonly string[];
   readonly adjustArgs: readonly string[];
   readonly leases: boolean;
+  /** Undefined: the limiter has no overrides. */
+  readonly records: Records | undefined;
 }
 
 /** The keys, scripts and arguments of policy sets. They are made once, except for arguments that depend on the time. */
@@ -33,6 +71,7 @@ export class Plans {
   readonly #text: KeyHashing['text'];
   readonly #clock: Clock | undefined;
   readonly #known = perSet((set) => this.#make(set));
+  readonly #sendsUntil = new Map<string, number>();
   /** How far the server's clock is ahead of this process', ms. 0 until a call fails for the difference. */
   #skew = 0;
 
@@ -60,6 +99,7 @@ export class Plans {
       moves: set.policies.some(({ sent }) => sent !== undefined),
       ...argsOf(set, single, this.now),
       leases,
+      records: live ? new Records(set, this.#prefix, this.#sendsUntil) : undefined,
     };
   }
 
@@ -77,8 +117,12 @@ export class Plans {
   }
 }
 
-/** The arguments of a set's scripts at a moment. */
-function argsOf(set: PolicySet, single: boolean, now: number): Pick<Plan, 'evaluateArgs' | 'adjustArgs'> {
+/** The arguments of a set's scripts at a moment. @param single whether they are for the short script */
+export function argsOf(
+  set: PolicySet,
+  single: boolean,
+  now: number,
+): Pick<Plan, 'evaluateArgs' | 'adjustArgs'> {
   const { policies, ban, overrides: terms } = set;
   const args = policyArgs(policies, now);
   const dimensions = recordDimensions(set);

@@ -4,9 +4,10 @@ import { BanBook } from './ban-book.js';
 import { Batcher, type Batch } from './batch.js';
 import { ScriptCalls } from './script-calls.js';
 import type { Commands, Done } from './clients/commands.js';
+import { checkServers, type Finding } from './check.js';
 import { Denials } from './denials.js';
 import type { KeyHashing } from './hash-keys.js';
-import { DEADLINE, Plans } from './plans.js';
+import { DEADLINE, Plans, type Plan, type Records } from './plans.js';
 import { Publisher } from './publisher.js';
 import { assemble, type Script } from './scripts.js';
 import type {
@@ -29,7 +30,7 @@ import type { BanNote } from '../../contract/ban-options.js';
 import { costAt } from '../../contract/costs.js';
 import { warnOnce } from '../../common/warnings.js';
 import { FOR_EVER, MOST_LINES, readOverrides, type RecordChange } from '../../contract/overrides.js';
-import { recordKey, whoOfPlace } from '../keys.js';
+import { overriddenKey, recordKey, whoOfPlace } from '../keys.js';
 import { overrideBookArgs, overrideBookKeys } from './override-book.js';
 import { malformedReply } from '../reply.js';
 import { Traffic } from './traffic.js';
@@ -43,6 +44,9 @@ const MOST_SERVERS = 1000;
 
 /** The most charges that are given back in one call. */
 const MOST_GIVEN_BACK = 32;
+
+/** How often a call is sent again because of what its error told: the server's time, or that there are overrides. */
+const MOST_LEARNED = 2;
 
 /** The options of a store, checked. */
 interface Settings {
@@ -74,6 +78,7 @@ export class RedisStore implements Store {
   readonly #publisher: Publisher | undefined;
   readonly #book: BanBook | undefined;
   readonly #traffic: Traffic | undefined;
+  readonly #announced = new Set<Announcement>();
 
   constructor(commands: Commands, { clock, prefix, localDenials, publish, sample, hashing }: Settings) {
     const { text, mark } = hashing;
@@ -92,13 +97,16 @@ export class RedisStore implements Store {
       get cluster() {
         return isCluster();
       },
-      // There are clusters behind one address. The server has looked at the keys before it ran anything.
-      refusesKeys: (error) =>
-        error instanceof Error && error.message.startsWith('CROSSSLOT') && (this.#isCluster = true),
+      refusesKeys: (error) => this.#refusesKeys(error),
       send: this.#send,
       decode: this.#decode,
       together: (send) => commands.together(send),
     });
+  }
+
+  /** There are clusters behind one address. The server has looked at the keys before it ran anything. */
+  #refusesKeys(error: unknown): boolean {
+    return error instanceof Error && error.message.startsWith('CROSSSLOT') && (this.#isCluster = true);
   }
 
   #run(script: Script, subject: Subject, keys: readonly string[], args: string[]): Promise<unknown> {
@@ -183,23 +191,43 @@ export class RedisStore implements Store {
     }
   }
 
-  readonly #send = (batch: Batch, done: Done, again = false): void => {
+  readonly #send = (batch: Batch, done: Done, tries = 0): void => {
     const { set, peek, queries } = batch;
     const plan = this.#plans.of(set);
     const keys: string[] = [];
     for (const { key } of queries) plan.keys.push(keys, key);
-    if (set.overrides) for (const { key } of queries) plan.keys.pushRecords(keys, key);
     const args = plan.evaluateArgs.slice();
     pushCosts(args, queries, peek);
     if (plan.leases) for (const query of queries) args.push(query.lease);
+    if (plan.records) this.#pushRecords(plan, plan.records, queries, keys, args);
     const call = { script: plan.evaluate, keys, args, timeout: set.timeout, asked: queries };
     const calls = this.#callsFor(keys, queries);
-    if (!plan.moves || again) return calls.send(call, done);
+    if ((!plan.moves && !plan.records) || tries === MOST_LEARNED) return calls.send(call, done);
     calls.send(call, (error, reply) => {
-      if (this.#plans.learnsTime(error)) this.#send(batch, done, true);
+      const learns = error && (this.#plans.learnsTime(error) || plan.records?.learns(error));
+      if (learns) this.#send(batch, done, tries + 1);
       else done(error, reply);
     });
   };
+
+  /**
+   * The records of all keys; or, as long as the limiter has no overrides, one key that tells. In a cluster it would be in another slot.
+   */
+  #pushRecords(
+    plan: Plan,
+    records: Records,
+    queries: readonly Query[],
+    keys: string[],
+    args: string[],
+  ): void {
+    if (records.areSent || queries.length === 1 || this.#isCluster) {
+      for (const { key } of queries) plan.keys.pushRecords(keys, key);
+      args.push(records.sign);
+    } else {
+      keys.push(records.flag);
+      args.push('f');
+    }
+  }
 
   whenReady(): Promise<void> {
     return this.#commands.whenReady();
@@ -309,8 +337,17 @@ export class RedisStore implements Store {
       const { line, duration, life } = change;
       const args = [DEADLINE, line, ...[duration, life, FOR_EVER, MOST_LINES].map(String)];
       const keys = [recordKey(this.#prefix, who)];
+      if (!this.#isCluster) keys.push(overriddenKey(this.#prefix, subject.set.name));
       const script = assemble('set-override', [], false);
-      const before = recordFrom(await this.#change(subject, () => this.#run(script, subject, keys, args)));
+      const before = recordFrom(
+        await this.#change(subject, () =>
+          this.#run(script, subject, keys, args).catch((error: unknown) => {
+            // There are clusters behind one address.
+            if (!this.#refusesKeys(error)) throw error;
+            return this.#run(script, subject, keys.slice(0, 1), args);
+          }),
+        ),
+      );
       const isWorthIt = line !== '' || readOverrides(before[0]).at(before[1]);
       if (isWorthIt) await this.#note(subject, who, change);
       return before;
@@ -333,9 +370,24 @@ export class RedisStore implements Store {
   }
 
   announce(limiter: Announcement): Announced {
-    const withdraw = this.#publisher?.add(limiter) ?? (() => {});
+    const unpublish = this.#publisher?.add(limiter);
+    this.#announced.add(limiter);
+    const withdraw = (): void => {
+      this.#announced.delete(limiter);
+      unpublish?.();
+    };
     const traffic = this.#traffic;
     return { withdraw, count: traffic && ((decision) => traffic.count(limiter.name, decision)) };
+  }
+
+  /** Checks the servers, and the overrides of the limiters on this store. */
+  check(): Promise<Finding[]> {
+    const live = [...this.#announced].filter(({ overrides, dynamic }) => overrides && !dynamic);
+    const limiters = live.map(({ name, policies, tiers }) => ({
+      name,
+      sets: new Map([['', policies()], ...tiers]),
+    }));
+    return checkServers(this.#commands, this.#prefix, limiters);
   }
 
   close(): void {

@@ -1,7 +1,7 @@
 import { toMilliseconds, type Duration } from '../../common/duration.js';
 import { invalidOption } from '../../common/errors.js';
 import { checkFunction, checkShape } from '../../common/validate.js';
-import { checkServers, type Finding } from './check.js';
+import type { Finding } from './check.js';
 import { commandsOf, type RedisClient } from './clients/clients.js';
 import { compileHashing, type KeyHashing } from './hash-keys.js';
 import { checkSlices, type SliceOptions } from './local/slice-options.js';
@@ -106,6 +106,7 @@ export function openStore(
   const settings = { clock, prefix, localDenials: longest, publish: every, sample, hashing };
   const store = new RedisStore(commands, settings);
   const identity = JSON.stringify([prefix, hashing.mark]);
-  const layered = slicing ? new Slices(store, slicing, sharedOf(commands), identity) : store;
-  return Object.assign(layered, { check: () => checkServers(commands, prefix) });
+  if (!slicing) return store;
+  const slices = new Slices(store, slicing, sharedOf(commands), identity);
+  return Object.assign(slices, { check: () => store.check() });
 }

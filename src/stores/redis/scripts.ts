@@ -64,7 +64,8 @@ export function compose(
 ): string[] {
   const own = luaFiles[name]!;
   const live = overrides ? luaFiles['overrides']!.rest + own.live : '';
-  const ownLive = overrides ? own.overrides : '';
+  const reads = name.startsWith('evaluate') ? luaFiles['overrides']!.first : '';
+  const ownLive = overrides ? reads + own.overrides : '';
   const { common, policies } = luaFiles as Record<'common' | 'policies', LuaFile>;
   const algorithms = kernels.map((kernel) => luaFiles[kernel]!);
   const firsts = algorithms.map(({ first }) => first);

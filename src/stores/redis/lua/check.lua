@@ -19,7 +19,7 @@ end
 try('GET', key)
 try('SET', key, '0', 'XX', 'PX', '1000')
 try('DEL', key)
-try('EXISTS', key)
+try('MGET', key)
 try('INCRBY', key, 'x')
 try('GETRANGE', key, '0', '0')
 try('SETRANGE', key, '0', '')

@@ -2,38 +2,51 @@
 -- the policy's algorithm are the locals `kernel_look`, `kernel_commit` and, if it has one, `kernel_charge`; the count of its params
 -- is `kernel_params`. Shadows need no special code: they also charge nothing where they would deny.
 --
--- KEYS:  one per request; with overrides, then one record per request (see overrides.lua)
+-- KEYS:  one per request; with overrides, then what `headgate_records` reads (see overrides.lua)
 -- ARGV:  deadline (see common.lua); with overrides the policy's id, the revision of the change that its params take into account, the record
 --        of all keys; the policy's params; per request its cost, or one for all, or none if all cost 1;
---        to look without writing, a cost c is sent as -1 - c
+--        to look without writing, a cost c is sent as -1 - c; with overrides, last, what was sent of them
 -- Reply: step, then per request: an error's text; or the verdict (see headgate_say in common.lua); or, if another change must be taken into
 --        account, -3 and the change (JSON; empty: none)
 
 -- What the algorithm's part `charge` reads and writes. The reply has room for one verdict.
 local request, last, p, at, reply, filled, before = 1, #KEYS, ARGV, 1, { step, nil }, 1
--- `live` tells the params of an overridden request, or the change that must be taken into account first.
-local overridden, live = false
+-- The records of overrides, and whether all requests are concerned. `live` tells the params of a request that is, or the change that must
+-- be taken into account first.
+local records, concerned, live = nil, false
+local requests = last
 
 --- overrides
 
-last, at = last / 2, 4
-overridden = ARGV[3] ~= '' or ARGV[4] ~= '' or redis.call('EXISTS', unpack(KEYS, last + 1)) > 0
+at, concerned = 4, ARGV[3] ~= '' or ARGV[4] ~= ''
+-- The debts of a bucket depend on earlier lines, too.
+local drains = ARGV[#ARGV] == 'b'
+requests, records = headgate_records(1)
+if not requests then return records end
+last = concerned and 0 or requests
+for i = 1, records and last or 0 do
+  if records[i] then
+    last = i - 1
+    break
+  end
+end
 
 --- costs
 
 local text = ARGV[at + 1 + kernel_params] or '1'
 local cost, alike = text + 0, not ARGV[at + 2 + kernel_params]
-if alike and cost > 0 and not overridden then
+if alike and cost > 0 then
 
 --- charge
 
-  if request > last then return reply end
+  if request > requests then return reply end
 end
 
 --- live
 
-live = function(configured, place)
-  local record = redis.call('GET', KEYS[place]) or ''
+live = function(configured, record)
+  local known = not concerned and not drains and headgate_glance(configured, ARGV[2], record)
+  if known then return known end
   if headgate_rule(record) ~= ARGV[3] then return configured, headgate_change(record) end
   if ARGV[4] ~= '' then record = record .. '\n' .. ARGV[4] end
   return record == '' and configured or headgate_override(configured, ARGV[2], record)
@@ -43,19 +56,24 @@ end
 
 local configured = {}
 for i = 1, kernel_params do configured[i] = tonumber(ARGV[at + i]) end
-local requests = last
 while request <= requests do
-  if not alike then
-    text = ARGV[at + kernel_params + request]
-    last = request
-  end
+  if not alike then text = ARGV[at + kernel_params + request] end
+  local record = concerned and (records[request] or '') or records and records[request]
+  last = request
+  -- Requests of one cost are charged together, up to the next one that has a record.
+  while alike and not record and last < requests and not (records and records[last + 1]) do last = last + 1 end
   cost = tonumber(text)
   local writable = cost >= 0
   if not writable then cost = -1 - cost end
   local params, change = configured
-  if overridden then params, change = live(configured, requests + request) end
-  if kernel_charge and writable and cost > 0 and not overridden then
-    request, filled = kernel_charge(request, last, configured, 0, cost, text, reply, filled)
+  if record then params, change = live(configured, record) end
+  if kernel_charge and writable and cost > 0 and not change and not params.record then
+    local from, to = request, filled
+    if params.limit then
+      reply[filled + 1], reply[filled + 2], to = -2, params.limit, filled + 2
+    end
+    request, to = kernel_charge(request, last, params, 0, cost, text, reply, to)
+    if request > from then filled = to end
   end
   if change then
     reply[filled + 1], reply[filled + 2] = -3, change

@@ -1,15 +1,15 @@
 -- Decides requests one after the other. If all policies of a request admit it, all are charged. Otherwise only those are charged
 -- that count attempts and admit it. All requests of a call share one set of policies, so that its numbers are read once.
 --
--- KEYS:  per request: the ban's key if the set has a ban, then one per policy; with overrides, then per request one record per dimension
---        of a policy (see overrides.lua)
+-- KEYS:  per request: the ban's key if the set has a ban, then one per policy; with overrides, then what `headgate_records` reads: per
+--        request one record per dimension of a policy (see overrides.lua)
 -- ARGV:  deadline (see common.lua), count of policies;
 --        per policy: kernel, its flags (see policies.lua), its params; the ban's params if the set has a ban;
 --        with overrides: the count of dimensions, per dimension the revision of the change that the params take into account, the record of
 --        all keys, per policy its id and the number of its dimension;
 --        per request its cost, or one for all, or none if all cost 1, or for each request one per policy (to look without writing, a
 --        cost c is sent as -1 - c);
---        per request its lease if units of a policy are slots
+--        per request its lease if units of a policy are slots; with overrides, last, what was sent of them
 -- Reply: step, then per request: an error's text; or, if the set has a ban, the ban in ms (> 0: banned, no verdicts follow;
 --        < 0: this denial started the ban), and per policy its verdict (see headgate_say in common.lua); or, if another change must be
 --        taken into account, -3, then per dimension the change (JSON; empty: none)
@@ -21,19 +21,34 @@ local count = #policies
 local bans = at
 at = at + 5 * strikes
 local stride = count + strikes
--- `live` tells the policies of an overridden request, or the changes that must be taken into account first.
-local requests, overridden, live = #KEYS / stride, false
+-- The records of overrides, and whether all requests are concerned. `live` tells the policies of a request that is, or the changes that
+-- must be taken into account first.
+local records, concerned, live, has_record = nil, false
+local requests, plain = #KEYS / stride
 
 --- overrides
 
--- Where the records, the revisions and the policies' ids stand.
+-- Where the revisions and the policies' ids stand.
 local dimensions = ARGV[at] + 0
 local revisions, ids = at, at + dimensions + 2
 at = ids + 2 * count
-requests = #KEYS / (stride + dimensions)
-local records = requests * stride
-overridden = ARGV[ids - 1] ~= '' or redis.call('EXISTS', unpack(KEYS, records + 1)) > 0
-for i = 1, dimensions do overridden = overridden or ARGV[revisions + i] ~= '' end
+requests, records = headgate_records(dimensions, stride)
+if not requests then return records end
+requests = requests / stride
+concerned = ARGV[ids - 1] ~= ''
+for i = 1, dimensions do concerned = concerned or ARGV[revisions + i] ~= '' end
+
+-- Whether a record concerns a request.
+has_record = function(request)
+  for i = 1, records and dimensions or 0 do
+    if records[request * dimensions + i] then return true end
+  end
+  return concerned
+end
+
+-- How many requests come before the first that a record concerns.
+plain = 0
+while plain < requests and not has_record(plain) do plain = plain + 1 end
 
 --- costs
 
@@ -46,7 +61,7 @@ local cost, text = 1, '1'
 local each = costs > requests
 
 -- Whether requests are charged without looking first. After a denial more denials are likely, and for these looking first is cheaper.
-local outright = not overridden
+local outright = true
 for i = 1, count do outright = outright and policies[i].charge end
 
 -- Charges all policies of a request, and appends their verdicts to the reply. Returns the reply's new length; nil if a policy denies or
@@ -71,7 +86,7 @@ local function charge_outright(base, to)
 end
 
 local charged, denied = 0, false
-while outright and request < requests do
+while outright and request < (plain or requests) do
   local base = request * stride + strikes
   if costs > request and not each then text = ARGV[at + request] end
   cost = text + 0
@@ -93,7 +108,7 @@ if request == requests then return reply end
 live = function(request)
   local of, changes, differ = {}, {}, false
   for i = 1, dimensions do
-    of[i] = redis.call('GET', KEYS[records + request * dimensions + i]) or ''
+    of[i] = records and records[request * dimensions + i] or ''
     changes[i] = headgate_change(of[i])
     if headgate_rule(of[i]) ~= ARGV[revisions + i] then differ = true end
   end
@@ -216,7 +231,9 @@ while request < requests do
   local err, banned, state
   local is_charged = false
   local changes
-  if overridden then policies, changes = live(request) end
+  local is_live = live and has_record(request)
+  policies = configured
+  if is_live then policies, changes = live(request) end
   if ban and not changes then
     banned, state = ban.look(KEYS[base], banning, now, writable)
     if not banned then err = state end
@@ -224,7 +241,7 @@ while request < requests do
   end
   local free = not err and not changes and (not banned or banned == 0)
   local to
-  if free and outright and writable and cost > 0 then
+  if free and outright and not is_live and writable and cost > 0 then
     to, charged = charge_outright(base, filled + strikes)
     if not to then
       take_back(base, charged)

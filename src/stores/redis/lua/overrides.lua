@@ -4,9 +4,25 @@
 -- known). Behind tabs follow, per policy, its id and numbers: its limit, then the params that differ, or none if only the limit does; '*'
 -- and the revision of a change that only clients can read; last the change as JSON. See contract/overrides.ts.
 --
--- KEYS:  those of the script
--- ARGV:  those of the script
+-- KEYS:  those of the script, whose last ones `headgate_records` reads
+-- ARGV:  those of the script; the last one tells what was sent of overrides
 -- Reply: none
+
+--- first
+
+-- Reads the records of a call. Sent are the records, as many per request as there are dimensions ('r', or 'b' for buckets); or, as long as
+-- the limiter has none, a single key that tells whether it has any by now ('f'). Returns how many of the keys stand before them, and the
+-- records; or nil and the error by which the caller learns that there are records.
+local function headgate_records(dimensions, stride)
+  local sent = table.remove(ARGV)
+  if sent == 'f' then
+    if not redis.call('GET', KEYS[#KEYS]) then return #KEYS - 1 end
+    return nil, redis.error_reply('HEADGATE_OVERRIDDEN the limiter has overrides by now')
+  end
+  local before = #KEYS / ((stride or 1) + dimensions) * (stride or 1)
+  -- A set whose policies are all left out has no records.
+  return before, before < #KEYS and redis.call('MGET', unpack(KEYS, before + 1)) or nil
+end
 
 --- rest
 
@@ -50,6 +66,16 @@ local function headgate_with_numbers(p, field)
   end
   if at == 0 then changed[1] = changed.limit end
   return changed
+end
+
+-- The same of a policy that is no bucket, by a first line that says another limit of it, and of no other before it. Nil: that does not tell.
+local function headgate_glance(p, id, record)
+  local since, stop, of, limit = string.match(record, '^(%d+) (%d+)\t([^\t]*)\t(%d+)\t')
+  if of ~= id or since + 0 > now then return end
+  -- Older lines have ended before.
+  if stop ~= '0' and now >= stop + 0 then return p end
+  limit = limit + 0
+  return { limit, p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], limit = limit }
 end
 
 -- The params of a policy as they were at a time.

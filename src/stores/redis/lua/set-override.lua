@@ -1,6 +1,6 @@
 -- Changes the record of a key's overrides (see overrides.lua).
 --
--- KEYS:  the record
+-- KEYS:  the record; unless it is in another slot, what tells that the limiter has overrides
 -- ARGV:  deadline (see common.lua), a line without its times (empty: what is in force ends), for how long (ms; 0: until it is ended),
 --        the longest time that a charge counts (ms), how long a record without an end is kept (ms), the most lines
 -- Reply: the time (ms), the record as it was
@@ -20,6 +20,10 @@ end
 if line ~= '' then
   table.insert(kept, 1, string.format('%.0f %.0f', now, duration == 0 and 0 or now + duration) .. line)
   last = math.max(last, now + (duration == 0 and tonumber(ARGV[5]) or duration + life))
+end
+if KEYS[2] and last > now then
+  local left = redis.call('PTTL', KEYS[2])
+  if left < last - now then headgate_set(KEYS[2], '1', last) end
 end
 if last > now then headgate_set(KEYS[1], table.concat(kept, '\n'), last) else redis.call('DEL', KEYS[1]) end
 return { now, before }
