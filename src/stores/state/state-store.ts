@@ -141,7 +141,7 @@ class StateStore implements Store {
     const joined = keys.length === 1 ? this.#jobs.get(key) : undefined;
     if (joined) {
       return new Promise<T>((resolve, reject) => {
-        joined.push({ ...job, resolve: resolve as Job['resolve'], reject } as Job);
+        joined.push({ ...job, resolve: resolve, reject });
       });
     }
     const jobs: Job[] = [job];
