@@ -4,7 +4,7 @@
  * @module
  */
 export { JointState, KeyState, stateKey, stateKeys, type StateChange } from './stores/state/key-state.js';
-export { stateStore, type StateBackend } from './stores/state/state-store.js';
+export { stateStore, type Askers, type StateBackend } from './stores/state/state-store.js';
 export { admits, NEVER, remainingOf, resetOf, waitOf, type Verdicts } from './contract/verdicts.js';
 export {
   changeRecord,

@@ -96,7 +96,7 @@ export class Timeouts {
   /** Never sleeps longer than `ms`. Any call that is written meanwhile is due after that. */
   #arm(ms: number): void {
     this.#armed = true;
-    this.#timer = this.#startTimer(this.#wake, Math.ceil(Math.min(ms, this.#ms)));
+    this.#timer = this.#startTimer(this.#wake, Math.ceil(Math.min(Math.max(ms, 0), this.#ms)));
   }
 
   // After a long turn of the event loop Node runs timers before it reads sockets. Answers that have arrived must be handled first.

@@ -44,8 +44,9 @@ export function sqliteStore(database: string | SqliteDatabase, options: SqliteSt
   const name = nameBy('hashKeys' in options ? options.hashKeys : false);
   const transactions = new Transactions(opener(database, mode), clock);
   return stateStore({
-    update: (key, change) => transactions.update([name(key)], ([bytes], now) => [change(bytes, now)]),
-    updateAll: (keys, change) => transactions.update(keys.map(name), change),
+    update: (key, change, askers) =>
+      transactions.update([name(key)], ([bytes], now) => [change(bytes, now)], askers),
+    updateAll: (keys, change, askers) => transactions.update(keys.map(name), change, askers),
     close: () => transactions.close(),
   });
 }

@@ -2,7 +2,7 @@ import { HeadgateError } from '../../common/errors.js';
 import { performance, setImmediate, setTimeout } from '../../common/real-time.js';
 import type { Clock } from '../../contract/store.js';
 import type { StateChange } from '../state/key-state.js';
-import type { StateBackend } from '../state/state-store.js';
+import type { Askers, StateBackend } from '../state/state-store.js';
 import { isBusy, type Database } from './database.js';
 
 /** How long a transaction may keep the event loop, and other processes, waiting, ms. */
@@ -14,6 +14,12 @@ const EAGER = 4;
 /** How long an update waits for the lock at most, ms. No caller waits longer. */
 const PATIENCE = 60_000;
 
+/** How late a timer may be in a process that is not busy, ms. */
+const TIMERS_LATE = 5;
+
+/** After how long a time in which this process was busy those who wait are told that they may wait longer, ms. */
+const TOLD = 5;
+
 /** How often the file is checked, ms. */
 const CHECKED = 1000;
 
@@ -23,6 +29,7 @@ type Change = Parameters<NonNullable<StateBackend['updateAll']>>[1];
 interface Update {
   readonly keys: readonly string[];
   readonly change: Change;
+  readonly askers: Askers;
   readonly asked: number;
   resolve(): void;
   reject(error: unknown): void;
@@ -42,6 +49,13 @@ export class Transactions {
   /** How often the lock was not free, one time after the other. */
   #tries = 0;
   #checked = 0;
+  /** How long to wait until the next try, ms. */
+  #wait = 0;
+  /** Since when updates wait, or until when `busy` is told. */
+  #since = 0;
+  /** For how long updates have waited for this process and not for a lock, ms. Until the file answers, only `connectTimeout` counts. */
+  #busy = Infinity;
+  #hasAnswered = false;
   #idle: (() => void)[] = [];
 
   constructor(open: () => Database, clock: Clock) {
@@ -49,13 +63,16 @@ export class Transactions {
     this.#clock = clock;
   }
 
-  update(keys: readonly string[], change: Change): Promise<void> {
+  update(keys: readonly string[], change: Change, askers: Askers): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#closed) {
         reject(new HeadgateError('HEADGATE_CLOSED', 'The store is closed.'));
         return;
       }
-      this.#queue.push({ keys, change, asked: performance.now(), resolve, reject });
+      const asked = performance.now();
+      this.#queue.push({ keys, change, askers, asked, resolve, reject });
+      if (this.#scheduled) return;
+      this.#since = asked;
       this.#schedule();
     });
   }
@@ -68,14 +85,15 @@ export class Transactions {
   }
 
   #schedule(): void {
-    if (this.#scheduled) return;
     this.#scheduled = true;
-    if (this.#tries <= EAGER) setImmediate(this.#run);
-    else setTimeout(this.#run, 1 + Math.random());
+    this.#wait = this.#tries <= EAGER ? 0 : 1 + Math.random();
+    if (this.#wait === 0) setImmediate(this.#run);
+    else setTimeout(this.#run, this.#wait);
   }
 
   readonly #run = (): void => {
     const now = performance.now();
+    const locked = this.#tries === 0 ? 0 : Math.min(now - this.#since, this.#wait + TIMERS_LATE);
     try {
       this.#begin(now);
       this.#tries = 0;
@@ -85,9 +103,26 @@ export class Transactions {
       else this.#fail(this.#queue.splice(0), error, true);
     }
     this.#scheduled = false;
-    if (this.#queue.length > 0) this.#schedule();
-    else for (const resolve of this.#idle.splice(0)) resolve();
+    if (this.#queue.length > 0) {
+      this.#tell(locked);
+      this.#schedule();
+    } else for (const resolve of this.#idle.splice(0)) resolve();
   };
+
+  /** The time of those who wait runs while another process has the lock, but not while this one is busy. @param locked ms */
+  #tell(locked: number): void {
+    const now = performance.now();
+    this.#busy += now - this.#since - locked;
+    this.#since = now;
+    if (this.#busy < TOLD || !this.#hasAnswered) return;
+    for (const { askers, asked } of this.#queue) {
+      for (const { subject } of askers) {
+        const { call, set } = subject;
+        if (call) call.until = Math.min((call.until || asked + set.timeout) + this.#busy, now + set.timeout);
+      }
+    }
+    this.#busy = 0;
+  }
 
   #begin(now: number): void {
     const database = (this.#database ??= this.#open());
@@ -113,6 +148,7 @@ export class Transactions {
       isWritten = true;
       this.#queue.splice(0, n);
       database.commit(now);
+      this.#hasAnswered = true;
     } catch (error) {
       database.rollback();
       // What comes after the update that failed might fail as well: it is answered like the others.

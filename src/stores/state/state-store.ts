@@ -27,10 +27,13 @@ export interface StateBackend {
    *
    * Nothing need be written if the state did not change (`changed`). The promise resolves when the write is done, and rejects if it is not
    * certain to be done.
+   *
+   * A backend that keeps updates waiting can tell `askers` until when: see `Call.until`.
    */
   update(
     key: string,
     change: (bytes: Uint8Array | undefined, now: number) => StateChange,
+    askers: Askers,
   ): MaybePromise<void>;
   /**
    * The same for several keys at once, for limiters with keys of several dimensions. Either all results of `change` are written, one for
@@ -39,21 +42,24 @@ export interface StateBackend {
   updateAll?(
     keys: readonly string[],
     change: (bytes: readonly (Uint8Array | undefined)[], now: number) => readonly StateChange[],
+    askers: Askers,
   ): MaybePromise<void>;
   /** Frees what the backend itself made. */
   close?(): MaybePromise<void>;
 }
+
+/** Those who wait for an update. Others join it until `change` is called. */
+export type Askers = readonly { readonly subject: Subject }[];
 
 /** A question about a key, and the function that answers it. */
 interface Job<T = unknown> {
   readonly subject: Subject;
   run(state: JointState): T;
   answer?: T;
-}
-
-interface Waiting extends Job {
-  resolve(answer: unknown): void;
-  reject(error: unknown): void;
+  /** Whether the update under way has its answer, or fails for it. */
+  isTaken?: boolean;
+  resolve?(answer: unknown): void;
+  reject?(error: unknown): void;
 }
 
 /** A subject that stands for all keys of a limiter: no limiter is named so, as names have at least one character. */
@@ -65,8 +71,8 @@ function allKeysOf({ name, timeout }: PolicySet): { subject: Subject; by: string
 /** A store on a backend that keeps bytes. Use {@link stateStore}. */
 class StateStore implements Store {
   readonly #backend: StateBackend;
-  /** For each key with an update under way: the jobs that wait for it. They share the next update. */
-  readonly #waiting = new Map<string, Waiting[]>();
+  /** For each key with an update under way: its jobs. Those that came too late for it share the next update. */
+  readonly #jobs = new Map<string, Job[]>();
 
   constructor(backend: StateBackend) {
     this.#backend = backend;
@@ -132,57 +138,55 @@ class StateStore implements Store {
     this.checkDimensions(job.subject.set);
     const keys = stateKeys(job.subject);
     const [key] = keys as [string];
-    const waiting = keys.length === 1 ? this.#waiting.get(key) : undefined;
-    if (waiting) {
+    const joined = keys.length === 1 ? this.#jobs.get(key) : undefined;
+    if (joined) {
       return new Promise<T>((resolve, reject) => {
-        waiting.push({ ...job, resolve: resolve, reject });
+        joined.push({ ...job, resolve: resolve, reject });
       });
     }
-    const updated = this.#update(keys, [job]);
+    const jobs: Job[] = [job];
+    const updated = this.#update(keys, jobs);
     if (!isPromise(updated)) return job.answer as T;
-    if (keys.length === 1) {
-      this.#waiting.set(key, []);
-      const next = (): void => void this.#next(key);
-      updated.then(next, next);
-    }
-    return updated.then(() => job.answer as T);
+    const answer = updated.then(() => job.answer as T);
+    if (keys.length === 1) void this.#work(key, jobs, updated);
+    return answer;
   }
 
-  /** Answers all jobs that wait for a key, in order of arrival. */
-  async #next(key: string): Promise<void> {
-    const jobs = this.#waiting.get(key)!;
-    if (jobs.length === 0) {
-      this.#waiting.delete(key);
-      return;
+  /** Answers all jobs of a key, in order of arrival. @param first the update that is under way */
+  async #work(key: string, jobs: Job[], first: Promise<void>): Promise<void> {
+    for (let updated: Promise<void> | undefined = first; jobs.length > 0; updated = undefined) {
+      this.#jobs.set(key, jobs);
+      try {
+        await (updated ?? this.#update([key], jobs));
+        for (const { isTaken, resolve, answer } of jobs) if (isTaken) resolve?.(answer);
+      } catch (error) {
+        for (const { isTaken, reject } of jobs) if (isTaken) reject?.(error);
+      }
+      jobs = jobs.filter(({ isTaken }) => !isTaken);
     }
-    this.#waiting.set(key, []);
-    try {
-      await this.#update([key], jobs);
-      for (const { resolve, answer } of jobs) resolve(answer);
-    } catch (error) {
-      for (const { reject } of jobs) reject(error);
-    }
-    await this.#next(key);
+    this.#jobs.delete(key);
   }
 
-  #update(keys: readonly string[], jobs: readonly Job[]): MaybePromise<void> {
+  #update(keys: readonly string[], jobs: Job[]): MaybePromise<void> {
+    for (const job of jobs) job.isTaken = true;
     const change = (bytes: readonly (Uint8Array | undefined)[], now: number): StateChange[] => {
       const state = new JointState(bytes, now);
       for (const job of jobs) {
+        job.isTaken = true;
         // An abandoned query must not be charged, because its caller has another answer by now.
         if (!job.subject.call?.abandoned) job.answer = job.run(state);
       }
       return state.save();
     };
     return keys.length > 1
-      ? this.#backend.updateAll!(keys, change)
-      : this.#backend.update(keys[0]!, (bytes, now) => change([bytes], now)[0]!);
+      ? this.#backend.updateAll!(keys, change, jobs)
+      : this.#backend.update(keys[0]!, (bytes, now) => change([bytes], now)[0]!, jobs);
   }
 }
 
 /**
  * Makes a store from anything that can keep bytes by key and update them atomically. It decides exactly like the memory store. Requests for
- * a key that arrive during an update of it share the next update.
+ * a key that arrive while an update of it waits share it, or else the next one.
  */
 export function stateStore(backend: StateBackend): Store {
   return new StateStore(backend);
