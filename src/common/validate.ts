@@ -144,17 +144,6 @@ export function checkStore<T>(store: T): T {
 /** The largest limit, burst and cost. */
 export const MAX_UNITS = 1e12;
 
-/** @throws HeadgateError `HEADGATE_INVALID_COST` unless it is a whole number from 0 (only look) to 1e12 */
-export function checkCost(cost: unknown, what = 'cost'): number {
-  if (typeof cost !== 'number' || !Number.isInteger(cost) || cost < 0 || cost > MAX_UNITS) {
-    throw new HeadgateError(
-      'HEADGATE_INVALID_COST',
-      `${what}: ${show(cost)} is not valid. Pass a whole number from 0 (only look) to ${MAX_UNITS}.`,
-    );
-  }
-  return cost;
-}
-
 /** @throws HeadgateError `HEADGATE_INVALID_ARGUMENT` unless it is an AbortSignal or absent */
 export function checkSignal(signal: unknown): void {
   if (signal !== undefined && !(signal instanceof AbortSignal)) {

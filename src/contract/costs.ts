@@ -1,5 +1,5 @@
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
-import { checkCost, MAX_UNITS } from '../common/validate.js';
+import { MAX_UNITS } from '../common/validate.js';
 import type { CompiledPolicy } from './policy.js';
 
 /**
@@ -41,6 +41,17 @@ export function costsOf(cost: Cost, policies: readonly CompiledPolicy[]): Costs 
 function joint(costs: readonly number[]): Costs {
   const most = costs.length === 0 ? 1 : Math.max(...costs);
   return costs.every((cost) => cost === most) ? { cost: most, costs: undefined } : { cost: most, costs };
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_COST` unless it is a whole number from 0 (only look) to 1e12 */
+export function checkCost(cost: unknown, what = 'cost'): number {
+  if (typeof cost !== 'number' || !Number.isInteger(cost) || cost < 0 || cost > MAX_UNITS) {
+    throw new HeadgateError(
+      'HEADGATE_INVALID_COST',
+      `${what}: ${show(cost)} is not valid. Pass a whole number from 0 (only look) to ${MAX_UNITS}.`,
+    );
+  }
+  return cost;
 }
 
 /**

@@ -51,7 +51,7 @@ export function attemptWait(next: number): number {
   return next === 0 ? 0 : NEVER - next;
 }
 
-/** The verdicts of a set of one policy: an array of exactly the needed length. */
+/** The verdicts of a set of one policy: an array literal allocates exactly the room that it needs. */
 export function soleVerdict(wait: number, remaining: number, reset: number): number[] {
   return [small(wait), small(remaining), small(reset)];
 }

@@ -1,7 +1,8 @@
 import type { Decision } from '../common/decision.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption } from '../common/errors.js';
-import { checkBoolean, checkCost, checkFunction, checkInteger } from '../common/validate.js';
+import { checkBoolean, checkFunction, checkInteger } from '../common/validate.js';
+import { checkCost } from '../contract/costs.js';
 import type { Cost } from '../contract/costs.js';
 import { assembleLimiter, checkOptions } from '../limiter/create-limiter.js';
 import { Limiter } from '../limiter/limiter.js';

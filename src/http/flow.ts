@@ -1,20 +1,21 @@
 import type { DeniedDecision } from '../common/decision.js';
 import { ofLimiter, type LimiterDecision } from '../limiter/decision.js';
-import type { Key } from '../contract/key.js';
+import { holdsSlots } from '../contract/policy.js';
 import { checkOptions } from '../limiter/create-limiter.js';
 import { optionsOf } from '../limiter/options.js';
 import type { Limiter } from '../limiter/limiter.js';
-import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
+import { isPromise, type MaybePromise } from '../contract/store.js';
 import { isOn } from '../limiter/switch.js';
 import { Ending } from './ending.js';
 import { weakTrails, type Framework, type Next, type Outcome, type Trail, type Trails } from './framework.js';
 import { retryAfterSeconds } from './headers.js';
-import { checkGeneratedKey, compileOptions, type CompiledOptions } from './compile-options.js';
+import { compileOptions, type CompiledOptions } from './compile-options.js';
 import { HTTP_OPTIONS, type HttpOptions } from './options.js';
 import { PROBLEM_TYPE, problemOf, statusOf } from './problem.js';
 import { publicError } from './public-error.js';
-import { shortestLease, renewSlots } from './held-slots.js';
+import { renewSlots } from './held-slots.js';
 import { SetupChecks } from './setup-checks.js';
+import { compileSteps, type Asked, type Step } from './steps.js';
 import type { Texts } from './texts.js';
 
 /**
@@ -40,9 +41,8 @@ export function createFlow<Req extends object, Res>(
 export class Flow<Req extends object, Res> {
   readonly #framework: Framework<Req, Res> & Trails<Req>;
   readonly #options: CompiledOptions<Req, Res>;
+  readonly #steps: readonly Step<Req>[];
   readonly #refunds: boolean;
-  /** What the option `clientIp` has returned. */
-  readonly #clients = new WeakMap<Req, string | undefined>();
   /** Checks the first requests for mistakes in the set-up. Undefined once enough were checked. */
   #checks: SetupChecks<Req> | undefined;
 
@@ -56,7 +56,10 @@ export class Flow<Req extends object, Res> {
     });
     this.#framework = { ...weakTrails, ...framework };
     // Who the client is, the option says once for a request.
-    if (options.clientIp) this.#framework.ip = (req) => this.#clients.get(req);
+    const clients = new WeakMap<Req, string | undefined>();
+    if (options.clientIp) this.#framework.ip = (req) => clients.get(req);
+    const { ip } = this.#framework;
+    this.#steps = compileSteps(options, ip, (req, client) => clients.set(req, client));
     this.#options = options;
     this.#refunds = options.refundSuccess || options.refundFailure || options.refundAborted;
   }
@@ -74,7 +77,8 @@ export class Flow<Req extends object, Res> {
    * callback throws, or what the store fails with under `onStoreError: 'throw'`
    */
   handle(req: Req, res: Res): MaybePromise<Outcome> {
-    if (this.#hasDecided(this.#framework.trail(req))) return 'next';
+    const trail = this.#framework.trail(req);
+    if (trail && this.#hasDecided(trail)) return 'next';
     try {
       const decision = this.#decide(req);
       if (isPromise(decision)) return this.#later(decision, req, res);
@@ -108,101 +112,53 @@ export class Flow<Req extends object, Res> {
   }
 
   /** Whether the limiter has already decided on the request. Even if it is mounted twice, it charges a request once. */
-  #hasDecided(latest: Trail | undefined): boolean {
-    for (let trail = latest; trail; trail = trail.before) {
+  #hasDecided(latest: Trail): boolean {
+    for (let trail: Trail | undefined = latest; trail; trail = trail.before) {
       if (trail.flow === this) return true;
     }
     return false;
   }
 
-  // From the request to a decision (undefined: not limited). Each step is sync or async.
+  // From the request to a decision (undefined: not limited).
 
   #decide(req: Req): MaybePromise<LimiterDecision | undefined> {
-    const { enabled, limiter, skip } = this.#options;
-    if (!isOn(enabled) || !limiter.enabled) return undefined;
-    const skipped = skip !== undefined && skip(req);
-    return isPromise(skipped)
-      ? skipped.then((is) => this.#afterSkip(req, is))
-      : this.#afterSkip(req, skipped);
+    const { enabled, limiter, set, cost } = this.#options;
+    if ((enabled !== true && !isOn(enabled)) || !limiter.enabled) return undefined;
+    return this.#goThrough({ req, key: undefined, listed: undefined, set, cost }, 0);
   }
 
-  #afterSkip(req: Req, skipped: boolean): MaybePromise<LimiterDecision | undefined> {
-    if (skipped) return undefined;
-    const { clientIp } = this.#options;
-    if (!clientIp) return this.#afterClient(req);
-    const client = clientIp(req);
-    return isPromise(client)
-      ? client.then((ip) => this.#afterClient(req, ip))
-      : this.#afterClient(req, client);
+  #goThrough(asked: Asked<Req>, from: number): MaybePromise<LimiterDecision | undefined> {
+    for (let i = from; i < this.#steps.length; i++) {
+      const goesOn = this.#steps[i]!(asked);
+      if (goesOn === true) continue;
+      return goesOn === false ? this.#end(asked) : this.#goOn(goesOn, asked, i + 1);
+    }
+    const { req, key, set, cost } = asked;
+    if (this.#checks) {
+      this.#look(req);
+      this.#checks?.lookAtKey(req, key, key === undefined ? undefined : set);
+    }
+    return key === undefined ? undefined : this.#options.limiter.decide(key, cost, set);
   }
 
-  #afterClient(req: Req, client?: string): MaybePromise<LimiterDecision | undefined> {
-    const { key, clientIp, clientKey, needsKey } = this.#options;
-    if (clientIp) this.#clients.set(req, client);
-    const made = key ? key(req) : needsKey ? clientKey(this.#framework.ip(req)) : undefined;
-    return isPromise(made) ? made.then((value) => this.#afterKey(req, value)) : this.#afterKey(req, made);
+  async #goOn(
+    goesOn: Promise<boolean>,
+    asked: Asked<Req>,
+    next: number,
+  ): Promise<LimiterDecision | undefined> {
+    return (await goesOn) ? this.#goThrough(asked, next) : this.#end(asked);
   }
 
-  #afterKey(req: Req, key: string | undefined): MaybePromise<LimiterDecision | undefined> {
-    checkGeneratedKey(key);
+  /** The request is skipped, or a list decides. */
+  #end({ req, key, listed }: Asked<Req>): LimiterDecision | undefined {
+    if (!listed) return undefined;
+    this.#look(req);
+    return this.#options.limiter.listed(key ?? this.#framework.ip(req) ?? '', listed);
+  }
+
+  /** Checks one of the first requests for mistakes in the set-up. */
+  #look(req: Req): void {
     if (this.#checks && !this.#checks.look(req)) this.#checks = undefined;
-    const { denyList, allowList } = this.#options;
-    if (!denyList && !allowList) return this.#afterLists(req, key, undefined);
-    const listed = this.#lookUp(req, key);
-    return isPromise(listed)
-      ? listed.then((reason) => this.#afterLists(req, key, reason))
-      : this.#afterLists(req, key, listed);
-  }
-
-  #lookUp(req: Req, key: string | undefined): MaybePromise<'deny-listed' | 'allow-listed' | undefined> {
-    const { denyList, allowList } = this.#options;
-    const address = this.#framework.ip(req);
-    const denied = denyList ? denyList(req, address, key) : false;
-    if (isPromise(denied)) {
-      return denied.then(async (is) => {
-        if (is) return 'deny-listed';
-        return (await allowList?.(req, address, key)) ? 'allow-listed' : undefined;
-      });
-    }
-    if (denied) return 'deny-listed';
-    const allowed = allowList ? allowList(req, address, key) : false;
-    if (isPromise(allowed)) return allowed.then((is) => (is ? 'allow-listed' : undefined));
-    return allowed ? 'allow-listed' : undefined;
-  }
-
-  #afterLists(
-    req: Req,
-    key: string | undefined,
-    listed: 'deny-listed' | 'allow-listed' | undefined,
-  ): MaybePromise<LimiterDecision | undefined> {
-    const { limiter, keysOf } = this.#options;
-    if (listed) return limiter.listed(key ?? this.#framework.ip(req) ?? '', listed);
-    if (!keysOf) return this.#afterKeys(req, key);
-    const keys = keysOf(req, key);
-    return isPromise(keys) ? keys.then((all) => this.#afterKeys(req, all)) : this.#afterKeys(req, keys);
-  }
-
-  #afterKeys(req: Req, key: Key | undefined): MaybePromise<LimiterDecision | undefined> {
-    const { set, setOf } = this.#options;
-    if (key === undefined) {
-      this.#checks?.lookAtKey(req, key);
-      return undefined;
-    }
-    if (set) return this.#afterPolicies(req, key, set);
-    const made = setOf!(req);
-    return isPromise(made)
-      ? made.then((compiled) => this.#afterPolicies(req, key, compiled))
-      : this.#afterPolicies(req, key, made);
-  }
-
-  #afterPolicies(req: Req, key: Key, set: PolicySet): MaybePromise<LimiterDecision> {
-    const { limiter, cost, costOf } = this.#options;
-    this.#checks?.lookAtKey(req, key, set);
-    if (!costOf) return limiter.decide(key, cost, set);
-    const computed = costOf(req);
-    return isPromise(computed)
-      ? computed.then((units) => limiter.decide(key, units, set))
-      : limiter.decide(key, computed, set);
   }
 
   // From the decision to the answer.
@@ -217,7 +173,7 @@ export class Flow<Req extends object, Res> {
 
   #proceed(decision: LimiterDecision | undefined, req: Req, res: Res): MaybePromise<Outcome> {
     if (decision === undefined) return 'next';
-    if (decision.allowed && (this.#refunds || shortestLease(decision.set) > 0))
+    if (decision.allowed && (this.#refunds || holdsSlots(decision.set.policies)))
       this.#follow(decision, req, res);
     return decision.delayMs > 0 ? this.#hold(decision, req, res) : this.#conclude(decision, req, res);
   }

@@ -3,14 +3,7 @@ import { Charge, type Account } from './charge.js';
 import { changedPolicy } from '../contract/change-policy.js';
 import { checkCosts, costAt, type Cost } from '../contract/costs.js';
 import type { CompiledPolicy } from '../contract/policy.js';
-import {
-  perSet,
-  type Keys,
-  type PolicySet,
-  type Query,
-  type Reply,
-  type Subject,
-} from '../contract/store.js';
+import { perSet, type PolicySet, type Query, type Reply, type Subject } from '../contract/store.js';
 import {
   admits,
   countOf,
@@ -18,6 +11,7 @@ import {
   nextWait,
   remainingOf,
   resetOf,
+  soleVerdict,
   waitOf,
   type Verdicts,
 } from '../contract/verdicts.js';
@@ -29,6 +23,13 @@ export interface Ruling {
   /** Undefined: denied for good. */
   readonly retryAfterMs: number | undefined;
 }
+
+/** The answers of the failure policy without a store. It tells denied callers to try again in a second. */
+const RULINGS: Readonly<Record<NonNullable<Reply['degraded']>, Ruling | undefined>> = {
+  local: undefined,
+  allow: { allowed: true, reason: 'store-error', retryAfterMs: 0 },
+  deny: { allowed: false, reason: 'store-error', retryAfterMs: 1000 },
+};
 
 /** The decision of a limiter. It knows its query and its charge. */
 export type LimiterDecision = OwnDecision & Decision;
@@ -64,7 +65,8 @@ class OwnDecision implements DecisionFields {
     { allowed, shadow, verdict, cost, limit, retryAfterMs, resetAfterMs, delayMs, reason }: Outcome,
   ) {
     this.allowed = allowed;
-    this.key = firstOf(query.key);
+    // The first key stands for all keys of a request.
+    this.key = typeof query.key === 'string' ? query.key : (query.key[0] ?? '');
     this.cost = cost;
     this.policy = verdict?.name;
     this.limit = limit;
@@ -187,11 +189,18 @@ interface Outcome {
   readonly reason: Reason | undefined;
 }
 
+/** A decision as for a key that has spent nothing. */
+export function switchedOff(query: Query): LimiterDecision {
+  const verdicts = query.set.policies.flatMap(({ traits }) => soleVerdict(0, traits.capacity, 0));
+  const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts };
+  return conclude(undefined, query, reply, false, { allowed: true, reason: 'disabled', retryAfterMs: 0 });
+}
+
 /**
  * Makes the decision of a store's reply.
  *
  * @param account undefined for a look
- * @param ruling set if the policies do not decide, but a list, the failure policy without a store, or a full queue
+ * @param ruling set if neither the policies nor the store decide, but a list, a switch or a full queue
  */
 export function conclude(
   account: Account | undefined,
@@ -200,12 +209,13 @@ export function conclude(
   shadow: boolean,
   ruling?: Ruling,
 ): LimiterDecision {
-  const { policies } = setInForce(query, reply);
+  const { policies } = reply.limits ? setInForce(query, reply) : query.set;
   const list = verdictsOf(query, policies, reply.verdicts);
   const decider = list.length > 1 ? deciderOf(policies, list) : 0;
   const verdict = list[decider];
   const denies = verdict !== undefined && !verdict.allowed && !policies[decider]!.shadow;
-  const other = ruling ?? (reply.ban === 0 && reply.full === undefined ? undefined : rulingOf(reply));
+  const isUsual = reply.ban === 0 && reply.full === undefined && reply.degraded === undefined;
+  const other = ruling ?? (isUsual ? undefined : rulingOf(reply));
   const allowed = other ? other.allowed : !denies;
   const decision: DecisionFields = new OwnDecision(
     allowed && !other ? account : undefined,
@@ -258,11 +268,6 @@ function limitedTo(policy: CompiledPolicy, limit: number): Pick<CompiledPolicy, 
   return { limit, traits };
 }
 
-/** The key that stands for all keys of a request. */
-function firstOf(key: Keys): string {
-  return typeof key === 'string' ? key : (key[0] ?? '');
-}
-
 function verdictsOf({ set, key }: Query, policies: readonly CompiledPolicy[], verdicts: Verdicts): Verdict[] {
   // An array literal allocates exactly the room it needs. Most limiters have one policy.
   if (policies.length === 1 && verdicts.length > 0 && typeof key === 'string')
@@ -305,7 +310,11 @@ export function outweighs(verdict: Verdict, other: Verdict): boolean {
   return (verdict.retryAfterMs ?? Infinity) > (other.retryAfterMs ?? Infinity);
 }
 
-function rulingOf({ ban, full }: Reply): Ruling {
+/** What decides in place of the policies: the failure policy, a full store, a ban. */
+function rulingOf({ ban, full, degraded, late }: Reply): Ruling | undefined {
+  const known = degraded && RULINGS[degraded];
+  if (known) return late ? { ...known, reason: 'process-late' } : known;
+  if (ban === 0 && full === undefined) return undefined;
   if (full !== undefined) return { allowed: full === 0, reason: 'store-full', retryAfterMs: full };
   return { allowed: false, reason: 'banned', retryAfterMs: Math.abs(ban) };
 }

@@ -1,46 +1,89 @@
+import { randomBytes } from 'node:crypto';
 import { checkNote, type BanNoteOptions } from '../contract/ban-options.js';
 import type { Decision } from '../common/decision.js';
+import { listen, type Listener } from '../common/eventual.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
-import { HeadgateError, invalidOption } from '../common/errors.js';
+import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { realTiming } from '../common/timing.js';
 import { checkShape, checkSignal } from '../common/validate.js';
 import type { Warn } from '../common/warnings.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { noteOpen, type Gauges } from '../contract/gauges.js';
 import { UP, type Health } from '../contract/health.js';
-import { checkCosts, costAt, type Cost } from '../contract/costs.js';
+import { checkCost, checkCosts, costAt, type Cost, type Costs } from '../contract/costs.js';
+import { decisionChannel, storeChannel, type DecisionMessage } from '../contract/diagnostics.js';
 import type { Key } from '../contract/key.js';
 import { idsOf } from '../contract/parts.js';
 import { holdsSlots, type CompiledPolicy, type Policies } from '../contract/policy.js';
-import type { Announced, MaybePromise, OverridePlace, PolicySet, Store, Subject } from '../contract/store.js';
+import {
+  isPromise,
+  newCall,
+  type Announced,
+  type Keys,
+  type MaybePromise,
+  type OverridePlace,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Store,
+  type Subject,
+} from '../contract/store.js';
 import { accountOf, type Account } from './charge.js';
-import { Decider, isNothing, type DeciderParts } from './decider.js';
-import { ofLimiter, type LimiterDecision } from './decision.js';
+import { conclude, ofLimiter, switchedOff, type LimiterDecision } from './decision.js';
 import type { LiveLimits, Override, OverrideChange, OverrideNote } from './live-limits.js';
-import type { ConsumeOptions, HoldOptions, TierOption, WaitOptions } from './options.js';
+import { observe } from './observe.js';
+import {
+  costOf,
+  type ConsumeOptions,
+  type HoldOptions,
+  type LimiterOptions,
+  type TierOption,
+  type WaitOptions,
+} from './options.js';
 import { checkDimensions, type Scope } from './scope.js';
-import { checkWindows } from './setup-checks.js';
+import { checkWindows, type FirstQuestion } from './setup-checks.js';
 import { Slots } from './slots.js';
+import { isOn, type Switch } from './switch.js';
 import type { Tiers } from './tiers.js';
 import { patient } from './waiting/patient.js';
 import { HoldQueue, holdRequestOf } from './waiting/queue.js';
 import { aborted, deniedError, fullError, WaitingRoom } from './waiting/wait.js';
 
 /** The parts of a limiter: its options after they were checked. */
-interface Parts extends Pick<
-  DeciderParts,
-  'scope' | 'store' | 'shadow' | 'enabled' | 'warn' | 'onDecision' | 'firstQuestion' | 'live'
-> {
+interface Parts {
   readonly set: PolicySet;
   readonly tiers: Tiers;
+  readonly scope: Scope;
   /** The store that the user gave. `store` is the same with everything that guards it. */
   readonly source: Store;
+  readonly store: Store;
+  readonly shadow: boolean;
+  readonly enabled: Switch;
+  readonly warn: Warn;
+  readonly onDecision: LimiterOptions['onDecision'];
+  /** Checks the limiter's first questions for a mistake in the set-up. Undefined: there is nothing to check. */
+  readonly firstQuestion: FirstQuestion | undefined;
+  /** Undefined: the limiter has no overrides. */
+  readonly live: LiveLimits | undefined;
   readonly waiting: readonly [most: number, mostPerKey: number];
   /** Releases the claim to the name. */
   readonly release: () => void;
   /** Whether a ban by denials forgets what was charged. */
   readonly freshBans: boolean;
 }
+
+/** A question, and how it is asked again. */
+type Question = Query & {
+  /** Asks by the policies that an override says. Absent: the limiter has no overrides. */
+  readonly again?: ((rules: NonNullable<Reply['rules']>) => MaybePromise<LimiterDecision>) | undefined;
+};
+
+/** How often a question is asked again. Each time, the override must have changed meanwhile. */
+const MOST_ASKED = 5;
+
+/** The names of slots in this process begin with this, and end with a number. */
+const LEASE_PREFIX = randomBytes(9).toString('base64url');
+let leases = 0;
 
 /** Decides who may go on. Made by `createLimiter`. */
 export class Limiter {
@@ -59,50 +102,55 @@ export class Limiter {
   readonly #store: Store;
   readonly #scope: Scope;
   readonly #live: LiveLimits | undefined;
+  readonly #enabled: Switch;
   readonly #warn: Warn;
-  readonly #decider: Decider;
+  readonly #onDecision: LimiterOptions['onDecision'];
+  readonly #freshBans: boolean;
+  /** Whether the store decides in this process. */
+  readonly #embedded: boolean;
+  /** Through it decisions change their charges later. */
   readonly #account: Account;
   readonly #release: () => void;
   readonly #held: HoldQueue;
   readonly #waiting: WaitingRoom;
   readonly #maxWaiting: number;
+  /** The slots that this process holds. */
   readonly #slots = new Slots();
+  #firstQuestion: FirstQuestion | undefined;
   #announced: Announced | undefined;
+  /** Receives each decision. */
+  #count: Announced['count'];
   /** Promises that must end before the store may be closed. */
   readonly #pending = new Set<Promise<unknown>>();
+  #closed = false;
 
   /** @internal */
-  constructor({ waiting, freshBans, release, ...parts }: Parts) {
-    const { set, tiers, scope, source, store, shadow, warn, live } = parts;
+  constructor(parts: Parts) {
+    const { set, source, store, waiting } = parts;
     this.name = set.name;
     this.set = set;
-    this.tiers = tiers;
+    this.tiers = parts.tiers;
     this.source = source;
-    this.shadow = shadow;
+    this.shadow = parts.shadow;
     this.#store = store;
-    this.#scope = scope;
-    this.#live = live;
-    this.#warn = warn;
-    const onBan = (subject: Subject): void => void this.#track(this.#forget(subject)).catch(() => {});
-    const account = accountOf(
+    this.#scope = parts.scope;
+    this.#live = parts.live;
+    this.#enabled = parts.enabled;
+    this.#warn = parts.warn;
+    this.#onDecision = parts.onDecision;
+    this.#freshBans = parts.freshBans;
+    this.#firstQuestion = parts.firstQuestion;
+    this.#embedded = source.embedded ?? false;
+    this.#account = accountOf(
       store,
       this.#slots,
       (subject) => this.#waiting.wake(idsOf(subject)),
       (cost) => this.checkCost(cost),
     );
-    this.#account = account;
-    this.#decider = new Decider({
-      ...parts,
-      name: set.name,
-      embedded: source.embedded ?? false,
-      slots: this.#slots,
-      account,
-      onBan: freshBans ? onBan : undefined,
-    });
     this.#held = new HoldQueue(...waiting, realTiming);
     this.#waiting = new WaitingRoom(...waiting, realTiming, {
       isShared: !source.embedded,
-      decide: (key, cost, its, peek) => this.#decider.ask(key, cost, its, peek),
+      decide: (key, cost, its, peek) => this.#ask(key, cost, its, peek),
       hold: async (decision, signal) => {
         const result = await this.#hold(decision, signal, true);
         if (!result.allowed) throw fullError(decision.key);
@@ -112,7 +160,7 @@ export class Limiter {
     this.#maxWaiting = waiting[0];
     const noteClosed = noteOpen(this);
     this.#release = () => {
-      release();
+      parts.release();
       noteClosed();
     };
   }
@@ -140,7 +188,7 @@ export class Limiter {
 
   /** Whether the limiter limits now: see the option. @throws HeadgateError `HEADGATE_INVALID_OPTION` if the function returns no boolean */
   get enabled(): boolean {
-    return this.#decider.enabled;
+    return this.#enabled === true || isOn(this.#enabled);
   }
 
   /** @internal Announces this limiter to the store, so that the command line can show it. */
@@ -154,7 +202,7 @@ export class Limiter {
     const overrides = this.#live !== undefined;
     const its = { name, ban, banBy, slotBy, shadow, dynamic, overrides, ipv6Subnets, policies, tiers };
     this.#announced = store.announce?.(its);
-    this.#decider.count = this.#announced?.count;
+    this.#count = this.#announced?.count;
   }
 
   /**
@@ -165,7 +213,7 @@ export class Limiter {
    * `HEADGATE_UNKNOWN_TIER`, before anything is charged; what the store fails with under `onStoreError: 'throw'`; `HEADGATE_CLOSED`
    */
   consume(key: Key, options?: ConsumeOptions): Promise<Decision> {
-    return this.#decider.promise(key, options, this.tiers, false);
+    return this.#promise(key, options, false);
   }
 
   /**
@@ -174,7 +222,7 @@ export class Limiter {
    * @param set the policies to decide by, from {@link compile}; default: the limiter's own
    */
   decide(key: Key, cost: Cost = 1, set: PolicySet = this.tiers.of(undefined)): MaybePromise<LimiterDecision> {
-    return this.#decider.ask(key, cost, set, false);
+    return this.#ask(key, cost, set, false);
   }
 
   /**
@@ -184,7 +232,7 @@ export class Limiter {
    * @throws as `consume`
    */
   peek(key: Key, options?: ConsumeOptions): Promise<Decision> {
-    return this.#decider.promise(key, options, this.tiers, true);
+    return this.#promise(key, options, true);
   }
 
   /**
@@ -291,7 +339,7 @@ export class Limiter {
   }
 
   #overriding(): LiveLimits {
-    if (this.#decider.closed) throw this.#decider.closedError();
+    if (this.#closed) throw this.#closedError();
     if (this.#live) return this.#live;
     throw new HeadgateError(
       'HEADGATE_OVERRIDES',
@@ -331,7 +379,13 @@ export class Limiter {
 
   /** @internal A decision that a list made, not a policy. The store is not asked, and nothing is charged. */
   listed(key: Key, reason: 'allow-listed' | 'deny-listed'): LimiterDecision {
-    return this.#decider.listed(this.subject(key), reason);
+    const query: Query = { ...this.subject(key), cost: 0, peek: true, lease: '' };
+    const reply: Reply = { now: Date.now(), step: 0, ban: 0, verdicts: [] };
+    const allowed = reason === 'allow-listed';
+    const retryAfterMs = allowed ? 0 : undefined;
+    const decision = conclude(undefined, query, reply, this.shadow, { allowed, reason, retryAfterMs });
+    this.#count?.(decision);
+    return decision;
   }
 
   /**
@@ -391,7 +445,7 @@ export class Limiter {
   async hold(decision: Decision, options: HoldOptions = {}): Promise<Decision> {
     checkShape('options', options, ['signal']);
     checkSignal(options.signal);
-    if (this.#decider.closed) throw this.#decider.closedError();
+    if (this.#closed) throw this.#closedError();
     return this.#track(this.#hold(ofLimiter(decision), options.signal));
   }
 
@@ -408,8 +462,8 @@ export class Limiter {
     const outcome = await this.#held.hold(request, signal, isLast);
     if (outcome === 'turn') return decision;
     await decision.cancel();
-    if (outcome === 'full') return this.#decider.report(decision.queueFull());
-    if (outcome === 'closed') throw this.#decider.closedError();
+    if (outcome === 'full') return this.#tell(decision.queueFull(), false);
+    if (outcome === 'closed') throw this.#closedError();
     throw aborted(signal);
   }
 
@@ -424,26 +478,173 @@ export class Limiter {
 
   /** Frees what the limiter made: its name, its timers, its own memory store. A store that was passed in stays open. */
   async close(): Promise<void> {
-    if (this.#decider.closed) return;
-    this.#decider.closed = true;
+    if (this.#closed) return;
+    this.#closed = true;
     this.#release();
     this.#announced?.withdraw();
     this.#live?.close();
     this.#held.close();
-    this.#waiting.close(this.#decider.closedError());
+    this.#waiting.close(this.#closedError());
     await Promise.allSettled(this.#pending);
     await this.#store.close?.();
   }
 
   /** @internal @throws HeadgateError `HEADGATE_INVALID_KEY`, `HEADGATE_UNKNOWN_DIMENSION`, `HEADGATE_CLOSED` */
   subject(key: Key, set = this.set): Subject {
-    return this.#decider.subject(key, set);
+    if (this.#closed) throw this.#closedError();
+    return this.#scope.subject(set, key);
   }
 
   #chargedTo(key: Key, set: PolicySet): Subject {
-    if (this.#decider.closed) throw this.#decider.closedError();
+    if (this.#closed) throw this.#closedError();
     return this.#scope.chargedTo(set, key);
   }
+
+  #closedError(): HeadgateError {
+    return new HeadgateError('HEADGATE_CLOSED', `The limiter ${JSON.stringify(this.name)} is closed.`);
+  }
+
+  /** Not an async function: it would create a second promise and wait for the store's, which costs 4 % of a decision on Redis. */
+  #promise(key: Key, options: ConsumeOptions | undefined, peek: boolean): Promise<LimiterDecision> {
+    try {
+      const cost = options === undefined ? 1 : costOf(options);
+      const decision = this.#ask(key, cost, this.tiers.of(options?.tier), peek);
+      return isPromise(decision) ? decision : Promise.resolve(decision);
+    } catch (thrown) {
+      const error = thrown as Error;
+      return Promise.reject(error);
+    }
+  }
+
+  /** The path of a decision: from a key to the store, and from the store's reply to the decision. */
+  #ask(key: Key, cost: Cost, set: PolicySet, peek: boolean): MaybePromise<LimiterDecision> {
+    if (this.#closed) throw this.#closedError();
+    if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.look())
+      this.#firstQuestion = undefined;
+    return this.#live ? this.#askLive(this.#live, key, cost, set, peek) : this.#askBy(key, cost, set, peek);
+  }
+
+  /** Asks by the policies that the key has now, as far as this process knows; and again if the store knows better. */
+  #askLive(
+    live: LiveLimits,
+    key: Key,
+    cost: Cost,
+    set: PolicySet,
+    peek: boolean,
+  ): MaybePromise<LimiterDecision> {
+    let left = MOST_ASKED;
+    const again = (rules: NonNullable<Reply['rules']>): MaybePromise<LimiterDecision> => {
+      if (left-- === 0)
+        throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
+      return this.#askBy(key, cost, live.learn(key, set, rules), peek, again);
+    };
+    return this.#askBy(key, cost, live.setFor(key, set), peek, again);
+  }
+
+  #askBy(
+    key: Key,
+    cost: Cost,
+    set: PolicySet,
+    peek: boolean,
+    again?: Question['again'],
+  ): MaybePromise<LimiterDecision> {
+    if (typeof key === 'string' && set.dimensions === undefined && set.policies.length > 0)
+      return this.#decide(set, key, cost, peek, again);
+    const subject = this.#scope.subject(set, key);
+    if (!isNothing(subject.set)) return this.#decide(subject.set, subject.key, cost, peek, again);
+    const query: Query = { ...subject, ...this.#scope.costs(cost, set), peek: true, lease: '' };
+    if (!this.enabled) return switchedOff(query);
+    return this.#conclude(query, { now: Date.now(), step: 0, ban: 0, verdicts: [] }, true);
+  }
+
+  #decide(
+    set: PolicySet,
+    key: Keys,
+    asked: Cost,
+    peek: boolean,
+    again: Question['again'],
+  ): MaybePromise<LimiterDecision> {
+    let cost: number;
+    let costs: Costs['costs'];
+    if (typeof asked === 'number') cost = checkCost(asked);
+    else ({ cost, costs } = this.#scope.costs(asked, set));
+    const leased = !peek && cost > 0 && holdsSlots(set.policies);
+    const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
+    const call = this.#embedded ? undefined : newCall();
+    const query: Question = { set, key, cost, costs, peek: peek || cost === 0, lease, call, again };
+    if (this.#enabled !== true && !this.enabled) return switchedOff(query);
+    let reply: MaybePromise<Reply>;
+    try {
+      reply = this.#store.decide(query);
+    } catch (thrown) {
+      // The store is down, and its error is thrown.
+      const error = thrown as Error;
+      if (storeChannel.hasSubscribers) observe(this.name, Promise.reject(error));
+      throw error;
+    }
+    if (!isPromise(reply)) return this.#conclude(query, reply, peek, true);
+    if (storeChannel.hasSubscribers) observe(this.name, reply);
+    return this.#eventually(query, reply, peek);
+  }
+
+  /** In its own method: V8 allocates a closure's context at function entry, even on paths that never create the closure. */
+  #eventually(query: Question, reply: Promise<Reply>, peek: boolean): Promise<LimiterDecision> {
+    return new Promise((resolve, reject) => {
+      const listener: Listener<Reply> = {
+        resolve: (value) => {
+          try {
+            resolve(this.#conclude(query, value, peek));
+          } catch (error) {
+            listener.reject(error as Error);
+          }
+        },
+        reject,
+      };
+      listen(reply, listener);
+    });
+  }
+
+  /** @param atOnce whether the answer was at hand, without waiting */
+  #conclude(query: Question, reply: Reply, peek: boolean, atOnce = false): MaybePromise<LimiterDecision> {
+    if (reply.rules !== undefined && query.again) return query.again(reply.rules);
+    const account = peek ? undefined : this.#account;
+    const decision = conclude(account, query, reply, this.shadow);
+    if (decisionChannel.hasSubscribers || this.#onDecision) this.#tell(decision, atOnce);
+    if (query.lease !== '' && decision.units.some((units) => units > 0))
+      this.#slots.take(query, decision.policies);
+    if (reply.ban < 0 && this.#freshBans) void this.#track(this.#forget(query)).catch(() => {});
+    if (this.#count && !query.peek) this.#count(decision);
+    if (decision.reason === 'cost-exceeds-capacity') this.#warnOfCost(decision);
+    return decision;
+  }
+
+  /** Tells a decision to those who want to know. */
+  #tell(decision: LimiterDecision, atOnce: boolean): LimiterDecision {
+    if (decisionChannel.hasSubscribers) {
+      const local = atOnce && !this.#embedded && !decision.degraded;
+      const message: DecisionMessage = { limiter: this.name, shadow: this.shadow, local, decision };
+      decisionChannel.publish(message);
+    }
+    try {
+      this.#onDecision?.(decision);
+    } catch (error) {
+      process.emitWarning(`onDecision threw: ${String(error)}`, 'HeadgateWarning');
+    }
+    return decision;
+  }
+
+  #warnOfCost({ cost, policy }: LimiterDecision): void {
+    this.#warn(
+      'HEADGATE_COST_ABOVE_CAPACITY',
+      `The limiter ${JSON.stringify(this.name)} was asked for a cost of ${cost}, which its policy '${policy}' can never admit. Give the policy a ` +
+        'larger limit or burst, bound the cost, or name a cost for each policy if they count different things: { tokens: 800 }.',
+    );
+  }
+}
+
+/** Whether no policy and no ban of a set applies to a request. */
+function isNothing({ policies, ban }: PolicySet): boolean {
+  return policies.length === 0 && !ban;
 }
 
 /** @throws HeadgateError `HEADGATE_INVALID_KEY` */

@@ -215,8 +215,7 @@ export function checkLimiterName(name: unknown): string | undefined {
 const CONSUME_OPTIONS = ['cost', 'tier'];
 
 /** The cost in the options of a decision. @throws HeadgateError `HEADGATE_UNKNOWN_OPTION` */
-export function costOf(options: ConsumeOptions | undefined): Cost {
-  if (options === undefined) return 1;
+export function costOf(options: ConsumeOptions): Cost {
   checkShape('options', options, CONSUME_OPTIONS);
   return options.cost === undefined ? 1 : options.cost;
 }

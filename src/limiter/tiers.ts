@@ -14,6 +14,8 @@ export class Tiers {
   readonly sets: ReadonlyMap<string, PolicySet>;
   /** The policies of all sets as one set: a reset forgets their charges. */
   readonly everything: PolicySet;
+  /** Whether a request must have a tier. */
+  readonly areNeeded: boolean;
   readonly #base: PolicySet;
 
   /**
@@ -26,6 +28,7 @@ export class Tiers {
     this.#base = base;
     const policies = given === undefined ? [] : namedPolicies(given);
     this.sets = new Map(policies.map(([tier, own]) => [tier, withPolicies(base, own, by)]));
+    this.areNeeded = this.sets.size > 0 && base.policies.length === 0;
     const all = distinct(this.all.flatMap((set) => set.policies));
     this.everything = this.sets.size > 0 ? withPolicies(base, all, by) : base;
   }
@@ -33,11 +36,6 @@ export class Tiers {
   /** All sets that may decide: those of the tiers, and the limiter's own policies unless each request needs a tier. */
   get all(): readonly PolicySet[] {
     return this.areNeeded ? [...this.sets.values()] : [this.#base, ...this.sets.values()];
-  }
-
-  /** Whether a request must have a tier. */
-  get areNeeded(): boolean {
-    return this.sets.size > 0 && this.#base.policies.length === 0;
   }
 
   /**

@@ -5,6 +5,7 @@ import { lawOfCharge } from './laws/charge.js';
 import { lawOfClock } from './laws/clock.js';
 import { lawOfKeys } from './laws/keys.js';
 import { lawOfLife } from './laws/life.js';
+import { lawOfLive } from './laws/live.js';
 import { boundOfMixed, changeOfMixed, chargeOfMixed, raceOfMixed, retryOfMixed } from './laws/mixed.js';
 import { lawOfRace } from './laws/race.js';
 import { lawOfRetry } from './laws/retry.js';
@@ -21,7 +22,8 @@ export type Law =
   | 'law 7, race'
   | 'law 9, keys'
   | 'law 12, change'
-  | 'law 13, return';
+  | 'law 13, return'
+  | 'law 16, live';
 
 const LAWS: Readonly<Record<Law, (suite: Suite) => void>> = {
   'law 1, bound': lawOfBound,
@@ -33,6 +35,7 @@ const LAWS: Readonly<Record<Law, (suite: Suite) => void>> = {
   'law 9, keys': lawOfKeys,
   'law 12, change': lawOfChange,
   'law 13, return': lawOfReturn,
+  'law 16, live': lawOfLive,
 };
 
 /** The laws for policies by several dimensions. */

@@ -34,6 +34,8 @@ export interface StoreUnderTest extends Randomness {
    * are then made, where `slotBy` is `'org'`.
    */
   readonly dimensions?: boolean | { readonly slotBy: 'org' } | { readonly acrossSlots: true };
+  /** Whether the store keeps overrides (`Store.overrides`). Default `true`. If not, limiters with the option must be refused. */
+  readonly overrides?: boolean;
   /** The algorithms to check. Default: all. */
   readonly algorithms?: readonly Algorithm[];
 }

@@ -238,7 +238,13 @@ describe('slices', function () {
 
   describe('of a limiter with overrides', () => {
     for (const algorithm of ['fixed-window', 'sliding-window', 'token-bucket', 'gcra'] as const) {
-      const live: CreateLimiterOptions = { name: 'live', algorithm, limit: 2_000, window: '1d', overrides: true };
+      const live: CreateLimiterOptions = {
+        name: 'live',
+        algorithm,
+        limit: 2_000,
+        window: '1d',
+        overrides: true,
+      };
       const left = async (limiter: Limiter) => (await limiter.peek('hot')).remaining;
 
       it(`${algorithm}: decide on keys without one, and on others once it has ended`, async () => {

@@ -221,6 +221,12 @@ const LAWS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>
     'the units of the charge are given back, not the oldest': ['sliding-log'],
     'gives back a unit from anywhere in a long log, and moves no other': ['sliding-log'],
   },
+  'law 16, live': {
+    'another limit is in force at once, and what was spent stays': ALL,
+    'charges are given back whole across an override': ALL,
+    'an override ends at its time': ALL,
+    'random overrides, requests and give-backs are as of a memory store': ALL,
+  },
   'law 4, identity': {
     'random traces': ALL,
     'random traces on a clock that jumps': ALL,
@@ -259,6 +265,7 @@ describe('the checks of a store by laws', () => {
       { ordered: false },
       (name) => name.includes('simultaneous calls are answered like'),
     ],
+    ['without overrides', { overrides: false }, (name) => name.startsWith('law 16')],
     ['without dimensions', { dimensions: false }, (name) => /(several|another) dimension/.test(name)],
     ['across slots', { dimensions: { acrossSlots: true } }, (name) => name === ofBan],
     [
@@ -269,6 +276,7 @@ describe('the checks of a store by laws', () => {
   ];
   for (const [title, more, isLeftOut] of fewer)
     it(`are fewer for a store ${title}`, () => {
-      expect(namesFor(more)).to.have.members(all.filter((name) => !isLeftOut(name)));
+      const names = namesFor(more).filter((name) => !name.includes('keeps no overrides'));
+      expect(names).to.have.members(all.filter((name) => !isLeftOut(name)));
     });
 });

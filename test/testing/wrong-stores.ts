@@ -28,6 +28,7 @@ function wrap(right: Store, fault: Fault): Store {
     reset: (subject) => right.reset(subject),
     ban: (subject, duration) => right.ban(subject, duration),
     checkDimensions: () => {},
+    overrides: right.overrides,
     ...fault(right),
   };
 }
@@ -175,6 +176,21 @@ const FOREVER = 366 * 24 * 3_600_000;
 
 /** One fault each. */
 export const faulty: Readonly<Record<string, WrongStore>> = {
+  'overrides that are kept, and not obeyed': {
+    createStore: but((right) => ({
+      decide: (query) => right.decide({ ...query, set: { ...query.set, overrides: undefined } }),
+    })),
+    caughtBy: ['law 16, live', 'gcra: another limit is in force at once, and what was spent stays'],
+  },
+  'overrides that never end': {
+    createStore: but(({ overrides }) => ({
+      overrides: {
+        read: (place) => overrides!.read(place),
+        change: (place, change) => overrides!.change(place, { ...change, duration: 0 }),
+      },
+    })),
+    caughtBy: ['law 16, live', 'fixed-window: an override ends at its time'],
+  },
   'a peek that charges': {
     createStore: but((right) => ({ decide: (query) => right.decide({ ...query, peek: false }) })),
     caughtBy: ['contract', 'fixed-window: peeks without writing'],

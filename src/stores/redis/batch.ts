@@ -81,7 +81,7 @@ export class Batcher {
     }
     batch = { set, peek, queries: [query], waiters: [waiter], asked: performance.now() };
     if (!this.#crowded && !this.#turns.areBusy && !this.#distance.isFar) {
-      this.#dispatch(batch);
+      this.#send(batch);
       return waiter;
     }
     this.#open.set(set, batch);
@@ -188,19 +188,15 @@ const CALLS = 32;
 
 /** Judges by the round trips of calls whether most of their time goes by on the way, or in the store and this process. */
 export class Distance {
-  #isFar = false;
+  isFar = false;
   #calls = 0;
   #oneWasQuick = false;
-
-  get isFar(): boolean {
-    return this.#isFar;
-  }
 
   /** Must be called for each reply. @param ms since its call was sent @param decisions that were under way then */
   took(ms: number, decisions: number): void {
     this.#oneWasQuick ||= ms < NEARBY + PER_DECISION * decisions;
     if (++this.#calls < CALLS) return;
-    this.#isFar = !this.#oneWasQuick;
+    this.isFar = !this.#oneWasQuick;
     this.#calls = 0;
     this.#oneWasQuick = false;
   }
@@ -225,10 +221,7 @@ class EventLoopTurns {
   #callbacks = 0;
   #isInCallback = false;
   #busyTurnsLeft = 0;
-
-  get areBusy(): boolean {
-    return this.#busyTurnsLeft > 0;
-  }
+  areBusy = false;
 
   /** Call this for each decision. */
   count(): void {
@@ -252,5 +245,6 @@ class EventLoopTurns {
   readonly #endTurn = (): void => {
     this.#isLooking = false;
     this.#busyTurnsLeft = this.#callbacks > 1 ? LINGER : Math.max(0, this.#busyTurnsLeft - 1);
+    this.areBusy = this.#busyTurnsLeft > 0;
   };
 }

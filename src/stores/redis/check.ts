@@ -148,8 +148,9 @@ function usersOf(command: string): Set<string> {
   const files = Object.entries(luaFiles).filter(([file]) => !ASIDE.includes(file));
   const calls = (parts: readonly string[]): boolean => parts.join('').includes(`redis.call('${command}'`);
   const users = files.flatMap(([file, { overrides, live, ...parts }]) => {
-    if (calls(Object.values(parts))) return [file in algorithms ? file : 'decisions'];
-    return calls([overrides, live]) ? ['overrides'] : [];
+    const isOfAll = file !== 'overrides' && calls(Object.values(parts));
+    if (isOfAll) return [file in algorithms ? file : 'decisions'];
+    return calls([overrides, live, ...Object.values(parts)]) ? ['overrides'] : [];
   });
   return new Set(users);
 }

@@ -8,15 +8,12 @@ export const OVER = '1';
 export class StoreTime {
   /** Bounds of the difference between the store's time and the monotonic time of this process, ms. */
   #least: number | undefined;
+  /** Whether there was a reply already. */
+  known = false;
   #most = 0;
   /** The last time that was translated, with its text. V8 formats large numbers slowly, and many calls share a millisecond. */
   #said = 0;
   #text = '0';
-
-  /** Whether there was a reply already. */
-  get known(): boolean {
-    return this.#least !== undefined;
-  }
 
   /**
    * Learns from a reply.
@@ -29,6 +26,7 @@ export class StoreTime {
     const most = now + 1 - sent;
     // A reply that contradicts the bounds shows that the store's clock was set.
     if (this.#least === undefined || least > this.#most || most < this.#least) {
+      this.known = true;
       this.#least = least;
       this.#most = most;
       return;

@@ -43,6 +43,8 @@ interface ScopedSet {
   readonly scope: Scope;
   readonly parts: readonly ScopedPart[];
   readonly policies: string;
+  /** Whether one of the policies counts attempts. */
+  readonly hasAttempts: boolean;
 }
 
 /**
@@ -72,7 +74,8 @@ export class Denials {
       ...part,
       known: this.#scope(part.scope, set.name, policies),
     }));
-    return { scope: parts[0]!.known, parts, policies };
+    const hasAttempts = set.policies.some(({ attempts }) => attempts);
+    return { scope: parts[0]!.known, parts, policies, hasAttempts };
   }
 
   #scope(dimension: string, name: string, policies: string): Scope {
@@ -122,13 +125,16 @@ export class Denials {
   /** Learns from the store's answer to a query that was asked at `asked`. */
   learn({ set, key, cost, costs, peek }: Query, answer: Reply, asked: number): void {
     if ((peek && cost === 0) || answer.rules) return;
-    const { parts, policies } = this.#scoped(set);
-    const reply = toTheNext(set, answer);
+    const { parts, policies, hasAttempts } = this.#scoped(set);
+    const reply = hasAttempts ? toTheNext(set, answer) : answer;
     // A denial by an override is not remembered, because another one may come at any time.
     const wait = answer.limits ? 0 : denialOf(set, reply);
     if (wait === 0) {
       // The charge may have made a remembered wait too short. A peek shows that something was given back.
-      for (const { known, keyOf } of parts) known.denied.delete(known.denied.find(keyOf(key)));
+      for (const { known, keyOf } of parts) {
+        const row = known.denied.find(keyOf(key));
+        if (row !== 0) known.denied.delete(row);
+      }
       return;
     }
     if (peek) return;
@@ -170,7 +176,7 @@ function textOf(cost: number, costs: readonly number[] | undefined): Denial['cos
 
 /** What a reply says about the next query of the same kind, which charged attempts affect. */
 function toTheNext({ policies }: PolicySet, reply: Reply): Reply {
-  if (reply.verdicts.length === 0 || !policies.some(({ attempts }) => attempts)) return reply;
+  if (reply.verdicts.length === 0) return reply;
   const verdicts: number[] = [];
   policies.forEach(({ attempts }, i) => {
     const wait = waitOf(reply.verdicts, i);

@@ -92,12 +92,13 @@ export class ScriptCalls {
   #attempt(sending: Sending): void {
     const { script, misses } = sending;
     const state = this.#scripts.get(script.sha);
-    const answered: Done = (error, reply) => this.#answered(sending, error, reply);
     // Each server of a cluster needs the script, so calls to a cluster do not wait for each other.
     const isMissing = misses > (this.#commands.cluster ? 0 : 1);
     if (isAbandoned(sending)) sending.done(processLate());
-    else if (isMissing) this.#write(sending, 'eval', answered);
-    else if (state === true) this.#write(sending, 'evalsha', answered);
+    else if (isMissing || state === true)
+      this.#write(sending, isMissing ? 'eval' : 'evalsha', (error, reply) =>
+        this.#answered(sending, error, reply),
+      );
     else if (state) state.push(sending);
     else this.#introduce(sending);
   }
@@ -120,12 +121,8 @@ export class ScriptCalls {
   #write(sending: Sending, command: 'eval' | 'evalsha', done: Done): void {
     const { script, keys, args } = sending;
     const text = command === 'eval' ? script.source : script.sha;
-    const written = (): string => {
-      sending.sent = performance.now();
-      return this.#deadline(sending);
-    };
     try {
-      this.#commands.run(command, text, keys, args, written, done);
+      this.#commands.run(command, text, keys, args, () => this.#deadline(sending), done);
     } catch (error) {
       done(error as Error);
     }
@@ -133,7 +130,8 @@ export class ScriptCalls {
 
   /** The deadline of a call that is being written. The store's time begins now, even if this process wrote the call late. */
   #deadline(sending: Sending): string {
-    const { asked, timeout, sent } = sending;
+    const { asked, timeout } = sending;
+    const sent = (sending.sent = performance.now());
     if (isAbandoned(sending)) return OVER;
     // The server refused the call in time, but this process read the refusal too late. The time begins anew.
     if (sent >= sending.until && (this.#time.known || this.#clock)) {

@@ -1,0 +1,155 @@
+// Law 16. An override is obeyed by every decision after it was set, by all that share the store; what was spent stays spent.
+import type { Decision } from '../../common/decision.js';
+import type { HeadgateError } from '../../common/errors.js';
+import type { Algorithm } from '../../contract/policy.js';
+import type { Limiter } from '../../limiter/limiter.js';
+import { memoryStore } from '../../stores/memory/memory.js';
+import { plainPolicy } from '../algorithms.js';
+import { TestClock } from '../clock.js';
+import { expectEqual, expectFields } from '../expect.js';
+import type { Random } from '../random.js';
+import { limiterOn, type Lab, type Suite } from '../subject.js';
+
+const MINUTE = 60_000;
+
+/** They divide a minute, so that a unit of a bucket is a whole number of milliseconds. */
+const LIMITS = [1, 2, 3, 5, 10, 20, 60];
+
+export function lawOfLive(suite: Suite): void {
+  if (!(suite.subject.overrides ?? true)) {
+    suite.add('a store that keeps no overrides is refused by a limiter with overrides', async (lab) => {
+      const refused = await lab.open({ limit: 1, window: '1m', overrides: true }).then(
+        () => undefined,
+        (error: HeadgateError) => error.code,
+      );
+      expectEqual('the error', refused, 'HEADGATE_OVERRIDES');
+    });
+    return;
+  }
+  for (const algorithm of suite.algorithms) ofAlgorithm(suite, algorithm);
+}
+
+function ofAlgorithm(suite: Suite, algorithm: Algorithm): void {
+  suite.add(`${algorithm}: another limit is in force at once, and what was spent stays`, async (lab) => {
+    const [limiter, sibling] = await both(lab, algorithm, 5);
+    await limiter.consume('key', { cost: 5 });
+    await limiter.override('key', { limit: 50 });
+    expectFields('raised', await sibling.peek('key'), { allowed: true, limit: 50, remaining: 45 });
+    expectFields('another key', await sibling.peek('other'), { limit: 5, remaining: 5 });
+    await sibling.override('key', { limit: 3 });
+    expectFields('lowered', await limiter.consume('key'), { allowed: false, limit: 3, remaining: 0 });
+    expectEqual('whether there was one', await limiter.removeOverride('key'), true);
+    expectFields('ended', await sibling.consume('key'), { allowed: false, limit: 5, remaining: 0 });
+  });
+
+  suite.add(`${algorithm}: charges are given back whole across an override`, async (lab) => {
+    const [limiter] = await both(lab, algorithm, 5);
+    const before = await limiter.consume('key', { cost: 3 });
+    await limiter.override('key', { limit: 10 });
+    const under = await limiter.consume('key', { cost: 4 });
+    expectFields('both charged', await limiter.peek('key'), { remaining: 3 });
+    await before.cancel();
+    expectFields('the first given back', await limiter.peek('key'), { remaining: 6 });
+    await under.cancel();
+    expectFields('both given back', await limiter.peek('key'), { remaining: 10 });
+    await limiter.removeOverride('key');
+    expectFields('ended', await limiter.peek('key'), { limit: 5, remaining: 5 });
+  });
+
+  suite.add(`${algorithm}: an override ends at its time`, async (lab) => {
+    const clock = new TestClock();
+    const [limiter] = await both(lab, algorithm, 5, clock);
+    await limiter.override('key', { limit: 50 }, { for: 10_000 });
+    clock.now += 9_999;
+    expectFields('1 ms before', await limiter.peek('key'), { limit: 50, remaining: 50 });
+    clock.now += 1;
+    expectFields('at its end', await limiter.peek('key'), { limit: 5, remaining: 5 });
+    expectEqual('the override', await limiter.overrideOf('key'), undefined);
+  });
+
+  suite.addRandom(
+    `${algorithm}: random overrides, requests and give-backs are as of a memory store`,
+    (random) => ({ limit: random.pick(LIMITS), steps: random.list(5, 40, () => randomStep(random)) }),
+    async ({ limit, steps }, lab) => {
+      const [clock, own] = [new TestClock(), new TestClock()];
+      own.now = clock.now;
+      const reference = memoryStore({ clock: own.read });
+      const limiters = await both(lab, algorithm, limit, clock);
+      const others = [limiterOn(reference, optionsOf(algorithm, limit))] as const;
+      const expected = await play([others[0], others[0]], own, steps);
+      await reference.close?.();
+      expectEqual('what each step is told', await play(limiters, clock, steps), expected);
+    },
+  );
+}
+
+function optionsOf(algorithm: Algorithm, limit: number) {
+  return { name: 'live', overrides: true, ...plainPolicy(algorithm, limit, MINUTE) };
+}
+
+/** Two limiters on the same state, as in two processes. */
+async function both(
+  lab: Lab,
+  algorithm: Algorithm,
+  limit: number,
+  clock?: TestClock,
+): Promise<readonly [Limiter, Limiter]> {
+  const options = optionsOf(algorithm, limit);
+  const { store, clock: own, limiter } = await lab.open(options, clock);
+  return [limiter, limiterOn(await lab.createSibling(store, own), options)];
+}
+
+interface Step {
+  readonly wait: number;
+  readonly by: number;
+  readonly key: string;
+  readonly do: 'consume' | 'peek' | 'cancel' | 'override' | 'remove';
+  /** Units, or the new limit. */
+  readonly units: number;
+  /** ms; 0: until it is removed. */
+  readonly lasts: number;
+}
+
+function randomStep(random: Random): Step {
+  const what = random.pick([
+    'consume',
+    'consume',
+    'consume',
+    'peek',
+    'cancel',
+    'override',
+    'remove',
+  ] as const);
+  return {
+    wait: random.pick([0, 0, 1, 250, 5_000, 31_000]),
+    by: random.integer(0, 1),
+    key: random.pick(['a', 'a', 'b{}%']),
+    do: what,
+    units: what === 'override' ? random.pick(LIMITS) : random.integer(0, 4),
+    lasts: random.pick([0, 1_000, 40_000]),
+  };
+}
+
+/** What each step is told. */
+async function play(
+  limiters: readonly [Limiter, Limiter],
+  clock: TestClock,
+  steps: readonly Step[],
+): Promise<unknown[]> {
+  const admitted: Decision[] = [];
+  const told: unknown[] = [];
+  for (const { wait, by, key, do: what, units, lasts } of steps) {
+    clock.now += wait;
+    const limiter = limiters[by]!;
+    if (what === 'override') await limiter.override(key, { limit: units }, lasts === 0 ? {} : { for: lasts });
+    else if (what === 'remove') told.push(await limiter.removeOverride(key));
+    else if (what === 'cancel') await admitted.shift()?.cancel();
+    else {
+      const decision = await limiter[what](key, { cost: units });
+      if (what === 'consume' && decision.allowed) admitted.push(decision);
+      const { allowed, limit, remaining, retryAfterMs, resetAfterMs } = decision;
+      told.push({ allowed, limit, remaining, retryAfterMs, resetAfterMs });
+    }
+  }
+  return told;
+}
