@@ -111,7 +111,7 @@ export default {
     {
       name: 'sqlite-only-on-request',
       severity: 'error',
-      from: { path: '^src/', pathNot: ['^src/stores/sqlite/', '^src/sqlite\\.ts$'] },
+      from: { path: '^src/', pathNot: ['^src/stores/sqlite/', '^src/sqlite\\.ts$', '^src/cli/'] },
       to: { path: '^src/stores/sqlite/', reachable: true },
     },
     {

@@ -75,7 +75,7 @@ class DiscreetCommand extends Command {
 function createProgram(io: Io): Command {
   const program = new DiscreetCommand('headgate')
     .description(
-      'Shows and changes the state that limiters keep in Redis or Valkey. Finds limits from access logs.',
+      'Shows and changes the state that limiters keep in Redis, Valkey or a file of SQLite. Finds limits from access logs.',
     )
     .version(VERSION, '-V, --version', 'print the version')
     .option('--json', 'write JSON, errors too')

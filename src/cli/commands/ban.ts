@@ -6,11 +6,11 @@ import { write, writeJson, type Io } from '../io.js';
 import { addNoteOptions, noteOf, type NoteOptions } from '../ban-note.js';
 import { addKeyOptions, loggedOf, show, subjectJson, typedKey, type KeyOptions } from '../keys.js';
 import { addNameOption, nameOf } from '../limits.js';
-import { Bans, SAME } from '../redis/bans.js';
-import { Published } from '../redis/published.js';
+import { SAME } from '../redis/bans.js';
 import { addForceOption, checkBans, subjectIn, warnUnnoted, type ForceOption } from '../scope.js';
 import { warn, type Warning } from '../warn.js';
-import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
+import { addRedisOptions, type RedisOptions } from '../redis/session.js';
+import { withState } from '../open.js';
 
 interface Options extends RedisOptions, KeyOptions, NoteOptions, ForceOption {
   readonly name?: string;
@@ -33,11 +33,9 @@ export function register(program: Command, io: Io): void {
       const typed = typedKey(given, options);
       const duration = lengthOf(text, options.for);
       const note = noteOf(options, io);
-      await withRedis(options, io, async (session) => {
-        const published = await Published.read(session, io);
+      await withState(options, io, async ({ published, bans, keyText }) => {
         checkBans(published, [name], options, io, typed.dimension);
         const subject = subjectIn(published, name, typed, io);
-        const bans = new Bans(session);
         const changes = subject.keys.map((key) => ({
           head: bans.head(name, key, subject.dimension),
           duration,
@@ -45,7 +43,7 @@ export function register(program: Command, io: Io): void {
         }));
         const done = {
           action: 'ban',
-          ...loggedOf(name, subject, session.keyText),
+          ...loggedOf(name, subject, keyText),
           forMs: duration,
           ...note,
         } as const;

@@ -10,7 +10,7 @@ import { addKeyOptions, dimensionJson, prefixOf, type KeyOptions } from '../keys
 import { addNameOption, limitOf, nameOf } from '../limits.js';
 import { longestOf, readBans, type BanLines, type WantedBan } from '../ban-list.js';
 import { Bans, SAME, type BanChange, type LogEntry } from '../redis/bans.js';
-import { BANS_ALONE, Finder, findJson, showText, textOrHash, type Wanted } from '../redis/finds.js';
+import { BANS_ALONE, findJson, showText, textOrHash, type Wanted } from '../redis/finds.js';
 import { Published } from '../redis/published.js';
 import {
   addForceOption,
@@ -22,6 +22,7 @@ import {
 } from '../scope.js';
 import { warn } from '../warn.js';
 import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
+import { withState } from '../open.js';
 import { durationOf } from './ban.js';
 
 interface NamedOptions extends RedisOptions {
@@ -76,12 +77,12 @@ const STDIN = '-';
 async function exportBans(options: ExportOptions, io: Io): Promise<void> {
   const { name } = options;
   if (name !== undefined) nameOf(options);
-  await withRedis(options, io, async (session) => {
-    const published = await Published.read(session, io);
+  await withState(options, io, async (state) => {
+    const { published } = state;
     warn(io, name === undefined ? undefined : unknownScope(published, name));
     // The index may lack bans: some limiters do not publish themselves, or may not write it. An export must have all bans.
     const wanted: Wanted = { ...BANS_ALONE, name, scan: true };
-    const finder = new Finder(session, wanted);
+    const finder = state.finder(wanted);
     for await (const find of finder.finds()) await writeJsonLine(io, findJson(find));
   });
 }
@@ -96,8 +97,8 @@ async function importBans(file: string, options: ImportOptions, io: Io): Promise
   const lines = await readBans(linesOf(file, io), { ...options, duration: standard });
   const { dryRun = false } = options;
   const note = noteOf(options, io);
-  await withRedis(options, io, async (session) => {
-    const published = await Published.read(session, io);
+  await withState(options, io, async (state) => {
+    const { published } = state;
     const { typed, over, others } = lines;
     const typedFor = typed.length > 0 ? [nameOf(options)] : [];
     const names = lines.bans.flatMap(({ name }) => (typeof name === 'string' ? [name] : []));
@@ -109,7 +110,7 @@ async function importBans(file: string, options: ImportOptions, io: Io): Promise
       );
     });
     const list = longestOf([...lines.bans, ...told]);
-    const bans = new Bans(session);
+    const { bans } = state;
     const wanted: BanChange[] = list.map(({ name, key, dimension, duration, ...told }) => ({
       head: bans.head(name, key, dimension),
       duration,

@@ -12,12 +12,13 @@ import {
   type Limits,
   type LimitsOptions,
 } from '../limits.js';
-import { Finder, findJson, showKey, showText, type Find, type Wanted } from '../redis/finds.js';
-import { Published } from '../redis/published.js';
+import { findJson, showKey, showText, type Find, type Wanted } from '../redis/finds.js';
+import type { Published } from '../redis/published.js';
 import { STEP } from '../redis/scan.js';
 import { unknownScope } from '../scope.js';
 import { warn } from '../warn.js';
-import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
+import { addRedisOptions, type RedisOptions } from '../redis/session.js';
+import { withState } from '../open.js';
 
 interface Options extends RedisOptions, LimitsOptions {
   readonly limited?: boolean;
@@ -67,11 +68,11 @@ async function list(options: Options, io: Io): Promise<void> {
   const given = readLimits(options, io);
   const most = limitOf(options.limit, io, ENOUGH);
   const count = countOf(options.count);
-  await withRedis(options, io, async (session) => {
-    const published = await Published.read(session, io);
+  await withState(options, io, async (state) => {
+    const { published } = state;
     if (name !== undefined) warn(io, unknownScope(published, name));
     const wanted = wantedOf(options, given, published);
-    const finder = new Finder(session, wanted);
+    const finder = state.finder(wanted);
     const finds: Find[] = [];
     const line = new Progress(io);
     const stop = new AbortController();

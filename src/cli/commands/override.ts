@@ -12,8 +12,11 @@ import { many, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addKeyOptions, dimensionJson, keyOf, prefixOf, typedKey, type KeyOptions } from '../keys.js';
 import { addNameOption, nameOf } from '../limits.js';
-import { Published } from '../redis/published.js';
-import { addRedisOptions, withRedis, type RedisOptions, type Session } from '../redis/session.js';
+import { parsePolicies } from '../policy-text.js';
+import type { Published } from '../redis/published.js';
+import { addRedisOptions, type RedisOptions } from '../redis/session.js';
+import { withState } from '../open.js';
+import type { State } from '../state.js';
 import { checkKeys, subjectIn, unknownScope } from '../scope.js';
 import { durationOf } from './ban.js';
 
@@ -62,13 +65,13 @@ export function register(program: Command, io: Io): void {
         options.file === undefined
           ? [wantedOf(words, options, io)]
           : wantedIn(options.file, words, options, io);
-      await withRedis(options, io, async (session) => {
-        const published = await Published.read(session, io);
-        const limiter = limiterOf(published, name, session);
+      await withState(options, io, async (state) => {
+        const { published } = state;
+        const limiter = limiterOf(state, name);
         try {
           const changes = wanted.map((each) => inScope(each, published, name, options, io));
           // Nothing is stored unless all of it can be.
-          for (const each of changes) check(limiter, each);
+          for (const each of changes) check(limiter, each, state.redis !== undefined);
           const results: Result[] = [];
           for (const each of changes) results.push(await make(limiter, each));
           await tell(results, name, io);
@@ -189,17 +192,28 @@ function timed(options: Options, io: Io): OverrideNote {
 }
 
 /** @throws CliError `USAGE` if the limiter would refuse the change */
-function check(limiter: Limiter, wanted: Wanted): void {
+function check(limiter: Limiter, wanted: Wanted, isKnown: boolean): void {
   if (wanted.change === undefined) return;
   try {
+    if (!isKnown) checkTexts(wanted.change);
     limiter.checkOverride(keyFor(wanted), wanted.change, wanted.note);
   } catch (error) {
     throw error instanceof HeadgateError ? usageError(error.message) : error;
   }
 }
 
+/** Checks each policy by itself, where it is unknown which policies the limiter has. */
+function checkTexts(change: OverrideChange): void {
+  const texts: unknown[] =
+    typeof change === 'string' ? [change] : 'tier' in change ? [] : Object.values(change);
+  for (const text of texts) if (typeof text === 'string') parsePolicies([text], 'override');
+}
+
 /** A limiter of the scope, as it is published. @throws CliError `UNKNOWN_SCOPE`, `NO_OVERRIDES` */
-function limiterOf(published: Published, name: string, session: Session): Limiter {
+function limiterOf(state: State, name: string): Limiter {
+  const { published, redis } = state;
+  // A file does not say which policies a limiter has. A change that does not fit them is told by the limiter.
+  if (!redis) return state.liveLimiter(name, undefined);
   const [configuration] = published.scopes.get(name) ?? [];
   if (!configuration) {
     const doubt = unknownScope(published, name)?.message ?? 'the limiters are unknown.';
@@ -217,7 +231,7 @@ function limiterOf(published: Published, name: string, session: Session): Limite
       'UNKNOWN_SCOPE',
       `the policies of ${JSON.stringify(name)} cannot be read: a newer version published them.`,
     );
-  return session.liveLimiter(name, limits);
+  return state.liveLimiter(name, limits);
 }
 
 /** A change with the key that the limiter makes of what was typed. */

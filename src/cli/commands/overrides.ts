@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { readOverrides } from '../../contract/overrides.js';
-import { ALL_KEYS, escapeName, parseWho, recordKey, type Hash } from '../../stores/keys.js';
+import { ALL_KEYS, escapeName, parseWho, type Hash } from '../../stores/keys.js';
 import { overrideBookKeys, type LoggedOverride } from '../../stores/redis/override-book.js';
 import { columns, duration, printable } from '../format.js';
 import { write, writeJsonLine, type Io } from '../io.js';
@@ -8,7 +8,9 @@ import { dimensionJson, prefixOf } from '../keys.js';
 import { addNameOption, limitOf, nameOf } from '../limits.js';
 import { showText, textOrHash } from '../redis/finds.js';
 import { Published } from '../redis/published.js';
-import { addRedisOptions, withRedis, type RedisOptions, type Session } from '../redis/session.js';
+import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
+import { withState } from '../open.js';
+import type { State } from '../state.js';
 import { unknownScope } from '../scope.js';
 import { warn } from '../warn.js';
 import { changeText } from './override.js';
@@ -75,11 +77,11 @@ function whoseRow({ name, key, by }: Whose): string[] {
 async function list(options: Options, io: Io): Promise<void> {
   const name = options.name === undefined ? undefined : nameOf(options);
   const most = limitOf(options.limit, io, ENOUGH);
-  await withRedis(options, io, async (session) => {
-    warn(io, name === undefined ? undefined : unknownScope(await Published.read(session, io), name));
+  await withState(options, io, async (state) => {
+    warn(io, name === undefined ? undefined : unknownScope(state.published, name));
     const rows: string[][] = [];
     let told = 0;
-    for await (const { whose, change, since, until, by, reason } of inForce(session, name)) {
+    for await (const { whose, change, since, until, by, reason } of inForce(state, name)) {
       if (told++ === most) break;
       if (io.json) {
         const ends = until === undefined ? null : until.toISOString();
@@ -109,30 +111,14 @@ async function list(options: Options, io: Io): Promise<void> {
 }
 
 /** The overrides in force, in the order of their ends. */
-async function* inForce(session: Session, name: string | undefined) {
-  const [index] = overrideBookKeys(session.prefix);
+async function* inForce(state: State, name: string | undefined) {
   const now = Date.now();
-  const all = (await session.call('ZRANGEBYSCORE', index, String(now - 60_000), '+inf')) as string[];
-  const own = all.flatMap((who) => {
-    const whose = whoseOf(who, name);
-    return whose ? [{ who, whose }] : [];
-  });
-  for (let at = 0; at < own.length; at += TOGETHER) {
-    const some = own.slice(at, at + TOGETHER);
-    const records = await Promise.all(
-      some.map(({ who }) => session.call('GET', recordKey(session.prefix, who))),
-    );
-    for (const [i, record] of records.entries()) {
-      const line = typeof record === 'string' ? readOverrides(record).at(now) : undefined;
-      if (!line) continue;
-      const { change, by, reason } = JSON.parse(line.json) as {
-        change: unknown;
-        by?: string;
-        reason?: string;
-      };
-      const until = line.until === Infinity ? undefined : new Date(line.until);
-      yield { whose: some[i]!.whose, change, since: new Date(line.since), until, by, reason };
-    }
+  for await (const [who, record] of state.overrides((who) => whoseOf(who, name) !== undefined)) {
+    const line = typeof record === 'string' ? readOverrides(record).at(now) : undefined;
+    if (!line) continue;
+    const { change, by, reason } = JSON.parse(line.json) as { change: unknown; by?: string; reason?: string };
+    const until = line.until === Infinity ? undefined : new Date(line.until);
+    yield { whose: whoseOf(who, name)!, change, since: new Date(line.since), until, by, reason };
   }
 }
 

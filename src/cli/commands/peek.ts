@@ -1,14 +1,9 @@
 import type { Command } from 'commander';
-import { compileBan } from '../../contract/ban-options.js';
 import type { HeadgateError } from '../../common/errors.js';
 import { ofLimiter, type LimiterDecision } from '../../limiter/decision.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { OverrideChange } from '../../limiter/live-limits.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import { dimensionsOf } from '../../contract/dimensions.js';
-import type { CompiledPolicy } from '../../contract/policy.js';
-import { KeyMaker } from '../../stores/keys.js';
-import type { PolicySet } from '../../contract/store.js';
 import { EXIT, usageError } from '../errors.js';
 import { columns, duration, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
@@ -23,9 +18,9 @@ import {
   type Limits,
   type LimitsOptions,
 } from '../limits.js';
-import { Bans } from '../redis/bans.js';
-import { Published } from '../redis/published.js';
-import { addRedisOptions, NO_KEY, withRedis, type RedisOptions, type Session } from '../redis/session.js';
+import { addRedisOptions, type RedisOptions } from '../redis/session.js';
+import { withState } from '../open.js';
+import type { State } from '../state.js';
 import { checkKeys, differing, subjectIn, unknownScope } from '../scope.js';
 import { warn } from '../warn.js';
 import { verdictsOf, type PolicyVerdict } from '../verdicts.js';
@@ -91,10 +86,10 @@ interface Exception {
 const UNFIT =
   'the override does not fit the policies of the limiter any more, so it changes nothing: remove it, or write another one.';
 
-function limiterOf(session: Session, name: string, limits: Limits): Limiter {
+function limiterOf(state: State, name: string, limits: Limits): Limiter {
   return limits.overrides
-    ? session.liveLimiter(name, limits)
-    : session.limiter(name, limits.policies, limits.shadow);
+    ? state.liveLimiter(name, limits)
+    : state.limiter(name, limits.policies, limits.shadow);
 }
 
 /** The override that applies to a key: its own, or that of all keys. */
@@ -124,8 +119,8 @@ async function peek(given: string, options: Options, io: Io): Promise<void> {
   const { dimension } = typed;
   const written = readLimits(options, io).get(name);
   const cost = costOf(options.cost);
-  await withRedis(options, io, async (session) => {
-    const published = await Published.read(session, io);
+  await withState(options, io, async (state) => {
+    const { published, bans } = state;
     checkKeys(published, name, dimension);
     warn(io, unknownScope(published, name) ?? differing(published, name));
     const key = keyOf(subjectIn(published, name, typed, io));
@@ -133,16 +128,17 @@ async function peek(given: string, options: Options, io: Io): Promise<void> {
     const known = written ?? published.limitsOf(name);
     if (!known && isKnown) throw usageError(NOT_TOLD);
     const limits = known && ofTier(known, name, options.tier);
-    const limiter = limits && limiterOf(session, name, ofDimension(limits, dimension));
-    const bans = new Bans(session);
+    const limiter = limits && limiterOf(state, name, ofDimension(limits, dimension));
     const head = bans.head(name, key, dimension);
     const override = limits?.overrides && limiter ? await overrideOf(limiter, { [dimension]: key }) : null;
-    const [decision, [bannedForMs = 0], [note], stored] = await Promise.all([
+    const [decision, [bannedForMs = 0], [note], found] = await Promise.all([
       limiter?.peek({ [dimension]: key }, { cost }),
       bans.left([head]),
       bans.notes([head]),
-      isStored(session, name, limiter?.policies ?? [], key, dimension),
+      state.stored(name, limiter?.policies ?? [], key, dimension),
     ]);
+    // A mistyped scope, key or policy would otherwise look like one that was never charged.
+    const stored = found.includes(true);
     const told = bannedForMs > 0 ? note : null;
     const ban = { bannedForMs, bannedBy: told?.by ?? null, banReason: told?.reason ?? null };
     const outlook: Outlook = {
@@ -171,24 +167,6 @@ const NOT_TOLD =
 function costOf(text: string): number {
   if (!/^\d{1,13}$/.test(text)) throw usageError('--cost: write a whole number from 0 to 1000000000000.');
   return Number(text);
-}
-
-/** Whether any state of the key exists. A mistyped scope, key or policy would otherwise look like one that was never charged. */
-async function isStored(
-  session: Session,
-  name: string,
-  policies: readonly CompiledPolicy[],
-  key: string,
-  dimension: string,
-): Promise<boolean> {
-  const keys: string[] = [];
-  const ban = compileBan({});
-  const slots = { banBy: dimension, slotBy: undefined, acrossSlots: false };
-  const dimensions = dimensionsOf(policies, ban, slots);
-  const set: PolicySet = { name, policies, ban, dimensions, timeout: session.target.timeout };
-  new KeyMaker(session.prefix, set, session.keyText).push(keys, key);
-  const ttls = await Promise.all(keys.map((each) => session.call('PTTL', each)));
-  return ttls.some((ttl) => Number(ttl) !== NO_KEY);
 }
 
 type Answer = Pick<Outlook, 'allowed' | 'reason' | 'retryAfterMs' | 'policies'>;

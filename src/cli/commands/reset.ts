@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { Policy } from '../../contract/policy.js';
-import { BAN_TAG, isReset, KeyMaker, resetKey, statePattern } from '../../stores/keys.js';
+import { BAN_TAG, isReset, resetKey, statePattern } from '../../stores/keys.js';
 import { assemble } from '../../stores/redis/scripts.js';
+import { usageError } from '../errors.js';
 import { duration, printable, quoted } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addKeyOptions, show, subjectJson, typedKey, type KeyOptions, type Subject } from '../keys.js';
@@ -19,10 +20,11 @@ import {
 import { Bans } from '../redis/bans.js';
 import { policyNameOf } from '../redis/layouts.js';
 import { scan } from '../redis/scan.js';
-import { Published } from '../redis/published.js';
 import { checkKeys, subjectIn, unknownScope } from '../scope.js';
 import { warn } from '../warn.js';
-import { addRedisOptions, NO_KEY, withRedis, type RedisOptions, type Session } from '../redis/session.js';
+import { addRedisOptions, type RedisOptions, type Session } from '../redis/session.js';
+import { withState } from '../open.js';
+import type { State } from '../state.js';
 
 interface Options extends RedisOptions, LimitsOptions, KeyOptions {
   readonly scan?: boolean;
@@ -45,17 +47,16 @@ export function register(program: Command, io: Io): void {
     const name = nameOf(options);
     const typed = typedKey(given, options);
     const limits = readLimits(options, io).get(name);
-    await withRedis(options, io, async (session) => {
-      const published = await Published.read(session, io);
+    await withState(options, io, async (state) => {
+      const { published, bans, redis } = state;
       checkKeys(published, name, typed.dimension);
       warn(io, unknownScope(published, name));
       const subject = subjectIn(published, name, typed, io);
       const isKnown = !options.scan && published.scopes.get(name)?.length === 1;
       const found = limits ?? (isKnown ? published.limitsOf(name) : undefined);
       const policies = found
-        ? await resetTiers(session, name, subject, found, options.tier)
-        : await resetAll(session, name, subject);
-      const bans = new Bans(session);
+        ? await resetTiers(state, name, subject, found, options.tier)
+        : await resetAll(redis, name, subject);
       const left = await bans.left(subject.keys.map((key) => bans.head(name, key, subject.dimension)));
       const longest = Math.max(...left);
       await (io.json
@@ -91,7 +92,7 @@ function banText(
 
 /** Resets one tier; or all tiers, and the policies for requests without a tier. @returns as `resetPolicies` */
 async function resetTiers(
-  session: Session,
+  state: State,
   name: string,
   subject: Subject,
   limits: Limits,
@@ -103,25 +104,24 @@ async function resetTiers(
   const names = new Set<string>();
   for (const set of sets.map((each) => each.filter((policy) => own.includes(policy)))) {
     if (set.length === 0) continue;
-    for (const charged of await resetPolicies(session, name, subject, set)) names.add(charged);
+    for (const charged of await resetPolicies(state, name, subject, set)) names.add(charged);
   }
   return [...names];
 }
 
 /** @returns the names of the policies that had charged something */
 async function resetPolicies(
-  session: Session,
+  state: State,
   name: string,
   { keys, dimension }: Subject,
   policies: readonly Policy[],
 ): Promise<string[]> {
-  const limiter = session.limiter(name, policies);
-  const maker = new KeyMaker(session.prefix, limiter.set, session.keyText);
+  const limiter = state.limiter(name, policies);
   const charged = new Set<string>();
   const resetOne = async (key: string): Promise<void> => {
-    const ttls = await Promise.all(maker.policies(key).map((each) => session.call('PTTL', each)));
+    const [, ...found] = await state.stored(name, limiter.policies, key, dimension);
     await limiter.reset({ [dimension]: key });
-    limiter.policies.forEach((policy, i) => Number(ttls[i]) !== NO_KEY && charged.add(policy.name));
+    limiter.policies.forEach((policy, i) => found[i] && charged.add(policy.name));
   };
   for (let at = 0; at < keys.length; at += TOGETHER) {
     await Promise.all(keys.slice(at, at + TOGETHER).map(resetOne));
@@ -130,7 +130,11 @@ async function resetPolicies(
 }
 
 /** Resets all policies whose state is found, even if the limiter no longer has them. @returns their names */
-async function resetAll(session: Session, name: string, subject: Subject): Promise<string[]> {
+async function resetAll(session: Session | undefined, name: string, subject: Subject): Promise<string[]> {
+  if (!session)
+    throw usageError(
+      "reset: of which policies? A file does not say. Write --policy '100/1m', or --policies limits.json.",
+    );
   const { keys, dimension } = subject;
   const reset = new Set<string>();
   const bans = new Bans(session);

@@ -4,11 +4,11 @@ import { write, writeJson, type Io } from '../io.js';
 import { addNoteOptions, noteOf, type NoteOptions } from '../ban-note.js';
 import { addKeyOptions, loggedOf, show, subjectJson, typedKey, type KeyOptions } from '../keys.js';
 import { addNameOption, nameOf } from '../limits.js';
-import { Bans, type BanState } from '../redis/bans.js';
-import { Published } from '../redis/published.js';
+import type { BanState } from '../redis/bans.js';
 import { checkKeys, subjectIn, unknownScope, warnUnnoted } from '../scope.js';
 import { warn } from '../warn.js';
-import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
+import { addRedisOptions, type RedisOptions } from '../redis/session.js';
+import { withState } from '../open.js';
 
 interface Options extends RedisOptions, KeyOptions, NoteOptions {
   readonly name?: string;
@@ -24,19 +24,17 @@ export function register(program: Command, io: Io): void {
     const name = nameOf(options);
     const typed = typedKey(given, options);
     const note = noteOf(options, io);
-    await withRedis(options, io, async (session) => {
-      const published = await Published.read(session, io);
+    await withState(options, io, async ({ published, bans, keyText }) => {
       checkKeys(published, name, typed.dimension);
       warn(io, unknownScope(published, name));
       const subject = subjectIn(published, name, typed, io);
-      const bans = new Bans(session);
       const heads = subject.keys.map((key) => bans.head(name, key, subject.dimension));
       const before = heads.length === 1 ? await bans.stateOf(heads[0]!) : undefined;
       const banned = before ? Number(before.bannedForMs > 0) : bannedOf(await bans.left(heads));
       const changes = heads.map((head) => ({ head, duration: 0, note }));
       const done = {
         action: 'unban',
-        ...loggedOf(name, subject, session.keyText),
+        ...loggedOf(name, subject, keyText),
         forMs: 0,
         ...note,
       } as const;

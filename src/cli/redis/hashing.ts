@@ -18,12 +18,9 @@ const VARIABLE = 'HEADGATE_HASH_KEYS';
  *
  * @throws CliError `USAGE`
  */
-export function hashingOf({ hashKeysFile }: HashOptions, io: Io): KeyHashing {
-  const given = secretOf(hashKeysFile, io);
-  if (given === undefined) return compileHashing(false);
-  const [where, secret] = given;
-  const fault = faultOfSecret(secret);
-  if (fault !== undefined) throw usageError(`${where}: ${fault}`);
+export function hashingOf(options: HashOptions, io: Io): KeyHashing {
+  const secret = secretOf(options, io);
+  if (secret === undefined) return compileHashing(false);
   const { text, mark } = compileHashing(secret);
   return {
     text: (key) => (/^hmac:[\w-]{22}$/.test(key) ? hashedText(key.slice('hmac:'.length)) : text(key)),
@@ -31,8 +28,18 @@ export function hashingOf({ hashKeysFile }: HashOptions, io: Io): KeyHashing {
   };
 }
 
+/** The secret by which limiters hash keys, if they do. @throws CliError `USAGE` */
+export function secretOf({ hashKeysFile }: HashOptions, io: Io): string | undefined {
+  const given = findSecret(hashKeysFile, io);
+  if (given === undefined) return undefined;
+  const [where, secret] = given;
+  const fault = faultOfSecret(secret);
+  if (fault !== undefined) throw usageError(`${where}: ${fault}`);
+  return secret;
+}
+
 /** The secret, and where it was written. The file may end with a line feed. */
-function secretOf(file: string | undefined, { cwd, env }: Io): [where: string, secret: string] | undefined {
+function findSecret(file: string | undefined, { cwd, env }: Io): [where: string, secret: string] | undefined {
   if (file === undefined) {
     const secret = env[VARIABLE];
     return secret === undefined || secret === '' ? undefined : [VARIABLE, secret];

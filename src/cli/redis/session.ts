@@ -1,10 +1,6 @@
 import type { Command } from 'commander';
 import type { BanOptions } from '../../contract/ban-options.js';
 import { toMilliseconds } from '../../common/duration.js';
-import { assembleLimiter } from '../../limiter/create-limiter.js';
-import type { Limiter } from '../../limiter/limiter.js';
-import type { Policy } from '../../contract/policy.js';
-import type { Limits } from '../limits.js';
 import { ScriptCalls } from '../../stores/redis/script-calls.js';
 import { commandsOf } from '../../stores/redis/clients/clients.js';
 import type { KeyHashing } from '../../stores/redis/hash-keys.js';
@@ -15,6 +11,7 @@ import type { PolicySet } from '../../contract/store.js';
 import { CliError, usageError } from '../errors.js';
 import { printable } from '../format.js';
 import type { Io } from '../io.js';
+import { Limiters } from '../limiters.js';
 import { parseAddress } from './address.js';
 import { connect, explain } from './connection.js';
 import type { Connection, Target } from './client.js';
@@ -23,6 +20,7 @@ import { within } from './within.js';
 
 /** The options of all commands that use Redis. */
 export interface RedisOptions extends HashOptions {
+  readonly sqlite?: string;
   readonly redis?: string;
   readonly cluster?: boolean;
   readonly sentinel?: string;
@@ -36,6 +34,7 @@ export function addRedisOptions(command: Command): Command {
       '--redis <url>',
       'redis://[user:password@]host[:port][/database], rediss:// for TLS (env: REDIS_URL)',
     )
+    .option('--sqlite <file>', 'the file of a sqliteStore, in place of a server')
     .option('--cluster', 'the server is a node of a cluster')
     .option('--sentinel <name>', 'the server is a sentinel, which knows the primary by this name')
     .option('--prefix <text>', "the prefix of the store's keys", 'hg')
@@ -70,7 +69,7 @@ function rethrow(error: unknown, keys: readonly string[]): never {
 }
 
 /** A connection, and the limiters on it. */
-export class Session {
+export class Session extends Limiters {
   readonly connection: Connection;
   readonly prefix: string;
   readonly target: Target;
@@ -78,6 +77,9 @@ export class Session {
   readonly #calls: ScriptCalls;
 
   constructor(connection: Connection, prefix: string, target: Target, hashing: KeyHashing) {
+    // Each limiter gets its own store, because here limiters of one name may have different policies.
+    const store = { prefix, localDenials: false, publish: false } as const;
+    super(() => openStore(connection.client, store, hashing), target.timeout);
     this.connection = connection;
     this.hashing = hashing;
     this.#calls = new ScriptCalls(commandsOf(connection.client), undefined);
@@ -88,26 +90,6 @@ export class Session {
   /** How keys are written in Redis. */
   get keyText(): KeyText {
     return this.hashing.text;
-  }
-
-  /** Makes a limiter of a scope. */
-  limiter(name: string, policies: readonly Policy[], shadow = false): Limiter {
-    return assembleLimiter({ ...this.#common(name), policies, shadow });
-  }
-
-  /** Makes a limiter of a scope whose limits can be changed. @param limits undefined: they come with each request */
-  liveLimiter(name: string, limits: Limits | undefined): Limiter {
-    const { policies = [], tiers = new Map<string, readonly Policy[]>(), shadow = false } = limits ?? {};
-    return assembleLimiter(
-      {
-        ...this.#common(name),
-        shadow,
-        ...(policies.length > 0 && { policies }),
-        ...(tiers.size > 0 && { tiers: Object.fromEntries(tiers) }),
-        overrides: true,
-      },
-      { dynamic: limits === undefined },
-    );
   }
 
   /** Runs a script that limiters do not use. */
@@ -129,20 +111,6 @@ export class Session {
   ask<T>(answer: Promise<T>): Promise<T> {
     return within(this.target, answer);
   }
-
-  // Each limiter gets its own store, because here limiters of one name may have different policies.
-  #common(name: string) {
-    const options = { prefix: this.prefix, localDenials: false, publish: false } as const;
-    const store = openStore(this.connection.client, options, this.hashing);
-    return {
-      // The command reports mistakes as its own errors.
-      warnings: false as const,
-      name,
-      store,
-      onStoreError: 'throw',
-      timeout: this.target.timeout,
-    } as const;
-  }
 }
 
 /**
@@ -155,6 +123,11 @@ export async function withRedis(
   io: Io,
   use: (session: Session) => Promise<void>,
 ): Promise<void> {
+  if (options.sqlite !== undefined) {
+    throw usageError(
+      '--sqlite: this command shows what only Redis keeps: counts, logs, and which limiters run where. A file has the state alone.',
+    );
+  }
   const target = targetOf(options, io);
   checkPrefix(options.prefix);
   const hashing = hashingOf(options, io);
@@ -172,7 +145,9 @@ export async function withRedis(
 function targetOf({ redis, cluster = false, sentinel, timeout }: RedisOptions, { env }: Io): Target {
   const url = redis ?? env.REDIS_URL;
   if (url === undefined || url === '') {
-    throw usageError('--redis: which server? Write --redis redis://127.0.0.1:6379, or set REDIS_URL.');
+    throw usageError(
+      '--redis: which server? Write --redis redis://127.0.0.1:6379, or set REDIS_URL. Or --sqlite with the file of a sqliteStore.',
+    );
   }
   const ms = toMilliseconds('--timeout', timeout);
   if (ms > 60_000) throw usageError("--timeout: write '1ms' to '1m'.");

@@ -24,7 +24,7 @@ export interface SqliteStatement {
 export type Synchronous = 'off' | 'normal' | 'full';
 
 /** 'hgat' in ASCII. It tells files of Headgate from those of other programs. */
-const APPLICATION = 0x68676174;
+export const APPLICATION = 0x68676174;
 
 /** The version of the table below. */
 const SCHEMA = 1;

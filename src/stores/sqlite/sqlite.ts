@@ -51,8 +51,8 @@ export function sqliteStore(database: string | SqliteDatabase, options: SqliteSt
   });
 }
 
-/** How keys are written. Names of limiters are not hashed. */
-function nameBy(secret: string | false | undefined): (key: string) => string {
+/** How keys are written in the file. Names of limiters are not hashed. */
+export function nameBy(secret: string | false | undefined): (key: string) => string {
   if (secret === false) return (key) => key;
   const hash = keyedHash(checkSecret('sqliteStore.hashKeys', secret), 'keys');
   return (key) =>

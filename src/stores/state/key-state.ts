@@ -302,6 +302,33 @@ export class KeyState extends States {
   }
 }
 
+/** What the bytes of a key's state say, for commands that show it. Times are ms since the epoch. */
+export interface StateSummary {
+  readonly bannedUntil: number;
+  /** Denials that count towards the next ban until `countedUntil`, and the length of the last ban by denials, ms. */
+  readonly denials: number;
+  readonly countedUntil: number;
+  readonly lastBanMs: number;
+  /** The end of each policy's state, by the policy's id. */
+  readonly policies: ReadonlyMap<string, number>;
+  readonly overrides: OverrideRecord;
+}
+
+/** Reads the bytes of a key's state without its policies. */
+export function summaryOf(bytes: Uint8Array | undefined): StateSummary {
+  const [[, ...ban], states] = parse(bytes).saved;
+  const [denials = 0, countedUntil = 0, bannedUntil = 0, , , lastBanMs = 0] = ban as number[];
+  const record = states.find(([id]) => id === OVERRIDE_TAG)?.[1][1];
+  return {
+    bannedUntil,
+    denials,
+    countedUntil,
+    lastBanMs,
+    policies: new Map(states.flatMap(([id, [until]]) => (id === OVERRIDE_TAG ? [] : [[id, until]]))),
+    overrides: typeof record === 'string' ? record : '',
+  };
+}
+
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
