@@ -11,6 +11,7 @@ import { unknownDimension, withPolicies } from '../contract/dimensions.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import {
   AS_CONFIGURED,
+  FOR_EVER,
   lineOf,
   readOverrides,
   RULE,
@@ -47,7 +48,7 @@ export type OverrideChange =
 export interface OverrideNote extends BanNoteOptions {
   /** How long: ms or `'1d'`, up to 366 days. Default: until it is removed. */
   for?: Duration;
-  /** When it ends instead: a `Date`, ms since 1970, or an ISO 8601 text. It must lie ahead, by at most 366 days. */
+  /** When it ends instead: a `Date`, ms since 1970, or an ISO 8601 text. It must lie ahead, by at most a hundred years. */
   until?: Date | number | string;
 }
 
@@ -163,8 +164,9 @@ export class LiveLimits {
       ...(note.reason !== undefined && { reason: note.reason }),
     });
     const place = this.#placeOf(key);
+    const fields = this.#fieldsOf(change, dimensionOf(place));
     const json = JSON.stringify({ change, ...(by !== null && { by }), ...(reason !== null && { reason }) });
-    return { place, line: lineOf(this.#fieldsOf(change, dimensionOf(place)), json), duration };
+    return { place, line: lineOf(fields, json), duration };
   }
 
   /** @returns whose override it was, and whether there was one */
@@ -355,8 +357,6 @@ function revisionOf(change: OverrideChange): string {
   return createHash('sha256').update(JSON.stringify(change)).digest('base64url').slice(0, 16);
 }
 
-const LONGEST = toMilliseconds('for', '366d');
-
 /** How long an override lasts, ms; 0: until it is removed. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 function durationOf({ for: span, until }: OverrideNote): number {
   if (span !== undefined && until !== undefined)
@@ -364,12 +364,18 @@ function durationOf({ for: span, until }: OverrideNote): number {
   if (span !== undefined) return toMilliseconds('for', span);
   if (until === undefined) return 0;
   const left = new Date(until).getTime() - Date.now();
-  if (left >= 1 && left <= LONGEST) return Math.ceil(left);
+  if (left >= 1 && left <= FOR_EVER && isOfCalendar(until)) return Math.ceil(left);
   throw invalidOption(
     'until',
     until,
-    'Write a time ahead, within 366 days: a Date, ms since 1970, or an ISO 8601 text.',
+    'Write a time ahead, within a hundred years: a Date, ms since 1970, or an ISO 8601 text.',
   );
+}
+
+/** Whether a text names a day that there is. `Date` takes 30 February for 2 March. */
+function isOfCalendar(until: Date | number | string): boolean {
+  const [day] = (typeof until === 'string' && /^\d{4}-\d\d-\d\d/.exec(until)) || [];
+  return day === undefined || new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
 }
 
 const EXAMPLE = "Write a policy ('1000/1m'), some of its fields ({ limit: 1000 }), or { tier: 'pro' }.";
@@ -415,7 +421,7 @@ function changesOf(
     typeof change !== 'object' ||
     change === null ||
     Array.isArray(change) ||
-    Object.keys(change).length === 0
+    Object.values(change).every((value) => value === undefined)
   )
     throw invalidOption('override', change, EXAMPLE);
   const fields = Object.keys(change);
@@ -447,7 +453,7 @@ function checkChange(what: string, change: unknown): void {
     typeof change !== 'object' ||
     change === null ||
     Array.isArray(change) ||
-    Object.keys(change).length === 0
+    Object.values(change).every((value) => value === undefined)
   )
     throw invalidOption(what, change, EXAMPLE);
   checkShape(what, change, CHANGEABLE);

@@ -279,6 +279,12 @@ describe('overrides: what is refused', () => {
     [one, '0/1m', {}, 'k', 'HEADGATE_INVALID_OPTION', /limit/],
     [one, { limit: -1 }, {}, 'k', 'HEADGATE_INVALID_OPTION', /limit/],
     [one, { limit: 1.5 }, {}, 'k', 'HEADGATE_INVALID_OPTION', /limit/],
+    [one, { limit: undefined }, {}, 'k', 'HEADGATE_INVALID_OPTION', /1000\/1m/],
+    [one, '5/1m shadow', {}, 'k', 'HEADGATE_INVALID_OPTION', /Leave out shadow/],
+    [one, '5/1m by org', {}, 'k', 'HEADGATE_INVALID_OPTION', /Leave out by/],
+    [one, '5/1m attempts', {}, 'k', 'HEADGATE_INVALID_OPTION', /Leave out attempts/],
+    [one, '5/1m unit tokens', {}, 'k', 'HEADGATE_INVALID_OPTION', /Leave out unit/],
+    [one, '5/1m', { until: '2099-02-30' }, 'k', 'HEADGATE_INVALID_OPTION', /ahead/],
     [one, { limits: 1 }, {}, 'k', 'HEADGATE_UNKNOWN_OPTION', /limits/],
     [one, { burst: 1 }, {}, 'k', 'HEADGATE_UNKNOWN_OPTION', /burst/],
     [one, { name: 'x' }, {}, 'k', 'HEADGATE_UNKNOWN_OPTION', /name/],
@@ -314,6 +320,13 @@ describe('overrides: what is refused', () => {
       await limiter.close();
     });
   }
+
+  it('a bigint', async () => {
+    const error = await one()
+      .override('k', 5n as never)
+      .catch((thrown: HeadgateError) => thrown);
+    expect(error).to.include({ code: 'HEADGATE_INVALID_OPTION' });
+  });
 
   it('without the option', async () => {
     const limiter = createLimiter('10/1m');
