@@ -554,7 +554,9 @@ export class Limiter {
         throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
       return this.#askBy(key, cost, live.learn(key, set, rules), peek, again);
     };
-    return this.#askBy(key, cost, live.setFor(key, set), peek, again);
+    const own = live.reread(key, set) ?? live.setFor(key, set);
+    if (isPromise(own)) return own.then((read) => this.#askBy(key, cost, read, peek, again));
+    return this.#askBy(key, cost, own, peek, again);
   }
 
   #askBy(

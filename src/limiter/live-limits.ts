@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
-import { clearTimeout, performance, setTimeout } from '../common/real-time.js';
+import { clearTimeout, setTimeout } from '../common/real-time.js';
 import { checkShape } from '../common/validate.js';
 import type { Warn } from '../common/warnings.js';
 import { checkNote, type BanNoteOptions } from '../contract/ban-options.js';
@@ -21,7 +21,9 @@ import {
 } from '../contract/overrides.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import {
+  isPromise,
   perSet,
+  type MaybePromise,
   type OverridePlace,
   type OverrideStore,
   type PolicySet,
@@ -87,8 +89,8 @@ export class LiveLimits {
   readonly #base: PolicySet;
   readonly #dynamic: boolean;
   readonly #warn: Warn;
-  /** By key: the changes that its records say, if they are not said in numbers; and when they were told, by `performance.now()`. */
-  readonly #known = new Map<string, { readonly rules: Rules; readonly at: number }>();
+  /** By key: the changes that its records say, if they are not said in numbers. */
+  readonly #known = new Map<string, Rules>();
   #all: OverrideRecord = '';
   #allLine: Line | undefined;
   /** The sets by which keys are decided, by what overrides them. Made anew when the override of all keys changes. */
@@ -123,23 +125,43 @@ export class LiveLimits {
   /** The set by which a key is decided, as far as this process knows. */
   setFor(key: Key, set: PolicySet): PolicySet {
     if (this.#known.size === 0 && this.#allLine === undefined && this.#all === '') return set;
-    const known = this.#known.size === 0 ? undefined : this.#known.get(idOf(key));
-    const own = this.#sets(set)(known?.rules);
-    if (!known || isAsked(own, known.rules) || known.at + EVERY > performance.now()) return own;
-    // The store is not asked by what is left, so it cannot tell that the override has ended.
-    this.#known.delete(idOf(key));
-    return this.#sets(set)(undefined);
+    return this.#sets(set)(this.#known.size === 0 ? undefined : this.#known.get(idOf(key)));
+  }
+
+  /**
+   * The set by which to ask, after the overrides were read that no question reads, because they leave out all policies of a dimension.
+   * `undefined`: there are none.
+   */
+  reread(key: Key, set: PolicySet): MaybePromise<PolicySet> | undefined {
+    const rules = this.#known.size === 0 ? undefined : this.#known.get(idOf(key));
+    if (!rules) return undefined;
+    const { policies } = this.#sets(set)(rules);
+    const unread = Object.keys(rules).filter(
+      (by) => rules[by] !== '' && !policies.some((each) => each.by === by),
+    );
+    if (unread.length === 0) return undefined;
+    const subject = this.#scope.subject(this.#scope.everything, key);
+    const answers = unread.map((by) => this.#records.read({ subject, by }));
+    const learn = (read: readonly (readonly [OverrideRecord, number])[]): PolicySet => {
+      const lines = read.map(([record, now]) => readOverrides(record).at(now));
+      const told = lines.map((line, i) => [unread[i]!, line && line.rule !== '' ? line.json : ''] as const);
+      return this.learn(key, set, Object.fromEntries(told));
+    };
+    const atOnce = answers.filter((answer): answer is Awaited<typeof answer> => !isPromise(answer));
+    if (atOnce.length === answers.length) return learn(atOnce);
+    // While the store is away, what was known last stays in force.
+    return Promise.all(answers).then(learn, () => this.setFor(key, set));
   }
 
   /** The set by which to ask again, after the store has told the changes of a key. */
   learn(key: Key, set: PolicySet, told: Rules): PolicySet {
     const id = idOf(key);
     // Not told: the records of dimensions whose policies are left out.
-    const rules = { ...this.#known.get(id)?.rules, ...told };
+    const rules = { ...this.#known.get(id), ...told };
     this.#known.delete(id);
     if (Object.values(rules).some((json) => json !== '')) {
       if (this.#known.size >= MOST_KNOWN) this.#known.delete(this.#known.keys().next().value!);
-      this.#known.set(id, { rules, at: performance.now() });
+      this.#known.set(id, rules);
     }
     return this.setFor(key, set);
   }
@@ -333,11 +355,6 @@ export class LiveLimits {
     this.#allLine = line;
     this.#sets = this.#noSets();
   }
-}
-
-/** Whether a question by these policies reads all records that have a change. */
-function isAsked({ policies }: PolicySet, rules: Rules): boolean {
-  return Object.entries(rules).every(([name, json]) => json === '' || policies.some(({ by }) => by === name));
 }
 
 function isOf(by: string | undefined): (policy: CompiledPolicy) => boolean {
