@@ -74,8 +74,8 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
   statusCode?: number;
   /**
    * Spreads clients that are told the same moment: the `Retry-After` of each denial is later by a random number of whole seconds, up to
-   * this, and never earlier than true. A second to 366 days: ms or `'30s'`. A wait that is shorter is at most doubled. The decision and all other fields
-   * stay exact. Default: none.
+   * this, and never earlier than true. A second to 366 days: ms or `'30s'`. A wait that is shorter is at most doubled. The decision and
+   * all other fields stay exact. Default: none.
    */
   jitter?: Duration;
   /** Answers denied requests instead of Headgate. Status and headers are already set. */
