@@ -6,14 +6,17 @@ import { headgate, headgateSqlite } from '../lib/headgate.js';
 import { Keys } from '../lib/keys.js';
 import { quantile } from '../lib/stats.js';
 
-export type SqliteSubject = 'headgate' | 'rate-limiter-flexible' | 'rate-limiter-flexible, WAL';
+export type SqliteSubject =
+  'headgate' | 'rate-limiter-flexible' | 'rate-limiter-flexible, WAL' | 'no limiter';
 
 export interface SqliteRound {
   readonly perSecond: number;
   /** How long a decision took, us. */
   readonly p50: number;
   readonly p99: number;
-  /** The longest turn of the event loop in each tenth of a second, ms. */
+  /** Of all turns of the event loop: the 99th percentile, ms. */
+  readonly turn99: number;
+  /** The longest turn in each tenth of a second, ms. */
   readonly blocks: readonly number[];
 }
 
@@ -50,6 +53,13 @@ function open(path: string): Driver {
 }
 
 async function consumer(dist: string, subject: SqliteSubject, path: string) {
+  // What the machine alone does to a process that is as busy.
+  if (subject === 'no limiter') {
+    return (): Promise<unknown> => {
+      for (const until = performance.now() + 0.03; performance.now() < until;);
+      return Promise.resolve();
+    };
+  }
   if (subject === 'headgate') {
     const { createLimiter } = await headgate(dist);
     const { sqliteStore } = await headgateSqlite(dist);
@@ -81,6 +91,7 @@ export async function start({ dist, subject, path }: { dist: string; subject: Sq
     async round(inFlight: number, ms: number): Promise<SqliteRound> {
       const took: number[] = [];
       const blocks: number[] = [];
+      const turns: number[] = [];
       const begin = performance.now();
       const until = begin + ms;
       let last = begin;
@@ -88,6 +99,7 @@ export async function start({ dist, subject, path }: { dist: string; subject: Sq
         const now = performance.now();
         const at = Math.floor((now - begin) / SLICE);
         blocks[at] = Math.max(blocks[at] ?? 0, now - last);
+        turns.push(now - last);
         last = now;
         if (now < until) setImmediate(turn);
       };
@@ -108,6 +120,10 @@ export async function start({ dist, subject, path }: { dist: string; subject: Sq
         perSecond: (1000 * took.length) / (performance.now() - begin),
         p50: quantile(took, 0.5),
         p99: quantile(took, 0.99),
+        turn99: quantile(
+          turns.sort((a, b) => a - b),
+          0.99,
+        ),
         blocks: blocks.filter((block) => block !== undefined),
       };
     },
