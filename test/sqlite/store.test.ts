@@ -211,6 +211,21 @@ describeSqlite('the SQLite store', () => {
     expect((await on.peek('key 19999')).remaining).to.equal(1e6 - 1);
   });
 
+  it('keys in ascending order, of which each is asked for once, are swept as well', async function () {
+    this.timeout(60_000);
+    const clock = new TestClock();
+    const on = limiterOn(store({ clock: clock.read, synchronous: 'off' }), { ...policy, window: '1m' });
+    const database = keep(openDatabase(path));
+    let most = 0;
+    for (let i = 0; i < 150; i++) {
+      await Promise.all(Array.from({ length: 100 }, (_, n) => on.consume(`key ${100_000 + 100 * i + n}`)));
+      clock.advance('6s');
+      most = Math.max(most, count(database));
+    }
+    // 2,000 keys are alive, or have been until a minute ago.
+    expect(most).to.be.below(3_500);
+  });
+
   it('law 6: a key is still denied when the clock goes back after its row expired, however much was swept', async () => {
     const clock = new TestClock();
     const on = limiterOn(store({ clock: clock.read }), { ...policy, window: '1m' });

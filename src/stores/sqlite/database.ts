@@ -79,7 +79,7 @@ export class Database {
       this.#write = prepare('REPLACE INTO headgate VALUES (?, ?, ?)');
       this.#delete = prepare('DELETE FROM headgate WHERE key = ?');
       const some = 'SELECT key, expires FROM headgate WHERE key > ? ORDER BY key LIMIT ?';
-      this.#last = prepare(`SELECT max(key) AS last FROM (${some})`);
+      this.#last = prepare(`SELECT max(key) AS last, count(*) AS found FROM (${some})`);
       this.#sweep = prepare(
         `DELETE FROM headgate WHERE key IN (SELECT key FROM (${some}) WHERE expires <= ?)`,
       );
@@ -124,9 +124,10 @@ export class Database {
   #sweepSome(now: number): void {
     const looks = LOOKS * this.#written;
     this.#written = 0;
-    const { last } = this.#last.get(this.#swept, looks) as { last: string | null };
+    const { last, found } = this.#last.get(this.#swept, looks) as { last: string | null; found: number };
     if (last !== null) this.#sweep.run(this.#swept, looks, now - GRACE);
-    this.#swept = last ?? '';
+    // New keys may always come behind the last one, so the end is where there are too few.
+    this.#swept = found < looks ? '' : last!;
   }
 
   /** To be called now and then. @throws if other processes no longer find this file */
