@@ -422,7 +422,7 @@ export class Limiter {
       const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
       return this.waitBy(this.tiers.of(options.tier), key, cost, timeout, signal);
     } catch (error) {
-      return Promise.reject(error as Error);
+      return Promise.reject(error);
     }
   }
 

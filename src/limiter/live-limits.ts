@@ -81,6 +81,9 @@ type ByName = ReadonlyMap<string, string | PolicyChange | false>;
 
 type Rules = Readonly<Record<string, string>>;
 
+/** A record, and the store's time. */
+type Read = readonly [OverrideRecord, number];
+
 /** The overrides of a limiter: what is written of them, and the sets by which overridden keys are decided. */
 export class LiveLimits {
   readonly #store: Store;
@@ -145,15 +148,15 @@ export class LiveLimits {
     if (unread.length === 0) return undefined;
     const subject = this.#scope.subject(this.#scope.everything, key);
     const answers = unread.map((by) => this.#records.read({ subject, by }));
-    const learn = (read: readonly (readonly [OverrideRecord, number])[]): PolicySet => {
+    const learn = (read: readonly Read[]): PolicySet => {
       const lines = read.map(([record, now]) => readOverrides(record).now(now));
       const told = lines.map((line, i) => [unread[i]!, ruleOf(line)] as const);
       return this.learn(key, set, Object.fromEntries(told));
     };
-    const atOnce = answers.filter((answer): answer is Awaited<typeof answer> => !isPromise(answer));
-    if (atOnce.length === answers.length) return learn(atOnce);
+    // A store in this process answers at once.
+    if (!answers.some((answer) => isPromise(answer))) return learn(answers as Read[]);
     // While the store is away, what was known last stays in force.
-    return Promise.all(answers).then(learn, () => this.setFor(key, set));
+    return Promise.all(answers as Promise<Read>[]).then(learn, () => this.setFor(key, set));
   }
 
   /** The set by which to ask again, after the store has told the changes of a key. */
