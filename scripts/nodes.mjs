@@ -5,13 +5,18 @@ import { ensureDependencies } from './lib/dependencies.mjs';
 import { read, root, run } from './lib/run.mjs';
 import { getPrograms } from './programs.mjs';
 
-const MAJORS = [20, 22, 24];
+const MAJORS = [20, 22, 24, 26];
 
 /**
  * Tests that depend on Node's own HTTP, streams and timers, which may differ between versions, and on its SQLite, which Node 20 has not.
  * They need no servers.
  */
-const TESTS = ['test/http/connections.test.ts', 'test/features/lines.test.ts', 'test/sqlite'];
+const TESTS = [
+  'test/http/connections.test.ts',
+  'test/features/lines.test.ts',
+  'test/features/fake-timers.test.ts',
+  'test/sqlite',
+];
 
 ensureDependencies();
 const chosen = process.argv.slice(2);

@@ -123,6 +123,12 @@ describe('examples', function () {
     expect(denied.headers.get('Content-Type')).to.equal('application/problem+json');
   });
 
+  it('queue: two reports at a time, five in line, the rest is turned away', async () => {
+    const { url } = await serve('queue');
+    const answers = await Promise.all(Array.from({ length: 9 }, () => fetch(`${url}/report`)));
+    expect(answers.map(({ status }) => status).sort()).to.deep.equal([...times(7, 200), 503, 503]);
+  });
+
   it('tiers', async () => {
     const { url } = await serve('tiers');
     const as = (key: string): RequestInit => ({ headers: { 'X-API-Key': key } });

@@ -10,7 +10,7 @@ export interface NoteOptions {
 /** Options of the commands that change bans: notes for others to read later. */
 export function addNoteOptions(command: Command): Command {
   return command
-    .option('--reason <text>', 'why, for those who look at the ban later')
+    .option('--reason <text>', 'why, for those who look at it later')
     .option('--by <name>', 'who does it (env: HEADGATE_BY; default: the user of the system)');
 }
 

@@ -1,6 +1,7 @@
 // Real time for everything that waits for a server. Tests with fake timers must not stop it: a decision on Redis would then wait for ever.
 // This module takes Node's functions before later fakes replace them. If fakes are already there, it uses substitutes that they do not
 // cover.
+import { Socket } from 'node:net';
 import * as hooks from 'node:perf_hooks';
 import * as timers from 'node:timers';
 import { scheduler } from 'node:timers/promises';
@@ -34,12 +35,16 @@ const realImmediates = isReal('Immediate', () => {
   return () => timers.clearImmediate(immediate);
 });
 
-/** A timer made of an AbortSignal, for when Node's timer functions are faked. It does not keep the process alive. */
-class SignalTimer {
-  readonly #cancel = new AbortController();
+/**
+ * A timer made of a socket that is never connected, for when Node's timer functions are faked: from Node 26 on, fakes may replace
+ * `AbortSignal.timeout`, too. It does not keep the process alive.
+ */
+class SocketTimer {
+  readonly #socket = new Socket();
 
   constructor(run: () => void, ms: number) {
-    AbortSignal.timeout(ms).addEventListener('abort', run, { signal: this.#cancel.signal });
+    // 0 would mean that it never ends.
+    this.#socket.setTimeout(Math.max(1, ms), run);
   }
 
   ref(): this {
@@ -51,7 +56,7 @@ class SignalTimer {
   }
 
   cancel(): void {
-    this.#cancel.abort();
+    this.#socket.destroy();
   }
 }
 
@@ -59,11 +64,11 @@ type SetTimeout = (run: () => void, ms: number) => NodeJS.Timeout;
 
 export const setTimeout: SetTimeout = realTimeouts
   ? timers.setTimeout
-  : (run, ms) => new SignalTimer(run, ms) as unknown as NodeJS.Timeout;
+  : (run, ms) => new SocketTimer(run, ms) as unknown as NodeJS.Timeout;
 
 export const clearTimeout: (timer: NodeJS.Timeout | undefined) => void = realTimeouts
   ? timers.clearTimeout
-  : (timer) => (timer as unknown as SignalTimer | undefined)?.cancel();
+  : (timer) => (timer as unknown as SocketTimer | undefined)?.cancel();
 
 export const setImmediate: (run: () => void) => void = realImmediates
   ? timers.setImmediate

@@ -1,4 +1,5 @@
 import type { Duration } from '../common/duration.js';
+import { invalidOption } from '../common/errors.js';
 import { compilePolicies, parsePolicy, POLICY_FIELDS } from './compile-policies.js';
 import type { CompiledPolicy, Policy } from './policy.js';
 
@@ -30,6 +31,11 @@ export function changedPolicy(policy: CompiledPolicy, change: string | PolicyCha
   const { source, algorithm, name } = policy;
   const given: PolicyChange & { name?: string } =
     typeof change === 'string' ? written(change, algorithm) : change;
+  const fixed = Object.keys(given).find((field) => !CHANGEABLE.includes(field) && field !== 'name');
+  if (fixed !== undefined) {
+    const fix = `Leave out ${fixed === 'count' ? 'attempts' : fixed}: it stays as the limiter has it.`;
+    throw invalidOption('override', change, fix);
+  }
   const fields = Object.fromEntries(
     Object.entries(given).filter(([field, value]) => CHANGEABLE.includes(field) && value !== undefined),
   ) as PolicyChange;

@@ -3,7 +3,7 @@ import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { toMilliseconds } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { assembleLimiter, type Assembly } from '../limiter/create-limiter.js';
-import { hasPolicies, type CreateLimiterOptions } from '../limiter/options.js';
+import { hasPolicies, type CreateLimiterOptions, type LimiterOptions } from '../limiter/options.js';
 import { Limiter } from '../limiter/limiter.js';
 import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import type { Policies, Policy } from '../contract/policy.js';
@@ -39,6 +39,8 @@ export interface CompiledOptions<Req, Res> {
   readonly keyOptions: Readonly<Record<string, string>>;
   /** Whether a policy may be by the request's key. */
   readonly needsKey: boolean;
+  /** How long a denied request waits, ms. Undefined: it does not. */
+  readonly wait: number | undefined;
   readonly cost: Cost;
   readonly costOf: ((request: Req) => MaybePromise<Cost>) | undefined;
   readonly allowList: List<Req> | undefined;
@@ -90,6 +92,7 @@ export function compileOptions<Req, Res>(
       ...(options.keyGenerator && { [DEFAULT_DIMENSION]: 'keyGenerator' }),
       ...Object.fromEntries(Object.keys(options.keys ?? {}).map((name) => [name, `keys.${name}`])),
     },
+    wait: options.wait === undefined ? undefined : toMilliseconds('wait', options.wait),
     cost: cost === undefined || typeof cost === 'function' ? 1 : fixedCost(cost),
     costOf: typeof cost === 'function' ? cost : undefined,
     allowList: allowList === undefined ? undefined : compileList('allowList', allowList),
@@ -120,6 +123,7 @@ export function compileOptions<Req, Res>(
   const sets = policiesOf ? [] : set ? [set] : limiter.tiers.all;
   try {
     if (!policiesOf) checkKeysOf(sets, options.keys, assembly.keysAreDefaults ?? false);
+    if (!given && !policiesOf && compiled.wait === undefined) checkNobodyWaits(options, sets);
   } catch (error) {
     if (!given) void limiter.close();
     throw error;
@@ -133,6 +137,23 @@ export function compileOptions<Req, Res>(
     setOf,
     needsKey: policiesOf !== undefined || sets.some(isByKey),
   };
+}
+
+/** Options for a line are a mistake where no request ever waits. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
+function checkNobodyWaits(options: object, sets: readonly PolicySet[]): void {
+  const { maxWaiting, maxWaitingPerKey } = options as LimiterOptions;
+  const given = maxWaitingPerKey ?? maxWaiting;
+  if (
+    given === undefined ||
+    sets.some(({ policies }) => policies.some(({ traits }) => traits.paceMs !== undefined))
+  )
+    return;
+  const name = maxWaitingPerKey === undefined ? 'maxWaiting' : 'maxWaitingPerKey';
+  throw invalidOption(
+    name,
+    given,
+    "No request waits here. Write how long one may: wait: '10s'; or leave it out.",
+  );
 }
 
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_INVALID_COST` */

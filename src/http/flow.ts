@@ -1,10 +1,13 @@
 import type { DeniedDecision } from '../common/decision.js';
+import type { HeadgateError } from '../common/errors.js';
+import type { Cost } from '../contract/costs.js';
+import type { Key } from '../contract/key.js';
 import { ofLimiter, type LimiterDecision } from '../limiter/decision.js';
 import { holdsSlots } from '../contract/policy.js';
 import { checkOptions } from '../limiter/create-limiter.js';
 import { optionsOf } from '../limiter/options.js';
 import type { Limiter } from '../limiter/limiter.js';
-import { isPromise, type MaybePromise } from '../contract/store.js';
+import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
 import { isOn } from '../limiter/switch.js';
 import { Ending } from './ending.js';
 import { weakTrails, type Framework, type Next, type Outcome, type Trail, type Trails } from './framework.js';
@@ -80,7 +83,7 @@ export class Flow<Req extends object, Res> {
     const trail = this.#framework.trail(req);
     if (trail && this.#hasDecided(trail)) return 'next';
     try {
-      const decision = this.#decide(req);
+      const decision = this.#decide(req, res);
       if (isPromise(decision)) return this.#later(decision, req, res);
       const outcome = this.#proceed(decision, req, res);
       return isPromise(outcome) ? outcome.catch(fail) : outcome;
@@ -121,32 +124,52 @@ export class Flow<Req extends object, Res> {
 
   // From the request to a decision (undefined: not limited).
 
-  #decide(req: Req): MaybePromise<LimiterDecision | undefined> {
+  #decide(req: Req, res: Res): MaybePromise<LimiterDecision | undefined> {
     const { enabled, limiter, set, cost } = this.#options;
     if ((enabled !== true && !isOn(enabled)) || !limiter.enabled) return undefined;
-    return this.#goThrough({ req, key: undefined, listed: undefined, set, cost }, 0);
+    return this.#goThrough({ req, key: undefined, listed: undefined, set, cost }, res, 0);
   }
 
-  #goThrough(asked: Asked<Req>, from: number): MaybePromise<LimiterDecision | undefined> {
+  #goThrough(asked: Asked<Req>, res: Res, from: number): MaybePromise<LimiterDecision | undefined> {
     for (let i = from; i < this.#steps.length; i++) {
       const goesOn = this.#steps[i]!(asked);
       if (goesOn === true) continue;
-      return goesOn === false ? this.#end(asked) : this.#goOn(goesOn, asked, i + 1);
+      return goesOn === false ? this.#end(asked) : this.#goOn(goesOn, asked, res, i + 1);
     }
     const { req, key, set, cost } = asked;
     if (this.#checks) {
       this.#look(req);
       this.#checks?.lookAtKey(req, key, key === undefined ? undefined : set);
     }
-    return key === undefined ? undefined : this.#options.limiter.decide(key, cost, set);
+    if (key === undefined) return undefined;
+    const { limiter, wait } = this.#options;
+    return wait === undefined ? limiter.decide(key, cost, set) : this.#wait(res, set!, key, cost, wait);
+  }
+
+  /** Waits in line as long as the client stays. Rejects with `HEADGATE_ABORTED` if it leaves. */
+  async #wait(res: Res, set: PolicySet, key: Key, cost: Cost, timeout: number): Promise<LimiterDecision> {
+    const { limiter } = this.#options;
+    const gone = new AbortController();
+    const ending = new Ending(this.#framework, res, () => gone.abort());
+    try {
+      return await limiter.waitBy(set, key, cost, timeout, gone.signal);
+    } catch (error) {
+      const { code, decision } = error as HeadgateError;
+      if (code === 'HEADGATE_QUEUE_FULL') return await limiter.noRoom(set, key, cost);
+      if (decision === undefined) throw error;
+      return ofLimiter(decision);
+    } finally {
+      ending.stop();
+    }
   }
 
   async #goOn(
     goesOn: Promise<boolean>,
     asked: Asked<Req>,
+    res: Res,
     next: number,
   ): Promise<LimiterDecision | undefined> {
-    return (await goesOn) ? this.#goThrough(asked, next) : this.#end(asked);
+    return (await goesOn) ? this.#goThrough(asked, res, next) : this.#end(asked);
   }
 
   /** The request is skipped, or a list decides. */
@@ -167,6 +190,9 @@ export class Flow<Req extends object, Res> {
     try {
       return await this.#proceed(await decision, req, res);
     } catch (error) {
+      const hasLeft =
+        this.#options.wait !== undefined && (error as HeadgateError).code === 'HEADGATE_ABORTED';
+      if (hasLeft && this.#framework.hasEnded(res)) return 'answered';
       return fail(error);
     }
   }
@@ -175,7 +201,9 @@ export class Flow<Req extends object, Res> {
     if (decision === undefined) return 'next';
     if (decision.allowed && (this.#refunds || holdsSlots(decision.set.policies)))
       this.#follow(decision, req, res);
-    return decision.delayMs > 0 ? this.#hold(decision, req, res) : this.#conclude(decision, req, res);
+    // Who has waited in line has had its turn.
+    const isHeld = decision.delayMs > 0 && this.#options.wait === undefined;
+    return isHeld ? this.#hold(decision, req, res) : this.#conclude(decision, req, res);
   }
 
   /** Holds the request until its turn (leaky bucket with `maxDelay`). If its client leaves, the turn is given back. */

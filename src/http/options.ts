@@ -46,6 +46,13 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
    * 1), or a sync or async function of the request that returns either. Default 1.
    */
   cost?: Cost | Callback<[request: Req], MaybePromise<Cost>>;
+  /**
+   * How long a request that is denied waits in line instead, in order of arrival by key: ms or `'10s'`, up to 366 days. At most
+   * `maxWaitingPerKey` of a key wait, and `maxWaiting` of all: the next one gets 503. Who is not admitted in time gets `statusCode`, at once
+   * if that is certain. A client that leaves loses its place. Default: nobody waits. A denial of who waits counts neither as an attempt nor
+   * towards a ban.
+   */
+  wait?: Duration;
   /** Whether a request is not limited at all. Sync or async. */
   skip?: Callback<[request: Req], MaybePromise<boolean>>;
   /** Who is never limited. */
@@ -136,6 +143,7 @@ export const HTTP_OPTIONS: readonly string[] = [
   'keys',
   'ipv6Subnet',
   'cost',
+  'wait',
   'skip',
   'allowList',
   'denyList',

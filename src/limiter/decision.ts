@@ -125,12 +125,12 @@ class OwnDecision implements DecisionFields {
     return nextWait(waitOf(this.#reply.verdicts, i), attempts);
   }
 
-  /** @internal This request, denied after all because too many are held. The caller gives its charge back. */
-  queueFull(): LimiterDecision {
+  /** @internal This request, denied after all because too many are held or wait. The caller gives its charge back. */
+  queueFull(retryAfterMs = this.delayMs): LimiterDecision {
     return conclude(undefined, this.#query, this.#reply, false, {
       allowed: false,
       reason: 'queue-full',
-      retryAfterMs: this.delayMs,
+      retryAfterMs,
     });
   }
 

@@ -377,6 +377,12 @@ export class Limiter {
     return checkCosts(cost, set.policies, this.#scope.everything.policies);
   }
 
+  /** @internal The denial of a request for which a line has no room. It tells how long it would be denied without a line. */
+  async noRoom(set: PolicySet, key: Key, cost: Cost): Promise<LimiterDecision> {
+    const decision = await this.#ask(key, cost, set, true);
+    return this.#tell(decision.queueFull(decision.retryAfterMs ?? 0), false);
+  }
+
   /** @internal A decision that a list made, not a policy. The store is not asked, and nothing is charged. */
   listed(key: Key, reason: 'allow-listed' | 'deny-listed'): LimiterDecision {
     const query: Query = { ...this.subject(key), cost: 0, peek: true, lease: '' };
@@ -402,11 +408,21 @@ export class Limiter {
   async wait(key: Key, options: WaitOptions = {}): Promise<Decision> {
     checkShape('options', options, ['cost', 'tier', 'timeout', 'signal']);
     checkSignal(options.signal);
-    const set = this.tiers.of(options.tier);
-    const subject = this.subject(key, set);
-    const { cost = 1 } = options;
-    const costs = this.#scope.costs(cost, subject.set);
+    const { cost = 1, signal } = options;
     const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
+    return this.waitBy(this.tiers.of(options.tier), key, cost, timeout, signal);
+  }
+
+  /** @internal Like `wait`, by a given set. @param timeout ms, or Infinity */
+  async waitBy(
+    set: PolicySet,
+    key: Key,
+    cost: Cost,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ): Promise<LimiterDecision> {
+    const subject = this.subject(key, set);
+    const costs = this.#scope.costs(cost, subject.set);
     const isHopeless = subject.set.policies.some(
       ({ shadow, traits }, i) => !shadow && costAt(costs, i) > traits.capacity,
     );
@@ -416,7 +432,7 @@ export class Limiter {
       return decision;
     }
     const who = { key: typeof key === 'string' ? key : { ...key }, set, ids: idsOf(subject) };
-    return this.#track(this.#waiting.wait(who, cost, timeout, options.signal));
+    return this.#track(this.#waiting.wait(who, cost, timeout, signal));
   }
 
   /**
@@ -538,7 +554,9 @@ export class Limiter {
         throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
       return this.#askBy(key, cost, live.learn(key, set, rules), peek, again);
     };
-    return this.#askBy(key, cost, live.setFor(key, set), peek, again);
+    const own = live.reread(key, set) ?? live.setFor(key, set);
+    if (isPromise(own)) return own.then((read) => this.#askBy(key, cost, read, peek, again));
+    return this.#askBy(key, cost, own, peek, again);
   }
 
   #askBy(

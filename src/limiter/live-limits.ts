@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
-import { clearTimeout, performance, setTimeout } from '../common/real-time.js';
+import { clearTimeout, setTimeout } from '../common/real-time.js';
 import { checkShape } from '../common/validate.js';
 import type { Warn } from '../common/warnings.js';
 import { checkNote, type BanNoteOptions } from '../contract/ban-options.js';
@@ -11,6 +11,7 @@ import { unknownDimension, withPolicies } from '../contract/dimensions.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import {
   AS_CONFIGURED,
+  FOR_EVER,
   lineOf,
   readOverrides,
   RULE,
@@ -20,7 +21,9 @@ import {
 } from '../contract/overrides.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import {
+  isPromise,
   perSet,
+  type MaybePromise,
   type OverridePlace,
   type OverrideStore,
   type PolicySet,
@@ -47,7 +50,7 @@ export type OverrideChange =
 export interface OverrideNote extends BanNoteOptions {
   /** How long: ms or `'1d'`, up to 366 days. Default: until it is removed. */
   for?: Duration;
-  /** When it ends instead: a `Date`, ms since 1970, or an ISO 8601 text. It must lie ahead, by at most 366 days. */
+  /** When it ends instead: a `Date`, ms since 1970, or an ISO 8601 text. It must lie ahead, by at most a hundred years. */
   until?: Date | number | string;
 }
 
@@ -86,8 +89,8 @@ export class LiveLimits {
   readonly #base: PolicySet;
   readonly #dynamic: boolean;
   readonly #warn: Warn;
-  /** By key: the changes that its records say, if they are not said in numbers; and when they were told, by `performance.now()`. */
-  readonly #known = new Map<string, { readonly rules: Rules; readonly at: number }>();
+  /** By key: the changes that its records say, if they are not said in numbers. */
+  readonly #known = new Map<string, Rules>();
   #all: OverrideRecord = '';
   #allLine: Line | undefined;
   /** The sets by which keys are decided, by what overrides them. Made anew when the override of all keys changes. */
@@ -122,23 +125,43 @@ export class LiveLimits {
   /** The set by which a key is decided, as far as this process knows. */
   setFor(key: Key, set: PolicySet): PolicySet {
     if (this.#known.size === 0 && this.#allLine === undefined && this.#all === '') return set;
-    const known = this.#known.size === 0 ? undefined : this.#known.get(idOf(key));
-    const own = this.#sets(set)(known?.rules);
-    if (!known || isAsked(own, known.rules) || known.at + EVERY > performance.now()) return own;
-    // The store is not asked by what is left, so it cannot tell that the override has ended.
-    this.#known.delete(idOf(key));
-    return this.#sets(set)(undefined);
+    return this.#sets(set)(this.#known.size === 0 ? undefined : this.#known.get(idOf(key)));
+  }
+
+  /**
+   * The set by which to ask, after the overrides were read that no question reads, because they leave out all policies of a dimension.
+   * `undefined`: there are none.
+   */
+  reread(key: Key, set: PolicySet): MaybePromise<PolicySet> | undefined {
+    const rules = this.#known.size === 0 ? undefined : this.#known.get(idOf(key));
+    if (!rules) return undefined;
+    const { policies } = this.#sets(set)(rules);
+    const unread = Object.keys(rules).filter(
+      (by) => rules[by] !== '' && !policies.some((each) => each.by === by),
+    );
+    if (unread.length === 0) return undefined;
+    const subject = this.#scope.subject(this.#scope.everything, key);
+    const answers = unread.map((by) => this.#records.read({ subject, by }));
+    const learn = (read: readonly (readonly [OverrideRecord, number])[]): PolicySet => {
+      const lines = read.map(([record, now]) => readOverrides(record).at(now));
+      const told = lines.map((line, i) => [unread[i]!, line && line.rule !== '' ? line.json : ''] as const);
+      return this.learn(key, set, Object.fromEntries(told));
+    };
+    const atOnce = answers.filter((answer): answer is Awaited<typeof answer> => !isPromise(answer));
+    if (atOnce.length === answers.length) return learn(atOnce);
+    // While the store is away, what was known last stays in force.
+    return Promise.all(answers).then(learn, () => this.setFor(key, set));
   }
 
   /** The set by which to ask again, after the store has told the changes of a key. */
   learn(key: Key, set: PolicySet, told: Rules): PolicySet {
     const id = idOf(key);
     // Not told: the records of dimensions whose policies are left out.
-    const rules = { ...this.#known.get(id)?.rules, ...told };
+    const rules = { ...this.#known.get(id), ...told };
     this.#known.delete(id);
     if (Object.values(rules).some((json) => json !== '')) {
       if (this.#known.size >= MOST_KNOWN) this.#known.delete(this.#known.keys().next().value!);
-      this.#known.set(id, { rules, at: performance.now() });
+      this.#known.set(id, rules);
     }
     return this.setFor(key, set);
   }
@@ -163,8 +186,9 @@ export class LiveLimits {
       ...(note.reason !== undefined && { reason: note.reason }),
     });
     const place = this.#placeOf(key);
+    const fields = this.#fieldsOf(change, dimensionOf(place));
     const json = JSON.stringify({ change, ...(by !== null && { by }), ...(reason !== null && { reason }) });
-    return { place, line: lineOf(this.#fieldsOf(change, dimensionOf(place)), json), duration };
+    return { place, line: lineOf(fields, json), duration };
   }
 
   /** @returns whose override it was, and whether there was one */
@@ -333,11 +357,6 @@ export class LiveLimits {
   }
 }
 
-/** Whether a question by these policies reads all records that have a change. */
-function isAsked({ policies }: PolicySet, rules: Rules): boolean {
-  return Object.entries(rules).every(([name, json]) => json === '' || policies.some(({ by }) => by === name));
-}
-
 function isOf(by: string | undefined): (policy: CompiledPolicy) => boolean {
   return (policy) => by === undefined || policy.by === by;
 }
@@ -355,8 +374,6 @@ function revisionOf(change: OverrideChange): string {
   return createHash('sha256').update(JSON.stringify(change)).digest('base64url').slice(0, 16);
 }
 
-const LONGEST = toMilliseconds('for', '366d');
-
 /** How long an override lasts, ms; 0: until it is removed. @throws HeadgateError `HEADGATE_INVALID_OPTION` */
 function durationOf({ for: span, until }: OverrideNote): number {
   if (span !== undefined && until !== undefined)
@@ -364,12 +381,18 @@ function durationOf({ for: span, until }: OverrideNote): number {
   if (span !== undefined) return toMilliseconds('for', span);
   if (until === undefined) return 0;
   const left = new Date(until).getTime() - Date.now();
-  if (left >= 1 && left <= LONGEST) return Math.ceil(left);
+  if (left >= 1 && left <= FOR_EVER && isOfCalendar(until)) return Math.ceil(left);
   throw invalidOption(
     'until',
     until,
-    'Write a time ahead, within 366 days: a Date, ms since 1970, or an ISO 8601 text.',
+    'Write a time ahead, within a hundred years: a Date, ms since 1970, or an ISO 8601 text.',
   );
+}
+
+/** Whether a text names a day that there is. `Date` takes 30 February for 2 March. */
+function isOfCalendar(until: Date | number | string): boolean {
+  const [day] = (typeof until === 'string' && /^\d{4}-\d\d-\d\d/.exec(until)) || [];
+  return day === undefined || new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
 }
 
 const EXAMPLE = "Write a policy ('1000/1m'), some of its fields ({ limit: 1000 }), or { tier: 'pro' }.";
@@ -415,7 +438,7 @@ function changesOf(
     typeof change !== 'object' ||
     change === null ||
     Array.isArray(change) ||
-    Object.keys(change).length === 0
+    Object.values(change).every((value) => value === undefined)
   )
     throw invalidOption('override', change, EXAMPLE);
   const fields = Object.keys(change);
@@ -447,7 +470,7 @@ function checkChange(what: string, change: unknown): void {
     typeof change !== 'object' ||
     change === null ||
     Array.isArray(change) ||
-    Object.keys(change).length === 0
+    Object.values(change).every((value) => value === undefined)
   )
     throw invalidOption(what, change, EXAMPLE);
   checkShape(what, change, CHANGEABLE);

@@ -114,7 +114,7 @@ for (const kind of ['redis', 'valkey'] as const) {
       const { stdout, stderr } = await headgate(['limits', ...where]);
       expect(stderr).to.equal('');
       expect(stdout).to.match(
-        /^burst=token-bucket 20\/1m burst 40, .* +after 5 denials in 10m, for 1h +own keys +\S+:\d+ \(/m,
+        /^burst=token-bucket 20\/1m burst 40, .* +after 5 denials in 10m, for 1h +own keys +none +\S+:\d+ \(/m,
       );
       expect(stdout).to.match(/^3\/15m +none +own keys +/m);
       expect(stdout)

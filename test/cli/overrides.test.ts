@@ -171,6 +171,17 @@ for (const kind of serverKinds) {
       [['ada', 'minute=10/1h'], 2, /no policy of the limiter/],
       [['ada', '10/1h', '--dimension', 'org'], 2, /no policy is by "org"/],
     ];
+    it('a file of which a line does not fit the limiter tells which', async () => {
+      const { of, close } = await open({ limit: 5, window: '1h' });
+      const file = join(mkdtempSync(join(tmpdir(), 'headgate-')), 'customers.txt');
+      writeFileSync(file, 'ada 9/1h\nbob 9/1h shadow\n');
+      const { code, stderr } = await headgate(['override', '--file', file, ...of]);
+      expect([code, /customers\.txt, line 2: .*shadow/.test(stderr)]).to.deep.equal([2, true]);
+      const twice = await headgate(['override', 'ada', 'default=9/1h', 'default=8/1h', ...of]);
+      expect(twice.stderr).to.contain('default: it is there twice');
+      await close();
+    });
+
     it('refuses what is typed wrongly', async () => {
       const { of, where, close } = await open({ limit: 5, window: '1h' });
       for (const [args, code, message] of wrong) {

@@ -69,10 +69,11 @@ for (const [name, begin] of Object.entries(fakes)) {
       expect({ degraded, allowed }).to.deep.equal({ degraded: true, allowed: true });
     });
 
-    for (const kind of serverKinds) {
+    for (const kind of ['memory', ...serverKinds] as const) {
       it(`decisions on ${kind} come if Headgate was loaded under them`, async () => {
+        const port = kind === 'memory' ? 'none' : String(servers[kind].port);
         const script = new URL('../support/fake-timers-child.ts', import.meta.url).pathname;
-        const args = ['--no-warnings', '--import', 'tsx', script, String(servers[kind].port), name];
+        const args = ['--no-warnings', '--import', 'tsx', script, port, name];
         const { stdout } = await execute(process.execPath, args);
         expect(JSON.parse(stdout)).to.deep.equal({
           admitted: 10,

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { HeadgateError, Key, OverrideChange, OverrideNote, Policy } from 'headgate';
-import { createLimiter, memoryStore } from 'headgate';
+import { createLimiter, memoryStore, type Limiter } from 'headgate';
 import { limiterOn, stores, TestClock } from '../support/stores.js';
 
 const HOUR = 3_600_000;
@@ -97,6 +97,57 @@ for (const [name, createStore] of Object.entries(stores)) {
         expect(await limiter.overrideOf()).to.be.undefined;
       });
     }
+
+    for (const policy of policies) {
+      it(`${policy.algorithm}: a denial lasts no longer than the override that denies`, async () => {
+        const { clock, limiter } = make(policy);
+        await spend(limiter, 'k', 2);
+        await limiter.override('k', { limit: 1 }, { for: 10_000 });
+        clock.now += 4_000;
+        expect((await limiter.consume('k')).retryAfterMs).to.equal(6_000);
+        expect((await limiter.consume('k', { cost: 2 })).retryAfterMs).to.equal(6_000);
+        clock.now += 5_999;
+        expect((await limiter.consume('k')).retryAfterMs).to.equal(1);
+        clock.now += 1;
+        expect((await limiter.consume('k', { cost: 2 })).allowed).to.equal(true);
+        await limiter.consume('k', { cost: 6 });
+        await limiter.override('k', { limit: 1 }, { for: 10_000 });
+        const { retryAfterMs } = await limiter.consume('k');
+        clock.now += retryAfterMs! - 1;
+        expect((await limiter.consume('k')).allowed).to.equal(false);
+        clock.now += 1;
+        expect((await limiter.consume('k')).allowed).to.equal(true);
+      });
+    }
+
+    it('a key whose policies are all left out obeys the next override at once, in each process', async () => {
+      const store = createStore();
+      const policies = ['minute=5/1m', 'org=7/1m by org'];
+      const both = [1, 2].map(() => limiterOn(store, { name: 'left out', policies, overrides: true }));
+      const [first, second] = both as [Limiter, Limiter];
+      const said = async (limiter: Limiter) => {
+        const decision = await limiter.peek({ key: 'k', org: 'o' });
+        return decision.policies.map(({ name: its, limit }) => `${its} ${limit}`).join();
+      };
+      for (const [change, expected] of [
+        [false, 'org 7'],
+        ['3/1m', 'minute 3,org 7'],
+        [false, 'org 7'],
+        [undefined, 'minute 5,org 7'],
+      ] as const) {
+        if (change === undefined) await first.removeOverride('k');
+        else await first.override('k', { minute: change });
+        expect([await said(second), await said(first)]).to.deep.equal([expected, expected]);
+      }
+      const alone = [1, 2].map(() =>
+        limiterOn(store, { name: 'alone', policies: ['minute=1/1m'], overrides: true }),
+      );
+      await alone[0]!.override('k', { minute: false });
+      for (let i = 0; i < 3; i++) expect((await alone[1]!.consume('k')).allowed).to.equal(true);
+      await alone[0]!.override('k', '2/1m');
+      const admitted = await Promise.all([1, 2, 3].map(() => alone[1]!.consume('k')));
+      expect(admitted.filter(({ allowed }) => allowed)).to.have.length(2);
+    });
 
     it('concurrency: a raised limit has more slots, a lowered one none until some are released', async () => {
       const { limiter } = make({ algorithm: 'concurrency', limit: 2, lease: '1m' });
@@ -279,6 +330,12 @@ describe('overrides: what is refused', () => {
     [one, '0/1m', {}, 'k', 'HEADGATE_INVALID_OPTION', /limit/],
     [one, { limit: -1 }, {}, 'k', 'HEADGATE_INVALID_OPTION', /limit/],
     [one, { limit: 1.5 }, {}, 'k', 'HEADGATE_INVALID_OPTION', /limit/],
+    [one, { limit: undefined }, {}, 'k', 'HEADGATE_INVALID_OPTION', /1000\/1m/],
+    [one, '5/1m shadow', {}, 'k', 'HEADGATE_INVALID_OPTION', /Leave out shadow/],
+    [one, '5/1m by org', {}, 'k', 'HEADGATE_INVALID_OPTION', /Leave out by/],
+    [one, '5/1m attempts', {}, 'k', 'HEADGATE_INVALID_OPTION', /Leave out attempts/],
+    [one, '5/1m unit tokens', {}, 'k', 'HEADGATE_INVALID_OPTION', /Leave out unit/],
+    [one, '5/1m', { until: '2099-02-30' }, 'k', 'HEADGATE_INVALID_OPTION', /ahead/],
     [one, { limits: 1 }, {}, 'k', 'HEADGATE_UNKNOWN_OPTION', /limits/],
     [one, { burst: 1 }, {}, 'k', 'HEADGATE_UNKNOWN_OPTION', /burst/],
     [one, { name: 'x' }, {}, 'k', 'HEADGATE_UNKNOWN_OPTION', /name/],
@@ -314,6 +371,13 @@ describe('overrides: what is refused', () => {
       await limiter.close();
     });
   }
+
+  it('a bigint', async () => {
+    const error = await one()
+      .override('k', 5n as never)
+      .catch((thrown: HeadgateError) => thrown);
+    expect(error).to.include({ code: 'HEADGATE_INVALID_OPTION' });
+  });
 
   it('without the option', async () => {
     const limiter = createLimiter('10/1m');

@@ -162,6 +162,10 @@ const CHECKS: Readonly<Record<string, string>> = {
     's s s s s s s s',
   'the turn of a client that leaves is given back, and the route is not asked': 's -',
   'at most maxWaiting requests are held; others get 503': 's - sft',
+  'with `wait`, requests of a key are served in order of arrival, one key beside another': 's s s s',
+  'with `wait`, a client that leaves loses its place, and the route is not asked': 's - s',
+  'with `wait`, a request that finds no room gets 503, and says when to come again': '- - - sft',
+  'with `wait`, a request that is not admitted in time gets 429, at once if that is certain': '- sf s s',
 };
 
 describe('the checks of an adapter', function () {

@@ -36,6 +36,8 @@ interface Wanted {
   readonly dimension: string;
   readonly change: OverrideChange | undefined;
   readonly note: OverrideNote;
+  /** The file and the line in which it stands, if it does. */
+  readonly at?: string;
 }
 
 export function register(program: Command, io: Io): void {
@@ -115,14 +117,14 @@ function wantedIn(file: string, words: readonly string[], options: Options, io: 
   }
   return text.split(/\r?\n/).flatMap((line, i): Wanted[] => {
     if (line.trim() === '' || line.startsWith('#')) return [];
+    const at = `${file}, line ${i + 1}`;
     try {
+      const isJson = line.trimStart().startsWith('{');
       return [
-        line.trimStart().startsWith('{')
-          ? fromJson(line, options, io)
-          : wantedOf(line.trim().split(/\s+/), options, io),
+        { ...(isJson ? fromJson(line, options, io) : wantedOf(line.trim().split(/\s+/), options, io)), at },
       ];
     } catch (error) {
-      throw usageError(`${file}, line ${i + 1}: ${(error as Error).message}`);
+      throw usageError(`${at}: ${(error as Error).message}`);
     }
   });
 }
@@ -170,6 +172,7 @@ function changeOf(words: readonly string[], { tier, remove }: Options): Override
   let name: string | undefined;
   for (const word of words) {
     const [, own, rest] = /^([^=\s]+)=(.+)$/.exec(word) ?? [];
+    if (own !== undefined && byName.has(own)) throw usageError(`${own}: it is there twice.`);
     if (own !== undefined) byName.set((name = own), rest!);
     else if (name !== undefined) byName.set(name, `${byName.get(name)!} ${word}`);
     else if (byName.size === 0) break;
@@ -198,7 +201,8 @@ function check(limiter: Limiter, wanted: Wanted, isKnown: boolean): void {
     if (!isKnown) checkTexts(wanted.change);
     limiter.checkOverride(keyFor(wanted), wanted.change, wanted.note);
   } catch (error) {
-    throw error instanceof HeadgateError ? usageError(error.message) : error;
+    if (!(error instanceof HeadgateError)) throw error;
+    throw usageError(wanted.at === undefined ? error.message : `${wanted.at}: ${error.message}`);
   }
 }
 

@@ -36,7 +36,7 @@ interface Waiter {
   readonly deadline: number;
   /** When the waiter came. */
   readonly came: number;
-  readonly resolve: (decision: Decision) => void;
+  readonly resolve: (decision: LimiterDecision) => void;
   readonly reject: (error: unknown) => void;
   /** Stops the waiter's timer, and stops listening to its signal. */
   stop: () => void;
@@ -131,7 +131,7 @@ export class WaitingRoom {
    * @throws HeadgateError `HEADGATE_QUEUE_FULL`, `HEADGATE_WAIT_TIMEOUT`, `HEADGATE_ABORTED`, `HEADGATE_DENIED`, the error that `close`
    * gets, or what the store fails with; in every case nothing stays charged
    */
-  wait(who: Who, cost: Cost, timeout: number, signal: AbortSignal | undefined): Promise<Decision> {
+  wait(who: Who, cost: Cost, timeout: number, signal: AbortSignal | undefined): Promise<LimiterDecision> {
     if (signal?.aborted) return Promise.reject(aborted(signal));
     const line = this.#lines.open(joined(who.ids));
     // Behind somebody who was denied, the newcomer has to wait, too. Otherwise the store will tell.

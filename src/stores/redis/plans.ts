@@ -14,7 +14,7 @@ export const DEADLINE = '';
 const PERIOD = /HEADGATE_PERIOD (\d+)/;
 
 /** The error of a call without records of overrides, once the limiter has some. It has decided nothing. */
-export const OVERRIDDEN = 'HEADGATE_OVERRIDDEN';
+const OVERRIDDEN = 'HEADGATE_OVERRIDDEN';
 
 /** How long a process sends the records of overrides with each decision, after it has learned that there are some, ms. */
 const SENDS_FOR = 60_000;

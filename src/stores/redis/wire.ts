@@ -61,7 +61,7 @@ export function decode(reply: unknown, queries: number, set: PolicySet): (Reply 
     const ban = banning ? numbers[at++]! : 0;
     if (ban > 0) {
       answers.push({ now, step, ban, verdicts: [] });
-    } else if (count === 1 && numbers[at]! >= 0) {
+    } else if (count === 1 && typeof numbers[at] === 'number' && numbers[at]! >= 0) {
       // The most common reply.
       const packed = numbers[at++]!;
       const reset = Math.floor(packed / UNITS);
@@ -108,7 +108,7 @@ export function decodeChange(reply: unknown, count: number): ChangeReply {
 function read(numbers: readonly number[], at: number, verdicts: number[]): number {
   const packed = numbers[at]!;
   // A verdict that is one number is always an admission.
-  if (packed >= 0) {
+  if (typeof packed === 'number' && packed >= 0) {
     const reset = Math.floor(packed / UNITS);
     addVerdict(verdicts, 0, packed - reset * UNITS, reset);
     return at + 1;

@@ -1,14 +1,23 @@
 import type { Policy } from '../../contract/policy.js';
 import type { Store } from '../../contract/store.js';
 import { expectEqual, expectFields } from '../expect.js';
-import { problemOf } from './client.js';
-import { begun, LATER, minute, type AdapterLab, type AdapterSuite, type AppAnswer } from './lab.js';
+import { problemOf, type Answer } from './client.js';
+import {
+  begun,
+  LATER,
+  minute,
+  type AdapterLab,
+  type AdapterSuite,
+  type AppAnswer,
+  type Options,
+} from './lab.js';
 
 /** What happens to a charge when the response has ended. */
 export function outcomesOf(suite: AdapterSuite): void {
   refunds(suite);
   slots(suite);
   turns(suite);
+  lines(suite);
 }
 
 const answered = (status: number) => ({ headers: { 'x-status': String(status) } });
@@ -245,4 +254,95 @@ async function untilAhead(lab: AdapterLab, minutes: number): Promise<void> {
     const { resetAfterMs } = await limiter.peek('127.0.0.1');
     return resetAfterMs === minutes * 60_000;
   });
+}
+
+/** A limiter of one slot, whose first request goes on until `body` ends. The others wait, at most two of a key. */
+async function queued(lab: AdapterLab, wait: string) {
+  const { body, answer } = firstGoesOn();
+  const limiter = lab.limiter({ policies: [slot], maxWaiting: 10, maxWaitingPerKey: 2 });
+  const served: (string | undefined)[] = [];
+  await lab.serve({ limiter, wait, keyGenerator: lab.keyBy('x-key') } as Options, (request) => {
+    served.push(lab.headerOf(request, 'x-name'));
+    return answer();
+  });
+  const ask = (name: string, key = 'a', signal?: AbortSignal): Promise<Answer> => {
+    const answer = lab.get({ headers: { 'x-name': name, 'x-key': key }, ...(signal && { signal }) });
+    // A check that fails no longer waits for it.
+    answer.catch(() => {});
+    return answer;
+  };
+  const untilWaiting = (n: number) => lab.until(`${n} requests wait`, () => limiter.gauges.waiting === n);
+  const first = ask('first');
+  await lab.until('the first request goes on', () => served.length === 1);
+  return { limiter, served, ask, untilWaiting, first, end: () => body.end() };
+}
+
+function lines(suite: AdapterSuite): void {
+  suite.add(
+    'with `wait`, requests of a key are served in order of arrival, one key beside another',
+    async (lab) => {
+      const { limiter, served, ask, untilWaiting, first, end } = await queued(lab, '1m');
+      const second = ask('second');
+      await untilWaiting(1);
+      const third = ask('third');
+      await untilWaiting(2);
+      expectEqual('the status of another key', (await ask('other', 'b')).status, 200);
+      end();
+      const answers = await Promise.all([first, second, third]);
+      expectEqual(
+        'the statuses',
+        answers.map(({ status }) => status),
+        [200, 200, 200],
+      );
+      expectEqual('the requests that went on', served, ['first', 'other', 'second', 'third']);
+      await lab.until('the slot is free again', async () => (await limiter.peek('a')).allowed);
+    },
+  );
+
+  suite.add('with `wait`, a client that leaves loses its place, and the route is not asked', async (lab) => {
+    const { served, ask, untilWaiting, first, end } = await queued(lab, '1m');
+    const leave = new AbortController();
+    const gone = ask('gone', 'a', leave.signal).catch(() => {});
+    await untilWaiting(1);
+    const next = ask('next');
+    await untilWaiting(2);
+    leave.abort();
+    await gone;
+    await untilWaiting(1);
+    end();
+    expectEqual('the statuses', [(await first).status, (await next).status], [200, 200]);
+    expectEqual('the requests that went on', served, ['first', 'next']);
+  });
+
+  suite.add(
+    'with `wait`, a request that finds no room gets 503, and says when to come again',
+    async (lab) => {
+      const { served, ask, untilWaiting, first, end } = await queued(lab, '1m');
+      const waiting = [ask('second'), ask('third')];
+      await untilWaiting(2);
+      const full = await ask('fourth');
+      expectEqual('the status', full.status, 503);
+      expectFields('the header fields', full.headers, { 'retry-after': '60', 'cache-control': 'no-store' });
+      expectFields('the body', problemOf(full), { status: 503 });
+      expectEqual('the requests that went on', served, ['first']);
+      end();
+      await Promise.all([first, ...waiting]);
+    },
+  );
+
+  suite.add(
+    'with `wait`, a request that is not admitted in time gets 429, at once if that is certain',
+    async (lab) => {
+      const { ask, first, end } = await queued(lab, '30ms');
+      const late = await ask('late');
+      expectEqual('the status of who waited in vain', late.status, 429);
+      expectFields('its header fields', late.headers, { 'retry-after': '60', ratelimit: '"slots";r=0;t=60' });
+      end();
+      await first;
+      await lab.close();
+      await lab.renew();
+      await lab.serve({ ...minute(1), wait: '59s' } as Options);
+      await lab.expectStatuses('requests of which the second would wait a minute', [200, 429]);
+    },
+  );
 }

@@ -72,8 +72,10 @@ end
 local function headgate_glance(p, id, record)
   local since, stop, of, limit = string.match(record, '^(%d+) (%d+)\t([^\t]*)\t(%d+)\t')
   if of ~= id or since + 0 > now then return end
-  -- Older lines have ended before.
-  if stop ~= '0' and now >= stop + 0 then return p end
+  if stop ~= '0' then
+    -- Older lines have ended before.
+    return now >= stop + 0 and p or nil
+  end
   limit = limit + 0
   return { limit, p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], limit = limit }
 end
@@ -99,14 +101,28 @@ local function headgate_params_near(p, time)
   return near
 end
 
--- The params of a policy as a record changes them now. They keep what a bucket needs to know of earlier rates.
-local function headgate_override(p, id, record)
-  local line = headgate_line_at(record, now)
+local headgate_wait
+
+-- The params of a policy as a record changes them at a time. They keep what a bucket needs to know of earlier rates.
+local function headgate_override(p, id, record, time)
+  local line = headgate_line_at(record, time)
   local field = line and headgate_field(line, id)
   local changed = field and headgate_with_numbers(p, field) or setmetatable({}, { __index = p })
   changed.record, changed.id, changed.base = record, id, p
   changed.params_at, changed.params_near, changed.turns = headgate_params_at, headgate_params_near, headgate_turns
+  changed.wait = headgate_wait
+  changed.stop = line and tonumber(string.match(line, '^%d+ (%d+)'))
   return changed
+end
+
+-- A denial lasts no longer than the override that denies, unless what follows it denies, too. `look` is that of the policy's kernel. Returns
+-- the wait.
+headgate_wait = function(look, key, p, cost, wait)
+  local stop = p.stop or 0
+  if stop == 0 or wait < -1 or wait == 0 or wait > 0 and now + wait <= stop then return wait end
+  local after = look(key, headgate_override(p.base, p.id, p.record, stop), cost, stop, false)
+  if after == -1 then return -1 end
+  return stop - now + (after > 0 and after or 0)
 end
 
 -- The revision that a record has now, empty if there is none.

@@ -1,0 +1,23 @@
+// A queue for slow work: at most 2 reports at a time for a user, 5 more in line, the rest are turned away.
+//
+//   npx tsx examples/queue.ts
+import express from 'express';
+import { rateLimit } from 'headgate/express';
+
+const app = express();
+
+const twoAtATime = rateLimit({
+  name: 'reports',
+  keyGenerator: (req) => req.get('X-User') ?? 'nobody',
+  ...{ algorithm: 'concurrency', limit: 2, lease: '1m' },
+  wait: '30s',
+  maxWaitingPerKey: 5,
+});
+
+app.get('/report', twoAtATime, async (_req, res) => {
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  res.json({ report: 'done' });
+});
+
+const port = Number(process.env.PORT ?? 3000);
+app.listen(port, () => console.log(`http://localhost:${port}`));

@@ -1,0 +1,167 @@
+// The option `wait`: what the conformance suite of adapters does not show.
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect } from 'chai';
+import express, { type Request } from 'express';
+import { createLimiter, HeadgateError, memoryStore, type Store } from 'headgate';
+import { rateLimit, type RateLimitOptions } from 'headgate/express';
+import { redisStore } from 'headgate/redis';
+import { clients, freshPrefix } from '../support/stores.js';
+
+const servers: Server[] = [];
+
+/** Serves a route whose answer takes some time. */
+async function serve(options: RateLimitOptions, takes = 0): Promise<string> {
+  const app = express();
+  app.get(
+    '/',
+    rateLimit({ warnings: false, keyGenerator: byUser, ...options } as never),
+    (_req, res) => void setTimeout(() => res.end('ok'), takes),
+  );
+  const server = createServer(app).listen(0, '127.0.0.1');
+  servers.push(server);
+  await once(server, 'listening');
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+}
+
+const byUser = (req: Request) => req.get('x-user') ?? 'ada';
+
+const ask = (url: string, user = 'ada') => fetch(url, { headers: { 'x-user': user } });
+
+describe('wait over HTTP', () => {
+  afterEach(() => {
+    for (const server of servers.splice(0)) {
+      server.closeAllConnections();
+      server.close();
+    }
+  });
+
+  it('two at a time, two in line, the rest is turned away; another user is not held up', async () => {
+    const url = await serve(
+      { algorithm: 'concurrency', limit: 2, lease: '1m', wait: '10s', maxWaitingPerKey: 2 },
+      200,
+    );
+    const six = Promise.all(Array.from({ length: 6 }, () => ask(url)));
+    const other = await ask(url, 'bob');
+    expect(other.status).to.equal(200);
+    const statuses = (await six).map(({ status }) => status).sort();
+    expect(statuses).to.deep.equal([200, 200, 200, 200, 503, 503]);
+  });
+
+  it('the slot is held until the response has ended, and is free after it', async () => {
+    const limiter = createLimiter({ algorithm: 'concurrency', limit: 1, lease: '1m' });
+    const url = await serve({ limiter, wait: '5s' }, 50);
+    const answers = await Promise.all([ask(url), ask(url), ask(url)]);
+    expect(answers.map(({ status }) => status)).to.deep.equal([200, 200, 200]);
+    while (!(await limiter.peek('ada')).allowed) await new Promise(setImmediate);
+    expect(limiter.gauges).to.include({ waiting: 0, slots: 0 });
+  });
+
+  it('several processes share a line on Redis', async () => {
+    const prefix = freshPrefix();
+    const both = [1, 2].map(() => clients.redis.duplicate());
+    const urls = await Promise.all(
+      both.map((client) =>
+        serve({
+          name: 'shared',
+          store: redisStore(client, { prefix, publish: false }),
+          ...{ algorithm: 'token-bucket', limit: 20, window: '1s', burst: 2 },
+          wait: '10s',
+          headers: false,
+        }),
+      ),
+    );
+    const started = performance.now();
+    const answers = await Promise.all(Array.from({ length: 20 }, (_, i) => ask(urls[i % 2]!)));
+    const took = performance.now() - started;
+    expect(answers.map(({ status }) => status)).to.deep.equal(Array<number>(20).fill(200));
+    for (const client of both) client.disconnect();
+    // 2 at once, and one each 50 ms: no process took more than the limit.
+    expect(took).to.be.at.least(18 * 50 - 60);
+  });
+
+  it('header fields are those of the limit, also for who has waited', async () => {
+    const options = { algorithm: 'token-bucket', limit: 60, window: '3s', burst: 1 } as const;
+    const url = await serve({ ...options, wait: '2s', headers: ['draft-6', 'draft-11'] });
+    const fields = async () => {
+      const { headers } = await ask(url);
+      return ['ratelimit-limit', 'ratelimit-policy', 'ratelimit-remaining'].map((name) => headers.get(name));
+    };
+    const first = await fields();
+    expect(await fields()).to.deep.equal(first);
+    expect(first[2]).to.equal('0');
+  });
+
+  it('a ban that lasts longer, a cost that is never admitted, and a list are answered at once', async () => {
+    const limiter = createLimiter({ limit: 5, window: '1h', ban: {} });
+    const url = await serve({
+      limiter,
+      wait: '5s',
+      cost: (req) => (req.get('x-user') === 'big' ? 6 : 1),
+      denyList: (req) => req.get('x-user') === 'eve',
+    });
+    await limiter.ban('bob', '1h');
+    const banned = await ask(url, 'bob');
+    expect([banned.status, banned.headers.get('retry-after')]).to.deep.equal([429, '3600']);
+    const large = await ask(url, 'big');
+    expect([large.status, large.headers.get('retry-after')]).to.deep.equal([429, null]);
+    expect((await ask(url, 'eve')).status).to.equal(403);
+    await limiter.consume('ada', { cost: 5 });
+    const hour = await ask(url);
+    expect([hour.status, hour.headers.get('retry-after')]).to.deep.equal([429, '3960']);
+  });
+
+  for (const [onStoreError, expected] of [
+    ['allow', 200],
+    ['local', 200],
+    ['deny', 503],
+    ['throw', 503],
+  ] as const)
+    it(`a store that is away: ${onStoreError}`, async () => {
+      const fail = () => Promise.reject(new Error('away'));
+      const store: Store = { decide: fail, adjust: fail, lease: fail, reset: fail, ban: fail };
+      const url = await serve({ store, limit: 1, window: '1h', wait: '100ms', onStoreError });
+      expect((await ask(url)).status).to.equal(expected);
+    });
+
+  it('a shadow holds nobody up', async () => {
+    const url = await serve({ limit: 1, window: '1h', wait: '10s', shadow: true });
+    for (let i = 0; i < 3; i++) expect((await ask(url)).status).to.equal(200);
+  });
+
+  it('of two limiters, one that is not admitted in time gives back what the other charged', async () => {
+    const store = memoryStore();
+    const first = createLimiter({ name: 'first', store, limit: 10, window: '1h' });
+    const app = express();
+    app.use(rateLimit({ limiter: first, keyGenerator: () => 'ada', warnings: false }));
+    app.use(
+      rateLimit({ name: 'second', store, limit: 1, window: '1h', wait: '20ms', keyGenerator: () => 'ada' }),
+    );
+    app.get('/', (_req, res) => void res.end());
+    const server = createServer(app).listen(0, '127.0.0.1');
+    servers.push(server);
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    expect([(await ask(url)).status, (await ask(url)).status]).to.deep.equal([200, 429]);
+    while ((await first.peek('ada')).remaining !== 9) await new Promise(setImmediate);
+  });
+
+  it('refuses options that make no sense', () => {
+    const refused = (options: object) => {
+      try {
+        rateLimit({ name: `refused ${Math.random()}`, limit: 1, window: '1m', ...options });
+        return undefined;
+      } catch (error) {
+        return error instanceof HeadgateError ? `${error.code}: ${error.message.split('.')[0]}` : error;
+      }
+    };
+    expect(refused({ wait: 'soon' })).to.match(/^HEADGATE_INVALID_OPTION: wait/);
+    expect(refused({ wait: 0 })).to.match(/^HEADGATE_INVALID_OPTION: wait/);
+    expect(refused({ maxWaitingPerKey: 5 })).to.match(/^HEADGATE_INVALID_OPTION: maxWaitingPerKey/);
+    expect(refused({ maxWaiting: 5 })).to.match(/^HEADGATE_INVALID_OPTION: maxWaiting/);
+    expect(refused({ maxWaiting: 5, wait: '1s' })).to.equal(undefined);
+    const paced = { algorithm: 'leaky-bucket', maxDelay: '1s', maxWaiting: 5 };
+    expect(refused(paced)).to.equal(undefined);
+  });
+});
