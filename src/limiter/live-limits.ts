@@ -15,6 +15,7 @@ import {
   lineOf,
   readOverrides,
   RULE,
+  ruleOf,
   type Line,
   type OverrideRecord,
   type OverrideTerms,
@@ -80,6 +81,9 @@ type ByName = ReadonlyMap<string, string | PolicyChange | false>;
 
 type Rules = Readonly<Record<string, string>>;
 
+/** A record, and the store's time. */
+type Read = readonly [OverrideRecord, number];
+
 /** The overrides of a limiter: what is written of them, and the sets by which overridden keys are decided. */
 export class LiveLimits {
   readonly #store: Store;
@@ -89,7 +93,7 @@ export class LiveLimits {
   readonly #base: PolicySet;
   readonly #dynamic: boolean;
   readonly #warn: Warn;
-  /** By key: the changes that its records say, if they are not said in numbers. */
+  /** By key: what its records tell that is not said in numbers (`ruleOf`). */
   readonly #known = new Map<string, Rules>();
   #all: OverrideRecord = '';
   #allLine: Line | undefined;
@@ -97,6 +101,8 @@ export class LiveLimits {
   #sets = this.#noSets();
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
+  /** Called when the override of all keys has changed. */
+  onChange = (): void => {};
 
   constructor(
     store: Store,
@@ -142,15 +148,15 @@ export class LiveLimits {
     if (unread.length === 0) return undefined;
     const subject = this.#scope.subject(this.#scope.everything, key);
     const answers = unread.map((by) => this.#records.read({ subject, by }));
-    const learn = (read: readonly (readonly [OverrideRecord, number])[]): PolicySet => {
-      const lines = read.map(([record, now]) => readOverrides(record).at(now));
-      const told = lines.map((line, i) => [unread[i]!, line && line.rule !== '' ? line.json : ''] as const);
+    const learn = (read: readonly Read[]): PolicySet => {
+      const lines = read.map(([record, now]) => readOverrides(record).now(now));
+      const told = lines.map((line, i) => [unread[i]!, ruleOf(line)] as const);
       return this.learn(key, set, Object.fromEntries(told));
     };
-    const atOnce = answers.filter((answer): answer is Awaited<typeof answer> => !isPromise(answer));
-    if (atOnce.length === answers.length) return learn(atOnce);
+    // A store in this process answers at once.
+    if (!answers.some((answer) => isPromise(answer))) return learn(answers as Read[]);
     // While the store is away, what was known last stays in force.
-    return Promise.all(answers).then(learn, () => this.setFor(key, set));
+    return Promise.all(answers as Promise<Read>[]).then(learn, () => this.setFor(key, set));
   }
 
   /** The set by which to ask again, after the store has told the changes of a key. */
@@ -197,14 +203,14 @@ export class LiveLimits {
     const place = this.#placeOf(key);
     const note = { ...(by !== null && { by }), ...(reason !== null && { reason }) };
     const [before, now] = await this.#write(place, '', 0, note);
-    return [place, readOverrides(before).at(now) !== undefined];
+    return [place, readOverrides(before).now(now) !== undefined];
   }
 
   async of(key: Key | undefined): Promise<Override | undefined> {
     const [record, now] = await this.#records.read(this.#placeOf(key));
-    const line = readOverrides(record).at(now);
+    const line = readOverrides(record).now(now);
     if (!line) return undefined;
-    const { change, by, reason } = JSON.parse(line.json) as { change: OverrideChange } & BanNoteOptions;
+    const { change, by, reason } = read<{ change: OverrideChange } & BanNoteOptions>(line.json);
     const until = line.until === Infinity ? undefined : new Date(line.until);
     return { change, since: new Date(line.since), until, by, reason };
   }
@@ -305,10 +311,11 @@ export class LiveLimits {
   #withRules(set: PolicySet, rules: Rules): PolicySet {
     let own = set;
     const revisions: Record<string, string> = {};
-    for (const [by, json] of Object.entries(rules)) {
-      if (json === '') continue;
+    for (const [by, rule] of Object.entries(rules)) {
+      if (rule === '') continue;
+      const [revision = '', json = ''] = rule.split('\t');
       own = this.#change(own, json, by);
-      revisions[by] = revisionOf((JSON.parse(json) as { change: OverrideChange }).change);
+      revisions[by] = revision;
     }
     return { ...own, overrides: { ...(set.overrides ?? AS_CONFIGURED), rules: revisions } };
   }
@@ -349,11 +356,12 @@ export class LiveLimits {
 
   async #read(): Promise<void> {
     const [record, now] = await this.#records.read({ set: this.#base });
-    const line = readOverrides(record).at(now);
+    const line = readOverrides(record).now(now);
     if (record === this.#all && line === this.#allLine) return;
     this.#all = record;
     this.#allLine = line;
     this.#sets = this.#noSets();
+    this.onChange();
   }
 }
 
@@ -393,6 +401,18 @@ function durationOf({ for: span, until }: OverrideNote): number {
 function isOfCalendar(until: Date | number | string): boolean {
   const [day] = (typeof until === 'string' && /^\d{4}-\d\d-\d\d/.exec(until)) || [];
   return day === undefined || new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
+}
+
+/** @throws HeadgateError `HEADGATE_OVERRIDES` if it is not what a limiter has written */
+function read<T>(json: string): T {
+  try {
+    return JSON.parse(json) as T;
+  } catch {
+    throw new HeadgateError(
+      'HEADGATE_OVERRIDES',
+      `The override cannot be read: ${show(json)}. It changes nothing. Write another one, or remove it.`,
+    );
+  }
 }
 
 const EXAMPLE = "Write a policy ('1000/1m'), some of its fields ({ limit: 1000 }), or { tier: 'pro' }.";

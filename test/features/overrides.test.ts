@@ -120,6 +120,74 @@ for (const [name, createStore] of Object.entries(stores)) {
       });
     }
 
+    it('what nobody can read leaves the configured limits in force', async () => {
+      const clock = new TestClock();
+      const store = createStore(clock.read);
+      const limiter = limiterOn(store, {
+        name: 'garbage',
+        ...policies[0]!,
+        overrides: true,
+        warnings: false,
+      } as never);
+      await limiter.override('k', { limit: 99 });
+      const { id } = limiter.policies[0]!;
+      const place = { subject: { set: limiter.set, key: 'k' }, by: 'key' };
+      for (const field of ['0', '9'.repeat(30), 'nan', '1.5', '', '-1', '5 x']) {
+        await store.overrides!.change(place, {
+          line: `\t${id}\t${field}\t{"change":"1/1h"}`,
+          duration: 0,
+          life: 0,
+        });
+        expect(await limiter.consume('k'), field).to.include({ allowed: true, limit: 10 });
+        clock.now += 2 * HOUR;
+      }
+      await store.overrides!.change(place, { line: `\t*\tabc\t{"change":`, duration: 0, life: 0 });
+      expect(await limiter.consume('k')).to.include({ allowed: true, limit: 10 });
+      const error = await limiter.overrideOf('k').catch((thrown: HeadgateError) => thrown.code);
+      expect(error).to.equal('HEADGATE_OVERRIDES');
+      expect(await limiter.removeOverride('k')).to.equal(true);
+    });
+
+    it('an override stays in force if the clock goes back', async () => {
+      const { clock, limiter } = make(policies[0]!);
+      await limiter.override('k', { limit: 99 });
+      clock.now -= HOUR;
+      expect((await limiter.consume('k')).limit).to.equal(99);
+      expect((await limiter.overrideOf('k'))!.change).to.deep.equal({ limit: 99 });
+      expect(await limiter.removeOverride('k')).to.equal(true);
+      expect((await limiter.consume('k')).limit).to.equal(10);
+    });
+
+    it('a raise by another limiter of the name wakes who waits, for a key and for all', async () => {
+      const store = createStore();
+      const options = {
+        name: 'woken',
+        algorithm: 'fixed-window',
+        limit: 1,
+        window: '1h',
+        overrides: true,
+      } as const;
+      const [waiting, raising] = [limiterOn(store, options), limiterOn(store, options)];
+      for (const raise of [
+        () => raising.override('k', { limit: 2 }),
+        () => raising.override('k', { limit: 3 }),
+      ]) {
+        await waiting.consume('k');
+        const waited = waiting.wait('k', { timeout: '2h' });
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        await raise();
+        expect((await waited).allowed).to.equal(true);
+        await raising.removeOverride('k');
+        await raising.reset('k');
+      }
+      await waiting.consume('all');
+      const waited = waiting.wait('all', { timeout: '2h' });
+      await raising.overrideAll({ limit: 5 });
+      expect((await waited).allowed).to.equal(true);
+      await waiting.close();
+      await raising.close();
+    }).timeout(10_000);
+
     it('a key whose policies are all left out obeys the next override at once, in each process', async () => {
       const store = createStore();
       const policies = ['minute=5/1m', 'org=7/1m by org'];

@@ -1,7 +1,7 @@
 import type { BanColumn } from '../../algorithms/ban.js';
 import { SlotColumn, type Column } from '../../algorithms/index.js';
 import { costAt, costsOfPart, type Costs } from '../../contract/costs.js';
-import { readOverrides, type Line, type OverrideTerms } from '../../contract/overrides.js';
+import { readOverrides, ruleOf, type Line, type OverrideTerms } from '../../contract/overrides.js';
 import type { Part } from '../../contract/parts.js';
 import { holdsSlots, type CompiledPolicy } from '../../contract/policy.js';
 import type { Histories } from './returns.js';
@@ -114,7 +114,7 @@ function rulesOf(places: readonly Place[], terms: OverrideTerms): Reply['rules']
     if (part.set.policies.length === 0) continue;
     const rule = line?.rule ?? '';
     if (rule !== (terms.rules[part.name] ?? '')) differ = true;
-    rules[part.name] = rule === '' ? '' : line!.json;
+    rules[part.name] = ruleOf(line);
   }
   return differ ? rules : undefined;
 }
@@ -127,9 +127,9 @@ export function overriddenBy(
   now: number,
 ): Pick<Place, 'line' | 'policies' | 'next'> {
   if (record === '' && all === '') return { line: undefined, policies: set.policies };
-  const line = readOverrides(record).at(now);
+  const line = readOverrides(record).now(now);
   const overrides = readOverrides(all === '' ? record : `${record}\n${all}`);
-  const at = overrides.at(now)?.until ?? Infinity;
+  const at = overrides.now(now)?.until ?? Infinity;
   const next = at === Infinity ? undefined : { at, policies: () => overrides.policies(set.policies, at) };
   return { line, policies: overrides.policies(set.policies, now), next };
 }
