@@ -14,7 +14,7 @@ const notUnit = `
   cli/{administration,ban-book,bans,check,choosing-limits,connection,hash-keys,limits,list,process,replay,state-keys,suggest,tiers,top}
   compat/* compatibility/* docs demo examples faults/* features/{decorators-examples,lines,observability} house
   http/{conformance,connections,nestjs,proxies,security,turn} identity laws/many-policies memory mutants package prometheus redis/*
-  release resources store-down testing/adapter-checks
+  release resources sqlite/* store-down testing/adapter-checks
 `;
 
 /** These go by real time, so they come when the others have ended. */

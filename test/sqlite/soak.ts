@@ -12,7 +12,7 @@ import type { SqliteTask } from './processes.test.js';
 const PROCESSES = 4;
 const IN_FLIGHT = 16;
 const KEYS = 50;
-const LIMIT = 10_000;
+const LIMIT = 100_000;
 
 export interface Killed {
   readonly told: number;

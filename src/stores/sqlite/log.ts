@@ -63,7 +63,9 @@ export class Log {
   #startThread(): void {
     try {
       if (!this.#worker) {
-        const options = { eval: true, workerData: [this.#file, this.#synchronous], execArgv: [], env: {} };
+        // Node 22 has said already that its SQLite is experimental.
+        const execArgv = ['--no-warnings'];
+        const options = { eval: true, workerData: [this.#file, this.#synchronous], execArgv, env: {} };
         this.#worker = new Worker(THREAD, options);
         this.#worker.on('message', () => (this.#isAtWork = false));
         this.#worker.on('error', () => this.#giveUp());
