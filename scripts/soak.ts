@@ -1,6 +1,7 @@
 // npm run soak: what takes too long for npm test. Prints what it counts, and exits with 1 if a promise was broken.
-//   npm run soak [memory] [faults] [fuzz] [dimensions] [mixed]     default: all
+//   npm run soak [memory] [faults] [fuzz] [dimensions] [mixed] [sqlite]     default: all
 //   npm run soak dimensions -- --steps 1000000 --engine redis      how much is asked of each engine: memory, redis, valkey, slotBy, acrossSlots
+//   npm run soak sqlite -- --minutes 10                on a Node with node:sqlite
 //   npm run soak mixed -- --minutes 60 --from 1       how long the mixed faults last, and which round is the first
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
@@ -10,7 +11,7 @@ const MEGABYTE = 2 ** 20;
 const { positionals: chosen, values } = parseArgs({
   allowPositionals: true,
   options: {
-    minutes: { type: 'string', default: '60' },
+    minutes: { type: 'string' },
     from: { type: 'string', default: '1' },
     steps: { type: 'string', default: '1000000' },
     engine: { type: 'string' },
@@ -89,12 +90,33 @@ if (runs('dimensions')) {
 
 if (runs('mixed')) {
   const { mixed } = await import('../test/faults/mixed.js');
-  const { broken, ...counts } = await mixed(Number(values.minutes), Number(values.from), (line) =>
+  const { broken, ...counts } = await mixed(Number(values.minutes ?? 60), Number(values.from), (line) =>
     console.log(line),
   );
   console.table(counts);
   promise(broken.length === 0, `mixed faults and hostile clients: ${broken.length} promises broken`);
   promise(counts.heapGrowth < 8 * MEGABYTE, 'the heap does not grow from round to round');
+}
+
+if (runs('sqlite')) {
+  const { filled, killed } = await import('../test/sqlite/soak.js');
+  const minutes = Number(values.minutes ?? 10);
+  const counts = await killed(minutes);
+  console.table(counts);
+  promise(counts.overAdmitted === 0, 'SQLite: nothing is admitted above a limit');
+  promise(counts.lost === 0, 'SQLite: nothing that was told is lost');
+  promise(counts.untold >= 0 && counts.untold <= counts.mostUntold, 'SQLite: nothing else is charged');
+  promise(counts.integrity === 'ok', 'SQLite: the file is sound');
+  const { keys, perSecond, files, logs } = await filled(10_000_000, 5);
+  const megabytes = (sizes: readonly number[]): string => sizes.map((size) => size.toFixed(1)).join(', ');
+  console.log(
+    `${keys} keys, ${Math.round(perSecond)} a second; at each tenth the file has ${megabytes(files)} MB, its log ${megabytes(logs)} MB`,
+  );
+  promise(
+    files.at(-1)! < 1.3 * files[2]! + 1,
+    'SQLite: the file does not grow with the keys that there have been',
+  );
+  promise(Math.max(...logs) < 32, 'SQLite: its log stays short');
 }
 
 done = true;

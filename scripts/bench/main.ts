@@ -22,6 +22,7 @@ import { memory } from './parts/memory.js';
 import { redis } from './parts/redis.js';
 import { scaling } from './parts/scaling.js';
 import { slices } from './parts/slices.js';
+import { sqlite } from './parts/sqlite.js';
 import { waiting } from './parts/waiting.js';
 
 const parts = [
@@ -39,6 +40,7 @@ const parts = [
   log,
   waiting,
   slices,
+  sqlite,
 ];
 
 const { values, positionals } = parseArgs({

@@ -25,7 +25,7 @@ export interface QuotaPolicy extends PolicyBase {
   count?: 'admitted' | 'attempts';
   /**
    * What is counted, for header fields (`qu` of draft-11): `'requests'` (default), `'content-bytes'`, `'tokens'` or any word of 1 to 64
-   * letters, digits, `-`, `_` and `.`. It changes no decision.
+   * letters, digits, `-`, `_` and `.`. Only the first two are registered by the draft. It changes no decision.
    */
   unit?: string;
 }

@@ -1,3 +1,4 @@
+import { MAX_UNITS } from '../common/validate.js';
 import type { Params, Rates } from '../algorithms/index.js';
 import type { BanNoteOptions } from './ban-options.js';
 import type { CompiledPolicy } from './policy.js';
@@ -95,14 +96,20 @@ export class Overrides {
     this.#lines = record.split('\n').flatMap(lineFrom);
   }
 
-  /** What is in force. The newest comes first, so a key's own line wins against one of all keys that stands behind it. */
+  /** What was in force at a time. The newest comes first, so a key's own line wins against one of all keys that stands behind it. */
   at(time: number): Line | undefined {
     return this.#lines.find(({ since, until }) => since <= time && time < until);
   }
 
+  /** What is in force now. What was written last also is if the clock has gone back since. */
+  now(time: number): Line | undefined {
+    const [last] = this.#lines;
+    return last && last.since > time && time < last.until ? last : this.at(time);
+  }
+
   /** The policies as they are in force. The same array as long as nothing changes. */
   policies(of: readonly CompiledPolicy[], now: number): readonly CompiledPolicy[] {
-    const line = this.at(now);
+    const line = this.now(now);
     const known = this.#changed.get(of);
     if (known && known.line === line) return known.policies;
     const policies = of.map((policy) => this.#change(policy, line));
@@ -149,6 +156,17 @@ function paramsOf({ params }: CompiledPolicy, numbers: readonly number[] | undef
   return { ...params, ...Object.fromEntries(changed.map((number, i) => [names[i]!, number])) };
 }
 
+/** Whether a field is numbers, of which the first is a limit. What anybody else has written changes nothing. */
+function isOfNumbers(field: string): boolean {
+  const [limit] = field.split(' ').map(Number);
+  return /^\d+( \d+)*$/.test(field) && limit! >= 1 && limit! <= MAX_UNITS;
+}
+
+/** What a line tells clients that only they can read: the revision, a tab, and the change as it was written. Empty: nothing. */
+export function ruleOf(line: Line | undefined): string {
+  return line === undefined || line.rule === '' ? '' : `${line.rule}\t${line.json}`;
+}
+
 function lineFrom(text: string): Line[] {
   const [times = '', ...fields] = text.split('\t');
   const [since, until] = times.split(' ').map(Number);
@@ -159,7 +177,7 @@ function lineFrom(text: string): Line[] {
   let rule = '';
   for (let i = 0; i + 1 < fields.length; i += 2) {
     if (fields[i] === RULE) rule = fields[i + 1]!;
-    else numbers.set(fields[i]!, fields[i + 1]!.split(' ').map(Number));
+    else if (isOfNumbers(fields[i + 1]!)) numbers.set(fields[i]!, fields[i + 1]!.split(' ').map(Number));
   }
   return [{ since, until: until === 0 ? Infinity : until, numbers, rule, json }];
 }

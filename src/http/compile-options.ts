@@ -47,6 +47,8 @@ export interface CompiledOptions<Req, Res> {
   readonly denyList: List<Req> | undefined;
   readonly writeHeaders: WriteHeaders;
   readonly statusCode: number;
+  /** Up to how many whole seconds later `Retry-After` is. */
+  readonly jitter: number | undefined;
   readonly handler: ((request: Req, response: Res, decision: DeniedDecision) => unknown) | undefined;
   readonly refundSuccess: boolean;
   readonly refundFailure: boolean;
@@ -99,6 +101,10 @@ export function compileOptions<Req, Res>(
     denyList: denyList === undefined ? undefined : compileList('denyList', denyList),
     writeHeaders: compileHeaders(headers, compilePartitionKey(options.partitionKey, isShared)),
     statusCode: statusCode === undefined ? 429 : checkInteger('statusCode', statusCode, 400, 599),
+    jitter:
+      options.jitter === undefined
+        ? undefined
+        : Math.floor(toMilliseconds('jitter', options.jitter, 1000) / 1000),
     handler: checkFunction('handler', options.handler),
     refundSuccess: checkBoolean('skipSuccessfulRequests', options.skipSuccessfulRequests, false),
     refundFailure: checkBoolean('skipFailedRequests', options.skipFailedRequests, false),

@@ -248,9 +248,9 @@ export class Flow<Req extends object, Res> {
     texts: Texts | undefined,
   ): MaybePromise<Outcome> {
     if (this.#framework.headersSent(res)) return 'answered';
-    const { handler, statusCode } = this.#options;
+    const { handler, statusCode, jitter } = this.#options;
     const status = statusOf(decision, statusCode);
-    const wait = retryAfterSeconds(decision);
+    const wait = retryAfterSeconds(decision, jitter);
     if (wait !== undefined) this.#framework.setHeader(res, 'Retry-After', String(wait));
     this.#framework.setHeader(res, 'Cache-Control', 'no-store');
     this.#framework.setStatus(res, status);

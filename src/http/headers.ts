@@ -93,9 +93,20 @@ function speaksOfQuota(decision: LimiterDecision, { enforced }: Texts): boolean 
   );
 }
 
-/** The value of `Retry-After`, never too early. Undefined if waiting does not help. */
-export function retryAfterSeconds({ retryAfterMs }: LimiterDecision): number | undefined {
-  return retryAfterMs === undefined ? undefined : Math.max(1, seconds(retryAfterMs));
+/**
+ * The value of `Retry-After`, never too early. Undefined if waiting does not help.
+ *
+ * @param jitter up to how many whole seconds later it is. A short wait is at most doubled, because a crowd gathers only in a long one
+ */
+export function retryAfterSeconds(
+  { retryAfterMs }: LimiterDecision,
+  jitter?: number,
+  random = Math.random,
+): number | undefined {
+  if (retryAfterMs === undefined) return undefined;
+  const wait = Math.max(1, seconds(retryAfterMs));
+  if (jitter === undefined) return wait;
+  return wait + Math.floor((Math.min(jitter, wait) + 1) * random());
 }
 
 /** The single quota that the older dialects show. */

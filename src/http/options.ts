@@ -72,6 +72,12 @@ export interface RequestOptions<Req, Res> extends CommonOptions {
   partitionKey?: string | boolean;
   /** The status of a denial: 400 to 599, default 429. Denials by a list always have 403, and denials for a failed store 503. */
   statusCode?: number;
+  /**
+   * Spreads clients that are told the same moment: the `Retry-After` of each denial is later by a random number of whole seconds, up to
+   * this, and never earlier than true. A second to 366 days: ms or `'30s'`. A wait that is shorter is at most doubled. The decision and
+   * all other fields stay exact. Default: none.
+   */
+  jitter?: Duration;
   /** Answers denied requests instead of Headgate. Status and headers are already set. */
   handler?: Callback<[request: Req, response: Res, decision: DeniedDecision], unknown>;
   /** Give the cost back if the response was a success. Default `false`. */
@@ -150,6 +156,7 @@ export const HTTP_OPTIONS: readonly string[] = [
   'headers',
   'partitionKey',
   'statusCode',
+  'jitter',
   'handler',
   'skipSuccessfulRequests',
   'skipFailedRequests',

@@ -113,6 +113,8 @@ export class Limiter {
   readonly #release: () => void;
   readonly #held: HoldQueue;
   readonly #waiting: WaitingRoom;
+  /** Where requests wait for the same quota in this process. */
+  readonly #rooms: Set<WaitingRoom>;
   readonly #maxWaiting: number;
   /** The slots that this process holds. */
   readonly #slots = new Slots();
@@ -144,7 +146,7 @@ export class Limiter {
     this.#account = accountOf(
       store,
       this.#slots,
-      (subject) => this.#waiting.wake(idsOf(subject)),
+      (subject) => this.#wake(subject),
       (cost) => this.checkCost(cost),
     );
     this.#held = new HoldQueue(...waiting, realTiming);
@@ -157,6 +159,8 @@ export class Limiter {
         return result;
       },
     });
+    this.#rooms = roomsOf(source, set.name).add(this.#waiting);
+    if (parts.live) parts.live.onChange = () => this.#waiting.wakeAll();
     this.#maxWaiting = waiting[0];
     const noteClosed = noteOpen(this);
     this.#release = () => {
@@ -266,7 +270,7 @@ export class Limiter {
     const set = options.tier === undefined ? this.#scope.everything : this.tiers.of(options.tier);
     const subject = this.#chargedTo(key, set);
     if (subject.set.policies.length > 0) await this.#store.reset(subject);
-    this.#waiting.wake(idsOf(subject));
+    this.#wake(subject);
   }
 
   /**
@@ -288,7 +292,7 @@ export class Limiter {
   async unban(key: Key, note: BanNoteOptions = {}): Promise<void> {
     const subject = this.#scope.checkBan(this.subject(key), key);
     await this.#store.ban(subject, 0, checkNote('unban', note));
-    this.#waiting.wake(idsOf(subject));
+    this.#wake(subject);
   }
 
   /**
@@ -304,7 +308,7 @@ export class Limiter {
    * fails with
    */
   async override(key: Key, change: OverrideChange, note?: OverrideNote): Promise<void> {
-    this.#wake(await this.#overriding().set(someKey(key), change, note));
+    this.#wakeAt(await this.#overriding().set(someKey(key), change, note));
   }
 
   /**
@@ -329,7 +333,7 @@ export class Limiter {
    */
   async removeOverride(key?: Key, note: BanNoteOptions = {}): Promise<boolean> {
     const [place, was] = await this.#overriding().remove(key, note);
-    this.#wake(place);
+    this.#wakeAt(place);
     return was;
   }
 
@@ -347,9 +351,14 @@ export class Limiter {
     );
   }
 
-  /** Those who wait for a key may go on sooner now. */
-  #wake(place: OverridePlace): void {
-    if ('subject' in place) this.#waiting.wake(idsOf(place.subject));
+  /** Those who wait for a key may go on sooner now, also through other limiters of this name and store. */
+  #wake(subject: Subject): void {
+    const ids = idsOf(subject);
+    for (const room of this.#rooms) room.wake(ids);
+  }
+
+  #wakeAt(place: OverridePlace): void {
+    if ('subject' in place) this.#wake(place.subject);
   }
 
   /**
@@ -405,12 +414,16 @@ export class Limiter {
    * cannot be admitted before it; `HEADGATE_ABORTED`; `HEADGATE_DENIED` for a cost that can never be admitted; `HEADGATE_QUEUE_FULL` if
    * it has to wait and `maxWaiting` leaves no room, at once or later; `HEADGATE_CLOSED`; otherwise as `consume`
    */
-  async wait(key: Key, options: WaitOptions = {}): Promise<Decision> {
-    checkShape('options', options, ['cost', 'tier', 'timeout', 'signal']);
-    checkSignal(options.signal);
-    const { cost = 1, signal } = options;
-    const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
-    return this.waitBy(this.tiers.of(options.tier), key, cost, timeout, signal);
+  wait(key: Key, options: WaitOptions = {}): Promise<Decision> {
+    try {
+      checkShape('options', options, ['cost', 'tier', 'timeout', 'signal']);
+      checkSignal(options.signal);
+      const { cost = 1, signal } = options;
+      const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
+      return this.waitBy(this.tiers.of(options.tier), key, cost, timeout, signal);
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   /** @internal Like `wait`, by a given set. @param timeout ms, or Infinity */
@@ -501,6 +514,7 @@ export class Limiter {
     this.#live?.close();
     this.#held.close();
     this.#waiting.close(this.#closedError());
+    this.#rooms.delete(this.#waiting);
     await Promise.allSettled(this.#pending);
     await this.#store.close?.();
   }
@@ -554,7 +568,9 @@ export class Limiter {
         throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
       return this.#askBy(key, cost, live.learn(key, set, rules), peek, again);
     };
-    return this.#askBy(key, cost, live.setFor(key, set), peek, again);
+    const own = live.reread(key, set) ?? live.setFor(key, set);
+    if (isPromise(own)) return own.then((read) => this.#askBy(key, cost, read, peek, again));
+    return this.#askBy(key, cost, own, peek, again);
   }
 
   #askBy(
@@ -656,6 +672,17 @@ export class Limiter {
         'larger limit or burst, bound the cost, or name a cost for each policy if they count different things: { tokens: 800 }.',
     );
   }
+}
+
+const rooms = new WeakMap<Store, Map<string, Set<WaitingRoom>>>();
+
+/** Where requests wait in this process, for limiters of a name on a store. */
+function roomsOf(store: Store, name: string): Set<WaitingRoom> {
+  const names = rooms.get(store) ?? new Map<string, Set<WaitingRoom>>();
+  rooms.set(store, names);
+  const own = names.get(name) ?? new Set<WaitingRoom>();
+  names.set(name, own);
+  return own;
 }
 
 /** Whether no policy and no ban of a set applies to a request. */

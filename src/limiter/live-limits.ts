@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
-import { clearTimeout, performance, setTimeout } from '../common/real-time.js';
+import { clearTimeout, setTimeout } from '../common/real-time.js';
 import { checkShape } from '../common/validate.js';
 import type { Warn } from '../common/warnings.js';
 import { checkNote, type BanNoteOptions } from '../contract/ban-options.js';
@@ -15,13 +15,16 @@ import {
   lineOf,
   readOverrides,
   RULE,
+  ruleOf,
   type Line,
   type OverrideRecord,
   type OverrideTerms,
 } from '../contract/overrides.js';
 import type { CompiledPolicy } from '../contract/policy.js';
 import {
+  isPromise,
   perSet,
+  type MaybePromise,
   type OverridePlace,
   type OverrideStore,
   type PolicySet,
@@ -78,6 +81,9 @@ type ByName = ReadonlyMap<string, string | PolicyChange | false>;
 
 type Rules = Readonly<Record<string, string>>;
 
+/** A record, and the store's time. */
+type Read = readonly [OverrideRecord, number];
+
 /** The overrides of a limiter: what is written of them, and the sets by which overridden keys are decided. */
 export class LiveLimits {
   readonly #store: Store;
@@ -87,14 +93,16 @@ export class LiveLimits {
   readonly #base: PolicySet;
   readonly #dynamic: boolean;
   readonly #warn: Warn;
-  /** By key: the changes that its records say, if they are not said in numbers; and when they were told, by `performance.now()`. */
-  readonly #known = new Map<string, { readonly rules: Rules; readonly at: number }>();
+  /** By key: what its records tell that is not said in numbers (`ruleOf`). */
+  readonly #known = new Map<string, Rules>();
   #all: OverrideRecord = '';
   #allLine: Line | undefined;
   /** The sets by which keys are decided, by what overrides them. Made anew when the override of all keys changes. */
   #sets = this.#noSets();
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
+  /** Called when the override of all keys has changed. */
+  onChange = (): void => {};
 
   constructor(
     store: Store,
@@ -123,23 +131,43 @@ export class LiveLimits {
   /** The set by which a key is decided, as far as this process knows. */
   setFor(key: Key, set: PolicySet): PolicySet {
     if (this.#known.size === 0 && this.#allLine === undefined && this.#all === '') return set;
-    const known = this.#known.size === 0 ? undefined : this.#known.get(idOf(key));
-    const own = this.#sets(set)(known?.rules);
-    if (!known || isAsked(own, known.rules) || known.at + EVERY > performance.now()) return own;
-    // The store is not asked by what is left, so it cannot tell that the override has ended.
-    this.#known.delete(idOf(key));
-    return this.#sets(set)(undefined);
+    return this.#sets(set)(this.#known.size === 0 ? undefined : this.#known.get(idOf(key)));
+  }
+
+  /**
+   * The set by which to ask, after the overrides were read that no question reads, because they leave out all policies of a dimension.
+   * `undefined`: there are none.
+   */
+  reread(key: Key, set: PolicySet): MaybePromise<PolicySet> | undefined {
+    const rules = this.#known.size === 0 ? undefined : this.#known.get(idOf(key));
+    if (!rules) return undefined;
+    const { policies } = this.#sets(set)(rules);
+    const unread = Object.keys(rules).filter(
+      (by) => rules[by] !== '' && !policies.some((each) => each.by === by),
+    );
+    if (unread.length === 0) return undefined;
+    const subject = this.#scope.subject(this.#scope.everything, key);
+    const answers = unread.map((by) => this.#records.read({ subject, by }));
+    const learn = (read: readonly Read[]): PolicySet => {
+      const lines = read.map(([record, now]) => readOverrides(record).now(now));
+      const told = lines.map((line, i) => [unread[i]!, ruleOf(line)] as const);
+      return this.learn(key, set, Object.fromEntries(told));
+    };
+    // A store in this process answers at once.
+    if (!answers.some((answer) => isPromise(answer))) return learn(answers as Read[]);
+    // While the store is away, what was known last stays in force.
+    return Promise.all(answers as Promise<Read>[]).then(learn, () => this.setFor(key, set));
   }
 
   /** The set by which to ask again, after the store has told the changes of a key. */
   learn(key: Key, set: PolicySet, told: Rules): PolicySet {
     const id = idOf(key);
     // Not told: the records of dimensions whose policies are left out.
-    const rules = { ...this.#known.get(id)?.rules, ...told };
+    const rules = { ...this.#known.get(id), ...told };
     this.#known.delete(id);
     if (Object.values(rules).some((json) => json !== '')) {
       if (this.#known.size >= MOST_KNOWN) this.#known.delete(this.#known.keys().next().value!);
-      this.#known.set(id, { rules, at: performance.now() });
+      this.#known.set(id, rules);
     }
     return this.setFor(key, set);
   }
@@ -175,14 +203,14 @@ export class LiveLimits {
     const place = this.#placeOf(key);
     const note = { ...(by !== null && { by }), ...(reason !== null && { reason }) };
     const [before, now] = await this.#write(place, '', 0, note);
-    return [place, readOverrides(before).at(now) !== undefined];
+    return [place, readOverrides(before).now(now) !== undefined];
   }
 
   async of(key: Key | undefined): Promise<Override | undefined> {
     const [record, now] = await this.#records.read(this.#placeOf(key));
-    const line = readOverrides(record).at(now);
+    const line = readOverrides(record).now(now);
     if (!line) return undefined;
-    const { change, by, reason } = JSON.parse(line.json) as { change: OverrideChange } & BanNoteOptions;
+    const { change, by, reason } = read<{ change: OverrideChange } & BanNoteOptions>(line.json);
     const until = line.until === Infinity ? undefined : new Date(line.until);
     return { change, since: new Date(line.since), until, by, reason };
   }
@@ -283,10 +311,11 @@ export class LiveLimits {
   #withRules(set: PolicySet, rules: Rules): PolicySet {
     let own = set;
     const revisions: Record<string, string> = {};
-    for (const [by, json] of Object.entries(rules)) {
-      if (json === '') continue;
+    for (const [by, rule] of Object.entries(rules)) {
+      if (rule === '') continue;
+      const [revision = '', json = ''] = rule.split('\t');
       own = this.#change(own, json, by);
-      revisions[by] = revisionOf((JSON.parse(json) as { change: OverrideChange }).change);
+      revisions[by] = revision;
     }
     return { ...own, overrides: { ...(set.overrides ?? AS_CONFIGURED), rules: revisions } };
   }
@@ -327,17 +356,13 @@ export class LiveLimits {
 
   async #read(): Promise<void> {
     const [record, now] = await this.#records.read({ set: this.#base });
-    const line = readOverrides(record).at(now);
+    const line = readOverrides(record).now(now);
     if (record === this.#all && line === this.#allLine) return;
     this.#all = record;
     this.#allLine = line;
     this.#sets = this.#noSets();
+    this.onChange();
   }
-}
-
-/** Whether a question by these policies reads all records that have a change. */
-function isAsked({ policies }: PolicySet, rules: Rules): boolean {
-  return Object.entries(rules).every(([name, json]) => json === '' || policies.some(({ by }) => by === name));
 }
 
 function isOf(by: string | undefined): (policy: CompiledPolicy) => boolean {
@@ -376,6 +401,18 @@ function durationOf({ for: span, until }: OverrideNote): number {
 function isOfCalendar(until: Date | number | string): boolean {
   const [day] = (typeof until === 'string' && /^\d{4}-\d\d-\d\d/.exec(until)) || [];
   return day === undefined || new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
+}
+
+/** @throws HeadgateError `HEADGATE_OVERRIDES` if it is not what a limiter has written */
+function read<T>(json: string): T {
+  try {
+    return JSON.parse(json) as T;
+  } catch {
+    throw new HeadgateError(
+      'HEADGATE_OVERRIDES',
+      `The override cannot be read: ${show(json)}. It changes nothing. Write another one, or remove it.`,
+    );
+  }
 }
 
 const EXAMPLE = "Write a policy ('1000/1m'), some of its fields ({ limit: 1000 }), or { tier: 'pro' }.";

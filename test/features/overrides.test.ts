@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { HeadgateError, Key, OverrideChange, OverrideNote, Policy } from 'headgate';
-import { createLimiter, memoryStore } from 'headgate';
+import { createLimiter, memoryStore, type Limiter } from 'headgate';
 import { limiterOn, stores, TestClock } from '../support/stores.js';
 
 const HOUR = 3_600_000;
@@ -97,6 +97,125 @@ for (const [name, createStore] of Object.entries(stores)) {
         expect(await limiter.overrideOf()).to.be.undefined;
       });
     }
+
+    for (const policy of policies) {
+      it(`${policy.algorithm}: a denial lasts no longer than the override that denies`, async () => {
+        const { clock, limiter } = make(policy);
+        await spend(limiter, 'k', 2);
+        await limiter.override('k', { limit: 1 }, { for: 10_000 });
+        clock.now += 4_000;
+        expect((await limiter.consume('k')).retryAfterMs).to.equal(6_000);
+        expect((await limiter.consume('k', { cost: 2 })).retryAfterMs).to.equal(6_000);
+        clock.now += 5_999;
+        expect((await limiter.consume('k')).retryAfterMs).to.equal(1);
+        clock.now += 1;
+        expect((await limiter.consume('k', { cost: 2 })).allowed).to.equal(true);
+        await limiter.consume('k', { cost: 6 });
+        await limiter.override('k', { limit: 1 }, { for: 10_000 });
+        const { retryAfterMs } = await limiter.consume('k');
+        clock.now += retryAfterMs! - 1;
+        expect((await limiter.consume('k')).allowed).to.equal(false);
+        clock.now += 1;
+        expect((await limiter.consume('k')).allowed).to.equal(true);
+      });
+    }
+
+    it('what nobody can read leaves the configured limits in force', async () => {
+      const clock = new TestClock();
+      const store = createStore(clock.read);
+      const limiter = limiterOn(store, {
+        name: 'garbage',
+        ...policies[0]!,
+        overrides: true,
+        warnings: false,
+      } as never);
+      await limiter.override('k', { limit: 99 });
+      const { id } = limiter.policies[0]!;
+      const place = { subject: { set: limiter.set, key: 'k' }, by: 'key' };
+      for (const field of ['0', '9'.repeat(30), 'nan', '1.5', '', '-1', '5 x']) {
+        await store.overrides!.change(place, {
+          line: `\t${id}\t${field}\t{"change":"1/1h"}`,
+          duration: 0,
+          life: 0,
+        });
+        expect(await limiter.consume('k'), field).to.include({ allowed: true, limit: 10 });
+        clock.now += 2 * HOUR;
+      }
+      await store.overrides!.change(place, { line: `\t*\tabc\t{"change":`, duration: 0, life: 0 });
+      expect(await limiter.consume('k')).to.include({ allowed: true, limit: 10 });
+      const error = await limiter.overrideOf('k').catch((thrown: HeadgateError) => thrown.code);
+      expect(error).to.equal('HEADGATE_OVERRIDES');
+      expect(await limiter.removeOverride('k')).to.equal(true);
+    });
+
+    it('an override stays in force if the clock goes back', async () => {
+      const { clock, limiter } = make(policies[0]!);
+      await limiter.override('k', { limit: 99 });
+      clock.now -= HOUR;
+      expect((await limiter.consume('k')).limit).to.equal(99);
+      expect((await limiter.overrideOf('k'))!.change).to.deep.equal({ limit: 99 });
+      expect(await limiter.removeOverride('k')).to.equal(true);
+      expect((await limiter.consume('k')).limit).to.equal(10);
+    });
+
+    it('a raise by another limiter of the name wakes who waits, for a key and for all', async () => {
+      const store = createStore();
+      const options = {
+        name: 'woken',
+        algorithm: 'fixed-window',
+        limit: 1,
+        window: '1h',
+        overrides: true,
+      } as const;
+      const [waiting, raising] = [limiterOn(store, options), limiterOn(store, options)];
+      for (const raise of [
+        () => raising.override('k', { limit: 2 }),
+        () => raising.override('k', { limit: 3 }),
+      ]) {
+        await waiting.consume('k');
+        const waited = waiting.wait('k', { timeout: '2h' });
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        await raise();
+        expect((await waited).allowed).to.equal(true);
+        await raising.removeOverride('k');
+        await raising.reset('k');
+      }
+      await waiting.consume('all');
+      const waited = waiting.wait('all', { timeout: '2h' });
+      await raising.overrideAll({ limit: 5 });
+      expect((await waited).allowed).to.equal(true);
+      await waiting.close();
+      await raising.close();
+    }).timeout(10_000);
+
+    it('a key whose policies are all left out obeys the next override at once, in each process', async () => {
+      const store = createStore();
+      const policies = ['minute=5/1m', 'org=7/1m by org'];
+      const both = [1, 2].map(() => limiterOn(store, { name: 'left out', policies, overrides: true }));
+      const [first, second] = both as [Limiter, Limiter];
+      const said = async (limiter: Limiter) => {
+        const decision = await limiter.peek({ key: 'k', org: 'o' });
+        return decision.policies.map(({ name: its, limit }) => `${its} ${limit}`).join();
+      };
+      for (const [change, expected] of [
+        [false, 'org 7'],
+        ['3/1m', 'minute 3,org 7'],
+        [false, 'org 7'],
+        [undefined, 'minute 5,org 7'],
+      ] as const) {
+        if (change === undefined) await first.removeOverride('k');
+        else await first.override('k', { minute: change });
+        expect([await said(second), await said(first)]).to.deep.equal([expected, expected]);
+      }
+      const alone = [1, 2].map(() =>
+        limiterOn(store, { name: 'alone', policies: ['minute=1/1m'], overrides: true }),
+      );
+      await alone[0]!.override('k', { minute: false });
+      for (let i = 0; i < 3; i++) expect((await alone[1]!.consume('k')).allowed).to.equal(true);
+      await alone[0]!.override('k', '2/1m');
+      const admitted = await Promise.all([1, 2, 3].map(() => alone[1]!.consume('k')));
+      expect(admitted.filter(({ allowed }) => allowed)).to.have.length(2);
+    });
 
     it('concurrency: a raised limit has more slots, a lowered one none until some are released', async () => {
       const { limiter } = make({ algorithm: 'concurrency', limit: 2, lease: '1m' });

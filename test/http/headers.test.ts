@@ -3,9 +3,9 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { createLimiter, memoryStore, type Policy } from 'headgate';
 import { denial, rateLimitHeaders, type HeaderDialect } from 'headgate/http';
-import { compileHeaders } from '../../src/http/headers.js';
+import { compileHeaders, retryAfterSeconds } from '../../src/http/headers.js';
 import { problemOf } from '../../src/http/problem.js';
-import { ofLimiter } from '../../src/limiter/decision.js';
+import { ofLimiter, type LimiterDecision } from '../../src/limiter/decision.js';
 import { TestClock } from '../support/clock.js';
 import { runs } from '../support/random.js';
 
@@ -246,6 +246,46 @@ describe('stacked limiters', () => {
       }),
       runs('memory', 300, 0),
     );
+  });
+});
+
+describe('Retry-After', () => {
+  const told = (retryAfterMs: number | undefined, jitter?: number, random?: () => number) =>
+    retryAfterSeconds({ retryAfterMs } as LimiterDecision, jitter, random);
+
+  it('is the time, rounded up; with a jitter later by up to that, at most doubled, never earlier', () => {
+    expect([0, 1, 1000, 1001].map((ms) => told(ms))).to.deep.equal([1, 1, 1, 2]);
+    const spread = (wait: number) => [0, 0.25, 0.5, 0.999].map((part) => told(wait, 60, () => part));
+    expect(spread(120_000)).to.deep.equal([120, 135, 150, 180]);
+    expect(spread(20_000)).to.deep.equal([20, 25, 30, 40]);
+    expect(spread(300)).to.deep.equal([1, 1, 2, 2]);
+    expect(told(undefined, 60)).to.equal(undefined);
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 0, max: 366 * 86_400_000 }),
+        fc.integer({ min: 1, max: 366 * 86_400 }),
+        fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+        (retryAfterMs, jitter, part) => {
+          const [wait, least] = [told(retryAfterMs, jitter, () => part)!, told(retryAfterMs)!];
+          expect(Number.isInteger(wait)).to.equal(true);
+          expect(wait).to.be.within(least, least + Math.min(jitter, least));
+        },
+      ),
+    );
+  });
+
+  it('spreads a crowd evenly, whether the wait is short or long', () => {
+    for (const [retryAfterMs, seconds] of [
+      [17_300, 10],
+      [60_000, 10],
+      [1000, 1],
+    ] as const) {
+      const [least, values] = [told(retryAfterMs)!, seconds + 1];
+      const drawn = Array.from({ length: 100 * values }, (_, i) => (i + 0.5) / (100 * values));
+      const waits = drawn.map((part) => told(retryAfterMs, 10, () => part));
+      const counts = Array.from({ length: values }, (_, i) => waits.filter((w) => w === least + i).length);
+      expect(counts).to.deep.equal(Array(values).fill(100));
+    }
   });
 });
 

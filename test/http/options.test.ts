@@ -52,6 +52,8 @@ const wrong: [options: object, option: string, says?: RegExp][] = [
   [{ ...fine, headers: [] }, 'headers', /false/],
   [{ ...fine, statusCode: 200 }, 'statusCode', /400 to 599/],
   [{ ...fine, statusCode: '429' }, 'statusCode'],
+  [{ ...fine, jitter: 10 }, 'jitter', /from 1000 to/],
+  [{ ...fine, jitter: true }, 'jitter'],
   [{ ...fine, handler: 'Too many requests' }, 'handler'],
   [{ ...fine, skipSuccessfulRequests: 1 }, 'skipSuccessfulRequests'],
   [{ ...fine, skipFailedRequests: 'yes' }, 'skipFailedRequests'],
@@ -157,10 +159,11 @@ it('a limiter that could not be made has claimed no name', () => {
 it('the defaults are those of the docs', async () => {
   const { limiter, ...defaults } = compileOptions({});
   expect(limiter.policies[0]).to.include({ name: 'default', limit: 1000, window: 60_000 });
-  const { cost, statusCode, renewFor, enabled } = defaults;
-  expect({ cost, statusCode, renewFor, enabled }).to.deep.equal({
+  const { cost, statusCode, jitter, renewFor, enabled } = defaults;
+  expect({ cost, statusCode, jitter, renewFor, enabled }).to.deep.equal({
     cost: 1,
     statusCode: 429,
+    jitter: undefined,
     renewFor: 24 * 3_600_000,
     enabled: true,
   });
@@ -176,8 +179,9 @@ it('numbers are accepted up to their bounds, and no further', () => {
     ['ipv6Subnet', 1, 128],
     ['maxWaiting', 1, 1e6],
     ['renewFor', 1, 366 * 86_400_000],
+    ['jitter', 1000, 366 * 86_400_000],
   ] as const) {
-    const given = (value: number) => ({ limit: 1e12, window: '1m', [option]: value });
+    const given = (value: number) => ({ limit: 1e12, window: '1m', wait: '1s', [option]: value });
     for (const value of [least, most]) rateLimit(given(value));
     for (const value of [least - 1, most + 1])
       expect(thrownBy(() => rateLimit(given(value))).message).to.include(`${option}: ${value} is not valid`);

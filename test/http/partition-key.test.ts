@@ -1,4 +1,5 @@
 // The option partitionKey without a server: which secrets there may be, and what becomes of the lists.
+import { createHmac } from 'node:crypto';
 import { expect } from 'chai';
 import { createLimiter, memoryStore } from 'headgate';
 import { rateLimit } from 'headgate/express';
@@ -44,6 +45,14 @@ describe('partitionKey', () => {
     expect(await keyOf('ada', true)).to.equal(await keyOf('ada', true));
     const others = [keyOf('bob', SECRET), keyOf('ada', `${SECRET} 2`), keyOf('ada', true)];
     expect(new Set(await Promise.all([keyOf('ada', SECRET), ...others])).size).to.equal(4);
+  });
+
+  it('is made as the docs say', async () => {
+    const hmac = (key: string | Buffer, text: Buffer | string) =>
+      createHmac('sha256', key).update(text).digest();
+    const made = hmac(hmac(SECRET, 'headgate partition keys'), Buffer.from('key=ada', 'utf16le'));
+    const { RateLimit } = await fields('draft-11', 'ada', SECRET);
+    expect(RateLimit).to.include(`;pk=:${made.subarray(0, 16).toString('base64')}:`);
   });
 
   it('wants a secret that all processes have, where they may share the quota', () => {

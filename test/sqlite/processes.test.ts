@@ -15,6 +15,8 @@ export interface SqliteTask {
   readonly options: CreateLimiterOptions;
   readonly requests: number;
   readonly log?: string;
+  /** With `log`: how many keys there are. Absent: one, and the log has no keys. */
+  readonly keys?: number;
 }
 
 /** So long that no unit comes back meanwhile. */

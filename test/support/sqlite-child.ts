@@ -6,7 +6,7 @@ import { storeOn } from './sqlite.js';
 
 const store = storeOn(process.argv[2]!);
 
-process.on('message', ({ options, requests, log }: SqliteTask) => {
+process.on('message', ({ options, requests, log, keys }: SqliteTask) => {
   const limiter = createLimiter({ onStoreError: 'throw', timeout: '1m', ...options, store });
   if (log === undefined) {
     void Promise.all(Array.from({ length: requests }, () => limiter.consume('key'))).then((decisions) => {
@@ -16,9 +16,10 @@ process.on('message', ({ options, requests, log }: SqliteTask) => {
   }
   const ask = async (): Promise<void> => {
     for (;;) {
-      const { allowed, remaining } = await limiter.consume('key');
+      const at = Math.floor(Math.random() * (keys ?? 1));
+      const { allowed, remaining } = await limiter.consume(keys ? `key ${at}` : 'key');
       // What was told is written at once, so that it outlives the process.
-      if (allowed) appendFileSync(log, `${remaining}\n`);
+      if (allowed) appendFileSync(log, keys ? `${at} ${remaining}\n` : `${remaining}\n`);
     }
   };
   for (let i = 0; i < requests; i++) void ask();

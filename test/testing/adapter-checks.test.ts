@@ -133,6 +133,7 @@ const CHECKS: Readonly<Record<string, string>> = {
   'keys (sync): policies count the key that they are by, if the request has it': 's s s s s s',
   'keys (async): policies count the key that they are by, if the request has it': 's s s s s s',
   'partitionKey: the header fields tell clients apart, and not who they are': 'f f -',
+  'jitter: Retry-After is later by up to that much, never earlier; no other field is': 's sf sf sf sf s',
   'they append to lists, and single fields keep the tightest quota': 'f',
   'single fields keep the tightest quota, whichever limiter comes first': 'f',
   'if one denies, single fields are its own, even if another has less left': '- f',

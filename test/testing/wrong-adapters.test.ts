@@ -82,6 +82,7 @@ const OPTIONS: Readonly<Record<string, readonly [suite: string, check: string]>>
   skip: [REQUESTS, 'skip (async)'],
   enabled: [REQUESTS, 'enabled: a request is limited if it is true at that moment'],
   partitionKey: [REQUESTS, 'partitionKey: the header fields tell clients apart, and not who they are'],
+  jitter: [REQUESTS, 'jitter: Retry-After is later by up to that much, never earlier; no other field is'],
   allowList: [REQUESTS, 'allowList and denyList by keys and by function (sync)'],
   denyList: [REQUESTS, 'denyList answers 403, before allowList, and charges nothing'],
   ban: [ANSWERS, 'a ban: 429 with its problem type, as long as it lasts'],

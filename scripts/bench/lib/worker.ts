@@ -11,6 +11,7 @@ export const rigs = {
   redis: () => import('../rigs/redis.js'),
   http: () => import('../rigs/http.js'),
   distance: () => import('../rigs/distance.js'),
+  sqlite: () => import('../rigs/sqlite.js'),
   waiting: () => import('../rigs/waiting.js'),
 };
 

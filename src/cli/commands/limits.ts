@@ -65,7 +65,7 @@ async function overriddenOf(session: Session, scopes: Scopes): Promise<ReadonlyM
     const head = `${escapeName(name)}:`;
     const all = head + ALL_KEYS;
     const record: unknown = await session.call('GET', recordKey(session.prefix, all));
-    const line = typeof record === 'string' ? readOverrides(record).at(Date.now()) : undefined;
+    const line = typeof record === 'string' ? readOverrides(record).now(Date.now()) : undefined;
     const keys = whos.filter((who) => who.startsWith(head) && who !== all).length;
     const told = line && (JSON.parse(line.json) as { change: OverrideChange });
     return [name, { keys, all: told?.change ?? null }];

@@ -114,7 +114,7 @@ async function list(options: Options, io: Io): Promise<void> {
 async function* inForce(state: State, name: string | undefined) {
   const now = Date.now();
   for await (const [who, record] of state.overrides((who) => whoseOf(who, name) !== undefined)) {
-    const line = typeof record === 'string' ? readOverrides(record).at(now) : undefined;
+    const line = typeof record === 'string' ? readOverrides(record).now(now) : undefined;
     if (!line) continue;
     const { change, by, reason } = JSON.parse(line.json) as { change: unknown; by?: string; reason?: string };
     const until = line.until === Infinity ? undefined : new Date(line.until);

@@ -205,6 +205,11 @@ export class WaitingRoom {
     }
   }
 
+  /** Limits may have changed: the first waiter of each line may be admitted now. */
+  wakeAll(): void {
+    for (const line of [...this.#lines]) this.#wake(line);
+  }
+
   #wake(line: WaitingLine): void {
     line.again = true;
     line.notBefore = line.deniedUntil = 0;

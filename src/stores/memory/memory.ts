@@ -89,6 +89,7 @@ class MemoryPlace implements Place {
   columns: readonly Column[] = [];
   policies: readonly CompiledPolicy[] = [];
   line: Line | undefined = undefined;
+  next: Place['next'] = undefined;
   /** The key, if the question is about others, too. */
   #key = '';
 
@@ -107,9 +108,13 @@ class MemoryPlace implements Place {
     this.#go(table.find(key, selection.number));
     const { set } = part;
     this.policies = set.policies;
+    this.next = undefined;
     if (set.overrides === undefined) return;
     const record = table.overrides.size === 0 ? '' : (table.overrides.get(key)?.record ?? '');
-    ({ line: this.line, policies: this.policies } = overriddenBy(record, set.overrides.all, set, now));
+    const { line, policies, next } = overriddenBy(record, set.overrides.all, set, now);
+    this.line = line;
+    this.policies = policies;
+    this.next = next;
   }
 
   #go(at: number): void {

@@ -203,7 +203,7 @@ async function overridesFound(
     for (const who of whos as string[]) {
       const limiter = live.find(({ name }) => who.startsWith(`${escapeName(name)}:`));
       const record: unknown = limiter && (await send('GET', recordKey(prefix, who)));
-      const line = typeof record === 'string' ? readOverrides(record).at(Date.now()) : undefined;
+      const line = typeof record === 'string' ? readOverrides(record).now(Date.now()) : undefined;
       if (line && !isReadable(line, limiter!.sets)) idle.push(who);
     }
     if (idle.length === 0) return ok('overrides', 'Every override fits the policies of its limiter.');

@@ -348,7 +348,7 @@ export class RedisStore implements Store {
           }),
         ),
       );
-      const isWorthIt = line !== '' || readOverrides(before[0]).at(before[1]);
+      const isWorthIt = line !== '' || readOverrides(before[0]).now(before[1]);
       if (isWorthIt) await this.#note(subject, who, change);
       return before;
     },

@@ -1,5 +1,6 @@
 import { closeSync, openSync, statSync } from 'node:fs';
 import { HeadgateError } from '../../common/errors.js';
+import { Log } from './log.js';
 import { GRACE, type StateChange } from '../state/key-state.js';
 
 /** What both drivers have in common: `DatabaseSync` of node:sqlite, and a database of better-sqlite3. */
@@ -39,18 +40,15 @@ const LOOKS = 4;
 /** How many rows are written between two sweeps. */
 const WRITES = 16;
 
-/**
- * How large the log becomes before it is emptied, bytes. SQLite would do that while others write, and so never finish. Here they are
- * refused meanwhile, and come again.
- */
-const LONGEST_LOG = 16 * 2 ** 20;
+/** The size of the pages of a new file, bytes. A decision writes one page to the log. */
+const PAGE = 1024;
 
 /** An open database with its prepared statements. */
 export class Database {
   readonly #database: SqliteDatabase;
   readonly #path: string | undefined;
   readonly #file: string | undefined;
-  readonly #log: string | undefined;
+  readonly #log: Log | undefined;
   readonly #begin: SqliteStatement;
   readonly #commit: SqliteStatement;
   readonly #read: SqliteStatement;
@@ -58,7 +56,6 @@ export class Database {
   readonly #delete: SqliteStatement;
   readonly #last: SqliteStatement;
   readonly #sweep: SqliteStatement;
-  readonly #checkpoint: SqliteStatement;
   #written = 0;
   #swept = '';
 
@@ -74,16 +71,15 @@ export class Database {
       this.#file = path && identityOf(path);
       prepareFile(database, synchronous);
       const { file } = database.prepare('PRAGMA database_list').get() as { file: string };
-      this.#log = file === '' ? undefined : `${file}-wal`;
+      this.#log = file === '' ? undefined : new Log(database, file, synchronous);
       const prepare = (sql: string): SqliteStatement => database.prepare(sql);
       this.#begin = prepare('BEGIN IMMEDIATE');
       this.#commit = prepare('COMMIT');
       this.#read = prepare('SELECT state FROM headgate WHERE key = ?');
       this.#write = prepare('REPLACE INTO headgate VALUES (?, ?, ?)');
       this.#delete = prepare('DELETE FROM headgate WHERE key = ?');
-      this.#checkpoint = prepare('PRAGMA wal_checkpoint(TRUNCATE)');
       const some = 'SELECT key, expires FROM headgate WHERE key > ? ORDER BY key LIMIT ?';
-      this.#last = prepare(`SELECT max(key) AS last FROM (${some})`);
+      this.#last = prepare(`SELECT max(key) AS last, count(*) AS found FROM (${some})`);
       this.#sweep = prepare(
         `DELETE FROM headgate WHERE key IN (SELECT key FROM (${some}) WHERE expires <= ?)`,
       );
@@ -102,7 +98,7 @@ export class Database {
     const isSweep = this.#written >= WRITES;
     if (isSweep) this.#sweepSome(now);
     this.#commit.run();
-    if (isSweep) this.#emptyLog();
+    if (isSweep) this.#log?.shorten();
   }
 
   rollback(): void {
@@ -128,9 +124,10 @@ export class Database {
   #sweepSome(now: number): void {
     const looks = LOOKS * this.#written;
     this.#written = 0;
-    const { last } = this.#last.get(this.#swept, looks) as { last: string | null };
+    const { last, found } = this.#last.get(this.#swept, looks) as { last: string | null; found: number };
     if (last !== null) this.#sweep.run(this.#swept, looks, now - GRACE);
-    this.#swept = last ?? '';
+    // New keys may always come behind the last one, so the end is where there are too few.
+    this.#swept = found < looks ? '' : last!;
   }
 
   /** To be called now and then. @throws if other processes no longer find this file */
@@ -143,14 +140,9 @@ export class Database {
     }
   }
 
-  #emptyLog(): void {
-    const log = this.#log && statSync(this.#log, { throwIfNoEntry: false });
-    // If another process writes at the moment, it is tried again soon.
-    if (log && log.size > LONGEST_LOG) this.#checkpoint.get();
-  }
-
   /** Closes what was opened for this. */
   close(): void {
+    this.#log?.close();
     if (this.#path === undefined) return;
     try {
       this.#database.close();
@@ -183,6 +175,7 @@ function prepareFile(database: SqliteDatabase, synchronous: Synchronous): void {
   const pragma = (name: string): unknown =>
     Object.values(database.prepare(`PRAGMA ${name}`).get() as Record<string, unknown>)[0];
   database.exec('PRAGMA busy_timeout = 0');
+  database.exec(`PRAGMA page_size = ${PAGE}`);
   if (pragma('journal_mode = WAL') !== 'wal') throw unusable('it cannot have a write-ahead log');
   database.exec(`PRAGMA synchronous = ${synchronous}; PRAGMA wal_autocheckpoint = 0;`);
   if (pragma('application_id') !== APPLICATION) {

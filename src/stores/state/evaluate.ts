@@ -1,7 +1,7 @@
 import type { BanColumn } from '../../algorithms/ban.js';
 import { SlotColumn, type Column } from '../../algorithms/index.js';
 import { costAt, costsOfPart, type Costs } from '../../contract/costs.js';
-import { readOverrides, type Line, type OverrideTerms } from '../../contract/overrides.js';
+import { readOverrides, ruleOf, type Line, type OverrideTerms } from '../../contract/overrides.js';
 import type { Part } from '../../contract/parts.js';
 import { holdsSlots, type CompiledPolicy } from '../../contract/policy.js';
 import type { Histories } from './returns.js';
@@ -14,7 +14,17 @@ import type {
   Reply,
   Subject,
 } from '../../contract/store.js';
-import { addVerdict, admits, attemptWait, nextWait, soleVerdict } from '../../contract/verdicts.js';
+import {
+  addVerdict,
+  admits,
+  attemptWait,
+  NEVER,
+  nextWait,
+  remainingOf,
+  resetOf,
+  soleVerdict,
+  waitOf,
+} from '../../contract/verdicts.js';
 
 /**
  * Where the state of one key is, for a part of a set. A decision has one for each part, and mostly there is one part. The functions below
@@ -26,6 +36,8 @@ export interface Place {
   readonly policies: readonly CompiledPolicy[];
   /** What the key's own record says now; undefined: nothing. */
   readonly line: Line | undefined;
+  /** When the policies become others by themselves, and which; undefined: never. */
+  readonly next?: Next | undefined;
   /** The columns of the part's policies, in the part's order. */
   readonly columns: readonly Column[];
   readonly bans: BanColumn;
@@ -43,6 +55,13 @@ export interface Place {
   deny(until: number): void;
 }
 
+/** What follows when an override ends. */
+interface Next {
+  /** ms since the epoch. */
+  readonly at: number;
+  policies(): readonly CompiledPolicy[];
+}
+
 /** The store's answer to `decide`. All policies of all places are charged, or none is. */
 export function decide(places: readonly Place[], query: Query, now: number, step: number): Reply {
   if (query.set.overrides === undefined) return decideAlone(places, query, now, step);
@@ -50,9 +69,34 @@ export function decide(places: readonly Place[], query: Query, now: number, step
   if (rules) return { now, step, ban: 0, verdicts: [], rules };
   const reply = decideAlone(places, query, now, step);
   if (reply.verdicts.length === 0) return reply;
+  if (places.some(({ next }) => next)) return limited(places, waitingForNext(places, query, reply));
+  return limited(places, reply);
+}
+
+/** A reply with the limits that overrides give its key. */
+function limited(places: readonly Place[], reply: Reply): Reply {
   return places.some(({ policies, part }) => policies !== part.set.policies)
     ? { ...reply, limits: inOrder(places, ({ policies }) => policies.map(({ limit }) => limit)) }
     : reply;
+}
+
+/** A reply whose denials last no longer than the override that denies, unless what follows it denies, too. */
+function waitingForNext(places: readonly Place[], query: Query, reply: Reply): Reply {
+  const waits = inOrder(places, ({ part, row, columns, next }) =>
+    columns.map((column, i) => {
+      const n = part.at[i]!;
+      const wait = waitOf(reply.verdicts, n);
+      const until = next ? next.at - reply.now : Infinity;
+      if (admits(wait) || !(wait === NEVER || wait > until)) return wait;
+      column.look(row, next!.policies()[i]!.params, costAt(query, n), next!.at, false);
+      if (column.wait === NEVER) return NEVER;
+      return until + (admits(column.wait) ? 0 : column.wait);
+    }),
+  );
+  const verdicts: number[] = [];
+  for (const [i, wait] of waits.entries())
+    addVerdict(verdicts, wait, remainingOf(reply.verdicts, i), resetOf(reply.verdicts, i));
+  return { ...reply, verdicts };
 }
 
 function decideAlone(places: readonly Place[], query: Query, now: number, step: number): Reply {
@@ -70,7 +114,7 @@ function rulesOf(places: readonly Place[], terms: OverrideTerms): Reply['rules']
     if (part.set.policies.length === 0) continue;
     const rule = line?.rule ?? '';
     if (rule !== (terms.rules[part.name] ?? '')) differ = true;
-    rules[part.name] = rule === '' ? '' : line!.json;
+    rules[part.name] = ruleOf(line);
   }
   return differ ? rules : undefined;
 }
@@ -81,11 +125,13 @@ export function overriddenBy(
   all: string,
   set: PolicySet,
   now: number,
-): Pick<Place, 'line' | 'policies'> {
+): Pick<Place, 'line' | 'policies' | 'next'> {
   if (record === '' && all === '') return { line: undefined, policies: set.policies };
-  const line = readOverrides(record).at(now);
+  const line = readOverrides(record).now(now);
   const overrides = readOverrides(all === '' ? record : `${record}\n${all}`);
-  return { line, policies: overrides.policies(set.policies, now) };
+  const at = overrides.now(now)?.until ?? Infinity;
+  const next = at === Infinity ? undefined : { at, policies: () => overrides.policies(set.policies, at) };
+  return { line, policies: overrides.policies(set.policies, now), next };
 }
 
 function decideByOne(place: Place, query: Query, now: number, step: number): Reply {

@@ -341,4 +341,29 @@ function dimensions(suite: AdapterSuite): void {
     expectEqual('the key of the same client', again, ada);
     expectEqual('whether another client has the same', bob === ada, false);
   });
+
+  suite.add(
+    'jitter: Retry-After is later by up to that much, never earlier; no other field is',
+    async (lab) => {
+      await lab.serve({
+        policies: [{ name: 'hour', algorithm: 'fixed-window', limit: 1, window: '1h' }],
+        jitter: '1h',
+      });
+      await lab.expectStatuses('the first request', [200]);
+      const told: number[] = [];
+      for (let i = 0; i < 4; i++) {
+        const { status, headers } = await lab.get();
+        expectEqual('the status', status, 429);
+        expectFields('the header fields', headers, {
+          ratelimit: '"hour";r=0;t=3600',
+          'ratelimit-reset': '3600',
+        });
+        told.push(Number(headers['retry-after']));
+      }
+      expectEqual('those of one to two hours', told.filter((wait) => wait >= 3600 && wait <= 7200).length, 4);
+      expectEqual('whether all are told the same', new Set(told).size === 1, false);
+      lab.clock.now += Math.min(...told) * 1000;
+      await lab.expectStatuses('a request at the earliest of these', [200]);
+    },
+  );
 }

@@ -73,7 +73,7 @@ headgate_check(policies)
 for i, policy in ipairs(policies) do
   local record = redis.call('GET', KEYS[#KEYS - #policies + i]) or ''
   if ARGV[at] ~= '' then record = record .. '\n' .. ARGV[at] end
-  if record ~= '' then policies[i] = headgate_override(policy, ARGV[at + i], record) end
+  if record ~= '' then policies[i] = headgate_override(policy, ARGV[at + i], record, now) end
 end
 at = at + 1 + #policies
 

@@ -49,7 +49,7 @@ live = function(configured, record)
   if known then return known end
   if headgate_rule(record) ~= ARGV[3] then return configured, headgate_change(record) end
   if ARGV[4] ~= '' then record = record .. '\n' .. ARGV[4] end
-  return record == '' and configured or headgate_override(configured, ARGV[2], record)
+  return record == '' and configured or headgate_override(configured, ARGV[2], record, now)
 end
 
 --- rest
@@ -82,6 +82,7 @@ while request <= requests do
   elseif request <= last then
     local key = KEYS[request]
     local wait, remaining, reset, a, b, c = kernel_look(key, params, cost, now, writable)
+    if wait and params.wait then wait = params.wait(kernel_look, key, params, cost, wait) end
     if writable and cost > 0 and wait and (wait == 0 or wait < -1) then
       remaining, reset = kernel_commit(key, params, cost, now, a, b, c)
     elseif writable and redis.call('PTTL', key) == -1 then

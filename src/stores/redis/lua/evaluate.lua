@@ -117,7 +117,7 @@ live = function(request)
   for i = 1, count do
     local record = of[tonumber(ARGV[ids + 2 * i - 1])]
     if ARGV[ids - 1] ~= '' then record = record .. '\n' .. ARGV[ids - 1] end
-    own[i] = record == '' and configured[i] or headgate_override(configured[i], ARGV[ids + 2 * i - 2], record)
+    own[i] = record == '' and configured[i] or headgate_override(configured[i], ARGV[ids + 2 * i - 2], record, now)
   end
   return own
 end
@@ -295,6 +295,10 @@ while request < requests do
       end
       if not banned or banned <= 0 then
         for i = 1, count do
+          local policy = policies[i]
+          if is_live and policy.wait and not admits(i) then
+            wait[i] = policy.wait(policy.look, KEYS[base + i], policy, each and units[i] or cost, wait[i])
+          end
           filled = headgate_say(reply, filled, wait[i], remaining[i], reset[i], policies[i].limit)
         end
       end

@@ -35,10 +35,24 @@ local function headgate_line_at(record, time)
   end
 end
 
+-- What is in force now: a line; nil if nothing is. What was written last also is if the clock has gone back since.
+local function headgate_line_now(record)
+  local since, stop = string.match(record, '^(%d+) (%d+)')
+  if since and since + 0 > now and (stop == '0' or now < stop + 0) then return string.match(record, '^[^\n]*') end
+  return headgate_line_at(record, now)
+end
+
 -- A field of a line: the numbers of a policy, or the revision.
 local function headgate_field(line, id)
   local _, from = string.find(line, '\t' .. id .. '\t', 1, true)
   return from and string.match(line, '^[^\t]*', from + 1)
+end
+
+-- A field with numbers, of which the first is a limit. What anybody else has written changes nothing.
+local function headgate_numbers(line, id)
+  local field = headgate_field(line, id)
+  local limit = field and string.find(field, '^%d+[ %d]*$') and tonumber(string.match(field, '^%d+'))
+  return limit and limit >= 1 and limit <= 1e12 and field
 end
 
 -- When what is in force has changed, after one time and up to another.
@@ -72,16 +86,19 @@ end
 local function headgate_glance(p, id, record)
   local since, stop, of, limit = string.match(record, '^(%d+) (%d+)\t([^\t]*)\t(%d+)\t')
   if of ~= id or since + 0 > now then return end
-  -- Older lines have ended before.
-  if stop ~= '0' and now >= stop + 0 then return p end
+  if stop ~= '0' then
+    -- Older lines have ended before.
+    return now >= stop + 0 and p or nil
+  end
   limit = limit + 0
+  if limit < 1 or limit > 1e12 then return end
   return { limit, p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], limit = limit }
 end
 
 -- The params of a policy as they were at a time.
 local function headgate_params_at(p, time)
   local line = headgate_line_at(p.record, time)
-  local field = line and headgate_field(line, p.id)
+  local field = line and headgate_numbers(line, p.id)
   return field and headgate_with_numbers(p.base, field) or p.base
 end
 
@@ -92,30 +109,45 @@ local function headgate_params_near(p, time)
     local since, stop = string.match(line, '^(%d+) (%d+)')
     since, stop = tonumber(since), tonumber(stop)
     if since and since <= time and (stop == 0 or time <= stop) then
-      local field = headgate_field(line, p.id)
+      local field = headgate_numbers(line, p.id)
       near[#near + 1] = field and headgate_with_numbers(p.base, field) or p.base
     end
   end
   return near
 end
 
--- The params of a policy as a record changes them now. They keep what a bucket needs to know of earlier rates.
-local function headgate_override(p, id, record)
-  local line = headgate_line_at(record, now)
-  local field = line and headgate_field(line, id)
+local headgate_wait
+
+-- The params of a policy as a record changes them at a time. They keep what a bucket needs to know of earlier rates.
+local function headgate_override(p, id, record, time)
+  local line = time == now and headgate_line_now(record) or headgate_line_at(record, time)
+  local field = line and headgate_numbers(line, id)
   local changed = field and headgate_with_numbers(p, field) or setmetatable({}, { __index = p })
   changed.record, changed.id, changed.base = record, id, p
   changed.params_at, changed.params_near, changed.turns = headgate_params_at, headgate_params_near, headgate_turns
+  changed.wait = headgate_wait
+  changed.stop = line and tonumber(string.match(line, '^%d+ (%d+)'))
   return changed
+end
+
+-- A denial lasts no longer than the override that denies, unless what follows it denies, too. `look` is that of the policy's kernel. Returns
+-- the wait.
+headgate_wait = function(look, key, p, cost, wait)
+  local stop = p.stop or 0
+  if stop == 0 or wait < -1 or wait == 0 or wait > 0 and now + wait <= stop then return wait end
+  local after = look(key, headgate_override(p.base, p.id, p.record, stop), cost, stop, false)
+  if after == -1 then return -1 end
+  return stop - now + (after > 0 and after or 0)
 end
 
 -- The revision that a record has now, empty if there is none.
 local function headgate_rule(record)
-  local line = headgate_line_at(record, now)
+  local line = headgate_line_now(record)
   return line and headgate_field(line, '*') or ''
 end
 
--- The change that a record has now, as it was written; empty unless only clients can read it.
+-- The revision that a record has now, a tab, and the change as it was written; empty unless only clients can read it.
 local function headgate_change(record)
-  return headgate_rule(record) ~= '' and string.match(headgate_line_at(record, now), '[^\t]*$') or ''
+  local rule = headgate_rule(record)
+  return rule == '' and '' or rule .. '\t' .. string.match(headgate_line_now(record), '[^\t]*$')
 end

@@ -6,7 +6,9 @@
 -- Reply: the time (ms), the record as it was
 
 local line, duration, life = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local before = redis.call('GET', KEYS[1]) or ''
+local before = redis.pcall('GET', KEYS[1]) or ''
+-- A value of another type, which somebody else has written, gives way.
+if type(before) == 'table' then before = '' end
 local kept, last = {}, 0
 for since, stop, rest in string.gmatch(before, '(%d+) (%d+)([^\n]*)') do
   since, stop = tonumber(since), tonumber(stop)

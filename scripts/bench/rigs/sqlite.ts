@@ -1,0 +1,131 @@
+// A process that shares an SQLite file with others.
+import { createRequire } from 'node:module';
+import { RateLimiterSQLite } from 'rate-limiter-flexible';
+import type { SqliteDatabase } from '../../../src/sqlite.js';
+import { headgate, headgateSqlite } from '../lib/headgate.js';
+import { Keys } from '../lib/keys.js';
+import { quantile } from '../lib/stats.js';
+
+export type SqliteSubject =
+  'headgate' | 'rate-limiter-flexible' | 'rate-limiter-flexible, WAL' | 'no limiter';
+
+export interface SqliteRound {
+  readonly perSecond: number;
+  /** How long a decision took, us. */
+  readonly p50: number;
+  readonly p99: number;
+  /** Of all turns of the event loop: the 99th percentile, ms. */
+  readonly turn99: number;
+  /** The longest turn in each tenth of a second, ms. */
+  readonly blocks: readonly number[];
+}
+
+const SLICE = 100;
+const points = 1e9;
+
+interface Driver extends SqliteDatabase {
+  transaction?: unknown;
+}
+
+/** A database as users have it: better-sqlite3's, or one of node:sqlite with what rate-limiter-flexible asks of the former. */
+function open(path: string): Driver {
+  const sqlite = process.getBuiltinModule('node:sqlite' as 'node:fs') as unknown as
+    { DatabaseSync: new (path: string) => Driver } | undefined;
+  if (!sqlite) {
+    const Database = createRequire(import.meta.url)('better-sqlite3') as new (path: string) => Driver;
+    return new Database(path);
+  }
+  const database = new sqlite.DatabaseSync(path);
+  // The default of better-sqlite3.
+  database.exec('PRAGMA busy_timeout = 5000');
+  database.transaction = (run: () => unknown) => () => {
+    database.exec('BEGIN');
+    try {
+      const result = run();
+      database.exec('COMMIT');
+      return result;
+    } catch (error) {
+      database.exec('ROLLBACK');
+      throw error;
+    }
+  };
+  return database;
+}
+
+async function consumer(dist: string, subject: SqliteSubject, path: string) {
+  // What the machine alone does to a process that is as busy.
+  if (subject === 'no limiter') {
+    return (): Promise<unknown> => {
+      for (const until = performance.now() + 0.03; performance.now() < until;);
+      return Promise.resolve();
+    };
+  }
+  if (subject === 'headgate') {
+    const { createLimiter } = await headgate(dist);
+    const { sqliteStore } = await headgateSqlite(dist);
+    const policy = { name: 'api', algorithm: 'fixed-window', limit: points, window: '1m' } as const;
+    const limiter = createLimiter({
+      ...policy,
+      onStoreError: 'throw',
+      timeout: '10s',
+      store: sqliteStore(open(path)),
+    });
+    return (key: string): Promise<unknown> => limiter.consume(key);
+  }
+  const storeClient = open(path);
+  if (subject.endsWith('WAL')) storeClient.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL');
+  const limiter = await new Promise<RateLimiterSQLite>((resolve, reject) => {
+    const options = { storeClient, storeType: 'better-sqlite3', tableName: 'limits', points, duration: 60 };
+    const made: RateLimiterSQLite = new RateLimiterSQLite(options, (error?: Error) =>
+      error ? reject(error) : setImmediate(() => resolve(made)),
+    );
+  });
+  return (key: string): Promise<unknown> => limiter.consume(key);
+}
+
+export async function start({ dist, subject, path }: { dist: string; subject: SqliteSubject; path: string }) {
+  const consume = await consumer(dist, subject, path);
+  const keys = new Keys(10_000);
+  return {
+    /** Keeps so many requests waiting for so long, ms. */
+    async round(inFlight: number, ms: number): Promise<SqliteRound> {
+      const took: number[] = [];
+      const blocks: number[] = [];
+      const turns: number[] = [];
+      const begin = performance.now();
+      const until = begin + ms;
+      let last = begin;
+      const turn = (): void => {
+        const now = performance.now();
+        const at = Math.floor((now - begin) / SLICE);
+        blocks[at] = Math.max(blocks[at] ?? 0, now - last);
+        turns.push(now - last);
+        last = now;
+        if (now < until) setImmediate(turn);
+      };
+      setImmediate(turn);
+      const ask = async (): Promise<void> => {
+        for (let now = begin; now < until;) {
+          await consume(keys.random());
+          const ended = performance.now();
+          took.push(1000 * (ended - now));
+          now = ended;
+          // Requests come by the event loop.
+          if (inFlight > 1) await new Promise(setImmediate);
+        }
+      };
+      await Promise.all(Array.from({ length: inFlight }, ask));
+      took.sort((a, b) => a - b);
+      return {
+        perSecond: (1000 * took.length) / (performance.now() - begin),
+        p50: quantile(took, 0.5),
+        p99: quantile(took, 0.99),
+        turn99: quantile(
+          turns.sort((a, b) => a - b),
+          0.99,
+        ),
+        blocks: blocks.filter((block) => block !== undefined),
+      };
+    },
+  };
+}

@@ -1,0 +1,88 @@
+import { statSync } from 'node:fs';
+import { Worker } from 'node:worker_threads';
+
+/** From which size the log is copied to the file by a thread, bytes. */
+const LONG = 8 * 2 ** 20;
+
+/** The same where no thread can do it, bytes. The event loop stops for some 2 ms a MB. */
+const LONG_HERE = 2 * 2 ** 20;
+
+/**
+ * What the thread does. Most of the log is copied while others write. SQLite never begins a new log while others write, so they are
+ * refused for the rest, and come again.
+ */
+const THREAD = `
+  const { parentPort, workerData: [path, synchronous] } = require('node:worker_threads');
+  const { DatabaseSync } = require('node:sqlite');
+  parentPort.on('message', () => {
+    const database = new DatabaseSync(path);
+    try {
+      database.exec('PRAGMA busy_timeout = 1000; PRAGMA synchronous = ' + synchronous);
+      database.prepare('PRAGMA wal_checkpoint(PASSIVE)').get();
+      database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get();
+    } catch {
+      // It is tried again when the log has grown.
+    } finally {
+      database.close();
+      parentPort.postMessage('');
+    }
+  });
+`;
+
+interface Database {
+  prepare(sql: string): { get(): unknown };
+}
+
+/** Keeps the write-ahead log of a database short, if possible without stopping the event loop. */
+export class Log {
+  readonly #file: string;
+  readonly #synchronous: string;
+  readonly #checkpoint: ReturnType<Database['prepare']>;
+  #worker: Worker | undefined;
+  #isAtWork = false;
+  #isHere: boolean;
+
+  /** @param file the path of the database */
+  constructor(database: Database, file: string, synchronous: string) {
+    this.#file = file;
+    this.#synchronous = synchronous;
+    this.#checkpoint = database.prepare('PRAGMA wal_checkpoint(TRUNCATE)');
+    // A process must not open a file by two copies of SQLite: what one of them closes ends the locks of the other.
+    this.#isHere = database.constructor.name !== 'DatabaseSync';
+  }
+
+  /** To be called after some writes. */
+  shorten(): void {
+    if (this.#isAtWork) return;
+    const size = statSync(`${this.#file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+    if (size > LONG && !this.#isHere) this.#startThread();
+    // If another process writes at the moment, it is tried again soon.
+    else if (size > LONG_HERE && this.#isHere) this.#checkpoint.get();
+  }
+
+  #startThread(): void {
+    try {
+      if (!this.#worker) {
+        const options = { eval: true, workerData: [this.#file, this.#synchronous], execArgv: [], env: {} };
+        this.#worker = new Worker(THREAD, options);
+        this.#worker.on('message', () => (this.#isAtWork = false));
+        this.#worker.on('error', () => this.#giveUp());
+        this.#worker.unref();
+      }
+      this.#isAtWork = true;
+      this.#worker.postMessage('');
+    } catch {
+      this.#giveUp();
+    }
+  }
+
+  /** Threads may be forbidden. */
+  #giveUp(): void {
+    this.#isHere = true;
+    this.#isAtWork = false;
+  }
+
+  close(): void {
+    void this.#worker?.terminate();
+  }
+}

@@ -1,0 +1,124 @@
+// npm run soak sqlite: processes on one file that are killed again and again, and more keys than the file could hold.
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createLimiter, type CreateLimiterOptions } from 'headgate';
+import { TestClock } from 'headgate/testing';
+import { makeDirectory, openDatabase, storeOn } from '../support/sqlite.js';
+import type { SqliteTask } from './processes.test.js';
+
+const PROCESSES = 4;
+const IN_FLIGHT = 16;
+const KEYS = 50;
+const LIMIT = 10_000;
+
+export interface Killed {
+  readonly told: number;
+  readonly kills: number;
+  /** Units that two callers were told to have, or more than the limit. */
+  readonly overAdmitted: number;
+  /** Units that a caller was told to have, and that the file does not know. */
+  readonly lost: number;
+  /** Units that are spent, but nobody was told: those under way when a process was killed. */
+  readonly untold: number;
+  /** The most that can be untold. */
+  readonly mostUntold: number;
+  readonly integrity: string;
+}
+
+/** Asks from several processes, of which one is killed about each second, for so many minutes. */
+export async function killed(minutes: number): Promise<Killed> {
+  const directory = makeDirectory();
+  const path = join(directory, 'limits.db');
+  const options: CreateLimiterOptions = {
+    name: 'soak',
+    algorithm: 'fixed-window',
+    limit: LIMIT,
+    window: '30d',
+  };
+  const logs: string[] = [];
+  const begin = async (): Promise<ChildProcess> => {
+    const log = join(directory, `told ${logs.length}`);
+    logs.push(log);
+    writeFileSync(log, '');
+    const script = join(import.meta.dirname, '../support/sqlite-child.ts');
+    const child = fork(script, [path], { execArgv: ['--import', 'tsx'] });
+    await once(child, 'message');
+    child.send({ options, requests: IN_FLIGHT, log, keys: KEYS } satisfies SqliteTask);
+    return child;
+  };
+  const end = async (child: ChildProcess): Promise<void> => {
+    const gone = once(child, 'exit');
+    child.kill('SIGKILL');
+    await gone;
+  };
+  const children = await Promise.all(Array.from({ length: PROCESSES }, begin));
+  let kills = 0;
+  for (const until = Date.now() + 60_000 * minutes; Date.now() < until; kills++) {
+    await sleep(300 + 1000 * Math.random());
+    const i = Math.floor(Math.random() * PROCESSES);
+    await end(children[i]!);
+    children[i] = await begin();
+  }
+  await Promise.all(children.map(end));
+
+  const given = Array.from({ length: KEYS }, () => new Set<number>());
+  let told = 0;
+  let overAdmitted = 0;
+  for (const log of logs) {
+    // A process may be killed in the middle of a line.
+    for (const [, key, remaining] of readFileSync(log, 'utf8').matchAll(/^(\d+) (\d+)\n/gm)) {
+      const units = given[Number(key)]!;
+      if (units.has(Number(remaining))) overAdmitted++;
+      units.add(Number(remaining));
+      told++;
+    }
+  }
+  const limiter = createLimiter({ ...options, store: storeOn(path), onStoreError: 'throw', timeout: '1m' });
+  let lost = 0;
+  let untold = 0;
+  for (const [key, units] of given.entries()) {
+    const { remaining } = await limiter.peek(`key ${key}`);
+    for (const unit of units) if (unit < remaining) lost++;
+    untold += LIMIT - remaining - units.size;
+  }
+  const check = openDatabase(path).prepare('PRAGMA integrity_check').get() as { integrity_check: string };
+  const mostUntold = (kills + PROCESSES) * IN_FLIGHT;
+  return { told, kills, overAdmitted, lost, untold, mostUntold, integrity: check.integrity_check };
+}
+
+export interface Filled {
+  readonly keys: number;
+  readonly perSecond: number;
+  /** The sizes of file and log at each tenth, MB. */
+  readonly files: readonly number[];
+  readonly logs: readonly number[];
+}
+
+/** Asks for so many keys, each once, of which some 10,000 are alive at a time; or for so many minutes. */
+export async function filled(keys: number, minutes: number): Promise<Filled> {
+  const path = join(makeDirectory(), 'limits.db');
+  const clock = new TestClock();
+  const limiter = createLimiter({
+    store: storeOn(path, { clock: () => clock.now }),
+    ...{ limit: 5, window: '1m', algorithm: 'fixed-window', onStoreError: 'throw', timeout: '1m' },
+  });
+  const [files, logs]: [number[], number[]] = [[], []];
+  const began = performance.now();
+  const sizeOf = (file: string): number => (statSync(file, { throwIfNoEntry: false })?.size ?? 0) / 2 ** 20;
+  let n = 0;
+  while (n < keys && performance.now() - began < 60_000 * minutes) {
+    await Promise.all(Array.from({ length: 100 }, () => limiter.consume(`key ${n++}`)));
+    clock.advance(600);
+    const done = Math.max(n / keys, (performance.now() - began) / (60_000 * minutes));
+    if (done * 10 >= files.length + 1) {
+      files.push(sizeOf(path));
+      logs.push(sizeOf(`${path}-wal`));
+    }
+  }
+  const perSecond = (1000 * n) / (performance.now() - began);
+  await limiter.close();
+  return { keys: n, perSecond, files, logs };
+}
