@@ -421,7 +421,8 @@ export class Limiter {
       const { cost = 1, signal } = options;
       const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
       return this.waitBy(this.tiers.of(options.tier), key, cost, timeout, signal);
-    } catch (error) {
+    } catch (thrown) {
+      const error = thrown as Error;
       return Promise.reject(error);
     }
   }
