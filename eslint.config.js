@@ -3,7 +3,7 @@ import { defineConfig, globalIgnores } from 'eslint/config';
 import tseslint from 'typescript-eslint';
 
 export default defineConfig(
-  globalIgnores(['dist*/', 'coverage/', '**/legacy/', 'test/runners/']),
+  globalIgnores(['dist*/', 'coverage/', '**/legacy/', 'test/runners/', 'packages/']),
   js.configs.recommended,
   tseslint.configs.recommendedTypeChecked,
   {

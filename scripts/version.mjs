@@ -23,6 +23,10 @@ if (process.argv[2] === 'check') {
   writeFileSync('CHANGELOG.md', `${before}## [Unreleased]\n\n## [${version}] - ${today}\n${after}`);
   const source = readFileSync('src/common/version.ts', 'utf8');
   writeFileSync('src/common/version.ts', source.replace(/'[^']*'/, `'${version}'`));
+  // What stands in for a transitive express-rate-limit is released with it.
+  const standIn = 'packages/express-rate-limit/package.json';
+  const text = readFileSync(standIn, 'utf8').replace(/("version": ")[^"]*/, `$1${version}`);
+  writeFileSync(standIn, text.replace(/("headgate": ")[^"]*/, `$1^${version}`));
 }
 
 /**

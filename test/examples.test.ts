@@ -3,8 +3,13 @@ import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { createServer as createPort, type AddressInfo } from 'node:net';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { createTRPCClient, httpBatchLink, TRPCClientError } from '@trpc/client';
 import { expect } from 'chai';
+import { io, type Socket } from 'socket.io-client';
 import { WebSocket } from 'ws';
+import type { AppRouter } from '../examples/trpc.js';
 import { servers } from './support/shared-servers.js';
 import { clients } from './support/stores.js';
 
@@ -127,6 +132,71 @@ describe('examples', function () {
     const { url } = await serve('queue');
     const answers = await Promise.all(Array.from({ length: 9 }, () => fetch(`${url}/report`)));
     expect(answers.map(({ status }) => status).sort()).to.deep.equal([...times(7, 200), 503, 503]);
+  });
+
+  it('mcp: the SDK’s client gets denials as results, by tool, by session and by client', async () => {
+    const { url } = await serve('mcp');
+    const open = async () => {
+      const client = new Client({ name: 'test', version: '1.0.0' });
+      await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp`)));
+      running.push(() => client.close());
+      return async (name: string) => {
+        const { isError, content, _meta } = await client.callTool({ name });
+        const [{ text }] = content as [{ text: string }];
+        if (isError) expect(_meta?.['headgate/retryAfterMs']).to.be.within(1, 66_000);
+        return text;
+      };
+    };
+    const call = await open();
+    for (let i = 0; i < 3; i++) expect(await call('search')).to.equal('found');
+    expect(await call('search')).to.match(/^Too many calls \(tool\)\. Call again in \d+ s\.$/);
+    // The client has 27 left of 30, and a report costs 10. A new session changes nothing about it.
+    expect([await call('report'), await call('report')]).to.deep.equal(['built', 'built']);
+    const again = await open();
+    expect(await again('report')).to.match(/^Too many calls \(client\)/);
+    expect((await fetch(`${url}/mcp`, { headers: { 'Mcp-Session-Id': 'of-nobody' } })).status).to.equal(404);
+  });
+
+  it('trpc: its client gets TOO_MANY_REQUESTS and the time to wait, also within a batch', async () => {
+    const { url } = await serve('trpc');
+    const trpc = createTRPCClient<AppRouter>({ links: [httpBatchLink({ url })] });
+    expect(await Promise.all([trpc.hello.query(), trpc.report.query()])).to.deep.equal(['hello', 'built']);
+    const [denied, allowed] = await Promise.allSettled([trpc.report.query(), trpc.hello.query()]);
+    expect(allowed.status).to.equal('fulfilled');
+    const error = (denied as PromiseRejectedResult).reason as TRPCClientError<AppRouter>;
+    expect(error).to.be.instanceOf(TRPCClientError);
+    expect(error.data).to.include({ code: 'TOO_MANY_REQUESTS', httpStatus: 429 });
+    expect(error.data?.retryAfterMs).to.be.within(1, 12_000);
+    const { status, headers } = await fetch(`${url}/report`);
+    expect(status).to.equal(429);
+    expect(Number(headers.get('Retry-After'))).to.be.within(1, 12);
+  });
+
+  it('socket-io: events of a user over all sockets, and connections of an address', async () => {
+    const { url } = await serve('socket-io');
+    const connect = (): Socket => {
+      const socket = io(url, { auth: { user: 'ada' }, forceNew: true, reconnection: false });
+      running.push(async () => socket.close());
+      return socket;
+    };
+    const [one, other] = [connect(), connect()];
+    expect(await one.emitWithAck('upload', 'data')).to.deep.equal({ stored: true });
+    expect(await other.emitWithAck('say', 'hello')).to.deep.equal({ said: 'hello' });
+    const denied = (await other.emitWithAck('upload', 'data')) as Body;
+    expect(denied).to.include({ error: 'Too many events', reason: 'quota-exceeded' });
+    expect(denied.retryAfterMs).to.be.within(1, 6000);
+    const told = new Promise<Body>((resolve) => one.once('denied', resolve));
+    one.emit('upload', 'data');
+    expect(await told).to.include({ event: 'upload' });
+    const third = connect();
+    await new Promise<void>((resolve) => third.once('connect', resolve));
+    const refused = await new Promise<Error & { data?: Body }>((resolve) => {
+      const fourth = connect();
+      fourth.once('connect', () => resolve(new Error('connected')));
+      fourth.once('connect_error', resolve);
+    });
+    expect(refused.message).to.equal('Too many connections');
+    expect(refused.data?.retryAfterMs).to.be.within(1, 66_000);
   });
 
   it('tiers', async () => {

@@ -28,11 +28,18 @@ const subpaths = Object.keys(manifest.exports).filter((path) => path !== './pack
 const needingTheirPeer = ['./opentelemetry', './nestjs'];
 const installed = (name: string) => join(root, 'node_modules', name);
 
+interface Answer {
+  status: number;
+  headers: string[][];
+  body: string;
+}
+
 describe('the packed package', function () {
   this.timeout(300_000);
 
   let directory: string;
   let files: string[];
+  let tarball: string;
   /** Where the tarball is installed, with nothing else. */
   let bare: string;
 
@@ -45,6 +52,7 @@ describe('the packed package', function () {
     directory = mkdtempSync(join(tmpdir(), 'headgate-package-'));
     const packed = pack(directory);
     files = packed.files;
+    tarball = packed.tarball;
     bare = join(directory, 'bare');
     mkdirSync(bare);
     writeFileSync(join(bare, 'package.json'), '{ "private": true }');
@@ -143,6 +151,52 @@ describe('the packed package', function () {
       if (typeof found !== 'function' || found.default !== found) throw new Error(path);
     }`;
     await execute(process.execPath, ['-e', script], { cwd: bare });
+  });
+
+  it('takes the place of a transitive express-rate-limit by overrides, without a line of code', async () => {
+    const standIn = join(root, 'packages/express-rate-limit');
+    const { stdout } = await execute('npm', ['pack', '--json', '--pack-destination', directory], {
+      cwd: standIn,
+    });
+    const [packed] = JSON.parse(stdout) as [{ filename: string; version: string }];
+    // The two are released together.
+    expect(packed.version).to.equal(manifest.version);
+    const answersOf = async (name: string, overrides: object): Promise<Answer[]> => {
+      const app = join(directory, name);
+      mkdirSync(app);
+      const sdk = manifest.devDependencies['@modelcontextprotocol/sdk'];
+      const dependencies = { '@modelcontextprotocol/sdk': sdk, express: '^5.0.0', headgate: tarball };
+      writeFileSync(
+        join(app, 'package.json'),
+        JSON.stringify({ private: true, dependencies, overrides, type: 'module' }),
+      );
+      await execute('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund'], { cwd: app });
+      copyFileSync(join(root, 'test/package/mcp-router.mjs'), join(app, 'main.mjs'));
+      const ran = await execute(process.execPath, ['main.mjs'], { cwd: app });
+      return JSON.parse(ran.stdout) as Answer[];
+    };
+    const file = `file:${join(directory, packed.filename)}`;
+    const theirs = await answersOf('without-override', {});
+    const ours = await answersOf('with-override', { 'express-rate-limit': file });
+    const installedName = (app: string) =>
+      (
+        JSON.parse(
+          readFileSync(join(directory, app, 'node_modules/express-rate-limit/package.json'), 'utf8'),
+        ) as { name: string }
+      ).name;
+    expect(installedName('without-override')).to.equal('express-rate-limit');
+    expect(installedName('with-override')).to.equal('headgate-express-rate-limit');
+    expect(ours.map(({ status }) => status)).to.deep.equal([
+      ...Array<number>(20).fill(400),
+      ...Array<number>(2).fill(429),
+    ]);
+    // Seconds go on between requests: the fields that count them down are compared by their names.
+    const steady = (answers: Answer[]) =>
+      answers.map(({ headers, ...answer }) => ({
+        ...answer,
+        headers: headers.map(([name, value]) => [name, /reset|retry/.test(name!) ? 'seconds' : value]),
+      }));
+    expect(steady(ours)).to.deep.equal(steady(theirs));
   });
 
   /** What each TypeScript can be told of modules, besides what all can. */

@@ -6,6 +6,8 @@ import { expect } from 'chai';
 import manifest from '../package.json' with { type: 'json' };
 import { root } from '../scripts/lib/run.mjs';
 
+const standIn = 'packages/express-rate-limit/package.json';
+
 describe('npm version', function () {
   this.timeout(30_000);
   let directory: string;
@@ -31,6 +33,8 @@ describe('npm version', function () {
     write('CHANGELOG.md', '# Changelog\n\n## [Unreleased]\n\n### Added\n\n- All of it.\n');
     mkdirSync(join(directory, 'src/common'), { recursive: true });
     write('src/common/version.ts', "export const VERSION = '0.1.0';\n");
+    mkdirSync(join(directory, 'packages/express-rate-limit'), { recursive: true });
+    write(standIn, '{ "version": "0.1.0", "dependencies": { "headgate": "^0.1.0" } }\n');
     mkdirSync(join(directory, '.ci'));
     write('.ci/run', 'echo checked\n');
     git('add', '.');
@@ -45,6 +49,10 @@ describe('npm version', function () {
     expect(output).to.contain('checked');
     expect(JSON.parse(read('package.json'))).to.include({ version: '0.2.0' });
     expect(read('src/common/version.ts')).to.contain("VERSION = '0.2.0'");
+    expect(JSON.parse(read(standIn))).to.deep.equal({
+      version: '0.2.0',
+      dependencies: { headgate: '^0.2.0' },
+    });
     const today = new Date().toISOString().slice(0, 10);
     expect(read('CHANGELOG.md')).to.equal(
       `# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - ${today}\n\n### Added\n\n- All of it.\n`,

@@ -1,0 +1,1 @@
+module.exports = require('headgate/compat/express-rate-limit');

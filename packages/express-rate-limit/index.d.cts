@@ -1,0 +1,3 @@
+import stand = require('headgate/compat/express-rate-limit');
+
+export = stand;

@@ -1,0 +1,2 @@
+export * from 'headgate/compat/express-rate-limit';
+export { default } from 'headgate/compat/express-rate-limit';
