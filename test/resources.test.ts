@@ -42,6 +42,7 @@ const FEW = 60;
 const PASSING = [
   'limiter/limiter',
   'limiter/waiting/lines',
+  'limiter/waiting/rooms',
   'http/node-response',
   'algorithms/concurrency',
   'limiter/slots',

@@ -46,6 +46,7 @@ import { Slots } from './slots.js';
 import { isOn, type Switch } from './switch.js';
 import type { Tiers } from './tiers.js';
 import { patient } from './waiting/patient.js';
+import { enter, leave, roomsOf } from './waiting/rooms.js';
 import { HoldQueue, holdRequestOf } from './waiting/queue.js';
 import { aborted, deniedError, fullError, WaitingRoom } from './waiting/wait.js';
 
@@ -113,8 +114,6 @@ export class Limiter {
   readonly #release: () => void;
   readonly #held: HoldQueue;
   readonly #waiting: WaitingRoom;
-  /** Where requests wait for the same quota in this process. */
-  readonly #rooms: Set<WaitingRoom>;
   readonly #maxWaiting: number;
   /** The slots that this process holds. */
   readonly #slots = new Slots();
@@ -159,7 +158,6 @@ export class Limiter {
         return result;
       },
     });
-    this.#rooms = roomsOf(source, set.name).add(this.#waiting);
     if (parts.live) parts.live.onChange = () => this.#waiting.wakeAll();
     this.#maxWaiting = waiting[0];
     const noteClosed = noteOpen(this);
@@ -354,7 +352,7 @@ export class Limiter {
   /** Those who wait for a key may go on sooner now, also through other limiters of this name and store. */
   #wake(subject: Subject): void {
     const ids = idsOf(subject);
-    for (const room of this.#rooms) room.wake(ids);
+    for (const room of roomsOf(this.source, this.name)) room.wake(ids);
   }
 
   #wakeAt(place: OverridePlace): void {
@@ -446,6 +444,7 @@ export class Limiter {
       return decision;
     }
     const who = { key: typeof key === 'string' ? key : { ...key }, set, ids: idsOf(subject) };
+    enter(this.source, this.name, this.#waiting);
     return this.#track(this.#waiting.wait(who, cost, timeout, signal));
   }
 
@@ -503,6 +502,7 @@ export class Limiter {
       return await promise;
     } finally {
       this.#pending.delete(promise);
+      if (this.#pending.size === 0) leave(this.source, this.name, this.#waiting);
     }
   }
 
@@ -515,7 +515,6 @@ export class Limiter {
     this.#live?.close();
     this.#held.close();
     this.#waiting.close(this.#closedError());
-    this.#rooms.delete(this.#waiting);
     await Promise.allSettled(this.#pending);
     await this.#store.close?.();
   }
@@ -673,17 +672,6 @@ export class Limiter {
         'larger limit or burst, bound the cost, or name a cost for each policy if they count different things: { tokens: 800 }.',
     );
   }
-}
-
-const rooms = new WeakMap<Store, Map<string, Set<WaitingRoom>>>();
-
-/** Where requests wait in this process, for limiters of a name on a store. */
-function roomsOf(store: Store, name: string): Set<WaitingRoom> {
-  const names = rooms.get(store) ?? new Map<string, Set<WaitingRoom>>();
-  rooms.set(store, names);
-  const own = names.get(name) ?? new Set<WaitingRoom>();
-  names.set(name, own);
-  return own;
 }
 
 /** Whether no policy and no ban of a set applies to a request. */

@@ -274,7 +274,7 @@ describe('headgate/opentelemetry', () => {
     expect(await points('headgate.degraded.time')).to.deep.equal({ '': closed });
     expect(await points('headgate.store.up')).to.include({ switched: 1 });
     expect(await points('headgate.store.servers_down')).to.include({ switched: 0 });
-  });
+  }).retries(2);
 
   it('reports a store that was down before the first question', async () => {
     const store = new Switched();

@@ -261,7 +261,7 @@ async function queued(lab: AdapterLab, wait: string) {
   const { body, answer } = firstGoesOn();
   const limiter = lab.limiter({ policies: [slot], maxWaiting: 10, maxWaitingPerKey: 2 });
   const served: (string | undefined)[] = [];
-  await lab.serve({ limiter, wait, keyGenerator: lab.keyBy('x-key') } as Options, (request) => {
+  await lab.serve({ limiter, wait, keyGenerator: lab.keyBy('x-key') }, (request) => {
     served.push(lab.headerOf(request, 'x-name'));
     return answer();
   });
@@ -341,7 +341,7 @@ function lines(suite: AdapterSuite): void {
       await first;
       await lab.close();
       await lab.renew();
-      await lab.serve({ ...minute(1), wait: '59s' } as Options);
+      await lab.serve({ ...minute(1), wait: '59s' });
       await lab.expectStatuses('requests of which the second would wait a minute', [200, 429]);
     },
   );
