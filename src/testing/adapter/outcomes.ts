@@ -2,15 +2,7 @@ import type { Policy } from '../../contract/policy.js';
 import type { Store } from '../../contract/store.js';
 import { expectEqual, expectFields } from '../expect.js';
 import { problemOf, type Answer } from './client.js';
-import {
-  begun,
-  LATER,
-  minute,
-  type AdapterLab,
-  type AdapterSuite,
-  type AppAnswer,
-  type Options,
-} from './lab.js';
+import { begun, LATER, minute, type AdapterLab, type AdapterSuite, type AppAnswer } from './lab.js';
 
 /** What happens to a charge when the response has ended. */
 export function outcomesOf(suite: AdapterSuite): void {
