@@ -455,4 +455,20 @@ describe('a cluster', function () {
     plain.disconnect();
     await alone.stop();
   });
+
+  it('behind one address is found out with overrides, too: by decisions on one key, and by an override', async () => {
+    const alone = await startCluster('redis', 1);
+    const plain = new Redis(alone.servers[0]!.port);
+    const options = { limit: 50, window: '1h', overrides: true } as const;
+    const asking = limiterOn(redisStore(plain, { prefix: 'asking' }), options);
+    const decisions = await together(40, () => asking.consume('key'));
+    const countdown = Array.from({ length: 40 }, (_, i) => 49 - i);
+    expect(decisions.map(({ remaining }) => remaining)).to.have.members(countdown);
+    const setting = limiterOn(redisStore(plain, { prefix: 'setting' }), options);
+    await setting.override('key', { limit: 99 });
+    const raised = await together(40, () => setting.consume('key'));
+    expect(raised.map(({ limit }) => limit)).to.deep.equal(Array<number>(40).fill(99));
+    plain.disconnect();
+    await alone.stop();
+  });
 });
