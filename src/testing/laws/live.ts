@@ -4,7 +4,7 @@ import type { HeadgateError } from '../../common/errors.js';
 import type { Algorithm } from '../../contract/policy.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import { memoryStore } from '../../stores/memory/memory.js';
-import { plainPolicy } from '../algorithms.js';
+import { drains, plainPolicy } from '../algorithms.js';
 import { TestClock } from '../clock.js';
 import { expectEqual, expectFields } from '../expect.js';
 import type { Random } from '../random.js';
@@ -67,6 +67,8 @@ function ofAlgorithm(suite: Suite, algorithm: Algorithm): void {
     expectEqual('the override', await limiter.overrideOf('key'), undefined);
   });
 
+  // A bucket that would be full by its last rate may be forgotten at any time, or not: then two stores differ.
+  if (drains(plainPolicy(algorithm, 1, MINUTE))) return;
   suite.addRandom(
     `${algorithm}: random overrides, requests and give-backs are as of a memory store`,
     (random) => ({ limit: random.pick(LIMITS), steps: random.list(5, 40, () => randomStep(random)) }),
@@ -102,7 +104,6 @@ async function both(
 interface Step {
   readonly wait: number;
   readonly by: number;
-  readonly key: string;
   readonly do: 'consume' | 'peek' | 'cancel' | 'override' | 'remove';
   /** Units, or the new limit. */
   readonly units: number;
@@ -123,7 +124,6 @@ function randomStep(random: Random): Step {
   return {
     wait: random.pick([0, 0, 1, 250, 5_000, 31_000]),
     by: random.integer(0, 1),
-    key: random.pick(['a', 'a', 'b{}%']),
     do: what,
     units: what === 'override' ? random.pick(LIMITS) : random.integer(0, 4),
     lasts: random.pick([0, 1_000, 40_000]),
@@ -136,9 +136,10 @@ async function play(
   clock: TestClock,
   steps: readonly Step[],
 ): Promise<unknown[]> {
+  const key = 'b{}%';
   const admitted: Decision[] = [];
   const told: unknown[] = [];
-  for (const { wait, by, key, do: what, units, lasts } of steps) {
+  for (const { wait, by, do: what, units, lasts } of steps) {
     clock.now += wait;
     const limiter = limiters[by]!;
     if (what === 'override') await limiter.override(key, { limit: units }, lasts === 0 ? {} : { for: lasts });
