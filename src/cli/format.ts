@@ -29,6 +29,9 @@ export function duration(ms: number): string {
   return `${whole}${first![0]}${second && rest > 0 ? ` ${rest}${second[0]}` : ''}`;
 }
 
+/** A moment (ISO 8601) to the second, without its zone, which the heading says. */
+export const utc = (moment: string): string => moment.slice(0, 19).replace('T', ' ');
+
 /** A text that users chose, made safe for a terminal: one line of at most `longest` characters. */
 export function printable(text: string, longest = 60): string {
   const safe = escaped(text);

@@ -195,6 +195,26 @@ export function readOverrides(record: OverrideRecord): Overrides {
   return overrides;
 }
 
+/** What is in force by a record as a store keeps it. Undefined: nothing, or there is no record. */
+export function inForce(record: unknown, now: number): Line | undefined {
+  return typeof record === 'string' ? readOverrides(record).now(now) : undefined;
+}
+
+/** What a line says of its change: the change as it was given, who made it, and why. */
+export interface Said extends BanNoteOptions {
+  readonly change: unknown;
+}
+
+/** Undefined: no limiter has written this. */
+export function saidOf(json: string): Said | undefined {
+  try {
+    const said: unknown = JSON.parse(json);
+    return typeof said === 'object' && said !== null && 'change' in said ? said : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /**
  * Whether an override names a policy or a tier that a limiter has. Otherwise it changes nothing.
  *
@@ -206,12 +226,12 @@ export function isReadable(
 ): boolean {
   const policies = [...sets.values()].flat();
   if (rule === '') return policies.some(({ id }) => numbers.has(id));
-  const { change } = JSON.parse(json) as { change: unknown };
-  if (typeof change === 'string') return [...sets.values()].every((set) => set.length <= 1);
-  const fields = Object.keys(change as object);
-  if (policies.some(({ name }) => fields.includes(name))) return true;
-  const { tier } = change as { tier?: string };
-  return tier === undefined ? [...sets.values()].every((set) => set.length <= 1) : sets.has(tier);
+  const { change } = saidOf(json) ?? {};
+  const fields = Object.keys(Object(change) as object);
+  if (typeof change !== 'string' && policies.some(({ name }) => fields.includes(name))) return true;
+  const { tier } = Object(change) as { tier?: string };
+  if (tier !== undefined) return sets.has(tier);
+  return change !== undefined && [...sets.values()].every((set) => set.length <= 1);
 }
 
 /** What limiters with overrides tell the store with each question. */
@@ -224,6 +244,11 @@ export interface OverrideTerms {
 
 /** The terms of a limiter whose policies are as configured. */
 export const AS_CONFIGURED: OverrideTerms = Object.freeze({ rules: Object.freeze({}), all: '' });
+
+/** Whether no override is known that the store decides by. One of all keys may have made the policies what they are. */
+export function isAsConfigured({ all, rules }: OverrideTerms): boolean {
+  return all === '' && Object.keys(rules).length === 0;
+}
 
 /** The dimensions that have a record for a set: those of its policies. */
 export function recordDimensions({ policies }: { readonly policies: readonly CompiledPolicy[] }): string[] {

@@ -136,8 +136,8 @@ export interface Reply {
   /** Per policy, its limit. Set if an override changes one of them. */
   readonly limits?: readonly number[];
   /**
-   * Set if an override says what the store cannot decide by, such as another tier: by dimension, the change as it was written. Empty: none.
-   * Nothing was decided. The caller asks again by a set whose `overrides.rules` are those changes.
+   * Set if an override says what the store cannot decide by, such as another tier: by dimension, its revision, a tab, and the change as it was
+   * written. Empty: none. Nothing was decided. The caller asks again by a set whose `overrides.rules` are those revisions.
    */
   readonly rules?: Readonly<Record<string, string>>;
   /** Set by the failure policy if the store did not decide: how the query was answered instead. */

@@ -62,7 +62,7 @@ export class Flow<Req extends object, Res> {
     const clients = new WeakMap<Req, string | undefined>();
     if (options.clientIp) this.#framework.ip = (req) => clients.get(req);
     const { ip } = this.#framework;
-    this.#steps = compileSteps(options, ip, (req, client) => clients.set(req, client));
+    this.#steps = compileSteps(options, ip, (req, client) => void clients.set(req, client));
     this.#options = options;
     this.#refunds = options.refundSuccess || options.refundFailure || options.refundAborted;
   }

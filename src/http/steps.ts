@@ -32,20 +32,12 @@ export function compileSteps<Req extends object, Res>(
   const { skip, clientIp, key, needsKey, clientKey, denyList, allowList, keysOf, setOf, costOf } = options;
   const steps: Step<Req>[] = [];
   if (skip) steps.push(({ req }) => found(skip(req), (skipped) => !skipped));
-  if (clientIp) {
-    steps.push(({ req }) =>
-      found(clientIp(req), (ip) => {
-        noteClient(req, ip);
-        return true;
-      }),
-    );
-  }
+  if (clientIp) steps.push(({ req }) => found(clientIp(req), (ip) => noteClient(req, ip)));
   if (key) {
     steps.push((asked) =>
       found(key(asked.req), (made) => {
         checkGeneratedKey(made);
         asked.key = made;
-        return true;
       }),
     );
   } else if (needsKey) {
@@ -68,34 +60,22 @@ export function compileSteps<Req extends object, Res>(
   }
   if (keysOf) {
     steps.push((asked) =>
-      found(keysOf(asked.req, asked.key as string | undefined), (keys) => {
-        asked.key = keys;
-        return true;
-      }),
+      found(keysOf(asked.req, asked.key as string | undefined), (keys) => void (asked.key = keys)),
     );
   }
-  if (setOf) {
-    steps.push((asked) => {
-      if (asked.key === undefined) return true;
-      return found(setOf(asked.req), (set) => {
-        asked.set = set;
-        return true;
-      });
-    });
-  }
-  if (costOf) {
-    steps.push((asked) => {
-      if (asked.key === undefined) return true;
-      return found(costOf(asked.req), (cost) => {
-        asked.cost = cost;
-        return true;
-      });
-    });
-  }
+  // Neither is asked about a request without a key, which is not limited.
+  if (setOf)
+    steps.push((asked) => hasNoKey(asked) || found(setOf(asked.req), (set) => void (asked.set = set)));
+  if (costOf)
+    steps.push((asked) => hasNoKey(asked) || found(costOf(asked.req), (cost) => void (asked.cost = cost)));
   return steps;
 }
 
-/** Goes on with what a function of the user has returned, at once or later. */
-function found<T>(value: MaybePromise<T>, goOn: (value: T) => boolean): MaybePromise<boolean> {
-  return isPromise(value) ? value.then(goOn) : goOn(value);
+function hasNoKey({ key }: Pick<Asked<never>, 'key'>): boolean {
+  return key === undefined;
+}
+
+/** Uses what a function of the user has returned, at once or later. @param use returns false if the request does not go on */
+function found<T>(value: MaybePromise<T>, use: (value: T) => boolean | void): MaybePromise<boolean> {
+  return isPromise(value) ? value.then((later) => use(later) !== false) : use(value) !== false;
 }

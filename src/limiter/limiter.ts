@@ -568,7 +568,7 @@ export class Limiter {
         throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
       return this.#askBy(key, cost, live.learn(key, set, rules), peek, again);
     };
-    const own = live.reread(key, set) ?? live.setFor(key, set);
+    const own = live.current(key, set);
     if (isPromise(own)) return own.then((read) => this.#askBy(key, cost, read, peek, again));
     return this.#askBy(key, cost, own, peek, again);
   }

@@ -12,10 +12,12 @@ import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import {
   AS_CONFIGURED,
   FOR_EVER,
+  inForce,
   lineOf,
   readOverrides,
   RULE,
   ruleOf,
+  saidOf,
   type Line,
   type OverrideRecord,
   type OverrideTerms,
@@ -135,22 +137,16 @@ export class LiveLimits {
   }
 
   /**
-   * The set by which to ask, after the overrides were read that no question reads, because they leave out all policies of a dimension.
-   * `undefined`: there are none.
+   * The set by which to ask about a key. If overrides leave out all policies of a dimension, no question reads its record, so it is read here.
    */
-  reread(key: Key, set: PolicySet): MaybePromise<PolicySet> | undefined {
-    const rules = this.#known.size === 0 ? undefined : this.#known.get(idOf(key));
-    if (!rules) return undefined;
-    const { policies } = this.#sets(set)(rules);
-    const unread = Object.keys(rules).filter(
-      (by) => rules[by] !== '' && !policies.some((each) => each.by === by),
-    );
-    if (unread.length === 0) return undefined;
+  current(key: Key, set: PolicySet): MaybePromise<PolicySet> {
+    const own = this.setFor(key, set);
+    const unread = unreadBy(own);
+    if (unread.length === 0) return own;
     const subject = this.#scope.subject(this.#scope.everything, key);
     const answers = unread.map((by) => this.#records.read({ subject, by }));
     const learn = (read: readonly Read[]): PolicySet => {
-      const lines = read.map(([record, now]) => readOverrides(record).now(now));
-      const told = lines.map((line, i) => [unread[i]!, ruleOf(line)] as const);
+      const told = read.map(([record, now], i) => [unread[i]!, ruleOf(inForce(record, now))] as const);
       return this.learn(key, set, Object.fromEntries(told));
     };
     // A store in this process answers at once.
@@ -203,16 +199,19 @@ export class LiveLimits {
     const place = this.#placeOf(key);
     const note = { ...(by !== null && { by }), ...(reason !== null && { reason }) };
     const [before, now] = await this.#write(place, '', 0, note);
-    return [place, readOverrides(before).now(now) !== undefined];
+    return [place, inForce(before, now) !== undefined];
   }
 
   async of(key: Key | undefined): Promise<Override | undefined> {
     const [record, now] = await this.#records.read(this.#placeOf(key));
-    const line = readOverrides(record).now(now);
+    const line = inForce(record, now);
     if (!line) return undefined;
-    const { change, by, reason } = read<{ change: OverrideChange } & BanNoteOptions>(line.json);
-    const until = line.until === Infinity ? undefined : new Date(line.until);
-    return { change, since: new Date(line.since), until, by, reason };
+    const override = overrideOf(line);
+    if (override) return override;
+    throw new HeadgateError(
+      'HEADGATE_OVERRIDES',
+      `The override cannot be read: ${show(line.json)}. It changes nothing. Write another one, or remove it.`,
+    );
   }
 
   close(): void {
@@ -356,13 +355,27 @@ export class LiveLimits {
 
   async #read(): Promise<void> {
     const [record, now] = await this.#records.read({ set: this.#base });
-    const line = readOverrides(record).now(now);
+    const line = inForce(record, now);
     if (record === this.#all && line === this.#allLine) return;
     this.#all = record;
     this.#allLine = line;
     this.#sets = this.#noSets();
     this.onChange();
   }
+}
+
+/** The override that a line tells. Undefined: no limiter has written it. */
+export function overrideOf({ since, until, json }: Line): Override | undefined {
+  const said = saidOf(json);
+  if (!said) return undefined;
+  const { change, by, reason } = said;
+  const ends = until === Infinity ? undefined : new Date(until);
+  return { change: change as OverrideChange, since: new Date(since), until: ends, by, reason };
+}
+
+/** The dimensions of which overrides leave out all policies. */
+function unreadBy({ policies, overrides }: PolicySet): string[] {
+  return Object.keys(overrides?.rules ?? {}).filter((by) => !policies.some((policy) => policy.by === by));
 }
 
 function isOf(by: string | undefined): (policy: CompiledPolicy) => boolean {
@@ -401,18 +414,6 @@ function durationOf({ for: span, until }: OverrideNote): number {
 function isOfCalendar(until: Date | number | string): boolean {
   const [day] = (typeof until === 'string' && /^\d{4}-\d\d-\d\d/.exec(until)) || [];
   return day === undefined || new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
-}
-
-/** @throws HeadgateError `HEADGATE_OVERRIDES` if it is not what a limiter has written */
-function read<T>(json: string): T {
-  try {
-    return JSON.parse(json) as T;
-  } catch {
-    throw new HeadgateError(
-      'HEADGATE_OVERRIDES',
-      `The override cannot be read: ${show(json)}. It changes nothing. Write another one, or remove it.`,
-    );
-  }
 }
 
 const EXAMPLE = "Write a policy ('1000/1m'), some of its fields ({ limit: 1000 }), or { tier: 'pro' }.";

@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { escapeName, parseWho, type Hash } from '../../stores/keys.js';
 import { addNoteOptions, noteOf, type NoteOptions } from '../ban-note.js';
 import { usageError } from '../errors.js';
-import { columns, count, duration, many, printable } from '../format.js';
+import { columns, count, duration, many, printable, utc } from '../format.js';
 import { write, writeJson, writeJsonLine, type Io } from '../io.js';
 import { addKeyOptions, dimensionJson, prefixOf, type KeyOptions } from '../keys.js';
 import { addNameOption, limitOf, nameOf } from '../limits.js';
@@ -189,7 +189,7 @@ function logJson(entry: Entry, name: string | Hash, key: string | Hash): object 
 
 function logRow(entry: Entry, name: string | Hash, key: string | Hash): string[] {
   const { at, action, keys, forMs, by, reason, from, dimension } = entry;
-  const time = at.slice(0, 19).replace('T', ' ');
+  const time = utc(at);
   const whose =
     keys === 1
       ? prefixOf(dimension) + showText(key)

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { toText } from '../../common/duration.js';
-import { readOverrides } from '../../contract/overrides.js';
-import type { OverrideChange } from '../../limiter/live-limits.js';
+import { inForce } from '../../contract/overrides.js';
+import { overrideOf, type OverrideChange } from '../../limiter/live-limits.js';
 import { ALL_KEYS, escapeName, recordKey } from '../../stores/keys.js';
 import { overrideBookKeys } from '../../stores/redis/override-book.js';
 import { failure } from '../errors.js';
@@ -65,10 +65,9 @@ async function overriddenOf(session: Session, scopes: Scopes): Promise<ReadonlyM
     const head = `${escapeName(name)}:`;
     const all = head + ALL_KEYS;
     const record: unknown = await session.call('GET', recordKey(session.prefix, all));
-    const line = typeof record === 'string' ? readOverrides(record).now(Date.now()) : undefined;
+    const line = inForce(record, Date.now());
     const keys = whos.filter((who) => who.startsWith(head) && who !== all).length;
-    const told = line && (JSON.parse(line.json) as { change: OverrideChange });
-    return [name, { keys, all: told?.change ?? null }];
+    return [name, { keys, all: (line && overrideOf(line)?.change) ?? null }];
   });
   return new Map(await Promise.all(entries));
 }

@@ -5,7 +5,7 @@ import { HeadgateError } from '../../common/errors.js';
 import type { BanNoteOptions } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { Limiter } from '../../limiter/limiter.js';
-import type { OverrideChange, OverrideNote } from '../../limiter/live-limits.js';
+import type { Override, OverrideChange, OverrideNote } from '../../limiter/live-limits.js';
 import { addNoteOptions, noteOf, type NoteOptions } from '../ban-note.js';
 import { CliError, usageError } from '../errors.js';
 import { many, printable } from '../format.js';
@@ -87,6 +87,20 @@ export function register(program: Command, io: Io): void {
     'after',
     "\nExample:\n  headgate override customer:42 1000/1m --name api --for 1d --reason 'launch' --redis redis://127.0.0.1:6379",
   );
+}
+
+/** An override for programs. Absent values are null. */
+export interface OverrideJson {
+  readonly change: OverrideChange;
+  readonly since: string;
+  readonly until: string | null;
+  readonly by: string | null;
+  readonly reason: string | null;
+}
+
+export function overrideJson({ change, since, until, by, reason }: Override): OverrideJson {
+  const ends = until?.toISOString() ?? null;
+  return { change, since: since.toISOString(), until: ends, by: by ?? null, reason: reason ?? null };
 }
 
 /** What the command line says. @throws CliError `USAGE` */

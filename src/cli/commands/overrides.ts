@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
-import { readOverrides } from '../../contract/overrides.js';
+import { inForce } from '../../contract/overrides.js';
+import { overrideOf } from '../../limiter/live-limits.js';
 import { ALL_KEYS, escapeName, parseWho, type Hash } from '../../stores/keys.js';
 import { overrideBookKeys, type LoggedOverride } from '../../stores/redis/override-book.js';
-import { columns, duration, printable } from '../format.js';
+import { columns, duration, printable, utc } from '../format.js';
 import { write, writeJsonLine, type Io } from '../io.js';
 import { dimensionJson, prefixOf } from '../keys.js';
 import { addNameOption, limitOf, nameOf } from '../limits.js';
@@ -13,7 +14,7 @@ import { withState } from '../open.js';
 import type { State } from '../state.js';
 import { unknownScope } from '../scope.js';
 import { warn } from '../warn.js';
-import { changeText } from './override.js';
+import { changeText, overrideJson } from './override.js';
 
 interface Options extends RedisOptions {
   readonly name?: string;
@@ -81,24 +82,16 @@ async function list(options: Options, io: Io): Promise<void> {
     warn(io, name === undefined ? undefined : unknownScope(state.published, name));
     const rows: string[][] = [];
     let told = 0;
-    for await (const { whose, change, since, until, by, reason } of inForce(state, name)) {
+    for await (const { whose, override } of allInForce(state, name)) {
       if (told++ === most) break;
       if (io.json) {
-        const ends = until === undefined ? null : until.toISOString();
-        await writeJsonLine(io, {
-          ...whoseJson(whose),
-          change,
-          since: since.toISOString(),
-          until: ends,
-          by: by ?? null,
-          reason: reason ?? null,
-        });
+        await writeJsonLine(io, { ...whoseJson(whose), ...overrideJson(override) });
       } else {
-        const end = until === undefined ? '-' : until.toISOString().slice(0, 19).replace('T', ' ');
+        const { change, until, by, reason } = override;
         rows.push([
           ...whoseRow(whose),
           changeText(change),
-          end,
+          until === undefined ? '-' : utc(until.toISOString()),
           by === undefined ? '-' : printable(by),
           reason === undefined ? '-' : printable(reason),
         ]);
@@ -110,15 +103,13 @@ async function list(options: Options, io: Io): Promise<void> {
   });
 }
 
-/** The overrides in force, in the order of their ends. */
-async function* inForce(state: State, name: string | undefined) {
+/** The overrides in force, in the order of their ends. One that no limiter has written changes nothing, and is left out. */
+async function* allInForce(state: State, name: string | undefined) {
   const now = Date.now();
   for await (const [who, record] of state.overrides((who) => whoseOf(who, name) !== undefined)) {
-    const line = typeof record === 'string' ? readOverrides(record).now(now) : undefined;
-    if (!line) continue;
-    const { change, by, reason } = JSON.parse(line.json) as { change: unknown; by?: string; reason?: string };
-    const until = line.until === Infinity ? undefined : new Date(line.until);
-    yield { whose: whoseOf(who, name)!, change, since: new Date(line.since), until, by, reason };
+    const line = inForce(record, now);
+    const override = line && overrideOf(line);
+    if (override) yield { whose: whoseOf(who, name)!, override };
   }
 }
 
@@ -162,7 +153,7 @@ function logRow(
     action === 'remove' ? ['-', '-'] : [changeText(change), forMs === 0 ? '-' : duration(forMs)];
   const who = by === undefined ? '-' : printable(by);
   return [
-    at.slice(0, 19).replace('T', ' '),
+    utc(at),
     action,
     ...whoseRow(whose),
     limits,

@@ -2,10 +2,9 @@ import type { Command } from 'commander';
 import type { HeadgateError } from '../../common/errors.js';
 import { ofLimiter, type LimiterDecision } from '../../limiter/decision.js';
 import type { Limiter } from '../../limiter/limiter.js';
-import type { OverrideChange } from '../../limiter/live-limits.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { EXIT, usageError } from '../errors.js';
-import { columns, duration, printable } from '../format.js';
+import { columns, duration, printable, utc } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { addKeyOptions, dimensionJson, keyOf, show, typedKey, type KeyOptions } from '../keys.js';
 import {
@@ -24,7 +23,7 @@ import type { State } from '../state.js';
 import { checkKeys, differing, subjectIn, unknownScope } from '../scope.js';
 import { warn } from '../warn.js';
 import { verdictsOf, type PolicyVerdict } from '../verdicts.js';
-import { changeText } from './override.js';
+import { changeText, overrideJson, type OverrideJson } from './override.js';
 
 interface Options extends RedisOptions, LimitsOptions, KeyOptions {
   readonly cost: string;
@@ -72,15 +71,9 @@ interface Outlook {
   readonly policies: readonly PolicyVerdict[];
 }
 
-/** An override, for JSON. */
-interface Exception {
-  /** Whether it is of all keys. */
+/** The override of a key, or of all keys. */
+interface Exception extends OverrideJson {
   readonly all: boolean;
-  readonly change: OverrideChange;
-  readonly since: string;
-  readonly until: string | null;
-  readonly by: string | null;
-  readonly reason: string | null;
 }
 
 const UNFIT =
@@ -96,10 +89,7 @@ function limiterOf(state: State, name: string, limits: Limits): Limiter {
 async function overrideOf(limiter: Limiter, key: Record<string, string>): Promise<Exception | null> {
   const own = await limiter.overrideOf(key);
   const found = own ?? (await limiter.overrideOf());
-  if (!found) return null;
-  const { change, since, until, by = null, reason = null } = found;
-  const ends = until?.toISOString() ?? null;
-  return { all: !own, change, since: since.toISOString(), until: ends, by, reason };
+  return found ? { all: !own, ...overrideJson(found) } : null;
 }
 
 /** Whether an override still names policies that the limiter has. */
@@ -193,7 +183,7 @@ function banText({ bannedForMs, bannedBy: by, banReason: reason }: Outlook): str
 function overrideText({ all, change, until, by, reason }: Exception): string {
   const [whose, ends] = [
     all ? 'All keys have other limits' : 'It has limits of its own',
-    until === null ? 'until they are removed' : `until ${until.slice(0, 19).replace('T', ' ')} (UTC)`,
+    until === null ? 'until they are removed' : `until ${utc(until)} (UTC)`,
   ];
   const note = [by, reason].flatMap((each) => (each === null ? [] : [printable(each)])).join(': ');
   return `${whose} ${ends}: ${changeText(change)}${note === '' ? '' : ` (${note})`}`;

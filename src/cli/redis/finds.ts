@@ -283,12 +283,10 @@ export class Finder {
         ? await this.#decisionOf(scope, key)
         : conclude(undefined, { set, key: who, cost: 1, peek: true, lease: '' }, reply, limits.shadow);
       if (!decision) return this.#unreadable(key, new Error(NOT_READ_HERE));
-      const kind = decision.allowed ? 'admitted' : 'limited';
+      const find = verdictFind(decision, reply.rules !== undefined || reply.limits !== undefined);
+      const { kind } = find;
       if (!(kind === 'limited' ? limited : admitted) || !this.#isNew(`${kind} ${key.head}`)) return [];
-      const policy = decision.policy ?? null;
-      const retryAfterMs = decision.retryAfterMs ?? null;
-      const overridden = reply.rules !== undefined || reply.limits !== undefined;
-      return [{ kind, ...whose(key), policy, retryAfterMs, policies: verdictsOf(decision), overridden }];
+      return [{ ...whose(key), ...find }];
     });
     return (await Promise.all(finds)).flat();
   }
@@ -342,7 +340,20 @@ export class Finder {
 const NOT_READ_HERE =
   'an override gives it another window or tier, which cannot be told of a hashed or inner key';
 
-function whose({ name, key, by, slot }: FoundKey): Pick<Find, 'name' | 'key' | 'dimension' | 'within'> {
+/** What a decision about a key says of it. */
+export function verdictFind(decision: LimiterDecision, overridden: boolean) {
+  const { allowed, policy = null, retryAfterMs = null } = decision;
+  const kind = allowed ? 'admitted' : 'limited';
+  return { kind, policy, retryAfterMs, policies: verdictsOf(decision), overridden } as const;
+}
+
+/** Whose state it is. */
+export function whose({
+  name,
+  key,
+  by,
+  slot,
+}: Pick<StateKey, 'name' | 'key' | 'by' | 'slot'>): Pick<Find, 'name' | 'key' | 'dimension' | 'within'> {
   const within = slot && { within: `${slot.by} ${slot.key === undefined ? '-' : showText(slot.key)}` };
   return { name, key, ...dimensionJson(by), ...within };
 }

@@ -1,6 +1,6 @@
 import { OVERRIDE_TAG } from '../../contract/overrides.js';
 import { commandsOf } from '../../stores/redis/clients/clients.js';
-import { argsOf, Records } from '../../stores/redis/plans.js';
+import { argsOf, recordsSign } from '../../stores/redis/plans.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import { BAN_TAG } from '../../stores/keys.js';
 import type { PolicySet, Reply } from '../../contract/store.js';
@@ -40,7 +40,7 @@ export class Looker {
     const { evaluateArgs } = argsOf(set, false, Date.now());
     const args = [...evaluateArgs, costArg(1, true)];
     if (policies.some(({ traits }) => traits.holdsSlots)) args.push(...heads.map(() => ''));
-    if (set.overrides) args.push(new Records(set, this.#session.prefix).sign);
+    if (set.overrides) args.push(recordsSign(set));
     const kernels = policies.map(({ kernel }) => kernel);
     const script = assemble('evaluate', kernels, ban !== undefined, set.overrides !== undefined);
     const reply = await this.#session.run(script, keys, args);

@@ -15,7 +15,12 @@ import {
   parseStateKey,
   type Hash,
 } from '../../stores/keys.js';
-import { APPLICATION, type SqliteDatabase, type SqliteStatement } from '../../stores/sqlite/database.js';
+import {
+  APPLICATION,
+  nodeDatabase,
+  type SqliteDatabase,
+  type SqliteStatement,
+} from '../../stores/sqlite/database.js';
 import { nameBy, sqliteStore } from '../../stores/sqlite/sqlite.js';
 import { stateKeys, summaryOf, type StateSummary } from '../../stores/state/key-state.js';
 import { CliError, failure, usageError } from '../errors.js';
@@ -197,9 +202,8 @@ function check(database: Open, path: string): void {
 
 /** The class of node:sqlite, or that of better-sqlite3 if it is installed where this runs. @throws CliError `FAILED` */
 function driverOf(cwd: string): new (path: string) => Open {
-  const sqlite = process.getBuiltinModule?.('node:sqlite' as 'node:fs') as unknown as
-    { DatabaseSync: new (path: string) => Open } | undefined;
-  if (sqlite) return sqlite.DatabaseSync;
+  const DatabaseSync = nodeDatabase<Open>();
+  if (DatabaseSync) return DatabaseSync;
   try {
     return createRequire(join(cwd, 'package.json'))('better-sqlite3') as new (path: string) => Open;
   } catch (error) {

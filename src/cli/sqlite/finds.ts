@@ -1,11 +1,10 @@
 import { ofLimiter } from '../../limiter/decision.js';
 import type { Limiter } from '../../limiter/limiter.js';
-import { dimensionJson } from '../keys.js';
 import { ofDimension, type Limits } from '../limits.js';
-import { showText, type Find, type Wanted } from '../redis/finds.js';
+import { verdictFind, whose, type Find, type Wanted } from '../redis/finds.js';
 import { kernelOf, policyNameOf } from '../redis/layouts.js';
 import type { ScanOptions } from '../redis/scan.js';
-import { verdictsOf } from '../verdicts.js';
+import { inForce } from '../../contract/overrides.js';
 import type { Limiters } from '../limiters.js';
 import type { StateKey } from '../../stores/keys.js';
 import type { StateSummary } from '../../stores/state/key-state.js';
@@ -56,38 +55,36 @@ export class FileFinder {
   }
 
   /** The record of overrides of all keys is nobody's. */
-  #isWanted({ whose }: Row): boolean {
+  #isWanted({ whose: its }: Row): boolean {
     const { name } = this.#wanted;
-    return whose?.scope !== '' && (name === undefined || whose?.name === name);
+    return its?.scope !== '' && (name === undefined || its?.name === name);
   }
 
-  readonly #banned = ({ whose, bannedUntil, written }: Row, now: number): Find[] => {
+  readonly #banned = ({ whose: its, bannedUntil, written }: Row, now: number): Find[] => {
     if (bannedUntil <= now) return [];
     const until = new Date(bannedUntil).toISOString();
     const ban = { bannedForMs: bannedUntil - now, bannedUntil: until, by: null, reason: null };
-    return [{ kind: 'banned', ...showWhose(whose, written), ...ban }];
+    return [{ kind: 'banned', ...showWhose(its, written), ...ban }];
   };
 
   readonly #others = async (row: Row, now: number): Promise<Find[]> => {
     const { limits, limited, admitted, states } = this.#wanted;
-    const { whose, policies, overrides, written } = row;
+    const { whose: read, policies, overrides, written } = row;
     const alive = [...policies].filter(([, until]) => until > now);
-    const its = whose && typeof whose.name === 'string' ? limits.get(whose.name) : undefined;
-    if (its && whose && typeof whose.key === 'string' && !whose.slot && alive.length > 0) {
+    const its = read && typeof read.name === 'string' ? limits.get(read.name) : undefined;
+    if (its && read && typeof read.key === 'string' && !read.slot && alive.length > 0) {
       if (!limited && !admitted) return [];
       const decision = ofLimiter(
-        await this.#limiterOf(whose.name as string, its, whose.by).peek({ [whose.by]: whose.key }),
+        await this.#limiterOf(read.name as string, its, read.by).peek({ [read.by]: read.key }),
       );
-      const kind = decision.allowed ? 'admitted' : 'limited';
-      if (!(kind === 'limited' ? limited : admitted)) return [];
-      const { policy = null, retryAfterMs = null } = decision;
-      const told = { policies: verdictsOf(decision), overridden: overrides !== '' };
-      return [{ kind, ...showWhose(whose, written), policy, retryAfterMs, ...told }];
+      const find = verdictFind(decision, inForce(overrides, now) !== undefined);
+      if (!(find.kind === 'limited' ? limited : admitted)) return [];
+      return [{ ...showWhose(read, written), ...find }];
     }
     if (states === false || (states !== true && its)) return [];
     return alive.map(([id, until]) => ({
       kind: 'state',
-      ...showWhose(whose, written),
+      ...showWhose(read, written),
       policy: policyNameOf(id),
       algorithm: kernelOf(id) ?? null,
       expiresInMs: until - now,
@@ -102,15 +99,8 @@ export class FileFinder {
   }
 }
 
-function showWhose(
-  whose: Row['whose'],
-  written: string,
-): Pick<Find, 'name' | 'key' | 'dimension' | 'within'> {
-  if (!whose) {
-    const hash = { hash: /#([\w-]+)/.exec(written)?.[1] ?? '' };
-    return { name: hash, key: hash };
-  }
-  const { name, key, by, slot } = whose;
-  const within = slot && { within: `${slot.by} ${slot.key === undefined ? '-' : showText(slot.key)}` };
-  return { name, key, ...dimensionJson(by), ...within };
+function showWhose(read: Row['whose'], written: string): Pick<Find, 'name' | 'key' | 'dimension' | 'within'> {
+  if (read) return whose(read);
+  const hash = { hash: /#([\w-]+)/.exec(written)?.[1] ?? '' };
+  return { name: hash, key: hash };
 }

@@ -80,7 +80,7 @@ export class Batcher {
       return waiter;
     }
     batch = { set, peek, queries: [query], waiters: [waiter], asked: performance.now() };
-    if (!this.#crowded && !this.#turns.areBusy && !this.#distance.isFar) {
+    if (!this.#crowded && this.#turns.busyTurnsLeft === 0 && !this.#distance.isFar) {
       this.#send(batch);
       return waiter;
     }
@@ -109,7 +109,7 @@ export class Batcher {
   #isComplete({ queries: { length } }: OpenBatch): boolean {
     if (length >= MOST) return true;
     const isShare = length >= PART * Math.max(this.#pending, this.#crowd);
-    return isShare && !this.#turns.areBusy && !this.#distance.isFar && !this.#carrier.cluster;
+    return isShare && this.#turns.busyTurnsLeft === 0 && !this.#distance.isFar && !this.#carrier.cluster;
   }
 
   #dispatch(batch: OpenBatch): void {
@@ -220,13 +220,12 @@ class EventLoopTurns {
   #isLooking = false;
   #callbacks = 0;
   #isInCallback = false;
-  #busyTurnsLeft = 0;
-  areBusy = false;
+  busyTurnsLeft = 0;
 
   /** Call this for each decision. */
   count(): void {
     if (!this.#isLooking) {
-      if (!this.areBusy && --this.#untilLook > 0) return;
+      if (this.busyTurnsLeft === 0 && --this.#untilLook > 0) return;
       this.#isLooking = true;
       this.#untilLook = LOOK_EVERY;
       this.#callbacks = 0;
@@ -244,7 +243,6 @@ class EventLoopTurns {
 
   readonly #endTurn = (): void => {
     this.#isLooking = false;
-    this.#busyTurnsLeft = this.#callbacks > 1 ? LINGER : Math.max(0, this.#busyTurnsLeft - 1);
-    this.areBusy = this.#busyTurnsLeft > 0;
+    this.busyTurnsLeft = this.#callbacks > 1 ? LINGER : Math.max(0, this.busyTurnsLeft - 1);
   };
 }

@@ -4,7 +4,7 @@ import type { Commands, Server } from './clients/commands.js';
 import { within } from '../../common/within.js';
 import { assemble } from './scripts.js';
 import { fieldOf, isUnknownCommand, tooOld, versionOf } from './server-version.js';
-import { isReadable, readOverrides } from '../../contract/overrides.js';
+import { inForce, isReadable } from '../../contract/overrides.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import { escapeName, recordKey } from '../keys.js';
 import { plainWords } from '../store-error.js';
@@ -146,11 +146,10 @@ const ASIDE = ['check', 'count', 'note-bans', 'note-override', 'publish', 'seal-
 /** What calls a command: algorithms, overrides, or `decisions` for all else. */
 function usersOf(command: string): Set<string> {
   const files = Object.entries(luaFiles).filter(([file]) => !ASIDE.includes(file));
-  const calls = (parts: readonly string[]): boolean => parts.join('').includes(`redis.call('${command}'`);
-  const users = files.flatMap(([file, { overrides, live, ...parts }]) => {
-    const isOfAll = file !== 'overrides' && calls(Object.values(parts));
-    if (isOfAll) return [file in algorithms ? file : 'decisions'];
-    return calls([overrides, live, ...Object.values(parts)]) ? ['overrides'] : [];
+  const calls = (parts: object): boolean => Object.values(parts).join('').includes(`redis.call('${command}'`);
+  const users = files.flatMap(([file, { overrides, live, ...others }]) => {
+    if (file !== 'overrides' && calls(others)) return [file in algorithms ? file : 'decisions'];
+    return calls({ overrides, live, ...others }) ? ['overrides'] : [];
   });
   return new Set(users);
 }
@@ -203,7 +202,7 @@ async function overridesFound(
     for (const who of whos as string[]) {
       const limiter = live.find(({ name }) => who.startsWith(`${escapeName(name)}:`));
       const record: unknown = limiter && (await send('GET', recordKey(prefix, who)));
-      const line = typeof record === 'string' ? readOverrides(record).now(Date.now()) : undefined;
+      const line = inForce(record, Date.now());
       if (line && !isReadable(line, limiter!.sets)) idle.push(who);
     }
     if (idle.length === 0) return ok('overrides', 'Every override fits the policies of its limiter.');

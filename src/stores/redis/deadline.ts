@@ -7,7 +7,7 @@ export const OVER = '1';
  */
 export class StoreTime {
   /** Bounds of the difference between the store's time and the monotonic time of this process, ms. */
-  #least: number | undefined;
+  #least = 0;
   /** Whether there was a reply already. */
   known = false;
   #most = 0;
@@ -25,7 +25,7 @@ export class StoreTime {
     const least = now - received;
     const most = now + 1 - sent;
     // A reply that contradicts the bounds shows that the store's clock was set.
-    if (this.#least === undefined || least > this.#most || most < this.#least) {
+    if (!this.known || least > this.#most || most < this.#least) {
       this.known = true;
       this.#least = least;
       this.#most = most;
@@ -41,12 +41,12 @@ export class StoreTime {
    * read all replies late. The store would then refuse calls that are in time.
    */
   doubt(timeout: number): number {
-    return this.#least === undefined ? 0 : Math.max(0, this.#most - this.#least - timeout / 2);
+    return this.known ? Math.max(0, this.#most - this.#least - timeout / 2) : 0;
   }
 
   /** Translates a time by `performance.now()` into the store's time, rounded down. It errs on the early side, so that no call runs late. */
   at(moment: number): string {
-    if (this.#least === undefined) return OVER;
+    if (!this.known) return OVER;
     const ms = Math.floor(moment + this.#least);
     if (ms !== this.#said) {
       this.#said = ms;

@@ -1,4 +1,4 @@
-import { recordDimensions } from '../../contract/overrides.js';
+import { isAsConfigured, recordDimensions, type OverrideTerms } from '../../contract/overrides.js';
 import { holdsSlots } from '../../contract/policy.js';
 import { perSet, type Clock, type PolicySet } from '../../contract/store.js';
 import { performance } from '../../common/real-time.js';
@@ -19,9 +19,13 @@ const OVERRIDDEN = 'HEADGATE_OVERRIDDEN';
 /** How long a process sends the records of overrides with each decision, after it has learned that there are some, ms. */
 const SENDS_FOR = 60_000;
 
+/** The sign by which a script knows what is sent of overrides: the records, of buckets or of others. See `headgate_records`. */
+export function recordsSign({ policies }: PolicySet): 'b' | 'r' {
+  return policies.some(({ traits }) => traits.drains) ? 'b' : 'r';
+}
+
 /** Whether the records of overrides are sent with a set's decisions. */
 export class Records {
-  /** The sign of a set whose debts depend on earlier overrides, and of others: see `headgate_records` in overrides.lua. */
   readonly sign: 'b' | 'r';
   /** The key that exists while the limiter has overrides. */
   readonly flag: string;
@@ -29,11 +33,11 @@ export class Records {
   /** Until when they are sent, by flag: all sets of a name have the same. */
   readonly #until: Map<string, number>;
 
-  constructor({ policies, name, overrides }: PolicySet, prefix: string, until = new Map<string, number>()) {
+  constructor(set: PolicySet, terms: OverrideTerms, prefix: string, until: Map<string, number>) {
     this.#until = until;
-    this.sign = policies.some(({ traits }) => traits.drains) ? 'b' : 'r';
-    this.flag = overriddenKey(prefix, name);
-    this.#always = overrides!.all !== '' || Object.keys(overrides!.rules).length > 0;
+    this.sign = recordsSign(set);
+    this.flag = overriddenKey(prefix, set.name);
+    this.#always = !isAsConfigured(terms);
   }
 
   get areSent(): boolean {
@@ -99,7 +103,7 @@ export class Plans {
       moves: set.policies.some(({ sent }) => sent !== undefined),
       ...argsOf(set, single, this.now),
       leases,
-      records: live ? new Records(set, this.#prefix, this.#sendsUntil) : undefined,
+      records: set.overrides && new Records(set, set.overrides, this.#prefix, this.#sendsUntil),
     };
   }
 

@@ -73,25 +73,27 @@ export class Publisher {
   readonly #every: number;
   readonly #hashed: { readonly hashed?: string };
   readonly #instance = randomBytes(9).toString('base64url');
-  readonly #limiters = new Set<Announcement>();
+  readonly #limiters: ReadonlySet<Announcement>;
   #timer: NodeJS.Timeout | undefined;
 
-  /** @param every ms @param mark the mark of the secret that hashes the keys */
-  constructor(commands: Commands, prefix: string, every: number, mark: string | undefined) {
+  /** @param limiters all that use the store @param every ms @param mark the mark of the secret that hashes the keys */
+  constructor(
+    limiters: ReadonlySet<Announcement>,
+    commands: Commands,
+    prefix: string,
+    every: number,
+    mark: string | undefined,
+  ) {
+    this.#limiters = limiters;
     this.#hashed = mark === undefined ? {} : { hashed: mark };
     this.#aside = new Aside(commands, 'publish');
     this.#prefix = prefix;
     this.#every = every;
   }
 
-  /** @returns a function that withdraws the limiter */
-  add(limiter: Announcement): () => void {
-    this.#limiters.add(limiter);
+  /** There is a limiter more. */
+  begin(): void {
     this.#arm(Math.min(SOON, this.#every));
-    return () => {
-      this.#limiters.delete(limiter);
-      if (this.#limiters.size === 0) this.close();
-    };
   }
 
   /** Withdraws the publication. */

@@ -29,7 +29,7 @@ import type {
 import type { BanNote } from '../../contract/ban-options.js';
 import { costAt } from '../../contract/costs.js';
 import { warnOnce } from '../../common/warnings.js';
-import { FOR_EVER, MOST_LINES, readOverrides, type RecordChange } from '../../contract/overrides.js';
+import { FOR_EVER, inForce, MOST_LINES, type RecordChange } from '../../contract/overrides.js';
 import { overriddenKey, recordKey, whoOfPlace } from '../keys.js';
 import { overrideBookArgs, overrideBookKeys } from './override-book.js';
 import { malformedReply } from '../reply.js';
@@ -88,7 +88,8 @@ export class RedisStore implements Store {
     this.#text = text;
     this.#plans = new Plans(prefix, text, clock);
     this.#denials = localDenials === undefined ? undefined : new Denials(localDenials);
-    this.#publisher = publish === undefined ? undefined : new Publisher(commands, prefix, publish, mark);
+    this.#publisher =
+      publish === undefined ? undefined : new Publisher(this.#announced, commands, prefix, publish, mark);
     this.#book = clock ? undefined : new BanBook(commands, prefix, text);
     this.#traffic = sample === undefined ? undefined : new Traffic(commands, prefix, sample, text);
     this.#isCluster = commands.cluster;
@@ -348,7 +349,7 @@ export class RedisStore implements Store {
           }),
         ),
       );
-      const isWorthIt = line !== '' || readOverrides(before[0]).now(before[1]);
+      const isWorthIt = line !== '' || inForce(...before);
       if (isWorthIt) await this.#note(subject, who, change);
       return before;
     },
@@ -370,11 +371,11 @@ export class RedisStore implements Store {
   }
 
   announce(limiter: Announcement): Announced {
-    const unpublish = this.#publisher?.add(limiter);
     this.#announced.add(limiter);
+    this.#publisher?.begin();
     const withdraw = (): void => {
       this.#announced.delete(limiter);
-      unpublish?.();
+      if (this.#announced.size === 0) this.#publisher?.close();
     };
     const traffic = this.#traffic;
     return { withdraw, count: traffic && ((decision) => traffic.count(limiter.name, decision)) };

@@ -61,11 +61,9 @@ export function decode(reply: unknown, queries: number, set: PolicySet): (Reply 
     const ban = banning ? numbers[at++]! : 0;
     if (ban > 0) {
       answers.push({ now, step, ban, verdicts: [] });
-    } else if (count === 1 && typeof numbers[at] === 'number' && numbers[at]! >= 0) {
+    } else if (count === 1 && isPacked(numbers[at])) {
       // The most common reply.
-      const packed = numbers[at++]!;
-      const reset = Math.floor(packed / UNITS);
-      answers.push({ now, step, ban, verdicts: soleVerdict(0, packed - reset * UNITS, reset) });
+      answers.push({ now, step, ban, verdicts: unpacked(numbers[at++]!) });
     } else {
       const verdicts: number[] = [];
       let limits: number[] | undefined;
@@ -104,13 +102,20 @@ export function decodeChange(reply: unknown, count: number): ChangeReply {
   return { now: Math.floor(step / 1000), step, ban: 0, verdicts, charged };
 }
 
+function isPacked(number: unknown): boolean {
+  return typeof number === 'number' && number >= 0;
+}
+
+/** A verdict that is one number, which is always an admission. */
+function unpacked(packed: number): number[] {
+  const reset = Math.floor(packed / UNITS);
+  return soleVerdict(0, packed - reset * UNITS, reset);
+}
+
 /** Reads one verdict, and returns the position of the next one. */
 function read(numbers: readonly number[], at: number, verdicts: number[]): number {
-  const packed = numbers[at]!;
-  // A verdict that is one number is always an admission.
-  if (typeof packed === 'number' && packed >= 0) {
-    const reset = Math.floor(packed / UNITS);
-    addVerdict(verdicts, 0, packed - reset * UNITS, reset);
+  if (isPacked(numbers[at])) {
+    verdicts.push(...unpacked(numbers[at]!));
     return at + 1;
   }
   if (numbers[at] !== -1) throw malformedReply(numbers);

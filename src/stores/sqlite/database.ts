@@ -21,6 +21,13 @@ export interface SqliteStatement {
   run(...values: (string | number | Uint8Array)[]): unknown;
 }
 
+/** The class of a database that Node itself has, from 22.13 on. Undefined: this Node has none. */
+export function nodeDatabase<T extends SqliteDatabase = SqliteDatabase>():
+  (new (path: string) => T) | undefined {
+  const sqlite = process.getBuiltinModule?.('node:sqlite' as 'node:fs') as unknown;
+  return (sqlite as { DatabaseSync: new (path: string) => T } | undefined)?.DatabaseSync;
+}
+
 /** How much SQLite waits for the disk: see `SqliteStoreOptions`. */
 export type Synchronous = 'off' | 'normal' | 'full';
 

@@ -6,7 +6,7 @@ import { checkChoice, checkFunction, checkShape } from '../../common/validate.js
 import type { Clock, Store } from '../../contract/store.js';
 import { hashedText } from '../keys.js';
 import { stateStore } from '../state/state-store.js';
-import { createFile, Database, type SqliteDatabase, type Synchronous } from './database.js';
+import { createFile, Database, nodeDatabase, type SqliteDatabase, type Synchronous } from './database.js';
 import { Transactions } from './transactions.js';
 
 export type { SqliteDatabase, SqliteStatement, Synchronous } from './database.js';
@@ -67,15 +67,14 @@ export function nameBy(secret: string | false | undefined): (key: string) => str
 function opener(database: unknown, synchronous: Synchronous): () => Database {
   if (typeof database === 'string') {
     const path = checkPath(database);
-    const sqlite = process.getBuiltinModule?.('node:sqlite' as 'node:fs') as unknown;
-    if (!sqlite) {
+    const DatabaseSync = nodeDatabase();
+    if (!DatabaseSync) {
       throw new HeadgateError(
         'HEADGATE_INVALID_OPTION',
         `sqliteStore: Node ${process.version} cannot open a path, because it has no node:sqlite. Use Node 22.13 or later, or install ` +
           'better-sqlite3 and write sqliteStore(new Database(path)).',
       );
     }
-    const { DatabaseSync } = sqlite as { DatabaseSync: new (path: string) => SqliteDatabase };
     return () => {
       createFile(path);
       return new Database(new DatabaseSync(path), path, synchronous);

@@ -69,8 +69,8 @@ export function decide(places: readonly Place[], query: Query, now: number, step
   if (rules) return { now, step, ban: 0, verdicts: [], rules };
   const reply = decideAlone(places, query, now, step);
   if (reply.verdicts.length === 0) return reply;
-  if (places.some(({ next }) => next)) return limited(places, waitingForNext(places, query, reply));
-  return limited(places, reply);
+  const ends = places.some(({ next }) => next);
+  return limited(places, ends ? waitingForNext(places, query, reply) : reply);
 }
 
 /** A reply with the limits that overrides give its key. */

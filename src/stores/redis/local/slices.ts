@@ -3,6 +3,7 @@ import { partsOf, select, withinSlot, type Part } from '../../../contract/parts.
 import { clearTimeout, performance, setTimeout } from '../../../common/real-time.js';
 import { warnOnce } from '../../../common/warnings.js';
 import { within } from '../../../common/within.js';
+import { isAsConfigured } from '../../../contract/overrides.js';
 import type { CompiledPolicy } from '../../../contract/policy.js';
 import {
   perSet,
@@ -165,7 +166,7 @@ export class Slices implements Store {
   decide(query: Query): MaybePromise<Reply> {
     const { set, key, cost, costs, peek } = query;
     // A slice has the same units of each policy, as they are configured.
-    const isPlain = costs === undefined && isAsConfigured(set);
+    const isPlain = costs === undefined && (!set.overrides || isAsConfigured(set.overrides));
     const places = peek || cost === 0 || !isPlain ? undefined : this.#placesOf(set);
     if (!places) return this.#store.decide(query);
     if (places.length > 1) return this.#decideByAll(query, places);
@@ -339,11 +340,6 @@ function subjectOf({ name, set: part, keyOf }: Part, set: PolicySet, key: Keys):
     at.reduce((bits, i) => bits | (1 << i), 0),
   );
   return { set: withinSlot(selected), key: at.map((i) => key[i]!) };
-}
-
-/** Whether no override is known that the store decides by. One of all keys may have made the policies what they are. */
-function isAsConfigured({ overrides }: PolicySet): boolean {
-  return overrides === undefined || (overrides.all === '' && Object.keys(overrides.rules).length === 0);
 }
 
 /** Slots are never charged ahead, which is no surprise. */

@@ -7,7 +7,7 @@
 --        of all keys; the policy's params; per request its cost, or one for all, or none if all cost 1;
 --        to look without writing, a cost c is sent as -1 - c; with overrides, last, what was sent of them
 -- Reply: step, then per request: an error's text; or the verdict (see headgate_say in common.lua); or, if another change must be taken into
---        account, -3 and the change (JSON; empty: none)
+--        account, -3 and the change (see headgate_change in overrides.lua)
 
 -- What the algorithm's part `charge` reads and writes. The reply has room for one verdict.
 local request, last, p, at, reply, filled, before = 1, #KEYS, ARGV, 1, { step, nil }, 1
@@ -21,7 +21,7 @@ local requests = last
 at, concerned = 4, ARGV[3] ~= '' or ARGV[4] ~= ''
 -- The debts of a bucket depend on earlier lines, too.
 local drains = ARGV[#ARGV] == 'b'
-requests, records = headgate_records(1)
+requests, records = headgate_records(1, 1)
 if not requests then return records end
 last = concerned and 0 or requests
 for i = 1, records and last or 0 do

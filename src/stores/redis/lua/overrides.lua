@@ -19,7 +19,7 @@ local function headgate_records(dimensions, stride)
     if not redis.call('GET', KEYS[#KEYS]) then return #KEYS - 1 end
     return nil, redis.error_reply('HEADGATE_OVERRIDDEN the limiter has overrides by now')
   end
-  local before = #KEYS / ((stride or 1) + dimensions) * (stride or 1)
+  local before = #KEYS / (stride + dimensions) * stride
   -- A set whose policies are all left out has no records.
   return before, before < #KEYS and redis.call('MGET', unpack(KEYS, before + 1)) or nil
 end
