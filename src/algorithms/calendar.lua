@@ -1,13 +1,13 @@
 -- Calendar: a counter per period of the calendar. Worst case in any time as long as a period: 2 x limit.
 --
 -- State:   'units@end': the units charged, and the period's end (ms)
--- Params:  limit; then the beginnings of seven consecutive periods, and the end of the last one (ms). The caller sends the periods
+-- Params:  limit; then the beginnings of three consecutive periods, and the end of the last one (ms). The caller sends the periods
 --          around the time that it assumes. If the server's time is in none of them, the error HEADGATE_PERIOD tells that time,
 --          and the caller sends the periods around it
 -- Returns: look: wait, remaining, reset, used, stop (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged;
 --          check: the end of the period that the time is in
 
-local kernel_params = 9
+local kernel_params = 5
 
 --- charge
 -- Combines look and commit for the common case of states that end with this period. See fixed-window.lua.
@@ -17,7 +17,7 @@ if now >= stop then
   repeat
     place = place + 1
     stop = p[place] + 0
-  until now < stop or place == at + 9
+  until now < stop or place == at + 5
 end
 local reset, tail = place > at + 2 and stop - now or 0, '@' .. p[place]
 local short = limit < 2 ^ 20 and reset < 2 ^ 32
@@ -45,11 +45,12 @@ while request <= last and cost <= limit and reset > 0 do
     end
   end
   if wait == 0 and short then
-    -- headgate_say inlined: it would cost one more call per request.
+    -- What headgate_say does, which is not yet defined.
     filled = filled + 1
     reply[filled] = reset * 2 ^ 20 + limit - used
   else
-    filled = headgate_say(reply, filled, wait, used < limit and limit - used or 0, reset)
+    reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = -1, wait, used < limit and limit - used or 0, reset
+    filled = filled + 4
   end
   request = request + 1
 end
@@ -58,7 +59,7 @@ end
 
 local function calendar_check(p, now)
   if now >= p[2] then
-    for i = 3, 9 do
+    for i = 3, 5 do
       if now < p[i] then return p[i] end
     end
   end
@@ -114,7 +115,7 @@ local function calendar_adjust(key, p, units, mark, now)
 end
 
 headgate_kernel('calendar', {
-  params = 9,
+  params = 5,
   check = calendar_check,
   look = calendar_look,
   commit = calendar_commit,

@@ -57,11 +57,12 @@ while runs and request <= last and cost <= limit do
     redis.call('SETRANGE', key, '6', struct.pack('>I7', used))
   end
   if wait == 0 and packs then
-    -- headgate_say inlined: it would cost one more call per request.
+    -- What headgate_say does, which is not yet defined.
     filled = filled + 1
     reply[filled] = reset * 2 ^ 20 + limit - used
   else
-    filled = headgate_say(reply, filled, wait, used < limit and limit - used or 0, reset)
+    reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = -1, wait, used < limit and limit - used or 0, reset
+    filled = filled + 4
   end
   request = request + 1
 end

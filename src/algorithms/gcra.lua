@@ -43,11 +43,12 @@ while request <= last and charge <= capacity do
     before = nil
   end
   if wait == 0 and remaining < 2 ^ 20 and reset < 2 ^ 32 then
-    -- headgate_say inlined: it would cost one more call per request.
+    -- What headgate_say does, which is not yet defined.
     filled = filled + 1
     reply[filled] = reset * 2 ^ 20 + remaining
   else
-    filled = headgate_say(reply, filled, wait, remaining, reset)
+    reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = -1, wait, remaining, reset
+    filled = filled + 4
   end
   request = request + 1
 end

@@ -24,7 +24,7 @@ const LENGTHS: Readonly<Record<Period, { readonly usual: number; readonly most: 
 };
 
 /** How many periods before and after the current one `around` returns. */
-const MARGIN = 3;
+const MARGIN = 1;
 
 /** How many boundaries `around` returns. */
 const BOUNDARIES = 2 * MARGIN + 2;
@@ -66,7 +66,7 @@ export class Calendar {
     return this.around(now)[MARGIN + 1]!;
   }
 
-  /** When the periods around a moment begin: the three before it, its own, and the three after it; last, the end of the final one. */
+  /** When the periods around a moment begin: the one before it, its own, and the one after it; last, the end of the final one. */
   around(now: number): readonly number[] {
     const known = this.#around;
     if (now >= known[MARGIN]! && now < known[MARGIN + 1]!) return known;

@@ -8,25 +8,6 @@
 -- Returns: look: wait, remaining, reset, total, start, value (or nil, error); commit: remaining, reset; adjust: remaining, reset,
 --          charged
 
--- The format of a state's beginning with counters of a width: the newest segment's start, the total, the newest counter.
-local function sliding_window_head(width)
-  if width == 1 then return '>I6I1I1' end
-  if width == 2 then return '>I6I2I2' end
-  return width == 4 and '>I6I4I4' or width == 8 and '>I6I8I8' or nil
-end
-
--- The time until at most `allowed` units are left. Segments leave in order, the oldest first.
-local function sliding_window_until(segment, segments, now, total, start, value, allowed)
-  local width = (#value - 6) / (segments + 2)
-  local newer, format = segments - math.floor((now - start) / segment), '>I' .. width
-  while newer > 0 do
-    total = total - struct.unpack(format, value, 7 + width * (newer + 1))
-    if total <= allowed then break end
-    newer = newer - 1
-  end
-  return start + (segments + 1 - newer) * segment - now
-end
-
 local kernel_params = 3
 
 --- charge
@@ -42,7 +23,7 @@ while request <= last and cost <= limit do
   local age, total, wait = 0, cost, 0
   if not before then
     local bytes = cost < 2 ^ 8 and 1 or cost < 2 ^ 16 and 2 or cost < 2 ^ 32 and 4 or 8
-    local state = struct.pack(sliding_window_head(bytes), now, cost, cost) .. string.rep('\0', bytes * segments)
+    local state = struct.pack('>I6I' .. bytes .. 'I' .. bytes, now, cost, cost) .. string.rep('\0', bytes * segments)
     redis.call('SET', key, state, 'PX', string.format(life < 2 ^ 31 and '%d' or '%.0f', life))
     if deadline < 0 then redis.call('PEXPIREAT', key, now + life) end
   else
@@ -50,7 +31,7 @@ while request <= last and cost <= limit do
     if #before ~= size then
       size = #before
       width = (size - 6) / (segments + 2)
-      head = sliding_window_head(width)
+      head = width == 1 and '>I6I1I1' or width == 2 and '>I6I2I2' or width == 4 and '>I6I4I4' or width == 8 and '>I6I8I8'
       if not head then break end
       most = 256 ^ width
     end
@@ -68,8 +49,14 @@ while request <= last and cost <= limit do
     if (total > limit or passed == 0) and redis.call('PTTL', key) == -1 then break end
     if total > limit then
       total = total - cost
-      wait = sliding_window_until(segment, segments, now, total, start, before, limit - cost)
-      before = nil
+      -- As in sliding_window_until, which is not yet defined.
+      local newer, left, format = segments - passed, total, '>I' .. width
+      while newer > 0 do
+        left = left - struct.unpack(format, before, 7 + width * (newer + 1))
+        if left <= limit - cost then break end
+        newer = newer - 1
+      end
+      wait, before = start + (segments + 1 - newer) * segment - now, nil
     elseif passed == 0 then
       redis.call('SETRANGE', key, '0', struct.pack(head, start, total, newest + cost))
     else
@@ -83,16 +70,25 @@ while request <= last and cost <= limit do
     end
   end
   if wait == 0 and short then
-    -- headgate_say inlined: it would cost one more call per request.
+    -- What headgate_say does, which is not yet defined.
     filled = filled + 1
     reply[filled] = (life - age) * 2 ^ 20 + limit - total
   else
-    filled = headgate_say(reply, filled, wait, total < limit and limit - total or 0, life - age)
+    local remaining = total < limit and limit - total or 0
+    reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = -1, wait, remaining, life - age
+    filled = filled + 4
   end
   request = request + 1
 end
 
 --- rest
+
+-- The format of a state's beginning with counters of a width: the newest segment's start, the total, the newest counter.
+local function sliding_window_head(width)
+  if width == 1 then return '>I6I1I1' end
+  if width == 2 then return '>I6I2I2' end
+  return width == 4 and '>I6I4I4' or width == 8 and '>I6I8I8' or nil
+end
 
 -- The smallest counter width, in bytes, that holds a number.
 local function sliding_window_width(units)
@@ -155,6 +151,18 @@ local function sliding_window_read(key, p, now, writable)
     total = math.max(0, total - sliding_window_oldest(value, width, math.floor(age / segment)))
   end
   return total, start, value
+end
+
+-- The time until at most `allowed` units are left. Segments leave in order, the oldest first.
+local function sliding_window_until(segment, segments, now, total, start, value, allowed)
+  local width = (#value - 6) / (segments + 2)
+  local newer, format = segments - math.floor((now - start) / segment), '>I' .. width
+  while newer > 0 do
+    total = total - struct.unpack(format, value, 7 + width * (newer + 1))
+    if total <= allowed then break end
+    newer = newer - 1
+  end
+  return start + (segments + 1 - newer) * segment - now
 end
 
 local function sliding_window_look(key, p, cost, now, writable)

@@ -15,6 +15,8 @@ end
 local now = (step - step % 1000) / 1000
 if deadline >= 0 and now > deadline then return redis.error_reply(string.format('HEADGATE_LATE %.0f', now)) end
 
+--- rest
+
 -- Appends one policy's verdict to a reply with `filled` elements, and returns its new length. Clients parse numbers slowly, so the most
 -- common verdict is one number: an admission is resetAfter * 2^20 + remaining if both are small. Any other is -1, wait, remaining,
 -- resetAfter. With a limit from an override, -2 and the limit come first.
@@ -30,8 +32,6 @@ local function headgate_say(reply, filled, wait, remaining, reset, limit)
   reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = -1, wait, remaining, reset
   return filled + 4
 end
-
---- rest
 
 -- Writes a value that counts until `stop`. The value itself contains `stop`; the TTL only frees memory. Lua formats numbers slowly, and
 -- '%d' is the fastest way; on some machines it has only 32 bits.
