@@ -28,7 +28,7 @@ const running: (() => Promise<unknown>)[] = [];
 /** Starts an example on a free port. */
 async function run(name: string, env: NodeJS.ProcessEnv = {}): Promise<Example> {
   const port = await freePort();
-  const args = name.includes('/')
+  const args = name.startsWith('legacy/')
     ? ['--tsconfig', new URL(`${name}/../tsconfig.json`, examples).pathname]
     : [];
   const tsx = new URL('../node_modules/tsx/dist/cli.mjs', import.meta.url).pathname;
@@ -126,6 +126,57 @@ describe('examples', function () {
     expect(health.headers.has('RateLimit')).to.equal(false);
     const denied = await fetch(`${url}/search`);
     expect(denied.headers.get('Content-Type')).to.equal('application/problem+json');
+  });
+
+  describe('compared', () => {
+    const start = async (name: string): Promise<string> => {
+      await clients.redis.flushall();
+      const { url } = await serve(`compared/${name}`, {
+        REDIS_URL: `redis://127.0.0.1:${servers.redis.port}`,
+      });
+      return url;
+    };
+
+    for (const library of ['headgate', 'flexible']) {
+      it(`tokens-${library}: what is denied for its tokens is charged no request`, async () => {
+        const url = await start(`tokens-${library}`);
+        const ask = (maxTokens: number) => statuses(1, `${url}/complete`, post({ maxTokens }));
+        expect(await ask(6000)).to.deep.equal([200]);
+        expect([...(await ask(9990)), ...(await ask(9990))]).to.deep.equal([429, 429]);
+        const others = await statuses(5, `${url}/complete`, post({ maxTokens: 6000 }));
+        expect(others).to.deep.equal([...times(4, 200), 429]);
+      });
+
+      it(`reports-${library}: two at a time, five in line, the rest is turned away`, async () => {
+        const url = await start(`reports-${library}`);
+        const answers = await Promise.all(Array.from({ length: 9 }, () => fetch(`${url}/report`)));
+        expect(answers.map(({ status }) => status).sort()).to.deep.equal([...times(7, 200), 503, 503]);
+      });
+    }
+
+    for (const library of ['headgate', 'express']) {
+      it(`customer-${library}: one customer has ten times as much at once`, async () => {
+        const url = await start(`customer-${library}`);
+        const [ada, bob] = ['ada', 'bob'].map((user) => ({ headers: { 'X-User': user } }));
+        expect(await statuses(6, url, ada)).to.deep.equal([...times(5, 200), 429]);
+        expect(await statuses(6, url, bob)).to.deep.equal([...times(5, 200), 429]);
+        await fetch(`${url}/customers/ada/limit`, { method: 'PUT' });
+        expect(await statuses(40, url, ada)).to.deep.equal(times(40, 200));
+        expect(await statuses(1, url, bob)).to.deep.equal([429]);
+      });
+    }
+
+    it('have as many lines as the page says', () => {
+      const page = readFileSync(new URL('../docs/migrating.md', import.meta.url), 'utf8');
+      const told = [...page.matchAll(/\[(\d+) lines\]\(\.\.\/examples\/(compared\/[\w-]+\.ts)\)/g)];
+      const isCode = (line: string): boolean => !/^\s*(\/\/|$)/.test(line);
+      const counts = told.map(([, , file]) => {
+        const lines = readFileSync(new URL(file!, examples), 'utf8').split('\n');
+        return `${file} ${lines.filter(isCode).length}`;
+      });
+      expect(counts).to.have.length(6);
+      expect(told.map(([, lines, file]) => `${file} ${lines}`)).to.deep.equal(counts);
+    });
   });
 
   it('queue: two reports at a time, five in line, the rest is turned away', async () => {

@@ -19,6 +19,7 @@ import { distance } from './parts/distance.js';
 import { http } from './parts/http.js';
 import { log } from './parts/log.js';
 import { memory } from './parts/memory.js';
+import { outbound } from './parts/outbound.js';
 import { redis } from './parts/redis.js';
 import { scaling } from './parts/scaling.js';
 import { slices } from './parts/slices.js';
@@ -39,6 +40,7 @@ const parts = [
   scaling,
   log,
   waiting,
+  outbound,
   slices,
   sqlite,
 ];

@@ -47,7 +47,9 @@ export interface OutboundOptions {
   /** The longest pause that an answer may cause: ms or `'1m'`. Default `'5m'`. */
   maxPause?: Duration;
   /**
-   * By which part windows are longer than the partner's, because calls reach it later than they are admitted: 0 to 1. Default 0.02.
+   * By which part windows are longer than the partner's, because calls reach it later than they are admitted: 0 to 1. Default: learnt. It
+   * begins at 0.02, and doubles with an answer of 429 up to 0.2, for calls that are spaced evenly, in all processes, for an hour. For that
+   * the store keeps overrides.
    */
   margin?: number;
   /** Is told of every pause that this process begins. */
@@ -81,6 +83,8 @@ export interface LimitedFetch extends Fetch {
   decisionOf(response: Response): Decision | undefined;
 }
 
+/** The margin to begin with. */
+const MARGIN = 0.02;
 const OWN_OPTIONS = ['key', 'cost', 'timeout', 'learn', 'retry', 'maxPause', 'margin', 'onPause'];
 /** Methods that mean the same when they are sent twice (RFC 9110). */
 const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'];
@@ -178,12 +182,14 @@ export function limitFetch(fetch: Fetch, given: string | LimitFetchOptions): Lim
 /** @throws HeadgateError for options that are not valid */
 function outboundOf(options: LimitFetchOptions): Outbound {
   checkOptions('limitFetch', options, ['limiter', ...OWN_OPTIONS, ...LIMITER_OPTIONS, ...INLINE_FIELDS]);
-  const { limiter, cost = 1, margin = 0.02, onPause } = options;
+  const { limiter, cost = 1, margin = MARGIN, onPause, store } = options;
   const maxPause = toMilliseconds('maxPause', options.maxPause ?? '5m');
   const learn = checkBoolean('learn', options.learn, true);
   checkFunction('onPause', onPause);
   if (typeof cost === 'number') checkCost(cost);
-  const how = { maxPause, learn, onPause };
+  // A margin is learnt for all processes by an override.
+  const isLearnt = options.margin === undefined && (store === undefined || store.overrides !== undefined);
+  const how = { maxPause, learn, margin: isLearnt ? margin : undefined, onPause };
   if (limiter !== undefined) {
     if (!(limiter instanceof Limiter))
       throw invalidOption('limiter', limiter, 'Write what createLimiter returns.');
@@ -201,7 +207,7 @@ function outboundOf(options: LimitFetchOptions): Outbound {
     const partners = limiter.policies.map(({ name, limit, window }) => ({
       ...{ name, limit, windowMs: window, isPaced: false },
     }));
-    return new Outbound(limiter, partners, how);
+    return new Outbound(limiter, partners, { ...how, margin: undefined });
   }
   if (typeof margin !== 'number' || !(margin >= 0 && margin <= 1))
     throw invalidOption('margin', margin, 'Write a number from 0 to 1: 0.02 for 2 %.');
@@ -214,6 +220,7 @@ function outboundOf(options: LimitFetchOptions): Outbound {
   const made = assembleLimiter(
     {
       ban: {},
+      ...(isLearnt && { overrides: true }),
       ...Object.fromEntries(rest),
       policies,
       onDecision: (decision) => {

@@ -2,9 +2,10 @@ import { HeadgateError } from '../common/errors.js';
 import type { Decision } from '../common/decision.js';
 import { clearTimeout, setTimeout } from '../common/real-time.js';
 import type { Cost } from '../contract/costs.js';
+import type { OverrideChange } from '../limiter/live-limits.js';
 import type { Limiter } from '../limiter/limiter.js';
 import { readAnswer, type Field, type Quota } from './answer.js';
-import type { Partner } from './pacing.js';
+import { spacedWindow, type Partner } from './pacing.js';
 
 /** A pause in which nothing is sent. */
 export interface Pause {
@@ -49,6 +50,14 @@ const STALE = 100;
 const COMPARE = 1000;
 /** Others may begin a pause at the same moment. After this time, ms, it is made certain that the longer one counts. */
 const SETTLED = 50;
+/** Who begins pauses and widens margins, as `headgate bans` and `headgate overrides` show it. */
+const BY = 'headgate/fetch';
+/** How the margin grows with an answer of 429, how large it becomes at most, and how long what was learnt so counts. */
+const MARGIN_GROWS = 2;
+const MOST_MARGIN = 0.2;
+const MARGIN_LASTS = '1h';
+/** Several processes may be denied for one cause. Within this time, ms, they widen the margin once. */
+const ONE_CAUSE = 5000;
 /** The most keys that are remembered. */
 const MOST_KEYS = 10_000;
 
@@ -59,18 +68,26 @@ export class Outbound {
   readonly #partners: readonly Partner[];
   readonly #maxPause: number;
   readonly #learn: boolean;
+  /** The margin that is configured, if it is learnt. */
+  readonly #margin: number | undefined;
   readonly #onPause: ((pause: Pause) => void) | undefined;
   readonly #known = new Map<string, Known>();
 
   constructor(
     limiter: Limiter,
     partners: readonly Partner[],
-    options: { maxPause: number; learn: boolean; onPause: ((pause: Pause) => void) | undefined },
+    options: {
+      maxPause: number;
+      learn: boolean;
+      margin: number | undefined;
+      onPause: ((pause: Pause) => void) | undefined;
+    },
   ) {
     this.limiter = limiter;
     this.#partners = partners;
     this.#maxPause = options.maxPause;
     this.#learn = options.learn;
+    this.#margin = options.margin;
     this.#onPause = options.onPause;
   }
 
@@ -132,6 +149,8 @@ export class Outbound {
       (status === 403 && (retryAfterMs !== undefined || spent.length > 0));
     if (isDenied) {
       if (status === 429) this.stats.violations++;
+      // Calls that were under way when a pause began tell nothing new.
+      if (status === 429 && known.until <= performance.now()) void this.#widen(key);
       const said = retryAfterMs ?? (reset > 0 ? reset : undefined);
       const pause = said ?? 1000 * 2 ** Math.min(known.silent++, 10);
       return this.#pause(key, pause, status);
@@ -195,10 +214,27 @@ export class Outbound {
         const left = Math.ceil(until - performance.now());
         if (left <= 0) return;
         if (reason !== 'banned' || retryAfterMs + 5 < left)
-          await this.limiter.ban(key, left, { by: 'headgate/fetch', reason: `answered ${status}` });
+          await this.limiter.ban(key, left, { by: BY, reason: `answered ${status}` });
       }
     } catch {
       // This process pauses all the same. Others learn of it by an answer of their own.
+    }
+  }
+
+  /** Calls arrived closer together than they were admitted: widens the margin of spaced policies, for all processes. */
+  async #widen(key: string): Promise<void> {
+    const paced = this.#partners.filter(({ isPaced }) => isPaced);
+    if (this.#margin === undefined || paced.length === 0) return;
+    try {
+      const last = await this.limiter.overrideOf(key);
+      if (last && (last.by !== BY || Date.now() - last.since.getTime() < ONE_CAUSE)) return;
+      const margin = Math.min(MOST_MARGIN, MARGIN_GROWS * (last ? marginOf(last.reason) : this.#margin));
+      const change = paced.map(({ name, windowMs }) => [name, { window: spacedWindow(windowMs, margin) }]);
+      await this.limiter.override(key, Object.fromEntries(change) as OverrideChange, {
+        ...{ for: MARGIN_LASTS, by: BY, reason: `margin ${margin}` },
+      });
+    } catch {
+      // The next answer of 429 tries it again. Until then, calls go out as before.
     }
   }
 
@@ -248,6 +284,11 @@ export class Outbound {
     }
     return known;
   }
+}
+
+/** The margin that an override of ours says. */
+function marginOf(reason: string | undefined): number {
+  return Number(/^margin (\S+)$/.exec(reason ?? '')?.[1] ?? MOST_MARGIN);
 }
 
 function verdictOf({ policies }: Decision, name: string): Decision['policies'][number] | undefined {

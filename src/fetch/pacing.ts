@@ -39,15 +39,20 @@ export function pace(given: Policies, margin: number, cost: number | undefined):
     const isPaced = isPlain && cost !== undefined && window <= LONGEST_PACED;
     partners.push({ name, limit, windowMs: window, isPaced });
     if (!isPlain) return { ...source, name };
-    const slack = Math.ceil(window * margin);
     if (!isPaced) {
-      const later = { ...source, name, window: `${window + Math.min(slack, LATEST)}ms` };
+      const slack = Math.min(Math.ceil(window * margin), LATEST);
+      const later = { ...source, name, window: `${window + slack}ms` };
       return later;
     }
     const { algorithm: _, segments: _segments, ...rest } = source as Policy & { segments?: number };
     const bucket = { algorithm: 'leaky-bucket', burst: Math.max(1, cost), maxDelay: AHEAD } as const;
-    const spaced = { ...rest, ...bucket, name, window: `${window + slack}ms` };
+    const spaced = { ...rest, ...bucket, name, window: spacedWindow(window, margin) };
     return spaced;
   });
   return { policies, partners };
+}
+
+/** The window of a policy by which calls are spaced. @param window the partner's, ms */
+export function spacedWindow(window: number, margin: number): string {
+  return `${window + Math.ceil(window * margin)}ms`;
 }

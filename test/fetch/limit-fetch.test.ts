@@ -173,6 +173,35 @@ describe('limitFetch', function () {
     expect((await slow.limiter.peek('partner.test')).retryAfterMs).to.be.above(29_000);
   });
 
+  it('a 429 widens the margin of spaced calls for all limiters on the store, once for each cause', async () => {
+    const store = memoryStore();
+    const options = { store, policies: ['50/1s'], maxPause: 5, retry: false } as const;
+    const denied: [number] = [429];
+    const [one, other] = [1, 2].map(() => limitFetch(answers(denied), { ...options, name: 'learnt' }));
+    await Promise.all([one!(url), other!(url), one!(url)]);
+    await sleep(20);
+    const { limiter } = other!;
+    const learnt = await limiter.overrideOf('partner.test');
+    expect(learnt).to.deep.include({ by: 'headgate/fetch', reason: 'margin 0.04' });
+    expect(learnt!.change).to.deep.equal({ default: { window: '1040ms' } });
+    expect(learnt!.until!.getTime() - learnt!.since.getTime()).to.equal(3_600_000);
+    // Turns are 20.8 ms apart instead of 20.4.
+    const turns = await Promise.all(Array.from({ length: 30 }, () => limiter.consume('partner.test')));
+    expect(turns.at(-1)!.delayMs).to.be.within(595, 604);
+  });
+
+  it('a margin that is given is kept, and so is an override of somebody else', async () => {
+    const options = { policies: ['50/1s'], maxPause: 5, retry: false } as const;
+    const fixed = limitFetch(answers([429]), { ...options, name: 'fixed', margin: 0.02, overrides: true });
+    await fixed(url);
+    const call = limitFetch(answers([429]), { ...options, name: 'theirs' });
+    await call.limiter.override('partner.test', '40/1s', { by: 'ada' });
+    await call(url);
+    await sleep(20);
+    expect(await fixed.limiter.overrideOf('partner.test')).to.equal(undefined);
+    expect(await call.limiter.overrideOf('partner.test')).to.include({ change: '40/1s', by: 'ada' });
+  });
+
   it('what a server may ask for is bounded', async () => {
     const ask = { 'retry-after': '999999999' };
     const call = limitFetch(answers([429, ask], [200]), { ...wide, maxPause: '200ms', timeout: '5s' });

@@ -13,6 +13,7 @@ export const rigs = {
   distance: () => import('../rigs/distance.js'),
   sqlite: () => import('../rigs/sqlite.js'),
   waiting: () => import('../rigs/waiting.js'),
+  outbound: () => import('../rigs/outbound.js'),
 };
 
 type Methods = Record<string, (...args: readonly unknown[]) => unknown>;

@@ -1,0 +1,91 @@
+// A process that calls a server as fast as it may, from several loops.
+import { randomBytes } from 'node:crypto';
+import Bottleneck from 'bottleneck';
+import { Redis } from 'ioredis';
+import { headgate, headgateFetch, headgateRedis, headgateSqlite } from '../lib/headgate.js';
+
+export type OutboundSubject =
+  | 'headgate, Redis'
+  | 'headgate, SQLite'
+  | 'headgate, memory, one process'
+  | 'bottleneck, minTime'
+  | 'bottleneck, reservoir';
+
+/** How many calls a second the server admits. */
+export const PER_SECOND = 50;
+
+interface Options {
+  dist: string;
+  subject: OutboundSubject;
+  /** The server. */
+  url: string;
+  /** Of Redis. */
+  port: number;
+  /** Of the SQLite file. */
+  path: string;
+  /** The process, as the server sees it. */
+  id: number;
+}
+
+type Send = (url: string, init: RequestInit) => Promise<Response>;
+
+async function senderOf({ dist, subject, port, path }: Options): Promise<Send> {
+  if (subject.startsWith('headgate')) {
+    const { limitFetch } = await headgateFetch(dist);
+    const { memoryStore } = await headgate(dist);
+    const { redisStore } = await headgateRedis(dist);
+    const { sqliteStore } = await headgateSqlite(dist);
+    const store = subject.includes('Redis')
+      ? redisStore(new Redis(port), { publish: false })
+      : subject.includes('SQLite')
+        ? sqliteStore(path)
+        : memoryStore();
+    const call = limitFetch(fetch, {
+      ...{ name: 'partner', store, policies: [`${PER_SECOND}/1s`], timeout: '60s' },
+    });
+    // Learns the server's time and brings the scripts.
+    await call.limiter.peek('nobody');
+    return call;
+  }
+  const pace = subject.includes('minTime')
+    ? { minTime: 1000 / PER_SECOND }
+    : { reservoir: PER_SECOND, reservoirRefreshAmount: PER_SECOND, reservoirRefreshInterval: 1000 };
+  const limiter = new Bottleneck({
+    ...{ id: subject, datastore: 'ioredis', clearDatastore: false, Redis, clientOptions: { port } },
+    ...pace,
+  });
+  // As its README says: a job that failed is run again after the wait that the server asks for.
+  limiter.on('failed', (error, { retryCount }) =>
+    retryCount < 2 ? Number((error as unknown as { wait?: number }).wait ?? 1000) : undefined,
+  );
+  await limiter.ready();
+  return (url, init) =>
+    limiter.schedule({ id: randomBytes(9).toString('hex') }, async () => {
+      const response = await fetch(url, init);
+      if (response.status !== 429) return response;
+      throw Object.assign(new Error('429'), { wait: 1000 * Number(response.headers.get('Retry-After')) });
+    });
+}
+
+export async function start(options: Options) {
+  const send = await senderOf(options);
+  return {
+    /** Begins so many loops, which go on until the process ends. */
+    begin(loops: number): void {
+      for (let i = 0; i < loops; i++) void loop();
+    },
+  };
+
+  async function loop(): Promise<never> {
+    for (;;) {
+      const came = String(performance.timeOrigin + performance.now());
+      try {
+        const headers = { 'x-process': String(options.id), 'x-came': came };
+        const response = await send(options.url, { headers });
+        await response.arrayBuffer();
+      } catch {
+        // What the server denies for good is asked for anew.
+      }
+    }
+  }
+}
