@@ -107,7 +107,7 @@ if (runs('sqlite')) {
   promise(counts.lost === 0, 'SQLite: nothing that was told is lost');
   promise(counts.untold >= 0 && counts.untold <= counts.mostUntold, 'SQLite: nothing else is charged');
   promise(counts.integrity === 'ok', 'SQLite: the file is sound');
-  const { keys, perSecond, files, logs } = await filled(10_000_000, 5);
+  const { keys, perSecond, files, logs } = await filled(10_000_000, 20);
   const megabytes = (sizes: readonly number[]): string => sizes.map((size) => size.toFixed(1)).join(', ');
   console.log(
     `${keys} keys, ${Math.round(perSecond)} a second; at each tenth the file has ${megabytes(files)} MB, its log ${megabytes(logs)} MB`,

@@ -33,7 +33,18 @@ export interface HealthMessage {
   readonly health: Health;
 }
 
+/** Published on `headgate:outbound`: an answer by which a partner has turned a call of `limitFetch` away, or said that nothing is left. */
+export interface OutboundMessage {
+  readonly limiter: string;
+  readonly key: string;
+  /** The answer's status: 429, 503 or 403 if it was turned away. */
+  readonly status: number;
+  /** The pause that it began, or made longer, ms. 0: the key paused as long already. */
+  readonly pauseMs: number;
+}
+
 // Publishers ask `hasSubscribers` first, so that messages without a subscriber cost nothing.
 export const decisionChannel = channel('headgate:decision');
 export const storeChannel = channel('headgate:store');
 export const healthChannel = channel('headgate:health');
+export const outboundChannel = channel('headgate:outbound');

@@ -8,8 +8,9 @@ import { assembleLimiter, checkOptions } from '../limiter/create-limiter.js';
 import { Limiter } from '../limiter/limiter.js';
 import { INLINE_FIELDS, LIMITER_OPTIONS, optionsOf, policiesOf } from '../limiter/options.js';
 import type { LimitedBy } from '../limiter/rate-limited.js';
+import { interceptorOf, type Interceptor } from './interceptor.js';
 import { Outbound, type OutboundStats, type Pause } from './outbound.js';
-import { pace } from './pacing.js';
+import { MARGIN, pace } from './pacing.js';
 
 /** A call, as the options `key` and `cost` see it. */
 export interface OutboundRequest {
@@ -32,6 +33,11 @@ export interface OutboundOptions {
    * whose costs differ (an object, a function) are not spaced evenly.
    */
   cost?: Cost | ((request: OutboundRequest) => Cost);
+  /**
+   * Whose turn comes first among the calls of this process that wait for a key: a whole number from -1,000 to 1,000, or a function of the
+   * request that returns one. Default 0. The highest goes first.
+   */
+  priority?: number | ((request: OutboundRequest) => number);
   /** How long a call may wait for its turn, all retries together: ms or `'30s'`. Default `'30s'`. Then it is not sent. */
   timeout?: Duration;
   /**
@@ -48,7 +54,7 @@ export interface OutboundOptions {
   maxPause?: Duration;
   /**
    * By which part windows are longer than the partner's, because calls reach it later than they are admitted: 0 to 1. Default: learnt. It
-   * begins at 0.02, and doubles with an answer of 429 up to 0.2, for calls that are spaced evenly, in all processes, for an hour. For that
+   * begins at 0.03, and doubles with an answer of 429 up to 0.2, for calls that are spaced evenly, in all processes, for an hour. For that
    * the store keeps overrides.
    */
   margin?: number;
@@ -65,6 +71,8 @@ export interface ScheduleOptions {
   key?: string;
   /** What it costs. Default 1. */
   cost?: Cost;
+  /** Whose turn comes first: see the option of `limitFetch`. Default 0. */
+  priority?: number;
   /** Leaves the line when it is aborted. */
   signal?: AbortSignal;
 }
@@ -79,13 +87,16 @@ export interface LimitedFetch extends Fetch {
   readonly stats: OutboundStats;
   /** Calls a function when it is its turn: for what is no fetch. @throws as the fetch */
   schedule<T>(work: () => T | Promise<T>, options?: ScheduleOptions): Promise<T>;
+  /**
+   * The same for a dispatcher of undici 7 or later: `new Agent().compose(call.interceptor)`. Requests are sent at their turn, and answers
+   * are learnt from. Nothing is sent again; for that, compose undici's `interceptors.retry()` before it.
+   */
+  readonly interceptor: Interceptor;
   /** The decision that let the call go out which a response answers. */
   decisionOf(response: Response): Decision | undefined;
 }
 
-/** The margin to begin with. */
-const MARGIN = 0.02;
-const OWN_OPTIONS = ['key', 'cost', 'timeout', 'learn', 'retry', 'maxPause', 'margin', 'onPause'];
+const OWN_OPTIONS = ['key', 'cost', 'priority', 'timeout', 'learn', 'retry', 'maxPause', 'margin', 'onPause'];
 /** Methods that mean the same when they are sent twice (RFC 9110). */
 const IDEMPOTENT = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'];
 /** Retries that may be made at once, and how many each call adds. */
@@ -110,7 +121,7 @@ export function limitFetch(fetch: Fetch, given: string | LimitFetchOptions): Lim
   if (typeof fetch !== 'function')
     throw invalidOption('fetch', fetch, 'Pass the function that sends: fetch.');
   const options = optionsOf<object>(given) as LimitFetchOptions;
-  const { key = hostOf, cost = 1, retry } = options;
+  const { key = hostOf, cost = 1, priority = 0, retry } = options;
   const outbound = outboundOf(options);
   const timeout = toMilliseconds('timeout', options.timeout ?? '30s');
   const retries = typeof retry === 'number' ? checkInteger('retry', retry, 0, 10) : retry === false ? 0 : 2;
@@ -125,9 +136,10 @@ export function limitFetch(fetch: Fetch, given: string | LimitFetchOptions): Lim
     units: Cost,
     deadline: number,
     signal: AbortSignal | undefined,
+    priority: number,
   ): Promise<Decision> => {
     try {
-      return await outbound.admit(id, units, deadline, signal);
+      return await outbound.admit(id, units, deadline, signal, priority);
     } catch (error) {
       // As fetch does: whoever aborts gets the reason that they gave.
       if (error instanceof HeadgateError && error.code === 'HEADGATE_ABORTED') signal?.throwIfAborted();
@@ -140,6 +152,7 @@ export function limitFetch(fetch: Fetch, given: string | LimitFetchOptions): Lim
     const id = key(request);
     if (id === undefined) return fetch(input, init);
     const units = typeof cost === 'function' ? cost(request) : cost;
+    const urgency = typeof priority === 'function' ? priority(request) : priority;
     const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined);
     signal?.throwIfAborted();
     const deadline = performance.now() + timeout;
@@ -148,7 +161,7 @@ export function limitFetch(fetch: Fetch, given: string | LimitFetchOptions): Lim
       isReplayable(input, init);
     budget = Math.min(BUDGET, budget + BUDGET_PER_CALL);
     for (let left = isSafe ? retries : 0; ; left--) {
-      const decision = await admit(id, units, deadline, signal);
+      const decision = await admit(id, units, deadline, signal, urgency);
       let response: Response;
       try {
         response = await fetch(input, init);
@@ -167,8 +180,8 @@ export function limitFetch(fetch: Fetch, given: string | LimitFetchOptions): Lim
   };
 
   const schedule = async <T>(work: () => T | Promise<T>, its: ScheduleOptions = {}): Promise<T> => {
-    const { key: id = 'all', cost: units = 1, signal } = its;
-    const decision = await admit(id, units, performance.now() + timeout, signal);
+    const { key: id = 'all', cost: units = 1, signal, priority: urgency = 0 } = its;
+    const decision = await admit(id, units, performance.now() + timeout, signal, urgency);
     try {
       return await work();
     } finally {
@@ -176,7 +189,17 @@ export function limitFetch(fetch: Fetch, given: string | LimitFetchOptions): Lim
     }
   };
   const decisionOf = (response: Response): Decision | undefined => decisions.get(response);
-  return Object.assign(call, { limiter, stats, schedule, decisionOf });
+  const interceptor = interceptorOf((request, signal) => {
+    const id = key(request);
+    if (id === undefined) return undefined;
+    const units = typeof cost === 'function' ? cost(request) : cost;
+    const urgency = typeof priority === 'function' ? priority(request) : priority;
+    return admit(id, units, performance.now() + timeout, signal, urgency).then((decision) => ({
+      decision,
+      learn: (status, field) => outbound.learn(id, status, field, decision),
+    }));
+  });
+  return Object.assign(call, { limiter, stats, schedule, interceptor, decisionOf });
 }
 
 /** @throws HeadgateError for options that are not valid */

@@ -2,10 +2,11 @@ import { HeadgateError } from '../common/errors.js';
 import type { Decision } from '../common/decision.js';
 import { clearTimeout, setTimeout } from '../common/real-time.js';
 import type { Cost } from '../contract/costs.js';
+import { outboundChannel, type OutboundMessage } from '../contract/diagnostics.js';
 import type { OverrideChange } from '../limiter/live-limits.js';
 import type { Limiter } from '../limiter/limiter.js';
 import { readAnswer, type Field, type Quota } from './answer.js';
-import { spacedWindow, type Partner } from './pacing.js';
+import { MARGIN, spacedWindow, type Partner } from './pacing.js';
 
 /** A pause in which nothing is sent. */
 export interface Pause {
@@ -45,11 +46,14 @@ interface Known {
 }
 
 /** A turn that was reserved earlier than this, ms, is not taken before the store was asked for a pause. */
-const STALE = 100;
+const STALE = 150;
 /** A process compares what is left at most this often, ms, so that others have time to see what it charged. */
 const COMPARE = 1000;
 /** Others may begin a pause at the same moment. After this time, ms, it is made certain that the longer one counts. */
 const SETTLED = 50;
+/** The part of the margin by which a call may be late before turns are given up for it, and the most turns. */
+const LATE_PART = 4 / 5;
+const MOST_GIVEN_UP = 5;
 /** Who begins pauses and widens margins, as `headgate bans` and `headgate overrides` show it. */
 const BY = 'headgate/fetch';
 /** How the margin grows with an answer of 429, how large it becomes at most, and how long what was learnt so counts. */
@@ -72,6 +76,8 @@ export class Outbound {
   readonly #margin: number | undefined;
   readonly #onPause: ((pause: Pause) => void) | undefined;
   readonly #known = new Map<string, Known>();
+  /** When the calls that were decided by the store may go out. */
+  readonly #due = new WeakMap<Decision, number>();
 
   constructor(
     limiter: Limiter,
@@ -92,11 +98,18 @@ export class Outbound {
   }
 
   /** Waits until a call may go out, and charges it. @throws as `limiter.wait` */
-  async admit(key: string, cost: Cost, deadline: number, signal: AbortSignal | undefined): Promise<Decision> {
+  async admit(
+    key: string,
+    cost: Cost,
+    deadline: number,
+    signal: AbortSignal | undefined,
+    priority: number,
+  ): Promise<Decision> {
     for (;;) {
       const left = deadline - performance.now();
       const decision = await this.limiter.wait(key, {
         cost,
+        priority,
         ...(left !== Infinity && { timeout: Math.max(1, Math.ceil(left)) }),
         ...(signal && { signal }),
       });
@@ -109,6 +122,7 @@ export class Outbound {
       }
       if (pause <= 0 && !signal?.aborted) {
         this.stats.calls++;
+        this.#goesLate(key, performance.now() - (this.#due.get(decision) ?? Infinity));
         return decision;
       }
       // What was reserved is free for others. The line forms anew after the pause.
@@ -120,16 +134,21 @@ export class Outbound {
   }
 
   /** Notes what the store said. */
-  see({ key, reason, retryAfterMs, allowed, degraded }: Decision): void {
+  see(decision: Decision): void {
+    const { key, reason, retryAfterMs, allowed, degraded, delayMs } = decision;
     if (degraded) return;
     const known = this.#of(key);
     const now = performance.now();
+    this.#due.set(decision, now + delayMs);
     if (reason === 'banned') {
       known.until = Math.max(known.until, now + retryAfterMs);
     } else if (allowed) {
       known.clear = now;
       // A question may have been on its way while this process began a pause. Later ones tell that it was ended by hand.
       if (known.learnt < now - COMPARE) known.until = 0;
+      // Asking when the turn has come would make the call late.
+      if (delayMs > STALE && decision.charged > 0)
+        setTimeout(() => this.#lookAhead(key, known), delayMs - STALE / 2).unref();
     }
   }
 
@@ -165,6 +184,25 @@ export class Outbound {
     return undefined;
   }
 
+  /**
+   * A call that goes out late is nearer to those a window later. So as many of their turns are given up, as far as the margin does not make
+   * up for it.
+   */
+  #goesLate(key: string, ms: number): void {
+    for (const { name, limit, windowMs, isPaced } of this.#partners) {
+      const late = ms - LATE_PART * MARGIN * windowMs;
+      if (!isPaced || !(late > 0)) continue;
+      const turns = Math.min(MOST_GIVEN_UP, Math.ceil((late * limit) / windowMs));
+      for (let i = 0; i < turns; i++) void this.#charge(key, name, 1).catch(() => {});
+    }
+  }
+
+  /** Charges a single policy. */
+  async #charge(key: string, name: string, units: number): Promise<void> {
+    const none = Object.fromEntries(this.limiter.policies.map((each) => [each.name, 0]));
+    await this.limiter.consume(key, { cost: { ...none, [name]: units } });
+  }
+
   /** How long a call has to wait although the limiter admitted it, ms. */
   async #pauseOf(key: string, { delayMs, degraded }: Decision): Promise<number> {
     const known = this.#of(key);
@@ -175,6 +213,12 @@ export class Outbound {
       await known.look;
     }
     return known.until - performance.now();
+  }
+
+  /** Asks before a turn comes, unless the store has just been asked. */
+  #lookAhead(key: string, known: Known): void {
+    if (this.limiter.set.ban && known.clear <= performance.now() - STALE / 2)
+      known.look ??= this.#look(key, known);
   }
 
   /** Asks the store whether there is a pause. */
@@ -194,10 +238,15 @@ export class Outbound {
     const known = this.#of(key);
     const now = performance.now();
     known.learnt = now;
-    if (now + ms <= known.until) return Math.ceil(known.until - now);
-    const isNew = known.until <= now;
+    const before = Math.max(0, known.until - now);
+    const isLonger = ms > before;
+    if (outboundChannel.hasSubscribers) {
+      const pauseMs = isLonger ? ms - before : 0;
+      outboundChannel.publish({ limiter: this.limiter.name, key, status, pauseMs } satisfies OutboundMessage);
+    }
+    if (!isLonger) return Math.ceil(before);
     known.until = now + ms;
-    if (isNew) this.stats.pauses++;
+    if (before === 0) this.stats.pauses++;
     this.#onPause?.({ key, ms, status });
     if (this.limiter.set.ban) void this.#share(key, known.until, status);
     return ms;
@@ -261,8 +310,7 @@ export class Outbound {
     try {
       const left = verdictOf(await this.limiter.peek(key), name)?.remaining ?? 0;
       if (left <= remaining) return;
-      const cost = Object.fromEntries(this.limiter.policies.map((each) => [each.name, 0]));
-      await this.limiter.consume(key, { cost: { ...cost, [name]: left - remaining } });
+      await this.#charge(key, name, left - remaining);
     } catch {
       // The next answer tells it again.
     }

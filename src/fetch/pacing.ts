@@ -17,6 +17,8 @@ interface Paced {
   readonly partners: Partner[];
 }
 
+/** The margin, unless it is given, or was learnt. */
+export const MARGIN = 0.03;
 /** Windows up to this, ms, are kept by spacing the calls evenly. With a longer one, a burst would be slow. */
 const LONGEST_PACED = 10_000;
 /** How far ahead turns are reserved at the store, ms. A process that dies loses its turns for so long. */

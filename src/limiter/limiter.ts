@@ -5,7 +5,7 @@ import { listen, type Listener } from '../common/eventual.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { realTiming } from '../common/timing.js';
-import { checkShape, checkSignal } from '../common/validate.js';
+import { checkInteger, checkShape, checkSignal } from '../common/validate.js';
 import type { Warn } from '../common/warnings.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { noteOpen, type Gauges } from '../contract/gauges.js';
@@ -78,6 +78,9 @@ type Question = Query & {
   /** Asks by the policies that an override says. Absent: the limiter has no overrides. */
   readonly again?: ((rules: NonNullable<Reply['rules']>) => MaybePromise<LimiterDecision>) | undefined;
 };
+
+/** The highest priority of who waits, and the lowest one below 0. */
+const MOST_PRIORITY = 1000;
 
 /** How often a question is asked again. Each time, the override must have changed meanwhile. */
 const MOST_ASKED = 5;
@@ -403,8 +406,8 @@ export class Limiter {
 
   /**
    * Waits until a request is admitted, and charges it. Requests of this process that wait for the
-   * same key (or the same keys of several dimensions) are served in order of arrival, whatever their
-   * costs. Buckets give requests of all processes their turns up to a second ahead, in the order in
+   * same key (or the same keys of several dimensions) are served by priority, then in order of arrival,
+   * whatever their costs. Buckets give requests of all processes their turns up to a second ahead, in the order in
    * which they ask. Of other policies, each process gets about its share. What another process gives
    * back is noticed within a second.
    *
@@ -414,11 +417,12 @@ export class Limiter {
    */
   wait(key: Key, options: WaitOptions = {}): Promise<Decision> {
     try {
-      checkShape('options', options, ['cost', 'tier', 'timeout', 'signal']);
+      checkShape('options', options, ['cost', 'tier', 'timeout', 'signal', 'priority']);
       checkSignal(options.signal);
       const { cost = 1, signal } = options;
+      const priority = checkInteger('priority', options.priority ?? 0, -MOST_PRIORITY, MOST_PRIORITY);
       const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
-      return this.waitBy(this.tiers.of(options.tier), key, cost, timeout, signal);
+      return this.waitBy(this.tiers.of(options.tier), key, cost, timeout, signal, priority);
     } catch (thrown) {
       const error = thrown as Error;
       return Promise.reject(error);
@@ -432,6 +436,7 @@ export class Limiter {
     cost: Cost,
     timeout: number,
     signal: AbortSignal | undefined,
+    priority = 0,
   ): Promise<LimiterDecision> {
     const subject = this.subject(key, set);
     const costs = this.#scope.costs(cost, subject.set);
@@ -445,7 +450,7 @@ export class Limiter {
     }
     const who = { key: typeof key === 'string' ? key : { ...key }, set, ids: idsOf(subject) };
     enter(this.source, this.name, this.#waiting);
-    return this.#track(this.#waiting.wait(who, cost, timeout, signal));
+    return this.#track(this.#waiting.wait(who, cost, timeout, signal, priority));
   }
 
   /**

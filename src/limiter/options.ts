@@ -153,6 +153,11 @@ export interface WaitOptions extends ConsumeOptions {
   timeout?: Duration;
   /** Ends the wait when it is aborted. */
   signal?: AbortSignal;
+  /**
+   * Who waits before whom: a whole number from -1,000 to 1,000, default 0. The higher one is served first, among the requests of this
+   * process that wait for the same key and have no turn yet. A full line refuses all alike.
+   */
+  priority?: number;
 }
 
 /** Options of `hold`. */

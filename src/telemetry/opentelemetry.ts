@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { metrics, type Attributes, type Meter, type ObservableResult } from '@opentelemetry/api';
-import type { DecisionMessage, StoreMessage } from '../contract/diagnostics.js';
+import type { DecisionMessage, OutboundMessage, StoreMessage } from '../contract/diagnostics.js';
 import { invalidOption } from '../common/errors.js';
 import { checkShape } from '../common/validate.js';
 import { DownTime } from './down-time.js';
@@ -36,7 +36,9 @@ const SECONDS = {
  * - `headgate.store.full` (counter): requests for whose key a memory store had no room, by `limiter` and `outcome`;
  * - `headgate.store.duration` (histogram, s): until the answer, by `limiter`, `degraded` and `failed`;
  * - `headgate.store.busy` (histogram, s): for how much of that this process was busy with other work, by `limiter`;
- * - `headgate.degraded.time` (counter, s): how long stores have been down.
+ * - `headgate.degraded.time` (counter, s): how long stores have been down;
+ * - `headgate.outbound.denials` (counter): calls of `limitFetch` that a partner turned away, by `limiter` and `status`;
+ * - `headgate.outbound.paused` (counter, s): the pauses that this process began for that, by `limiter`.
  *
  * These are gauges by `limiter`, which are read when metrics are collected, and go when the limiter is closed:
  *
@@ -65,6 +67,8 @@ export function instrument(options: InstrumentOptions = {}): () => void {
   const shadows = counter('shadow.denials', 'What shadow policies would have denied', '{decision}');
   const locals = counter('local.denials', 'Denials that cost the store no call', '{decision}');
   const full = counter('store.full', 'Requests for whose key a memory store had no room', '{decision}');
+  const turnedAway = counter('outbound.denials', 'Calls that a partner turned away', '{call}');
+  const paused = counter('outbound.paused', 'Pauses that partners asked for', 's');
   const duration = meter.createHistogram('headgate.store.duration', {
     description: "Time until the store's answer",
     ...SECONDS,
@@ -113,18 +117,26 @@ export function instrument(options: InstrumentOptions = {}): () => void {
       failed: error !== undefined,
     });
   };
+  const onOutbound = (message: unknown): void => {
+    const { limiter, status, pauseMs } = message as OutboundMessage;
+    const at: Attributes = { limiter: names.bounded(limiter) };
+    if (status >= 400) turnedAway.add(1, { ...at, status });
+    paused.add(pauseMs / 1000, at);
+  };
   const downTime = new DownTime();
   const observeDownTime = (result: ObservableResult): void => result.observe(downTime.seconds);
 
   subscribe('headgate:decision', onDecision);
   subscribe('headgate:store', onStore);
   subscribe('headgate:health', downTime.onHealth);
+  subscribe('headgate:outbound', onOutbound);
   degraded.addCallback(observeDownTime);
   const endGauges = observeGauges(meter, names);
   return () => {
     unsubscribe('headgate:decision', onDecision);
     unsubscribe('headgate:store', onStore);
     unsubscribe('headgate:health', downTime.onHealth);
+    unsubscribe('headgate:outbound', onOutbound);
     degraded.removeCallback(observeDownTime);
     endGauges();
   };

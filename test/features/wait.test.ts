@@ -21,6 +21,7 @@ interface Wish {
   cost?: number;
   timeout?: number;
   signal?: AbortSignal;
+  priority?: number;
 }
 
 /**
@@ -58,8 +59,8 @@ function setup(options: CreateLimiterOptions, most = 100, distance = 0, store = 
     },
   });
   const log: [name: string, outcome: string, at: number][] = [];
-  const start = (name: string, { key = 'k', cost = 1, timeout = Infinity, signal }: Wish = {}) => {
-    void room.wait({ key, set: limiter.set, ids: [key] }, cost, timeout, signal).then(
+  const start = (name: string, { key = 'k', cost = 1, timeout = Infinity, signal, priority }: Wish = {}) => {
+    void room.wait({ key, set: limiter.set, ids: [key] }, cost, timeout, signal, priority).then(
       () => log.push([name, 'admitted', timing.now()]),
       (error: HeadgateError) => log.push([name, error.code, timing.now()]),
     );
@@ -98,6 +99,65 @@ describe('waiting, in the test’s time', () => {
       ['large', 'admitted', 10_000],
       ['small', 'admitted', 10_000],
     ]);
+  });
+
+  it('serves the higher priority first, and equals in the order of arrival', async () => {
+    const { timing, log, start } = setup({ limit: 1, window: 100, algorithm: 'fixed-window' });
+    start('first', { priority: -5 });
+    await timing.advance(0);
+    start('a');
+    start('b');
+    await timing.advance(10);
+    start('urgent', { priority: 5 });
+    start('c');
+    start('idle', { priority: -1 });
+    await timing.advance(20);
+    start('urgent, too', { priority: 5 });
+    await timing.advance(1000);
+    const names = ['first', 'urgent', 'urgent, too', 'a', 'b', 'c', 'idle'];
+    expect(log).to.deep.equal(names.map((name, i) => [name, 'admitted', 100 * i]));
+  });
+
+  it('lets nobody with a higher priority take the turn of who has one, or a place of who has one', async () => {
+    const { timing, log, start, room } = setup({ ...perSecond, burst: 1 }, 3);
+    for (const name of ['a', 'b', 'c', 'd']) start(name);
+    await timing.advance(0);
+    expect(room.size).to.equal(3);
+    // The line is full.
+    start('urgent', { priority: 5 });
+    await timing.advance(1000);
+    expect(log).to.deep.equal([
+      ['a', 'admitted', 0],
+      ['urgent', 'HEADGATE_QUEUE_FULL', 0],
+      ['b', 'admitted', 100],
+      ['c', 'admitted', 200],
+      ['d', 'admitted', 300],
+    ]);
+    expect(room.size).to.equal(0);
+  });
+
+  it('any priorities: everybody is served, the higher one first among those that wait, and nobody is forgotten', async () => {
+    const step = fc.record({ wait: fc.nat(150), priority: fc.integer({ min: -2, max: 2 }) });
+    const property = fc.asyncProperty(fc.array(step, { maxLength: 12 }), async (steps) => {
+      const { timing, log, start, room } = setup({ limit: 1, window: 100, algorithm: 'fixed-window' });
+      const came: number[] = [];
+      for (const [i, { wait, priority }] of steps.entries()) {
+        came.push(timing.now());
+        start(String(i), { priority });
+        await timing.advance(wait);
+      }
+      await timing.advance(5000);
+      expect(log).to.have.length(steps.length);
+      expect(room.size).to.equal(0);
+      expect(timing.timers).to.equal(0);
+      log.forEach(([name, , at], n) => {
+        const { priority } = steps[Number(name)]!;
+        // Whoever went later was not there yet, is no more urgent, or came at the very moment in which this one was asked for.
+        for (const [other] of log.slice(n + 1))
+          expect(came[Number(other)]! >= at || steps[Number(other)]!.priority <= priority).to.equal(true);
+      });
+    });
+    await fc.assert(property, runs('memory', 100, 0));
   });
 
   it('keeps the lines of keys apart', async () => {

@@ -8,6 +8,7 @@ import got from 'got';
 import { limitFetch, type LimitedFetch } from 'headgate/fetch';
 import ky from 'ky';
 import OpenAI from 'openai';
+import { Agent, request } from 'undici';
 
 describe('libraries that call by limitFetch', () => {
   let server: Server;
@@ -40,6 +41,13 @@ describe('libraries that call by limitFetch', () => {
     got: (call) => async () => {
       const answer = await call.schedule(() => got(url).json<{ ok: boolean }>(), { key: '127.0.0.1' });
       return answer.ok;
+    },
+    undici: (call) => {
+      const dispatcher = new Agent().compose(call.interceptor);
+      return async () => {
+        const { body } = await request(url, { dispatcher });
+        return ((await body.json()) as { ok: boolean }).ok;
+      };
     },
     OpenAI: (call) => {
       const client = new OpenAI({ apiKey: 'k', baseURL: url, fetch: call, maxRetries: 0 });

@@ -1,13 +1,14 @@
 // A process that shares an SQLite file with others.
 import { createRequire } from 'node:module';
+import { Redis } from 'ioredis';
 import { RateLimiterSQLite } from 'rate-limiter-flexible';
 import type { SqliteDatabase } from '../../../src/sqlite.js';
-import { headgate, headgateSqlite } from '../lib/headgate.js';
+import { headgate, headgateRedis, headgateSqlite } from '../lib/headgate.js';
 import { Keys } from '../lib/keys.js';
 import { quantile } from '../lib/stats.js';
 
 export type SqliteSubject =
-  'headgate' | 'rate-limiter-flexible' | 'rate-limiter-flexible, WAL' | 'no limiter';
+  'headgate' | 'headgate, Redis' | 'rate-limiter-flexible' | 'rate-limiter-flexible, WAL' | 'no limiter';
 
 export interface SqliteRound {
   readonly perSecond: number;
@@ -60,15 +61,17 @@ async function consumer(dist: string, subject: SqliteSubject, path: string) {
       return Promise.resolve();
     };
   }
-  if (subject === 'headgate') {
+  if (subject.startsWith('headgate')) {
     const { createLimiter } = await headgate(dist);
     const { sqliteStore } = await headgateSqlite(dist);
+    const { redisStore } = await headgateRedis(dist);
     const policy = { name: 'api', algorithm: 'fixed-window', limit: points, window: '1m' } as const;
     const limiter = createLimiter({
       ...policy,
       onStoreError: 'throw',
       timeout: '10s',
-      store: sqliteStore(open(path)),
+      store:
+        subject === 'headgate' ? sqliteStore(open(path)) : redisStore(new Redis(path), { publish: false }),
     });
     return (key: string): Promise<unknown> => limiter.consume(key);
   }

@@ -32,6 +32,7 @@ interface Waiter {
   readonly who: Who;
   readonly cost: Cost;
   readonly costs: Costs;
+  readonly priority: number;
   /** When the waiter gives up, by the room's clock. */
   readonly deadline: number;
   /** When the waiter came. */
@@ -72,8 +73,8 @@ const MOST_SPREAD = 5;
 const SLACK = 3 / 10;
 
 /**
- * The waiters of one key, or of the same keys of several dimensions, in order of arrival: first those
- * that have their turn, then those that wait for one.
+ * The waiters of one key, or of the same keys of several dimensions: first those that have their turn,
+ * then those that wait for one, by priority and in order of arrival.
  */
 class WaitingLine extends Line<Waiter> {
   ids: readonly string[] = [this.key];
@@ -128,14 +129,23 @@ export class WaitingRoom {
 
   /**
    * @param timeout ms, or Infinity
+   * @param priority the higher one is asked for first
    * @throws HeadgateError `HEADGATE_QUEUE_FULL`, `HEADGATE_WAIT_TIMEOUT`, `HEADGATE_ABORTED`, `HEADGATE_DENIED`, the error that `close`
    * gets, or what the store fails with; in every case nothing stays charged
    */
-  wait(who: Who, cost: Cost, timeout: number, signal: AbortSignal | undefined): Promise<LimiterDecision> {
+  wait(
+    who: Who,
+    cost: Cost,
+    timeout: number,
+    signal: AbortSignal | undefined,
+    priority = 0,
+  ): Promise<LimiterDecision> {
     if (signal?.aborted) return Promise.reject(aborted(signal));
     const line = this.#lines.open(joined(who.ids));
-    // Behind somebody who was denied, the newcomer has to wait, too. Otherwise the store will tell.
-    const hasPlace = line.next !== undefined && !line.asking;
+    const before = lastOf(line, priority);
+    const after = before ? before.after : line.first;
+    // Beside somebody who was denied, the newcomer has to wait, too. Otherwise the store will tell.
+    const hasPlace = (line.next !== undefined && !line.asking) || after?.value.hasPlace === true;
     if (hasPlace && !this.#lines.take(line)) return Promise.reject(fullError(who.key));
     if (!line.first) this.#enter(line, who.ids);
     return new Promise((resolve, reject) => {
@@ -145,6 +155,7 @@ export class WaitingRoom {
         who,
         cost,
         costs: costsOf(cost, who.set.policies),
+        priority,
         came,
         deadline,
         resolve,
@@ -162,9 +173,9 @@ export class WaitingRoom {
         stopTimer();
         signal?.removeEventListener('abort', onAbort);
       };
-      const link = line.insert(waiter, line.last);
-      line.next ??= link;
-      if (!hasPlace) line.newcomer ??= link;
+      const link = line.insert(waiter, before);
+      if (line.next === after) line.next = link;
+      if (!hasPlace && line.newcomer === after) line.newcomer = link;
       if (timeout !== Infinity) stopTimer = this.#timing.after(timeout, onTimeout);
       signal?.addEventListener('abort', onAbort, { once: true });
       if (line.next === link) void this.#ask(line);
@@ -431,6 +442,13 @@ export class WaitingRoom {
       this.#end(line, link, fullError(link.value.who.key));
     }
   }
+}
+
+/** Behind whom a newcomer waits. Nobody is passed who has a turn, or is being asked for. */
+function lastOf(line: WaitingLine, priority: number): Link<Waiter> | undefined {
+  let link = line.last;
+  while (link && link.value.priority < priority && !link.value.isAsked && !link.value.turn) link = link.before;
+  return link;
 }
 
 /** The set that the store is asked with for a waiter. */

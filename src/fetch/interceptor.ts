@@ -1,0 +1,85 @@
+import type { Decision } from '../common/decision.js';
+import type { Field } from './answer.js';
+import type { OutboundRequest } from './limit-fetch.js';
+
+/** undici's function that sends a request, as far as an interceptor uses it. */
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- undici's own types depend on its version.
+type Dispatch = (options: any, handler: any) => boolean;
+
+/** An interceptor of undici 7 or later: `new Agent().compose(call.interceptor)`. */
+export type Interceptor = <D extends Dispatch>(dispatch: D) => D;
+
+interface Options {
+  readonly origin?: string | URL;
+  readonly path: string;
+  readonly method: string;
+  readonly headers?: unknown;
+  readonly signal?: unknown;
+}
+
+type Values = Readonly<Record<string, string | string[] | undefined>>;
+
+/** What undici calls while a request is under way. */
+interface Handler {
+  onResponseStart?(controller: unknown, status: number, headers: Values, message?: string): void;
+  onResponseEnd?(controller: unknown, trailers: unknown): void;
+  onResponseError?(controller: unknown, error: Error): void;
+}
+
+/** A request's turn. */
+export interface Turn {
+  readonly decision: Decision;
+  learn(status: number, field: Field): unknown;
+}
+
+/** Waits for a request's turn. Undefined: it is not limited. */
+type Admit = (request: OutboundRequest, signal: AbortSignal | undefined) => Promise<Turn> | undefined;
+
+/** Sends each request of a dispatcher at its turn. Retries are left to others, such as undici's own interceptor. */
+export function interceptorOf(admit: Admit): Interceptor {
+  const limited = (dispatch: Dispatch) => (options: Options, handler: Handler) => {
+    const request = {
+      url: new URL(options.path, options.origin).href,
+      method: options.method.toUpperCase(),
+      headers: headersOf(options.headers),
+    };
+    const { signal } = options;
+    const turn = admit(request, signal instanceof AbortSignal ? signal : undefined);
+    if (!turn) return dispatch(options, handler);
+    turn.then(
+      (its) => dispatch(options, learning(handler, its)),
+      (error: Error) => handler.onResponseError?.(undefined, error),
+    );
+    return true;
+  };
+  return limited as unknown as Interceptor;
+}
+
+/** The same handler, which also learns from the answer, and gives back the slot at its end. */
+function learning(handler: Handler, { decision, learn }: Turn): Handler {
+  const own: Handler = Object.create(handler) as Handler;
+  // If a slot cannot be given back now, it is free at the end of its lease.
+  const release = (): void => void decision.release().catch(() => {});
+  own.onResponseStart = (controller, status, headers, message) => {
+    learn(status, (name) => headers[name]?.toString());
+    handler.onResponseStart?.(controller, status, headers, message);
+  };
+  own.onResponseEnd = (controller, trailers) => {
+    release();
+    handler.onResponseEnd?.(controller, trailers);
+  };
+  own.onResponseError = (controller, error) => {
+    release();
+    handler.onResponseError?.(controller, error);
+  };
+  return own;
+}
+
+/** undici takes header fields as an object, as a flat list, or as pairs. */
+function headersOf(given: unknown): Headers {
+  if (!Array.isArray(given)) return new Headers((given ?? {}) as Record<string, string>);
+  const flat = given.flat() as string[];
+  const headers = new Headers();
+  for (let i = 0; i + 1 < flat.length; i += 2) headers.append(flat[i]!, flat[i + 1]!);
+  return headers;
+}

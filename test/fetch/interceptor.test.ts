@@ -1,0 +1,93 @@
+// The interceptor for undici's dispatchers.
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { expect } from 'chai';
+import { limitFetch, type LimitFetchOptions } from 'headgate/fetch';
+import { Agent, request } from 'undici';
+
+describe('limitFetch: the interceptor of undici', () => {
+  let server: Server;
+  let url: string;
+  let status = 200;
+  before(async () => {
+    server = createServer((asked, response) => {
+      asked.resume();
+      response.statusCode = status;
+      if (status === 429) response.setHeader('Retry-After', '1');
+      response.end('ok');
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  });
+  afterEach(() => void (status = 200));
+  after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+
+  function made(options: LimitFetchOptions) {
+    const call = limitFetch(fetch, options);
+    const dispatcher = new Agent().compose(call.interceptor);
+    const ask = async (its: object = {}): Promise<number> => {
+      const answer = await request(url, { dispatcher, ...its });
+      await answer.body.text();
+      return answer.statusCode;
+    };
+    return { call, ask };
+  }
+
+  it('learns from the answer: a 429 is told to the caller, and pauses the next request', async () => {
+    const { call, ask } = made({ name: 'pauses', policies: ['100/1s'], timeout: 50 });
+    const told: unknown[] = [];
+    const listener = (message: unknown): void => void told.push(message);
+    subscribe('headgate:outbound', listener);
+    try {
+      status = 429;
+      expect(await ask()).to.equal(429);
+    } finally {
+      unsubscribe('headgate:outbound', listener);
+    }
+    expect(told).to.deep.equal([{ limiter: 'pauses', key: new URL(url).host, status: 429, pauseMs: 1000 }]);
+    expect(call.stats).to.include({ violations: 1, pauses: 1 });
+    const error = await ask().catch((thrown: unknown) => thrown);
+    expect(error).to.have.property('code', 'HEADGATE_WAIT_TIMEOUT');
+  });
+
+  it('who aborts leaves the line with the reason, and its turn is free', async () => {
+    const { call, ask } = made({ policies: [{ limit: 1, window: '1h' }] });
+    await ask();
+    const end = new AbortController();
+    const waits = ask({ signal: end.signal }).catch((thrown: unknown) => thrown);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(call.limiter.gauges.waiting).to.equal(1);
+    const reason = new Error('enough');
+    end.abort(reason);
+    expect(await waits).to.equal(reason);
+    expect(call.limiter.gauges.waiting).to.equal(0);
+  });
+
+  it('gives a slot back when the answer has ended, and when there is none', async () => {
+    const { call, ask } = made({ policies: ['concurrency 1/1m'] });
+    expect(await Promise.all([ask(), ask(), ask()])).to.deep.equal([200, 200, 200]);
+    const dispatcher = new Agent().compose(call.interceptor);
+    const error = await request('http://127.0.0.1:1', { dispatcher }).catch((thrown: unknown) => thrown);
+    expect(error).to.have.property('code', 'ECONNREFUSED');
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(call.limiter.gauges.slots).to.equal(0);
+  });
+
+  it('reads the header fields of an object and of a list for the key, and sends what has none', async () => {
+    const seen: (string | undefined)[] = [];
+    const key: LimitFetchOptions['key'] = ({ headers, method }) => {
+      seen.push(`${method} ${headers.get('x-account')}`);
+      return headers.get('x-account') ?? undefined;
+    };
+    const { call, ask } = made({ policies: ['100/1s'], key });
+    await ask({ headers: { 'x-account': 'ada' } });
+    await ask({ headers: ['x-account', 'bob'], method: 'POST', body: 'x' });
+    await ask();
+    expect(seen).to.deep.equal(['GET ada', 'POST bob', 'GET null']);
+    expect(call.stats.calls).to.equal(2);
+  });
+});
