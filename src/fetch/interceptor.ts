@@ -21,7 +21,10 @@ type Values = Readonly<Record<string, string | string[] | undefined>>;
 
 /** What undici calls while a request is under way. */
 interface Handler {
+  onRequestStart?(...args: unknown[]): void;
+  onRequestUpgrade?(...args: unknown[]): void;
   onResponseStart?(controller: unknown, status: number, headers: Values, message?: string): void;
+  onResponseData?(...args: unknown[]): void;
   onResponseEnd?(controller: unknown, trailers: unknown): void;
   onResponseError?(controller: unknown, error: Error): void;
 }
@@ -57,22 +60,28 @@ export function interceptorOf(admit: Admit): Interceptor {
 
 /** The same handler, which also learns from the answer, and gives back the slot at its end. */
 function learning(handler: Handler, { decision, learn }: Turn): Handler {
-  const own: Handler = Object.create(handler) as Handler;
   // If a slot cannot be given back now, it is free at the end of its lease.
   const release = (): void => void decision.release().catch(() => {});
-  own.onResponseStart = (controller, status, headers, message) => {
-    learn(status, (name) => headers[name]?.toString());
-    handler.onResponseStart?.(controller, status, headers, message);
+  return {
+    onRequestStart: (...args) => handler.onRequestStart?.(...args),
+    onRequestUpgrade(...args) {
+      release();
+      handler.onRequestUpgrade?.(...args);
+    },
+    onResponseStart(controller, status, headers, message) {
+      learn(status, (name) => headers[name]?.toString());
+      handler.onResponseStart?.(controller, status, headers, message);
+    },
+    onResponseData: (...args) => handler.onResponseData?.(...args),
+    onResponseEnd(controller, trailers) {
+      release();
+      handler.onResponseEnd?.(controller, trailers);
+    },
+    onResponseError(controller, error) {
+      release();
+      handler.onResponseError?.(controller, error);
+    },
   };
-  own.onResponseEnd = (controller, trailers) => {
-    release();
-    handler.onResponseEnd?.(controller, trailers);
-  };
-  own.onResponseError = (controller, error) => {
-    release();
-    handler.onResponseError?.(controller, error);
-  };
-  return own;
 }
 
 /** undici takes header fields as an object, as a flat list, or as pairs. */

@@ -55,7 +55,7 @@ describe('limitFetch: the interceptor of undici', () => {
   });
 
   it('who aborts leaves the line with the reason, and its turn is free', async () => {
-    const { call, ask } = made({ policies: [{ limit: 1, window: '1h' }] });
+    const { call, ask } = made({ policies: ['1/5s'] });
     await ask();
     const end = new AbortController();
     const waits = ask({ signal: end.signal }).catch((thrown: unknown) => thrown);

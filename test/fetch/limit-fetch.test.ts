@@ -202,6 +202,61 @@ describe('limitFetch', function () {
     expect(await call.limiter.overrideOf('partner.test')).to.include({ change: '40/1s', by: 'ada' });
   });
 
+  it('a call that goes out late gives up turns, so that those a window later are not too near', async () => {
+    const call = limitFetch(answers([200]), '50/1s');
+    const calls = [call(url), call(url), call(url)];
+    await sleep(1);
+    // The second and the third had their turns after 21 and 41 ms.
+    for (const until = performance.now() + 100; performance.now() < until;);
+    await Promise.all(calls);
+    await sleep(1);
+    const { delayMs } = await call.limiter.consume('partner.test');
+    expect(delayMs).to.be.within(50, 110);
+  });
+
+  it('asks for a pause before a turn comes, so that the answer makes no call late', async () => {
+    const memory = memoryStore();
+    const store = new Proxy(memory, {
+      get(target, name: keyof typeof memory) {
+        const value: unknown = target[name];
+        if (name !== 'decide') return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+        const decide: typeof memory.decide = async (query) => {
+          if (query.peek) await sleep(60);
+          return target.decide(query);
+        };
+        return decide;
+      },
+    });
+    const call = limitFetch(answers([200]), { store, policies: ['5/1s'] });
+    const began = performance.now();
+    await Promise.all([call(url), call(url), call(url)]);
+    expect(performance.now() - began).to.be.within(410, 440);
+  });
+
+  it('priority: the highest goes first', async () => {
+    const order: string[] = [];
+    const call = limitFetch(
+      (input) => {
+        order.push(input as string);
+        return Promise.resolve(new Response('x'));
+      },
+      {
+        policies: ['fixed-window 1/60ms'],
+        priority: ({ url: its }) => Number(its.split('#')[1]),
+        warnings: false,
+      },
+    );
+    await call(`${url}#0`);
+    const calls = [call(`${url}#0`), call(`${url}#-1`)];
+    await sleep(10);
+    calls.push(call(`${url}#7`));
+    const urgent = call.schedule(() => void order.push('9'), { key: 'partner.test', priority: 9 });
+    await Promise.all([...calls, urgent]);
+    expect(order.map((each) => each.split('#').at(-1))).to.deep.equal(['0', '9', '7', '0', '-1']);
+    const error = await codeOf(call.schedule(() => 1, { priority: 1.5 }));
+    expect(error).to.equal('HEADGATE_INVALID_OPTION');
+  });
+
   it('what a server may ask for is bounded', async () => {
     const ask = { 'retry-after': '999999999' };
     const call = limitFetch(answers([429, ask], [200]), { ...wide, maxPause: '200ms', timeout: '5s' });
