@@ -1,13 +1,10 @@
 import type { Decision } from '../common/decision.js';
 import type { Field } from './answer.js';
-import type { OutboundRequest } from './limit-fetch.js';
-
-/** undici's function that sends a request, as far as an interceptor uses it. */
-// eslint-disable-next-line @typescript-eslint/no-explicit-any -- undici's own types depend on its version.
-type Dispatch = (options: any, handler: any) => boolean;
+import type { OutboundRequest } from './outbound.js';
 
 /** An interceptor of undici 7 or later: `new Agent().compose(call.interceptor)`. */
-export type Interceptor = <D extends Dispatch>(dispatch: D) => D;
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- undici's own types depend on its version.
+export type Interceptor = <D extends (options: any, handler: any) => boolean>(dispatch: D) => D;
 
 interface Options {
   readonly origin?: string | URL;
@@ -40,21 +37,22 @@ type Admit = (request: OutboundRequest, signal: AbortSignal | undefined) => Prom
 
 /** Sends each request of a dispatcher at its turn. Retries are left to others, such as undici's own interceptor. */
 export function interceptorOf(admit: Admit): Interceptor {
-  const limited = (dispatch: Dispatch) => (options: Options, handler: Handler) => {
-    const request = {
-      url: new URL(options.path, options.origin).href,
-      method: options.method.toUpperCase(),
-      headers: headersOf(options.headers),
+  const limited =
+    (dispatch: (options: Options, handler: Handler) => boolean) => (options: Options, handler: Handler) => {
+      const request = {
+        url: new URL(options.path, options.origin).href,
+        method: options.method.toUpperCase(),
+        headers: headersOf(options.headers),
+      };
+      const { signal } = options;
+      const turn = admit(request, signal instanceof AbortSignal ? signal : undefined);
+      if (!turn) return dispatch(options, handler);
+      turn.then(
+        (its) => dispatch(options, learning(handler, its)),
+        (error: Error) => handler.onResponseError?.(undefined, error),
+      );
+      return true;
     };
-    const { signal } = options;
-    const turn = admit(request, signal instanceof AbortSignal ? signal : undefined);
-    if (!turn) return dispatch(options, handler);
-    turn.then(
-      (its) => dispatch(options, learning(handler, its)),
-      (error: Error) => handler.onResponseError?.(undefined, error),
-    );
-    return true;
-  };
   return limited as unknown as Interceptor;
 }
 

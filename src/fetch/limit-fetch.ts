@@ -9,18 +9,8 @@ import { Limiter } from '../limiter/limiter.js';
 import { INLINE_FIELDS, LIMITER_OPTIONS, optionsOf, policiesOf } from '../limiter/options.js';
 import type { LimitedBy } from '../limiter/rate-limited.js';
 import { interceptorOf, type Interceptor } from './interceptor.js';
-import { Outbound, type OutboundStats, type Pause } from './outbound.js';
+import { Outbound, type OutboundRequest, type OutboundStats, type Pause } from './outbound.js';
 import { MARGIN, pace } from './pacing.js';
-
-/** A call, as the options `key` and `cost` see it. */
-export interface OutboundRequest {
-  /** The whole address. */
-  readonly url: string;
-  /** In upper case. */
-  readonly method: string;
-  /** The header fields. */
-  readonly headers: Headers;
-}
 
 /** The options of `limitFetch` beside those that make a limiter. */
 export interface OutboundOptions {

@@ -8,6 +8,16 @@ import type { Limiter } from '../limiter/limiter.js';
 import { readAnswer, type Field, type Quota } from './answer.js';
 import { MARGIN, spacedWindow, type Partner } from './pacing.js';
 
+/** A call, as the options `key` and `cost` see it. */
+export interface OutboundRequest {
+  /** The whole address. */
+  readonly url: string;
+  /** In upper case. */
+  readonly method: string;
+  /** The header fields. */
+  readonly headers: Headers;
+}
+
 /** A pause in which nothing is sent. */
 export interface Pause {
   /** Whose calls pause. */

@@ -447,7 +447,8 @@ export class WaitingRoom {
 /** Behind whom a newcomer waits. Nobody is passed who has a turn, or is being asked for. */
 function lastOf(line: WaitingLine, priority: number): Link<Waiter> | undefined {
   let link = line.last;
-  while (link && link.value.priority < priority && !link.value.isAsked && !link.value.turn) link = link.before;
+  while (link && link.value.priority < priority && !link.value.isAsked && !link.value.turn)
+    link = link.before;
   return link;
 }
 
