@@ -164,8 +164,12 @@ describe('docs', () => {
 
   it('every example is among the recipes, and every page in the index', () => {
     const recipes = read('docs/recipes.md');
-    const examples = readdirSync(join(root, 'examples')).map((name) => `(../examples/${name}`);
-    expect(examples.filter((link) => !recipes.includes(link))).to.deep.equal([]);
+    const compared = readdirSync(join(root, 'examples/compared')).map((name) => `compared/${name}`);
+    const examples = [...readdirSync(join(root, 'examples')), ...compared].map(
+      (name) => `(../examples/${name}`,
+    );
+    const linked = recipes + read('docs/migrating.md');
+    expect(examples.filter((link) => !linked.includes(link))).to.deep.equal([]);
     const index = read('docs/README.md');
     const listed = pages.filter((page) => page.startsWith('docs/') && page !== 'docs/README.md');
     expect(listed.filter((page) => !index.includes(`(${page.slice('docs/'.length)})`))).to.deep.equal([]);

@@ -3,7 +3,7 @@
 --
 -- State:   the theoretical arrival time (TAT), rounded up to a millisecond (6 bytes, big-endian), and the ticks to subtract from it (4).
 --          From the TAT on the bucket is full, and the key expires. While the key has an override: then also when it was written (6, ms),
---          and the first two params of that time (4, 7), and the units owed beyond the ceiling (6).
+--          and the first two params of that time (4, 7), and the ticks owed beyond the ceiling (7).
 -- Params:  scale (ticks per ms), increment (ticks per unit), capacity, patience (max delay), ceiling (most debt), in ticks
 -- Returns: look: wait, remaining, reset, backlog (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged
 --          units or ticks given back
@@ -61,7 +61,7 @@ local function gcra_write(key, p, now, backlog, cut)
   local stop = now + reset
   local value = struct.pack('>I6I4', stop, part)
   -- Under an override, the state tells when and by which rate it was written.
-  if p.record then value = value .. struct.pack('>I6I4I7I6', now, p[1], p[2], cut or 0) end
+  if p.record then value = value .. struct.pack('>I6I4I7I7', now, p[1], p[2], cut or 0) end
   headgate_set(key, value, stop)
   return reset
 end
@@ -72,8 +72,8 @@ local function gcra_rate(p, time)
 end
 
 -- What is left of a debt, in ticks of the rate now. It was written at a time `at` by the rate of `scale` and `increment`. It drains by the
--- rate of each time. At each change of the rate, the units that are owed stay: five of ten are five of a hundred. Also returns the units
--- that are owed beyond the ceiling. They are not waited for, and are given back first.
+-- rate of each time. At each change of the rate, the units that are owed stay: five of ten are five of a hundred. Also returns what is
+-- owed beyond the ceiling. It is not waited for, and is given back first.
 local function gcra_debt_left(p, stop, part, at, scale, increment, cut, now)
   local turns = p.record and p.turns(p.record, at, now) or {}
   -- An override may have begun or ended in the millisecond in which the debt was written.
@@ -84,12 +84,13 @@ local function gcra_debt_left(p, stop, part, at, scale, increment, cut, now)
     if rate[1] ~= scale or rate[2] ~= increment then
       local ticks = (stop - turn) * scale - part
       if ticks <= 0 then return 0, 0 end
-      local units = math.floor(ticks / increment)
-      local rest = ticks - units * increment
-      local all = (cut + units) * rate[2] + math.ceil(rest * rate[2] / increment)
+      local units = math.floor((ticks + cut) / increment)
+      local rest = ticks + cut - units * increment
+      local all = units * rate[2] + math.ceil(rest * rate[2] / increment)
       scale, increment = rate[1], rate[2]
-      cut = math.max(0, math.ceil((all - rate[5]) / increment))
-      local owed = all - cut * increment
+      local owed = math.min(all, rate[5])
+      -- MOST_TICKS of algorithm.ts.
+      cut = math.min(all - owed, 2 ^ 51)
       local time = math.ceil(owed / scale)
       stop, part = turn + time, time * scale - owed
     end
@@ -102,11 +103,11 @@ local function gcra_read(key, p, now, writable)
   local value = redis.pcall('GET', key)
   if not value then return 0 end
   if type(value) == 'table' then return nil, value.err end
-  if #value ~= 10 and #value ~= 33 then return 0 end
+  if #value ~= 10 and #value ~= 34 then return 0 end
   local stop, part = struct.unpack('>I6I4', value)
   local backlog, cut
-  if #value == 33 then
-    local at, scale, increment, cut_then = struct.unpack('>I6I4I7I6', value, 11)
+  if #value == 34 then
+    local at, scale, increment, cut_then = struct.unpack('>I6I4I7I7', value, 11)
     backlog, cut = gcra_debt_left(p, stop, part, at, scale, increment, cut_then, now)
   elseif p.record then
     backlog, cut = gcra_debt_left(p, stop, part, 0, p.base[1], p.base[2], 0, now)
@@ -167,9 +168,9 @@ local function gcra_give_back_most(p, charge, mark, now, at, shift)
       local owed = charge / p[2] * rate[2]
       local time = math.ceil(owed / rate[1])
       if is_changed then rounding = p[1] + math.ceil(rate[1] * p[2] / rate[2]) end
-      local in_turn = gcra_debt_left(p, mark, 0, at, rate[1], rate[2], 0, now) - rounding - moved
-      local alone = gcra_debt_left(p, at + time, time * rate[1] - owed, at, rate[1], rate[2], 0, now)
-      left = math.min(left, math.max(in_turn, alone))
+      local in_turn, behind = gcra_debt_left(p, mark, 0, at, rate[1], rate[2], 0, now)
+      local alone, beyond = gcra_debt_left(p, at + time, time * rate[1] - owed, at, rate[1], rate[2], 0, now)
+      left = math.min(left, math.max(in_turn + behind - rounding - moved, alone + beyond))
     end
     return math.max(0, left)
   end
@@ -185,12 +186,12 @@ local function gcra_adjust(key, p, units, mark, now, at, shift)
   if units > 0 then
     backlog = backlog + charged * p[2]
   else
-    local beyond = math.min(cut or 0, -units)
-    if beyond > 0 then cut = cut - beyond end
-    local back = (-units - beyond) * p[2]
+    cut = cut or 0
+    local back = -units * p[2]
     if mark > 0 then back = gcra_give_back_most(p, back, mark, now, at, shift) end
-    back = math.min(backlog, back)
-    backlog = backlog - back
+    back = math.min(backlog + cut, back)
+    local beyond = math.min(cut, back)
+    cut, backlog = cut - beyond, backlog - (back - beyond)
     if back > 0 then charged = p.record and math.ceil(back * p.base[2] / p[2]) or back end
   end
   if backlog == 0 then

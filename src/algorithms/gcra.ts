@@ -59,7 +59,7 @@ type Changing = GcraParams & { readonly rates?: Rates };
  */
 class GcraColumn extends PairColumn<GcraParams> {
   #backlog = 0;
-  /** Units that the key owed beyond the ceiling when an override changed the rate. They are given back first. */
+  /** What the key owed beyond the ceiling when an override changed the rate. It is given back first. */
   #cut = 0;
   /** When rows were written that have had an override, and by which rate. All others have the configured rate. */
   readonly #written = new Map<number, Written>();
@@ -124,11 +124,11 @@ class GcraColumn extends PairColumn<GcraParams> {
     if (units > 0) {
       backlog += charged * p.increment;
     } else {
-      const cut = Math.min(this.#cut, -units);
+      const charge = -units * p.increment;
+      back = Math.min(backlog + this.#cut, of ? this.#left(p, charge, now, of) : charge);
+      const cut = Math.min(this.#cut, back);
       this.#cut -= cut;
-      const charge = (-units - cut) * p.increment;
-      back = Math.min(backlog, of ? this.#left(p, charge, now, of) : charge);
-      backlog -= back;
+      backlog -= back - cut;
       // Histories are in ticks of the configured rate.
       if (p.rates) returned = Math.ceil((back * baseOf(p).increment) / p.increment);
       else returned = back;
@@ -191,7 +191,7 @@ interface Debt {
 /** When a debt was written, and by which rate. */
 interface Written extends Pick<GcraParams, 'scale' | 'increment'> {
   readonly at: number;
-  /** Units that were owed beyond the ceiling. */
+  /** What was owed beyond the ceiling, in ticks. */
   readonly cut: number;
 }
 
@@ -214,12 +214,12 @@ function debtLeft(p: Changing, debt: Debt, written: Written, now: number): { bac
     if (next.scale === rate.scale && next.increment === rate.increment) continue;
     const ticks = (stop - turn) * rate.scale - part;
     if (ticks <= 0) return { backlog: 0, cut: 0 };
-    const units = Math.floor(ticks / rate.increment);
-    const rest = ticks - units * rate.increment;
+    const units = Math.floor((ticks + cut) / rate.increment);
+    const rest = ticks + cut - units * rate.increment;
+    const all = units * next.increment + Math.ceil((rest * next.increment) / rate.increment);
     // What is owed beyond the ceiling is not waited for. A higher rate makes it count again.
-    const all = (cut + units) * next.increment + Math.ceil((rest * next.increment) / rate.increment);
-    cut = Math.max(0, Math.ceil((all - next.ceiling) / next.increment));
-    const owed = all - cut * next.increment;
+    const owed = Math.min(all, next.ceiling);
+    cut = Math.min(all - owed, MOST_TICKS);
     const time = Math.ceil(owed / next.scale);
     stop = turn + time;
     part = time * next.scale - owed;
@@ -254,9 +254,9 @@ function leftOfOld(p: Changing, charge: number, now: number, of: Returned): numb
     const rounding = isChanged
       ? p.scale + Math.ceil((rate.scale * p.increment) / rate.increment)
       : roundingOf(p);
-    const inTurn = debtLeft(p, { stop: of.mark, part: 0 }, written, now).backlog - rounding - shift;
-    const alone = debtLeft(p, { stop: of.at + time, part: time * rate.scale - owed }, written, now).backlog;
-    return Math.max(inTurn, alone);
+    const before = debtLeft(p, { stop: of.mark, part: 0 }, written, now);
+    const alone = debtLeft(p, { stop: of.at + time, part: time * rate.scale - owed }, written, now);
+    return Math.max(before.backlog + before.cut - rounding - shift, alone.backlog + alone.cut);
   });
   return Math.max(0, Math.min(charge, ...left));
 }

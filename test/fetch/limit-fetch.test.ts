@@ -203,15 +203,19 @@ describe('limitFetch', function () {
   });
 
   it('a call that goes out late gives up turns, so that those a window later are not too near', async () => {
-    const call = limitFetch(answers([200]), '50/1s');
+    let charged = 0;
+    const call = limitFetch(answers([200]), {
+      policies: ['50/1s'],
+      onDecision: (decision) => (charged += decision.charged),
+    });
     const calls = [call(url), call(url), call(url)];
     await sleep(1);
-    // The second and the third had their turns after 21 and 41 ms.
+    // The second and the third had their turns after 21 and 41 ms. So they are 79 and 59 ms late, of which the margin makes up for 24.
     for (const until = performance.now() + 100; performance.now() < until;);
     await Promise.all(calls);
     await sleep(1);
-    const { delayMs } = await call.limiter.consume('partner.test');
-    expect(delayMs).to.be.within(50, 110);
+    // Three calls and five turns. On a busy machine they are later, and give up five turns each at most.
+    expect(charged).to.be.within(8, 13);
   });
 
   it('asks for a pause before a turn comes, so that the answer makes no call late', async () => {
