@@ -268,3 +268,50 @@ for (const [name, createStore] of Object.entries(stores)) {
     }
   });
 }
+
+/** A low limit cuts off what is owed beyond one window, of the key that has spent more. */
+const cutOff: [Change[], number] = [
+  [
+    { wait: 5_000, do: 'spend', cost: 1 },
+    { wait: 0, do: 'override', limit: 1 },
+    { wait: 31_000, do: 'spend', cost: 1 },
+    { wait: 5_000, do: 'spend', cost: 1 },
+  ],
+  1,
+];
+
+for (const [name, createStore] of Object.entries(stores)) {
+  describe(`law 16: who has spent more, on ${name}`, () => {
+    for (const algorithm of ['sliding-log', 'token-bucket', 'gcra'] as const) {
+      it(`${algorithm}: never has more than who has spent less`, () =>
+        fc.assert(
+          fc.asyncProperty(between, fc.integer({ min: 1, max: 3 }), async (steps, cost) => {
+            const clock = new TestClock();
+            const limiter = limiterOn(createStore(clock.read), {
+              algorithm,
+              limit: 5,
+              window: WINDOW,
+              overrides: true,
+            });
+            await limiter.consume('more', { cost });
+            for (const each of steps) {
+              clock.now += each.wait;
+              for (const key of ['more', 'less']) {
+                if (each.do === 'override') await limiter.override(key, { limit: each.limit });
+                else if (each.do === 'remove') await limiter.removeOverride(key);
+              }
+              if (each.do === 'spend') {
+                const [more, less] = [await limiter.peek('more'), await limiter.peek('less')];
+                expect(more.remaining).to.be.at.most(less.remaining);
+                const { allowed } = await limiter.consume('more', { cost: each.cost });
+                if (allowed)
+                  expect((await limiter.consume('less', { cost: each.cost })).allowed).to.equal(true);
+              }
+            }
+            await limiter.close();
+          }),
+          { ...runs(name, 500, 30), examples: [cutOff] },
+        ));
+    }
+  });
+}
