@@ -185,13 +185,14 @@ function structuredItems(
 function structuredFields(partitionKeys: PartitionKeys | undefined): WriteHeaders {
   return (target, res, decision, stacked) => {
     const earlier = stacked ? target.getHeader(res, 'RateLimit-Policy') : undefined;
-    const texts = isStructured(earlier) ? textsAfter(earlier, decision.set) : textsOf(decision.set);
+    const isLater = stacked && isStructured(earlier);
+    const texts = isLater ? textsAfter(earlier, decision.set) : textsOf(decision.set);
     const keys = partitionKeys?.(decision);
     const items = structuredItems(decision, texts, keys);
     const policies = keys
       ? texts.enforced.map((i) => texts.policyItems[i]! + keys[i]!).join(', ')
       : texts.structured;
-    target.setHeader(res, 'RateLimit-Policy', joined(earlier, policies));
+    target.setHeader(res, 'RateLimit-Policy', isLater ? `${earlier}, ${policies}` : policies);
     target.setHeader(res, 'RateLimit', stacked ? joined(target.getHeader(res, 'RateLimit'), items) : items);
     return texts;
   };

@@ -580,27 +580,20 @@ export class Limiter {
 
   #askBy(
     key: Key,
-    cost: Cost,
-    set: PolicySet,
+    asked: Cost,
+    given: PolicySet,
     peek: boolean,
     again?: Question['again'],
   ): MaybePromise<LimiterDecision> {
-    if (typeof key === 'string' && set.dimensions === undefined && set.policies.length > 0)
-      return this.#decide(set, key, cost, peek, again);
-    const subject = this.#scope.subject(set, key);
-    if (!isNothing(subject.set)) return this.#decide(subject.set, subject.key, cost, peek, again);
-    const query: Query = { ...subject, ...this.#scope.costs(cost, set), peek: true, lease: '' };
-    if (!this.enabled) return switchedOff(query);
-    return this.#conclude(query, { now: Date.now(), step: 0, ban: 0, verdicts: [] }, true);
-  }
-
-  #decide(
-    set: PolicySet,
-    key: Keys,
-    asked: Cost,
-    peek: boolean,
-    again: Question['again'],
-  ): MaybePromise<LimiterDecision> {
+    let set = given;
+    let keys: Keys;
+    if (typeof key === 'string' && set.dimensions === undefined && set.policies.length > 0) {
+      keys = key;
+    } else {
+      const subject = this.#scope.subject(given, key);
+      if (isNothing(subject.set)) return this.#unlimited(subject, this.#scope.costs(asked, given));
+      ({ set, key: keys } = subject);
+    }
     let cost: number;
     let costs: Costs['costs'];
     if (typeof asked === 'number') cost = checkCost(asked);
@@ -608,7 +601,7 @@ export class Limiter {
     const leased = !peek && cost > 0 && holdsSlots(set.policies);
     const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
     const call = this.#embedded ? undefined : newCall();
-    const query: Question = { set, key, cost, costs, peek: peek || cost === 0, lease, call, again };
+    const query: Question = { set, key: keys, cost, costs, peek: peek || cost === 0, lease, call, again };
     if (this.#enabled !== true && !this.enabled) return switchedOff(query);
     let reply: MaybePromise<Reply>;
     try {
@@ -622,6 +615,13 @@ export class Limiter {
     if (!isPromise(reply)) return this.#conclude(query, reply, peek, true);
     if (storeChannel.hasSubscribers) observe(this.name, reply);
     return this.#eventually(query, reply, peek);
+  }
+
+  /** The decision if no policy and no ban applies. */
+  #unlimited(subject: Subject, costs: Costs): MaybePromise<LimiterDecision> {
+    const query: Query = { ...subject, ...costs, peek: true, lease: '' };
+    if (!this.enabled) return switchedOff(query);
+    return this.#conclude(query, { now: Date.now(), step: 0, ban: 0, verdicts: [] }, true);
   }
 
   /** In its own method: V8 allocates a closure's context at function entry, even on paths that never create the closure. */

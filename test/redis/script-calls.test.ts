@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { HeadgateError } from 'headgate';
 import { performance } from '../../src/common/real-time.js';
 import { newCall, type PolicySet, type Subject } from '../../src/contract/store.js';
-import type { Commands, Done } from '../../src/stores/redis/clients/commands.js';
+import type { Commands, Done, ScriptCall } from '../../src/stores/redis/clients/commands.js';
 import { ScriptCalls } from '../../src/stores/redis/script-calls.js';
 
 const script = { source: 'return 1', sha: 'sha' };
@@ -34,16 +34,9 @@ describe('script calls', () => {
       ready: () => isReady,
       connected: () => connected,
       servers: () => [],
-      run: (
-        command: string,
-        text: string,
-        _keys: unknown,
-        _args: unknown,
-        written: () => string,
-        done: Done,
-      ) => {
+      run: (command: string, text: string, call: ScriptCall) => {
         beforeWriting();
-        sent.push({ command, text, deadline: written(), done });
+        sent.push({ command, text, deadline: call.deadline(), done: (...result) => call.done(...result) });
       },
     } as unknown as Commands;
     calls = new ScriptCalls(commands, undefined);

@@ -4,7 +4,7 @@ import type { GiveBack } from './backlog.js';
 import { breakerOf, type Breaker } from './breaker.js';
 import type { Health } from '../../contract/health.js';
 import type { Circuit, Prober } from './circuit.js';
-import { Eventual, listen, type Listener } from '../../common/eventual.js';
+import { Eventual, listen } from '../../common/eventual.js';
 import type { Local } from './local.js';
 import { idleProbe, probesOf, quiet } from './probe.js';
 import { isReply, malformedReply, tellsCharges } from '../../stores/reply.js';
@@ -34,10 +34,10 @@ import { Timeouts, type Awaited } from './timeouts.js';
 type Mode = 'local' | 'allow' | 'deny' | 'throw';
 
 /**
- * A call of the store whose answer is awaited. It ends once: answered, failed or expired. What the store answers after that is undone.
+ * A call of the store whose answer is awaited, and what its caller is told. It ends once: answered, failed or expired. What the store answers
+ * after that is undone.
  */
-class Asked<S extends Subject, T> implements Awaited, Listener<T> {
-  readonly outcome = new Eventual<T>();
+class Asked<S extends Subject, T> extends Eventual<T> implements Awaited {
   readonly guard: FailurePolicy;
   /** What the store is asked. */
   readonly question: S;
@@ -50,6 +50,7 @@ class Asked<S extends Subject, T> implements Awaited, Listener<T> {
   next: Awaited | undefined = undefined;
 
   constructor(guard: FailurePolicy, question: S, decides = false) {
+    super();
     this.guard = guard;
     this.question = question;
     this.call = question.call!;
@@ -57,7 +58,7 @@ class Asked<S extends Subject, T> implements Awaited, Listener<T> {
   }
 
   /** The store has answered, possibly too late. */
-  resolve(value: T): void {
+  override resolve(value: T): void {
     const { timeouts, breaker } = this.guard;
     const isOverdue = timeouts.isOverdue(this);
     const isAwaited = timeouts.finish(this);
@@ -69,12 +70,12 @@ class Asked<S extends Subject, T> implements Awaited, Listener<T> {
       this.fail(malformedReply(value));
     } else {
       breaker.success(this.question, isOverdue);
-      this.outcome.resolve(value);
+      super.resolve(value);
     }
   }
 
   /** The store has failed, possibly too late. */
-  reject(thrown: Error): void {
+  override reject(thrown: Error): void {
     const error = coded(thrown);
     const { timeouts, breaker } = this.guard;
     const isAwaited = timeouts.finish(this);
@@ -97,10 +98,10 @@ class Asked<S extends Subject, T> implements Awaited, Listener<T> {
     try {
       value = this.instead(error);
     } catch (thrown) {
-      this.outcome.reject(coded(thrown));
+      super.reject(coded(thrown));
       return;
     }
-    this.outcome.resolve(value);
+    super.resolve(value);
   }
 
   /** What the caller is told instead of the store's answer. Throws if there is nothing. */
@@ -269,7 +270,7 @@ export class FailurePolicy implements Store, Prober {
   #await<T>(asked: Asked<Subject, T>, answer: Promise<T>): Promise<T> {
     this.timeouts.add(asked);
     listen(answer, asked);
-    return asked.outcome;
+    return asked;
   }
 
   /** Answers a query instead of the store. @param error undefined if the store was not asked, because `down` is down */

@@ -1,4 +1,4 @@
-import type { Commands } from './clients/commands.js';
+import type { Commands, ScriptCall } from './clients/commands.js';
 import { assemble, type ScriptName } from './scripts.js';
 
 /** A deadline that never passes, because a late write does no harm here. */
@@ -34,14 +34,19 @@ export class Aside {
     }
     // Always send the whole script: these calls are rare, and a server that does not know the script needs no extra code then.
     const { source } = assemble(this.#name, [], false);
-    const answered = (error: Error | undefined): void => {
-      if (error !== undefined && NOT_PERMITTED.test(error.message)) this.#isPermitted = false;
-      done(error === undefined);
+    const call: ScriptCall = {
+      keys,
+      args: ['', ...args],
+      deadline: () => ANY_TIME,
+      done: (error) => {
+        if (error !== undefined && NOT_PERMITTED.test(error.message)) this.#isPermitted = false;
+        done(error === undefined);
+      },
     };
     try {
-      this.#commands.run('eval', source, keys, ['', ...args], () => ANY_TIME, answered);
+      this.#commands.run('eval', source, call);
     } catch (error) {
-      answered(error as Error);
+      call.done(error as Error);
     }
   }
 }

@@ -105,9 +105,12 @@ async function tryCommands(commands: Commands, key: string): Promise<readonly un
   const { source, sha } = assemble('check', [], false);
   const run = (command: 'eval' | 'evalsha', text: string): Promise<unknown> =>
     new Promise((resolve, reject) => {
-      const done = (error: Error | undefined, reply: unknown): void =>
-        error ? reject(error) : resolve(reply);
-      commands.run(command, text, [key], [''], () => NEVER_OVER, done);
+      commands.run(command, text, {
+        keys: [key],
+        args: [''],
+        deadline: () => NEVER_OVER,
+        done: (error, reply) => (error ? reject(error) : resolve(reply)),
+      });
     });
   await run('eval', source);
   return (await run('evalsha', sha)) as unknown[];

@@ -155,17 +155,11 @@ export class RedisStore implements Store {
     );
   }
 
-  /** Whether the keys of a subject lie in several slots. */
-  #isAcross({ set, key }: Subject): boolean {
-    return (
-      this.#isCluster && typeof key !== 'string' && key.length > 1 && set.dimensions?.slotBy === undefined
-    );
-  }
-
   decide(query: Query): MaybePromise<Reply> {
     const recalled = this.#denials?.recall(query);
     if (recalled) return recalled;
-    return this.#isAcross(query) ? this.#across.decide(query) : this.#batcher.ask(query);
+    if (this.#isCluster && isAcross(query)) return this.#across.decide(query);
+    return this.#batcher.ask(query);
   }
 
   readonly #decode = (batch: Batch, reply: unknown): readonly (Reply | Error)[] => {
@@ -235,7 +229,7 @@ export class RedisStore implements Store {
   }
 
   adjust(change: Change): Promise<ChangeReply> {
-    if (this.#isAcross(change)) return this.#across.adjust(change);
+    if (this.#isCluster && isAcross(change)) return this.#across.adjust(change);
     return this.#change(change, () => this.#adjust(change));
   }
 
@@ -291,7 +285,7 @@ export class RedisStore implements Store {
   }
 
   lease(change: LeaseChange): Promise<boolean> {
-    if (this.#isAcross(change)) return this.#across.lease(change);
+    if (this.#isCluster && isAcross(change)) return this.#across.lease(change);
     return this.#change(change, async () => {
       const { set, key, lease, action } = change;
       const policies = set.policies.filter(({ traits }) => traits.holdsSlots);
@@ -305,7 +299,7 @@ export class RedisStore implements Store {
   }
 
   reset(subject: Subject): Promise<void> {
-    if (this.#isAcross(subject)) return this.#across.reset(subject);
+    if (this.#isCluster && isAcross(subject)) return this.#across.reset(subject);
     return this.#change(subject, async () => {
       const { set, key } = subject;
       const keys = this.#plans.of(set).keys.policies(key, true);
@@ -396,6 +390,11 @@ export class RedisStore implements Store {
     this.#book?.close();
     this.#traffic?.close();
   }
+}
+
+/** Whether the keys of a subject lie in several slots of a cluster. */
+function isAcross({ set, key }: Subject): boolean {
+  return typeof key !== 'string' && key.length > 1 && set.dimensions?.slotBy === undefined;
 }
 
 function subjectAt(place: OverridePlace): Subject {

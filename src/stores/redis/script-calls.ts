@@ -1,5 +1,5 @@
 import { HeadgateError } from '../../common/errors.js';
-import type { Commands, Done } from './clients/commands.js';
+import type { Commands, Done, ScriptCall } from './clients/commands.js';
 import { OVER, StoreTime } from './deadline.js';
 import { performance, setTimeout } from '../../common/real-time.js';
 import type { Script } from './scripts.js';
@@ -25,34 +25,21 @@ export interface Call {
   readonly asked: readonly Subject[];
 }
 
-/** A call under way. */
-interface Sending extends Call {
-  readonly done: Done;
-  /** When the call was last written, by `performance.now()`. */
-  sent: number;
-  /** Until when the callers wait, by `performance.now()`. 0: not written yet. */
-  until: number;
-  /** How often the server did not know the script. */
-  misses: number;
-  /** How often the server refused the call as late although its time was known. */
-  refusals: number;
-}
-
 /**
  * Runs scripts. Each call takes effect at most once, and only while its caller waits. A call is sent again only if the server has certainly
  * not run it: the server does not know the script, refused the call as late, or is moving its slot.
  */
 export class ScriptCalls {
-  readonly #commands: Commands;
-  readonly #clock: Clock | undefined;
-  readonly #time = new StoreTime();
+  readonly commands: Commands;
+  readonly clock: Clock | undefined;
+  readonly time = new StoreTime();
   /** By a script's hash: `true` if the server knows the script. While a first call brings the script: the calls that wait for it. */
-  readonly #scripts = new Map<string, true | Sending[]>();
+  readonly scripts = new Map<string, true | Sending[]>();
 
   /** @param clock replaces the server's clock, for tests; calls then have no deadline */
   constructor(commands: Commands, clock: Clock | undefined) {
-    this.#commands = commands;
-    this.#clock = clock;
+    this.commands = commands;
+    this.clock = clock;
   }
 
   /** @throws HeadgateError `HEADGATE_STORE_AWAY`, `HEADGATE_PROCESS_LATE`; otherwise what the client rejects with */
@@ -66,118 +53,135 @@ export class ScriptCalls {
   }
 
   /** Like `run`, without a promise. Most calls can be sent at once. */
-  send({ script, keys, args, timeout, asked }: Call, done: Done): void {
+  send(call: Call, end: Done): void {
+    const sending = new Sending(this, call, end);
+    if (this.commands.ready()) sending.attempt();
+    else sending.attemptWhenConnected();
+  }
+}
+
+/** A call under way. */
+class Sending implements ScriptCall {
+  readonly keys: readonly string[];
+  readonly args: string[];
+  readonly #calls: ScriptCalls;
+  readonly #script: Script;
+  readonly #timeout: number;
+  readonly #asked: readonly Subject[];
+  readonly #end: Done;
+  /** When the call was last written, by `performance.now()`. */
+  #sent: number;
+  /** Until when the callers wait, by `performance.now()`. 0: not written yet. */
+  #until: number;
+  /** How often the server did not know the script. */
+  #misses: number;
+  /** How often the server refused the call as late although its time was known. */
+  #refusals: number;
+  /** The calls that wait for this one, because it brings their script. */
+  #brings: Sending[] | undefined;
+
+  constructor(calls: ScriptCalls, { script, keys, args, timeout, asked }: Call, end: Done) {
+    this.#calls = calls;
+    this.#script = script;
+    this.keys = keys;
+    this.args = args;
+    this.#timeout = timeout;
+    this.#asked = asked;
+    this.#end = end;
+    this.#sent = 0;
     // A batch that is sent in parts, or again, keeps its time.
-    const until = asked[0]!.call?.until ?? 0;
-    const sending: Sending = {
-      script,
-      keys,
-      args,
-      timeout,
-      asked,
-      done,
-      sent: 0,
-      until,
-      misses: 0,
-      refusals: 0,
-    };
-    if (this.#commands.ready()) this.#attempt(sending);
-    else this.#whenConnected(sending);
+    this.#until = asked[0]!.call?.until ?? 0;
+    this.#misses = 0;
+    this.#refusals = 0;
+    this.#brings = undefined;
   }
 
-  #whenConnected(sending: Sending): void {
-    this.#commands.connected().then(() => this.#attempt(sending), sending.done);
+  attemptWhenConnected(): void {
+    this.#calls.commands.connected().then(() => this.attempt(), this.#end);
   }
 
-  #attempt(sending: Sending): void {
-    const { script, misses } = sending;
-    const state = this.#scripts.get(script.sha);
+  attempt(): void {
+    const { commands, scripts } = this.#calls;
+    const { sha, source } = this.#script;
+    const state = scripts.get(sha);
     // Each server of a cluster needs the script, so calls to a cluster do not wait for each other.
-    const isMissing = misses > (this.#commands.cluster ? 0 : 1);
-    if (isAbandoned(sending)) sending.done(processLate());
-    else if (isMissing || state === true)
-      this.#write(sending, isMissing ? 'eval' : 'evalsha', (error, reply) =>
-        this.#answered(sending, error, reply),
-      );
-    else if (state) state.push(sending);
-    else this.#introduce(sending);
-  }
-
-  /** The first call brings the script, and learns the server's time. The others wait until it is answered. */
-  #introduce(sending: Sending): void {
-    const { sha } = sending.script;
-    const waiting: Sending[] = [];
-    this.#scripts.set(sha, waiting);
-    this.#write(sending, 'eval', (error, reply) => {
-      this.#scripts.set(sha, true);
-      this.#answered(sending, error, reply);
-      for (const other of waiting) {
-        if (this.#commands.ready()) this.#attempt(other);
-        else this.#whenConnected(other);
-      }
-    });
-  }
-
-  #write(sending: Sending, command: 'eval' | 'evalsha', done: Done): void {
-    const { script, keys, args } = sending;
-    const text = command === 'eval' ? script.source : script.sha;
+    const isMissing = this.#misses > (commands.cluster ? 0 : 1);
+    if (this.#isAbandoned()) return this.#end(processLate());
+    if (!isMissing && Array.isArray(state)) return void state.push(this);
+    // The first call brings the script, and learns the server's time. The others wait until it is answered.
+    if (!isMissing && !state) scripts.set(sha, (this.#brings = []));
+    const isKnown = state === true && !isMissing;
     try {
-      this.#commands.run(command, text, keys, args, () => this.#deadline(sending), done);
+      commands.run(isKnown ? 'evalsha' : 'eval', isKnown ? sha : source, this);
     } catch (error) {
-      done(error as Error);
+      this.done(error as Error);
     }
   }
 
-  /** The deadline of a call that is being written. The store's time begins now, even if this process wrote the call late. */
-  #deadline(sending: Sending): string {
-    const { asked, timeout } = sending;
-    const sent = (sending.sent = performance.now());
-    if (isAbandoned(sending)) return OVER;
+  deadline(): string {
+    const { time, clock } = this.#calls;
+    const sent = (this.#sent = performance.now());
+    if (this.#isAbandoned()) return OVER;
     // The server refused the call in time, but this process read the refusal too late. The time begins anew.
-    if (sent >= sending.until && (this.#time.known || this.#clock)) {
-      const until = (sending.until = sent + timeout + this.#time.doubt(timeout));
-      for (const { call } of asked) if (call) call.until = until;
+    if (sent >= this.#until && (time.known || clock)) {
+      const until = (this.#until = sent + this.#timeout + time.doubt(this.#timeout));
+      for (const { call } of this.#asked) if (call) call.until = until;
     }
-    return this.#clock ? String(-stepBy(this.#clock)) : this.#time.at(sending.until);
+    return clock ? String(-stepBy(clock)) : time.at(this.#until);
   }
 
-  #answered(sending: Sending, error: Error | undefined, reply: unknown): void {
-    if (error !== undefined) {
-      this.#refused(sending, error);
-      return;
+  done(error: Error | undefined, reply?: unknown): void {
+    const brings = this.#brings;
+    if (brings) {
+      this.#brings = undefined;
+      this.#calls.scripts.set(this.#script.sha, true);
     }
-    const step: unknown = Array.isArray(reply) ? reply[0] : undefined;
-    if (typeof step === 'number') this.#time.learn(step / 1000, sending.sent, performance.now());
-    sending.done(undefined, reply);
+    if (error === undefined) {
+      const step: unknown = Array.isArray(reply) ? reply[0] : undefined;
+      if (typeof step === 'number') this.#calls.time.learn(step / 1000, this.#sent, performance.now());
+      this.#end(undefined, reply);
+    } else {
+      this.#refused(error);
+    }
+    for (const other of brings ?? []) {
+      if (this.#calls.commands.ready()) other.attempt();
+      else other.attemptWhenConnected();
+    }
   }
 
-  /** Sends a call again if the server has not run it. Any other error ends the call. */
-  #refused(sending: Sending, error: Error): void {
+  /** Sends the call again if the server has not run it. Any other error ends the call. */
+  #refused(error: Error): void {
+    const { commands, scripts, time } = this.#calls;
     const { message } = error;
-    const { sha } = sending.script;
+    const { sha } = this.#script;
     if (message.startsWith('NOSCRIPT')) {
-      sending.misses++;
-      if (!this.#commands.cluster && this.#scripts.get(sha) === true) this.#scripts.delete(sha);
-      this.#attempt(sending);
+      this.#misses++;
+      if (!commands.cluster && scripts.get(sha) === true) scripts.delete(sha);
+      this.attempt();
       return;
     }
     if (message.startsWith('TRYAGAIN')) {
       // The slot with the call's keys is being moved to another server.
-      setTimeout(() => this.#attempt(sending), TRY_AGAIN_AFTER);
+      setTimeout(() => this.attempt(), TRY_AGAIN_AFTER);
       return;
     }
     const now = LATE.exec(message)?.[1];
     if (now === undefined) {
-      if (isUnknownCommand(error)) void explainUnknownCommand(this.#commands, error).then(sending.done);
-      else sending.done(error);
+      if (isUnknownCommand(error)) void explainUnknownCommand(commands, error).then(this.#end);
+      else this.#end(error);
       return;
     }
     // Until the first answer every call is late. After that, either the store's clock was set forward, or this process paused during the
     // call.
-    if (this.#time.known) sending.refusals++;
-    this.#time.learn(Number(now), sending.sent, performance.now());
-    if (sending.refusals > 1) sending.done(processLate());
-    else this.#attempt(sending);
+    if (time.known) this.#refusals++;
+    time.learn(Number(now), this.#sent, performance.now());
+    if (this.#refusals > 1) this.#end(processLate());
+    else this.attempt();
+  }
+
+  #isAbandoned(): boolean {
+    for (const { call } of this.#asked) if (!call?.abandoned) return false;
+    return true;
   }
 }
 
@@ -189,11 +193,6 @@ function stepBy(clock: Clock): number {
   const step = stepAfter(steps.get(clock) ?? 0, clock());
   steps.set(clock, step);
   return step;
-}
-
-function isAbandoned({ asked }: Sending): boolean {
-  for (const { call } of asked) if (!call?.abandoned) return false;
-  return true;
 }
 
 function processLate(): HeadgateError {

@@ -1,8 +1,16 @@
 /** Receives the result of a call, once: its reply, or an error. */
 export type Done = (error: Error | undefined, reply?: unknown) => void;
 
-/** Called when a call is being written. Returns the call's deadline. */
-export type Written = () => string;
+/** A call of a script, as a client sends it. */
+export interface ScriptCall {
+  readonly keys: readonly string[];
+  /** The script's arguments. The first one is the deadline, which the client sets. */
+  readonly args: string[];
+  /** Called when the call is being written. Returns its deadline. */
+  deadline(): string;
+  /** Receives the result, once. */
+  done(error: Error | undefined, reply?: unknown): void;
+}
 
 /** One server that has keys. */
 export interface Server {
@@ -39,13 +47,6 @@ export interface Commands {
   /** The name of the server of a cluster that has a key. Undefined if there is no cluster, or if the client is not ready. */
   serverOf(key: string): string | undefined;
   hazards(): Hazard[];
-  /** Runs a script, given as its text or its hash. `args[0]` is the deadline: `written` is called for it when the call is written. */
-  run(
-    command: 'eval' | 'evalsha',
-    script: string,
-    keys: readonly string[],
-    args: string[],
-    written: Written,
-    done: Done,
-  ): void;
+  /** Runs a script, given as its text or its hash. */
+  run(command: 'eval' | 'evalsha', script: string, call: ScriptCall): void;
 }

@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream';
 import { HeadgateError } from '../../../common/errors.js';
-import type { Commands, Done, Hazard, Server, Written } from './commands.js';
+import type { Commands, Hazard, ScriptCall, Server } from './commands.js';
 import { OVER } from '../deadline.js';
 import { slotOf } from './hash-slot.js';
 import { away, connecting, connection } from './disconnected.js';
@@ -57,7 +57,7 @@ interface ClusterLike extends IoredisLike {
 interface Flight {
   readonly command: Command;
   readonly deadlineAt: number;
-  readonly done: Done;
+  readonly call: ScriptCall;
   /** Its index among the calls under way. */
   at: number;
   /** Whether its connection was lost. The call may have run. */
@@ -188,23 +188,14 @@ export class IoredisCommands implements Commands {
     return hazards;
   }
 
-  run(
-    command: 'eval' | 'evalsha',
-    script: string,
-    keys: readonly string[],
-    args: string[],
-    written: Written,
-    done: Done,
-  ): void {
-    args[0] = written();
-    this.#track(this.#sender[command](script, keys.length, ...keys, ...args), keys.length, done);
-  }
-
-  #track(answer: Promise<unknown>, keyCount: number, done: Done): void {
+  run(command: 'eval' | 'evalsha', script: string, call: ScriptCall): void {
+    const { keys, args } = call;
+    args[0] = call.deadline();
+    const answer = this.#sender[command](script, keys.length, ...keys, ...args);
     const flight: Flight = {
       command: this.#taken!,
-      deadlineAt: keyCount + 2,
-      done,
+      deadlineAt: keys.length + 2,
+      call,
       at: this.#flights.length,
       lost: false,
     };
@@ -212,11 +203,12 @@ export class IoredisCommands implements Commands {
     this.#flights.push(flight);
     answer.then(
       (reply) => {
-        if (this.#landed(flight)) done(undefined, this.#options.stringNumbers ? numbersOf(reply) : reply);
+        if (this.#landed(flight))
+          call.done(undefined, this.#options.stringNumbers ? numbersOf(reply) : reply);
       },
       (error: Error) => {
         // The server has refused the repeated call. The first one may have run.
-        if (this.#landed(flight)) done(flight.lost ? connectionLost(error) : refusalOf(error));
+        if (this.#landed(flight)) call.done(flight.lost ? connectionLost(error) : refusalOf(error));
       },
     );
   }
@@ -239,7 +231,7 @@ export class IoredisCommands implements Commands {
     for (const flight of lost) {
       flight.command.args[flight.deadlineAt] = OVER;
       flight.lost = true;
-      if (!this.cluster) flight.done(connectionLost());
+      if (!this.cluster) flight.call.done(connectionLost());
     }
   }
 }

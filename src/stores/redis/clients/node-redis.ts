@@ -1,4 +1,4 @@
-import type { Commands, Done, Hazard, Server, Written } from './commands.js';
+import type { Commands, Hazard, ScriptCall, Server } from './commands.js';
 import { slotOf } from './hash-slot.js';
 import { away, connecting, connection } from './disconnected.js';
 import { LastError } from './last-error.js';
@@ -175,32 +175,29 @@ export class NodeRedisCommands implements Commands {
     return hazards;
   }
 
-  run(
-    command: 'eval' | 'evalsha',
-    script: string,
-    keys: readonly string[],
-    [, ...args]: string[],
-    written: Written,
-    done: Done,
-  ): void {
+  run(command: 'eval' | 'evalsha', script: string, call: ScriptCall): void {
+    const { keys } = call;
     const node = this.#nodeOf(keys[0]!);
     if (!node && isCluster(this.#client)) {
       this.#findServerOf(this.#client, keys[0]!);
-      done(away("it knows no server of the key's slot"));
+      call.done(away("it knows no server of the key's slot"));
       return;
     }
     // The client would keep the call until it is connected again.
     if (node?.client?.isReady === false && !node.connectPromise) {
-      done(away(`${node.address} is reconnecting`));
+      call.done(away(`${node.address} is reconnecting`));
       return;
     }
     const options = {
       keys: keys as string[],
-      arguments: [new WhenWritten(written) as unknown as Buffer, ...args],
+      arguments: [new WhenWritten(call) as unknown as Buffer, ...call.args.slice(1)],
     };
     const answer =
       command === 'eval' ? this.#sender.eval(script, options) : this.#sender.evalSha(script, options);
-    answer.then((reply) => done(undefined, reply), done);
+    answer.then(
+      (reply) => call.done(undefined, reply),
+      (error: Error) => call.done(error),
+    );
   }
 }
 
@@ -224,17 +221,17 @@ const DIGITS = 20;
  * they were sent, and it is unknown how long that turn takes.
  */
 class WhenWritten extends Uint8Array {
-  #written: Written | undefined;
+  #call: ScriptCall | undefined;
 
-  constructor(written: Written) {
+  constructor(call: ScriptCall) {
     super(DIGITS);
-    this.#written = written;
+    this.#call = call;
   }
 
   override get length(): number {
-    if (this.#written) {
-      const text = this.#written().padEnd(DIGITS);
-      this.#written = undefined;
+    if (this.#call) {
+      const text = this.#call.deadline().padEnd(DIGITS);
+      this.#call = undefined;
       for (let i = 0; i < DIGITS; i++) this[i] = text.charCodeAt(i);
     }
     return DIGITS;
