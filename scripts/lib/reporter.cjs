@@ -9,7 +9,7 @@ module.exports = class extends reporters.Spec {
    */
   constructor(runner, options) {
     super(runner, options);
-    const output = join(options.reporterOption.output, `${process.pid}.json`);
+    const output = join(options.reporterOption.output, `${process.env['HEADGATE_RUN'] ?? process.pid}.json`);
     new reporters.JSON(runner, Object.assign({}, options, { reporterOption: { output } }));
   }
 };
