@@ -139,6 +139,16 @@ describe('docs', () => {
     expect(status, stderr).to.equal(0);
   }).timeout(60_000);
 
+  it('every page that code, examples, scripts and tests name is there', () => {
+    const named = ['src', 'examples', 'scripts', 'test'].flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+        .filter((file) => /\.(ts|mjs|lua|yml)$/.test(file))
+        .flatMap((file) => read(join(folder, file)).match(/docs\/[a-z-]+\.md/g) ?? []),
+    );
+    expect(named).to.have.length.greaterThan(20);
+    expect([...new Set(named)].filter((page) => !pages.includes(page))).to.deep.equal([]);
+  });
+
   it('plots are fresh', async () => {
     for (const [name, content] of Object.entries(await plots())) {
       expect(

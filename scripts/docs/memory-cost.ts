@@ -1,4 +1,4 @@
-// Measures the figures in docs/sizing.md about a process: how many bytes it keeps for keys and requests.
+// Measures the figures in docs/performance.md about a process: how many bytes it keeps for keys and requests.
 //   node --expose-gc --import tsx scripts/docs/memory-cost.ts
 import { createLimiter, type Limiter, type StrictPolicy } from 'headgate';
 import { redisStore } from 'headgate/redis';

@@ -1,4 +1,4 @@
-// Measures the figures in docs/sizing.md about servers: bytes per key, and processor time per decision, on a new Redis and a new Valkey.
+// Measures the figures in docs/performance.md about servers: bytes per key, and processor time per decision, on a new Redis and a new Valkey.
 //   tsx scripts/docs/redis-cost.ts
 import { createLimiter, type Policy } from 'headgate';
 import { redisStore } from 'headgate/redis';

@@ -1,4 +1,4 @@
-// docs/proxies.md: with what it says to write, a client is known by its own address, whatever it sends.
+// docs/keys.md: with what it says to write, a client is known by its own address, whatever it sends.
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
 import express from 'express';
@@ -8,7 +8,7 @@ import { rateLimit } from 'headgate/express';
 import { rateLimitPlugin } from 'headgate/fastify';
 import { clientKey } from 'headgate/http';
 
-const page = readFileSync(new URL('../../docs/proxies.md', import.meta.url), 'utf8');
+const page = readFileSync(new URL('../../docs/keys.md', import.meta.url), 'utf8');
 
 interface Row {
   readonly name: string;

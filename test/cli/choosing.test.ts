@@ -1,4 +1,4 @@
-// What docs/choosing-limits.md shows is what the commands print, on the log that it says they were given.
+// What docs/choosing.md shows is what the commands print, on the log that it says they were given.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,10 +7,10 @@ import { root } from '../../scripts/lib/run.mjs';
 import { headgate } from './cli.js';
 import { LogDirectory } from './logs.js';
 
-const page = readFileSync(join(root, 'docs/choosing-limits.md'), 'utf8');
+const page = readFileSync(join(root, 'docs/choosing.md'), 'utf8');
 const examples = [...page.matchAll(/^```console\n\$ headgate (.*)\n([^]*?)^```$/gm)];
 
-describe('docs/choosing-limits.md', () => {
+describe('docs/choosing.md', () => {
   let logs: LogDirectory;
   before(() => {
     logs = new LogDirectory();
