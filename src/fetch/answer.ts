@@ -50,7 +50,7 @@ export function readAnswer(field: Field, now = Date.now()): Answer {
   const sent = Date.parse(read('date') ?? '');
   const clock = Number.isNaN(sent) ? now : sent;
   const quotas = [...listed(read), ...separate(read, clock)].slice(0, MOST_QUOTAS);
-  const exact = natural(read('retry-after-ms'));
+  const exact = natural(read('retry-after-ms')?.split('.')[0]);
   const text = read('retry-after');
   return { retryAfterMs: exact ?? (text ? timeUntil(text, clock) : undefined), quotas };
 }
@@ -136,7 +136,8 @@ function timeUntil(text: string, clock: number): number | undefined {
       sum += Number(number) * UNITS[unit!]!;
     return Math.ceil(sum);
   }
-  const date = Date.parse(text);
+  // A date has a time of day. Without this, `5, 10`, which is a field that was sent twice, would be a day of 2001.
+  const date = /\d:\d\d/.test(text) ? Date.parse(text) : NaN;
   return Number.isNaN(date) ? undefined : Math.max(0, date - clock);
 }
 

@@ -11,7 +11,6 @@ interface Options {
   readonly path: string;
   readonly method: string;
   readonly headers?: unknown;
-  readonly signal?: unknown;
 }
 
 type Values = Readonly<Record<string, string | string[] | undefined>>;
@@ -33,7 +32,7 @@ export interface Turn {
 }
 
 /** Waits for a request's turn. Undefined: it is not limited. */
-type Admit = (request: OutboundRequest, signal: AbortSignal | undefined) => Promise<Turn> | undefined;
+type Admit = (request: OutboundRequest, signal: AbortSignal) => Promise<Turn> | undefined;
 
 /** Sends each request of a dispatcher at its turn. Retries are left to others, such as undici's own interceptor. */
 export function interceptorOf(admit: Admit): Interceptor {
@@ -44,16 +43,32 @@ export function interceptorOf(admit: Admit): Interceptor {
         method: options.method.toUpperCase(),
         headers: headersOf(options.headers),
       };
-      const { signal } = options;
-      const turn = admit(request, signal instanceof AbortSignal ? signal : undefined);
+      const leaves = new AbortController();
+      const turn = admit(request, leaves.signal);
       if (!turn) return dispatch(options, handler);
-      turn.then(
-        (its) => dispatch(options, learning(handler, its)),
-        (error: Error) => handler.onResponseError?.(undefined, error),
-      );
+      const waiting = waitingController(leaves);
+      turn
+        .then((its) => dispatch(options, learning(handler, its)))
+        .catch((error: Error) => handler.onResponseError?.(waiting, error));
+      // undici aborts by what it is given here, whatever kind of signal there is. When the request starts it is given another.
+      handler.onRequestStart?.(waiting, {});
       return true;
     };
   return limited as unknown as Interceptor;
+}
+
+/** What undici takes a request that waits for: nothing can be held, and who aborts it leaves the line. */
+function waitingController(leaves: AbortController): object {
+  return {
+    ...{ paused: false, pause() {}, resume() {} },
+    get aborted() {
+      return leaves.signal.aborted;
+    },
+    get reason() {
+      return leaves.signal.reason as unknown;
+    },
+    abort: (reason?: unknown) => leaves.abort(reason),
+  };
 }
 
 /** The same handler, which also learns from the answer, and gives back the slot at its end. */

@@ -1,8 +1,8 @@
 import type { Decision } from '../common/decision.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption } from '../common/errors.js';
-import { checkBoolean, checkFunction, checkInteger } from '../common/validate.js';
-import { checkCost } from '../contract/costs.js';
+import { checkBoolean, checkFunction, checkInteger, checkShape } from '../common/validate.js';
+import { checkCosts } from '../contract/costs.js';
 import type { Cost } from '../contract/costs.js';
 import { assembleLimiter, checkOptions } from '../limiter/create-limiter.js';
 import { Limiter } from '../limiter/limiter.js';
@@ -69,6 +69,13 @@ export interface ScheduleOptions {
 
 type Fetch = typeof fetch;
 
+/** What sends: the global `fetch`, or undici's, the types of which depend on its version. */
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+type Sender = (input: any, init?: any) => Promise<Pick<Response, 'status'> & { headers: FieldsOf }>;
+interface FieldsOf {
+  get(name: string): string | null;
+}
+
 /** A fetch that keeps to a partner's limits. */
 export interface LimitedFetch extends Fetch {
   /** The limiter that admits the calls. */
@@ -101,22 +108,24 @@ const BUDGET_PER_CALL = 0.1;
  * const call = limitFetch(fetch, { store, name: 'partner', policies: ['50/1s', '10000/1d'], timeout: '30s' })
  * const response = await call('https://api.example.com/items')
  *
- * @param fetch the function that sends: the global `fetch`, or undici's
+ * @param sender the function that sends: the global `fetch`, or undici's
  * @param given the options, or the text of a single policy
  * @returns a function of the same type. It rejects with `HEADGATE_WAIT_TIMEOUT` and `HEADGATE_QUEUE_FULL`, with the reason of a signal that
  * is aborted, and as `fetch` does
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`, `HEADGATE_UNKNOWN_OPTION`, `HEADGATE_INVALID_COST`, and as `createLimiter`
  */
-export function limitFetch(fetch: Fetch, given: string | LimitFetchOptions): LimitedFetch {
-  if (typeof fetch !== 'function')
-    throw invalidOption('fetch', fetch, 'Pass the function that sends: fetch.');
+export function limitFetch(sender: Sender, given: string | LimitFetchOptions): LimitedFetch {
+  if (typeof sender !== 'function')
+    throw invalidOption('fetch', sender, 'Pass the function that sends: fetch.');
+  const fetch = sender as Fetch;
   const options = optionsOf<object>(given) as LimitFetchOptions;
-  const { key = hostOf, cost = 1, priority = 0, retry } = options;
   const outbound = outboundOf(options);
+  const { key = hostOf, cost = 1, priority = 0, retry } = options;
   const timeout = toMilliseconds('timeout', options.timeout ?? '30s');
   const retries = typeof retry === 'number' ? checkInteger('retry', retry, 0, 10) : retry === false ? 0 : 2;
   if (typeof retry !== 'number') checkBoolean('retry', retry, true);
   checkFunction('key', options.key);
+  if (typeof priority !== 'function') checkInteger('priority', priority, -1000, 1000);
   const decisions = new WeakMap<Response, Decision>();
   const { stats, limiter } = outbound;
   let budget = BUDGET;
@@ -137,8 +146,10 @@ export function limitFetch(fetch: Fetch, given: string | LimitFetchOptions): Lim
     }
   };
 
-  const call = async (...[input, init]: Parameters<Fetch>): Promise<Response> => {
+  const call = async (input: Parameters<Fetch>[0], init?: RequestInit): Promise<Response> => {
     const request = describe(input, init);
+    // As fetch does: the fields are those at the time of the call, whatever becomes of the object while it waits.
+    if (init?.headers) init = { ...init, headers: new Headers(request.headers) };
     const id = key(request);
     if (id === undefined) return fetch(input, init);
     const units = typeof cost === 'function' ? cost(request) : cost;
@@ -165,11 +176,13 @@ export function limitFetch(fetch: Fetch, given: string | LimitFetchOptions): Lim
       if (isLate || left === 0 || budget < 1) return response;
       budget--;
       stats.retries++;
-      await response.body?.cancel();
+      // The partner may have broken off in the middle of the answer, which nobody reads.
+      await response.body?.cancel().catch(() => {});
     }
   };
 
   const schedule = async <T>(work: () => T | Promise<T>, its: ScheduleOptions = {}): Promise<T> => {
+    checkShape('schedule', its, ['key', 'cost', 'priority', 'signal']);
     const { key: id = 'all', cost: units = 1, signal, priority: urgency = 0 } = its;
     const decision = await admit(id, units, performance.now() + timeout, signal, urgency);
     try {
@@ -196,10 +209,10 @@ export function limitFetch(fetch: Fetch, given: string | LimitFetchOptions): Lim
 function outboundOf(options: LimitFetchOptions): Outbound {
   checkOptions('limitFetch', options, ['limiter', ...OWN_OPTIONS, ...LIMITER_OPTIONS, ...INLINE_FIELDS]);
   const { limiter, cost = 1, margin = MARGIN, onPause, store } = options;
+  if (typeof cost !== 'function') checkCosts(cost);
   const maxPause = toMilliseconds('maxPause', options.maxPause ?? '5m');
   const learn = checkBoolean('learn', options.learn, true);
   checkFunction('onPause', onPause);
-  if (typeof cost === 'number') checkCost(cost);
   // A margin is learnt for all processes by an override.
   const isLearnt = options.margin === undefined && (store === undefined || store.overrides !== undefined);
   const how = { maxPause, learn, margin: isLearnt ? margin : undefined, onPause };
@@ -229,7 +242,10 @@ function outboundOf(options: LimitFetchOptions): Outbound {
     margin,
     typeof cost === 'number' ? cost : undefined,
   );
-  const rest = Object.entries(options).filter(([name]) => LIMITER_OPTIONS.includes(name as never));
+  // `timeout` is how long a call waits. The store keeps its own default, or calls would hang for so long when it stalls.
+  const rest = Object.entries(options).filter(
+    ([name]) => LIMITER_OPTIONS.includes(name as never) && !OWN_OPTIONS.includes(name),
+  );
   const made = assembleLimiter(
     {
       ban: {},

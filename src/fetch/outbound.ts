@@ -53,12 +53,19 @@ interface Known {
   look: Promise<void> | undefined;
   /** When a quota was last compared with the partner's. */
   compared: number;
+  /** After a pause: when the next call may go out, and how much later the one after it, ms. */
+  next: number;
+  gap: number;
 }
 
 /** A turn that was reserved earlier than this, ms, is not taken before the store was asked for a pause. */
 const STALE = 150;
 /** A process compares what is left at most this often, ms, so that others have time to see what it charged. */
 const COMPARE = 1000;
+/** After a pause the second call goes out so long after the first, ms, and each gap is a part of the one before: two seconds in all. */
+const FIRST_GAP = 100;
+const GAP_SHRINKS = 0.95;
+const RESTART = 2000;
 /** Others may begin a pause at the same moment. After this time, ms, it is made certain that the longer one counts. */
 const SETTLED = 50;
 /** The part of the margin by which a call may be late before turns are given up for it, and the most turns. */
@@ -115,7 +122,7 @@ export class Outbound {
     signal: AbortSignal | undefined,
     priority: number,
   ): Promise<Decision> {
-    for (;;) {
+    for (let hasRestarted = false; ;) {
       const left = deadline - performance.now();
       const decision = await this.limiter.wait(key, {
         cost,
@@ -129,6 +136,10 @@ export class Outbound {
       } catch (error) {
         await decision.cancel();
         throw error;
+      }
+      if (pause <= 0 && !hasRestarted) {
+        pause = this.#restart(key);
+        hasRestarted = true;
       }
       if (pause <= 0 && !signal?.aborted) {
         this.stats.calls++;
@@ -151,7 +162,7 @@ export class Outbound {
     const now = performance.now();
     this.#due.set(decision, now + delayMs);
     if (reason === 'banned') {
-      known.until = Math.max(known.until, now + retryAfterMs);
+      this.#pauseUntil(known, Math.max(known.until, now + retryAfterMs));
     } else if (allowed) {
       known.clear = now;
       // A question may have been on its way while this process began a pause. Later ones tell that it was ended by hand.
@@ -179,9 +190,15 @@ export class Outbound {
     if (isDenied) {
       if (status === 429) this.stats.violations++;
       // Calls that were under way when a pause began tell nothing new.
-      if (status === 429 && known.until <= performance.now()) void this.#widen(key);
-      const said = retryAfterMs ?? (reset > 0 ? reset : undefined);
-      const pause = said ?? 1000 * 2 ** Math.min(known.silent++, 10);
+      const isNew = known.until <= performance.now();
+      if (status === 429 && isNew) void this.#widen(key);
+      let pause = retryAfterMs || reset;
+      if (pause === 0 && isNew) {
+        // A wait of nothing is obeyed once. Who says it again does not say for how long.
+        const isObeyed = retryAfterMs === 0 && known.silent === 0;
+        if (!isObeyed) pause = 1000 * 2 ** Math.min(known.silent, 10);
+        known.silent++;
+      }
       return this.#pause(key, pause, status);
     }
     known.silent = 0;
@@ -255,11 +272,36 @@ export class Outbound {
       outboundChannel.publish({ limiter: this.limiter.name, key, status, pauseMs } satisfies OutboundMessage);
     }
     if (!isLonger) return Math.ceil(before);
-    known.until = now + ms;
+    this.#pauseUntil(known, now + ms);
     if (before === 0) this.stats.pauses++;
-    this.#onPause?.({ key, ms, status });
+    try {
+      this.#onPause?.({ key, ms, status });
+    } catch (error) {
+      process.emitWarning(`onPause threw: ${String(error)}`, 'HeadgateWarning');
+    }
     if (this.limiter.set.ban) void this.#share(key, known.until, status);
     return ms;
+  }
+
+  #pauseUntil(known: Known, until: number): void {
+    Object.assign(known, { until, next: until, gap: FIRST_GAP });
+  }
+
+  /**
+   * After a pause, calls go out one by one, ever faster, lest all that wait go out at once. Spaced ones do so anyway.
+   *
+   * @returns how long this call has to wait for it, ms
+   */
+  #restart(key: string): number {
+    const known = this.#of(key);
+    const wait = known.next - performance.now();
+    // Nobody has waited for a while.
+    if (wait < -RESTART || known.gap < 1 || this.#partners.some(({ isPaced }) => isPaced)) return 0;
+    // The pause was ended by hand.
+    const after = wait > RESTART ? 0 : Math.max(0, wait);
+    known.next = performance.now() + after + known.gap;
+    known.gap *= GAP_SHRINKS;
+    return after;
   }
 
   /** Tells the store of a pause. */
@@ -337,6 +379,8 @@ export class Outbound {
         silent: 0,
         look: undefined,
         compared: -Infinity,
+        next: 0,
+        gap: 0,
       };
       this.#known.set(key, known);
     }

@@ -18,6 +18,14 @@ describe('what a server says of its limits', () => {
     expect(read({ 'retry-after': date, date: 'Mon, 23 Nov 2026 23:00:00 GMT' }).retryAfterMs).to.equal(0);
   });
 
+  it('a Retry-After that was sent twice, or is no date, counts as not said', () => {
+    for (const text of ['5, 10', '-5', '+5', '.5', '5 s'])
+      expect(read({ 'retry-after': text }).retryAfterMs, text).to.equal(undefined);
+    for (const text of ['Monday, 23-Nov-26 22:00:30 GMT', '2026-11-23T22:00:30Z'])
+      expect(read({ 'retry-after': text }).retryAfterMs, text).to.equal(30_000);
+    expect(read({ 'retry-after': '7', 'retry-after-ms': '350.5' }).retryAfterMs).to.equal(350);
+  });
+
   it('the drafts 6, 7 and 8 to 11', () => {
     const draft6 = { 'ratelimit-limit': '100', 'ratelimit-remaining': '40', 'ratelimit-reset': '30' };
     expect(only(draft6)).to.deep.equal({ limit: 100, remaining: 40, resetMs: 30_000 });

@@ -1,10 +1,11 @@
 // The interceptor for undici's dispatchers.
+import { EventEmitter } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { expect } from 'chai';
 import { limitFetch, type LimitFetchOptions } from 'headgate/fetch';
-import { Agent, request } from 'undici';
+import { Agent, fetch as undiciFetch, request } from 'undici';
 
 describe('limitFetch: the interceptor of undici', () => {
   let server: Server;
@@ -65,6 +66,38 @@ describe('limitFetch: the interceptor of undici', () => {
     end.abort(reason);
     expect(await waits).to.equal(reason);
     expect(call.limiter.gauges.waiting).to.equal(0);
+  });
+
+  it("whoever aborts undici's fetch, or by an emitter, leaves the line, too; what undici refuses is told", async () => {
+    const { call, ask } = made({ policies: ['1/5s'] });
+    const dispatcher = new Agent().compose(call.interceptor);
+    await ask();
+    const stop = new AbortController();
+    const emitter = new EventEmitter();
+    const waits = [
+      undiciFetch(url, { dispatcher, signal: stop.signal }),
+      ask({ signal: emitter }),
+      ask({ signal: AbortSignal.abort(new Error('before')) }),
+    ].map((each) => each.catch((thrown: unknown) => thrown));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(call.limiter.gauges.waiting).to.equal(2);
+    const reason = new Error('enough');
+    stop.abort(reason);
+    emitter.emit('abort');
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(call.limiter.gauges.waiting).to.equal(0);
+    const errors = (await Promise.all(waits)) as Error[];
+    expect(errors[0]).to.equal(reason);
+    expect(errors[1]).to.have.property('name', 'AbortError');
+    expect(errors[2]).to.have.property('message', 'before');
+    const free = made({ policies: ['100/1s'] });
+    const refused = await free.ask({ method: 'POST', body: 5 }).catch((thrown: unknown) => thrown);
+    expect(refused).to.have.property('code', 'UND_ERR_INVALID_ARG');
+  });
+
+  it("undici's own fetch is taken in place of the global one", async () => {
+    const answer = await limitFetch(undiciFetch, '100/1s')(url);
+    expect(await answer.text()).to.equal('ok');
   });
 
   it('gives a slot back when the answer has ended, and when there is none', async () => {

@@ -4,6 +4,8 @@ import { createServer } from 'node:http';
 import { expect } from 'chai';
 import { createLimiter, HeadgateError, memoryStore, type ErrorCode } from 'headgate';
 import { limitFetch, type LimitFetchOptions, type Pause } from 'headgate/fetch';
+import { redisStore } from 'headgate/redis';
+import { Redis } from 'ioredis';
 import { startServer } from '../support/servers.js';
 import { StrictServer } from '../support/strict-server.js';
 
@@ -237,6 +239,84 @@ describe('limitFetch', function () {
     expect(performance.now() - began).to.be.within(680, 750);
   });
 
+  it('denials of calls that were under way together are one cause: the pause does not double with each', async () => {
+    const pauses: number[] = [];
+    const slow = async (): Promise<Response> => {
+      await sleep(30);
+      return new Response('', { status: 429 });
+    };
+    const onPause = ({ ms }: Pause) => pauses.push(ms);
+    const call = limitFetch(slow, { ...wide, retry: false, onPause });
+    await Promise.all(Array.from({ length: 10 }, () => call(url)));
+    expect(pauses).to.deep.equal([1000]);
+  });
+
+  it('a wait of nothing is obeyed once, and then counts as not said', async () => {
+    const pauses: number[] = [];
+    const onPause = ({ ms }: Pause) => pauses.push(ms);
+    const zero: [number, Record<string, string>] = [429, { 'retry-after': '0' }];
+    const call = limitFetch(answers(zero), { ...wide, maxPause: 40, onPause });
+    expect((await call(url)).status).to.equal(429);
+    expect(pauses).to.deep.equal([1, 40, 40]);
+  });
+
+  it('after a pause calls that are not spaced go out one by one, ever faster', async () => {
+    const times: number[] = [];
+    const partner = (): Promise<Response> => {
+      times.push(performance.now());
+      const headers = { 'retry-after-ms': '200' };
+      return Promise.resolve(new Response('', times.length === 1 ? { status: 429, headers } : {}));
+    };
+    const call = limitFetch(partner, '600/1m');
+    const calls = [call(url)];
+    await sleep(20);
+    for (let i = 0; i < 40; i++) calls.push(call(url));
+    await Promise.all(calls);
+    const first = times[1]!;
+    expect(first - times[0]!).to.be.above(190);
+    expect(times.filter((at) => at < first + 500)).to.have.length.below(9);
+    expect(times.at(-1)! - first).to.be.above(1500);
+    const began = performance.now();
+    await sleep(2100);
+    await Promise.all(Array.from({ length: 40 }, () => call(url)));
+    expect(performance.now() - began).to.be.below(2900);
+  });
+
+  it('a handler that throws, or an answer that breaks off, fails no call', async () => {
+    const warned: string[] = [];
+    const listener = ({ message }: Error) => void warned.push(message);
+    process.on('warning', listener);
+    const broken = new ReadableStream({ start: (its) => its.error(new Error('gone')) });
+    const list = [
+      new Response(broken, { status: 429, headers: { 'retry-after-ms': '1' } }),
+      new Response('ok'),
+    ];
+    const onPause = () => {
+      throw new Error('mine');
+    };
+    const call = limitFetch(() => Promise.resolve(list.shift()!), { ...wide, onPause });
+    expect((await call(url)).status).to.equal(200);
+    await sleep(5);
+    process.off('warning', listener);
+    expect(warned).to.deep.equal(['onPause threw: Error: mine']);
+  });
+
+  it('header fields are those of the moment of the call', async () => {
+    const seen: (string | null)[] = [];
+    const partner = (_: unknown, init?: RequestInit): Promise<Response> => {
+      seen.push(new Headers(init?.headers).get('x-id'));
+      return Promise.resolve(new Response(''));
+    };
+    const call = limitFetch(partner, '50/1s');
+    const headers = new Headers();
+    const calls = ['a', 'b', 'c'].map((id) => {
+      headers.set('x-id', id);
+      return call(url, { headers });
+    });
+    await Promise.all(calls);
+    expect(seen).to.deep.equal(['a', 'b', 'c']);
+  });
+
   it('priority: the highest goes first', async () => {
     const order: string[] = [];
     const call = limitFetch(
@@ -338,7 +418,7 @@ describe('limitFetch', function () {
     expect(call.limiter.gauges.slots).to.equal(0);
   });
 
-  it('takes a limiter that is there, and refuses nonsense', () => {
+  it('takes a limiter that is there, and refuses nonsense', async () => {
     const limiter = createLimiter('5/1s');
     expect(limitFetch(fetch, { limiter }).limiter).to.equal(limiter);
     const wrong: [unknown, ErrorCode][] = [
@@ -350,6 +430,10 @@ describe('limitFetch', function () {
       [{ ...wide, retry: 11 }, 'HEADGATE_INVALID_OPTION'],
       [{ ...wide, maxPause: 'soon' }, 'HEADGATE_INVALID_OPTION'],
       [{ ...wide, cost: -1 }, 'HEADGATE_INVALID_COST'],
+      [{ ...wide, cost: 'a' }, 'HEADGATE_INVALID_COST'],
+      [{ ...wide, priority: 1.5 }, 'HEADGATE_INVALID_OPTION'],
+      [{ ...wide, priority: 'high' }, 'HEADGATE_INVALID_OPTION'],
+      [undefined, 'HEADGATE_INVALID_OPTION'],
       [{ ...wide, keyGenerator: () => 'k' }, 'HEADGATE_UNKNOWN_OPTION'],
       [{}, 'HEADGATE_INVALID_OPTION'],
     ];
@@ -358,11 +442,34 @@ describe('limitFetch', function () {
         .to.throw()
         .with.property('code', code);
     }
+    const { schedule } = limitFetch(fetch, wide);
+    expect(await codeOf(schedule(() => 1, { prio: 1 } as never))).to.equal('HEADGATE_UNKNOWN_OPTION');
   });
 });
 
-describe('limitFetch in four processes on Redis', () => {
-  it('exceeds a strict limit seldom, pauses in every process, and goes on when one dies', async function () {
+describe('limitFetch on Redis', () => {
+  it('a store that stalls makes calls wait as long as its own timeout, not as long as the line', async () => {
+    const redis = await startServer('redis');
+    const client = new Redis(redis.url);
+    try {
+      const store = redisStore(client);
+      const call = limitFetch(answers([200]), { store, policies: ['20/1s'], timeout: '15s' });
+      await call(url);
+      const calls = Array.from({ length: 10 }, () => call(url));
+      await sleep(20);
+      await redis.kill('SIGSTOP');
+      const began = performance.now();
+      await Promise.all(calls);
+      await call(url);
+      expect(performance.now() - began).to.be.below(5000);
+    } finally {
+      await redis.kill('SIGCONT');
+      client.disconnect();
+      await redis.stop();
+    }
+  });
+
+  it('in four processes exceeds a strict limit seldom, pauses in every process, and goes on when one dies', async function () {
     this.timeout(60_000);
     // What is measured is how late calls arrive. On a machine that is busy, that is long.
     this.retries(3);
