@@ -1,14 +1,5 @@
-import type { ServerResponse } from 'node:http';
 import type { Outcome } from './framework.js';
-import { WebReply } from './web-response.js';
-
-/** What the platform knows besides the request. */
-export interface Connection {
-  /** The client's address. Default: what Deno and Bun pass to a handler. */
-  ip?: string | undefined;
-  /** On Node's servers, the response that Node has made: it tells what was sent. */
-  outgoing?: ServerResponse | undefined;
-}
+import { WebReply, type Connection } from './web-response.js';
 
 interface Exchange {
   readonly ip: string | undefined;

@@ -1,8 +1,8 @@
-import { addressOf, around, toldAddress, type Connection } from '../around.js';
+import { addressOf, around, toldAddress } from '../around.js';
 import { createFlow } from '../flow.js';
 import type { Framework } from '../framework.js';
 import type { HttpOptions } from '../options.js';
-import { webResponse, type WebReply } from '../web-response.js';
+import { webResponse, type Connection, type WebReply } from '../web-response.js';
 import type { Limiter } from '../../limiter/limiter.js';
 
 export type { Connection };
