@@ -15,7 +15,14 @@ const twoAtATime = rateLimit({
 });
 
 app.get('/report', twoAtATime, async (_req, res) => {
-  await new Promise((resolve) => setTimeout(resolve, 300));
+  for (let page = 1; page <= 3; page++) {
+    // Who leaves frees the slot. So the work stops then, too: otherwise more than two would run.
+    if (res.destroyed) {
+      console.log(`Stopped at page ${page}`);
+      return;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
   res.json({ report: 'done' });
 });
 

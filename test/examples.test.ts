@@ -185,6 +185,18 @@ describe('examples', function () {
     expect(answers.map(({ status }) => status).sort()).to.deep.equal([...times(7, 200), 503, 503]);
   });
 
+  it('queue: a report whose client has left stops, as its slot is free', async () => {
+    const { url, output } = await serve('queue');
+    const leave = new AbortController();
+    const left = fetch(`${url}/report`, { signal: leave.signal }).catch((error: Error) => error.name);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    leave.abort();
+    expect(await left).to.equal('AbortError');
+    for (let i = 0; i < 100 && !output().includes('Stopped'); i++)
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(output()).to.match(/Stopped at page [23]/);
+  });
+
   it('mcp: the SDK’s client gets denials as results, by tool, by session and by client', async () => {
     const { url } = await serve('mcp');
     const open = async () => {

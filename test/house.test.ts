@@ -145,3 +145,13 @@ describe('an algorithm is known by its traits', () => {
     expect(asking).to.deep.equal([]);
   });
 });
+
+describe('an adapter on the toolkit is short', () => {
+  for (const name of ['hono', 'koa', 'web']) {
+    it(`${name} has fewer than 60 lines of code`, () => {
+      const lines = readFileSync(join(root, `src/http/adapters/${name}.ts`), 'utf8').split('\n');
+      const code = lines.filter((line) => !/^\s*(\/\/|\/?\*|$)/.test(line));
+      expect(code.length).to.be.within(20, 59);
+    });
+  }
+});

@@ -12,7 +12,9 @@ import request from 'supertest';
 import { createLimiter, memoryStore, type Limiter, type LimiterOptions, type WarningCode } from 'headgate';
 import { rateLimit, type RateLimitOptions } from 'headgate/express';
 import { rateLimitPlugin, type RateLimitPluginOptions } from 'headgate/fastify';
+import { rateLimit as honoLimit } from 'headgate/hono';
 import { clientKey } from 'headgate/http';
+import { Hono } from 'hono';
 import { root } from '../scripts/lib/run.mjs';
 import { given, WARNING_CODES } from '../src/common/warnings.js';
 import { FirstQuestion, type Streak } from '../src/limiter/setup-checks.js';
@@ -482,6 +484,29 @@ describe('warnings of the set-up', () => {
     expect(told).to.deep.equal([]);
     made();
     expect(told).to.deep.equal(['three in a row']);
+  });
+
+  it('tests make an app for a few requests, or for any number where they say that they are tests', async () => {
+    const ask = async (apps: number) => {
+      for (let i = 0; i < apps; i++) {
+        const app = new Hono();
+        app.use(honoLimit({ ...quota, keyGenerator: () => 'ada' }));
+        app.get('/', (c) => c.text('found'));
+        expect((await app.request('/')).status).to.equal(200);
+      }
+    };
+    await ask(4);
+    const before = process.env['NODE_ENV'];
+    process.env['NODE_ENV'] = 'test';
+    try {
+      await ask(10);
+    } finally {
+      if (before === undefined) delete process.env['NODE_ENV'];
+      else process.env['NODE_ENV'] = before;
+    }
+    expect(warned).to.deep.equal([]);
+    await ask(1);
+    expect(warned.map(({ code }) => code)).to.deep.equal(['HEADGATE_LIMITER_IN_HANDLER']);
   });
 
   it('only the first 1,000 requests of a limiter are looked at', async () => {

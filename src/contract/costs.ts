@@ -65,8 +65,8 @@ export function checkCosts(cost: unknown, ...known: (readonly CompiledPolicy[])[
   if (entries.length === 0) {
     throw new HeadgateError(
       'HEADGATE_INVALID_COST',
-      `cost: ${show(cost)} is not valid. Pass a whole number from 0 (only look) to ${MAX_UNITS}, or such numbers by policy name: ` +
-        '{ tokens: 800 }.',
+      `cost: ${show(cost)} is not valid. Pass a whole number from 0 (only look) to ${MAX_UNITS}, or an object of one such number ` +
+        'or more by policy name: { tokens: 800 }.',
     );
   }
   for (const [name, units] of entries) {
@@ -76,7 +76,7 @@ export function checkCosts(cost: unknown, ...known: (readonly CompiledPolicy[])[
     const names = [...new Set(known.flat().map((policy) => show(policy.name)))].join(', ');
     throw new HeadgateError(
       'HEADGATE_UNKNOWN_POLICY',
-      `cost: ${show(name)} is no policy of the limiter. Its policies are: ${names}. A policy that is not named costs 1.`,
+      `cost: ${show(name)} is no policy of the limiter. Its policies are: ${names}.`,
     );
   }
   return cost as Cost;

@@ -2,7 +2,7 @@ import { isIP, isIPv6 } from 'node:net';
 import type { Warn } from '../common/warnings.js';
 import { DEFAULT_DIMENSION, type Key } from '../contract/key.js';
 import type { PolicySet } from '../contract/store.js';
-import { FirstQuestion, type Streak } from '../limiter/setup-checks.js';
+import { FirstQuestion, isTest, type Streak } from '../limiter/setup-checks.js';
 import type { ClientKey } from './client-key.js';
 import type { Framework } from './framework.js';
 
@@ -12,7 +12,8 @@ const REQUESTS = 1000;
 /** From this many requests without any key on, it is no coincidence. */
 const KEYLESS = 100;
 
-const MOST_IN_A_ROW = 2;
+/** Tests make applications for a request or two, which they ask in the same turn of the event loop. */
+const MOST_IN_A_ROW = 5;
 
 /** A single limiter that is made late is asked again before another one is made. */
 const madeForRequests: Streak = {
@@ -51,7 +52,7 @@ export class SetupChecks<Req extends object> {
 
   /** For limiters that a user makes: one that receives a request in the same turn of the event loop was made for that request. */
   made(): void {
-    this.#firstQuestion = new FirstQuestion(this.#facts.warn, madeForRequests);
+    if (!isTest()) this.#firstQuestion = new FirstQuestion(this.#facts.warn, madeForRequests);
   }
 
   /** Checks a request that may be limited. @returns whether further requests must be checked */

@@ -2,6 +2,14 @@ import type { ServerResponse } from 'node:http';
 import type { ResponsePort } from './framework.js';
 import { nodeResponse } from './node-response.js';
 
+/** What the platform knows besides the request. */
+export interface Connection {
+  /** The client's address. Default: what Deno and Bun pass to a handler. */
+  ip?: string | undefined;
+  /** On Node's servers, the response that Node has made: it tells what was sent. */
+  outgoing?: ServerResponse | undefined;
+}
+
 /** What limiters write before there is a response, for frameworks whose handlers return a `Response`. */
 export class WebReply {
   /** The fields that limiters set. */

@@ -330,7 +330,7 @@ describe('a cost per policy', () => {
   const limiter = () => createLimiter({ policies: [requests, tokens] });
 
   const WRONG: [what: string, cost: unknown, code: string, text: RegExp][] = [
-    ['an unknown name', { token: 5 }, 'HEADGATE_UNKNOWN_POLICY', /"token" .*"requests", "tokens"/],
+    ['an unknown name', { token: 5 }, 'HEADGATE_UNKNOWN_POLICY', /"token" .*"requests", "tokens"\. See/],
     ['a fraction', { tokens: 1.5 }, 'HEADGATE_INVALID_COST', /cost\.tokens: 1\.5 .*whole number/],
     [
       'undefined, as of a missing field',
@@ -341,8 +341,8 @@ describe('a cost per policy', () => {
     ['a negative number', { tokens: -1 }, 'HEADGATE_INVALID_COST', /cost\.tokens: -1/],
     ['a text', { tokens: '5' }, 'HEADGATE_INVALID_COST', /cost\.tokens: "5"/],
     ['a list', [1, 800], 'HEADGATE_INVALID_COST', /by policy name: \{ tokens: 800 \}/],
-    ['a map', new Map([['tokens', 5]]), 'HEADGATE_INVALID_COST', /by policy name/],
-    ['an empty object', {}, 'HEADGATE_INVALID_COST', /by policy name/],
+    ['a map', new Map([['tokens', 5]]), 'HEADGATE_INVALID_COST', /one such number or more by policy name/],
+    ['an empty object', {}, 'HEADGATE_INVALID_COST', /one such number or more by policy name/],
     ['null', null, 'HEADGATE_INVALID_COST', /by policy name/],
     ['a name of every object', JSON.parse('{ "__proto__": 5 }'), 'HEADGATE_UNKNOWN_POLICY', /"__proto__"/],
     ['an inherited name', { constructor: 5 }, 'HEADGATE_UNKNOWN_POLICY', /"constructor"/],

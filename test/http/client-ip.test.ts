@@ -6,6 +6,9 @@ import Fastify from 'fastify';
 import type { HeadgateError } from 'headgate';
 import { rateLimit } from 'headgate/express';
 import { rateLimitPlugin } from 'headgate/fastify';
+import { rateLimit as honoLimit } from 'headgate/hono';
+import { rateLimit as webLimit } from 'headgate/web';
+import { Hono } from 'hono';
 import request from 'supertest';
 
 /** Options whose functions get a request with header fields, in any framework. */
@@ -146,4 +149,38 @@ describe('limiters of one name on Fastify', () => {
     expect(() => app.get('/yearly', limited(20), () => 'yearly')).to.throw(/reports/);
     await app.close();
   });
+});
+
+describe('the address that a platform tells', () => {
+  const requestIP = (): { address: string } => ({ address: '192.0.2.7' });
+  const bun = {
+    tells: requestIP,
+    requestIP(this: { tells: typeof requestIP }) {
+      return this.tells();
+    },
+  };
+  const told: Record<string, unknown> = {
+    'Deno’s info': { remoteAddr: { hostname: '192.0.2.7', port: 5000, transport: 'tcp' } },
+    'Bun’s server': bun,
+    'Bun’s server, as a property': { server: bun },
+  };
+  for (const [name, info] of Object.entries(told)) {
+    it(`is the key: ${name}`, async () => {
+      const keys: string[] = [];
+      const options = {
+        limit: 5,
+        window: '1m',
+        onDecision: ({ key }: { key: string }) => void keys.push(key),
+      };
+      const app = new Hono();
+      app.use(honoLimit(options));
+      app.get('/', (c) => c.text('found'));
+      const limit = webLimit(options);
+      const handler = limit((_request: Request, _info: unknown) => new Response('found'));
+      const of = () => new Request('http://127.0.0.1/');
+      const answers = [await app.fetch(of(), info), await handler(of(), info)];
+      expect(answers.map(({ status }) => status)).to.deep.equal([200, 200]);
+      expect(keys).to.deep.equal(['192.0.2.7', '192.0.2.7']);
+    });
+  }
 });

@@ -1,12 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Context, MiddlewareHandler } from 'hono';
 import type { Decision } from '../../common/decision.js';
+import { around, toldAddress } from '../around.js';
 import { createFlow } from '../flow.js';
-import type { Framework } from '../framework.js';
+import type { Framework, Outcome } from '../framework.js';
 import type { HttpOptions } from '../options.js';
 import { webResponse, type WebReply } from '../web-response.js';
 import type { Limiter } from '../../limiter/limiter.js';
-import { around } from './web.js';
 
 /** The options of {@link rateLimit}. Callbacks get Hono's context. */
 export type RateLimitOptions = HttpOptions<Context, WebReply>;
@@ -24,24 +24,17 @@ declare module 'hono' {
   }
 }
 
-/** What the platforms of Hono pass on: Node's server, Deno, Bun. */
+/** What Hono passes on from Node's server. */
 interface Bindings {
   incoming?: IncomingMessage;
   outgoing?: ServerResponse;
-  remoteAddr?: { hostname?: string };
-  requestIP?: (request: Request) => { address: string } | null;
 }
 
 const bindingsOf = (c: Context): Bindings => Object(c.env) as Bindings;
 
 const framework: Framework<Context, WebReply> = {
   ...webResponse,
-  ip: (c) => {
-    const { incoming, remoteAddr, requestIP } = bindingsOf(c);
-    return (
-      incoming?.socket.remoteAddress ?? remoteAddr?.hostname ?? requestIP?.call(c.env, c.req.raw)?.address
-    );
-  },
+  ip: (c) => bindingsOf(c).incoming?.socket.remoteAddress ?? toldAddress(c.req.raw, c.env),
 };
 
 /**
@@ -61,7 +54,7 @@ export function rateLimit(options: RateLimitOptions | string = {}): RateLimitHan
     // What earlier middleware has set, such as CORS, is on a denial, too.
     const { headers } = c.res;
     let isAdmitted = false;
-    const decide = async (reply: WebReply): Promise<'next' | 'answered'> => {
+    const decide = async (reply: WebReply): Promise<Outcome> => {
       const outcome = await flow.handle(c, reply);
       const { rateLimit: decision } = c as { rateLimit?: Decision };
       if (decision) c.set('rateLimit', decision);

@@ -1,20 +1,14 @@
-import type { ServerResponse } from 'node:http';
+import { addressOf, around, toldAddress } from '../around.js';
 import { createFlow } from '../flow.js';
 import type { Framework } from '../framework.js';
 import type { HttpOptions } from '../options.js';
-import { WebReply, webResponse } from '../web-response.js';
+import { webResponse, type Connection, type WebReply } from '../web-response.js';
 import type { Limiter } from '../../limiter/limiter.js';
+
+export type { Connection };
 
 /** The options of {@link rateLimit}. Callbacks get the `Request`. */
 export type RateLimitOptions = HttpOptions<Request, WebReply>;
-
-/** What the platform knows besides the request. */
-export interface Connection {
-  /** The client's address. Default: what Deno and Bun pass to a handler. */
-  ip?: string | undefined;
-  /** On Node's servers, the response that Node has made: it tells what was sent. */
-  outgoing?: ServerResponse | undefined;
-}
 
 /** Answers a request. What the platform passes besides, such as a route's parameters, is passed on. */
 export type WebHandler<Rest extends unknown[] = []> = (
@@ -32,41 +26,10 @@ export interface WebRateLimit {
   readonly limiter: Limiter;
 }
 
-interface Exchange {
-  readonly ip: string | undefined;
-  readonly reply: WebReply;
-}
-
-/** The requests that a limiter has seen. */
-const exchanges = new WeakMap<Request, Exchange>();
-
 const framework: Framework<Request, WebReply> = {
   ...webResponse,
-  ip: (request) => exchanges.get(request)?.ip,
+  ip: addressOf,
 };
-
-/** The address that Deno (`info.remoteAddr`) and Bun (`server.requestIP`) tell a handler. */
-function addressOf(request: Request, told: unknown): string | undefined {
-  const { remoteAddr, requestIP } = Object(told) as {
-    remoteAddr?: { hostname?: string };
-    requestIP?: (request: Request) => { address: string } | null;
-  };
-  return remoteAddr?.hostname ?? requestIP?.call(told, request)?.address;
-}
-
-/** Runs a limiter around what answers a request, and shares the reply among all limiters of the request. */
-export async function around(
-  request: Request,
-  { ip, outgoing }: Connection,
-  decide: (reply: WebReply) => Promise<'next' | 'answered'> | 'next' | 'answered',
-  next: () => Response | Promise<Response>,
-): Promise<Response> {
-  const known = exchanges.get(request);
-  const reply = known?.reply ?? new WebReply(request, outgoing);
-  if (!known) exchanges.set(request, { ip, reply });
-  const respond = async (): Promise<Response> => ((await decide(reply)) === 'next' ? next() : reply.answer());
-  return known ? respond() : reply.finish(respond);
-}
 
 /**
  * A limiter for whatever answers a `Request` with a `Response`: route handlers of Next.js, SvelteKit and Remix, Bun, Deno, Workers. Without
@@ -91,7 +54,7 @@ export function rateLimit(options: RateLimitOptions | string = {}): WebRateLimit
   ) =>
     typeof first === 'function'
       ? (request: Request, ...rest: unknown[]) =>
-          run(request, () => first(request, ...rest), { ip: addressOf(request, rest[0]) })
+          run(request, () => first(request, ...rest), { ip: toldAddress(request, rest[0]) })
       : run(first, next!, connection);
   return Object.assign(limit, { limiter: flow.limiter }) as WebRateLimit;
 }

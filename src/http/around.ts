@@ -1,0 +1,39 @@
+import type { Outcome } from './framework.js';
+import { WebReply, type Connection } from './web-response.js';
+
+interface Exchange {
+  readonly ip: string | undefined;
+  readonly reply: WebReply;
+}
+
+/** The requests that limiters have seen. */
+const exchanges = new WeakMap<Request, Exchange>();
+
+/** The address that came with a request when its first limiter saw it. */
+export const addressOf = (request: Request): string | undefined => exchanges.get(request)?.ip;
+
+interface Told {
+  remoteAddr?: { hostname?: string };
+  requestIP?: (request: Request) => { address: string } | null;
+}
+
+/** The address that Deno (`info.remoteAddr`) and Bun (`server.requestIP`) pass on, Bun's server also as a property. */
+export function toldAddress(request: Request, told: unknown): string | undefined {
+  const { server = told, remoteAddr } = Object(told) as Told & { server?: unknown };
+  const { requestIP } = Object(server) as Told;
+  return remoteAddr?.hostname ?? requestIP?.call(server, request)?.address;
+}
+
+/** Runs a limiter around what answers a request, and shares the reply among all limiters of the request. */
+export async function around(
+  request: Request,
+  { ip, outgoing }: Connection,
+  decide: (reply: WebReply) => Promise<Outcome> | Outcome,
+  next: () => Response | Promise<Response>,
+): Promise<Response> {
+  const known = exchanges.get(request);
+  const reply = known?.reply ?? new WebReply(request, outgoing);
+  if (!known) exchanges.set(request, { ip, reply });
+  const respond = async (): Promise<Response> => ((await decide(reply)) === 'next' ? next() : reply.answer());
+  return known ? respond() : reply.finish(respond);
+}
