@@ -30,5 +30,6 @@ export const distance = redisPart('distance', async (bench, port) => {
     });
     sections.push(tableOf(title, results, columns, { bars }));
   }
+  await rigs.end();
   return sections;
 });
