@@ -13,7 +13,6 @@ const START = Date.UTC(2026, 9, 5, 6);
 const PATHS = ['/', '/api/items', '/api/items/7', '/api/search?q=shoes', '/cart', '/assets/app.js'];
 const AGENT =
   'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36';
-const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
 let state = 1;
 /** A number from 0 to 1, exclusive: the same at every run (mulberry32). */
@@ -27,14 +26,10 @@ function random() {
 /** @param {number} n */
 const below = (n) => Math.floor(n * random());
 
-/** @param {number} n */
-const two = (n) => String(n).padStart(2, '0');
-
 /** @param {number} time */
 function clf(time) {
-  const d = new Date(time);
-  const day = `${two(d.getUTCDate())}/${MONTHS[d.getUTCMonth()]}/${d.getUTCFullYear()}`;
-  return `${day}:${two(d.getUTCHours())}:${two(d.getUTCMinutes())}:${two(d.getUTCSeconds())} +0000`;
+  const [, day, month, year, clock] = new Date(time).toUTCString().split(' ');
+  return `${day}/${month}/${year}:${clock} +0000`;
 }
 
 /** @param {number} n */

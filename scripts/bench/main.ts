@@ -10,6 +10,7 @@ import { root } from '../lib/run.mjs';
 import { startRig, type Remote, type RigName } from './lib/child.js';
 import type { Bench, Section } from './lib/part.js';
 import { environment, markdown } from './lib/report.js';
+import { summarize } from './lib/stats.js';
 import { alone } from './parts/alone.js';
 import { bytes } from './parts/bytes.js';
 import { cluster } from './parts/cluster.js';
@@ -27,22 +28,8 @@ import { sqlite } from './parts/sqlite.js';
 import { waiting } from './parts/waiting.js';
 
 const parts = [
-  memory,
-  denials,
-  redis,
-  alone,
-  cost,
-  overrides,
-  distance,
-  cluster,
-  bytes,
-  http,
-  scaling,
-  log,
-  waiting,
-  outbound,
-  slices,
-  sqlite,
+  ...[memory, denials, redis, alone, cost, overrides, distance, cluster],
+  ...[bytes, http, scaling, log, waiting, outbound, slices, sqlite],
 ];
 
 const { values, positionals } = parseArgs({
@@ -72,6 +59,16 @@ const bench: Bench = {
     const remote = await startRig(rig, { ...options, dist });
     running.add(remote);
     return remote;
+  },
+  async startAll(rig, subjects, optionsOf) {
+    const started = subjects.map(
+      async (subject) => [subject, await bench.start(rig, optionsOf(subject))] as const,
+    );
+    return new Map(await Promise.all(started));
+  },
+  async sample(what, subjects, measure) {
+    const rounds = await bench.interleave(what, subjects, measure);
+    return new Map([...rounds].map(([subject, values]) => [subject, summarize(values)]));
   },
   async interleave(what, subjects, measure) {
     const results = new Map(

@@ -53,27 +53,14 @@ for (let i = 0; i < 10_000; i++) await waiting.consume(key(i));
 await waiting.consume(key(-1));
 await measure('a request that waits', 10_000, (i) => void waiting.wait(key(i)).catch(() => {}));
 
-const turns = createLimiter({
-  algorithm: 'leaky-bucket',
-  limit: 1,
-  window,
-  burst: 1,
-  maxDelay: '100d',
-  ...many,
-});
+const delayed = { algorithm: 'leaky-bucket', limit: 1, window, burst: 1, maxDelay: '100d', ...many } as const;
+const turns = createLimiter(delayed);
 for (let i = -1; i < 10_000; i++) await turns.consume(key(i));
 await measure('a request that waits and has its turn', 10_000, (i) => {
   void turns.wait(key(i)).catch(() => {});
 });
 
-const held = createLimiter({
-  algorithm: 'leaky-bucket',
-  limit: 1,
-  window,
-  burst: 1,
-  maxDelay: '100d',
-  ...many,
-});
+const held = createLimiter(delayed);
 for (let i = -1; i < 10_000; i++) await held.consume(key(i));
 await measure('a request that is held', 10_000, async (i) => {
   const decision = await held.consume(key(i));

@@ -5,68 +5,39 @@ import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 import { root } from './run.mjs';
 
-/** The sizes of one sub-path, in bytes, with the libraries that it brings, but without its peers.
- * @typedef {{ minified: number, gzipped: number }} Size */
-
-/**
- * Bundles a sub-path of the built package as an application would.
- *
- * @param {string} file
- * @param {string[]} peers
- * @returns {Promise<Size>}
- */
-async function sizeOf(file, peers) {
-  const { outputFiles } = await build({
-    absWorkingDir: root,
-    entryPoints: [file],
-    bundle: true,
-    minify: true,
-    write: false,
-    platform: 'node',
-    format: 'esm',
-    external: peers,
-    logLevel: 'error',
-  });
-  const contents = Buffer.concat(outputFiles.map((output) => output.contents));
-  return { minified: contents.length, gzipped: gzipSync(contents).length };
+/** @param {string} file */
+function readJson(file) {
+  /** @type {unknown} */
+  const value = JSON.parse(readFileSync(join(root, file), 'utf8'));
+  return value;
 }
 
 /**
- * Prints the size of each sub-path beside its limit.
+ * Prints the size of each sub-path as an application bundles it, with the libraries that it brings, but without its peers.
  *
- * @returns {Promise<boolean>} whether all keep it, and all have one
+ * @returns {Promise<boolean>} whether all keep their limits, and all have one
  */
 export async function checkSizes() {
-  const manifest =
+  const { exports, peerDependencies } =
     /** @type {{ exports: Record<string, string | { import: string }>, peerDependencies: Record<string, string> }} */ (
-      JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+      readJson('package.json')
     );
-  const limits = /** @type {Record<string, number>} */ (
-    JSON.parse(readFileSync(join(root, 'scripts/sizes.json'), 'utf8'))
-  );
-  const peers = Object.keys(manifest.peerDependencies);
+  const limits = /** @type {Record<string, number>} */ (readJson('scripts/sizes.json'));
   let kept = true;
   console.log('sub-path, KiB minified, gzipped, limit');
-  for (const [path, entry] of Object.entries(manifest.exports)) {
+  for (const [path, entry] of Object.entries(exports)) {
     if (typeof entry === 'string') continue;
-    const { minified, gzipped } = await sizeOf(entry.import, peers);
+    const { outputFiles } = await build({
+      ...{ absWorkingDir: root, entryPoints: [entry.import], external: Object.keys(peerDependencies) },
+      ...{ bundle: true, minify: true, write: false, platform: 'node', format: 'esm', logLevel: 'error' },
+    });
+    const contents = Buffer.concat(outputFiles.map((output) => output.contents));
+    const gzipped = gzipSync(contents).length;
     const limit = limits[path];
     const within = limit !== undefined && gzipped <= limit * 1024;
     kept &&= within;
-    console.log(
-      [
-        path.padEnd(32),
-        kib(minified),
-        kib(gzipped),
-        String(limit).padStart(5),
-        within ? '' : 'TOO LARGE',
-      ].join(' '),
-    );
+    const sizes = [contents.length, gzipped].map((bytes) => (bytes / 1024).toFixed(1).padStart(6));
+    console.log(path.padEnd(32), ...sizes, String(limit).padStart(5), within ? '' : 'TOO LARGE');
   }
   return kept;
-}
-
-/** @param {number} bytes */
-function kib(bytes) {
-  return (bytes / 1024).toFixed(1).padStart(6);
 }

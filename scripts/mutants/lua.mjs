@@ -1,8 +1,17 @@
-// The mutants of a Lua file: the same kinds of change as those of TypeScript.
+// The mutants of a Lua file: the kinds of change that Stryker makes of TypeScript, which does not know Lua.
 import luaparse from 'luaparse';
-import { changesOf } from './changes.mjs';
 
-/** @typedef {import('./changes.mjs').Mutant} Mutant */
+/**
+ * One change of one file.
+ *
+ * @typedef {object} Mutant
+ * @property {string} file its path from the root
+ * @property {number} line where what is replaced begins, counted from 1
+ * @property {string} operator the kind of change
+ * @property {number} start the offset of what is replaced
+ * @property {number} end
+ * @property {string} to what takes its place
+ */
 /** @typedef {import('luaparse').Node} Node */
 
 /** @type {Readonly<Record<string, string>>} */
@@ -22,7 +31,18 @@ const comparisons = new Set(['<', '<=', '>', '>=', '==', '~=']);
  * @returns {Mutant[]} in the order of the text
  */
 export function mutateLua(file, text) {
-  const { mutants, change } = changesOf(file, text);
+  /** @type {Map<string, Mutant>} two operators may come to the same change */
+  const found = new Map();
+  /**
+   * @param {string} operator
+   * @param {number} start
+   * @param {number} end
+   * @param {string} to
+   */
+  const change = (operator, start, end, to) => {
+    const line = text.slice(0, start).split('\n').length;
+    found.set(`${start} ${end} ${to}`, { file, line, operator, start, end, to });
+  };
   /** @param {Node} node */
   const textOf = (node) => text.slice(...rangeOf(node));
   /**
@@ -110,8 +130,14 @@ export function mutateLua(file, text) {
   }
 
   visit(luaparse.parse(text, { ranges: true, luaVersion: '5.1' }).body);
-  return mutants();
+  return [...found.values()].sort((a, b) => a.start - b.start || a.end - b.end);
 }
+
+/**
+ * @param {string} text of the mutant's file
+ * @param {Mutant} mutant
+ */
+export const applied = (text, { start, end, to }) => text.slice(0, start) + to + text.slice(end);
 
 /**
  * Where a node is: the types of luaparse do not tell that it may be asked to say so.

@@ -1,4 +1,7 @@
+import { startServer } from '../../../test/support/servers.js';
 import type { Remote, RigName, RigOptions } from './child.js';
+import { fixed, spread } from './report.js';
+import type { Sample } from './stats.js';
 
 /** What `npm run bench -- <name>` runs. */
 export interface Part {
@@ -29,6 +32,12 @@ export interface Bench {
   readonly rounds: number;
   /** Starts a rig in a process of its own, on the built package. It ends with the part at the latest. */
   start<N extends RigName>(rig: N, options: RigOptions<N>): Promise<Remote<N>>;
+  /** A rig for each subject. */
+  startAll<N extends RigName, S>(
+    rig: N,
+    subjects: readonly S[],
+    optionsOf: (subject: S) => RigOptions<N>,
+  ): Promise<Map<S, Remote<N>>>;
   /**
    * Measures each subject once a round, beginning with another each time: what disturbs the machine for a while disturbs
    * all of them.
@@ -38,10 +47,69 @@ export interface Bench {
     subjects: readonly S[],
     measure: (subject: S) => Promise<R>,
   ): Promise<Map<S, R[]>>;
+  /** The same, with a sample of each figure. */
+  sample<S, K extends string>(
+    what: string,
+    subjects: readonly S[],
+    measure: (subject: S) => Promise<Record<K, number>>,
+  ): Promise<Map<S, Record<K, Sample>>>;
 }
 
-/** `figure` must be at least `least` (or at most, if `atMost`) times `other`. */
-export function ratioBar(bar: string, figure: number, other: number, limit: number, atMost = false): Bar {
-  const ratio = figure / other;
-  return { bar, measured: `${ratio.toFixed(2)}x`, pass: atMost ? ratio <= limit : ratio >= limit };
+/** A part that has a Redis of its own while it runs. */
+export function redisPart(name: string, run: (bench: Bench, port: number) => Promise<Section[]>): Part {
+  return {
+    name,
+    async run(bench) {
+      const server = await startServer('redis');
+      try {
+        return await run(bench, server.port);
+      } finally {
+        await server.stop();
+      }
+    },
+  };
+}
+
+export async function endAll(rigs: ReadonlyMap<unknown, { end(): Promise<void> }>): Promise<void> {
+  await Promise.all([...rigs.values()].map((rig) => rig.end()));
+}
+
+/** What a column shows of the results of a row. */
+type Column<S, R> = readonly [title: string, cell: (result: R, subject: S) => string];
+
+/** A section with a row for each subject. */
+export function tableOf<S, R>(
+  title: string,
+  results: ReadonlyMap<S, R>,
+  columns: readonly Column<S, R>[],
+  rest: Partial<Section> = {},
+): Section {
+  return {
+    title,
+    columns: ['', ...columns.map(([name]) => name)],
+    rows: [...results].map(([subject, result]) => [
+      String(subject),
+      ...columns.map(([, cell]) => cell(result, subject)),
+    ]),
+    data: Object.fromEntries(results),
+    ...rest,
+  };
+}
+
+/** A column of medians. */
+export const medians = <K extends string>(title: string, figure: K, digits: number) =>
+  [title, (result: Record<K, Sample>) => fixed(result[figure].median, digits)] as const;
+
+/** A column of medians, each with the least and the most. */
+export const spreads = <K extends string>(title: string, figure: K, digits: Parameters<typeof spread>[1]) =>
+  [title, (result: Record<K, Sample>) => spread(result[figure], digits)] as const;
+
+/** `figure` must be at least so many times `other`. */
+export function atLeast(bar: string, figure: number, other: number, limit: number): Bar {
+  return { bar, measured: `${fixed(figure / other, 2)}x`, pass: figure / other >= limit };
+}
+
+/** `figure` may be at most so many times `other`. */
+export function atMost(bar: string, figure: number, other: number, limit: number): Bar {
+  return { bar, measured: `${fixed(figure / other, 2)}x`, pass: figure / other <= limit };
 }

@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { Redis } from 'ioredis';
-import { startServer } from '../../../test/support/servers.js';
-import { ratioBar, type Bench, type Part, type Section } from '../lib/part.js';
-import { fixed, rate, spread } from '../lib/report.js';
-import { summarize, type Sample } from '../lib/stats.js';
-import type { RedisOptions, RedisSubject } from '../rigs/redis.js';
+import type { Remote } from '../lib/child.js';
+import { atLeast, atMost, redisPart, spreads, tableOf, type Bench, type Section } from '../lib/part.js';
+import { redisRigs } from '../lib/redis-rigs.js';
+import { fixed, rate } from '../lib/report.js';
+import type { RedisSubject } from '../rigs/redis.js';
 
 const PEER = 'rate-limiter-flexible';
 
@@ -24,57 +24,51 @@ const CALLS = 20_000;
 const KEYS = 1000;
 const options = { limit: 1e5, window: 60_000, keys: KEYS };
 
-type Rig = Awaited<ReturnType<typeof startRig>>;
-
-const startRig = (bench: Bench, subject: RedisSubject, port: number) =>
-  bench.start('redis', { subject, port, scope: 'alone', ...options } satisfies RedisOptions);
+type Rig = Remote<'redis'>;
+type Rigs = Awaited<ReturnType<typeof redisRigs<RedisSubject>>>;
 
 /** One decision at a time: where many processes have one or two under way each, batches help nobody. */
-export const alone: Part = {
-  name: 'alone',
-  async run(bench) {
-    const server = await startServer('redis');
-    const redis = new Redis(server.port);
-    try {
-      const rigs = new Map<RedisSubject, Rig>();
-      for (const subject of subjects) rigs.set(subject, await startRig(bench, subject, server.port));
-      return [await fleet(bench, redis, rigs), ...(await oneProcess(bench, rigs))];
-    } finally {
-      redis.disconnect();
-      await server.stop();
-    }
-  },
-};
+export const alone = redisPart('alone', async (bench, port) => {
+  const redis = new Redis(port);
+  try {
+    const rigs = await redisRigs(
+      bench,
+      subjects,
+      (subject) => ({ subject, port, scope: 'alone', ...options }),
+      [1, 8],
+    );
+    return [await fleet(bench, redis, rigs.rigs), ...(await oneProcess(rigs))];
+  } finally {
+    redis.disconnect();
+  }
+});
 
 /** The calls themselves, as each limiter makes them, from many connections that wait for each answer. */
 async function fleet(bench: Bench, redis: Redis, rigs: ReadonlyMap<RedisSubject, Rig>): Promise<Section> {
   const calls = new Map<RedisSubject, readonly string[]>();
   for (const [subject, rig] of rigs) calls.set(subject, await callOf(redis, rig));
   const title = `${CONNECTIONS} connections with one call in flight each, ${KEYS} keys`;
-  const rounds = await bench.interleave(title, subjects, (subject) => load(redis, calls.get(subject)!));
-  const results = new Map([...rounds].map(([subject, values]) => [subject, summarize(values)]));
+  const results = await bench.sample(title, subjects, (subject) => load(redis, calls.get(subject)!));
   const of = (subject: RedisSubject, figure: 'script' | 'perSecond') => results.get(subject)![figure].median;
-  return {
-    title,
+  const ratio = (figure: 'script' | 'perSecond') =>
+    [
+      'ratio',
+      (_: unknown, subject: RedisSubject) => fixed(of(subject, figure) / of(PEER, figure), 2),
+    ] as const;
+  const columns = [
+    ...[spreads('script us', 'script', 2), ratio('script')],
+    ...[spreads('calls/s', 'perSecond', rate), ratio('perSecond')],
+  ];
+  return tableOf(title, results, columns, {
     note: 'Calls that were seen on the server, repeated by redis-benchmark. Ratios are to rate-limiter-flexible.',
-    columns: ['', 'script us', 'ratio', 'calls/s', 'ratio'],
-    rows: subjects.map((subject) => {
-      const { script, perSecond } = results.get(subject)!;
-      const ratio = (figure: Sample, peer: number) => fixed(figure.median / peer, 2);
-      return [
-        ...[subject, spread(script, 2), ratio(script, of(PEER, 'script'))],
-        ...[spread(perSecond, rate), ratio(perSecond, of(PEER, 'perSecond'))],
-      ];
-    }),
     bars: ours.flatMap((subject) => {
       const [most, least] = bars[subject]!;
       return [
-        ratioBar(`${subject}: script <= ${most}x`, of(subject, 'script'), of(PEER, 'script'), most, true),
-        ratioBar(`${subject}: calls/s >= ${least}x`, of(subject, 'perSecond'), of(PEER, 'perSecond'), least),
+        atMost(`${subject}: script <= ${most}x`, of(subject, 'script'), of(PEER, 'script'), most),
+        atLeast(`${subject}: calls/s >= ${least}x`, of(subject, 'perSecond'), of(PEER, 'perSecond'), least),
       ];
     }),
-    data: Object.fromEntries(results),
-  };
+  });
 }
 
 /** What a limiter sends for a decision, with a key for each of many clients, and a deadline that does not pass. */
@@ -106,30 +100,26 @@ async function load(redis: Redis, call: readonly string[]): Promise<{ script: nu
   };
 }
 
-async function oneProcess(bench: Bench, rigs: ReadonlyMap<RedisSubject, Rig>): Promise<Section[]> {
+async function oneProcess({ measure }: Rigs): Promise<Section[]> {
   const sections: Section[] = [];
-  for (const rig of rigs.values()) await rig.warmUp([1, 8], true);
   for (const inFlight of [1, 8]) {
     const title = `One process, ${inFlight} in flight`;
-    const rounds = await bench.interleave(title, subjects, (subject) =>
-      rigs.get(subject)!.round(inFlight, 300, true),
-    );
-    const results = new Map([...rounds].map(([subject, values]) => [subject, summarize(values)]));
+    const results = await measure(title, inFlight, 300);
     const peer = results.get(PEER)!.p50.median;
-    sections.push({
-      title,
-      columns: ['', 'p50 us', 'ratio', 'Node us', 'Redis us', 'script us'],
-      rows: [...results].map(([subject, { p50, node, redis, script }]) => [
-        ...[subject, spread(p50, 1), fixed(p50.median / peer, 2)],
-        ...[node, redis, script].map((figure) => spread(figure, 2)),
-      ]),
-      bars: ours.flatMap((subject) => {
-        const most = inFlight === 1 ? bars[subject]![2] : 1;
-        if (most === undefined) return [];
-        return [ratioBar(`${subject}: p50 <= ${most}x`, results.get(subject)!.p50.median, peer, most, true)];
-      }),
-      data: Object.fromEntries(results),
+    const columns = [
+      spreads('p50 us', 'p50', 1),
+      [
+        'ratio',
+        (_: unknown, subject: RedisSubject) => fixed(results.get(subject)!.p50.median / peer, 2),
+      ] as const,
+      ...[spreads('Node us', 'node', 2), spreads('Redis us', 'redis', 2), spreads('script us', 'script', 2)],
+    ];
+    const held = ours.flatMap((subject) => {
+      const most = inFlight === 1 ? bars[subject]![2] : 1;
+      if (most === undefined) return [];
+      return [atMost(`${subject}: p50 <= ${most}x`, results.get(subject)!.p50.median, peer, most)];
     });
+    sections.push(tableOf(title, results, columns, { bars: held }));
   }
   return sections;
 }

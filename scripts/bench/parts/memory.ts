@@ -1,7 +1,6 @@
 import { memorySubjects, type MemorySubject } from '../rigs/memory.js';
-import { ratioBar, type Bar, type Part, type Section } from '../lib/part.js';
-import { count, fixed, spread } from '../lib/report.js';
-import { summarize } from '../lib/stats.js';
+import { atLeast, endAll, spreads, tableOf, type Bar, type Part, type Section } from '../lib/part.js';
+import { count, fixed } from '../lib/report.js';
 
 const sizes = [
   { keys: 1, limit: 1e9, decisions: 300_000 },
@@ -25,74 +24,66 @@ export const memory: Part = {
   async run(bench) {
     const sections: Section[] = [];
     for (const { keys, limit, decisions } of sizes) {
-      const rigs = new Map(
-        await Promise.all(
-          memorySubjects.map(
-            async (subject) => [subject, await bench.start('memory', { subject, keys, limit })] as const,
-          ),
-        ),
-      );
+      const rigs = await bench.startAll('memory', memorySubjects, (subject) => ({ subject, keys, limit }));
       const bytes = new Map<MemorySubject, { bytes: number; pause: number }>();
       for (const [subject, rig] of rigs) {
         bytes.set(subject, await rig.fill());
         await rig.round(decisions);
       }
-      const rounds = await bench.interleave(`memory, ${count(keys)} keys`, memorySubjects, (subject) =>
+      const results = await bench.sample(`memory, ${count(keys)} keys`, memorySubjects, (subject) =>
         rigs.get(subject)!.round(decisions),
       );
-      await Promise.all([...rigs.values()].map((rig) => rig.end()));
+      await endAll(rigs);
 
-      const results = new Map([...rounds].map(([subject, values]) => [subject, summarize(values).ns]));
-      const ns = (subject: MemorySubject) => results.get(subject)!.median;
+      const ns = (subject: MemorySubject) => results.get(subject)!.ns.median;
+      const of = (some: readonly MemorySubject[]) =>
+        new Map(some.map((subject) => [subject, results.get(subject)!] as const));
+      const ratioTo = (peer: MemorySubject) =>
+        ['ratio', (_: unknown, subject: MemorySubject) => fixed(ns(peer) / ns(subject), 2)] as const;
+      const nsOf = (some: readonly MemorySubject[]) =>
+        Object.fromEntries(some.map((subject) => [subject, results.get(subject)!.ns]));
       const fastest = peers.reduce((a, b) => (ns(a) <= ns(b) ? a : b));
       const million = keys === 1_000_000;
-      const bars: Bar[] = ours.flatMap((subject) => [
-        ratioBar(
-          `${subject}, ${count(keys)} keys: >= ${million ? 3 : 1}x the fastest peer (${fastest})`,
-          ns(fastest),
-          ns(subject),
-          million ? 3 : 1,
+      const times = million ? 3 : 1;
+      const bars: Bar[] = ours.flatMap((subject) => {
+        const what = `${subject}, ${count(keys)} keys`;
+        const taken = bytes.get(subject)!.bytes;
+        return [
+          atLeast(`${what}: >= ${times}x the fastest peer (${fastest})`, ns(fastest), ns(subject), times),
+          ...(million
+            ? [{ bar: `${what}: <= 60 bytes a key`, measured: fixed(taken, 1), pass: taken <= 60 }]
+            : []),
+        ];
+      });
+      const ofBytes = (title: string, figure: 'bytes' | 'pause', digits: number) =>
+        [title, (_: unknown, subject: MemorySubject) => fixed(bytes.get(subject)![figure], digits)] as const;
+      const title = `In memory, ${count(keys)} ${keys === 1 ? 'key' : 'keys'}`;
+      sections.push(
+        tableOf(
+          title,
+          of([...ours, LISTENED as MemorySubject, ...others]),
+          [
+            ...[spreads('ns per decision', 'ns', 0), ratioTo(fastest)],
+            ...(million
+              ? [ofBytes('bytes a key', 'bytes', 0), ofBytes('longest pause while filling, ms', 'pause', 1)]
+              : []),
+          ],
+          { bars, data: { keys, limit, ns: nsOf(memorySubjects), memory: Object.fromEntries(bytes) } },
         ),
-        ...(million
-          ? [
-              {
-                bar: `${subject}, ${count(keys)} keys: <= 60 bytes a key`,
-                measured: fixed(bytes.get(subject)!.bytes, 1),
-                pass: bytes.get(subject)!.bytes <= 60,
-              },
-            ]
-          : []),
-      ]);
-      sections.push({
-        title: `In memory, ${count(keys)} ${keys === 1 ? 'key' : 'keys'}`,
-        columns: [
-          '',
-          'ns per decision',
-          'ratio',
-          ...(million ? ['bytes a key', 'longest pause while filling, ms'] : []),
-        ],
-        rows: [...ours, LISTENED as MemorySubject, ...others].map((subject) => [
-          subject,
-          spread(results.get(subject)!, 0),
-          fixed(ns(fastest) / ns(subject), 2),
-          ...(million ? [fixed(bytes.get(subject)!.bytes, 0), fixed(bytes.get(subject)!.pause, 1)] : []),
-        ]),
-        bars,
-        data: { keys, limit, ns: Object.fromEntries(results), memory: Object.fromEntries(bytes) },
-      });
+      );
       const [own, peer] = middleware as [MemorySubject, MemorySubject];
-      sections.push({
-        title: `In memory, ${count(keys)} ${keys === 1 ? 'key' : 'keys'}, whole Express middleware`,
-        note: 'From the request to the next middleware: key, decision, header fields of draft 6.',
-        columns: ['', 'ns per request', 'ratio'],
-        rows: middleware.map((subject) => [
-          subject,
-          spread(results.get(subject)!, 0),
-          fixed(ns(peer) / ns(subject), 2),
-        ]),
-        bars: [ratioBar('faster than the peer', ns(peer), ns(own), 1)],
-        data: { keys, limit, ns: Object.fromEntries(middleware.map((subject) => [subject, ns(subject)])) },
-      });
+      sections.push(
+        tableOf(
+          `${title}, whole Express middleware`,
+          of(middleware),
+          [spreads('ns per request', 'ns', 0), ratioTo(peer)],
+          {
+            note: 'From the request to the next middleware: key, decision, header fields of draft 6.',
+            bars: [atLeast('faster than the peer', ns(peer), ns(own), 1)],
+            data: { keys, limit, ns: nsOf(middleware) },
+          },
+        ),
+      );
     }
     return sections;
   },

@@ -6,6 +6,7 @@ import { Redis } from 'ioredis';
 import { startServer } from '../../../test/support/servers.js';
 import { StrictServer, type Arrival } from '../../../test/support/strict-server.js';
 import type { Bar, Bench, Part } from '../lib/part.js';
+import { scriptsRun } from '../lib/redis-rigs.js';
 import { fixed } from '../lib/report.js';
 import { PER_SECOND, type OutboundSubject } from '../rigs/outbound.js';
 
@@ -108,14 +109,10 @@ async function measure(bench: Bench, subject: OutboundSubject): Promise<Figures>
       ),
     );
     ends.unshift(...rigs.map((rig) => () => rig.end()));
-    const scripts = async (): Promise<number> => {
-      const found = (await client.info('commandstats')).matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm);
-      return [...found].reduce((sum, [, count]) => sum + Number(count), 0);
-    };
     await Promise.all(rigs.map((rig) => rig.begin(isAlone ? LOOPS * PROCESSES : LOOPS)));
     await sleep(BEGIN);
     const first = server.arrivals.length;
-    const [violations, before] = [server.violations, await scripts()];
+    const [violations, before] = [server.violations, await scriptsRun(client)];
     await sleep(MEASURED);
     const measured = server.arrivals.slice(first);
     const figures = {
@@ -123,7 +120,7 @@ async function measure(bench: Bench, subject: OutboundSubject): Promise<Figures>
       violations: server.violations - violations,
       overtaking: overtakingOf(measured),
       share: (PROCESSES * measured.filter((each) => each.process === '3').length) / measured.length,
-      scripts: ((await scripts()) - before) / measured.length,
+      scripts: ((await scriptsRun(client)) - before) / measured.length,
     };
     server.pause(PAUSE);
     await sleep(PAUSE);

@@ -4,8 +4,8 @@ import { createLimiter, type Policy } from '../../../src/index.js';
 import { redisStore } from '../../../src/redis.js';
 import type { Random } from '../../../src/testing/random.js';
 import { worstWindow } from '../../../src/testing/worst-window.js';
-import { startServer } from '../../../test/support/servers.js';
-import type { Part, Section } from '../lib/part.js';
+import { redisPart, type Bar, type Section } from '../lib/part.js';
+import { scriptsRun } from '../lib/redis-rigs.js';
 import { count, fixed } from '../lib/report.js';
 import { live, type World } from '../lib/slice-world.js';
 
@@ -28,16 +28,11 @@ function zipf(n: number, s: number): (random: Pick<Random, 'fraction'>) => numbe
 }
 
 /** One process that asks as fast as it can. */
-async function fullLoad(): Promise<Section> {
-  const server = await startServer('redis');
-  const redis = new Redis(server.port);
-  const calls = async (): Promise<number> => {
-    const found = (await redis.info('commandstats')).matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm);
-    return [...found].reduce((all, [, each]) => all + Number(each), 0);
-  };
+async function fullLoad(port: number): Promise<Section> {
+  const redis = new Redis(port);
   const random = { fraction: Math.random };
   const rows: string[][] = [];
-  const bars: { bar: string; measured: string; pass: boolean }[] = [];
+  const bars: Bar[] = [];
   try {
     for (const algorithm of ['fixed-window', 'sliding-window', 'token-bucket'] as const) {
       const store = redisStore(redis, { prefix: algorithm, slices: true, publish: false });
@@ -49,7 +44,7 @@ async function fullLoad(): Promise<Section> {
       ] as const) {
         const draw = zipf(keys, 1);
         const names = Array.from({ length: 1 << 16 }, () => `key-${draw(random)}`);
-        const before = await calls();
+        const before = await scriptsRun(redis);
         const times: number[] = [];
         let decisions = 0;
         const began = performance.now();
@@ -65,7 +60,7 @@ async function fullLoad(): Promise<Section> {
           }),
         );
         const perSecond = decisions / ((performance.now() - began) / 1000);
-        const perCall = decisions / ((await calls()) - before);
+        const perCall = decisions / ((await scriptsRun(redis)) - before);
         times.sort((a, b) => a - b);
         const p50 = 1000 * times[times.length >> 1]!;
         const what = keys === 1 ? 'one key' : `${count(keys)} keys by Zipf`;
@@ -82,7 +77,6 @@ async function fullLoad(): Promise<Section> {
     }
   } finally {
     redis.disconnect();
-    await server.stop();
   }
   return {
     title: 'Slices: one process, 64 in flight, limits far away',
@@ -132,7 +126,7 @@ async function regions(): Promise<Section> {
   const distances = Array.from({ length: 100 }, (_, i) => [10, 35, 60, 100, 150][i % 5]!);
   const draw = zipf(100, 1);
   const rows: string[][] = [];
-  const bars: { bar: string; measured: string; pass: boolean }[] = [];
+  const bars: Bar[] = [];
   for (const algorithm of ['fixed-window', 'sliding-window', 'token-bucket'] as const) {
     for (const hold of [0, 1000, -1]) {
       let [above, requests, calls, admitted, denied, falsely] = [0, 0, 0, 0, 0, 0];
@@ -188,7 +182,8 @@ async function regions(): Promise<Section> {
 }
 
 /** What slices save, and what they cost. */
-export const slices: Part = {
-  name: 'slices',
-  run: async () => [await fullLoad(), await callsSaved(), await regions()],
-};
+export const slices = redisPart('slices', async (_, port) => [
+  await fullLoad(port),
+  await callsSaved(),
+  await regions(),
+]);

@@ -1,9 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startServer } from '../../../test/support/servers.js';
-import { ratioBar, type Bench, type Part, type Section } from '../lib/part.js';
-import { fixed, rate, spread } from '../lib/report.js';
+import { atLeast, atMost, redisPart, spreads, tableOf, type Bench, type Section } from '../lib/part.js';
+import { fixed, rate } from '../lib/report.js';
 import { quantile, sample } from '../lib/stats.js';
 import type { SqliteRound, SqliteSubject } from '../rigs/sqlite.js';
 
@@ -24,22 +23,18 @@ const startRigs = (bench: Bench, subject: SqliteSubject, directory: string, coun
 };
 
 /** A file that processes of one machine share. Run it on a Node with node:sqlite, or with better-sqlite3 on NODE_PATH. */
-export const sqlite: Part = {
-  name: 'sqlite',
-  async run(bench) {
-    const directory = mkdtempSync(join(tmpdir(), 'headgate-bench-'));
-    const server = await startServer('redis');
-    try {
-      return [
-        await measure(bench, directory, server.url, 1, 1),
-        await measure(bench, directory, server.url, PROCESSES, 64),
-      ];
-    } finally {
-      await server.stop();
-      rmSync(directory, { recursive: true, force: true });
-    }
-  },
-};
+export const sqlite = redisPart('sqlite', async (bench, port) => {
+  const directory = mkdtempSync(join(tmpdir(), 'headgate-bench-'));
+  const redis = `redis://127.0.0.1:${port}`;
+  try {
+    return [
+      await measure(bench, directory, redis, 1, 1),
+      await measure(bench, directory, redis, PROCESSES, 64),
+    ];
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+});
 
 async function measure(
   bench: Bench,
@@ -62,38 +57,42 @@ async function measure(
   const peer = results.get(PEER)!;
   const bars =
     count === 1
-      ? [ratioBar(`p50 below that on ${REDIS}`, ours.p50.median, results.get(REDIS)!.p50.median, 1, true)]
+      ? [atMost(`p50 below that on ${REDIS}`, ours.p50.median, results.get(REDIS)!.p50.median, 1)]
       : [
-          ratioBar(`decisions/s >= 3x ${PEER}`, ours.perSecond.median, peer.perSecond.median, 3),
+          atLeast(`decisions/s >= 3x ${PEER}`, ours.perSecond.median, peer.perSecond.median, 3),
           bar('longest block of the event loop, p99 <= 10 ms', ours.block99, ours.block99 <= 10, ' ms'),
           bar('each process >= 0.5 of its fair share', ours.share, ours.share >= 0.5, ''),
         ];
-  return {
+  const note =
+    'Fixed window, 10,000 keys. Blocks are the longest turns of the event loop in each tenth of a second. The last row is what the machine does to ' +
+    'processes that are as busy.';
+  const single = (name: string, figure: 'block50' | 'block99' | 'longest' | 'share', digits: number) =>
+    [name, (figures: Figures) => fixed(figures[figure], digits)] as const;
+  const table = tableOf(
     title,
-    note:
-      'Fixed window, 10,000 keys. Blocks are the longest turns of the event loop in each tenth of a second. The last row is what the machine does to ' +
-      'processes that are as busy.',
-    columns: [
-      '',
-      'decisions/s',
-      'p50 us',
-      'p99 us',
-      'turn p99 ms',
-      'block p50 ms',
-      'block p99 ms',
-      'longest ms',
-      'least share',
+    results,
+    [
+      ...[
+        spreads('decisions/s', 'perSecond', rate),
+        spreads('p50 us', 'p50', 0),
+        spreads('p99 us', 'p99', 0),
+      ],
+      ...[
+        spreads('turn p99 ms', 'turn99', 1),
+        single('block p50 ms', 'block50', 1),
+        single('block p99 ms', 'block99', 1),
+      ],
+      ...[single('longest ms', 'longest', 1), single('least share', 'share', 2)],
     ],
-    rows: [...results]
-      .map(([subject, { perSecond, p50, p99, turn99, block50, block99, longest, share }]) => [
-        ...[subject, spread(perSecond, rate), spread(p50, 0), spread(p99, 0)],
-        ...[spread(turn99, 1), fixed(block50, 1), fixed(block99, 1), fixed(longest, 1), fixed(share, 2)],
-      ])
-      .map((row) => row.map((cell) => (cell.includes('NaN') ? 'no turn' : cell))),
-    bars,
-    data: Object.fromEntries(results),
+    { note, bars },
+  );
+  return {
+    ...table,
+    rows: table.rows.map((row) => row.map((cell) => (cell.includes('NaN') ? 'no turn' : cell))),
   };
 }
+
+type Figures = ReturnType<typeof figuresOf>;
 
 const bar = (text: string, figure: number, pass: boolean, unit: string) => ({
   bar: text,
@@ -104,14 +103,7 @@ const bar = (text: string, figure: number, pass: boolean, unit: string) => ({
 function figuresOf(rounds: readonly (readonly SqliteRound[])[]) {
   const blocks = rounds.flatMap((round) => round.flatMap((each) => each.blocks)).sort((a, b) => a - b);
   const median = (figure: 'p50' | 'p99' | 'turn99') =>
-    sample(
-      rounds.map((round) =>
-        quantile(
-          round.map((each) => each[figure]).sort((a, b) => a - b),
-          0.5,
-        ),
-      ),
-    );
+    sample(rounds.map((round) => sample(round.map((each) => each[figure])).median));
   const totals = rounds.map((round) => round.reduce((sum, { perSecond }) => sum + perSecond, 0));
   const shares = rounds.flatMap((round, i) =>
     round.map(({ perSecond }) => (round.length * perSecond) / totals[i]!),

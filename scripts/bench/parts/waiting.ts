@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import type { Policy } from '../../../src/index.js';
-import { startServer } from '../../../test/support/servers.js';
-import type { Bar, Part } from '../lib/part.js';
+import { redisPart, type Bar } from '../lib/part.js';
+import { scriptsRun } from '../lib/redis-rigs.js';
 import { fixed } from '../lib/report.js';
 import type { Wait } from '../rigs/waiting.js';
 
@@ -49,76 +49,51 @@ function figuresOf(waits: readonly (readonly Wait[])[], begin: number, calls: nu
 }
 
 /** `limiter.wait` in several processes for one quota, one of them farther from Redis. */
-export const waiting: Part = {
-  name: 'waiting',
-  async run(bench) {
-    const server = await startServer('redis');
-    const redis = new Redis(server.port);
-    const callsSoFar = async (): Promise<number> => {
-      const found = (await redis.info('commandstats')).matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm);
-      return [...found].reduce((sum, [, count]) => sum + Number(count), 0);
-    };
-    try {
-      const road = await bench.start('distance', { port: server.port, ms: DISTANCE });
-      const ports = Array.from({ length: PROCESSES - 1 }, () => server.port);
-      ports.push(await road.port());
-      const rigs = await Promise.all(ports.map((port) => bench.start('waiting', { port })));
-      const rows: string[][] = [];
-      const bars: Bar[] = [];
-      const data: Record<string, Figures> = {};
-      for (const [name, policy] of Object.entries(policies)) {
-        for (const each of [5, 9, 25]) {
-          const what = `${name}, ${each} waiting in each process`;
-          const begin = Date.now();
-          const waits = Promise.all(rigs.map((rig) => rig.wait(what, policy, each, begin + END)));
-          await sleep(BEGIN);
-          const before = await callsSoFar();
-          await sleep(begin + END - Date.now() - 10);
-          // What still waits at the end is given back by calls that do not count.
-          const calls = (await callsSoFar()) - before;
-          const figures = figuresOf(await waits, begin, calls);
-          const { overtaking, share, perSecond } = figures;
-          data[what] = figures;
-          rows.push([
-            what,
-            fixed(perSecond, 1),
-            fixed(share, 2),
-            fixed(overtaking, 0),
-            fixed(figures.calls, 2),
-          ]);
-          const isInOrder = /gcra|bucket/.test(name) && each * PROCESSES < 0.8 * PER_SECOND;
-          bars.push(
-            {
-              bar: `${what}: far process >= 0.8 of its share`,
-              measured: fixed(share, 2),
-              pass: share >= 0.8,
-            },
-            {
-              bar: `${what}: <= 1.5 calls a grant`,
-              measured: fixed(figures.calls, 2),
-              pass: figures.calls <= 1.5,
-            },
-          );
-          if (isInOrder)
-            bars.push({
-              bar: `${what}: overtaken by <= 100 ms`,
-              measured: `${fixed(overtaking, 0)} ms`,
-              pass: overtaking <= 100,
-            });
-        }
+export const waiting = redisPart('waiting', async (bench, port) => {
+  const redis = new Redis(port);
+  try {
+    const road = await bench.start('distance', { port, ms: DISTANCE });
+    const ports = Array.from({ length: PROCESSES - 1 }, () => port);
+    ports.push(await road.port());
+    const rigs = await Promise.all(ports.map((port) => bench.start('waiting', { port })));
+    const rows: string[][] = [];
+    const bars: Bar[] = [];
+    const data: Record<string, Figures> = {};
+    for (const [name, policy] of Object.entries(policies)) {
+      for (const each of [5, 9, 25]) {
+        const what = `${name}, ${each} waiting in each process`;
+        const begin = Date.now();
+        const waits = Promise.all(rigs.map((rig) => rig.wait(what, policy, each, begin + END)));
+        await sleep(BEGIN);
+        const before = await scriptsRun(redis);
+        await sleep(begin + END - Date.now() - 10);
+        // What still waits at the end is given back by calls that do not count.
+        const calls = (await scriptsRun(redis)) - before;
+        const figures = figuresOf(await waits, begin, calls);
+        const { overtaking, share, perSecond } = figures;
+        data[what] = figures;
+        rows.push([
+          what,
+          ...[fixed(perSecond, 1), fixed(share, 2), fixed(overtaking, 0), fixed(figures.calls, 2)],
+        ]);
+        const add = (bar: string, measured: string, pass: boolean): void =>
+          void bars.push({ bar: `${what}: ${bar}`, measured, pass });
+        add('far process >= 0.8 of its share', fixed(share, 2), share >= 0.8);
+        add('<= 1.5 calls a grant', fixed(figures.calls, 2), figures.calls <= 1.5);
+        const isInOrder = /gcra|bucket/.test(name) && each * PROCESSES < 0.8 * PER_SECOND;
+        if (isInOrder) add('overtaken by <= 100 ms', `${fixed(overtaking, 0)} ms`, overtaking <= 100);
       }
-      return [
-        {
-          title: `Waiting for ${PER_SECOND} a second in ${PROCESSES} processes, the last one ${DISTANCE} ms farther each way`,
-          columns: ['', 'a second', 'share of the far one', 'overtaken by, ms', 'calls a grant'],
-          rows,
-          bars,
-          data,
-        },
-      ];
-    } finally {
-      redis.disconnect();
-      await server.stop();
     }
-  },
-};
+    return [
+      {
+        title: `Waiting for ${PER_SECOND} a second in ${PROCESSES} processes, the last one ${DISTANCE} ms farther each way`,
+        columns: ['', 'a second', 'share of the far one', 'overtaken by, ms', 'calls a grant'],
+        rows,
+        bars,
+        data,
+      },
+    ];
+  } finally {
+    redis.disconnect();
+  }
+});

@@ -1,8 +1,8 @@
 // One limiter in memory, called as its own middleware calls it.
 import { subscribe } from 'node:diagnostics_channel';
-import { createRequire } from 'node:module';
 import { MemoryStore, rateLimit as peerRateLimit } from 'express-rate-limit';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
+import { fastifyCounter } from '../lib/fastify-counter.js';
 import { headgate, headgateExpress } from '../lib/headgate.js';
 import { BATCH, Keys } from '../lib/keys.js';
 
@@ -18,15 +18,13 @@ interface Limits {
 
 type Ask = (key: string, options?: { cost: number }) => unknown;
 
-async function ours(
-  dist: string,
-  algorithm: 'sliding-window' | 'fixed-window' | 'gcra',
-  { limit, window = WINDOW }: Limits,
-): Promise<Ask> {
-  const { createLimiter } = await headgate(dist);
-  const limiter = createLimiter({ algorithm, limit, window });
-  return (key, options) => limiter.consume(key, options);
-}
+const ours =
+  (algorithm: 'sliding-window' | 'fixed-window' | 'gcra') =>
+  async (dist: string, { limit, window = WINDOW }: Limits): Promise<Ask> => {
+    const { createLimiter } = await headgate(dist);
+    const limiter = createLimiter({ algorithm, limit, window });
+    return (key, options) => limiter.consume(key, options);
+  };
 
 /** What Express' requests and responses are to a middleware that admits. */
 class Response {
@@ -60,12 +58,12 @@ function counter(): MemoryStore {
 }
 
 const subjects = {
-  'headgate sliding-window (default)': (dist: string, limits: Limits) => ours(dist, 'sliding-window', limits),
-  'headgate fixed-window': (dist: string, limits: Limits) => ours(dist, 'fixed-window', limits),
-  'headgate gcra': (dist: string, limits: Limits) => ours(dist, 'gcra', limits),
+  'headgate sliding-window (default)': ours('sliding-window'),
+  'headgate fixed-window': ours('fixed-window'),
+  'headgate gcra': ours('gcra'),
   'headgate sliding-window, listened to': (dist: string, limits: Limits) => {
     subscribe('headgate:decision', () => {});
-    return ours(dist, 'sliding-window', limits);
+    return ours('sliding-window')(dist, limits);
   },
   'rate-limiter-flexible': (_: string, { limit }: Limits): Ask => {
     const limiter = new RateLimiterMemory({ points: limit, duration: WINDOW / 1000 });
@@ -92,39 +90,15 @@ const subjects = {
     return called(peerRateLimit({ limit, windowMs: WINDOW, ...quiet, keyGenerator }));
   },
   '@fastify/rate-limit': (_: string, { limit, keys }: Limits): Ask => {
-    const LocalStore = createRequire(import.meta.url)(
-      '@fastify/rate-limit/store/LocalStore.js',
-    ) as LocalStoreClass;
     // As large as the keys: it forgets none.
-    const store = new LocalStore(false, false, keys);
+    const count = fastifyCounter('LocalStore', keys, WINDOW, limit);
     return async (key) => {
-      const { current, ttl } = await new Promise<Count>((resolve, reject) => {
-        store.incr(key, (error, result) => (error ? reject(error) : resolve(result)), WINDOW, limit);
-      });
+      const { current, ttl } = await count(key);
       const remaining = Math.max(0, limit - current);
-      return {
-        key,
-        max: limit,
-        remaining,
-        ttl,
-        ttlInSeconds: Math.ceil(ttl / 1000),
-        isExceeded: current > limit,
-      };
+      const ttlInSeconds = Math.ceil(ttl / 1000);
+      return { key, max: limit, remaining, ttl, ttlInSeconds, isExceeded: current > limit };
     };
   },
-};
-
-interface Count {
-  readonly current: number;
-  readonly ttl: number;
-}
-
-type LocalStoreClass = new (
-  continueExceeding: boolean,
-  exponentialBackoff: boolean,
-  cache: number,
-) => {
-  incr(key: string, done: (error: Error | null, result: Count) => void, window: number, limit: number): void;
 };
 
 /** Which decisions are to be denials. Only Headgate is asked for such. */

@@ -1,9 +1,9 @@
 // One limiter on a Redis that other rigs use too, in turns; called as its own middleware calls it.
-import { createRequire } from 'node:module';
 import { Cluster, Redis } from 'ioredis';
 import { RateLimiterRedis, type RateLimiterRes } from 'rate-limiter-flexible';
 import { RedisStore } from 'rate-limit-redis';
 import { createClient } from 'redis';
+import { fastifyCounter } from '../lib/fastify-counter.js';
 import { headgate, headgateRedis } from '../lib/headgate.js';
 import { Keys } from '../lib/keys.js';
 import { quantile } from '../lib/stats.js';
@@ -51,7 +51,6 @@ export interface RedisOptions {
 interface Subject {
   ask(key: string): unknown;
   allowed(answer: never): boolean;
-  close(): unknown;
 }
 
 type Algorithm = 'sliding-window' | 'fixed-window' | 'gcra' | 'sliding-log' | 'calendar';
@@ -60,39 +59,40 @@ function connect({ port, via, cluster }: RedisOptions): Redis | Cluster {
   return cluster ? new Cluster([{ host: '127.0.0.1', port }]) : new Redis(via ?? port);
 }
 
-async function ours(dist: string, algorithm: Algorithm, options: RedisOptions): Promise<Subject> {
-  const [{ createLimiter }, { redisStore }] = await Promise.all([headgate(dist), headgateRedis(dist)]);
-  const redis = connect(options);
-  const count = options.policies ?? 1;
-  const limiter = createLimiter({
-    name: options.scope ?? 'api',
-    store: redisStore(redis, options.remote ? { localDenials: false } : {}),
-    // A stall of the machine must not change what is measured.
-    timeout: '10s',
-    onStoreError: 'throw',
-    overrides: options.overrides !== undefined,
-    policies: Array.from({ length: count }, (_, i) => ({
-      ...(count > 1 && { name: `policy ${i}` }),
-      ...(options.dimensions && i > 0 && { by: `dimension${i}` }),
-      limit: options.limit,
-      ...(algorithm === 'calendar'
-        ? { algorithm, period: 'day' as const }
-        : { algorithm, window: options.window ?? WINDOW }),
-    })),
-  });
-  if (options.overrides) {
-    const keys = new Keys(options.keys);
-    for (let i = 0; i < keys.count; i += options.overrides)
-      await limiter.override(keys.at(i), { limit: 2 * options.limit });
-  }
-  const others = options.dimensions ? Array.from({ length: count - 1 }, (_, i) => `dimension${i + 1}`) : [];
-  const keysOf = (key: string) => ({ key, ...Object.fromEntries(others.map((name) => [name, key])) });
-  return {
-    ask: options.dimensions ? (key) => limiter.decide(keysOf(key)) : (key) => limiter.decide(key),
-    allowed: ({ allowed }: { allowed: boolean }) => allowed,
-    close: () => redis.quit(),
+const ours =
+  (algorithm: Algorithm) =>
+  async (dist: string, options: RedisOptions): Promise<Subject> => {
+    const [{ createLimiter }, { redisStore }] = await Promise.all([headgate(dist), headgateRedis(dist)]);
+    const redis = connect(options);
+    const count = options.policies ?? 1;
+    const limiter = createLimiter({
+      name: options.scope ?? 'api',
+      store: redisStore(redis, options.remote ? { localDenials: false } : {}),
+      // A stall of the machine must not change what is measured.
+      timeout: '10s',
+      onStoreError: 'throw',
+      overrides: options.overrides !== undefined,
+      policies: Array.from({ length: count }, (_, i) => ({
+        ...(count > 1 && { name: `policy ${i}` }),
+        ...(options.dimensions && i > 0 && { by: `dimension${i}` }),
+        limit: options.limit,
+        ...(algorithm === 'calendar'
+          ? { algorithm, period: 'day' as const }
+          : { algorithm, window: options.window ?? WINDOW }),
+      })),
+    });
+    if (options.overrides) {
+      const keys = new Keys(options.keys);
+      for (let i = 0; i < keys.count; i += options.overrides)
+        await limiter.override(keys.at(i), { limit: 2 * options.limit });
+    }
+    const others = options.dimensions ? Array.from({ length: count - 1 }, (_, i) => `dimension${i + 1}`) : [];
+    const keysOf = (key: string) => ({ key, ...Object.fromEntries(others.map((name) => [name, key])) });
+    return {
+      ask: options.dimensions ? (key) => limiter.decide(keysOf(key)) : (key) => limiter.decide(key),
+      allowed: ({ allowed }: { allowed: boolean }) => allowed,
+    };
   };
-}
 
 const ZSET = `
   local time = redis.call('TIME')
@@ -114,36 +114,21 @@ async function tunedClient({ port: own, via: port = own }: RedisOptions) {
 
 type Send = (...args: string[]) => Promise<unknown>;
 
-async function expressRateLimit(send: Send, { limit }: RedisOptions, close: () => unknown): Promise<Subject> {
+async function expressRateLimit(send: Send, { limit }: RedisOptions): Promise<Subject> {
   const store = new RedisStore({ sendCommand: send as never });
   await store.init({ windowMs: WINDOW } as Parameters<RedisStore['init']>[0]);
   return {
     ask: (key) => store.increment(key),
     allowed: ({ totalHits }: { totalHits: number }) => totalHits <= limit,
-    close,
   };
 }
 
-type FastifyStoreClass = new (
-  continueExceeding: boolean,
-  exponentialBackoff: boolean,
-  redis: Redis,
-) => {
-  incr(
-    key: string,
-    done: (error: Error | null, result: unknown) => void,
-    window: number,
-    limit: number,
-  ): void;
-};
-
 const subjects = {
-  'headgate sliding-window (default)': (dist: string, options: RedisOptions) =>
-    ours(dist, 'sliding-window', options),
-  'headgate fixed-window': (dist: string, options: RedisOptions) => ours(dist, 'fixed-window', options),
-  'headgate gcra': (dist: string, options: RedisOptions) => ours(dist, 'gcra', options),
-  'headgate sliding-log': (dist: string, options: RedisOptions) => ours(dist, 'sliding-log', options),
-  'headgate calendar': (dist: string, options: RedisOptions) => ours(dist, 'calendar', options),
+  'headgate sliding-window (default)': ours('sliding-window'),
+  'headgate fixed-window': ours('fixed-window'),
+  'headgate gcra': ours('gcra'),
+  'headgate sliding-log': ours('sliding-log'),
+  'headgate calendar': ours('calendar'),
   'a log in a sorted set': (_: string, { port, limit }: RedisOptions): Subject => {
     const redis = new Redis(port);
     redis.defineCommand('logInSet', { numberOfKeys: 1, lua: ZSET });
@@ -151,7 +136,6 @@ const subjects = {
     return {
       ask: (key) => logInSet.call(redis, `set:${key}`, limit, WINDOW),
       allowed: ([admitted]: [number]) => admitted === 1,
-      close: () => redis.quit(),
     };
   },
   'rate-limiter-flexible': (_: string, options: RedisOptions): Subject => {
@@ -161,7 +145,6 @@ const subjects = {
     return {
       ask: (key) => limiter.consume(key),
       allowed: (_: RateLimiterRes) => true,
-      close: () => storeClient.quit(),
     };
   },
   'rate-limiter-flexible, tuned': async (_: string, options: RedisOptions): Promise<Subject> => {
@@ -178,37 +161,21 @@ const subjects = {
     return {
       ask: (key) => limiter.consume(key),
       allowed: (_: RateLimiterRes) => true,
-      close: () => storeClient.close(),
     };
   },
   'express-rate-limit': (_: string, options: RedisOptions) => {
     const redis = new Redis(options.via ?? options.port);
     const send: Send = (command, ...args) => redis.call(command, ...args);
-    return expressRateLimit(send, options, () => redis.quit());
+    return expressRateLimit(send, options);
   },
   'express-rate-limit, tuned': async (_: string, options: RedisOptions) => {
     const client = await tunedClient(options);
-    return expressRateLimit(
-      (...args) => client.sendCommand(args),
-      options,
-      () => client.close(),
-    );
+    return expressRateLimit((...args) => client.sendCommand(args), options);
   },
-  '@fastify/rate-limit': (_: string, options: RedisOptions): Subject => {
-    const { limit } = options;
-    const path = '@fastify/rate-limit/store/RedisStore.js';
-    const FastifyStore = createRequire(import.meta.url)(path) as FastifyStoreClass;
-    const redis = connect(options);
-    const store = new FastifyStore(false, false, redis as Redis);
-    return {
-      ask: (key) =>
-        new Promise((resolve, reject) => {
-          store.incr(key, (error, result) => (error ? reject(error) : resolve(result)), WINDOW, limit);
-        }),
-      allowed: ({ current }: { current: number }) => current <= limit,
-      close: () => redis.quit(),
-    };
-  },
+  '@fastify/rate-limit': (_: string, options: RedisOptions): Subject => ({
+    ask: fastifyCounter('RedisStore', connect(options), WINDOW, options.limit),
+    allowed: ({ current }: { current: number }) => current <= options.limit,
+  }),
 };
 
 export type RedisSubject = keyof typeof subjects;
@@ -316,11 +283,6 @@ export async function start({ dist, ...options }: RedisOptions & { dist: string 
         redis: redis / decisions,
         script: (await scriptTime(server)) / decisions,
       };
-    },
-
-    async close() {
-      await subject.close();
-      await server.quit();
     },
   };
 }

@@ -1,0 +1,58 @@
+import type { Redis } from 'ioredis';
+import type { RedisOptions, RedisSubject } from '../rigs/redis.js';
+import { endAll, medians, spreads, type Bench } from './part.js';
+import { fixed, rate } from './report.js';
+import type { Sample } from './stats.js';
+
+export const FIXED: RedisSubject = 'headgate fixed-window';
+export const DEFAULT: RedisSubject = 'headgate sliding-window (default)';
+export const BUCKET: RedisSubject = 'headgate gcra';
+
+export const SECOND = 1000;
+export const MINUTE = 60_000;
+
+export type Figure = 'perSecond' | 'p50' | 'p99' | 'node' | 'redis' | 'script';
+export type Results<S> = ReadonlyMap<S, Record<Figure, Sample>>;
+
+/** The columns of most tables. */
+export const column = {
+  /** Of decisions a second, to those of a peer. */
+  ratio: (peer: number) =>
+    ['ratio', (result: Record<'perSecond', Sample>) => fixed(result.perSecond.median / peer, 2)] as const,
+  perSecond: spreads('decisions/s', 'perSecond', rate),
+  p50: medians('p50 us', 'p50', 0),
+  p99: medians('p99 us', 'p99', 0),
+  node: medians('Node us', 'node', 2),
+  redis: medians('Redis us', 'redis', 2),
+  script: medians('script us', 'script', 2),
+};
+
+export const least = <S>(results: Results<S>, subjects: readonly S[], figure: Figure): number =>
+  Math.min(...subjects.map((subject) => results.get(subject)![figure].median));
+
+export const most = <S>(results: Results<S>, subjects: readonly S[], figure: Figure): number =>
+  Math.max(...subjects.map((subject) => results.get(subject)![figure].median));
+
+/** Limiters on one Redis, in turns, each warmed up for so many decisions in flight. */
+export async function redisRigs<S>(
+  bench: Bench,
+  subjects: readonly S[],
+  optionsOf: (subject: S) => RedisOptions,
+  inFlight: readonly number[],
+  admitted: boolean | 'any' = true,
+) {
+  const rigs = await bench.startAll('redis', subjects, optionsOf);
+  for (const rig of rigs.values()) await rig.warmUp(inFlight, admitted);
+  return {
+    rigs,
+    measure: (what: string, inFlight: number, ms: number): Promise<Results<S>> =>
+      bench.sample(what, subjects, (subject) => rigs.get(subject)!.round(inFlight, ms, admitted)),
+    end: () => endAll(rigs),
+  };
+}
+
+/** How many scripts a server has run. */
+export async function scriptsRun(redis: Redis): Promise<number> {
+  const found = (await redis.info('commandstats')).matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm);
+  return [...found].reduce((sum, [, calls]) => sum + Number(calls), 0);
+}
