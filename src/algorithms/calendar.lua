@@ -1,46 +1,41 @@
 -- Calendar: a counter per period of the calendar. Worst case in any time as long as a period: 2 x limit.
 --
--- State:   'units@end': the units charged, and the period's end (ms)
--- Params:  limit; then the beginnings of three consecutive periods, and the end of the last one (ms). The caller sends the periods
---          around the time that it assumes. If the server's time is in none of them, the error HEADGATE_PERIOD tells that time,
---          and the caller sends the periods around it
+-- State:   13 bytes, big-endian: the period's end (6, ms), the units (7)
+-- Params:  limit; then the beginnings of two consecutive periods, and the end of the second one (ms). The caller sends the period of the
+--          time that it assumes, and the next one. If the server's time is in neither, the error HEADGATE_PERIOD tells that time,
+--          and the caller sends the periods from it on
 -- Returns: look: wait, remaining, reset, used, stop (or nil, error); commit: remaining, reset; adjust: remaining, reset, charged;
 --          check: the end of the period that the time is in
 
-local kernel_params = 5
+local kernel_params = 4
 
 --- charge
 -- Combines look and commit for the common case of states that end with this period. See fixed-window.lua.
 
-local limit, place, stop = p[at + 1] + 0, at + 2, p[at + 2] + 0
-if now >= stop then
-  repeat
-    place = place + 1
-    stop = p[place] + 0
-  until now < stop or place == at + 5
-end
-local reset, tail = place > at + 2 and stop - now or 0, '@' .. p[place]
+local limit, stop = p[at + 1] + 0, p[at + 3] + 0
+if now >= stop then stop = p[at + 4] + 0 end
+local reset = now >= p[at + 2] + 0 and stop - now or 0
 local short = limit < 2 ^ 20 and reset < 2 ^ 32
 while request <= last and cost <= limit and reset > 0 do
   local key = KEYS[request]
   before = redis.pcall('GET', key)
-  local digits, used, wait = 0, 0, 0
+  local used, wait = 0, 0
   if before then
     -- An error is a table without a length.
-    digits = #before - #tail
-    used = digits > 0 and string.sub(before, digits + 1) == tail and tonumber(string.sub(before, 1, digits))
-    if not used or redis.call('PTTL', key) < 0 then break end
+    if #before ~= 13 then break end
+    local till
+    till, used = struct.unpack('>I6I7', before)
+    if till ~= stop or redis.call('PTTL', key) < 0 then break end
   end
   if used + cost > limit then
     wait, before = reset, nil
   else
     used = used + cost
-    local text = string.format(used < 2 ^ 31 and '%d' or '%.0f', used)
-    -- As long as the units have as many digits, the TTL stays as it is.
-    if #text == digits then
-      redis.call('SETRANGE', key, '0', text)
+    if before then
+      redis.call('SETRANGE', key, '6', struct.pack('>I7', used))
     else
-      redis.call('SET', key, text .. tail, 'PX', string.format(reset < 2 ^ 31 and '%d' or '%.0f', reset))
+      local life = string.format(reset < 2 ^ 31 and '%d' or '%.0f', reset)
+      redis.call('SET', key, struct.pack('>I6I7', stop, used), 'PX', life)
       if deadline < 0 then redis.call('PEXPIREAT', key, stop) end
     end
   end
@@ -59,7 +54,7 @@ end
 
 local function calendar_check(p, now)
   if now >= p[2] then
-    for i = 3, 5 do
+    for i = 3, 4 do
       if now < p[i] then return p[i] end
     end
   end
@@ -67,7 +62,7 @@ local function calendar_check(p, now)
 end
 
 local function calendar_write(key, _, used, stop)
-  headgate_set(key, string.format('%.0f@%.0f', used, stop), stop)
+  headgate_set(key, struct.pack('>I6I7', stop, used), stop)
 end
 
 local function calendar_read(key, p, now, writable)
@@ -75,9 +70,11 @@ local function calendar_read(key, p, now, writable)
   local value = redis.pcall('GET', key)
   if not value then return 0, 0 end
   if type(value) == 'table' then return nil, value.err end
-  local units, till = string.match(value, '^(%d+)@(%d+)$')
-  local used, expiry = tonumber(units), tonumber(till)
-  local sound = used and used < 2 ^ 53
+  local sound, expiry, used = #value == 13
+  if sound then
+    expiry, used = struct.unpack('>I6I7', value)
+    sound = used < 2 ^ 53
+  end
   if not sound or expiry <= now then
     -- What has ended goes by its TTL: if the clock goes back, it counts again, as if nobody had asked meanwhile.
     if writable and (not sound or redis.call('PTTL', key) < 0) then redis.call('DEL', key) end
@@ -115,7 +112,7 @@ local function calendar_adjust(key, p, units, mark, now)
 end
 
 headgate_kernel('calendar', {
-  params = 5,
+  params = 4,
   check = calendar_check,
   look = calendar_look,
   commit = calendar_commit,

@@ -71,7 +71,7 @@ class CalendarColumn extends CounterColumn<CalendarParams> {
 }
 
 export const calendar: AlgorithmDefinition<CalendarParams, CalendarPolicy> = {
-  tag: 'd1',
+  tag: 'd2',
   names: { calendar: ['period', 'timeZone', 'anchor'] },
   holdsSlots: false,
   compile(what, given) {
@@ -81,7 +81,7 @@ export const calendar: AlgorithmDefinition<CalendarParams, CalendarPolicy> = {
     const letters = Object.fromEntries(numbersOf(id).map((number, i) => [`calendar${i}`, number]));
     return {
       params: { limit, ...letters },
-      sent: (now) => [limit, ...calendar.around(now)],
+      sent: (now) => [limit, ...calendar.periodsFrom(now)],
       window: lengths.usual,
       shape: id,
       life: lengths.most,

@@ -23,12 +23,6 @@ const LENGTHS: Readonly<Record<Period, { readonly usual: number; readonly most: 
   year: { usual: 366 * DAY, most: 367 * DAY + HOUR },
 };
 
-/** How many periods before and after the current one `around` returns. */
-const MARGIN = 1;
-
-/** How many boundaries `around` returns. */
-const BOUNDARIES = 2 * MARGIN + 2;
-
 /** Tells when the periods of a calendar begin in a time zone. Intl computes them, with this process' time zone data. */
 export class Calendar {
   /** Identifies the calendar: its period, zone and anchor. */
@@ -38,7 +32,7 @@ export class Calendar {
   readonly #period: Period;
   readonly #anchor: string;
   readonly #format: Intl.DateTimeFormat;
-  #around: readonly number[] = [];
+  #periods: readonly number[] = [];
 
   /**
    * @param what where the policy stands, for messages
@@ -63,17 +57,17 @@ export class Calendar {
 
   /** When the period of a moment ends, ms since the epoch. */
   endAt(now: number): number {
-    return this.around(now)[MARGIN + 1]!;
+    return this.periodsFrom(now)[1]!;
   }
 
-  /** When the periods around a moment begin: the one before it, its own, and the one after it; last, the end of the final one. */
-  around(now: number): readonly number[] {
-    const known = this.#around;
-    if (now >= known[MARGIN]! && now < known[MARGIN + 1]!) return known;
-    const starts = [this.#next(now - (MARGIN + 2) * this.lengths.most)];
-    while (starts.at(-1)! <= now) starts.push(this.#next(starts.at(-1)!));
-    for (let i = 0; i < MARGIN; i++) starts.push(this.#next(starts.at(-1)!));
-    return (this.#around = starts.slice(-BOUNDARIES));
+  /** When the period of a moment begins and ends, and when the one after it ends. */
+  periodsFrom(now: number): readonly number[] {
+    const known = this.#periods;
+    if (now >= known[0]! && now < known[1]!) return known;
+    let start = this.#next(now - 2 * this.lengths.most);
+    let end = this.#next(start);
+    while (end <= now) [start, end] = [end, this.#next(end)];
+    return (this.#periods = [start, end, this.#next(end)]);
   }
 
   /** The first period boundary after a moment. */

@@ -31,9 +31,11 @@ while request <= last and cost <= limit do
     if #before ~= size then
       size = #before
       width = (size - 6) / (segments + 2)
-      head = width == 1 and '>I6I1I1' or width == 2 and '>I6I2I2' or width == 4 and '>I6I4I4' or width == 8 and '>I6I8I8'
-      if not head then break end
-      most = 256 ^ width
+      if width == 1 then head, most = '>I6I1I1', 2 ^ 8
+      elseif width == 2 then head, most = '>I6I2I2', 2 ^ 16
+      elseif width == 4 then head, most = '>I6I4I4', 2 ^ 32
+      elseif width == 8 then head, most = '>I6I8I8', 2 ^ 64
+      else break end
     end
     local start, sum, newest = struct.unpack(head, before)
     age, total = now - start, sum + cost

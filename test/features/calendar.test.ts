@@ -201,14 +201,17 @@ describe('periods of the calendar', () => {
     });
   }
 
-  it('are told with those around them, in order', () => {
+  it('are told with those that follow them, in order', () => {
     for (const [, period, at] of rows) {
       const now = Date.parse(at);
-      const around = new Calendar('policy', { ...period }).around(now);
-      expect(around).to.have.length(4);
-      expect(around).to.deep.equal([...new Set(around)].sort((a, b) => a - b));
-      expect(around[1]).to.be.at.most(now);
-      expect(around[2]).to.be.greaterThan(now);
+      const calendar = new Calendar('policy', { ...period });
+      const [start, end, next, ...more] = calendar.periodsFrom(now);
+      expect(more).to.deep.equal([]);
+      expect(start).to.be.at.most(now);
+      expect(calendar.endAt(start!)).to.equal(end);
+      expect(calendar.endAt(end!)).to.equal(next);
+      expect(end).to.be.greaterThan(now);
+      expect(next).to.be.greaterThan(end!);
     }
   });
 });

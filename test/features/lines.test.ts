@@ -159,7 +159,7 @@ for (const [name, make] of Object.entries({ 'held requests': holding, 'the waiti
       await come('c1');
       await come('c2');
       await come('c3');
-      await come('d1');
+      await come('d2');
       await come('e1');
       await come('f1');
       await come('g1');

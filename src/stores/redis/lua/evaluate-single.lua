@@ -33,8 +33,10 @@ end
 
 --- costs
 
-local text = ARGV[at + 1 + kernel_params] or '1'
-local cost, alike = text + 0, not ARGV[at + 2 + kernel_params]
+local text, alike = p[at + 1 + kernel_params], not p[at + 2 + kernel_params]
+-- Lua reads numbers from texts slowly.
+local cost = text and text + 0 or 1
+text = text or '1'
 if alike and cost > 0 then
 
 --- charge
