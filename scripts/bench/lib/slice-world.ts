@@ -203,10 +203,13 @@ export async function live(world: World): Promise<Outcome> {
     };
 
     const processes = distances.map(start);
+    // Steps are rounded up, which must not add up.
+    let arrival = 0;
     const arrive = (): void => {
       if (time > duration) return;
       processes[world.process(random)]!.ask(world.key(random));
-      agenda.at(time - Math.log(1 - random.fraction()) / rate, arrive);
+      arrival -= Math.log(1 - random.fraction()) / rate;
+      agenda.at(arrival, arrive);
     };
     agenda.at(0, arrive);
     if (faults) {

@@ -267,9 +267,12 @@ export class HotKey {
       this.#endsAt = performance.now() + lifeOf(set, (i) => resetOf(verdicts, place(i)));
     }
     const spent = this.#remaining === undefined ? 0 : this.#remaining - charged - remaining;
-    this.#mine = this.#mine * FADES + charged;
-    this.#others = this.#others * FADES + Math.max(0, spent);
     this.#remaining = remaining;
+    // When units have come back, or none were charged, nothing is learned of who charges.
+    if (spent >= 0 && charged + spent > 0) {
+      this.#mine = this.#mine * FADES + charged;
+      this.#others = this.#others * FADES + spent;
+    }
     return isAdmitted;
   }
 
@@ -291,9 +294,12 @@ export class HotKey {
       this.#giveBack(slice, now);
       return undefined;
     };
-    this.#current = keeps(this.#current);
-    this.#next = keeps(this.#next);
-    return this.#current !== undefined || this.#next !== undefined;
+    const next = keeps(this.#next);
+    const current = keeps(this.#current);
+    // The next slice takes the place of one that is spent: decisions look there.
+    this.#current = current ?? next;
+    this.#next = current && next;
+    return this.#current !== undefined;
   }
 
   /** Whether nothing is worth remembering of the key. */
