@@ -1,5 +1,14 @@
 // The SQLite store: its options, its file, and every fault of it.
-import { existsSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
@@ -252,10 +261,20 @@ describeSqlite('the SQLite store', () => {
     for (const end of ['', '-wal', '-shm']) expect(statSync(path + end).mode & 0o777, end).to.equal(0o600);
   });
 
+  itOpens('a file that it makes at the end of a link can be read by its owner only', async function () {
+    if (process.platform === 'win32') this.skip();
+    const target = `${path}-target`;
+    symlinkSync(target, path);
+    await limiter().consume('ada');
+    for (const end of ['', '-wal', '-shm']) expect(statSync(target + end).mode & 0o777, end).to.equal(0o600);
+  });
+
   it('a file of another program is refused, and left alone', async () => {
     const other = keep(openDatabase(path));
     other.exec('CREATE TABLE orders (id INTEGER)');
+    const before = readFileSync(path);
     expect(await codeOf(limiter().consume('ada'))).to.match(/^HEADGATE_STORE_ERROR .*another program/);
+    expect(readFileSync(path).equals(before), 'not a byte of it has changed').to.equal(true);
     expect((other.prepare('SELECT count(*) AS n FROM sqlite_master').get() as { n: number }).n).to.equal(1);
   });
 

@@ -174,6 +174,8 @@ export function createFile(path: string): void {
     closeSync(openSync(path, 'wx', 0o600));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    // A link that leads nowhere yet: SQLite would make the file for everybody to read.
+    if (identityOf(path) === undefined) closeSync(openSync(path, 'a', 0o600));
   }
 }
 
@@ -182,6 +184,9 @@ function prepareFile(database: SqliteDatabase, synchronous: Synchronous): void {
   const pragma = (name: string): unknown =>
     Object.values(database.prepare(`PRAGMA ${name}`).get() as Record<string, unknown>)[0];
   database.exec('PRAGMA busy_timeout = 0');
+  const hasTables = (): boolean => database.prepare('SELECT 1 FROM sqlite_master').get() !== undefined;
+  // First of all, as what is set below stays in the file. The id is read last: who makes the table sets it in the same step.
+  if (hasTables() && pragma('application_id') !== APPLICATION) throw unusable('another program made it');
   database.exec(`PRAGMA page_size = ${PAGE}`);
   if (pragma('journal_mode = WAL') !== 'wal') throw unusable('it cannot have a write-ahead log');
   database.exec(`PRAGMA synchronous = ${synchronous}; PRAGMA wal_autocheckpoint = 0;`);
@@ -190,7 +195,7 @@ function prepareFile(database: SqliteDatabase, synchronous: Synchronous): void {
     try {
       // Another process may have made the table since.
       if (pragma('application_id') !== APPLICATION) {
-        if (database.prepare('SELECT 1 FROM sqlite_master').get()) throw unusable('another program made it');
+        if (hasTables()) throw unusable('another program made it');
         database.exec(TABLE);
       }
       database.exec('COMMIT');
