@@ -54,3 +54,8 @@ export function compileWarnings(unwanted: Warnings | undefined): Warn {
     if (!codes.has(code)) warnOnce(code, message);
   };
 }
+
+/** Tells that a function of the user threw, which must not fail the request that it is told of. @param option its name */
+export function warnOfThrown(option: string, error: unknown): void {
+  process.emitWarning(`${option} threw: ${String(error)}`, 'HeadgateWarning');
+}

@@ -1,6 +1,7 @@
 import { HeadgateError } from '../common/errors.js';
 import type { Decision } from '../common/decision.js';
 import { clearTimeout, setTimeout } from '../common/real-time.js';
+import { warnOfThrown } from '../common/warnings.js';
 import type { Cost } from '../contract/costs.js';
 import { outboundChannel, type OutboundMessage } from '../contract/diagnostics.js';
 import type { OverrideChange } from '../limiter/live-limits.js';
@@ -277,7 +278,7 @@ export class Outbound {
     try {
       this.#onPause?.({ key, ms, status });
     } catch (error) {
-      process.emitWarning(`onPause threw: ${String(error)}`, 'HeadgateWarning');
+      warnOfThrown('onPause', error);
     }
     if (this.limiter.set.ban) void this.#share(key, known.until, status);
     return ms;

@@ -1,5 +1,6 @@
 import type { DeniedDecision } from '../common/decision.js';
 import type { HeadgateError } from '../common/errors.js';
+import { warnOfThrown } from '../common/warnings.js';
 import type { Cost } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import { ofLimiter, type LimiterDecision } from '../limiter/decision.js';
@@ -316,7 +317,7 @@ function report<Req>(
 }
 
 function warn(option: string): (error: unknown) => void {
-  return (error) => process.emitWarning(`${option} threw: ${String(error)}`, 'HeadgateWarning');
+  return (error) => warnOfThrown(option, error);
 }
 
 /** Ignores errors of give-backs while the store is away: such charges end by themselves. */

@@ -5,8 +5,8 @@ import { listen, type Listener } from '../common/eventual.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { realTiming } from '../common/timing.js';
-import { checkInteger, checkShape, checkSignal } from '../common/validate.js';
-import type { Warn } from '../common/warnings.js';
+import { checkShape, checkSignal } from '../common/validate.js';
+import { warnOfThrown, type Warn } from '../common/warnings.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import { noteOpen, type Gauges } from '../contract/gauges.js';
 import { UP, type Health } from '../contract/health.js';
@@ -33,6 +33,7 @@ import { conclude, ofLimiter, switchedOff, type LimiterDecision } from './decisi
 import type { LiveLimits, Override, OverrideChange, OverrideNote } from './live-limits.js';
 import { observe } from './observe.js';
 import {
+  checkPriority,
   costOf,
   type ConsumeOptions,
   type HoldOptions,
@@ -78,9 +79,6 @@ type Question = Query & {
   /** Asks by the policies that an override says. Absent: the limiter has no overrides. */
   readonly again?: ((rules: NonNullable<Reply['rules']>) => MaybePromise<LimiterDecision>) | undefined;
 };
-
-/** The highest priority of who waits, and the lowest one below 0. */
-const MOST_PRIORITY = 1000;
 
 /** How often a question is asked again. Each time, the override must have changed meanwhile. */
 const MOST_ASKED = 5;
@@ -420,7 +418,7 @@ export class Limiter {
       checkShape('options', options, ['cost', 'tier', 'timeout', 'signal', 'priority']);
       checkSignal(options.signal);
       const { cost = 1, signal } = options;
-      const priority = checkInteger('priority', options.priority ?? 0, -MOST_PRIORITY, MOST_PRIORITY);
+      const priority = checkPriority(options.priority ?? 0);
       const timeout = options.timeout === undefined ? Infinity : toMilliseconds('timeout', options.timeout);
       return this.waitBy(this.tiers.of(options.tier), key, cost, timeout, signal, priority);
     } catch (thrown) {
@@ -665,7 +663,7 @@ export class Limiter {
     try {
       this.#onDecision?.(decision);
     } catch (error) {
-      process.emitWarning(`onDecision threw: ${String(error)}`, 'HeadgateWarning');
+      warnOfThrown('onDecision', error);
     }
     return decision;
   }

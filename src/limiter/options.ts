@@ -209,6 +209,13 @@ export function checkWaiting({
   return [most, checkInteger('maxWaitingPerKey', maxWaitingPerKey, 1, most)];
 }
 
+/** The highest priority of who waits, and the lowest one below 0. */
+const MOST_PRIORITY = 1000;
+
+export function checkPriority(priority: number): number {
+  return checkInteger('priority', priority, -MOST_PRIORITY, MOST_PRIORITY);
+}
+
 export function checkLimiterName(name: unknown): string | undefined {
   if (name === undefined) return undefined;
   if (typeof name !== 'string' || name.length < 1 || name.length > 256) {

@@ -1,6 +1,6 @@
 import { healthChannel, storeChannel, type HealthMessage } from '../../contract/diagnostics.js';
 import { withoutPage, type HeadgateError } from '../../common/errors.js';
-import type { Warn } from '../../common/warnings.js';
+import { warnOfThrown, type Warn } from '../../common/warnings.js';
 import { Circuit, type Prober } from './circuit.js';
 import type { Health } from '../../contract/health.js';
 import { IdleProbes } from './idle-probes.js';
@@ -159,7 +159,7 @@ export class Breaker {
       try {
         listener(health);
       } catch (error) {
-        process.emitWarning(`onHealth threw: ${String(error)}`, 'HeadgateWarning');
+        warnOfThrown('onHealth', error);
       }
     }
   }

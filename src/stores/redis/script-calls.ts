@@ -54,9 +54,7 @@ export class ScriptCalls {
 
   /** Like `run`, without a promise. Most calls can be sent at once. */
   send(call: Call, end: Done): void {
-    const sending = new Sending(this, call, end);
-    if (this.commands.ready()) sending.attempt();
-    else sending.attemptWhenConnected();
+    new Sending(this, call, end).start();
   }
 }
 
@@ -96,11 +94,13 @@ class Sending implements ScriptCall {
     this.#brings = undefined;
   }
 
-  attemptWhenConnected(): void {
-    this.#calls.commands.connected().then(() => this.attempt(), this.#end);
+  start(): void {
+    const { commands } = this.#calls;
+    if (commands.ready()) this.#attempt();
+    else commands.connected().then(() => this.#attempt(), this.#end);
   }
 
-  attempt(): void {
+  #attempt(): void {
     const { commands, scripts } = this.#calls;
     const { sha, source } = this.#script;
     const state = scripts.get(sha);
@@ -118,6 +118,7 @@ class Sending implements ScriptCall {
     }
   }
 
+  /** The store's time begins now, even if this process writes the call late. */
   deadline(): string {
     const { time, clock } = this.#calls;
     const sent = (this.#sent = performance.now());
@@ -143,10 +144,7 @@ class Sending implements ScriptCall {
     } else {
       this.#refused(error);
     }
-    for (const other of brings ?? []) {
-      if (this.#calls.commands.ready()) other.attempt();
-      else other.attemptWhenConnected();
-    }
+    for (const other of brings ?? []) other.start();
   }
 
   /** Sends the call again if the server has not run it. Any other error ends the call. */
@@ -157,12 +155,12 @@ class Sending implements ScriptCall {
     if (message.startsWith('NOSCRIPT')) {
       this.#misses++;
       if (!commands.cluster && scripts.get(sha) === true) scripts.delete(sha);
-      this.attempt();
+      this.#attempt();
       return;
     }
     if (message.startsWith('TRYAGAIN')) {
       // The slot with the call's keys is being moved to another server.
-      setTimeout(() => this.attempt(), TRY_AGAIN_AFTER);
+      setTimeout(() => this.#attempt(), TRY_AGAIN_AFTER);
       return;
     }
     const now = LATE.exec(message)?.[1];
@@ -176,7 +174,7 @@ class Sending implements ScriptCall {
     if (time.known) this.#refusals++;
     time.learn(Number(now), this.#sent, performance.now());
     if (this.#refusals > 1) this.#end(processLate());
-    else this.attempt();
+    else this.#attempt();
   }
 
   #isAbandoned(): boolean {
