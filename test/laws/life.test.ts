@@ -77,6 +77,30 @@ for (const name of serverKinds) {
         ));
     }
 
+    // A test's clock sets each TTL anew, so it cannot tell what the scripts write by the server's.
+    for (const algorithm of algorithms) {
+      it(`${algorithm}: by the server's own clock, too`, () =>
+        fc.assert(
+          fc.asyncProperty(policyOf(algorithm), async (policy) => {
+            const prefix = freshPrefix();
+            const limiter = limiterOn(redisStore(client, { prefix, localDenials: false }), {
+              policies: [policy],
+            });
+            for (let i = 0; i < 3; i++) {
+              const asked = performance.now();
+              const { resetAfterMs } = await limiter.consume('key');
+              const [key] = (await client.keys(`${prefix}:*`)).filter((each) => each.includes('key}'));
+              const left = key ? await client.pttl(key) : 0;
+              // The server's commands and its scripts read the clock at different moments.
+              expect(left).to.be.at.most(resetAfterMs + 2);
+              expect(left).to.be.at.least(resetAfterMs - Math.ceil(performance.now() - asked) - 2);
+            }
+            await limiter.close();
+          }),
+          runs(name, 0, 8),
+        ));
+    }
+
     it('keys without a TTL end when their state says so, and heal', () =>
       fc.assert(
         fc.asyncProperty(oneOfEach, steps, async (policies, operations) => {
