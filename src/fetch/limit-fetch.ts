@@ -70,10 +70,7 @@ type Fetch = typeof fetch;
 
 /** What sends: the global `fetch`, or undici's, the types of which depend on its version. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
-type Sender = (input: any, init?: any) => Promise<Pick<Response, 'status'> & { headers: FieldsOf }>;
-interface FieldsOf {
-  get(name: string): string | null;
-}
+type Sender = (input: any, init?: any) => Promise<{ status: number; headers: Pick<Headers, 'get'> }>;
 
 /** A fetch that keeps to a partner's limits. */
 export interface LimitedFetch extends Fetch {
