@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { toText } from '../src/common/duration.js';
 import { HeadgateError, show } from '../src/common/errors.js';
-import { Eventual, listen } from '../src/common/eventual.js';
+import { Eventual } from '../src/common/eventual.js';
 import { faultOfSecret } from '../src/common/secret.js';
 import { realTiming } from '../src/common/timing.js';
 
@@ -77,16 +77,16 @@ describe('a promise with one listener', () => {
       const told: unknown[] = [];
       const listener = { resolve: (value: number) => told.push(value), reject: (e: Error) => told.push(e) };
       const before = new Eventual<number>();
-      listen(before, listener);
+      Eventual.listen(before, listener);
       act(before);
       expect(told).to.deep.equal([outcome]);
       const after = new Eventual<number>();
       act(after);
-      listen(after, listener);
+      Eventual.listen(after, listener);
       await new Promise(setImmediate);
       expect(told).to.deep.equal([outcome, outcome]);
       const usual = how === 'resolved' ? Promise.resolve(5) : Promise.reject(error);
-      listen(usual, listener);
+      Eventual.listen(usual, listener);
       await new Promise(setImmediate);
       expect(told).to.have.length(3);
     });

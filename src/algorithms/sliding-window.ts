@@ -57,6 +57,8 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   #stops!: Float64Array;
   #counts!: Counters;
   #width!: number;
+  /** The largest total that fits into the counters. */
+  #most!: number;
   /** Elements per row in `#stops` and in `#counts`, and the elements of `#counts` before a row's total. */
   #stopsEach!: number;
   #countsEach!: number;
@@ -80,15 +82,14 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     this.#stops = new Float64Array((bytes / 8) * (this.#rows + 1));
     this.#counts = countersOf(this.#stops.buffer as ArrayBuffer, width);
     this.#width = width;
+    this.#most = width === 8 ? Infinity : 2 ** (8 * width) - 1;
     this.#stopsEach = bytes / 8;
     this.#countsEach = bytes / width;
     this.#countsFrom = 8 / width;
   }
 
-  /** Widens all counters if a total needs it. A column begins with one byte per counter; few ever need more than two. */
-  #fit(total: number): void {
-    const width = widthOf(total);
-    if (width <= this.#width) return;
+  /** Widens all counters. A column begins with one byte per counter; few ever need more than two. */
+  #widen(width: number): void {
     const before = this.sibling(0);
     before.#stops = this.#stops;
     before.#counts = this.#counts;
@@ -160,7 +161,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
   /** Charges the current segment. The stored segments age accordingly, and those that are too old are dropped. */
   #charge(row: number, { segment, segments }: SlidingWindowParams, units: number, now: number): void {
     this.#total += units;
-    this.#fit(this.#total);
+    if (this.#total > this.#most) this.#widen(widthOf(this.#total));
     const counts = this.#counts;
     const at = this.#countsAt(row);
     if (this.#stop === 0) {
@@ -243,7 +244,7 @@ class SlidingWindowColumn extends Column<SlidingWindowParams> {
     const [stop, total, ...older] = saved as readonly [number, number, ...number[]];
     // The newest segment must have units.
     if (older.reduce((sum, count) => sum + count, 0) >= total) return;
-    this.#fit(total);
+    if (total > this.#most) this.#widen(widthOf(total));
     this.#counts.set([total, ...older], this.#countsAt(row));
     this.#stops[this.#stopAt(row)] = stop;
   }

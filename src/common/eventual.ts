@@ -27,10 +27,15 @@ export class Eventual<T> implements Promise<T>, Listener<T> {
     else this.#promise = Promise.reject(error);
   }
 
-  /** To be called once, instead of `then`. The listener must not throw: its error would hit the code that brings the answer. */
-  listen(listener: Listener<T>): void {
-    if (this.#promise) relay(this.#promise, listener);
-    else this.#listener = listener;
+  /**
+   * Tells a listener the outcome of any promise. To be called once, instead of `then`. The listener must not throw: its error would hit the
+   * code that brings the answer.
+   */
+  static listen<T>(to: Promise<T>, listener: Listener<T>): void {
+    if (!(to instanceof Eventual)) return relay(to, listener);
+    const eventual = to as Eventual<T>;
+    if (eventual.#promise) relay(eventual.#promise, listener);
+    else eventual.#listener = listener;
   }
 
   #made(): Promise<T> {
@@ -51,12 +56,6 @@ export class Eventual<T> implements Promise<T>, Listener<T> {
   finally(onEnd?: (() => void) | null): Promise<T> {
     return this.#made().finally(onEnd);
   }
-}
-
-/** Tells a listener the outcome of any promise. */
-export function listen<T>(to: Promise<T>, listener: Listener<T>): void {
-  if (to instanceof Eventual) (to as Eventual<T>).listen(listener);
-  else relay(to, listener);
 }
 
 function relay<T>(promise: Promise<T>, listener: Listener<T>): void {

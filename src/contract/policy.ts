@@ -42,9 +42,3 @@ export interface CompiledPolicy {
   /** What it was compiled from. */
   readonly source: Policy;
 }
-
-/** Whether the units of one of the policies are slots. */
-export function holdsSlots(policies: readonly CompiledPolicy[]): boolean {
-  for (let i = 0; i < policies.length; i++) if (policies[i]!.traits.holdsSlots) return true;
-  return false;
-}

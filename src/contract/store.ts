@@ -93,6 +93,9 @@ export function perSet<T>(make: (set: PolicySet) => T): (set: PolicySet) => T {
   };
 }
 
+/** Whether the units of one of a set's policies are slots. */
+export const holdsSlots = perSet(({ policies }) => policies.some(({ traits }) => traits.holdsSlots));
+
 /** A key and the policies that apply to it. All operations have these. */
 export interface Subject {
   /** The policies, and the name of their scope. */

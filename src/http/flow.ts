@@ -4,11 +4,10 @@ import { warnOfThrown } from '../common/warnings.js';
 import type { Cost } from '../contract/costs.js';
 import type { Key } from '../contract/key.js';
 import { ofLimiter, type LimiterDecision } from '../limiter/decision.js';
-import { holdsSlots } from '../contract/policy.js';
 import { checkOptions } from '../limiter/create-limiter.js';
 import { optionsOf } from '../limiter/options.js';
 import type { Limiter } from '../limiter/limiter.js';
-import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
+import { holdsSlots, isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
 import { isOn } from '../limiter/switch.js';
 import { Ending } from './ending.js';
 import { weakTrails, type Framework, type Next, type Outcome, type Trail, type Trails } from './framework.js';
@@ -84,7 +83,10 @@ export class Flow<Req extends object, Res> {
     const trail = this.#framework.trail(req);
     if (trail && this.#hasDecided(trail)) return 'next';
     try {
-      const decision = this.#decide(req, res);
+      const { enabled, limiter, set, cost } = this.#options;
+      if ((enabled !== true && !isOn(enabled)) || !limiter.enabled) return 'next';
+      const asked: Asked<Req> = { req, key: undefined, listed: undefined, set, cost };
+      const decision = this.#goThrough(asked, res, 0);
       if (isPromise(decision)) return this.#later(decision, req, res);
       const outcome = this.#proceed(decision, req, res);
       return isPromise(outcome) ? outcome.catch(fail) : outcome;
@@ -124,12 +126,6 @@ export class Flow<Req extends object, Res> {
   }
 
   // From the request to a decision (undefined: not limited).
-
-  #decide(req: Req, res: Res): MaybePromise<LimiterDecision | undefined> {
-    const { enabled, limiter, set, cost } = this.#options;
-    if ((enabled !== true && !isOn(enabled)) || !limiter.enabled) return undefined;
-    return this.#goThrough({ req, key: undefined, listed: undefined, set, cost }, res, 0);
-  }
 
   #goThrough(asked: Asked<Req>, res: Res, from: number): MaybePromise<LimiterDecision | undefined> {
     for (let i = from; i < this.#steps.length; i++) {
@@ -200,8 +196,7 @@ export class Flow<Req extends object, Res> {
 
   #proceed(decision: LimiterDecision | undefined, req: Req, res: Res): MaybePromise<Outcome> {
     if (decision === undefined) return 'next';
-    if (decision.allowed && (this.#refunds || holdsSlots(decision.set.policies)))
-      this.#follow(decision, req, res);
+    if (decision.allowed && (this.#refunds || holdsSlots(decision.set))) this.#follow(decision, req, res);
     // Who has waited in line has had its turn.
     const isHeld = decision.delayMs > 0 && this.#options.wait === undefined;
     return isHeld ? this.#hold(decision, req, res) : this.#conclude(decision, req, res);

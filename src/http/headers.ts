@@ -73,24 +73,19 @@ export function compileHeaders(
   if (partitionKeys && !structured)
     throw invalidOption('headers', option, "Write 'draft-11', too: no other dialect has partitionKey.");
   const older: WriteQuota[] = [];
-  if (chosen.has('draft-6')) older.push(separateFields('RateLimit', secondsToReset));
-  if (chosen.has('legacy')) older.push(separateFields('X-RateLimit', dateOfReset));
+  if (chosen.has('draft-6')) older.push(separateFields('RateLimit', seconds));
+  if (chosen.has('legacy')) older.push(separateFields('X-RateLimit', (ms) => seconds(Date.now() + ms)));
   if (chosen.has('draft-7') && !structured) older.push(oneField);
   if ((chosen.has('draft-7') || chosen.has('draft-6')) && !structured) older.push(policyField);
   return (target, res, decision, stacked) => {
-    const texts = textsOf(decision.set);
-    if (!speaksOfQuota(decision, texts)) return texts;
+    const { set, policies, reason, shadow } = decision;
+    const texts = textsOf(set);
+    // Clients are told of enforced policies only. A banned key has no verdicts.
+    if (shadow || texts.enforced.length === 0 || (policies.length === 0 && reason !== 'banned')) return texts;
     const quota = older.length === 0 ? undefined : quotaOf(decision, texts);
     if (quota) for (const write of older) write(target, res, quota, texts, stacked);
     return structured ? structured(target, res, decision, stacked) : texts;
   };
-}
-
-/** Whether a client is told its quota. Only enforced policies are shown. */
-function speaksOfQuota(decision: LimiterDecision, { enforced }: Texts): boolean {
-  return (
-    !decision.shadow && enforced.length > 0 && (decision.policies.length > 0 || decision.reason === 'banned')
-  );
 }
 
 /**
@@ -124,9 +119,8 @@ function quotaOf(decision: LimiterDecision, { quotas }: Texts): Quota | undefine
   let tightest = quotas[0];
   if (tightest === undefined) return undefined;
   // A banned key has no verdicts.
-  for (const i of policies.length > 0 ? quotas : []) {
-    if (outweighs(policies[i]!, policies[tightest]!)) tightest = i;
-  }
+  for (let n = 1; n < quotas.length && policies.length > 0; n++)
+    if (outweighs(policies[quotas[n]!]!, policies[tightest]!)) tightest = quotas[n]!;
   const { limit } = set.policies[tightest]!;
   if (reason === 'banned') return { allowed: false, limit, remaining: 0, resetMs: retryAfterMs };
   const verdict = policies[tightest]!;
@@ -137,15 +131,6 @@ function quotaOf(decision: LimiterDecision, { quotas }: Texts): Quota | undefine
   const isWaitedFor = !verdict.allowed && verdict.retryAfterMs !== undefined;
   const resetMs = isWaitedFor ? Math.max(...quotas.map((i) => decision.nextWaitOf(i))) : verdict.resetAfterMs;
   return { allowed: verdict.allowed, limit, remaining, resetMs };
-}
-
-function secondsToReset({ resetMs }: Quota): number {
-  return seconds(resetMs);
-}
-
-/** The reset as seconds since 1970. */
-function dateOfReset({ resetMs }: Quota): number {
-  return seconds(Date.now() + resetMs);
 }
 
 /**
@@ -217,21 +202,18 @@ const oneField: WriteQuota = (target, res, quota, _texts, stacked) => {
   const earlier = stacked ? target.getHeader(res, 'RateLimit') : undefined;
   if (isStructured(earlier)) return;
   if (typeof earlier === 'string' && isTighter(/remaining=(\d+)/.exec(earlier)?.[1], quota)) return;
-  const { limit, remaining } = quota;
-  target.setHeader(
-    res,
-    'RateLimit',
-    `limit=${limit}, remaining=${remaining}, reset=${secondsToReset(quota)}`,
-  );
+  const { limit, remaining, resetMs } = quota;
+  target.setHeader(res, 'RateLimit', `limit=${limit}, remaining=${remaining}, reset=${seconds(resetMs)}`);
 };
 
-function separateFields(prefix: string, resetOf: (quota: Quota) => number): WriteQuota {
+/** @param resetOf what the field tells of a reset in so many ms */
+function separateFields(prefix: string, resetOf: (ms: number) => number): WriteQuota {
   const [limit, remaining, reset] = [`${prefix}-Limit`, `${prefix}-Remaining`, `${prefix}-Reset`] as const;
   return (target, res, quota, _texts, stacked) => {
     if (stacked && isTighter(target.getHeader(res, remaining), quota)) return;
     target.setHeader(res, limit, String(quota.limit));
     target.setHeader(res, remaining, String(quota.remaining));
-    target.setHeader(res, reset, String(resetOf(quota)));
+    target.setHeader(res, reset, String(resetOf(quota.resetMs)));
   };
 }
 

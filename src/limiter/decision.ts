@@ -50,6 +50,7 @@ class OwnDecision implements DecisionFields {
 
   readonly #query: Query;
   readonly #reply: Reply;
+  readonly #set: PolicySet;
   /** Undefined if nothing was charged and nothing can be: for a denial, for a peek, and without a store's answer. */
   readonly #account: Account | undefined;
   readonly #shadow: boolean;
@@ -61,6 +62,7 @@ class OwnDecision implements DecisionFields {
     account: Account | undefined,
     query: Query,
     reply: Reply,
+    set: PolicySet,
     policies: readonly Verdict[],
     { allowed, shadow, verdict, cost, limit, retryAfterMs, resetAfterMs, delayMs, reason }: Outcome,
   ) {
@@ -79,6 +81,7 @@ class OwnDecision implements DecisionFields {
     this.policies = policies;
     this.#query = query;
     this.#reply = reply;
+    this.#set = set;
     this.#account = account;
     this.#shadow = shadow;
     this.#made = undefined;
@@ -104,9 +107,9 @@ class OwnDecision implements DecisionFields {
     return this.#charge()?.units ?? [];
   }
 
-  /** @internal */
+  /** @internal The policies that decided, with the limits that an override has set. */
   get set(): PolicySet {
-    return setInForce(this.#query, this.#reply);
+    return this.#set;
   }
 
   /** @internal */
@@ -209,7 +212,8 @@ export function conclude(
   shadow: boolean,
   ruling?: Ruling,
 ): LimiterDecision {
-  const { policies } = reply.limits ? setInForce(query, reply) : query.set;
+  const set = reply.limits ? withLimits(query.set)(reply.limits) : query.set;
+  const { policies } = set;
   const list = verdictsOf(query, policies, reply.verdicts);
   const decider = list.length > 1 ? deciderOf(policies, list) : 0;
   const verdict = list[decider];
@@ -221,6 +225,7 @@ export function conclude(
     allowed && !other ? account : undefined,
     query,
     reply,
+    set,
     list,
     {
       allowed: allowed || shadow,
@@ -239,13 +244,9 @@ export function conclude(
   return decision as LimiterDecision;
 }
 
-/** The policies by which a reply decides: with the limits that an override has set. */
-function setInForce({ set }: Query, { limits }: Reply): PolicySet {
-  return limits ? withLimits(set)(limits) : set;
-}
-
 const MOST_LIMITED = 1000;
 
+/** The policies by which a reply decides whose limits an override has set. */
 const withLimits = perSet((set) => {
   const made = new Map<string, PolicySet>();
   return (limits: readonly number[]): PolicySet => {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { checkNote, type BanNoteOptions } from '../contract/ban-options.js';
 import type { Decision } from '../common/decision.js';
-import { listen, type Listener } from '../common/eventual.js';
+import { Eventual, type Listener } from '../common/eventual.js';
 import { toMilliseconds, type Duration } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
 import { realTiming } from '../common/timing.js';
@@ -14,8 +14,9 @@ import { checkCost, checkCosts, costAt, type Cost, type Costs } from '../contrac
 import { decisionChannel, storeChannel, type DecisionMessage } from '../contract/diagnostics.js';
 import type { Key } from '../contract/key.js';
 import { idsOf } from '../contract/parts.js';
-import { holdsSlots, type CompiledPolicy, type Policies } from '../contract/policy.js';
+import type { CompiledPolicy, Policies } from '../contract/policy.js';
 import {
+  holdsSlots,
   isPromise,
   newCall,
   type Announced,
@@ -459,7 +460,7 @@ export class Limiter {
    * @throws HeadgateError `HEADGATE_INVALID_OPTION` if the limiter has no concurrency policy; otherwise as `consume`
    */
   async acquire(key: Key, options?: ConsumeOptions): Promise<Decision> {
-    if (!holdsSlots(this.tiers.of(options?.tier).policies)) {
+    if (!holdsSlots(this.tiers.of(options?.tier))) {
       const fix = "Make the limiter with a policy of algorithm 'concurrency'.";
       throw invalidOption('algorithm', undefined, fix);
     }
@@ -549,14 +550,6 @@ export class Limiter {
     }
   }
 
-  /** The path of a decision: from a key to the store, and from the store's reply to the decision. */
-  #ask(key: Key, cost: Cost, set: PolicySet, peek: boolean): MaybePromise<LimiterDecision> {
-    if (this.#closed) throw this.#closedError();
-    if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.look())
-      this.#firstQuestion = undefined;
-    return this.#live ? this.#askLive(this.#live, key, cost, set, peek) : this.#askBy(key, cost, set, peek);
-  }
-
   /** Asks by the policies that the key has now, as far as this process knows; and again if the store knows better. */
   #askLive(
     live: LiveLimits,
@@ -569,20 +562,31 @@ export class Limiter {
     const again = (rules: NonNullable<Reply['rules']>): MaybePromise<LimiterDecision> => {
       if (left-- === 0)
         throw new HeadgateError('HEADGATE_OVERRIDES', `The override of ${show(key)} changes all the time.`);
-      return this.#askBy(key, cost, live.learn(key, set, rules), peek, again);
+      return this.#ask(key, cost, live.learn(key, set, rules), peek, again);
     };
     const own = live.current(key, set);
-    if (isPromise(own)) return own.then((read) => this.#askBy(key, cost, read, peek, again));
-    return this.#askBy(key, cost, own, peek, again);
+    if (isPromise(own)) return own.then((read) => this.#ask(key, cost, read, peek, again));
+    return this.#ask(key, cost, own, peek, again);
   }
 
-  #askBy(
+  /**
+   * The path of a decision: from a key to the store, and from the store's reply to the decision.
+   *
+   * @param again asks once more, if the store says that an override changes the policies. Absent at first
+   */
+  #ask(
     key: Key,
     asked: Cost,
     given: PolicySet,
     peek: boolean,
     again?: Question['again'],
   ): MaybePromise<LimiterDecision> {
+    if (this.#closed) throw this.#closedError();
+    if (!again) {
+      if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.look())
+        this.#firstQuestion = undefined;
+      if (this.#live) return this.#askLive(this.#live, key, asked, given, peek);
+    }
     let set = given;
     let keys: Keys;
     if (typeof key === 'string' && set.dimensions === undefined && set.policies.length > 0) {
@@ -596,7 +600,7 @@ export class Limiter {
     let costs: Costs['costs'];
     if (typeof asked === 'number') cost = checkCost(asked);
     else ({ cost, costs } = this.#scope.costs(asked, set));
-    const leased = !peek && cost > 0 && holdsSlots(set.policies);
+    const leased = !peek && cost > 0 && holdsSlots(set);
     const lease = leased ? `${LEASE_PREFIX}${(leases++).toString(36)}` : '';
     const call = this.#embedded ? undefined : newCall();
     const query: Question = { set, key: keys, cost, costs, peek: peek || cost === 0, lease, call, again };
@@ -635,7 +639,7 @@ export class Limiter {
         },
         reject,
       };
-      listen(reply, listener);
+      Eventual.listen(reply, listener);
     });
   }
 

@@ -12,7 +12,14 @@ const LONGEST = 128;
  * produces.
  */
 export function escapeKey(key: string): string {
-  if (isPlain(key)) return key;
+  let isPlain = key.length <= LONGEST;
+  // For short keys a loop is faster than a regular expression.
+  for (let i = 0; isPlain && i < key.length; i++) {
+    const unit = key.charCodeAt(i);
+    // Accept printable ASCII except for % { }.
+    isPlain = unit > 0x20 && unit < 0x7f && unit !== 0x25 && unit !== 0x7b && unit !== 0x7d;
+  }
+  if (isPlain) return key;
   const encoded = key.replace(
     // eslint-disable-next-line no-control-regex -- control characters are what this is about
     /[\x00-\x20%{}\x7f]/g,
@@ -29,17 +36,6 @@ export function hashedText(hash: string): string {
 
 /** How a store writes a key between the braces: {@link escapeKey}, or a hash with a secret. */
 export type KeyText = (key: string) => string;
-
-/** Whether a key needs no escaping. For short keys a loop is faster than a regular expression. */
-function isPlain(key: string): boolean {
-  if (key.length > LONGEST) return false;
-  for (let i = 0; i < key.length; i++) {
-    const unit = key.charCodeAt(i);
-    // Accept printable ASCII except for % { }.
-    if (unit <= 0x20 || unit >= 0x7f || unit === 0x25 || unit === 0x7b || unit === 0x7d) return false;
-  }
-  return true;
-}
 
 /** A limiter's name as it is written in a key. */
 export function escapeName(name: string): string {

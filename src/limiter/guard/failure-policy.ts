@@ -4,7 +4,7 @@ import type { GiveBack } from './backlog.js';
 import { breakerOf, type Breaker } from './breaker.js';
 import type { Health } from '../../contract/health.js';
 import type { Circuit, Prober } from './circuit.js';
-import { Eventual, listen } from '../../common/eventual.js';
+import { Eventual } from '../../common/eventual.js';
 import type { Local } from './local.js';
 import { idleProbe, probesOf, quiet } from './probe.js';
 import { isReply, malformedReply, tellsCharges } from '../../stores/reply.js';
@@ -269,7 +269,7 @@ export class FailurePolicy implements Store, Prober {
   /** Waits for the store's answer, but not for longer than the timeout. */
   #await<T>(asked: Asked<Subject, T>, answer: Promise<T>): Promise<T> {
     this.timeouts.add(asked);
-    listen(answer, asked);
+    Eventual.listen(answer, asked);
     return asked;
   }
 

@@ -1,5 +1,5 @@
-import { holdsSlots, type CompiledPolicy } from '../../contract/policy.js';
-import type { PolicySet } from '../../contract/store.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
+import { holdsSlots, type PolicySet } from '../../contract/store.js';
 
 /**
  * How far ahead a waiting request may reserve its turn, ms. Turns that are lost with a process are
@@ -27,7 +27,7 @@ const known = new WeakMap<PolicySet, PolicySet[]>();
 export function patient(set: PolicySet, left: number, waited: number): PolicySet {
   const { policies, ban } = set;
   const ahead = Math.min(left, AHEAD, AHEAD_AT_FIRST + waited * AHEAD_PER_MS);
-  const steps = holdsSlots(policies) ? 0 : Math.max(0, Math.floor(ahead / STEP));
+  const steps = holdsSlots(set) ? 0 : Math.max(0, Math.floor(ahead / STEP));
   let sets = known.get(set);
   if (!sets) known.set(set, (sets = []));
   let own = sets[steps];

@@ -153,11 +153,10 @@ export class Table {
   }
 
   /**
-   * Remembers until when a row is denied (ms; 0: it is not), so that its key is not evicted before. An earlier denial that lasts longer
+   * Remembers until when a row is denied, ms, so that its key is not evicted before. An earlier denial that lasts longer
    * stays, because it may be of another cost or another tier's policies.
    */
   deny(row: number, until: number): void {
-    if (until === 0) return;
     const page = this.pageOf(row);
     const seconds = Math.max(0, Math.ceil((until - this.#epoch) / 1000));
     if (seconds > page.deniedUntil(row & WITHIN)) page.deny(row & WITHIN, seconds);

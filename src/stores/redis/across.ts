@@ -1,15 +1,15 @@
 import { HeadgateError } from '../../common/errors.js';
 import { costAt, costsOfPart } from '../../contract/costs.js';
-import { holdsSlots } from '../../contract/policy.js';
 import { changeOf, chargedByAll, partsOf, verdictsOfAll, type Part } from '../../contract/parts.js';
-import type {
-  Change,
-  ChangeReply,
-  LeaseChange,
-  PolicySet,
-  Query,
-  Reply,
-  Subject,
+import {
+  holdsSlots,
+  type Change,
+  type ChangeReply,
+  type LeaseChange,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Subject,
 } from '../../contract/store.js';
 import { admits, waitOf } from '../../contract/verdicts.js';
 import { chargedOf, marksOf } from '../../contract/charged.js';
@@ -96,7 +96,7 @@ export class Across implements ByOneKey {
         const its = costsOfPart(query, part.at);
         const units = part.at.map((_, n) => (admits(waitOf(reply.verdicts, n)) ? 0 - costAt(its, n) : 0));
         const adjusted = this.#store.adjust({ ...subject, units, charged: chargedOf(reply) });
-        return holdsSlots(part.set.policies)
+        return holdsSlots(part.set)
           ? [adjusted, this.#store.lease({ ...subject, ...its, lease, action: 'release' })]
           : [adjusted];
       }),
@@ -110,7 +110,7 @@ export class Across implements ByOneKey {
   }
 
   async lease(change: LeaseChange): Promise<boolean> {
-    const parts = partsOf(change.set).filter(({ set }) => holdsSlots(set.policies));
+    const parts = partsOf(change.set).filter(({ set }) => holdsSlots(set));
     const held = await Promise.all(
       parts.map(({ set, at, keyOf }) =>
         this.#store.lease({ ...change, ...costsOfPart(change, at), set, key: keyOf(change.key) }),
@@ -138,7 +138,7 @@ function inOrder(parts: readonly Part[]): number[] {
 
 /** The query for one part. */
 function queryOf(query: Query, { set, at, keyOf }: Part): Query {
-  const lease = holdsSlots(set.policies) ? query.lease : '';
+  const lease = holdsSlots(set) ? query.lease : '';
   const costs = costsOfPart(query, at);
   return { ...query, ...costs, peek: query.peek || costs.cost === 0, set, key: keyOf(query.key), lease };
 }

@@ -122,43 +122,29 @@ export class Batcher {
     const [sent, pending] = [performance.now(), this.#pending];
     this.#carrier.send(batch, (error, reply) => {
       this.#distance.took(performance.now() - sent, pending);
-      if (error === undefined) this.#answer(batch, reply);
-      else this.#fail(batch, error);
+      if (error && !batch.isPart && this.#carrier.refusesKeys(error))
+        for (const part of byKey(batch)) this.#send(part);
+      else this.#answer(batch, error, reply);
     });
   }
 
-  #answer(batch: OpenBatch, reply: unknown): void {
+  #answer(batch: OpenBatch, error: Error | undefined, reply: unknown): void {
     const { waiters } = batch;
-    let answers: readonly (Reply | Error)[];
+    let answers: Error | readonly (Reply | Error)[];
     try {
-      answers = this.#carrier.decode(batch, reply);
-    } catch (error) {
-      this.#fail(batch, error as Error);
-      return;
+      answers = error ?? this.#carrier.decode(batch, reply);
+    } catch (thrown) {
+      answers = thrown as Error;
     }
-    this.#finished(waiters.length);
+    this.#crowd = this.#pending;
+    this.#pending -= waiters.length;
+    // Callers that get these replies may ask again in this turn. They are counted first.
+    if (this.#crowded && this.#pending <= 1) setImmediate(this.#endCrowd);
     for (let i = 0; i < waiters.length; i++) {
-      const answer = answers[i]!;
+      const answer = answers instanceof Error ? answers : answers[i]!;
       if (answer instanceof Error) waiters[i]!.reject(answer);
       else waiters[i]!.resolve(answer);
     }
-  }
-
-  #fail(batch: OpenBatch, error: Error): void {
-    const parts = this.#carrier.refusesKeys(error) && !batch.isPart ? byKey(batch) : [];
-    if (parts.length > 0) {
-      for (const part of parts) this.#send(part);
-      return;
-    }
-    this.#finished(batch.waiters.length);
-    for (const waiter of batch.waiters) waiter.reject(error);
-  }
-
-  #finished(decisions: number): void {
-    this.#crowd = this.#pending;
-    this.#pending -= decisions;
-    // Callers that get these replies may ask again in this turn. They are counted first.
-    if (this.#crowded && this.#pending <= 1) setImmediate(this.#endCrowd);
   }
 
   readonly #endCrowd = (): void => {

@@ -1,6 +1,5 @@
 import { isAsConfigured, recordDimensions, type OverrideTerms } from '../../contract/overrides.js';
-import { holdsSlots } from '../../contract/policy.js';
-import { perSet, type Clock, type PolicySet } from '../../contract/store.js';
+import { holdsSlots, perSet, type Clock, type PolicySet } from '../../contract/store.js';
 import { performance } from '../../common/real-time.js';
 import { KeyMaker, overriddenKey } from '../keys.js';
 import type { KeyHashing } from './hash-keys.js';
@@ -92,7 +91,7 @@ export class Plans {
 
   #make(set: PolicySet): Plan {
     const kernels = set.policies.map(({ kernel }) => kernel);
-    const leases = holdsSlots(set.policies);
+    const leases = holdsSlots(set);
     const single = kernels.length === 1 && !set.ban && !leases;
     const live = set.overrides !== undefined;
     return {

@@ -54,7 +54,7 @@ export class ScriptCalls {
 
   /** Like `run`, without a promise. Most calls can be sent at once. */
   send(call: Call, end: Done): void {
-    new Sending(this, call, end).start();
+    new Sending(this, call, end).write();
   }
 }
 
@@ -94,14 +94,10 @@ class Sending implements ScriptCall {
     this.#brings = undefined;
   }
 
-  start(): void {
-    const { commands } = this.#calls;
-    if (commands.ready()) this.#attempt();
-    else commands.connected().then(() => this.#attempt(), this.#end);
-  }
-
-  #attempt(): void {
+  /** Writes the call: now, or once the client is ready. */
+  write(isReady = this.#calls.commands.ready()): void {
     const { commands, scripts } = this.#calls;
+    if (!isReady) return void commands.connected().then(() => this.write(true), this.#end);
     const { sha, source } = this.#script;
     const state = scripts.get(sha);
     // Each server of a cluster needs the script, so calls to a cluster do not wait for each other.
@@ -144,7 +140,7 @@ class Sending implements ScriptCall {
     } else {
       this.#refused(error);
     }
-    for (const other of brings ?? []) other.start();
+    for (const other of brings ?? []) other.write();
   }
 
   /** Sends the call again if the server has not run it. Any other error ends the call. */
@@ -155,12 +151,12 @@ class Sending implements ScriptCall {
     if (message.startsWith('NOSCRIPT')) {
       this.#misses++;
       if (!commands.cluster && scripts.get(sha) === true) scripts.delete(sha);
-      this.#attempt();
+      this.write();
       return;
     }
     if (message.startsWith('TRYAGAIN')) {
       // The slot with the call's keys is being moved to another server.
-      setTimeout(() => this.#attempt(), TRY_AGAIN_AFTER);
+      setTimeout(() => this.write(), TRY_AGAIN_AFTER);
       return;
     }
     const now = LATE.exec(message)?.[1];
@@ -174,7 +170,7 @@ class Sending implements ScriptCall {
     if (time.known) this.#refusals++;
     time.learn(Number(now), this.#sent, performance.now());
     if (this.#refusals > 1) this.#end(processLate());
-    else this.#attempt();
+    else this.write();
   }
 
   #isAbandoned(): boolean {

@@ -59,11 +59,14 @@ export function decode(reply: unknown, queries: number, set: PolicySet): (Reply 
       continue;
     }
     const ban = banning ? numbers[at++]! : 0;
+    const packed: unknown = reply[at];
     if (ban > 0) {
       answers.push({ now, step, ban, verdicts: [] });
-    } else if (count === 1 && isPacked(numbers[at])) {
+    } else if (count === 1 && typeof packed === 'number' && packed >= 0) {
       // The most common reply.
-      answers.push({ now, step, ban, verdicts: unpacked(numbers[at++]!) });
+      const reset = Math.floor(packed / UNITS);
+      answers.push({ now, step, ban, verdicts: soleVerdict(0, packed - reset * UNITS, reset) });
+      at++;
     } else {
       const verdicts: number[] = [];
       let limits: number[] | undefined;
@@ -102,23 +105,14 @@ export function decodeChange(reply: unknown, count: number): ChangeReply {
   return { now: Math.floor(step / 1000), step, ban: 0, verdicts, charged };
 }
 
-function isPacked(number: unknown): boolean {
-  return typeof number === 'number' && number >= 0;
-}
-
-/** A verdict that is one number, which is always an admission. */
-function unpacked(packed: number): number[] {
-  const reset = Math.floor(packed / UNITS);
-  return soleVerdict(0, packed - reset * UNITS, reset);
-}
-
-/** Reads one verdict, and returns the position of the next one. */
+/** Reads one verdict, and returns the position of the next one. A verdict that is one number is always an admission. */
 function read(numbers: readonly number[], at: number, verdicts: number[]): number {
-  if (isPacked(numbers[at])) {
-    verdicts.push(...unpacked(numbers[at]!));
+  const first: unknown = numbers[at];
+  if (typeof first === 'number' && first >= 0) {
+    addVerdict(verdicts, 0, first % UNITS, Math.floor(first / UNITS));
     return at + 1;
   }
-  if (numbers[at] !== -1) throw malformedReply(numbers);
+  if (first !== -1) throw malformedReply(numbers);
   addVerdict(verdicts, numbers[at + 1]!, numbers[at + 2]!, numbers[at + 3]!);
   return at + 4;
 }

@@ -3,16 +3,17 @@ import { SlotColumn, type Column } from '../../algorithms/index.js';
 import { costAt, costsOfPart, type Costs } from '../../contract/costs.js';
 import { readOverrides, ruleOf, type Line, type OverrideTerms } from '../../contract/overrides.js';
 import type { Part } from '../../contract/parts.js';
-import { holdsSlots, type CompiledPolicy } from '../../contract/policy.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Histories } from './returns.js';
-import type {
-  Change,
-  ChangeReply,
-  LeaseChange,
-  PolicySet,
-  Query,
-  Reply,
-  Subject,
+import {
+  holdsSlots,
+  type Change,
+  type ChangeReply,
+  type LeaseChange,
+  type PolicySet,
+  type Query,
+  type Reply,
+  type Subject,
 } from '../../contract/store.js';
 import {
   addVerdict,
@@ -51,7 +52,7 @@ export interface Place {
   isFull(now: number): boolean;
   /** What a query is told if its policies admit it but it finds no room: see `Reply.full`. */
   full(now: number): number;
-  /** Remembers until when the key is denied; 0: it is not. */
+  /** Remembers until when the key is denied. */
   deny(until: number): void;
 }
 
@@ -64,11 +65,15 @@ interface Next {
 
 /** The store's answer to `decide`. All policies of all places are charged, or none is. */
 export function decide(places: readonly Place[], query: Query, now: number, step: number): Reply {
-  if (query.set.overrides === undefined) return decideAlone(places, query, now, step);
-  const rules = rulesOf(places, query.set.overrides);
+  const { overrides } = query.set;
+  const rules = overrides && rulesOf(places, overrides);
   if (rules) return { now, step, ban: 0, verdicts: [], rules };
-  const reply = decideAlone(places, query, now, step);
-  if (reply.verdicts.length === 0) return reply;
+  // Nearly all decisions are by one key, and the loops would cost 5 % of their time.
+  const reply =
+    places.length === 1
+      ? decideByOne(places[0]!, query, now, step)
+      : decideBySeveral(places, query, now, step);
+  if (!overrides || reply.verdicts.length === 0) return reply;
   const ends = places.some(({ next }) => next);
   return limited(places, ends ? waitingForNext(places, query, reply) : reply);
 }
@@ -97,13 +102,6 @@ function waitingForNext(places: readonly Place[], query: Query, reply: Reply): R
   for (const [i, wait] of waits.entries())
     addVerdict(verdicts, wait, remainingOf(reply.verdicts, i), resetOf(reply.verdicts, i));
   return { ...reply, verdicts };
-}
-
-function decideAlone(places: readonly Place[], query: Query, now: number, step: number): Reply {
-  // Nearly all decisions are by one key, and the loops would cost 5 % of their time.
-  return places.length === 1
-    ? decideByOne(places[0]!, query, now, step)
-    : decideBySeveral(places, query, now, step);
 }
 
 /** What the caller must take into account before anything can be decided: see `Reply.rules`. */
@@ -147,7 +145,7 @@ function decideByOne(place: Place, query: Query, now: number, step: number): Rep
   if (row !== 0 && !peek) {
     if (cost > 0) commit(columns, policies, row, query, now, lease, admitted);
     if (!admitted && ban) struck = place.bans.strike(row, ban, now);
-    place.deny(deniedUntil(columns, policies, now));
+    noteDenial(place, now);
   }
   const verdicts = verdictsOf(columns);
   if (full !== undefined) return { now, step, ban: 0, verdicts, full };
@@ -176,7 +174,7 @@ function decideBySeveral(places: readonly Place[], query: Query, now: number, st
     // If there is room for only some of the keys, only they limit the request.
     if (query.cost > 0 && !full) commit(columns, policies, row, costsOf(place), now, lease, admitted);
     if (!admitted && ban) struck = place.bans.strike(row, ban, now);
-    place.deny(deniedUntil(columns, policies, now));
+    noteDenial(place, now);
   }
   const verdicts = verdictsOf(columnsOf(places));
   if (full !== undefined) return { now, step, ban: 0, verdicts, full };
@@ -243,7 +241,7 @@ export function adjust(
         returns.open(id, key, now, life).note({ from, to: step, amount });
       if (units[n]! > 0) done[n] = amount;
     });
-    if (row !== 0) place.deny(deniedUntil(place.columns, policies, now));
+    if (row !== 0) noteDenial(place, now);
   }
   return { now, step, ban: 0, verdicts: verdictsOf(columnsOf(places)), charged: done };
 }
@@ -253,14 +251,14 @@ export function lease(places: readonly Place[], { lease, action }: LeaseChange, 
   let held = true;
   for (const place of places) {
     const { policies, columns, row } = place;
-    if (!holdsSlots(policies)) continue;
+    if (!holdsSlots(place.part.set)) continue;
     if (row === 0) held = false;
     else {
       for (const [i, column] of columns.entries())
         if (column instanceof SlotColumn && !column[action](row, policies[i]!.params, lease, now))
           held = false;
       look(columns, policies, row, NOTHING, now, false);
-      place.deny(deniedUntil(columns, policies, now));
+      noteDenial(place, now);
     }
   }
   return held;
@@ -326,15 +324,16 @@ function commit(
   }
 }
 
-/** Until when a key must not be forgotten; 0: it may be. A key with nothing left counts as denied. */
-function deniedUntil(columns: readonly Column[], policies: readonly CompiledPolicy[], now: number): number {
+/** Notes until when a key must not be forgotten, after its policies were looked at. A key with nothing left counts as denied. */
+function noteDenial(place: Place, now: number): void {
+  const { columns, policies } = place;
   let until = 0;
   for (let i = 0; i < columns.length; i++) {
     const { wait, remaining, reset } = columns[i]!;
     const { attempts, shadow } = policies[i]!;
     if ((nextWait(wait, attempts) > 0 || remaining === 0) && !shadow) until = Math.max(until, now + reset);
   }
-  return until;
+  if (until > 0) place.deny(until);
 }
 
 function verdictsOf(columns: readonly Column[]): number[] {

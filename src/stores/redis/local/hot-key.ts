@@ -1,4 +1,4 @@
-import { Eventual, listen } from '../../../common/eventual.js';
+import { Eventual } from '../../../common/eventual.js';
 import { performance } from '../../../common/real-time.js';
 import {
   isPromise,
@@ -65,7 +65,7 @@ export function tapped(answer: MaybePromise<Reply>, tell: (reply: Reply) => void
     return answer;
   }
   const outcome = new Eventual<Reply>();
-  listen(answer, {
+  Eventual.listen(answer, {
     resolve: (reply) => {
       tell(reply);
       outcome.resolve(reply);
