@@ -63,9 +63,7 @@ class Sending implements ScriptCall {
   readonly keys: readonly string[];
   readonly args: string[];
   readonly #calls: ScriptCalls;
-  readonly #script: Script;
-  readonly #timeout: number;
-  readonly #asked: readonly Subject[];
+  readonly #call: Call;
   readonly #end: Done;
   /** When the call was last written, by `performance.now()`. */
   #sent: number;
@@ -78,17 +76,15 @@ class Sending implements ScriptCall {
   /** The calls that wait for this one, because it brings their script. */
   #brings: Sending[] | undefined;
 
-  constructor(calls: ScriptCalls, { script, keys, args, timeout, asked }: Call, end: Done) {
+  constructor(calls: ScriptCalls, call: Call, end: Done) {
     this.#calls = calls;
-    this.#script = script;
-    this.keys = keys;
-    this.args = args;
-    this.#timeout = timeout;
-    this.#asked = asked;
+    this.#call = call;
+    this.keys = call.keys;
+    this.args = call.args;
     this.#end = end;
     this.#sent = 0;
     // A batch that is sent in parts, or again, keeps its time.
-    this.#until = asked[0]!.call?.until ?? 0;
+    this.#until = call.asked[0]!.call?.until ?? 0;
     this.#misses = 0;
     this.#refusals = 0;
     this.#brings = undefined;
@@ -98,7 +94,7 @@ class Sending implements ScriptCall {
   write(isReady = this.#calls.commands.ready()): void {
     const { commands, scripts } = this.#calls;
     if (!isReady) return void commands.connected().then(() => this.write(true), this.#end);
-    const { sha, source } = this.#script;
+    const { sha, source } = this.#call.script;
     const state = scripts.get(sha);
     // Each server of a cluster needs the script, so calls to a cluster do not wait for each other.
     const isMissing = this.#misses > (commands.cluster ? 0 : 1);
@@ -121,8 +117,9 @@ class Sending implements ScriptCall {
     if (this.#isAbandoned()) return OVER;
     // The server refused the call in time, but this process read the refusal too late. The time begins anew.
     if (sent >= this.#until && (time.known || clock)) {
-      const until = (this.#until = sent + this.#timeout + time.doubt(this.#timeout));
-      for (const { call } of this.#asked) if (call) call.until = until;
+      const { timeout, asked } = this.#call;
+      const until = (this.#until = sent + timeout + time.doubt(timeout));
+      for (const { call } of asked) if (call) call.until = until;
     }
     return clock ? String(-stepBy(clock)) : time.at(this.#until);
   }
@@ -131,7 +128,7 @@ class Sending implements ScriptCall {
     const brings = this.#brings;
     if (brings) {
       this.#brings = undefined;
-      this.#calls.scripts.set(this.#script.sha, true);
+      this.#calls.scripts.set(this.#call.script.sha, true);
     }
     if (error === undefined) {
       const step: unknown = Array.isArray(reply) ? reply[0] : undefined;
@@ -147,7 +144,7 @@ class Sending implements ScriptCall {
   #refused(error: Error): void {
     const { commands, scripts, time } = this.#calls;
     const { message } = error;
-    const { sha } = this.#script;
+    const { sha } = this.#call.script;
     if (message.startsWith('NOSCRIPT')) {
       this.#misses++;
       if (!commands.cluster && scripts.get(sha) === true) scripts.delete(sha);
@@ -174,7 +171,7 @@ class Sending implements ScriptCall {
   }
 
   #isAbandoned(): boolean {
-    for (const { call } of this.#asked) if (!call?.abandoned) return false;
+    for (const { call } of this.#call.asked) if (!call?.abandoned) return false;
     return true;
   }
 }
