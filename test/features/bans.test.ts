@@ -115,6 +115,11 @@ for (const [name, createStore] of Object.entries(stores)) {
       }
     });
 
+    it('of any length are told by the denial that starts them', async () => {
+      for (let length = 1; length <= 5; length++)
+        expect(await setup({ after: 1, for: length }).deny(), `${length} ms`).to.equal(length);
+    });
+
     it('grow by the factor up to the maximum, and are forgotten as long after', async () => {
       const { clock, deny } = setup({ after: 1, for: '1h', factor: 3, max: '5h' });
       for (const hours of [1, 3, 5, 5]) {

@@ -51,7 +51,7 @@ export function decode(reply: unknown, queries: number, set: PolicySet): (Reply 
       at++;
       continue;
     }
-    if (numbers[at] === -3) {
+    if (first === null) {
       const names = recordDimensions(set);
       const rules = Object.fromEntries(names.map((name, n) => [name, String(reply[at + 1 + n])]));
       answers.push({ now, step, ban: 0, verdicts: [], rules });

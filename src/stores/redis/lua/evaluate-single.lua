@@ -7,7 +7,7 @@
 --        of all keys; the policy's params; per request its cost, or one for all, or none if all cost 1;
 --        to look without writing, a cost c is sent as -1 - c; with overrides, last, what was sent of them
 -- Reply: step, then per request: an error's text; or the verdict (see headgate_say in common.lua); or, if another change must be taken into
---        account, -3 and the change (see headgate_change in overrides.lua)
+--        account, nil and the change (see headgate_change in overrides.lua)
 
 -- What the algorithm's part `charge` reads and writes. The reply has room for one verdict.
 local request, last, p, at, reply, filled, before = 1, #KEYS, ARGV, 1, { step, nil }, 1
@@ -78,7 +78,7 @@ while request <= requests do
     if request > from then filled = to end
   end
   if change then
-    reply[filled + 1], reply[filled + 2] = -3, change
+    reply[filled + 1], reply[filled + 2] = false, change
     filled = filled + 2
     request = request + 1
   elseif request <= last then

@@ -12,7 +12,7 @@
 --        per request its lease if units of a policy are slots; with overrides, last, what was sent of them
 -- Reply: step, then per request: an error's text; or, if the set has a ban, the ban in ms (> 0: banned, no verdicts follow;
 --        < 0: this denial started the ban), and per policy its verdict (see headgate_say in common.lua); or, if another change must be
---        taken into account, -3, then per dimension the change (see headgate_change in overrides.lua)
+--        taken into account, nil, then per dimension the change (see headgate_change in overrides.lua)
 
 -- How many keys per request are those of bans, as the script has bans or not: `strikes`, which is declared before.
 local policies, at = headgate_policies(2)
@@ -253,7 +253,7 @@ while request < requests do
   if to then
     filled = to
   elseif changes then
-    reply[filled + 1] = -3
+    reply[filled + 1] = false
     for i, change in ipairs(changes) do reply[filled + 1 + i] = change end
     filled = filled + 1 + #changes
   else
