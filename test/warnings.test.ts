@@ -475,10 +475,10 @@ describe('warnings of the set-up', () => {
     const streak: Streak = { most: 3, warning: 'three in a row', length: 0 };
     const made = () => {
       const question = new FirstQuestion((_, message) => told.push(message), streak);
-      expect(question.look()).to.be.true;
+      expect(question.check()).to.be.true;
       return question;
     };
-    for (let i = 0; i < 4; i++) expect(made().look()).to.be.false;
+    for (let i = 0; i < 4; i++) expect(made().check()).to.be.false;
     made();
     made();
     expect(told).to.deep.equal([]);

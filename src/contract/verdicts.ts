@@ -1,8 +1,11 @@
 /**
  * What the policies of a set say to one query: three integers per policy, in the set's order.
- * - `wait`: 0: admitted. > 0: denied; the same cost will be admitted in that many ms. {@link NEVER}: the cost exceeds the capacity. Below
- *   `NEVER`: admitted, and `NEVER - wait` is a time in ms. For a leaky bucket with `maxDelay`, it tells how long to hold the request. For
- *   an attempt that was charged although another policy denied it, it tells how long the same cost is denied from now on.
+ * - `wait`, ms:
+ *   - 0: admitted;
+ *   - above 0: denied, and the same cost will be admitted after that time;
+ *   - -1, which is {@link NEVER}: denied, because the cost exceeds the capacity;
+ *   - below -1: admitted, and -1 - `wait` is a time. A leaky bucket with `maxDelay` tells how long to hold the request. A policy that counts
+ *     attempts, if another one denied the request, tells how long the same cost is denied from now on.
  * - `remaining`: the units that can be spent at once after this decision.
  * - `resetAfter`: the time until the policy is back at its full quota, ms.
  *

@@ -18,7 +18,7 @@ import { PROBLEM_TYPE, problemOf, statusOf } from './problem.js';
 import { publicError } from './public-error.js';
 import { renewSlots } from './held-slots.js';
 import { SetupChecks } from './setup-checks.js';
-import { compileSteps, type Asked, type Step } from './steps.js';
+import { compileSteps, type RequestSoFar, type Step } from './steps.js';
 import type { Texts } from './texts.js';
 
 /**
@@ -85,8 +85,8 @@ export class Flow<Req extends object, Res> {
     try {
       const { enabled, limiter, set, cost } = this.#options;
       if ((enabled !== true && !isOn(enabled)) || !limiter.enabled) return 'next';
-      const asked: Asked<Req> = { req, key: undefined, listed: undefined, set, cost };
-      const decision = this.#goThrough(asked, res, 0);
+      const soFar: RequestSoFar<Req> = { req, key: undefined, listed: undefined, set, cost };
+      const decision = this.#goThrough(soFar, res, 0);
       if (isPromise(decision)) return this.#later(decision, req, res);
       const outcome = this.#proceed(decision, req, res);
       return isPromise(outcome) ? outcome.catch(fail) : outcome;
@@ -127,13 +127,13 @@ export class Flow<Req extends object, Res> {
 
   // From the request to a decision (undefined: not limited).
 
-  #goThrough(asked: Asked<Req>, res: Res, from: number): MaybePromise<LimiterDecision | undefined> {
+  #goThrough(soFar: RequestSoFar<Req>, res: Res, from: number): MaybePromise<LimiterDecision | undefined> {
     for (let i = from; i < this.#steps.length; i++) {
-      const goesOn = this.#steps[i]!(asked);
+      const goesOn = this.#steps[i]!(soFar);
       if (goesOn === true) continue;
-      return goesOn === false ? this.#end(asked) : this.#goOn(goesOn, asked, res, i + 1);
+      return goesOn === false ? this.#end(soFar) : this.#goOn(goesOn, soFar, res, i + 1);
     }
-    const { req, key, set, cost } = asked;
+    const { req, key, set, cost } = soFar;
     if (this.#checks) {
       this.#look(req);
       this.#checks?.lookAtKey(req, key, key === undefined ? undefined : set);
@@ -162,15 +162,15 @@ export class Flow<Req extends object, Res> {
 
   async #goOn(
     goesOn: Promise<boolean>,
-    asked: Asked<Req>,
+    soFar: RequestSoFar<Req>,
     res: Res,
     next: number,
   ): Promise<LimiterDecision | undefined> {
-    return (await goesOn) ? this.#goThrough(asked, res, next) : this.#end(asked);
+    return (await goesOn) ? this.#goThrough(soFar, res, next) : this.#end(soFar);
   }
 
   /** The request is skipped, or a list decides. */
-  #end({ req, key, listed }: Asked<Req>): LimiterDecision | undefined {
+  #end({ req, key, listed }: RequestSoFar<Req>): LimiterDecision | undefined {
     if (!listed) return undefined;
     this.#look(req);
     return this.#options.limiter.listed(key ?? this.#framework.ip(req) ?? '', listed);

@@ -57,7 +57,7 @@ export class SetupChecks<Req extends object> {
 
   /** Checks a request that may be limited. @returns whether further requests must be checked */
   look(req: Req): boolean {
-    this.#firstQuestion?.look();
+    this.#firstQuestion?.check();
     if (this.#facts.lists) this.#lookAtProxy(req, this.#framework.ip(req));
     return --this.#left > 0;
   }

@@ -4,7 +4,7 @@ import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.
 import { checkGeneratedKey, type CompiledOptions } from './compile-options.js';
 
 /** What is known of a request on its way to a decision. Each step adds what it has found out. */
-export interface Asked<Req> {
+export interface RequestSoFar<Req> {
   readonly req: Req;
   /** The request's key; then, with several dimensions, all of its keys. Undefined: no policy is by it. */
   key: Key | undefined;
@@ -16,7 +16,7 @@ export interface Asked<Req> {
 }
 
 /** Returns whether the request goes on to the next step. If not, it is on a list, or it is not limited. */
-export type Step<Req> = (asked: Asked<Req>) => MaybePromise<boolean>;
+export type Step<Req> = (soFar: RequestSoFar<Req>) => MaybePromise<boolean>;
 
 /**
  * The steps that the options ask for, in their order: whether to skip the request, who the client is, the key, the lists, the other keys, the
@@ -34,15 +34,15 @@ export function compileSteps<Req extends object, Res>(
   if (skip) steps.push(({ req }) => found(skip(req), (skipped) => !skipped));
   if (clientIp) steps.push(({ req }) => found(clientIp(req), (ip) => noteClient(req, ip)));
   if (key) {
-    steps.push((asked) =>
-      found(key(asked.req), (made) => {
+    steps.push((soFar) =>
+      found(key(soFar.req), (made) => {
         checkGeneratedKey(made);
-        asked.key = made;
+        soFar.key = made;
       }),
     );
   } else if (needsKey) {
-    steps.push((asked) => {
-      asked.key = clientKey(ipOf(asked.req));
+    steps.push((soFar) => {
+      soFar.key = clientKey(ipOf(soFar.req));
       return true;
     });
   }
@@ -51,27 +51,27 @@ export function compileSteps<Req extends object, Res>(
     [allowList, 'allow-listed'],
   ] as const) {
     if (!list) continue;
-    steps.push((asked) =>
-      found(list(asked.req, ipOf(asked.req), asked.key as string | undefined), (isOn) => {
-        if (isOn) asked.listed = name;
+    steps.push((soFar) =>
+      found(list(soFar.req, ipOf(soFar.req), soFar.key as string | undefined), (isOn) => {
+        if (isOn) soFar.listed = name;
         return !isOn;
       }),
     );
   }
   if (keysOf) {
-    steps.push((asked) =>
-      found(keysOf(asked.req, asked.key as string | undefined), (keys) => void (asked.key = keys)),
+    steps.push((soFar) =>
+      found(keysOf(soFar.req, soFar.key as string | undefined), (keys) => void (soFar.key = keys)),
     );
   }
   // Neither is asked about a request without a key, which is not limited.
   if (setOf)
-    steps.push((asked) => hasNoKey(asked) || found(setOf(asked.req), (set) => void (asked.set = set)));
+    steps.push((soFar) => hasNoKey(soFar) || found(setOf(soFar.req), (set) => void (soFar.set = set)));
   if (costOf)
-    steps.push((asked) => hasNoKey(asked) || found(costOf(asked.req), (cost) => void (asked.cost = cost)));
+    steps.push((soFar) => hasNoKey(soFar) || found(costOf(soFar.req), (cost) => void (soFar.cost = cost)));
   return steps;
 }
 
-function hasNoKey({ key }: Pick<Asked<never>, 'key'>): boolean {
+function hasNoKey({ key }: Pick<RequestSoFar<never>, 'key'>): boolean {
   return key === undefined;
 }
 

@@ -9,7 +9,7 @@ import { compileWarnings } from '../common/warnings.js';
 import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import type { Policies } from '../contract/policy.js';
 import type { PolicySet } from '../contract/store.js';
-import { checkTimeout, withFailurePolicy } from './guard/failure.js';
+import { checkTimeout, guarded } from './guard/failure.js';
 import { makeMemoryStore } from '../stores/memory/memory.js';
 import { Limiter } from './limiter.js';
 import { LiveLimits } from './live-limits.js';
@@ -98,7 +98,7 @@ export function assembleLimiter(
   const own = options.store === undefined;
   const inner = options.store === undefined ? makeMemoryStore({}, warn) : checkStore(options.store);
   for (const each of tiers.all) checkDimensions(inner, each);
-  const store = withFailurePolicy(inner, options, set.timeout, warn);
+  const store = guarded(inner, options, set.timeout, warn);
   const waiting = checkWaiting(options);
   const scope = new Scope(set, by, tiers.everything);
   const live = set.overrides && new LiveLimits(store, set, tiers, scope, { dynamic, warn });

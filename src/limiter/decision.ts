@@ -24,7 +24,7 @@ export interface Ruling {
   readonly retryAfterMs: number | undefined;
 }
 
-/** The answers of the failure policy without a store. It tells denied callers to try again in a second. */
+/** The answers of the store's guard without a store. It tells denied callers to try again in a second. */
 const RULINGS: Readonly<Record<NonNullable<Reply['degraded']>, Ruling | undefined>> = {
   local: undefined,
   allow: { allowed: true, reason: 'store-error', retryAfterMs: 0 },
@@ -64,7 +64,7 @@ class OwnDecision implements DecisionFields {
     reply: Reply,
     set: PolicySet,
     policies: readonly Verdict[],
-    { allowed, shadow, verdict, cost, limit, retryAfterMs, resetAfterMs, delayMs, reason }: Outcome,
+    { allowed, shadow, verdict, cost, limit, retryAfterMs, resetAfterMs, delayMs, reason }: DecisionParts,
   ) {
     this.allowed = allowed;
     // The first key stands for all keys of a request.
@@ -179,7 +179,7 @@ export async function all(promises: readonly Promise<unknown>[]): Promise<void> 
 export const ofLimiter = (decision: Decision): LimiterDecision => decision as LimiterDecision;
 
 /** The parts of a decision except for its query and its verdicts. */
-interface Outcome {
+interface DecisionParts {
   readonly allowed: boolean;
   readonly shadow: boolean;
   /** The verdict of the policy that decided. */
@@ -311,7 +311,7 @@ export function outweighs(verdict: Verdict, other: Verdict): boolean {
   return (verdict.retryAfterMs ?? Infinity) > (other.retryAfterMs ?? Infinity);
 }
 
-/** What decides in place of the policies: the failure policy, a full store, a ban. */
+/** What decides in place of the policies: the store's guard, a full store, a ban. */
 function rulingOf({ ban, full, degraded, late }: Reply): Ruling | undefined {
   const known = degraded && RULINGS[degraded];
   if (known) return late ? { ...known, reason: 'process-late' } : known;

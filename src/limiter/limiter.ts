@@ -49,8 +49,8 @@ import { isOn, type Switch } from './switch.js';
 import type { Tiers } from './tiers.js';
 import { patient } from './waiting/patient.js';
 import { enter, leave, roomsOf } from './waiting/rooms.js';
-import { HoldQueue, holdRequestOf } from './waiting/queue.js';
-import { aborted, deniedError, fullError, WaitingRoom } from './waiting/wait.js';
+import { HoldQueue, holdRequestOf } from './waiting/hold-queue.js';
+import { aborted, deniedError, fullError, WaitingRoom } from './waiting/waiting-room.js';
 
 /** The parts of a limiter: its options after they were checked. */
 interface Parts {
@@ -583,7 +583,7 @@ export class Limiter {
   ): MaybePromise<LimiterDecision> {
     if (this.#closed) throw this.#closedError();
     if (!again) {
-      if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.look())
+      if (this.#firstQuestion !== undefined && !peek && !this.#firstQuestion.check())
         this.#firstQuestion = undefined;
       if (this.#live) return this.#askLive(this.#live, key, asked, given, peek);
     }

@@ -17,7 +17,7 @@ import type { NoPolicy } from '../contract/policy.js';
 import type { MaybePromise, Store } from '../contract/store.js';
 import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import { checkBoolean, checkFunction, checkShape } from '../common/validate.js';
-import { deniedError } from './waiting/wait.js';
+import { deniedError } from './waiting/waiting-room.js';
 
 /** The limiter to use: an existing one, or one that is made from these options. */
 export type LimitedBy =

@@ -56,7 +56,7 @@ export class FirstQuestion {
   }
 
   /** Called when the limiter is asked. @returns whether to go on checking */
-  look(): boolean {
+  check(): boolean {
     if (this.#isNew && !this.#asked) {
       this.#asked = true;
       const { most, warning } = this.#streak;

@@ -1,4 +1,4 @@
-// The failure policy around a store that does as the test says.
+// The guard around a store that does as the test says.
 import assert from 'node:assert/strict';
 import { createLimiter, HeadgateError, type Health, type Limiter, type Policy, type Store } from 'headgate';
 import type { Call, Change, ChangeReply, LeaseChange, Query, Reply } from 'headgate/stores';
@@ -46,7 +46,7 @@ async function bringDown(limiter: { consume(key: string): Promise<unknown>; heal
   });
 }
 
-describe('the failure policy', () => {
+describe('the guard', () => {
   for (const mode of MODES) {
     it(`${mode}: answers in time, wraps what the store fails with, and comes back`, async () => {
       const store = new TestStore();

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { createLimiter, type Decision } from 'headgate';
 import type { LimiterDecision } from '../../src/limiter/decision.js';
-import { HoldQueue, holdRequestOf, type HoldOutcome } from '../../src/limiter/waiting/queue.js';
+import { HoldQueue, holdRequestOf, type HoldOutcome } from '../../src/limiter/waiting/hold-queue.js';
 import { runs } from '../support/random.js';
 import { limiterOn, memory, stores, TestClock } from '../support/stores.js';
 import { TestTiming } from '../support/timing.js';

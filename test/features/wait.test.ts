@@ -9,8 +9,8 @@ import {
   type Store,
 } from 'headgate';
 import type { LimiterDecision } from '../../src/limiter/decision.js';
-import { HoldQueue, holdRequestOf } from '../../src/limiter/waiting/queue.js';
-import { WaitingRoom } from '../../src/limiter/waiting/wait.js';
+import { HoldQueue, holdRequestOf } from '../../src/limiter/waiting/hold-queue.js';
+import { WaitingRoom } from '../../src/limiter/waiting/waiting-room.js';
 import { runs } from '../support/random.js';
 import { countedServer } from '../support/counted-server.js';
 import { freshPrefix, limiterOn, memory, START, stores } from '../support/stores.js';

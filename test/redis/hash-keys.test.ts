@@ -5,7 +5,7 @@ import { createLimiter, type Clock, type Store } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { storeChecks, type StoreUnderTest } from 'headgate/testing';
 import { Redis } from 'ioredis';
-import { compileHashing } from '../../src/stores/redis/hash-keys.js';
+import { compileHashing } from '../../src/stores/redis/secret-keys.js';
 import { KeyMaker, parseStateKey } from '../../src/stores/keys.js';
 import { describeChecks, runsOf } from '../support/kit.js';
 import { serverKinds, servers } from '../support/shared-servers.js';

@@ -1,8 +1,8 @@
 // Processes that wait for one quota, some farther from the store than others, in a test's time.
 import { memoryStore, type CreateLimiterOptions, type Limiter } from 'headgate';
 import type { LimiterDecision } from '../../src/limiter/decision.js';
-import { HoldQueue, holdRequestOf } from '../../src/limiter/waiting/queue.js';
-import { WaitingRoom } from '../../src/limiter/waiting/wait.js';
+import { HoldQueue, holdRequestOf } from '../../src/limiter/waiting/hold-queue.js';
+import { WaitingRoom } from '../../src/limiter/waiting/waiting-room.js';
 import { limiterOn } from './clock.js';
 import { TestTiming } from './timing.js';
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { faultOfSecret } from '../../common/secret.js';
 import { hashedText } from '../../stores/keys.js';
-import { compileHashing, type KeyHashing } from '../../stores/redis/hash-keys.js';
+import { compileHashing, type KeyHashing } from '../../stores/redis/secret-keys.js';
 import { usageError } from '../errors.js';
 import type { Io } from '../io.js';
 

@@ -3,7 +3,7 @@ import type { BanOptions } from '../../contract/ban-options.js';
 import { toMilliseconds } from '../../common/duration.js';
 import { ScriptCalls } from '../../stores/redis/script-calls.js';
 import { commandsOf } from '../../stores/redis/clients/clients.js';
-import type { KeyHashing } from '../../stores/redis/hash-keys.js';
+import type { KeyHashing } from '../../stores/redis/secret-keys.js';
 import { openStore } from '../../stores/redis/redis.js';
 import type { KeyText } from '../../stores/keys.js';
 import type { Script } from '../../stores/redis/scripts.js';

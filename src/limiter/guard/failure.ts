@@ -3,7 +3,7 @@ import { invalidOption } from '../../common/errors.js';
 import type { Warn } from '../../common/warnings.js';
 import { checkChoice, checkFunction } from '../../common/validate.js';
 import type { Health } from '../../contract/health.js';
-import { FailurePolicy } from './failure-policy.js';
+import { StoreGuard } from './store-guard.js';
 import { Local } from './local.js';
 import type { Store } from '../../contract/store.js';
 
@@ -46,7 +46,7 @@ export function checkTimeout(option: 'timeout' | 'connectTimeout', given: unknow
  *
  * @throws HeadgateError `HEADGATE_INVALID_OPTION`
  */
-export function withFailurePolicy(store: Store, options: FailureOptions, timeout: number, warn: Warn): Store {
+export function guarded(store: Store, options: FailureOptions, timeout: number, warn: Warn): Store {
   const { onStoreError = 'local', localShare: share = 1 } = options;
   const mode = checkChoice('onStoreError', onStoreError, ['local', 'allow', 'deny', 'throw']);
   if (typeof share !== 'number' || !(share > 0 && share <= 1)) {
@@ -55,5 +55,5 @@ export function withFailurePolicy(store: Store, options: FailureOptions, timeout
   const connectTimeout = checkTimeout('connectTimeout', options.connectTimeout);
   const onHealth = checkFunction('onHealth', options.onHealth);
   if (store.embedded) return store;
-  return new FailurePolicy(store, mode, new Local(store, share), timeout, connectTimeout, onHealth, warn);
+  return new StoreGuard(store, mode, new Local(store, share), timeout, connectTimeout, onHealth, warn);
 }

@@ -1,5 +1,5 @@
 import type { Store } from '../../contract/store.js';
-import type { WaitingRoom } from './wait.js';
+import type { WaitingRoom } from './waiting-room.js';
 
 /** By store and limiter name: the rooms in which somebody waits. What one limiter gives back may end a wait of another one. */
 const known = new WeakMap<Store, Map<string, Set<WaitingRoom>>>();

@@ -51,9 +51,9 @@ export class Batcher {
   /** How many decisions are gathered or in flight. */
   #pending = 0;
   /** How many were pending when the last reply came. Those that it answers will soon ask again. */
-  #crowd = 0;
+  #pendingAtReply = 0;
   /** Whether several were pending in this turn of the event loop or the last one, so that decisions are gathered. */
-  #crowded = false;
+  #gathers = false;
   /** Whether the end of this turn will send what is gathered. */
   #scheduled = false;
   readonly #turns = new EventLoopTurns();
@@ -67,7 +67,7 @@ export class Batcher {
     const waiter = new Eventual<Reply>();
     const { set, peek } = query;
     this.#turns.count();
-    if (++this.#pending > 1) this.#crowded = true;
+    if (++this.#pending > 1) this.#gathers = true;
     let batch = this.#open.get(set);
     if (batch && batch.peek !== peek) {
       this.#dispatch(batch);
@@ -80,7 +80,7 @@ export class Batcher {
       return waiter;
     }
     batch = { set, peek, queries: [query], waiters: [waiter], asked: performance.now() };
-    if (!this.#crowded && this.#turns.busyTurnsLeft === 0 && !this.#distance.isFar) {
+    if (!this.#gathers && this.#turns.busyTurnsLeft === 0 && !this.#distance.isFar) {
       this.#send(batch);
       return waiter;
     }
@@ -108,7 +108,7 @@ export class Batcher {
    */
   #isComplete({ queries: { length } }: OpenBatch): boolean {
     if (length >= MOST) return true;
-    const isShare = length >= PART * Math.max(this.#pending, this.#crowd);
+    const isShare = length >= PART * Math.max(this.#pending, this.#pendingAtReply);
     return isShare && this.#turns.busyTurnsLeft === 0 && !this.#distance.isFar && !this.#carrier.cluster;
   }
 
@@ -136,10 +136,10 @@ export class Batcher {
     } catch (thrown) {
       answers = thrown as Error;
     }
-    this.#crowd = this.#pending;
+    this.#pendingAtReply = this.#pending;
     this.#pending -= waiters.length;
     // Callers that get these replies may ask again in this turn. They are counted first.
-    if (this.#crowded && this.#pending <= 1) setImmediate(this.#endCrowd);
+    if (this.#gathers && this.#pending <= 1) setImmediate(this.#endCrowd);
     for (let i = 0; i < waiters.length; i++) {
       const answer = answers instanceof Error ? answers : answers[i]!;
       if (answer instanceof Error) waiters[i]!.reject(answer);
@@ -148,7 +148,7 @@ export class Batcher {
   }
 
   readonly #endCrowd = (): void => {
-    this.#crowded = this.#pending > 1;
+    this.#gathers = this.#pending > 1;
   };
 }
 

@@ -1,4 +1,6 @@
-/** A deadline that has passed by any store's clock. */
+/**
+ * A deadline that has passed by any store's clock. Nobody waits for the call; or the store's time is not known yet, and the refusal tells it.
+ */
 export const OVER = '1';
 
 /**

@@ -24,7 +24,7 @@ const MOST_STALE = 1000;
 const LONGEST = 1000;
 
 /** What is known about the keys of one limiter name and one dimension. */
-interface Scope {
+interface KnownKeys {
   readonly denied: DeniedKeys;
   /** When a key's charges were last changed, other than by a decision. The oldest change comes first. */
   readonly changes: Map<string, number>;
@@ -33,15 +33,15 @@ interface Scope {
 }
 
 /** What is known about the keys of a set's part. */
-interface ScopedPart extends Part {
-  readonly known: Scope;
+interface KnownPart extends Part {
+  readonly known: KnownKeys;
 }
 
 /** What is known about a policy set. Sets of one name with equal policies share it. */
-interface ScopedSet {
+interface KnownSet {
   /** The scope of its only part, or of its first. */
-  readonly scope: Scope;
-  readonly parts: readonly ScopedPart[];
+  readonly scope: KnownKeys;
+  readonly parts: readonly KnownPart[];
   readonly policies: string;
   /** Whether one of the policies counts attempts. */
   readonly hasAttempts: boolean;
@@ -55,7 +55,7 @@ interface ScopedSet {
 export class Denials {
   readonly #longest: number;
   readonly #clock: () => number;
-  readonly #scopes = new Map<string, Scope>();
+  readonly #scopes = new Map<string, KnownKeys>();
   readonly #scoped = perSet((set) => this.#makeScoped(set));
 
   /** @param clock monotonic, ms; for tests */
@@ -64,7 +64,7 @@ export class Denials {
     this.#clock = clock;
   }
 
-  #makeScoped(set: PolicySet): ScopedSet {
+  #makeScoped(set: PolicySet): KnownSet {
     const policies = JSON.stringify([
       set.policies.map(({ id, by, shadow, attempts, params }) => [id, by, shadow, attempts, params]),
       set.ban,
@@ -78,7 +78,7 @@ export class Denials {
     return { scope: parts[0]!.known, parts, policies, hasAttempts };
   }
 
-  #scope(dimension: string, name: string, policies: string): Scope {
+  #scope(dimension: string, name: string, policies: string): KnownKeys {
     const id = `${dimension} ${name}`;
     let scope = this.#scopes.get(id);
     if (!scope) {
@@ -104,7 +104,7 @@ export class Denials {
 
   /** The same for several keys. The denial is found by one of them, but it only answers queries with exactly the same keys. */
   #recallAny(
-    parts: readonly ScopedPart[],
+    parts: readonly KnownPart[],
     policies: string,
     key: Keys,
     cost: Denial['cost'],
@@ -157,7 +157,7 @@ export class Denials {
     for (const { known, keyOf } of this.#scoped(set).parts) this.#forget(known, keyOf(key));
   }
 
-  #forget(scope: Scope, key: string): void {
+  #forget(scope: KnownKeys, key: string): void {
     scope.denied.delete(scope.denied.find(key));
     const { changes } = scope;
     changes.delete(key);
@@ -187,7 +187,7 @@ function toTheNext({ policies }: PolicySet, reply: Reply): Reply {
 }
 
 /** The part whose key is banned, or which denies longest. Giving back to another key does not end the denial. */
-function decider(parts: readonly ScopedPart[], { ban, verdicts }: Reply): ScopedPart {
+function decider(parts: readonly KnownPart[], { ban, verdicts }: Reply): KnownPart {
   if (ban !== 0) return parts.find(({ set }) => set.ban)!;
   let decider = parts[0]!;
   let longest = 0;

@@ -2,7 +2,7 @@ import { isAsConfigured, recordDimensions, type OverrideTerms } from '../../cont
 import { holdsSlots, perSet, type Clock, type PolicySet } from '../../contract/store.js';
 import { performance } from '../../common/real-time.js';
 import { KeyMaker, overriddenKey } from '../keys.js';
-import type { KeyHashing } from './hash-keys.js';
+import type { KeyHashing } from './secret-keys.js';
 import { assemble, type Script } from './scripts.js';
 import { paramArgs, policyArgs } from './wire.js';
 

@@ -6,7 +6,7 @@ import { ScriptCalls } from './script-calls.js';
 import type { Commands, Done } from './clients/commands.js';
 import { checkServers, type Finding } from './check.js';
 import { Denials } from './denials.js';
-import type { KeyHashing } from './hash-keys.js';
+import type { KeyHashing } from './secret-keys.js';
 import { DEADLINE, Plans, type Plan, type Records } from './plans.js';
 import { Publisher } from './publisher.js';
 import { assemble, type Script } from './scripts.js';

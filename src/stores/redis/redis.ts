@@ -3,7 +3,7 @@ import { invalidOption } from '../../common/errors.js';
 import { checkFunction, checkShape } from '../../common/validate.js';
 import type { Finding } from './check.js';
 import { commandsOf, type RedisClient } from './clients/clients.js';
-import { compileHashing, type KeyHashing } from './hash-keys.js';
+import { compileHashing, type KeyHashing } from './secret-keys.js';
 import { checkSlices, type SliceOptions } from './local/slice-options.js';
 import { sharedOf, Slices } from './local/slices.js';
 import type { Clock, Store } from '../../contract/store.js';

@@ -2,6 +2,9 @@
 -- the policy's algorithm are the locals `kernel_look`, `kernel_commit` and, if it has one, `kernel_charge`; the count of its params
 -- is `kernel_params`. Shadows need no special code: they also charge nothing where they would deny.
 --
+-- The sections do not run one after the other: `compose` in scripts.ts pastes others between them. Between `costs` and `charge`, inside
+-- the `if`, stands the section `charge` of the algorithm's file. It reads the params as text, from p[at + 1] on.
+--
 -- KEYS:  one per request; with overrides, then what `headgate_records` reads (see overrides.lua)
 -- ARGV:  deadline (see common.lua); with overrides the policy's id, the revision of the change that its params take into account, the record
 --        of all keys; the policy's params; per request its cost, or one for all, or none if all cost 1;
@@ -11,8 +14,8 @@
 
 -- What the algorithm's part `charge` reads and writes. The reply has room for one verdict.
 local request, last, p, at, reply, filled, before = 1, #KEYS, ARGV, 1, { step, nil }, 1
--- The records of overrides, and whether all requests are concerned. `live` tells the params of a request that is, or the change that must
--- be taken into account first.
+-- The records of overrides, and whether all requests are concerned. For a request that is concerned, `live` returns its params, or the
+-- override that the caller must take into account first.
 local records, concerned, live = nil, false
 local requests = last
 

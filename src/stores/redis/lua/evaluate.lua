@@ -1,5 +1,6 @@
 -- Decides requests one after the other. If all policies of a request admit it, all are charged. Otherwise only those are charged
--- that count attempts and admit it. All requests of a call share one set of policies, so that its numbers are read once.
+-- that count attempts and admit it. All requests of a call share one set of policies, so that its numbers are read once. For the order in
+-- which its sections run, see `compose` in scripts.ts.
 --
 -- KEYS:  per request: the ban's key if the set has a ban, then one per policy; with overrides, then what `headgate_records` reads: per
 --        request one record per dimension of a policy (see overrides.lua)
@@ -21,8 +22,8 @@ local count = #policies
 local bans = at
 at = at + 5 * strikes
 local stride = count + strikes
--- The records of overrides, and whether all requests are concerned. `live` tells the policies of a request that is, or the changes that
--- must be taken into account first.
+-- The records of overrides, and whether all requests are concerned. For a request that is concerned, `live` returns its policies, or the
+-- overrides that the caller must take into account first.
 local records, concerned, live, has_record = nil, false
 local requests, plain = #KEYS / stride
 

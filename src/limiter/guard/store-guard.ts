@@ -37,8 +37,8 @@ type Mode = 'local' | 'allow' | 'deny' | 'throw';
  * A call of the store whose answer is awaited, and what its caller is told. It ends once: answered, failed or expired. What the store answers
  * after that is undone.
  */
-class Asked<S extends Subject, T> extends Eventual<T> implements Awaited {
-  readonly guard: FailurePolicy;
+class PendingCall<S extends Subject, T> extends Eventual<T> implements Awaited {
+  readonly guard: StoreGuard;
   /** What the store is asked. */
   readonly question: S;
   readonly call: Call;
@@ -49,7 +49,7 @@ class Asked<S extends Subject, T> extends Eventual<T> implements Awaited {
   previous: Awaited | undefined = undefined;
   next: Awaited | undefined = undefined;
 
-  constructor(guard: FailurePolicy, question: S, decides = false) {
+  constructor(guard: StoreGuard, question: S, decides = false) {
     super();
     this.guard = guard;
     this.question = question;
@@ -117,7 +117,7 @@ class Asked<S extends Subject, T> extends Eventual<T> implements Awaited {
 }
 
 /** Asks for a decision. Without the store's answer, the mode decides. */
-class Decision extends Asked<Query, Reply> {
+class PendingDecision extends PendingCall<Query, Reply> {
   protected override instead(error: HeadgateError): Reply {
     return this.guard.instead(this.question, error);
   }
@@ -132,11 +132,11 @@ class Decision extends Asked<Query, Reply> {
 }
 
 /** Gives something back. That must not be lost, so it is done later if the store cannot take it now. */
-class Return<S extends Subject, T> extends Asked<S, T> {
+class PendingReturn<S extends Subject, T> extends PendingCall<S, T> {
   readonly #way: WayBack<S, T>;
   readonly #again: GiveBack;
 
-  constructor(guard: FailurePolicy, question: S, way: WayBack<S, T>, again: GiveBack) {
+  constructor(guard: StoreGuard, question: S, way: WayBack<S, T>, again: GiveBack) {
     super(guard, question);
     this.#way = way;
     this.#again = again;
@@ -170,7 +170,7 @@ interface WayBack<S extends Subject, T> {
 const NOTHING: ChangeReply = { now: 0, step: 0, ban: 0, verdicts: [], charged: [] };
 
 /** Answers every question in time, whatever its store does. */
-export class FailurePolicy implements Store, Prober {
+export class StoreGuard implements Store, Prober {
   readonly #store: Store;
   readonly #mode: Mode;
   readonly #local: Local;
@@ -241,7 +241,7 @@ export class FailurePolicy implements Store, Prober {
     } catch (error) {
       answer = Promise.reject(coded(error));
     }
-    if (isPromise(answer)) return this.#await(new Decision(this, query, true), answer);
+    if (isPromise(answer)) return this.#await(new PendingDecision(this, query, true), answer);
     return isReply(answer, query.set) ? answer : this.instead(query, malformedReply(answer));
   }
 
@@ -249,7 +249,7 @@ export class FailurePolicy implements Store, Prober {
   async #ask<S extends Subject, T>(subject: S, call: (question: S) => MaybePromise<T>): Promise<T> {
     const down = this.breaker.downFor(subject);
     if (down) throw this.#downError(down);
-    const asked = new Asked<S, T>(this, { ...subject, call: newCall() });
+    const asked = new PendingCall<S, T>(this, { ...subject, call: newCall() });
     return this.#await(asked, later(call, asked.question));
   }
 
@@ -262,12 +262,12 @@ export class FailurePolicy implements Store, Prober {
       down.backlog.add(again);
       return Promise.resolve(way.told);
     }
-    const asked = new Return(this, { ...subject, call: newCall() }, way, again);
+    const asked = new PendingReturn(this, { ...subject, call: newCall() }, way, again);
     return this.#await(asked, later(way.call, asked.question));
   }
 
   /** Waits for the store's answer, but not for longer than the timeout. */
-  #await<T>(asked: Asked<Subject, T>, answer: Promise<T>): Promise<T> {
+  #await<T>(asked: PendingCall<Subject, T>, answer: Promise<T>): Promise<T> {
     this.timeouts.add(asked);
     Eventual.listen(answer, asked);
     return asked;
@@ -334,7 +334,7 @@ export class FailurePolicy implements Store, Prober {
     // The answers are awaited twice: until the timeout, and until the client has ended the calls.
     const answers = queries.map(async (query) => this.#store.decide(query));
     const answer = Promise.all(answers).then(([, read]) => read!);
-    await this.#await(new Asked<Query, Reply>(this, queries[1]), answer).catch(() => {});
+    await this.#await(new PendingCall<Query, Reply>(this, queries[1]), answer).catch(() => {});
     // A store with `whenReady` ends each call when its connection ends, at the latest.
     if (this.#store.whenReady) await quiet(Promise.allSettled(answers), this.#warn);
     return true;
