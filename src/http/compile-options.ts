@@ -1,4 +1,3 @@
-import type { Decision, DeniedDecision } from '../common/decision.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { toMilliseconds } from '../common/duration.js';
 import { HeadgateError, invalidOption, show } from '../common/errors.js';
@@ -8,55 +7,27 @@ import { Limiter } from '../limiter/limiter.js';
 import { checkCapacity, checkCosts, type Cost } from '../contract/costs.js';
 import type { Policies, Policy } from '../contract/policy.js';
 import { isPromise, type MaybePromise, type PolicySet } from '../contract/store.js';
-import { checkEnabled, type Switch } from '../limiter/switch.js';
+import { checkEnabled } from '../limiter/switch.js';
 import type { Tiers } from '../limiter/tiers.js';
-import { compileWarnings, type Warn } from '../common/warnings.js';
+import { compileWarnings } from '../common/warnings.js';
 import { checkBoolean, checkFunction, checkInteger } from '../common/validate.js';
-import { clientKeys, DEFAULT_SUBNET, type ClientKey } from './client-key.js';
-import { checkKeysOf, compileKeys, type KeysOf, type KeysOption } from './dimension-keys.js';
-import { compileHeaders, type WriteHeaders } from './headers.js';
-import { compileList, type List } from './lists.js';
+import { clientKeys, DEFAULT_SUBNET } from './client-key.js';
+import { checkKeysOf, compileKeys, type KeysOption } from './dimension-keys.js';
+import { compileHeaders } from './headers.js';
+import { compileList } from './lists.js';
 import { compilePartitionKey } from './partition-key.js';
 import { OF_LIMITER, hasQuota, type HttpOptions, type PoliciesOf } from './options.js';
 
 /** The options after validation, with all defaults. */
-export interface CompiledOptions<Req, Res> {
+export interface CompiledOptions<Req, Res> extends ReturnType<typeof compileAlone<Req, Res>> {
   readonly limiter: Limiter;
   /** Whether the limiter was made for these options, and must be closed with them. */
   readonly ownsLimiter: boolean;
   /** The policies to decide by. Undefined if they depend on the request. */
   readonly set: PolicySet | undefined;
   readonly setOf: ((request: Req) => MaybePromise<PolicySet>) | undefined;
-  readonly enabled: Switch;
-  readonly warn: Warn;
-  readonly skip: ((request: Req) => MaybePromise<boolean>) | undefined;
-  readonly key: ((request: Req) => MaybePromise<string | undefined>) | undefined;
-  readonly clientIp: ((request: Req) => MaybePromise<string | undefined>) | undefined;
-  readonly clientKey: ClientKey;
-  /** Returns the keys of a request by dimension. Undefined: all policies are by the request's key. */
-  readonly keysOf: KeysOf<Req> | undefined;
-  /** For each dimension: the name of the option that returns its keys. */
-  readonly keyOptions: Readonly<Record<string, string>>;
   /** Whether a policy may be by the request's key. */
   readonly needsKey: boolean;
-  /** How long a denied request waits, ms. Undefined: it does not. */
-  readonly wait: number | undefined;
-  readonly cost: Cost;
-  readonly costOf: ((request: Req) => MaybePromise<Cost>) | undefined;
-  readonly allowList: List<Req> | undefined;
-  readonly denyList: List<Req> | undefined;
-  readonly writeHeaders: WriteHeaders;
-  readonly statusCode: number;
-  /** Up to how many whole seconds later `Retry-After` is. */
-  readonly jitter: number | undefined;
-  readonly handler: ((request: Req, response: Res, decision: DeniedDecision) => unknown) | undefined;
-  readonly refundSuccess: boolean;
-  readonly refundFailure: boolean;
-  readonly refundAborted: boolean;
-  /** The option `renewFor`, ms. */
-  readonly renewFor: number;
-  readonly wasSuccessful: ((request: Req, response: Res) => MaybePromise<boolean>) | undefined;
-  readonly onDecision: ((decision: Decision, request: Req) => void) | undefined;
 }
 
 const DAY = 24 * 3_600_000;
@@ -78,41 +49,9 @@ export function compileOptions<Req, Res>(
   assembly: HttpAssembly = {},
   shared?: Limiter,
 ): CompiledOptions<Req, Res> {
-  const { cost, headers, statusCode, ipv6Subnet, allowList, denyList } = options;
   const policiesOf = policiesOfRequest(options);
   const isShared = [shared, options.limiter, options.store].some((given) => given !== undefined);
-  const subnet = ipv6Subnet === undefined ? DEFAULT_SUBNET : checkInteger('ipv6Subnet', ipv6Subnet, 1, 128);
-  const compiled = {
-    enabled: checkEnabled(options.enabled),
-    warn: compileWarnings(options.warnings),
-    skip: checkFunction('skip', options.skip),
-    key: checkFunction('keyGenerator', options.keyGenerator),
-    clientIp: checkFunction('clientIp', options.clientIp),
-    clientKey: clientKeys(subnet),
-    keysOf: compileKeys(options.keys),
-    keyOptions: {
-      ...(options.keyGenerator && { [DEFAULT_DIMENSION]: 'keyGenerator' }),
-      ...Object.fromEntries(Object.keys(options.keys ?? {}).map((name) => [name, `keys.${name}`])),
-    },
-    wait: options.wait === undefined ? undefined : toMilliseconds('wait', options.wait),
-    cost: cost === undefined || typeof cost === 'function' ? 1 : fixedCost(cost),
-    costOf: typeof cost === 'function' ? cost : undefined,
-    allowList: allowList === undefined ? undefined : compileList('allowList', allowList),
-    denyList: denyList === undefined ? undefined : compileList('denyList', denyList),
-    writeHeaders: compileHeaders(headers, compilePartitionKey(options.partitionKey, isShared)),
-    statusCode: statusCode === undefined ? 429 : checkInteger('statusCode', statusCode, 400, 599),
-    jitter:
-      options.jitter === undefined
-        ? undefined
-        : Math.floor(toMilliseconds('jitter', options.jitter, 1000) / 1000),
-    handler: checkFunction('handler', options.handler),
-    refundSuccess: checkBoolean('skipSuccessfulRequests', options.skipSuccessfulRequests, false),
-    refundFailure: checkBoolean('skipFailedRequests', options.skipFailedRequests, false),
-    refundAborted: checkBoolean('refundAborted', options.refundAborted, false),
-    renewFor: options.renewFor === undefined ? DAY : toMilliseconds('renewFor', options.renewFor),
-    wasSuccessful: checkFunction('requestWasSuccessful', options.requestWasSuccessful),
-    onDecision: checkFunction('onDecision', options.onDecision),
-  };
+  const compiled = compileAlone(options, isShared);
   // The limiter is made last, because it claims its name.
   const given = shared ?? givenLimiter(options);
   if (given) {
@@ -134,7 +73,7 @@ export function compileOptions<Req, Res>(
     if (!given) void limiter.close();
     throw error;
   }
-  if (!compiled.key) limiter.ipv6Subnets.add(subnet);
+  if (!compiled.key) limiter.ipv6Subnets.add(compiled.subnet);
   return {
     ...compiled,
     limiter,
@@ -142,6 +81,46 @@ export function compileOptions<Req, Res>(
     set,
     setOf,
     needsKey: policiesOf !== undefined || sets.some(isByKey),
+  };
+}
+
+/** Compiles what needs no limiter. @param isShared whether other programs may have the same limiter or store */
+function compileAlone<Req, Res>(options: HttpOptions<Req, Res>, isShared: boolean) {
+  const { cost, statusCode, ipv6Subnet, allowList, denyList, jitter } = options;
+  const subnet = ipv6Subnet === undefined ? DEFAULT_SUBNET : checkInteger('ipv6Subnet', ipv6Subnet, 1, 128);
+  return {
+    enabled: checkEnabled(options.enabled),
+    warn: compileWarnings(options.warnings),
+    skip: checkFunction('skip', options.skip),
+    key: checkFunction('keyGenerator', options.keyGenerator),
+    clientIp: checkFunction('clientIp', options.clientIp),
+    subnet,
+    clientKey: clientKeys(subnet),
+    /** Returns the keys of a request by dimension. Undefined: all policies are by the request's key. */
+    keysOf: compileKeys(options.keys),
+    /** For each dimension: the name of the option that returns its keys. */
+    keyOptions: {
+      ...(options.keyGenerator && { [DEFAULT_DIMENSION]: 'keyGenerator' }),
+      ...Object.fromEntries(Object.keys(options.keys ?? {}).map((name) => [name, `keys.${name}`])),
+    } as Readonly<Record<string, string>>,
+    /** How long a denied request waits, ms. Undefined: it does not. */
+    wait: options.wait === undefined ? undefined : toMilliseconds('wait', options.wait),
+    cost: cost === undefined || typeof cost === 'function' ? 1 : fixedCost(cost),
+    costOf: typeof cost === 'function' ? cost : undefined,
+    allowList: allowList === undefined ? undefined : compileList('allowList', allowList),
+    denyList: denyList === undefined ? undefined : compileList('denyList', denyList),
+    writeHeaders: compileHeaders(options.headers, compilePartitionKey(options.partitionKey, isShared)),
+    statusCode: statusCode === undefined ? 429 : checkInteger('statusCode', statusCode, 400, 599),
+    /** Up to how many whole seconds later `Retry-After` is. */
+    jitter: jitter === undefined ? undefined : Math.floor(toMilliseconds('jitter', jitter, 1000) / 1000),
+    handler: checkFunction('handler', options.handler),
+    refundSuccess: checkBoolean('skipSuccessfulRequests', options.skipSuccessfulRequests, false),
+    refundFailure: checkBoolean('skipFailedRequests', options.skipFailedRequests, false),
+    refundAborted: checkBoolean('refundAborted', options.refundAborted, false),
+    /** The option `renewFor`, ms. */
+    renewFor: options.renewFor === undefined ? DAY : toMilliseconds('renewFor', options.renewFor),
+    wasSuccessful: checkFunction('requestWasSuccessful', options.requestWasSuccessful),
+    onDecision: checkFunction('onDecision', options.onDecision),
   };
 }
 
