@@ -23,20 +23,15 @@ const faults = 'test/faults/';
 /** What a busy machine could disturb: these come last. One of them computes, the other one waits. */
 const alone = 'faults/busy faults/cluster-node';
 
-/** What takes longest, longest first: each is a run of its own, so that no long one begins when all others have ended. */
+/** What takes longest, longest first: files, each a run of its own, and folders. So no long run begins when all others have ended. */
 const long = `
-  package mutants examples identity docs faults/cluster faults/half-open faults/sentinel cli/top cli/connection compat/fastify-rate-limit
+  test/package test test/laws test/cli test/features test/redis test/http test/mutants test/docs test/testing test/examples test/fetch
+  test/identity test/cli/top test/cli/connection test/compat/fastify-rate-limit
+  test/faults test/faults/cluster test/faults/server test/faults/half-open test/faults/health test/faults/sentinel
 `;
 
 /** @param {string} names */
-const filesOf = (names) =>
-  names
-    .trim()
-    .split(/\s+/)
-    .map((name) => `test/${name}.test.ts`);
-
-/** @param {string} names */
-const without = (names) => filesOf(names).flatMap((file) => ['--ignore', file]);
+const filesOf = (names) => (names.match(/\S+/g) ?? []).map((name) => `test/${name}.test.ts`);
 
 /** What a counterexample prints. It is a failure, whatever a second run finds. */
 const PROOF = /Property failed after|Counterexample/;
@@ -87,16 +82,19 @@ async function atOnce(runs, width) {
 }
 
 /**
- * Runs for some test files: the long ones alone, the others by their folder.
+ * Runs for some test files: by their folder, but for the long ones.
  *
  * @param {string[]} files
  */
 function runsOf(files) {
-  const single = filesOf(long).filter((file) => files.includes(file));
-  /** @type {Record<string, string[]>} */
-  const folders = {};
-  for (const file of files) if (!single.includes(file)) (folders[dirname(file)] ??= []).push(file);
-  return [...single.map((file) => [file]), ...Object.values(folders)];
+  /** @type {Map<string, string[]>} */
+  const runs = new Map(long.match(/\S+/g)?.map((name) => [name, []]));
+  for (const file of files) {
+    const name = file.slice(0, -'.test.ts'.length);
+    const run = runs.has(name) ? name : dirname(file);
+    runs.set(run, [...(runs.get(run) ?? []), file]);
+  }
+  return [...runs.values()].filter((run) => run.length > 0);
 }
 
 /**
@@ -139,7 +137,7 @@ const unit = args[0] === '--unit';
 if (unit) {
   const jobs = String(Math.max(2, availableParallelism()));
   // Only the tests of servers need to run one after the other.
-  args.splice(0, 1, '--parallel', '--jobs', jobs, ...without(notUnit));
+  args.splice(0, 1, '--parallel', '--jobs', jobs, ...filesOf(notUnit).flatMap((file) => ['--ignore', file]));
   // Random tests search half as long, so that there is an answer in seconds.
   process.env['HEADGATE_SERVERS'] = 'none';
   process.env['HEADGATE_RUNS'] ??= '0.5';

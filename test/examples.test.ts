@@ -1,15 +1,17 @@
-// Every example runs as its users run it, and does what its first lines say.
+// Every example runs, and does what its first lines say.
 import { spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { createServer as createPort, type AddressInfo } from 'node:net';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { createTRPCClient, httpBatchLink, TRPCClientError } from '@trpc/client';
 import { expect } from 'chai';
+import { build } from 'esbuild';
 import { io, type Socket } from 'socket.io-client';
 import { WebSocket } from 'ws';
 import type { AppRouter } from '../examples/trpc.js';
+import { luaFiles } from '../src/stores/redis/lua-files.js';
 import { servers } from './support/shared-servers.js';
 import { clients } from './support/stores.js';
 
@@ -25,14 +27,33 @@ interface Example {
 
 const running: (() => Promise<unknown>)[] = [];
 
+/** Where the examples are in JavaScript, beside the packages that they import. */
+let compiled: string;
+
+/** Compiles all at once. Users have tsx do it: at each start, and with all of `src`. */
+async function compile(): Promise<void> {
+  const cache = new URL('../node_modules/.cache', import.meta.url).pathname;
+  mkdirSync(cache, { recursive: true });
+  compiled = mkdtempSync(`${cache}/examples-`);
+  const names = ['', 'compared/'].flatMap((folder) =>
+    readdirSync(new URL(folder, examples)).map((name) => folder + name),
+  );
+  const contents = `export const luaFiles = ${JSON.stringify(luaFiles)};`;
+  await build({
+    entryPoints: names.filter((name) => name.endsWith('.ts')).map((name) => `examples/${name}`),
+    ...{ outdir: compiled, outbase: 'examples', outExtension: { '.js': '.mjs' } },
+    ...{ bundle: true, splitting: true, format: 'esm', platform: 'node', target: 'node20' },
+    ...{ packages: 'external', logLevel: 'error' },
+    plugins: [
+      { name: 'Lua', setup: ({ onLoad }) => onLoad({ filter: /lua-files\.ts$/ }, () => ({ contents })) },
+    ],
+  });
+}
+
 /** Starts an example on a free port. */
 async function run(name: string, env: NodeJS.ProcessEnv = {}): Promise<Example> {
   const port = await freePort();
-  const args = name.startsWith('legacy/')
-    ? ['--tsconfig', new URL(`${name}/../tsconfig.json`, examples).pathname]
-    : [];
-  const tsx = new URL('../node_modules/tsx/dist/cli.mjs', import.meta.url).pathname;
-  const child = spawn(process.execPath, [tsx, ...args, new URL(`${name}.ts`, examples).pathname], {
+  const child = spawn(process.execPath, [`${compiled}/${name}.mjs`], {
     env: { ...process.env, PORT: String(port), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -91,8 +112,10 @@ interface Body {
 const json = async (response: Response): Promise<Body> => (await response.json()) as Body;
 
 describe('examples', function () {
-  // Each starts processes that compile what they load.
+  // Each starts processes.
   this.timeout(60_000);
+  before(compile);
+  after(() => rmSync(compiled, { recursive: true, force: true }));
   afterEach(async () => {
     for (const stop of running.splice(0)) await stop();
   });
