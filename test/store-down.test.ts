@@ -1,9 +1,11 @@
 // A Redis that is set up wrongly is told by one warning, with the cause, and by each message of `headgate:store`.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { expect } from 'chai';
+import type { Request, Response } from 'express';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
 import { createLimiter, type LimiterOptions, type Store, type WarningCode } from 'headgate';
+import { rateLimit as standIn } from 'headgate/compat/express-rate-limit';
 import { instrument } from 'headgate/opentelemetry';
 import { redisStore, type RedisClient } from 'headgate/redis';
 import type { StoreMessage } from '../src/contract/diagnostics.js';
@@ -231,6 +233,13 @@ describe('a Redis that is set up wrongly', () => {
     expect(warned[0]).to.match(/^The store is down: .*ECONNREFUSED/);
     await limiter.close();
     await working.close();
+  });
+
+  it('names the option that decides in a limiter that stands in for express-rate-limit, too', async () => {
+    const limit = standIn({ store: broken(), timeout: '50ms', logger: { error() {}, warn() {} } });
+    await limit({ ip: '127.0.0.1' } as Request, {} as Response, () => {});
+    expect(warned).to.have.length(1);
+    expect(warned[0]).to.match(/passOnStoreError.* headgate:health/);
   });
 
   it('none where onHealth, a channel or the metrics listen, or where it is not wanted', async () => {

@@ -47,7 +47,9 @@ export function pace(given: Policies, margin: number, cost: number | undefined):
       return later;
     }
     const { algorithm: _, segments: _segments, ...rest } = source as Policy & { segments?: number };
-    const bucket = { algorithm: 'leaky-bucket', burst: Math.max(1, cost), maxDelay: AHEAD } as const;
+    // A cost above the limit is refused, as no call of it would be admitted.
+    const burst = Math.max(1, Math.min(cost, limit));
+    const bucket = { algorithm: 'leaky-bucket', burst, maxDelay: AHEAD } as const;
     const spaced = { ...rest, ...bucket, name, window: spacedWindow(window, margin) };
     return spaced;
   });

@@ -426,6 +426,7 @@ describe('limitFetch', function () {
       [{ limiter, margin: 0.1 }, 'HEADGATE_INVALID_OPTION'],
       [{ limiter: {} }, 'HEADGATE_INVALID_OPTION'],
       [{ ...wide, margin: 2 }, 'HEADGATE_INVALID_OPTION'],
+      [{ policies: ['100/2s'], cost: 101 }, 'HEADGATE_INVALID_OPTION'],
       [{ ...wide, retry: 'always' }, 'HEADGATE_INVALID_OPTION'],
       [{ ...wide, retry: 11 }, 'HEADGATE_INVALID_OPTION'],
       [{ ...wide, maxPause: 'soon' }, 'HEADGATE_INVALID_OPTION'],

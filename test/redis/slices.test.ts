@@ -723,6 +723,37 @@ it('slices: end with their connection, so that a server which lost its data admi
   }
 });
 
+it('slices: what waits to be given back ends with its connection, too', async () => {
+  const server = await startServer('redis');
+  const [client, other] = [new Redis(server.port), new Redis(server.port)];
+  const options: CreateLimiterOptions = {
+    algorithm: 'token-bucket',
+    limit: 1_000,
+    window: '1h',
+    timeout: '10s',
+  };
+  const sliced = redisStore(client, { slices: { hold: '1s' }, publish: false });
+  const limiter = limiterOn(sliced, options);
+  const beside = limiterOn(redisStore(other, { publish: false }), options);
+  try {
+    for (let i = 0; i < 500; i++) await limiter.consume('hot');
+    void limiter.reset('hot');
+    const ready = once(client, 'ready');
+    await other.flushall();
+    await other.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    // The server that comes next knows only these units.
+    expect((await beside.consume('hot', { cost: 1_000 })).allowed).to.equal(true);
+    await ready;
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect((await beside.peek('hot')).remaining).to.equal(0);
+  } finally {
+    await sliced.close!();
+    client.disconnect();
+    other.disconnect();
+    await server.stop();
+  }
+});
+
 it('slices: a store closes while its server hangs', async () => {
   const server = await startServer('redis');
   const client = new Redis(server.port, { lazyConnect: false });

@@ -436,10 +436,25 @@ describeSqlite('the SQLite store', () => {
     await on.consume('ada');
     for (const end of ['', '-wal', '-shm']) renameSync(path + end, `${path}.old${end}`);
     await sleep(1_050);
-    expect(await codeOf(on.consume('ada'))).to.match(/^HEADGATE_STORE_AWAY .*deleted or replaced/);
+    expect(await codeOf(on.consume('ada'))).to.match(/^HEADGATE_STORE_AWAY .*deleted, emptied or replaced/);
     expect((await on.consume('ada')).remaining).to.equal(4);
     expect((await limiter().consume('ada')).remaining).to.equal(3);
   });
+
+  for (const [what, harm] of [
+    ['a file that is emptied', () => fs.truncateSync(path)],
+    ['a log that is deleted', () => rmSync(`${path}-wal`)],
+  ] as const) {
+    itOpens(`${what} while it is open: told once, nothing is lost, and later processes get in`, async () => {
+      const on = limiter();
+      await on.consume('ada');
+      harm();
+      await sleep(1_050);
+      expect(await codeOf(on.consume('ada'))).to.match(/^HEADGATE_STORE_AWAY .*deleted, emptied or replaced/);
+      expect((await on.consume('ada')).remaining).to.equal(3);
+      expect((await limiter().consume('ada')).remaining).to.equal(2);
+    });
+  }
 
   it('the clock is the one that it is given', async () => {
     const clock = new TestClock();

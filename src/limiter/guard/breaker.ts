@@ -131,8 +131,8 @@ export class Breaker {
     for (const warn of this.warners) {
       warn(
         'HEADGATE_STORE_DOWN',
-        `The store ${what}: ${told} Meanwhile the option onStoreError decides: each process limits for itself, or nothing is ` +
-          'limited. The option onHealth would tell you of each change instead of this warning.',
+        `The store ${what}: ${told} Meanwhile the option onStoreError decides (compat: passOnStoreError, skipOnError): each process limits for ` +
+          'itself, nothing is limited, or requests fail. The channel headgate:health or the option onHealth would tell of each change instead.',
       );
     }
   }

@@ -75,8 +75,8 @@ export class Database {
     this.#database = database;
     this.#path = path;
     try {
-      this.#file = path && identityOf(path);
       prepareFile(database, synchronous);
+      this.#file = path && filesOf(path);
       const { file } = database.prepare('PRAGMA database_list').get() as { file: string };
       this.#log = file === '' ? undefined : new Log(database, file, synchronous);
       const prepare = (sql: string): SqliteStatement => database.prepare(sql);
@@ -139,10 +139,10 @@ export class Database {
 
   /** To be called now and then. @throws if other processes no longer find this file */
   check(): void {
-    if (this.#path !== undefined && identityOf(this.#path) !== this.#file) {
+    if (this.#path !== undefined && filesOf(this.#path) !== this.#file) {
       throw new HeadgateError(
         'HEADGATE_STORE_AWAY',
-        `The file ${this.#path} was deleted or replaced while it was open. It is opened anew, with the state that it has now.`,
+        `The file ${this.#path} or its log was deleted, emptied or replaced while it was open. It is opened anew, as it is then.`,
       );
     }
   }
@@ -157,6 +157,12 @@ export class Database {
       // It is closed already, or cannot be.
     }
   }
+}
+
+/** Which file a path leads to, and which log lies beside it. A file that was emptied is another one. */
+function filesOf(path: string): string {
+  const isEmpty = statSync(path, { throwIfNoEntry: false })?.size === 0;
+  return `${identityOf(path)} ${isEmpty} ${identityOf(`${path}-wal`)}`;
 }
 
 /** Which file a path leads to. Undefined: to none. */

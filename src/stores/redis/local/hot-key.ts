@@ -137,12 +137,8 @@ export class HotKey {
 
   /** Asks for a slice if one is worth a call. */
   refill(subject: Subject, cost: number, now: number): void {
-    const units = this.#worth(subject.set, cost, now);
+    const units = this.worth(subject.set, cost, now);
     if (units > 0) this.#keep(this.#fetch(subject, units, now)).catch(() => {});
-  }
-
-  isWorthIt(set: PolicySet, cost: number, now: number): boolean {
-    return this.#worth(set, cost, now) > 0;
   }
 
   /**
@@ -152,7 +148,7 @@ export class HotKey {
   decide(query: Query, subject: Subject, now: number): MaybePromise<Reply> {
     const { cost } = query;
     const { set } = subject;
-    const units = this.#worth(set, cost, now);
+    const units = this.worth(set, cost, now);
     const isSafe = this.#remaining !== undefined && this.#remaining >= 2 * units && !set.ban;
     if (units > 0 && isSafe) {
       return this.#keep(this.#fetch(subject, units, now, query)).then(
@@ -172,7 +168,7 @@ export class HotKey {
   }
 
   /** How many units a slice should have. 0: none is worth a call. */
-  #worth(set: PolicySet, cost: number, now: number): number {
+  worth(set: PolicySet, cost: number, now: number): number {
     if (this.#refilling || this.#next || now < this.#pausedUntil) return 0;
     const { size, hold } = this.#keeping;
     const held = this.#current?.left(now) ?? 0;

@@ -38,21 +38,24 @@ interface HotKeys {
 }
 
 /** The watched keys that stores on one client have in common, by what distinguishes their counts. */
-type Shared = Map<string, HotKeys>;
+class Shared extends Map<string, HotKeys> {
+  /** How often the client lost a connection. */
+  losses = 0;
+}
 
 const known = new WeakMap<Commands, Shared>();
 
 /** What the stores on one client share. It is forgotten when the client loses a connection. */
 export function sharedOf(commands: Commands): Shared {
-  let shared = known.get(commands);
-  if (!shared) {
-    known.set(commands, (shared = new Map<string, HotKeys>()));
-    const all = shared;
-    // The server that comes next may not know what was charged to the last one.
-    commands.onLost(() => {
-      for (const { keys } of all.values()) for (const hot of keys.values()) hot.forget();
-    });
-  }
+  const before = known.get(commands);
+  if (before) return before;
+  const shared = new Shared();
+  known.set(commands, shared);
+  // The server that comes next may not know what was charged to the last one.
+  commands.onLost(() => {
+    shared.losses++;
+    for (const { keys } of shared.values()) for (const hot of keys.values()) hot.forget();
+  });
   return shared;
 }
 
@@ -81,8 +84,8 @@ export class Slices implements Store {
   readonly #keeping: Keeping;
   /** The keys that have slices. */
   readonly #holding = new Set<HotKey>();
-  /** What is given back next. */
-  #rests: Change[] = [];
+  /** What is given back next, and after which lost connection it was charged. */
+  #rests: [rest: Change, losses: number][] = [];
   readonly #shared: Shared;
   readonly #identity: string;
   /** The shared keys whose slices this store charges. */
@@ -107,7 +110,7 @@ export class Slices implements Store {
    * @param shared of the stores on one client
    * @param identity distinguishes stores on one client that count apart
    */
-  constructor(store: Sliceable, { size, hold }: Slicing, shared: Shared = new Map(), identity = '') {
+  constructor(store: Sliceable, { size, hold }: Slicing, shared = new Shared(), identity = '') {
     this.#store = store;
     this.#shared = shared;
     this.#identity = identity;
@@ -116,7 +119,7 @@ export class Slices implements Store {
       this.#arm();
     };
     const giveBack = (rest: Change): void => {
-      this.#rests.push(rest);
+      this.#rests.push([rest, shared.losses]);
       this.#arm();
     };
     this.#keeping = { store, size, hold, holds, giveBack };
@@ -152,7 +155,8 @@ export class Slices implements Store {
     return {
       read: (place) => overrides.read(place),
       change: async (place, change) => {
-        if ('subject' in place) await this.#return(place.subject);
+        if ('subject' in place) this.#drop(place.subject);
+        await this.#giveBack();
         return overrides.change(place, change);
       },
     };
@@ -193,7 +197,7 @@ export class Slices implements Store {
     // A slice of one key is useless as long as another key of the decision has none.
     const isLow = hots.map((hot, i) => !slices[i] || hot!.isLow(now));
     const isWorthIt = places.every(
-      ({ part }, i) => !isLow[i] || hots[i]?.isWorthIt(part.set, cost, now) || slices[i],
+      ({ part }, i) => !isLow[i] || hots[i]?.worth(part.set, cost, now) || slices[i],
     );
     const answer = has ? merged(partsOf(set), replies) : this.#learning(query, places, hots);
     if (!isWorthIt) return answer;
@@ -228,8 +232,8 @@ export class Slices implements Store {
 
   /** What cannot be given back stays charged until it expires. */
   async #giveBack(): Promise<void> {
-    const rests = this.#rests;
-    this.#rests = [];
+    const { losses } = this.#shared;
+    const rests = this.#rests.splice(0).flatMap(([rest, at]) => (at === losses ? rest : []));
     if (rests.length > 0) await this.#store.giveBack(rests).catch(() => {});
   }
 
@@ -266,12 +270,6 @@ export class Slices implements Store {
   ban(subject: Subject, duration: number, note?: BanNote): MaybePromise<void> {
     this.#drop(subject);
     return this.#store.ban(subject, duration, note);
-  }
-
-  /** Gives back a key's slices at once. */
-  async #return(subject: Subject): Promise<void> {
-    this.#drop(subject);
-    await this.#giveBack();
   }
 
   /** Drops the slices of a key, of all tiers and stores. They were charged before what follows. */
