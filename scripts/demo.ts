@@ -9,7 +9,7 @@ import { parseArgs } from 'node:util';
 import Table from 'cli-table3';
 import express, { type ErrorRequestHandler } from 'express';
 import Fastify from 'fastify';
-import { HeadgateError, memoryStore } from 'headgate';
+import { HeadgateError, memoryStore, type StrictPolicy } from 'headgate';
 import { rateLimit } from 'headgate/express';
 import { rateLimitPlugin } from 'headgate/fastify';
 import { redisStore } from 'headgate/redis';
@@ -66,7 +66,7 @@ function optionsOf(name: string) {
     policies: (request: Asked) => {
       const { limit = 6, window = '2s' } = queryOf(request);
       const common = { name, algorithm: name, limit: Number(limit), window };
-      return rows[name]!.policies.map((policy) => ({ ...common, ...policy }));
+      return rows[name]!.policies.map((policy) => ({ ...common, ...policy }) as StrictPolicy);
     },
     cost: (request: Asked) => Number(queryOf(request).cost ?? 1),
     keyGenerator: (request: Asked) => queryOf(request).key ?? request.ip,

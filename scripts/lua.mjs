@@ -3,7 +3,6 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import luaparse from 'luaparse';
 import { algorithms } from '../src/algorithms/index.js';
 import { compose, scriptNames } from '../src/stores/redis/scripts.js';
 import { root } from './lib/run.mjs';
@@ -73,12 +72,7 @@ function luacheck(scripts) {
   const command = findLuacheck();
   const directory = mkdtempSync(join(tmpdir(), 'headgate-lua-'));
   try {
-    const files = scripts.map(({ name, source }, at) => {
-      try {
-        luaparse.parse(source, { luaVersion: '5.1' });
-      } catch (error) {
-        fail(`${name}: ${/** @type {Error} */ (error).message}`);
-      }
+    const files = scripts.map(({ source }, at) => {
       writeFileSync(join(directory, `${at}.lua`), source);
       return `${at}.lua`;
     });

@@ -1,10 +1,11 @@
 // One limiter on a Redis that other rigs use too, in turns; called as its own middleware calls it.
+import { createLimiter } from 'headgate';
+import { redisStore } from 'headgate/redis';
 import { Cluster, Redis } from 'ioredis';
 import { RateLimiterRedis, type RateLimiterRes } from 'rate-limiter-flexible';
 import { RedisStore } from 'rate-limit-redis';
 import { createClient } from 'redis';
 import { fastifyCounter } from '../lib/fastify-counter.js';
-import { headgate, headgateRedis } from '../lib/headgate.js';
 import { Keys } from '../lib/keys.js';
 import { quantile } from '../lib/stats.js';
 
@@ -61,8 +62,7 @@ function connect({ port, via, cluster }: RedisOptions): Redis | Cluster {
 
 const ours =
   (algorithm: Algorithm) =>
-  async (dist: string, options: RedisOptions): Promise<Subject> => {
-    const [{ createLimiter }, { redisStore }] = await Promise.all([headgate(dist), headgateRedis(dist)]);
+  async (options: RedisOptions): Promise<Subject> => {
     const redis = connect(options);
     const count = options.policies ?? 1;
     const limiter = createLimiter({
@@ -129,7 +129,7 @@ const subjects = {
   'headgate gcra': ours('gcra'),
   'headgate sliding-log': ours('sliding-log'),
   'headgate calendar': ours('calendar'),
-  'a log in a sorted set': (_: string, { port, limit }: RedisOptions): Subject => {
+  'a log in a sorted set': ({ port, limit }: RedisOptions): Subject => {
     const redis = new Redis(port);
     redis.defineCommand('logInSet', { numberOfKeys: 1, lua: ZSET });
     const { logInSet } = redis as unknown as Record<'logInSet', (...args: unknown[]) => unknown>;
@@ -138,7 +138,7 @@ const subjects = {
       allowed: ([admitted]: [number]) => admitted === 1,
     };
   },
-  'rate-limiter-flexible': (_: string, options: RedisOptions): Subject => {
+  'rate-limiter-flexible': (options: RedisOptions): Subject => {
     const { limit } = options;
     const storeClient = connect(options);
     const limiter = new RateLimiterRedis({ storeClient, points: limit, duration: WINDOW / 1000 });
@@ -147,7 +147,7 @@ const subjects = {
       allowed: (_: RateLimiterRes) => true,
     };
   },
-  'rate-limiter-flexible, tuned': async (_: string, options: RedisOptions): Promise<Subject> => {
+  'rate-limiter-flexible, tuned': async (options: RedisOptions): Promise<Subject> => {
     const { limit } = options;
     const storeClient = await tunedClient(options);
     const limiter = new RateLimiterRedis({
@@ -163,16 +163,16 @@ const subjects = {
       allowed: (_: RateLimiterRes) => true,
     };
   },
-  'express-rate-limit': (_: string, options: RedisOptions) => {
+  'express-rate-limit': (options: RedisOptions) => {
     const redis = new Redis(options.via ?? options.port);
     const send: Send = (command, ...args) => redis.call(command, ...args);
     return expressRateLimit(send, options);
   },
-  'express-rate-limit, tuned': async (_: string, options: RedisOptions) => {
+  'express-rate-limit, tuned': async (options: RedisOptions) => {
     const client = await tunedClient(options);
     return expressRateLimit((...args) => client.sendCommand(args), options);
   },
-  '@fastify/rate-limit': (_: string, options: RedisOptions): Subject => ({
+  '@fastify/rate-limit': (options: RedisOptions): Subject => ({
     ask: fastifyCounter('RedisStore', connect(options), WINDOW, options.limit),
     allowed: ({ current }: { current: number }) => current <= options.limit,
   }),
@@ -181,8 +181,8 @@ const subjects = {
 export type RedisSubject = keyof typeof subjects;
 export const redisSubjects = Object.keys(subjects) as RedisSubject[];
 
-export async function start({ dist, ...options }: RedisOptions & { dist: string }) {
-  const subject = await subjects[options.subject](dist, options);
+export async function start(options: RedisOptions) {
+  const subject = await subjects[options.subject](options);
   const server = new Redis(options.port);
   const keys = new Keys(options.keys);
 
@@ -252,10 +252,9 @@ export async function start({ dist, ...options }: RedisOptions & { dist: string 
       }
       let usage = 0;
       const sample = 200;
-      for (let i = 0; i < sample; i++) {
-        usage += Number(await server.memory('USAGE', (await server.randomkey())!)) / sample;
-      }
-      return { usage, total: ((await memoryOf(server)) - before) / keys.count };
+      for (let i = 0; i < sample; i++)
+        usage += Number(await server.memory('USAGE', (await server.randomkey())!));
+      return { usage: usage / sample, total: ((await memoryOf(server)) - before) / keys.count };
     },
 
     async warmUp(inFlight: readonly number[], admitted: boolean | 'any') {

@@ -1,9 +1,10 @@
 // A process that shares an SQLite file with others.
 import { createRequire } from 'node:module';
+import { createLimiter } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { sqliteStore, type SqliteDatabase } from 'headgate/sqlite';
 import { Redis } from 'ioredis';
 import { RateLimiterSQLite } from 'rate-limiter-flexible';
-import type { SqliteDatabase } from '../../../src/sqlite.js';
-import { headgate, headgateRedis, headgateSqlite } from '../lib/headgate.js';
 import { Keys } from '../lib/keys.js';
 import { quantile } from '../lib/stats.js';
 
@@ -53,7 +54,7 @@ function open(path: string): Driver {
   return database;
 }
 
-async function consumer(dist: string, subject: SqliteSubject, path: string) {
+async function consumer(subject: SqliteSubject, path: string) {
   // What the machine alone does to a process that is as busy.
   if (subject === 'no limiter') {
     return (): Promise<unknown> => {
@@ -62,9 +63,6 @@ async function consumer(dist: string, subject: SqliteSubject, path: string) {
     };
   }
   if (subject.startsWith('headgate')) {
-    const { createLimiter } = await headgate(dist);
-    const { sqliteStore } = await headgateSqlite(dist);
-    const { redisStore } = await headgateRedis(dist);
     const policy = { name: 'api', algorithm: 'fixed-window', limit: points, window: '1m' } as const;
     const limiter = createLimiter({
       ...policy,
@@ -86,8 +84,8 @@ async function consumer(dist: string, subject: SqliteSubject, path: string) {
   return (key: string): Promise<unknown> => limiter.consume(key);
 }
 
-export async function start({ dist, subject, path }: { dist: string; subject: SqliteSubject; path: string }) {
-  const consume = await consumer(dist, subject, path);
+export async function start({ subject, path }: { subject: SqliteSubject; path: string }) {
+  const consume = await consumer(subject, path);
   const keys = new Keys(10_000);
   return {
     /** Keeps so many requests waiting for so long, ms. */
