@@ -7,12 +7,11 @@ import { redisStore } from 'headgate/redis';
 import { sqliteStore } from 'headgate/sqlite';
 import { Redis } from 'ioredis';
 
-export type OutboundSubject =
-  | 'headgate, Redis'
-  | 'headgate, SQLite'
-  | 'headgate, memory, one process'
-  | 'bottleneck, minTime'
-  | 'bottleneck, reservoir';
+export const outboundSubjects = [
+  ...(['headgate, Redis', 'headgate, SQLite', 'headgate, memory, one process'] as const),
+  ...(['bottleneck, minTime', 'bottleneck, reservoir'] as const),
+];
+export type OutboundSubject = (typeof outboundSubjects)[number];
 
 /** How many calls a second the server admits. */
 export const PER_SECOND = 50;

@@ -2,7 +2,7 @@
 import { createLimiter } from 'headgate';
 import { redisStore } from 'headgate/redis';
 import { Cluster, Redis } from 'ioredis';
-import { RateLimiterRedis, type RateLimiterRes } from 'rate-limiter-flexible';
+import { RateLimiterRedis } from 'rate-limiter-flexible';
 import { RedisStore } from 'rate-limit-redis';
 import { createClient } from 'redis';
 import { fastifyCounter } from '../lib/fastify-counter.js';
@@ -112,6 +112,11 @@ async function tunedClient({ port: own, via: port = own }: RedisOptions) {
   return client;
 }
 
+function flexible(options: ConstructorParameters<typeof RateLimiterRedis>[0]): Subject {
+  const limiter = new RateLimiterRedis(options);
+  return { ask: (key) => limiter.consume(key), allowed: () => true };
+}
+
 type Send = (...args: string[]) => Promise<unknown>;
 
 async function expressRateLimit(send: Send, { limit }: RedisOptions): Promise<Subject> {
@@ -139,29 +144,15 @@ const subjects = {
     };
   },
   'rate-limiter-flexible': (options: RedisOptions): Subject => {
-    const { limit } = options;
     const storeClient = connect(options);
-    const limiter = new RateLimiterRedis({ storeClient, points: limit, duration: WINDOW / 1000 });
-    return {
-      ask: (key) => limiter.consume(key),
-      allowed: (_: RateLimiterRes) => true,
-    };
+    return flexible({ storeClient, points: options.limit, duration: WINDOW / 1000 });
   },
   'rate-limiter-flexible, tuned': async (options: RedisOptions): Promise<Subject> => {
-    const { limit } = options;
-    const storeClient = await tunedClient(options);
-    const limiter = new RateLimiterRedis({
-      storeClient,
-      useRedisPackage: true,
-      points: limit,
-      duration: WINDOW / 1000,
-      inMemoryBlockOnConsumed: limit,
-      keyPrefix: 'tuned',
+    const points = options.limit;
+    return flexible({
+      ...{ storeClient: await tunedClient(options), useRedisPackage: true, keyPrefix: 'tuned' },
+      ...{ points, duration: WINDOW / 1000, inMemoryBlockOnConsumed: points },
     });
-    return {
-      ask: (key) => limiter.consume(key),
-      allowed: (_: RateLimiterRes) => true,
-    };
   },
   'express-rate-limit': (options: RedisOptions) => {
     const redis = new Redis(options.via ?? options.port);
@@ -229,27 +220,26 @@ export async function start(options: RedisOptions) {
     return { decisions, times: times.sort((a, b) => a - b) };
   }
 
+  /** Some decisions for each key. */
+  async function decideAll(times: number): Promise<void> {
+    for (let n = 0; n < times; n++) {
+      for (let i = 0; i < keys.count; i += 100) {
+        const length = Math.min(100, keys.count - i);
+        await Promise.all(Array.from({ length }, async (_, j) => decide(keys.at(i + j))));
+      }
+    }
+  }
+
   return {
     /** Spends all of each key's quota, and asks again, so that who remembers denials does. */
-    async exhaust() {
-      for (let i = 0; i < keys.count; i += 100) {
-        for (let n = 0; n < options.limit + 2; n++) {
-          await Promise.all(Array.from({ length: 100 }, async (_, j) => decide(keys.at(i + j))));
-        }
-      }
-    },
+    exhaust: () => decideAll(options.limit + 2),
 
     /** One decision (or more) for each key; bytes of a key by MEMORY USAGE, and of the server's memory by all of them. */
     async fill(times = 1) {
       await server.flushall();
       await decide(keys.at(0));
       const before = await memoryOf(server);
-      for (let n = 0; n < times; n++) {
-        for (let i = 0; i < keys.count; i += 100) {
-          const length = Math.min(100, keys.count - i);
-          await Promise.all(Array.from({ length }, async (_, j) => decide(keys.at(i + j))));
-        }
-      }
+      await decideAll(times);
       let usage = 0;
       const sample = 200;
       for (let i = 0; i < sample; i++)
@@ -287,21 +277,17 @@ export async function start(options: RedisOptions) {
 }
 
 /** Microseconds of CPU that the server has used. */
-async function cpuOf(server: Redis): Promise<number> {
-  const info = await server.info('cpu');
-  return [...info.matchAll(/^used_cpu_(?:sys|user):([\d.]+)/gm)].reduce(
-    (sum, [, s]) => sum + Number(s) * 1e6,
-    0,
-  );
-}
+const cpuOf = async (server: Redis): Promise<number> =>
+  1e6 * (await sumOf(server, 'cpu', /^used_cpu_(?:sys|user):([\d.]+)/gm));
 
 /** Microseconds that scripts have taken since the last reset. */
-async function scriptTime(server: Redis): Promise<number> {
-  const info = await server.info('commandstats');
-  return [...info.matchAll(/^cmdstat_(?:evalsha|eval|fcall):.*?usec=(\d+)/gm)].reduce(
-    (sum, [, us]) => sum + Number(us),
-    0,
-  );
+const scriptTime = (server: Redis): Promise<number> =>
+  sumOf(server, 'commandstats', /^cmdstat_(?:evalsha|eval|fcall):.*?usec=(\d+)/gm);
+
+/** The sum of all that an expression finds in a section of INFO. */
+async function sumOf(server: Redis, section: string, found: RegExp): Promise<number> {
+  const matches = (await server.info(section)).matchAll(found);
+  return [...matches].reduce((sum, [, figure]) => sum + Number(figure), 0);
 }
 
 async function memoryOf(server: Redis): Promise<number> {
