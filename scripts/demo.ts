@@ -1,17 +1,15 @@
-// npm run demo: an Express and a Fastify server on loopback that share their quotas, every algorithm on both, and real requests to all of them.
+// npm run demo: two servers on loopback that share their quotas, as two processes would, every algorithm on both, and real requests to all of them.
 // `-- --once` exits after the show, `-- --no-show` serves at once. REDIS_URL=redis://localhost:6379 keeps the quotas in Redis instead of in memory.
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer, type RequestListener } from 'node:http';
+import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import Table from 'cli-table3';
-import express, { type ErrorRequestHandler } from 'express';
-import Fastify from 'fastify';
-import { HeadgateError, memoryStore, type StrictPolicy } from 'headgate';
-import { rateLimit } from 'headgate/express';
-import { rateLimitPlugin } from 'headgate/fastify';
+import express, { type ErrorRequestHandler, type Express, type Request } from 'express';
+import { memoryStore, type HeadgateError, type StrictPolicy } from 'headgate';
+import { rateLimit, type RateLimitOptions } from 'headgate/express';
 import { redisStore } from 'headgate/redis';
 import { Redis } from 'ioredis';
 
@@ -56,56 +54,34 @@ const rows: Record<string, { about: string; policies: object[] }> = {
 };
 const names = Object.keys(rows);
 
-/** The options of both adapters for a row. A query may ask for other limits, which only a demo allows, and say who asks. */
-function optionsOf(name: string) {
-  type Asked = { query: unknown; ip?: string | undefined };
-  const queryOf = ({ query }: Asked) =>
-    query as Record<'limit' | 'window' | 'cost' | 'key', string | undefined>;
-  return {
-    ...{ name, store },
-    policies: (request: Asked) => {
-      const { limit = 6, window = '2s' } = queryOf(request);
-      const common = { name, algorithm: name, limit: Number(limit), window };
-      return rows[name]!.policies.map((policy) => ({ ...common, ...policy }) as StrictPolicy);
-    },
-    cost: (request: Asked) => Number(queryOf(request).cost ?? 1),
-    keyGenerator: (request: Asked) => queryOf(request).key ?? request.ip,
-  };
+type Query = Readonly<Record<'limit' | 'window' | 'cost' | 'key', string | undefined>>;
+
+/** An app with a route for each row. A query may ask for other limits and say who asks, which only a demo allows. */
+function appOf(): Express {
+  const app = express();
+  for (const [name, { policies }] of Object.entries(rows)) {
+    const options: RateLimitOptions<Request> = {
+      ...{ name, store },
+      policies: ({ query }) => {
+        const { limit = 6, window = '2s' } = query as Query;
+        const common = { name, algorithm: name, limit: Number(limit), window };
+        return policies.map((policy) => ({ ...common, ...policy }) as StrictPolicy);
+      },
+      cost: ({ query }) => Number((query as Query).cost ?? 1),
+      keyGenerator: ({ query, ip }) => (query as Query).key ?? ip,
+    };
+    app.get(`/${name}`, rateLimit(options), async (_req, res) => {
+      if (name === 'concurrency') await sleep(400);
+      res.send(`${name}: welcome\n`);
+    });
+  }
+  // Clients are normally not told what is wrong with policies. Here, they wrote them.
+  const refuse: ErrorRequestHandler = (error: HeadgateError, _req, res, _next) =>
+    res.status(400).send(`${error.cause instanceof Error ? error.cause.message : error.message}\n`);
+  return app.use(refuse);
 }
 
-/** What the handlers do. */
-async function welcome(name: string, framework: string): Promise<string> {
-  if (name === 'concurrency') await sleep(400);
-  return `${name} on ${framework}: welcome\n`;
-}
-
-/** Clients are normally not told what is wrong with policies. Here, they wrote them. */
-const mistakeOf = ({ message, cause }: HeadgateError) =>
-  `${cause instanceof Error ? cause.message : message}\n`;
-
-const app = express();
-for (const name of names)
-  app.get(`/${name}`, rateLimit(optionsOf(name)), async (_req, res) =>
-    res.send(await welcome(name, 'Express')),
-  );
-const refuse: ErrorRequestHandler = (error, _req, res, next) =>
-  error instanceof HeadgateError ? res.status(400).send(mistakeOf(error)) : next(error);
-app.use(refuse);
-
-const fastify = Fastify();
-await fastify.register(rateLimitPlugin, { global: false });
-for (const name of names)
-  fastify.get(`/${name}`, { config: { rateLimit: optionsOf(name) } as object }, () =>
-    welcome(name, 'Fastify'),
-  );
-fastify.setErrorHandler((error, _request, reply) => {
-  if (error instanceof HeadgateError) return reply.code(400).send(mistakeOf(error));
-  throw error;
-});
-await fastify.ready();
-
-const listeners: RequestListener[] = [app, (req, res) => fastify.routing(req, res)];
-const servers = listeners.map((listener) => createServer(listener).listen(0, '127.0.0.1'));
+const servers = [1, 2].map(() => createServer(appOf()).listen(0, '127.0.0.1'));
 await Promise.all(servers.map((server) => once(server, 'listening')));
 const [first = '', second = ''] = servers.map(
   (server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
@@ -115,7 +91,7 @@ function stop(): void {
   redis?.disconnect();
 }
 
-console.log(`Headgate  Express ${first}  Fastify ${second}  quotas in ${url ? `Redis, ${url}` : 'memory'}, shared by both
+console.log(`Headgate  ${first}  ${second}  quotas in ${url ? `Redis, ${url}` : 'memory'}, shared by both
 
 ${names.map((name) => `  ${name.padEnd(16)}${rows[name]!.about}`).join('\n')}
 

@@ -13,7 +13,7 @@ import {
 } from '../lib/part.js';
 import { fixed, rate } from '../lib/report.js';
 import { quantile, sample } from '../lib/stats.js';
-import type { SqliteRound, SqliteSubject } from '../rigs/sqlite.js';
+import { hasSqlite, type SqliteRound, type SqliteSubject } from '../rigs/sqlite.js';
 
 const PEER = 'rate-limiter-flexible';
 const subjects: readonly SqliteSubject[] = ['headgate', PEER, `${PEER}, WAL`, 'no limiter'];
@@ -33,6 +33,10 @@ const startRigs = (bench: Bench, subject: SqliteSubject, directory: string, coun
 
 /** A file that processes of one machine share. Run it on a Node with node:sqlite, or with better-sqlite3 on NODE_PATH. */
 export const sqlite = redisPart('sqlite', async (bench, port) => {
+  if (!hasSqlite()) {
+    console.error('sqlite: left out, because this Node has none, and better-sqlite3 is not on NODE_PATH.');
+    return [];
+  }
   const directory = mkdtempSync(join(tmpdir(), 'headgate-bench-'));
   const redis = `redis://127.0.0.1:${port}`;
   try {

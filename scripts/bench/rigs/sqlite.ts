@@ -29,14 +29,22 @@ interface Driver extends SqliteDatabase {
   transaction?: unknown;
 }
 
+const require = createRequire(import.meta.url);
+const sqlite = process.getBuiltinModule?.('node:sqlite' as 'node:fs') as unknown as
+  { DatabaseSync: new (path: string) => Driver } | undefined;
+
+/** Whether there is any SQLite here: of Node, or on NODE_PATH. */
+export function hasSqlite(): boolean {
+  try {
+    return sqlite !== undefined || require.resolve('better-sqlite3') !== '';
+  } catch {
+    return false;
+  }
+}
+
 /** A database as users have it: better-sqlite3's, or one of node:sqlite with what rate-limiter-flexible asks of the former. */
 function open(path: string): Driver {
-  const sqlite = process.getBuiltinModule('node:sqlite' as 'node:fs') as unknown as
-    { DatabaseSync: new (path: string) => Driver } | undefined;
-  if (!sqlite) {
-    const Database = createRequire(import.meta.url)('better-sqlite3') as new (path: string) => Driver;
-    return new Database(path);
-  }
+  if (!sqlite) return new (require('better-sqlite3') as new (path: string) => Driver)(path);
   const database = new sqlite.DatabaseSync(path);
   // The default of better-sqlite3.
   database.exec('PRAGMA busy_timeout = 5000');
