@@ -40,7 +40,7 @@ if (process.argv.includes('--record')) {
 
 /** What `npm pack` puts into a package, of what was built last. */
 function packageSize(): number {
-  execFileSync(process.execPath, ['scripts/build.mjs'], { cwd: root });
+  execFileSync('npm', ['run', 'build', '--silent'], { cwd: root });
   const args = ['pack', '--dry-run', '--ignore-scripts', '--json', '--loglevel=silent'];
   const [{ unpackedSize }] = JSON.parse(execFileSync('npm', args, { cwd: root, encoding: 'utf8' })) as [
     { unpackedSize: number },

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { SingleBar } from 'cli-progress';
 import { build, type Plugin } from 'esbuild';
-import { buildPackage } from '../lib/library.mjs';
+import { buildPackage } from '../lib/library.js';
 import { root } from '../lib/run.mjs';
 import { startRig, type Remote, type RigName } from './lib/child.js';
 import type { Bench, Section } from './lib/part.js';

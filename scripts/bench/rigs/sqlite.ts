@@ -29,14 +29,14 @@ interface Driver extends SqliteDatabase {
   transaction?: unknown;
 }
 
-const require = createRequire(import.meta.url);
+const load = createRequire(import.meta.url);
 const sqlite = process.getBuiltinModule?.('node:sqlite' as 'node:fs') as unknown as
   { DatabaseSync: new (path: string) => Driver } | undefined;
 
 /** Whether there is any SQLite here: of Node, or on NODE_PATH. */
 export function hasSqlite(): boolean {
   try {
-    return sqlite !== undefined || require.resolve('better-sqlite3') !== '';
+    return sqlite !== undefined || load.resolve('better-sqlite3') !== '';
   } catch {
     return false;
   }
@@ -44,7 +44,7 @@ export function hasSqlite(): boolean {
 
 /** A database as users have it: better-sqlite3's, or one of node:sqlite with what rate-limiter-flexible asks of the former. */
 function open(path: string): Driver {
-  if (!sqlite) return new (require('better-sqlite3') as new (path: string) => Driver)(path);
+  if (!sqlite) return new (load('better-sqlite3') as new (path: string) => Driver)(path);
   const database = new sqlite.DatabaseSync(path);
   // The default of better-sqlite3.
   database.exec('PRAGMA busy_timeout = 5000');
@@ -89,7 +89,11 @@ async function consumer(subject: SqliteSubject, path: string) {
       error ? reject(error) : setImmediate(() => resolve(made)),
     );
   });
-  return (key: string): Promise<unknown> => limiter.consume(key);
+  // On a busy machine it fails, because the file stays locked for longer than its driver waits. That is an answer, too.
+  const answerOf = (error: Error): void => {
+    if (!/locked/.test(error.message)) throw error;
+  };
+  return (key: string): Promise<unknown> => limiter.consume(key).catch(answerOf);
 }
 
 export async function start({ subject, path }: { subject: SqliteSubject; path: string }) {
