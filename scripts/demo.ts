@@ -1,54 +1,48 @@
-// npm run demo: an Express and a Fastify server on loopback that share their quotas, every algorithm on both, and real requests to all of them.
+// npm run demo: two servers on loopback that share their quotas, as two processes would, every algorithm on both, and real requests to all of them.
+// `-- --once` exits after the show, `-- --no-show` serves at once. REDIS_URL=redis://localhost:6379 keeps the quotas in Redis instead of in memory.
 import { randomUUID } from 'node:crypto';
-import { createServer, type RequestListener } from 'node:http';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import Table from 'cli-table3';
-import express, { type ErrorRequestHandler } from 'express';
-import Fastify from 'fastify';
-import { HeadgateError, memoryStore, type Store } from 'headgate';
-import { rateLimit } from 'headgate/express';
-import { rateLimitPlugin } from 'headgate/fastify';
+import express, { type ErrorRequestHandler, type Express, type Request } from 'express';
+import { memoryStore, type HeadgateError, type StrictPolicy } from 'headgate';
+import { rateLimit, type RateLimitOptions } from 'headgate/express';
 import { redisStore } from 'headgate/redis';
 import { Redis } from 'ioredis';
-import pc from 'picocolors';
 
-const USAGE = `npm run demo [-- --once] [-- --no-show]
+const options = { once: { type: 'boolean' }, 'no-show': { type: 'boolean' } } as const;
+const { values } = parseArgs({ options });
+// The reader may stop early, as in `npm run demo | head`.
+process.stdout.on('error', () => process.exit());
 
-  --once     exit after the show
-  --no-show  serve at once
+const url = process.env['REDIS_URL'];
+const noRedis = ({ message }: Error) => {
+  console.error(`REDIS_URL=${url}: ${message}. Start a Redis there, or unset REDIS_URL.`);
+  process.exit(1);
+};
+const redis = url ? new Redis(url).on('error', noRedis) : undefined;
+await redis?.ping();
+// From here on the limiters decide what happens when it goes away.
+redis?.off('error', noRedis).on('error', () => {});
+const store = redis ? redisStore(redis, { prefix: 'headgate-demo' }) : memoryStore();
 
-REDIS_URL=redis://localhost:6379 keeps the quotas in Redis instead of in memory.
-`;
-
-/** What a request's query may ask for. */
-type Wish = Partial<Record<'limit' | 'window' | 'cost' | 'key', string>>;
-
-/** Each has its own path on both servers: what it is, its policies of a limit and a window, and how long its handler works, ms. */
-const rows: Record<string, { about: string; policies: object[]; work?: number }> = {
-  'fixed-window': {
-    about: 'a counter; up to twice the limit around the window’s end',
-    policies: [{ algorithm: 'fixed-window' }],
-  },
-  'sliding-window': {
-    about: 'the default; never more than the limit in any window',
-    policies: [{ algorithm: 'sliding-window' }],
-  },
-  'sliding-log': {
-    about: 'exact: a unit is back when its own window is over',
-    policies: [{ algorithm: 'sliding-log' }],
-  },
-  'token-bucket': { about: 'a burst, then the rate', policies: [{ algorithm: 'token-bucket' }] },
-  gcra: { about: 'burst 1: evenly spaced', policies: [{ algorithm: 'gcra', burst: 1 }] },
+/** Each has its own path on both servers: what it is, and its policies of a limit and a window. */
+const rows: Record<string, { about: string; policies: object[] }> = {
+  'fixed-window': { about: 'a counter; up to twice the limit around the window’s end', policies: [{}] },
+  'sliding-window': { about: 'the default; never more than the limit in any window', policies: [{}] },
+  'sliding-log': { about: 'exact: a unit is back when its own window is over', policies: [{}] },
+  'token-bucket': { about: 'a burst, then the rate', policies: [{}] },
+  gcra: { about: 'burst 1: evenly spaced', policies: [{ burst: 1 }] },
   'leaky-bucket': {
     about: 'maxDelay 1 s: held for their turn, then denied',
-    policies: [{ algorithm: 'leaky-bucket', burst: 1, maxDelay: '1s' }],
+    policies: [{ burst: 1, maxDelay: '1s' }],
   },
   concurrency: {
     about: 'two at a time; each request takes 400 ms here',
-    policies: [{ algorithm: 'concurrency', limit: 2, window: undefined, lease: '10s' }],
-    work: 400,
+    policies: [{ limit: 2, window: undefined, lease: '10s' }],
   },
   several: {
     about: 'a burst per second and a window together: all charge, or none does',
@@ -60,193 +54,118 @@ const rows: Record<string, { about: string; policies: object[]; work?: number }>
 };
 const names = Object.keys(rows);
 
-/** The options of both adapters for a row. */
-function optionsOf(name: string, store: Store) {
-  const wishOf = (request: { query: unknown }) => request.query as Wish;
-  return {
-    name,
-    store,
-    policies: (request: { query: unknown }) => {
-      const { limit = '6', window = '2s' } = wishOf(request);
-      return rows[name]!.policies.map((policy) => ({ name, limit: Number(limit), window, ...policy }));
-    },
-    cost: (request: { query: unknown }) => Number(wishOf(request).cost ?? 1),
-    // Only a demo may trust what clients say about who they are.
-    keyGenerator: (request: { query: unknown; ip?: string | undefined }) => wishOf(request).key ?? request.ip,
-  };
-}
+type Query = Readonly<Record<'limit' | 'window' | 'cost' | 'key', string | undefined>>;
 
-/** Clients are normally not told what is wrong with policies. Here, they wrote them. */
-const mistakeOf = ({ message, cause }: HeadgateError) =>
-  `${cause instanceof Error ? cause.message : message}\n`;
-
-function expressApp(store: Store): RequestListener {
+/** An app with a route for each row. A query may ask for other limits and say who asks, which only a demo allows. */
+function appOf(): Express {
   const app = express();
-  for (const name of names) {
-    app.get(`/${name}`, rateLimit(optionsOf(name, store)), async (_req, res) => {
-      await sleep(rows[name]!.work ?? 0);
-      res.send(`${name} on Express: welcome\n`);
-    });
-  }
-  const refuse: ErrorRequestHandler = (error, _req, res, next) => {
-    if (error instanceof HeadgateError && !res.headersSent) res.status(400).send(mistakeOf(error));
-    else next(error);
-  };
-  app.use(refuse);
-  return app;
-}
-
-async function fastifyApp(store: Store): Promise<RequestListener> {
-  const fastify = Fastify();
-  await fastify.register(rateLimitPlugin, { global: false });
-  for (const name of names) {
-    fastify.get(`/${name}`, { config: { rateLimit: optionsOf(name, store) } as object }, async () => {
-      await sleep(rows[name]!.work ?? 0);
-      return `${name} on Fastify: welcome\n`;
-    });
-  }
-  fastify.setErrorHandler((error, _request, reply) => {
-    if (error instanceof HeadgateError) return reply.code(400).send(mistakeOf(error));
-    throw error;
-  });
-  await fastify.ready();
-  return (req, res) => fastify.routing(req, res);
-}
-
-async function listen(listener: RequestListener) {
-  const server = createServer(listener).listen(0, '127.0.0.1');
-  await new Promise((resolve, reject) => server.once('listening', resolve).once('error', reject));
-  const close = () => (server.close(), server.closeAllConnections());
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, close };
-}
-
-/** The store: in Redis if there is a URL, otherwise in memory. */
-async function openStore(url: string | undefined) {
-  if (!url) return { store: memoryStore(), where: 'in memory', close: () => {} };
-  const redis = new Redis(url, { lazyConnect: true });
-  let problem: Error | undefined;
-  redis.on('error', (error: Error) => (problem = error));
-  const close = () => redis.disconnect();
-  try {
-    await redis.connect();
-  } catch (error) {
-    close();
-    const { message } = problem ?? (error as Error);
-    process.stderr.write(`REDIS_URL=${url}: ${message}. Start a Redis there, or unset REDIS_URL.\n`);
-    process.exit(1);
-  }
-  return { store: redisStore(redis, { prefix: 'headgate-demo' }), where: `in Redis, ${url}`, close };
-}
-
-/** When requests are sent, ms: one; eight on either side of the first window's end; then more than the rate for a while. */
-const after = Array.from({ length: 17 }, (_, i) => 2700 + 200 * i);
-const trace = [0, ...Array<number>(8).fill(1700), ...Array<number>(8).fill(2100), ...after];
-
-/** The width of a column, ms; and how many there are. Held requests are answered after the last one was sent. */
-const COLUMN = 100;
-const COLUMNS = 72;
-const bars = (counts: readonly number[]) => counts.map((count) => ' ▁▂▃▄▅▆▇█'[Math.min(count, 8)]).join('');
-const line = (
-  name: string,
-  kind: string,
-  counts: readonly number[],
-  colour: (text: string) => string = String,
-) =>
-  `${pc.bold(name.padEnd(16))}${kind.padEnd(9)}${colour(bars(counts))}${String(counts.reduce((a, b) => a + b)).padStart(4)}\n`;
-
-/** Sends the same requests to every algorithm, in turn to both servers, and prints what came of them. */
-async function show(urls: readonly string[]): Promise<void> {
-  // Each run has its own key, so that a show on Redis begins with full quotas.
-  const key = randomUUID();
-  const blank = () => Array<number>(COLUMNS).fill(0);
-  const sent = blank();
-  const tracks = names.map((name) => ({
-    name,
-    200: blank(),
-    429: blank(),
-    first: new Map<number, Response>(),
-  }));
-  // The first requests of a process are slow.
-  for (const url of urls) for (const name of names) await fetch(`${url}/${name}?key=warm-up`);
-  const start = performance.now();
-  const column = () => Math.min(Math.floor((performance.now() - start) / COLUMN), COLUMNS - 1);
-  const requests = trace.map(async (at, i) => {
-    sent[at / COLUMN]! += 1;
-    await sleep(start + at - performance.now());
-    const ask = async ({ name, first, ...counts }: (typeof tracks)[number]) => {
-      const response = await fetch(`${urls[i % urls.length]}/${name}?key=${key}`);
-      const status = response.status as 200 | 429;
-      counts[status][column()]! += 1;
-      if (first.has(status)) await response.text();
-      else first.set(status, response);
+  for (const [name, { policies }] of Object.entries(rows)) {
+    const options: RateLimitOptions<Request> = {
+      ...{ name, store },
+      policies: ({ query }) => {
+        const { limit = 6, window = '2s' } = query as Query;
+        const common = { name, algorithm: name, limit: Number(limit), window };
+        return policies.map((policy) => ({ ...common, ...policy }) as StrictPolicy);
+      },
+      cost: ({ query }) => Number((query as Query).cost ?? 1),
+      keyGenerator: ({ query, ip }) => (query as Query).key ?? ip,
     };
-    await Promise.all(tracks.map(ask));
-  });
-  await Promise.all(requests);
-
-  const seconds = Array.from({ length: 8 }, (_, s) => `${s} s`.padEnd(1000 / COLUMN)).join('');
-  process.stdout.write(
-    `${' '.repeat(25)}${pc.dim(seconds.slice(0, COLUMNS))}\n${line('requests', 'sent', sent)}\n`,
-  );
-  const head = ['', 'RateLimit-Policy', 'RateLimit, first', 'RateLimit, denied', 'Retry-After'];
-  const table = new Table({ head, style: { head: [], border: [], compact: true } });
-  for (const { name, first, ...counts } of tracks) {
-    process.stdout.write(
-      line(name, 'admitted', counts[200], pc.green) + line('', 'denied', counts[429], pc.red),
-    );
-    const field = (status: number, of: string) =>
-      // The name in an item is left out, because it is the row's.
-      (first.get(status)?.headers.get(of) ?? '').replaceAll(`"${name}";`, '').replaceAll(', ', '\n');
-    const told = [field(200, 'ratelimit-policy'), field(200, 'ratelimit'), field(429, 'ratelimit')];
-    table.push([pc.bold(name), ...told, field(429, 'retry-after')]);
+    app.get(`/${name}`, rateLimit(options), async (_req, res) => {
+      if (name === 'concurrency') await sleep(400);
+      res.send(`${name}: welcome\n`);
+    });
   }
-  const denial = tracks.at(-1)!.first.get(429)!;
-  const fields = [...denial.headers].filter(([name]) =>
-    /^(ratelimit|retry-after|cache-c|content-t)/.test(name),
-  );
-  const full = ['HTTP/1.1 429', ...fields.map((field) => field.join(': ')), '', await denial.text()];
-  process.stdout.write(`
-${pc.bold('What they were told')} (q: quota, w: window in seconds, r: remaining, t: seconds)
-${table.toString()}
-
-${pc.bold('A denial in full')}
-${full.map((each) => `  ${each}`).join('\n')}
-`);
+  // Clients are normally not told what is wrong with policies. Here, they wrote them.
+  const refuse: ErrorRequestHandler = (error: HeadgateError, _req, res, _next) =>
+    res.status(400).send(`${error.cause instanceof Error ? error.cause.message : error.message}\n`);
+  return app.use(refuse);
 }
 
-const { values } = parseArgs({
-  options: { once: { type: 'boolean' }, 'no-show': { type: 'boolean' }, help: { type: 'boolean' } },
-});
-// The reader may stop early, as in `npm run demo | head`.
-process.stdout.on('error', () => process.exit());
-if (values.help) process.stdout.write(USAGE);
-else await main();
+const servers = [1, 2].map(() => createServer(appOf()).listen(0, '127.0.0.1'));
+await Promise.all(servers.map((server) => once(server, 'listening')));
+const [first = '', second = ''] = servers.map(
+  (server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+);
+function stop(): void {
+  for (const server of servers) server.close().closeAllConnections();
+  redis?.disconnect();
+}
 
-async function main(): Promise<void> {
-  const { store, where, close } = await openStore(process.env['REDIS_URL']);
-  const servers = [await listen(expressApp(store)), await listen(await fastifyApp(store))];
-  const [first, second] = servers.map(({ url }) => url);
-  const stop = () => [...servers, { close }].forEach((each) => each.close());
-  process.stdout.write(
-    `${pc.bold('Headgate')}  Express ${pc.cyan(first)}  Fastify ${pc.cyan(second)}  quotas ${where}, shared by both\n\n`,
-  );
-  for (const name of names) process.stdout.write(`  ${pc.bold(name.padEnd(16))}${rows[name]!.about}\n`);
-  process.stdout.write('\nThe same requests to each, in turn to both servers. Limit 6 per 2 s.\n\n');
-  try {
-    if (!values['no-show']) await show([first!, second!]);
-  } catch (error) {
-    stop();
-    throw error;
-  }
-  if (values.once) return stop();
-  process.stdout.write(`
-${pc.bold('Try it')}
+console.log(`Headgate  ${first}  ${second}  quotas in ${url ? `Redis, ${url}` : 'memory'}, shared by both
+
+${names.map((name) => `  ${name.padEnd(16)}${rows[name]!.about}`).join('\n')}
+
+The same requests to each, in turn to both servers. Limit 6 per 2 s.
+`);
+if (!values['no-show']) await show();
+if (values.once) {
+  stop();
+} else {
+  console.log(`
+Try it
   curl -i ${first}/sliding-window
   curl -i '${second}/token-bucket?limit=5&window=10s'
   for i in 1 2 3 4 5 6 7 8; do curl -s -o /dev/null -w '%{http_code} ' ${first}/fixed-window; done
   for i in 1 2 3 4; do curl -s ${second}/leaky-bucket & done; wait
 
-Serving until Ctrl-C.
-`);
+Serving until Ctrl-C.`);
   process.once('SIGINT', stop).once('SIGTERM', stop);
+}
+
+/** Sends the same requests to every algorithm, in turn to both servers, and prints what came of them. */
+async function show(): Promise<void> {
+  // When, ms: one; eight on either side of the first window's end; then more than the rate for a while.
+  const times = [0, ...Array<number>(8).fill(1700), ...Array<number>(8).fill(2100)];
+  for (let at = 2700; at < 6100; at += 200) times.push(at);
+  // Each run has its own key, so that a show on Redis begins with full quotas. The first requests of a process are slow.
+  const key = randomUUID();
+  for (const server of [first, second])
+    for (const name of names) await fetch(`${server}/${name}?key=warm-up`);
+  const start = performance.now();
+  const answers = times.map(async (at, i) => {
+    await sleep(start + at - performance.now());
+    const asked = names.map(async (name) => {
+      const response = await fetch(`${i % 2 ? second : first}/${name}?key=${key}`);
+      return { name, response, text: await response.text(), at: performance.now() - start };
+    });
+    return Promise.all(asked);
+  });
+  const all = (await Promise.all(answers)).flat();
+
+  // A column for each tenth of a second. Held requests are answered after the last one was sent.
+  const line = (name: string, kind: string, when: readonly number[]) => {
+    const counts = Array<number>(72).fill(0);
+    for (const ms of when) counts[Math.min(Math.floor(ms / 100), 71)]! += 1;
+    const bars = counts.map((count) => ' ▁▂▃▄▅▆▇█'[Math.min(count, 8)]).join('');
+    console.log(`${name.padEnd(16)}${kind.padEnd(9)}${bars}${String(when.length).padStart(4)}`);
+  };
+  console.log(`${' '.repeat(25)}${[0, 1, 2, 3, 4, 5, 6, 7].map((s) => `${s} s`.padEnd(10)).join('')}`);
+  line('requests', 'sent', times);
+  const head = ['', 'RateLimit-Policy', 'RateLimit, first', 'RateLimit, denied', 'Retry-After'];
+  const table = new Table({ head, style: { head: [], border: [], compact: true } });
+  for (const name of names) {
+    const [admitted = [], denied = []] = [200, 429].map((status) =>
+      all.filter((answer) => answer.name === name && answer.response.status === status),
+    );
+    const when = (some: typeof all) => some.map(({ at }) => at);
+    line(name, 'admitted', when(admitted));
+    line('', 'denied', when(denied));
+    // The name in an item is left out, because it is the row's.
+    const field = ([answer]: typeof all, of: string) =>
+      (answer?.response.headers.get(of) ?? '').replaceAll(`"${name}";`, '').replaceAll(', ', '\n');
+    const told = [field(admitted, 'ratelimit-policy'), field(admitted, 'ratelimit')];
+    table.push([name, ...told, field(denied, 'ratelimit'), field(denied, 'retry-after')]);
+  }
+  const { response, text } = all.findLast(
+    (answer) => answer.name === 'several' && answer.response.status === 429,
+  )!;
+  const fields = [...response.headers].filter(([name]) =>
+    /^(ratelimit|retry-after|cache-c|content-t)/.test(name),
+  );
+  console.log(`
+What they were told (q: quota, w: window in seconds, r: remaining, t: seconds)
+${table.toString()}
+
+A denial in full
+${['HTTP/1.1 429', ...fields.map((field) => field.join(': ')), '', text].map((each) => `  ${each}`).join('\n')}`);
 }

@@ -1,20 +1,20 @@
 // npm run goals: figures of the house that may only get better, beside the most that they may be (scripts/goals.json). It fails if one is worse.
 //   npm run goals -- --record   writes down what they are now
 //   npm run goals -- --names    lists the functions of src that one request passes
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { Agent, createServer, get } from 'node:http';
+import { createServer } from 'node:http';
 import { Session } from 'node:inspector/promises';
-import { createServer as createTcpServer, type AddressInfo } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import express from 'express';
 import { createLimiter, memoryStore, type Store } from 'headgate';
 import { rateLimit } from 'headgate/express';
 import { redisStore } from 'headgate/redis';
 import { Redis } from 'ioredis';
+import { startServer } from '../test/support/servers.js';
 import { listFiles, root } from './lib/run.mjs';
-import { findProgram } from './programs.mjs';
 
 const GOALS = new URL('goals.json', import.meta.url);
 
@@ -40,7 +40,7 @@ if (process.argv.includes('--record')) {
 
 /** What `npm pack` puts into a package, of what was built last. */
 function packageSize(): number {
-  execFileSync(process.execPath, ['scripts/build.mjs'], { cwd: root });
+  execFileSync('npm', ['run', 'build', '--silent'], { cwd: root });
   const args = ['pack', '--dry-run', '--ignore-scripts', '--json', '--loglevel=silent'];
   const [{ unpackedSize }] = JSON.parse(execFileSync('npm', args, { cwd: root, encoding: 'utf8' })) as [
     { unpackedSize: number },
@@ -57,15 +57,8 @@ function linesOf(files: readonly string[], which: RegExp): number {
 
 /** What one warm request passes: files of src, functions, calls, by V8's precise coverage. */
 async function paths(): Promise<Record<string, number>> {
-  const free = createTcpServer().listen(0, '127.0.0.1');
-  await once(free, 'listening');
-  const { port } = free.address() as AddressInfo;
-  free.close();
-  const server = spawn(findProgram('redis'), ['--port', String(port), '--bind', '127.0.0.1', '--save', ''], {
-    stdio: 'ignore',
-  });
-  const redis = new Redis(port, '127.0.0.1').on('error', () => {});
-  await redis.ping();
+  const server = await startServer('redis');
+  const redis = new Redis(server.port);
   const limiter = createLimiter({ name: 'alone', store: redisStore(redis), limit: 1e6, window: '1h' });
   const found = {
     ...(await passed('limiter.consume, Redis', () => limiter.consume('a'))),
@@ -76,7 +69,7 @@ async function paths(): Promise<Record<string, number>> {
   };
   await limiter.close();
   redis.disconnect();
-  server.kill();
+  await server.stop();
   return found;
 }
 
@@ -86,15 +79,9 @@ async function overHttp(name: string, store: Store, limit: number): Promise<Reco
   app.get('/', (_req, res) => void res.end('ok'));
   const server = createServer(app).listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const agent = new Agent({ keepAlive: true });
   const { port } = server.address() as AddressInfo;
-  const ask = () =>
-    new Promise((resolve, reject) =>
-      get({ port, agent, host: '127.0.0.1' }, (res) => res.resume().on('end', resolve)).on('error', reject),
-    );
-  const found = await passed(name, ask);
-  agent.destroy();
-  server.close();
+  const found = await passed(name, async () => (await fetch(`http://127.0.0.1:${port}`)).text());
+  server.close().closeAllConnections();
   return found;
 }
 

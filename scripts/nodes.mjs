@@ -1,8 +1,6 @@
 // Runs tests on each other Node that is supported: npm run test:nodes. Node comes as a package from npm, once. Arguments go to mocha.
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { ensureDependencies } from './lib/dependencies.mjs';
-import { read, root, run } from './lib/run.mjs';
+import { read, run } from './lib/run.mjs';
 import { getPrograms } from './programs.mjs';
 
 /** On its own Node, `npm test` runs these and all others. */
@@ -27,38 +25,23 @@ const args = chosen.length > 0 ? chosen : ['--reporter', 'dot', '--forbid-pendin
 const env = chosen.length > 0 ? undefined : { HEADGATE_SERVERS: 'none' };
 let failed = 0;
 for (const major of MAJORS) {
-  const node = nodeOf(major);
-  console.log(`Node ${read(node, ['--version'])?.trim() ?? `${major}: ${node} does not run here`}`);
-  if (run(node, ['node_modules/mocha/bin/mocha.js', ...args], env) !== 0) failed++;
+  const [command, ...before] = commandOf(major);
+  console.log(
+    `Node ${read(command, [...before, '--version'])?.trim() ?? `${major} could not be installed from npm`}`,
+  );
+  if (run(command, [...before, 'node_modules/mocha/bin/mocha.js', ...args], env) !== 0) failed++;
 }
 process.exit(failed);
 
 /**
- * The path of a Node of this major version, from a package that is installed if need be.
+ * A Node of this major version, from the package for this machine, which npx keeps.
+ *
  * @param {number} major
+ * @returns {[string, ...string[]]}
  */
-function nodeOf(major) {
-  const name = packageName();
-  const directory = join(root, 'node_modules/.cache/nodes', String(major));
-  const node = join(
-    directory,
-    'node_modules',
-    name,
-    'bin',
-    process.platform === 'win32' ? 'node.exe' : 'node',
-  );
-  if (existsSync(node)) return node;
-  const quiet = ['--no-save', '--no-audit', '--no-fund', '--loglevel=error'];
-  if (run('npm', ['install', '--prefix', directory, ...quiet, `${name}@${major}`]) !== 0) {
-    console.error(`Node ${major} could not be installed from npm (${name}).`);
-    process.exit(1);
-  }
-  return node;
-}
-
-/** The npm package with Node's program for this machine. */
-function packageName() {
+function commandOf(major) {
   const platform = process.platform === 'win32' ? 'win' : process.platform;
   const prefix = platform === 'darwin' && process.arch === 'arm64' ? 'node-bin' : 'node';
-  return `${prefix}-${platform}-${process.arch}`;
+  const name = `${prefix}-${platform}-${process.arch}@${major}`;
+  return ['npx', '--yes', '--loglevel=error', `--package=${name}`, '--', 'node'];
 }

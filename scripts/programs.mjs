@@ -1,6 +1,7 @@
 // The programs that the tests run: where they are, and, on Debian and Ubuntu, how they come there. `npm run servers` gets both servers.
-import { accessSync, constants, realpathSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { spawnSync } from 'node:child_process';
+import { realpathSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { read, root, run } from './lib/run.mjs';
 
@@ -25,15 +26,12 @@ const programs =
 export function findProgram(name) {
   const { variable, commands } = programs[name];
   const named = process.env[variable];
-  if (named) {
-    if (executable(named)) return named;
+  const [found] = spawnSync('which', named ? [named] : commands, { encoding: 'utf8' }).stdout.split('\n');
+  if (found) return found;
+  if (named)
     throw new Error(
       `${variable}=${named} is not an executable file. Set it to the path of a ${name}, or unset it.`,
     );
-  }
-  const folders = (process.env['PATH'] ?? '').split(delimiter);
-  const found = folders.flatMap((folder) => commands.map((each) => join(folder, each))).find(executable);
-  if (found) return found;
   const backports = name === 'valkey' ? ', on Debian 12 from bookworm-backports' : '';
   throw new Error(
     `${commands[0]} was not found on the PATH. Install it (Debian and Ubuntu: sudo apt-get install ${packageOf(name)}${backports}; ` +
@@ -76,16 +74,6 @@ function install(name) {
     return false;
   console.log(`Installing ${name} with apt-get, as root. HEADGATE_APT=no leaves that to you.`);
   return run(command, [...rest, join(root, 'scripts/lib/install.sh'), name]) === 0;
-}
-
-/** @param {string} path */
-function executable(path) {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {

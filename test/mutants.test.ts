@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { listFiles, root } from '../scripts/lib/run.mjs';
-import { testsOf, Tree } from '../scripts/mutants/judge.mjs';
-import { applied, mutateLua, type Mutant } from '../scripts/mutants/lua.mjs';
+import { testsOf, Tree } from '../scripts/mutants/judge.js';
+import { applied, mutateLua, type Mutant } from '../scripts/mutants/lua.js';
 import { isDrawn } from '../scripts/mutants/sample.mjs';
 
 const lua = listFiles('src').filter((file) => file.endsWith('.lua'));

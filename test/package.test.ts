@@ -17,7 +17,7 @@ import { promisify, stripVTControlCharacters } from 'node:util';
 import { expect } from 'chai';
 import { build } from 'esbuild';
 import manifest from '../package.json' with { type: 'json' };
-import { pack } from '../scripts/lib/pack.mjs';
+import { pack } from '../scripts/lib/pack.js';
 import { root } from '../scripts/lib/run.mjs';
 import { undocumented } from './package/undocumented.js';
 import { servers } from './support/shared-servers.js';

@@ -4,8 +4,8 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { SingleBar } from 'cli-progress';
-import { buildSync } from 'esbuild';
-import { buildPackage } from '../lib/library.mjs';
+import { build, type Plugin } from 'esbuild';
+import { buildPackage } from '../lib/library.js';
 import { root } from '../lib/run.mjs';
 import { startRig, type Remote, type RigName } from './lib/child.js';
 import type { Bench, Section } from './lib/part.js';
@@ -56,7 +56,7 @@ const running = new Set<Remote<RigName>>();
 const bench: Bench = {
   rounds: Number(values.rounds),
   async start(rig, options) {
-    const remote = await startRig(rig, { ...options, dist });
+    const remote = await startRig(dist, rig, options);
     running.add(remote);
     return remote;
   },
@@ -88,7 +88,21 @@ const bench: Bench = {
   },
 };
 
-await build();
+// What is measured is what is published: compiled. A loader that transforms on the fly makes a getter of each import.
+if (!(await buildPackage(dist))) console.error('The build has type errors.');
+const published: Plugin = {
+  name: 'published',
+  setup({ onResolve }) {
+    onResolve({ filter: /^headgate(\/|$)/ }, ({ path }) => ({
+      path: `./esm/${path.split('/')[1] ?? 'index'}.js`,
+      external: true,
+    }));
+  },
+};
+await build({
+  ...{ entryPoints: [join(root, 'scripts/bench/lib/worker.ts')], outdir: dist, plugins: [published] },
+  ...{ bundle: true, splitting: true, packages: 'external', platform: 'node', format: 'esm' },
+});
 const sections: Section[] = [];
 for (const part of parts) {
   if (positionals.length > 0 && !positionals.includes(part.name)) continue;
@@ -103,18 +117,3 @@ console.log(markdown(sections));
 writeFileSync(values.json, `${JSON.stringify({ ...environment(), sections }, null, 2)}\n`);
 const missed = sections.flatMap(({ bars = [] }) => bars).filter(({ pass }) => !pass);
 process.exit(values.strict && missed.length > 0 ? 1 : 0);
-
-/** What is measured is what is published: compiled. A loader that transforms on the fly makes a getter of each import. */
-async function build() {
-  // It is built in spite of type errors; without output there is nothing to measure.
-  if (!(await buildPackage(dist))) console.error('The build has type errors.');
-  buildSync({
-    entryPoints: [join(root, 'scripts/bench/lib/worker.ts')],
-    outdir: dist,
-    bundle: true,
-    splitting: true,
-    packages: 'external',
-    platform: 'node',
-    format: 'esm',
-  });
-}

@@ -2,7 +2,7 @@
 // scripts/docs/plots.ts` writes the files; a test calls `plots()` and compares.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
-import { createLimiter, memoryStore, type Policy } from 'headgate';
+import { createLimiter, memoryStore } from 'headgate';
 import { live } from '../bench/lib/slice-world.js';
 
 interface Outcome {
@@ -14,7 +14,7 @@ interface Outcome {
 }
 
 /** Sends a request at each of `times` (ms) to a new limiter. */
-async function simulate(policy: Policy, times: readonly number[]): Promise<Outcome[]> {
+async function simulate(policy: string, times: readonly number[]): Promise<Outcome[]> {
   let now = 0;
   const epoch = Date.UTC(2026, 0, 1);
   const limiter = createLimiter({ store: memoryStore({ clock: () => epoch + now }), policies: [policy] });
@@ -62,7 +62,7 @@ text { fill: #e6edf3 } .dim { fill: #8d96a0 } .in { fill: #3fb950 } .out { strok
 
 const LEFT = 20;
 const WIDTH = 800;
-const x = (ms: number): string => (LEFT + (ms / END) * (WIDTH - 2 * LEFT)).toFixed(1);
+const x = (ms: number, end = END): string => (LEFT + (ms / end) * (WIDTH - 2 * LEFT)).toFixed(1);
 
 function svg(title: string, height: number, parts: readonly string[]): string {
   return [
@@ -75,11 +75,20 @@ function svg(title: string, height: number, parts: readonly string[]): string {
   ].join('\n');
 }
 
-function timeAxis(y: number): string {
-  const ticks = series(0, 9, 5_000).map(
-    (ms) => `<text class="dim" x="${x(ms)}" y="${y}" text-anchor="middle">${ms / 1000} s</text>`,
-  );
-  return ticks.join('\n');
+const timeAxis = (y: number, times = series(0, 9, 5_000), end = END): string =>
+  times
+    .map((ms) => `<text class="dim" x="${x(ms, end)}" y="${y}" text-anchor="middle">${ms / 1000} s</text>`)
+    .join('\n');
+
+/** What stands above a plot, on the left and on the right. */
+const heading = (top: number, name: string, note: string): string =>
+  `<text class="name" x="${LEFT}" y="${top + 14}">${name}</text>\n` +
+  `<text class="dim" x="${WIDTH - LEFT}" y="${top + 14}" text-anchor="end">${note}</text>`;
+
+/** Plots one below the other, above one axis of time. */
+function rows(title: string, height: number, parts: readonly string[]): string {
+  const bottom = parts.length * height;
+  return svg(title, bottom + 24, [...parts, timeAxis(bottom + 14)]);
 }
 
 /** Requests as ticks, admitted above and denied below a line. Above them, the count that the last window let through. */
@@ -102,10 +111,9 @@ function row(top: number, name: string, note: string, outcomes: readonly Outcome
       ? `<rect class="in" x="${x(start)}" y="${base + 4}" width="1.6" height="9"/>`
       : `<path class="out" d="M${x(at)} ${base + 16}v7"/>`,
   );
+  const counts = `${starts.length} of ${outcomes.length} admitted, at most ${peak(starts)} in any 10 s`;
   return [
-    `<text class="name" x="${LEFT}" y="${top + 14}">${name}</text>`,
-    `<text class="dim" x="${WIDTH - LEFT}" y="${top + 14}" text-anchor="end">${note}, ${starts.length} of ` +
-      `${outcomes.length} admitted, at most ${peak(starts)} in any 10 s</text>`,
+    heading(top, name, `${note}, ${counts}`),
     `<path class="area" d="${path}V${y(0)}Z"/>`,
     `<path class="line" d="${path}"/>`,
     `<path class="axis" d="M${x(0)} ${base}H${x(END)}"/>`,
@@ -115,57 +123,41 @@ function row(top: number, name: string, note: string, outcomes: readonly Outcome
 }
 
 async function algorithms(): Promise<string> {
-  const shared = { limit: LIMIT, window: WINDOW };
-  const figures: [string, string, Policy][] = [
-    ['fixed-window', 'limit 10', { algorithm: 'fixed-window', ...shared }],
-    ['sliding-window', 'limit 10, 10 segments', { algorithm: 'sliding-window', ...shared }],
-    ['sliding-log', 'limit 10', { algorithm: 'sliding-log', ...shared }],
-    ['token-bucket', 'limit 10, burst 10', { algorithm: 'token-bucket', ...shared }],
-    ['token-bucket', 'limit 10, burst 3', { algorithm: 'token-bucket', ...shared, burst: 3 }],
-    [
-      'leaky-bucket',
-      'limit 10, burst 1, maxDelay 3 s',
-      { algorithm: 'leaky-bucket', ...shared, burst: 1, maxDelay: '3s' },
-    ],
-  ];
+  const figures = [
+    ['fixed-window', 'limit 10', 'fixed-window 10/10s'],
+    ['sliding-window', 'limit 10, 10 segments', 'sliding-window 10/10s'],
+    ['sliding-log', 'limit 10', 'sliding-log 10/10s'],
+    ['token-bucket', 'limit 10, burst 10', 'token-bucket 10/10s'],
+    ['token-bucket', 'limit 10, burst 3', 'token-bucket 10/10s burst 3'],
+    ['leaky-bucket', 'limit 10, burst 1, maxDelay 3 s', 'leaky-bucket 10/10s burst 1 max-delay 3s'],
+  ] as const;
   const height = 120;
   const parts: string[] = [];
   for (const [i, [name, note, policy]] of figures.entries())
     parts.push(row(i * height, name, note, await simulate(policy, trace)));
-  const bottom = figures.length * height;
-  parts.push(timeAxis(bottom + 14));
-  return svg('What each algorithm admits of the same requests', bottom + 24, parts);
+  return rows('What each algorithm admits of the same requests', height, parts);
 }
 
 /** How many units a client gets that asks all the time, by the number of segments. */
 async function segments(): Promise<string> {
   const demand = series(0, 400, 100);
-  const choices: [string, Policy][] = [
-    ...[2, 5, 10, 60].map((count): [string, Policy] => [
-      `sliding-window, ${count} segments`,
-      { limit: LIMIT, window: WINDOW, segments: count },
-    ]),
-    ['sliding-log', { algorithm: 'sliding-log', limit: LIMIT, window: WINDOW }],
-  ];
+  const choices = [2, 5, 10, 60].map(
+    (n) => [`sliding-window, ${n} segments`, `10/10s segments ${n}`] as const,
+  );
   const parts: string[] = [];
   const height = 34;
-  for (const [i, [name, policy]] of choices.entries()) {
+  for (const [i, [name, policy]] of [...choices, ['sliding-log', 'sliding-log 10/10s'] as const].entries()) {
     const admitted = (await simulate(policy, demand)).filter(({ allowed }) => allowed);
     const top = i * height;
     const back = admitted[LIMIT]!.at - admitted[0]!.at;
-    parts.push(
-      `<text class="name" x="${LEFT}" y="${top + 14}">${name}</text>`,
-      `<text class="dim" x="${WIDTH - LEFT}" y="${top + 14}" text-anchor="end">the first unit is back after ` +
-        `${(back / 1000).toFixed(1)} s</text>`,
+    const plot = [
+      heading(top, name, `the first unit is back after ${(back / 1000).toFixed(1)} s`),
       ...admitted.map(({ at }) => `<rect class="in" x="${x(at)}" y="${top + 19}" width="1.6" height="9"/>`),
       `<path class="axis" d="M${x(0)} ${top + 30}H${x(END)}"/>`,
-    );
+    ];
+    parts.push(plot.join('\n'));
   }
-  const bottom = choices.length * height;
-  return svg('How soon units are back, by the number of segments', bottom + 24, [
-    ...parts,
-    timeAxis(bottom + 14),
-  ]);
+  return rows('How soon units are back, by the number of segments', height, parts);
 }
 
 /** What eight processes together spend of one window, hold, and give back. */
@@ -177,26 +169,22 @@ async function slices(): Promise<string> {
     ...{ key: () => 0, rate: 1.25, duration: 1_990, faults: false },
   });
   const [height, base] = [230, 200];
-  const across = (ms: number): string => (LEFT + (ms / window) * (WIDTH - 2 * LEFT)).toFixed(1);
+  const across = (ms: number): string => x(ms, window);
   const up = (units: number): string => (base - (units / limit) * 160).toFixed(1);
   const line = (of: (each: (typeof history)[number]) => number): string =>
     history.map((each) => `${across(each.at)} ${up(of(each))}`).join('L');
   const spent = line((each) => each.spent);
   const most = Math.max(...history.map(({ held }) => held));
   const end = history.at(-1)!;
+  const note = `spent (blue), and held besides (up to the red line, at most ${most}); ${end.back} given back in all`;
   return svg('What a process holds, spends and gives back of a window', height, [
-    `<text class="name" x="${LEFT}" y="14">${limit} units in ${window / 1000} s, eight processes, 1,250 requests a second</text>`,
-    `<text class="dim" x="${WIDTH - LEFT}" y="14" text-anchor="end">spent (blue), and held besides (up to the red line, at most ${most}); ` +
-      `${end.back} given back in all</text>`,
+    heading(0, `${limit} units in ${window / 1000} s, eight processes, 1,250 requests a second`, note),
     `<path class="out" d="M${line((each) => each.spent + each.held)}"/>`,
     `<path class="area" d="M${spent}L${across(end.at)} ${base}L${LEFT} ${base}Z"/>`,
     `<path class="line" d="M${spent}"/>`,
     `<path class="limit" d="M${across(0)} ${up(limit)}H${across(window)}"/>`,
     `<path class="axis" d="M${across(0)} ${base}H${across(window)}"/>`,
-    ...series(0, 5, 500).map(
-      (ms) =>
-        `<text class="dim" x="${across(ms)}" y="${base + 16}" text-anchor="middle">${ms / 1000} s</text>`,
-    ),
+    timeAxis(base + 16, series(0, 5, 500), window),
   ]);
 }
 

@@ -1,3 +1,4 @@
+import { toMilliseconds } from '../common/duration.js';
 import type { Algorithm, Policy } from '../contract/policy.js';
 import type { Random } from './random.js';
 
@@ -147,7 +148,7 @@ const LONGEST = {
 /** A policy's window, its lease, or the shortest length of its period, ms. */
 export function windowOf(policy: Policy): number {
   if ('period' in policy) return SHORTEST[policy.period];
-  return Number('lease' in policy ? policy.lease : policy.window);
+  return toMilliseconds('window', 'lease' in policy ? policy.lease : policy.window);
 }
 
 /** The most units that can be spent at once. */

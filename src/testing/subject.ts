@@ -1,11 +1,13 @@
 import { createLimiter } from '../limiter/create-limiter.js';
 import type { CreateLimiterOptions } from '../limiter/options.js';
 import type { Limiter } from '../limiter/limiter.js';
+import type { Decision } from '../common/decision.js';
 import type { Algorithm } from '../contract/policy.js';
 import type { Clock, MaybePromise, Store } from '../contract/store.js';
 import { ALGORITHMS } from './algorithms.js';
 import { makeCheck, makeRandomCheck, type Check, type Randomness } from './check.js';
 import { TestClock } from './clock.js';
+import { expectFields } from './expect.js';
 import type { Random } from './random.js';
 
 /** An entry that a store keeps. */
@@ -82,6 +84,18 @@ export class Lab {
 /** A limiter that throws its store's errors in the test, and does not time out on a slow machine. */
 export function limiterOn(store: Store, options: CreateLimiterOptions): Limiter {
   return createLimiter({ onStoreError: 'throw', timeout: '1m', ...options, store });
+}
+
+/** Expects a denial to be one until exactly the wait that it tells, and moves the clock there. */
+export async function expectExactWait(
+  clock: TestClock,
+  { retryAfterMs }: Decision,
+  ask: () => Promise<Decision>,
+): Promise<void> {
+  clock.now += retryAfterMs! - 1;
+  expectFields('1 ms before', await ask(), { allowed: false, retryAfterMs: 1 });
+  clock.now += 1;
+  expectFields('at retryAfter', await ask(), { allowed: true });
 }
 
 /** Collects the checks of one suite for a store. */

@@ -1,13 +1,13 @@
-import { fork, type ChildProcess } from 'node:child_process';
+import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import type { Answer, Call, rigs } from './worker.js';
+import type { Call, rigs } from './worker.js';
 
 type Rigs = typeof rigs;
 export type RigName = keyof Rigs;
-type Module<N extends RigName> = Awaited<ReturnType<Rigs[N]>>;
-export type RigOptions<N extends RigName> = Omit<Parameters<Module<N>['start']>[0], 'dist'>;
-type Rig<N extends RigName> = Awaited<ReturnType<Module<N>['start']>>;
+type Start<N extends RigName> = Awaited<ReturnType<Rigs[N]>>['start'];
+export type RigOptions<N extends RigName> = Parameters<Start<N>>[0];
+type Rig<N extends RigName> = Awaited<ReturnType<Start<N>>>;
 
 /** A rig in another process. */
 export type Remote<N extends RigName> = {
@@ -18,46 +18,35 @@ export type Remote<N extends RigName> = {
 
 /** Starts a rig in a process of its own: nothing that another one did slows it or counts as its memory. */
 export async function startRig<N extends RigName>(
+  dist: string,
   name: N,
-  options: RigOptions<N> & { dist: string },
+  options: RigOptions<N>,
 ): Promise<Remote<N>> {
-  const child = fork(join(options.dist, 'worker.js'), [name], {
+  const child = fork(join(dist, 'worker.js'), [name], {
     execArgv: ['--expose-gc', '--max-old-space-size=8192'],
     env: { ...process.env, NODE_ENV: 'production' },
+    serialization: 'advanced',
   });
-  await ask(child, 'start', [options]);
-  const remote = {
-    end: async () => {
-      if (child.exitCode !== null || child.signalCode !== null) return;
-      const gone = once(child, 'exit');
-      child.disconnect();
-      await gone;
-    },
-  };
-  return new Proxy(remote, {
-    get: (target, method) =>
-      method === 'end'
-        ? target.end
-        : method === 'then'
-          ? undefined
-          : (...args: unknown[]) => ask(child, String(method), args),
-  }) as Remote<N>;
-}
-
-async function ask(child: ChildProcess, method: string, args: readonly unknown[]): Promise<unknown> {
-  const gone = new AbortController();
-  const exit = once(child, 'exit', { signal: gone.signal }).then(([code]) => {
+  const gone = once(child, 'exit').then(([code]) => {
     throw new Error(`The rig's process ended (${String(code)}).`);
   });
-  const answer = once(child, 'message', { signal: gone.signal });
-  child.send({ method, args } satisfies Call);
-  try {
-    const [message] = (await Promise.race([answer, exit])) as [Answer];
-    if ('error' in message) throw new Error(message.error);
-    return message.value;
-  } finally {
-    answer.catch(() => {});
-    exit.catch(() => {});
-    gone.abort();
-  }
+  gone.catch(() => {});
+  const ask = async (...call: Call): Promise<unknown> => {
+    const answer = once(child, 'message');
+    child.send(call);
+    const [value] = (await Promise.race([answer, gone])) as unknown[];
+    return value;
+  };
+  const end = () => {
+    if (child.connected) child.disconnect();
+    return gone.catch(() => {});
+  };
+  await ask('start', options);
+  return new Proxy({} as Remote<N>, {
+    get(_, method: string) {
+      // It is awaited, so it must have no method `then`.
+      if (method === 'then') return undefined;
+      return method === 'end' ? end : (...args: unknown[]) => ask(method, ...args);
+    },
+  });
 }

@@ -9,7 +9,6 @@ export class Keys {
   readonly #text: Buffer;
   readonly #batch = new Array<string>(BATCH).fill('');
   #next = BATCH;
-  #seed = 1;
   #spent = 0;
 
   constructor(count: number) {
@@ -39,15 +38,7 @@ export class Keys {
   /** Random ones. It is the same array each time. */
   batch(): readonly string[] {
     const begin = performance.now();
-    for (let i = 0; i < BATCH; i++) {
-      // Xorshift32.
-      let x = this.#seed;
-      x ^= x << 13;
-      x ^= x >>> 17;
-      x ^= x << 5;
-      this.#seed = x;
-      this.#batch[i] = this.at((x >>> 0) % this.count);
-    }
+    for (let i = 0; i < BATCH; i++) this.#batch[i] = this.at(Math.floor(Math.random() * this.count));
     this.#spent += performance.now() - begin;
     return this.#batch;
   }

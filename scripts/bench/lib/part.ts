@@ -104,12 +104,12 @@ export const medians = <K extends string>(title: string, figure: K, digits: numb
 export const spreads = <K extends string>(title: string, figure: K, digits: Parameters<typeof spread>[1]) =>
   [title, (result: Record<K, Sample>) => spread(result[figure], digits)] as const;
 
+export const barOf = (bar: string, measured: string, pass: boolean): Bar => ({ bar, measured, pass });
+
 /** `figure` must be at least so many times `other`. */
-export function atLeast(bar: string, figure: number, other: number, limit: number): Bar {
-  return { bar, measured: `${fixed(figure / other, 2)}x`, pass: figure / other >= limit };
-}
+export const atLeast = (bar: string, figure: number, other: number, limit: number): Bar =>
+  barOf(bar, `${fixed(figure / other, 2)}x`, figure / other >= limit);
 
 /** `figure` may be at most so many times `other`. */
-export function atMost(bar: string, figure: number, other: number, limit: number): Bar {
-  return { bar, measured: `${fixed(figure / other, 2)}x`, pass: figure / other <= limit };
-}
+export const atMost = (bar: string, figure: number, other: number, limit: number): Bar =>
+  barOf(bar, `${fixed(figure / other, 2)}x`, figure / other <= limit);

@@ -51,6 +51,33 @@ export async function redisRigs<S>(
   };
 }
 
+let cases = 0;
+
+/** What cases cost that differ in some options, 64 in flight. None shares its state with another. */
+export async function compareRigs(
+  bench: Bench,
+  title: string,
+  base: RedisOptions,
+  differing: Readonly<Record<string, Partial<RedisOptions>>>,
+  admitted: boolean | 'any' = true,
+): Promise<Results<string>> {
+  const optionsOf = (name: string) => ({ ...base, scope: `case ${cases++}`, ...differing[name] });
+  const rigs = await redisRigs(bench, Object.keys(differing), optionsOf, [64], admitted);
+  const results = await rigs.measure(title, 64, 300);
+  await rigs.end();
+  return results;
+}
+
+/** By how much one of those who came at these times was overtaken at most; they went in this order. */
+export function overtakingOf(times: readonly number[]): number {
+  let [most, latest] = [0, 0];
+  for (const came of times) {
+    most = Math.max(most, latest - came);
+    latest = Math.max(latest, came);
+  }
+  return most;
+}
+
 /** How many scripts a server has run. */
 export async function scriptsRun(redis: Redis): Promise<number> {
   const found = (await redis.info('commandstats')).matchAll(/^cmdstat_eval(?:sha)?:calls=(\d+)/gm);

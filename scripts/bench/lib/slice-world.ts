@@ -49,53 +49,21 @@ const EPOCH = 1e12;
 
 interface Process {
   ask(key: number): void;
-  /** The units that it holds of a key; -1: of all. */
-  held(key: number): number;
+  /** The units that it holds of a key, or of all. */
+  held(key?: number): number;
   end(): void;
-}
-
-class Agenda {
-  readonly #events = new Map<number, (() => void)[]>();
-  readonly #times: number[] = [];
-
-  /** In steps of 10 us, so that events of one time share a turn. */
-  at(time: number, run: () => void): void {
-    const step = Math.ceil(time * 100);
-    const there = this.#events.get(step);
-    if (there) return void there.push(run);
-    this.#events.set(step, [run]);
-    let i = this.#times.push(step) - 1;
-    for (; i > 0 && this.#times[(i - 1) >> 1]! > step; i = (i - 1) >> 1)
-      this.#times[i] = this.#times[(i - 1) >> 1]!;
-    this.#times[i] = step;
-  }
-
-  next(): { time: number; runs: (() => void)[] } | undefined {
-    const [first] = this.#times;
-    if (first === undefined) return undefined;
-    const last = this.#times.pop()!;
-    const { length } = this.#times;
-    let i = 0;
-    while (length > 0) {
-      let child = 2 * i + 1;
-      if (child >= length) break;
-      if (child + 1 < length && this.#times[child + 1]! < this.#times[child]!) child++;
-      if (this.#times[child]! >= last) break;
-      this.#times[i] = this.#times[child]!;
-      i = child;
-    }
-    if (length > 0) this.#times[i] = last;
-    const runs = this.#events.get(first)!;
-    this.#events.delete(first);
-    return { time: first / 100, runs };
-  }
 }
 
 export async function live(world: World): Promise<Outcome> {
   const { policy, hold, distances, rate, duration, faults } = world;
   const random = new Random(world.seed);
-  const agenda = new Agenda();
   let time = 0;
+  /** What happens in each 10 us: what comes at one time shares a turn. */
+  const events = new Array<(() => void)[] | undefined>(100 * (duration + 3 * PATIENCE) + 1).fill(undefined);
+  const at = (when: number, run: () => void): void => {
+    const step = Math.ceil(when * 100);
+    if (step < events.length) (events[step] ??= []).push(run);
+  };
   const { now } = performance;
   performance.now = () => time;
   try {
@@ -104,9 +72,9 @@ export async function live(world: World): Promise<Outcome> {
     const { set } = createLimiter({ policies: [policy] });
     const limit = Math.max(1, Math.floor(policy.limit / distances.length));
     const { set: share } = createLimiter({ policies: [{ ...policy, limit }] });
-    const admissions: { at: number; key: number }[] = [];
+    const admissions: Outcome['admissions'][number][] = [];
     let [requests, calls, denied, falselyDenied, spent, back] = [0, 0, 0, 0, 0, 0];
-    const history: { at: number; held: number; spent: number; back: number }[] = [];
+    const history: Outcome['history'][number][] = [];
 
     const start = (distance: number): Process => {
       let isAlive = true;
@@ -114,22 +82,21 @@ export async function live(world: World): Promise<Outcome> {
       const alone = memoryStore({ clock });
       // Cut off now and then, for up to 2 s.
       const cuts = faults
-        ? Array.from({ length: 2 }, () => random.fraction() * duration * 4).map((from) => [
-            from,
-            from + random.fraction() * 2_000,
-          ])
+        ? [0, 0]
+            .map(() => random.fraction() * duration * 4)
+            .map((from) => ({ from, to: from + random.fraction() * 2_000 }))
         : [];
-      const reaches = (): boolean => isAlive && !cuts.some(([from, to]) => time >= from! && time < to!);
+      const reaches = (): boolean => isAlive && !cuts.some(({ from, to }) => time >= from && time < to);
       const far = <T>(run: () => T): Promise<T> => {
         calls++;
         return new Promise((resolve, reject) => {
           if (!isAlive) return;
           const fails = (): void => reject(new Error('no answer'));
-          agenda.at(time + PATIENCE, fails);
+          at(time + PATIENCE, fails);
           if (!reaches()) return;
-          agenda.at(time + distance, () => {
+          at(time + distance, () => {
             const answer = run();
-            if (reaches()) agenda.at(time + distance, () => isAlive && resolve(answer));
+            if (reaches()) at(time + distance, () => isAlive && resolve(answer));
           });
         });
       };
@@ -141,29 +108,24 @@ export async function live(world: World): Promise<Outcome> {
         },
       };
       let rests: Change[] = [];
-      const keeping = {
-        store: store as never,
-        size: 10_000,
-        hold,
-        holds: () => {},
-        giveBack: (rest: Change) => void rests.push(rest),
-      };
+      const giveBack = (rest: Change): void => void rests.push(rest);
+      const keeping = { store: store as never, size: 10_000, hold, holds: () => {}, giveBack };
       const sweep = (): void => {
         if (!isAlive || time > duration) return;
         for (const hot of keys.values()) hot.sweep(time);
         for (let i = 0; i < rests.length; i += 32) store.giveBack(rests.slice(i, i + 32)).catch(() => {});
         rests = [];
-        agenda.at(time + hold / SWEEPS, sweep);
+        at(time + hold / SWEEPS, sweep);
       };
-      if (hold > 0) agenda.at(time + hold / SWEEPS, sweep);
+      if (hold > 0) at(time + hold / SWEEPS, sweep);
       return {
         ask(key) {
           if (!isAlive) return;
           requests++;
           if (hold < 0) {
             const { verdicts } = alone.decide({ set: share, key: String(key), ...ONE }) as Reply;
-            if (!admits(waitOf(verdicts, 0))) denied++;
-            else admissions.push({ at: time, key });
+            if (admits(waitOf(verdicts, 0))) admissions.push({ at: time, key });
+            else denied++;
             return;
           }
           const subject = { set, key: String(key) };
@@ -181,10 +143,10 @@ export async function live(world: World): Promise<Outcome> {
           }
           const asked = hold > 0 ? hot.decide(query, subject, time) : store.decide(query);
           Promise.resolve(asked).then(
-            ({ now: at, verdicts }) => {
+            ({ now, verdicts }) => {
               if (admits(waitOf(verdicts, 0))) {
                 spent++;
-                admissions.push({ at: at - EPOCH, key });
+                admissions.push({ at: now - EPOCH, key });
               } else {
                 denied++;
                 if (processes.some((process) => process.held(key) > 0)) falselyDenied++;
@@ -194,9 +156,8 @@ export async function live(world: World): Promise<Outcome> {
           );
         },
         held(key) {
-          if (!isAlive) return 0;
-          if (key >= 0) return keys.get(key)?.held(time) ?? 0;
-          return [...keys.values()].reduce((sum, hot) => sum + hot.held(time), 0);
+          const some = key === undefined ? [...keys.values()] : [keys.get(key)];
+          return isAlive ? some.reduce((sum, hot) => sum + (hot?.held(time) ?? 0), 0) : 0;
         },
         end: () => (isAlive = false),
       };
@@ -209,13 +170,13 @@ export async function live(world: World): Promise<Outcome> {
       if (time > duration) return;
       processes[world.process(random)]!.ask(world.key(random));
       arrival -= Math.log(1 - random.fraction()) / rate;
-      agenda.at(arrival, arrive);
+      at(arrival, arrive);
     };
-    agenda.at(0, arrive);
+    at(0, arrive);
     if (faults) {
       for (let i = 0; i < processes.length / 10; i++) {
         const victim = random.integer(0, processes.length - 1);
-        agenda.at(random.fraction() * duration, () => {
+        at(random.fraction() * duration, () => {
           processes[victim]!.end();
           processes[victim] = start(distances[victim]!);
         });
@@ -223,21 +184,19 @@ export async function live(world: World): Promise<Outcome> {
     }
     const look = (): void => {
       if (time > duration) return;
-      history.push({
-        at: time,
-        held: processes.reduce((sum, process) => sum + process.held(-1), 0),
-        spent,
-        back,
-      });
-      agenda.at(time + duration / 200, look);
+      const held = processes.reduce((sum, process) => sum + process.held(), 0);
+      history.push({ at: time, held, spent, back });
+      at(time + duration / 200, look);
     };
-    agenda.at(0, look);
-    for (let next = agenda.next(); next; next = agenda.next()) {
-      if (next.time > duration + 3 * PATIENCE) break;
-      time = next.time;
-      for (const run of next.runs) run();
-      // Promises go their way before time goes on.
-      for (let i = 0; i < 12; i++) await Promise.resolve();
+    at(0, look);
+    for (let step = 0; step < events.length; step++) {
+      for (let runs = events[step]; runs; runs = events[step]) {
+        events[step] = undefined;
+        time = step / 100;
+        for (const run of runs) run();
+        // Promises go their way before time goes on.
+        for (let i = 0; i < 12; i++) await Promise.resolve();
+      }
     }
     return { requests, calls, admissions, denied, falselyDenied, history };
   } finally {

@@ -1,11 +1,4 @@
-// A process of its own for one rig: loads it, then calls its methods as they are asked for.
-
-export interface Call {
-  readonly method: string;
-  readonly args: readonly unknown[];
-}
-export type Answer = { readonly value: unknown } | { readonly error: string };
-
+// A process of its own for one rig: loads it, then calls its methods as they are asked for. An error ends it.
 export const rigs = {
   memory: () => import('../rigs/memory.js'),
   redis: () => import('../rigs/redis.js'),
@@ -16,27 +9,16 @@ export const rigs = {
   outbound: () => import('../rigs/outbound.js'),
 };
 
+export type Call = readonly [method: string, ...args: readonly unknown[]];
 type Methods = Record<string, (...args: readonly unknown[]) => unknown>;
 
+const load = rigs[process.argv[2] as keyof typeof rigs];
 let rig: Methods = {
   async start(options) {
-    const { start } = await rigs[process.argv[2] as keyof typeof rigs]();
-    rig = (await start(options as never)) as unknown as Methods;
+    rig = (await (await load()).start(options as never)) as unknown as Methods;
   },
 };
 
-process.on('message', ({ method, args }: Call) => void answer(method, args));
+const answer = async ([method, ...args]: Call) => process.send!((await rig[method]!(...args)) ?? null);
+process.on('message', (call: Call) => void answer(call));
 process.on('disconnect', () => process.exit());
-
-async function answer(method: string, args: readonly unknown[]) {
-  const reply = await run(method, args);
-  process.send?.(reply);
-}
-
-async function run(method: string, args: readonly unknown[]): Promise<Answer> {
-  try {
-    return { value: await rig[method]!(...args) };
-  } catch (error) {
-    return { error: error instanceof Error ? (error.stack ?? error.message) : String(error) };
-  }
-}

@@ -1,4 +1,4 @@
-import { redisPart, tableOf } from '../lib/part.js';
+import { barOf, redisPart, tableOf } from '../lib/part.js';
 import { BUCKET, DEFAULT, FIXED } from '../lib/redis-rigs.js';
 import { fixed } from '../lib/report.js';
 import type { RedisSubject } from '../rigs/redis.js';
@@ -18,11 +18,8 @@ export const bytes = redisPart('bytes', async (bench, port) => {
   const most = Math.max(...peers.map((peer) => results.get(peer)!.usage));
   const bar = (subject: RedisSubject, extra: number) => {
     const { usage } = results.get(subject)!;
-    return {
-      bar: `${subject}: <= the peers' most${extra === 0 ? '' : ` + ${extra}`} (MEMORY USAGE)`,
-      measured: `${fixed(usage, 0)} of ${fixed(most + extra, 0)}`,
-      pass: usage <= most + extra,
-    };
+    const bar = `${subject}: <= the peers' most${extra === 0 ? '' : ` + ${extra}`} (MEMORY USAGE)`;
+    return barOf(bar, `${fixed(usage, 0)} of ${fixed(most + extra, 0)}`, usage <= most + extra);
   };
   return [
     tableOf(

@@ -1,123 +1,93 @@
-import { atMost, redisPart, tableOf, type Bar, type Bench, type Section } from '../lib/part.js';
-import { BUCKET, DEFAULT, FIXED, MINUTE, redisRigs, SECOND } from '../lib/redis-rigs.js';
-import { count, fixed, spread } from '../lib/report.js';
+import { atMost, redisPart, spreads, tableOf, type Bench, type Section } from '../lib/part.js';
+import { BUCKET, compareRigs, DEFAULT, FIXED, MINUTE, SECOND } from '../lib/redis-rigs.js';
+import { count, fixed } from '../lib/report.js';
 import type { RedisOptions, RedisSubject } from '../rigs/redis.js';
 
-const subjects: readonly RedisSubject[] = [FIXED, DEFAULT, BUCKET];
 const MONTH = 30 * 86_400_000;
+const HOT = 10_000;
 
-type Case = Pick<RedisOptions, 'limit' | 'window' | 'keys'> & {
-  readonly what: string;
-  /** What every answer is. */
-  readonly admitted: boolean | 'any';
+/** What an algorithm is compared on: the limit, its window, how many keys, and what every answer is. */
+const loads: Readonly<Record<string, readonly [number, number, number, boolean | 'any']>> = {
+  '100,000 a minute, hot keys': [1e5, MINUTE, HOT, true],
+  '100 a minute, keys that come a few times': [100, MINUTE, 50_000, 'any'],
+  '100,000 a second, hot keys': [1e5, SECOND, HOT, true],
+  '100 a second, hot keys': [100, SECOND, HOT, 'any'],
+  '100,000 a minute, cold keys': [1e5, MINUTE, 1_000_000, true],
+  '100 a second, half denied': [100, SECOND, 1000, 'any'],
+  '1 a minute, denied': [1, MINUTE, HOT, 'any'],
 };
-
-const hot = 10_000;
-const cases: readonly Case[] = [
-  { what: '100,000 a minute, hot keys', limit: 1e5, window: MINUTE, keys: hot, admitted: true },
-  {
-    what: '100 a minute, keys that come a few times',
-    limit: 100,
-    window: MINUTE,
-    keys: 50_000,
-    admitted: 'any',
-  },
-  { what: '100,000 a second, hot keys', limit: 1e5, window: SECOND, keys: hot, admitted: true },
-  { what: '100 a second, hot keys', limit: 100, window: SECOND, keys: hot, admitted: 'any' },
-  { what: '100,000 a minute, cold keys', limit: 1e5, window: MINUTE, keys: 1_000_000, admitted: true },
-  { what: '100 a second, half denied', limit: 100, window: SECOND, keys: 1000, admitted: 'any' },
-  { what: '1 a minute, denied', limit: 1, window: MINUTE, keys: hot, admitted: 'any' },
-];
 
 /** What a decision costs Redis: our algorithms against our fixed window, which is one INCRBY. Every denial asks the server. */
 export const cost = redisPart('cost', async (bench, port) => {
+  const compare = comparer(bench, port);
   const sections: Section[] = [];
-  for (const { what, admitted, ...options } of cases) {
-    const most = options.window === SECOND ? 2.2 : 1.5;
-    const compared = subjects.map((subject) => ({ subject, scope: what, remote: true, ...options }));
-    const title = `${what} (${count(options.keys)} keys)`;
-    const bars = (base = 0, sliding = 0, bucket = 0) => [
-      atMost(`default: <= ${most}x our fixed window`, sliding, base, most),
-      atMost('GCRA: <= 1.3x our fixed window', bucket, base, 1.3),
-    ];
-    sections.push(await compare(bench, port, title, subjects, compared, bars, admitted));
+  for (const [what, [limit, window, keys, admitted]] of Object.entries(loads)) {
+    const of = (subject: RedisSubject, most?: number) => ({
+      subject,
+      limit,
+      window,
+      keys,
+      remote: true,
+      most,
+    });
+    const sliding = of(DEFAULT, window === SECOND ? 2.2 : 1.5);
+    const cases = { [FIXED]: of(FIXED), [DEFAULT]: sliding, [BUCKET]: of(BUCKET, 1.3) };
+    sections.push(await compare(`${what} (${count(keys)} keys)`, cases, admitted));
   }
-  const scales = {
-    '100,000 a minute': [1e5, MINUTE],
-    '4,000,000 a minute': [4e6, MINUTE],
-    '100,000 in 30 days': [1e5, MONTH],
-  };
   sections.push(
-    await compare(
-      bench,
-      port,
-      'fixed window, large limits and long windows',
-      Object.keys(scales),
-      Object.values(scales).map(([limit = 0, window = 0]) => ({
-        ...hotKeys(FIXED),
-        limit,
-        window,
-        scope: `of ${limit}`,
-      })),
-      (one = 0, ...others) => [atMost('no cliff: <= 1.6x', Math.max(one, ...others), one, 1.6)],
-    ),
+    await compare('fixed window, large limits and long windows', {
+      '100,000 a minute': { subject: FIXED },
+      '4,000,000 a minute': { subject: FIXED, limit: 4e6, most: 1.6 },
+      '100,000 in 30 days': { subject: FIXED, window: MONTH, most: 1.6 },
+    }),
   );
-  const counts = [1, 2, 4];
-  for (const subject of [DEFAULT, FIXED]) {
-    const title = `policies per decision, ${subject}, 100,000 a minute`;
-    const compared = counts.map((policies) => ({ ...hotKeys(subject), policies }));
-    const bars = (one = 0, two = 0, four = 0) => [
-      atMost('two: <= 1.7x one', two, one, 1.7),
-      atMost('four: <= 3x one', four, one, 3),
-    ];
-    sections.push(await compare(bench, port, title, counts.map(String), compared, bars));
-  }
+  for (const subject of [DEFAULT, FIXED])
+    sections.push(
+      await compare(`policies per decision, ${subject}, 100,000 a minute`, {
+        one: { subject },
+        two: { subject, policies: 2, most: 1.7 },
+        four: { subject, policies: 4, most: 3 },
+      }),
+    );
   return sections;
 });
 
 /** What overrides cost Redis. */
 export const overrides = redisPart('overrides', async (bench, port) => {
-  const what = ['without the option', 'no key has one', 'one key in a hundred has one', 'each key has one'];
   const sections: Section[] = [];
-  for (const subject of subjects) {
-    const compared = [{}, { overrides: 0 }, { overrides: 100 }, { overrides: 1 }].map((option, i) => ({
-      ...{ ...hotKeys(subject), remote: true, scope: `overrides ${i}`, ...option },
-    }));
-    const bars = (off = 0, none = 0, some = 0, each = 0) => [
-      atMost('none set: <= 1.15x', none, off, 1.15),
-      atMost('one in a hundred set: <= 1.2x', some, off, 1.2),
-      atMost('each set: <= 1.2x', each, off, 1.2),
-    ];
+  for (const subject of [FIXED, DEFAULT, BUCKET]) {
+    const options = { subject, remote: true };
     sections.push(
-      await compare(bench, port, `overrides, ${subject}, 100,000 a minute`, what, compared, bars),
+      await comparer(bench, port)(`overrides, ${subject}, 100,000 a minute`, {
+        'without the option': options,
+        'no key has one': { ...options, overrides: 0, most: 1.15 },
+        'one key in a hundred has one': { ...options, overrides: 100, most: 1.2 },
+        'each key has one': { ...options, overrides: 1, most: 1.2 },
+      }),
     );
   }
   return sections;
 });
 
-const hotKeys = (subject: RedisSubject) => ({ subject, limit: 1e5, window: MINUTE, keys: hot });
+/** What a case measures, and how many times the first one's it may take at most. */
+type Case = Partial<RedisOptions> & { readonly most?: number | undefined };
 
-/** Redis' CPU per decision of several rigs in turns, us. `bars` gets the medians. */
-async function compare(
-  bench: Bench,
-  port: number,
-  title: string,
-  what: readonly string[],
-  options: readonly Omit<RedisOptions, 'port'>[],
-  bars: (...medians: number[]) => Bar[],
-  admitted: boolean | 'any' = true,
-): Promise<Section> {
-  const rigs = await redisRigs(bench, options, (option) => ({ ...option, port }), [64], admitted);
-  const samples = [...(await rigs.measure(title, 64, 300)).values()].map((figures) => figures.redis);
-  await rigs.end();
-  const medians = samples.map(({ median }) => median);
-  return tableOf(
-    `Redis CPU, 64 in flight: ${title}`,
-    new Map(samples.map((sample, i) => [what[i]!, sample])),
-    [
-      ['Redis us', (sample) => spread(sample, 2)],
-      ['ratio', ({ median }) => fixed(median / medians[0]!, 2)],
-    ],
-    { bars: bars(...medians), data: samples },
-  );
-}
+/** Compares Redis' CPU per decision, us. */
+const comparer =
+  (bench: Bench, port: number) =>
+  async (title: string, cases: Readonly<Record<string, Case>>, admitted: boolean | 'any' = true) => {
+    const base = { subject: FIXED, port, limit: 1e5, window: MINUTE, keys: HOT };
+    const results = await compareRigs(bench, title, base, cases, admitted);
+    const [first = ''] = results.keys();
+    const of = (name: string): number => results.get(name)!.redis.median;
+    return tableOf(
+      `Redis CPU, 64 in flight: ${title}`,
+      results,
+      [spreads('Redis us', 'redis', 2), ['ratio', (_, name) => fixed(of(name) / of(first), 2)]],
+      {
+        bars: Object.entries(cases).flatMap(([name, { most }]) =>
+          most === undefined ? [] : [atMost(`${name}: <= ${most}x ${first}`, of(name), of(first), most)],
+        ),
+      },
+    );
+  };

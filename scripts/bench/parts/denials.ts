@@ -1,4 +1,4 @@
-import { atMost, endAll, tableOf, type Bench, type Part, type Section } from '../lib/part.js';
+import { atMost, barOf, endAll, tableOf, type Bench, type Part, type Section } from '../lib/part.js';
 import { BUCKET, DEFAULT, FIXED, MINUTE, SECOND } from '../lib/redis-rigs.js';
 import { count, fixed, spread } from '../lib/report.js';
 import type { Denied, MemorySubject } from '../rigs/memory.js';
@@ -55,14 +55,9 @@ async function measure(bench: Bench, keys: number, limit: number, window: number
       const [all, none] = [ns(subject, 'all').median, ns(subject, 'none').median];
       return [
         atMost(`${subject}: a denial costs no more than an admission`, all, none, 1),
-        { bar: `${subject}: <= ${most} bytes a key`, measured: fixed(taken, 0), pass: taken <= most },
+        barOf(`${subject}: <= ${most} bytes a key`, fixed(taken, 0), taken <= most),
       ];
     }),
-    data: {
-      keys,
-      limit,
-      window,
-      ns: Object.fromEntries([...results.values()].map(({ ns }) => ns).entries()),
-    },
+    data: { keys, limit, window, ns: [...results.values()].map(({ ns }) => ns) },
   };
 }

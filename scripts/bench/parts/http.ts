@@ -1,5 +1,5 @@
 import autocannon from 'autocannon';
-import { redisPart, spreads, tableOf, type Bar, type Section } from '../lib/part.js';
+import { barOf, redisPart, spreads, tableOf, type Section } from '../lib/part.js';
 import { fixed, rate } from '../lib/report.js';
 import type { Sample } from '../lib/stats.js';
 import type { HttpRigOptions } from '../rigs/http.js';
@@ -46,7 +46,7 @@ export const http = redisPart('http', async (bench, port) => {
 type Limiter = HttpRigOptions['limiter'];
 type Results = ReadonlyMap<Limiter, Record<'perSecond' | 'cpu', Sample>>;
 
-function section(what: string, memory: boolean, results: Results): Section {
+function section(title: string, memory: boolean, results: Results): Section {
   const extra = (limiter: Limiter): number =>
     results.get(limiter)!.cpu.median - results.get('none')!.cpu.median;
   const peers = [...results.keys()].filter(
@@ -55,18 +55,16 @@ function section(what: string, memory: boolean, results: Results): Section {
   const least = Math.min(...peers.map(extra));
   // What a limiter adds can be less than nothing: a denial is a shorter answer.
   const most = memory ? least : Math.max(least / 2, 0);
-  const bar: Bar = {
-    bar: memory ? 'extra CPU below every peer' : 'extra CPU at most half of the leanest peer',
-    measured: `${fixed(extra('headgate'), 1)} us of ${fixed(most, 1)}`,
-    pass: extra('headgate') <= most,
-  };
+  const what = memory ? 'extra CPU below every peer' : 'extra CPU at most half of the leanest peer';
+  const measured = `${fixed(extra('headgate'), 1)} us of ${fixed(most, 1)}`;
+  const bars = [barOf(what, measured, extra('headgate') <= most)];
   return tableOf(
-    `HTTP, ${what}`,
+    `HTTP, ${title}`,
     results,
     [
       ...[spreads('requests/s', 'perSecond', rate), spreads('CPU us a request', 'cpu', 1)],
       ['extra us', (_, limiter) => fixed(extra(limiter), 1)],
     ],
-    { bars: [bar] },
+    { bars },
   );
 }

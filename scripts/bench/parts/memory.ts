@@ -1,11 +1,12 @@
 import { memorySubjects, type MemorySubject } from '../rigs/memory.js';
-import { atLeast, endAll, spreads, tableOf, type Bar, type Part, type Section } from '../lib/part.js';
+import { atLeast, barOf, endAll, spreads, tableOf, type Bar, type Part, type Section } from '../lib/part.js';
 import { count, fixed } from '../lib/report.js';
 
+const DECISIONS = 300_000;
 const sizes = [
-  { keys: 1, limit: 1e9, decisions: 300_000 },
-  { keys: 10_000, limit: 1e6, decisions: 300_000 },
-  { keys: 1_000_000, limit: 100, decisions: 300_000 },
+  { keys: 1, limit: 1e9 },
+  { keys: 10_000, limit: 1e6 },
+  { keys: 1_000_000, limit: 100 },
 ];
 
 const LISTENED = 'headgate sliding-window, listened to';
@@ -23,15 +24,15 @@ export const memory: Part = {
   name: 'memory',
   async run(bench) {
     const sections: Section[] = [];
-    for (const { keys, limit, decisions } of sizes) {
+    for (const { keys, limit } of sizes) {
       const rigs = await bench.startAll('memory', memorySubjects, (subject) => ({ subject, keys, limit }));
       const bytes = new Map<MemorySubject, { bytes: number; pause: number }>();
       for (const [subject, rig] of rigs) {
         bytes.set(subject, await rig.fill());
-        await rig.round(decisions);
+        await rig.round(DECISIONS);
       }
       const results = await bench.sample(`memory, ${count(keys)} keys`, memorySubjects, (subject) =>
-        rigs.get(subject)!.round(decisions),
+        rigs.get(subject)!.round(DECISIONS),
       );
       await endAll(rigs);
 
@@ -50,9 +51,7 @@ export const memory: Part = {
         const taken = bytes.get(subject)!.bytes;
         return [
           atLeast(`${what}: >= ${times}x the fastest peer (${fastest})`, ns(fastest), ns(subject), times),
-          ...(million
-            ? [{ bar: `${what}: <= 60 bytes a key`, measured: fixed(taken, 1), pass: taken <= 60 }]
-            : []),
+          ...(million ? [barOf(`${what}: <= 60 bytes a key`, fixed(taken, 1), taken <= 60)] : []),
         ];
       });
       const ofBytes = (title: string, figure: 'bytes' | 'pause', digits: number) =>

@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { startServer } from '../../../test/support/servers.js';
-import { StrictServer, type Arrival } from '../../../test/support/strict-server.js';
-import type { Bar, Bench, Part } from '../lib/part.js';
-import { scriptsRun } from '../lib/redis-rigs.js';
+import { StrictServer } from '../../../test/support/strict-server.js';
+import { barOf, type Bar, type Bench, type Part } from '../lib/part.js';
+import { overtakingOf, scriptsRun } from '../lib/redis-rigs.js';
 import { fixed } from '../lib/report.js';
-import { PER_SECOND, type OutboundSubject } from '../rigs/outbound.js';
+import { outboundSubjects, PER_SECOND, type OutboundSubject } from '../rigs/outbound.js';
 
 const PROCESSES = 4;
 /** How many loops call in each process. */
@@ -21,13 +21,7 @@ const MEASURED = 20_000;
 const PAUSE = 2000;
 
 const hasSqlite = process.getBuiltinModule?.('node:sqlite' as 'node:fs') !== undefined;
-const subjects: readonly OutboundSubject[] = [
-  'headgate, Redis',
-  ...(hasSqlite ? (['headgate, SQLite'] as const) : []),
-  'headgate, memory, one process',
-  'bottleneck, minTime',
-  'bottleneck, reservoir',
-];
+const subjects = outboundSubjects.filter((subject) => hasSqlite || !subject.includes('SQLite'));
 
 interface Figures {
   readonly perSecond: number;
@@ -55,7 +49,7 @@ export const outbound: Part = {
       const worst = (figure: keyof Figures): number => Math.max(...all.map((each) => each[figure]));
       const least = (figure: keyof Figures): number => Math.min(...all.map((each) => each[figure]));
       const add = (bar: string, figure: number, pass: boolean): void =>
-        void bars.push({ bar: `${subject}: ${bar}`, measured: fixed(figure, 2), pass });
+        void bars.push(barOf(`${subject}: ${bar}`, fixed(figure, 2), pass));
       if (subject.startsWith('headgate')) {
         add('0 violations', worst('violations'), worst('violations') === 0);
         add('>= 95 % of the limit', least('perSecond') / PER_SECOND, least('perSecond') >= 0.95 * PER_SECOND);
@@ -99,8 +93,7 @@ async function measure(bench: Bench, subject: OutboundSubject): Promise<Figures>
   try {
     const road = await bench.start('distance', { port: redis.port, ms: DISTANCE });
     ends.push(() => road.end());
-    const ports = Array.from({ length: PROCESSES - 1 }, () => redis.port);
-    ports.push(await road.port());
+    const ports = [...Array<number>(PROCESSES - 1).fill(redis.port), await road.port()];
     const path = join(directory, 'limits.db');
     const isAlone = subject.includes('one process');
     const rigs = await Promise.all(
@@ -118,7 +111,7 @@ async function measure(bench: Bench, subject: OutboundSubject): Promise<Figures>
     const figures = {
       perSecond: (1000 * measured.filter(({ status }) => status === 200).length) / MEASURED,
       violations: server.violations - violations,
-      overtaking: overtakingOf(measured),
+      overtaking: overtakingOf(measured.map(({ came }) => came)),
       share: (PROCESSES * measured.filter((each) => each.process === '3').length) / measured.length,
       scripts: ((await scriptsRun(client)) - before) / measured.length,
     };
@@ -139,14 +132,4 @@ async function measure(bench: Bench, subject: OutboundSubject): Promise<Figures>
     await redis.stop();
     rmSync(directory, { recursive: true, force: true });
   }
-}
-
-function overtakingOf(arrivals: readonly Arrival[]): number {
-  let most = 0;
-  let latest = 0;
-  for (const { came } of arrivals) {
-    most = Math.max(most, latest - came);
-    latest = Math.max(latest, came);
-  }
-  return most;
 }

@@ -1,5 +1,5 @@
 import { atMost, redisPart, tableOf, type Section } from '../lib/part.js';
-import { column, DEFAULT, redisRigs, type Figure } from '../lib/redis-rigs.js';
+import { column, compareRigs, DEFAULT, type Figure } from '../lib/redis-rigs.js';
 import { count, rate, spread } from '../lib/report.js';
 import { sample, type Sample } from '../lib/stats.js';
 import type { RedisOptions } from '../rigs/redis.js';
@@ -9,15 +9,15 @@ export const scaling = redisPart('scaling', async (bench, port) => {
   const base: RedisOptions = { subject: DEFAULT, port, limit: 1e6, keys: 10_000 };
 
   async function compare(title: string, cases: Readonly<Record<string, Partial<RedisOptions>>>) {
-    const what = Object.keys(cases);
-    const rigs = await redisRigs(bench, what, (each) => ({ ...base, ...cases[each] }), [64]);
-    const results = await rigs.measure(title, 64, 300);
-    await rigs.end();
+    const results = await compareRigs(bench, title, base, cases);
     const data = [...results.values()];
     return { ...tableOf(title, results, [column.perSecond, column.node, column.redis]), data };
   }
-  const casesOf = (values: readonly number[], optionsOf: (value: number) => Partial<RedisOptions>) =>
-    Object.fromEntries(values.map((value) => [count(value), optionsOf(value)]));
+  const compareEach = (
+    title: string,
+    values: readonly number[],
+    optionsOf: (value: number) => Partial<RedisOptions>,
+  ) => compare(title, Object.fromEntries(values.map((value) => [count(value), optionsOf(value)])));
 
   /** Three policies by a key each, beside three of one key. */
   const dimensions = await compare('Three policies by', {
@@ -27,21 +27,12 @@ export const scaling = redisPart('scaling', async (bench, port) => {
   const [one, three] = dimensions.data as [Record<Figure, Sample>, Record<Figure, Sample>];
   const bar = '<= 1.2x the Redis CPU of three policies of one key';
   const sections: Section[] = [
-    await compare(
-      'Policies per decision',
-      casesOf([1, 2, 4, 8], (policies) => ({ policies })),
-    ),
+    await compareEach('Policies per decision', [1, 2, 4, 8], (policies) => ({ policies })),
     { ...dimensions, bars: [atMost(bar, three.redis.median, one.redis.median, 1.2)] },
-    await compare(
-      'Keys',
-      casesOf([100, 10_000, 1_000_000], (keys) => ({ keys })),
-    ),
-    await compare(
-      'Limit of a sliding log',
-      casesOf([10, 1000, 100_000], (limit) => ({
-        ...{ subject: 'headgate sliding-log', limit, scope: `log of ${limit}`, keys: 5_000_000 / limit },
-      })),
-    ),
+    await compareEach('Keys', [100, 10_000, 1_000_000], (keys) => ({ keys })),
+    await compareEach('Limit of a sliding log', [10, 1000, 100_000], (limit) => ({
+      ...{ subject: 'headgate sliding-log', limit, keys: 5_000_000 / limit },
+    })),
   ];
   const rigs = await Promise.all(Array.from({ length: 4 }, () => bench.start('redis', base)));
   const rounds = await bench.interleave('Processes', [1, 2, 4], async (processes) => {

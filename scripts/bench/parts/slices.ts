@@ -4,10 +4,11 @@ import { createLimiter, type Policy } from '../../../src/index.js';
 import { redisStore } from '../../../src/redis.js';
 import type { Random } from '../../../src/testing/random.js';
 import { worstWindow } from '../../../src/testing/worst-window.js';
-import { redisPart, type Bar, type Section } from '../lib/part.js';
+import { barOf, redisPart, type Bar, type Section } from '../lib/part.js';
 import { scriptsRun } from '../lib/redis-rigs.js';
 import { count, fixed } from '../lib/report.js';
 import { live, type Outcome, type World } from '../lib/slice-world.js';
+import { sample } from '../lib/stats.js';
 
 const SEEDS = Number(process.env['SLICE_SEEDS'] ?? 1000);
 
@@ -30,7 +31,6 @@ function zipf(n: number, s: number): (random: Pick<Random, 'fraction'>) => numbe
 /** One process that asks as fast as it can. */
 async function fullLoad(port: number): Promise<Section> {
   const redis = new Redis(port);
-  const random = { fraction: Math.random };
   const rows: string[][] = [];
   const bars: Bar[] = [];
   try {
@@ -43,7 +43,7 @@ async function fullLoad(port: number): Promise<Section> {
         [2000, 20],
       ] as const) {
         const draw = zipf(keys, 1);
-        const names = Array.from({ length: 1 << 16 }, () => `key-${draw(random)}`);
+        const names = Array.from({ length: 1 << 16 }, () => `key-${draw({ fraction: Math.random })}`);
         const before = await scriptsRun(redis);
         const times: number[] = [];
         let decisions = 0;
@@ -53,23 +53,18 @@ async function fullLoad(port: number): Promise<Section> {
             while (performance.now() < began + 2000) {
               const name = names[decisions++ & 0xffff]!;
               const asked = decisions % 64 === 0 ? performance.now() : 0;
-              const decision = limiter.consume(name);
-              await decision;
+              await limiter.consume(name);
               if (asked > 0) times.push(performance.now() - asked);
             }
           }),
         );
         const perSecond = decisions / ((performance.now() - began) / 1000);
         const perCall = decisions / ((await scriptsRun(redis)) - before);
-        times.sort((a, b) => a - b);
-        const p50 = 1000 * times[times.length >> 1]!;
+        const p50 = 1000 * sample(times).median;
         const what = keys === 1 ? 'one key' : `${count(keys)} keys by Zipf`;
         rows.push([algorithm, what, count(Math.round(perSecond)), fixed(perCall, 0), fixed(p50, 1)]);
-        bars.push({
-          bar: `${algorithm}, ${what}: >= ${least} decisions a call`,
-          measured: fixed(perCall, 0),
-          pass: perCall >= least,
-        });
+        const bar = `${algorithm}, ${what}: >= ${least} decisions a call`;
+        bars.push(barOf(bar, fixed(perCall, 0), perCall >= least));
         await sleep(300);
       }
       await limiter.close();
@@ -92,7 +87,7 @@ const NEAR = Array.from({ length: 8 }, () => 0.2);
 /** Calls a decision on realistic load, in a simulated world, and what that costs. */
 async function callsSaved(): Promise<Section> {
   const rows: string[][] = [];
-  const bars: { bar: string; measured: string; pass: boolean }[] = [];
+  const bars: Bar[] = [];
   for (const algorithm of ['fixed-window', 'sliding-window', 'token-bucket'] as const) {
     for (const limit of [100_000, 1000]) {
       for (const skew of [1, 1.2]) {
@@ -111,16 +106,8 @@ async function callsSaved(): Promise<Section> {
           row.push(fixed(calls / requests, 2), `${fixed(falsely, 2)} %`, `${fixed(used, 1)} %`);
           const what = `${algorithm}, ${count(limit)} in 2 s, Zipf ${skew}, hold ${hold} ms`;
           bars.push(
-            {
-              bar: `${what}: <= 0.1 % falsely denied`,
-              measured: `${fixed(falsely, 2)} %`,
-              pass: falsely <= 0.1,
-            },
-            {
-              bar: `${what}: >= 98 % of what single calls admit`,
-              measured: `${fixed(used, 1)} %`,
-              pass: used >= 98,
-            },
+            barOf(`${what}: <= 0.1 % falsely denied`, `${fixed(falsely, 2)} %`, falsely <= 0.1),
+            barOf(`${what}: >= 98 % of what single calls admit`, `${fixed(used, 1)} %`, used >= 98),
           );
         }
         rows.push(row);
@@ -175,27 +162,15 @@ async function regions(): Promise<Section> {
         ...[algorithm, how, count(SEEDS), hold < 0 ? '' : String(above), fixed(calls / requests, 2)],
         ...[percent(admitted), percent(denied), hold < 0 ? '' : percent(falsely)],
       ]);
-      if (hold > 0) {
-        bars.push({
-          bar: `${algorithm}: no world above its bound`,
-          measured: String(above),
-          pass: above === 0,
-        });
-      }
+      if (hold > 0) bars.push(barOf(`${algorithm}: no world above its bound`, String(above), above === 0));
     }
   }
   return {
     title: 'Slices: 5 regions of 20 processes, 20 to 300 ms from the server and back',
     note: `Simulated: ${LIMIT} a second for one key, 1.2 times as many requests, spread over the processes by Zipf; a tenth of them crash, all are cut off now and then.`,
     columns: [
-      'algorithm',
-      'how',
-      'worlds',
-      'above the bound',
-      'calls a decision',
-      'admitted',
-      'denied',
-      'falsely',
+      ...['algorithm', 'how', 'worlds', 'above the bound'],
+      ...['calls a decision', 'admitted', 'denied', 'falsely'],
     ],
     rows,
     bars,

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import type { Policy } from '../../../src/index.js';
-import { redisPart, type Bar } from '../lib/part.js';
-import { scriptsRun } from '../lib/redis-rigs.js';
+import { barOf, redisPart, type Bar } from '../lib/part.js';
+import { overtakingOf, scriptsRun } from '../lib/redis-rigs.js';
 import { fixed } from '../lib/report.js';
 import type { Wait } from '../rigs/waiting.js';
 
@@ -33,15 +33,8 @@ function figuresOf(waits: readonly (readonly Wait[])[], begin: number, calls: nu
   const measured = (list: readonly Wait[]) =>
     list.filter(([, went]) => went >= begin + BEGIN && went < begin + END);
   const all = measured(waits.flat()).sort(([, a], [, b]) => a - b);
-  let overtaking = 0;
-  // The latest arrival among those that went before.
-  let latest = 0;
-  for (const [came] of all) {
-    overtaking = Math.max(overtaking, latest - came);
-    latest = Math.max(latest, came);
-  }
   return {
-    overtaking,
+    overtaking: overtakingOf(all.map(([came]) => came)),
     share: (measured(waits.at(-1)!).length * PROCESSES) / all.length,
     calls: calls / all.length,
     perSecond: (1000 * all.length) / (END - BEGIN),
@@ -53,8 +46,7 @@ export const waiting = redisPart('waiting', async (bench, port) => {
   const redis = new Redis(port);
   try {
     const road = await bench.start('distance', { port, ms: DISTANCE });
-    const ports = Array.from({ length: PROCESSES - 1 }, () => port);
-    ports.push(await road.port());
+    const ports = [...Array<number>(PROCESSES - 1).fill(port), await road.port()];
     const rigs = await Promise.all(ports.map((port) => bench.start('waiting', { port })));
     const rows: string[][] = [];
     const bars: Bar[] = [];
@@ -72,12 +64,10 @@ export const waiting = redisPart('waiting', async (bench, port) => {
         const figures = figuresOf(await waits, begin, calls);
         const { overtaking, share, perSecond } = figures;
         data[what] = figures;
-        rows.push([
-          what,
-          ...[fixed(perSecond, 1), fixed(share, 2), fixed(overtaking, 0), fixed(figures.calls, 2)],
-        ]);
+        const cells = [fixed(perSecond, 1), fixed(share, 2), fixed(overtaking, 0), fixed(figures.calls, 2)];
+        rows.push([what, ...cells]);
         const add = (bar: string, measured: string, pass: boolean): void =>
-          void bars.push({ bar: `${what}: ${bar}`, measured, pass });
+          void bars.push(barOf(`${what}: ${bar}`, measured, pass));
         add('far process >= 0.8 of its share', fixed(share, 2), share >= 0.8);
         add('<= 1.5 calls a grant', fixed(figures.calls, 2), figures.calls <= 1.5);
         const isInOrder = /gcra|bucket/.test(name) && each * PROCESSES < 0.8 * PER_SECOND;

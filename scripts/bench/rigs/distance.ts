@@ -10,7 +10,7 @@ interface Parcel {
   readonly data: Buffer;
 }
 
-export async function start({ port, ms }: { dist: string; port: number; ms: number }) {
+export async function start({ port, ms }: { port: number; ms: number }) {
   const bed = new Int32Array(new SharedArrayBuffer(4));
   const underWay: Parcel[] = [];
   let isRunning = false;

@@ -4,10 +4,12 @@ import type { AddressInfo } from 'node:net';
 import express, { type RequestHandler } from 'express';
 import { rateLimit } from 'express-rate-limit';
 import fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify';
+import { rateLimit as headgate } from 'headgate/express';
+import { rateLimitPlugin } from 'headgate/fastify';
+import { redisStore } from 'headgate/redis';
 import { Redis } from 'ioredis';
 import { RedisStore } from 'rate-limit-redis';
 import { RateLimiterMemory, RateLimiterRedis, type RateLimiterRes } from 'rate-limiter-flexible';
-import { headgateExpress, headgateFastify, headgateRedis } from '../lib/headgate.js';
 
 const WINDOW = 3_600_000;
 
@@ -30,17 +32,14 @@ export interface HttpRigOptions {
   readonly limit: number;
 }
 
-type Options = HttpRigOptions & { dist: string };
-
-async function ours({ dist, limiter, redisPort, limit }: Options, name: string) {
+function ours({ limiter, redisPort, limit }: HttpRigOptions, name: string) {
   const headers = limiter === 'headgate' ? {} : { headers: 'legacy' as const };
   const common = { name, algorithm: 'fixed-window', limit, window: WINDOW, ...headers } as const;
   if (redisPort === undefined) return common;
-  const { redisStore } = await headgateRedis(dist);
   return { ...common, store: redisStore(new Redis(redisPort)), timeout: '10s' } as const;
 }
 
-function flexible({ redisPort, limit }: Options, keyPrefix: string) {
+function flexible({ redisPort, limit }: HttpRigOptions, keyPrefix: string) {
   const options = { points: limit, duration: WINDOW / 1000, keyPrefix };
   return redisPort === undefined
     ? new RateLimiterMemory(options)
@@ -57,10 +56,9 @@ function flexibleHeaders({ msBeforeNext, remainingPoints }: RateLimiterRes, limi
   };
 }
 
-async function middleware(options: Options): Promise<RequestHandler | undefined> {
-  const { limiter, redisPort, limit, dist } = options;
-  if (limiter.startsWith('headgate'))
-    return (await headgateExpress(dist)).rateLimit(await ours(options, 'express'));
+function middleware(options: HttpRigOptions): RequestHandler | undefined {
+  const { limiter, redisPort, limit } = options;
+  if (limiter.startsWith('headgate')) return headgate(ours(options, 'express'));
   if (limiter === 'rate-limiter-flexible') {
     const flex = flexible(options, 'express');
     return (req, res, next) => {
@@ -84,10 +82,10 @@ async function middleware(options: Options): Promise<RequestHandler | undefined>
   return rateLimit({ limit, windowMs: WINDOW, standardHeaders: 'draft-8', ...(store && { store }) });
 }
 
-async function protect(app: FastifyInstance, options: Options): Promise<void> {
-  const { limiter, redisPort, limit, dist } = options;
+async function protect(app: FastifyInstance, options: HttpRigOptions): Promise<void> {
+  const { limiter, redisPort, limit } = options;
   if (limiter.startsWith('headgate')) {
-    await app.register((await headgateFastify(dist)).rateLimitPlugin, await ours(options, 'fastify'));
+    await app.register(rateLimitPlugin, ours(options, 'fastify'));
   } else if (limiter === 'rate-limiter-flexible') {
     const flex = flexible(options, 'fastify');
     app.addHook('onRequest', async (req, reply) => {
@@ -104,7 +102,7 @@ async function protect(app: FastifyInstance, options: Options): Promise<void> {
   }
 }
 
-export async function start(options: Options) {
+export async function start(options: HttpRigOptions) {
   const port = options.framework === 'express' ? await startExpress(options) : await startFastify(options);
   return {
     port: () => port,
@@ -116,9 +114,9 @@ export async function start(options: Options) {
   };
 }
 
-async function startExpress(options: Options): Promise<number> {
+async function startExpress(options: HttpRigOptions): Promise<number> {
   const app = express();
-  const limiter = await middleware(options);
+  const limiter = middleware(options);
   if (limiter) app.use(limiter);
   app.get('/', (_req, res) => void res.json({ hello: 'world' }));
   return new Promise((resolve) => {
@@ -126,7 +124,7 @@ async function startExpress(options: Options): Promise<number> {
   });
 }
 
-async function startFastify(options: Options): Promise<number> {
+async function startFastify(options: HttpRigOptions): Promise<number> {
   const app = fastify();
   await protect(app, options);
   app.get('/', () => ({ hello: 'world' }));

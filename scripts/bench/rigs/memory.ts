@@ -1,9 +1,10 @@
 // One limiter in memory, called as its own middleware calls it.
 import { subscribe } from 'node:diagnostics_channel';
 import { MemoryStore, rateLimit as peerRateLimit } from 'express-rate-limit';
+import { createLimiter } from 'headgate';
+import { rateLimit } from 'headgate/express';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
 import { fastifyCounter } from '../lib/fastify-counter.js';
-import { headgate, headgateExpress } from '../lib/headgate.js';
 import { BATCH, Keys } from '../lib/keys.js';
 
 /** Nothing expires while it is measured, ms. */
@@ -20,8 +21,7 @@ type Ask = (key: string, options?: { cost: number }) => unknown;
 
 const ours =
   (algorithm: 'sliding-window' | 'fixed-window' | 'gcra') =>
-  async (dist: string, { limit, window = WINDOW }: Limits): Promise<Ask> => {
-    const { createLimiter } = await headgate(dist);
+  ({ limit, window = WINDOW }: Limits): Ask => {
     const limiter = createLimiter({ algorithm, limit, window });
     return (key, options) => limiter.consume(key, options);
   };
@@ -61,15 +61,15 @@ const subjects = {
   'headgate sliding-window (default)': ours('sliding-window'),
   'headgate fixed-window': ours('fixed-window'),
   'headgate gcra': ours('gcra'),
-  'headgate sliding-window, listened to': (dist: string, limits: Limits) => {
+  'headgate sliding-window, listened to': (limits: Limits) => {
     subscribe('headgate:decision', () => {});
-    return ours('sliding-window')(dist, limits);
+    return ours('sliding-window')(limits);
   },
-  'rate-limiter-flexible': (_: string, { limit }: Limits): Ask => {
+  'rate-limiter-flexible': ({ limit }: Limits): Ask => {
     const limiter = new RateLimiterMemory({ points: limit, duration: WINDOW / 1000 });
     return (key) => limiter.consume(key);
   },
-  'express-rate-limit': (_: string, { limit }: Limits): Ask => {
+  'express-rate-limit': ({ limit }: Limits): Ask => {
     const store = counter();
     return async (key) => {
       const { totalHits, resetTime } = await store.increment(key);
@@ -81,15 +81,13 @@ const subjects = {
     const store = counter();
     return (key) => store.increment(key);
   },
-  'middleware of headgate (default)': async (dist: string, { limit }: Limits): Promise<Ask> => {
-    const { rateLimit } = await headgateExpress(dist);
-    return called(rateLimit({ limit, window: WINDOW, headers: 'draft-6', keyGenerator }));
-  },
-  'middleware of express-rate-limit': (_: string, { limit }: Limits): Ask => {
+  'middleware of headgate (default)': ({ limit }: Limits): Ask =>
+    called(rateLimit({ limit, window: WINDOW, headers: 'draft-6', keyGenerator })),
+  'middleware of express-rate-limit': ({ limit }: Limits): Ask => {
     const quiet = { standardHeaders: 'draft-6', legacyHeaders: false, validate: false } as const;
     return called(peerRateLimit({ limit, windowMs: WINDOW, ...quiet, keyGenerator }));
   },
-  '@fastify/rate-limit': (_: string, { limit, keys }: Limits): Ask => {
+  '@fastify/rate-limit': ({ limit, keys }: Limits): Ask => {
     // As large as the keys: it forgets none.
     const count = fastifyCounter('LocalStore', keys, WINDOW, limit);
     return async (key) => {
@@ -107,15 +105,15 @@ export type Denied = 'none' | 'half' | 'all';
 export type MemorySubject = keyof typeof subjects;
 export const memorySubjects = Object.keys(subjects) as MemorySubject[];
 
-export async function start({ dist, subject, ...limits }: Limits & { dist: string; subject: MemorySubject }) {
+export async function start({ subject, ...limits }: Limits & { subject: MemorySubject }) {
   const keys = new Keys(limits.keys);
   const batch = new Array<string>(BATCH).fill('');
   // What the code itself takes is no key's.
-  const first = await subjects[subject](dist, limits);
+  const first = subjects[subject](limits);
   for (let i = 0; i < BATCH; i++) await first(keys.at(i % keys.count));
   collect();
   const before = bytes();
-  const ask = await subjects[subject](dist, limits);
+  const ask = subjects[subject](limits);
   /** The longest batch of the fill, ms: what growing the table costs at worst. */
   let pause = 0;
 

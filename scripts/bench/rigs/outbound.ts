@@ -1,21 +1,22 @@
 // A process that calls a server as fast as it may, from several loops.
 import { randomBytes } from 'node:crypto';
 import Bottleneck from 'bottleneck';
+import { memoryStore } from 'headgate';
+import { limitFetch } from 'headgate/fetch';
+import { redisStore } from 'headgate/redis';
+import { sqliteStore } from 'headgate/sqlite';
 import { Redis } from 'ioredis';
-import { headgate, headgateFetch, headgateRedis, headgateSqlite } from '../lib/headgate.js';
 
-export type OutboundSubject =
-  | 'headgate, Redis'
-  | 'headgate, SQLite'
-  | 'headgate, memory, one process'
-  | 'bottleneck, minTime'
-  | 'bottleneck, reservoir';
+export const outboundSubjects = [
+  ...(['headgate, Redis', 'headgate, SQLite', 'headgate, memory, one process'] as const),
+  ...(['bottleneck, minTime', 'bottleneck, reservoir'] as const),
+];
+export type OutboundSubject = (typeof outboundSubjects)[number];
 
 /** How many calls a second the server admits. */
 export const PER_SECOND = 50;
 
 interface Options {
-  dist: string;
   subject: OutboundSubject;
   /** The server. */
   url: string;
@@ -29,12 +30,8 @@ interface Options {
 
 type Send = (url: string, init: RequestInit) => Promise<Response>;
 
-async function senderOf({ dist, subject, port, path }: Options): Promise<Send> {
+async function senderOf({ subject, port, path }: Options): Promise<Send> {
   if (subject.startsWith('headgate')) {
-    const { limitFetch } = await headgateFetch(dist);
-    const { memoryStore } = await headgate(dist);
-    const { redisStore } = await headgateRedis(dist);
-    const { sqliteStore } = await headgateSqlite(dist);
     const store = subject.includes('Redis')
       ? redisStore(new Redis(port), { publish: false })
       : subject.includes('SQLite')

@@ -1,10 +1,11 @@
 // One limiter on a Redis that other rigs use too, in turns; called as its own middleware calls it.
+import { createLimiter } from 'headgate';
+import { redisStore } from 'headgate/redis';
 import { Cluster, Redis } from 'ioredis';
-import { RateLimiterRedis, type RateLimiterRes } from 'rate-limiter-flexible';
+import { RateLimiterRedis } from 'rate-limiter-flexible';
 import { RedisStore } from 'rate-limit-redis';
 import { createClient } from 'redis';
 import { fastifyCounter } from '../lib/fastify-counter.js';
-import { headgate, headgateRedis } from '../lib/headgate.js';
 import { Keys } from '../lib/keys.js';
 import { quantile } from '../lib/stats.js';
 
@@ -61,8 +62,7 @@ function connect({ port, via, cluster }: RedisOptions): Redis | Cluster {
 
 const ours =
   (algorithm: Algorithm) =>
-  async (dist: string, options: RedisOptions): Promise<Subject> => {
-    const [{ createLimiter }, { redisStore }] = await Promise.all([headgate(dist), headgateRedis(dist)]);
+  async (options: RedisOptions): Promise<Subject> => {
     const redis = connect(options);
     const count = options.policies ?? 1;
     const limiter = createLimiter({
@@ -112,6 +112,11 @@ async function tunedClient({ port: own, via: port = own }: RedisOptions) {
   return client;
 }
 
+function flexible(options: ConstructorParameters<typeof RateLimiterRedis>[0]): Subject {
+  const limiter = new RateLimiterRedis(options);
+  return { ask: (key) => limiter.consume(key), allowed: () => true };
+}
+
 type Send = (...args: string[]) => Promise<unknown>;
 
 async function expressRateLimit(send: Send, { limit }: RedisOptions): Promise<Subject> {
@@ -129,7 +134,7 @@ const subjects = {
   'headgate gcra': ours('gcra'),
   'headgate sliding-log': ours('sliding-log'),
   'headgate calendar': ours('calendar'),
-  'a log in a sorted set': (_: string, { port, limit }: RedisOptions): Subject => {
+  'a log in a sorted set': ({ port, limit }: RedisOptions): Subject => {
     const redis = new Redis(port);
     redis.defineCommand('logInSet', { numberOfKeys: 1, lua: ZSET });
     const { logInSet } = redis as unknown as Record<'logInSet', (...args: unknown[]) => unknown>;
@@ -138,41 +143,27 @@ const subjects = {
       allowed: ([admitted]: [number]) => admitted === 1,
     };
   },
-  'rate-limiter-flexible': (_: string, options: RedisOptions): Subject => {
-    const { limit } = options;
+  'rate-limiter-flexible': (options: RedisOptions): Subject => {
     const storeClient = connect(options);
-    const limiter = new RateLimiterRedis({ storeClient, points: limit, duration: WINDOW / 1000 });
-    return {
-      ask: (key) => limiter.consume(key),
-      allowed: (_: RateLimiterRes) => true,
-    };
+    return flexible({ storeClient, points: options.limit, duration: WINDOW / 1000 });
   },
-  'rate-limiter-flexible, tuned': async (_: string, options: RedisOptions): Promise<Subject> => {
-    const { limit } = options;
-    const storeClient = await tunedClient(options);
-    const limiter = new RateLimiterRedis({
-      storeClient,
-      useRedisPackage: true,
-      points: limit,
-      duration: WINDOW / 1000,
-      inMemoryBlockOnConsumed: limit,
-      keyPrefix: 'tuned',
+  'rate-limiter-flexible, tuned': async (options: RedisOptions): Promise<Subject> => {
+    const points = options.limit;
+    return flexible({
+      ...{ storeClient: await tunedClient(options), useRedisPackage: true, keyPrefix: 'tuned' },
+      ...{ points, duration: WINDOW / 1000, inMemoryBlockOnConsumed: points },
     });
-    return {
-      ask: (key) => limiter.consume(key),
-      allowed: (_: RateLimiterRes) => true,
-    };
   },
-  'express-rate-limit': (_: string, options: RedisOptions) => {
+  'express-rate-limit': (options: RedisOptions) => {
     const redis = new Redis(options.via ?? options.port);
     const send: Send = (command, ...args) => redis.call(command, ...args);
     return expressRateLimit(send, options);
   },
-  'express-rate-limit, tuned': async (_: string, options: RedisOptions) => {
+  'express-rate-limit, tuned': async (options: RedisOptions) => {
     const client = await tunedClient(options);
     return expressRateLimit((...args) => client.sendCommand(args), options);
   },
-  '@fastify/rate-limit': (_: string, options: RedisOptions): Subject => ({
+  '@fastify/rate-limit': (options: RedisOptions): Subject => ({
     ask: fastifyCounter('RedisStore', connect(options), WINDOW, options.limit),
     allowed: ({ current }: { current: number }) => current <= options.limit,
   }),
@@ -181,8 +172,8 @@ const subjects = {
 export type RedisSubject = keyof typeof subjects;
 export const redisSubjects = Object.keys(subjects) as RedisSubject[];
 
-export async function start({ dist, ...options }: RedisOptions & { dist: string }) {
-  const subject = await subjects[options.subject](dist, options);
+export async function start(options: RedisOptions) {
+  const subject = await subjects[options.subject](options);
   const server = new Redis(options.port);
   const keys = new Keys(options.keys);
 
@@ -229,33 +220,31 @@ export async function start({ dist, ...options }: RedisOptions & { dist: string 
     return { decisions, times: times.sort((a, b) => a - b) };
   }
 
+  /** Some decisions for each key. */
+  async function decideAll(times: number): Promise<void> {
+    for (let n = 0; n < times; n++) {
+      for (let i = 0; i < keys.count; i += 100) {
+        const length = Math.min(100, keys.count - i);
+        await Promise.all(Array.from({ length }, async (_, j) => decide(keys.at(i + j))));
+      }
+    }
+  }
+
   return {
     /** Spends all of each key's quota, and asks again, so that who remembers denials does. */
-    async exhaust() {
-      for (let i = 0; i < keys.count; i += 100) {
-        for (let n = 0; n < options.limit + 2; n++) {
-          await Promise.all(Array.from({ length: 100 }, async (_, j) => decide(keys.at(i + j))));
-        }
-      }
-    },
+    exhaust: () => decideAll(options.limit + 2),
 
     /** One decision (or more) for each key; bytes of a key by MEMORY USAGE, and of the server's memory by all of them. */
     async fill(times = 1) {
       await server.flushall();
       await decide(keys.at(0));
       const before = await memoryOf(server);
-      for (let n = 0; n < times; n++) {
-        for (let i = 0; i < keys.count; i += 100) {
-          const length = Math.min(100, keys.count - i);
-          await Promise.all(Array.from({ length }, async (_, j) => decide(keys.at(i + j))));
-        }
-      }
+      await decideAll(times);
       let usage = 0;
       const sample = 200;
-      for (let i = 0; i < sample; i++) {
-        usage += Number(await server.memory('USAGE', (await server.randomkey())!)) / sample;
-      }
-      return { usage, total: ((await memoryOf(server)) - before) / keys.count };
+      for (let i = 0; i < sample; i++)
+        usage += Number(await server.memory('USAGE', (await server.randomkey())!));
+      return { usage: usage / sample, total: ((await memoryOf(server)) - before) / keys.count };
     },
 
     async warmUp(inFlight: readonly number[], admitted: boolean | 'any') {
@@ -288,21 +277,17 @@ export async function start({ dist, ...options }: RedisOptions & { dist: string 
 }
 
 /** Microseconds of CPU that the server has used. */
-async function cpuOf(server: Redis): Promise<number> {
-  const info = await server.info('cpu');
-  return [...info.matchAll(/^used_cpu_(?:sys|user):([\d.]+)/gm)].reduce(
-    (sum, [, s]) => sum + Number(s) * 1e6,
-    0,
-  );
-}
+const cpuOf = async (server: Redis): Promise<number> =>
+  1e6 * (await sumOf(server, 'cpu', /^used_cpu_(?:sys|user):([\d.]+)/gm));
 
 /** Microseconds that scripts have taken since the last reset. */
-async function scriptTime(server: Redis): Promise<number> {
-  const info = await server.info('commandstats');
-  return [...info.matchAll(/^cmdstat_(?:evalsha|eval|fcall):.*?usec=(\d+)/gm)].reduce(
-    (sum, [, us]) => sum + Number(us),
-    0,
-  );
+const scriptTime = (server: Redis): Promise<number> =>
+  sumOf(server, 'commandstats', /^cmdstat_(?:evalsha|eval|fcall):.*?usec=(\d+)/gm);
+
+/** The sum of all that an expression finds in a section of INFO. */
+async function sumOf(server: Redis, section: string, found: RegExp): Promise<number> {
+  const matches = (await server.info(section)).matchAll(found);
+  return [...matches].reduce((sum, [, figure]) => sum + Number(figure), 0);
 }
 
 async function memoryOf(server: Redis): Promise<number> {

@@ -1,9 +1,10 @@
 // A process that shares an SQLite file with others.
 import { createRequire } from 'node:module';
+import { createLimiter } from 'headgate';
+import { redisStore } from 'headgate/redis';
+import { sqliteStore, type SqliteDatabase } from 'headgate/sqlite';
 import { Redis } from 'ioredis';
 import { RateLimiterSQLite } from 'rate-limiter-flexible';
-import type { SqliteDatabase } from '../../../src/sqlite.js';
-import { headgate, headgateRedis, headgateSqlite } from '../lib/headgate.js';
 import { Keys } from '../lib/keys.js';
 import { quantile } from '../lib/stats.js';
 
@@ -28,14 +29,22 @@ interface Driver extends SqliteDatabase {
   transaction?: unknown;
 }
 
+const load = createRequire(import.meta.url);
+const sqlite = process.getBuiltinModule?.('node:sqlite' as 'node:fs') as unknown as
+  { DatabaseSync: new (path: string) => Driver } | undefined;
+
+/** Whether there is any SQLite here: of Node, or on NODE_PATH. */
+export function hasSqlite(): boolean {
+  try {
+    return sqlite !== undefined || load.resolve('better-sqlite3') !== '';
+  } catch {
+    return false;
+  }
+}
+
 /** A database as users have it: better-sqlite3's, or one of node:sqlite with what rate-limiter-flexible asks of the former. */
 function open(path: string): Driver {
-  const sqlite = process.getBuiltinModule('node:sqlite' as 'node:fs') as unknown as
-    { DatabaseSync: new (path: string) => Driver } | undefined;
-  if (!sqlite) {
-    const Database = createRequire(import.meta.url)('better-sqlite3') as new (path: string) => Driver;
-    return new Database(path);
-  }
+  if (!sqlite) return new (load('better-sqlite3') as new (path: string) => Driver)(path);
   const database = new sqlite.DatabaseSync(path);
   // The default of better-sqlite3.
   database.exec('PRAGMA busy_timeout = 5000');
@@ -53,7 +62,7 @@ function open(path: string): Driver {
   return database;
 }
 
-async function consumer(dist: string, subject: SqliteSubject, path: string) {
+async function consumer(subject: SqliteSubject, path: string) {
   // What the machine alone does to a process that is as busy.
   if (subject === 'no limiter') {
     return (): Promise<unknown> => {
@@ -62,9 +71,6 @@ async function consumer(dist: string, subject: SqliteSubject, path: string) {
     };
   }
   if (subject.startsWith('headgate')) {
-    const { createLimiter } = await headgate(dist);
-    const { sqliteStore } = await headgateSqlite(dist);
-    const { redisStore } = await headgateRedis(dist);
     const policy = { name: 'api', algorithm: 'fixed-window', limit: points, window: '1m' } as const;
     const limiter = createLimiter({
       ...policy,
@@ -83,11 +89,15 @@ async function consumer(dist: string, subject: SqliteSubject, path: string) {
       error ? reject(error) : setImmediate(() => resolve(made)),
     );
   });
-  return (key: string): Promise<unknown> => limiter.consume(key);
+  // On a busy machine it fails, because the file stays locked for longer than its driver waits. That is an answer, too.
+  const answerOf = (error: Error): void => {
+    if (!/locked/.test(error.message)) throw error;
+  };
+  return (key: string): Promise<unknown> => limiter.consume(key).catch(answerOf);
 }
 
-export async function start({ dist, subject, path }: { dist: string; subject: SqliteSubject; path: string }) {
-  const consume = await consumer(dist, subject, path);
+export async function start({ subject, path }: { subject: SqliteSubject; path: string }) {
+  const consume = await consumer(subject, path);
   const keys = new Keys(10_000);
   return {
     /** Keeps so many requests waiting for so long, ms. */

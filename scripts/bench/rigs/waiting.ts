@@ -1,20 +1,17 @@
 // A process in which requests wait for a quota that other processes want, too.
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createLimiter, type Policy } from 'headgate';
+import { redisStore } from 'headgate/redis';
 import { Redis } from 'ioredis';
-import type { Policy } from '../../../src/index.js';
-import { headgate, headgateRedis } from '../lib/headgate.js';
 
 /** When a request came and when it went, ms since the epoch. */
 export type Wait = readonly [came: number, went: number];
 
 const now = (): number => performance.timeOrigin + performance.now();
 
-export async function start({ dist, port }: { dist: string; port: number }) {
-  const { createLimiter } = await headgate(dist);
-  const { redisStore } = await headgateRedis(dist);
-  const redis = new Redis(port);
-  const store = redisStore(redis, { publish: false });
+export function start({ port }: { port: number }) {
+  const store = redisStore(new Redis(port), { publish: false });
   return {
     /** Keeps so many requests waiting, until a time. */
     async wait(name: string, policy: Policy, each: number, until: number): Promise<Wait[]> {

@@ -19,7 +19,7 @@ export interface LuaFile {
 
 /**
  * The Lua files by name. They are read when this module is loaded. A package that is built has no such files: there, the module holds their
- * texts (scripts/lib/library.mjs).
+ * texts (scripts/lib/library.ts).
  */
 export const luaFiles: Readonly<Record<string, LuaFile>> = Object.fromEntries(
   ['../../algorithms/', './lua/'].flatMap((directory) => {

@@ -1,7 +1,7 @@
 import type { Policy } from '../../contract/policy.js';
-import { expectEqual, expectFields, expectWithin } from '../expect.js';
+import { expectEqual, expectWithin } from '../expect.js';
 import { fieldsOf, problemOf, remainingOf } from './client.js';
-import { minute, type AdapterSuite, type Options } from './lab.js';
+import { AWAY, minute, type AdapterSuite, type Options } from './lab.js';
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
 const PROBLEMS = 'https://iana.org/assignments/http-problem-types#';
@@ -22,11 +22,8 @@ function admissions(suite: AdapterSuite): void {
       const admitted = answers.filter((answer) => answer.startsWith('HTTP/1.1 200 '));
       const remaining = admitted.map((answer) => Number(/^ratelimit-remaining: (\d+)/im.exec(answer)?.[1]));
       expectEqual('RateLimit-Remaining of those', remaining.sort(), [0, 1, 2, 3, 4]);
-      expectEqual(
-        'answers with 429',
-        answers.filter((answer) => answer.startsWith('HTTP/1.1 429 ')).length,
-        7,
-      );
+      const denied = answers.filter((answer) => answer.startsWith('HTTP/1.1 429 '));
+      expectEqual('answers with 429', denied.length, 7);
     },
   );
 
@@ -41,7 +38,7 @@ function admissions(suite: AdapterSuite): void {
   suite.add('after a denial, requests go on at the second of Retry-After, and not before', async (lab) => {
     await lab.serve({ policies: [{ algorithm: 'token-bucket', limit: 1, window: '10s' }] });
     await lab.expectStatuses('two requests', [200, 429]);
-    expectFields('the header fields', (await lab.get()).headers, { 'retry-after': '10' });
+    await lab.expect('a third', { headers: { 'retry-after': '10' } });
     lab.clock.now += 9_999;
     await lab.expectStatuses('a request 1 ms before', [429]);
     lab.clock.now += 1;
@@ -87,11 +84,8 @@ function dialects(suite: AdapterSuite): void {
     const least = Math.ceil(Date.now() / 1000) + 60;
     const fields = fieldsOf(await lab.get());
     const most = Math.ceil(Date.now() / 1000) + 60;
-    expectEqual('their names', Object.keys(fields).sort(), [
-      'x-ratelimit-limit',
-      'x-ratelimit-remaining',
-      'x-ratelimit-reset',
-    ]);
+    const names = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset'];
+    expectEqual('their names', Object.keys(fields).sort(), names);
     expectWithin('X-RateLimit-Reset', Number(fields['x-ratelimit-reset']), least, most);
   });
 }
@@ -101,25 +95,20 @@ function denials(suite: AdapterSuite): void {
     suite.add('a denial has the header fields that were set before the limiter', async (lab) => {
       const headers = { 'access-control-allow-origin': '*', 'x-request-id': '7' };
       await lab.serve({ policies: [minute(1)] }, undefined, headers);
-      expectFields('the header fields of an admission', (await lab.get()).headers, headers);
+      await lab.expect('an admission', { headers });
       await lab.expectStatuses('a second request', [429]);
-      expectFields('the header fields of a denial', (await lab.get()).headers, headers);
+      await lab.expect('a denial', { headers });
     });
   }
   suite.add('a denial has Retry-After, problem details, and must not be cached', async (lab) => {
     await lab.serve({ policies: [minute(1), minute(5, 'other')], headers: false });
     await lab.get();
-    const answer = await lab.get();
-    expectEqual('the status', answer.status, 429);
-    expectFields('the header fields', answer.headers, {
-      'retry-after': '60',
-      'content-type': 'application/problem+json',
-      'cache-control': 'no-store',
-      // A server may send the body in chunks instead.
-      'content-length': answer.headers['content-length'] && String(answer.text.length),
-      ratelimit: undefined,
-      etag: undefined,
-    });
+    const fields = { 'content-type': 'application/problem+json', 'cache-control': 'no-store' };
+    const headers = { 'retry-after': '60', ...fields, ratelimit: undefined, etag: undefined };
+    const answer = await lab.expect('a denial', { status: 429, headers });
+    // A server may send the body in chunks instead.
+    const { 'content-length': length = String(answer.text.length) } = answer.headers;
+    expectEqual('Content-Length', length, String(answer.text.length));
     expectEqual('the body', problemOf(answer), {
       type: `${PROBLEMS}quota-exceeded`,
       title: 'Quota Exceeded',
@@ -130,27 +119,21 @@ function denials(suite: AdapterSuite): void {
 
   suite.add('a cost that can never be admitted: no Retry-After, but the reason', async (lab) => {
     await lab.serve({ policies: [minute(5)], cost: () => 6 });
-    const answer = await lab.get();
-    expectEqual('the status', answer.status, 429);
-    expectFields('the header fields', answer.headers, {
-      'retry-after': undefined,
-      ratelimit: '"minute";r=5;t=60',
-    });
+    const headers = { 'retry-after': undefined, ratelimit: '"minute";r=5;t=60' };
+    const answer = await lab.expect('a cost of 6', { status: 429, headers });
     expectEqual('the type of the detail', typeof problemOf(answer)['detail'], 'string');
   });
 
   suite.add(
     'a cost that one policy can never admit, and another denies for a time: no Retry-After',
     async (lab) => {
-      await lab.serve({
-        policies: [minute(1, 'small'), minute(9)],
-        cost: (request) => Number(lab.headerOf(request, 'x-cost') ?? 1),
-      });
+      const cost = (request: unknown) => Number(lab.headerOf(request, 'x-cost') ?? 1);
+      await lab.serve({ policies: [minute(1, 'small'), minute(9)], cost });
       await lab.statuses(9);
-      const answer = await lab.get({ headers: { 'x-cost': '2' } });
-      expectFields('the header fields', answer.headers, { 'retry-after': undefined });
+      const two = { headers: { 'x-cost': '2' } };
+      const answer = await lab.expect('a cost of 2', { headers: { 'retry-after': undefined } }, two);
       expectEqual('the type of the detail', typeof problemOf(answer)['detail'], 'string');
-      expectFields('the header fields for a cost of 1', (await lab.get()).headers, { 'retry-after': '60' });
+      await lab.expect('a cost of 1', { headers: { 'retry-after': '60' } });
     },
   );
 
@@ -158,7 +141,7 @@ function denials(suite: AdapterSuite): void {
     await lab.serve({ policies: [minute(1)] });
     const head = { method: 'HEAD' };
     await lab.expectStatuses('two HEAD requests', [200, 429], head);
-    expectFields('a denied HEAD', await lab.get(head), { text: '' });
+    await lab.expect('a denied HEAD', { text: '' }, head);
     await lab.expectStatuses('a GET', [429]);
   });
 
@@ -173,12 +156,8 @@ function denials(suite: AdapterSuite): void {
     await lab.serve({ policies: [minute(1)], ban: { after: 2, within: '10m', for: '1h' } });
     await lab.expectStatuses('two requests', [200, 429]);
     for (const violated of [['minute'], []]) {
-      const banned = await lab.get();
-      expectEqual('the status', banned.status, 429);
-      expectFields('the header fields', banned.headers, {
-        'retry-after': '3600',
-        ratelimit: '"minute";r=0;t=3600',
-      });
+      const headers = { 'retry-after': '3600', ratelimit: '"minute";r=0;t=3600' };
+      const banned = await lab.expect('a banned client', { status: 429, headers });
       expectEqual('the body', problemOf(banned), {
         type: `${PROBLEMS}abnormal-usage-detected`,
         title: 'Abnormal Usage Detected',
@@ -191,16 +170,15 @@ function denials(suite: AdapterSuite): void {
   });
 
   suite.add('a store that fails: onStoreError decides between 503, 500 and going on', async (lab) => {
-    const away = () => Promise.reject(new Error('away'));
-    const store = { decide: away, adjust: away, lease: away, reset: away, ban: away };
+    const store = { ...AWAY, decide: AWAY.reset };
     const statuses = { throw: [500], deny: [503], allow: [200, 200], local: [200, 429] } as const;
     for (const [onStoreError, expected] of Object.entries(statuses)) {
       await lab.renew();
       await lab.serve({ policies: [minute(1)], store, onStoreError: onStoreError as keyof typeof statuses });
       await lab.expectStatuses(`onStoreError: '${onStoreError}'`, expected);
       if (onStoreError !== 'deny') continue;
-      const answer = await lab.get();
-      expectFields('the header fields', answer.headers, { 'retry-after': '1', 'cache-control': 'no-store' });
+      const headers = { 'retry-after': '1', 'cache-control': 'no-store' };
+      const answer = await lab.expect('a denial', { headers });
       expectEqual('the body', problemOf(answer), {
         type: `${PROBLEMS}temporary-reduced-capacity`,
         title: 'Temporary Reduced Capacity',

@@ -9,9 +9,9 @@ import { memoryStore } from '../../stores/memory/memory.js';
 import type { Clock, MaybePromise, Store } from '../../contract/store.js';
 import { makeCheck, type Check } from '../check.js';
 import { TestClock } from '../clock.js';
-import { expectEqual, Mismatch } from '../expect.js';
+import { expectEqual, expectFields, Mismatch } from '../expect.js';
 import { limiterOn } from '../subject.js';
-import { ask, pipeline, remainingOf, send, type Answer, type Ask } from './client.js';
+import { ask, pipeline, problemOf, remainingOf, send, type Answer, type Ask } from './client.js';
 
 /** The answer of a route. */
 export interface AppAnswer {
@@ -70,12 +70,14 @@ export class AdapterLab {
   readonly clock = new TestClock();
   store!: Store;
   readonly #adapter: AdapterUnderTest<unknown, unknown>;
+  readonly #patience: number;
   #app: RunningApp | undefined;
   readonly #answered = new WeakSet<object>();
   #repeated = 0;
 
   constructor(adapter: AdapterUnderTest<unknown, unknown>) {
     this.#adapter = adapter;
+    this.#patience = adapter.patience ?? 5_000;
   }
 
   /** Starts over without state. */
@@ -93,13 +95,7 @@ export class AdapterLab {
   ): Promise<void> {
     const complete = [limiters].flat().map((options, i): Options => {
       if ('limiter' in options) return options;
-      return {
-        store: this.store,
-        name: `limiter-${i}`,
-        timeout: '1m',
-        onStoreError: 'throw',
-        ...options,
-      };
+      return { store: this.store, name: `limiter-${i}`, timeout: '1m', onStoreError: 'throw', ...options };
     });
     this.#app = await this.#adapter.start({
       limiters: complete,
@@ -117,26 +113,18 @@ export class AdapterLab {
     expectEqual('the requests that went on more than once', this.#repeated, 0);
   }
 
-  get #url(): string {
-    return this.#app!.url;
-  }
-
-  get #patience(): number {
-    return this.#adapter.patience ?? 5_000;
-  }
-
   /** A response that has begun. */
   begin(signal?: AbortSignal): Promise<Response> {
-    return send(this.#url, signal, this.#patience);
+    return send(this.#app!.url, signal, this.#patience);
   }
 
   /** Sends `n` requests in one packet. */
   pipeline(n: number): Promise<string[]> {
-    return pipeline(this.#url, n, this.#patience);
+    return pipeline(this.#app!.url, n, this.#patience);
   }
 
   get(options: Ask = {}): Promise<Answer> {
-    return ask(this.#url, options, this.#patience);
+    return ask(this.#app!.url, options, this.#patience);
   }
 
   /** Sends requests one after the other. */
@@ -152,6 +140,19 @@ export class AdapterLab {
 
   async expectRemaining(what: string, expected: number, options?: Ask): Promise<void> {
     expectEqual(`RateLimit-Remaining, ${what}`, remainingOf(await this.get(options)), expected);
+  }
+
+  /** Sends a request. Expects at least this of the answer, of its header fields, and of its problem details. */
+  async expect(
+    what: string,
+    { headers, problem, ...rest }: { status?: number; text?: string; headers?: object; problem?: object },
+    options?: Ask,
+  ): Promise<Answer> {
+    const answer = await this.get(options);
+    expectFields(what, answer, rest);
+    if (headers) expectFields(`${what}, the header fields`, answer.headers, headers);
+    if (problem) expectFields(`${what}, the body`, problemOf(answer), problem);
+    return answer;
   }
 
   /** Waits until something has happened of which nothing tells. */
@@ -210,15 +211,13 @@ export class AdapterSuite {
   readonly checks: Check[] = [];
   readonly #name: string;
   readonly #adapter: AdapterUnderTest<unknown, unknown>;
-
   /** Whether the adapter's apps set header fields before the limiters. */
-  get setsHeaders(): boolean {
-    return this.#adapter.setsHeaders ?? false;
-  }
+  readonly setsHeaders: boolean;
 
   constructor(name: string, adapter: AdapterUnderTest<unknown, unknown>) {
     this.#name = name;
     this.#adapter = adapter;
+    this.setsHeaders = adapter.setsHeaders ?? false;
   }
 
   add(name: string, body: (lab: AdapterLab) => Promise<void>): void {
@@ -249,6 +248,26 @@ export const LATER = {
   sync: <T>(value: T): T => value,
   async: <T>(value: T): Promise<T> => Promise.resolve(value),
 };
+
+/** A route that answers what it is told of the decision. */
+export const told = (lab: AdapterLab) => (request: unknown) => {
+  const decision = lab.decisionOf(request);
+  return { body: `${decision?.policy} ${decision?.remaining}` };
+};
+
+/** A store whose calls go on to the one of the lab, but for these. */
+export const storeBut = (lab: AdapterLab, changed: Partial<Store>): Store => ({
+  decide: (query) => lab.store.decide(query),
+  adjust: (change) => lab.store.adjust(change),
+  lease: (change) => lab.store.lease(change),
+  reset: (subject) => lab.store.reset(subject),
+  ban: (subject, duration) => lab.store.ban(subject, duration),
+  ...changed,
+});
+
+const away = () => Promise.reject(new Error('away'));
+/** Whatever reaches no store. */
+export const AWAY = { adjust: away, lease: away, reset: away, ban: away };
 
 /** A body that has begun and not ended. */
 export function begun(): PassThrough {

@@ -1,8 +1,17 @@
 import type { Policy } from '../../contract/policy.js';
-import type { Store } from '../../contract/store.js';
 import { expectEqual, expectFields } from '../expect.js';
-import { problemOf, type Answer } from './client.js';
-import { begun, LATER, minute, type AdapterLab, type AdapterSuite, type AppAnswer } from './lab.js';
+import type { Answer } from './client.js';
+import {
+  AWAY,
+  begun,
+  LATER,
+  minute,
+  storeBut,
+  type AdapterLab,
+  type AdapterSuite,
+  type AppAnswer,
+  type Options,
+} from './lab.js';
 
 /** What happens to a charge when the response has ended. */
 export function outcomesOf(suite: AdapterSuite): void {
@@ -50,14 +59,10 @@ function refunds(suite: AdapterSuite): void {
 
   for (const [title, wrap] of Object.entries(LATER))
     suite.add(`requestWasSuccessful (${title})`, async (lab) => {
-      await lab.serve(
-        {
-          policies: [minute(1)],
-          skipFailedRequests: true,
-          requestWasSuccessful: (_request, response) => wrap(lab.statusOf(response) === 404),
-        },
-        asAsked(lab),
-      );
+      const requestWasSuccessful: Options['requestWasSuccessful'] = (_request, response) =>
+        wrap(lab.statusOf(response) === 404);
+      const options = { policies: [minute(1)], skipFailedRequests: true, requestWasSuccessful };
+      await lab.serve(options, asAsked(lab));
       await lab.expectStatuses('a failure', [200], answered(200));
       await untilRemaining(lab, 1);
       await lab.expectStatuses('a success', [404, 429], answered(404));
@@ -66,10 +71,9 @@ function refunds(suite: AdapterSuite): void {
   suite.add('refundAborted gives the cost back if the response is cut off', async (lab) => {
     const body = begun();
     await lab.serve({ policies: [minute(1)], refundAborted: true }, () => ({ body }));
-    const leave = new AbortController();
-    const response = await lab.begin(leave.signal);
-    leave.abort();
-    await response.text().catch(() => {});
+    await (
+      await leaving(lab)
+    )();
     await untilRemaining(lab, 1);
     body.destroy();
   });
@@ -95,15 +99,8 @@ function refunds(suite: AdapterSuite): void {
   });
 
   suite.add('a give-back that fails does not fail the request', async (lab) => {
-    const away = () => Promise.reject(new Error('away'));
-    const store: Store = {
-      decide: (query) => lab.store.decide(query),
-      adjust: away,
-      lease: away,
-      reset: away,
-      ban: away,
-    };
-    await lab.serve({ policies: [minute(9), { ...slot, limit: 9 }], store, skipSuccessfulRequests: true });
+    const [store, policies] = [storeBut(lab, AWAY), [minute(9), { ...slot, limit: 9 }]];
+    await lab.serve({ policies, store, skipSuccessfulRequests: true });
     await lab.expectStatuses('three requests', [200, 200, 200]);
   });
 }
@@ -118,6 +115,16 @@ function firstGoesOn() {
   return { body, answer };
 }
 
+/** A client whose answer has begun, and who leaves when told to. */
+async function leaving(lab: AdapterLab): Promise<() => Promise<unknown>> {
+  const leave = new AbortController();
+  const response = await lab.begin(leave.signal);
+  return () => {
+    leave.abort();
+    return response.text().catch(() => {});
+  };
+}
+
 const untilFree = (lab: AdapterLab) =>
   lab.until('the slot is free again', async () => (await lab.get()).status === 200);
 
@@ -126,15 +133,10 @@ function slots(suite: AdapterSuite): void {
     const { body, answer } = firstGoesOn();
     await lab.serve({ policies: [slot] }, answer);
     const response = await lab.begin();
-    expectEqual('RateLimit', response.headers.get('ratelimit'), '"slots";r=0');
-    expectEqual(
-      'RateLimit-Policy',
-      response.headers.get('ratelimit-policy'),
-      '"slots";q=1;qu="concurrent-requests"',
-    );
-    const denied = await lab.get();
-    expectEqual('the status meanwhile', denied.status, 429);
-    expectFields('its header fields', denied.headers, { 'retry-after': '60', ratelimit: '"slots";r=0;t=60' });
+    const fields = { ratelimit: '"slots";r=0', 'ratelimit-policy': '"slots";q=1;qu="concurrent-requests"' };
+    expectFields('the header fields', Object.fromEntries(response.headers), fields);
+    const headers = { 'retry-after': '60', ratelimit: '"slots";r=0;t=60' };
+    await lab.expect('a request meanwhile', { status: 429, headers });
     body.end('done');
     await response.text();
     await untilFree(lab);
@@ -143,11 +145,9 @@ function slots(suite: AdapterSuite): void {
   suite.add('a slot is held until the connection is closed', async (lab) => {
     const { body, answer } = firstGoesOn();
     await lab.serve({ policies: [slot] }, answer);
-    const leave = new AbortController();
-    const response = await lab.begin(leave.signal);
+    const leave = await leaving(lab);
     await lab.expectStatuses('a request meanwhile', [429]);
-    leave.abort();
-    await response.text().catch(() => {});
+    await leave();
     await untilFree(lab);
     body.destroy();
   });
@@ -165,17 +165,13 @@ function slots(suite: AdapterSuite): void {
     const { body, answer } = firstGoesOn();
     const lease = 200;
     let renewals = 0;
-    const store: Store = {
-      decide: (query) => lab.store.decide(query),
-      adjust: (change) => lab.store.adjust(change),
+    const store = storeBut(lab, {
       lease: async (change) => {
         const held = await lab.store.lease(change);
         renewals += 1;
         return held;
       },
-      reset: (subject) => lab.store.reset(subject),
-      ban: (subject, duration) => lab.store.ban(subject, duration),
-    };
+    });
     await lab.serve({ policies: [{ ...slot, lease }], store }, answer);
     const response = await lab.begin();
     // The store's time passes only here. Of two renewals that end from now on, at least one has begun from now on.
@@ -214,11 +210,8 @@ function turns(suite: AdapterSuite): void {
     let asked = 0;
     await lab.serve({ policies: [held] }, () => (asked++, {}));
     await lab.expectStatuses('the first request', [200]);
-    const leave = new AbortController();
-    const gone = lab.get({ signal: leave.signal }).catch(() => {});
-    await untilAhead(lab, 2);
-    leave.abort();
-    await gone;
+    const leave = await turnTaken(lab);
+    await leave();
     await untilAhead(lab, 1);
     expectEqual('requests that went on', asked, 1);
   });
@@ -226,18 +219,18 @@ function turns(suite: AdapterSuite): void {
   suite.add('at most maxWaiting requests are held; others get 503', async (lab) => {
     await lab.serve({ policies: [held], maxWaiting: 1 });
     await lab.expectStatuses('the first request', [200]);
-    const leave = new AbortController();
-    const gone = lab.get({ signal: leave.signal }).catch(() => {});
+    const leave = await turnTaken(lab);
+    await lab.expect('one more', noRoom('120'));
     await untilAhead(lab, 2);
-    const full = await lab.get();
-    expectEqual('the status', full.status, 503);
-    expectFields('the header fields', full.headers, { 'retry-after': '120', 'cache-control': 'no-store' });
-    expectFields('the body', problemOf(full), { status: 503 });
-    await untilAhead(lab, 2);
-    leave.abort();
-    await gone;
+    await leave();
   });
 }
+
+const noRoom = (wait: string) => ({
+  status: 503,
+  headers: { 'retry-after': wait, 'cache-control': 'no-store' },
+  problem: { status: 503 },
+});
 
 /** Waits until requests have taken the turns of this many minutes. */
 async function untilAhead(lab: AdapterLab, minutes: number): Promise<void> {
@@ -246,6 +239,14 @@ async function untilAhead(lab: AdapterLab, minutes: number): Promise<void> {
     const { resetAfterMs } = await limiter.peek('127.0.0.1');
     return resetAfterMs === minutes * 60_000;
   });
+}
+
+/** A client who waits for the second turn, and leaves when told to. */
+async function turnTaken(lab: AdapterLab): Promise<() => Promise<unknown>> {
+  const leave = new AbortController();
+  const gone = lab.get({ signal: leave.signal }).catch(() => {});
+  await untilAhead(lab, 2);
+  return () => (leave.abort(), gone);
 }
 
 /** A limiter of one slot, whose first request goes on until `body` ends. The others wait, at most two of a key. */
@@ -280,12 +281,7 @@ function lines(suite: AdapterSuite): void {
       await untilWaiting(2);
       expectEqual('the status of another key', (await ask('other', 'b')).status, 200);
       end();
-      const answers = await Promise.all([first, second, third]);
-      expectEqual(
-        'the statuses',
-        answers.map(({ status }) => status),
-        [200, 200, 200],
-      );
+      for (const each of [first, second, third]) expectEqual('a status', (await each).status, 200);
       expectEqual('the requests that went on', served, ['first', 'other', 'second', 'third']);
       await lab.until('the slot is free again', async () => (await limiter.peek('a')).allowed);
     },
@@ -312,10 +308,7 @@ function lines(suite: AdapterSuite): void {
       const { served, ask, untilWaiting, first, end } = await queued(lab, '1m');
       const waiting = [ask('second'), ask('third')];
       await untilWaiting(2);
-      const full = await ask('fourth');
-      expectEqual('the status', full.status, 503);
-      expectFields('the header fields', full.headers, { 'retry-after': '60', 'cache-control': 'no-store' });
-      expectFields('the body', problemOf(full), { status: 503 });
+      await lab.expect('a fourth', noRoom('60'), { headers: { 'x-name': 'fourth', 'x-key': 'a' } });
       expectEqual('the requests that went on', served, ['first']);
       end();
       await Promise.all([first, ...waiting]);

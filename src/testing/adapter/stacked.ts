@@ -1,54 +1,62 @@
 import type { Policy } from '../../contract/policy.js';
-import { expectEqual, expectFields } from '../expect.js';
+import { expectEqual } from '../expect.js';
 import { problemOf } from './client.js';
-import { begun, minute, type AdapterSuite } from './lab.js';
+import { begun, minute, told, type AdapterSuite, type Options } from './lab.js';
 
 const slots: Policy = { name: 'slots', algorithm: 'concurrency', limit: 1, lease: '1m' };
 
+const [draft6, draft7, all] = [
+  ['draft-6', 'draft-7'],
+  ['draft-7', 'legacy'],
+  ['draft-6', 'draft-11', 'legacy'],
+] as const;
+
+/** What an answer tells, after so many others. */
+const FIELDS: readonly (readonly [title: string, limiters: Options[], fields: object, before?: number])[] = [
+  [
+    'they append to lists, and single fields keep the tightest quota',
+    [
+      { policies: [minute(2, 'a')], headers: all },
+      { policies: [minute(9, 'b')], headers: all },
+    ],
+    {
+      ...{ 'ratelimit-policy': '"a";q=2;w=60, "b";q=9;w=60', ratelimit: '"a";r=1;t=60, "b";r=8;t=60' },
+      ...{ 'ratelimit-limit': '2', 'ratelimit-remaining': '1', 'x-ratelimit-limit': '2' },
+    },
+  ],
+  [
+    'single fields keep the tightest quota, whichever limiter comes first',
+    [
+      { policies: [minute(9, 'b')], headers: draft7 },
+      { policies: [minute(2, 'a')], headers: draft7 },
+    ],
+    {
+      ...{ 'ratelimit-policy': '9;w=60, 2;w=60', ratelimit: 'limit=2, remaining=1, reset=60' },
+      'x-ratelimit-limit': '2',
+    },
+  ],
+  [
+    'if one denies, single fields are its own, even if another has less left',
+    [
+      { policies: [minute(2, 'small')], headers: draft6 },
+      { policies: ['bucket=gcra 10/10s'], headers: draft6, cost: () => 6 },
+    ],
+    {
+      ...{ 'ratelimit-limit': '10', 'ratelimit-remaining': '4', 'ratelimit-reset': '2' },
+      ...{ ratelimit: 'limit=10, remaining=4, reset=2', 'retry-after': '2' },
+    },
+    1,
+  ],
+];
+
 /** Several limiters on one route. */
 export function stackedLimiters(suite: AdapterSuite): void {
-  suite.add('they append to lists, and single fields keep the tightest quota', async (lab) => {
-    const headers = ['draft-6', 'draft-11', 'legacy'] as const;
-    await lab.serve([
-      { policies: [minute(2, 'a')], headers },
-      { policies: [minute(9, 'b')], headers },
-    ]);
-    expectFields('the header fields', (await lab.get()).headers, {
-      'ratelimit-policy': '"a";q=2;w=60, "b";q=9;w=60',
-      ratelimit: '"a";r=1;t=60, "b";r=8;t=60',
-      'ratelimit-limit': '2',
-      'ratelimit-remaining': '1',
-      'x-ratelimit-limit': '2',
+  for (const [title, limiters, headers, before = 0] of FIELDS)
+    suite.add(title, async (lab) => {
+      await lab.serve(limiters);
+      await lab.statuses(before);
+      await lab.expect('a request', { headers });
     });
-  });
-
-  suite.add('single fields keep the tightest quota, whichever limiter comes first', async (lab) => {
-    await lab.serve([
-      { policies: [minute(9, 'b')], headers: ['draft-7', 'legacy'] },
-      { policies: [minute(2, 'a')], headers: ['draft-7', 'legacy'] },
-    ]);
-    expectFields('the header fields', (await lab.get()).headers, {
-      'ratelimit-policy': '9;w=60, 2;w=60',
-      ratelimit: 'limit=2, remaining=1, reset=60',
-      'x-ratelimit-limit': '2',
-    });
-  });
-
-  suite.add('if one denies, single fields are its own, even if another has less left', async (lab) => {
-    const bucket: Policy = { name: 'bucket', algorithm: 'gcra', limit: 10, window: '10s' };
-    await lab.serve([
-      { policies: [minute(2, 'small')], headers: ['draft-6', 'draft-7'] },
-      { policies: [bucket], headers: ['draft-6', 'draft-7'], cost: () => 6 },
-    ]);
-    await lab.get();
-    expectFields('the header fields', (await lab.get()).headers, {
-      'ratelimit-limit': '10',
-      'ratelimit-remaining': '4',
-      'ratelimit-reset': '2',
-      ratelimit: 'limit=10, remaining=4, reset=2',
-      'retry-after': '2',
-    });
-  });
 
   suite.add('if two dialects share a field, the newer one writes it, whichever comes first', async (lab) => {
     const [older, newer] = [
@@ -61,10 +69,8 @@ export function stackedLimiters(suite: AdapterSuite): void {
     ]) {
       await lab.renew();
       await lab.serve(order);
-      expectFields('the header fields', (await lab.get()).headers, {
-        'ratelimit-policy': '"b";q=9;w=60',
-        ratelimit: '"b";r=8;t=60',
-      });
+      const headers = { 'ratelimit-policy': '"b";q=9;w=60', ratelimit: '"b";r=8;t=60' };
+      await lab.expect('a request', { headers });
     }
   });
 
@@ -82,34 +88,20 @@ export function stackedLimiters(suite: AdapterSuite): void {
     const rest =
       '"minute";r=8;t=60, "minute-2";r=7;t=60, "minute-3";r=6;t=60, "minute-5";r=4;t=60, "minute-4";r=3;t=60, ' +
       '"minute-6";r=0;t=60, "hidden";r=2;t=60';
-    expectFields('the header fields', (await lab.get()).headers, {
-      'ratelimit-policy': policy,
-      ratelimit: rest,
-    });
-    const denied = await lab.get();
-    expectFields('the header fields', denied.headers, { 'ratelimit-policy': policy });
-    expectEqual('the violated policies', problemOf(denied)['violated-policies'], ['minute-6']);
+    await lab.expect('a request', { headers: { 'ratelimit-policy': policy, ratelimit: rest } });
+    const problem = { 'violated-policies': ['minute-6'] };
+    await lab.expect('another', { headers: { 'ratelimit-policy': policy }, problem });
   });
 
   suite.add('if one denies by slots, the older fields stay those of the quota', async (lab) => {
     const headers = ['draft-6', 'legacy'] as const;
     const body = begun();
-    await lab.serve(
-      [
-        { policies: [minute(9)], headers },
-        { policies: [slots], headers },
-      ],
-      () => ({ body }),
-    );
+    const limiters = [minute(9), slots].map((policy) => ({ policies: [policy], headers }));
+    await lab.serve(limiters, () => ({ body }));
     const response = await lab.begin();
-    expectFields('the header fields', (await lab.get()).headers, {
-      'retry-after': '60',
-      'ratelimit-limit': '9',
-      'ratelimit-remaining': '7',
-      'ratelimit-reset': '60',
-      'x-ratelimit-limit': '9',
-      'x-ratelimit-remaining': '7',
-    });
+    const fields = { 'retry-after': '60', 'ratelimit-limit': '9', 'x-ratelimit-limit': '9' };
+    const left = { 'ratelimit-remaining': '7', 'ratelimit-reset': '60', 'x-ratelimit-remaining': '7' };
+    await lab.expect('a request meanwhile', { headers: { ...fields, ...left } });
     body.end();
     await response.text();
   });
@@ -152,13 +144,11 @@ export function stackedLimiters(suite: AdapterSuite): void {
   });
 
   suite.add('the decision of the latest one is on the request', async (lab) => {
+    const policies = [minute(9, 'a'), minute(2, 'b'), minute(5, 'c')];
     await lab.serve(
-      [{ policies: [minute(9, 'a')] }, { policies: [minute(2, 'b')] }, { policies: [minute(5, 'c')] }],
-      (request) => {
-        const decision = lab.decisionOf(request);
-        return { body: `${decision?.policy} ${decision?.remaining}` };
-      },
+      policies.map((policy) => ({ policies: [policy] })),
+      told(lab),
     );
-    expectFields('the answer', await lab.get(), { text: 'c 4' });
+    await lab.expect('the answer', { text: 'c 4' });
   });
 }

@@ -51,15 +51,9 @@ export function lawOfBound(suite: Suite): void {
         let worst = 0;
         // One unit opens the window. The rest comes just before the window's end, and everything that is left right after it.
         for (const gap of [0.0001, 0.1, 0.9999]) {
-          const edges = Array.from(
-            { length: 120 },
-            () => ({ wait: 'edge', cost: 'all', then: 'keep' }) as const,
-          );
-          const steps: Step[] = [
-            { wait: 0, cost: 1, then: 'keep' },
-            { wait: gap, cost: 'all', then: 'keep' },
-            ...edges,
-          ];
+          const waits = [gap, ...Array<'edge'>(120).fill('edge')];
+          const rest = waits.map((wait): Step => ({ wait, cost: 'all', then: 'keep' }));
+          const steps: Step[] = [{ wait: 0, cost: 1, then: 'keep' }, ...rest];
           const admissions = await play(lab, plainPolicy(algorithm, 100, 10_000), steps);
           worst = Math.max(worst, worstWindow(admissions, 10_000));
         }
@@ -101,9 +95,8 @@ async function play(lab: Lab, policy: Policy, steps: readonly Step[]): Promise<A
     if (wait === 'edge') clock.now += (await limiter.peek('key')).retryAfterMs ?? 0;
     else clock.now += wait === 'retryAfter' ? retryAfter : Math.floor(wait * windowOf(policy));
     const all = Math.max(1, (await limiter.peek('key')).remaining);
-    const decision = await limiter.consume('key', {
-      cost: cost === 'all' ? all : Math.min(cost, capacityOf(policy)),
-    });
+    const units = cost === 'all' ? all : Math.min(cost, capacityOf(policy));
+    const decision = await limiter.consume('key', { cost: units });
     retryAfter = decision.retryAfterMs ?? 0;
     if (!decision.allowed) continue;
     if (then === 'refund') {

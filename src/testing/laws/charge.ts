@@ -1,5 +1,6 @@
 // Law 3. A denied request charges nothing, in any policy: all charge, or none does.
 import type { Policy } from '../../contract/policy.js';
+import type { Limiter } from '../../limiter/limiter.js';
 import { randomPolicy } from '../algorithms.js';
 import { expectEqual } from '../expect.js';
 import type { Random } from '../random.js';
@@ -17,53 +18,45 @@ export function lawOfCharge(suite: Suite): void {
     steps: random.list(5, 40, () => ({ wait: random.pick(WAITS), cost: random.pick(COSTS) })),
   });
 
-  suite.addRandom('after a denial, every policy is as it was', make, async ({ policies, steps }, lab) => {
-    const { clock, limiter } = await lab.open({ policies });
-    for (const { wait, cost } of steps) {
-      clock.now += wait;
-      const before = await limiter.peek('key', { cost });
-      const decision = await limiter.consume('key', { cost });
-      const after = await limiter.peek('key', { cost });
-      expectEqual('allowed, as a peek said before', decision.allowed, before.allowed);
-      if (decision.allowed) continue;
-      expectEqual('the verdicts of the denial, as of a peek before', decision.policies, before.policies);
-      expectEqual('the verdicts after the denial, as before', after.policies, before.policies);
+  /** Plays each request of a case. */
+  const add = (name: string, request: (limiter: Limiter, cost: number) => Promise<void>) =>
+    suite.addRandom(name, make, async ({ policies, steps }, lab) => {
+      const { clock, limiter } = await lab.open({ policies });
+      for (const { wait, cost } of steps) {
+        clock.now += wait;
+        await request(limiter, cost);
+      }
+    });
+
+  add('after a denial, every policy is as it was', async (limiter, cost) => {
+    const before = await limiter.peek('key', { cost });
+    const decision = await limiter.consume('key', { cost });
+    const after = await limiter.peek('key', { cost });
+    expectEqual('allowed, as a peek said before', decision.allowed, before.allowed);
+    if (decision.allowed) return;
+    expectEqual('the verdicts of the denial, as of a peek before', decision.policies, before.policies);
+    expectEqual('the verdicts after the denial, as before', after.policies, before.policies);
+  });
+
+  const admission =
+    'after an admission, every policy that admits is charged, and a shadow that would deny is not';
+  add(admission, async (limiter, cost) => {
+    const before = await limiter.peek('key', { cost });
+    const decision = await limiter.consume('key', { cost });
+    if (!decision.allowed) return;
+    const after = await limiter.peek('key', { cost });
+    for (const [i, { name, allowed, remaining }] of decision.policies.entries()) {
+      const left = before.policies[i]!.remaining;
+      expectEqual(`remaining of ${name}`, remaining, allowed ? Math.max(0, left - cost) : left);
+      expectEqual(`remaining of ${name}, by a peek`, after.policies[i]!.remaining, remaining);
     }
   });
 
-  suite.addRandom(
-    'after an admission, every policy that admits is charged, and a shadow that would deny is not',
-    make,
-    async ({ policies, steps }, lab) => {
-      const { clock, limiter } = await lab.open({ policies });
-      for (const { wait, cost } of steps) {
-        clock.now += wait;
-        const before = await limiter.peek('key', { cost });
-        const decision = await limiter.consume('key', { cost });
-        if (!decision.allowed) continue;
-        const after = await limiter.peek('key', { cost });
-        for (const [i, { name, allowed, remaining }] of decision.policies.entries()) {
-          const left = before.policies[i]!.remaining;
-          expectEqual(`remaining of ${name}`, remaining, allowed ? Math.max(0, left - cost) : left);
-          expectEqual(`remaining of ${name}, by a peek`, after.policies[i]!.remaining, remaining);
-        }
-      }
-    },
-  );
-
-  suite.addRandom(
-    'a cost of 0 and a peek charge and write nothing',
-    make,
-    async ({ policies, steps }, lab) => {
-      const { clock, limiter } = await lab.open({ policies });
-      for (const { wait, cost } of steps) {
-        clock.now += wait;
-        await limiter.consume('key', { cost });
-        const first = await limiter.peek('key');
-        expectEqual('a second peek', (await limiter.peek('key')).policies, first.policies);
-        await limiter.consume('key', { cost: 0 });
-        expectEqual('a peek after a cost of 0', (await limiter.peek('key')).policies, first.policies);
-      }
-    },
-  );
+  add('a cost of 0 and a peek charge and write nothing', async (limiter, cost) => {
+    await limiter.consume('key', { cost });
+    const first = await limiter.peek('key');
+    expectEqual('a second peek', (await limiter.peek('key')).policies, first.policies);
+    await limiter.consume('key', { cost: 0 });
+    expectEqual('a peek after a cost of 0', (await limiter.peek('key')).policies, first.policies);
+  });
 }

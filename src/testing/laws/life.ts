@@ -29,8 +29,8 @@ const randomWait = (random: Random) => random.pick([0, 1, 500, 2_000, 61_000]);
 
 export function lawOfLife(suite: Suite): void {
   const makePolicies = (random: Random) =>
-    suite.algorithms.map((algorithm, i): Policy => ({
-      ...randomPolicy(random, algorithm),
+    suite.algorithms.map((each, i): Policy => ({
+      ...randomPolicy(random, each),
       name: `p${i}`,
       shadow: i > 1,
     }));

@@ -3,7 +3,7 @@ import type { Algorithm, Policy } from '../../contract/policy.js';
 import { capacityOf, randomPolicy } from '../algorithms.js';
 import { expectEqual, expectFields } from '../expect.js';
 import type { Random } from '../random.js';
-import type { Lab, Suite, World } from '../subject.js';
+import { expectExactWait, type Lab, type Suite, type World } from '../subject.js';
 
 interface Spending {
   readonly policy: Policy;
@@ -96,12 +96,8 @@ export function lawOfRetry(suite: Suite): void {
         clock.now += wait;
         await limiter.consume('key');
       }
-      const { allowed, retryAfterMs } = await limiter.consume('key');
-      if (allowed) return;
-      clock.now += retryAfterMs! - 1;
-      expectFields('1 ms before', await limiter.consume('key'), { allowed: false, retryAfterMs: 1 });
-      clock.now += 1;
-      expectFields('at retryAfter', await limiter.consume('key'), { allowed: true });
+      const decision = await limiter.consume('key');
+      if (!decision.allowed) await expectExactWait(clock, decision, () => limiter.consume('key'));
     },
   );
 }

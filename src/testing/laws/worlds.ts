@@ -86,11 +86,8 @@ class Worlds {
   async compare(): Promise<void> {
     for (const cost of [0, 1, 2]) {
       const [is, were] = [await this.real.peek('k', { cost }), await this.never.peek('k', { cost })];
-      expectEqual(
-        `the verdicts on a cost of ${cost}, as without what was given back`,
-        is.policies,
-        were.policies,
-      );
+      const what = `the verdicts on a cost of ${cost}, as without what was given back`;
+      expectEqual(what, is.policies, were.policies);
     }
   }
 }

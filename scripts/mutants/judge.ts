@@ -5,12 +5,12 @@ import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, wri
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { listFiles, root } from '../lib/run.mjs';
-import { applied } from './lua.mjs';
+import { applied, type Mutant } from './lua.js';
 
-/** @typedef {'killed' | 'survived' | 'timed out'} Verdict */
+type Verdict = 'killed' | 'survived' | 'timed out';
 
-/** @type {readonly (readonly [place: string, tests: string[]])[]} Lua runs where nobody measures it: the first place names its tests. */
-const testsOfPlaces = [
+/** Lua runs where nobody measures it: the first place names its tests. */
+const testsOfPlaces: readonly (readonly [place: string, tests: string[]])[] = [
   ['src/stores/redis/lua/note-bans.lua', ['cli/ban-book', 'cli/bans']],
   ['src/stores/redis/lua/seal-bans.lua', ['cli/ban-book', 'cli/bans']],
   ['src/stores/redis/lua/count.lua', ['cli/top']],
@@ -19,11 +19,8 @@ const testsOfPlaces = [
   ['src/', ['vectors', 'identity', 'redis/', 'laws/', 'windows', 'bad-input', 'stores', 'features/']],
 ];
 
-/**
- * The test files of a Lua file, the most likely first.
- * @param {string} file
- */
-export function testsOf(file) {
+/** The test files of a Lua file, the most likely first. */
+export function testsOf(file: string): string[] {
   const names = testsOfPlaces.find(([place]) => file.startsWith(place))?.[1] ?? [];
   const all = listFiles('test').filter((test) => test.endsWith('.test.ts'));
   const found = names.flatMap((name) =>
@@ -36,7 +33,7 @@ export function testsOf(file) {
 
 /** A copy of what git knows of the tree, in which one mutant after the other is judged. */
 export class Tree {
-  #path = mkdtempSync(join(tmpdir(), 'headgate-mutants-'));
+  readonly #path = mkdtempSync(join(tmpdir(), 'headgate-mutants-'));
 
   constructor() {
     for (const file of listFiles().filter((each) => each !== 'node_modules' && existsSync(join(root, each))))
@@ -45,7 +42,7 @@ export class Tree {
     process.once('exit', this.remove);
   }
 
-  remove = () => {
+  readonly remove = (): void => {
     process.off('exit', this.remove);
     rmSync(this.#path, { recursive: true, force: true });
   };
@@ -54,12 +51,14 @@ export class Tree {
    * A test that does not end is no failure: it says only that something waits. On a busy machine, tests may fail by themselves: only what
    * fails twice, and passes without the mutant, is a kill.
    *
-   * @param {import('./lua.mjs').Mutant} mutant
-   * @param {readonly string[]} tests
-   * @param {number} limit how long a test file may take, ms
-   * @returns {Promise<{ verdict: Verdict, by: string }>} `by`: the test file that failed, or that did not end
+   * @param limit how long a test file may take, ms
+   * @returns `by`: the test file that failed, or that did not end
    */
-  async judge(mutant, tests, limit) {
+  async judge(
+    mutant: Mutant,
+    tests: readonly string[],
+    limit: number,
+  ): Promise<{ verdict: Verdict; by: string }> {
     const path = join(this.#path, mutant.file);
     const original = readFileSync(path, 'utf8');
     const mutated = applied(original, mutant);
@@ -74,28 +73,17 @@ export class Tree {
     return { verdict: 'survived', by: '' };
   }
 
-  /**
-   * Runs a test file in a process group of its own: what does not end in time is ended with all that it has started.
-   * @param {string} test
-   * @param {number} limit ms
-   * @returns {Promise<Verdict>}
-   */
-  async #run(test, limit) {
-    const child = spawn(
-      process.execPath,
-      ['node_modules/mocha/bin/mocha.js', '--bail', '--reporter', 'json', test],
-      {
-        cwd: this.#path,
-        stdio: ['ignore', 'pipe', 'ignore'],
-        detached: true,
-      },
-    );
+  /** Runs a test file in a process group of its own: what does not end in time is ended with all that it has started. */
+  async #run(test: string, limit: number): Promise<Verdict> {
+    const args = ['node_modules/mocha/bin/mocha.js', '--bail', '--reporter', 'json', test];
+    const options = { cwd: this.#path, detached: true };
+    const child = spawn(process.execPath, args, { ...options, stdio: ['ignore', 'pipe', 'ignore'] });
     const end = () => process.kill(-(child.pid ?? 0), 'SIGKILL');
     process.once('exit', end);
     const timer = setTimeout(end, limit);
     let output = '';
-    child.stdout.setEncoding('utf8').on('data', (text) => (output += text));
-    const [status] = await once(child, 'close');
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
+    const [status] = (await once(child, 'close')) as [number | null];
     clearTimeout(timer);
     process.off('exit', end);
     if (status === 0) return 'survived';

@@ -5,8 +5,8 @@ import { setPriority } from 'node:os';
 import { join } from 'node:path';
 import { listFiles, root } from './lib/run.mjs';
 import { getPrograms } from './programs.mjs';
-import { testsOf, Tree } from './mutants/judge.mjs';
-import { mutateLua } from './mutants/lua.mjs';
+import { testsOf, Tree } from './mutants/judge.js';
+import { mutateLua } from './mutants/lua.js';
 import { isDrawn } from './mutants/sample.mjs';
 
 const problems = getPrograms('redis', 'valkey');

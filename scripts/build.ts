@@ -1,7 +1,7 @@
 // Builds the package into dist/, which is replaced whole, so that nothing stale stays.
 import { renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { buildPackage } from './lib/library.mjs';
+import { buildPackage } from './lib/library.js';
 import { root } from './lib/run.mjs';
 
 const dist = join(root, 'dist');

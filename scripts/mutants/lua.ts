@@ -1,59 +1,48 @@
 // The mutants of a Lua file: the kinds of change that Stryker makes of TypeScript, which does not know Lua.
-import luaparse from 'luaparse';
+import luaparse, { type BinaryExpression, type LogicalExpression, type Node } from 'luaparse';
 
-/**
- * One change of one file.
- *
- * @typedef {object} Mutant
- * @property {string} file its path from the root
- * @property {number} line where what is replaced begins, counted from 1
- * @property {string} operator the kind of change
- * @property {number} start the offset of what is replaced
- * @property {number} end
- * @property {string} to what takes its place
- */
-/** @typedef {import('luaparse').Node} Node */
+/** One change of one file. */
+export interface Mutant {
+  /** Its path from the root. */
+  readonly file: string;
+  /** Where what is replaced begins, counted from 1. */
+  readonly line: number;
+  /** The kind of change. */
+  readonly operator: string;
+  /** The offset of what is replaced. */
+  readonly start: number;
+  readonly end: number;
+  /** What takes its place. */
+  readonly to: string;
+}
 
-/** @type {Readonly<Record<string, string>>} */
-const swappedOperators = {
+const swappedOperators: Readonly<Record<string, string>> = {
   ...{ '<': '<=', '<=': '<', '>': '>=', '>=': '>', '==': '~=', '~=': '==' },
   ...{ '+': '-', '-': '+', '*': '/', '/': '*', '%': '*', '^': '*', and: 'or', or: 'and' },
 };
 
-/** @type {Readonly<Record<string, string>>} */
-const swappedFunctions = { min: 'max', max: 'min', floor: 'ceil', ceil: 'floor' };
+const swappedFunctions: Readonly<Record<string, string>> = {
+  min: 'max',
+  max: 'min',
+  floor: 'ceil',
+  ceil: 'floor',
+};
 
 const comparisons = new Set(['<', '<=', '>', '>=', '==', '~=']);
 
-/**
- * @param {string} file its path from the root
- * @param {string} text
- * @returns {Mutant[]} in the order of the text
- */
-export function mutateLua(file, text) {
-  /** @type {Map<string, Mutant>} two operators may come to the same change */
-  const found = new Map();
-  /**
-   * @param {string} operator
-   * @param {number} start
-   * @param {number} end
-   * @param {string} to
-   */
-  const change = (operator, start, end, to) => {
+/** All mutants of a file, in the order of its text. */
+export function mutateLua(file: string, text: string): Mutant[] {
+  // Two operators may come to the same change.
+  const found = new Map<string, Mutant>();
+  const change = (operator: string, start: number, end: number, to: string): void => {
     const line = text.slice(0, start).split('\n').length;
     found.set(`${start} ${end} ${to}`, { file, line, operator, start, end, to });
   };
-  /** @param {Node} node */
-  const textOf = (node) => text.slice(...rangeOf(node));
-  /**
-   * @param {string} operator
-   * @param {Node} node
-   * @param {string} replacement
-   */
-  const replace = (operator, node, replacement) => change(operator, ...rangeOf(node), replacement);
+  const textOf = (node: Node): string => text.slice(...rangeOf(node));
+  const replace = (operator: string, node: Node, replacement: string): void =>
+    change(operator, ...rangeOf(node), replacement);
 
-  /** @param {Node} node */
-  function mutate(node) {
+  function mutate(node: Node): void {
     switch (node.type) {
       case 'BinaryExpression':
         return swapOperator(node);
@@ -95,8 +84,7 @@ export function mutateLua(file, text) {
     }
   }
 
-  /** @param {import('luaparse').BinaryExpression | import('luaparse').LogicalExpression} node */
-  function swapOperator({ left, operator, right }) {
+  function swapOperator({ left, operator, right }: BinaryExpression | LogicalExpression): void {
     const other = swappedOperators[operator];
     if (other === undefined) return;
     // Between the operands there are only parentheses and space beside it.
@@ -105,23 +93,20 @@ export function mutateLua(file, text) {
     change('operator', at, at + operator.length, other);
   }
 
-  /** @param {Node} condition */
-  function negate(condition) {
+  function negate(condition: Node): void {
     // These have a mutant of their own that does the same.
     if ('operator' in condition && /^(not|==|~=)$/.test(condition.operator)) return;
     replace('condition', condition, `not (${textOf(condition)})`);
   }
 
-  /** @param {Node} node */
-  function mutateResult(node) {
+  function mutateResult(node: Node): void {
     if ('operator' in node && comparisons.has(node.operator))
       replace('returned value', node, `not (${textOf(node)})`);
     else if (/^(Identifier|IndexExpression|CallExpression|BinaryExpression)$/.test(node.type))
       replace('returned value', node, `(${textOf(node)}) + 1`);
   }
 
-  /** @param {unknown} node */
-  function visit(node) {
+  function visit(node: unknown): void {
     if (Array.isArray(node)) node.forEach(visit);
     else if (isNode(node)) {
       mutate(node);
@@ -133,22 +118,12 @@ export function mutateLua(file, text) {
   return [...found.values()].sort((a, b) => a.start - b.start || a.end - b.end);
 }
 
-/**
- * @param {string} text of the mutant's file
- * @param {Mutant} mutant
- */
-export const applied = (text, { start, end, to }) => text.slice(0, start) + to + text.slice(end);
+/** The text of the mutant's file with its change. */
+export const applied = (text: string, { start, end, to }: Mutant): string =>
+  text.slice(0, start) + to + text.slice(end);
 
-/**
- * Where a node is: the types of luaparse do not tell that it may be asked to say so.
- * @param {Node} node
- */
-const rangeOf = (node) => /** @type {Node & { range: [number, number] }} */ (node).range;
+/** Where a node is: the types of luaparse do not tell that it may be asked to say so. */
+const rangeOf = (node: Node) => (node as Node & { range: [number, number] }).range;
 
-/**
- * @param {unknown} value
- * @returns {value is Node}
- */
-function isNode(value) {
-  return typeof value === 'object' && value !== null && 'type' in value;
-}
+const isNode = (value: unknown): value is Node =>
+  typeof value === 'object' && value !== null && 'type' in value;

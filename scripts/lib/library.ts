@@ -2,15 +2,16 @@
 // it, so a process has one copy, whoever loads it. The price: bundlers cannot leave out the unused parts of a sub-path. The command line is
 // an ES module that imports the same copy.
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join, relative, resolve } from 'node:path';
-import { rollup } from '@rollup/wasm-node';
+import { rollup, type OutputPlugin, type Plugin } from '@rollup/wasm-node';
 import { transform } from 'esbuild';
-import { tsImport } from 'tsx/esm/api';
 import ts from 'typescript';
-import { writeCommandLine } from './command-line.mjs';
-import { bareCode, TARGET } from './code.mjs';
+import { luaFiles } from '../../src/stores/redis/lua-files.js';
+import { TARGET, writeCommandLine } from './command-line.js';
 import { root } from './run.mjs';
 
 const CONFIG = 'tsconfig.build.json';
@@ -22,13 +23,8 @@ const require = createRequire(import.meta.url);
 /** The entry of the command line. Its name is none that a sub-path has. */
 const COMMAND_LINE = 'command-line';
 
-/**
- * Builds `cjs` and `esm`, each with a file per sub-path, the declarations of both, and `cli`.
- *
- * @param {string} directory where they go
- * @returns {Promise<boolean>} whether the types are right
- */
-export async function buildPackage(directory) {
+/** Builds `cjs` and `esm`, each with a file per sub-path, the declarations of both, and `cli`. Resolves to whether the types are right. */
+export async function buildPackage(directory: string): Promise<boolean> {
   const doors = listDoors();
   const cjs = join(directory, 'cjs');
   const declared = declare(cjs);
@@ -41,22 +37,17 @@ export async function buildPackage(directory) {
 }
 
 /** What each sub-path loads, by its path in `src` and in `cjs`, without its ending. */
-function listDoors() {
-  const { exports } = /** @type {{ exports: Record<string, string | { require: string }> }} */ (
-    JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-  );
+function listDoors(): string[] {
+  const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    exports: Record<string, string | { require: string }>;
+  };
   return Object.values(exports)
     .filter((target) => typeof target !== 'string')
     .map(({ require: file }) => file.slice('./dist/cjs/'.length, -'.js'.length));
 }
 
-/**
- * Bundles the doors and the command line: what several of them use is in `shared`, so that each loads what it uses and nothing else.
- *
- * @param {string[]} doors
- * @param {string} directory
- */
-async function bundle(doors, directory) {
+/** Bundles the doors and the command line: what several of them use is in `shared`, so that each loads what it uses and nothing else. */
+async function bundle(doors: string[], directory: string): Promise<void> {
   const bundled = await rollup({
     input: {
       ...Object.fromEntries(doors.map((door) => [door, join(root, `src/${door}.ts`)])),
@@ -91,58 +82,43 @@ async function bundle(doors, directory) {
   await writeCommandLine(program.code, directory);
 }
 
-/** @type {import('@rollup/wasm-node').OutputPlugin} */
-const libraryOnly = {
+const libraryOnly: OutputPlugin = {
   name: 'library only',
   generateBundle(_, output) {
     delete output[`${COMMAND_LINE}.js`];
   },
 };
 
-/** @type {import('@rollup/wasm-node').Plugin} */
-const readable = {
+const readable: Plugin = {
   name: 'readable',
   resolveId: (source, importer) =>
     importer !== undefined && source.startsWith('.')
       ? resolve(dirname(importer), source.replace(/\.js$/, '.ts'))
       : undefined,
-  load: async (id) => (id.endsWith(LUA_FILES) ? luaTexts(id) : bareCode(id)),
+  load: async (id) =>
+    id.endsWith(LUA_FILES) ? `export const luaFiles = ${JSON.stringify(luaFiles)};` : bareCode(id),
   renderChunk: async (code) => (await transform(code, { target: TARGET })).code,
 };
 
-/**
- * @param {string} file
- * @returns {Promise<string>} the module with what it exports as data
- */
-async function luaTexts(file) {
-  const { luaFiles } = await tsImport(file, import.meta.url);
-  return `export const luaFiles = ${JSON.stringify(luaFiles)};`;
+/** The code of a file without types and comments, which the package need not carry: what users read is in the declarations. */
+async function bareCode(file: string): Promise<string> {
+  const loader = file.endsWith('ts') ? 'ts' : 'js';
+  // Only so does esbuild leave out all comments. Who bundles the code prints it with whitespace again.
+  const options = { loader, minifyWhitespace: true, target: TARGET } as const;
+  return (await transform(await readFile(file, 'utf8'), options)).code;
 }
 
-/**
- * Checks the types, and writes the declarations.
- *
- * @param {string} directory
- * @returns {Promise<boolean>}
- */
-function declare(directory) {
+/** Checks the types, and writes the declarations. */
+async function declare(directory: string): Promise<boolean> {
   const args = ['--project', CONFIG, '--emitDeclarationOnly', '--outDir', directory];
-  return new Promise((done) => {
-    const tsc = spawn(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), ...args], {
-      cwd: root,
-      stdio: 'inherit',
-    });
-    tsc.once('close', (status) => done(status === 0));
-  });
+  const command = [join(root, 'node_modules/typescript/bin/tsc'), ...args];
+  const tsc = spawn(process.execPath, command, { cwd: root, stdio: 'inherit' });
+  await once(tsc, 'close');
+  return tsc.exitCode === 0;
 }
 
-/**
- * Removes the declarations that no door refers to.
- *
- * @param {string[]} doors
- * @param {string} directory
- */
-function keepReachable(doors, directory) {
+/** Removes the declarations that no door refers to. */
+function keepReachable(doors: string[], directory: string): void {
   const reachable = new Set(doors.map((door) => join(directory, `${door}.d.ts`)));
   for (const file of reachable) {
     const { importedFiles } = ts.preProcessFile(readFileSync(file, 'utf8'));
@@ -156,17 +132,12 @@ function keepReachable(doors, directory) {
   }
 }
 
-/**
- * Writes the ES module of a door. It names what it exports, which every loader and bundler understands.
- *
- * @param {string} door
- * @param {string} directory
- */
-function writeFacade(door, directory) {
+/** Writes the ES module of a door. It names what it exports, which every loader and bundler understands. */
+function writeFacade(door: string, directory: string): void {
   const implementation = join(directory, 'cjs', `${door}.js`);
   const facade = join(directory, 'esm', `${door}.js`);
   const from = `from '${relative(dirname(facade), implementation)}';\n`;
-  const exported = /** @type {Record<string, unknown>} */ (require(implementation));
+  const exported = require(implementation) as Record<string, unknown>;
   const names = Object.keys(exported).filter((name) => name !== 'default');
   // What `default` of a CommonJS module is, loaders and bundlers disagree about: the default has a name, too.
   const main = names.find((name) => exported[name] === exported['default']);

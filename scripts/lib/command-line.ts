@@ -1,9 +1,11 @@
 // The command line is one file beside the library. It contains all libraries that the package does not depend on, so their licences ship, too.
 import { chmodSync, cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { build } from 'esbuild';
-import { TARGET } from './code.mjs';
+import { build, type Plugin } from 'esbuild';
 import { root } from './run.mjs';
+
+/** What all supported versions of Node run. */
+export const TARGET = 'node20';
 
 /** What a report's page is made of, beside the bundle. */
 const page = [
@@ -16,15 +18,13 @@ const page = [
 /**
  * Writes `cli`: the command line, the page of its reports, and the licences of what it contains.
  *
- * @param {string} program an ES module that imports the library by `./`
- * @param {string} packageDirectory where `cjs` has the library
+ * @param program an ES module that imports the library by `./`
+ * @param packageDirectory where `cjs` has the library
  */
-export async function writeCommandLine(program, packageDirectory) {
+export async function writeCommandLine(program: string, packageDirectory: string): Promise<void> {
   const directory = join(packageDirectory, 'cli');
   const outfile = join(directory, 'headgate.js');
-  const { dependencies } = /** @type {{ dependencies: Record<string, string> }} */ (
-    JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-  );
+  const { dependencies } = manifestIn('.');
   const { metafile } = await build({
     absWorkingDir: root,
     stdin: { contents: program, resolveDir: root },
@@ -55,8 +55,7 @@ export async function writeCommandLine(program, packageDirectory) {
   writeFileSync(join(directory, 'THIRD-PARTY-LICENSES.txt'), licences.join('\n'));
 }
 
-/** @type {import('esbuild').Plugin} */
-const libraryBeside = {
+const libraryBeside: Plugin = {
   name: 'library beside',
   setup({ onResolve }) {
     onResolve({ filter: /^\.\// }, ({ path, importer }) =>
@@ -65,21 +64,18 @@ const libraryBeside = {
   },
 };
 
-/**
- * @param {string} input a file's path from the root
- * @returns {string | undefined} the directory of the package that it is from
- */
-function packageOf(input) {
-  return /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(input)?.[0];
-}
+/** The directory of the package that a file is from. */
+const packageOf = (file: string) => /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file)?.[0];
 
-/**
- * @param {string} directory
- * @returns {string}
- */
-function licenceOf(directory) {
+type Manifest = Readonly<Record<'name' | 'version' | 'license', string>> & {
+  readonly dependencies: Readonly<Record<string, string>>;
+};
+const manifestIn = (directory: string) =>
+  JSON.parse(readFileSync(join(root, directory, 'package.json'), 'utf8')) as Manifest;
+
+function licenceOf(directory: string): string {
   const path = join(root, directory);
-  const { name, version, license } = JSON.parse(readFileSync(join(path, 'package.json'), 'utf8'));
+  const { name, version, license } = manifestIn(directory);
   const file = readdirSync(path).find((entry) => /^licen[cs]e([-.]|$)/i.test(entry));
   if (!file) throw new Error(`${directory} has no licence file: the command line may not ship it.`);
   const text = readFileSync(join(path, file), 'utf8').trim();
