@@ -7,17 +7,20 @@ import { addLimitsOptions, ofTier, readOneLimits, type LimitsOptions } from '../
 import { POLICY_GRAMMAR } from '../../contract/policy-text.js';
 import { policyText } from '../../contract/compile-policies.js';
 import { parsePolicies } from '../policy-text.js';
-import { CloserLook, type ClientTimes } from '../replay/closer.js';
-import { compare } from '../replay/compare.js';
-import { DeniedRequests } from '../replay/denied.js';
 import { replayJson } from '../replay/json.js';
-import type { Logs } from '../replay/logs.js';
+import { forEachRequest, type Logs } from '../replay/logs.js';
 import { addLogOptions, collect, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
 import { checkKeys, loggedKeys } from '../replay/dimensions.js';
-import { Replay } from '../replay/replay.js';
+import { compare, Replay, type Results } from '../replay/replay.js';
 import { countsSlots } from '../replay/shapes.js';
-import { checkReportPath, writeReport } from '../replay/report.js';
-import { forEachRequest } from '../replay/run.js';
+import {
+  checkReportPath,
+  CloserLook,
+  DeniedRequests,
+  writeReport,
+  type ClientTimes,
+} from '../replay/report.js';
+import { reportPage } from '../replay/report-page.js';
 import { replayText } from '../replay/terminal.js';
 
 interface Options extends LogOptions, LimitsOptions {
@@ -79,25 +82,14 @@ async function replay(names: readonly string[], options: Options, io: Io): Promi
       if (denied && !isAdmitted) denied.add(entry);
     });
     logs.checkFound();
-    const { summaries } = logs;
-    const result = run.result(top);
     const compared = other && compare(run, other, second.left, top);
+    const results: Results = { result: run.result(top), logs: logs.summaries, left, compared };
     if (report !== undefined) {
       const clients = await lookCloser(logs, replayed, run, dimensions.length > 1, io);
-      const command = commandLine(io.args);
-      await writeReport(report, {
-        command,
-        result,
-        logs: summaries,
-        left,
-        denied: denied!,
-        clients,
-        compared,
-      });
+      const command = ['headgate', ...io.args.map(quoted)].join(' ');
+      await writeReport(report, reportPage({ ...results, command, denied: denied!, clients }));
     }
-    await (io.json
-      ? writeJson(io, replayJson(result, summaries, left, compared))
-      : write(io, replayText(result, summaries, left, compared, io)));
+    await (io.json ? writeJson(io, replayJson(results)) : write(io, replayText(results, io)));
   };
   await readLogs(names, options, io, read, denied !== undefined);
   if (report !== undefined && !io.json)
@@ -139,9 +131,6 @@ async function lookCloser(
   );
   return again.changed ? undefined : closer.result();
 }
-
-/** The command line, quoted so that a shell reads it as it was typed. */
-const commandLine = (args: readonly string[]): string => ['headgate', ...args.map(quoted)].join(' ');
 
 /** Leaves out concurrency policies, which cannot be replayed, unless there are no others. */
 function split(policies: readonly Policy[]): { replayed: readonly Policy[]; left: readonly string[] } {

@@ -1,12 +1,29 @@
 import type { Key } from '../../contract/key.js';
 import { clients, type ClientOptions } from './client.js';
 import type { LoggedKey } from './dimensions.js';
-import type { Parsed } from './entry.js';
-import { KNOWN_TIMES, parseJsonLine, textOf } from './json-line.js';
-import type { Match } from './match.js';
-import type { LoggedRequest } from './request.js';
-import { parseTextLine } from './text-line.js';
-import { W3cReader } from './w3c-line.js';
+import {
+  KNOWN_TIMES,
+  parseJsonLine,
+  parseTextLine,
+  textOf,
+  W3cReader,
+  type LoggedRequest,
+} from './formats.js';
+import { usageError } from '../errors.js';
+
+/** One request of a log. */
+export interface Entry {
+  /** ms since the epoch. */
+  time: number;
+  /** Who is limited: a text; or, if `--key` names several dimensions, the keys that the line has. */
+  readonly key: Key;
+  /** Present if it was asked for, and the log has it. */
+  readonly path?: string | undefined;
+  readonly status?: number | undefined;
+}
+
+/** The meaning of a line: a request; nothing to replay (another kind of line, filtered out, no key); or unreadable, and why. */
+export type Parsed = Entry | 'skipped' | { readonly problem: string };
 
 export interface LineOptions extends ClientOptions {
   /** The fields that make the key, or the key of each dimension. */
@@ -37,23 +54,14 @@ export function lineParser(options: LineOptions): ParseLine {
       const text = textOf(request.field(keyField));
       return text === undefined ? undefined : (clientOf(text) ?? text);
     }
-    const { address } = request;
+    const address = request.part('address');
     return address === undefined ? undefined : (clientOf(address) ?? hostName(address));
   }
 
   function part(word: string, request: LoggedRequest): string | undefined {
-    switch (word) {
-      case 'ip':
-        return client(request);
-      case 'user':
-        return request.user;
-      case 'path':
-        return request.path;
-      case 'method':
-        return request.method;
-      default:
-        return textOf(request.field(word));
-    }
+    if (word === 'ip') return client(request);
+    if (word === 'user' || word === 'path' || word === 'method') return request.part(word);
+    return textOf(request.field(word));
   }
 
   function textOfKey({ parts }: LoggedKey, request: LoggedRequest): string | undefined {
@@ -83,7 +91,7 @@ export function lineParser(options: LineOptions): ParseLine {
     if (match && !match(request)) return 'skipped';
     const name = keyOf(request);
     if (name === undefined) {
-      const { address } = request;
+      const address = request.part('address');
       const isByClient = keys.some(({ parts }) => parts.includes('ip'));
       if (address !== undefined && keyField === undefined && isByClient && !client(request)) {
         return {
@@ -98,10 +106,59 @@ export function lineParser(options: LineOptions): ParseLine {
       const tried = timeField === undefined ? `${KNOWN_TIMES} and others were tried` : `of ${timeField}`;
       return { problem: `it has no time that can be read (${tried}; see --time-field)` };
     }
-    return details ? { time, key: name, path: request.path, status: request.status } : { time, key: name };
+    return details
+      ? { time, key: name, path: request.part('path'), status: statusOf(request) }
+      : { time, key: name };
   };
 }
 
 /** A client given by its host name, which some servers look up. */
 const hostName = (text: string): string | undefined =>
   /^[\w.-]+$/.test(text) ? text.toLowerCase() : undefined;
+
+function statusOf(request: LoggedRequest): number | undefined {
+  const status = Number(request.part('status'));
+  return Number.isInteger(status) ? status : undefined;
+}
+
+/** Whether a request counts. */
+export type Match = (request: LoggedRequest) => boolean;
+
+/**
+ * Reads a filter: any number of paths by prefix (`/api`), methods (`POST`) and statuses (`404`, `5xx`), separated by spaces or commas. A
+ * `!` before a word excludes it. Of each kind, one word must match.
+ *
+ * @throws CliError `USAGE`
+ */
+export function parseMatch(texts: readonly string[]): Match | undefined {
+  const words = texts.flatMap((text) => text.split(/[\s,]+/)).filter((word) => word !== '');
+  if (words.length === 0) return undefined;
+  const wanted: Match[] = [];
+  const kinds = new Map<string, Match[]>();
+  for (const word of words) {
+    const not = word.startsWith('!');
+    const { kind, matches } = parseWord(not ? word.slice(1) : word);
+    if (not) wanted.push((request) => !matches(request));
+    else kinds.set(kind, [...(kinds.get(kind) ?? []), matches]);
+  }
+  for (const any of kinds.values()) wanted.push((request) => any.some((matches) => matches(request)));
+  return (request) => wanted.every((matches) => matches(request));
+}
+
+function parseWord(word: string): { kind: string; matches: Match } {
+  if (word.startsWith('/'))
+    return { kind: 'path', matches: (request) => request.part('path')?.startsWith(word) ?? false };
+  if (/^[a-z]+$/i.test(word)) {
+    const method = word.toUpperCase();
+    return { kind: 'method', matches: (request) => request.part('method') === method };
+  }
+  if (/^\d\d\d$/.test(word))
+    return { kind: 'status', matches: (request) => statusOf(request) === Number(word) };
+  if (/^\dxx$/i.test(word)) {
+    const first = Number(word[0]);
+    return { kind: 'status', matches: (request) => Math.floor((statusOf(request) ?? NaN) / 100) === first };
+  }
+  throw usageError(
+    `--match: ${JSON.stringify(word)} is not a path, a method or a status. Write for example '/api', 'POST', '5xx', or '!/health'.`,
+  );
+}

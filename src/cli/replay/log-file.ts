@@ -1,6 +1,5 @@
 import { createGunzip } from 'node:zlib';
-import type { Entry } from './entry.js';
-import type { ParseLine } from './line.js';
+import type { Entry, ParseLine } from './line.js';
 import { Reorder } from './reorder.js';
 import type { Source } from './source.js';
 

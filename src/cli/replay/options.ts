@@ -4,9 +4,8 @@ import { usageError } from '../errors.js';
 import { addSubnetOption, subnetOf, type SubnetOption } from '../keys.js';
 import type { Io } from '../io.js';
 import { loggedKeys } from './dimensions.js';
-import { FORMATS, lineParser } from './line.js';
+import { FORMATS, lineParser, parseMatch } from './line.js';
 import { withLogs, type Logs } from './logs.js';
-import { parseMatch } from './match.js';
 
 /** The options of all commands that read logs. */
 export interface LogOptions extends SubnetOption {

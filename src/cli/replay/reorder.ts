@@ -1,4 +1,4 @@
-import type { Entry } from './entry.js';
+import type { Entry } from './line.js';
 
 /** How many requests are held back for others that were logged late. */
 export const REORDER = 50_000;

@@ -3,6 +3,7 @@ import type { Policy } from '../../contract/policy.js';
 import { Engine } from './engine.js';
 import { shownKeys } from './dimensions.js';
 import { Keys } from './keys.js';
+import type { LogSummary } from './log-file.js';
 import { Timeline } from './timeline.js';
 
 /** The effect of a policy on a log. */
@@ -294,4 +295,37 @@ function largest(size: number, count: number, valueOf: (i: number) => number): n
     }
   }
   return best.sort((a, b) => valueOf(b) - valueOf(a)).slice(0, count);
+}
+
+/** What a replay tells. */
+export interface Results {
+  readonly result: ReplayResult;
+  readonly logs: readonly LogSummary[];
+  /** Policies that are not replayed. */
+  readonly left: readonly string[];
+  readonly compared: Comparison | undefined;
+}
+
+/** The results of two sets of policies for one log. */
+export interface Comparison {
+  /** The result of the second set. */
+  readonly result: ReplayResult;
+  /** Policies of the second set that are not replayed. */
+  readonly left: readonly string[];
+  /** How many clients both sets deny, or only one of them. */
+  readonly both: number;
+  readonly firstOnly: number;
+  readonly secondOnly: number;
+}
+
+/** Compares two replays of the same requests. A client has the same number in both. */
+export function compare(first: Replay, second: Replay, left: readonly string[], top: number): Comparison {
+  let [both, firstOnly, secondOnly] = [0, 0, 0];
+  for (let client = 0; client < first.size; client++) {
+    const [a, b] = [first.isDenied(client), second.isDenied(client)];
+    if (a && b) both += 1;
+    else if (a) firstOnly += 1;
+    else if (b) secondOnly += 1;
+  }
+  return { result: second.result(top), left, both, firstOnly, secondOnly };
 }

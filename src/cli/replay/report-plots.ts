@@ -1,9 +1,8 @@
 import { toMilliseconds } from '../../common/duration.js';
 import { policyText } from '../../contract/compile-policies.js';
 import { duration, printable } from '../format.js';
-import type { ClientTimes } from './closer.js';
+import type { ClientTimes, Report } from './report.js';
 import type { ReplayResult } from './replay.js';
-import type { Comparison } from './compare.js';
 
 /** A line or a layer of a plot. */
 interface Series {
@@ -38,14 +37,7 @@ const COLORS = 6;
 
 const colorOf = (i: number): string => `--p${i % COLORS}`;
 
-/** The parts of a report that are drawn. */
-interface Plotted {
-  readonly result: ReplayResult;
-  readonly clients: ClientTimes | undefined;
-  readonly compared: Comparison | undefined;
-}
-
-export function plotsOf({ result, clients, compared }: Plotted): Plots {
+export function plotsOf({ result, clients, compared }: Report): Plots {
   const { timeline, policies } = result;
   const { intervals } = timeline;
   const all = intervals.map(({ admitted, denied }) => admitted + denied);

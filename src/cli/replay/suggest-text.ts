@@ -1,10 +1,9 @@
-import { columns, count, duration, many, printable } from '../format.js';
+import { columns, count, many, printable } from '../format.js';
 import type { Io } from '../io.js';
 import type { Policy } from '../../contract/policy.js';
 import { policyText } from '../../contract/compile-policies.js';
-import { moment, share } from './format.js';
+import { foundText, logNotes, share, type Found } from './format.js';
 import type { LogSummary } from './log-file.js';
-import { logNotes, type Found } from './notes.js';
 import type { Alternative, Suggestions } from './suggest.js';
 
 /** The suggestions, for a terminal. */
@@ -16,11 +15,9 @@ export function suggestText(
   io: Io,
 ): string {
   const { bold, dim } = io.colors;
-  const { requests, clients, first, last } = found;
   const { keep, together } = suggestions;
-  const span = `${moment(first)} to ${moment(last)} UTC, ${duration(Math.max(1, last - first))}`;
   const parts = [
-    `${bold(many(requests, 'request'))} of ${bold(many(clients, 'client'))}, ${span}`,
+    foundText(found, io.colors),
     `The smallest limits, each on its own, under which this share of the clients is never denied:`,
     alternativesTable(suggestions, found, io),
     `${bold(`All together, for ${keep} % of the clients`)}: ${deniedText(together, found)}`,

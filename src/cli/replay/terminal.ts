@@ -1,66 +1,34 @@
 import { columns, count, duration, many } from '../format.js';
 import type { Io } from '../io.js';
-import { policyText } from '../../contract/compile-policies.js';
-import type { Comparison } from './compare.js';
-import { cellsOf, moment, share } from './format.js';
-import type { LogSummary } from './log-file.js';
-import { leftNote, logNotes } from './notes.js';
-import type { ReplayResult } from './replay.js';
+import { cellsOf, foundText, moment, policyTable, replayNotes, share } from './format.js';
+import type { Comparison, ReplayResult, Results } from './replay.js';
 
-/** The result of a replay, for a terminal. */
-export function replayText(
-  result: ReplayResult,
-  logs: readonly LogSummary[],
-  left: readonly string[],
-  compared: Comparison | undefined,
-  io: Io,
-): string {
+/** The results of a replay, for a terminal. */
+export function replayText(results: Results, io: Io): string {
   const { bold, red, green, dim } = io.colors;
-  const { requests, denied, clients, deniedClients, first, last } = result;
+  const { result, compared } = results;
+  const { requests, denied, clients, deniedClients } = result;
   const verdict =
     denied === 0 ? green('none denied') : red(`${count(denied)} denied (${share(denied, requests)})`);
   const of = denied === 0 ? '' : `, of ${many(deniedClients, 'client')} (${share(deniedClients, clients)})`;
-  const span = `${moment(first)} to ${moment(last)} UTC, ${duration(Math.max(1, last - first))}`;
   const parts = [
-    `${bold(many(requests, 'request'))} of ${bold(many(clients, 'client'))}, ${span}: ${bold(verdict)}${of}`,
-    policyTable(result, io),
+    `${foundText(result, io.colors)}: ${bold(verdict)}${of}`,
+    policyText(result, io),
     ...(compared ? [comparisonText(result, compared, io)] : []),
     charts(result, io),
     topTable(result, io),
-    [...left.map(leftNote), ...(compared?.left ?? []).map(leftNote), ...logNotes(logs, result)]
+    replayNotes(results)
       .map((note) => dim(note))
       .join('\n'),
   ];
   return `${parts.filter((part) => part !== '').join('\n\n')}\n`;
 }
 
-function policyTable({ policies, requests, held, longestHold }: ReplayResult, io: Io): string {
-  const head = [
-    'policy',
-    'limit',
-    'denied',
-    'of requests',
-    'clients',
-    'of clients',
-    'first (UTC)',
-    'last (UTC)',
-  ];
-  const rows = policies.map((each) => {
-    const { name: _, ...policy } = each.policy;
-    return [
-      each.policy.shadow ? `${each.name} (would have)` : each.name,
-      policyText(policy),
-      count(each.denied),
-      share(each.denied, requests),
-      count(each.clients),
-      share(each.clients, each.of),
-      moment(each.first),
-      moment(each.last),
-    ];
-  });
+function policyText(result: ReplayResult, io: Io): string {
+  const { held, longestHold } = result;
   const note =
     held > 0 ? `\n${many(held, 'request')} held for their turn, at most ${duration(longestHold)}` : '';
-  return `${columns(io, head, rows).trimEnd()}${note}`;
+  return `${columns(io, ...policyTable(result)).trimEnd()}${note}`;
 }
 
 function topTable({ top, deniedClients }: ReplayResult, io: Io): string {
@@ -77,7 +45,7 @@ function comparisonText(first: ReplayResult, compared: Comparison, io: Io): stri
     `${count(of.denied)} denied (${share(of.denied, of.requests)}), of ${many(of.deniedClients, 'client')}`;
   return [
     io.colors.bold('compared with'),
-    policyTable(second, io),
+    policyText(second, io),
     `These policies: ${figures(first)}. The others: ${figures(second)}.`,
     `Clients denied by both: ${count(both)}; by these alone: ${count(firstOnly)}; by the others alone: ${count(secondOnly)}.`,
   ].join('\n');
@@ -91,24 +59,13 @@ function charts(result: ReplayResult, io: Io): string {
   const room = Math.max(20, Math.min(100, io.width - 14));
   const { values, per } = condensed(result, room);
   const unit = duration(per * width);
-  const drawn = [
-    area(
-      `requests per ${unit}`,
-      values.map(({ all }) => all),
-      io.colors.green,
-      result,
-    ),
-  ];
-  if (result.denied > 0) {
-    drawn.push(
-      area(
-        `denied per ${unit}`,
-        values.map(({ denied }) => denied),
-        io.colors.red,
-        result,
-      ),
-    );
-  }
+  const draw = (
+    what: string,
+    of: (value: (typeof values)[number]) => number,
+    paint: (text: string) => string,
+  ) => area(`${what} per ${unit}`, values.map(of), paint, result);
+  const drawn = [draw('requests', ({ all }) => all, io.colors.green)];
+  if (result.denied > 0) drawn.push(draw('denied', ({ denied }) => denied, io.colors.red));
   return drawn.join('\n\n');
 }
 
