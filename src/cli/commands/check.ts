@@ -1,7 +1,6 @@
 import type { Command } from 'commander';
 import { compilePolicies } from '../../contract/compile-policies.js';
 import { checkServers, type Finding, type LiveLimiter } from '../../stores/redis/check.js';
-import { commandsOf } from '../../stores/redis/clients/clients.js';
 import { EXIT } from '../errors.js';
 import { columns, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
@@ -20,9 +19,9 @@ export function register(program: Command, io: Io): void {
     .addHelpText('after', '\nExample:\n  headgate check --redis redis://127.0.0.1:6379')
     .action(async (options: RedisOptions) => {
       await withRedis(options, io, async (session) => {
-        const { connection, prefix } = session;
+        const { commands, prefix } = session;
         const published = await Published.read(session, io).catch(() => undefined);
-        const found = await checkServers(commandsOf(connection.client), prefix, liveOf(published));
+        const found = await checkServers(commands, prefix, liveOf(published));
         await tell(
           // The client belongs to this command. Its options are not the service's.
           found.filter(({ code }) => code !== 'client'),

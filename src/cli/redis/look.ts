@@ -1,5 +1,4 @@
 import { OVERRIDE_TAG } from '../../contract/overrides.js';
-import { commandsOf } from '../../stores/redis/clients/clients.js';
 import { argsOf, recordsSign } from '../../stores/redis/plans.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import { BAN_TAG } from '../../stores/keys.js';
@@ -20,7 +19,7 @@ export class Looker {
 
   constructor(session: Session) {
     this.#session = session;
-    this.#together = commandsOf(session.connection.client).cluster ? 1 : TOGETHER;
+    this.#together = session.commands.cluster ? 1 : TOGETHER;
   }
 
   /** @returns for each head, the store's answer or its error */

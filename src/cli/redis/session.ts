@@ -3,6 +3,7 @@ import type { BanOptions } from '../../contract/ban-options.js';
 import { toMilliseconds } from '../../common/duration.js';
 import { ScriptCalls } from '../../stores/redis/script-calls.js';
 import { commandsOf } from '../../stores/redis/clients/clients.js';
+import type { Commands } from '../../stores/redis/clients/commands.js';
 import type { KeyHashing } from '../../stores/redis/hash-keys.js';
 import { openStore } from '../../stores/redis/redis.js';
 import type { KeyText } from '../../stores/keys.js';
@@ -12,11 +13,10 @@ import { CliError, usageError } from '../errors.js';
 import { printable } from '../format.js';
 import type { Io } from '../io.js';
 import { Limiters } from '../limiters.js';
-import { parseAddress } from './address.js';
+import { parseAddress, within, type Target } from './address.js';
 import { connect, explain } from './connection.js';
-import type { Connection, Target } from './client.js';
+import type { Connection } from './packages.js';
 import { hashingOf, type HashOptions } from './hashing.js';
-import { within } from './within.js';
 
 /** The options of all commands that use Redis. */
 export interface RedisOptions extends HashOptions {
@@ -70,19 +70,21 @@ function rethrow(error: unknown, keys: readonly string[]): never {
 
 /** A connection, and the limiters on it. */
 export class Session extends Limiters {
-  readonly connection: Connection;
+  readonly commands: Commands;
   readonly prefix: string;
   readonly target: Target;
   readonly hashing: KeyHashing;
+  readonly #connection: Connection;
   readonly #calls: ScriptCalls;
 
   constructor(connection: Connection, prefix: string, target: Target, hashing: KeyHashing) {
     // Each limiter gets its own store, because here limiters of one name may have different policies.
     const store = { prefix, localDenials: false, publish: false } as const;
     super(() => openStore(connection.client, store, hashing), target.timeout);
-    this.connection = connection;
+    this.commands = commandsOf(connection.client);
+    this.#connection = connection;
     this.hashing = hashing;
-    this.#calls = new ScriptCalls(commandsOf(connection.client), undefined);
+    this.#calls = new ScriptCalls(this.commands, undefined);
     this.prefix = prefix;
     this.target = target;
   }
@@ -102,7 +104,7 @@ export class Session extends Limiters {
 
   /** Runs a command on one key. */
   call(command: string, key: string, ...args: string[]): Promise<unknown> {
-    return this.ask(this.connection.call(command, key, ...args)).catch((error: unknown) =>
+    return this.ask(this.#connection.call(command, key, ...args)).catch((error: unknown) =>
       rethrow(error, [key]),
     );
   }

@@ -45,8 +45,8 @@ export async function readTraffic(
   name: string | undefined,
   keys: number,
 ): Promise<Snapshot> {
-  const nodes = await session.connection.nodes();
-  const [seconds, micros] = (await session.ask(nodes[0]!.send(['TIME']))) as [string, string];
+  const [server] = session.commands.servers();
+  const [seconds, micros] = (await session.ask(server!.send(['TIME']))) as [string, string];
   const since = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) - SPAN;
   const from = String(Math.max(0, since));
   const found = await session.call('XREVRANGE', topKey(session.prefix), '+', from, 'COUNT', String(MOST));
