@@ -1,7 +1,10 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import pc from 'picocolors';
-import { printableJson } from '../common/printable.js';
+import { printableJson, printableLines } from '../common/printable.js';
+import { usageError } from './errors.js';
 
 /** What a command reads and writes. Tests pass their own. */
 export interface Streams {
@@ -66,4 +69,28 @@ export function writeJson(io: Io, value: unknown): Promise<void> {
 /** Writes one line of JSON Lines. */
 export function writeJsonLine(io: Io, value: unknown): Promise<void> {
   return write(io, `${printableJson(JSON.stringify(value))}\n`);
+}
+
+/** The text of a file that the command line names. @throws CliError `USAGE` */
+export function readText(what: string, file: string, { cwd }: Io): string {
+  try {
+    return readFileSync(resolve(cwd, file), 'utf8');
+  } catch (error) {
+    throw usageError(`${what}: it cannot be read: ${(error as Error).message}.`);
+  }
+}
+
+export interface Warning {
+  readonly code: string;
+  readonly message: string;
+}
+
+/** Writes a warning to standard error: a line for people, or an object for programs. */
+export function warn(io: Io, warning: Warning | undefined): void {
+  if (!warning) return;
+  const { code, message } = warning;
+  const text = io.json
+    ? printableJson(JSON.stringify({ warning: true, code, message }))
+    : printableLines(`headgate: warning: ${message}`);
+  io.stderr.write(`${text}\n`);
 }

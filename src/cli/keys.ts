@@ -1,22 +1,15 @@
-import type { Command } from 'commander';
 import ipaddr from 'ipaddr.js';
-import { checkDimension, DEFAULT_DIMENSION } from '../contract/key.js';
+import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { HeadgateError } from '../common/errors.js';
-import { clientKeys, DEFAULT_SUBNET } from '../http/client-key.js';
+import { clientKeys } from '../http/client-key.js';
 import { parseEntry, type Network } from '../http/lists.js';
 import { bookEntry } from '../stores/redis/ban-book.js';
 import type { KeyText } from '../stores/keys.js';
+import type { Options } from './command.js';
 import { usageError } from './errors.js';
 import { count, many, printable } from './format.js';
 
-export interface SubnetOption {
-  readonly ipv6Subnet?: string;
-}
-
-export interface KeyOptions extends SubnetOption {
-  readonly raw?: boolean;
-  readonly dimension?: string;
-}
+export type KeyOptions = Pick<Options, 'raw' | 'dimension' | 'ipv6Subnet'>;
 
 /** A key as it was typed. It is not known yet which keys the limiter makes of addresses. */
 export interface TypedKey {
@@ -41,36 +34,10 @@ export interface Subject {
 /** Networks with more keys are refused. */
 const MOST_KEYS = 65_536;
 
-export function addSubnetOption(command: Command, otherwise = String(DEFAULT_SUBNET)): Command {
-  return command.option(
-    '--ipv6-subnet <bits>',
-    `the prefix length of the network that is the key of an IPv6 address, as in the limiter's option ipv6Subnet (default: ${otherwise})`,
-  );
-}
-
-/** Options of the commands that take a key. */
-export function addKeyOptions(command: Command): Command {
-  return addSubnetOption(command, `what the limiter has published, or ${DEFAULT_SUBNET}`)
-    .option('--raw', 'take the key as it is, even if it looks like an address')
-    .option(
-      '--dimension <name>',
-      'the dimension of the key, for policies with `by`; the key is then taken as it is',
-    );
-}
-
-/** @throws CliError `USAGE` */
-export function subnetOf({ ipv6Subnet }: SubnetOption): number | undefined {
-  if (ipv6Subnet === undefined) return undefined;
-  const bits = /^\d{1,3}$/.test(ipv6Subnet) ? Number(ipv6Subnet) : 0;
-  if (bits < 1 || bits > 128) throw usageError('--ipv6-subnet: write a whole number from 1 to 128.');
-  return bits;
-}
-
 /** @throws CliError `USAGE` if the text is empty, or looks like an address but is none */
 export function typedKey(given: string, options: KeyOptions): TypedKey {
-  const subnet = subnetOf(options);
-  const dimension = dimensionOf(options);
-  if (options.raw) return { given, entry: given, subnet, dimension };
+  const { raw, dimension = DEFAULT_DIMENSION, ipv6Subnet: subnet } = options;
+  if (raw) return { given, entry: given, subnet, dimension };
   if (given.trim() === '') throw usageError(`The key is empty. Write whose state you mean. ${RAW}`);
   // Only keys of the default dimension are made of addresses.
   return { given, entry: dimension === DEFAULT_DIMENSION ? read(given) : given, subnet, dimension };
@@ -85,16 +52,6 @@ export function typedKey(given: string, options: KeyOptions): TypedKey {
 export function subjectOf({ given, entry, subnet, dimension }: TypedKey, told: number): Subject {
   const keys = typeof entry === 'string' ? [entry] : keysOf(given, entry, subnet ?? told);
   return { given, keys, dimension };
-}
-
-/** @throws CliError `USAGE` */
-function dimensionOf({ dimension }: KeyOptions): string {
-  if (dimension === undefined) return DEFAULT_DIMENSION;
-  try {
-    return checkDimension('--dimension', dimension);
-  } catch (error) {
-    throw usageError((error as Error).message);
-  }
 }
 
 /** The prefix of a shown key of any dimension but the default one. */

@@ -1,16 +1,13 @@
-import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
-import type { Command } from 'commander';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
 import { HeadgateError } from '../common/errors.js';
 import { INLINE_FIELDS, LIMITER_OPTIONS, type LimiterOptions } from '../limiter/options.js';
-import { POLICY_GRAMMAR } from '../contract/policy-text.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import type { Policies, Policy } from '../contract/policy.js';
 import type { TierOptions } from '../limiter/tiers.js';
 import { checkShape } from '../common/validate.js';
+import { nameOf, type Options } from './command.js';
 import { usageError } from './errors.js';
-import type { Io } from './io.js';
+import { readText, type Io } from './io.js';
 import { parsePolicies } from './policy-text.js';
 
 /** What a limiter enforces, as far as a command line can express it. */
@@ -24,47 +21,9 @@ export interface Limits {
   readonly overrides?: boolean;
 }
 
-export interface LimitsOptions {
-  readonly name?: string;
-  readonly policy?: readonly string[];
-  readonly policies?: string;
-  readonly tier?: string;
+interface LimitsOptions extends Pick<Options, 'name' | 'policy' | 'policies' | 'tier'> {
   /** The option that named the file, for error messages. Default `--policies`. */
   readonly option?: string;
-}
-
-export function addNameOption(command: Command): Command {
-  return command.option('--name <scope>', "the limiter's name: `headgate list` shows which there are");
-}
-
-export function addLimitsOptions(command: Command): Command {
-  return command
-    .option('--policy <text>', `a policy of the limiter, repeatable: ${POLICY_GRAMMAR}`, append)
-    .option('--policies <file>', 'the policies as JSON: an array, or an object of limiters by name')
-    .option('--tier <name>', "use the policies of this tier of the limiter's `tiers`");
-}
-
-function append(text: string, earlier: readonly string[] | undefined): string[] {
-  return [...(earlier ?? []), text];
-}
-
-/** @throws CliError `USAGE` without a name, because acting on a guessed scope would be worse than asking */
-export function nameOf({ name }: LimitsOptions): string {
-  if (name === undefined) {
-    throw usageError(
-      "--name: whose state? Write the limiter's name: --name api. A limiter that was given none is called default; " +
-        '`headgate list` shows which there are.',
-    );
-  }
-  if (name.length < 1 || name.length > 256) throw usageError('--name: write 1 to 256 characters.');
-  return name;
-}
-
-/** The most rows to show: --limit, where 0 means all. @throws CliError `USAGE` */
-export function limitOf(text: string | undefined, io: Io, enough: number): number {
-  if (text === undefined) return io.json ? Infinity : enough;
-  if (!/^\d{1,9}$/.test(text)) throw usageError('--limit: write a whole number; 0 lists all.');
-  return Number(text) || Infinity;
 }
 
 /** The limits on the command line, by the limiter's name. @throws CliError `USAGE` */
@@ -136,13 +95,8 @@ export function ofDimension(limits: Limits, dimension: string): Limits {
 
 const said = ({ option = '--policies', policies = '' }: LimitsOptions): string => `${option} ${policies}`;
 
-function readJson(what: string, file: string, { cwd }: Io): unknown {
-  let text: string;
-  try {
-    text = readFileSync(resolve(cwd, file), 'utf8');
-  } catch (error) {
-    throw usageError(`${what}: it cannot be read: ${(error as Error).message}.`);
-  }
+function readJson(what: string, file: string, io: Io): unknown {
+  const text = readText(what, file, io);
   try {
     return JSON.parse(text) as unknown;
   } catch (error) {

@@ -1,17 +1,18 @@
 import { KeyMaker, recordKey } from '../stores/keys.js';
 import { overrideBookKeys } from '../stores/redis/override-book.js';
+import type { Options } from './command.js';
 import { usageError } from './errors.js';
 import type { Io } from './io.js';
 import { Bans } from './redis/bans.js';
 import { Finder } from './redis/finds.js';
 import { Published } from './redis/published.js';
-import { NO_KEY, withRedis, type RedisOptions, type Session } from './redis/session.js';
+import { NO_KEY, withRedis, type Session } from './redis/session.js';
 import { withFile } from './sqlite/file.js';
 import { setOf, type State } from './state.js';
 
 /** Opens what the options name, and closes it when `use` has ended. @throws as `withRedis` and `withFile` */
 export async function withState(
-  options: RedisOptions,
+  options: Options,
   io: Io,
   use: (state: State) => Promise<void>,
 ): Promise<void> {

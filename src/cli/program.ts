@@ -1,4 +1,5 @@
-import { Command, CommanderError } from 'commander';
+import { CommanderError, type Command } from 'commander';
+import { CliCommand } from './command.js';
 import * as ban from './commands/ban.js';
 import * as bans from './commands/bans.js';
 import * as check from './commands/check.js';
@@ -18,7 +19,7 @@ import { VERSION } from '../common/version.js';
 import { createIo, type Io, type Streams } from './io.js';
 
 /** The commands in the order of the help. */
-const commands: readonly { register(program: Command, io: Io): void }[] = [
+const commands: readonly { register(program: CliCommand, io: Io): void }[] = [
   limits,
   top,
   list,
@@ -56,24 +57,8 @@ function asksForJson(args: readonly string[]): boolean {
   return (end === -1 ? args : args.slice(0, end)).includes('--json');
 }
 
-/** A method that commander's types do not declare. */
-const { unknownOption } = Command.prototype as unknown as {
-  unknownOption(this: Command, flag: string): void;
-};
-
-/** A command that does not quote the value of an unknown option, because it may be a password. */
-class DiscreetCommand extends Command {
-  override createCommand(name?: string): Command {
-    return new DiscreetCommand(name);
-  }
-
-  unknownOption(flag: string): void {
-    unknownOption.call(this, /^(?:--[\w-]*|-.?)/u.exec(flag)![0]);
-  }
-}
-
-function createProgram(io: Io): Command {
-  const program = new DiscreetCommand('headgate')
+function createProgram(io: Io): CliCommand {
+  const program = new CliCommand('headgate')
     .description(
       'Shows and changes the state that limiters keep in Redis, Valkey or a file of SQLite. Finds limits from access logs.',
     )

@@ -1,22 +1,10 @@
-import type { Command } from 'commander';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import type { Io } from './io.js';
 import { DEFAULT_SUBNET } from '../http/client-key.js';
+import type { Options } from './command.js';
 import { CliError, usageError } from './errors.js';
 import { isOfIpv6, subjectOf, type Subject, type TypedKey } from './keys.js';
 import type { Published } from './redis/published.js';
-import { warn, type Warning } from './warn.js';
-
-export interface ForceOption {
-  readonly force?: boolean;
-}
-
-export function addForceOption(command: Command): Command {
-  return command.option(
-    '--force',
-    'even if no limiter of the scope is published, or if its limiter does not check for bans',
-  );
-}
+import { warn, type Io, type Warning } from './io.js';
 
 /** The reason why a change would have no effect. */
 interface Doubt extends Warning {
@@ -27,8 +15,11 @@ interface Doubt extends Warning {
 const MOST_NAMED = 10;
 
 /** What is wrong with a scope, by what limiters have published. Undefined: nothing. */
-export function unknownScope({ scopes, instances, problem }: Published, name: string): Doubt | undefined {
-  if (scopes.has(name) || problem !== undefined) return undefined;
+export function unknownScope(
+  { scopes, instances, problem }: Published,
+  name: string | undefined,
+): Doubt | undefined {
+  if (name === undefined || scopes.has(name) || problem !== undefined) return undefined;
   const code = 'UNKNOWN_SCOPE';
   if (instances.length === 0) {
     const message =
@@ -129,7 +120,7 @@ function partlyCannotBan({ scopes }: Published, name: string): Warning | undefin
 export function checkBans(
   published: Published,
   names: readonly string[],
-  { force = false }: ForceOption,
+  { force = false }: Pick<Options, 'force'>,
   io: Io,
   dimension?: string,
 ): void {
@@ -184,5 +175,6 @@ export function subjectsIn(
 }
 
 export function subjectIn(published: Published, name: string, typed: TypedKey, io: Io): Subject {
+  checkKeys(published, name, typed.dimension);
   return subjectsIn(published, name, [typed], io)[0]!;
 }

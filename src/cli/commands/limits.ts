@@ -1,42 +1,37 @@
-import type { Command } from 'commander';
 import { toText } from '../../common/duration.js';
 import { inForce } from '../../contract/overrides.js';
 import { overrideOf, type OverrideChange } from '../../limiter/live-limits.js';
 import { ALL_KEYS, escapeName, recordKey } from '../../stores/keys.js';
 import { overrideBookKeys } from '../../stores/redis/override-book.js';
+import type { CliCommand, Options } from '../command.js';
 import { failure } from '../errors.js';
 import { columns, many, printable } from '../format.js';
-import { write, writeJson, type Io } from '../io.js';
-import { addNameOption, nameOf } from '../limits.js';
+import { warn, write, writeJson, type Io } from '../io.js';
 import { Published, type Configuration, type Instance } from '../redis/published.js';
-import { addRedisOptions, withRedis, type RedisOptions, type Session } from '../redis/session.js';
+import { withRedis, type Session } from '../redis/session.js';
 import { unknownScope } from '../scope.js';
-import { warn } from '../warn.js';
 import { changeText } from './override.js';
 
-interface Options extends RedisOptions {
-  readonly name?: string;
-}
-
-export function register(program: Command, io: Io): void {
-  const command = program
+export function register(program: CliCommand, io: Io): void {
+  program
     .command('limits')
     .summary('which limiters run where, and which differ')
     .description(
       'Shows which limiters run where, with which policies, and which instances differ. Limiters on Redis publish this, unless ' +
         'redisStore has publish: false.',
-    );
-  addRedisOptions(addNameOption(command))
-    .addHelpText('after', '\nExample:\n  headgate limits --redis redis://127.0.0.1:6379')
+    )
+    .nameOption()
+    .serverOptions()
+    .example('limits --redis redis://127.0.0.1:6379')
     .action((options: Options) => limits(options, io));
 }
 
 async function limits(options: Options, io: Io): Promise<void> {
-  const name = options.name === undefined ? undefined : nameOf(options);
+  const { name } = options;
   await withRedis(options, io, async (session) => {
     const published = await Published.read(session, io);
     if (published.problem !== undefined) throw failure('Nothing is known about the limiters.');
-    if (name !== undefined) warn(io, unknownScope(published, name));
+    warn(io, unknownScope(published, name));
     const scopes = [...published.scopes].filter(([scope]) => name === undefined || scope === name);
     const overridden = await overriddenOf(session, scopes);
     await (io.json

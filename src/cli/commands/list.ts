@@ -1,32 +1,21 @@
-import type { Command } from 'commander';
+import { integer, limitOf, type CliCommand, type Options as Shared } from '../command.js';
 import { CliError, usageError } from '../errors.js';
 import { columns, duration, many, printable } from '../format.js';
-import { write, writeJsonLine, type Io } from '../io.js';
-import {
-  addLimitsOptions,
-  addNameOption,
-  limitOf,
-  nameOf,
-  ofTier,
-  readLimits,
-  type Limits,
-  type LimitsOptions,
-} from '../limits.js';
-import { findJson, showKey, showText, type Find, type Wanted } from '../redis/finds.js';
+import { warn, write, writeJsonLine, type Io } from '../io.js';
+import { ofTier, readLimits, type Limits } from '../limits.js';
+import { withState } from '../open.js';
+import { findJson, showKey, type Find, type Wanted } from '../redis/finds.js';
 import type { Published } from '../redis/published.js';
 import { STEP } from '../redis/scan.js';
 import { unknownScope } from '../scope.js';
-import { warn } from '../warn.js';
-import { addRedisOptions, type RedisOptions } from '../redis/session.js';
-import { withState } from '../open.js';
+import { showText } from '../whose.js';
 
-interface Options extends RedisOptions, LimitsOptions {
+interface Options extends Shared {
   readonly limited?: boolean;
   readonly banned?: boolean;
   readonly all?: boolean;
   readonly scan?: boolean;
-  readonly limit?: string;
-  readonly count: string;
+  readonly count: number;
 }
 
 /** With more keys per step, the server would serve no one else for milliseconds. */
@@ -35,42 +24,40 @@ const MOST_COUNT = 10_000;
 /** The most rows that are shown to people; `--limit` changes it. */
 const ENOUGH = 1000;
 
-export function register(program: Command, io: Io): void {
-  const command = program
+export function register(program: CliCommand, io: Io): void {
+  program
     .command('list')
     .summary('who is banned or limited now')
     .description(
       'Lists who is banned or limited now, by scope. Redis stores what was spent, but not the limits. If limiters do not publish ' +
         'theirs, write them with --policy or --policies. Otherwise the command only lists who is banned, and the keys that have state. ' +
         'It goes through the keys by SCAN, in small steps.',
-    );
-  addLimitsOptions(addNameOption(command))
+    )
+    .nameOption()
+    .limitsOptions()
     .option('--limited', 'only those whose next request would be denied by a policy')
     .option('--banned', 'only those who are banned')
     .option('--all', 'also those whose next request would be admitted')
-    .option(
-      '--limit <n>',
-      `stop after this many, not counting bans; 0: never (default: ${ENOUGH}, with --json 0)`,
-    )
+    .limitOption(`stop after this many, not counting bans; 0: never (default: ${ENOUGH}, with --json 0)`)
     .option('--scan', 'with --banned: look at all keys instead of the index of bans')
-    .option('--count <n>', 'how many keys the server looks at in one step', String(STEP))
-    .addHelpText(
-      'after',
-      "\nExample:\n  headgate list --redis redis://127.0.0.1:6379 --name api --policy '100/1m'",
+    .option(
+      '--count <n>',
+      'how many keys the server looks at in one step',
+      integer('--count', 1, MOST_COUNT),
+      STEP,
     )
-    .action(async (options: Options) => list(options, io));
-  addRedisOptions(command);
+    .serverOptions()
+    .example("list --redis redis://127.0.0.1:6379 --name api --policy '100/1m'")
+    .action((options: Options) => list(options, io));
 }
 
 async function list(options: Options, io: Io): Promise<void> {
-  const { name } = options;
-  if (name !== undefined) nameOf(options);
+  const { name, count } = options;
   const given = readLimits(options, io);
-  const most = limitOf(options.limit, io, ENOUGH);
-  const count = countOf(options.count);
+  const most = limitOf(options, io, ENOUGH);
   await withState(options, io, async (state) => {
     const { published } = state;
-    if (name !== undefined) warn(io, unknownScope(published, name));
+    warn(io, unknownScope(published, name));
     const wanted = wantedOf(options, given, published);
     const finder = state.finder(wanted);
     const finds: Find[] = [];
@@ -181,13 +168,6 @@ function whyUnknown({ scopes }: Published, name: string | undefined): string {
 function oneOf(published: Published, name: string): ReadonlyMap<string, Limits> {
   const limits = published.limitsOf(name);
   return new Map(limits ? [[name, limits]] : []);
-}
-
-function countOf(text: string): number {
-  const count = /^\d{1,5}$/.test(text) ? Number(text) : 0;
-  if (count < 1 || count > MOST_COUNT)
-    throw usageError(`--count: write a whole number from 1 to ${MOST_COUNT}.`);
-  return count;
 }
 
 function byScope(finds: readonly Find[]): Map<string, Find[]> {

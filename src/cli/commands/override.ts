@@ -1,30 +1,23 @@
-import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
-import type { Command } from 'commander';
 import { HeadgateError } from '../../common/errors.js';
 import type { BanNoteOptions } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { Override, OverrideChange, OverrideNote } from '../../limiter/live-limits.js';
-import { addNoteOptions, noteOf, type NoteOptions } from '../ban-note.js';
+import { dimensionOf, nameOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
 import { CliError, usageError } from '../errors.js';
 import { many, printable } from '../format.js';
-import { write, writeJson, type Io } from '../io.js';
-import { addKeyOptions, dimensionJson, keyOf, prefixOf, typedKey, type KeyOptions } from '../keys.js';
-import { addNameOption, nameOf } from '../limits.js';
+import { readText, write, writeJson, type Io } from '../io.js';
+import { dimensionJson, keyOf, prefixOf, typedKey } from '../keys.js';
+import { withState } from '../open.js';
 import { parsePolicies } from '../policy-text.js';
 import type { Published } from '../redis/published.js';
-import { addRedisOptions, type RedisOptions } from '../redis/session.js';
-import { withState } from '../open.js';
-import type { State } from '../state.js';
 import { checkKeys, subjectIn, unknownScope } from '../scope.js';
+import type { State } from '../state.js';
 import { durationOf } from './ban.js';
 
-interface Options extends RedisOptions, KeyOptions, NoteOptions {
-  readonly name?: string;
+interface Options extends Shared {
   readonly for?: string;
   readonly until?: string;
-  readonly tier?: string;
   readonly all?: boolean;
   readonly remove?: boolean;
   readonly file?: string;
@@ -40,8 +33,8 @@ interface Wanted {
   readonly at?: string;
 }
 
-export function register(program: Command, io: Io): void {
-  const command = program
+export function register(program: CliCommand, io: Io): void {
+  program
     .command('override')
     .summary('change the limits of a key, or of all, while everything runs')
     .description(
@@ -58,35 +51,37 @@ export function register(program: Command, io: Io): void {
     .option('--tier <name>', "the policies of another of the limiter's `tiers`, in place of a policy")
     .option('--all', 'all keys of the limiter, in place of a key')
     .option('--remove', 'end the override')
-    .option('--file <file>', 'many at once: a line for each key, with the key and its policies, or as JSON');
-  addNoteOptions(addKeyOptions(addNameOption(command))).action(
-    async (first: string | undefined, rest: string[], options: Options) => {
-      const name = nameOf(options);
-      const words = [...(first === undefined ? [] : [first]), ...rest];
-      const wanted =
-        options.file === undefined
-          ? [wantedOf(words, options, io)]
-          : wantedIn(options.file, words, options, io);
-      await withState(options, io, async (state) => {
-        const { published } = state;
-        const limiter = limiterOf(state, name);
-        try {
-          const changes = wanted.map((each) => inScope(each, published, name, options, io));
-          // Nothing is stored unless all of it can be.
-          for (const each of changes) check(limiter, each, state.redis !== undefined);
-          const results: Result[] = [];
-          for (const each of changes) results.push(await make(limiter, each));
-          await tell(results, name, io);
-        } finally {
-          await limiter.close();
-        }
-      });
-    },
-  );
-  addRedisOptions(command).addHelpText(
-    'after',
-    "\nExample:\n  headgate override customer:42 1000/1m --name api --for 1d --reason 'launch' --redis redis://127.0.0.1:6379",
-  );
+    .option('--file <file>', 'many at once: a line for each key, with the key and its policies, or as JSON')
+    .nameOption()
+    .keyOptions()
+    .noteOptions()
+    .serverOptions()
+    .example(
+      "override customer:42 1000/1m --name api --for 1d --reason 'launch' --redis redis://127.0.0.1:6379",
+    )
+    .action((key: string | undefined, policy: string[], options: Options) =>
+      override(key === undefined ? policy : [key, ...policy], options, io),
+    );
+}
+
+async function override(words: readonly string[], options: Options, io: Io): Promise<void> {
+  const name = nameOf(options);
+  const { file } = options;
+  const wanted = file === undefined ? [wantedOf(words, options, io)] : wantedIn(file, words, options, io);
+  await withState(options, io, async (state) => {
+    const { published } = state;
+    const limiter = limiterOf(state, name);
+    try {
+      const changes = wanted.map((each) => inScope(each, published, name, options, io));
+      // Nothing is stored unless all of it can be.
+      for (const each of changes) check(limiter, each, state.redis !== undefined);
+      const results: Result[] = [];
+      for (const each of changes) results.push(await make(limiter, each));
+      await tell(results, name, io);
+    } finally {
+      await limiter.close();
+    }
+  });
 }
 
 /** An override for programs. Absent values are null. */
@@ -123,24 +118,20 @@ function wantedOf(words: readonly string[], options: Options, io: Io): Wanted {
 /** The lines of a file. @throws CliError `USAGE` */
 function wantedIn(file: string, words: readonly string[], options: Options, io: Io): Wanted[] {
   if (words.length > 0 || options.all) throw usageError('--file: the keys stand in the file, so write none.');
-  let text: string;
-  try {
-    text = readFileSync(resolve(io.cwd, file), 'utf8');
-  } catch (error) {
-    throw usageError(`--file ${file}: it cannot be read: ${(error as Error).message}.`);
-  }
-  return text.split(/\r?\n/).flatMap((line, i): Wanted[] => {
-    if (line.trim() === '' || line.startsWith('#')) return [];
-    const at = `${file}, line ${i + 1}`;
-    try {
-      const isJson = line.trimStart().startsWith('{');
-      return [
-        { ...(isJson ? fromJson(line, options, io) : wantedOf(line.trim().split(/\s+/), options, io)), at },
-      ];
-    } catch (error) {
-      throw usageError(`${at}: ${(error as Error).message}`);
-    }
-  });
+  return readText(`--file ${file}`, file, io)
+    .split(/\r?\n/)
+    .flatMap((line, i): Wanted[] => {
+      if (line.trim() === '' || line.startsWith('#')) return [];
+      const at = `${file}, line ${i + 1}`;
+      try {
+        const isJson = line.trimStart().startsWith('{');
+        return [
+          { ...(isJson ? fromJson(line, options, io) : wantedOf(line.trim().split(/\s+/), options, io)), at },
+        ];
+      } catch (error) {
+        throw usageError(`${at}: ${(error as Error).message}`);
+      }
+    });
 }
 
 /** A line of `overrides --json`. @throws CliError `USAGE` */
@@ -153,13 +144,20 @@ function fromJson(line: string, options: Options, io: Io): Wanted {
   };
   if (typeof given.key !== 'string')
     throw usageError('it has no key. Write {"key":"customer:42","change":"1000/1m"}.');
-  const { key, dimension = options.dimension ?? DEFAULT_DIMENSION } = given;
+  const { key } = given;
+  const dimension =
+    given.dimension === undefined ? options.dimension : dimensionOf('--dimension', given.dimension);
   const note = timed(options, io);
   const until =
     typeof given.until === 'string' && note.for === undefined && note.until === undefined
       ? { until: given.until }
       : {};
-  return { key, dimension, change: options.remove ? undefined : given.change, note: { ...note, ...until } };
+  return {
+    key,
+    dimension: dimension ?? DEFAULT_DIMENSION,
+    change: options.remove ? undefined : given.change,
+    note: { ...note, ...until },
+  };
 }
 
 /** @throws CliError `USAGE` */

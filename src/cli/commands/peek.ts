@@ -1,50 +1,38 @@
-import type { Command } from 'commander';
 import type { HeadgateError } from '../../common/errors.js';
 import { ofLimiter, type LimiterDecision } from '../../limiter/decision.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
+import { integer, nameOf, type CliCommand, type Options as Shared } from '../command.js';
 import { EXIT, usageError } from '../errors.js';
 import { columns, duration, printable, utc } from '../format.js';
-import { write, writeJson, type Io } from '../io.js';
-import { addKeyOptions, dimensionJson, keyOf, show, typedKey, type KeyOptions } from '../keys.js';
-import {
-  addLimitsOptions,
-  addNameOption,
-  ofDimension,
-  nameOf,
-  ofTier,
-  readLimits,
-  type Limits,
-  type LimitsOptions,
-} from '../limits.js';
-import { addRedisOptions, type RedisOptions } from '../redis/session.js';
+import { warn, write, writeJson, type Io } from '../io.js';
+import { dimensionJson, keyOf, show, typedKey } from '../keys.js';
+import { ofDimension, ofTier, readLimits, type Limits } from '../limits.js';
 import { withState } from '../open.js';
 import type { State } from '../state.js';
-import { checkKeys, differing, subjectIn, unknownScope } from '../scope.js';
-import { warn } from '../warn.js';
+import { differing, subjectIn, unknownScope } from '../scope.js';
 import { verdictsOf, type PolicyVerdict } from '../verdicts.js';
 import { changeText, overrideJson, type OverrideJson } from './override.js';
 
-interface Options extends RedisOptions, LimitsOptions, KeyOptions {
-  readonly cost: string;
+interface Options extends Shared {
+  readonly cost: number;
 }
 
-export function register(program: Command, io: Io): void {
-  const command = program
+export function register(program: CliCommand, io: Io): void {
+  program
     .command('peek')
     .summary('how a request of a key would be answered now')
     .description(
       'Shows how a request of a key would be answered now, without charging it. Exits with 3 if it would be denied.',
     )
-    .argument('<key>', 'who is limited: an address, or any other key');
-  addLimitsOptions(addKeyOptions(addNameOption(command)))
-    .option('--cost <units>', 'what the request would cost', '1')
-    .addHelpText(
-      'after',
-      "\nExample:\n  headgate peek user:42 --name api --policy '100/1m' --redis redis://127.0.0.1:6379",
-    )
-    .action(async (given: string, options: Options) => peek(given, options, io));
-  addRedisOptions(command);
+    .argument('<key>', 'who is limited: an address, or any other key')
+    .nameOption()
+    .keyOptions()
+    .limitsOptions()
+    .option('--cost <units>', 'what the request would cost', integer('--cost', 0, 1e12), 1)
+    .serverOptions()
+    .example("peek user:42 --name api --policy '100/1m' --redis redis://127.0.0.1:6379")
+    .action((given: string, options: Options) => peek(given, options, io));
 }
 
 /** What is known about a key in one scope. */
@@ -108,10 +96,9 @@ async function peek(given: string, options: Options, io: Io): Promise<void> {
   const typed = typedKey(given, options);
   const { dimension } = typed;
   const written = readLimits(options, io).get(name);
-  const cost = costOf(options.cost);
+  const { cost } = options;
   await withState(options, io, async (state) => {
     const { published, bans } = state;
-    checkKeys(published, name, dimension);
     warn(io, unknownScope(published, name) ?? differing(published, name));
     const key = keyOf(subjectIn(published, name, typed, io));
     const isKnown = published.scopes.has(name);
@@ -153,11 +140,6 @@ async function peek(given: string, options: Options, io: Io): Promise<void> {
 const NOT_TOLD =
   "peek: by which limits? The policies of this limiter depend on the request. Write those that you mean: --policy '100/1m', " +
   'or --policies limits.json.';
-
-function costOf(text: string): number {
-  if (!/^\d{1,13}$/.test(text)) throw usageError('--cost: write a whole number from 0 to 1000000000000.');
-  return Number(text);
-}
 
 type Answer = Pick<Outlook, 'allowed' | 'reason' | 'retryAfterMs' | 'policies'>;
 

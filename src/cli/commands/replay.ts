@@ -1,15 +1,15 @@
-import type { Command } from 'commander';
 import type { Policy } from '../../contract/policy.js';
+import { collect, integer, type CliCommand, type Options as Shared } from '../command.js';
 import { usageError } from '../errors.js';
 import { printable, quoted } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
-import { addLimitsOptions, ofTier, readOneLimits, type LimitsOptions } from '../limits.js';
+import { ofTier, readOneLimits } from '../limits.js';
 import { POLICY_GRAMMAR } from '../../contract/policy-text.js';
 import { policyText } from '../../contract/compile-policies.js';
 import { parsePolicies } from '../policy-text.js';
 import { replayJson } from '../replay/json.js';
 import { forEachRequest, type Logs } from '../replay/logs.js';
-import { addLogOptions, collect, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
+import { addLogOptions, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
 import { checkKeys, loggedKeys } from '../replay/dimensions.js';
 import { compare, Replay, type Results } from '../replay/replay.js';
 import { countsSlots } from '../replay/shapes.js';
@@ -23,8 +23,8 @@ import {
 import { reportPage } from '../replay/report-page.js';
 import { replayText } from '../replay/terminal.js';
 
-interface Options extends LogOptions, LimitsOptions {
-  readonly top: string;
+interface Options extends LogOptions, Pick<Shared, 'name' | 'policy' | 'policies' | 'tier'> {
+  readonly top: number;
   readonly report?: string;
   readonly compare?: readonly string[];
   readonly comparePolicies?: string;
@@ -32,7 +32,7 @@ interface Options extends LogOptions, LimitsOptions {
 
 const MOST_TOP = 10_000;
 
-export function register(program: Command, io: Io): void {
+export function register(program: CliCommand, io: Io): void {
   const command = program
     .command('replay')
     .summary('who would have been denied, from an access log')
@@ -40,9 +40,15 @@ export function register(program: Command, io: Io): void {
       'Replays access logs through the real policies, in the time of the logs, and tells who would have been denied, when, how ' +
         `often and by which policy. ${LOGS_HELP}`,
     );
-  addLimitsOptions(addLogOptions(command))
+  addLogOptions(command)
+    .limitsOptions()
     .option('--name <limiter>', 'which limiter of --policies, if it has several')
-    .option('--top <n>', 'how many of the clients that were denied are named', '10')
+    .option(
+      '--top <n>',
+      'how many of the clients that were denied are named',
+      integer('--top', 0, MOST_TOP),
+      10,
+    )
     .option(
       '--compare <text>',
       `a policy of another set to compare with, repeatable: ${POLICY_GRAMMAR}`,
@@ -50,11 +56,8 @@ export function register(program: Command, io: Io): void {
     )
     .option('--compare-policies <file>', 'the other set as JSON, as in --policies; --name says which limiter')
     .option('--report <file>', 'write a page with plots, which needs no network')
-    .addHelpText(
-      'after',
-      "\nExample:\n  headgate replay access.log --policy '100/1m' --policy 'burst=token-bucket 20/1s burst 40'",
-    )
-    .action(async (names: string[], options: Options) => replay(names, options, io));
+    .example("replay access.log --policy '100/1m' --policy 'burst=token-bucket 20/1s burst 40'")
+    .action((names: string[], options: Options) => replay(names, options, io));
 }
 
 async function replay(names: readonly string[], options: Options, io: Io): Promise<void> {
@@ -72,7 +75,7 @@ async function replay(names: readonly string[], options: Options, io: Io): Promi
   const dimensions = keys.map(({ dimension }) => dimension);
   const run = new Replay(replayed, dimensions);
   const other = second && new Replay(second.replayed, dimensions);
-  const top = topOf(options.top);
+  const { top } = options;
   const report = options.report === undefined ? undefined : await checkReportPath(options.report, names, io);
   const denied = report === undefined ? undefined : new DeniedRequests();
   const read = async (logs: Logs): Promise<void> => {
@@ -137,10 +140,4 @@ function split(policies: readonly Policy[]): { replayed: readonly Policy[]; left
   const replayed = policies.filter((policy) => !countsSlots(policy));
   if (replayed.length === 0) return { replayed: policies, left: [] };
   return { replayed, left: policies.filter((policy) => !replayed.includes(policy)).map(policyText) };
-}
-
-function topOf(text: string): number {
-  const top = /^\d+$/.test(text) ? Number(text) : NaN;
-  if (!(top <= MOST_TOP)) throw usageError(`--top: write a whole number from 0 to ${MOST_TOP}.`);
-  return top;
 }

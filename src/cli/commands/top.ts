@@ -1,23 +1,19 @@
-import type { Command } from 'commander';
-import { usageError } from '../errors.js';
+import { integer, type CliCommand, type Options as Shared } from '../command.js';
 import { columns, many, printable } from '../format.js';
-import { write, writeJson, writeJsonLine, type Io } from '../io.js';
-import { addNameOption, nameOf } from '../limits.js';
-import { showText, textOrHash } from '../redis/finds.js';
+import { warn, write, writeJson, writeJsonLine, type Io } from '../io.js';
 import { Published } from '../redis/published.js';
-import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
-import { unknownScope } from '../scope.js';
-import { warn } from '../warn.js';
+import { withRedis } from '../redis/session.js';
 import { readTraffic, SPAN, type LimiterRates, type Snapshot } from '../redis/traffic.js';
+import { unknownScope } from '../scope.js';
+import { showText, textOrHash } from '../whose.js';
 
-interface Options extends RedisOptions {
-  readonly name?: string;
+interface Options extends Shared {
   readonly once?: boolean;
-  readonly keys: string;
+  readonly keys: number;
 }
 
-export function register(program: Command, io: Io): void {
-  const command = program
+export function register(program: CliCommand, io: Io): void {
+  program
     .command('top')
     .summary('what is admitted and denied now, per second')
     .description(
@@ -25,9 +21,10 @@ export function register(program: Command, io: Io): void {
         'stores must count: redisStore(client, { top: true }).',
     )
     .option('--once', 'show it once')
-    .option('--keys <n>', 'how many keys of each limiter: 0 to 20', '5');
-  addRedisOptions(addNameOption(command))
-    .addHelpText('after', '\nExample:\n  headgate top --redis redis://127.0.0.1:6379')
+    .option('--keys <n>', 'how many keys of each limiter: 0 to 20', integer('--keys', 0, 20), 5)
+    .nameOption()
+    .serverOptions()
+    .example('top --redis redis://127.0.0.1:6379')
     .action((options: Options) => top(options, io));
 }
 
@@ -38,11 +35,10 @@ const EVERY = 1000;
 const CLEAR = '\u001b[H\u001b[J';
 
 async function top(options: Options, io: Io): Promise<void> {
-  const name = options.name === undefined ? undefined : nameOf(options);
-  const keys = keysOf(options.keys);
+  const { name, keys } = options;
   await withRedis(options, io, async (session) => {
     const published = await Published.read(session, io);
-    if (name !== undefined) warn(io, unknownScope(published, name));
+    warn(io, unknownScope(published, name));
     if (options.once) {
       const snapshot = await readTraffic(session, name, keys);
       await (io.json ? writeJson(io, json(snapshot)) : write(io, text(snapshot, io)));
@@ -72,12 +68,6 @@ function pause(signal: AbortSignal): Promise<void> {
       resolve();
     });
   });
-}
-
-function keysOf(text: string): number {
-  const keys = /^\d\d?$/.test(text) ? Number(text) : 21;
-  if (keys > 20) throw usageError('--keys: write a whole number from 0 to 20.');
-  return keys;
 }
 
 function json({ limiters, ...snapshot }: Snapshot): object {

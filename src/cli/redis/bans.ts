@@ -28,9 +28,6 @@ export interface BanChange {
   readonly note?: BanNote;
 }
 
-/** An entry of the log of bans by hand. */
-export type LogEntry = LoggedBan & { readonly at: string };
-
 /** Bans whose ends differ by at most this time count as the same, ms. */
 export const SAME = 1000;
 
@@ -132,22 +129,6 @@ export class Bans {
       // Bans can be shown without their notes.
       if (error instanceof OtherKeyError || /NOPERM/.test(String(error))) return heads.map(() => null);
       throw error;
-    }
-  }
-
-  /** The changes by hand. The newest comes first. */
-  async *log(): AsyncGenerator<LogEntry> {
-    const [, , log] = bookKeys(this.#session.prefix);
-    let end = '+';
-    for (;;) {
-      const page = await this.#session.call('XREVRANGE', log, end, '-', 'COUNT', String(TOGETHER));
-      const entries = page as [id: string, fields: string[]][];
-      for (const [id, [, text]] of entries) {
-        const at = new Date(Number(id.split('-')[0])).toISOString();
-        yield { at, ...(JSON.parse(text!) as LoggedBan) };
-      }
-      if (entries.length < TOGETHER) return;
-      end = `(${entries.at(-1)![0]}`;
     }
   }
 

@@ -1,3 +1,4 @@
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { compileBan } from '../../contract/ban-options.js';
 import { OVERRIDE_TAG } from '../../contract/overrides.js';
 import { conclude, ofLimiter, type LimiterDecision } from '../../limiter/decision.js';
@@ -6,7 +7,6 @@ import {
   BAN_TAG,
   escapeName,
   isReset,
-  kindOfHash,
   recordKey,
   statePattern,
   whoOfPlace,
@@ -14,8 +14,8 @@ import {
   type StateKey,
 } from '../../stores/keys.js';
 import type { PolicySet, Reply } from '../../contract/store.js';
-import { printable } from '../format.js';
 import { dimensionJson } from '../keys.js';
+import { showKeyOf, showText, textOrHash } from '../whose.js';
 import { ofDimension, type Limits } from '../limits.js';
 import { verdictsOf, type PolicyVerdict } from '../verdicts.js';
 import { BanIndex, type Sealing } from './ban-index.js';
@@ -359,21 +359,11 @@ export function whose({
 }
 
 /** For people: a key, with its dimension unless it is the default one. */
-export function showKey({ key, dimension, within }: Pick<Find, 'key' | 'dimension' | 'within'>): string {
-  const its = `${dimension === undefined ? '' : `${dimension} `}${showText(key)}`;
-  return within === undefined ? its : `${its} in ${within}`;
+export function showKey({ key, dimension: by = DEFAULT_DIMENSION, within }: Omit<Find, 'name'>): string {
+  return showKeyOf({ key, by }) + (within === undefined ? '' : ` in ${within}`);
 }
 
 /** For programs: `name` and `key`, or `nameHash` and `keyHash` if only the hash is known; then the rest. */
 export function findJson({ kind, name, key, ...rest }: Find): object {
   return { kind, ...textOrHash('name', name), ...textOrHash('key', key), ...rest };
-}
-
-/** For people: a text, or its hash. */
-export function showText(text: string | Hash): string {
-  return typeof text === 'string' ? printable(text) : `${kindOfHash(text.hash)}:${text.hash}`;
-}
-
-export function textOrHash(field: string, value: string | Hash): object {
-  return typeof value === 'string' ? { [field]: value } : { [`${field}Hash`]: value.hash };
 }

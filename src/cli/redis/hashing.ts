@@ -1,14 +1,11 @@
-import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
 import { faultOfSecret } from '../../common/secret.js';
 import { hashedText } from '../../stores/keys.js';
 import { compileHashing, type KeyHashing } from '../../stores/redis/hash-keys.js';
 import { usageError } from '../errors.js';
-import type { Io } from '../io.js';
+import type { Options } from '../command.js';
+import { readText, type Io } from '../io.js';
 
-export interface HashOptions {
-  readonly hashKeysFile?: string;
-}
+type HashOptions = Pick<Options, 'hashKeysFile'>;
 
 /** An environment variable, because every user of a machine can see arguments. */
 const VARIABLE = 'HEADGATE_HASH_KEYS';
@@ -28,25 +25,11 @@ export function hashingOf(options: HashOptions, io: Io): KeyHashing {
   };
 }
 
-/** The secret by which limiters hash keys, if they do. @throws CliError `USAGE` */
-export function secretOf({ hashKeysFile }: HashOptions, io: Io): string | undefined {
-  const given = findSecret(hashKeysFile, io);
-  if (given === undefined) return undefined;
-  const [where, secret] = given;
-  const fault = faultOfSecret(secret);
+/** The secret by which limiters hash keys, if they do. A file may end with a line feed. @throws CliError `USAGE` */
+export function secretOf({ hashKeysFile: file }: HashOptions, io: Io): string | undefined {
+  const where = file === undefined ? VARIABLE : '--hash-keys-file';
+  const secret = file === undefined ? io.env[VARIABLE] || undefined : readText(where, file, io).trim();
+  const fault = secret === undefined ? undefined : faultOfSecret(secret);
   if (fault !== undefined) throw usageError(`${where}: ${fault}`);
   return secret;
-}
-
-/** The secret, and where it was written. The file may end with a line feed. */
-function findSecret(file: string | undefined, { cwd, env }: Io): [where: string, secret: string] | undefined {
-  if (file === undefined) {
-    const secret = env[VARIABLE];
-    return secret === undefined || secret === '' ? undefined : [VARIABLE, secret];
-  }
-  try {
-    return ['--hash-keys-file', readFileSync(resolve(cwd, file), 'utf8').trim()];
-  } catch (error) {
-    throw usageError(`--hash-keys-file: it cannot be read: ${(error as Error).message}.`);
-  }
 }

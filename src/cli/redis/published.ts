@@ -2,8 +2,7 @@ import { publishedKey, type PublishedInstance, type PublishedLimiter } from '../
 import type { Policy } from '../../contract/policy.js';
 import { parsePolicies } from '../policy-text.js';
 import type { Limits } from '../limits.js';
-import type { Io } from '../io.js';
-import { warn } from '../warn.js';
+import { warn, type Io } from '../io.js';
 import { OtherKeyError, type Session } from './session.js';
 
 /** An instance of a store, and what it published. */

@@ -1,4 +1,3 @@
-import type { Command } from 'commander';
 import type { BanOptions } from '../../contract/ban-options.js';
 import { toMilliseconds } from '../../common/duration.js';
 import { ScriptCalls } from '../../stores/redis/script-calls.js';
@@ -9,6 +8,7 @@ import { openStore } from '../../stores/redis/redis.js';
 import type { KeyText } from '../../stores/keys.js';
 import type { Script } from '../../stores/redis/scripts.js';
 import type { PolicySet } from '../../contract/store.js';
+import type { Options } from '../command.js';
 import { CliError, usageError } from '../errors.js';
 import { printable } from '../format.js';
 import type { Io } from '../io.js';
@@ -16,40 +16,16 @@ import { Limiters } from '../limiters.js';
 import { parseAddress, within, type Target } from './address.js';
 import { connect, explain } from './connection.js';
 import type { Connection } from './packages.js';
-import { hashingOf, type HashOptions } from './hashing.js';
-
-/** The options of all commands that use Redis. */
-export interface RedisOptions extends HashOptions {
-  readonly sqlite?: string;
-  readonly redis?: string;
-  readonly cluster?: boolean;
-  readonly sentinel?: string;
-  readonly prefix: string;
-  readonly timeout: string;
-}
-
-export function addRedisOptions(command: Command): Command {
-  return command
-    .option(
-      '--redis <url>',
-      'redis://[user:password@]host[:port][/database], rediss:// for TLS (env: REDIS_URL)',
-    )
-    .option('--sqlite <file>', 'the file of a sqliteStore, in place of a server')
-    .option('--cluster', 'the server is a node of a cluster')
-    .option('--sentinel <name>', 'the server is a sentinel, which knows the primary by this name')
-    .option('--prefix <text>', "the prefix of the store's keys", 'hg')
-    .option(
-      '--hash-keys-file <file>',
-      "a file with the secret of the store's option hashKeys (env: HEADGATE_HASH_KEYS, the secret itself)",
-    )
-    .option('--timeout <time>', 'how long to wait for an answer', '5s');
-}
+import { hashingOf } from './hashing.js';
 
 /**
  * Ban options for bans by hand, which do not know the service's own options. With the longest spans, they shorten nothing that the service
  * remembers about denials and earlier bans. The service applies its own spans.
  */
 export const LENIENT: BanOptions = { within: '366d', max: '366d' };
+
+/** How many entries of a log are read at a time. */
+const TOGETHER = 500;
 
 /** The answer of PTTL for a missing key. */
 export const NO_KEY = -2;
@@ -109,6 +85,19 @@ export class Session extends Limiters {
     );
   }
 
+  /** The entries of a log of changes by hand. The newest comes first. */
+  async *log<T>(key: string): AsyncGenerator<T & { readonly at: string }> {
+    let end = '+';
+    for (;;) {
+      const page = await this.call('XREVRANGE', key, end, '-', 'COUNT', String(TOGETHER));
+      const entries = page as [id: string, fields: string[]][];
+      for (const [id, [, text]] of entries)
+        yield { at: new Date(Number(id.split('-')[0])).toISOString(), ...(JSON.parse(text!) as T) };
+      if (entries.length < TOGETHER) return;
+      end = `(${entries.at(-1)![0]}`;
+    }
+  }
+
   /** Waits for an answer, within the user's time limit. */
   ask<T>(answer: Promise<T>): Promise<T> {
     return within(this.target, answer);
@@ -121,7 +110,7 @@ export class Session extends Limiters {
  * @throws CliError of the connection; or what `use` throws, explained in words that help
  */
 export async function withRedis(
-  options: RedisOptions,
+  options: Options,
   io: Io,
   use: (session: Session) => Promise<void>,
 ): Promise<void> {
@@ -144,7 +133,7 @@ export async function withRedis(
   }
 }
 
-function targetOf({ redis, cluster = false, sentinel, timeout }: RedisOptions, { env }: Io): Target {
+function targetOf({ redis, cluster = false, sentinel, timeout }: Options, { env }: Io): Target {
   const url = redis ?? env.REDIS_URL;
   if (url === undefined || url === '') {
     throw usageError(

@@ -25,12 +25,13 @@ import { nameBy, sqliteStore } from '../../stores/sqlite/sqlite.js';
 import { stateKeys, summaryOf, type StateSummary } from '../../stores/state/key-state.js';
 import { CliError, failure, usageError } from '../errors.js';
 import type { Io } from '../io.js';
+import type { Options } from '../command.js';
 import { Limiters } from '../limiters.js';
 import type { BanChange, BanState } from '../redis/bans.js';
 import type { Wanted } from '../redis/finds.js';
 import { secretOf } from '../redis/hashing.js';
 import { Published } from '../redis/published.js';
-import { LENIENT, type RedisOptions } from '../redis/session.js';
+import { LENIENT } from '../redis/session.js';
 import { setOf, type State } from '../state.js';
 import { FileFinder, type Row } from './finds.js';
 
@@ -162,7 +163,7 @@ class FileBans {
 
 /** Opens a file, and closes it when `use` has ended. @throws CliError of the file; or what `use` throws */
 export async function withFile(
-  options: RedisOptions & { readonly sqlite: string },
+  options: Options & { readonly sqlite: string },
   io: Io,
   use: (state: State) => Promise<void>,
 ): Promise<void> {
