@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { checkNote, NOTE_LENGTHS, type BanNote } from '../contract/ban-options.js';
+import { checkNote, NOTE_LENGTHS, type BanNote, type BanNoteOptions } from '../contract/ban-options.js';
 import { checkDimension } from '../contract/key.js';
 import { POLICY_GRAMMAR } from '../contract/policy-text.js';
 import { DEFAULT_SUBNET } from '../http/client-key.js';
@@ -169,9 +169,6 @@ export function limitOf({ limit }: Pick<Options, 'limit'>, { json }: Io, enough:
 /** @throws HeadgateError `HEADGATE_INVALID_OPTION` for a text that is blank, or too long */
 export function noteOf({ reason, by }: Pick<Options, 'reason' | 'by'>, { env }: Io): BanNote {
   const user = env.HEADGATE_BY || env.SUDO_USER || env.USER;
-  const note = checkNote('--by, --reason', {
-    ...(by !== undefined && { by }),
-    ...(reason !== undefined && { reason }),
-  });
+  const note = checkNote('--by, --reason', { by, reason } as BanNoteOptions);
   return { ...note, by: note.by ?? (user?.slice(0, NOTE_LENGTHS.by) || null) };
 }

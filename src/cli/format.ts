@@ -39,6 +39,10 @@ export function printable(text: string, longest = 60): string {
   return characters.length > longest ? `${characters.slice(0, longest - 1).join('')}…` : safe;
 }
 
+/** Who did something by hand, and why, as far as that is known. */
+export const noteText = (by: string | null, reason: string | null): string =>
+  [by, reason].flatMap((text) => (text === null ? [] : [printable(text)])).join(': ');
+
 /** Columns without borders, so that lines can be cut and searched. The text ends with a line feed. */
 export function columns(
   { colors }: Io,

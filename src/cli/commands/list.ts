@@ -1,6 +1,6 @@
 import { integer, limitOf, type CliCommand, type Options as Shared } from '../command.js';
 import { CliError, usageError } from '../errors.js';
-import { columns, duration, many, printable } from '../format.js';
+import { columns, duration, many, noteText, printable } from '../format.js';
 import { warn, write, writeJsonLine, type Io } from '../io.js';
 import { ofTier, readLimits, type Limits } from '../limits.js';
 import { withState } from '../open.js';
@@ -61,7 +61,9 @@ async function list(options: Options, io: Io): Promise<void> {
     const wanted = wantedOf(options, given, published);
     const finder = state.finder(wanted);
     const finds: Find[] = [];
-    const line = new Progress(io);
+    // Only people who are waiting see the progress.
+    const isWatched = !io.json && (io.stderr.isTTY ?? false);
+    const line = (text: string): unknown => isWatched && io.stderr.write(`\r\u001b[K${text}`);
     const stop = new AbortController();
     const ignore = io.onInterrupt?.(() => stop.abort());
     let done = 0;
@@ -69,7 +71,7 @@ async function list(options: Options, io: Io): Promise<void> {
     let more = false;
     const progress = (share: number): void => {
       done = share;
-      line.update(finder.looked, share);
+      line(`${percent(share)}, ${many(finder.looked, 'key')} of Headgate`);
     };
     try {
       for await (const find of finder.finds({ count, progress, signal: stop.signal })) {
@@ -81,7 +83,7 @@ async function list(options: Options, io: Io): Promise<void> {
         else finds.push(find);
       }
     } finally {
-      line.clear();
+      line('');
       ignore?.();
     }
     if (!io.json) {
@@ -94,29 +96,6 @@ async function list(options: Options, io: Io): Promise<void> {
       throw new CliError('INTERRUPTED', `Stopped at ${percent(done)} of the keys: there may be more.`);
     }
   });
-}
-
-/** Shows the progress, but only to people who are waiting. */
-class Progress {
-  readonly #io: Io;
-  readonly #shown: boolean;
-
-  constructor(io: Io) {
-    this.#io = io;
-    this.#shown = !io.json && (io.stderr.isTTY ?? false);
-  }
-
-  update(looked: number, share: number): void {
-    this.#write(`${percent(share)}, ${many(looked, 'key')} of Headgate`);
-  }
-
-  clear(): void {
-    this.#write('');
-  }
-
-  #write(text: string): void {
-    if (this.#shown) this.#io.stderr.write(`\r\u001b[K${text}`);
-  }
 }
 
 const percent = (share: number): string => `${Math.floor(100 * share)} %`;
@@ -171,20 +150,17 @@ function oneOf(published: Published, name: string): ReadonlyMap<string, Limits> 
 }
 
 function byScope(finds: readonly Find[]): Map<string, Find[]> {
-  const scopes = new Map<string, Find[]>();
-  for (const find of finds) {
-    const name = showText(find.name);
-    const ofScope = scopes.get(name);
-    if (ofScope) ofScope.push(find);
-    else scopes.set(name, [find]);
-  }
+  const scopes = new Map(finds.map(({ name }) => [showText(name), [] as Find[]]));
+  for (const find of finds) scopes.get(showText(find.name))!.push(find);
   return scopes;
 }
 
 function text(name: string, finds: readonly Find[], io: Io): string {
-  const isNoted = finds.some((find) => noteText(find) !== '-');
+  // For bans by hand: who made them, and why.
+  const noteOf = (find: Find) => (find.kind === 'banned' ? noteText(find.by, find.reason) : '') || '-';
+  const isNoted = finds.some((find) => noteOf(find) !== '-');
   const rows = [...finds].sort(inOrder).map((find) => {
-    return [showKey(find), ...describe(find, io), ...(isNoted ? [noteText(find)] : [])];
+    return [showKey(find), ...describe(find, io), ...(isNoted ? [noteOf(find)] : [])];
   });
   const head = ['key', 'state', 'policy', 'time left', ...(isNoted ? ['by: reason'] : [])];
   return `${io.colors.bold(name)}\n${columns(io, head, rows)}\n`;
@@ -220,13 +196,6 @@ function ownLimit({ overridden, policies }: Extract<Find, { policies: unknown }>
   if (!overridden) return '';
   const limits = policies.map(({ limit, windowMs }) => `${limit} per ${duration(windowMs)}`);
   return ` (override: ${limits.join(', ')})`;
-}
-
-/** For a ban by hand: who made it, and why. */
-function noteText(find: Find): string {
-  if (find.kind !== 'banned') return '-';
-  const texts = [find.by, find.reason].flatMap((text) => (text === null ? [] : [printable(text)]));
-  return texts.length > 0 ? texts.join(': ') : '-';
 }
 
 function stateName(algorithm: string | null): string {

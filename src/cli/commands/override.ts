@@ -1,5 +1,4 @@
 import { HeadgateError } from '../../common/errors.js';
-import type { BanNoteOptions } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { Override, OverrideChange, OverrideNote } from '../../limiter/live-limits.js';
@@ -180,18 +179,14 @@ function changeOf(words: readonly string[], { tier, remove }: Options): Override
       throw usageError(`the JSON cannot be read: ${(error as Error).message}.`);
     }
   }
-  const byName = new Map<string, string>();
-  let name: string | undefined;
-  for (const word of words) {
-    const [, own, rest] = /^([^=\s]+)=(.+)$/.exec(word) ?? [];
-    if (own !== undefined && byName.has(own)) throw usageError(`${own}: it is there twice.`);
-    if (own !== undefined) byName.set((name = own), rest!);
-    else if (name !== undefined) byName.set(name, `${byName.get(name)!} ${word}`);
-    else if (byName.size === 0) break;
-  }
-  if (byName.size === 0) return words.join(' ');
+  if (!/^[^=\s]+=./.test(words[0]!)) return words.join(' ');
+  const parts = words.join(' ').split(/\s+(?=[^=\s]+=.)/);
+  const byName = parts.map((part) => /^(.+?)=(.*)$/s.exec(part)!.slice(1) as [name: string, policy: string]);
+  const names = byName.map(([name]) => name);
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (twice !== undefined) throw usageError(`${twice}: it is there twice.`);
   return Object.fromEntries(
-    [...byName].map(([own, text]) => [own, ['false', 'off'].includes(text) ? false : text]),
+    byName.map(([name, policy]) => [name, policy === 'false' || policy === 'off' ? false : policy]),
   );
 }
 
@@ -261,11 +256,6 @@ function inScope(wanted: Wanted, published: Published, name: string, options: Op
 const keyFor = ({ key, dimension }: Wanted): string | Record<string, string> | undefined =>
   key === undefined || dimension === DEFAULT_DIMENSION ? key : { [dimension]: key };
 
-const noted = ({ by, reason }: OverrideNote): BanNoteOptions => ({
-  ...(by !== undefined && { by }),
-  ...(reason !== undefined && { reason }),
-});
-
 interface Result extends Wanted {
   readonly until: Date | undefined;
   readonly was: boolean;
@@ -274,12 +264,13 @@ interface Result extends Wanted {
 async function make(limiter: Limiter, wanted: Wanted): Promise<Result> {
   const key = keyFor(wanted);
   const { change, note } = wanted;
-  if (change === undefined)
-    return { ...wanted, until: undefined, was: await limiter.removeOverride(key, noted(note)) };
-  const before = await limiter.overrideOf(key);
+  if (change === undefined) {
+    const { for: _for, until: _until, ...who } = note;
+    return { ...wanted, until: undefined, was: await limiter.removeOverride(key, who) };
+  }
+  const was = (await limiter.overrideOf(key)) !== undefined;
   await (key === undefined ? limiter.overrideAll(change, note) : limiter.override(key, change, note));
-  const until = (await limiter.overrideOf(key))?.until;
-  return { ...wanted, until, was: before !== undefined };
+  return { ...wanted, until: (await limiter.overrideOf(key))?.until, was };
 }
 
 async function tell(results: readonly Result[], name: string, io: Io): Promise<void> {
@@ -301,14 +292,16 @@ async function tell(results: readonly Result[], name: string, io: Io): Promise<v
     return;
   }
   const { key, dimension, change, until, was } = only;
-  const who = key === undefined ? 'All keys' : prefixOf(dimension) + printable(key);
-  const [has, had] = key === undefined ? ['have', 'had'] : ['has', 'had'];
+  const [who, has] = key === undefined ? ['All keys', 'have'] : [prefixOf(dimension) + printable(key), 'has'];
   const end = until === undefined ? 'until it is removed' : `until ${until.toISOString()}`;
-  const said =
+  const where = `in ${printable(name)}`;
+  const removed = was ? `${has} the configured limits again` : 'had no override';
+  await write(
+    io,
     change === undefined
-      ? `${who} ${was ? `${has} the configured limits again` : `${had} no override`} in ${printable(name)}.\n`
-      : `${who} ${has} ${changeText(change)} in ${printable(name)}, ${end}${was ? ', in place of an earlier override' : ''}.\n`;
-  await write(io, said);
+      ? `${who} ${removed} ${where}.\n`
+      : `${who} ${has} ${changeText(change)} ${where}, ${end}${was ? ', in place of an earlier override' : ''}.\n`,
+  );
 }
 
 /** A change for people. */

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { bookKeys } from '../../stores/redis/ban-book.js';
-import { parseWho, type StateKey } from '../../stores/keys.js';
+import { BAN_TAG, escapeName, parseWho } from '../../stores/keys.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import { Bans, type BanChange } from './bans.js';
-import { STEP, type ScanOptions } from './scan.js';
+import { STEP, type FoundKey, type ScanOptions } from './scan.js';
 import type { Session } from './session.js';
 
 /** How long the index counts as complete, ms. A process may stop between a ban and its record. */
@@ -36,8 +36,8 @@ export class BanIndex {
     }
   }
 
-  /** Whose bans are in the index. Some may have ended. */
-  async *heads({ progress, signal }: ScanOptions): AsyncGenerator<Omit<StateKey, 'id'>[]> {
+  /** The bans in the index: of one limiter, or of all. Some may have ended. */
+  async *keys(name: string | undefined, { progress, signal }: ScanOptions): AsyncGenerator<FoundKey[]> {
     const { prefix } = this.#session;
     const size = Number(await this.#session.call('ZCARD', this.#index));
     let cursor = '0';
@@ -47,7 +47,9 @@ export class BanIndex {
       const [next, members] = step as [string, string[]];
       yield members.flatMap((who, i) => {
         const whose = i % 2 === 0 ? parseWho(who) : undefined;
-        return whose ? [{ ...whose, head: `${prefix}:{${who}` }] : [];
+        if (!whose || (name !== undefined && whose.scope !== escapeName(name))) return [];
+        const head = `${prefix}:{${who}`;
+        return [{ ...whose, head, id: BAN_TAG, redisKey: `${head}}${BAN_TAG}` }];
       });
       cursor = String(next);
       seen += members.length / 2;

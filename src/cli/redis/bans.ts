@@ -3,9 +3,8 @@ import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { BOOK_BOUNDS, bookArgs, bookKeys, type LoggedBan } from '../../stores/redis/ban-book.js';
 import { BAN_TAG, escapeScope, escapeWho, type Hash } from '../../stores/keys.js';
 import { assemble } from '../../stores/redis/scripts.js';
-import type { PolicySet } from '../../contract/store.js';
+import type { PolicySet, Reply } from '../../contract/store.js';
 import { readBan } from './layouts.js';
-import { Looker } from './look.js';
 import { LENIENT, OtherKeyError, type Session } from './session.js';
 
 /** The bans of one key, as a server has them. */
@@ -37,12 +36,10 @@ const TOGETHER = 500;
 /** The bans of any scopes and keys, even if only their hash is known. */
 export class Bans {
   readonly #session: Session;
-  readonly #looker: Looker;
   readonly #set: PolicySet;
 
   constructor(session: Session) {
     this.#session = session;
-    this.#looker = new Looker(session);
     this.#set = { name: '', policies: [], ban: compileBan(LENIENT), timeout: session.target.timeout };
   }
 
@@ -52,9 +49,14 @@ export class Bans {
     return `${this.#session.prefix}:{${escapeScope(name)}:${who}`;
   }
 
+  /** For each head, what the server says, or its error. */
+  look(heads: readonly string[]): Promise<(Reply | Error)[]> {
+    return this.#session.look(this.#set, heads);
+  }
+
   /** The rest of each ban, ms. 0: the key is not banned. */
   async left(heads: readonly string[]): Promise<number[]> {
-    const replies = await this.#looker.look(this.#set, heads);
+    const replies = await this.look(heads);
     return replies.map((reply) => {
       if (reply instanceof Error) throw reply;
       return reply.ban;
@@ -65,7 +67,7 @@ export class Bans {
   async stateOf(head: string): Promise<BanState> {
     const [value, [reply]] = await Promise.all([
       this.#session.call('GET', `${head}}${BAN_TAG}`),
-      this.#looker.look(this.#set, [head]),
+      this.look([head]),
     ]);
     if (reply instanceof Error) throw reply;
     const { now, ban } = reply!;

@@ -42,12 +42,7 @@ export class LogFile {
   readonly #parse: ParseLine;
   /** How many bytes of the file were read, before unpacking. */
   bytesRead = 0;
-  #lines = 0;
-  #requests = 0;
-  #skipped = 0;
-  #malformed = 0;
-  #samples: Malformed[] = [];
-  #late = 0;
+  readonly #found = { lines: 0, requests: 0, skipped: 0, malformed: 0, samples: [] as Malformed[], late: 0 };
   #damage: string | undefined;
 
   /** @param parser makes a reader of lines; in some formats, one line defines the meaning of the next ones */
@@ -63,16 +58,7 @@ export class LogFile {
   }
 
   get summary(): LogSummary {
-    return {
-      name: this.source.name,
-      lines: this.#lines,
-      requests: this.#requests,
-      skipped: this.#skipped,
-      malformed: this.#malformed,
-      samples: this.#samples,
-      late: this.#late,
-      warning: this.source.change ?? this.#damage,
-    };
+    return { name: this.source.name, ...this.#found, warning: this.source.change ?? this.#damage };
   }
 
   /** The time of its first request, which tells the order of rotated files. Undefined if it cannot be read in advance. */
@@ -91,7 +77,7 @@ export class LogFile {
         const next = reorder.push(entry);
         if (next) ready.push(next);
       }
-      this.#late = reorder.late;
+      this.#found.late = reorder.late;
       yield ready;
     }
     const rest: Entry[] = [];
@@ -106,7 +92,7 @@ export class LogFile {
       for (let start = 0; start < text.length;) {
         let end = text.indexOf('\n', start);
         if (end === -1) end = text.length;
-        if (this.#lines === 0 && text.startsWith(BYTE_ORDER_MARK)) start = 1;
+        if (this.#found.lines === 0 && text.startsWith(BYTE_ORDER_MARK)) start = 1;
         this.#take(text.slice(start, text[end - 1] === '\r' ? end - 1 : end), entries);
         start = end + 1;
       }
@@ -115,23 +101,23 @@ export class LogFile {
   }
 
   #take(line: string, entries: Entry[]): void {
-    this.#lines += 1;
+    this.#found.lines += 1;
     if (line === '') {
-      this.#skipped += 1;
+      this.#found.skipped += 1;
       return;
     }
     const parsed =
       line.length > LONGEST_LINE ? { problem: 'it has more than a million characters' } : this.#parse(line);
     if (parsed === 'skipped') {
-      this.#skipped += 1;
+      this.#found.skipped += 1;
     } else if ('problem' in parsed) {
-      this.#malformed += 1;
-      if (this.#samples.length < SAMPLES) {
+      this.#found.malformed += 1;
+      if (this.#found.samples.length < SAMPLES) {
         const text = Buffer.from(line.slice(0, SAMPLE_LENGTH)).toString();
-        this.#samples.push({ line: this.#lines, text, problem: parsed.problem });
+        this.#found.samples.push({ line: this.#found.lines, text, problem: parsed.problem });
       }
     } else {
-      this.#requests += 1;
+      this.#found.requests += 1;
       entries.push(parsed);
     }
   }
