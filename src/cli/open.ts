@@ -34,8 +34,7 @@ function stateOf(session: Session, published: Published): State {
     keyText: session.keyText,
     published,
     bans: new Bans(session),
-    limiter: session.limiter.bind(session),
-    liveLimiter: session.liveLimiter.bind(session),
+    ...session.limiters,
     finder: (wanted) => new Finder(session, wanted),
     stored: async (name, policies, key, dimension) => {
       const keys: string[] = [];

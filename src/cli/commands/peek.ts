@@ -10,7 +10,7 @@ import { ofDimension, ofTier, readLimits, type Limits } from '../limits.js';
 import { withState } from '../open.js';
 import type { State } from '../state.js';
 import { differing, subjectIn, unknownScope } from '../scope.js';
-import { verdictsOf } from '../verdicts.js';
+import { verdictsOf } from '../redis/finds.js';
 import { changeText, overrideJson, type OverrideJson } from './override.js';
 
 interface Options extends Shared {

@@ -11,15 +11,10 @@ import { replayJson } from '../replay/json.js';
 import { forEachRequest, type Logs } from '../replay/logs.js';
 import { addLogOptions, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
 import { checkKeys, loggedKeys } from '../replay/dimensions.js';
+import { Engine } from '../replay/engine.js';
 import { compare, Replay, type Results } from '../replay/replay.js';
 import { countsSlots } from '../replay/shapes.js';
-import {
-  checkReportPath,
-  CloserLook,
-  DeniedRequests,
-  writeReport,
-  type ClientTimes,
-} from '../replay/report.js';
+import { checkReportPath, DeniedRequests, timesOf, writeReport } from '../replay/report.js';
 import { reportPage } from '../replay/report-page.js';
 import { replayText } from '../replay/terminal.js';
 
@@ -88,7 +83,8 @@ async function replay(names: readonly string[], options: Options, io: Io): Promi
     const compared = other && compare(run, other, second.left, top);
     const results: Results = { result: run.result(top), logs: logs.summaries, left, compared };
     if (report !== undefined) {
-      const clients = await lookCloser(logs, replayed, run, dimensions.length > 1, io);
+      const most = run.result(PLOTTED).top.map(({ key }) => key);
+      const clients = await timesOf(most, logs, new Engine(replayed, dimensions.length > 1), io);
       const command = ['headgate', ...io.args.map(quoted)].join(' ');
       await writeReport(report, reportPage({ ...results, command, denied: denied!, clients }));
     }
@@ -113,27 +109,6 @@ function comparedTo(
 
 /** How many clients are plotted. */
 const PLOTTED = 6;
-
-/** The requests over time of the clients that were denied most. Undefined if the log cannot be read twice, or has changed. */
-async function lookCloser(
-  logs: Logs,
-  policies: readonly Policy[],
-  run: Replay,
-  several: boolean,
-  io: Io,
-): Promise<ClientTimes | undefined> {
-  const again = logs.again();
-  if (!again) return undefined;
-  const closer = new CloserLook(
-    policies,
-    run.result(PLOTTED).top.map(({ key }) => key),
-    several,
-  );
-  await forEachRequest(again, io, 'looking at the clients denied most', ({ key, time }) =>
-    closer.add(key, time),
-  );
-  return again.changed ? undefined : closer.result();
-}
 
 /** Leaves out concurrency policies, which cannot be replayed, unless there are no others. */
 function split(policies: readonly Policy[]): { replayed: readonly Policy[]; left: readonly string[] } {

@@ -10,7 +10,7 @@ import { show, subjectJson, typedKey, type Subject } from '../keys.js';
 import { ofTier, policiesBy, readLimits, type Limits } from '../limits.js';
 import { withState } from '../open.js';
 import { Bans } from '../redis/bans.js';
-import { policyNameOf } from '../redis/layouts.js';
+import { policyNameOf } from '../redis/finds.js';
 import { scan } from '../redis/scan.js';
 import type { Session } from '../redis/session.js';
 import { subjectIn, unknownScope } from '../scope.js';

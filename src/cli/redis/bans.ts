@@ -4,7 +4,6 @@ import { BOOK_BOUNDS, bookArgs, bookKeys, type LoggedBan } from '../../stores/re
 import { BAN_TAG, escapeScope, escapeWho, type Hash } from '../../stores/keys.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import type { PolicySet, Reply } from '../../contract/store.js';
-import { readBan } from './layouts.js';
 import { LENIENT, OtherKeyError, type Session } from './session.js';
 
 /** The bans of one key, as a server has them. */
@@ -145,4 +144,11 @@ function noteOf(text: string | null): BanNote | null {
   } catch {
     return null;
   }
+}
+
+/** The other values of a ban's state, as `algorithms/ban.lua` writes them. */
+function readBan(value: string | null, now: number): { denials: number; lastBanMs: number } {
+  const numbers = /^\d+( \d+){4}$/.test(value ?? '') ? value!.split(' ').map(Number) : [];
+  const [denials = 0, counted = 0, , , lastBanMs = 0] = numbers;
+  return { denials: counted > now ? denials : 0, lastBanMs };
 }

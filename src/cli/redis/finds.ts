@@ -1,6 +1,7 @@
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { OVERRIDE_TAG } from '../../contract/overrides.js';
 import { conclude, ofLimiter, type LimiterDecision } from '../../limiter/decision.js';
+import { algorithms, type Kernel } from '../../algorithms/index.js';
 import { compilePolicies } from '../../contract/compile-policies.js';
 import {
   ALL_KEYS,
@@ -17,10 +18,8 @@ import type { PolicySet } from '../../contract/store.js';
 import { dimensionJson } from '../keys.js';
 import { showKeyOf, showText, textOrHash } from '../whose.js';
 import { ofDimension, type Limits } from '../limits.js';
-import { verdictsOf, type PolicyVerdict } from '../verdicts.js';
 import { BanIndex, type Sealing } from './ban-index.js';
 import { Bans } from './bans.js';
-import { kernelOf, policyNameOf } from './layouts.js';
 import { scan, type FoundKey, type ScanOptions } from './scan.js';
 import { NO_KEY, type Session } from './session.js';
 
@@ -46,7 +45,7 @@ export type Find = {
       readonly kind: 'limited' | 'admitted';
       readonly policy: string | null;
       readonly retryAfterMs: number | null;
-      readonly policies: readonly PolicyVerdict[];
+      readonly policies: ReturnType<typeof verdictsOf>;
       /** Whether an override gives the key these limits. */
       readonly overridden: boolean;
     }
@@ -248,7 +247,7 @@ export class Finder {
     { key, by, slot }: FoundKey,
   ): Promise<LimiterDecision | undefined> {
     if (typeof key !== 'string' || slot) return undefined;
-    const limiter = this.#session.liveLimiter(name, ofDimension(limits, by));
+    const limiter = this.#session.limiters.liveLimiter(name, ofDimension(limits, by));
     try {
       return ofLimiter(await limiter.peek({ [by]: key }));
     } finally {
@@ -278,6 +277,13 @@ export class Finder {
 const NOT_READ_HERE =
   'an override gives it another window or tier, which cannot be told of a hashed or inner key';
 
+/** The verdicts with what their policies are, for JSON. Absent values are null. */
+export const verdictsOf = ({ policies, set }: LimiterDecision) =>
+  policies.map(({ name, key, allowed, limit, remaining, retryAfterMs = null, resetAfterMs }, i) => {
+    const { algorithm, window: windowMs, shadow } = set.policies[i]!;
+    return { name, key, algorithm, limit, windowMs, shadow, allowed, remaining, retryAfterMs, resetAfterMs };
+  });
+
 /** What a decision about a key says of it. */
 export function verdictFind(decision: LimiterDecision, overridden: boolean) {
   const { allowed, policy = null, retryAfterMs = null } = decision;
@@ -304,4 +310,19 @@ export function showKey({ key, dimension: by = DEFAULT_DIMENSION, within }: Omit
 /** For programs: `name` and `key`, or `nameHash` and `keyHash` if only the hash is known; then the rest. */
 export function findJson({ kind, name, key, ...rest }: Find): object {
   return { kind, ...textOrHash('name', name), ...textOrHash('key', key), ...rest };
+}
+
+const KERNELS = new Map(
+  Object.entries(algorithms).map(([kernel, { tag }]) => [tag, kernel as Kernel] as const),
+);
+
+/** The algorithm of the state with this id. Undefined: the layout belongs to another version. */
+export function kernelOf(id: string): Kernel | undefined {
+  return KERNELS.get(/^\w+/.exec(id)![0]);
+}
+
+/** The name of the policy of the state with this id. */
+export function policyNameOf(id: string): string {
+  const colon = id.indexOf(':');
+  return colon === -1 ? 'default' : id.slice(colon + 1);
 }

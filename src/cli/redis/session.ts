@@ -15,7 +15,7 @@ import type { Options } from '../command.js';
 import { CliError, usageError } from '../errors.js';
 import { printable } from '../format.js';
 import type { Io } from '../io.js';
-import { Limiters } from '../limiters.js';
+import { limitersOn, type Limiters } from '../limiters.js';
 import { parseAddress, within, type Target } from './address.js';
 import { connect, explain } from './connection.js';
 import type { Connection } from './packages.js';
@@ -51,7 +51,8 @@ function rethrow(error: unknown, keys: readonly string[]): never {
 }
 
 /** A connection, and the limiters on it. */
-export class Session extends Limiters {
+export class Session {
+  readonly limiters: Limiters;
   readonly commands: Commands;
   readonly prefix: string;
   readonly target: Target;
@@ -62,7 +63,7 @@ export class Session extends Limiters {
   constructor(connection: Connection, prefix: string, target: Target, hashing: KeyHashing) {
     // Each limiter gets its own store, because here limiters of one name may have different policies.
     const store = { prefix, localDenials: false, publish: false } as const;
-    super(() => openStore(connection.client, store, hashing), target.timeout);
+    this.limiters = limitersOn(() => openStore(connection.client, store, hashing), target.timeout);
     this.commands = commandsOf(connection.client);
     this.#connection = connection;
     this.hashing = hashing;

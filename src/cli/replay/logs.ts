@@ -5,7 +5,7 @@ import { count } from '../format.js';
 import type { Io } from '../io.js';
 import { type Entry, FORMATS, type ParseLine } from './line.js';
 import { LogFile, type LogSummary } from './log-file.js';
-import { openSource, StreamSource, type Source } from './source.js';
+import { openSource, streamSource, type Source } from './source.js';
 
 /** The name of standard input. */
 const STDIN = '-';
@@ -87,9 +87,7 @@ export async function withLogs(
   try {
     for (const name of names) {
       const source =
-        name === STDIN
-          ? new StreamSource('standard input', stdin)
-          : await openSource(name, resolve(cwd, name));
+        name === STDIN ? streamSource('standard input', stdin) : await openSource(name, resolve(cwd, name));
       const same = sources.find(({ identity }) => identity === source.identity);
       sources.push(source);
       if (same) {

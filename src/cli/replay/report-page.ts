@@ -121,10 +121,10 @@ ${plot('clients', clientsLabel(clients))}`;
 ${chart}
 ${table('clients denied', head, rows)}${more > 0 ? `<p class="quiet">... and ${many(more, 'more client')}.</p>` : ''}
 <h2>Paths of the denied requests</h2>
-${tallyBars(denied.paths(NAMED), result.denied)}
+${tallyBars(denied.paths.tally(NAMED), result.denied)}
 <h2>What the denied requests were answered then</h2>
 <p class="quiet">The status in the log.</p>
-${tallyBars(denied.statuses(NAMED), result.denied)}`;
+${tallyBars(denied.statuses.tally(NAMED), result.denied)}`;
 }
 
 function clientsLabel({ clients }: ClientTimes): string {

@@ -1,12 +1,11 @@
 import { access, constants, stat, writeFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import type { Key } from '../../contract/key.js';
-import type { Policy } from '../../contract/policy.js';
 import { failure, usageError } from '../errors.js';
 import type { Io } from '../io.js';
 import { shownKeys } from './dimensions.js';
-import { Engine } from './engine.js';
+import type { Engine } from './engine.js';
 import type { Entry } from './line.js';
+import { forEachRequest, type Logs } from './logs.js';
 import type { Results } from './replay.js';
 import { Timeline } from './timeline.js';
 
@@ -86,20 +85,12 @@ class Counter {
 
 /** The requests that a replay denies: their paths, and their original statuses in the log. */
 export class DeniedRequests {
-  readonly #paths = new Counter();
-  readonly #statuses = new Counter();
+  readonly paths = new Counter();
+  readonly statuses = new Counter();
 
   add({ path, status }: Entry): void {
-    this.#paths.add(path ?? '(no path)');
-    this.#statuses.add(status === undefined ? '(no status)' : String(status));
-  }
-
-  paths(top: number): Tally {
-    return this.#paths.tally(top);
-  }
-
-  statuses(top: number): Tally {
-    return this.#statuses.tally(top);
+    this.paths.add(path ?? '(no path)');
+    this.statuses.add(status === undefined ? '(no status)' : String(status));
   }
 }
 
@@ -117,41 +108,38 @@ export interface ClientTimes {
 }
 
 /**
- * A second reading of a log, for a few of its clients, because only its end shows which clients are of interest. With a single key, clients
- * do not affect each other, so the others need not be decided again.
+ * Reads logs again, for a few of the clients, because only the end shows which clients are of interest. With a single key, clients do not
+ * affect each other, so the others need not be decided again. Undefined if a log cannot be read twice, or has changed.
  */
-export class CloserLook {
-  readonly #engine: Engine;
-  readonly #numbers: ReadonlyMap<string, number>;
-  readonly #timeline: Timeline;
-
-  constructor(policies: readonly Policy[], keys: readonly string[], several: boolean) {
-    this.#engine = new Engine(policies, several);
-    this.#numbers = new Map(keys.map((key, i) => [key, i]));
-    this.#timeline = new Timeline(2 * keys.length);
-  }
-
-  add(key: Key, time: number): void {
+export async function timesOf(
+  keys: readonly string[],
+  logs: Logs,
+  engine: Engine,
+  io: Io,
+): Promise<ClientTimes | undefined> {
+  const again = logs.again();
+  if (!again) return undefined;
+  const numbers = new Map(keys.map((key, i) => [key, i]));
+  const timeline = new Timeline(2 * keys.length);
+  await forEachRequest(again, io, 'looking at the clients denied most', ({ key, time }) => {
     // The intervals include all requests, so that they are the same as before.
-    const counts = this.#timeline.at(time);
-    if (typeof key === 'string' && !this.#numbers.has(key)) return;
-    const isDenied = this.#engine.decide(key, time)?.allowed === false;
+    const counts = timeline.at(time);
+    if (typeof key === 'string' && !numbers.has(key)) return;
+    const isDenied = engine.decide(key, time)?.allowed === false;
     for (const shown of shownKeys(key)) {
-      const number = this.#numbers.get(shown);
+      const number = numbers.get(shown);
       if (number !== undefined) counts[2 * number + Number(isDenied)]! += 1;
     }
-  }
-
-  result(): ClientTimes {
-    const intervals = [...this.#timeline.intervals()];
-    return {
-      width: this.#timeline.width,
-      starts: intervals.map(([start]) => start),
-      clients: [...this.#numbers].map(([key, i]) => ({
-        key,
-        admitted: intervals.map(([, counts]) => counts[2 * i]!),
-        denied: intervals.map(([, counts]) => counts[2 * i + 1]!),
-      })),
-    };
-  }
+  });
+  if (again.changed) return undefined;
+  const intervals = [...timeline.intervals()];
+  return {
+    width: timeline.width,
+    starts: intervals.map(([start]) => start),
+    clients: keys.map((key, i) => ({
+      key,
+      admitted: intervals.map(([, counts]) => counts[2 * i]!),
+      denied: intervals.map(([, counts]) => counts[2 * i + 1]!),
+    })),
+  };
 }
