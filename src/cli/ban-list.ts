@@ -136,10 +136,7 @@ function readJson(ban: Json, defaults: Defaults): WantedBan | undefined {
 }
 
 function noteText(ban: Json, field: keyof typeof NOTE_LENGTHS): string | undefined {
-  const text = ban[field];
-  if (text === undefined || text === null) return undefined;
-  if (typeof text !== 'string') throw usageError(`"${field}": ${JSON.stringify(text)} is no text.`);
-  return text.slice(0, NOTE_LENGTHS[field]);
+  return textIn(ban, field)?.slice(0, NOTE_LENGTHS[field]);
 }
 
 function nameOf(ban: Json, { name }: Defaults): string | Hash {
@@ -169,10 +166,13 @@ function durationOf({ bannedUntil, bannedForMs }: Json, { duration }: Defaults):
 }
 
 function textOrHash(ban: Json, field: string): string | Hash | undefined {
-  const text = ban[field];
-  if (typeof text === 'string') return text;
-  if (text !== undefined && text !== null)
-    throw usageError(`"${field}": ${JSON.stringify(text)} is no text.`);
   const hash = ban[`${field}Hash`];
-  return typeof hash === 'string' && kindOfHash(hash) !== undefined ? { hash } : undefined;
+  const isHash = typeof hash === 'string' && kindOfHash(hash) !== undefined;
+  return textIn(ban, field) ?? (isHash ? { hash } : undefined);
+}
+
+function textIn(ban: Json, field: string): string | undefined {
+  const text = ban[field] ?? undefined;
+  if (text === undefined || typeof text === 'string') return text;
+  throw usageError(`"${field}": ${JSON.stringify(text)} is no text.`);
 }

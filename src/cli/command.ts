@@ -3,7 +3,7 @@ import { checkNote, NOTE_LENGTHS, type BanNote, type BanNoteOptions } from '../c
 import { checkDimension } from '../contract/key.js';
 import { POLICY_GRAMMAR } from '../contract/policy-text.js';
 import { DEFAULT_SUBNET } from '../http/client-key.js';
-import { usageError } from './errors.js';
+import { orUsage, usageError } from './errors.js';
 import type { Io } from './io.js';
 
 /** The options that several commands share. */
@@ -27,6 +27,9 @@ export interface Options {
   readonly force?: boolean;
   readonly limit?: number;
 }
+
+/** How many rows people are shown of a log, or of overrides, unless they write --limit. */
+const ENOUGH = 100;
 
 /** A method that commander's types do not declare. */
 const { unknownOption } = Command.prototype as unknown as {
@@ -112,7 +115,7 @@ export class CliCommand extends Command {
     );
   }
 
-  limitOption(what: string): this {
+  limitOption(what = `at most this many; 0: all (default: ${ENOUGH}, with --json 0)`): this {
     const fix = 'write a whole number; 0 lists all.';
     return this.option('--limit <n>', what, integer('--limit', 0, 999_999_999, fix));
   }
@@ -144,13 +147,7 @@ function checkName(name: string): string {
 }
 
 /** @throws CliError `USAGE` unless it is a dimension's name */
-export function dimensionOf(flag: string, text: unknown): string {
-  try {
-    return checkDimension(flag, text);
-  } catch (error) {
-    throw usageError((error as Error).message);
-  }
-}
+export const dimensionOf = (flag: string, text: unknown): string => orUsage(() => checkDimension(flag, text));
 
 /** @throws CliError `USAGE` without a name, because acting on a guessed scope would be worse than asking */
 export function nameOf({ name }: Pick<Options, 'name'>): string {
@@ -162,7 +159,7 @@ export function nameOf({ name }: Pick<Options, 'name'>): string {
 }
 
 /** The most rows to show: --limit, where 0 means all. */
-export function limitOf({ limit }: Pick<Options, 'limit'>, { json }: Io, enough: number): number {
+export function limitOf({ limit }: Pick<Options, 'limit'>, { json }: Io, enough = ENOUGH): number {
   return limit === undefined ? (json ? Infinity : enough) : limit || Infinity;
 }
 

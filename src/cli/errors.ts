@@ -45,6 +45,15 @@ export function usageError(message: string): CliError {
   return new CliError('USAGE', message);
 }
 
+/** What `read` returns. If it fails, the command line is wrong. @param say makes the message of the error's own */
+export function orUsage<T>(read: () => T, say = (message: string): string => message): T {
+  try {
+    return read();
+  } catch (error) {
+    throw usageError(say((error as Error).message));
+  }
+}
+
 /** The error for something that was tried and failed. */
 export function failure(message: string, cause?: unknown): CliError {
   return new CliError('FAILED', message, cause);

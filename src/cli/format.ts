@@ -56,7 +56,7 @@ export function columns(
 }
 
 /** How many things are shown: as lines of JSON; or for people as a table, or as a sentence if there is none. */
-interface Listing<T> {
+export interface Listing<T> {
   readonly json: (item: T) => object;
   readonly head: readonly string[];
   readonly row: (item: T) => string[];

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import pc from 'picocolors';
 import { printableJson, printableLines } from '../common/printable.js';
-import { usageError } from './errors.js';
+import { orUsage } from './errors.js';
 
 /** What a command reads and writes. Tests pass their own. */
 export interface Streams {
@@ -72,13 +72,11 @@ export function writeJsonLine(io: Io, value: unknown): Promise<void> {
 }
 
 /** The text of a file that the command line names. @throws CliError `USAGE` */
-export function readText(what: string, file: string, { cwd }: Io): string {
-  try {
-    return readFileSync(resolve(cwd, file), 'utf8');
-  } catch (error) {
-    throw usageError(`${what}: it cannot be read: ${(error as Error).message}.`);
-  }
-}
+export const readText = (what: string, file: string, { cwd }: Io): string =>
+  orUsage(
+    () => readFileSync(resolve(cwd, file), 'utf8'),
+    (message) => `${what}: it cannot be read: ${message}.`,
+  );
 
 export interface Warning {
   readonly code: string;

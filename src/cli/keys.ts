@@ -1,12 +1,11 @@
 import ipaddr from 'ipaddr.js';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import { HeadgateError } from '../common/errors.js';
 import { clientKeys } from '../http/client-key.js';
 import { parseEntry, type Network } from '../http/lists.js';
 import { bookEntry } from '../stores/redis/ban-book.js';
 import type { KeyText } from '../stores/keys.js';
 import type { Options } from './command.js';
-import { usageError } from './errors.js';
+import { orUsage, usageError } from './errors.js';
 import { count, many, printable } from './format.js';
 
 export type KeyOptions = Pick<Options, 'raw' | 'dimension' | 'ipv6Subnet'>;
@@ -107,13 +106,11 @@ export function dimensionJson(dimension: string): { dimension?: string } {
 
 const RAW = 'Write --raw to take the key as it is.';
 
-function read(given: string): Network | string {
-  try {
-    return parseEntry('key', given);
-  } catch (error) {
-    throw error instanceof HeadgateError ? usageError(`${error.message} ${RAW}`) : error;
-  }
-}
+const read = (given: string): Network | string =>
+  orUsage(
+    () => parseEntry('key', given),
+    (message) => `${message} ${RAW}`,
+  );
 
 function keysOf(given: string, { address, prefix }: Network, subnet: number): string[] {
   const clientKey = clientKeys(subnet);

@@ -1,12 +1,11 @@
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import { HeadgateError } from '../common/errors.js';
 import { INLINE_FIELDS, LIMITER_OPTIONS, type LimiterOptions } from '../limiter/options.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import type { Policies, Policy } from '../contract/policy.js';
 import type { TierOptions } from '../limiter/tiers.js';
 import { checkShape } from '../common/validate.js';
 import { nameOf, type Options } from './command.js';
-import { usageError } from './errors.js';
+import { orUsage, usageError } from './errors.js';
 import { readText, type Io } from './io.js';
 import { parsePolicies } from './policy-text.js';
 
@@ -83,9 +82,9 @@ export function policiesBy(dimension: string, policies: readonly Policy[]): Poli
 
 /** The limits of one dimension. @throws CliError `USAGE` if no policy is by it */
 export function ofDimension(limits: Limits, dimension: string): Limits {
-  const by = (policies: readonly Policy[]): Policy[] =>
-    policies.filter((policy) => (policy.by ?? DEFAULT_DIMENSION) === dimension);
-  const tiers = [...limits.tiers].map(([tier, policies]) => [tier, by(policies)] as const);
+  const tiers = [...limits.tiers].map(
+    ([tier, all]) => [tier, all.filter(({ by = DEFAULT_DIMENSION }) => by === dimension)] as const,
+  );
   return {
     ...limits,
     policies: policiesBy(dimension, limits.policies),
@@ -97,11 +96,10 @@ const said = ({ option = '--policies', policies = '' }: LimitsOptions): string =
 
 function readJson(what: string, file: string, io: Io): unknown {
   const text = readText(what, file, io);
-  try {
-    return JSON.parse(text) as unknown;
-  } catch (error) {
-    throw usageError(`${what}: it is not JSON: ${(error as Error).message}.`);
-  }
+  return orUsage(
+    () => JSON.parse(text) as unknown,
+    (message) => `${what}: it is not JSON: ${message}.`,
+  );
 }
 
 const EXAMPLE = '["100/1m"], or { "api": [{ "limit": 100, "window": "1m" }] }';
@@ -121,16 +119,12 @@ function parseFile(what: string, value: unknown, options: LimitsOptions): Map<st
 
 /** Reads policies, or a limiter's options. Any other option may stand among them. */
 function limitsOf(what: string, value: unknown): Limits {
-  try {
-    if (Array.isArray(value) || typeof value === 'string') return checked(what, value as Policies, false);
-    checkShape(what, value, [...LIMITER_OPTIONS, ...INLINE_FIELDS]);
-    const { policies, tiers, shadow = false, ...rest } = value as LimiterOptions & { policies?: Policies };
-    const inline = Object.entries(rest).filter(([field]) => INLINE_FIELDS.includes(field));
-    const sole = inline.length > 0 || tiers === undefined ? [Object.fromEntries(inline) as never] : undefined;
-    return checked(what, policies ?? sole, shadow, tiers);
-  } catch (error) {
-    throw error instanceof HeadgateError ? usageError(error.message) : error;
-  }
+  if (Array.isArray(value) || typeof value === 'string') return checked(what, value as Policies, false);
+  orUsage(() => checkShape(what, value, [...LIMITER_OPTIONS, ...INLINE_FIELDS]));
+  const { policies, tiers, shadow = false, ...rest } = value as LimiterOptions & { policies?: Policies };
+  const inline = Object.entries(rest).filter(([field]) => INLINE_FIELDS.includes(field));
+  const sole = inline.length > 0 || tiers === undefined ? [Object.fromEntries(inline) as never] : undefined;
+  return checked(what, policies ?? sole, shadow, tiers);
 }
 
 function checked(
@@ -139,10 +133,8 @@ function checked(
   shadow: boolean,
   tiers: TierOptions = {},
 ): Limits {
-  const sourcesOf = (where: string, given: Policies) =>
-    compilePolicies(where, given).map(({ source }) => source);
-  const named = Object.entries(tiers).map(
-    ([tier, own]) => [tier, sourcesOf(`${what}: ${tier}`, own)] as const,
-  );
-  return { policies: policies === undefined ? [] : sourcesOf(what, policies), tiers: new Map(named), shadow };
+  const read = (where: string, given: Policies): Policy[] =>
+    orUsage(() => compilePolicies(where, given).map(({ source }) => source));
+  const named = Object.entries(tiers).map(([tier, own]) => [tier, read(`${what}: ${tier}`, own)] as const);
+  return { policies: policies === undefined ? [] : read(what, policies), tiers: new Map(named), shadow };
 }

@@ -31,7 +31,7 @@ export async function withState(
 function stateOf(session: Session, published: Published): State {
   return {
     redis: session,
-    keyText: session.keyText,
+    keyText: session.hashing.text,
     published,
     bans: new Bans(session),
     ...session.limiters,
@@ -39,7 +39,7 @@ function stateOf(session: Session, published: Published): State {
     stored: async (name, policies, key, dimension) => {
       const keys: string[] = [];
       const set = setOf(name, policies, dimension, session.target.timeout);
-      new KeyMaker(session.prefix, set, session.keyText).push(keys, key);
+      new KeyMaker(session.prefix, set, session.hashing.text).push(keys, key);
       const ttls = await Promise.all(keys.map((each) => session.call('PTTL', each)));
       return ttls.map((ttl) => Number(ttl) !== NO_KEY);
     },

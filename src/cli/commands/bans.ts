@@ -2,17 +2,16 @@ import { createReadStream } from 'node:fs';
 import { resolve } from 'node:path';
 import { bookKeys, type LoggedBan } from '../../stores/redis/ban-book.js';
 import { longestOf, readBans, type BanLines, type WantedBan } from '../ban-list.js';
-import { limitOf, nameOf, noteOf, type CliCommand, type Options } from '../command.js';
+import { nameOf, noteOf, type CliCommand, type Options } from '../command.js';
 import { usageError } from '../errors.js';
-import { count, duration, many, printable, utc, writeListing } from '../format.js';
+import { count, duration, many, printable, utc } from '../format.js';
 import { warn, write, writeJson, writeJsonLine, type Io } from '../io.js';
 import { withState } from '../open.js';
 import { SAME, type BanChange } from '../redis/bans.js';
 import { BANS_ALONE, findJson } from '../redis/finds.js';
-import { Published } from '../redis/published.js';
-import { withRedis, type Session } from '../redis/session.js';
+import { showLog, type Logged } from '../redis/log.js';
 import { checkBans, subjectsIn, unknownScope, warnUnnoted } from '../scope.js';
-import { keyJson, showKeyOf, showText, textOrHash, whoseOf, type Whose } from '../whose.js';
+import { keyJson, showKeyOf, showText, textOrHash } from '../whose.js';
 import { durationOf } from './ban.js';
 
 interface ImportOptions extends Options {
@@ -51,7 +50,7 @@ export function register(program: CliCommand, io: Io): void {
     .description(
       'Shows who banned whom by hand, and who ended bans, when and why. The newest entry comes first.',
     )
-    .limitOption(`at most this many; 0: all (default: ${ENOUGH}, with --json 0)`)
+    .limitOption()
     .nameOption()
     .serverOptions()
     .action((options: Options) => tellLog(options, io));
@@ -123,39 +122,21 @@ async function importBans(file: string, options: ImportOptions, io: Io): Promise
   });
 }
 
-/** The most rows that are shown to people. */
-const ENOUGH = 100;
-
-async function tellLog(options: Options, io: Io): Promise<void> {
-  const { name } = options;
-  await withRedis(options, io, async (session) => {
-    if (name !== undefined) warn(io, unknownScope(await Published.read(session, io), name));
-    await writeListing(io, limitOf(options, io, ENOUGH), entriesOf(session, name), {
-      json: logJson,
-      head: ['when (UTC)', 'what', 'scope', 'key', 'for', 'by', 'reason'],
-      row: logRow,
-      none: 'Nothing was done by hand lately.',
-    });
+const tellLog = (options: Options, io: Io): Promise<void> =>
+  showLog<LoggedBan>(options, io, (prefix) => bookKeys(prefix)[2], {
+    json: logJson,
+    head: ['when (UTC)', 'what', 'scope', 'key', 'for', 'by', 'reason'],
+    row: logRow,
+    none: 'Nothing was done by hand lately.',
   });
-}
 
-type Entry = Omit<LoggedBan, 'who'> & { readonly at: string; readonly whose: Whose };
-
-async function* entriesOf(session: Session, name: string | undefined): AsyncGenerator<Entry> {
-  const [, , log] = bookKeys(session.prefix);
-  for await (const { who, ...entry } of session.log<LoggedBan>(log)) {
-    const whose = whoseOf(who, name);
-    if (whose) yield { ...entry, whose };
-  }
-}
-
-function logJson({ at, action, keys, forMs, by, reason, from, whose }: Entry): object {
+function logJson({ at, action, keys, forMs, by, reason, from, whose }: Logged<LoggedBan>): object {
   const { name, key = '' } = whose;
   const shown = keys === 1 ? keyJson(whose) : key === '' ? {} : textOrHash('network', key);
   return { at, action, ...textOrHash('name', name), ...shown, keys, forMs, by, reason, from };
 }
 
-function logRow({ at, action, keys, forMs, by, reason, from, whose }: Entry): string[] {
+function logRow({ at, action, keys, forMs, by, reason, from, whose }: Logged<LoggedBan>): string[] {
   const { name, key = '' } = whose;
   const several = key === '' ? many(keys, 'key') : `${showText(key)} (${many(keys, 'key')})`;
   const who = by === null ? (from === 'program' ? 'the program' : '-') : printable(by);

@@ -32,48 +32,52 @@ async function limits(options: Options, io: Io): Promise<void> {
     const published = await Published.read(session, io);
     if (published.problem !== undefined) throw failure('Nothing is known about the limiters.');
     warn(io, unknownScope(published, name));
-    const scopes = [...published.scopes].filter(([scope]) => name === undefined || scope === name);
-    const overridden = await overriddenOf(session, scopes);
-    await (io.json
-      ? writeJson(io, json(published, scopes, overridden))
-      : write(io, text(published, scopes, overridden, io)));
+    const wanted = [...published.scopes].filter(([scope]) => name === undefined || scope === name);
+    const scopes = await withOverrides(session, wanted);
+    await (io.json ? writeJson(io, json(published, scopes)) : write(io, text(published, scopes, io)));
   });
 }
 
-type Scopes = readonly (readonly [name: string, configurations: readonly Configuration[]])[];
-
-/** What overrides a limiter has. */
-interface Overridden {
-  /** How many keys have limits of their own. */
-  readonly keys: number;
-  /** The override of all keys. */
-  readonly all: OverrideChange | null;
+/** The limiters of a name. */
+interface Scope {
+  readonly name: string;
+  readonly configurations: readonly Configuration[];
+  /** If they can have any: how many keys have limits of their own, and the override of all keys. */
+  readonly overridden?: { readonly keys: number; readonly all: OverrideChange | null };
 }
 
-/** By name: the overrides of limiters that can have any. The index has each key. */
-async function overriddenOf(session: Session, scopes: Scopes): Promise<ReadonlyMap<string, Overridden>> {
-  const live = scopes.filter(([, configurations]) => configurations.some(({ overrides }) => overrides));
-  if (live.length === 0) return new Map();
-  const [index] = overrideBookKeys(session.prefix);
-  const whos = (await session.call('ZRANGEBYSCORE', index, String(Date.now()), '+inf')) as string[];
-  const entries = live.map(async ([name]): Promise<[string, Overridden]> => {
+/** Adds which overrides there are. The index has each key. */
+async function withOverrides(
+  session: Session,
+  scopes: readonly (readonly [name: string, configurations: readonly Configuration[]])[],
+): Promise<Scope[]> {
+  let index: Promise<unknown> | undefined;
+  const all = scopes.map(async ([name, configurations]): Promise<Scope> => {
+    if (!configurations.some(({ overrides }) => overrides)) return { name, configurations };
+    const [key] = overrideBookKeys(session.prefix);
+    const whos = (await (index ??= session.call(
+      'ZRANGEBYSCORE',
+      key,
+      String(Date.now()),
+      '+inf',
+    ))) as string[];
     const head = `${escapeName(name)}:`;
-    const all = head + ALL_KEYS;
-    const record: unknown = await session.call('GET', recordKey(session.prefix, all));
-    const line = inForce(record, Date.now());
-    const keys = whos.filter((who) => who.startsWith(head) && who !== all).length;
-    return [name, { keys, all: (line && overrideOf(line)?.change) ?? null }];
+    const ofAll = head + ALL_KEYS;
+    const line = inForce(await session.call('GET', recordKey(session.prefix, ofAll)), Date.now());
+    const keys = whos.filter((who) => who.startsWith(head) && who !== ofAll).length;
+    const overridden = { keys, all: (line && overrideOf(line)?.change) ?? null };
+    return { name, configurations, overridden };
   });
-  return new Map(await Promise.all(entries));
+  return Promise.all(all);
 }
 
-function json({ instances }: Published, scopes: Scopes, overridden: ReadonlyMap<string, Overridden>): object {
+function json({ instances }: Published, scopes: readonly Scope[]): object {
   return {
     instances: instances.map(({ limiters, ...instance }) => ({ ...instance, limiters: limiters.length })),
-    limiters: scopes.map(([name, configurations]) => ({
+    limiters: scopes.map(({ name, configurations, overridden }) => ({
       name,
       differ: configurations.length > 1,
-      ...(overridden.has(name) && { overridden: overridden.get(name) }),
+      ...(overridden && { overridden }),
       configurations: configurations.map(({ instances: some, ...configuration }) => ({
         ...configuration,
         instances: some.map(({ id }) => id),
@@ -82,28 +86,23 @@ function json({ instances }: Published, scopes: Scopes, overridden: ReadonlyMap<
   };
 }
 
-function text(
-  { instances }: Published,
-  scopes: Scopes,
-  overridden: ReadonlyMap<string, Overridden>,
-  io: Io,
-): string {
+function text({ instances }: Published, scopes: readonly Scope[], io: Io): string {
   if (instances.length === 0) {
     return 'No limiter is published on this server under this --prefix. Limiters are published within seconds, unless publish is false.\n';
   }
-  const parts = scopes.map(([name, configurations]) => {
+  const parts = scopes.map(({ name, configurations, overridden }) => {
     const rows = configurations.map((configuration) => [
       policiesText(configuration),
       banText(configuration),
       ipv6Text(configuration.ipv6Subnets),
-      overridesText(configuration, overridden.get(name)),
+      overridesText(configuration, overridden),
       whereText(configuration.instances),
     ]);
     const differs = configurations.length > 1 ? io.colors.red('  instances differ') : '';
     return `${io.colors.bold(printable(name))}${differs}\n${columns(io, ['policies', 'ban', 'IPv6', 'overrides', 'where'], rows)}`;
   });
   const left = instances.reduce((sum, { more }) => sum + more, 0);
-  const differ = scopes.filter(([, configurations]) => configurations.length > 1).length;
+  const differ = scopes.filter(({ configurations }) => configurations.length > 1).length;
   const summary = [
     `${many(scopes.length, 'limiter')} in ${many(instances.length, 'instance')}`,
     ...(differ > 0 ? [`${differ} of them with differing instances`] : []),
@@ -128,7 +127,7 @@ function banText({ ban, banBy }: Configuration): string {
   return `after ${ban.after} denials in ${toText(ban.within)}, for ${toText(ban.first)}${whose}`;
 }
 
-function overridesText({ overrides }: Configuration, overridden: Overridden | undefined): string {
+function overridesText({ overrides }: Configuration, overridden: Scope['overridden']): string {
   if (!overrides || !overridden) return 'none';
   const { keys, all } = overridden;
   return `of ${many(keys, 'key')}${all === null ? '' : `, of all: ${changeText(all)}`}`;

@@ -102,8 +102,7 @@ const percent = (share: number): string => `${Math.floor(100 * share)} %`;
 
 function wantedOf(options: Options, given: ReadonlyMap<string, Limits>, published: Published): Wanted {
   const { name, tier, limited = false, banned = false, all = false, scan = false } = options;
-  const told = name === undefined ? published.limits() : oneOf(published, name);
-  const limits = byTier(given.size > 0 ? given : told, name, tier);
+  const limits = byTier(given.size > 0 ? given : published.limits(name), name, tier);
   if (limited && limits.size === 0) {
     throw usageError(
       `--limited: by which limits? ${whyUnknown(published, name)} Write them: --name api --policy '100/1m', or --policies limits.json.`,
@@ -142,11 +141,6 @@ function whyUnknown({ scopes }: Published, name: string | undefined): string {
   return scopes.has(name)
     ? `The limits of the ${who} depend on the request.`
     : `No ${who} has published its limits.`;
-}
-
-function oneOf(published: Published, name: string): ReadonlyMap<string, Limits> {
-  const limits = published.limitsOf(name);
-  return new Map(limits ? [[name, limits]] : []);
 }
 
 function byScope(finds: readonly Find[]): Map<string, Find[]> {

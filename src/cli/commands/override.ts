@@ -1,9 +1,8 @@
-import { HeadgateError } from '../../common/errors.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { Override, OverrideChange, OverrideNote } from '../../limiter/live-limits.js';
 import { dimensionOf, nameOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
-import { CliError, usageError } from '../errors.js';
+import { CliError, orUsage, usageError } from '../errors.js';
 import { many, printable } from '../format.js';
 import { readText, write, writeJson, type Io } from '../io.js';
 import { dimensionJson, keyOf, prefixOf, typedKey } from '../keys.js';
@@ -84,15 +83,7 @@ async function override(words: readonly string[], options: Options, io: Io): Pro
 }
 
 /** An override for programs. Absent values are null. */
-export interface OverrideJson {
-  readonly change: OverrideChange;
-  readonly since: string;
-  readonly until: string | null;
-  readonly by: string | null;
-  readonly reason: string | null;
-}
-
-export function overrideJson({ change, since, until, by, reason }: Override): OverrideJson {
+export function overrideJson({ change, since, until, by, reason }: Override) {
   const ends = until?.toISOString() ?? null;
   return { change, since: since.toISOString(), until: ends, by: by ?? null, reason: reason ?? null };
 }
@@ -122,40 +113,29 @@ function wantedIn(file: string, words: readonly string[], options: Options, io: 
     .flatMap((line, i): Wanted[] => {
       if (line.trim() === '' || line.startsWith('#')) return [];
       const at = `${file}, line ${i + 1}`;
-      try {
-        const isJson = line.trimStart().startsWith('{');
-        return [
-          { ...(isJson ? fromJson(line, options, io) : wantedOf(line.trim().split(/\s+/), options, io)), at },
-        ];
-      } catch (error) {
-        throw usageError(`${at}: ${(error as Error).message}`);
-      }
+      const read = () =>
+        line.trimStart().startsWith('{')
+          ? fromJson(line, options, io)
+          : wantedOf(line.trim().split(/\s+/), options, io);
+      return [{ ...orUsage(read, (message) => `${at}: ${message}`), at }];
     });
 }
 
 /** A line of `overrides --json`. @throws CliError `USAGE` */
 function fromJson(line: string, options: Options, io: Io): Wanted {
-  const given = JSON.parse(line) as {
-    key?: unknown;
-    dimension?: string;
-    change?: OverrideChange;
-    until?: string | null;
-  };
-  if (typeof given.key !== 'string')
+  const { key, dimension, change, until } = JSON.parse(line) as Readonly<Record<string, unknown>>;
+  if (typeof key !== 'string')
     throw usageError('it has no key. Write {"key":"customer:42","change":"1000/1m"}.');
-  const { key } = given;
-  const dimension =
-    given.dimension === undefined ? options.dimension : dimensionOf('--dimension', given.dimension);
   const note = timed(options, io);
-  const until =
-    typeof given.until === 'string' && note.for === undefined && note.until === undefined
-      ? { until: given.until }
-      : {};
+  const isTimed = note.for !== undefined || note.until !== undefined;
   return {
     key,
-    dimension: dimension ?? DEFAULT_DIMENSION,
-    change: options.remove ? undefined : given.change,
-    note: { ...note, ...until },
+    dimension:
+      dimension === undefined
+        ? (options.dimension ?? DEFAULT_DIMENSION)
+        : dimensionOf('--dimension', dimension),
+    change: options.remove ? undefined : (change as OverrideChange | undefined),
+    note: isTimed || typeof until !== 'string' ? note : { ...note, until },
   };
 }
 
@@ -173,11 +153,10 @@ function changeOf(words: readonly string[], { tier, remove }: Options): Override
   if (words.length === 0)
     throw usageError('which limits? Write a policy: 1000/1m. Or --tier, or --remove to end the override.');
   if (words.length === 1 && words[0]!.startsWith('{')) {
-    try {
-      return JSON.parse(words[0]!) as OverrideChange;
-    } catch (error) {
-      throw usageError(`the JSON cannot be read: ${(error as Error).message}.`);
-    }
+    return orUsage(
+      () => JSON.parse(words[0]!) as OverrideChange,
+      (message) => `the JSON cannot be read: ${message}.`,
+    );
   }
   if (!/^[^=\s]+=./.test(words[0]!)) return words.join(' ');
   const parts = words.join(' ').split(/\s+(?=[^=\s]+=.)/);
@@ -202,15 +181,13 @@ function timed(options: Options, io: Io): OverrideNote {
 }
 
 /** @throws CliError `USAGE` if the limiter would refuse the change */
-function check(limiter: Limiter, wanted: Wanted, isKnown: boolean): void {
-  if (wanted.change === undefined) return;
-  try {
-    if (!isKnown) checkTexts(wanted.change);
-    limiter.checkOverride(keyFor(wanted), wanted.change, wanted.note);
-  } catch (error) {
-    if (!(error instanceof HeadgateError)) throw error;
-    throw usageError(wanted.at === undefined ? error.message : `${wanted.at}: ${error.message}`);
-  }
+function check(limiter: Limiter, { change, note, at, ...whose }: Wanted, isKnown: boolean): void {
+  if (change === undefined) return;
+  if (!isKnown) checkTexts(change);
+  orUsage(
+    () => limiter.checkOverride(keyFor(whose), change, note),
+    (message) => (at === undefined ? message : `${at}: ${message}`),
+  );
 }
 
 /** Checks each policy by itself, where it is unknown which policies the limiter has. */
@@ -253,7 +230,10 @@ function inScope(wanted: Wanted, published: Published, name: string, options: Op
   return { ...wanted, key: keyOf(subjectIn(published, name, typed, io)) };
 }
 
-const keyFor = ({ key, dimension }: Wanted): string | Record<string, string> | undefined =>
+const keyFor = ({
+  key,
+  dimension,
+}: Pick<Wanted, 'key' | 'dimension'>): string | Record<string, string> | undefined =>
   key === undefined || dimension === DEFAULT_DIMENSION ? key : { [dimension]: key };
 
 interface Result extends Wanted {

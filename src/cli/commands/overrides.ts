@@ -5,23 +5,18 @@ import { limitOf, type CliCommand, type Options } from '../command.js';
 import { duration, printable, utc, writeListing } from '../format.js';
 import { warn, type Io } from '../io.js';
 import { withState } from '../open.js';
-import { Published } from '../redis/published.js';
-import { withRedis, type Session } from '../redis/session.js';
+import { showLog, type Logged } from '../redis/log.js';
 import { unknownScope } from '../scope.js';
 import type { State } from '../state.js';
 import { keyJson, showKeyOf, showText, textOrHash, whoseOf, type Whose } from '../whose.js';
 import { changeText, overrideJson } from './override.js';
 
-/** The most rows that are shown to people. */
-const ENOUGH = 100;
-
 export function register(program: CliCommand, io: Io): void {
-  const most = `at most this many; 0: all (default: ${ENOUGH}, with --json 0)`;
   program
     .command('overrides')
     .summary('which keys have limits of their own, and the log of who changed them')
     .description('Lists the overrides that are in force: whose, which limits, until when, by whom and why.')
-    .limitOption(most)
+    .limitOption()
     .nameOption()
     .serverOptions()
     .example('overrides --name api --redis redis://127.0.0.1:6379')
@@ -30,7 +25,7 @@ export function register(program: CliCommand, io: Io): void {
     .description(
       'Shows who overrode which limits, and who ended it, when and why. The newest entry comes first.',
     )
-    .limitOption(most)
+    .limitOption()
     .nameOption()
     .serverOptions()
     .action((_: Options, command: CliCommand) => tellLog(command.optsWithGlobals<Options>(), io));
@@ -44,7 +39,7 @@ async function list(options: Options, io: Io): Promise<void> {
   const { name } = options;
   await withState(options, io, async (state) => {
     warn(io, unknownScope(state.published, name));
-    await writeListing(io, limitOf(options, io, ENOUGH), allInForce(state, name), {
+    await writeListing(io, limitOf(options, io), allInForce(state, name), {
       json: ({ whose, override }) => ({ ...whoseJson(whose), ...overrideJson(override) }),
       head: ['scope', 'key', 'limits', 'until (UTC)', 'by', 'reason'],
       row: ({ whose, override: { change, until, by, reason } }) => [
@@ -73,30 +68,15 @@ async function* allInForce(
   }
 }
 
-async function tellLog(options: Options, io: Io): Promise<void> {
-  const { name } = options;
-  await withRedis(options, io, async (session) => {
-    if (name !== undefined) warn(io, unknownScope(await Published.read(session, io), name));
-    await writeListing(io, limitOf(options, io, ENOUGH), entriesOf(session, name), {
-      json: ({ at, whose, ...entry }) => ({ at, ...whoseJson(whose), ...entry }),
-      head: ['when (UTC)', 'what', 'scope', 'key', 'limits', 'for', 'by', 'reason'],
-      row: logRow,
-      none: 'No limits were changed lately.',
-    });
+const tellLog = (options: Options, io: Io): Promise<void> =>
+  showLog<LoggedOverride>(options, io, (prefix) => overrideBookKeys(prefix)[1], {
+    json: ({ at, whose, ...entry }) => ({ at, ...whoseJson(whose), ...entry }),
+    head: ['when (UTC)', 'what', 'scope', 'key', 'limits', 'for', 'by', 'reason'],
+    row: logRow,
+    none: 'No limits were changed lately.',
   });
-}
 
-type Entry = Omit<LoggedOverride, 'who'> & { readonly at: string; readonly whose: Whose };
-
-async function* entriesOf(session: Session, name: string | undefined): AsyncGenerator<Entry> {
-  const [, log] = overrideBookKeys(session.prefix);
-  for await (const { who, ...entry } of session.log<LoggedOverride>(log)) {
-    const whose = whoseOf(who, name);
-    if (whose) yield { ...entry, whose };
-  }
-}
-
-function logRow({ at, whose, action, change, forMs, by, reason }: Entry): string[] {
+function logRow({ at, whose, action, change, forMs, by, reason }: Logged<LoggedOverride>): string[] {
   return [
     utc(at),
     action,

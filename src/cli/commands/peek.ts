@@ -11,7 +11,7 @@ import { withState } from '../open.js';
 import type { State } from '../state.js';
 import { differing, subjectIn, unknownScope } from '../scope.js';
 import { verdictsOf } from '../redis/finds.js';
-import { changeText, overrideJson, type OverrideJson } from './override.js';
+import { changeText, overrideJson } from './override.js';
 
 interface Options extends Shared {
   readonly cost: number;
@@ -42,7 +42,7 @@ async function overrideOf(limiter: Limiter, key: Record<string, string>) {
 }
 
 /** Whether an override still names policies that the limiter has. */
-function fits(limiter: Limiter, { change }: OverrideJson): boolean {
+function fits(limiter: Limiter, { change }: ReturnType<typeof overrideJson>): boolean {
   try {
     limiter.checkOverride(undefined, change, {});
     return true;

@@ -132,7 +132,7 @@ async function resetAll(session: Session | undefined, name: string, subject: Sub
   const bans = new Bans(session);
   const heads = new Set(keys.map((key) => bans.head(name, key, subject.dimension)));
   const isSole = keys.length === 1 && dimension === DEFAULT_DIMENSION;
-  const pattern = statePattern(session.prefix, name, isSole ? session.keyText(keys[0]!) : undefined);
+  const pattern = statePattern(session.prefix, name, isSole ? session.hashing.text(keys[0]!) : undefined);
   for await (const page of scan(session, pattern)) {
     const states = page.filter((key) => key.id !== BAN_TAG && !isReset(key) && heads.has(key.head));
     for (const state of states) {

@@ -13,7 +13,7 @@ import { addLogOptions, LOGS_HELP, readLogs, type LogOptions } from '../replay/o
 import { loggedKeys } from '../replay/dimensions.js';
 import { MEASURED, shapeOf, shapesOf, type Shape } from '../replay/shapes.js';
 import { Check, suggest as suggestFrom, type Suggestions } from '../replay/suggest.js';
-import { suggestText } from '../replay/suggest-text.js';
+import { suggestText } from '../replay/terminal.js';
 
 interface Options extends LogOptions {
   readonly keep: string;

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { integer, type CliCommand, type Options as Shared } from '../command.js';
 import { columns, many, printable } from '../format.js';
 import { warn, write, writeJson, writeJsonLine, type Io } from '../io.js';
@@ -51,22 +52,11 @@ async function top(options: Options, io: Io): Promise<void> {
         const snapshot = await readTraffic(session, name, keys);
         if (io.json) await writeJsonLine(io, json(snapshot));
         else await write(io, `${io.isTTY ? CLEAR : ''}${text(snapshot, io)}${io.isTTY ? '' : '\n'}`);
-        await pause(stop.signal);
+        await setTimeout(EVERY, undefined, { signal: stop.signal }).catch(() => {});
       }
     } finally {
       ignore?.();
     }
-  });
-}
-
-/** Waits until the counts are read again, or until the command is stopped. */
-function pause(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, EVERY);
-    signal.addEventListener('abort', () => {
-      clearTimeout(timer);
-      resolve();
-    });
   });
 }
 

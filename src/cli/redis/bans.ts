@@ -44,7 +44,7 @@ export class Bans {
 
   /** The part before the tag in the Redis keys of a key. */
   head(name: string | Hash, key: string | Hash, dimension = DEFAULT_DIMENSION): string {
-    const who = escapeWho(dimension, key, this.#session.keyText);
+    const who = escapeWho(dimension, key, this.#session.hashing.text);
     return `${this.#session.prefix}:{${escapeScope(name)}:${who}`;
   }
 

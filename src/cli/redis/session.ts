@@ -5,7 +5,7 @@ import { commandsOf } from '../../stores/redis/clients/clients.js';
 import type { Commands } from '../../stores/redis/clients/commands.js';
 import type { KeyHashing } from '../../stores/redis/hash-keys.js';
 import { openStore } from '../../stores/redis/redis.js';
-import { BAN_TAG, type KeyText } from '../../stores/keys.js';
+import { BAN_TAG } from '../../stores/keys.js';
 import { argsOf, recordsSign } from '../../stores/redis/plans.js';
 import { assemble, type Script } from '../../stores/redis/scripts.js';
 import { costArg, decode } from '../../stores/redis/wire.js';
@@ -30,9 +30,6 @@ export const LENIENT: BanOptions = { within: '366d', max: '366d' };
 /** How many keys one script call looks at. It then runs for well under a millisecond. */
 const LOOKED_AT = 50;
 
-/** How many entries of a log are read at a time. */
-const TOGETHER = 500;
-
 /** The answer of PTTL for a missing key. */
 export const NO_KEY = -2;
 
@@ -56,6 +53,7 @@ export class Session {
   readonly commands: Commands;
   readonly prefix: string;
   readonly target: Target;
+  /** How keys are written, and the mark of the secret. */
   readonly hashing: KeyHashing;
   readonly #connection: Connection;
   readonly #calls: ScriptCalls;
@@ -70,11 +68,6 @@ export class Session {
     this.#calls = new ScriptCalls(this.commands, undefined);
     this.prefix = prefix;
     this.target = target;
-  }
-
-  /** How keys are written in Redis. */
-  get keyText(): KeyText {
-    return this.hashing.text;
   }
 
   /**
@@ -119,19 +112,6 @@ export class Session {
     return this.ask(this.#connection.call(command, key, ...args)).catch((error: unknown) =>
       rethrow(error, [key]),
     );
-  }
-
-  /** The entries of a log of changes by hand. The newest comes first. */
-  async *log<T>(key: string): AsyncGenerator<T & { readonly at: string }> {
-    let end = '+';
-    for (;;) {
-      const page = await this.call('XREVRANGE', key, end, '-', 'COUNT', String(TOGETHER));
-      const entries = page as [id: string, fields: string[]][];
-      for (const [id, [, text]] of entries)
-        yield { at: new Date(Number(id.split('-')[0])).toISOString(), ...(JSON.parse(text!) as T) };
-      if (entries.length < TOGETHER) return;
-      end = `(${entries.at(-1)![0]}`;
-    }
   }
 
   /** Waits for an answer, within the user's time limit. */

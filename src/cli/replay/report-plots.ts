@@ -41,38 +41,34 @@ export function plotsOf({ result, clients, compared }: Report): Plots {
   const { timeline, policies } = result;
   const { intervals } = timeline;
   const all = intervals.map(({ admitted, denied }) => admitted + denied);
+  const denied = intervals.map((interval) => interval.denied);
+  const line = (name: string, color: string, values: readonly number[]): Series => ({ name, color, values });
+  const admitted = intervals.map((interval) => interval.admitted);
   const plots: Plot[] = [
     {
       id: 'requests',
       stacked: true,
-      series: [
-        { name: 'admitted', color: '--in', values: intervals.map(({ admitted }) => admitted) },
-        { name: 'denied', color: '--out', values: intervals.map(({ denied }) => denied) },
-      ],
+      series: [line('admitted', '--in', admitted), line('denied', '--out', denied)],
     },
     {
       id: 'denied',
-      series: policies.map(({ name }, i) => ({
-        name,
-        color: colorOf(i),
-        values: intervals.map((interval) => interval.policies[i]!),
-      })),
+      series: policies.map(({ name }, i) => {
+        return line(
+          name,
+          colorOf(i),
+          intervals.map((interval) => interval.policies[i]!),
+        );
+      }),
     },
   ];
   if (compared) {
-    const other = compared.result.timeline.intervals;
-    plots.push({
-      id: 'compared',
-      series: [
-        { name: 'all requests', color: '--quiet', values: all },
-        {
-          name: 'denied by the policies above',
-          color: '--out',
-          values: intervals.map(({ denied }) => denied),
-        },
-        { name: 'denied by the other ones', color: '--p0', values: other.map(({ denied }) => denied) },
-      ],
-    });
+    const other = compared.result.timeline.intervals.map((interval) => interval.denied);
+    const series = [
+      line('all requests', '--quiet', all),
+      line('denied by the policies above', '--out', denied),
+      line('denied by the other ones', '--p0', other),
+    ];
+    plots.push({ id: 'compared', series });
   }
   if (clients && result.denied > 0) {
     plots.push({ id: 'clients', series: [...clientSeries(clients), ...limitLines(result)] });

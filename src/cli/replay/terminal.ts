@@ -1,7 +1,20 @@
-import { columns, count, duration, many } from '../format.js';
+import { policyText } from '../../contract/compile-policies.js';
+import type { Policy } from '../../contract/policy.js';
+import { columns, count, duration, many, printable } from '../format.js';
 import type { Io } from '../io.js';
-import { cellsOf, foundText, moment, policyTable, replayNotes, share } from './format.js';
+import {
+  cellsOf,
+  foundText,
+  logNotes,
+  moment,
+  policyTable,
+  replayNotes,
+  share,
+  type Found,
+} from './format.js';
+import type { LogSummary } from './log-file.js';
 import type { Comparison, ReplayResult, Results } from './replay.js';
+import type { Suggestions } from './suggest.js';
 
 /** The results of a replay, for a terminal. */
 export function replayText(results: Results, io: Io): string {
@@ -13,7 +26,7 @@ export function replayText(results: Results, io: Io): string {
   const of = denied === 0 ? '' : `, of ${many(deniedClients, 'client')} (${share(deniedClients, clients)})`;
   const parts = [
     `${foundText(result, io.colors)}: ${bold(verdict)}${of}`,
-    policyText(result, io),
+    policiesText(result, io),
     ...(compared ? [comparisonText(result, compared, io)] : []),
     charts(result, io),
     topTable(result, io),
@@ -24,7 +37,7 @@ export function replayText(results: Results, io: Io): string {
   return `${parts.filter((part) => part !== '').join('\n\n')}\n`;
 }
 
-function policyText(result: ReplayResult, io: Io): string {
+function policiesText(result: ReplayResult, io: Io): string {
   const { held, longestHold } = result;
   const note =
     held > 0 ? `\n${many(held, 'request')} held for their turn, at most ${duration(longestHold)}` : '';
@@ -45,7 +58,7 @@ function comparisonText(first: ReplayResult, compared: Comparison, io: Io): stri
     `${count(of.denied)} denied (${share(of.denied, of.requests)}), of ${many(of.deniedClients, 'client')}`;
   return [
     io.colors.bold('compared with'),
-    policyText(second, io),
+    policiesText(second, io),
     `These policies: ${figures(first)}. The others: ${figures(second)}.`,
     `Clients denied by both: ${count(both)}; by these alone: ${count(firstOnly)}; by the others alone: ${count(secondOnly)}.`,
   ].join('\n');
@@ -123,3 +136,67 @@ function area(
     `${' '.repeat(margin + 2)}${times}`,
   ].join('\n');
 }
+
+/** The suggestions, for a terminal. */
+export function suggestText(
+  suggestions: Suggestions,
+  found: Found,
+  logs: readonly LogSummary[],
+  command: string,
+  io: Io,
+): string {
+  const { bold, dim } = io.colors;
+  const { keep, together } = suggestions;
+  const parts = [
+    foundText(found, io.colors),
+    `The smallest limits, each on its own, under which this share of the clients is never denied:`,
+    alternativesTable(suggestions, found, io),
+    `${bold(`All together, for ${keep} % of the clients`)}: ${deniedText(together, found)}`,
+    bold(arrayOf(together.policies)),
+    `To check it:\n  ${printable(command, Infinity)} ${together.policies.map((policy) => `--policy '${policyText(policy)}'`).join(' ')}`,
+    logNotes(logs, found)
+      .map((note) => dim(note))
+      .join('\n'),
+  ];
+  return `${parts.join('\n\n')}\n`;
+}
+
+function alternativesTable({ each, keep: asked }: Suggestions, found: Found, io: Io): string {
+  const head = ['clients kept', 'policy', 'clients denied', '', 'requests denied', ''];
+  const alternatives = each.flatMap((suggestion) => suggestion.alternatives);
+  const rows = alternatives.map(({ keep, policy, deniedClients, deniedRequests }) => {
+    const row = [
+      `${keep} %`,
+      policyText(policy),
+      count(deniedClients),
+      share(deniedClients, found.clients),
+      deniedRequests === undefined ? '?' : count(deniedRequests),
+      deniedRequests === undefined ? '' : share(deniedRequests, found.requests),
+    ];
+    return keep === asked ? row.map((text) => io.colors.green(text)) : row;
+  });
+  return columns(io, head, rows).trimEnd();
+}
+
+function deniedText({ deniedClients, deniedRequests }: Suggestions['together'], found: Found): string {
+  if (deniedClients === 0) return 'nobody would be denied';
+  const clients = `${many(deniedClients, 'client')} (${share(deniedClients, found.clients)})`;
+  return deniedRequests === undefined
+    ? `${clients} would be denied (the number of requests is unknown: standard input cannot be read twice, nor a file that changes meanwhile)`
+    : `${clients} would be denied ${many(deniedRequests, 'request')} (${share(deniedRequests, found.requests)})`;
+}
+
+/** The policies as they are written in a program. */
+function arrayOf(policies: readonly Policy[]): string {
+  const lines = policies.map((policy) => {
+    const fields = Object.entries(policy).map(([name, value]) => {
+      const text = typeof value === 'number' ? literal(value) : `'${String(value)}'`;
+      return `${name}: ${text}`;
+    });
+    return `  { ${fields.join(', ')} },`;
+  });
+  return `policies: [\n${lines.join('\n')}\n]`;
+}
+
+/** `10_000`. */
+const literal = (value: number): string => count(value).replaceAll(',', '_');
