@@ -60,13 +60,7 @@ export function failure(message: string, cause?: unknown): CliError {
 }
 
 /** What a user is told about an error, and the exit code. */
-interface Report {
-  readonly code: string;
-  readonly message: string;
-  readonly exitCode: number;
-}
-
-export function reportOf(error: unknown): Report {
+export function reportOf(error: unknown): { code: string; message: string; exitCode: number } {
   if (error instanceof CliError || error instanceof HeadgateError) {
     const exitCode = error instanceof CliError ? EXIT_OF[error.code] : exitCodeOf(error);
     return { code: error.code, message: withoutPage(error.message), exitCode };

@@ -83,12 +83,14 @@ export interface Warning {
   readonly message: string;
 }
 
-/** Writes a warning to standard error: a line for people, or an object for programs. */
 export function warn(io: Io, warning: Warning | undefined): void {
   if (!warning) return;
   const { code, message } = warning;
-  const text = io.json
-    ? printableJson(JSON.stringify({ warning: true, code, message }))
-    : printableLines(`headgate: warning: ${message}`);
-  io.stderr.write(`${text}\n`);
+  complain(io, { warning: true, code, message }, `warning: ${message}`);
+}
+
+/** Writes to standard error: an object for programs, or a text for people. */
+export function complain({ stderr, json }: Io, report: object, text: string): void {
+  const written = json ? printableJson(JSON.stringify(report)) : printableLines(`headgate: ${text}`);
+  stderr.write(`${written}\n`);
 }

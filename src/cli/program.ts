@@ -13,10 +13,9 @@ import * as reset from './commands/reset.js';
 import * as suggest from './commands/suggest.js';
 import * as top from './commands/top.js';
 import * as unban from './commands/unban.js';
-import { EXIT, reportOf } from './errors.js';
-import { printableJson, printableLines } from '../common/printable.js';
+import { EXIT, reportOf, usageError, type CliError } from './errors.js';
 import { VERSION } from '../common/version.js';
-import { createIo, type Io, type Streams } from './io.js';
+import { complain, createIo, type Io, type Streams } from './io.js';
 
 /** The commands in the order of the help. */
 const commands: readonly { register(program: CliCommand, io: Io): void }[] = [
@@ -45,10 +44,16 @@ export async function run(args: readonly string[], streams: Streams): Promise<nu
   const io = createIo(streams, args, asksForJson(args));
   const program = createProgram(io);
   try {
+    // Help and version end like errors.
     await program.parseAsync(args, { from: 'user' });
     return io.exitCode;
   } catch (error) {
-    return error instanceof CommanderError ? misread(error, program, args, io) : fail(error, io);
+    if (error instanceof CommanderError && error.exitCode === 0) return EXIT.ok;
+    const { exitCode, ...report } = reportOf(
+      error instanceof CommanderError ? misread(error, program, args) : error,
+    );
+    complain(io, report, report.message);
+    return exitCode;
   }
 }
 
@@ -77,33 +82,14 @@ function createProgram(io: Io): CliCommand {
   return program;
 }
 
-/** Help and version end a run like an error does. */
-function misread(error: CommanderError, program: Command, args: readonly string[], io: Io): number {
-  if (error.exitCode === 0) return EXIT.ok;
+/** What is wrong with a command line, in words that lead to its help. Removes user and password from a URL in the wrong place. */
+function misread(error: CommanderError, program: Command, args: readonly string[]): CliError {
   const command = program.commands.find((known) => args.includes(known.name()));
   const help = `headgate ${command ? `${command.name()} ` : ''}--help`;
   const { commands } = command?.commands.length ? command : program;
   const message =
     error.code === 'commander.help'
       ? `which command? ${commands.map((known) => known.name()).join(', ')}.`
-      : withoutLogin(error.message.replace(/^error: /, ''));
-  return tell({ code: 'USAGE', message: `${message}\nSee: ${help}` }, EXIT.usage, io);
-}
-
-function fail(error: unknown, io: Io): number {
-  const { code, message, exitCode } = reportOf(error);
-  return tell({ code, message }, exitCode, io);
-}
-
-/** Removes user and password from a URL that stands in the wrong place. */
-function withoutLogin(message: string): string {
-  return message.replace(/\b((?:redis|valkey)s?:\/+)\S*@/gi, '$1...@');
-}
-
-function tell(report: { code: string; message: string }, exitCode: number, io: Io): number {
-  const text = io.json
-    ? printableJson(JSON.stringify(report))
-    : printableLines(`headgate: ${report.message}`);
-  io.stderr.write(`${text}\n`);
-  return exitCode;
+      : error.message.replace(/^error: /, '').replace(/\b((?:redis|valkey)s?:\/+)\S*@/gi, '$1...@');
+  return usageError(`${message}\nSee: ${help}`);
 }

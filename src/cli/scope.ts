@@ -20,23 +20,25 @@ export function unknownScope(
   name: string | undefined,
 ): Doubt | undefined {
   if (name === undefined || scopes.has(name) || problem !== undefined) return undefined;
-  const code = 'UNKNOWN_SCOPE';
+  const unknown = (message: string): Doubt => ({ code: 'UNKNOWN_SCOPE', message });
+  const called = JSON.stringify(name);
   if (instances.length === 0) {
-    const message =
+    return unknown(
       'no limiter is published on this server under this --prefix, so it is unknown whether there is one called ' +
-      `${JSON.stringify(name)}.`;
-    return { code, message };
+        `${called}.`,
+    );
+  }
+  const untold = instances.reduce((sum, instance) => sum + instance.more, 0);
+  if (untold > 0) {
+    return unknown(
+      `no limiter called ${called} is published. But ${untold} others were too many to be published, and it may be ` +
+        'one of them.',
+    );
   }
   const all = [...scopes.keys()].map((each) => JSON.stringify(each));
   const more = all.length > MOST_NAMED ? `, and ${all.length - MOST_NAMED} more` : '';
   const known = `${all.slice(0, MOST_NAMED).join(', ')}${more}`;
-  const untold = instances.reduce((sum, instance) => sum + instance.more, 0);
-  const message =
-    untold > 0
-      ? `no limiter called ${JSON.stringify(name)} is published. But ${untold} others were too many to be published, and it may be ` +
-        'one of them.'
-      : `no limiter called ${JSON.stringify(name)} is published. There are: ${known}.`;
-  return { code, message };
+  return unknown(`no limiter called ${called} is published. There are: ${known}.`);
 }
 
 /** A warning if the limiters of a name are not equal: the command's output may not apply to all of them. */
@@ -83,16 +85,17 @@ function checkHashing({ scopes, mark }: Published, name: string): void {
 function cannotBan(published: Published, name: string, dimension: string): Doubt | undefined {
   const configurations = published.scopes.get(name);
   if (!configurations) return unknownScope(published, name);
+  const no = (why: string): Doubt => ({
+    code: 'NO_BAN',
+    message: `the limiter ${JSON.stringify(name)} ${why}`,
+  });
   // An instance without the option, as during a deployment, says nothing about whose keys the others ban.
   const banning = configurations.filter(({ ban }) => ban !== null);
-  if (banning.length === 0) {
-    const message = `the limiter ${JSON.stringify(name)} has no option \`ban\`, so it never checks for bans. Give it ban: {}.`;
-    return { code: 'NO_BAN', message };
-  }
   const dimensions = banning.map(({ banBy = DEFAULT_DIMENSION }) => banBy);
   if (dimensions.includes(dimension)) return undefined;
-  const message = `the limiter ${JSON.stringify(name)} bans by ${dimensions[0]}, and not by ${dimension}. Write --dimension ${dimensions[0]}.`;
-  return { code: 'NO_BAN', message };
+  return banning.length === 0
+    ? no('has no option `ban`, so it never checks for bans. Give it ban: {}.')
+    : no(`bans by ${dimensions[0]}, and not by ${dimension}. Write --dimension ${dimensions[0]}.`);
 }
 
 /** Warns if a ban is only partly effective. */

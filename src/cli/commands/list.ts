@@ -178,8 +178,10 @@ function describe(find: Find, { colors }: Io): [state: string, policy: string, t
         find.policies.map(({ name, remaining }) => `${name}: ${remaining} left`).join(', ') + ownLimit(find),
         '-',
       ];
-    case 'state':
-      return [stateName(find.algorithm), find.policy ?? '-', time(find.expiresInMs)];
+    case 'state': {
+      const state = find.algorithm === 'ban' ? 'denials counted' : (find.algorithm ?? 'of another version');
+      return [state, find.policy ?? '-', time(find.expiresInMs)];
+    }
     case 'unreadable':
       return [colors.red(`unreadable: ${printable(find.message)}`), '-', '-'];
   }
@@ -190,11 +192,6 @@ function ownLimit({ overridden, policies }: Extract<Find, { policies: unknown }>
   if (!overridden) return '';
   const limits = policies.map(({ limit, windowMs }) => `${limit} per ${duration(windowMs)}`);
   return ` (override: ${limits.join(', ')})`;
-}
-
-function stateName(algorithm: string | null): string {
-  if (algorithm === 'ban') return 'denials counted';
-  return algorithm ?? 'of another version';
 }
 
 function time(ms: number | null): string {

@@ -125,11 +125,14 @@ function replayCommand(names: readonly string[], options: LogOptions): string {
   const { key, keyField, timeField, trustedHops, ipv6Subnet, match = [] } = options;
   const words = ['headgate', 'replay', ...names.map(quoted)];
   for (const each of key ?? []) if (each !== 'ip') words.push('--key', quoted(each));
-  if (keyField !== undefined) words.push('--key-field', quoted(keyField));
-  if (timeField !== undefined) words.push('--time-field', quoted(timeField));
-  if (trustedHops !== undefined) words.push('--trusted-hops', String(trustedHops));
-  if (ipv6Subnet !== undefined && ipv6Subnet !== DEFAULT_SUBNET)
-    words.push('--ipv6-subnet', String(ipv6Subnet));
+  const own = {
+    '--key-field': keyField,
+    '--time-field': timeField,
+    '--trusted-hops': trustedHops,
+    '--ipv6-subnet': ipv6Subnet === DEFAULT_SUBNET ? undefined : ipv6Subnet,
+  };
+  for (const [flag, value] of Object.entries(own))
+    if (value !== undefined) words.push(flag, quoted(String(value)));
   for (const filter of match) words.push('--match', quoted(filter));
   return words.join(' ');
 }

@@ -59,35 +59,28 @@ export class BanIndex {
 
   /** Begins to seal the index, before all keys are searched. Does nothing if the index is already complete, or may not be written. */
   async beginSeal(): Promise<Sealing> {
+    const bans = new Bans(this.#session);
     const token = randomBytes(9).toString('base64url');
-    const begun = await this.#run(token, HOUR).catch(() => 0);
-    return new Sealing(
-      new Bans(this.#session),
-      begun === 1 ? () => this.#run(token, DAY, 'whole') : undefined,
-    );
-  }
-
-  #run(token: string, life: number, ...rest: string[]): Promise<unknown> {
-    const args = ['', token, String(life), ...rest];
-    return this.#session.run(assemble('seal-bans', [], false), [this.#seal, this.#index], args);
+    const run = (life: number, ...rest: string[]): Promise<unknown> =>
+      this.#session.run(
+        assemble('seal-bans', [], false),
+        [this.#seal, this.#index],
+        ['', token, String(life), ...rest],
+      );
+    let isOpen = (await run(HOUR).catch(() => 0)) === 1;
+    return {
+      async note(found) {
+        if (isOpen && found.length > 0) await bans.note(found).catch(() => (isOpen = false));
+      },
+      async end() {
+        if (isOpen) await run(DAY, 'whole').catch(() => undefined);
+      },
+    };
   }
 }
 
 /** Records the bans that a search finds, and seals the index at its end. Errors are ignored: the next search covers all keys, too. */
-export class Sealing {
-  readonly #bans: Bans;
-  #end: (() => Promise<unknown>) | undefined;
-
-  constructor(bans: Bans, end: (() => Promise<unknown>) | undefined) {
-    this.#bans = bans;
-    this.#end = end;
-  }
-
-  async note(found: readonly BanChange[]): Promise<void> {
-    if (this.#end && found.length > 0) await this.#bans.note(found).catch(() => (this.#end = undefined));
-  }
-
-  async end(): Promise<void> {
-    await this.#end?.().catch(() => undefined);
-  }
+export interface Sealing {
+  note(found: readonly BanChange[]): Promise<void>;
+  end(): Promise<void>;
 }

@@ -26,22 +26,19 @@ export function loadOpener(cwd: string, sentinel: boolean): Open {
   for (const from of [join(cwd, 'package.json'), import.meta.url]) {
     const require = createRequire(from);
     for (const name of names) {
-      const path = resolved(require, name);
-      if (path !== undefined) return (name === 'redis' ? ofNodeRedis : ofIoredis)(require(path) as never);
+      let path: string;
+      try {
+        path = require.resolve(name);
+      } catch {
+        continue;
+      }
+      return (name === 'redis' ? ofNodeRedis : ofIoredis)(require(path) as never);
     }
   }
   throw failure(
     `None of the packages ${names.join(', ')} is installed here, and one is needed to talk to Redis. Run this where your ` +
       `service is installed, or: npx -p headgate -p ioredis headgate ...`,
   );
-}
-
-function resolved(require: NodeJS.Require, name: string): string | undefined {
-  try {
-    return require.resolve(name);
-  } catch {
-    return undefined;
-  }
 }
 
 /** The parts of ioredis or iovalkey that are used. */

@@ -1,8 +1,7 @@
 import { policyText } from '../../contract/compile-policies.js';
 import { count, duration, many, printable } from '../format.js';
 import type { Io } from '../io.js';
-import type { LogSummary } from './log-file.js';
-import { REORDER } from './reorder.js';
+import { REORDER, type LogSummary } from './log-file.js';
 import type { ClientResult, ReplayResult, Results } from './replay.js';
 
 /** A share in percent. It is never rounded to none or all. */

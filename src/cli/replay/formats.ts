@@ -58,44 +58,35 @@ const CREATED = /" (?:\d+|-) (\d{4}-\d\d-\d\dT[\d:.]+Z) "/;
 /** Reads a line. Undefined if it has none of these formats. */
 export function parseTextLine(line: string): LoggedRequest | undefined {
   const common = COMMON.exec(line);
-  if (common) return new TextLine(common[1]!, common[2]!, common[3]!, common[4]!, common[5]!);
+  if (common) return textRequest(common[1]!, common[2]!, common[3]!, common[4]!, common[5]!);
   const balancer = BALANCER.exec(line);
   if (!balancer) return undefined;
   const [, done, client, status, request] = balancer;
-  return new TextLine(client!, '- -', CREATED.exec(line)?.[1] ?? done!, request!, status!);
+  return textRequest(client!, '- -', CREATED.exec(line)?.[1] ?? done!, request!, status!);
 }
 
-class TextLine implements LoggedRequest {
-  readonly named = false;
-  readonly #time: string;
-  readonly #request: string;
-  /** `names`: ident and user; if a virtual host comes first, the client before them. */
-  readonly #others: { readonly host: string; readonly names: string; readonly status: string };
-
-  constructor(host: string, names: string, time: string, request: string, status: string) {
-    this.#time = time;
-    this.#request = request;
-    this.#others = { host, names, status };
-  }
-
-  timeOf(): number | undefined {
-    return parseTime(this.#time);
-  }
-
-  part(name: Part): string | undefined {
-    const { host, names, status } = this.#others;
-    if (name === 'status') return present(status);
-    if (name === 'user') return present(names.slice(names.lastIndexOf(' ') + 1));
-    if (name !== 'address') return splitRequestLine(this.#request)[name];
-    if (isAddresses(host)) return host;
-    // A virtual host stands before the client: `www.example.com:443 192.0.2.1 - - [...`
-    const [second] = LIST.exec(names)!;
-    return isAddresses(second) ? second : present(host);
-  }
-
-  field(): undefined {
-    return undefined;
-  }
+/** @param names ident and user; if a virtual host comes first, the client before them */
+function textRequest(
+  host: string,
+  names: string,
+  time: string,
+  request: string,
+  status: string,
+): LoggedRequest {
+  return {
+    named: false,
+    field: () => undefined,
+    timeOf: () => parseTime(time),
+    part(name) {
+      if (name === 'status') return present(status);
+      if (name === 'user') return present(names.slice(names.lastIndexOf(' ') + 1));
+      if (name !== 'address') return splitRequestLine(request)[name];
+      if (isAddresses(host)) return host;
+      // A virtual host stands before the client: `www.example.com:443 192.0.2.1 - - [...`
+      const [second] = LIST.exec(names)!;
+      return isAddresses(second) ? second : present(host);
+    },
+  };
 }
 
 /** Whether a text is an address, or a list that begins with one. */
@@ -132,8 +123,8 @@ export class W3cReader {
     const isCloudFront = CLOUDFRONT_LINE.test(line);
     if (!this.#columns && !isCloudFront) return undefined;
     const values = line.split(line.includes('\t') ? '\t' : ' ');
-    if (this.#columns?.size === values.length) return new W3cLine(this.#columns, values);
-    return isCloudFront ? new W3cLine(CLOUDFRONT, values) : undefined;
+    if (this.#columns?.size === values.length) return w3cRequest(this.#columns, values);
+    return isCloudFront ? w3cRequest(CLOUDFRONT, values) : undefined;
   }
 }
 
@@ -144,33 +135,23 @@ const W3C_FIELDS = {
   status: 'sc-status',
 } as const;
 
-class W3cLine implements LoggedRequest {
-  readonly named = true;
-  readonly #columns: Columns;
-  readonly #values: readonly string[];
-
-  constructor(columns: Columns, values: readonly string[]) {
-    this.#columns = columns;
-    this.#values = values;
-  }
-
-  /** The date and the time have their own columns, in UTC. */
-  timeOf(field: string | undefined): number | undefined {
-    return parseTime(
-      field === undefined ? `${this.field('date') ?? ''} ${this.field('time') ?? ''}` : this.field(field),
-    );
-  }
-
-  part(name: Part): string | undefined {
-    if (name !== 'path') return this.field(W3C_FIELDS[name]);
-    const path = this.field('cs-uri-stem') ?? this.field('cs-uri');
-    return path === undefined ? undefined : pathOf(path);
-  }
-
-  field(name: string): string | undefined {
-    const column = this.#columns.get(name);
-    return column === undefined ? undefined : present(this.#values[column]);
-  }
+function w3cRequest(columns: Columns, values: readonly string[]): LoggedRequest {
+  const field = (name: string): string | undefined => {
+    const column = columns.get(name);
+    return column === undefined ? undefined : present(values[column]);
+  };
+  return {
+    named: true,
+    field,
+    // The date and the time have their own columns, in UTC.
+    timeOf: (name) =>
+      parseTime(name === undefined ? `${field('date') ?? ''} ${field('time') ?? ''}` : field(name)),
+    part(name) {
+      if (name !== 'path') return field(W3C_FIELDS[name]);
+      const path = field('cs-uri-stem') ?? field('cs-uri');
+      return path === undefined ? undefined : pathOf(path);
+    },
+  };
 }
 
 /** Where loggers and proxies write things in JSON, the likeliest first. Dots lead into nested objects. */
@@ -207,45 +188,39 @@ export function parseJsonLine(line: string): LoggedRequest | string {
   try {
     const value: unknown = JSON.parse(line);
     if (typeof value === 'object' && value !== null && !Array.isArray(value))
-      return new JsonLine(value as Json);
+      return jsonRequest(value as Json);
   } catch {
     // The error is returned below.
   }
   return 'it begins like JSON but is not an object of JSON';
 }
 
-class JsonLine implements LoggedRequest {
-  readonly named = true;
-  readonly #value: Json;
-
-  constructor(value: Json) {
-    this.#value = value;
-  }
-
-  /** The time in the given field, or in the first known field that can be read. */
-  timeOf(field: string | undefined): number | undefined {
-    if (field !== undefined) return parseTime(this.field(field));
-    for (const path of PATHS.time) {
-      const time = parseTime(get(this.#value, path));
-      if (time !== undefined) return time;
-    }
-    return undefined;
-  }
-
-  part(name: Part): string | undefined {
-    for (const path of PATHS[name]) {
-      const text = textOf(get(this.#value, path));
-      if (text !== undefined) return name === 'path' ? pathOf(text) : text;
-    }
-    // nginx's `$request`.
-    const { request } = this.#value;
-    const isIn = typeof request === 'string' && (name === 'method' || name === 'path');
-    return isIn ? splitRequestLine(request)[name] : undefined;
-  }
-
-  field(name: string): unknown {
-    return Object.hasOwn(this.#value, name) ? this.#value[name] : get(this.#value, name.split('.'));
-  }
+function jsonRequest(value: Json): LoggedRequest {
+  const field = (name: string): unknown =>
+    Object.hasOwn(value, name) ? value[name] : get(value, name.split('.'));
+  return {
+    named: true,
+    field,
+    /** The time in the given field, or in the first known field that can be read. */
+    timeOf(name) {
+      if (name !== undefined) return parseTime(field(name));
+      for (const path of PATHS.time) {
+        const time = parseTime(get(value, path));
+        if (time !== undefined) return time;
+      }
+      return undefined;
+    },
+    part(name) {
+      for (const path of PATHS[name]) {
+        const text = textOf(get(value, path));
+        if (text !== undefined) return name === 'path' ? pathOf(text) : text;
+      }
+      // nginx's `$request`.
+      const { request } = value;
+      const isIn = typeof request === 'string' && (name === 'method' || name === 'path');
+      return isIn ? splitRequestLine(request)[name] : undefined;
+    },
+  };
 }
 
 function get(value: Json, path: Path): unknown {

@@ -1,5 +1,7 @@
+import { isIP } from 'node:net';
 import type { Key } from '../../contract/key.js';
-import { clients, type ClientOptions } from './client.js';
+import { parseAddress } from '../../http/address.js';
+import { clientKeys } from '../../http/client-key.js';
 import type { LoggedKey } from './dimensions.js';
 import {
   KNOWN_TIMES,
@@ -24,6 +26,13 @@ export interface Entry {
 
 /** The meaning of a line: a request; nothing to replay (another kind of line, filtered out, no key); or unreadable, and why. */
 export type Parsed = Entry | 'skipped' | { readonly problem: string };
+
+interface ClientOptions {
+  /** Prefix length of IPv6 keys: 1 to 128. */
+  readonly subnet: number;
+  /** The number of proxies that are the user's own. Undefined: all those with private addresses. */
+  readonly trustedHops: number | undefined;
+}
 
 export interface LineOptions extends ClientOptions {
   /** The fields that make the key, or the key of each dimension. */
@@ -161,4 +170,55 @@ function parseWord(word: string): { kind: string; matches: Match } {
   throw usageError(
     `--match: ${JSON.stringify(word)} is not a path, a method or a status. Write for example '/api', 'POST', '5xx', or '!/health'.`,
   );
+}
+
+/** The client's key, from an address or from a list as in X-Forwarded-For. Undefined if the text is neither. */
+type ClientOf = (text: string) => string | undefined;
+
+/** How many lists are remembered, because the same ones occur often. */
+const REMEMBERED = 10_000;
+
+const PRIVATE = new Set(['private', 'loopback', 'linkLocal', 'uniqueLocal', 'carrierGradeNat']);
+
+/** Makes a function that finds the client's key: Headgate's default key. */
+function clients({ subnet, trustedHops }: ClientOptions): ClientOf {
+  const keyOf = clientKeys(subnet);
+  const known = new Map<string, string | undefined>();
+
+  const single: ClientOf = (text) => {
+    const address = addressIn(text);
+    return address === undefined ? undefined : keyOf(address);
+  };
+
+  return (text) => {
+    if (!text.includes(',')) return single(text);
+    if (!known.has(text)) {
+      if (known.size === REMEMBERED) known.clear();
+      const chosen = fromList(text.split(','), trustedHops);
+      known.set(text, chosen === undefined ? undefined : single(chosen));
+    }
+    return known.get(text);
+  };
+}
+
+/**
+ * The client in a list. Each proxy has appended the sender that it saw. Everything before the entry of the first trusted proxy is only the
+ * client's claim.
+ */
+function fromList(list: readonly string[], trustedHops: number | undefined): string | undefined {
+  const entries = list.map((entry) => entry.trim());
+  // The text contains a comma, but no addresses.
+  if (addressIn(entries.at(-1)!) === undefined) return undefined;
+  if (trustedHops !== undefined) return entries[Math.max(0, entries.length - trustedHops)];
+  const addresses = entries.filter((entry) => addressIn(entry) !== undefined);
+  return addresses.findLast((entry) => !isPrivate(addressIn(entry)!)) ?? addresses[0];
+}
+
+const isPrivate = (address: string): boolean => PRIVATE.has(parseAddress(address)?.range() ?? '');
+
+/** The address in a text, which may also be `192.0.2.1:5678` or `[2001:db8::1]:5678`. */
+function addressIn(text: string): string | undefined {
+  if (isIP(text) !== 0) return text;
+  const address = /^\[?(.*?)\]?(?::\d+)?$/.exec(text)?.[1] ?? '';
+  return isIP(address) === 0 ? undefined : address;
 }

@@ -125,9 +125,12 @@ export async function withFile(
   const path = resolve(io.cwd, options.sqlite);
   const secret = secretOf(options, io);
   if (!existsSync(path)) throw new CliError('UNREACHABLE', `--sqlite: there is no file ${path}.`);
-  const database = opened(driverOf(io.cwd), path);
+  const Driver = driverOf(io.cwd);
+  const database = attempt(path, 'opened', () => new Driver(path));
   try {
-    check(database, path);
+    const sql = 'PRAGMA application_id';
+    const [row] = attempt(path, 'read', () => database.prepare(sql).all()) as { application_id: number }[];
+    if (row?.application_id !== APPLICATION) throw failure(`--sqlite: ${path} is not a file of sqliteStore.`);
     await use(stateIn(database, secret, timeout));
   } finally {
     database.close();
@@ -135,24 +138,12 @@ export async function withFile(
 }
 
 /** @throws CliError `FAILED` */
-function opened(Driver: new (path: string) => Open, path: string): Open {
+function attempt<T>(path: string, what: string, use: () => T): T {
   try {
-    return new Driver(path);
+    return use();
   } catch (error) {
-    throw failure(`--sqlite: ${path} cannot be opened: ${(error as Error).message}.`, error);
+    throw failure(`--sqlite: ${path} cannot be ${what}: ${(error as Error).message}.`, error);
   }
-}
-
-/** @throws CliError `FAILED` unless limiters wrote the file */
-function check(database: Open, path: string): void {
-  let id: unknown;
-  try {
-    const [row] = database.prepare('PRAGMA application_id').all() as { application_id: number }[];
-    id = row?.application_id;
-  } catch (error) {
-    throw failure(`--sqlite: ${path} cannot be read: ${(error as Error).message}.`, error);
-  }
-  if (id !== APPLICATION) throw failure(`--sqlite: ${path} is not a file of sqliteStore.`);
 }
 
 /** The class of node:sqlite, or that of better-sqlite3 if it is installed where this runs. @throws CliError `FAILED` */
