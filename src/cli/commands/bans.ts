@@ -11,7 +11,7 @@ import { SAME, type BanChange } from '../redis/bans.js';
 import { BANS_ALONE, findJson } from '../redis/finds.js';
 import { showLog, type Logged } from '../redis/log.js';
 import { checkBans, subjectsIn, unknownScope, warnUnnoted } from '../scope.js';
-import { keyJson, showKeyOf, showText, textOrHash } from '../whose.js';
+import { keyJson, showKeyOf, showText, textOrHash } from '../keys.js';
 import { durationOf } from './ban.js';
 
 interface ImportOptions extends Options {

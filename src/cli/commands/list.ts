@@ -8,7 +8,7 @@ import { findJson, showKey, type Find, type Wanted } from '../redis/finds.js';
 import type { Published } from '../redis/published.js';
 import { STEP } from '../redis/scan.js';
 import { unknownScope } from '../scope.js';
-import { showText } from '../whose.js';
+import { showText } from '../keys.js';
 
 interface Options extends Shared {
   readonly limited?: boolean;

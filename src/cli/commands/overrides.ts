@@ -8,7 +8,7 @@ import { withState } from '../open.js';
 import { showLog, type Logged } from '../redis/log.js';
 import { unknownScope } from '../scope.js';
 import type { State } from '../state.js';
-import { keyJson, showKeyOf, showText, textOrHash, whoseOf, type Whose } from '../whose.js';
+import { keyJson, showKeyOf, showText, textOrHash, whoseOf, type Whose } from '../keys.js';
 import { changeText, overrideJson } from './override.js';
 
 export function register(program: CliCommand, io: Io): void {

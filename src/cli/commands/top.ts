@@ -6,7 +6,7 @@ import { Published } from '../redis/published.js';
 import { withRedis } from '../redis/session.js';
 import { readTraffic, SPAN, type LimiterRates, type Snapshot } from '../redis/traffic.js';
 import { unknownScope } from '../scope.js';
-import { showText, textOrHash } from '../whose.js';
+import { showText, textOrHash } from '../keys.js';
 
 interface Options extends Shared {
   readonly once?: boolean;

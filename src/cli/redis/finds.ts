@@ -15,8 +15,7 @@ import {
 } from '../../stores/keys.js';
 import type { CompiledPolicy } from '../../contract/policy.js';
 import type { PolicySet } from '../../contract/store.js';
-import { dimensionJson } from '../keys.js';
-import { showKeyOf, showText, textOrHash } from '../whose.js';
+import { dimensionJson, showKeyOf, showText, textOrHash } from '../keys.js';
 import { ofDimension, type Limits } from '../limits.js';
 import { BanIndex, type Sealing } from './ban-index.js';
 import { Bans } from './bans.js';

@@ -2,7 +2,7 @@ import { limitOf, type Options } from '../command.js';
 import { writeListing, type Listing } from '../format.js';
 import { warn, type Io } from '../io.js';
 import { unknownScope } from '../scope.js';
-import { whoseOf, type Whose } from '../whose.js';
+import { whoseOf, type Whose } from '../keys.js';
 import { Published } from './published.js';
 import { withRedis, type Session } from './session.js';
 

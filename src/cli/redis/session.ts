@@ -3,23 +3,23 @@ import { toMilliseconds } from '../../common/duration.js';
 import { ScriptCalls } from '../../stores/redis/script-calls.js';
 import { commandsOf } from '../../stores/redis/clients/clients.js';
 import type { Commands } from '../../stores/redis/clients/commands.js';
-import type { KeyHashing } from '../../stores/redis/hash-keys.js';
+import { compileHashing, type KeyHashing } from '../../stores/redis/hash-keys.js';
 import { openStore } from '../../stores/redis/redis.js';
-import { BAN_TAG } from '../../stores/keys.js';
+import { BAN_TAG, hashedText } from '../../stores/keys.js';
 import { argsOf, recordsSign } from '../../stores/redis/plans.js';
 import { assemble, type Script } from '../../stores/redis/scripts.js';
 import { costArg, decode } from '../../stores/redis/wire.js';
 import type { PolicySet, Reply } from '../../contract/store.js';
 import { OVERRIDE_TAG } from '../../contract/overrides.js';
 import type { Options } from '../command.js';
+import { faultOfSecret } from '../../common/secret.js';
 import { CliError, usageError } from '../errors.js';
 import { printable } from '../format.js';
-import type { Io } from '../io.js';
+import { readText, type Io } from '../io.js';
 import { limitersOn, type Limiters } from '../limiters.js';
 import { parseAddress, within, type Target } from './address.js';
 import { connect, explain } from './connection.js';
 import type { Connection } from './packages.js';
-import { hashingOf } from './hashing.js';
 
 /**
  * Ban options for bans by hand, which do not know the service's own options. With the longest spans, they shorten nothing that the service
@@ -167,4 +167,31 @@ function checkPrefix(prefix: string): void {
       '--prefix: write 1 to 64 printable ASCII characters without braces, as in redisStore({ prefix }).',
     );
   }
+}
+
+/** An environment variable, because every user of a machine can see arguments. */
+const VARIABLE = 'HEADGATE_HASH_KEYS';
+
+/**
+ * How the limiters write keys. A key in the form that `list` shows, `hmac:...`, stands for the key with that hash.
+ *
+ * @throws CliError `USAGE`
+ */
+function hashingOf(options: Pick<Options, 'hashKeysFile'>, io: Io): KeyHashing {
+  const secret = secretOf(options, io);
+  if (secret === undefined) return compileHashing(false);
+  const { text, mark } = compileHashing(secret);
+  return {
+    text: (key) => (/^hmac:[\w-]{22}$/.test(key) ? hashedText(key.slice('hmac:'.length)) : text(key)),
+    mark,
+  };
+}
+
+/** The secret by which limiters hash keys, if they do. A file may end with a line feed. @throws CliError `USAGE` */
+export function secretOf({ hashKeysFile: file }: Pick<Options, 'hashKeysFile'>, io: Io): string | undefined {
+  const where = file === undefined ? VARIABLE : '--hash-keys-file';
+  const secret = file === undefined ? io.env[VARIABLE] || undefined : readText(where, file, io).trim();
+  const fault = secret === undefined ? undefined : faultOfSecret(secret);
+  if (fault !== undefined) throw usageError(`${where}: ${fault}`);
+  return secret;
 }

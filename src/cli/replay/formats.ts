@@ -110,22 +110,23 @@ const CLOUDFRONT = columnsOf(
 );
 const CLOUDFRONT_LINE = /^\d{4}-\d\d-\d\d\t\d\d:\d\d:\d\d\t/;
 
-/** Reads W3C logs, as CloudFront (with tabs) and IIS write them. A line of the log tells which fields the next lines have. */
-export class W3cReader {
-  #columns: Columns | undefined;
-
-  /** A request; `'skipped'` for lines about the log itself; undefined if the line has another format. */
-  read(line: string): LoggedRequest | 'skipped' | undefined {
+/**
+ * Makes a reader of W3C logs, as CloudFront (with tabs) and IIS write them: of a request; `'skipped'` for lines about the log itself, which
+ * tell the fields of the next lines; undefined for a line of another format.
+ */
+export function w3cReader(): (line: string) => LoggedRequest | 'skipped' | undefined {
+  let columns: Columns | undefined;
+  return (line) => {
     if (line.startsWith('#')) {
-      if (line.startsWith(DIRECTIVE)) this.#columns = columnsOf(line.slice(DIRECTIVE.length));
+      if (line.startsWith(DIRECTIVE)) columns = columnsOf(line.slice(DIRECTIVE.length));
       return /^#[A-Z][\w-]*:/.test(line) ? 'skipped' : undefined;
     }
     const isCloudFront = CLOUDFRONT_LINE.test(line);
-    if (!this.#columns && !isCloudFront) return undefined;
+    if (!columns && !isCloudFront) return undefined;
     const values = line.split(line.includes('\t') ? '\t' : ' ');
-    if (this.#columns?.size === values.length) return w3cRequest(this.#columns, values);
+    if (columns?.size === values.length) return w3cRequest(columns, values);
     return isCloudFront ? w3cRequest(CLOUDFRONT, values) : undefined;
-  }
+  };
 }
 
 const W3C_FIELDS = {

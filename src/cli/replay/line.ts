@@ -8,7 +8,7 @@ import {
   parseJsonLine,
   parseTextLine,
   textOf,
-  W3cReader,
+  w3cReader,
   type LoggedRequest,
 } from './formats.js';
 import { usageError } from '../errors.js';
@@ -56,7 +56,7 @@ export const FORMATS =
 export function lineParser(options: LineOptions): ParseLine {
   const { keys, timeField, keyField, match, details = false } = options;
   const clientOf = clients(options);
-  const w3c = new W3cReader();
+  const w3c = w3cReader();
 
   function client(request: LoggedRequest): string | undefined {
     if (keyField !== undefined && request.named) {
@@ -93,7 +93,7 @@ export function lineParser(options: LineOptions): ParseLine {
   }
 
   return (line) => {
-    const request = line.startsWith('{') ? parseJsonLine(line) : (w3c.read(line) ?? parseTextLine(line));
+    const request = line.startsWith('{') ? parseJsonLine(line) : (w3c(line) ?? parseTextLine(line));
     if (request === undefined) return { problem: 'it is in none of the formats that are read' };
     if (request === 'skipped') return request;
     if (typeof request === 'string') return { problem: request };

@@ -122,7 +122,7 @@ async function* merge(files: readonly LogFile[]): AsyncGenerator<readonly Entry[
   let now = 0;
   try {
     for (;;) {
-      const head = earliest(heads);
+      const head = heads.length === 0 ? undefined : heads.reduce(earlier);
       const next = waiting[0];
       if (next && (!head || next.time - MARGIN <= timeOf(head))) {
         waiting.shift();
@@ -162,13 +162,7 @@ async function refilled(heads: Head[]): Promise<Head[]> {
   return live;
 }
 
-function earliest(heads: readonly Head[]): Head | undefined {
-  let found: Head | undefined;
-  for (const head of heads) {
-    if (!found || timeOf(head) < timeOf(found)) found = head;
-  }
-  return found;
-}
+const earlier = (a: Head, b: Head): Head => (timeOf(b) < timeOf(a) ? b : a);
 
 /** Goes through all requests. It shows a progress bar if someone watches. */
 export async function forEachRequest(

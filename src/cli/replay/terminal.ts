@@ -13,7 +13,7 @@ import {
   type Found,
 } from './format.js';
 import type { LogSummary } from './log-file.js';
-import type { Comparison, ReplayResult, Results } from './replay.js';
+import type { Comparison, Interval, ReplayResult, Results } from './replay.js';
 import type { Suggestions } from './suggest.js';
 
 /** The results of a replay, for a terminal. */
@@ -70,32 +70,22 @@ function charts(result: ReplayResult, io: Io): string {
   const { intervals, width } = result.timeline;
   if (intervals.length < 2) return '';
   const room = Math.max(20, Math.min(100, io.width - 14));
-  const { values, per } = condensed(result, room);
-  const unit = duration(per * width);
+  // Neighbouring intervals are added up until they fit.
+  const per = Math.ceil(intervals.length / room);
+  const groups = Array.from({ length: Math.ceil(intervals.length / per) }, (_, i) =>
+    intervals.slice(i * per, (i + 1) * per),
+  );
   const draw = (
     what: string,
-    of: (value: (typeof values)[number]) => number,
+    of: (interval: Interval) => number,
     paint: (text: string) => string,
-  ) => area(`${what} per ${unit}`, values.map(of), paint, result);
-  const drawn = [draw('requests', ({ all }) => all, io.colors.green)];
+  ): string => {
+    const sums = groups.map((group) => group.reduce((sum, interval) => sum + of(interval), 0));
+    return area(`${what} per ${duration(per * width)}`, sums, paint, result);
+  };
+  const drawn = [draw('requests', ({ admitted, denied }) => admitted + denied, io.colors.green)];
   if (result.denied > 0) drawn.push(draw('denied', ({ denied }) => denied, io.colors.red));
   return drawn.join('\n\n');
-}
-
-/** Adds up neighbouring intervals until they fit. */
-function condensed(
-  { timeline }: ReplayResult,
-  room: number,
-): { values: { all: number; denied: number }[]; per: number } {
-  const per = Math.ceil(timeline.intervals.length / room);
-  const values: { all: number; denied: number }[] = [];
-  timeline.intervals.forEach(({ admitted, denied }, i) => {
-    const at = Math.floor(i / per);
-    const value = (values[at] ??= { all: 0, denied: 0 });
-    value.all += admitted + denied;
-    value.denied += denied;
-  });
-  return { values, per };
 }
 
 const BLOCKS = ['', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

@@ -18,9 +18,8 @@ import { CliError, failure, usageError } from '../errors.js';
 import type { Io } from '../io.js';
 import type { Options } from '../command.js';
 import { limitersOn } from '../limiters.js';
-import { secretOf } from '../redis/hashing.js';
 import { Published } from '../redis/published.js';
-import { LENIENT } from '../redis/session.js';
+import { LENIENT, secretOf } from '../redis/session.js';
 import { setOf, type State } from '../state.js';
 import { fileFinder, type Row } from './finds.js';
 
