@@ -8,7 +8,7 @@ import { count, duration, many, printable, utc } from '../format.js';
 import { warn, write, writeJson, writeJsonLine, type Io } from '../io.js';
 import { withState } from '../open.js';
 import { SAME, type BanChange } from '../redis/bans.js';
-import { BANS_ALONE, findJson } from '../redis/finds.js';
+import { findJson } from '../redis/finds.js';
 import { showLog, type Logged } from '../redis/log.js';
 import { checkBans, subjectsIn, unknownScope, warnUnnoted } from '../scope.js';
 import { keyJson, showKeyOf, showText, textOrHash } from '../keys.js';
@@ -63,8 +63,9 @@ async function exportBans(options: Options, io: Io): Promise<void> {
   await withState(options, io, async (state) => {
     warn(io, unknownScope(state.published, name));
     // The index may lack bans: some limiters do not publish themselves, or may not write it. An export must have all bans.
-    for await (const find of state.finder({ ...BANS_ALONE, name, scan: true }).finds())
-      await writeJsonLine(io, findJson(find));
+    const nothingElse = { limited: false, admitted: false, states: false } as const;
+    const finder = state.finder({ name, limits: new Map(), banned: true, ...nothingElse, scan: true });
+    for await (const find of finder.finds()) await writeJsonLine(io, findJson(find));
   });
 }
 

@@ -94,7 +94,7 @@ function text({ instances }: Published, scopes: readonly Scope[], io: Io): strin
     const rows = configurations.map((configuration) => [
       policiesText(configuration),
       banText(configuration),
-      ipv6Text(configuration.ipv6Subnets),
+      configuration.ipv6Subnets.map((bits) => `/${bits}`).join(', ') || 'own keys',
       overridesText(configuration, overridden),
       whereText(configuration.instances),
     ]);
@@ -131,11 +131,6 @@ function overridesText({ overrides }: Configuration, overridden: Scope['overridd
   if (!overrides || !overridden) return 'none';
   const { keys, all } = overridden;
   return `of ${many(keys, 'key')}${all === null ? '' : `, of all: ${changeText(all)}`}`;
-}
-
-/** Which keys are made of IPv6 addresses. */
-function ipv6Text(subnets: readonly number[]): string {
-  return subnets.length === 0 ? 'own keys' : subnets.map((bits) => `/${bits}`).join(', ');
 }
 
 /** How many instances are named. */

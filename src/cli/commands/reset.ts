@@ -9,10 +9,8 @@ import { warn, write, writeJson, type Io } from '../io.js';
 import { show, subjectJson, typedKey, type Subject } from '../keys.js';
 import { ofTier, policiesBy, readLimits, type Limits } from '../limits.js';
 import { withState } from '../open.js';
-import { Bans } from '../redis/bans.js';
 import { policyNameOf } from '../redis/finds.js';
 import { scan } from '../redis/scan.js';
-import type { Session } from '../redis/session.js';
 import { subjectIn, unknownScope } from '../scope.js';
 import type { State } from '../state.js';
 
@@ -46,14 +44,14 @@ async function reset(given: string, options: Options, io: Io): Promise<void> {
   const typed = typedKey(given, options);
   const limits = readLimits(options, io).get(name);
   await withState(options, io, async (state) => {
-    const { published, bans, redis } = state;
+    const { published, bans } = state;
     warn(io, unknownScope(published, name));
     const subject = subjectIn(published, name, typed, io);
     const isKnown = !options.scan && published.scopes.get(name)?.length === 1;
     const found = limits ?? (isKnown ? published.limitsOf(name) : undefined);
     const policies = found
       ? await resetTiers(state, name, subject, found, options.tier)
-      : await resetAll(redis, name, subject);
+      : await resetAll(state, name, subject);
     const left = await bans.left(subject.keys.map((key) => bans.head(name, key, subject.dimension)));
     const longest = Math.max(...left);
     await (io.json
@@ -122,14 +120,13 @@ async function resetPolicies(
 }
 
 /** Resets all policies whose state is found, even if the limiter no longer has them. @returns their names */
-async function resetAll(session: Session | undefined, name: string, subject: Subject): Promise<string[]> {
+async function resetAll({ redis: session, bans }: State, name: string, subject: Subject): Promise<string[]> {
   if (!session)
     throw usageError(
       "reset: of which policies? A file does not say. Write --policy '100/1m', or --policies limits.json.",
     );
   const { keys, dimension } = subject;
   const reset = new Set<string>();
-  const bans = new Bans(session);
   const heads = new Set(keys.map((key) => bans.head(name, key, subject.dimension)));
   const isSole = keys.length === 1 && dimension === DEFAULT_DIMENSION;
   const pattern = statePattern(session.prefix, name, isSole ? session.hashing.text(keys[0]!) : undefined);

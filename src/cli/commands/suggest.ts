@@ -53,15 +53,14 @@ async function suggest(names: readonly string[], options: Options, io: Io): Prom
     const measure = new Measure(shapes);
     await forEachRequest(logs, io, 'measuring', ({ key, time }) => measure.add(key as string, time));
     logs.checkFound();
-    const { requests, clients, busiest, first, last } = measure;
-    const found = { requests, clients, busiest, first, last };
+    const { first, last } = measure;
     const asked = options.window !== undefined || options.policy !== undefined;
     const suggestions = suggestFrom(measure, shapes, keep, asked ? Infinity : Math.max(1000, last - first));
     await count(logs, suggestions, io);
     const { summaries } = logs;
     await (io.json
-      ? writeJson(io, suggestJson(suggestions, found, summaries))
-      : write(io, suggestText(suggestions, found, summaries, replayCommand(names, options), io)));
+      ? writeJson(io, suggestJson(suggestions, measure, summaries))
+      : write(io, suggestText(suggestions, measure, summaries, replayCommand(names, options), io)));
   });
 }
 

@@ -43,8 +43,8 @@ export function parseAddress(text: string): Address {
       '--redis: the URL has a part after "?" or "#". Percent-encode such characters in a password (%3F, %23).',
     );
   }
-  const [, database = '0'] = /^\/?(\d{0,5})$/.exec(pathname) ?? [undefined, undefined];
-  if (database === undefined || !/^\/?\d{0,5}$/.test(pathname)) {
+  const database = /^\/?(\d{0,5})$/.exec(pathname)?.[1];
+  if (database === undefined) {
     throw usageError(
       `--redis: what stands after the host must be the number of a database. Write ${EXAMPLE}.`,
     );

@@ -73,17 +73,6 @@ export interface Wanted {
   readonly scan: boolean;
 }
 
-/** Finds only bans. */
-export const BANS_ALONE: Wanted = {
-  name: undefined,
-  limits: new Map(),
-  banned: true,
-  limited: false,
-  admitted: false,
-  states: false,
-  scan: false,
-};
-
 /** A limiter whose limits are known. */
 interface Known {
   readonly name: string;
@@ -206,12 +195,14 @@ export class Finder {
     const { scope, by } = keys[0]!;
     const known = this.#known.get(scope)!;
     const { name, limits } = known;
+    const ofAll = recordKey(this.#session.prefix, `${scope}:${ALL_KEYS}`);
+    const all = limits.overrides && (await this.#session.call('GET', ofAll));
     const set: PolicySet = {
       name,
       policies: known.policies.filter((policy) => policy.by === by),
       ban: undefined,
       timeout: this.#session.target.timeout,
-      overrides: limits.overrides ? { rules: {}, all: await this.#recordOfAll(scope) } : undefined,
+      overrides: limits.overrides ? { rules: {}, all: String(all ?? '') } : undefined,
     };
     const whole = [...new Map(keys.map((key) => [key.head, key])).values()];
     const replies = await this.#session.look(
@@ -232,12 +223,6 @@ export class Finder {
       return [{ ...whose(key), ...find }];
     });
     return (await Promise.all(finds)).flat();
-  }
-
-  /** The record of overrides of all keys. */
-  async #recordOfAll(scope: string): Promise<string> {
-    const record = await this.#session.call('GET', recordKey(this.#session.prefix, `${scope}:${ALL_KEYS}`));
-    return typeof record === 'string' ? record : '';
   }
 
   /** What a limiter says of a key whose override only a limiter can read, such as another tier. Undefined: its key is not known. */

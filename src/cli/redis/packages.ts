@@ -58,9 +58,8 @@ const ofIoredis = ({ Redis, Cluster }: Ioredis): Open => {
   if (!Redis || !Cluster) throw failure('The installed ioredis is too old. Install version 5 or later.');
   return async (target, cluster) => {
     const { host, port } = target.address;
-    const client = cluster
-      ? new Cluster([{ host, port }], clusterOptions(target))
-      : new Redis(serverOptions(target));
+    const options = ioredisOptions(target, cluster);
+    const client = cluster ? new Cluster([{ host, port }], options) : new Redis(options);
     let reason: (Error & { lastNodeError?: Error }) | undefined;
     client.on('error', (error) => (reason = error));
     try {
@@ -81,44 +80,38 @@ const ofIoredis = ({ Redis, Cluster }: Ioredis): Open => {
   };
 };
 
-/** Options of each connection, to a single server or within a cluster. */
-function common({ address, timeout }: Target): object {
-  return {
+function ioredisOptions({ address, sentinel, timeout }: Target, cluster: boolean): object {
+  const { host, port, username, password, tls } = address;
+  /** Options of each connection, to a single server or within a cluster. */
+  const each = {
     connectTimeout: timeout,
-    ...(address.tls && { tls: {} }),
+    ...(tls && { tls: {} }),
     // With protocol 3, ioredis 6 would log in by itself.
     protocol: 2,
     enableReadyCheck: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
   };
-}
-
-function serverOptions(target: Target): object {
-  const { address, sentinel } = target;
-  const { host, port } = address;
+  if (cluster) {
+    return {
+      lazyConnect: true,
+      clusterRetryStrategy: () => null,
+      slotsRefreshTimeout: timeout,
+      redisOptions: { ...each, username, password },
+      // Certificates are for names, so the TLS handshake needs the names that the cluster reports.
+      ...(tls && {
+        dnsLookup: (name: string, done: (error: null, address: string) => void) => done(null, name),
+      }),
+    };
+  }
   return {
-    ...common(target),
-    ...(address.tls && { tls: serverName(address) }),
+    ...each,
+    ...(tls && { tls: serverName(address) }),
     lazyConnect: true,
     retryStrategy: () => null,
     ...(sentinel === undefined
       ? { host, port }
       : { sentinels: [{ host, port }], name: sentinel, sentinelRetryStrategy: () => null }),
-  };
-}
-
-function clusterOptions(target: Target): object {
-  const { username, password, tls } = target.address;
-  return {
-    lazyConnect: true,
-    clusterRetryStrategy: () => null,
-    slotsRefreshTimeout: target.timeout,
-    redisOptions: { ...common(target), username, password },
-    // Certificates are for names, so the TLS handshake needs the names that the cluster reports.
-    ...(tls && {
-      dnsLookup: (name: string, done: (error: null, address: string) => void) => done(null, name),
-    }),
   };
 }
 

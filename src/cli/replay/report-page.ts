@@ -87,17 +87,12 @@ function comparison(
   { result: second, both, firstOnly, secondOnly }: Comparison,
 ): string {
   const { requests, clients } = first;
-  const row = (what: string, valueOf: (result: ReplayResult) => string): string[] => [
-    what,
-    valueOf(first),
-    valueOf(second),
-  ];
-  const rows = [
-    row('denied', ({ denied }) => count(denied)),
-    row('of requests', ({ denied }) => share(denied, requests)),
-    row('clients denied', ({ deniedClients }) => count(deniedClients)),
-    row('of clients', ({ deniedClients }) => share(deniedClients, clients)),
-  ];
+  const cells = ({ denied: some, deniedClients: of }: ReplayResult): string[] => {
+    return [count(some), share(some, requests), count(of), share(of, clients)];
+  };
+  const [ours, theirs] = [cells(first), cells(second)];
+  const names = ['denied', 'of requests', 'clients denied', 'of clients'];
+  const rows = names.map((what, i) => [what, ours[i]!, theirs[i]!]);
   return `<h2>Compared with other policies</h2>
 ${table('other policies', ...policyTable(second))}
 ${table('comparison', ['', 'the policies above', 'the other ones'], rows)}
