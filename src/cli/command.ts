@@ -136,10 +136,7 @@ export function integer(
 }
 
 /** Collects the values of an option that may be repeated. */
-export const collect = (value: string, before: readonly string[] = []): readonly string[] => [
-  ...before,
-  value,
-];
+export const collect = (value: string, before: readonly string[] = []) => [...before, value];
 
 function checkName(name: string): string {
   if (name.length < 1 || name.length > 256) throw usageError('--name: write 1 to 256 characters.');

@@ -51,16 +51,12 @@ async function withOverrides(
   session: Session,
   scopes: readonly (readonly [name: string, configurations: readonly Configuration[]])[],
 ): Promise<Scope[]> {
-  let index: Promise<unknown> | undefined;
+  const [key] = overrideBookKeys(session.prefix);
+  const read = () => session.call('ZRANGEBYSCORE', key, String(Date.now()), '+inf') as Promise<string[]>;
+  let index: Promise<string[]> | undefined;
   const all = scopes.map(async ([name, configurations]): Promise<Scope> => {
     if (!configurations.some(({ overrides }) => overrides)) return { name, configurations };
-    const [key] = overrideBookKeys(session.prefix);
-    const whos = (await (index ??= session.call(
-      'ZRANGEBYSCORE',
-      key,
-      String(Date.now()),
-      '+inf',
-    ))) as string[];
+    const whos = await (index ??= read());
     const head = `${escapeName(name)}:`;
     const ofAll = head + ALL_KEYS;
     const line = inForce(await session.call('GET', recordKey(session.prefix, ofAll)), Date.now());

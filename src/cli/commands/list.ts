@@ -194,9 +194,7 @@ function ownLimit({ overridden, policies }: Extract<Find, { policies: unknown }>
   return ` (override: ${limits.join(', ')})`;
 }
 
-function time(ms: number | null): string {
-  return ms === null ? 'no end' : duration(ms);
-}
+const time = (ms: number | null): string => (ms === null ? 'no end' : duration(ms));
 
 function summary(finds: readonly Find[], wanted: Wanted, looked: number, more: boolean): string {
   const count = (kind: Find['kind']): number => finds.filter((find) => find.kind === kind).length;

@@ -205,10 +205,8 @@ export class Finder {
       overrides: limits.overrides ? { rules: {}, all: String(all ?? '') } : undefined,
     };
     const whole = [...new Map(keys.map((key) => [key.head, key])).values()];
-    const replies = await this.#session.look(
-      set,
-      whole.map(({ head }) => head),
-    );
+    const heads = whole.map(({ head }) => head);
+    const replies = await this.#session.look(set, heads);
     const finds = whole.map(async (key, i): Promise<Find[]> => {
       const reply = replies[i]!;
       if (reply instanceof Error) return this.#unreadable(key, reply);

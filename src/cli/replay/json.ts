@@ -51,7 +51,4 @@ export function suggestJson(
   });
 }
 
-const busiestJson = ({ busiest: { key, value } }: Pick<Found, 'busiest'>): object => ({
-  key,
-  requests: value,
-});
+const busiestJson = ({ busiest }: Pick<Found, 'busiest'>) => ({ key: busiest.key, requests: busiest.value });

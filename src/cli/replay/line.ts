@@ -181,7 +181,7 @@ const REMEMBERED = 10_000;
 const PRIVATE = new Set(['private', 'loopback', 'linkLocal', 'uniqueLocal', 'carrierGradeNat']);
 
 /** Makes a function that finds the client's key: Headgate's default key. */
-function clients({ subnet, trustedHops }: ClientOptions): ClientOf {
+export function clients({ subnet, trustedHops }: ClientOptions): ClientOf {
   const keyOf = clientKeys(subnet);
   const known = new Map<string, string | undefined>();
 

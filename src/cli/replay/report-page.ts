@@ -166,14 +166,14 @@ export const escape = (text: string): string =>
 export const jsonInHtml = (value: unknown): string =>
   printableJson(JSON.stringify(value)).replaceAll('<', '\\u003c');
 
-export function figure(value: string, label: string, bad = false): string {
+function figure(value: string, label: string, bad = false): string {
   return `<div><b${bad ? ' class="out"' : ''}>${value}</b>${label}</div>`;
 }
 
 const NUMBER = /^([<>] )?[\d,]+(\.\d+)?( %)?$/;
 
 /** A table. The page makes it sortable, and offers its rows as CSV under this name. */
-export function table(name: string, head: readonly string[], rows: readonly (readonly string[])[]): string {
+function table(name: string, head: readonly string[], rows: readonly (readonly string[])[]): string {
   const numeric = head.map((_, i) => rows.every((row) => NUMBER.test(row[i]!)));
   const line = (cells: readonly string[], cell: (text: string, attributes: string) => string): string => {
     const all = cells.map((text, i) => cell(escape(text), numeric[i] ? ' class="number"' : ''));
@@ -187,7 +187,7 @@ ${body.join('\n')}
 }
 
 /** One bar per row: its label, its value, and whether it is bad. */
-export function bars(rows: readonly (readonly [label: string, value: number, bad: boolean])[]): string {
+function bars(rows: readonly (readonly [label: string, value: number, bad: boolean])[]): string {
   const most = Math.max(1, ...rows.map(([, value]) => value));
   const lines = rows.map(([label, value, bad]) => {
     const filled = value === 0 ? '' : `<i style="width: ${((100 * value) / most).toFixed(2)}%"></i>`;
@@ -198,12 +198,12 @@ export function bars(rows: readonly (readonly [label: string, value: number, bad
 }
 
 /** Bars for how often each name occurred. */
-export function tallyBars({ rows, others }: Tally, of: number): string {
+function tallyBars({ rows, others }: Tally, of: number): string {
   const named = rows.map(([name, times]) => [`${name} (${share(times, of)})`, times, true] as const);
   return bars(others > 0 ? [...named, [`others (${share(others, of)})`, others, true]] : named);
 }
 
 /** A plot of the page. The label is for readers who cannot see it. */
-export function plot(id: string, label: string): string {
+function plot(id: string, label: string): string {
   return `<div id="${id}" class="plot" role="img" aria-label="${escape(label)}"></div>`;
 }

@@ -44,6 +44,7 @@ export function plotsOf({ result, clients, compared }: Report): Plots {
   const denied = intervals.map((interval) => interval.denied);
   const line = (name: string, color: string, values: readonly number[]): Series => ({ name, color, values });
   const admitted = intervals.map((interval) => interval.admitted);
+  const deniedBy = (i: number) => intervals.map((interval) => interval.policies[i]!);
   const plots: Plot[] = [
     {
       id: 'requests',
@@ -52,13 +53,7 @@ export function plotsOf({ result, clients, compared }: Report): Plots {
     },
     {
       id: 'denied',
-      series: policies.map(({ name }, i) => {
-        return line(
-          name,
-          colorOf(i),
-          intervals.map((interval) => interval.policies[i]!),
-        );
-      }),
+      series: policies.map(({ name }, i) => line(name, colorOf(i), deniedBy(i))),
     },
   ];
   if (compared) {
