@@ -4,10 +4,9 @@ import { Readable } from 'node:stream';
 import { MAX_DURATION, toMilliseconds } from '../common/duration.js';
 import { NOTE_LENGTHS } from '../contract/ban-options.js';
 import { checkDimension } from '../contract/key.js';
-import { HeadgateError } from '../common/errors.js';
 import { DEFAULT_SUBNET } from '../http/client-key.js';
 import { kindOfHash, type Hash } from '../stores/keys.js';
-import { CliError, usageError } from './errors.js';
+import { orUsage, usageError } from './errors.js';
 import { isOfIpv6, subjectOf, typedKey, type KeyOptions, type TypedKey } from './keys.js';
 
 /** A ban that a line asks for. */
@@ -58,7 +57,10 @@ export async function readBans(
   let number = 0;
   for await (const line of createInterface({ input: Readable.from(content), crlfDelay: Infinity })) {
     number += 1;
-    const found = at(number, () => readLine(line.replace(/^\ufeff/, '').trim(), defaults));
+    const found = orUsage(
+      () => readLine(line.replace(/^\ufeff/, '').trim(), defaults),
+      (message) => `bans import, line ${number}: ${message}`,
+    );
     if (found === undefined) others += 1;
     else if ('given' in found) typed.push(found);
     else if (found.duration === 0) over += 1;
@@ -75,18 +77,6 @@ export function longestOf(bans: Iterable<WantedBan>): WantedBan[] {
     if (ban.duration > (longest.get(id)?.duration ?? 0)) longest.set(id, ban);
   }
   return [...longest.values()];
-}
-
-/** Adds the line's number to an error. */
-function at<T>(line: number, read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof CliError || error instanceof HeadgateError || error instanceof SyntaxError) {
-      throw usageError(`bans import, line ${line}: ${error.message}`);
-    }
-    throw error;
-  }
 }
 
 function readLine(line: string, defaults: Defaults): WantedBan | TypedKey | undefined {
@@ -136,10 +126,7 @@ function readJson(ban: Json, defaults: Defaults): WantedBan | undefined {
 }
 
 function noteText(ban: Json, field: keyof typeof NOTE_LENGTHS): string | undefined {
-  const text = ban[field];
-  if (text === undefined || text === null) return undefined;
-  if (typeof text !== 'string') throw usageError(`"${field}": ${JSON.stringify(text)} is no text.`);
-  return text.slice(0, NOTE_LENGTHS[field]);
+  return textIn(ban, field)?.slice(0, NOTE_LENGTHS[field]);
 }
 
 function nameOf(ban: Json, { name }: Defaults): string | Hash {
@@ -169,10 +156,13 @@ function durationOf({ bannedUntil, bannedForMs }: Json, { duration }: Defaults):
 }
 
 function textOrHash(ban: Json, field: string): string | Hash | undefined {
-  const text = ban[field];
-  if (typeof text === 'string') return text;
-  if (text !== undefined && text !== null)
-    throw usageError(`"${field}": ${JSON.stringify(text)} is no text.`);
   const hash = ban[`${field}Hash`];
-  return typeof hash === 'string' && kindOfHash(hash) !== undefined ? { hash } : undefined;
+  const isHash = typeof hash === 'string' && kindOfHash(hash) !== undefined;
+  return textIn(ban, field) ?? (isHash ? { hash } : undefined);
+}
+
+function textIn(ban: Json, field: string): string | undefined {
+  const text = ban[field] ?? undefined;
+  if (text === undefined || typeof text === 'string') return text;
+  throw usageError(`"${field}": ${JSON.stringify(text)} is no text.`);
 }

@@ -17,10 +17,7 @@ export const EXIT = {
   interrupted: 130,
 } as const;
 
-export type CliErrorCode =
-  'USAGE' | 'FAILED' | 'UNREACHABLE' | 'UNKNOWN_SCOPE' | 'NO_BAN' | 'NO_OVERRIDES' | 'INTERRUPTED';
-
-const EXIT_OF: Readonly<Record<CliErrorCode, number>> = {
+const EXIT_OF = {
   USAGE: EXIT.usage,
   FAILED: EXIT.failed,
   UNREACHABLE: EXIT.unreachable,
@@ -28,7 +25,9 @@ const EXIT_OF: Readonly<Record<CliErrorCode, number>> = {
   NO_BAN: EXIT.unknownScope,
   NO_OVERRIDES: EXIT.unknownScope,
   INTERRUPTED: EXIT.interrupted,
-};
+} as const;
+
+type CliErrorCode = keyof typeof EXIT_OF;
 
 /** An error for the person who typed the command. Its message says what to do. */
 export class CliError extends Error {
@@ -46,24 +45,25 @@ export function usageError(message: string): CliError {
   return new CliError('USAGE', message);
 }
 
+/** What `read` returns. If it fails, the command line is wrong. @param say makes the message of the error's own */
+export function orUsage<T>(read: () => T, say = (message: string): string => message): T {
+  try {
+    return read();
+  } catch (error) {
+    throw usageError(say((error as Error).message));
+  }
+}
+
 /** The error for something that was tried and failed. */
 export function failure(message: string, cause?: unknown): CliError {
   return new CliError('FAILED', message, cause);
 }
 
 /** What a user is told about an error, and the exit code. */
-export interface Report {
-  readonly code: string;
-  readonly message: string;
-  readonly exitCode: number;
-}
-
-export function reportOf(error: unknown): Report {
-  if (error instanceof CliError) {
-    return { code: error.code, message: withoutPage(error.message), exitCode: EXIT_OF[error.code] };
-  }
-  if (error instanceof HeadgateError) {
-    return { code: error.code, message: withoutPage(error.message), exitCode: exitCodeOf(error) };
+export function reportOf(error: unknown): { code: string; message: string; exitCode: number } {
+  if (error instanceof CliError || error instanceof HeadgateError) {
+    const exitCode = error instanceof CliError ? EXIT_OF[error.code] : exitCodeOf(error);
+    return { code: error.code, message: withoutPage(error.message), exitCode };
   }
   const message = error instanceof Error ? error.message : String(error);
   // For a command that it does not know, a server quotes the arguments. Those of AUTH contain the password.

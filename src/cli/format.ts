@@ -1,6 +1,6 @@
 import stringWidth from 'string-width';
 import { printable as escaped } from '../common/printable.js';
-import type { Io } from './io.js';
+import { write, writeJsonLine, type Io } from './io.js';
 
 const UNITS: readonly [string, number][] = [
   ['d', 86_400_000],
@@ -39,6 +39,10 @@ export function printable(text: string, longest = 60): string {
   return characters.length > longest ? `${characters.slice(0, longest - 1).join('')}…` : safe;
 }
 
+/** Who did something by hand, and why, as far as that is known. */
+export const noteText = (by: string | null, reason: string | null): string =>
+  [by, reason].flatMap((text) => (text === null ? [] : [printable(text)])).join(': ');
+
 /** Columns without borders, so that lines can be cut and searched. The text ends with a line feed. */
 export function columns(
   { colors }: Io,
@@ -49,6 +53,31 @@ export function columns(
   const widths = head.map((_, i) => lines.reduce((most, line) => Math.max(most, stringWidth(line[i]!)), 0));
   const padded = (cell: string, i: number): string => cell + ' '.repeat(widths[i]! + 2 - stringWidth(cell));
   return lines.map((line) => `${line.map(padded).join('').trimEnd()}\n`).join('');
+}
+
+/** How many things are shown: as lines of JSON; or for people as a table, or as a sentence if there is none. */
+export interface Listing<T> {
+  readonly json: (item: T) => object;
+  readonly head: readonly string[];
+  readonly row: (item: T) => string[];
+  readonly none: string;
+}
+
+/** Writes at most this many things. */
+export async function writeListing<T>(
+  io: Io,
+  most: number,
+  items: AsyncIterable<T>,
+  { json, head, row, none }: Listing<T>,
+): Promise<void> {
+  const rows: string[][] = [];
+  let told = 0;
+  for await (const item of items) {
+    if (told++ === most) break;
+    if (io.json) await writeJsonLine(io, json(item));
+    else rows.push(row(item));
+  }
+  if (!io.json) await write(io, rows.length === 0 ? `${none}\n` : columns(io, head, rows));
 }
 
 /** A word in the form in which a shell reads it. */

@@ -1,7 +1,10 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import pc from 'picocolors';
-import { printableJson } from '../common/printable.js';
+import { printableJson, printableLines } from '../common/printable.js';
+import { orUsage } from './errors.js';
 
 /** What a command reads and writes. Tests pass their own. */
 export interface Streams {
@@ -66,4 +69,28 @@ export function writeJson(io: Io, value: unknown): Promise<void> {
 /** Writes one line of JSON Lines. */
 export function writeJsonLine(io: Io, value: unknown): Promise<void> {
   return write(io, `${printableJson(JSON.stringify(value))}\n`);
+}
+
+/** The text of a file that the command line names. @throws CliError `USAGE` */
+export const readText = (what: string, file: string, { cwd }: Io): string =>
+  orUsage(
+    () => readFileSync(resolve(cwd, file), 'utf8'),
+    (message) => `${what}: it cannot be read: ${message}.`,
+  );
+
+export interface Warning {
+  readonly code: string;
+  readonly message: string;
+}
+
+export function warn(io: Io, warning: Warning | undefined): void {
+  if (!warning) return;
+  const { code, message } = warning;
+  complain(io, { warning: true, code, message }, `warning: ${message}`);
+}
+
+/** Writes to standard error: an object for programs, or a text for people. */
+export function complain({ stderr, json }: Io, report: object, text: string): void {
+  const written = json ? printableJson(JSON.stringify(report)) : printableLines(`headgate: ${text}`);
+  stderr.write(`${written}\n`);
 }

@@ -1,22 +1,14 @@
-import type { Command } from 'commander';
 import ipaddr from 'ipaddr.js';
-import { checkDimension, DEFAULT_DIMENSION } from '../contract/key.js';
-import { HeadgateError } from '../common/errors.js';
-import { clientKeys, DEFAULT_SUBNET } from '../http/client-key.js';
+import { DEFAULT_DIMENSION } from '../contract/key.js';
+import { clientKeys } from '../http/client-key.js';
 import { parseEntry, type Network } from '../http/lists.js';
 import { bookEntry } from '../stores/redis/ban-book.js';
-import type { KeyText } from '../stores/keys.js';
-import { usageError } from './errors.js';
+import { ALL_KEYS, escapeName, kindOfHash, parseWho, type Hash, type KeyText } from '../stores/keys.js';
+import type { Options } from './command.js';
+import { orUsage, usageError } from './errors.js';
 import { count, many, printable } from './format.js';
 
-export interface SubnetOption {
-  readonly ipv6Subnet?: string;
-}
-
-export interface KeyOptions extends SubnetOption {
-  readonly raw?: boolean;
-  readonly dimension?: string;
-}
+export type KeyOptions = Pick<Options, 'raw' | 'dimension' | 'ipv6Subnet'>;
 
 /** A key as it was typed. It is not known yet which keys the limiter makes of addresses. */
 export interface TypedKey {
@@ -41,36 +33,10 @@ export interface Subject {
 /** Networks with more keys are refused. */
 const MOST_KEYS = 65_536;
 
-export function addSubnetOption(command: Command, otherwise = String(DEFAULT_SUBNET)): Command {
-  return command.option(
-    '--ipv6-subnet <bits>',
-    `the prefix length of the network that is the key of an IPv6 address, as in the limiter's option ipv6Subnet (default: ${otherwise})`,
-  );
-}
-
-/** Options of the commands that take a key. */
-export function addKeyOptions(command: Command): Command {
-  return addSubnetOption(command, `what the limiter has published, or ${DEFAULT_SUBNET}`)
-    .option('--raw', 'take the key as it is, even if it looks like an address')
-    .option(
-      '--dimension <name>',
-      'the dimension of the key, for policies with `by`; the key is then taken as it is',
-    );
-}
-
-/** @throws CliError `USAGE` */
-export function subnetOf({ ipv6Subnet }: SubnetOption): number | undefined {
-  if (ipv6Subnet === undefined) return undefined;
-  const bits = /^\d{1,3}$/.test(ipv6Subnet) ? Number(ipv6Subnet) : 0;
-  if (bits < 1 || bits > 128) throw usageError('--ipv6-subnet: write a whole number from 1 to 128.');
-  return bits;
-}
-
 /** @throws CliError `USAGE` if the text is empty, or looks like an address but is none */
 export function typedKey(given: string, options: KeyOptions): TypedKey {
-  const subnet = subnetOf(options);
-  const dimension = dimensionOf(options);
-  if (options.raw) return { given, entry: given, subnet, dimension };
+  const { raw, dimension = DEFAULT_DIMENSION, ipv6Subnet: subnet } = options;
+  if (raw) return { given, entry: given, subnet, dimension };
   if (given.trim() === '') throw usageError(`The key is empty. Write whose state you mean. ${RAW}`);
   // Only keys of the default dimension are made of addresses.
   return { given, entry: dimension === DEFAULT_DIMENSION ? read(given) : given, subnet, dimension };
@@ -85,16 +51,6 @@ export function typedKey(given: string, options: KeyOptions): TypedKey {
 export function subjectOf({ given, entry, subnet, dimension }: TypedKey, told: number): Subject {
   const keys = typeof entry === 'string' ? [entry] : keysOf(given, entry, subnet ?? told);
   return { given, keys, dimension };
-}
-
-/** @throws CliError `USAGE` */
-function dimensionOf({ dimension }: KeyOptions): string {
-  if (dimension === undefined) return DEFAULT_DIMENSION;
-  try {
-    return checkDimension('--dimension', dimension);
-  } catch (error) {
-    throw usageError((error as Error).message);
-  }
 }
 
 /** The prefix of a shown key of any dimension but the default one. */
@@ -150,13 +106,11 @@ export function dimensionJson(dimension: string): { dimension?: string } {
 
 const RAW = 'Write --raw to take the key as it is.';
 
-function read(given: string): Network | string {
-  try {
-    return parseEntry('key', given);
-  } catch (error) {
-    throw error instanceof HeadgateError ? usageError(`${error.message} ${RAW}`) : error;
-  }
-}
+const read = (given: string): Network | string =>
+  orUsage(
+    () => parseEntry('key', given),
+    (message) => `${message} ${RAW}`,
+  );
 
 function keysOf(given: string, { address, prefix }: Network, subnet: number): string[] {
   const clientKey = clientKeys(subnet);
@@ -187,3 +141,37 @@ const numberOf = (bytes: readonly number[]): bigint =>
 
 const bytesOf = (number: bigint, length: number): number[] =>
   Array.from({ length }, (_, i) => Number((number >> BigInt(8 * (length - 1 - i))) & 0xffn));
+
+/** Whose something is. Of a name or a key, only the hash may be known. */
+export interface Whose {
+  readonly name: string | Hash;
+  /** Undefined: all keys. */
+  readonly key: string | Hash | undefined;
+  readonly by: string;
+}
+
+/** Reads the text between the braces of a key in Redis. Undefined: it is none of this name. */
+export function whoseOf(who: string, name: string | undefined): Whose | undefined {
+  const isAll = who.endsWith(`:${ALL_KEYS}`);
+  const whose = parseWho(isAll ? who.slice(0, -ALL_KEYS.length) : who);
+  if (!whose || (name !== undefined && whose.scope !== escapeName(name))) return undefined;
+  return { name: name ?? whose.name, key: isAll ? undefined : whose.key, by: whose.by };
+}
+
+/** For people: a key, with its dimension unless it is the default one. */
+export const showKeyOf = ({ key, by }: Pick<Whose, 'key' | 'by'>): string =>
+  key === undefined ? 'all keys' : prefixOf(by) + showText(key);
+
+/** For programs: the fields of the key. */
+export const keyJson = ({ key, by }: Pick<Whose, 'key' | 'by'>): object =>
+  key === undefined ? { all: true } : { ...textOrHash('key', key), ...dimensionJson(by) };
+
+/** For people: a text, or its hash. */
+export function showText(text: string | Hash): string {
+  return typeof text === 'string' ? printable(text) : `${kindOfHash(text.hash)}:${text.hash}`;
+}
+
+/** For programs: a field, or that of its hash. */
+export function textOrHash(field: string, value: string | Hash): object {
+  return typeof value === 'string' ? { [field]: value } : { [`${field}Hash`]: value.hash };
+}

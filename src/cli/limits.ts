@@ -1,16 +1,12 @@
-import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
-import type { Command } from 'commander';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import { HeadgateError } from '../common/errors.js';
 import { INLINE_FIELDS, LIMITER_OPTIONS, type LimiterOptions } from '../limiter/options.js';
-import { POLICY_GRAMMAR } from '../contract/policy-text.js';
 import { compilePolicies } from '../contract/compile-policies.js';
 import type { Policies, Policy } from '../contract/policy.js';
 import type { TierOptions } from '../limiter/tiers.js';
 import { checkShape } from '../common/validate.js';
-import { usageError } from './errors.js';
-import type { Io } from './io.js';
+import { nameOf, type Options } from './command.js';
+import { orUsage, usageError } from './errors.js';
+import { readText, type Io } from './io.js';
 import { parsePolicies } from './policy-text.js';
 
 /** What a limiter enforces, as far as a command line can express it. */
@@ -24,47 +20,9 @@ export interface Limits {
   readonly overrides?: boolean;
 }
 
-export interface LimitsOptions {
-  readonly name?: string;
-  readonly policy?: readonly string[];
-  readonly policies?: string;
-  readonly tier?: string;
+interface LimitsOptions extends Pick<Options, 'name' | 'policy' | 'policies' | 'tier'> {
   /** The option that named the file, for error messages. Default `--policies`. */
   readonly option?: string;
-}
-
-export function addNameOption(command: Command): Command {
-  return command.option('--name <scope>', "the limiter's name: `headgate list` shows which there are");
-}
-
-export function addLimitsOptions(command: Command): Command {
-  return command
-    .option('--policy <text>', `a policy of the limiter, repeatable: ${POLICY_GRAMMAR}`, append)
-    .option('--policies <file>', 'the policies as JSON: an array, or an object of limiters by name')
-    .option('--tier <name>', "use the policies of this tier of the limiter's `tiers`");
-}
-
-function append(text: string, earlier: readonly string[] | undefined): string[] {
-  return [...(earlier ?? []), text];
-}
-
-/** @throws CliError `USAGE` without a name, because acting on a guessed scope would be worse than asking */
-export function nameOf({ name }: LimitsOptions): string {
-  if (name === undefined) {
-    throw usageError(
-      "--name: whose state? Write the limiter's name: --name api. A limiter that was given none is called default; " +
-        '`headgate list` shows which there are.',
-    );
-  }
-  if (name.length < 1 || name.length > 256) throw usageError('--name: write 1 to 256 characters.');
-  return name;
-}
-
-/** The most rows to show: --limit, where 0 means all. @throws CliError `USAGE` */
-export function limitOf(text: string | undefined, io: Io, enough: number): number {
-  if (text === undefined) return io.json ? Infinity : enough;
-  if (!/^\d{1,9}$/.test(text)) throw usageError('--limit: write a whole number; 0 lists all.');
-  return Number(text) || Infinity;
 }
 
 /** The limits on the command line, by the limiter's name. @throws CliError `USAGE` */
@@ -124,9 +82,9 @@ export function policiesBy(dimension: string, policies: readonly Policy[]): Poli
 
 /** The limits of one dimension. @throws CliError `USAGE` if no policy is by it */
 export function ofDimension(limits: Limits, dimension: string): Limits {
-  const by = (policies: readonly Policy[]): Policy[] =>
-    policies.filter((policy) => (policy.by ?? DEFAULT_DIMENSION) === dimension);
-  const tiers = [...limits.tiers].map(([tier, policies]) => [tier, by(policies)] as const);
+  const tiers = [...limits.tiers].map(
+    ([tier, all]) => [tier, all.filter(({ by = DEFAULT_DIMENSION }) => by === dimension)] as const,
+  );
   return {
     ...limits,
     policies: policiesBy(dimension, limits.policies),
@@ -136,18 +94,12 @@ export function ofDimension(limits: Limits, dimension: string): Limits {
 
 const said = ({ option = '--policies', policies = '' }: LimitsOptions): string => `${option} ${policies}`;
 
-function readJson(what: string, file: string, { cwd }: Io): unknown {
-  let text: string;
-  try {
-    text = readFileSync(resolve(cwd, file), 'utf8');
-  } catch (error) {
-    throw usageError(`${what}: it cannot be read: ${(error as Error).message}.`);
-  }
-  try {
-    return JSON.parse(text) as unknown;
-  } catch (error) {
-    throw usageError(`${what}: it is not JSON: ${(error as Error).message}.`);
-  }
+function readJson(what: string, file: string, io: Io): unknown {
+  const text = readText(what, file, io);
+  return orUsage(
+    () => JSON.parse(text) as unknown,
+    (message) => `${what}: it is not JSON: ${message}.`,
+  );
 }
 
 const EXAMPLE = '["100/1m"], or { "api": [{ "limit": 100, "window": "1m" }] }';
@@ -167,16 +119,12 @@ function parseFile(what: string, value: unknown, options: LimitsOptions): Map<st
 
 /** Reads policies, or a limiter's options. Any other option may stand among them. */
 function limitsOf(what: string, value: unknown): Limits {
-  try {
-    if (Array.isArray(value) || typeof value === 'string') return checked(what, value as Policies, false);
-    checkShape(what, value, [...LIMITER_OPTIONS, ...INLINE_FIELDS]);
-    const { policies, tiers, shadow = false, ...rest } = value as LimiterOptions & { policies?: Policies };
-    const inline = Object.entries(rest).filter(([field]) => INLINE_FIELDS.includes(field));
-    const sole = inline.length > 0 || tiers === undefined ? [Object.fromEntries(inline) as never] : undefined;
-    return checked(what, policies ?? sole, shadow, tiers);
-  } catch (error) {
-    throw error instanceof HeadgateError ? usageError(error.message) : error;
-  }
+  if (Array.isArray(value) || typeof value === 'string') return checked(what, value as Policies, false);
+  orUsage(() => checkShape(what, value, [...LIMITER_OPTIONS, ...INLINE_FIELDS]));
+  const { policies, tiers, shadow = false, ...rest } = value as LimiterOptions & { policies?: Policies };
+  const inline = Object.entries(rest).filter(([field]) => INLINE_FIELDS.includes(field));
+  const sole = inline.length > 0 || tiers === undefined ? [Object.fromEntries(inline) as never] : undefined;
+  return checked(what, policies ?? sole, shadow, tiers);
 }
 
 function checked(
@@ -185,10 +133,8 @@ function checked(
   shadow: boolean,
   tiers: TierOptions = {},
 ): Limits {
-  const sourcesOf = (where: string, given: Policies) =>
-    compilePolicies(where, given).map(({ source }) => source);
-  const named = Object.entries(tiers).map(
-    ([tier, own]) => [tier, sourcesOf(`${what}: ${tier}`, own)] as const,
-  );
-  return { policies: policies === undefined ? [] : sourcesOf(what, policies), tiers: new Map(named), shadow };
+  const read = (where: string, given: Policies): Policy[] =>
+    orUsage(() => compilePolicies(where, given).map(({ source }) => source));
+  const named = Object.entries(tiers).map(([tier, own]) => [tier, read(`${what}: ${tier}`, own)] as const);
+  return { policies: policies === undefined ? [] : read(what, policies), tiers: new Map(named), shadow };
 }

@@ -1,17 +1,18 @@
 import { KeyMaker, recordKey } from '../stores/keys.js';
 import { overrideBookKeys } from '../stores/redis/override-book.js';
+import type { Options } from './command.js';
 import { usageError } from './errors.js';
 import type { Io } from './io.js';
 import { Bans } from './redis/bans.js';
 import { Finder } from './redis/finds.js';
 import { Published } from './redis/published.js';
-import { NO_KEY, withRedis, type RedisOptions, type Session } from './redis/session.js';
+import { NO_KEY, withRedis, type Session } from './redis/session.js';
 import { withFile } from './sqlite/file.js';
 import { setOf, type State } from './state.js';
 
 /** Opens what the options name, and closes it when `use` has ended. @throws as `withRedis` and `withFile` */
 export async function withState(
-  options: RedisOptions,
+  options: Options,
   io: Io,
   use: (state: State) => Promise<void>,
 ): Promise<void> {
@@ -30,16 +31,15 @@ export async function withState(
 function stateOf(session: Session, published: Published): State {
   return {
     redis: session,
-    keyText: session.keyText,
+    keyText: session.hashing.text,
     published,
     bans: new Bans(session),
-    limiter: session.limiter.bind(session),
-    liveLimiter: session.liveLimiter.bind(session),
+    ...session.limiters,
     finder: (wanted) => new Finder(session, wanted),
     stored: async (name, policies, key, dimension) => {
       const keys: string[] = [];
       const set = setOf(name, policies, dimension, session.target.timeout);
-      new KeyMaker(session.prefix, set, session.keyText).push(keys, key);
+      new KeyMaker(session.prefix, set, session.hashing.text).push(keys, key);
       const ttls = await Promise.all(keys.map((each) => session.call('PTTL', each)));
       return ttls.map((ttl) => Number(ttl) !== NO_KEY);
     },

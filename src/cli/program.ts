@@ -1,4 +1,5 @@
-import { Command, CommanderError } from 'commander';
+import { CommanderError, type Command } from 'commander';
+import { CliCommand } from './command.js';
 import * as ban from './commands/ban.js';
 import * as bans from './commands/bans.js';
 import * as check from './commands/check.js';
@@ -12,13 +13,12 @@ import * as reset from './commands/reset.js';
 import * as suggest from './commands/suggest.js';
 import * as top from './commands/top.js';
 import * as unban from './commands/unban.js';
-import { EXIT, reportOf } from './errors.js';
-import { printableJson, printableLines } from '../common/printable.js';
+import { EXIT, reportOf, usageError, type CliError } from './errors.js';
 import { VERSION } from '../common/version.js';
-import { createIo, type Io, type Streams } from './io.js';
+import { complain, createIo, type Io, type Streams } from './io.js';
 
 /** The commands in the order of the help. */
-const commands: readonly { register(program: Command, io: Io): void }[] = [
+const commands: readonly { register(program: CliCommand, io: Io): void }[] = [
   limits,
   top,
   list,
@@ -44,10 +44,16 @@ export async function run(args: readonly string[], streams: Streams): Promise<nu
   const io = createIo(streams, args, asksForJson(args));
   const program = createProgram(io);
   try {
+    // Help and version end like errors.
     await program.parseAsync(args, { from: 'user' });
     return io.exitCode;
   } catch (error) {
-    return error instanceof CommanderError ? misread(error, program, args, io) : fail(error, io);
+    if (error instanceof CommanderError && error.exitCode === 0) return EXIT.ok;
+    const { exitCode, ...report } = reportOf(
+      error instanceof CommanderError ? misread(error, program, args) : error,
+    );
+    complain(io, report, report.message);
+    return exitCode;
   }
 }
 
@@ -56,24 +62,8 @@ function asksForJson(args: readonly string[]): boolean {
   return (end === -1 ? args : args.slice(0, end)).includes('--json');
 }
 
-/** A method that commander's types do not declare. */
-const { unknownOption } = Command.prototype as unknown as {
-  unknownOption(this: Command, flag: string): void;
-};
-
-/** A command that does not quote the value of an unknown option, because it may be a password. */
-class DiscreetCommand extends Command {
-  override createCommand(name?: string): Command {
-    return new DiscreetCommand(name);
-  }
-
-  unknownOption(flag: string): void {
-    unknownOption.call(this, /^(?:--[\w-]*|-.?)/u.exec(flag)![0]);
-  }
-}
-
-function createProgram(io: Io): Command {
-  const program = new DiscreetCommand('headgate')
+function createProgram(io: Io): CliCommand {
+  const program = new CliCommand('headgate')
     .description(
       'Shows and changes the state that limiters keep in Redis, Valkey or a file of SQLite. Finds limits from access logs.',
     )
@@ -92,33 +82,14 @@ function createProgram(io: Io): Command {
   return program;
 }
 
-/** Help and version end a run like an error does. */
-function misread(error: CommanderError, program: Command, args: readonly string[], io: Io): number {
-  if (error.exitCode === 0) return EXIT.ok;
+/** What is wrong with a command line, in words that lead to its help. Removes user and password from a URL in the wrong place. */
+function misread(error: CommanderError, program: Command, args: readonly string[]): CliError {
   const command = program.commands.find((known) => args.includes(known.name()));
   const help = `headgate ${command ? `${command.name()} ` : ''}--help`;
   const { commands } = command?.commands.length ? command : program;
   const message =
     error.code === 'commander.help'
       ? `which command? ${commands.map((known) => known.name()).join(', ')}.`
-      : withoutLogin(error.message.replace(/^error: /, ''));
-  return tell({ code: 'USAGE', message: `${message}\nSee: ${help}` }, EXIT.usage, io);
-}
-
-function fail(error: unknown, io: Io): number {
-  const { code, message, exitCode } = reportOf(error);
-  return tell({ code, message }, exitCode, io);
-}
-
-/** Removes user and password from a URL that stands in the wrong place. */
-function withoutLogin(message: string): string {
-  return message.replace(/\b((?:redis|valkey)s?:\/+)\S*@/gi, '$1...@');
-}
-
-function tell(report: { code: string; message: string }, exitCode: number, io: Io): number {
-  const text = io.json
-    ? printableJson(JSON.stringify(report))
-    : printableLines(`headgate: ${report.message}`);
-  io.stderr.write(`${text}\n`);
-  return exitCode;
+      : error.message.replace(/^error: /, '').replace(/\b((?:redis|valkey)s?:\/+)\S*@/gi, '$1...@');
+  return usageError(`${message}\nSee: ${help}`);
 }

@@ -1,22 +1,10 @@
-import type { Command } from 'commander';
 import { DEFAULT_DIMENSION } from '../contract/key.js';
-import type { Io } from './io.js';
 import { DEFAULT_SUBNET } from '../http/client-key.js';
+import type { Options } from './command.js';
 import { CliError, usageError } from './errors.js';
 import { isOfIpv6, subjectOf, type Subject, type TypedKey } from './keys.js';
 import type { Published } from './redis/published.js';
-import { warn, type Warning } from './warn.js';
-
-export interface ForceOption {
-  readonly force?: boolean;
-}
-
-export function addForceOption(command: Command): Command {
-  return command.option(
-    '--force',
-    'even if no limiter of the scope is published, or if its limiter does not check for bans',
-  );
-}
+import { warn, type Io, type Warning } from './io.js';
 
 /** The reason why a change would have no effect. */
 interface Doubt extends Warning {
@@ -27,25 +15,30 @@ interface Doubt extends Warning {
 const MOST_NAMED = 10;
 
 /** What is wrong with a scope, by what limiters have published. Undefined: nothing. */
-export function unknownScope({ scopes, instances, problem }: Published, name: string): Doubt | undefined {
-  if (scopes.has(name) || problem !== undefined) return undefined;
-  const code = 'UNKNOWN_SCOPE';
+export function unknownScope(
+  { scopes, instances, problem }: Published,
+  name: string | undefined,
+): Doubt | undefined {
+  if (name === undefined || scopes.has(name) || problem !== undefined) return undefined;
+  const unknown = (message: string): Doubt => ({ code: 'UNKNOWN_SCOPE', message });
+  const called = JSON.stringify(name);
   if (instances.length === 0) {
-    const message =
+    return unknown(
       'no limiter is published on this server under this --prefix, so it is unknown whether there is one called ' +
-      `${JSON.stringify(name)}.`;
-    return { code, message };
+        `${called}.`,
+    );
+  }
+  const untold = instances.reduce((sum, instance) => sum + instance.more, 0);
+  if (untold > 0) {
+    return unknown(
+      `no limiter called ${called} is published. But ${untold} others were too many to be published, and it may be ` +
+        'one of them.',
+    );
   }
   const all = [...scopes.keys()].map((each) => JSON.stringify(each));
   const more = all.length > MOST_NAMED ? `, and ${all.length - MOST_NAMED} more` : '';
   const known = `${all.slice(0, MOST_NAMED).join(', ')}${more}`;
-  const untold = instances.reduce((sum, instance) => sum + instance.more, 0);
-  const message =
-    untold > 0
-      ? `no limiter called ${JSON.stringify(name)} is published. But ${untold} others were too many to be published, and it may be ` +
-        'one of them.'
-      : `no limiter called ${JSON.stringify(name)} is published. There are: ${known}.`;
-  return { code, message };
+  return unknown(`no limiter called ${called} is published. There are: ${known}.`);
 }
 
 /** A warning if the limiters of a name are not equal: the command's output may not apply to all of them. */
@@ -92,16 +85,17 @@ function checkHashing({ scopes, mark }: Published, name: string): void {
 function cannotBan(published: Published, name: string, dimension: string): Doubt | undefined {
   const configurations = published.scopes.get(name);
   if (!configurations) return unknownScope(published, name);
+  const no = (why: string): Doubt => ({
+    code: 'NO_BAN',
+    message: `the limiter ${JSON.stringify(name)} ${why}`,
+  });
   // An instance without the option, as during a deployment, says nothing about whose keys the others ban.
   const banning = configurations.filter(({ ban }) => ban !== null);
-  if (banning.length === 0) {
-    const message = `the limiter ${JSON.stringify(name)} has no option \`ban\`, so it never checks for bans. Give it ban: {}.`;
-    return { code: 'NO_BAN', message };
-  }
   const dimensions = banning.map(({ banBy = DEFAULT_DIMENSION }) => banBy);
   if (dimensions.includes(dimension)) return undefined;
-  const message = `the limiter ${JSON.stringify(name)} bans by ${dimensions[0]}, and not by ${dimension}. Write --dimension ${dimensions[0]}.`;
-  return { code: 'NO_BAN', message };
+  return banning.length === 0
+    ? no('has no option `ban`, so it never checks for bans. Give it ban: {}.')
+    : no(`bans by ${dimensions[0]}, and not by ${dimension}. Write --dimension ${dimensions[0]}.`);
 }
 
 /** Warns if a ban is only partly effective. */
@@ -129,7 +123,7 @@ function partlyCannotBan({ scopes }: Published, name: string): Warning | undefin
 export function checkBans(
   published: Published,
   names: readonly string[],
-  { force = false }: ForceOption,
+  { force = false }: Pick<Options, 'force'>,
   io: Io,
   dimension?: string,
 ): void {
@@ -184,5 +178,6 @@ export function subjectsIn(
 }
 
 export function subjectIn(published: Published, name: string, typed: TypedKey, io: Io): Subject {
+  checkKeys(published, name, typed.dimension);
   return subjectsIn(published, name, [typed], io)[0]!;
 }

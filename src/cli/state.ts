@@ -10,7 +10,7 @@ import type { Published } from './redis/published.js';
 import type { Session } from './redis/session.js';
 
 /** The state of limiters, in Redis or in a file. */
-export interface State extends Pick<Limiters, 'limiter' | 'liveLimiter'> {
+export interface State extends Limiters {
   /** Undefined: it is a file. */
   readonly redis: Session | undefined;
   /** How keys are written. */

@@ -1,8 +1,7 @@
 // What is read of one line, in each format.
 import { expect } from 'chai';
 import { loggedKeys } from '../../src/cli/replay/dimensions.js';
-import { lineParser, type LineOptions } from '../../src/cli/replay/line.js';
-import { parseMatch } from '../../src/cli/replay/match.js';
+import { lineParser, type LineOptions, parseMatch } from '../../src/cli/replay/line.js';
 import { parseTime } from '../../src/cli/replay/time.js';
 
 const parser = (options: Partial<LineOptions> = {}) =>

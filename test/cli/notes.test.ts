@@ -1,9 +1,8 @@
 // The texts around a replay: what its reader is told of the logs, and how numbers and times are written.
 import { expect } from 'chai';
 import { count, duration, many, printable } from '../../src/cli/format.js';
-import { cellsOf, moment, share } from '../../src/cli/replay/format.js';
+import { cellsOf, logNotes, moment, share, type Found } from '../../src/cli/replay/format.js';
 import type { LogSummary } from '../../src/cli/replay/log-file.js';
-import { logNotes, type Found } from '../../src/cli/replay/notes.js';
 
 const TIME = Date.UTC(2026, 9, 5, 6, 0, 0);
 

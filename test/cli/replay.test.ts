@@ -16,7 +16,7 @@ import { share } from '../../src/cli/replay/format.js';
 import { lineParser, type LineOptions } from '../../src/cli/replay/line.js';
 import { withLogs } from '../../src/cli/replay/logs.js';
 import { Replay, type ReplayResult } from '../../src/cli/replay/replay.js';
-import { Reorder } from '../../src/cli/replay/reorder.js';
+import { Reorder } from '../../src/cli/replay/log-file.js';
 import { MEASURED } from '../../src/cli/replay/shapes.js';
 import { Timeline } from '../../src/cli/replay/timeline.js';
 import { policyOf } from '../support/policies.js';

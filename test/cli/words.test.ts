@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
 import { lengthOf } from '../../src/cli/commands/ban.js';
 import { createIo } from '../../src/cli/io.js';
-import { escape, jsonInHtml } from '../../src/cli/replay/report-html.js';
+import { escape, jsonInHtml } from '../../src/cli/replay/report-page.js';
 
 describe('the length of a ban', () => {
   it('stands after the key or behind --for, and needs a unit', () => {

@@ -1,24 +1,19 @@
-import type { Command } from 'commander';
 import { toMilliseconds } from '../../common/duration.js';
+import { nameOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
 import { usageError } from '../errors.js';
 import { duration as showTime, printable } from '../format.js';
-import { write, writeJson, type Io } from '../io.js';
-import { addNoteOptions, noteOf, type NoteOptions } from '../ban-note.js';
-import { addKeyOptions, loggedOf, show, subjectJson, typedKey, type KeyOptions } from '../keys.js';
-import { addNameOption, nameOf } from '../limits.js';
-import { SAME } from '../redis/bans.js';
-import { addForceOption, checkBans, subjectIn, warnUnnoted, type ForceOption } from '../scope.js';
-import { warn, type Warning } from '../warn.js';
-import { addRedisOptions, type RedisOptions } from '../redis/session.js';
+import { warn, write, writeJson, type Io, type Warning } from '../io.js';
+import { loggedOf, show, subjectJson, typedKey } from '../keys.js';
 import { withState } from '../open.js';
+import { SAME } from '../redis/bans.js';
+import { checkBans, subjectIn, warnUnnoted } from '../scope.js';
 
-interface Options extends RedisOptions, KeyOptions, NoteOptions, ForceOption {
-  readonly name?: string;
+interface Options extends Shared {
   readonly for?: string;
 }
 
-export function register(program: Command, io: Io): void {
-  const command = program
+export function register(program: CliCommand, io: Io): void {
+  program
     .command('ban')
     .summary('ban a key for some time')
     .description(
@@ -26,44 +21,38 @@ export function register(program: Command, io: Io): void {
     )
     .argument('<key>', 'who is banned: an address, a network, or any other key')
     .argument('[duration]', "for how long: '10m', '2h', '30d', up to 366 days")
-    .option('--for <duration>', 'the same as an option');
-  addForceOption(addNoteOptions(addKeyOptions(addNameOption(command)))).action(
-    async (given: string, text: string | undefined, options: Options) => {
-      const name = nameOf(options);
-      const typed = typedKey(given, options);
-      const duration = lengthOf(text, options.for);
-      const note = noteOf(options, io);
-      await withState(options, io, async ({ published, bans, keyText }) => {
-        checkBans(published, [name], options, io, typed.dimension);
-        const subject = subjectIn(published, name, typed, io);
-        const changes = subject.keys.map((key) => ({
-          head: bans.head(name, key, subject.dimension),
-          duration,
-          note,
-        }));
-        const done = {
-          action: 'ban',
-          ...loggedOf(name, subject, keyText),
-          forMs: duration,
-          ...note,
-        } as const;
-        const before = await bans.left(changes.map(({ head }) => head));
-        const unnoted = await bans.set(changes, done);
-        const until = new Date(Date.now() + duration).toISOString();
-        const verb = subject.keys.length > 1 ? 'are' : 'is';
-        const said = `${show(subject)} ${verb} banned in ${printable(name)} for ${showTime(duration)}, until ${until}.\n`;
-        await (io.json
-          ? writeJson(io, { name, ...subjectJson(subject), bannedForMs: duration, ...note })
-          : write(io, said));
-        warn(io, shortened(before, duration, name));
-        warnUnnoted(io, unnoted);
-      });
-    },
-  );
-  addRedisOptions(command).addHelpText(
-    'after',
-    '\nExample:\n  headgate ban 203.0.113.7 2h --name api --redis redis://127.0.0.1:6379',
-  );
+    .option('--for <duration>', 'the same as an option')
+    .nameOption()
+    .keyOptions()
+    .noteOptions()
+    .forceOption()
+    .serverOptions()
+    .example('ban 203.0.113.7 2h --name api --redis redis://127.0.0.1:6379')
+    .action((given: string, length: string | undefined, options: Options) => ban(given, length, options, io));
+}
+
+async function ban(given: string, length: string | undefined, options: Options, io: Io): Promise<void> {
+  const name = nameOf(options);
+  const typed = typedKey(given, options);
+  const duration = lengthOf(length, options.for);
+  const note = noteOf(options, io);
+  await withState(options, io, async ({ published, bans, keyText }) => {
+    checkBans(published, [name], options, io, typed.dimension);
+    const subject = subjectIn(published, name, typed, io);
+    const heads = subject.keys.map((key) => bans.head(name, key, subject.dimension));
+    const done = { action: 'ban', ...loggedOf(name, subject, keyText), forMs: duration, ...note } as const;
+    const before = await bans.left(heads);
+    const changes = heads.map((head) => ({ head, duration, note }));
+    const unnoted = await bans.set(changes, done);
+    const until = new Date(Date.now() + duration).toISOString();
+    const verb = subject.keys.length > 1 ? 'are' : 'is';
+    const said = `${show(subject)} ${verb} banned in ${printable(name)} for ${showTime(duration)}, until ${until}.\n`;
+    await (io.json
+      ? writeJson(io, { name, ...subjectJson(subject), bannedForMs: duration, ...note })
+      : write(io, said));
+    warn(io, shortened(before, duration, name));
+    warnUnnoted(io, unnoted);
+  });
 }
 
 /** Warns if a ban is shorter than the rest of an earlier one, which the user may not know about. */

@@ -1,88 +1,70 @@
 import { createReadStream } from 'node:fs';
 import { resolve } from 'node:path';
-import type { Command } from 'commander';
-import { escapeName, parseWho, type Hash } from '../../stores/keys.js';
-import { addNoteOptions, noteOf, type NoteOptions } from '../ban-note.js';
-import { usageError } from '../errors.js';
-import { columns, count, duration, many, printable, utc } from '../format.js';
-import { write, writeJson, writeJsonLine, type Io } from '../io.js';
-import { addKeyOptions, dimensionJson, prefixOf, type KeyOptions } from '../keys.js';
-import { addNameOption, limitOf, nameOf } from '../limits.js';
+import { bookKeys, type LoggedBan } from '../../stores/redis/ban-book.js';
 import { longestOf, readBans, type BanLines, type WantedBan } from '../ban-list.js';
-import { Bans, SAME, type BanChange, type LogEntry } from '../redis/bans.js';
-import { BANS_ALONE, findJson, showText, textOrHash, type Wanted } from '../redis/finds.js';
-import { Published } from '../redis/published.js';
-import {
-  addForceOption,
-  checkBans,
-  subjectsIn,
-  unknownScope,
-  warnUnnoted,
-  type ForceOption,
-} from '../scope.js';
-import { warn } from '../warn.js';
-import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
+import { nameOf, noteOf, type CliCommand, type Options } from '../command.js';
+import { usageError } from '../errors.js';
+import { count, duration, many, printable, utc } from '../format.js';
+import { warn, write, writeJson, writeJsonLine, type Io } from '../io.js';
 import { withState } from '../open.js';
+import { SAME, type BanChange } from '../redis/bans.js';
+import { findJson } from '../redis/finds.js';
+import { showLog, type Logged } from '../redis/log.js';
+import { checkBans, subjectsIn, unknownScope, warnUnnoted } from '../scope.js';
+import { keyJson, showKeyOf, showText, textOrHash } from '../keys.js';
 import { durationOf } from './ban.js';
 
-interface NamedOptions extends RedisOptions {
-  readonly name?: string;
-}
-
-type ExportOptions = NamedOptions;
-
-interface LogOptions extends NamedOptions {
-  readonly limit?: string;
-}
-
-interface ImportOptions extends NamedOptions, KeyOptions, NoteOptions, ForceOption {
+interface ImportOptions extends Options {
   readonly for?: string;
   readonly dryRun?: boolean;
 }
 
-export function register(program: Command, io: Io): void {
+export function register(program: CliCommand, io: Io): void {
   const bans = program
     .command('bans')
     .summary('export bans as lines, import such lines, or show the log of bans by hand');
-  const exporting = bans
+  bans
     .command('export')
-    .description('Writes who is banned as lines of JSON, for `bans import`: of one scope, or of all.');
-  addRedisOptions(addNameOption(exporting)).action((options: ExportOptions) => exportBans(options, io));
-  const importing = bans
+    .description('Writes who is banned as lines of JSON, for `bans import`: of one scope, or of all.')
+    .nameOption()
+    .serverOptions()
+    .action((options: Options) => exportBans(options, io));
+  bans
     .command('import')
     .description(
       'Bans the keys in a file. It has lines of `bans export` or `list --json`, or one key per line, for which --name and --for give ' +
         'the rest. All lines are checked before any key is banned. No ban becomes shorter.',
     )
-    .argument('[file]', '- is standard input', STDIN);
-  addForceOption(addNoteOptions(addRedisOptions(addKeyOptions(addNameOption(importing)))))
+    .argument('[file]', '- is standard input', STDIN)
+    .nameOption()
+    .keyOptions()
+    .serverOptions()
+    .noteOptions()
+    .forceOption()
     .option('--for <duration>', "the length of bans for lines that do not give one: '2h'")
     .option('--dry-run', 'only show what would be done')
-    .addHelpText(
-      'after',
-      '\nExample:\n  headgate bans import addresses.txt --name api --for 2h --redis redis://127.0.0.1:6379',
-    )
+    .example('bans import addresses.txt --name api --for 2h --redis redis://127.0.0.1:6379')
     .action((file: string, options: ImportOptions) => importBans(file, options, io));
-  const logging = bans
+  bans
     .command('log')
     .description(
       'Shows who banned whom by hand, and who ended bans, when and why. The newest entry comes first.',
     )
-    .option('--limit <n>', `at most this many; 0: all (default: ${ENOUGH}, with --json 0)`);
-  addRedisOptions(addNameOption(logging)).action((options: LogOptions) => tellLog(options, io));
+    .limitOption()
+    .nameOption()
+    .serverOptions()
+    .action((options: Options) => tellLog(options, io));
 }
 
 const STDIN = '-';
 
-async function exportBans(options: ExportOptions, io: Io): Promise<void> {
+async function exportBans(options: Options, io: Io): Promise<void> {
   const { name } = options;
-  if (name !== undefined) nameOf(options);
   await withState(options, io, async (state) => {
-    const { published } = state;
-    warn(io, name === undefined ? undefined : unknownScope(published, name));
+    warn(io, unknownScope(state.published, name));
     // The index may lack bans: some limiters do not publish themselves, or may not write it. An export must have all bans.
-    const wanted: Wanted = { ...BANS_ALONE, name, scan: true };
-    const finder = state.finder(wanted);
+    const nothingElse = { limited: false, admitted: false, states: false } as const;
+    const finder = state.finder({ name, limits: new Map(), banned: true, ...nothingElse, scan: true });
     for await (const find of finder.finds()) await writeJsonLine(io, findJson(find));
   });
 }
@@ -91,7 +73,6 @@ async function exportBans(options: ExportOptions, io: Io): Promise<void> {
 const TOGETHER = 1000;
 
 async function importBans(file: string, options: ImportOptions, io: Io): Promise<void> {
-  if (options.name !== undefined) nameOf(options);
   const standard = options.for === undefined ? undefined : durationOf(options.for);
   // Errors in the file are reported before a server is asked.
   const lines = await readBans(linesOf(file, io), { ...options, duration: standard });
@@ -130,14 +111,7 @@ async function importBans(file: string, options: ImportOptions, io: Io): Promise
       }
     }
     for (const [scope, keys] of dryRun ? [] : banned) {
-      const done = {
-        action: 'import',
-        who: `${scope}:`,
-        keys,
-        forMs: 0,
-        from: 'cli',
-        ...note,
-      } as const;
+      const done = { action: 'import', who: `${scope}:`, keys, forMs: 0, from: 'cli', ...note } as const;
       unnoted = (await bans.logOf(done)) ?? unnoted;
     }
     const changed = [...banned.values()].reduce((sum, keys) => sum + keys, 0);
@@ -149,56 +123,33 @@ async function importBans(file: string, options: ImportOptions, io: Io): Promise
   });
 }
 
-/** The most rows that are shown to people. */
-const ENOUGH = 100;
-
-async function tellLog(options: LogOptions, io: Io): Promise<void> {
-  const name = options.name === undefined ? undefined : nameOf(options);
-  const most = limitOf(options.limit, io, ENOUGH);
-  await withRedis(options, io, async (session) => {
-    warn(io, name === undefined ? undefined : unknownScope(await Published.read(session, io), name));
-    const rows: string[][] = [];
-    let told = 0;
-    for await (const { who, ...entry } of new Bans(session).log()) {
-      const whose = parseWho(who);
-      if (!whose || (name !== undefined && whose.scope !== escapeName(name))) continue;
-      if (told++ === most) break;
-      const scope = name ?? whose.name;
-      const shown = { ...entry, dimension: whose.by };
-      if (io.json) await writeJsonLine(io, logJson(shown, scope, whose.key));
-      else rows.push(logRow(shown, scope, whose.key));
-    }
-    if (io.json) return;
-    const head = ['when (UTC)', 'what', 'scope', 'key', 'for', 'by', 'reason'];
-    await write(io, rows.length === 0 ? 'Nothing was done by hand lately.\n' : columns(io, head, rows));
+const tellLog = (options: Options, io: Io): Promise<void> =>
+  showLog<LoggedBan>(options, io, (prefix) => bookKeys(prefix)[2], {
+    json: logJson,
+    head: ['when (UTC)', 'what', 'scope', 'key', 'for', 'by', 'reason'],
+    row: logRow,
+    none: 'Nothing was done by hand lately.',
   });
+
+function logJson({ at, action, keys, forMs, by, reason, from, whose }: Logged<LoggedBan>): object {
+  const { name, key = '' } = whose;
+  const shown = keys === 1 ? keyJson(whose) : key === '' ? {} : textOrHash('network', key);
+  return { at, action, ...textOrHash('name', name), ...shown, keys, forMs, by, reason, from };
 }
 
-type Entry = Omit<LogEntry, 'who'> & { readonly dimension: string };
-
-function logJson(entry: Entry, name: string | Hash, key: string | Hash): object {
-  const { at, action, keys, forMs, by, reason, from, dimension } = entry;
-  const whose =
-    keys === 1
-      ? { ...textOrHash('key', key), ...dimensionJson(dimension) }
-      : key === ''
-        ? {}
-        : textOrHash('network', key);
-  return { at, action, ...textOrHash('name', name), ...whose, keys, forMs, by, reason, from };
-}
-
-function logRow(entry: Entry, name: string | Hash, key: string | Hash): string[] {
-  const { at, action, keys, forMs, by, reason, from, dimension } = entry;
-  const time = utc(at);
-  const whose =
-    keys === 1
-      ? prefixOf(dimension) + showText(key)
-      : key === ''
-        ? many(keys, 'key')
-        : `${showText(key)} (${many(keys, 'key')})`;
+function logRow({ at, action, keys, forMs, by, reason, from, whose }: Logged<LoggedBan>): string[] {
+  const { name, key = '' } = whose;
+  const several = key === '' ? many(keys, 'key') : `${showText(key)} (${many(keys, 'key')})`;
   const who = by === null ? (from === 'program' ? 'the program' : '-') : printable(by);
-  const length = forMs === 0 ? '-' : duration(forMs);
-  return [time, action, showText(name), whose, length, who, reason === null ? '-' : printable(reason)];
+  return [
+    utc(at),
+    action,
+    showText(name),
+    keys === 1 ? showKeyOf(whose) : several,
+    forMs === 0 ? '-' : duration(forMs),
+    who,
+    reason === null ? '-' : printable(reason),
+  ];
 }
 
 async function* linesOf(file: string, { stdin, cwd }: Io): AsyncGenerator<Buffer | string> {

@@ -1,35 +1,31 @@
-import type { Command } from 'commander';
 import { compilePolicies } from '../../contract/compile-policies.js';
 import { checkServers, type Finding, type LiveLimiter } from '../../stores/redis/check.js';
-import { commandsOf } from '../../stores/redis/clients/clients.js';
+import type { CliCommand, Options } from '../command.js';
 import { EXIT } from '../errors.js';
 import { columns, printable } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { Published } from '../redis/published.js';
-import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
+import { withRedis } from '../redis/session.js';
 
-export function register(program: Command, io: Io): void {
-  const command = program
+export function register(program: CliCommand, io: Io): void {
+  program
     .command('check')
     .summary('whether limits can be enforced on a server')
     .description(
       'Looks at version, commands, permissions, eviction and clock, as `store.check()` does. It writes nothing. Exits with 1 if limits ' +
         'do not hold on the server.',
-    );
-  addRedisOptions(command)
-    .addHelpText('after', '\nExample:\n  headgate check --redis redis://127.0.0.1:6379')
-    .action(async (options: RedisOptions) => {
-      await withRedis(options, io, async (session) => {
-        const { connection, prefix } = session;
+    )
+    .serverOptions()
+    .example('check --redis redis://127.0.0.1:6379')
+    .action((options: Options) =>
+      withRedis(options, io, async (session) => {
         const published = await Published.read(session, io).catch(() => undefined);
-        const found = await checkServers(commandsOf(connection.client), prefix, liveOf(published));
-        await tell(
-          // The client belongs to this command. Its options are not the service's.
-          found.filter(({ code }) => code !== 'client'),
-          io,
-        );
-      });
-    });
+        const found = await checkServers(session.commands, session.prefix, liveOf(published));
+        // The client belongs to this command. Its options are not the service's.
+        const findings = found.filter(({ code }) => code !== 'client');
+        await tell(findings, io);
+      }),
+    );
 }
 
 /** The published limiters whose limits can be overridden. */

@@ -1,84 +1,79 @@
-import type { Command } from 'commander';
 import { toText } from '../../common/duration.js';
 import { inForce } from '../../contract/overrides.js';
 import { overrideOf, type OverrideChange } from '../../limiter/live-limits.js';
 import { ALL_KEYS, escapeName, recordKey } from '../../stores/keys.js';
 import { overrideBookKeys } from '../../stores/redis/override-book.js';
+import type { CliCommand, Options } from '../command.js';
 import { failure } from '../errors.js';
 import { columns, many, printable } from '../format.js';
-import { write, writeJson, type Io } from '../io.js';
-import { addNameOption, nameOf } from '../limits.js';
+import { warn, write, writeJson, type Io } from '../io.js';
 import { Published, type Configuration, type Instance } from '../redis/published.js';
-import { addRedisOptions, withRedis, type RedisOptions, type Session } from '../redis/session.js';
+import { withRedis, type Session } from '../redis/session.js';
 import { unknownScope } from '../scope.js';
-import { warn } from '../warn.js';
 import { changeText } from './override.js';
 
-interface Options extends RedisOptions {
-  readonly name?: string;
-}
-
-export function register(program: Command, io: Io): void {
-  const command = program
+export function register(program: CliCommand, io: Io): void {
+  program
     .command('limits')
     .summary('which limiters run where, and which differ')
     .description(
       'Shows which limiters run where, with which policies, and which instances differ. Limiters on Redis publish this, unless ' +
         'redisStore has publish: false.',
-    );
-  addRedisOptions(addNameOption(command))
-    .addHelpText('after', '\nExample:\n  headgate limits --redis redis://127.0.0.1:6379')
+    )
+    .nameOption()
+    .serverOptions()
+    .example('limits --redis redis://127.0.0.1:6379')
     .action((options: Options) => limits(options, io));
 }
 
 async function limits(options: Options, io: Io): Promise<void> {
-  const name = options.name === undefined ? undefined : nameOf(options);
+  const { name } = options;
   await withRedis(options, io, async (session) => {
     const published = await Published.read(session, io);
     if (published.problem !== undefined) throw failure('Nothing is known about the limiters.');
-    if (name !== undefined) warn(io, unknownScope(published, name));
-    const scopes = [...published.scopes].filter(([scope]) => name === undefined || scope === name);
-    const overridden = await overriddenOf(session, scopes);
-    await (io.json
-      ? writeJson(io, json(published, scopes, overridden))
-      : write(io, text(published, scopes, overridden, io)));
+    warn(io, unknownScope(published, name));
+    const wanted = [...published.scopes].filter(([scope]) => name === undefined || scope === name);
+    const scopes = await withOverrides(session, wanted);
+    await (io.json ? writeJson(io, json(published, scopes)) : write(io, text(published, scopes, io)));
   });
 }
 
-type Scopes = readonly (readonly [name: string, configurations: readonly Configuration[]])[];
-
-/** What overrides a limiter has. */
-interface Overridden {
-  /** How many keys have limits of their own. */
-  readonly keys: number;
-  /** The override of all keys. */
-  readonly all: OverrideChange | null;
+/** The limiters of a name. */
+interface Scope {
+  readonly name: string;
+  readonly configurations: readonly Configuration[];
+  /** If they can have any: how many keys have limits of their own, and the override of all keys. */
+  readonly overridden?: { readonly keys: number; readonly all: OverrideChange | null };
 }
 
-/** By name: the overrides of limiters that can have any. The index has each key. */
-async function overriddenOf(session: Session, scopes: Scopes): Promise<ReadonlyMap<string, Overridden>> {
-  const live = scopes.filter(([, configurations]) => configurations.some(({ overrides }) => overrides));
-  if (live.length === 0) return new Map();
-  const [index] = overrideBookKeys(session.prefix);
-  const whos = (await session.call('ZRANGEBYSCORE', index, String(Date.now()), '+inf')) as string[];
-  const entries = live.map(async ([name]): Promise<[string, Overridden]> => {
+/** Adds which overrides there are. The index has each key. */
+async function withOverrides(
+  session: Session,
+  scopes: readonly (readonly [name: string, configurations: readonly Configuration[]])[],
+): Promise<Scope[]> {
+  const [key] = overrideBookKeys(session.prefix);
+  const read = () => session.call('ZRANGEBYSCORE', key, String(Date.now()), '+inf') as Promise<string[]>;
+  let index: Promise<string[]> | undefined;
+  const all = scopes.map(async ([name, configurations]): Promise<Scope> => {
+    if (!configurations.some(({ overrides }) => overrides)) return { name, configurations };
+    const whos = await (index ??= read());
     const head = `${escapeName(name)}:`;
-    const all = head + ALL_KEYS;
-    const record: unknown = await session.call('GET', recordKey(session.prefix, all));
-    const line = inForce(record, Date.now());
-    const keys = whos.filter((who) => who.startsWith(head) && who !== all).length;
-    return [name, { keys, all: (line && overrideOf(line)?.change) ?? null }];
+    const ofAll = head + ALL_KEYS;
+    const line = inForce(await session.call('GET', recordKey(session.prefix, ofAll)), Date.now());
+    const keys = whos.filter((who) => who.startsWith(head) && who !== ofAll).length;
+    const overridden = { keys, all: (line && overrideOf(line)?.change) ?? null };
+    return { name, configurations, overridden };
   });
-  return new Map(await Promise.all(entries));
+  return Promise.all(all);
 }
 
-function json({ instances }: Published, scopes: Scopes, overridden: ReadonlyMap<string, Overridden>): object {
+function json({ instances }: Published, scopes: readonly Scope[]): object {
   return {
     instances: instances.map(({ limiters, ...instance }) => ({ ...instance, limiters: limiters.length })),
-    limiters: scopes.map(([name, configurations]) => ({
+    limiters: scopes.map(({ name, configurations, overridden }) => ({
       name,
       differ: configurations.length > 1,
-      ...(overridden.has(name) && { overridden: overridden.get(name) }),
+      ...(overridden && { overridden }),
       configurations: configurations.map(({ instances: some, ...configuration }) => ({
         ...configuration,
         instances: some.map(({ id }) => id),
@@ -87,28 +82,23 @@ function json({ instances }: Published, scopes: Scopes, overridden: ReadonlyMap<
   };
 }
 
-function text(
-  { instances }: Published,
-  scopes: Scopes,
-  overridden: ReadonlyMap<string, Overridden>,
-  io: Io,
-): string {
+function text({ instances }: Published, scopes: readonly Scope[], io: Io): string {
   if (instances.length === 0) {
     return 'No limiter is published on this server under this --prefix. Limiters are published within seconds, unless publish is false.\n';
   }
-  const parts = scopes.map(([name, configurations]) => {
+  const parts = scopes.map(({ name, configurations, overridden }) => {
     const rows = configurations.map((configuration) => [
       policiesText(configuration),
       banText(configuration),
-      ipv6Text(configuration.ipv6Subnets),
-      overridesText(configuration, overridden.get(name)),
+      configuration.ipv6Subnets.map((bits) => `/${bits}`).join(', ') || 'own keys',
+      overridesText(configuration, overridden),
       whereText(configuration.instances),
     ]);
     const differs = configurations.length > 1 ? io.colors.red('  instances differ') : '';
     return `${io.colors.bold(printable(name))}${differs}\n${columns(io, ['policies', 'ban', 'IPv6', 'overrides', 'where'], rows)}`;
   });
   const left = instances.reduce((sum, { more }) => sum + more, 0);
-  const differ = scopes.filter(([, configurations]) => configurations.length > 1).length;
+  const differ = scopes.filter(({ configurations }) => configurations.length > 1).length;
   const summary = [
     `${many(scopes.length, 'limiter')} in ${many(instances.length, 'instance')}`,
     ...(differ > 0 ? [`${differ} of them with differing instances`] : []),
@@ -133,15 +123,10 @@ function banText({ ban, banBy }: Configuration): string {
   return `after ${ban.after} denials in ${toText(ban.within)}, for ${toText(ban.first)}${whose}`;
 }
 
-function overridesText({ overrides }: Configuration, overridden: Overridden | undefined): string {
+function overridesText({ overrides }: Configuration, overridden: Scope['overridden']): string {
   if (!overrides || !overridden) return 'none';
   const { keys, all } = overridden;
   return `of ${many(keys, 'key')}${all === null ? '' : `, of all: ${changeText(all)}`}`;
-}
-
-/** Which keys are made of IPv6 addresses. */
-function ipv6Text(subnets: readonly number[]): string {
-  return subnets.length === 0 ? 'own keys' : subnets.map((bits) => `/${bits}`).join(', ');
 }
 
 /** How many instances are named. */

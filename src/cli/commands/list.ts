@@ -1,32 +1,21 @@
-import type { Command } from 'commander';
+import { integer, limitOf, type CliCommand, type Options as Shared } from '../command.js';
 import { CliError, usageError } from '../errors.js';
-import { columns, duration, many, printable } from '../format.js';
-import { write, writeJsonLine, type Io } from '../io.js';
-import {
-  addLimitsOptions,
-  addNameOption,
-  limitOf,
-  nameOf,
-  ofTier,
-  readLimits,
-  type Limits,
-  type LimitsOptions,
-} from '../limits.js';
-import { findJson, showKey, showText, type Find, type Wanted } from '../redis/finds.js';
+import { columns, duration, many, noteText, printable } from '../format.js';
+import { warn, write, writeJsonLine, type Io } from '../io.js';
+import { ofTier, readLimits, type Limits } from '../limits.js';
+import { withState } from '../open.js';
+import { findJson, showKey, type Find, type Wanted } from '../redis/finds.js';
 import type { Published } from '../redis/published.js';
 import { STEP } from '../redis/scan.js';
 import { unknownScope } from '../scope.js';
-import { warn } from '../warn.js';
-import { addRedisOptions, type RedisOptions } from '../redis/session.js';
-import { withState } from '../open.js';
+import { showText } from '../keys.js';
 
-interface Options extends RedisOptions, LimitsOptions {
+interface Options extends Shared {
   readonly limited?: boolean;
   readonly banned?: boolean;
   readonly all?: boolean;
   readonly scan?: boolean;
-  readonly limit?: string;
-  readonly count: string;
+  readonly count: number;
 }
 
 /** With more keys per step, the server would serve no one else for milliseconds. */
@@ -35,46 +24,46 @@ const MOST_COUNT = 10_000;
 /** The most rows that are shown to people; `--limit` changes it. */
 const ENOUGH = 1000;
 
-export function register(program: Command, io: Io): void {
-  const command = program
+export function register(program: CliCommand, io: Io): void {
+  program
     .command('list')
     .summary('who is banned or limited now')
     .description(
       'Lists who is banned or limited now, by scope. Redis stores what was spent, but not the limits. If limiters do not publish ' +
         'theirs, write them with --policy or --policies. Otherwise the command only lists who is banned, and the keys that have state. ' +
         'It goes through the keys by SCAN, in small steps.',
-    );
-  addLimitsOptions(addNameOption(command))
+    )
+    .nameOption()
+    .limitsOptions()
     .option('--limited', 'only those whose next request would be denied by a policy')
     .option('--banned', 'only those who are banned')
     .option('--all', 'also those whose next request would be admitted')
-    .option(
-      '--limit <n>',
-      `stop after this many, not counting bans; 0: never (default: ${ENOUGH}, with --json 0)`,
-    )
+    .limitOption(`stop after this many, not counting bans; 0: never (default: ${ENOUGH}, with --json 0)`)
     .option('--scan', 'with --banned: look at all keys instead of the index of bans')
-    .option('--count <n>', 'how many keys the server looks at in one step', String(STEP))
-    .addHelpText(
-      'after',
-      "\nExample:\n  headgate list --redis redis://127.0.0.1:6379 --name api --policy '100/1m'",
+    .option(
+      '--count <n>',
+      'how many keys the server looks at in one step',
+      integer('--count', 1, MOST_COUNT),
+      STEP,
     )
-    .action(async (options: Options) => list(options, io));
-  addRedisOptions(command);
+    .serverOptions()
+    .example("list --redis redis://127.0.0.1:6379 --name api --policy '100/1m'")
+    .action((options: Options) => list(options, io));
 }
 
 async function list(options: Options, io: Io): Promise<void> {
-  const { name } = options;
-  if (name !== undefined) nameOf(options);
+  const { name, count } = options;
   const given = readLimits(options, io);
-  const most = limitOf(options.limit, io, ENOUGH);
-  const count = countOf(options.count);
+  const most = limitOf(options, io, ENOUGH);
   await withState(options, io, async (state) => {
     const { published } = state;
-    if (name !== undefined) warn(io, unknownScope(published, name));
+    warn(io, unknownScope(published, name));
     const wanted = wantedOf(options, given, published);
     const finder = state.finder(wanted);
     const finds: Find[] = [];
-    const line = new Progress(io);
+    // Only people who are waiting see the progress.
+    const isWatched = !io.json && (io.stderr.isTTY ?? false);
+    const line = (text: string): unknown => isWatched && io.stderr.write(`\r\u001b[K${text}`);
     const stop = new AbortController();
     const ignore = io.onInterrupt?.(() => stop.abort());
     let done = 0;
@@ -82,7 +71,7 @@ async function list(options: Options, io: Io): Promise<void> {
     let more = false;
     const progress = (share: number): void => {
       done = share;
-      line.update(finder.looked, share);
+      line(`${percent(share)}, ${many(finder.looked, 'key')} of Headgate`);
     };
     try {
       for await (const find of finder.finds({ count, progress, signal: stop.signal })) {
@@ -94,7 +83,7 @@ async function list(options: Options, io: Io): Promise<void> {
         else finds.push(find);
       }
     } finally {
-      line.clear();
+      line('');
       ignore?.();
     }
     if (!io.json) {
@@ -109,35 +98,11 @@ async function list(options: Options, io: Io): Promise<void> {
   });
 }
 
-/** Shows the progress, but only to people who are waiting. */
-class Progress {
-  readonly #io: Io;
-  readonly #shown: boolean;
-
-  constructor(io: Io) {
-    this.#io = io;
-    this.#shown = !io.json && (io.stderr.isTTY ?? false);
-  }
-
-  update(looked: number, share: number): void {
-    this.#write(`${percent(share)}, ${many(looked, 'key')} of Headgate`);
-  }
-
-  clear(): void {
-    this.#write('');
-  }
-
-  #write(text: string): void {
-    if (this.#shown) this.#io.stderr.write(`\r\u001b[K${text}`);
-  }
-}
-
 const percent = (share: number): string => `${Math.floor(100 * share)} %`;
 
 function wantedOf(options: Options, given: ReadonlyMap<string, Limits>, published: Published): Wanted {
   const { name, tier, limited = false, banned = false, all = false, scan = false } = options;
-  const told = name === undefined ? published.limits() : oneOf(published, name);
-  const limits = byTier(given.size > 0 ? given : told, name, tier);
+  const limits = byTier(given.size > 0 ? given : published.limits(name), name, tier);
   if (limited && limits.size === 0) {
     throw usageError(
       `--limited: by which limits? ${whyUnknown(published, name)} Write them: --name api --policy '100/1m', or --policies limits.json.`,
@@ -178,33 +143,18 @@ function whyUnknown({ scopes }: Published, name: string | undefined): string {
     : `No ${who} has published its limits.`;
 }
 
-function oneOf(published: Published, name: string): ReadonlyMap<string, Limits> {
-  const limits = published.limitsOf(name);
-  return new Map(limits ? [[name, limits]] : []);
-}
-
-function countOf(text: string): number {
-  const count = /^\d{1,5}$/.test(text) ? Number(text) : 0;
-  if (count < 1 || count > MOST_COUNT)
-    throw usageError(`--count: write a whole number from 1 to ${MOST_COUNT}.`);
-  return count;
-}
-
 function byScope(finds: readonly Find[]): Map<string, Find[]> {
-  const scopes = new Map<string, Find[]>();
-  for (const find of finds) {
-    const name = showText(find.name);
-    const ofScope = scopes.get(name);
-    if (ofScope) ofScope.push(find);
-    else scopes.set(name, [find]);
-  }
+  const scopes = new Map(finds.map(({ name }) => [showText(name), [] as Find[]]));
+  for (const find of finds) scopes.get(showText(find.name))!.push(find);
   return scopes;
 }
 
 function text(name: string, finds: readonly Find[], io: Io): string {
-  const isNoted = finds.some((find) => noteText(find) !== '-');
+  // For bans by hand: who made them, and why.
+  const noteOf = (find: Find) => (find.kind === 'banned' ? noteText(find.by, find.reason) : '') || '-';
+  const isNoted = finds.some((find) => noteOf(find) !== '-');
   const rows = [...finds].sort(inOrder).map((find) => {
-    return [showKey(find), ...describe(find, io), ...(isNoted ? [noteText(find)] : [])];
+    return [showKey(find), ...describe(find, io), ...(isNoted ? [noteOf(find)] : [])];
   });
   const head = ['key', 'state', 'policy', 'time left', ...(isNoted ? ['by: reason'] : [])];
   return `${io.colors.bold(name)}\n${columns(io, head, rows)}\n`;
@@ -228,8 +178,10 @@ function describe(find: Find, { colors }: Io): [state: string, policy: string, t
         find.policies.map(({ name, remaining }) => `${name}: ${remaining} left`).join(', ') + ownLimit(find),
         '-',
       ];
-    case 'state':
-      return [stateName(find.algorithm), find.policy ?? '-', time(find.expiresInMs)];
+    case 'state': {
+      const state = find.algorithm === 'ban' ? 'denials counted' : (find.algorithm ?? 'of another version');
+      return [state, find.policy ?? '-', time(find.expiresInMs)];
+    }
     case 'unreadable':
       return [colors.red(`unreadable: ${printable(find.message)}`), '-', '-'];
   }
@@ -242,21 +194,7 @@ function ownLimit({ overridden, policies }: Extract<Find, { policies: unknown }>
   return ` (override: ${limits.join(', ')})`;
 }
 
-/** For a ban by hand: who made it, and why. */
-function noteText(find: Find): string {
-  if (find.kind !== 'banned') return '-';
-  const texts = [find.by, find.reason].flatMap((text) => (text === null ? [] : [printable(text)]));
-  return texts.length > 0 ? texts.join(': ') : '-';
-}
-
-function stateName(algorithm: string | null): string {
-  if (algorithm === 'ban') return 'denials counted';
-  return algorithm ?? 'of another version';
-}
-
-function time(ms: number | null): string {
-  return ms === null ? 'no end' : duration(ms);
-}
+const time = (ms: number | null): string => (ms === null ? 'no end' : duration(ms));
 
 function summary(finds: readonly Find[], wanted: Wanted, looked: number, more: boolean): string {
   const count = (kind: Find['kind']): number => finds.filter((find) => find.kind === kind).length;

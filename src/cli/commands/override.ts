@@ -1,30 +1,21 @@
-import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
-import type { Command } from 'commander';
-import { HeadgateError } from '../../common/errors.js';
-import type { BanNoteOptions } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { Limiter } from '../../limiter/limiter.js';
 import type { Override, OverrideChange, OverrideNote } from '../../limiter/live-limits.js';
-import { addNoteOptions, noteOf, type NoteOptions } from '../ban-note.js';
-import { CliError, usageError } from '../errors.js';
+import { dimensionOf, nameOf, noteOf, type CliCommand, type Options as Shared } from '../command.js';
+import { CliError, orUsage, usageError } from '../errors.js';
 import { many, printable } from '../format.js';
-import { write, writeJson, type Io } from '../io.js';
-import { addKeyOptions, dimensionJson, keyOf, prefixOf, typedKey, type KeyOptions } from '../keys.js';
-import { addNameOption, nameOf } from '../limits.js';
+import { readText, write, writeJson, type Io } from '../io.js';
+import { dimensionJson, keyOf, prefixOf, typedKey } from '../keys.js';
+import { withState } from '../open.js';
 import { parsePolicies } from '../policy-text.js';
 import type { Published } from '../redis/published.js';
-import { addRedisOptions, type RedisOptions } from '../redis/session.js';
-import { withState } from '../open.js';
-import type { State } from '../state.js';
 import { checkKeys, subjectIn, unknownScope } from '../scope.js';
+import type { State } from '../state.js';
 import { durationOf } from './ban.js';
 
-interface Options extends RedisOptions, KeyOptions, NoteOptions {
-  readonly name?: string;
+interface Options extends Shared {
   readonly for?: string;
   readonly until?: string;
-  readonly tier?: string;
   readonly all?: boolean;
   readonly remove?: boolean;
   readonly file?: string;
@@ -40,8 +31,8 @@ interface Wanted {
   readonly at?: string;
 }
 
-export function register(program: Command, io: Io): void {
-  const command = program
+export function register(program: CliCommand, io: Io): void {
+  program
     .command('override')
     .summary('change the limits of a key, or of all, while everything runs')
     .description(
@@ -58,47 +49,41 @@ export function register(program: Command, io: Io): void {
     .option('--tier <name>', "the policies of another of the limiter's `tiers`, in place of a policy")
     .option('--all', 'all keys of the limiter, in place of a key')
     .option('--remove', 'end the override')
-    .option('--file <file>', 'many at once: a line for each key, with the key and its policies, or as JSON');
-  addNoteOptions(addKeyOptions(addNameOption(command))).action(
-    async (first: string | undefined, rest: string[], options: Options) => {
-      const name = nameOf(options);
-      const words = [...(first === undefined ? [] : [first]), ...rest];
-      const wanted =
-        options.file === undefined
-          ? [wantedOf(words, options, io)]
-          : wantedIn(options.file, words, options, io);
-      await withState(options, io, async (state) => {
-        const { published } = state;
-        const limiter = limiterOf(state, name);
-        try {
-          const changes = wanted.map((each) => inScope(each, published, name, options, io));
-          // Nothing is stored unless all of it can be.
-          for (const each of changes) check(limiter, each, state.redis !== undefined);
-          const results: Result[] = [];
-          for (const each of changes) results.push(await make(limiter, each));
-          await tell(results, name, io);
-        } finally {
-          await limiter.close();
-        }
-      });
-    },
-  );
-  addRedisOptions(command).addHelpText(
-    'after',
-    "\nExample:\n  headgate override customer:42 1000/1m --name api --for 1d --reason 'launch' --redis redis://127.0.0.1:6379",
-  );
+    .option('--file <file>', 'many at once: a line for each key, with the key and its policies, or as JSON')
+    .nameOption()
+    .keyOptions()
+    .noteOptions()
+    .serverOptions()
+    .example(
+      "override customer:42 1000/1m --name api --for 1d --reason 'launch' --redis redis://127.0.0.1:6379",
+    )
+    .action((key: string | undefined, policy: string[], options: Options) =>
+      override(key === undefined ? policy : [key, ...policy], options, io),
+    );
+}
+
+async function override(words: readonly string[], options: Options, io: Io): Promise<void> {
+  const name = nameOf(options);
+  const { file } = options;
+  const wanted = file === undefined ? [wantedOf(words, options, io)] : wantedIn(file, words, options, io);
+  await withState(options, io, async (state) => {
+    const { published } = state;
+    const limiter = limiterOf(state, name);
+    try {
+      const changes = wanted.map((each) => inScope(each, published, name, options, io));
+      // Nothing is stored unless all of it can be.
+      for (const each of changes) check(limiter, each, state.redis !== undefined);
+      const results: Result[] = [];
+      for (const each of changes) results.push(await make(limiter, each));
+      await tell(results, name, io);
+    } finally {
+      await limiter.close();
+    }
+  });
 }
 
 /** An override for programs. Absent values are null. */
-export interface OverrideJson {
-  readonly change: OverrideChange;
-  readonly since: string;
-  readonly until: string | null;
-  readonly by: string | null;
-  readonly reason: string | null;
-}
-
-export function overrideJson({ change, since, until, by, reason }: Override): OverrideJson {
+export function overrideJson({ change, since, until, by, reason }: Override) {
   const ends = until?.toISOString() ?? null;
   return { change, since: since.toISOString(), until: ends, by: by ?? null, reason: reason ?? null };
 }
@@ -123,43 +108,35 @@ function wantedOf(words: readonly string[], options: Options, io: Io): Wanted {
 /** The lines of a file. @throws CliError `USAGE` */
 function wantedIn(file: string, words: readonly string[], options: Options, io: Io): Wanted[] {
   if (words.length > 0 || options.all) throw usageError('--file: the keys stand in the file, so write none.');
-  let text: string;
-  try {
-    text = readFileSync(resolve(io.cwd, file), 'utf8');
-  } catch (error) {
-    throw usageError(`--file ${file}: it cannot be read: ${(error as Error).message}.`);
-  }
-  return text.split(/\r?\n/).flatMap((line, i): Wanted[] => {
-    if (line.trim() === '' || line.startsWith('#')) return [];
-    const at = `${file}, line ${i + 1}`;
-    try {
-      const isJson = line.trimStart().startsWith('{');
-      return [
-        { ...(isJson ? fromJson(line, options, io) : wantedOf(line.trim().split(/\s+/), options, io)), at },
-      ];
-    } catch (error) {
-      throw usageError(`${at}: ${(error as Error).message}`);
-    }
-  });
+  return readText(`--file ${file}`, file, io)
+    .split(/\r?\n/)
+    .flatMap((line, i): Wanted[] => {
+      if (line.trim() === '' || line.startsWith('#')) return [];
+      const at = `${file}, line ${i + 1}`;
+      const read = () =>
+        line.trimStart().startsWith('{')
+          ? fromJson(line, options, io)
+          : wantedOf(line.trim().split(/\s+/), options, io);
+      return [{ ...orUsage(read, (message) => `${at}: ${message}`), at }];
+    });
 }
 
 /** A line of `overrides --json`. @throws CliError `USAGE` */
 function fromJson(line: string, options: Options, io: Io): Wanted {
-  const given = JSON.parse(line) as {
-    key?: unknown;
-    dimension?: string;
-    change?: OverrideChange;
-    until?: string | null;
-  };
-  if (typeof given.key !== 'string')
+  const { key, dimension, change, until } = JSON.parse(line) as Readonly<Record<string, unknown>>;
+  if (typeof key !== 'string')
     throw usageError('it has no key. Write {"key":"customer:42","change":"1000/1m"}.');
-  const { key, dimension = options.dimension ?? DEFAULT_DIMENSION } = given;
   const note = timed(options, io);
-  const until =
-    typeof given.until === 'string' && note.for === undefined && note.until === undefined
-      ? { until: given.until }
-      : {};
-  return { key, dimension, change: options.remove ? undefined : given.change, note: { ...note, ...until } };
+  const isTimed = note.for !== undefined || note.until !== undefined;
+  return {
+    key,
+    dimension:
+      dimension === undefined
+        ? (options.dimension ?? DEFAULT_DIMENSION)
+        : dimensionOf('--dimension', dimension),
+    change: options.remove ? undefined : (change as OverrideChange | undefined),
+    note: isTimed || typeof until !== 'string' ? note : { ...note, until },
+  };
 }
 
 /** @throws CliError `USAGE` */
@@ -176,24 +153,19 @@ function changeOf(words: readonly string[], { tier, remove }: Options): Override
   if (words.length === 0)
     throw usageError('which limits? Write a policy: 1000/1m. Or --tier, or --remove to end the override.');
   if (words.length === 1 && words[0]!.startsWith('{')) {
-    try {
-      return JSON.parse(words[0]!) as OverrideChange;
-    } catch (error) {
-      throw usageError(`the JSON cannot be read: ${(error as Error).message}.`);
-    }
+    return orUsage(
+      () => JSON.parse(words[0]!) as OverrideChange,
+      (message) => `the JSON cannot be read: ${message}.`,
+    );
   }
-  const byName = new Map<string, string>();
-  let name: string | undefined;
-  for (const word of words) {
-    const [, own, rest] = /^([^=\s]+)=(.+)$/.exec(word) ?? [];
-    if (own !== undefined && byName.has(own)) throw usageError(`${own}: it is there twice.`);
-    if (own !== undefined) byName.set((name = own), rest!);
-    else if (name !== undefined) byName.set(name, `${byName.get(name)!} ${word}`);
-    else if (byName.size === 0) break;
-  }
-  if (byName.size === 0) return words.join(' ');
+  if (!/^[^=\s]+=./.test(words[0]!)) return words.join(' ');
+  const parts = words.join(' ').split(/\s+(?=[^=\s]+=.)/);
+  const byName = parts.map((part) => /^(.+?)=(.*)$/s.exec(part)!.slice(1) as [name: string, policy: string]);
+  const names = byName.map(([name]) => name);
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (twice !== undefined) throw usageError(`${twice}: it is there twice.`);
   return Object.fromEntries(
-    [...byName].map(([own, text]) => [own, ['false', 'off'].includes(text) ? false : text]),
+    byName.map(([name, policy]) => [name, policy === 'false' || policy === 'off' ? false : policy]),
   );
 }
 
@@ -209,15 +181,13 @@ function timed(options: Options, io: Io): OverrideNote {
 }
 
 /** @throws CliError `USAGE` if the limiter would refuse the change */
-function check(limiter: Limiter, wanted: Wanted, isKnown: boolean): void {
-  if (wanted.change === undefined) return;
-  try {
-    if (!isKnown) checkTexts(wanted.change);
-    limiter.checkOverride(keyFor(wanted), wanted.change, wanted.note);
-  } catch (error) {
-    if (!(error instanceof HeadgateError)) throw error;
-    throw usageError(wanted.at === undefined ? error.message : `${wanted.at}: ${error.message}`);
-  }
+function check(limiter: Limiter, { change, note, at, ...whose }: Wanted, isKnown: boolean): void {
+  if (change === undefined) return;
+  if (!isKnown) checkTexts(change);
+  orUsage(
+    () => limiter.checkOverride(keyFor(whose), change, note),
+    (message) => (at === undefined ? message : `${at}: ${message}`),
+  );
 }
 
 /** Checks each policy by itself, where it is unknown which policies the limiter has. */
@@ -260,13 +230,11 @@ function inScope(wanted: Wanted, published: Published, name: string, options: Op
   return { ...wanted, key: keyOf(subjectIn(published, name, typed, io)) };
 }
 
-const keyFor = ({ key, dimension }: Wanted): string | Record<string, string> | undefined =>
+const keyFor = ({
+  key,
+  dimension,
+}: Pick<Wanted, 'key' | 'dimension'>): string | Record<string, string> | undefined =>
   key === undefined || dimension === DEFAULT_DIMENSION ? key : { [dimension]: key };
-
-const noted = ({ by, reason }: OverrideNote): BanNoteOptions => ({
-  ...(by !== undefined && { by }),
-  ...(reason !== undefined && { reason }),
-});
 
 interface Result extends Wanted {
   readonly until: Date | undefined;
@@ -276,12 +244,13 @@ interface Result extends Wanted {
 async function make(limiter: Limiter, wanted: Wanted): Promise<Result> {
   const key = keyFor(wanted);
   const { change, note } = wanted;
-  if (change === undefined)
-    return { ...wanted, until: undefined, was: await limiter.removeOverride(key, noted(note)) };
-  const before = await limiter.overrideOf(key);
+  if (change === undefined) {
+    const { for: _for, until: _until, ...who } = note;
+    return { ...wanted, until: undefined, was: await limiter.removeOverride(key, who) };
+  }
+  const was = (await limiter.overrideOf(key)) !== undefined;
   await (key === undefined ? limiter.overrideAll(change, note) : limiter.override(key, change, note));
-  const until = (await limiter.overrideOf(key))?.until;
-  return { ...wanted, until, was: before !== undefined };
+  return { ...wanted, until: (await limiter.overrideOf(key))?.until, was };
 }
 
 async function tell(results: readonly Result[], name: string, io: Io): Promise<void> {
@@ -303,14 +272,16 @@ async function tell(results: readonly Result[], name: string, io: Io): Promise<v
     return;
   }
   const { key, dimension, change, until, was } = only;
-  const who = key === undefined ? 'All keys' : prefixOf(dimension) + printable(key);
-  const [has, had] = key === undefined ? ['have', 'had'] : ['has', 'had'];
+  const [who, has] = key === undefined ? ['All keys', 'have'] : [prefixOf(dimension) + printable(key), 'has'];
   const end = until === undefined ? 'until it is removed' : `until ${until.toISOString()}`;
-  const said =
+  const where = `in ${printable(name)}`;
+  const removed = was ? `${has} the configured limits again` : 'had no override';
+  await write(
+    io,
     change === undefined
-      ? `${who} ${was ? `${has} the configured limits again` : `${had} no override`} in ${printable(name)}.\n`
-      : `${who} ${has} ${changeText(change)} in ${printable(name)}, ${end}${was ? ', in place of an earlier override' : ''}.\n`;
-  await write(io, said);
+      ? `${who} ${removed} ${where}.\n`
+      : `${who} ${has} ${changeText(change)} ${where}, ${end}${was ? ', in place of an earlier override' : ''}.\n`,
+  );
 }
 
 /** A change for people. */

@@ -1,27 +1,25 @@
-import type { Command } from 'commander';
 import type { Policy } from '../../contract/policy.js';
+import { collect, integer, type CliCommand, type Options as Shared } from '../command.js';
 import { usageError } from '../errors.js';
 import { printable, quoted } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
-import { addLimitsOptions, ofTier, readOneLimits, type LimitsOptions } from '../limits.js';
+import { ofTier, readOneLimits } from '../limits.js';
 import { POLICY_GRAMMAR } from '../../contract/policy-text.js';
 import { policyText } from '../../contract/compile-policies.js';
 import { parsePolicies } from '../policy-text.js';
-import { CloserLook, type ClientTimes } from '../replay/closer.js';
-import { compare } from '../replay/compare.js';
-import { DeniedRequests } from '../replay/denied.js';
 import { replayJson } from '../replay/json.js';
-import type { Logs } from '../replay/logs.js';
-import { addLogOptions, collect, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
+import { forEachRequest, type Logs } from '../replay/logs.js';
+import { addLogOptions, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
 import { checkKeys, loggedKeys } from '../replay/dimensions.js';
-import { Replay } from '../replay/replay.js';
+import { Engine } from '../replay/engine.js';
+import { compare, Replay, type Results } from '../replay/replay.js';
 import { countsSlots } from '../replay/shapes.js';
-import { checkReportPath, writeReport } from '../replay/report.js';
-import { forEachRequest } from '../replay/run.js';
+import { checkReportPath, DeniedRequests, timesOf, writeReport } from '../replay/report.js';
+import { reportPage } from '../replay/report-page.js';
 import { replayText } from '../replay/terminal.js';
 
-interface Options extends LogOptions, LimitsOptions {
-  readonly top: string;
+interface Options extends LogOptions, Pick<Shared, 'name' | 'policy' | 'policies' | 'tier'> {
+  readonly top: number;
   readonly report?: string;
   readonly compare?: readonly string[];
   readonly comparePolicies?: string;
@@ -29,7 +27,7 @@ interface Options extends LogOptions, LimitsOptions {
 
 const MOST_TOP = 10_000;
 
-export function register(program: Command, io: Io): void {
+export function register(program: CliCommand, io: Io): void {
   const command = program
     .command('replay')
     .summary('who would have been denied, from an access log')
@@ -37,9 +35,15 @@ export function register(program: Command, io: Io): void {
       'Replays access logs through the real policies, in the time of the logs, and tells who would have been denied, when, how ' +
         `often and by which policy. ${LOGS_HELP}`,
     );
-  addLimitsOptions(addLogOptions(command))
+  addLogOptions(command)
+    .limitsOptions()
     .option('--name <limiter>', 'which limiter of --policies, if it has several')
-    .option('--top <n>', 'how many of the clients that were denied are named', '10')
+    .option(
+      '--top <n>',
+      'how many of the clients that were denied are named',
+      integer('--top', 0, MOST_TOP),
+      10,
+    )
     .option(
       '--compare <text>',
       `a policy of another set to compare with, repeatable: ${POLICY_GRAMMAR}`,
@@ -47,11 +51,8 @@ export function register(program: Command, io: Io): void {
     )
     .option('--compare-policies <file>', 'the other set as JSON, as in --policies; --name says which limiter')
     .option('--report <file>', 'write a page with plots, which needs no network')
-    .addHelpText(
-      'after',
-      "\nExample:\n  headgate replay access.log --policy '100/1m' --policy 'burst=token-bucket 20/1s burst 40'",
-    )
-    .action(async (names: string[], options: Options) => replay(names, options, io));
+    .example("replay access.log --policy '100/1m' --policy 'burst=token-bucket 20/1s burst 40'")
+    .action((names: string[], options: Options) => replay(names, options, io));
 }
 
 async function replay(names: readonly string[], options: Options, io: Io): Promise<void> {
@@ -69,7 +70,7 @@ async function replay(names: readonly string[], options: Options, io: Io): Promi
   const dimensions = keys.map(({ dimension }) => dimension);
   const run = new Replay(replayed, dimensions);
   const other = second && new Replay(second.replayed, dimensions);
-  const top = topOf(options.top);
+  const { top } = options;
   const report = options.report === undefined ? undefined : await checkReportPath(options.report, names, io);
   const denied = report === undefined ? undefined : new DeniedRequests();
   const read = async (logs: Logs): Promise<void> => {
@@ -79,25 +80,15 @@ async function replay(names: readonly string[], options: Options, io: Io): Promi
       if (denied && !isAdmitted) denied.add(entry);
     });
     logs.checkFound();
-    const { summaries } = logs;
-    const result = run.result(top);
     const compared = other && compare(run, other, second.left, top);
+    const results: Results = { result: run.result(top), logs: logs.summaries, left, compared };
     if (report !== undefined) {
-      const clients = await lookCloser(logs, replayed, run, dimensions.length > 1, io);
-      const command = commandLine(io.args);
-      await writeReport(report, {
-        command,
-        result,
-        logs: summaries,
-        left,
-        denied: denied!,
-        clients,
-        compared,
-      });
+      const most = run.result(PLOTTED).top.map(({ key }) => key);
+      const clients = await timesOf(most, logs, new Engine(replayed, dimensions.length > 1), io);
+      const command = ['headgate', ...io.args.map(quoted)].join(' ');
+      await writeReport(report, reportPage({ ...results, command, denied: denied!, clients }));
     }
-    await (io.json
-      ? writeJson(io, replayJson(result, summaries, left, compared))
-      : write(io, replayText(result, summaries, left, compared, io)));
+    await (io.json ? writeJson(io, replayJson(results)) : write(io, replayText(results, io)));
   };
   await readLogs(names, options, io, read, denied !== undefined);
   if (report !== undefined && !io.json)
@@ -119,39 +110,9 @@ function comparedTo(
 /** How many clients are plotted. */
 const PLOTTED = 6;
 
-/** The requests over time of the clients that were denied most. Undefined if the log cannot be read twice, or has changed. */
-async function lookCloser(
-  logs: Logs,
-  policies: readonly Policy[],
-  run: Replay,
-  several: boolean,
-  io: Io,
-): Promise<ClientTimes | undefined> {
-  const again = logs.again();
-  if (!again) return undefined;
-  const closer = new CloserLook(
-    policies,
-    run.result(PLOTTED).top.map(({ key }) => key),
-    several,
-  );
-  await forEachRequest(again, io, 'looking at the clients denied most', ({ key, time }) =>
-    closer.add(key, time),
-  );
-  return again.changed ? undefined : closer.result();
-}
-
-/** The command line, quoted so that a shell reads it as it was typed. */
-const commandLine = (args: readonly string[]): string => ['headgate', ...args.map(quoted)].join(' ');
-
 /** Leaves out concurrency policies, which cannot be replayed, unless there are no others. */
 function split(policies: readonly Policy[]): { replayed: readonly Policy[]; left: readonly string[] } {
   const replayed = policies.filter((policy) => !countsSlots(policy));
   if (replayed.length === 0) return { replayed: policies, left: [] };
   return { replayed, left: policies.filter((policy) => !replayed.includes(policy)).map(policyText) };
-}
-
-function topOf(text: string): number {
-  const top = /^\d+$/.test(text) ? Number(text) : NaN;
-  if (!(top <= MOST_TOP)) throw usageError(`--top: write a whole number from 0 to ${MOST_TOP}.`);
-  return top;
 }

@@ -1,73 +1,63 @@
-import type { Command } from 'commander';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import type { Policy } from '../../contract/policy.js';
 import { BAN_TAG, isReset, resetKey, statePattern } from '../../stores/keys.js';
 import { assemble } from '../../stores/redis/scripts.js';
+import { nameOf, type CliCommand, type Options as Shared } from '../command.js';
 import { usageError } from '../errors.js';
 import { duration, printable, quoted } from '../format.js';
-import { write, writeJson, type Io } from '../io.js';
-import { addKeyOptions, show, subjectJson, typedKey, type KeyOptions, type Subject } from '../keys.js';
-import {
-  addLimitsOptions,
-  policiesBy,
-  addNameOption,
-  nameOf,
-  ofTier,
-  readLimits,
-  type Limits,
-  type LimitsOptions,
-} from '../limits.js';
-import { Bans } from '../redis/bans.js';
-import { policyNameOf } from '../redis/layouts.js';
-import { scan } from '../redis/scan.js';
-import { checkKeys, subjectIn, unknownScope } from '../scope.js';
-import { warn } from '../warn.js';
-import { addRedisOptions, type RedisOptions, type Session } from '../redis/session.js';
+import { warn, write, writeJson, type Io } from '../io.js';
+import { show, subjectJson, typedKey, type Subject } from '../keys.js';
+import { ofTier, policiesBy, readLimits, type Limits } from '../limits.js';
 import { withState } from '../open.js';
+import { policyNameOf } from '../redis/finds.js';
+import { scan } from '../redis/scan.js';
+import { subjectIn, unknownScope } from '../scope.js';
 import type { State } from '../state.js';
 
-interface Options extends RedisOptions, LimitsOptions, KeyOptions {
+interface Options extends Shared {
   readonly scan?: boolean;
 }
 
 /** How many keys are reset at a time. */
 const TOGETHER = 500;
 
-export function register(program: Command, io: Io): void {
-  const command = program
+export function register(program: CliCommand, io: Io): void {
+  program
     .command('reset')
     .summary('forget what was charged to a key')
     .description(
       'Forgets what was charged to a key in the scope of one limiter. A ban stays. The policies are those that the limiter has ' +
         'published. If there are none, the server is searched for the state of this key.',
     )
-    .argument('<key>', 'whose quota is full again: an address, a network, or any other key');
-  command.option('--scan', 'also search the server for the state of policies that the limiter no longer has');
-  addLimitsOptions(addKeyOptions(addNameOption(command))).action(async (given: string, options: Options) => {
-    const name = nameOf(options);
-    const typed = typedKey(given, options);
-    const limits = readLimits(options, io).get(name);
-    await withState(options, io, async (state) => {
-      const { published, bans, redis } = state;
-      checkKeys(published, name, typed.dimension);
-      warn(io, unknownScope(published, name));
-      const subject = subjectIn(published, name, typed, io);
-      const isKnown = !options.scan && published.scopes.get(name)?.length === 1;
-      const found = limits ?? (isKnown ? published.limitsOf(name) : undefined);
-      const policies = found
-        ? await resetTiers(state, name, subject, found, options.tier)
-        : await resetAll(redis, name, subject);
-      const left = await bans.left(subject.keys.map((key) => bans.head(name, key, subject.dimension)));
-      const longest = Math.max(...left);
-      await (io.json
-        ? writeJson(io, { name, ...subjectJson(subject), policies, bannedForMs: longest })
-        : write(io, `${text(name, subject, policies)}${banText(name, left, longest, subject)}\n`));
-    });
+    .argument('<key>', 'whose quota is full again: an address, a network, or any other key')
+    .option('--scan', 'also search the server for the state of policies that the limiter no longer has')
+    .nameOption()
+    .keyOptions()
+    .limitsOptions()
+    .serverOptions()
+    .example('reset user:42 --name api --redis redis://127.0.0.1:6379')
+    .action((given: string, options: Options) => reset(given, options, io));
+}
+
+async function reset(given: string, options: Options, io: Io): Promise<void> {
+  const name = nameOf(options);
+  const typed = typedKey(given, options);
+  const limits = readLimits(options, io).get(name);
+  await withState(options, io, async (state) => {
+    const { published, bans } = state;
+    warn(io, unknownScope(published, name));
+    const subject = subjectIn(published, name, typed, io);
+    const isKnown = !options.scan && published.scopes.get(name)?.length === 1;
+    const found = limits ?? (isKnown ? published.limitsOf(name) : undefined);
+    const policies = found
+      ? await resetTiers(state, name, subject, found, options.tier)
+      : await resetAll(state, name, subject);
+    const left = await bans.left(subject.keys.map((key) => bans.head(name, key, subject.dimension)));
+    const longest = Math.max(...left);
+    await (io.json
+      ? writeJson(io, { name, ...subjectJson(subject), policies, bannedForMs: longest })
+      : write(io, `${text(name, subject, policies)}${banText(name, left, longest, subject)}\n`));
   });
-  addRedisOptions(command).addHelpText(
-    'after',
-    '\nExample:\n  headgate reset user:42 --name api --redis redis://127.0.0.1:6379',
-  );
 }
 
 function text(name: string, subject: Subject, policies: readonly string[]): string {
@@ -130,17 +120,16 @@ async function resetPolicies(
 }
 
 /** Resets all policies whose state is found, even if the limiter no longer has them. @returns their names */
-async function resetAll(session: Session | undefined, name: string, subject: Subject): Promise<string[]> {
+async function resetAll({ redis: session, bans }: State, name: string, subject: Subject): Promise<string[]> {
   if (!session)
     throw usageError(
       "reset: of which policies? A file does not say. Write --policy '100/1m', or --policies limits.json.",
     );
   const { keys, dimension } = subject;
   const reset = new Set<string>();
-  const bans = new Bans(session);
   const heads = new Set(keys.map((key) => bans.head(name, key, subject.dimension)));
   const isSole = keys.length === 1 && dimension === DEFAULT_DIMENSION;
-  const pattern = statePattern(session.prefix, name, isSole ? session.keyText(keys[0]!) : undefined);
+  const pattern = statePattern(session.prefix, name, isSole ? session.hashing.text(keys[0]!) : undefined);
   for await (const page of scan(session, pattern)) {
     const states = page.filter((key) => key.id !== BAN_TAG && !isReset(key) && heads.has(key.head));
     for (const state of states) {

@@ -1,21 +1,19 @@
-import type { Command } from 'commander';
 import { toMilliseconds } from '../../common/duration.js';
 import { DEFAULT_SUBNET } from '../../http/client-key.js';
+import { collect, type CliCommand } from '../command.js';
 import { usageError } from '../errors.js';
 import { quoted } from '../format.js';
 import { write, writeJson, type Io } from '../io.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import { subnetOf } from '../keys.js';
 import { parsePolicies } from '../policy-text.js';
 import { suggestJson } from '../replay/json.js';
 import { Measure } from '../replay/measure.js';
-import type { Logs } from '../replay/logs.js';
-import { addLogOptions, collect, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
+import { forEachRequest, type Logs } from '../replay/logs.js';
+import { addLogOptions, LOGS_HELP, readLogs, type LogOptions } from '../replay/options.js';
 import { loggedKeys } from '../replay/dimensions.js';
-import { forEachRequest } from '../replay/run.js';
 import { MEASURED, shapeOf, shapesOf, type Shape } from '../replay/shapes.js';
 import { Check, suggest as suggestFrom, type Suggestions } from '../replay/suggest.js';
-import { suggestText } from '../replay/suggest-text.js';
+import { suggestText } from '../replay/terminal.js';
 
 interface Options extends LogOptions {
   readonly keep: string;
@@ -27,7 +25,7 @@ interface Options extends LogOptions {
 /** A limiter has at most this many policies. */
 const MOST_WINDOWS = 32;
 
-export function register(program: Command, io: Io): void {
+export function register(program: CliCommand, io: Io): void {
   const command = program
     .command('suggest')
     .summary('limits that nearly all clients never notice, from an access log')
@@ -44,8 +42,8 @@ export function register(program: Command, io: Io): void {
       "the kind of policy, repeatable: '1/1m segments 60'; for buckets the rate is kept, and the burst is found: 'token-bucket 20/1s'",
       collect,
     )
-    .addHelpText('after', '\nExample:\n  headgate suggest --keep 99.9 access.log access.log.1.gz')
-    .action(async (names: string[], options: Options) => suggest(names, options, io));
+    .example('suggest --keep 99.9 access.log access.log.1.gz')
+    .action((names: string[], options: Options) => suggest(names, options, io));
 }
 
 async function suggest(names: readonly string[], options: Options, io: Io): Promise<void> {
@@ -55,15 +53,14 @@ async function suggest(names: readonly string[], options: Options, io: Io): Prom
     const measure = new Measure(shapes);
     await forEachRequest(logs, io, 'measuring', ({ key, time }) => measure.add(key as string, time));
     logs.checkFound();
-    const { requests, clients, busiest, first, last } = measure;
-    const found = { requests, clients, busiest, first, last };
+    const { first, last } = measure;
     const asked = options.window !== undefined || options.policy !== undefined;
     const suggestions = suggestFrom(measure, shapes, keep, asked ? Infinity : Math.max(1000, last - first));
     await count(logs, suggestions, io);
     const { summaries } = logs;
     await (io.json
-      ? writeJson(io, suggestJson(suggestions, found, summaries))
-      : write(io, suggestText(suggestions, found, summaries, replayCommand(names, options), io)));
+      ? writeJson(io, suggestJson(suggestions, measure, summaries))
+      : write(io, suggestText(suggestions, measure, summaries, replayCommand(names, options), io)));
   });
 }
 
@@ -127,11 +124,14 @@ function replayCommand(names: readonly string[], options: LogOptions): string {
   const { key, keyField, timeField, trustedHops, ipv6Subnet, match = [] } = options;
   const words = ['headgate', 'replay', ...names.map(quoted)];
   for (const each of key ?? []) if (each !== 'ip') words.push('--key', quoted(each));
-  if (keyField !== undefined) words.push('--key-field', quoted(keyField));
-  if (timeField !== undefined) words.push('--time-field', quoted(timeField));
-  if (trustedHops !== undefined) words.push('--trusted-hops', trustedHops);
-  if (ipv6Subnet !== undefined && subnetOf(options) !== DEFAULT_SUBNET)
-    words.push('--ipv6-subnet', ipv6Subnet);
+  const own = {
+    '--key-field': keyField,
+    '--time-field': timeField,
+    '--trusted-hops': trustedHops,
+    '--ipv6-subnet': ipv6Subnet === DEFAULT_SUBNET ? undefined : ipv6Subnet,
+  };
+  for (const [flag, value] of Object.entries(own))
+    if (value !== undefined) words.push(flag, quoted(String(value)));
   for (const filter of match) words.push('--match', quoted(filter));
   return words.join(' ');
 }

@@ -1,23 +1,20 @@
-import type { Command } from 'commander';
-import { usageError } from '../errors.js';
+import { setTimeout } from 'node:timers/promises';
+import { integer, type CliCommand, type Options as Shared } from '../command.js';
 import { columns, many, printable } from '../format.js';
-import { write, writeJson, writeJsonLine, type Io } from '../io.js';
-import { addNameOption, nameOf } from '../limits.js';
-import { showText, textOrHash } from '../redis/finds.js';
+import { warn, write, writeJson, writeJsonLine, type Io } from '../io.js';
 import { Published } from '../redis/published.js';
-import { addRedisOptions, withRedis, type RedisOptions } from '../redis/session.js';
-import { unknownScope } from '../scope.js';
-import { warn } from '../warn.js';
+import { withRedis } from '../redis/session.js';
 import { readTraffic, SPAN, type LimiterRates, type Snapshot } from '../redis/traffic.js';
+import { unknownScope } from '../scope.js';
+import { showText, textOrHash } from '../keys.js';
 
-interface Options extends RedisOptions {
-  readonly name?: string;
+interface Options extends Shared {
   readonly once?: boolean;
-  readonly keys: string;
+  readonly keys: number;
 }
 
-export function register(program: Command, io: Io): void {
-  const command = program
+export function register(program: CliCommand, io: Io): void {
+  program
     .command('top')
     .summary('what is admitted and denied now, per second')
     .description(
@@ -25,9 +22,10 @@ export function register(program: Command, io: Io): void {
         'stores must count: redisStore(client, { top: true }).',
     )
     .option('--once', 'show it once')
-    .option('--keys <n>', 'how many keys of each limiter: 0 to 20', '5');
-  addRedisOptions(addNameOption(command))
-    .addHelpText('after', '\nExample:\n  headgate top --redis redis://127.0.0.1:6379')
+    .option('--keys <n>', 'how many keys of each limiter: 0 to 20', integer('--keys', 0, 20), 5)
+    .nameOption()
+    .serverOptions()
+    .example('top --redis redis://127.0.0.1:6379')
     .action((options: Options) => top(options, io));
 }
 
@@ -38,11 +36,10 @@ const EVERY = 1000;
 const CLEAR = '\u001b[H\u001b[J';
 
 async function top(options: Options, io: Io): Promise<void> {
-  const name = options.name === undefined ? undefined : nameOf(options);
-  const keys = keysOf(options.keys);
+  const { name, keys } = options;
   await withRedis(options, io, async (session) => {
     const published = await Published.read(session, io);
-    if (name !== undefined) warn(io, unknownScope(published, name));
+    warn(io, unknownScope(published, name));
     if (options.once) {
       const snapshot = await readTraffic(session, name, keys);
       await (io.json ? writeJson(io, json(snapshot)) : write(io, text(snapshot, io)));
@@ -55,29 +52,12 @@ async function top(options: Options, io: Io): Promise<void> {
         const snapshot = await readTraffic(session, name, keys);
         if (io.json) await writeJsonLine(io, json(snapshot));
         else await write(io, `${io.isTTY ? CLEAR : ''}${text(snapshot, io)}${io.isTTY ? '' : '\n'}`);
-        await pause(stop.signal);
+        await setTimeout(EVERY, undefined, { signal: stop.signal }).catch(() => {});
       }
     } finally {
       ignore?.();
     }
   });
-}
-
-/** Waits until the counts are read again, or until the command is stopped. */
-function pause(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, EVERY);
-    signal.addEventListener('abort', () => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
-}
-
-function keysOf(text: string): number {
-  const keys = /^\d\d?$/.test(text) ? Number(text) : 21;
-  if (keys > 20) throw usageError('--keys: write a whole number from 0 to 20.');
-  return keys;
 }
 
 function json({ limiters, ...snapshot }: Snapshot): object {

@@ -1,5 +1,6 @@
-import { isIP } from 'node:net';
-import { usageError } from '../errors.js';
+import { createConnection, isIP } from 'node:net';
+import { within as withinMs } from '../../common/within.js';
+import { CliError, usageError } from '../errors.js';
 
 /** The parts of a server's URL. */
 export interface Address {
@@ -9,6 +10,16 @@ export interface Address {
   readonly password: string | undefined;
   readonly database: number;
   readonly tls: boolean;
+}
+
+/** How to connect. */
+export interface Target {
+  readonly address: Address;
+  readonly cluster: boolean;
+  /** The name by which sentinels know the primary. `address` is then a sentinel's. */
+  readonly sentinel: string | undefined;
+  /** How long to wait for an answer, ms. */
+  readonly timeout: number;
 }
 
 const EXAMPLE = 'redis://127.0.0.1:6379, or rediss://user:password@host:6380/0 for TLS';
@@ -32,8 +43,8 @@ export function parseAddress(text: string): Address {
       '--redis: the URL has a part after "?" or "#". Percent-encode such characters in a password (%3F, %23).',
     );
   }
-  const [, database = '0'] = /^\/?(\d{0,5})$/.exec(pathname) ?? [undefined, undefined];
-  if (database === undefined || !/^\/?\d{0,5}$/.test(pathname)) {
+  const database = /^\/?(\d{0,5})$/.exec(pathname)?.[1];
+  if (database === undefined) {
     throw usageError(
       `--redis: what stands after the host must be the number of a database. Write ${EXAMPLE}.`,
     );
@@ -65,4 +76,32 @@ export function showAddress({ host, port, tls }: Address): string {
 /** The server name for a TLS handshake. IP addresses are not allowed there. */
 export function serverName({ host }: Address): { servername?: string } {
   return isIP(host) === 0 ? { servername: host } : {};
+}
+
+/** Waits for an answer, up to the user's timeout. @throws CliError `UNREACHABLE`; otherwise what `answer` rejects with */
+export function within<T>({ address, timeout }: Target, answer: Promise<T>): Promise<T> {
+  return withinMs(timeout, answer, () => {
+    const message = `${showAddress(address)} has not answered within ${timeout} ms. --timeout sets how long to wait.`;
+    throw new CliError('UNREACHABLE', message);
+  });
+}
+
+/** How long to wait, ms. A running server answers at once. */
+const PATIENCE = 1000;
+
+/** Whether a port speaks Redis without TLS. Such a server does not answer a TLS handshake at all. */
+export function speaksPlainly({ host, port }: Address): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = createConnection({ host, port });
+    const done = (answer: boolean): void => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.setTimeout(PATIENCE, () => done(false));
+    socket.once('connect', () => socket.write('PING\r\n'));
+    // The answer is `+PONG`, or `-NOAUTH ...`.
+    socket.once('data', (reply: Buffer) => done(/^[+-][A-Z]/.test(reply.toString('latin1'))));
+    socket.once('error', () => done(false));
+    socket.once('close', () => done(false));
+  });
 }

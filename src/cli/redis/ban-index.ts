@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { bookKeys } from '../../stores/redis/ban-book.js';
-import { parseWho, type StateKey } from '../../stores/keys.js';
+import { BAN_TAG, escapeName, parseWho } from '../../stores/keys.js';
 import { assemble } from '../../stores/redis/scripts.js';
 import { Bans, type BanChange } from './bans.js';
-import { STEP, type ScanOptions } from './scan.js';
+import { STEP, type FoundKey, type ScanOptions } from './scan.js';
 import type { Session } from './session.js';
 
 /** How long the index counts as complete, ms. A process may stop between a ban and its record. */
@@ -36,8 +36,8 @@ export class BanIndex {
     }
   }
 
-  /** Whose bans are in the index. Some may have ended. */
-  async *heads({ progress, signal }: ScanOptions): AsyncGenerator<Omit<StateKey, 'id'>[]> {
+  /** The bans in the index: of one limiter, or of all. Some may have ended. */
+  async *keys(name: string | undefined, { progress, signal }: ScanOptions): AsyncGenerator<FoundKey[]> {
     const { prefix } = this.#session;
     const size = Number(await this.#session.call('ZCARD', this.#index));
     let cursor = '0';
@@ -47,7 +47,9 @@ export class BanIndex {
       const [next, members] = step as [string, string[]];
       yield members.flatMap((who, i) => {
         const whose = i % 2 === 0 ? parseWho(who) : undefined;
-        return whose ? [{ ...whose, head: `${prefix}:{${who}` }] : [];
+        if (!whose || (name !== undefined && whose.scope !== escapeName(name))) return [];
+        const head = `${prefix}:{${who}`;
+        return [{ ...whose, head, id: BAN_TAG, redisKey: `${head}}${BAN_TAG}` }];
       });
       cursor = String(next);
       seen += members.length / 2;
@@ -57,35 +59,28 @@ export class BanIndex {
 
   /** Begins to seal the index, before all keys are searched. Does nothing if the index is already complete, or may not be written. */
   async beginSeal(): Promise<Sealing> {
+    const bans = new Bans(this.#session);
     const token = randomBytes(9).toString('base64url');
-    const begun = await this.#run(token, HOUR).catch(() => 0);
-    return new Sealing(
-      new Bans(this.#session),
-      begun === 1 ? () => this.#run(token, DAY, 'whole') : undefined,
-    );
-  }
-
-  #run(token: string, life: number, ...rest: string[]): Promise<unknown> {
-    const args = ['', token, String(life), ...rest];
-    return this.#session.run(assemble('seal-bans', [], false), [this.#seal, this.#index], args);
+    const run = (life: number, ...rest: string[]): Promise<unknown> =>
+      this.#session.run(
+        assemble('seal-bans', [], false),
+        [this.#seal, this.#index],
+        ['', token, String(life), ...rest],
+      );
+    let isOpen = (await run(HOUR).catch(() => 0)) === 1;
+    return {
+      async note(found) {
+        if (isOpen && found.length > 0) await bans.note(found).catch(() => (isOpen = false));
+      },
+      async end() {
+        if (isOpen) await run(DAY, 'whole').catch(() => undefined);
+      },
+    };
   }
 }
 
 /** Records the bans that a search finds, and seals the index at its end. Errors are ignored: the next search covers all keys, too. */
-export class Sealing {
-  readonly #bans: Bans;
-  #end: (() => Promise<unknown>) | undefined;
-
-  constructor(bans: Bans, end: (() => Promise<unknown>) | undefined) {
-    this.#bans = bans;
-    this.#end = end;
-  }
-
-  async note(found: readonly BanChange[]): Promise<void> {
-    if (this.#end && found.length > 0) await this.#bans.note(found).catch(() => (this.#end = undefined));
-  }
-
-  async end(): Promise<void> {
-    await this.#end?.().catch(() => undefined);
-  }
+export interface Sealing {
+  note(found: readonly BanChange[]): Promise<void>;
+  end(): Promise<void>;
 }

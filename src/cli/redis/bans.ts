@@ -3,9 +3,7 @@ import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { BOOK_BOUNDS, bookArgs, bookKeys, type LoggedBan } from '../../stores/redis/ban-book.js';
 import { BAN_TAG, escapeScope, escapeWho, type Hash } from '../../stores/keys.js';
 import { assemble } from '../../stores/redis/scripts.js';
-import type { PolicySet } from '../../contract/store.js';
-import { readBan } from './layouts.js';
-import { Looker } from './look.js';
+import type { PolicySet, Reply } from '../../contract/store.js';
 import { LENIENT, OtherKeyError, type Session } from './session.js';
 
 /** The bans of one key, as a server has them. */
@@ -28,9 +26,6 @@ export interface BanChange {
   readonly note?: BanNote;
 }
 
-/** An entry of the log of bans by hand. */
-export type LogEntry = LoggedBan & { readonly at: string };
-
 /** Bans whose ends differ by at most this time count as the same, ms. */
 export const SAME = 1000;
 
@@ -40,24 +35,27 @@ const TOGETHER = 500;
 /** The bans of any scopes and keys, even if only their hash is known. */
 export class Bans {
   readonly #session: Session;
-  readonly #looker: Looker;
   readonly #set: PolicySet;
 
   constructor(session: Session) {
     this.#session = session;
-    this.#looker = new Looker(session);
     this.#set = { name: '', policies: [], ban: compileBan(LENIENT), timeout: session.target.timeout };
   }
 
   /** The part before the tag in the Redis keys of a key. */
   head(name: string | Hash, key: string | Hash, dimension = DEFAULT_DIMENSION): string {
-    const who = escapeWho(dimension, key, this.#session.keyText);
+    const who = escapeWho(dimension, key, this.#session.hashing.text);
     return `${this.#session.prefix}:{${escapeScope(name)}:${who}`;
+  }
+
+  /** For each head, what the server says, or its error. */
+  look(heads: readonly string[]): Promise<(Reply | Error)[]> {
+    return this.#session.look(this.#set, heads);
   }
 
   /** The rest of each ban, ms. 0: the key is not banned. */
   async left(heads: readonly string[]): Promise<number[]> {
-    const replies = await this.#looker.look(this.#set, heads);
+    const replies = await this.look(heads);
     return replies.map((reply) => {
       if (reply instanceof Error) throw reply;
       return reply.ban;
@@ -68,7 +66,7 @@ export class Bans {
   async stateOf(head: string): Promise<BanState> {
     const [value, [reply]] = await Promise.all([
       this.#session.call('GET', `${head}}${BAN_TAG}`),
-      this.#looker.look(this.#set, [head]),
+      this.look([head]),
     ]);
     if (reply instanceof Error) throw reply;
     const { now, ban } = reply!;
@@ -135,22 +133,6 @@ export class Bans {
     }
   }
 
-  /** The changes by hand. The newest comes first. */
-  async *log(): AsyncGenerator<LogEntry> {
-    const [, , log] = bookKeys(this.#session.prefix);
-    let end = '+';
-    for (;;) {
-      const page = await this.#session.call('XREVRANGE', log, end, '-', 'COUNT', String(TOGETHER));
-      const entries = page as [id: string, fields: string[]][];
-      for (const [id, [, text]] of entries) {
-        const at = new Date(Number(id.split('-')[0])).toISOString();
-        yield { at, ...(JSON.parse(text!) as LoggedBan) };
-      }
-      if (entries.length < TOGETHER) return;
-      end = `(${entries.at(-1)![0]}`;
-    }
-  }
-
   #who(head: string): string {
     return head.slice(this.#session.prefix.length + 2);
   }
@@ -162,4 +144,11 @@ function noteOf(text: string | null): BanNote | null {
   } catch {
     return null;
   }
+}
+
+/** The other values of a ban's state, as `algorithms/ban.lua` writes them. */
+function readBan(value: string | null, now: number): { denials: number; lastBanMs: number } {
+  const numbers = /^\d+( \d+){4}$/.test(value ?? '') ? value!.split(' ').map(Number) : [];
+  const [denials = 0, counted = 0, , , lastBanMs = 0] = numbers;
+  return { denials: counted > now ? denials : 0, lastBanMs };
 }

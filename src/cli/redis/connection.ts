@@ -1,11 +1,7 @@
 import { CliError, failure, usageError } from '../errors.js';
-import { showAddress } from './address.js';
-import type { Connection, Target } from './client.js';
-import { ioredis } from './ioredis.js';
-import { nodeRedis } from './node-redis.js';
-import { loadPackage } from './packages.js';
-import { speaksPlainly } from './plain.js';
-import { within } from './within.js';
+import { commandsOf } from '../../stores/redis/clients/clients.js';
+import { showAddress, speaksPlainly, within, type Target } from './address.js';
+import { loadOpener, type Connection } from './packages.js';
 
 /**
  * Connects with the first client package that is installed.
@@ -23,9 +19,8 @@ export async function connect(target: Target, cwd: string): Promise<Connection> 
       '--sentinel and --cluster: sentinels watch servers without a cluster. Write one of them.',
     );
   }
-  const { name, module } = loadPackage(cwd, sentinel === undefined ? undefined : ['ioredis', 'iovalkey']);
-  const { open, openCluster } = name === 'redis' ? nodeRedis : ioredis;
-  const server = await open(module, target).catch(async (error: unknown) => {
+  const open = loadOpener(cwd, sentinel !== undefined);
+  const server = await open(target, false).catch(async (error: unknown) => {
     if (!address.tls || !(await speaksPlainly(address))) throw error;
     throw usageError(
       `--redis: rediss:// is for TLS, and port ${port} of ${host} speaks Redis without it. Write redis://.`,
@@ -44,14 +39,14 @@ export async function connect(target: Target, cwd: string): Promise<Connection> 
   }
   // Ask one server first: its errors are clearer than those of a cluster without a server that answers.
   server.close();
-  return openCluster(module, target);
+  return open(target, true);
 }
 
 /** Whether a server is a node of a cluster. Such a node has, and accepts, only a part of the keys. Undefined: it does not tell. */
-async function isClusterNode(server: Connection): Promise<boolean | undefined> {
-  const [node] = await server.nodes();
+async function isClusterNode({ client }: Connection): Promise<boolean | undefined> {
+  const [server] = commandsOf(client).servers();
   try {
-    const info = String(await node!.send(['INFO', 'cluster']));
+    const info = String(await server!.send(['INFO', 'cluster']));
     const [, enabled] = /cluster_enabled:([01])/.exec(info) ?? [];
     return enabled === undefined ? undefined : enabled === '1';
   } catch (error) {

@@ -1,27 +1,24 @@
-import { compileBan } from '../../contract/ban-options.js';
+import { DEFAULT_DIMENSION } from '../../contract/key.js';
 import { OVERRIDE_TAG } from '../../contract/overrides.js';
 import { conclude, ofLimiter, type LimiterDecision } from '../../limiter/decision.js';
+import { algorithms, type Kernel } from '../../algorithms/index.js';
 import { compilePolicies } from '../../contract/compile-policies.js';
 import {
+  ALL_KEYS,
   BAN_TAG,
   escapeName,
   isReset,
-  kindOfHash,
   recordKey,
   statePattern,
-  whoOfPlace,
   type Hash,
   type StateKey,
 } from '../../stores/keys.js';
-import type { PolicySet, Reply } from '../../contract/store.js';
-import { printable } from '../format.js';
-import { dimensionJson } from '../keys.js';
+import type { CompiledPolicy } from '../../contract/policy.js';
+import type { PolicySet } from '../../contract/store.js';
+import { dimensionJson, showKeyOf, showText, textOrHash } from '../keys.js';
 import { ofDimension, type Limits } from '../limits.js';
-import { verdictsOf, type PolicyVerdict } from '../verdicts.js';
 import { BanIndex, type Sealing } from './ban-index.js';
 import { Bans } from './bans.js';
-import { kernelOf, policyNameOf } from './layouts.js';
-import { Looker } from './look.js';
 import { scan, type FoundKey, type ScanOptions } from './scan.js';
 import { NO_KEY, type Session } from './session.js';
 
@@ -47,7 +44,7 @@ export type Find = {
       readonly kind: 'limited' | 'admitted';
       readonly policy: string | null;
       readonly retryAfterMs: number | null;
-      readonly policies: readonly PolicyVerdict[];
+      readonly policies: ReturnType<typeof verdictsOf>;
       /** Whether an override gives the key these limits. */
       readonly overridden: boolean;
     }
@@ -76,20 +73,10 @@ export interface Wanted {
   readonly scan: boolean;
 }
 
-/** Finds only bans. */
-export const BANS_ALONE: Wanted = {
-  name: undefined,
-  limits: new Map(),
-  banned: true,
-  limited: false,
-  admitted: false,
-  states: false,
-  scan: false,
-};
-
-interface Scope {
+/** A limiter whose limits are known. */
+interface Known {
   readonly name: string;
-  readonly set: PolicySet;
+  readonly policies: readonly CompiledPolicy[];
   readonly limits: Limits;
 }
 
@@ -97,9 +84,8 @@ interface Scope {
 export class Finder {
   readonly #session: Session;
   readonly #wanted: Wanted;
-  readonly #looker: Looker;
-  /** The scopes by their names in Redis keys. */
-  readonly #scopes: ReadonlyMap<string, Scope>;
+  /** The limiters by their names in Redis keys. */
+  readonly #known: ReadonlyMap<string, Known>;
   readonly #found = new Set<string>();
   /** How many keys of Headgate were checked. */
   looked = 0;
@@ -109,33 +95,35 @@ export class Finder {
   constructor(session: Session, wanted: Wanted) {
     this.#session = session;
     this.#wanted = wanted;
-    this.#looker = new Looker(session);
-    const { timeout } = session.target;
-    this.#scopes = new Map(
+    this.#known = new Map(
       [...wanted.limits].map(([name, limits]) => {
-        const policies = compilePolicies('--policies', limits.policies);
-        const set = { name, policies, ban: undefined, timeout };
-        return [escapeName(name), { name, set, limits }];
+        return [escapeName(name), { name, limits, policies: compilePolicies('--policies', limits.policies) }];
       }),
     );
   }
 
   /** Bans come first, because they are few, and a user who reads only the first lines must not miss one. */
   async *finds(options: ScanOptions = {}): AsyncGenerator<Find> {
-    const { banned, limited, admitted, states } = this.#wanted;
+    const { name, banned, limited, admitted, states } = this.#wanted;
     const others = limited || admitted || states !== false;
-    const index = new BanIndex(this.#session);
-    if (!others && !this.#wanted.scan && (await index.isWhole())) {
-      yield* this.#indexed(index, options);
-      return;
-    }
     const rounds = Number(banned) + Number(others);
     const round = (id: string, done: number): AsyncGenerator<FoundKey[]> => {
-      const pattern = statePattern(this.#session.prefix, this.#wanted.name, undefined, id);
+      const pattern = statePattern(this.#session.prefix, name, undefined, id);
       const progress = (share: number): void => options.progress?.((done + share) / rounds);
       return scan(this.#session, pattern, { ...options, progress });
     };
-    if (banned) yield* this.#scanned(round(BAN_TAG, 0), !others, options.signal);
+    if (banned) {
+      const index = new BanIndex(this.#session);
+      this.isOfIndex = !others && !this.#wanted.scan && (await index.isWhole());
+      // A search of one scope says nothing about the others.
+      const isOfAll = !this.isOfIndex && !others && name === undefined;
+      const sealing = isOfAll ? await index.beginSeal() : undefined;
+      for await (const page of this.isOfIndex ? index.keys(name, options) : round(BAN_TAG, 0)) {
+        if (!others) this.looked += page.length;
+        yield* await this.#bans(this.#named(page), false, sealing);
+      }
+      if (!options.signal?.aborted) await sealing?.end();
+    }
     if (!others || options.signal?.aborted) return;
     for await (const page of round('*', rounds - 1)) {
       this.looked += page.length;
@@ -143,73 +131,35 @@ export class Finder {
     }
   }
 
-  /** Searches all keys for bans. A search of one scope says nothing about the others. */
-  async *#scanned(
-    pages: AsyncGenerator<FoundKey[]>,
-    isAlone: boolean,
-    signal?: AbortSignal,
-  ): AsyncGenerator<Find> {
-    const isAll = isAlone && this.#wanted.name === undefined;
-    const sealing = isAll ? await new BanIndex(this.#session).beginSeal() : undefined;
-    for await (const page of pages) {
-      if (isAlone) this.looked += page.length;
-      yield* await this.#bans(this.#named(page), false, sealing);
-    }
-    if (!signal?.aborted) await sealing?.end();
-  }
-
-  /** The bans in the index. Their details are looked up in the state itself. */
-  async *#indexed(index: BanIndex, options: ScanOptions): AsyncGenerator<Find> {
-    this.isOfIndex = true;
-    for await (const heads of index.heads(options)) {
-      const keys = heads
-        .filter((state) => this.#isWanted(state))
-        .map((state) => ({ ...state, id: BAN_TAG, redisKey: `${state.head}}${BAN_TAG}` }));
-      this.looked += keys.length;
-      yield* await this.#bans(this.#named(keys), false);
-    }
-  }
-
-  #isWanted({ scope }: Pick<StateKey, 'scope'>): boolean {
-    const { name } = this.#wanted;
-    return name === undefined || scope === escapeName(name);
-  }
-
+  /** The keys of state, with the name that was asked for, or the name in the key. */
   #named(page: readonly FoundKey[]): FoundKey[] {
-    return page.flatMap((key) =>
-      isReset(key) || key.id === OVERRIDE_TAG ? [] : [{ ...key, name: this.#nameOf(key) }],
-    );
+    const { name: asked } = this.#wanted;
+    const nameOf = ({ scope, name }: FoundKey): string | Hash =>
+      asked !== undefined && escapeName(asked) === scope ? asked : (this.#known.get(scope)?.name ?? name);
+    const own = page.filter((key) => !isReset(key) && key.id !== OVERRIDE_TAG);
+    return own.map((key) => ({ ...key, name: nameOf(key) }));
   }
 
-  async #examine(named: readonly FoundKey[]): Promise<Find[]> {
-    const bans = named.filter(({ id }) => id === BAN_TAG);
-    const judged = new Map<Scope, FoundKey[]>();
-    const states: FoundKey[] = [];
-    for (const key of named) {
-      if (key.id === BAN_TAG) continue;
-      const scope = this.#scopes.get(key.scope);
-      if (!scope?.set.policies.some(({ id, by }) => id === key.id && by === key.by)) {
-        if (this.#wanted.states === true || !scope) states.push(key);
-      } else {
-        const keys = judged.get(scope);
-        if (keys) keys.push(key);
-        else judged.set(scope, [key]);
-      }
+  async #examine(keys: readonly FoundKey[]): Promise<Find[]> {
+    const { limited, admitted, states } = this.#wanted;
+    const bans: FoundKey[] = [];
+    /** By limiter and dimension. */
+    const judged = new Map<string, FoundKey[]>();
+    const others: FoundKey[] = [];
+    for (const key of keys) {
+      const known = this.#known.get(key.scope);
+      const group = `${key.by} ${key.scope}`;
+      if (key.id === BAN_TAG) bans.push(key);
+      else if (!known?.policies.some(({ id, by }) => id === key.id && by === key.by)) {
+        if (states === true || !known) others.push(key);
+      } else if (!judged.get(group)?.push(key)) judged.set(group, [key]);
     }
     const finds = [
-      ...(this.#wanted.states === true ? [this.#bans(bans, true)] : []),
-      ...[...judged].map(([scope, keys]) => this.#verdicts(scope, keys)),
-      this.#states(states),
+      ...(states === true ? [this.#bans(bans, true)] : []),
+      ...(limited || admitted ? [...judged.values()].map((some) => this.#verdicts(some)) : []),
+      this.#states(others),
     ];
     return (await Promise.all(finds)).flat();
-  }
-
-  /** The name in the key, or the name that was asked for. */
-  #nameOf({ name, scope }: FoundKey): string | Hash {
-    const { name: asked } = this.#wanted;
-    return asked !== undefined && escapeName(asked) === scope
-      ? asked
-      : (this.#scopes.get(scope)?.name ?? name);
   }
 
   /** Returns true for the first occurrence of a text. */
@@ -219,68 +169,50 @@ export class Finder {
 
   /** @param states whether to include keys that are not banned, but have denials that count */
   async #bans(keys: readonly FoundKey[], states: boolean, sealing?: Sealing): Promise<Find[]> {
-    const set: PolicySet = {
-      name: '',
-      policies: [],
-      ban: compileBan({}),
-      timeout: this.#session.target.timeout,
-    };
-    const [replies, notes] = await Promise.all([
-      this.#lookAt(set, keys),
-      new Bans(this.#session).notes(keys.map(({ head }) => head)),
-    ]);
-    const others: FoundKey[] = [];
+    const bans = new Bans(this.#session);
+    const heads = keys.map(({ head }) => head);
+    const [replies, notes] = await Promise.all([bans.look(heads), bans.notes(heads)]);
     const lefts = replies.map((reply) => (reply instanceof Error ? 0 : reply.ban));
-    await sealing?.note(
-      keys.flatMap(({ head }, i) => (lefts[i]! > 0 ? [{ head, duration: lefts[i]! }] : [])),
-    );
+    await sealing?.note(heads.flatMap((head, i) => (lefts[i]! > 0 ? [{ head, duration: lefts[i]! }] : [])));
+    const others: FoundKey[] = [];
     const finds = keys.flatMap((key, i): Find[] => {
-      const reply = replies[i]!;
+      const [reply, bannedForMs] = [replies[i]!, lefts[i]!];
       if (reply instanceof Error) return this.#unreadable(key, reply);
-      if (reply.ban === 0) others.push(key);
+      if (bannedForMs === 0) others.push(key);
       else if (this.#isNew(key.redisKey)) {
-        const bannedUntil = new Date(Date.now() + reply.ban).toISOString();
+        const bannedUntil = new Date(Date.now() + bannedForMs).toISOString();
         const note = notes[i] ?? { by: null, reason: null };
-        return [{ kind: 'banned', ...whose(key), bannedForMs: reply.ban, bannedUntil, ...note }];
+        return [{ kind: 'banned', ...whose(key), bannedForMs, bannedUntil, ...note }];
       }
       return [];
     });
     return states ? [...finds, ...(await this.#states(others))] : finds;
   }
 
-  async #verdicts(scope: Scope, keys: readonly FoundKey[]): Promise<Find[]> {
+  /** The verdicts on keys of one limiter and one dimension, by the policies of this dimension. */
+  async #verdicts(keys: readonly FoundKey[]): Promise<Find[]> {
     const { limited, admitted } = this.#wanted;
-    if (!limited && !admitted) return [];
-    const all = await this.#ofAllKeys(scope);
-    const finds = [...new Set(keys.map(({ by }) => by))].map((by) => {
-      const policies = scope.set.policies.filter((policy) => policy.by === by);
-      const overrides = all === undefined ? undefined : { rules: {}, all };
-      const its = keys.filter((key) => key.by === by);
-      return this.#verdictsBy({ ...scope, set: { ...scope.set, policies, overrides } }, its);
-    });
-    return (await Promise.all(finds)).flat();
-  }
-
-  /** The record of overrides of all keys. Undefined: the limiter has none. */
-  async #ofAllKeys({ set, limits }: Scope): Promise<string | undefined> {
-    if (!limits.overrides) return undefined;
-    const key = recordKey(this.#session.prefix, whoOfPlace({ set }, this.#session.keyText));
-    const record = await this.#session.call('GET', key);
-    return typeof record === 'string' ? record : '';
-  }
-
-  /** The verdicts on keys of one dimension, by the policies of this dimension. */
-  async #verdictsBy(scope: Scope, keys: readonly FoundKey[]): Promise<Find[]> {
-    const { limited, admitted } = this.#wanted;
-    const { set, limits } = scope;
+    const { scope, by } = keys[0]!;
+    const known = this.#known.get(scope)!;
+    const { name, limits } = known;
+    const ofAll = recordKey(this.#session.prefix, `${scope}:${ALL_KEYS}`);
+    const all = limits.overrides && (await this.#session.call('GET', ofAll));
+    const set: PolicySet = {
+      name,
+      policies: known.policies.filter((policy) => policy.by === by),
+      ban: undefined,
+      timeout: this.#session.target.timeout,
+      overrides: limits.overrides ? { rules: {}, all: String(all ?? '') } : undefined,
+    };
     const whole = [...new Map(keys.map((key) => [key.head, key])).values()];
-    const replies = await this.#lookAt(set, whole);
+    const heads = whole.map(({ head }) => head);
+    const replies = await this.#session.look(set, heads);
     const finds = whole.map(async (key, i): Promise<Find[]> => {
       const reply = replies[i]!;
       if (reply instanceof Error) return this.#unreadable(key, reply);
       const who = typeof key.key === 'string' ? key.key : key.key.hash;
       const decision = reply.rules
-        ? await this.#decisionOf(scope, key)
+        ? await this.#decisionOf(known, key)
         : conclude(undefined, { set, key: who, cost: 1, peek: true, lease: '' }, reply, limits.shadow);
       if (!decision) return this.#unreadable(key, new Error(NOT_READ_HERE));
       const find = verdictFind(decision, reply.rules !== undefined || reply.limits !== undefined);
@@ -293,11 +225,11 @@ export class Finder {
 
   /** What a limiter says of a key whose override only a limiter can read, such as another tier. Undefined: its key is not known. */
   async #decisionOf(
-    { name, limits }: Scope,
+    { name, limits }: Known,
     { key, by, slot }: FoundKey,
   ): Promise<LimiterDecision | undefined> {
     if (typeof key !== 'string' || slot) return undefined;
-    const limiter = this.#session.liveLimiter(name, ofDimension(limits, by));
+    const limiter = this.#session.limiters.liveLimiter(name, ofDimension(limits, by));
     try {
       return ofLimiter(await limiter.peek({ [by]: key }));
     } finally {
@@ -312,24 +244,11 @@ export class Finder {
       const expiresInMs = Number(times[i]);
       // The key has been deleted meanwhile.
       if (expiresInMs === NO_KEY || !this.#isNew(key.redisKey)) return [];
-      const isBan = key.id === BAN_TAG;
-      return [
-        {
-          kind: 'state',
-          ...whose(key),
-          policy: isBan ? null : policyNameOf(key.id),
-          algorithm: isBan ? 'ban' : (kernelOf(key.id) ?? null),
-          expiresInMs: expiresInMs < 0 ? null : expiresInMs,
-        },
-      ];
+      const [policy, algorithm] =
+        key.id === BAN_TAG ? [null, 'ban'] : [policyNameOf(key.id), kernelOf(key.id) ?? null];
+      const time = expiresInMs < 0 ? null : expiresInMs;
+      return [{ kind: 'state', ...whose(key), policy, algorithm, expiresInMs: time }];
     });
-  }
-
-  #lookAt(set: PolicySet, keys: readonly FoundKey[]): Promise<(Reply | Error)[]> {
-    return this.#looker.look(
-      set,
-      keys.map(({ head }) => head),
-    );
   }
 
   #unreadable(key: FoundKey, { message }: Error): Find[] {
@@ -339,6 +258,13 @@ export class Finder {
 
 const NOT_READ_HERE =
   'an override gives it another window or tier, which cannot be told of a hashed or inner key';
+
+/** The verdicts with what their policies are, for JSON. Absent values are null. */
+export const verdictsOf = ({ policies, set }: LimiterDecision) =>
+  policies.map(({ name, key, allowed, limit, remaining, retryAfterMs = null, resetAfterMs }, i) => {
+    const { algorithm, window: windowMs, shadow } = set.policies[i]!;
+    return { name, key, algorithm, limit, windowMs, shadow, allowed, remaining, retryAfterMs, resetAfterMs };
+  });
 
 /** What a decision about a key says of it. */
 export function verdictFind(decision: LimiterDecision, overridden: boolean) {
@@ -359,9 +285,8 @@ export function whose({
 }
 
 /** For people: a key, with its dimension unless it is the default one. */
-export function showKey({ key, dimension, within }: Pick<Find, 'key' | 'dimension' | 'within'>): string {
-  const its = `${dimension === undefined ? '' : `${dimension} `}${showText(key)}`;
-  return within === undefined ? its : `${its} in ${within}`;
+export function showKey({ key, dimension: by = DEFAULT_DIMENSION, within }: Omit<Find, 'name'>): string {
+  return showKeyOf({ key, by }) + (within === undefined ? '' : ` in ${within}`);
 }
 
 /** For programs: `name` and `key`, or `nameHash` and `keyHash` if only the hash is known; then the rest. */
@@ -369,11 +294,17 @@ export function findJson({ kind, name, key, ...rest }: Find): object {
   return { kind, ...textOrHash('name', name), ...textOrHash('key', key), ...rest };
 }
 
-/** For people: a text, or its hash. */
-export function showText(text: string | Hash): string {
-  return typeof text === 'string' ? printable(text) : `${kindOfHash(text.hash)}:${text.hash}`;
+const KERNELS = new Map(
+  Object.entries(algorithms).map(([kernel, { tag }]) => [tag, kernel as Kernel] as const),
+);
+
+/** The algorithm of the state with this id. Undefined: the layout belongs to another version. */
+export function kernelOf(id: string): Kernel | undefined {
+  return KERNELS.get(/^\w+/.exec(id)![0]);
 }
 
-export function textOrHash(field: string, value: string | Hash): object {
-  return typeof value === 'string' ? { [field]: value } : { [`${field}Hash`]: value.hash };
+/** The name of the policy of the state with this id. */
+export function policyNameOf(id: string): string {
+  const colon = id.indexOf(':');
+  return colon === -1 ? 'default' : id.slice(colon + 1);
 }

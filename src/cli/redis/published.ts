@@ -2,8 +2,7 @@ import { publishedKey, type PublishedInstance, type PublishedLimiter } from '../
 import type { Policy } from '../../contract/policy.js';
 import { parsePolicies } from '../policy-text.js';
 import type { Limits } from '../limits.js';
-import type { Io } from '../io.js';
-import { warn } from '../warn.js';
+import { warn, type Io } from '../io.js';
 import { OtherKeyError, type Session } from './session.js';
 
 /** An instance of a store, and what it published. */
@@ -72,9 +71,10 @@ export class Published {
     return { policies: policies ?? [], tiers, shadow: most.shadow, overrides };
   }
 
-  /** What the limiters of all names enforce. */
-  limits(): ReadonlyMap<string, Limits> {
-    const all = [...this.scopes.keys()].map((name) => [name, this.limitsOf(name)] as const);
+  /** What the limiters of one name enforce, or of all. */
+  limits(name?: string): ReadonlyMap<string, Limits> {
+    const names = name === undefined ? [...this.scopes.keys()] : [name];
+    const all = names.map((each) => [each, this.limitsOf(each)] as const);
     return new Map(all.filter((entry): entry is [string, Limits] => entry[1] !== undefined));
   }
 }

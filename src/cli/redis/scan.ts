@@ -27,11 +27,11 @@ export async function* scan(
   pattern: string,
   { count = STEP, progress, signal }: ScanOptions = {},
 ): AsyncGenerator<FoundKey[]> {
-  const nodes = await session.connection.nodes();
-  for (const [i, node] of nodes.entries()) {
+  const servers = session.commands.servers();
+  for (const [i, server] of servers.entries()) {
     let cursor = '0';
     do {
-      const step = node.send(['SCAN', cursor, 'MATCH', pattern, 'COUNT', String(count)]);
+      const step = server.send(['SCAN', cursor, 'MATCH', pattern, 'COUNT', String(count)]);
       const [next, keys] = (await session.ask(step)) as [string, string[]];
       cursor = String(next);
       yield keys.flatMap((redisKey) => {
@@ -40,7 +40,7 @@ export async function* scan(
       });
       // In a cluster, a cursor only tells the position within one slot.
       const share = cursor === '0' ? 1 : session.target.cluster ? 0 : shareOf(cursor);
-      progress?.((i + share) / nodes.length);
+      progress?.((i + share) / servers.length);
     } while (cursor !== '0' && !signal?.aborted);
     if (signal?.aborted) return;
   }

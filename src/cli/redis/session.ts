@@ -1,55 +1,34 @@
-import type { Command } from 'commander';
 import type { BanOptions } from '../../contract/ban-options.js';
 import { toMilliseconds } from '../../common/duration.js';
 import { ScriptCalls } from '../../stores/redis/script-calls.js';
 import { commandsOf } from '../../stores/redis/clients/clients.js';
-import type { KeyHashing } from '../../stores/redis/secret-keys.js';
+import type { Commands } from '../../stores/redis/clients/commands.js';
+import { compileHashing, type KeyHashing } from '../../stores/redis/secret-keys.js';
 import { openStore } from '../../stores/redis/redis.js';
-import type { KeyText } from '../../stores/keys.js';
-import type { Script } from '../../stores/redis/scripts.js';
-import type { PolicySet } from '../../contract/store.js';
+import { BAN_TAG, hashedText } from '../../stores/keys.js';
+import { argsOf, recordsSign } from '../../stores/redis/plans.js';
+import { assemble, type Script } from '../../stores/redis/scripts.js';
+import { costArg, decode } from '../../stores/redis/wire.js';
+import type { PolicySet, Reply } from '../../contract/store.js';
+import { OVERRIDE_TAG } from '../../contract/overrides.js';
+import type { Options } from '../command.js';
+import { faultOfSecret } from '../../common/secret.js';
 import { CliError, usageError } from '../errors.js';
 import { printable } from '../format.js';
-import type { Io } from '../io.js';
-import { Limiters } from '../limiters.js';
-import { parseAddress } from './address.js';
+import { readText, type Io } from '../io.js';
+import { limitersOn, type Limiters } from '../limiters.js';
+import { parseAddress, within, type Target } from './address.js';
 import { connect, explain } from './connection.js';
-import type { Connection, Target } from './client.js';
-import { hashingOf, type HashOptions } from './hashing.js';
-import { within } from './within.js';
-
-/** The options of all commands that use Redis. */
-export interface RedisOptions extends HashOptions {
-  readonly sqlite?: string;
-  readonly redis?: string;
-  readonly cluster?: boolean;
-  readonly sentinel?: string;
-  readonly prefix: string;
-  readonly timeout: string;
-}
-
-export function addRedisOptions(command: Command): Command {
-  return command
-    .option(
-      '--redis <url>',
-      'redis://[user:password@]host[:port][/database], rediss:// for TLS (env: REDIS_URL)',
-    )
-    .option('--sqlite <file>', 'the file of a sqliteStore, in place of a server')
-    .option('--cluster', 'the server is a node of a cluster')
-    .option('--sentinel <name>', 'the server is a sentinel, which knows the primary by this name')
-    .option('--prefix <text>', "the prefix of the store's keys", 'hg')
-    .option(
-      '--hash-keys-file <file>',
-      "a file with the secret of the store's option hashKeys (env: HEADGATE_HASH_KEYS, the secret itself)",
-    )
-    .option('--timeout <time>', 'how long to wait for an answer', '5s');
-}
+import type { Connection } from './packages.js';
 
 /**
  * Ban options for bans by hand, which do not know the service's own options. With the longest spans, they shorten nothing that the service
  * remembers about denials and earlier bans. The service applies its own spans.
  */
 export const LENIENT: BanOptions = { within: '366d', max: '366d' };
+
+/** How many keys one script call looks at. It then runs for well under a millisecond. */
+const LOOKED_AT = 50;
 
 /** The answer of PTTL for a missing key. */
 export const NO_KEY = -2;
@@ -69,27 +48,55 @@ function rethrow(error: unknown, keys: readonly string[]): never {
 }
 
 /** A connection, and the limiters on it. */
-export class Session extends Limiters {
-  readonly connection: Connection;
+export class Session {
+  readonly limiters: Limiters;
+  readonly commands: Commands;
   readonly prefix: string;
   readonly target: Target;
+  /** How keys are written, and the mark of the secret. */
   readonly hashing: KeyHashing;
+  readonly #connection: Connection;
   readonly #calls: ScriptCalls;
 
   constructor(connection: Connection, prefix: string, target: Target, hashing: KeyHashing) {
     // Each limiter gets its own store, because here limiters of one name may have different policies.
     const store = { prefix, localDenials: false, publish: false } as const;
-    super(() => openStore(connection.client, store, hashing), target.timeout);
-    this.connection = connection;
+    this.limiters = limitersOn(() => openStore(connection.client, store, hashing), target.timeout);
+    this.commands = commandsOf(connection.client);
+    this.#connection = connection;
     this.hashing = hashing;
-    this.#calls = new ScriptCalls(commandsOf(connection.client), undefined);
+    this.#calls = new ScriptCalls(this.commands, undefined);
     this.prefix = prefix;
     this.target = target;
   }
 
-  /** How keys are written in Redis. */
-  get keyText(): KeyText {
-    return this.hashing.text;
+  /**
+   * Looks at the state of many keys at once, like `peek` with a cost of 1. It takes the part before the tag of their Redis keys, so that it
+   * also works if only a key's hash is known.
+   *
+   * @returns for each head, the store's answer or its error
+   */
+  async look(set: PolicySet, heads: readonly string[]): Promise<(Reply | Error)[]> {
+    const together = this.commands.cluster ? 1 : LOOKED_AT;
+    const calls: Promise<(Reply | Error)[]>[] = [];
+    for (let at = 0; at < heads.length; at += together)
+      calls.push(this.#look(set, heads.slice(at, at + together)));
+    return (await Promise.all(calls)).flat();
+  }
+
+  async #look(set: PolicySet, heads: readonly string[]): Promise<(Reply | Error)[]> {
+    const { policies, ban } = set;
+    const ids = [...(ban ? [BAN_TAG] : []), ...policies.map(({ id }) => id)];
+    const keys = heads.flatMap((head) => ids.map((id) => `${head}}${id}`));
+    if (set.overrides) keys.push(...heads.map((head) => `${head}}${OVERRIDE_TAG}`));
+    const { evaluateArgs } = argsOf(set, false, Date.now());
+    const args = [...evaluateArgs, costArg(1, true)];
+    if (policies.some(({ traits }) => traits.holdsSlots)) args.push(...heads.map(() => ''));
+    if (set.overrides) args.push(recordsSign(set));
+    const kernels = policies.map(({ kernel }) => kernel);
+    const script = assemble('evaluate', kernels, ban !== undefined, set.overrides !== undefined);
+    const reply = await this.run(script, keys, args);
+    return decode(reply, heads.length, set);
   }
 
   /** Runs a script that limiters do not use. */
@@ -102,7 +109,7 @@ export class Session extends Limiters {
 
   /** Runs a command on one key. */
   call(command: string, key: string, ...args: string[]): Promise<unknown> {
-    return this.ask(this.connection.call(command, key, ...args)).catch((error: unknown) =>
+    return this.ask(this.#connection.call(command, key, ...args)).catch((error: unknown) =>
       rethrow(error, [key]),
     );
   }
@@ -119,7 +126,7 @@ export class Session extends Limiters {
  * @throws CliError of the connection; or what `use` throws, explained in words that help
  */
 export async function withRedis(
-  options: RedisOptions,
+  options: Options,
   io: Io,
   use: (session: Session) => Promise<void>,
 ): Promise<void> {
@@ -142,7 +149,7 @@ export async function withRedis(
   }
 }
 
-function targetOf({ redis, cluster = false, sentinel, timeout }: RedisOptions, { env }: Io): Target {
+function targetOf({ redis, cluster = false, sentinel, timeout }: Options, { env }: Io): Target {
   const url = redis ?? env.REDIS_URL;
   if (url === undefined || url === '') {
     throw usageError(
@@ -160,4 +167,31 @@ function checkPrefix(prefix: string): void {
       '--prefix: write 1 to 64 printable ASCII characters without braces, as in redisStore({ prefix }).',
     );
   }
+}
+
+/** An environment variable, because every user of a machine can see arguments. */
+const VARIABLE = 'HEADGATE_HASH_KEYS';
+
+/**
+ * How the limiters write keys. A key in the form that `list` shows, `hmac:...`, stands for the key with that hash.
+ *
+ * @throws CliError `USAGE`
+ */
+function hashingOf(options: Pick<Options, 'hashKeysFile'>, io: Io): KeyHashing {
+  const secret = secretOf(options, io);
+  if (secret === undefined) return compileHashing(false);
+  const { text, mark } = compileHashing(secret);
+  return {
+    text: (key) => (/^hmac:[\w-]{22}$/.test(key) ? hashedText(key.slice('hmac:'.length)) : text(key)),
+    mark,
+  };
+}
+
+/** The secret by which limiters hash keys, if they do. A file may end with a line feed. @throws CliError `USAGE` */
+export function secretOf({ hashKeysFile: file }: Pick<Options, 'hashKeysFile'>, io: Io): string | undefined {
+  const where = file === undefined ? VARIABLE : '--hash-keys-file';
+  const secret = file === undefined ? io.env[VARIABLE] || undefined : readText(where, file, io).trim();
+  const fault = secret === undefined ? undefined : faultOfSecret(secret);
+  if (fault !== undefined) throw usageError(`${where}: ${fault}`);
+  return secret;
 }

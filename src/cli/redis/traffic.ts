@@ -30,36 +30,71 @@ export const SPAN = 5000;
 /** The most entries that are read. */
 const MOST = 5000;
 
-type Pair = [admitted: number, denied: number];
+/** Counts by name. */
+class Counts {
+  readonly #sums = new Map<string, [admitted: number, denied: number]>();
 
-interface Sums {
-  readonly counts: Pair;
-  readonly policies: Map<string, number>;
-  readonly reasons: Map<string, number>;
-  readonly keys: Map<string, Pair>;
+  add(name: string, [admitted, denied]: readonly [number, number]): void {
+    const sum = this.#sums.get(name);
+    this.#sums.set(name, [(sum?.[0] ?? 0) + admitted, (sum?.[1] ?? 0) + denied]);
+  }
+
+  /** How many per second. The busiest come first. */
+  rates(): (Rates & { readonly name: string })[] {
+    return [...this.#sums]
+      .map(([name, [admitted, denied]]) => ({ name, admitted: aSecond(admitted), denied: aSecond(denied) }))
+      .sort((a, b) => b.admitted + b.denied - a.admitted - a.denied);
+  }
 }
 
-/** Reads the counts of the last seconds, for one limiter or for all. The busiest limiters come first. */
+const aSecond = (count: number): number => Math.round((10_000 * count) / SPAN) / 10;
+
+/** Reads the counts of the last seconds, for one limiter or for all, with its busiest keys. */
 export async function readTraffic(
   session: Session,
   name: string | undefined,
-  keys: number,
+  most: number,
 ): Promise<Snapshot> {
-  const nodes = await session.connection.nodes();
-  const [seconds, micros] = (await session.ask(nodes[0]!.send(['TIME']))) as [string, string];
+  const [server] = session.commands.servers();
+  const [seconds, micros] = (await session.ask(server!.send(['TIME']))) as [string, string];
   const since = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) - SPAN;
   const from = String(Math.max(0, since));
   const found = await session.call('XREVRANGE', topKey(session.prefix), '+', from, 'COUNT', String(MOST));
   const entries = (found as [id: string, fields: string[]][]).flatMap(([, [, text]]) => parse(text));
-  const sums = new Map<string, Sums>();
-  for (const { limiters } of entries) {
-    for (const limiter of limiters) if (name === undefined || limiter.name === name) add(sums, limiter);
+  const totals = new Counts();
+  const details = new Map<string, { policies: Counts; reasons: Counts; keys: Counts }>();
+  for (const limiter of entries.flatMap(({ limiters }) => limiters)) {
+    if (name !== undefined && limiter.name !== name) continue;
+    totals.add(limiter.name, limiter.counts);
+    const { policies, reasons = {}, keys } = limiter;
+    const own = details.get(limiter.name) ?? {
+      policies: new Counts(),
+      reasons: new Counts(),
+      keys: new Counts(),
+    };
+    details.set(limiter.name, own);
+    for (const [policy, denied] of Object.entries(policies)) own.policies.add(policy, [0, denied]);
+    for (const [reason, denied] of Object.entries(reasons)) own.reasons.add(reason, [0, denied]);
+    for (const [key, counts] of Object.entries(keys)) own.keys.add(key, counts);
   }
-  const limiters = [...sums].map(([scope, sum]) => ratesOf(scope, sum, keys));
+  const limiters = totals.rates().map((total) => {
+    const { policies, reasons, keys } = details.get(total.name)!;
+    return {
+      ...total,
+      policies: policies.rates().map(({ name, denied }) => ({ name, denied })),
+      reasons: reasons.rates().map(({ name: reason, denied }) => ({ reason, denied })),
+      keys: keys
+        .rates()
+        .slice(0, most)
+        .map(({ name, ...rates }) => {
+          return { key: parseWho(`x:${name}`)?.key ?? name, ...rates };
+        }),
+    };
+  });
   return {
     instances: new Set(entries.map(({ id }) => id)).size,
     isSampled: entries.some(({ sample }) => sample > 1),
-    limiters: limiters.sort(busiest),
+    limiters,
   };
 }
 
@@ -70,57 +105,4 @@ function parse(text: string | undefined): Counted[] {
   } catch {
     return [];
   }
-}
-
-function add(all: Map<string, Sums>, limiter: Counted['limiters'][number]): void {
-  const { name, counts, policies, reasons = {}, keys } = limiter;
-  const sums = all.get(name) ?? {
-    counts: [0, 0] as Pair,
-    policies: new Map<string, number>(),
-    reasons: new Map<string, number>(),
-    keys: new Map<string, Pair>(),
-  };
-  all.set(name, sums);
-  addPair(sums.counts, counts);
-  addTo(sums.policies, policies);
-  addTo(sums.reasons, reasons);
-  for (const [key, pair] of Object.entries(keys)) {
-    const sum = sums.keys.get(key);
-    if (sum) addPair(sum, pair);
-    else sums.keys.set(key, [...pair]);
-  }
-}
-
-function addTo(sums: Map<string, number>, counts: Readonly<Record<string, number>>): void {
-  for (const [name, count] of Object.entries(counts)) sums.set(name, (sums.get(name) ?? 0) + count);
-}
-
-function addPair(to: Pair, [admitted, denied]: readonly [number, number]): void {
-  to[0] += admitted;
-  to[1] += denied;
-}
-
-const aSecond = (count: number): number => Math.round((10_000 * count) / SPAN) / 10;
-
-const busiest = (a: Rates, b: Rates): number => b.admitted + b.denied - a.admitted - a.denied;
-
-function ratesOf(name: string, { counts, policies, reasons, keys }: Sums, most: number): LimiterRates {
-  const rates = ([admitted, denied]: Pair): Rates => ({
-    admitted: aSecond(admitted),
-    denied: aSecond(denied),
-  });
-  return {
-    name,
-    ...rates(counts),
-    policies: [...policies]
-      .map(([policy, denied]) => ({ name: policy, denied: aSecond(denied) }))
-      .sort((a, b) => b.denied - a.denied),
-    reasons: [...reasons]
-      .map(([reason, denied]) => ({ reason, denied: aSecond(denied) }))
-      .sort((a, b) => b.denied - a.denied),
-    keys: [...keys]
-      .map(([key, pair]) => ({ key: parseWho(`x:${key}`)?.key ?? key, ...rates(pair) }))
-      .sort(busiest)
-      .slice(0, most),
-  };
 }

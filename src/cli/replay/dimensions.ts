@@ -1,5 +1,6 @@
-import { checkDimension, DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
+import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
 import type { Policy } from '../../contract/policy.js';
+import { dimensionOf } from '../command.js';
 import { usageError } from '../errors.js';
 import { prefixOf } from '../keys.js';
 
@@ -19,7 +20,7 @@ export function loggedKeys(texts: readonly string[] = ['ip']): LoggedKey[] {
       throw usageError(
         "--key: what is limited? Write for example 'ip', 'user', 'ip path' or 'account=user'.",
       );
-    return { dimension: dimensionOf(named), parts };
+    return { dimension: named === undefined ? DEFAULT_DIMENSION : dimensionOf('--key', named), parts };
   });
   const names = keys.map(({ dimension }) => dimension);
   const twice = names.find((name, i) => names.indexOf(name) < i);
@@ -30,15 +31,6 @@ export function loggedKeys(texts: readonly string[] = ['ip']): LoggedKey[] {
     );
   }
   return keys;
-}
-
-function dimensionOf(named: string | undefined): string {
-  if (named === undefined) return DEFAULT_DIMENSION;
-  try {
-    return checkDimension('--key', named);
-  } catch (error) {
-    throw usageError((error as Error).message);
-  }
 }
 
 /** The dimensions of policies. */

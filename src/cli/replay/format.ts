@@ -1,5 +1,8 @@
-import { count, printable } from '../format.js';
-import type { ClientResult } from './replay.js';
+import { policyText } from '../../contract/compile-policies.js';
+import { count, duration, many, printable } from '../format.js';
+import type { Io } from '../io.js';
+import { REORDER, type LogSummary } from './log-file.js';
+import type { ClientResult, ReplayResult, Results } from './replay.js';
 
 /** A share in percent. It is never rounded to none or all. */
 export function share(part: number, whole: number): string {
@@ -39,3 +42,87 @@ export function cellsOf(client: ClientResult, longest: number, since: (time: num
     client.policies.join(', '),
   ];
 }
+
+const POLICY_HEAD = 'policy, limit, denied, of requests, clients, of clients, first (UTC), last (UTC)';
+
+/** The table of the policies: its head and its rows. */
+export function policyTable({ policies, requests }: ReplayResult): [head: string[], rows: string[][]] {
+  const rows = policies.map((each) => {
+    const { name: _, ...policy } = each.policy;
+    return [
+      policy.shadow ? `${each.name} (would have)` : each.name,
+      policyText(policy),
+      count(each.denied),
+      share(each.denied, requests),
+      count(each.clients),
+      share(each.clients, each.of),
+      moment(each.first),
+      moment(each.last),
+    ];
+  });
+  return [POLICY_HEAD.split(', '), rows];
+}
+
+/** What was found in the logs, whatever the policies are. */
+export interface Found {
+  readonly requests: number;
+  readonly clients: number;
+  readonly busiest: { readonly key: string; readonly value: number };
+  readonly first: number;
+  readonly last: number;
+}
+
+/** A log with fewer requests is hardly more than a test. */
+const FEW = 1000;
+
+/** What a reader of the results should know about the logs, one line each. */
+export function logNotes(logs: readonly LogSummary[], { requests, busiest, first, last }: Found): string[] {
+  const notes: string[] = [];
+  for (const { name, lines, requests, skipped, malformed, samples, late, warning } of logs) {
+    const parts = [many(lines, 'line'), many(requests, 'request')];
+    if (skipped > 0) parts.push(`${count(skipped)} skipped (no request, no key, or not matched)`);
+    parts.push(
+      malformed > 0 ? `${count(malformed)} malformed (${share(malformed, lines)})` : 'none malformed',
+    );
+    notes.push(`${printable(name)}: ${parts.join(', ')}`);
+    for (const { line, problem, text } of samples) {
+      notes.push(`  line ${count(line)}: ${printable(problem, 160)}: ${printable(text, 70)}`);
+    }
+    if (late > 0) {
+      notes.push(
+        `  ${many(late, 'line')} came more than ${count(REORDER)} lines late; taken at the time of the line before`,
+      );
+    }
+    if (warning !== undefined) notes.push(`  ${warning}`);
+  }
+  if (last > first && first % 1000 === 0 && last % 1000 === 0) {
+    notes.push(
+      'The log has whole seconds: windows of a few seconds look fuller than they were, as all requests of a second come at once.',
+    );
+  }
+  if (requests >= FEW && busiest.value > requests / 2) {
+    notes.push(
+      `${printable(busiest.key)} sent ${share(busiest.value, requests)} of the requests. If that is your proxy, let it log its ` +
+        "clients' addresses, or limit by another --key.",
+    );
+  }
+  return notes;
+}
+
+/** The notes on a replay: what is not replayed, then on the logs. */
+export function replayNotes({ result, logs, left, compared }: Results): string[] {
+  const all = [...left, ...(compared?.left ?? [])];
+  const notes = all.map(
+    (policy) =>
+      `${printable(policy)} is not replayed: an access log does not tell how long each request took`,
+  );
+  return [...notes, ...logNotes(logs, result)];
+}
+
+/** When the logs begin and end. */
+export const spanText = ({ first, last }: Pick<Found, 'first' | 'last'>): string =>
+  `${moment(first)} to ${moment(last)} UTC, ${duration(Math.max(1, last - first))}`;
+
+/** How much was found, for a terminal. */
+export const foundText = (found: Found, { bold }: Io['colors']): string =>
+  `${bold(many(found.requests, 'request'))} of ${bold(many(found.clients, 'client'))}, ${spanText(found)}`;

@@ -1,82 +1,54 @@
-import type { Comparison } from './compare.js';
+import type { Found } from './format.js';
 import type { LogSummary } from './log-file.js';
-import type { Found } from './notes.js';
-import type { ReplayResult } from './replay.js';
+import type { ReplayResult, Results } from './replay.js';
 import type { Suggestions } from './suggest.js';
 
-const iso = (time: number | undefined): string | null =>
-  time === undefined ? null : new Date(time).toISOString();
+const TIMES = ['first', 'last', 'start', 'streakAt'];
 
-/** The result of a replay, for programs. Times are ISO 8601. */
-export function replayJson(
-  result: ReplayResult,
-  logs: readonly LogSummary[],
-  left: readonly string[],
-  compared: Comparison | undefined,
-): object {
-  return {
-    ...resultJson(result),
-    notReplayed: left,
-    logs: logs.map(logJson),
-    ...(compared && { compared: comparisonJson(compared) }),
-  };
+/** A copy for programs: times are ISO 8601, and what there is not is null. */
+function plain(value: object): object {
+  const text = JSON.stringify(value, (field, each: unknown) =>
+    TIMES.includes(field) && typeof each === 'number' ? new Date(each).toISOString() : (each ?? null),
+  );
+  return JSON.parse(text) as object;
 }
 
-function comparisonJson({ result, left, both, firstOnly, secondOnly }: Comparison): object {
-  return {
-    ...resultJson(result),
-    notReplayed: left,
-    deniedByBoth: both,
-    deniedByFirstOnly: firstOnly,
-    deniedBySecondOnly: secondOnly,
+/** The results of a replay, for programs. */
+export function replayJson({ result, logs, left, compared }: Results): object {
+  const other = compared && {
+    ...resultJson(compared.result),
+    notReplayed: compared.left,
+    deniedByBoth: compared.both,
+    deniedByFirstOnly: compared.firstOnly,
+    deniedBySecondOnly: compared.secondOnly,
   };
+  return plain({ ...resultJson(result), notReplayed: left, logs, ...(other && { compared: other }) });
 }
 
 function resultJson(result: ReplayResult): object {
-  const { first, last, busiest, policies, top, timeline, ...counts } = result;
-  return {
-    ...counts,
-    busiest: busiestJson(busiest),
-    first: iso(first),
-    last: iso(last),
-    policies: policies.map((each) => ({ ...each, first: iso(each.first), last: iso(each.last) })),
-    top: top.map((client) => ({
-      ...client,
-      first: iso(client.first),
-      last: iso(client.last),
-      streakAt: iso(client.streakAt),
-    })),
-    timeline: {
-      widthMs: timeline.width,
-      intervals: timeline.intervals.map((interval) => ({ ...interval, start: iso(interval.start) })),
-    },
-  };
+  const { width, intervals } = result.timeline;
+  return { ...result, busiest: busiestJson(result), timeline: { widthMs: width, intervals } };
 }
 
 /** The suggestions, for programs. `deniedRequests` is null if the log could not be read twice. */
 export function suggestJson(
   { keep, each, together }: Suggestions,
-  { busiest, ...found }: Found,
+  found: Found,
   logs: readonly LogSummary[],
 ): object {
-  return {
+  const windows = each.map(({ window, alternatives }) => ({ windowMs: window, alternatives }));
+  const { requests, clients, first, last } = found;
+  return plain({
     keep,
-    ...found,
-    busiest: busiestJson(busiest),
-    first: iso(found.first),
-    last: iso(found.last),
-    windows: each.map(({ window, alternatives }) => ({
-      windowMs: window,
-      alternatives: alternatives.map((alternative) => ({
-        ...alternative,
-        deniedRequests: alternative.deniedRequests ?? null,
-      })),
-    })),
-    together: { ...together, deniedRequests: together.deniedRequests ?? null },
-    logs: logs.map(logJson),
-  };
+    requests,
+    clients,
+    first,
+    last,
+    busiest: busiestJson(found),
+    windows,
+    together,
+    logs,
+  });
 }
 
-const logJson = ({ warning, ...log }: LogSummary): object => ({ ...log, warning: warning ?? null });
-
-const busiestJson = ({ key, value }: Found['busiest']): object => ({ key, requests: value });
+const busiestJson = ({ busiest }: Pick<Found, 'busiest'>) => ({ key: busiest.key, requests: busiest.value });

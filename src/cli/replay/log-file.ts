@@ -1,7 +1,5 @@
 import { createGunzip } from 'node:zlib';
-import type { Entry } from './entry.js';
-import type { ParseLine } from './line.js';
-import { Reorder } from './reorder.js';
+import type { Entry, ParseLine } from './line.js';
 import type { Source } from './source.js';
 
 /** A longer line (in bytes) is no request, and is not kept in memory. */
@@ -43,12 +41,7 @@ export class LogFile {
   readonly #parse: ParseLine;
   /** How many bytes of the file were read, before unpacking. */
   bytesRead = 0;
-  #lines = 0;
-  #requests = 0;
-  #skipped = 0;
-  #malformed = 0;
-  #samples: Malformed[] = [];
-  #late = 0;
+  readonly #found = { lines: 0, requests: 0, skipped: 0, malformed: 0, samples: [] as Malformed[], late: 0 };
   #damage: string | undefined;
 
   /** @param parser makes a reader of lines; in some formats, one line defines the meaning of the next ones */
@@ -64,16 +57,7 @@ export class LogFile {
   }
 
   get summary(): LogSummary {
-    return {
-      name: this.source.name,
-      lines: this.#lines,
-      requests: this.#requests,
-      skipped: this.#skipped,
-      malformed: this.#malformed,
-      samples: this.#samples,
-      late: this.#late,
-      warning: this.source.change ?? this.#damage,
-    };
+    return { name: this.source.name, ...this.#found, warning: this.source.change ?? this.#damage };
   }
 
   /** The time of its first request, which tells the order of rotated files. Undefined if it cannot be read in advance. */
@@ -92,7 +76,7 @@ export class LogFile {
         const next = reorder.push(entry);
         if (next) ready.push(next);
       }
-      this.#late = reorder.late;
+      this.#found.late = reorder.late;
       yield ready;
     }
     const rest: Entry[] = [];
@@ -107,7 +91,7 @@ export class LogFile {
       for (let start = 0; start < text.length;) {
         let end = text.indexOf('\n', start);
         if (end === -1) end = text.length;
-        if (this.#lines === 0 && text.startsWith(BYTE_ORDER_MARK)) start = 1;
+        if (this.#found.lines === 0 && text.startsWith(BYTE_ORDER_MARK)) start = 1;
         this.#take(text.slice(start, text[end - 1] === '\r' ? end - 1 : end), entries);
         start = end + 1;
       }
@@ -116,23 +100,23 @@ export class LogFile {
   }
 
   #take(line: string, entries: Entry[]): void {
-    this.#lines += 1;
+    this.#found.lines += 1;
     if (line === '') {
-      this.#skipped += 1;
+      this.#found.skipped += 1;
       return;
     }
     const parsed =
       line.length > LONGEST_LINE ? { problem: 'it has more than a million characters' } : this.#parse(line);
     if (parsed === 'skipped') {
-      this.#skipped += 1;
+      this.#found.skipped += 1;
     } else if ('problem' in parsed) {
-      this.#malformed += 1;
-      if (this.#samples.length < SAMPLES) {
+      this.#found.malformed += 1;
+      if (this.#found.samples.length < SAMPLES) {
         const text = Buffer.from(line.slice(0, SAMPLE_LENGTH)).toString();
-        this.#samples.push({ line: this.#lines, text, problem: parsed.problem });
+        this.#found.samples.push({ line: this.#found.lines, text, problem: parsed.problem });
       }
     } else {
-      this.#requests += 1;
+      this.#found.requests += 1;
       entries.push(parsed);
     }
   }
@@ -201,4 +185,63 @@ async function* wholeLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<string
     }
   }
   if (length > 0) yield Buffer.concat(begun).toString();
+}
+
+/** How many requests are held back for others that were logged late. */
+export const REORDER = 50_000;
+
+/**
+ * Puts the lines of one log in order of time. Many servers write a line when the response ends, but with the time of the request. A line
+ * that comes more than `capacity` lines late gets the time of the line before it.
+ */
+export class Reorder {
+  readonly #capacity: number;
+  /** The waiting requests in order of time, from `#head` on. */
+  #waiting: Entry[] = [];
+  #head = 0;
+  #now = 0;
+  /** How many lines came too late for their place. */
+  late = 0;
+
+  constructor(capacity: number = REORDER) {
+    this.#capacity = capacity;
+  }
+
+  /** Adds a request. If the buffer is full, returns the earliest one. */
+  push(entry: Entry): Entry | undefined {
+    const waiting = this.#waiting;
+    if (entry.time < this.#now) {
+      entry.time = this.#now;
+      this.late += 1;
+    }
+    const last = waiting[waiting.length - 1];
+    if (last === undefined || entry.time >= last.time) waiting.push(entry);
+    else waiting.splice(this.#placeOf(entry.time), 0, entry);
+    return waiting.length - this.#head > this.#capacity ? this.shift() : undefined;
+  }
+
+  /** The earliest of the waiting requests. */
+  shift(): Entry | undefined {
+    const entry = this.#waiting[this.#head];
+    if (entry === undefined) return undefined;
+    this.#now = entry.time;
+    this.#head += 1;
+    if (this.#head > this.#capacity) {
+      this.#waiting = this.#waiting.slice(this.#head);
+      this.#head = 0;
+    }
+    return entry;
+  }
+
+  /** The place behind all requests of the same time. */
+  #placeOf(time: number): number {
+    let low = this.#head;
+    let high = this.#waiting.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.#waiting[middle]!.time <= time) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
 }

@@ -1,10 +1,11 @@
 import { resolve } from 'node:path';
+import { SingleBar } from 'cli-progress';
 import { failure, usageError } from '../errors.js';
+import { count } from '../format.js';
 import type { Io } from '../io.js';
-import type { Entry } from './entry.js';
-import { FORMATS, type ParseLine } from './line.js';
+import { type Entry, FORMATS, type ParseLine } from './line.js';
 import { LogFile, type LogSummary } from './log-file.js';
-import { openSource, StreamSource, type Source } from './source.js';
+import { openSource, streamSource, type Source } from './source.js';
 
 /** The name of standard input. */
 const STDIN = '-';
@@ -86,9 +87,7 @@ export async function withLogs(
   try {
     for (const name of names) {
       const source =
-        name === STDIN
-          ? new StreamSource('standard input', stdin)
-          : await openSource(name, resolve(cwd, name));
+        name === STDIN ? streamSource('standard input', stdin) : await openSource(name, resolve(cwd, name));
       const same = sources.find(({ identity }) => identity === source.identity);
       sources.push(source);
       if (same) {
@@ -123,7 +122,7 @@ async function* merge(files: readonly LogFile[]): AsyncGenerator<readonly Entry[
   let now = 0;
   try {
     for (;;) {
-      const head = earliest(heads);
+      const head = heads.length === 0 ? undefined : heads.reduce(earlier);
       const next = waiting[0];
       if (next && (!head || next.time - MARGIN <= timeOf(head))) {
         waiting.shift();
@@ -163,10 +162,44 @@ async function refilled(heads: Head[]): Promise<Head[]> {
   return live;
 }
 
-function earliest(heads: readonly Head[]): Head | undefined {
-  let found: Head | undefined;
-  for (const head of heads) {
-    if (!found || timeOf(head) < timeOf(found)) found = head;
+const earlier = (a: Head, b: Head): Head => (timeOf(b) < timeOf(a) ? b : a);
+
+/** Goes through all requests. It shows a progress bar if someone watches. */
+export async function forEachRequest(
+  logs: Logs,
+  io: Io,
+  title: string,
+  take: (entry: Entry) => void,
+): Promise<void> {
+  const bar = startBar(logs, io, title);
+  let requests = 0;
+  try {
+    for await (const batch of logs.requests()) {
+      for (const entry of batch) take(entry);
+      requests += batch.length;
+      bar?.update(logs.bytesRead, { requests: count(requests) });
+    }
+  } finally {
+    bar?.stop();
   }
-  return found;
+}
+
+function startBar(logs: Logs, io: Io, title: string): SingleBar | undefined {
+  if (!io.stderr.isTTY) return undefined;
+  const { size } = logs;
+  const known = size > 0;
+  const bar = new SingleBar({
+    format: `${title}  ${known ? '{bar} {percentage} %  ' : ''}{requests} requests  {duration_formatted}`,
+    stream: io.stderr,
+    barCompleteChar: '█',
+    barIncompleteChar: '░',
+    barsize: 30,
+    clearOnComplete: true,
+    gracefulExit: false,
+    // Ctrl-C ends the process at once, so no terminal setting may need to be restored.
+    linewrap: true,
+    hideCursor: false,
+  });
+  bar.start(known ? size : 1, 0, { requests: '0' });
+  return bar;
 }

@@ -4,7 +4,7 @@ import { Keys, type Column } from './keys.js';
 import type { Shape } from './shapes.js';
 
 /** A limiter has at most this many policies. */
-const MOST_POLICIES = 32;
+export const MOST_POLICIES = 32;
 
 /** Replays a log under limits that are never reached, and keeps the most that each client used of each shape, in 4 bytes. */
 export class Measure {

@@ -1,32 +1,23 @@
-import type { Command } from 'commander';
 import { DEFAULT_SUBNET } from '../../http/client-key.js';
-import { usageError } from '../errors.js';
-import { addSubnetOption, subnetOf, type SubnetOption } from '../keys.js';
+import { collect, integer, type CliCommand, type Options } from '../command.js';
 import type { Io } from '../io.js';
 import { loggedKeys } from './dimensions.js';
-import { FORMATS, lineParser } from './line.js';
+import { FORMATS, lineParser, parseMatch } from './line.js';
 import { withLogs, type Logs } from './logs.js';
-import { parseMatch } from './match.js';
 
 /** The options of all commands that read logs. */
-export interface LogOptions extends SubnetOption {
+export interface LogOptions extends Pick<Options, 'ipv6Subnet'> {
   readonly key?: readonly string[];
   readonly keyField?: string;
   readonly timeField?: string;
   readonly match?: readonly string[];
-  readonly trustedHops?: string;
+  readonly trustedHops?: number;
 }
-
-/** Collects the values of an option that may be repeated. */
-export const collect = (value: string, before: readonly string[] = []): readonly string[] => [
-  ...before,
-  value,
-];
 
 export const LOGS_HELP = `Logs may be in ${FORMATS}; plain or gzip; rotated files in any order. A line that cannot be read is counted and shown.`;
 
-export function addLogOptions(command: Command): Command {
-  command
+export function addLogOptions(command: CliCommand): CliCommand {
+  return command
     .argument('<log...>', 'access logs; - is standard input')
     .option(
       '--key <parts>',
@@ -39,13 +30,14 @@ export function addLogOptions(command: Command): Command {
     .option(
       '--trusted-hops <n>',
       'in lists like X-Forwarded-For: how many proxies are yours (default: those with private addresses)',
+      integer('--trusted-hops', 1, 99, 'write how many proxies are yours: 1 to 99.'),
     )
     .option(
       '--match <filter>',
       "only some requests, by path, method and status: '/api POST', '5xx', '!/health'; repeatable",
       collect,
-    );
-  return addSubnetOption(command);
+    )
+    .subnetOption();
 }
 
 /** Opens the logs for as long as `use` reads them. `details` also reads paths and statuses. @throws CliError `USAGE`, `FAILED` */
@@ -61,16 +53,9 @@ export function readLogs(
     keyField: options.keyField,
     timeField: options.timeField,
     match: parseMatch(options.match ?? []),
-    subnet: subnetOf(options) ?? DEFAULT_SUBNET,
-    trustedHops: hopsOf(options.trustedHops),
+    subnet: options.ipv6Subnet ?? DEFAULT_SUBNET,
+    trustedHops: options.trustedHops,
     details,
   };
   return withLogs(names, io, () => lineParser(line), use);
-}
-
-function hopsOf(text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  if (!/^[1-9]\d?$/.test(text))
-    throw usageError('--trusted-hops: write how many proxies are yours: 1 to 99.');
-  return Number(text);
 }

@@ -2,7 +2,8 @@ import { DEFAULT_DIMENSION, type Key } from '../../contract/key.js';
 import type { Policy } from '../../contract/policy.js';
 import { Engine } from './engine.js';
 import { shownKeys } from './dimensions.js';
-import { Keys } from './keys.js';
+import { Keys, type Column } from './keys.js';
+import type { LogSummary } from './log-file.js';
 import { Timeline } from './timeline.js';
 
 /** The effect of a policy on a log. */
@@ -71,8 +72,6 @@ const USES = 11;
  */
 export class Replay {
   readonly #engine: Engine;
-  readonly #sources: readonly Policy[];
-  readonly #capacities: readonly number[];
   readonly #keys = new Keys();
   /** The number of the key's dimension. */
   readonly #side = this.#keys.column('count');
@@ -86,18 +85,26 @@ export class Replay {
   readonly #runAt = this.#keys.column('time');
   readonly #streak = this.#keys.column('count');
   readonly #streakAt = this.#keys.column('time');
-  /** The most that was used: one column per policy. */
-  readonly #peaks;
   readonly #timeline: Timeline;
   /** The dimensions of the requests. */
   readonly #dimensions: readonly string[];
-  /** For each policy, the number of its dimension; for each name, the number of the policy. */
-  readonly #sides: readonly number[];
+  readonly #policies: {
+    readonly name: string;
+    readonly policy: Policy;
+    readonly capacity: number;
+    /** The number of its dimension. */
+    readonly side: number;
+    /** The most that each client used. */
+    readonly peaks: Column;
+    denied: number;
+    first: number | undefined;
+    last: number | undefined;
+  }[];
+  /** For each name, the number of the policy. */
   readonly #numbers: ReadonlyMap<string, number>;
   /** The current request, by dimension: its client, or -1; and whether it is denied. */
   readonly #clients: number[];
   readonly #hit: boolean[];
-  readonly #perPolicy: { denied: number; first: number | undefined; last: number | undefined }[];
   #admitted = 0;
   #deniedSum = 0;
   #held = 0;
@@ -109,17 +116,17 @@ export class Replay {
   constructor(policies: readonly Policy[], dimensions: readonly string[] = [DEFAULT_DIMENSION]) {
     const several = dimensions.length > 1;
     this.#engine = new Engine(policies, several);
-    this.#sources = policies;
     this.#dimensions = dimensions;
-    this.#sides = policies.map(({ by = DEFAULT_DIMENSION }) => (several ? dimensions.indexOf(by) : 0));
     this.#clients = dimensions.map(() => -1);
     this.#hit = dimensions.map(() => false);
-    const compiled = this.#engine.limiter.policies;
-    this.#numbers = new Map(compiled.map(({ name }, i) => [name, i]));
-    this.#capacities = compiled.map(({ traits }) => traits.capacity);
-    this.#peaks = compiled.map(() => this.#keys.column('count'));
-    this.#perPolicy = compiled.map(() => ({ denied: 0, first: undefined, last: undefined }));
-    this.#timeline = new Timeline(2 + compiled.length);
+    this.#policies = this.#engine.limiter.policies.map(({ name, traits: { capacity } }, i) => {
+      const policy = policies[i]!;
+      const side = several ? dimensions.indexOf(policy.by ?? DEFAULT_DIMENSION) : 0;
+      const none = { denied: 0, first: undefined, last: undefined };
+      return { name, policy, capacity, side, peaks: this.#keys.column('count'), ...none };
+    });
+    this.#numbers = new Map(this.#policies.map(({ name }, i) => [name, i]));
+    this.#timeline = new Timeline(2 + policies.length);
   }
 
   /** Decides the next request. Returns whether it is admitted. */
@@ -132,22 +139,27 @@ export class Replay {
     const allowed = decision?.allowed ?? true;
     for (const verdict of decision?.policies ?? []) {
       const i = this.#numbers.get(verdict.name)!;
-      const side = this.#sides[i]!;
-      const client = this.#clients[side]!;
+      const policy = this.#policies[i]!;
+      const client = this.#clients[policy.side]!;
       if (!verdict.allowed) {
-        this.#denyBy(i, client, time);
+        policy.denied += 1;
+        policy.first ??= time;
+        policy.last = time;
+        this.#by.values[client] = (this.#by.values[client]! | (1 << i)) >>> 0;
         counts[2 + i]! += 1;
-        if (!this.#sources[i]!.shadow) this.#hit[side] = true;
+        if (!policy.policy.shadow) this.#hit[policy.side] = true;
       }
-      const used = this.#capacities[i]! - verdict.remaining;
-      const { values } = this.#peaks[i]!;
+      const used = policy.capacity - verdict.remaining;
+      const { values } = policy.peaks;
       if (used > values[client]!) values[client] = used;
     }
     if (allowed) {
       this.#admitted += 1;
       counts[0]! += 1;
       for (const client of this.#clients) if (client >= 0) this.#run.values[client] = 0;
-      if (decision && decision.delayMs > 0) this.#hold(decision.delayMs);
+      const delay = decision?.delayMs ?? 0;
+      if (delay > 0) this.#held += 1;
+      this.#longestHold = Math.max(this.#longestHold, delay);
     } else {
       this.#deniedSum += 1;
       counts[1]! += 1;
@@ -172,14 +184,6 @@ export class Replay {
     }
   }
 
-  #denyBy(policy: number, client: number, time: number): void {
-    const result = this.#perPolicy[policy]!;
-    result.denied += 1;
-    result.first ??= time;
-    result.last = time;
-    this.#by.values[client] = (this.#by.values[client]! | (1 << policy)) >>> 0;
-  }
-
   #deny(client: number, time: number): void {
     if (this.#denied.values[client]! === 0) this.#first.values[client] = time;
     this.#denied.values[client]! += 1;
@@ -190,11 +194,6 @@ export class Replay {
       this.#streak.values[client] = run;
       this.#streakAt.values[client] = this.#runAt.values[client]!;
     }
-  }
-
-  #hold(delay: number): void {
-    this.#held += 1;
-    this.#longestHold = Math.max(this.#longestHold, delay);
   }
 
   /** How many clients there are. They are numbered in order of appearance. */
@@ -209,7 +208,6 @@ export class Replay {
 
   /** @param top how many of the clients that were denied are named */
   result(top: number): ReplayResult {
-    const { policies } = this.#engine.limiter;
     return {
       requests: this.#admitted + this.#deniedSum,
       admitted: this.#admitted,
@@ -221,12 +219,14 @@ export class Replay {
       busiest: this.#keys.largest(this.#requests),
       first: this.#start,
       last: this.#end,
-      policies: policies.map(({ name }, i) => ({
+      policies: this.#policies.map(({ name, policy, side, denied, first, last }, i) => ({
         name,
-        policy: this.#sources[i]!,
+        policy,
         clients: this.#count((client) => this.#deniedBy(client, i)),
-        of: this.#count((client) => this.#side.values[client] === this.#sides[i]),
-        ...this.#perPolicy[i]!,
+        of: this.#count((client) => this.#side.values[client] === side),
+        denied,
+        first,
+        last,
         use: this.#use(i),
       })),
       top: this.#top(top),
@@ -252,20 +252,22 @@ export class Replay {
     return ((this.#by.values[client]! >>> policy) & 1) === 1;
   }
 
-  #use(policy: number): number[] {
+  #use(number: number): number[] {
     const use = new Array<number>(USES).fill(0);
-    const { values } = this.#peaks[policy]!;
+    const { side, capacity, peaks } = this.#policies[number]!;
     for (let i = 0; i < this.#keys.size; i++) {
-      if (this.#side.values[i] !== this.#sides[policy]) continue;
-      const tenth = Math.ceil((10 * values[i]!) / this.#capacities[policy]!) - 1;
-      use[this.#deniedBy(i, policy) ? USES - 1 : Math.min(9, Math.max(0, tenth))]! += 1;
+      if (this.#side.values[i] !== side) continue;
+      const tenth = Math.ceil((10 * peaks.values[i]!) / capacity) - 1;
+      use[this.#deniedBy(i, number) ? USES - 1 : Math.min(9, Math.max(0, tenth))]! += 1;
     }
     return use;
   }
 
   #top(count: number): ClientResult[] {
     const denied = this.#denied.values;
-    const chosen = largest(this.#keys.size, count, (i) => denied[i]!).filter((i) => denied[i]! > 0);
+    const all: number[] = [];
+    for (let i = 0; i < this.#keys.size; i++) if (denied[i]! > 0) all.push(i);
+    const chosen = all.sort((a, b) => denied[b]! - denied[a]!).slice(0, count);
     const wanted = new Set(chosen);
     const names = this.#keys.namesOf((i) => wanted.has(i));
     return chosen.map((i) => ({
@@ -276,22 +278,40 @@ export class Replay {
       last: this.#last.values[i]!,
       streak: this.#streak.values[i]!,
       streakAt: this.#streakAt.values[i]!,
-      policies: this.#engine.limiter.policies.filter((_, j) => this.#deniedBy(i, j)).map(({ name }) => name),
+      policies: this.#policies.filter((_, j) => this.#deniedBy(i, j)).map(({ name }) => name),
     }));
   }
 }
 
-/** The numbers below `size` with the largest values, in descending order. */
-function largest(size: number, count: number, valueOf: (i: number) => number): number[] {
-  let best: number[] = [];
-  let least = 0;
-  for (let i = 0; i < size; i++) {
-    if (valueOf(i) <= least) continue;
-    best.push(i);
-    if (best.length >= 2 * count + 64) {
-      best = best.sort((a, b) => valueOf(b) - valueOf(a)).slice(0, count);
-      if (best.length > 0) least = valueOf(best[best.length - 1]!);
-    }
+/** What a replay tells. */
+export interface Results {
+  readonly result: ReplayResult;
+  readonly logs: readonly LogSummary[];
+  /** Policies that are not replayed. */
+  readonly left: readonly string[];
+  readonly compared: Comparison | undefined;
+}
+
+/** The results of two sets of policies for one log. */
+export interface Comparison {
+  /** The result of the second set. */
+  readonly result: ReplayResult;
+  /** Policies of the second set that are not replayed. */
+  readonly left: readonly string[];
+  /** How many clients both sets deny, or only one of them. */
+  readonly both: number;
+  readonly firstOnly: number;
+  readonly secondOnly: number;
+}
+
+/** Compares two replays of the same requests. A client has the same number in both. */
+export function compare(first: Replay, second: Replay, left: readonly string[], top: number): Comparison {
+  let [both, firstOnly, secondOnly] = [0, 0, 0];
+  for (let client = 0; client < first.size; client++) {
+    const [a, b] = [first.isDenied(client), second.isDenied(client)];
+    if (a && b) both += 1;
+    else if (a) firstOnly += 1;
+    else if (b) secondOnly += 1;
   }
-  return best.sort((a, b) => valueOf(b) - valueOf(a)).slice(0, count);
+  return { result: second.result(top), left, both, firstOnly, secondOnly };
 }

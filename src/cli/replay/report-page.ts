@@ -1,31 +1,12 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { policyText } from '../../contract/compile-policies.js';
+import { printableJson, printableLines } from '../../common/printable.js';
 import { count, duration, many, printable } from '../format.js';
-import type { ClientTimes } from './closer.js';
-import type { Comparison } from './compare.js';
-import type { DeniedRequests } from './denied.js';
-import { cellsOf, moment, share } from './format.js';
-import type { LogSummary } from './log-file.js';
-import { leftNote, logNotes } from './notes.js';
-import type { Interval, ReplayResult } from './replay.js';
-import { bars, escape, figure, jsonInHtml, plot, table, tallyBars } from './report-html.js';
+import type { ClientTimes, Report, Tally } from './report.js';
+import { cellsOf, moment, policyTable, replayNotes, share, spanText } from './format.js';
+import type { Comparison, Interval, ReplayResult } from './replay.js';
 import { plotsOf } from './report-plots.js';
-
-/** Everything that a report shows. */
-export interface Report {
-  /** The command that makes it. */
-  readonly command: string;
-  readonly result: ReplayResult;
-  readonly logs: readonly LogSummary[];
-  /** Policies that are not replayed. */
-  readonly left: readonly string[];
-  readonly denied: DeniedRequests;
-  /** The requests of the clients denied most. Undefined if the log cannot be read twice. */
-  readonly clients: ClientTimes | undefined;
-  readonly compared: Comparison | undefined;
-}
 
 /** How many paths and statuses are named. */
 const NAMED = 10;
@@ -40,10 +21,10 @@ function asset(name: string, module?: string): string {
 
 /** The result of a replay as one HTML page that needs neither other files nor the network. */
 export function reportPage(report: Report): string {
-  const { result, logs, left, command, compared } = report;
+  const { result, logs, command, compared } = report;
   const scripts = [asset('uPlot.iife.min.js', 'uplot/dist/uPlot.iife.min.js'), asset('page.js')];
   const hashes = scripts.map((script) => `'sha256-${createHash('sha256').update(script).digest('base64')}'`);
-  const { requests, admitted, denied, clients, deniedClients, first, last, timeline } = result;
+  const { requests, admitted, denied, clients, deniedClients, timeline } = result;
   const plots = plotsOf(report);
   const title = `Headgate replay: ${logs.map(({ name }) => printable(name)).join(', ')}`;
   return `<!doctype html>
@@ -58,7 +39,7 @@ export function reportPage(report: Report): string {
 </head>
 <body>
 <h1>${escape(title)}</h1>
-<p class="quiet">${moment(first)} to ${moment(last)} UTC, ${duration(Math.max(1, last - first))}</p>
+<p class="quiet">${spanText(result)}</p>
 <p><code class="command">${escape(printable(command, Infinity))}</code></p>
 <div class="figures">
 ${figure(count(requests), 'requests')}
@@ -68,7 +49,7 @@ ${figure(count(clients), 'clients')}
 ${figure(`${count(deniedClients)} <small>(${escape(share(deniedClients, clients))})</small>`, 'clients denied', deniedClients > 0)}
 </div>
 <h2>Policies</h2>
-${policyTable('policies', result)}
+${table('policies', ...policyTable(result))}
 ${compared ? comparison(result, compared) : ''}
 <h2>Requests</h2>
 <p class="quiet">Per ${duration(timeline.width)}, in UTC. Tap or point at the plot for values; drag, or use the buttons, to zoom.${
@@ -88,7 +69,7 @@ ${deniedSections(report)}
 <p class="quiet">The most that a client used at any time, of what can be spent at once.</p>
 ${result.policies.map(useBars).join('\n')}
 <h2>Logs</h2>
-<ul>${[...left.map(leftNote), ...(compared?.left ?? []).map(leftNote), ...logNotes(logs, result)]
+<ul>${replayNotes(report)
     .map((note) => `<li>${escape(note.trim())}</li>`)
     .join('')}</ul>
 <p class="quiet">Made with <code>headgate replay</code>.</p>
@@ -100,42 +81,20 @@ ${result.policies.map(useBars).join('\n')}
 `;
 }
 
-function policyTable(name: string, { policies, requests }: ReplayResult): string {
-  return table(
-    name,
-    ['policy', 'limit', 'denied', 'of requests', 'clients', 'of clients', 'first (UTC)', 'last (UTC)'],
-    policies.map(({ name, policy, denied, clients: affected, of, first, last }) => [
-      policy.shadow ? `${name} (would have)` : name,
-      policyText({ ...policy, name: undefined } as unknown as typeof policy),
-      count(denied),
-      share(denied, requests),
-      count(affected),
-      share(affected, of),
-      moment(first),
-      moment(last),
-    ]),
-  );
-}
-
 /** The second set of policies, compared with the first. */
 function comparison(
   first: ReplayResult,
   { result: second, both, firstOnly, secondOnly }: Comparison,
 ): string {
   const { requests, clients } = first;
-  const row = (what: string, valueOf: (result: ReplayResult) => string): string[] => [
-    what,
-    valueOf(first),
-    valueOf(second),
-  ];
-  const rows = [
-    row('denied', ({ denied }) => count(denied)),
-    row('of requests', ({ denied }) => share(denied, requests)),
-    row('clients denied', ({ deniedClients }) => count(deniedClients)),
-    row('of clients', ({ deniedClients }) => share(deniedClients, clients)),
-  ];
+  const cells = ({ denied: some, deniedClients: of }: ReplayResult): string[] => {
+    return [count(some), share(some, requests), count(of), share(of, clients)];
+  };
+  const [ours, theirs] = [cells(first), cells(second)];
+  const names = ['denied', 'of requests', 'clients denied', 'of clients'];
+  const rows = names.map((what, i) => [what, ours[i]!, theirs[i]!]);
   return `<h2>Compared with other policies</h2>
-${policyTable('other policies', second)}
+${table('other policies', ...policyTable(second))}
 ${table('comparison', ['', 'the policies above', 'the other ones'], rows)}
 <p>Clients denied by both: ${count(both)}; by the policies above alone: ${count(firstOnly)}; by the other ones alone: ${count(secondOnly)}.</p>
 ${plot('compared', `Denied by the policies above: ${count(first.denied)}; by the other ones: ${count(second.denied)}.`)}`;
@@ -157,10 +116,10 @@ ${plot('clients', clientsLabel(clients))}`;
 ${chart}
 ${table('clients denied', head, rows)}${more > 0 ? `<p class="quiet">... and ${many(more, 'more client')}.</p>` : ''}
 <h2>Paths of the denied requests</h2>
-${tallyBars(denied.paths(NAMED), result.denied)}
+${tallyBars(denied.paths.tally(NAMED), result.denied)}
 <h2>What the denied requests were answered then</h2>
 <p class="quiet">The status in the log.</p>
-${tallyBars(denied.statuses(NAMED), result.denied)}`;
+${tallyBars(denied.statuses.tally(NAMED), result.denied)}`;
 }
 
 function clientsLabel({ clients }: ClientTimes): string {
@@ -197,4 +156,54 @@ function useBars({ name, use }: ReplayResult['policies'][number]): string {
     return [isDenied ? 'denied' : `${10 * i} to ${10 * (i + 1)} %`, clients, isDenied] as const;
   });
   return `<h3>${escape(name)}</h3>${bars(rows)}`;
+}
+
+// Texts of a log may come from anyone, so they must never become markup.
+export const escape = (text: string): string =>
+  printableLines(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+
+/** JSON that cannot end the script that contains it. */
+export const jsonInHtml = (value: unknown): string =>
+  printableJson(JSON.stringify(value)).replaceAll('<', '\\u003c');
+
+function figure(value: string, label: string, bad = false): string {
+  return `<div><b${bad ? ' class="out"' : ''}>${value}</b>${label}</div>`;
+}
+
+const NUMBER = /^([<>] )?[\d,]+(\.\d+)?( %)?$/;
+
+/** A table. The page makes it sortable, and offers its rows as CSV under this name. */
+function table(name: string, head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const numeric = head.map((_, i) => rows.every((row) => NUMBER.test(row[i]!)));
+  const line = (cells: readonly string[], cell: (text: string, attributes: string) => string): string => {
+    const all = cells.map((text, i) => cell(escape(text), numeric[i] ? ' class="number"' : ''));
+    return `<tr>${all.join('')}</tr>`;
+  };
+  const heads = line(head, (text, attributes) => `<th scope="col"${attributes}>${text}</th>`);
+  const body = rows.map((row) => line(row, (text, attributes) => `<td${attributes}>${text}</td>`));
+  return `<div class="scroll"><table data-name="${escape(name)}"><thead>${heads}</thead><tbody>
+${body.join('\n')}
+</tbody></table></div>`;
+}
+
+/** One bar per row: its label, its value, and whether it is bad. */
+function bars(rows: readonly (readonly [label: string, value: number, bad: boolean])[]): string {
+  const most = Math.max(1, ...rows.map(([, value]) => value));
+  const lines = rows.map(([label, value, bad]) => {
+    const filled = value === 0 ? '' : `<i style="width: ${((100 * value) / most).toFixed(2)}%"></i>`;
+    const bar = `<span class="bar${bad ? ' bad' : ''}">${filled}</span>`;
+    return `<span class="label">${escape(label)}</span>${bar}<span>${count(value)}</span>`;
+  });
+  return `<div class="bars">${lines.join('\n')}</div>`;
+}
+
+/** Bars for how often each name occurred. */
+function tallyBars({ rows, others }: Tally, of: number): string {
+  const named = rows.map(([name, times]) => [`${name} (${share(times, of)})`, times, true] as const);
+  return bars(others > 0 ? [...named, [`others (${share(others, of)})`, others, true]] : named);
+}
+
+/** A plot of the page. The label is for readers who cannot see it. */
+function plot(id: string, label: string): string {
+  return `<div id="${id}" class="plot" role="img" aria-label="${escape(label)}"></div>`;
 }

@@ -1,9 +1,8 @@
 import { toMilliseconds } from '../../common/duration.js';
 import { policyText } from '../../contract/compile-policies.js';
 import { duration, printable } from '../format.js';
-import type { ClientTimes } from './closer.js';
+import type { ClientTimes, Report } from './report.js';
 import type { ReplayResult } from './replay.js';
-import type { Comparison } from './compare.js';
 
 /** A line or a layer of a plot. */
 interface Series {
@@ -38,49 +37,33 @@ const COLORS = 6;
 
 const colorOf = (i: number): string => `--p${i % COLORS}`;
 
-/** The parts of a report that are drawn. */
-interface Plotted {
-  readonly result: ReplayResult;
-  readonly clients: ClientTimes | undefined;
-  readonly compared: Comparison | undefined;
-}
-
-export function plotsOf({ result, clients, compared }: Plotted): Plots {
+export function plotsOf({ result, clients, compared }: Report): Plots {
   const { timeline, policies } = result;
   const { intervals } = timeline;
   const all = intervals.map(({ admitted, denied }) => admitted + denied);
+  const denied = intervals.map((interval) => interval.denied);
+  const line = (name: string, color: string, values: readonly number[]): Series => ({ name, color, values });
+  const admitted = intervals.map((interval) => interval.admitted);
+  const deniedBy = (i: number) => intervals.map((interval) => interval.policies[i]!);
   const plots: Plot[] = [
     {
       id: 'requests',
       stacked: true,
-      series: [
-        { name: 'admitted', color: '--in', values: intervals.map(({ admitted }) => admitted) },
-        { name: 'denied', color: '--out', values: intervals.map(({ denied }) => denied) },
-      ],
+      series: [line('admitted', '--in', admitted), line('denied', '--out', denied)],
     },
     {
       id: 'denied',
-      series: policies.map(({ name }, i) => ({
-        name,
-        color: colorOf(i),
-        values: intervals.map((interval) => interval.policies[i]!),
-      })),
+      series: policies.map(({ name }, i) => line(name, colorOf(i), deniedBy(i))),
     },
   ];
   if (compared) {
-    const other = compared.result.timeline.intervals;
-    plots.push({
-      id: 'compared',
-      series: [
-        { name: 'all requests', color: '--quiet', values: all },
-        {
-          name: 'denied by the policies above',
-          color: '--out',
-          values: intervals.map(({ denied }) => denied),
-        },
-        { name: 'denied by the other ones', color: '--p0', values: other.map(({ denied }) => denied) },
-      ],
-    });
+    const other = compared.result.timeline.intervals.map((interval) => interval.denied);
+    const series = [
+      line('all requests', '--quiet', all),
+      line('denied by the policies above', '--out', denied),
+      line('denied by the other ones', '--p0', other),
+    ];
+    plots.push({ id: 'compared', series });
   }
   if (clients && result.denied > 0) {
     plots.push({ id: 'clients', series: [...clientSeries(clients), ...limitLines(result)] });

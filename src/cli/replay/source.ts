@@ -25,64 +25,55 @@ export interface Source {
 }
 
 /** Standard input, or another stream. It can be read once. */
-export class StreamSource implements Source {
-  readonly name: string;
-  readonly size = undefined;
-  readonly rereadable = false;
-  readonly identity: string;
-  readonly change = undefined;
-  readonly #stream: Readable;
-
-  constructor(name: string, stream: Readable) {
-    this.name = name;
-    this.identity = name;
-    this.#stream = stream;
-  }
-
-  async *bytes(): AsyncGenerator<Buffer> {
-    try {
-      for await (const chunk of this.#stream as AsyncIterable<Buffer | string>) {
-        yield typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
+export function streamSource(name: string, stream: Readable): Source {
+  return {
+    name,
+    size: undefined,
+    rereadable: false,
+    identity: name,
+    change: undefined,
+    async *bytes() {
+      try {
+        for await (const chunk of stream as AsyncIterable<Buffer | string>) {
+          yield typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
+        }
+      } catch (error) {
+        throw readFailure(name, error as NodeJS.ErrnoException);
       }
-    } catch (error) {
-      throw readFailure(this.name, error as NodeJS.ErrnoException);
-    }
-  }
-
-  close(): Promise<void> {
-    this.#stream.destroy();
-    return Promise.resolve();
-  }
+    },
+    close() {
+      stream.destroy();
+      return Promise.resolve();
+    },
+  };
 }
 
 /**
  * A file that is opened once. Even if it is renamed, each reading is of the same file, and of no more bytes than there were at first.
  * `change` tells if a reading finds fewer bytes, or other bytes than the reading before.
  */
-class FileSource implements Source {
-  readonly name: string;
-  readonly size: number;
-  readonly rereadable = true;
-  readonly identity: string;
-  readonly #file: FileHandle;
-  #checksum: number | undefined;
-  change: string | undefined;
+function fileSource(name: string, file: FileHandle, size: number, identity: string): Source {
+  let known: number | undefined;
+  let change: string | undefined;
 
-  constructor(name: string, file: FileHandle, size: number, identity: string) {
-    this.name = name;
-    this.#file = file;
-    this.size = size;
-    this.identity = identity;
+  async function read(at: number): Promise<Buffer> {
+    try {
+      const buffer = Buffer.allocUnsafe(Math.min(CHUNK, size - at));
+      const { bytesRead } = await file.read(buffer, 0, buffer.length, at);
+      return buffer.subarray(0, bytesRead);
+    } catch (error) {
+      throw readFailure(name, error as NodeJS.ErrnoException);
+    }
   }
 
-  async *bytes(): AsyncGenerator<Buffer> {
+  async function* bytes(): AsyncGenerator<Buffer> {
     let at = 0;
     let checksum = 0;
     let head: Buffer | undefined;
-    while (at < this.size) {
-      const chunk = await this.#read(at);
+    while (at < size) {
+      const chunk = await read(at);
       if (chunk.length === 0) {
-        this.change ??= `it was cut off while it was read: ${count(at)} of its ${count(this.size)} bytes count`;
+        change ??= `it was cut off while it was read: ${count(at)} of its ${count(size)} bytes count`;
         break;
       }
       head ??= Buffer.from(chunk.subarray(0, HEAD));
@@ -90,25 +81,22 @@ class FileSource implements Source {
       checksum = crc32(chunk, checksum);
       yield chunk;
     }
-    this.#checksum ??= checksum;
-    const same =
-      checksum === this.#checksum && (!head || head.equals((await this.#read(0)).subarray(0, HEAD)));
-    if (!same) this.change ??= 'its content was replaced while it was read';
+    known ??= checksum;
+    const same = checksum === known && (!head || head.equals((await read(0)).subarray(0, HEAD)));
+    if (!same) change ??= 'its content was replaced while it was read';
   }
 
-  async #read(at: number): Promise<Buffer> {
-    try {
-      const buffer = Buffer.allocUnsafe(Math.min(CHUNK, this.size - at));
-      const { bytesRead } = await this.#file.read(buffer, 0, buffer.length, at);
-      return buffer.subarray(0, bytesRead);
-    } catch (error) {
-      throw readFailure(this.name, error as NodeJS.ErrnoException);
-    }
-  }
-
-  close(): Promise<void> {
-    return this.#file.close();
-  }
+  return {
+    name,
+    size,
+    rereadable: true,
+    identity,
+    bytes,
+    get change() {
+      return change;
+    },
+    close: () => file.close(),
+  };
 }
 
 /** Opens a file or a named pipe. @throws CliError `USAGE` */
@@ -118,8 +106,8 @@ export async function openSource(name: string, path: string): Promise<Source> {
     file = await open(path);
     const found = await file.stat();
     if (found.isDirectory()) throw Object.assign(new Error('It is a directory.'), { code: 'EISDIR' });
-    if (!found.isFile()) return new StreamSource(name, file.createReadStream({ highWaterMark: CHUNK }));
-    return new FileSource(name, file, found.size, `${found.dev}:${found.ino}`);
+    if (!found.isFile()) return streamSource(name, file.createReadStream({ highWaterMark: CHUNK }));
+    return fileSource(name, file, found.size, `${found.dev}:${found.ino}`);
   } catch (error) {
     await file?.close();
     const { message } = readFailure(name, error as NodeJS.ErrnoException);

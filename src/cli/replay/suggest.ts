@@ -1,5 +1,6 @@
+import { toText } from '../../common/duration.js';
 import type { Policy } from '../../contract/policy.js';
-import { excludable, exceedingAny, jointLimits, type Measure, type Peaks } from './measure.js';
+import { excludable, exceedingAny, jointLimits, type Measure, type Peaks, MOST_POLICIES } from './measure.js';
 import { Replay } from './replay.js';
 import type { Shape } from './shapes.js';
 
@@ -126,35 +127,18 @@ function withoutRedundant<T extends { shape: Shape; units: number }>(all: readon
   });
 }
 
-const UNITS: readonly (readonly [ms: number, unit: string])[] = [
-  [86_400_000, 'd'],
-  [3_600_000, 'h'],
-  [60_000, 'm'],
-  [1000, 's'],
-  [1, 'ms'],
-];
-
 /** Names the policies without a name after their window, and adds more if that is not unique. */
 function named(all: readonly { window: number; policy: Policy }[]): Policy[] {
   const names = new Set(all.map(({ policy }) => policy.name));
   return all.map(({ window, policy }) => {
     if (policy.name !== undefined) return policy;
-    const plain = nameOf(window);
+    const plain = toText(window);
     let name = plain;
     for (let n = 2; names.has(name); n++) name = `${plain}-${n}`;
     names.add(name);
     return { name, ...policy };
   });
 }
-
-/** `60000` as `1m`. */
-function nameOf(ms: number): string {
-  const [size, unit] = UNITS.find(([size]) => ms % size === 0)!;
-  return `${ms / size}${unit}`;
-}
-
-/** A limiter has at most this many policies. */
-const MOST_POLICIES = 32;
 
 /** Replays the log under the suggestions, and counts the requests that would be denied. Only clients that would be denied are replayed. */
 export class Check {

@@ -1,66 +1,47 @@
-import { columns, count, duration, many } from '../format.js';
-import type { Io } from '../io.js';
 import { policyText } from '../../contract/compile-policies.js';
-import type { Comparison } from './compare.js';
-import { cellsOf, moment, share } from './format.js';
+import type { Policy } from '../../contract/policy.js';
+import { columns, count, duration, many, printable } from '../format.js';
+import type { Io } from '../io.js';
+import {
+  cellsOf,
+  foundText,
+  logNotes,
+  moment,
+  policyTable,
+  replayNotes,
+  share,
+  type Found,
+} from './format.js';
 import type { LogSummary } from './log-file.js';
-import { leftNote, logNotes } from './notes.js';
-import type { ReplayResult } from './replay.js';
+import type { Comparison, Interval, ReplayResult, Results } from './replay.js';
+import type { Suggestions } from './suggest.js';
 
-/** The result of a replay, for a terminal. */
-export function replayText(
-  result: ReplayResult,
-  logs: readonly LogSummary[],
-  left: readonly string[],
-  compared: Comparison | undefined,
-  io: Io,
-): string {
+/** The results of a replay, for a terminal. */
+export function replayText(results: Results, io: Io): string {
   const { bold, red, green, dim } = io.colors;
-  const { requests, denied, clients, deniedClients, first, last } = result;
+  const { result, compared } = results;
+  const { requests, denied, clients, deniedClients } = result;
   const verdict =
     denied === 0 ? green('none denied') : red(`${count(denied)} denied (${share(denied, requests)})`);
   const of = denied === 0 ? '' : `, of ${many(deniedClients, 'client')} (${share(deniedClients, clients)})`;
-  const span = `${moment(first)} to ${moment(last)} UTC, ${duration(Math.max(1, last - first))}`;
   const parts = [
-    `${bold(many(requests, 'request'))} of ${bold(many(clients, 'client'))}, ${span}: ${bold(verdict)}${of}`,
-    policyTable(result, io),
+    `${foundText(result, io.colors)}: ${bold(verdict)}${of}`,
+    policiesText(result, io),
     ...(compared ? [comparisonText(result, compared, io)] : []),
     charts(result, io),
     topTable(result, io),
-    [...left.map(leftNote), ...(compared?.left ?? []).map(leftNote), ...logNotes(logs, result)]
+    replayNotes(results)
       .map((note) => dim(note))
       .join('\n'),
   ];
   return `${parts.filter((part) => part !== '').join('\n\n')}\n`;
 }
 
-function policyTable({ policies, requests, held, longestHold }: ReplayResult, io: Io): string {
-  const head = [
-    'policy',
-    'limit',
-    'denied',
-    'of requests',
-    'clients',
-    'of clients',
-    'first (UTC)',
-    'last (UTC)',
-  ];
-  const rows = policies.map((each) => {
-    const { name: _, ...policy } = each.policy;
-    return [
-      each.policy.shadow ? `${each.name} (would have)` : each.name,
-      policyText(policy),
-      count(each.denied),
-      share(each.denied, requests),
-      count(each.clients),
-      share(each.clients, each.of),
-      moment(each.first),
-      moment(each.last),
-    ];
-  });
+function policiesText(result: ReplayResult, io: Io): string {
+  const { held, longestHold } = result;
   const note =
     held > 0 ? `\n${many(held, 'request')} held for their turn, at most ${duration(longestHold)}` : '';
-  return `${columns(io, head, rows).trimEnd()}${note}`;
+  return `${columns(io, ...policyTable(result)).trimEnd()}${note}`;
 }
 
 function topTable({ top, deniedClients }: ReplayResult, io: Io): string {
@@ -77,7 +58,7 @@ function comparisonText(first: ReplayResult, compared: Comparison, io: Io): stri
     `${count(of.denied)} denied (${share(of.denied, of.requests)}), of ${many(of.deniedClients, 'client')}`;
   return [
     io.colors.bold('compared with'),
-    policyTable(second, io),
+    policiesText(second, io),
     `These policies: ${figures(first)}. The others: ${figures(second)}.`,
     `Clients denied by both: ${count(both)}; by these alone: ${count(firstOnly)}; by the others alone: ${count(secondOnly)}.`,
   ].join('\n');
@@ -89,43 +70,22 @@ function charts(result: ReplayResult, io: Io): string {
   const { intervals, width } = result.timeline;
   if (intervals.length < 2) return '';
   const room = Math.max(20, Math.min(100, io.width - 14));
-  const { values, per } = condensed(result, room);
-  const unit = duration(per * width);
-  const drawn = [
-    area(
-      `requests per ${unit}`,
-      values.map(({ all }) => all),
-      io.colors.green,
-      result,
-    ),
-  ];
-  if (result.denied > 0) {
-    drawn.push(
-      area(
-        `denied per ${unit}`,
-        values.map(({ denied }) => denied),
-        io.colors.red,
-        result,
-      ),
-    );
-  }
+  // Neighbouring intervals are added up until they fit.
+  const per = Math.ceil(intervals.length / room);
+  const groups = Array.from({ length: Math.ceil(intervals.length / per) }, (_, i) =>
+    intervals.slice(i * per, (i + 1) * per),
+  );
+  const draw = (
+    what: string,
+    of: (interval: Interval) => number,
+    paint: (text: string) => string,
+  ): string => {
+    const sums = groups.map((group) => group.reduce((sum, interval) => sum + of(interval), 0));
+    return area(`${what} per ${duration(per * width)}`, sums, paint, result);
+  };
+  const drawn = [draw('requests', ({ admitted, denied }) => admitted + denied, io.colors.green)];
+  if (result.denied > 0) drawn.push(draw('denied', ({ denied }) => denied, io.colors.red));
   return drawn.join('\n\n');
-}
-
-/** Adds up neighbouring intervals until they fit. */
-function condensed(
-  { timeline }: ReplayResult,
-  room: number,
-): { values: { all: number; denied: number }[]; per: number } {
-  const per = Math.ceil(timeline.intervals.length / room);
-  const values: { all: number; denied: number }[] = [];
-  timeline.intervals.forEach(({ admitted, denied }, i) => {
-    const at = Math.floor(i / per);
-    const value = (values[at] ??= { all: 0, denied: 0 });
-    value.all += admitted + denied;
-    value.denied += denied;
-  });
-  return { values, per };
 }
 
 const BLOCKS = ['', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -166,3 +126,67 @@ function area(
     `${' '.repeat(margin + 2)}${times}`,
   ].join('\n');
 }
+
+/** The suggestions, for a terminal. */
+export function suggestText(
+  suggestions: Suggestions,
+  found: Found,
+  logs: readonly LogSummary[],
+  command: string,
+  io: Io,
+): string {
+  const { bold, dim } = io.colors;
+  const { keep, together } = suggestions;
+  const parts = [
+    foundText(found, io.colors),
+    `The smallest limits, each on its own, under which this share of the clients is never denied:`,
+    alternativesTable(suggestions, found, io),
+    `${bold(`All together, for ${keep} % of the clients`)}: ${deniedText(together, found)}`,
+    bold(arrayOf(together.policies)),
+    `To check it:\n  ${printable(command, Infinity)} ${together.policies.map((policy) => `--policy '${policyText(policy)}'`).join(' ')}`,
+    logNotes(logs, found)
+      .map((note) => dim(note))
+      .join('\n'),
+  ];
+  return `${parts.join('\n\n')}\n`;
+}
+
+function alternativesTable({ each, keep: asked }: Suggestions, found: Found, io: Io): string {
+  const head = ['clients kept', 'policy', 'clients denied', '', 'requests denied', ''];
+  const alternatives = each.flatMap((suggestion) => suggestion.alternatives);
+  const rows = alternatives.map(({ keep, policy, deniedClients, deniedRequests }) => {
+    const row = [
+      `${keep} %`,
+      policyText(policy),
+      count(deniedClients),
+      share(deniedClients, found.clients),
+      deniedRequests === undefined ? '?' : count(deniedRequests),
+      deniedRequests === undefined ? '' : share(deniedRequests, found.requests),
+    ];
+    return keep === asked ? row.map((text) => io.colors.green(text)) : row;
+  });
+  return columns(io, head, rows).trimEnd();
+}
+
+function deniedText({ deniedClients, deniedRequests }: Suggestions['together'], found: Found): string {
+  if (deniedClients === 0) return 'nobody would be denied';
+  const clients = `${many(deniedClients, 'client')} (${share(deniedClients, found.clients)})`;
+  return deniedRequests === undefined
+    ? `${clients} would be denied (the number of requests is unknown: standard input cannot be read twice, nor a file that changes meanwhile)`
+    : `${clients} would be denied ${many(deniedRequests, 'request')} (${share(deniedRequests, found.requests)})`;
+}
+
+/** The policies as they are written in a program. */
+function arrayOf(policies: readonly Policy[]): string {
+  const lines = policies.map((policy) => {
+    const fields = Object.entries(policy).map(([name, value]) => {
+      const text = typeof value === 'number' ? literal(value) : `'${String(value)}'`;
+      return `${name}: ${text}`;
+    });
+    return `  { ${fields.join(', ')} },`;
+  });
+  return `policies: [\n${lines.join('\n')}\n]`;
+}
+
+/** `10_000`. */
+const literal = (value: number): string => count(value).replaceAll(',', '_');

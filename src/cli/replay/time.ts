@@ -48,19 +48,8 @@ function fromText(text: string): number {
   return Math.floor(Date.parse(zoned.replace(' ', 'T').replace(',', '.').replace(/\s/, '')));
 }
 
-function fromClf([
-  ,
-  day,
-  name,
-  year,
-  hour,
-  minute,
-  second,
-  fraction,
-  sign,
-  zoneHours,
-  zoneMinutes,
-]: readonly string[]): number {
+function fromClf(clf: readonly string[]): number {
+  const [, day, name, year, hour, minute, second, fraction, sign, zoneHours, zoneMinutes] = clf;
   const month = MONTHS.indexOf(name!) / 3;
   if (!Number.isInteger(month) || month < 0) return NaN;
   const zone = (Number(zoneHours) * 60 + Number(zoneMinutes)) * (sign === '-' ? -1 : 1);

@@ -4,17 +4,8 @@ import { join, resolve } from 'node:path';
 import { toMilliseconds } from '../../common/duration.js';
 import { compileBan } from '../../contract/ban-options.js';
 import { DEFAULT_DIMENSION } from '../../contract/key.js';
-import type { CompiledPolicy } from '../../contract/policy.js';
 import type { Store, Subject } from '../../contract/store.js';
-import {
-  ALL_KEYS,
-  escapeKey,
-  escapeName,
-  escapeScope,
-  escapeWho,
-  parseStateKey,
-  type Hash,
-} from '../../stores/keys.js';
+import { ALL_KEYS, escapeKey, escapeName, escapeScope, escapeWho, parseStateKey } from '../../stores/keys.js';
 import {
   APPLICATION,
   nodeDatabase,
@@ -25,14 +16,12 @@ import { nameBy, sqliteStore } from '../../stores/sqlite/sqlite.js';
 import { stateKeys, summaryOf, type StateSummary } from '../../stores/state/key-state.js';
 import { CliError, failure, usageError } from '../errors.js';
 import type { Io } from '../io.js';
-import { Limiters } from '../limiters.js';
-import type { BanChange, BanState } from '../redis/bans.js';
-import type { Wanted } from '../redis/finds.js';
-import { secretOf } from '../redis/hashing.js';
+import type { Options } from '../command.js';
+import { limitersOn } from '../limiters.js';
 import { Published } from '../redis/published.js';
-import { LENIENT, type RedisOptions } from '../redis/session.js';
+import { LENIENT, secretOf } from '../redis/session.js';
 import { setOf, type State } from '../state.js';
-import { FileFinder, type Row } from './finds.js';
+import { fileFinder, type Row } from './finds.js';
 
 /** How many rows are read at a time. */
 const TOGETHER = 500;
@@ -43,62 +32,22 @@ interface Open extends SqliteDatabase {
 }
 
 /** The state in a file of SQLite. Limiters do not publish themselves there, and bans by hand have no notes. */
-class FileState extends Limiters implements State {
-  readonly redis = undefined;
-  readonly keyText = escapeKey;
-  readonly published = new Published([], undefined, 'limiters publish themselves in Redis only');
-  readonly bans: FileBans;
-  readonly timeout: number;
-  readonly #database: Open;
-  readonly #name: (key: string) => string;
-
-  constructor(database: Open, secret: string | undefined, timeout: number) {
-    const store = sqliteStore(database, secret === undefined ? {} : { hashKeys: secret });
-    super(() => store, timeout);
-    this.#database = database;
-    this.#name = nameBy(secret ?? false);
-    this.timeout = timeout;
-    this.bans = new FileBans(store, timeout, this.#read);
-  }
-
-  finder(wanted: Wanted): FileFinder {
-    return new FileFinder(this, wanted);
-  }
-
-  stored(
-    name: string,
-    policies: readonly CompiledPolicy[],
-    key: string,
-    dimension: string,
-  ): Promise<boolean[]> {
-    const now = Date.now();
-    const its = this.#read({ set: setOf(name, policies, dimension, this.timeout), key });
-    const found = policies.map(({ id }) => (its.policies.get(id) ?? 0) > now);
-    return Promise.resolve([Math.max(its.bannedUntil, its.countedUntil) > now, ...found]);
-  }
+function stateIn(database: Open, secret: string | undefined, timeout: number): State {
+  const store = sqliteStore(database, secret === undefined ? {} : { hashKeys: secret });
+  const limiters = limitersOn(() => store, timeout);
+  const nameOf = nameBy(secret ?? false);
 
   /** What the row of a key says. */
-  readonly #read = (subject: Subject): StateSummary => {
+  function read(subject: Subject): StateSummary {
     const [written = ''] = stateKeys(subject);
     const sql = 'SELECT state FROM headgate WHERE key = ?';
-    const [row] = this.#database.prepare(sql).all(this.#name(written)) as { state: Uint8Array }[];
+    const [row] = database.prepare(sql).all(nameOf(written)) as { state: Uint8Array }[];
     return summaryOf(row?.state);
-  };
-
-  async *overrides(isWanted: (who: string) => boolean): AsyncGenerator<readonly [string, unknown]> {
-    for await (const { whose, overrides } of this.rows()) {
-      if (!whose || overrides === '') continue;
-      const { scope, head, key } = whose;
-      // The record of all keys stands under the limiter's name, in a scope that no limiter has.
-      const who =
-        scope === '' && typeof key === 'string' ? `${escapeName(key)}:${ALL_KEYS}` : head.slice('x:{'.length);
-      if (isWanted(who)) yield [who, overrides];
-    }
   }
 
   /** All rows, in the order of their keys. Others may write meanwhile. */
-  async *rows(): AsyncGenerator<Row> {
-    const some = this.#database.prepare('SELECT key, state FROM headgate WHERE key > ? ORDER BY key LIMIT ?');
+  async function* rows(): AsyncGenerator<Row> {
+    const some = database.prepare('SELECT key, state FROM headgate WHERE key > ? ORDER BY key LIMIT ?');
     for (let last = ''; ;) {
       const page = some.all(last, TOGETHER) as { key: string; state: Uint8Array }[];
       for (const { key, state } of page)
@@ -108,61 +57,66 @@ class FileState extends Limiters implements State {
       await new Promise(setImmediate);
     }
   }
+
+  return {
+    ...limiters,
+    redis: undefined,
+    keyText: escapeKey,
+    published: new Published([], undefined, 'limiters publish themselves in Redis only'),
+    bans: bansIn(store, timeout, read),
+    finder: (wanted) => fileFinder(rows, limiters, wanted),
+    stored(name, policies, key, dimension) {
+      const now = Date.now();
+      const its = read({ set: setOf(name, policies, dimension, timeout), key });
+      const found = policies.map(({ id }) => (its.policies.get(id) ?? 0) > now);
+      return Promise.resolve([Math.max(its.bannedUntil, its.countedUntil) > now, ...found]);
+    },
+    async *overrides(isWanted) {
+      for await (const { whose, overrides } of rows()) {
+        if (!whose || overrides === '') continue;
+        const { scope, head, key } = whose;
+        // The record of all keys stands under the limiter's name, in a scope that no limiter has.
+        const isOfAll = scope === '' && typeof key === 'string';
+        const who = isOfAll ? `${escapeName(key)}:${ALL_KEYS}` : head.slice('x:{'.length);
+        if (isWanted(who)) yield [who, overrides];
+      }
+    },
+  };
 }
 
 /** The bans in a file. */
-class FileBans {
-  readonly #store: Store;
-  readonly #timeout: number;
-  readonly #read: (subject: Subject) => StateSummary;
-  readonly #subjects = new Map<string, Subject>();
-
-  constructor(store: Store, timeout: number, read: (subject: Subject) => StateSummary) {
-    this.#store = store;
-    this.#read = read;
-    this.#timeout = timeout;
-  }
-
-  /** As `Bans.head`. @throws CliError `USAGE` for a hash: a file can be asked for keys alone */
-  head(name: string | Hash, key: string | Hash, dimension = DEFAULT_DIMENSION): string {
-    if (typeof name !== 'string' || typeof key !== 'string')
-      throw usageError('--sqlite: the key itself is needed, not its hash.');
-    const head = `x:{${escapeScope(name)}:${escapeWho(dimension, key, escapeKey)}`;
-    const set = { ...setOf(name, [], dimension, this.#timeout), ban: compileBan(LENIENT) };
-    this.#subjects.set(head, { set, key });
-    return head;
-  }
-
-  left(heads: readonly string[]): Promise<number[]> {
-    const now = Date.now();
-    return Promise.resolve(heads.map((head) => Math.max(0, this.#stateOf(head).bannedUntil - now)));
-  }
-
-  async stateOf(head: string): Promise<BanState> {
-    const [bannedForMs = 0] = await this.left([head]);
-    const { denials, countedUntil, lastBanMs } = this.#stateOf(head);
-    return { bannedForMs, denials: countedUntil > Date.now() ? denials : 0, lastBanMs };
-  }
-
-  #stateOf(head: string): StateSummary {
-    return this.#read(this.#subjects.get(head)!);
-  }
-
-  async set(wanted: readonly BanChange[]): Promise<undefined> {
-    const ban = async ({ head, duration }: BanChange) => this.#store.ban(this.#subjects.get(head)!, duration);
-    await Promise.all(wanted.map(ban));
-  }
-
-  notes(heads: readonly string[]): Promise<null[]> {
-    return Promise.resolve(heads.map(() => null));
-  }
-
-  async logOf(): Promise<undefined> {}
+function bansIn(store: Store, timeout: number, read: (subject: Subject) => StateSummary): State['bans'] {
+  const subjects = new Map<string, Subject>();
+  const find = (head: string): StateSummary => read(subjects.get(head)!);
+  const left = (head: string): number => Math.max(0, find(head).bannedUntil - Date.now());
+  return {
+    /** As `Bans.head`. @throws CliError `USAGE` for a hash: a file can be asked for keys alone */
+    head(name, key, dimension = DEFAULT_DIMENSION) {
+      if (typeof name !== 'string' || typeof key !== 'string')
+        throw usageError('--sqlite: the key itself is needed, not its hash.');
+      const head = `x:{${escapeScope(name)}:${escapeWho(dimension, key, escapeKey)}`;
+      const set = { ...setOf(name, [], dimension, timeout), ban: compileBan(LENIENT) };
+      subjects.set(head, { set, key });
+      return head;
+    },
+    left: (heads) => Promise.resolve(heads.map(left)),
+    stateOf(head) {
+      const { denials, countedUntil, lastBanMs } = find(head);
+      const counted = countedUntil > Date.now() ? denials : 0;
+      return Promise.resolve({ bannedForMs: left(head), denials: counted, lastBanMs });
+    },
+    async set(wanted) {
+      await Promise.all(wanted.map(async ({ head, duration }) => store.ban(subjects.get(head)!, duration)));
+      return undefined;
+    },
+    notes: (heads) => Promise.resolve(heads.map(() => null)),
+    logOf: () => Promise.resolve(undefined),
+  };
 }
 
 /** Opens a file, and closes it when `use` has ended. @throws CliError of the file; or what `use` throws */
 export async function withFile(
-  options: RedisOptions & { readonly sqlite: string },
+  options: Options & { readonly sqlite: string },
   io: Io,
   use: (state: State) => Promise<void>,
 ): Promise<void> {
@@ -170,34 +124,25 @@ export async function withFile(
   const path = resolve(io.cwd, options.sqlite);
   const secret = secretOf(options, io);
   if (!existsSync(path)) throw new CliError('UNREACHABLE', `--sqlite: there is no file ${path}.`);
-  const database = opened(driverOf(io.cwd), path);
+  const Driver = driverOf(io.cwd);
+  const database = attempt(path, 'opened', () => new Driver(path));
   try {
-    check(database, path);
-    await use(new FileState(database, secret, timeout));
+    const sql = 'PRAGMA application_id';
+    const [row] = attempt(path, 'read', () => database.prepare(sql).all()) as { application_id: number }[];
+    if (row?.application_id !== APPLICATION) throw failure(`--sqlite: ${path} is not a file of sqliteStore.`);
+    await use(stateIn(database, secret, timeout));
   } finally {
     database.close();
   }
 }
 
 /** @throws CliError `FAILED` */
-function opened(Driver: new (path: string) => Open, path: string): Open {
+function attempt<T>(path: string, what: string, use: () => T): T {
   try {
-    return new Driver(path);
+    return use();
   } catch (error) {
-    throw failure(`--sqlite: ${path} cannot be opened: ${(error as Error).message}.`, error);
+    throw failure(`--sqlite: ${path} cannot be ${what}: ${(error as Error).message}.`, error);
   }
-}
-
-/** @throws CliError `FAILED` unless limiters wrote the file */
-function check(database: Open, path: string): void {
-  let id: unknown;
-  try {
-    const [row] = database.prepare('PRAGMA application_id').all() as { application_id: number }[];
-    id = row?.application_id;
-  } catch (error) {
-    throw failure(`--sqlite: ${path} cannot be read: ${(error as Error).message}.`, error);
-  }
-  if (id !== APPLICATION) throw failure(`--sqlite: ${path} is not a file of sqliteStore.`);
 }
 
 /** The class of node:sqlite, or that of better-sqlite3 if it is installed where this runs. @throws CliError `FAILED` */

@@ -1,0 +1,168 @@
+import { Command } from 'commander';
+import { checkNote, NOTE_LENGTHS, type BanNote, type BanNoteOptions } from '../contract/ban-options.js';
+import { checkDimension } from '../contract/key.js';
+import { POLICY_GRAMMAR } from '../contract/policy-text.js';
+import { DEFAULT_SUBNET } from '../http/client-key.js';
+import { orUsage, usageError } from './errors.js';
+import type { Io } from './io.js';
+
+/** The options that several commands share. */
+export interface Options {
+  readonly redis?: string;
+  readonly sqlite?: string;
+  readonly cluster?: boolean;
+  readonly sentinel?: string;
+  readonly prefix: string;
+  readonly hashKeysFile?: string;
+  readonly timeout: string;
+  readonly name?: string;
+  readonly policy?: readonly string[];
+  readonly policies?: string;
+  readonly tier?: string;
+  readonly ipv6Subnet?: number;
+  readonly raw?: boolean;
+  readonly dimension?: string;
+  readonly reason?: string;
+  readonly by?: string;
+  readonly force?: boolean;
+  readonly limit?: number;
+}
+
+/** How many rows people are shown of a log, or of overrides, unless they write --limit. */
+const ENOUGH = 100;
+
+/** A method that commander's types do not declare. */
+const { unknownOption } = Command.prototype as unknown as {
+  unknownOption(this: Command, flag: string): void;
+};
+
+/** A command of the command line, and the options that several of them have. */
+export class CliCommand extends Command {
+  override createCommand(name?: string): CliCommand {
+    return new CliCommand(name);
+  }
+
+  /** Does not quote the value of an unknown option, because it may be a password. */
+  unknownOption(flag: string): void {
+    unknownOption.call(this, /^(?:--[\w-]*|-.?)/u.exec(flag)![0]);
+  }
+
+  example(words: string): this {
+    return this.addHelpText('after', `\nExample:\n  headgate ${words}`);
+  }
+
+  serverOptions(): this {
+    return this.option(
+      '--redis <url>',
+      'redis://[user:password@]host[:port][/database], rediss:// for TLS (env: REDIS_URL)',
+    )
+      .option('--sqlite <file>', 'the file of a sqliteStore, in place of a server')
+      .option('--cluster', 'the server is a node of a cluster')
+      .option('--sentinel <name>', 'the server is a sentinel, which knows the primary by this name')
+      .option('--prefix <text>', "the prefix of the store's keys", 'hg')
+      .option(
+        '--hash-keys-file <file>',
+        "a file with the secret of the store's option hashKeys (env: HEADGATE_HASH_KEYS, the secret itself)",
+      )
+      .option('--timeout <time>', 'how long to wait for an answer', '5s');
+  }
+
+  nameOption(): this {
+    return this.option(
+      '--name <scope>',
+      "the limiter's name: `headgate list` shows which there are",
+      checkName,
+    );
+  }
+
+  limitsOptions(): this {
+    return this.option('--policy <text>', `a policy of the limiter, repeatable: ${POLICY_GRAMMAR}`, collect)
+      .option('--policies <file>', 'the policies as JSON: an array, or an object of limiters by name')
+      .option('--tier <name>', "use the policies of this tier of the limiter's `tiers`");
+  }
+
+  subnetOption(otherwise = String(DEFAULT_SUBNET)): this {
+    return this.option(
+      '--ipv6-subnet <bits>',
+      `the prefix length of the network that is the key of an IPv6 address, as in the limiter's option ipv6Subnet (default: ${otherwise})`,
+      integer('--ipv6-subnet', 1, 128),
+    );
+  }
+
+  /** For commands that take a key. */
+  keyOptions(): this {
+    return this.subnetOption(`what the limiter has published, or ${DEFAULT_SUBNET}`)
+      .option('--raw', 'take the key as it is, even if it looks like an address')
+      .option(
+        '--dimension <name>',
+        'the dimension of the key, for policies with `by`; the key is then taken as it is',
+        (text) => dimensionOf('--dimension', text),
+      );
+  }
+
+  /** For commands that change something: notes for others to read later. */
+  noteOptions(): this {
+    return this.option('--reason <text>', 'why, for those who look at it later').option(
+      '--by <name>',
+      'who does it (env: HEADGATE_BY; default: the user of the system)',
+    );
+  }
+
+  forceOption(): this {
+    return this.option(
+      '--force',
+      'even if no limiter of the scope is published, or if its limiter does not check for bans',
+    );
+  }
+
+  limitOption(what = `at most this many; 0: all (default: ${ENOUGH}, with --json 0)`): this {
+    const fix = 'write a whole number; 0 lists all.';
+    return this.option('--limit <n>', what, integer('--limit', 0, 999_999_999, fix));
+  }
+}
+
+/** Makes a reader of whole numbers. It throws a CliError `USAGE`. */
+export function integer(
+  flag: string,
+  least: number,
+  most: number,
+  fix = `write a whole number from ${least} to ${most}.`,
+): (text: string) => number {
+  return (text) => {
+    const number = /^\d{1,13}$/.test(text) ? Number(text) : NaN;
+    if (number >= least && number <= most) return number;
+    throw usageError(`${flag}: ${fix}`);
+  };
+}
+
+/** Collects the values of an option that may be repeated. */
+export const collect = (value: string, before: readonly string[] = []) => [...before, value];
+
+function checkName(name: string): string {
+  if (name.length < 1 || name.length > 256) throw usageError('--name: write 1 to 256 characters.');
+  return name;
+}
+
+/** @throws CliError `USAGE` unless it is a dimension's name */
+export const dimensionOf = (flag: string, text: unknown): string => orUsage(() => checkDimension(flag, text));
+
+/** @throws CliError `USAGE` without a name, because acting on a guessed scope would be worse than asking */
+export function nameOf({ name }: Pick<Options, 'name'>): string {
+  if (name !== undefined) return name;
+  throw usageError(
+    "--name: whose state? Write the limiter's name: --name api. A limiter that was given none is called default; " +
+      '`headgate list` shows which there are.',
+  );
+}
+
+/** The most rows to show: --limit, where 0 means all. */
+export function limitOf({ limit }: Pick<Options, 'limit'>, { json }: Io, enough = ENOUGH): number {
+  return limit === undefined ? (json ? Infinity : enough) : limit || Infinity;
+}
+
+/** @throws HeadgateError `HEADGATE_INVALID_OPTION` for a text that is blank, or too long */
+export function noteOf({ reason, by }: Pick<Options, 'reason' | 'by'>, { env }: Io): BanNote {
+  const user = env.HEADGATE_BY || env.SUDO_USER || env.USER;
+  const note = checkNote('--by, --reason', { by, reason } as BanNoteOptions);
+  return { ...note, by: note.by ?? (user?.slice(0, NOTE_LENGTHS.by) || null) };
+}
